@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CHUNK_MIN 0  // every allocation its own chunk
+#define CHUNK_MAX 0
+#else
+#define CHUNK_MIN 4000
+#define CHUNK_MAX 262144
+#endif
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used;
+    size_t size;
+    alignas(max_align_t) unsigned char bytes[];
+};
+
+struct arena_hook {
+    struct arena_hook *next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+void arena_init(struct arena *a, struct mem_budget *budget, size_t cap)
+{
+    *a = (struct arena){.cap = cap, .budget = budget};
+}
+
+void arena_release(struct arena *a)
+{
+    for (struct arena_hook *h = a->hooks; h; h = h->next)
+        h->fn(h->arg);
+    for (struct arena_chunk *c = a->chunks, *next; c; c = next) {
+        next = c->next;
+        mem_free(a->budget, c, sizeof *c + c->size);
+    }
+    arena_init(a, a->budget, a->cap);
+}
+
+static void *refuse(struct arena *a)
+{
+    a->exhausted = true;
+    return NULL;
+}
+
+// Chunks double with what the arena already holds, so that a big request makes few mallocs and a
+// small one wastes little.
+static struct arena_chunk *chunk_new(struct arena *a, size_t need)
+{
+    size_t room = MIN(MAX(a->reserved, (size_t)CHUNK_MIN), (size_t)CHUNK_MAX);
+    if (room < need) room = need;
+    err e = {0};
+    struct arena_chunk *c = mem_alloc(a->budget, sizeof *c + room, &e);
+    if (!c) return NULL;
+    c->size = room;
+    a->reserved += room;
+    struct arena_chunk *head = a->chunks;
+    if (head && head->size - head->used > room - need) {  // keep filling the roomier one
+        c->next = head->next;
+        head->next = c;
+    } else {
+        c->next = head;
+        a->chunks = c;
+    }
+    return c;
+}
+
+void *arena_new(struct arena *a, size_t size)
+{
+    const size_t align = alignof(max_align_t);
+    if (size == 0) size = 1;
+    if (a->exhausted || size > a->cap - a->used) return refuse(a);
+    size = (size + align - 1) & ~(align - 1);
+    if (size > a->cap - a->used) return refuse(a);
+
+    struct arena_chunk *c = a->chunks;
+    if (!c || size > c->size - c->used) c = chunk_new(a, size);
+    if (!c) return refuse(a);
+    void *p = c->bytes + c->used;
+    c->used += size;
+    a->used += size;
+    return p;
+}
+
+void *arena_array(struct arena *a, size_t size, size_t n)
+{
+    size_t total = 0;
+    if (__builtin_mul_overflow(size, n, &total)) return refuse(a);
+    return arena_new(a, total);
+}
+
+bool arena_grow(struct arena *a, void *items, size_t *cap, size_t need, size_t size)
+{
+    if (need <= *cap) return true;
+    size_t more = *cap ? *cap : 8;
+    while (more < need) {
+        if (__builtin_mul_overflow(more, 2, &more)) return refuse(a) != NULL;
+    }
+    void *p = arena_array(a, size, more);
+    if (!p) return false;
+    void *old = NULL;
+    memcpy(&old, items, sizeof old);  // items is a T **; copied as bytes to obey aliasing rules
+    if (*cap) memcpy(p, old, *cap * size);
+    memcpy(items, &p, sizeof p);
+    *cap = more;
+    return true;
+}
+
+str arena_str(struct arena *a, str s)
+{
+    char *p = s.n < SIZE_MAX ? arena_new(a, s.n + 1) : refuse(a);
+    if (!p) return (str){0};
+    if (s.n) memcpy(p, s.p, s.n);
+    return (str){p, s.n};
+}
+
+str arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *p = n >= 0 ? arena_new(a, (size_t)n + 1) : refuse(a);
+    if (!p) return (str){0};
+    va_start(ap, fmt);
+    vsnprintf(p, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return (str){p, (size_t)n};
+}
+
+bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
+{
+    struct arena_hook *h = ARENA_NEW(a, struct arena_hook);
+    if (!h) return false;
+    *h = (struct arena_hook){.next = a->hooks, .fn = fn, .arg = arg};
+    a->hooks = h;
+    return true;
+}
+
+bool arena_ok(const struct arena *a, err *e)
+{
+    if (!a->exhausted) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "request needs more than its %zu bytes (%zu in use)",
+                   a->cap, a->used);
+}

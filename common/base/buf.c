@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void buf_init(struct buf *b, struct mem_budget *budget, size_t cap)
+{
+    *b = (struct buf){.cap = cap, .budget = budget};
+}
+
+void buf_release(struct buf *b)
+{
+    mem_free(b->budget, b->p, b->room);
+    buf_init(b, b->budget, b->cap);
+}
+
+void buf_clear(struct buf *b)
+{
+    b->n = 0;
+    b->failed = false;
+}
+
+static char *refuse(struct buf *b)
+{
+    b->failed = true;
+    return NULL;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    if (b->failed || n > b->cap - b->n) return refuse(b);
+    if (n <= b->room - b->n) return b->p + b->n;
+    size_t room = MAX(b->room * 2, (size_t)64);
+    if (room < b->n + n) room = b->n + n;
+    if (room > b->cap) room = b->cap;
+    err e = {0};
+    char *p = mem_resize(b->budget, b->p, b->room, room, &e);
+    if (!p) return refuse(b);
+    b->p = p;
+    b->room = room;
+    return b->p + b->n;
+}
+
+void buf_put(struct buf *b, const void *p, size_t n)
+{
+    if (n == 0) return;
+    char *at = buf_reserve(b, n);
+    if (!at) return;
+    memcpy(at, p, n);
+    b->n += n;
+}
+
+void buf_str(struct buf *b, str s)
+{
+    buf_put(b, s.p, s.n);
+}
+
+void buf_z(struct buf *b, const char *z)
+{
+    buf_put(b, z, strlen(z));
+}
+
+void buf_byte(struct buf *b, unsigned char c)
+{
+    buf_put(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *at = n >= 0 ? buf_reserve(b, (size_t)n + 1) : refuse(b);
+    if (!at) return;
+    va_start(ap, fmt);
+    vsnprintf(at, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->n += (size_t)n;
+}
+
+void buf_u64(struct buf *b, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    buf_put(b, digits + at, sizeof digits - at);
+}
+
+void buf_i64(struct buf *b, int64_t v)
+{
+    if (v < 0) buf_byte(b, '-');
+    buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+str buf_view(const struct buf *b)
+{
+    return (str){b->p, b->n};
+}
+
+bool buf_ok(const struct buf *b, err *e)
+{
+    if (!b->failed) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "output needs more than its %zu bytes (%zu written)",
+                   b->cap, b->n);
+}
+
+struct buf buf_take(struct buf *b)
+{
+    struct buf out = *b;
+    buf_init(b, b->budget, b->cap);
+    return out;
+}

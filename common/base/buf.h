@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// buf.h - bytes that grow, up to a cap fixed at birth.
+//
+// Failure is sticky: after a put that did not fit, or for which there was no memory, the buf stays
+// `failed` and takes nothing more, so a writer builds straight through and asks buf_ok() once.
+// Counted against a budget if it has one. Owned by one thread at a time. The zero value is an empty
+// buf with cap 0; buf_release is idempotent.
+#pragma once
+
+#include "base/mem.h"
+#include "base/str.h"
+
+struct buf {
+    char *p;
+    size_t n;     // bytes in use
+    size_t room;  // bytes allocated
+    size_t cap;   // n never exceeds this
+    struct mem_budget *budget;
+    bool failed;
+};
+
+void buf_init(struct buf *b, struct mem_budget *budget, size_t cap);
+void buf_release(struct buf *b);
+void buf_clear(struct buf *b);  // empty, not failed, memory kept
+
+// n writable bytes at the end, to be committed by adding to b->n; NULL when they do not fit.
+char *buf_reserve(struct buf *b, size_t n);
+
+void buf_put(struct buf *b, const void *p, size_t n);
+void buf_str(struct buf *b, str s);
+void buf_z(struct buf *b, const char *z);
+void buf_byte(struct buf *b, unsigned char c);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
+void buf_u64(struct buf *b, uint64_t v);  // decimal
+void buf_i64(struct buf *b, int64_t v);
+
+// What was written; borrows until the next change.
+str buf_view(const struct buf *b);
+
+// True unless a put failed; otherwise resource_exhausted with the cap.
+bool buf_ok(const struct buf *b, err *e) MUST_CHECK;
+
+// Moves the bytes out; the source becomes empty.
+struct buf buf_take(struct buf *b);

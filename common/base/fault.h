@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fault.h - named points of the write path at which tests make a process fail.
+//
+//     FAULT("wal.sync.before");                   may end the process or wait
+//     if (FAULT_ERRNO("wal.write")) return ...;   may set errno and be true
+//
+// Points are armed by the environment of a process built with FT_FAULTS (the debug and sanitizer
+// presets): FLAMETREE_FAULTS="wal.sync.before=die@3;wal.write=enospc@1+". An action is die (SIGKILL
+// to itself), delay:MS, or the name of an errno (eio, enospc); @n means the n-th time, @n+ from the
+// n-th time on, nothing means every time. In release builds the macros are empty.
+#pragma once
+
+#include "base/base.h"
+
+#ifdef FT_FAULTS
+#define FAULT(name)       ((void)fault_at(name))
+#define FAULT_ERRNO(name) fault_at(name)
+#else
+#define FAULT(name)       ((void)0)
+#define FAULT_ERRNO(name) (false)
+#endif
+
+// True with errno set if the point's action is an errno; does not return if it is die.
+bool fault_at(const char *name);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/map.h"
+
+struct map_slot {
+    uint32_t tag;   // upper half of the hash
+    uint32_t next;  // row + 1; 0 = free
+};
+
+void map_init(struct map *m, struct mem_budget *budget)
+{
+    *m = (struct map){.budget = budget};
+}
+
+void map_release(struct map *m)
+{
+    mem_free(m->budget, m->slots, m->size * sizeof *m->slots);
+    map_init(m, m->budget);
+}
+
+static uint32_t tag_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32);
+}
+
+uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),
+                  const void *ctx)
+{
+    if (m->size == 0) return MAP_NONE;
+    uint32_t tag = tag_of(hash);
+    for (uint32_t i = tag & (m->size - 1); m->slots[i].next; i = (i + 1) & (m->size - 1)) {
+        if (m->slots[i].tag == tag && same(ctx, m->slots[i].next - 1)) return m->slots[i].next - 1;
+    }
+    return MAP_NONE;
+}
+
+static void place(struct map_slot *slots, uint32_t size, struct map_slot s)
+{
+    uint32_t i = s.tag & (size - 1);
+    while (slots[i].next)
+        i = (i + 1) & (size - 1);
+    slots[i] = s;
+}
+
+static bool grow(struct map *m, err *e)
+{
+    if (m->size > UINT32_MAX / 4) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "hash index has %u rows, limit", m->count);
+    }
+    uint32_t size = m->size ? m->size * 2 : 16;
+    struct map_slot *slots = mem_alloc(m->budget, size * sizeof *slots, e);
+    if (!slots) return false;
+    for (uint32_t i = 0; i < m->size; i++) {
+        if (m->slots[i].next) place(slots, size, m->slots[i]);
+    }
+    mem_free(m->budget, m->slots, m->size * sizeof *m->slots);
+    m->slots = slots;
+    m->size = size;
+    return true;
+}
+
+bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e)
+{
+    assert(row != MAP_NONE);
+    if (m->count >= m->size / 4 * 3 && !grow(m, e)) return false;
+    place(m->slots, m->size, (struct map_slot){tag_of(hash), row + 1});
+    m->count++;
+    return true;
+}

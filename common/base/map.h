@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// map.h - a hash index over rows that live somewhere else.
+//
+// Slots hold (32 bits of hash, row number); the rows are the owner's array. That makes hash-consing
+// tables of 8 bytes a row with no pointers, and one index type for every table. Open addressing,
+// linear probing, at most 3/4 full. Rows are only added; an index is dropped as a whole.
+//
+//     ref = map_find(&m, hash, same, &key);
+//     if (ref == MAP_NONE) { append the row; map_put(&m, hash, row, e); }
+//
+// Owned by one thread at a time; concurrent readers are fine while nobody writes.
+#pragma once
+
+#include "base/mem.h"
+
+#define MAP_NONE UINT32_MAX
+
+struct map {
+    struct map_slot *slots;
+    uint32_t size;  // slots, a power of two, 0 before the first put
+    uint32_t count;
+    struct mem_budget *budget;
+};
+
+void map_init(struct map *m, struct mem_budget *budget);
+void map_release(struct map *m);
+
+// The first row with this hash for which same(ctx, row) holds; MAP_NONE if there is none.
+uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),
+                  const void *ctx);
+
+// Adds a row that map_find did not find.
+bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e) MUST_CHECK;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local int countdown;
+static _Thread_local bool fired;
+
+void mem_fail_at(int n)
+{
+    countdown = n;
+    fired = false;
+}
+
+bool mem_fault_fired(void)
+{
+    return fired;
+}
+
+static bool fault(void)
+{
+    if (countdown <= 0 || --countdown > 0) return false;
+    fired = true;
+    return true;
+}
+
+void *mem_try(size_t n)
+{
+    return fault() ? NULL : calloc(1, n ? n : 1);
+}
+
+void mem_try_free(void *p)
+{
+    free(p);
+}
+
+void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *parent,
+                     size_t limit)
+{
+    b->name = name;
+    b->parent = parent;
+    atomic_init(&b->limit, limit);
+    atomic_init(&b->used, 0);
+    atomic_init(&b->peak, 0);
+    atomic_init(&b->refused, 0);
+}
+
+static bool reserve_one(struct mem_budget *b, size_t n, err *e)
+{
+    size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+    size_t before = atomic_fetch_add_explicit(&b->used, n, memory_order_relaxed);
+    size_t after = before + n;
+    if (limit && (after > limit || after < before)) {
+        atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "memory budget %s: %zu bytes more do not fit, %zu of %zu are in use",
+                       b->name, n, before, limit);
+    }
+    size_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
+    while (after > peak &&
+           !atomic_compare_exchange_weak_explicit(&b->peak, &peak, after, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+    return true;
+}
+
+bool mem_reserve(struct mem_budget *b, size_t n, err *e)
+{
+    for (struct mem_budget *at = b; at; at = at->parent) {
+        if (reserve_one(at, n, e)) continue;
+        for (struct mem_budget *back = b; back != at; back = back->parent) {
+            atomic_fetch_sub_explicit(&back->used, n, memory_order_relaxed);
+        }
+        return false;
+    }
+    return true;
+}
+
+void mem_unreserve(struct mem_budget *b, size_t n)
+{
+    for (; b; b = b->parent) {
+        size_t before = atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
+        assert(before >= n);
+        (void)before;
+    }
+}
+
+static bool out_of_memory(err *e, size_t n)
+{
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "out of memory: the system gives no %zu bytes", n);
+}
+
+void *mem_alloc(struct mem_budget *b, size_t n, err *e)
+{
+    if (!mem_reserve(b, n, e)) return NULL;
+    void *p = mem_try(n);
+    if (p) return p;
+    mem_unreserve(b, n);
+    out_of_memory(e, n);
+    return NULL;
+}
+
+void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
+{
+    if (n > old && !mem_reserve(b, n - old, e)) return NULL;
+    void *q = fault() ? NULL : realloc(p, n ? n : 1);
+    if (!q) {
+        if (n > old) mem_unreserve(b, n - old);
+        out_of_memory(e, n);
+        return NULL;
+    }
+    if (n > old) memset((char *)q + old, 0, n - old);
+    if (n < old) mem_unreserve(b, old - n);
+    return q;
+}
+
+void mem_free(struct mem_budget *b, void *p, size_t n)
+{
+    if (!p) return;
+    free(p);
+    mem_unreserve(b, n);
+}
+
+void *mem_must(size_t n)
+{
+    void *p = calloc(1, n ? n : 1);
+    if (p) return p;
+    fprintf(stderr, "flametree: out of memory: the system gives no %zu bytes at start-up\n", n);
+    abort();
+}
+
+void mem_must_free(void *p)
+{
+    free(p);
+}
+
+bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e)
+{
+    if (need <= *cap) return true;
+    size_t more = *cap ? *cap : 8;
+    while (more < need) {
+        if (__builtin_mul_overflow(more, 2, &more)) return out_of_memory(e, SIZE_MAX);
+    }
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(more, size, &bytes)) return out_of_memory(e, SIZE_MAX);
+    void *p = NULL;
+    memcpy(&p, items, sizeof p);  // items is a T **; copied as bytes to obey aliasing rules
+    p = mem_resize(b, p, *cap * size, bytes, e);
+    if (!p) return false;
+    memcpy(items, &p, sizeof p);
+    *cap = more;
+    return true;
+}

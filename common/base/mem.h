@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// mem.h - the three kinds of memory, and budgets.
+//
+// 1. Request memory: an arena (arena.h) with a cap, released as a whole.
+// 2. Long-lived state whose size depends on input: mem_alloc() from a named budget; may fail with
+//    resource_exhausted, which names the budget, its limit and what is in use.
+// 3. Fixed-size bookkeeping and start-up: mem_must(), which ends the process with a message.
+//
+// Budgets form a tree: what a child takes counts against its parents as well, so that a limit for
+// the whole process holds whichever part grows. Sizes are given back by the caller (sized free), so
+// that counting needs no header per allocation. Budgets are thread-safe (relaxed atomics: a limit
+// may be overrun by what racing threads take at the same instant, never by more).
+//
+// Tests: mem_fail_at(n) makes the calling thread's n-th next allocation fail.
+#pragma once
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+
+struct mem_budget {
+    const char *name;           // such as "head"; in messages and metrics
+    struct mem_budget *parent;  // or NULL
+    _Atomic size_t limit;       // bytes; 0 = no limit of its own
+    _Atomic size_t used;
+    _Atomic size_t peak;
+    _Atomic uint64_t refused;  // requests that did not fit
+};
+
+void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *parent,
+                     size_t limit);
+
+// Takes n bytes from b and its parents, all or nothing. b may be NULL: then everything fits.
+bool mem_reserve(struct mem_budget *b, size_t n, err *e) MUST_CHECK;
+void mem_unreserve(struct mem_budget *b, size_t n);
+
+// Zeroed memory counted against b (NULL: not counted). NULL and *e set when it does not fit.
+void *mem_alloc(struct mem_budget *b, size_t n, err *e) MUST_CHECK;
+
+// Grows or shrinks p of old bytes to n; the new part is zeroed. On failure p stays valid.
+void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e) MUST_CHECK;
+void mem_free(struct mem_budget *b, void *p, size_t n);  // NULL is fine
+
+// Zeroed memory for bookkeeping of fixed size; ends the process when there is none.
+void *mem_must(size_t n);
+void mem_must_free(void *p);
+
+// Room for one more element in a growing array: *items has *cap elements of `size` bytes and
+// becomes able to hold `need` (doubling). False and *e set when that does not fit; the array stays
+// valid.
+bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
+              err *e) MUST_CHECK;
+
+// Uncounted malloc behind the fault point; for arenas and tests.
+void *mem_try(size_t n) MUST_CHECK;
+void mem_try_free(void *p);
+
+void mem_fail_at(int n);  // 0 = never
+bool mem_fault_fired(void);

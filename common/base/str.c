@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/str.h"
+
+int str_cmp(str a, str b)
+{
+    size_t n = MIN(a.n, b.n);
+    int c = n ? memcmp(a.p, b.p, n) : 0;
+    if (c != 0) return c;
+    return a.n < b.n ? -1 : a.n > b.n;
+}
+
+bool str_starts(str s, str prefix)
+{
+    return s.n >= prefix.n && str_eq(str_slice(s, 0, prefix.n), prefix);
+}
+
+bool str_ends(str s, str suffix)
+{
+    return s.n >= suffix.n && str_eq(str_slice(s, s.n - suffix.n, s.n), suffix);
+}
+
+bool str_contains(str s, str part)
+{
+    return part.n == 0 || (s.n >= part.n && memmem(s.p, s.n, part.p, part.n) != NULL);
+}
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+bool str_ieq(str a, str b)
+{
+    if (a.n != b.n) return false;
+    for (size_t i = 0; i < a.n; i++) {
+        if (lower(a.p[i]) != lower(b.p[i])) return false;
+    }
+    return true;
+}
+
+size_t str_find(str s, char c)
+{
+    const char *at = s.n ? memchr(s.p, c, s.n) : NULL;
+    return at ? (size_t)(at - s.p) : s.n;
+}
+
+size_t str_rfind(str s, char c)
+{
+    const char *at = s.n ? memrchr(s.p, c, s.n) : NULL;
+    return at ? (size_t)(at - s.p) : s.n;
+}
+
+str str_slice(str s, size_t from, size_t to)
+{
+    if (to > s.n) to = s.n;
+    if (from >= to) return (str){s.p ? s.p + MIN(from, s.n) : NULL, 0};
+    return (str){s.p + from, to - from};
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+str str_trim(str s)
+{
+    while (s.n > 0 && is_space(s.p[0])) {
+        s.p++;
+        s.n--;
+    }
+    while (s.n > 0 && is_space(s.p[s.n - 1]))
+        s.n--;
+    return s;
+}
+
+str str_split(str s, char c, str *rest)
+{
+    size_t at = str_find(s, c);
+    *rest = at < s.n ? str_slice(s, at + 1, s.n) : (str){0};
+    return str_slice(s, 0, at);
+}
+
+bool str_u64(str s, uint64_t *v)
+{
+    if (s.n == 0) return false;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9') return false;
+        if (__builtin_mul_overflow(sum, 10, &sum)) return false;
+        if (__builtin_add_overflow(sum, (uint64_t)(s.p[i] - '0'), &sum)) return false;
+    }
+    *v = sum;
+    return true;
+}
+
+bool str_i64(str s, int64_t *v)
+{
+    bool negative = s.n > 0 && s.p[0] == '-';
+    if (negative || (s.n > 0 && s.p[0] == '+')) s = str_slice(s, 1, s.n);
+    uint64_t magnitude = 0;
+    if (!str_u64(s, &magnitude)) return false;
+    if (magnitude > (uint64_t)INT64_MAX + (negative ? 1 : 0)) return false;
+    *v = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return true;
+}
+
+// Bytes that follow a lead byte and the lowest second byte that is not overlong; table 3-7 of the
+// Unicode standard.
+static size_t utf8_rest(const unsigned char *p, size_t left)
+{
+    unsigned char c = p[0];
+    size_t n = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+    if (c < 0xc2 || c > 0xf4 || left < n) return 0;
+    unsigned char low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    if (p[1] < low || p[1] > high) return 0;
+    for (size_t i = 2; i <= n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    }
+    return n;
+}
+
+bool str_utf8(str s)
+{
+    const unsigned char *p = (const unsigned char *)s.p;
+    const unsigned char *end = p + s.n;
+    while (p < end) {
+        if (end - p >= 8) {
+            uint64_t word = 0;
+            memcpy(&word, p, 8);
+            if ((word & 0x8080808080808080u) == 0) {
+                p += 8;
+                continue;
+            }
+        }
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+        size_t rest = utf8_rest(p, (size_t)(end - p) - 1);
+        if (rest == 0) return false;
+        p += rest + 1;
+    }
+    return true;
+}

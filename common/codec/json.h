@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// json.h - a pull reader and a writer for JSON (RFC 8259), strict: UTF-8, no trailing commas, one
+// value.
+//
+// The reader neither recurses nor builds a tree: it hands out tokens and keeps the nesting in a bit
+// set, so depth is limited to JSON_DEPTH whatever the input. Strings are unescaped into the arena
+// only when they hold escapes; otherwise they borrow from the text.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+#define JSON_DEPTH 128
+
+enum json_token {
+    JSON_OBJECT,      // {
+    JSON_OBJECT_END,  // }
+    JSON_ARRAY,       // [
+    JSON_ARRAY_END,   // ]
+    JSON_KEY,         // text = the key; its value is the next token
+    JSON_STRING,      // text
+    JSON_NUMBER,      // text = as written
+    JSON_TRUE,
+    JSON_FALSE,
+    JSON_NULL,
+    JSON_END,    // the text is complete
+    JSON_FAULT,  // error() tells
+};
+
+struct json_reader {
+    struct arena *arena;
+    str all;
+    size_t at;
+    unsigned depth;
+    uint8_t is_object[JSON_DEPTH / 8];
+    uint8_t expect;  // private
+    str text;        // of the last KEY, STRING or NUMBER
+    err fault;
+};
+
+void json_reader_init(struct json_reader *r, struct arena *a, str text);
+enum json_token json_next(struct json_reader *r);
+bool json_skip(struct json_reader *r);  // skips the value whose first token comes next
+
+// ---- writing: escapes as little as JSON asks for; text must be UTF-8 (bad bytes become U+FFFD)
+void json_put_string(struct buf *b, str s);
+void json_put_double(struct buf *b, double v);  // shortest form that reads back equal

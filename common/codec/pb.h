@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pb.h - the protobuf wire format by hand: a pull reader, a writer, and the guarded way to
+// protobuf-c.
+//
+// The reader walks one message over bytes that somebody else owns, without allocating. It accepts
+// what the format accepts (fields in any order, packed or not) and fails with invalid_argument on
+// what can never be right: a length past the end, field number 0, groups, a cut varint. Source:
+// https://protobuf.dev/programming-guides/encoding/.
+//
+//     struct pb_reader r = pb_reader(bytes);
+//     while (pb_next(&r)) switch (r.field) { case 1: name = r.bytes; break; ... }
+//     if (!pb_done(&r, e)) return err_wrap(e, "Batch");
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "codec/varint.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+enum pb_type {
+    PB_VARINT = 0,
+    PB_FIXED64 = 1,
+    PB_BYTES = 2,
+    PB_FIXED32 = 5
+};
+
+struct pb_reader {
+    const uint8_t *at;
+    const uint8_t *end;
+    uint32_t field;  // of the field that pb_next returned
+    enum pb_type type;
+    uint64_t number;    // value of VARINT, FIXED64, FIXED32
+    str bytes;          // value of BYTES; borrows from the message
+    const char *fault;  // NULL while all is well
+};
+
+struct pb_reader pb_reader(str message);
+bool pb_next(struct pb_reader *r);                           // false at the end or at a fault
+bool pb_done(const struct pb_reader *r, err *e) MUST_CHECK;  // was it the end?
+
+// Calls for a repeated scalar field, packed or not: the values of the current field one by one.
+// start with *at = NULL; false when there are no more (or a fault, which pb_done then reports).
+bool pb_packed_next(struct pb_reader *r, const uint8_t **at, uint64_t *v);
+
+static inline double pb_double(uint64_t bits)
+{
+    double d = 0;
+    __builtin_memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+// ---- writing. Zero values are left out by the *_opt forms only.
+void pb_put_varint(struct buf *b, uint64_t v);
+void pb_put_u64(struct buf *b, uint32_t field, uint64_t v);
+void pb_put_u64_opt(struct buf *b, uint32_t field, uint64_t v);
+void pb_put_i64_opt(struct buf *b, uint32_t field, int64_t v);
+void pb_put_double_opt(struct buf *b, uint32_t field, double v);
+void pb_put_bytes(struct buf *b, uint32_t field, str s);
+void pb_put_bytes_opt(struct buf *b, uint32_t field, str s);
+
+// A nested message or packed field of unknown length: write between begin and end; end inserts the
+// length (moves the bytes by its size, cheap for what is small, correct for all).
+size_t pb_begin(struct buf *b, uint32_t field);
+void pb_end(struct buf *b, size_t mark);
+
+// ---- protobuf-c, only behind this
+//
+// protobuf_c_message_unpack recurses without limit and amplifies (8 MB of "12 00" became 379 MB),
+// so a message from outside is scanned against its descriptor first: depth <= 100, well-formed
+// wire, string fields valid UTF-8 without NUL, and the memory that unpacking will take; then it is
+// unpacked into the arena, whose cap holds. Returns memory of the arena. Fails with
+// invalid_argument (malformed) or resource_exhausted (too large).
+ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *desc, str bytes,
+                            err *e) MUST_CHECK;
+void pb_pack(const ProtobufCMessage *m, struct buf *out);
+
+// A NUL-terminated string field as str, and a bytes field as str.
+static inline str pb_text(const char *z)
+{
+    return str_of(z);
+}
+static inline str pb_blob(ProtobufCBinaryData d)
+{
+    return str_make(d.data, d.len);
+}
+// An arena copy with NUL, for setting string fields; never NULL (an exhausted arena gives "").
+char *pb_z(struct arena *a, str s);

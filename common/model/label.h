@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// label.h - labels, label sets, and matchers over them.
+//
+// A label set is a sorted array of (name, value), names unique, both UTF-8, values not empty. It is
+// a value: it owns nothing, the arena or table that made it does. A series is a label set that
+// includes
+// __profile_type__. The fingerprint is XXH64 over name 0xff value 0xff of each label in order;
+// equal fingerprints still compare labels.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/regex.h"
+
+typedef struct {
+    str name;
+    str value;
+} label;
+
+typedef struct {
+    const label *v;
+    size_t n;
+} labels;
+
+#define LABEL_PROFILE_TYPE "__profile_type__"
+#define LABEL_SERVICE      "service_name"
+#define LABEL_NAME         "__name__"
+#define LABEL_SAMPLED      "__sampled__"
+
+// Sorts by name in place; equal names keep their order (validation finds them).
+void labels_sort(label *v, size_t n);
+
+// The value of a name; empty if absent, which is what matchers mean by "missing".
+str labels_get(labels ls, str name);
+bool labels_has(labels ls, str name);
+
+int labels_cmp(labels a, labels b);  // label by label, name before value
+bool labels_eq(labels a, labels b);
+uint64_t labels_fingerprint(labels ls);
+
+// {a="b", c="d"} with values quoted as Go quotes strings; for messages.
+void labels_print(labels ls, struct buf *out);
+
+// A copy in the arena, strings included.
+labels labels_copy(struct arena *a, labels ls);
+
+// The pairs whose names are in `names` (any order); in the arena, strings borrowed.
+labels labels_project(struct arena *a, labels ls, const str *names, size_t n);
+
+// Is it a name in the sense of old Prometheus: [a-zA-Z_][a-zA-Z0-9_]*
+bool label_name_is_legacy(str name);
+
+// ---- matchers
+enum matcher_op {
+    MATCH_EQ,
+    MATCH_NEQ,
+    MATCH_RE,
+    MATCH_NRE
+};
+
+struct matcher {
+    enum matcher_op op;
+    str name;
+    str value;
+    const struct regex *re;  // of MATCH_RE and MATCH_NRE, owned by the arena
+};
+
+// All of them must hold.
+struct selector {
+    struct matcher *v;
+    size_t n;
+};
+
+// A PromQL vector selector without range or offset: [metric]{name op "value", ...}; quotes ", ' or
+// `; ops = != =~ !~; quoted UTF-8 names; "{}" is everything; the empty text is an error. A metric
+// name becomes __name__="metric". Fails with invalid_argument naming position and reason. Matchers
+// are appended to *sel; memory is the arena's.
+bool selector_parse(struct arena *a, str text, struct selector *sel, err *e) MUST_CHECK;
+bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str name, str value,
+                  err *e) MUST_CHECK;
+
+bool matcher_matches(const struct matcher *m, str value);
+bool selector_matches(const struct selector *sel, labels ls);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symbols.h - names and stacks: the tables that vectors point into.
+//
+// Five tables, rows referring to earlier tables by number, row 0 always "none":
+//
+//     strings    bytes                                               0 = ""
+//     functions  name, system name, file (strings), start line       0 = unknown
+//     mappings   file, build id (strings), start, limit, offset      0 = no mapping
+//     frames     function, line, mapping, address, inlined?          0 = none
+//     stacks     parent stack, frame                                 0 = the empty stack
+//
+// A stack is a node of a prefix tree: its frame called by its parent's. Parents come before
+// children (parent < row), so one forward pass goes from the root down and one reverse pass from
+// leaves up. A pprof location with k lines is k frames, outermost first on the way down; all but
+// the first carry `inlined`, so that the location can be rebuilt. A location without lines is one
+// frame without function that keeps address and mapping.
+//
+// struct symbol_table is the bare columns: what a decoder, a batch or a partial answer has. struct
+// symbols owns such columns and makes rows unique (hash-consing). Ids are local to one table.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/map.h"
+
+struct symbol_function {
+    uint32_t name;
+    uint32_t system_name;
+    uint32_t filename;
+    int64_t start_line;
+};
+
+struct symbol_mapping {
+    uint64_t start;
+    uint64_t limit;
+    uint64_t offset;
+    uint32_t filename;
+    uint32_t build_id;
+    uint32_t flags;  // SYMBOL_HAS_*
+};
+
+#define SYMBOL_HAS_FUNCTIONS     1u
+#define SYMBOL_HAS_FILENAMES     2u
+#define SYMBOL_HAS_LINE_NUMBERS  4u
+#define SYMBOL_HAS_INLINE_FRAMES 8u
+
+struct symbol_frame {
+    uint64_t address;
+    int64_t line;
+    uint32_t function;
+    uint32_t mapping;
+    bool inlined;  // belongs to the location of its parent
+};
+
+struct symbol_stack {
+    uint32_t parent;
+    uint32_t frame;
+};
+
+struct symbol_table {
+    str *strings;
+    struct symbol_function *functions;
+    struct symbol_mapping *mappings;
+    struct symbol_frame *frames;
+    struct symbol_stack *stacks;
+    uint32_t string_count;
+    uint32_t function_count;
+    uint32_t mapping_count;
+    uint32_t frame_count;
+    uint32_t stack_count;
+};
+
+struct symbols {
+    struct symbol_table t;  // read freely; written only by the functions below
+    struct mem_budget *budget;
+    struct symbols_index *index;  // private: capacities, hash indexes, string bytes
+};
+
+// Has row 0 of every table after a successful init. Not thread-safe; readers may share it while
+// nobody adds.
+bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHECK;
+void symbols_release(struct symbols *s);
+
+// The row of a value, added if it is new. MAP_NONE and *e set on failure (resource_exhausted).
+uint32_t symbols_string(struct symbols *s, str text, err *e) MUST_CHECK;
+uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e) MUST_CHECK;
+uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e) MUST_CHECK;
+uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e) MUST_CHECK;
+uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e) MUST_CHECK;
+
+// Name of the function of a frame as flame graphs show it; empty if it has none.
+str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
+
+// ---- from one table into another. Rows are copied when they are first asked for.
+struct symbols_remap {
+    const struct symbol_table *from;
+    struct symbols *to;
+    uint32_t *strings;  // 0 = not yet mapped, else row + 1
+    uint32_t *functions;
+    uint32_t *mappings;
+    uint32_t *frames;
+    uint32_t *stacks;
+};
+bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
+                        struct symbols *to, err *e) MUST_CHECK;
+uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
+
+// ---- wire form: message Symbols of proto/flametree/v1/internal.proto
+//
+// Encodes only what the named stacks need (used[i] for each stack row; NULL: all) and renumbers;
+// stack_ids, if not NULL, receives for each row its new number (0 for rows left out). Memory for
+// the renumbering is the arena's.
+bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
+                    uint32_t *stack_ids, struct buf *out, err *e) MUST_CHECK;
+
+// Columns in the arena, strings borrowing from bytes. Every reference is checked: in range, parents
+// first, row 0 none, strings UTF-8. Fails with invalid_argument naming column and row.
+bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e) MUST_CHECK;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// vector.h - sparse vectors (stack id -> value), the unit of merging everywhere.
+//
+// Bytes: n, divisor, then n times (id delta, zigzag(value / divisor)), all LEB128. Ids ascend
+// strictly (the first delta is the id itself), values are not zero, the divisor is the greatest
+// common divisor of the values (1 if n = 0), so equal vectors have equal bytes. Stack 0, the empty
+// stack, may occur: it counts in totals and is no node of a tree.
+//
+// Sums are checked: a sum outside int64 is out_of_range, never wrapped.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+struct vector_entry {
+    uint32_t stack;
+    int64_t value;
+};
+
+// Sorts by stack, adds equal stacks, drops zeros; in place. Fails with out_of_range.
+bool vector_normalise(struct vector_entry *v, size_t *n, err *e) MUST_CHECK;
+
+// Normalised entries -> bytes.
+void vector_encode(const struct vector_entry *v, size_t n, struct buf *out);
+
+// ---- reading, entry by entry; trusts nothing
+struct vector_reader {
+    const uint8_t *at;
+    const uint8_t *end;
+    uint64_t left;
+    int64_t divisor;
+    uint32_t stack;
+    bool first;
+    const char *fault;
+};
+bool vector_open(struct vector_reader *r, str bytes, err *e) MUST_CHECK;
+bool vector_next(struct vector_reader *r, struct vector_entry *v);  // false at the end or a fault
+bool vector_done(const struct vector_reader *r, err *e) MUST_CHECK;
+
+// Walks bytes from outside once: well-formed, ids below stack_count, sum of values in *total
+// (out_of_range if it does not fit).
+bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e) MUST_CHECK;
+
+// sums[id] += value * factor for each entry; every id must be below n. Fails with out_of_range.
+bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e) MUST_CHECK;
+
+// a += b and a *= b, checked: false if the result does not fit.
+static inline MUST_CHECK bool sum_add(int64_t *a, int64_t b)
+{
+    return !__builtin_add_overflow(*a, b, a);
+}

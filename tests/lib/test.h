@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// test.h - cmocka, plus what every test here needs.
+//
+// torture(fn, arg): runs fn again and again while its 1st, 2nd, ... allocation fails, until a run
+// needs no more. fn must return true, or false with resource_exhausted; leaks are ASan's to find.
+//
+// tail_guard(bytes, n): a copy whose last byte touches an unreadable page, so that reading one byte
+// too far crashes even without a sanitizer.
+#pragma once
+
+// clang-format off: cmocka wants these four first, in this order
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+// clang-format on
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define assert_ok(call)                                             \
+    do {                                                            \
+        err e_ = {0};                                               \
+        err *e = &e_;                                               \
+        if (!(call)) fail_msg("%s: %s", err_name(e_.code), e_.msg); \
+    } while (0)
+
+static inline int torture(bool (*fn)(void *arg, err *e), void *arg)
+{
+    for (int n = 1;; n++) {
+        err e = {0};
+        mem_fail_at(n);
+        bool ok = fn(arg, &e);
+        bool fired = mem_fault_fired();
+        mem_fail_at(0);
+        if (!fired) {
+            assert_true(ok);
+            return n - 1;
+        }
+        if (!ok) assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    }
+}
+
+static inline const uint8_t *tail_guard(const void *bytes, size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t room = (n + page - 1) / page * page;
+    uint8_t *base = mmap(NULL, room + page, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    assert_ptr_not_equal(base, MAP_FAILED);
+    assert_int_equal(mprotect(base, room ? room : page, PROT_READ | PROT_WRITE), 0);
+    if (n) memcpy(base + room - n, bytes, n);
+    return base + room - n;
+}
+
