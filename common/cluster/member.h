@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// member.h - the nodes that are known, and which of them seem alive.
+//
+// A member list is configured (ids and addresses of the internal listeners); liveness is what the
+// last calls and probes said. Nothing that must be right depends on liveness: it only says whom to
+// ask first. In the all-in-one the list has one ingester, on a Unix socket. Readers take a
+// snapshot; updates swap it.
+#pragma once
+
+#include "base/arena.h"
+#include "base/str.h"
+
+enum member_kind {
+    MEMBER_DISTRIBUTOR,
+    MEMBER_INGESTER,
+    MEMBER_QUERIER,
+    MEMBER_COMPACTOR
+};
+
+struct member {
+    str id;
+    str address;  // "host:port" or "unix:/path"
+    enum member_kind kind;
+    bool alive;
+};
+
+struct members;
+
+// `list` holds "id=address" or "address" (then the address is the id) entries. Returns owned.
+struct members *members_new(err *e) MUST_CHECK;
+void members_free(struct members *m);
+bool members_add(struct members *m, enum member_kind kind, str entry, err *e) MUST_CHECK;
+
+// Copies of the members of a kind, in the arena, in order of id.
+struct member *members_of(struct members *m, struct arena *a, enum member_kind kind, size_t *count);
+
+// What a call to a member said; any thread. A member counts as dead after 3 failures in a row and
+// as alive after one success.
+void members_report(struct members *m, str id, bool answered);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// place.h - which ingesters a series goes to: rendezvous hashing, a hint that nothing depends on.
+//
+// Three steps (docs/design.md, Placement): the tenant's subset of the live ingesters; of those, `n`
+// for (tenant, service); of those, one order for the label set as sent, so that all sample types of
+// a profile stay together. Weight of a member = XXH64(key 0xff member id); the highest come first.
+// Pure.
+#pragma once
+
+#include "cluster/member.h"
+
+struct place_options {
+    size_t tenant_members;   // size of a tenant's subset; 0 = all
+    size_t service_members;  // n
+};
+
+// Orders all members for a label set: the owner first, then those to try when it does not answer;
+// dead members last. `order` has room for n rows of `members`.
+void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
+                 str service, uint64_t labels_hash, uint32_t *order);

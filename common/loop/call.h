@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// call.h - an operation in flight, started by a job, finished by a loop; and the only waits on
+// them.
+//
+// Life: the starter (such as http_start) embeds a struct call and says call_begin; the loop says
+// call_finish once; the job says call_wait or call_gather, after which the result is the job's. A
+// call whose wait ended early (deadline, cancel) is asked to stop by its `stop` function and still
+// finishes on the loop; call_wait returns only after that, so the starter's memory stays valid.
+#pragma once
+
+#include "loop/req.h"
+
+#include <pthread.h>
+
+struct call {
+    enum rank rank;                // rank of the lane that will do the work
+    void (*stop)(struct call *c);  // any thread: ask the loop to end it soon
+    struct call_group *group;      // private
+    bool done;
+    bool ok;
+    err fault;  // if done and not ok
+};
+
+void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c));
+void call_finish(struct call *c, const err *fault);  // loop side; fault NULL = well
+
+// Waits until done, the deadline or cancel. True if the call went well; otherwise *e is its fault.
+bool call_wait(struct req *r, struct call *c, err *e) MUST_CHECK;
+
+// Waits for n calls. Returns when all are done, or `need` of them went well and stop_rest is true
+// (the rest are stopped and awaited). True if at least `need` went well; otherwise *e is the first
+// fault.
+bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
+                 err *e) MUST_CHECK;

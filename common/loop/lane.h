@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// lane.h - bounded pools of workers, one a rank and service, where handlers run and may block.
+//
+// A full lane refuses at once (resource_exhausted, with the lane's name and limit); a job that
+// waited longer than the lane's age limit is refused as well. Within a lane tenants take turns
+// (round robin over tenants with waiting jobs). Metrics:
+// flametree_lane_{jobs,limit,refused_total,wait_seconds}{lane}.
+#pragma once
+
+#include "loop/req.h"
+
+struct lane;
+
+struct lane_options {
+    const char *name;  // such as "ingester.append"
+    enum rank rank;
+    unsigned width;         // threads, started on demand
+    unsigned queue_max;     // jobs waiting
+    uint64_t queue_age_ns;  // refused when older; 0 = no limit
+};
+
+struct job {
+    struct job *next;            // private
+    uint64_t queued_mono_ns;     // private
+    struct req *req;             // whose tenant takes turns
+    void (*run)(struct job *j);  // in a worker
+    void (*refuse)(struct job *j,
+                   const err *e);  // in a worker, instead of run, when it waited too long
+};
+
+struct lane *lane_new(const struct lane_options *o, err *e) MUST_CHECK;  // returns owned
+bool lane_submit(struct lane *l, struct job *j, err *e) MUST_CHECK;      // any thread
+void lane_drain(struct lane *l);  // refuses new jobs, waits for all inside
+void lane_free(struct lane *l);   // after drain; joins the threads
+
+// The rank of the lane that runs the calling thread; -1 outside of lanes.
+int lane_rank_here(void);

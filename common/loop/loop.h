@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// loop.h - threads that own sockets, timers and transfers (libuv).
+//
+// A loop thread runs callbacks that never block. loop_post is the only call allowed from another
+// thread; everything else in net asserts loop_assert. Handlers of requests run in lanes (lane.h).
+#pragma once
+
+#include "base/err.h"
+
+#include <uv.h>
+
+struct loop;
+
+// Starts the thread. Returns owned.
+struct loop *loop_new(const char *name, err *e) MUST_CHECK;
+
+// Ends the thread when every handle is closed (net closes its own first), joins it, and asserts
+// that uv_loop_close found nothing left.
+void loop_free(struct loop *l);
+
+uv_loop_t *loop_uv(struct loop *l);
+bool loop_is_here(const struct loop *l);  // is this its thread?
+void loop_assert(const struct loop *l);
+
+// A task is embedded in its owner; it may be posted again once it ran.
+struct loop_task {
+    struct loop_task *next;
+    void (*run)(struct loop_task *t);
+};
+void loop_post(struct loop *l, struct loop_task *t);  // any thread; tasks run in order
+
+// Runs fn(arg) on the loop and waits for it. Not from the loop itself.
+void loop_run(struct loop *l, void (*fn)(void *arg), void *arg);

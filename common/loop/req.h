@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// req.h - one request or duty in progress: the first parameter of everything below a handler.
+//
+// It carries the memory, tenant, deadline and cancel flag that all work for it obeys. A job made by
+// another job (a call inside the node) has a req of its own whose deadline is not later. Deadline
+// and cancel are looked at by call_wait, by lanes, and once per merged stream or node.
+#pragma once
+
+#include "base/arena.h"
+#include "sys/log.h"
+
+#include <stdatomic.h>
+
+// Who may wait for whom, on one node or between nodes: a job may wait only for a higher rank, or
+// jobs that wait for jobs stop the cluster for good. call_wait asserts it.
+enum rank {
+    RANK_DUTY,      // flush, adopt, compact, self profile
+    RANK_PUBLIC,    // public requests
+    RANK_QUERIER,   // partial reads of peer queriers
+    RANK_INGESTER,  // Append, HeadRead
+    RANK_REPLICA,   // Ship, Seal, Pull
+    RANK_DISK,      // blocking file work
+    RANK_COUNT,
+};
+
+struct req {
+    struct arena arena;
+    str tenant;                 // "anonymous" when multi-tenancy is off; reads: sorted, "a|b"
+    uint64_t deadline_mono_ns;  // 0 = none
+    atomic_bool canceled;       // the asker is gone
+    enum rank rank;
+    struct log_fields log;
+    char request_id[27];  // ULID
+};
+
+// memory: budget that the arena counts against; cap in bytes. timeout_ns 0 = no deadline.
+void req_init(struct req *r, enum rank rank, struct mem_budget *memory, size_t cap,
+              uint64_t timeout_ns);
+void req_release(struct req *r);
+
+// Fails with canceled or deadline_exceeded.
+bool req_alive(const struct req *r, err *e) MUST_CHECK;
+
+// Nanoseconds until the deadline, 0 if it has passed, UINT64_MAX if there is none.
+uint64_t req_left_ns(const struct req *r);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// client.h - HTTP/1.1 requests to other processes (libcurl on a loop), waited for by jobs.
+//
+// libcurl 7.88 cannot reuse h2c connections, so HTTP/1.1 with keep-alive is pinned. Addresses are
+// "host:port" or "unix:/path".
+#pragma once
+
+#include "loop/call.h"
+#include "loop/loop.h"
+#include "net/http.h"
+
+struct client;
+
+struct client *client_new(struct loop *l, struct mem_budget *memory, unsigned connections_per_host,
+                          err *e) MUST_CHECK;
+void client_free(struct client *c);  // all calls must have ended
+
+struct http_call {
+    struct call call;
+    // asked; everything borrowed until the call ended
+    const char *method;
+    str address;
+    str path;  // with query
+    struct http_headers headers;
+    str body;
+    size_t answer_max;  // bytes
+    bool tls;
+    // answered
+    unsigned status;
+    struct http_headers answer_headers;  // in the req's arena
+    struct buf answer;                   // owned: http_call_release
+    struct http_call_private *inner;
+};
+
+// Starts it under r's deadline; finish with call_wait/call_gather on &c->call, then release. Fails
+// (through the wait) with unavailable when nobody answers, deadline_exceeded, or resource_exhausted
+// when the answer exceeds answer_max. A status other than 200 is not a fault.
+void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank);
+void http_call_release(struct http_call *c);

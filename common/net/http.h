@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// http.h - one HTTP request and its answer, as server and client both see them.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+struct http_header {
+    str name;  // lower case
+    str value;
+};
+
+struct http_headers {
+    struct http_header *v;
+    size_t n;
+    size_t cap;
+};
+
+// Adds to the arena; repeated names are allowed.
+void http_headers_add(struct http_headers *h, struct arena *a, str name, str value);
+
+// First value of a name, which is given in lower case; empty if absent.
+str http_headers_get(const struct http_headers *h, const char *name);
+bool http_headers_has(const struct http_headers *h, const char *name);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// route.h - one table of handlers for every protocol on a listener.
+//
+// An RPC handler takes and gives protobuf bytes; what was on the wire (Connect proto or JSON, gRPC,
+// gRPC-Web, any compression) is this room's business. A plain handler sees the exchange itself.
+// Protocol rules: docs/design.md names the sections; errors are err codes (Connect's).
+//
+// The router is immutable after start; handlers run in the lane that their row names.
+#pragma once
+
+#include "net/server.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+enum route_auth {
+    ROUTE_OPEN,          // no tenant needed
+    ROUTE_TENANT_READ,   // one or several tenants, sorted and joined by '|'
+    ROUTE_TENANT_WRITE,  // exactly one tenant
+    ROUTE_INTERNAL,      // tenant as the asking node says, may be empty
+};
+
+// In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.
+typedef bool rpc_fn(void *service, struct http_exchange *x, str in, struct buf *out, err *e);
+
+struct rpc_method {
+    const char *path;  // "/push.v1.PusherService/Push"
+    const ProtobufCMessageDescriptor *in;
+    const ProtobufCMessageDescriptor *out;
+    rpc_fn *run;
+    enum route_auth auth;
+    enum rank rank;
+    bool large_body;  // body limit is the tenants' ingestion limit instead of the small one
+};
+
+// Fills x's answer (status, headers, out/fixed); false: *e is answered as a plain JSON error.
+typedef bool http_fn(void *service, struct http_exchange *x, err *e);
+
+struct http_route {
+    const char *verbs;  // "GET", "POST", "GET,HEAD"
+    const char *path;
+    bool prefix;  // matches everything that begins with path
+    http_fn *run;
+    enum route_auth auth;
+    enum rank rank;
+    bool large_body;
+    bool no_gzip;  // answer is never compressed here (already is, or tiny)
+};
+
+struct router;
+
+struct router_options {
+    bool multitenancy;      // off: tenant is "anonymous", whatever the header says
+    size_t body_max;        // bytes of ordinary bodies, on the wire and inflated
+    size_t large_body_max;  // of methods with large_body
+    size_t answer_max;      // cap of answers
+    struct mem_budget *memory;
+};
+
+struct router *router_new(const struct router_options *o);
+void router_free(struct router *r);
+
+// Adds a service's rows; they and `service` are borrowed. lanes[rank] runs rows of that rank.
+void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, void *service,
+                    struct lane *const lanes[RANK_COUNT]);
+void router_add_http(struct router *r, const struct http_route *rows, size_t n, void *service,
+                     struct lane *const lanes[RANK_COUNT]);
+
+// The application side of a server.
+struct server_app router_app(struct router *r);
+
+// Does the request's Accept header carry allow-utf8-labelnames=true? (API 1.1, 6.5)
+bool route_wants_utf8_names(const struct http_exchange *x);
+
+// Answers of plain routes.
+void route_text(struct http_exchange *x, unsigned status, str body);  // text/plain; charset=utf-8
+void route_error(struct http_exchange *x, unsigned status, enum err_code code, const char *msg);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// config.h - settings as rows: one list of rows a section gives the struct, the parser, --help,
+// /config, docs/config.md and the chart's comments.
+//
+// A section is a file of rows, such as ingester/config.def:
+//
+//     ROW(head_memory, BYTES, "1GiB", "64MiB", "", false, "Memory for ... .")
+//      (key, type, default, lowest, highest ("" = none), reloadable, sentence)
+//
+// and a struct whose fields have the names of the keys:
+//
+//     struct ingester_config {
+//     #define ROW(key, type, ...) CONFIG_##type key;
+//     #include "ingester/config.def"
+//     #undef ROW
+//     };
+//
+// A setting ingester.head_memory is section.key in YAML, --ingester.head_memory on the command
+// line, and FLAMETREE_INGESTER_HEAD_MEMORY in the environment; flag over environment over file over
+// default. Unknown keys are errors with file and line. Snapshots are immutable; SIGHUP swaps in a
+// new one if it is valid and only reloadable rows changed (others keep their value and a line in
+// the log says so).
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+typedef bool CONFIG_BOOL;
+typedef int64_t CONFIG_INT;
+typedef double CONFIG_FLOAT;
+typedef uint64_t CONFIG_BYTES;      // "64MiB", "10MB", "4096"
+typedef int64_t CONFIG_DURATION;    // nanoseconds; "250ms", "1h30m", "31d"
+typedef const char *CONFIG_STRING;  // never NULL
+typedef struct {
+    const char *const *v;
+    size_t n;
+} CONFIG_LIST;  // of strings; YAML sequence, or comma separated
+
+enum config_type {
+    CONFIG_T_BOOL,
+    CONFIG_T_INT,
+    CONFIG_T_FLOAT,
+    CONFIG_T_BYTES,
+    CONFIG_T_DURATION,
+    CONFIG_T_STRING,
+    CONFIG_T_LIST
+};
+
+struct config_row {
+    const char *key;
+    enum config_type type;
+    const char *fallback;  // default, as text
+    const char *low;
+    const char *high;
+    bool reload;
+    const char *sentence;
+    size_t offset;  // in the section's struct
+};
+
+struct config_section {
+    const char *name;  // "ingester"
+    const struct config_row *rows;
+    size_t row_count;
+    size_t size;  // of the struct
+};
+
+// Defines `static const struct config_section <name>_section` from a .def; see service/service.c
+// for use:
+//     #define ROW(key, type, fallback, low, high, reload, sentence) CONFIG_ROW(struct
+//     ingester_config, key, type, fallback, low, high, reload, sentence)
+#define CONFIG_ROW(owner, key_, type_, fallback_, low_, high_, reload_, sentence_) \
+    {.key = #key_,                                                                 \
+     .type = CONFIG_T_##type_,                                                     \
+     .fallback = (fallback_),                                                      \
+     .low = (low_),                                                                \
+     .high = (high_),                                                              \
+     .reload = (reload_),                                                          \
+     .sentence = (sentence_),                                                      \
+     .offset = offsetof(owner, key_)},
+
+struct config;  // all sections of a process, with the current snapshot
+
+// What the command line said besides settings.
+struct config_args {
+    const char *file;  // --config FILE, or NULL
+    bool check;        // --check-config
+    bool help;
+    bool version;
+};
+
+struct config *config_new(const struct config_section *const *sections, size_t n);
+void config_free(struct config *c);
+
+// Reads flags, environment and file. Fails with invalid_argument naming the key, where it came from
+// (file and line), the bound and the value.
+bool config_load(struct config *c, int argc, char **argv, struct config_args *args,
+                 err *e) MUST_CHECK;
+
+// Reads file and environment again (flags are kept). On failure the old snapshot stays.
+bool config_reload(struct config *c, err *e) MUST_CHECK;
+
+// The current struct of a section; valid until config_free (old snapshots are kept: reloads are
+// rare and a snapshot is small, so readers need no reference counts).
+const void *config_section(const struct config *c, const char *name);
+
+// Effective settings as YAML; secrets (keys ending in _secret, _password, _key) as "<hidden>".
+void config_print(const struct config *c, struct buf *out);
+void config_print_help(const struct config *c, struct buf *out);
+void config_print_markdown(const struct config *c, struct buf *out);  // docs/config.md
+
+// The parsers of values, for the overrides file and flags elsewhere.
+bool config_bytes(str text, uint64_t *v, err *e) MUST_CHECK;
+bool config_duration(str text, int64_t *ns, err *e) MUST_CHECK;

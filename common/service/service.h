@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// service.h - what a service is, and the program around one or several of them.
+//
+// A service is rows: its settings, metrics, routes on the public and on the internal listener, and
+// four functions. service_main runs any set of them in one process: it reads the configuration,
+// opens the data directory, makes loops, lanes, client and listeners, starts the services, serves,
+// and on SIGTERM or SIGINT drains: stop accepting, finish what runs, drain the services in order,
+// stop.
+//
+//     start:  settings -> budgets -> loops, lanes, client -> services' start -> listeners -> ready
+//     stop:   listeners drain -> services' drain, stop -> lanes, loops -> exit 0
+//
+// Services talk to each other only through the internal listener's protocol, also within one
+// process.
+#pragma once
+
+#include "cluster/member.h"
+#include "net/client.h"
+#include "rpc/route.h"
+#include "service/config.h"
+#include "service/tenant.h"
+#include "sys/metric.h"
+
+// What a process gives its services. Borrowed for their whole life.
+struct node {
+    const struct config *config;
+    struct mem_budget *memory;  // the whole process
+    struct client *client;      // to other nodes
+    struct members *members;
+    const char *data_dir;  // absolute; subdirectories are the services' own
+    const char *id;        // this process' member id
+    bool all_in_one;
+};
+
+struct service {
+    const char *name;
+    const struct config_section *config;  // or NULL
+    struct metric *const *metrics;
+    const size_t *metric_count;
+    const struct rpc_method *public_rpc;
+    size_t public_rpc_count;
+    const struct http_route *public_http;
+    size_t public_http_count;
+    const struct rpc_method *internal_rpc;
+    size_t internal_rpc_count;
+
+    // Returns owned state in *self. May block (recovery); /ready says "starting" meanwhile.
+    bool (*start)(const struct node *node, void **self, err *e);
+
+    // Is it ready for traffic? Otherwise one line why. Cheap; any thread.
+    bool (*ready)(void *self, struct buf *why);
+
+    // No new work comes any more; finish what must be finished before `deadline_mono_ns`.
+    void (*drain)(void *self, uint64_t deadline_mono_ns);
+    void (*stop)(void *self);  // frees self
+
+    // Width of the service's lanes by rank; 0: the default of service.c (public 4 x cores, ingester
+    // 64).
+    unsigned lane_width[RANK_COUNT];
+};
+
+// Runs services until a signal. Returns the exit code: 0 after a clean stop, 1 when start failed
+// (the reason is one line on stderr), 2 for wrong usage or configuration.
+int service_main(const struct service *const *services, size_t n, int argc, char **argv);
+
+// Version and revision of the build, for --version and buildinfo.
+extern const char service_version[];
+extern const char service_revision[];

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tenant.h - what a tenant may do.
+//
+// Limits come from the section "limits" of the configuration; per-tenant overrides are laid over
+// it. Snapshots are immutable and live as long as the process.
+#pragma once
+
+#include "service/config.h"
+
+struct limits {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/limits.def"
+#undef ROW
+};
+
+extern const struct config_section limits_section;
+
+// The limits of a tenant; of several ("a|b") the smallest positive value of each.
+const struct limits *tenant_limits(const struct config *c, str tenant);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// metric.h - counters, gauges and histograms for Prometheus, declared as rows.
+//
+// A room or service lists its metrics in a file metrics.def:
+//
+//     COUNTER(push_profiles, "flametree_distributor_push_profiles_total", "", "Profiles accepted.")
+//     COUNTER(discarded, "flametree_distributor_discarded_samples_total", "reason", "...")
+//     GAUGE(head_bytes, "flametree_ingester_head_bytes", "", "...")
+//     HISTOGRAM(push_seconds, "flametree_distributor_push_seconds", "", "...")
+//
+// and includes common/sys/metric_rows.inc on both sides, as its head shows. Names follow
+// flametree_<service>_<thing>_<unit>; a label's values are bounded (METRIC_CELLS), further ones
+// count as "other". Adding is wait-free except for the first use of a label value.
+#pragma once
+
+#include "base/buf.h"
+
+#define METRIC_CELLS   64
+#define METRIC_BUCKETS 20
+
+enum metric_kind {
+    METRIC_COUNTER,
+    METRIC_GAUGE,
+    METRIC_HISTOGRAM
+};
+
+struct metric_cell {
+    char value[64];  // of the label
+    _Atomic uint64_t count;
+    _Atomic int64_t sum;  // counter and gauge value; histogram: nanoseconds
+    _Atomic uint64_t buckets[METRIC_BUCKETS];
+};
+
+struct metric {
+    const char *name;
+    const char *label;  // "" = none
+    const char *help;
+    enum metric_kind kind;
+    _Atomic uint32_t cell_count;
+    struct metric_cell *cells;  // METRIC_CELLS of them, or one if there is no label
+};
+
+// Makes the metrics known to metric_print. Call once per table, at start-up.
+void metric_register(struct metric *const *table, size_t n);
+
+void metric_add(struct metric *m, uint64_t n);
+void metric_add_to(struct metric *m, str label_value, uint64_t n);
+void metric_set(struct metric *m, int64_t v);
+void metric_set_to(struct metric *m, str label_value, int64_t v);
+void metric_observe_ns(struct metric *m, uint64_t ns);  // buckets from 100 us to 100 s, in seconds
+void metric_observe_ns_to(struct metric *m, str label_value, uint64_t ns);
+
+// Values computed when asked: fn sets gauges; called before each metric_print.
+void metric_on_print(void (*fn)(void *arg), void *arg);
+void metric_off_print(void (*fn)(void *arg), void *arg);
+
+// Prometheus text format 0.0.4, sorted by name.
+void metric_print(struct buf *out);
