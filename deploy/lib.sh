@@ -1,0 +1,42 @@
+# shellcheck shell=bash disable=SC2154
+# deploy/lib.sh - what deploy/run and tests/run share. Sourced; needs $top, the repository.
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# need_packages FILE...: installs the Debian packages that the files name and that are missing.
+need_packages() {
+    local missing=() package
+    command -v dpkg-query >/dev/null || die "this is not Debian; install by other means what $* name"
+    for package in $(cat "$@" | sed 's/#.*//'); do
+        dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        say "${#missing[@]} packages are missing. Run this as root, then try again:"
+        printf '  apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
+        exit 1
+    fi
+    say "installing ${#missing[@]} packages: ${missing[*]}"
+    local log
+    log=$(mktemp)
+    if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        die "apt-get could not install: ${missing[*]}"
+    fi
+    rm -f "$log"
+}
+
+# build PRESET TARGET...: configures and builds; prints the log only if that fails.
+build() {
+    local preset=$1 log="$top/build/$1.log"
+    shift
+    mkdir -p "$top/build"
+    say "building $preset ($*)"
+    if ! { cmake -S "$top" --preset "$preset" && cmake --build "$top/build/$preset" --target "$@"; } >"$log" 2>&1; then
+        grep -nE 'error|Error|FAILED' "$log" | head -n 20 >&2
+        tail -n 30 "$log" >&2
+        die "the build failed; its log is build/$preset.log"
+    fi
+}

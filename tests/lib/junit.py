@@ -1,0 +1,20 @@
+"""Prints "passed failed skipped" of a JUnit file; names the tests that were skipped, with their reason, on stderr."""
+import collections
+import sys
+import xml.etree.ElementTree as ET
+
+passed = failed = skipped = 0
+reasons = collections.Counter()
+for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
+    states = {child.tag for child in case}
+    if states & {"failure", "error"}:
+        failed += 1
+    elif "skipped" in states or case.get("status") in ("disabled", "notrun"):
+        skipped += 1
+        node = case.find("skipped")
+        reasons[node.get("message", "") if node is not None else "not run"] += 1
+    else:
+        passed += 1
+for reason, n in sorted(reasons.items()):
+    print("skipped %d: %s" % (n, reason), file=sys.stderr)
+print(passed, failed, skipped)
