@@ -7,3 +7,10 @@
 
 void base64_put(struct buf *out, str bytes, bool padded);
 bool base64_get(str text, struct buf *out, err *e) MUST_CHECK;
+
+// Into memory of the caller, which has base64_room(text.n) bytes; *n becomes what was written.
+static inline size_t base64_room(size_t text)
+{
+    return text / 4 * 3 + 3;
+}
+bool base64_decode(str text, char *out, size_t *n, err *e) MUST_CHECK;

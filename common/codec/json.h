@@ -25,7 +25,7 @@ enum json_token {
     JSON_FALSE,
     JSON_NULL,
     JSON_END,    // the text is complete
-    JSON_FAULT,  // error() tells
+    JSON_FAULT,  // `fault` tells
 };
 
 struct json_reader {
@@ -34,7 +34,7 @@ struct json_reader {
     size_t at;
     unsigned depth;
     uint8_t is_object[JSON_DEPTH / 8];
-    uint8_t expect;  // private
+    uint8_t expect;  // private: what may come next
     str text;        // of the last KEY, STRING or NUMBER
     err fault;
 };
@@ -45,4 +45,7 @@ bool json_skip(struct json_reader *r);  // skips the value whose first token com
 
 // ---- writing: escapes as little as JSON asks for; text must be UTF-8 (bad bytes become U+FFFD)
 void json_put_string(struct buf *b, str s);
-void json_put_double(struct buf *b, double v);  // shortest form that reads back equal
+void json_put_double(struct buf *b, double v);  // shortest form that reads back equal; NaN as text
+
+// Length of the number at the start of s, 0 if there is none.
+size_t json_number_size(str s);

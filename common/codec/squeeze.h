@@ -2,10 +2,10 @@
 //
 // squeeze.h - gzip (RFC 1952) and zstd (RFC 8878), whole buffers, with a cap on what comes out.
 //
-// Nothing the input says about its own size is believed: output grows by doubling up to the cap of
-// `out`; when the cap is reached, squeeze_* fails with resource_exhausted and squeeze_over_cap()
-// tells that from damage (invalid_argument). Several gzip members are one stream; bytes after the
-// last member are an error.
+// Output grows by doubling up to the cap of `out`; what the input says about its own size is a
+// first guess, and only while it is modest. Reaching the cap or the budget is resource_exhausted,
+// damage and cuts are invalid_argument; then what was added to `out` is not to be used. Several
+// gzip members or zstd frames are one stream; other bytes after the last are an error.
 #pragma once
 
 #include "base/buf.h"
@@ -14,6 +14,7 @@ bool squeeze_is_gzip(str s);  // begins with 1f 8b
 bool squeeze_is_zstd(str s);
 
 bool squeeze_gunzip(str in, struct buf *out, err *e) MUST_CHECK;
+// level 1 to 12 for gzip, 1 to 19 for zstd
 bool squeeze_gzip(str in, int level, struct buf *out, err *e) MUST_CHECK;
 bool squeeze_unzstd(str in, struct buf *out, err *e) MUST_CHECK;
 bool squeeze_zstd(str in, int level, struct buf *out, err *e) MUST_CHECK;

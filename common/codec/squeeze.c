@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/squeeze.h"
+
+#include <libdeflate.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+// What an input says about its size is a first guess only up to this multiple of its own length, so
+// that a short lie costs little.
+#define GUESS_MAX 16
+#define ROOM_MIN  4096
+
+// 8 MB, which RFC 8878 asks decoders to support; the window is the only memory that is not `out`.
+#define ZSTD_WINDOW_LOG_MAX 23
+
+bool squeeze_is_gzip(str s)
+{
+    return str_starts(s, S("\x1f\x8b"));
+}
+
+bool squeeze_is_zstd(str s)
+{
+    return str_starts(s, S("\x28\xb5\x2f\xfd"));
+}
+
+static bool over_cap(const struct buf *out, err *e)
+{
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "decompressed data is larger than %zu bytes",
+                   out->cap);
+}
+
+static size_t first_guess(str in, uint64_t claimed)
+{
+    size_t most = MAX(in.n, (size_t)ROOM_MIN / GUESS_MAX) * GUESS_MAX;
+    return claimed > 0 && claimed <= most ? (size_t)claimed : MAX(in.n * 2, (size_t)ROOM_MIN);
+}
+
+static uint32_t le32(const char *p)
+{
+    const uint8_t *b = (const uint8_t *)p;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+// One gzip member at the start of *in. libdeflate wants all the room at once and says only "too
+// little"; doubling and starting over costs at most as much again as the last, successful run.
+static bool member(struct libdeflate_decompressor *d, str *in, struct buf *out, err *e)
+{
+    static char nowhere[1];
+    size_t room = first_guess(*in, in->n >= 18 ? le32(in->p + in->n - 4) : 0);
+    for (;;) {
+        size_t most = out->cap - out->n;
+        if (room > most) room = most;
+        char *at = room ? buf_reserve(out, room) : nowhere;
+        if (!at) return buf_ok(out, e);
+        size_t used = 0;
+        size_t made = 0;
+        enum libdeflate_result r =
+            libdeflate_gzip_decompress_ex(d, in->p, in->n, at, room, &used, &made);
+        if (r == LIBDEFLATE_SUCCESS) {
+            out->n += made;
+            *in = str_slice(*in, used, in->n);
+            return true;
+        }
+        if (r != LIBDEFLATE_INSUFFICIENT_SPACE) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "gzip data is damaged");
+        }
+        if (room == most) return over_cap(out, e);
+        room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
+    }
+}
+
+bool squeeze_gunzip(str in, struct buf *out, err *e)
+{
+    if (!squeeze_is_gzip(in)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "gzip data has an invalid header");
+    }
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    if (!d) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a gzip decompressor");
+    bool ok = true;
+    while (ok && in.n > 0) {
+        ok = squeeze_is_gzip(in) ? member(d, &in, out, e)
+                                 : err_set(e, ERR_INVALID_ARGUMENT,
+                                           "gzip data is followed by %zu other bytes", in.n);
+    }
+    libdeflate_free_decompressor(d);
+    return ok;
+}
+
+bool squeeze_gzip(str in, int level, struct buf *out, err *e)
+{
+    assert(level >= 1 && level <= 12);
+    struct libdeflate_compressor *c = libdeflate_alloc_compressor(level);
+    if (!c) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a gzip compressor");
+    size_t room = MIN(libdeflate_gzip_compress_bound(c, in.n), out->cap - out->n);
+    char *at = buf_reserve(out, room);
+    size_t n = at ? libdeflate_gzip_compress(c, in.n ? in.p : "", in.n, at, room) : 0;
+    libdeflate_free_compressor(c);
+    out->n += n;
+    if (n == 0) out->failed = true;
+    return buf_ok(out, e);
+}
+
+static bool zstd_damaged(size_t code, err *e)
+{
+    ZSTD_ErrorCode what = ZSTD_getErrorCode(code);
+    if (what == ZSTD_error_memory_allocation) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a zstd decompressor");
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "zstd data is damaged: %s", ZSTD_getErrorName(code));
+}
+
+static bool unzstd(ZSTD_DCtx *d, str in, struct buf *out, err *e)
+{
+    static char nowhere[1];
+    ZSTD_inBuffer from = {in.p, in.n, 0};
+    unsigned long long claimed = ZSTD_getFrameContentSize(in.p, in.n);
+    size_t room = first_guess(in, claimed < ZSTD_CONTENTSIZE_ERROR ? claimed : 0);
+    for (;;) {
+        room = MIN(room, out->cap - out->n);
+        char *at = room ? buf_reserve(out, room) : nowhere;
+        if (!at) return buf_ok(out, e);
+        ZSTD_outBuffer to = {at, room, 0};
+        size_t read = from.pos;
+        size_t left = ZSTD_decompressStream(d, &to, &from);
+        if (ZSTD_isError(left)) return zstd_damaged(left, e);
+        out->n += to.pos;
+        bool all_read = from.pos == from.size;
+        if (left == 0 && all_read) return true;
+        if (all_read && to.pos < room) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "zstd data is cut");
+        }
+        if (room == 0 && from.pos == read) return over_cap(out, e);
+        room = MAX(out->n, (size_t)ROOM_MIN);
+    }
+}
+
+bool squeeze_unzstd(str in, struct buf *out, err *e)
+{
+    if (!squeeze_is_zstd(in)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "zstd data has an invalid header");
+    }
+    ZSTD_DCtx *d = ZSTD_createDCtx();
+    if (!d) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a zstd decompressor");
+    ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
+    bool ok = unzstd(d, in, out, e);
+    ZSTD_freeDCtx(d);
+    return ok;
+}
+
+bool squeeze_zstd(str in, int level, struct buf *out, err *e)
+{
+    size_t room = MIN(ZSTD_compressBound(in.n), out->cap - out->n);
+    char *at = buf_reserve(out, room);
+    if (!at) return buf_ok(out, e);
+    size_t n = ZSTD_compress(at, room, in.n ? in.p : "", in.n, level);
+    if (!ZSTD_isError(n)) {
+        out->n += n;
+        return true;
+    }
+    out->failed = true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "zstd cannot compress %zu bytes: %s", in.n,
+                   ZSTD_getErrorName(n));
+}
