@@ -11,9 +11,11 @@
 #include "model/profile.h"
 
 struct decode_options {
-    size_t inflated_max;  // cap of decompressed size in bytes; 0 = no cap of its own
+    size_t inflated_max;  // cap of the size in bytes, after decompression; 0 = no cap of its own
     int64_t sample_rate;  // of text formats, Hz
     uint32_t symbol_max;  // longest string kept, in bytes: the last ones; 0 = all
+    bool repair_zero_function_ids;  // pprof: if all function ids are 0 and there are as many
+                                    // functions as locations, take the locations' ids
 };
 
 struct decoded {
@@ -22,15 +24,25 @@ struct decoded {
 };
 
 // pprof, gzip or not (sniffed). One profile. `e` carries Pyroscope's words where clients see them.
-// *over_cap (may be NULL) becomes true when the inflated size exceeded inflated_max.
+// *over_cap (may be NULL) becomes true when the inflated size exceeded inflated_max. Strings are
+// valid UTF-8. Of rows with the same id the last counts. Dropped, as Pyroscope drops them:
+// locations whose line or mapping names a row that does not exist, and samples with such a
+// location. Text formats instead keep the bytes of names as they come; whoever stores them looks at
+// UTF-8.
 bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   bool *over_cap, err *e) MUST_CHECK;
 
 // Collapsed text: "frame;frame count" per line, root first. One profile with one type,
-// samples/count; names and units of what it means are the caller's business.
+// samples/count; names and units of what it means are the caller's business. A line without a space
+// is skipped, a bad count is an error, and reading ends at a line of 64 KiB as Pyroscope's does:
+// *cut (may be NULL) tells that something was left out.
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
-                   err *e) MUST_CHECK;
+                   bool *cut, err *e) MUST_CHECK;
 
-// One stack per line, each line one sample.
+// One stack per line, each line one sample; empty lines are skipped, a line of 64 KiB is an error.
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
+
+// The language that a string of a profile betrays by its ending or beginning, such as "go" for
+// ".go"; empty if none. profile.language_hint is the first string of a profile that has one.
+str decode_language(str symbol);
