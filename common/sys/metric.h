@@ -51,9 +51,13 @@ void metric_set_to(struct metric *m, str label_value, int64_t v);
 void metric_observe_ns(struct metric *m, uint64_t ns);  // buckets from 100 us to 100 s, in seconds
 void metric_observe_ns_to(struct metric *m, str label_value, uint64_t ns);
 
-// Values computed when asked: fn sets gauges; called before each metric_print.
+// Values computed when asked: fn sets gauges; called before each metric_print. Take it off only
+// when nobody can be printing (after the listeners drained).
 void metric_on_print(void (*fn)(void *arg), void *arg);
 void metric_off_print(void (*fn)(void *arg), void *arg);
 
 // Prometheus text format 0.0.4, sorted by name.
 void metric_print(struct buf *out);
+
+// The same rows as the table of docs/metrics.md.
+void metric_print_markdown(struct buf *out);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sys/rand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+void rand_bytes(void *p, size_t n)
+{
+    unsigned char *at = p;
+    while (n > 0) {
+        ssize_t got = getrandom(at, n, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            // Ids made of anything else could repeat, and a repeated id loses data.
+            fprintf(stderr, "flametree: the kernel gives no random bytes: %s\n", strerror(errno));
+            abort();
+        }
+        at += got;
+        n -= (size_t)got;
+    }
+}
+
+uint64_t rand_u64(void)
+{
+    uint64_t v = 0;
+    rand_bytes(&v, sizeof v);
+    return v;
+}

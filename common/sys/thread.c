@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sys/thread.h"
+
+#include "base/mem.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STACK_BYTES (THREAD_STACK_BYTES * 4)  // red zones
+#else
+#define STACK_BYTES THREAD_STACK_BYTES
+#endif
+
+struct start {
+    void *(*fn)(void *arg);
+    void *arg;
+    char name[16];
+};
+
+static void *begin(void *arg)
+{
+    struct start s = *(struct start *)arg;
+    mem_must_free(arg);
+    pthread_setname_np(pthread_self(), s.name);
+    return s.fn(s.arg);
+}
+
+bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg, err *e)
+{
+    pthread_attr_t a;
+    int failed = pthread_attr_init(&a);
+    if (!failed) failed = pthread_attr_setstacksize(&a, STACK_BYTES);
+    struct start *s = mem_must(sizeof *s);
+    *s = (struct start){.fn = fn, .arg = arg};
+    snprintf(s->name, sizeof s->name, "%s", name);
+    if (!failed) failed = pthread_create(t, &a, begin, s);
+    if (failed) mem_must_free(s);
+    pthread_attr_destroy(&a);
+    if (!failed) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "thread %s: %s", name, strerror(failed));
+}
+
+void thread_join(pthread_t t)
+{
+    int failed = pthread_join(t, NULL);
+    assert(!failed);
+    (void)failed;
+}
+
+unsigned thread_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? (unsigned)n : 1;
+}

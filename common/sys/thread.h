@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// thread.h - threads with a name and a stack of known size.
+//
+// All signals that the main thread waits for (signal.h) are blocked in it before the first thread
+// starts and stay blocked in threads started here.
+#pragma once
+
+#include "base/err.h"
+
+#include <pthread.h>
+
+#define THREAD_STACK_BYTES ((size_t)512 << 10)
+
+// Starts fn(arg). `name` shows in tools (its first 15 bytes) and labels the thread's own profiles.
+// Fails with resource_exhausted when the system gives no thread.
+bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg,
+                  err *e) MUST_CHECK;
+void thread_join(pthread_t t);
+
+// Processors that this process may use, at least 1.
+unsigned thread_cpus(void);
