@@ -5,12 +5,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define CHUNK_MIN 0  // every allocation its own chunk
-#define CHUNK_MAX 0
-#else
 #define CHUNK_MIN 4000
 #define CHUNK_MAX 262144
+
+// Under ASan every allocation is a chunk of its own, so that overruns and use after release are
+// seen. gcc and clang tell it in different ways.
+#if defined(__SANITIZE_ADDRESS__)
+#define CHUNK_EACH 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHUNK_EACH 1
+#endif
+#endif
+#ifndef CHUNK_EACH
+#define CHUNK_EACH 0
 #endif
 
 struct arena_chunk {
@@ -52,7 +60,7 @@ static void *refuse(struct arena *a)
 // small one wastes little.
 static struct arena_chunk *chunk_new(struct arena *a, size_t need)
 {
-    size_t room = MIN(MAX(a->reserved, (size_t)CHUNK_MIN), (size_t)CHUNK_MAX);
+    size_t room = CHUNK_EACH ? 0 : MIN(MAX(a->reserved, (size_t)CHUNK_MIN), (size_t)CHUNK_MAX);
     if (room < need) room = need;
     err e = {0};
     struct arena_chunk *c = mem_alloc(a->budget, sizeof *c + room, &e);
@@ -74,7 +82,7 @@ void *arena_new(struct arena *a, size_t size)
 {
     const size_t align = alignof(max_align_t);
     if (size == 0) size = 1;
-    if (a->exhausted || size > a->cap - a->used) return refuse(a);
+    if (a->exhausted || size > a->cap - a->used || size > SIZE_MAX / 2) return refuse(a);
     size = (size + align - 1) & ~(align - 1);
     if (size > a->cap - a->used) return refuse(a);
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/arena.h"
+#include "base/buf.h"
+#include "lib/test.h"
+
+static void a_budget_counts_against_its_parents(void **state)
+{
+    (void)state;
+    struct mem_budget process;
+    struct mem_budget head;
+    mem_budget_init(&process, "process", NULL, 1000);
+    mem_budget_init(&head, "head", &process, 0);
+    err why = {0};
+    assert_ok(mem_reserve(&head, 900, e));
+    assert_int_equal(process.used, 900);
+    assert_false(mem_reserve(&head, 101, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    assert_string_equal(why.msg,
+                        "memory budget process: 101 bytes more do not fit, 900 of 1000 are in use");
+    assert_int_equal(head.used, 900);  // all or nothing
+    assert_int_equal(process.used, 900);
+    assert_int_equal(process.refused, 1);
+    assert_false(mem_reserve(&head, SIZE_MAX, &why));
+    mem_unreserve(&head, 900);
+    assert_int_equal(head.used, 0);
+    assert_int_equal(process.used, 0);
+    assert_int_equal(process.peak, 900);
+    assert_ok(mem_reserve(NULL, SIZE_MAX, e));
+}
+
+static void mem_resize_counts_the_difference_and_zeroes(void **state)
+{
+    (void)state;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 100);
+    err e = {0};
+    unsigned char *p = mem_alloc(&b, 10, &e);
+    assert_non_null(p);
+    memset(p, 0xff, 10);
+    p = mem_resize(&b, p, 10, 60, &e);
+    assert_non_null(p);
+    assert_int_equal(b.used, 60);
+    assert_int_equal(p[9], 0xff);
+    for (int i = 10; i < 60; i++)
+        assert_int_equal(p[i], 0);
+    assert_null(mem_resize(&b, p, 60, 101, &e));
+    assert_int_equal(p[9], 0xff);
+    p = mem_resize(&b, p, 60, 5, &e);
+    assert_int_equal(b.used, 5);
+    mem_free(&b, p, 5);
+    mem_free(&b, NULL, 5);
+    assert_int_equal(b.used, 0);
+}
+
+static bool grow_two_arrays(void *arg, err *e)
+{
+    (void)arg;
+    uint64_t *v = NULL;
+    size_t cap = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < 1000; i++) {
+        ok = mem_grow(NULL, &v, &cap, i + 1, sizeof *v, e);
+        if (ok) v[i] = i;
+    }
+    for (size_t i = 0; ok && i < 1000; i++)
+        assert_int_equal(v[i], i);
+    mem_free(NULL, v, cap * sizeof *v);
+    return ok;
+}
+
+static void mem_grow_survives_failures(void **state)
+{
+    (void)state;
+    assert_true(torture(grow_two_arrays, NULL) >= 5);
+    uint64_t *v = NULL;
+    size_t cap = 0;
+    err e = {0};
+    assert_false(mem_grow(NULL, &v, &cap, SIZE_MAX / 4, sizeof *v, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+}
+
+static void arena_refuses_at_cap(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 64);
+    assert_non_null(arena_new(&a, 48));
+    assert_null(arena_new(&a, 17));
+    assert_null(arena_new(&a, 1));  // exhaustion is sticky
+    err e = {0};
+    assert_false(arena_ok(&a, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    assert_string_equal(e.msg, "request needs more than its 64 bytes (48 in use)");
+    arena_release(&a);
+    assert_non_null(arena_new(&a, 64));  // ready for use again
+    arena_release(&a);
+    arena_release(&a);
+}
+
+static void arena_checks_products_and_sums(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, SIZE_MAX);
+    assert_null(ARENA_ARRAY(&a, uint64_t, SIZE_MAX / 4));
+    arena_release(&a);
+    assert_null(arena_new(&a, SIZE_MAX - 3));
+    arena_release(&a);
+    assert_null(arena_str(&a, (str){"x", SIZE_MAX}).p);
+    arena_release(&a);
+}
+
+static void arena_memory_is_zeroed_aligned_and_apart(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    unsigned char *before = NULL;
+    for (size_t n = 1; n < 600; n += 7) {
+        unsigned char *p = arena_new(&a, n);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xee, n);
+        if (before) assert_int_equal(*before, 0xee);
+        before = p;
+    }
+    arena_release(&a);
+}
+
+static int order;
+
+static void note(void *arg)
+{
+    order = order * 10 + *(int *)arg;
+}
+
+static void arena_runs_deferred_calls_last_first(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 4096);
+    int one = 1;
+    int two = 2;
+    order = 0;
+    assert_true(arena_defer(&a, note, &one));
+    assert_true(arena_defer(&a, note, &two));
+    arena_release(&a);
+    assert_int_equal(order, 21);
+    arena_release(&a);
+    assert_int_equal(order, 21);
+}
+
+static bool build(void *arg, err *e)
+{
+    struct arena a;
+    arena_init(&a, arg, 1 << 20);
+    str last = {0};
+    int *v = NULL;
+    size_t cap = 0;
+    for (int i = 0; i < 40; i++) {
+        last = arena_printf(&a, "%d: %1000d", i, i);
+        if (arena_grow(&a, &v, &cap, (size_t)i + 1, sizeof *v)) v[i] = i;
+        str copy = arena_str(&a, last);
+        assert_true(!copy.p || copy.p[copy.n] == '\0');
+    }
+    bool ok = arena_ok(&a, e);
+    if (ok) assert_int_equal(v[39], 39);
+    arena_release(&a);
+    return ok;
+}
+
+static void arena_survives_malloc_failures(void **state)
+{
+    (void)state;
+    struct mem_budget b;
+    mem_budget_init(&b, "requests", NULL, 0);
+    assert_true(torture(build, &b) >= 3);
+    assert_int_equal(b.used, 0);
+    atomic_store(&b.limit, 8000);
+    err e = {0};
+    assert_false(build(&b, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    assert_int_equal(b.used, 0);
+}
+
+static void buf_fails_once_and_stays_failed(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, NULL, 5);
+    buf_z(&b, "abc");
+    buf_z(&b, "def");
+    buf_byte(&b, '!');
+    assert_true(b.failed);
+    assert_true(str_is(buf_view(&b), "abc"));
+    err why = {0};
+    assert_false(buf_ok(&b, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    assert_string_equal(why.msg, "output needs more than its 5 bytes (3 written)");
+    buf_clear(&b);
+    buf_z(&b, "vwxyz");
+    assert_ok(buf_ok(&b, e));
+    buf_release(&b);
+    buf_release(&b);
+}
+
+static void buf_prints_numbers_and_formats(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, NULL, 4096);
+    buf_u64(&b, UINT64_MAX);
+    buf_byte(&b, ' ');
+    buf_i64(&b, INT64_MIN);
+    buf_byte(&b, ' ');
+    buf_i64(&b, 0);
+    buf_printf(&b, " %s %05d", "x", 42);
+    buf_put(&b, NULL, 0);
+    assert_true(str_is(buf_view(&b), "18446744073709551615 -9223372036854775808 0 x 00042"));
+    struct buf moved = buf_take(&b);
+    assert_int_equal(b.n, 0);
+    assert_null(b.p);
+    assert_int_equal(moved.n, 51);
+    buf_release(&moved);
+    buf_release(&b);
+}
+
+static bool write_much(void *arg, err *e)
+{
+    struct buf b;
+    buf_init(&b, arg, 1 << 20);
+    for (int i = 0; i < 500; i++)
+        buf_printf(&b, "%d and %d, ", i, i * i);
+    bool ok = buf_ok(&b, e);
+    buf_release(&b);
+    return ok;
+}
+
+static void buf_survives_malloc_failures(void **state)
+{
+    (void)state;
+    struct mem_budget budget;
+    mem_budget_init(&budget, "answers", NULL, 0);
+    assert_true(torture(write_much, &budget) >= 5);
+    assert_int_equal(budget.used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_budget_counts_against_its_parents),
+        cmocka_unit_test(mem_resize_counts_the_difference_and_zeroes),
+        cmocka_unit_test(mem_grow_survives_failures),
+        cmocka_unit_test(arena_refuses_at_cap),
+        cmocka_unit_test(arena_checks_products_and_sums),
+        cmocka_unit_test(arena_memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(arena_runs_deferred_calls_last_first),
+        cmocka_unit_test(arena_survives_malloc_failures),
+        cmocka_unit_test(buf_fails_once_and_stays_failed),
+        cmocka_unit_test(buf_prints_numbers_and_formats),
+        cmocka_unit_test(buf_survives_malloc_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
