@@ -11,25 +11,29 @@
 
 #include "loop/req.h"
 
-#include <pthread.h>
+struct call_group;
 
 struct call {
-    enum rank rank;                // rank of the lane that will do the work
-    void (*stop)(struct call *c);  // any thread: ask the loop to end it soon
-    struct call_group *group;      // private
-    bool done;
+    enum rank rank;                      // rank of the lane that will do the work
+    void (*stop)(struct call *c);        // any thread: ask the loop to end it soon; may come twice
+    _Atomic(struct call_group *) group;  // private: who waits, or that it is done
+    bool done;                           // this and what follows may be read after the wait
     bool ok;
     err fault;  // if done and not ok
 };
 
 void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c));
-void call_finish(struct call *c, const err *fault);  // loop side; fault NULL = well
+
+// Loop side, once; fault NULL = well. The call is the job's from then on: the loop must not touch
+// it again.
+void call_finish(struct call *c, const err *fault);
 
 // Waits until done, the deadline or cancel. True if the call went well; otherwise *e is its fault.
 bool call_wait(struct req *r, struct call *c, err *e) MUST_CHECK;
 
 // Waits for n calls. Returns when all are done, or `need` of them went well and stop_rest is true
-// (the rest are stopped and awaited). True if at least `need` went well; otherwise *e is the first
-// fault.
+// or cannot any more (the rest are stopped and awaited). True if at least `need` went well;
+// otherwise *e is why the wait ended early (deadline_exceeded, canceled) or the first fault.
+// Deadline and cancel are seen within a tenth of a second. Not from a loop.
 bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
                  err *e) MUST_CHECK;

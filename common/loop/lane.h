@@ -3,8 +3,9 @@
 // lane.h - bounded pools of workers, one a rank and service, where handlers run and may block.
 //
 // A full lane refuses at once (resource_exhausted, with the lane's name and limit); a job that
-// waited longer than the lane's age limit is refused as well. Within a lane tenants take turns
-// (round robin over tenants with waiting jobs). Metrics:
+// waited longer than the lane's age limit, whose deadline passed or whose asker went away meanwhile
+// is refused as well, when its turn comes. Within a lane tenants take turns (round robin over
+// tenants with waiting jobs), and jobs of one tenant run in order. Metrics:
 // flametree_lane_{jobs,limit,refused_total,wait_seconds}{lane}.
 #pragma once
 
@@ -16,21 +17,24 @@ struct lane_options {
     const char *name;  // such as "ingester.append"
     enum rank rank;
     unsigned width;         // threads, started on demand
-    unsigned queue_max;     // jobs waiting
+    unsigned queue_max;     // jobs admitted beyond `width`
     uint64_t queue_age_ns;  // refused when older; 0 = no limit
 };
 
 struct job {
     struct job *next;            // private
     uint64_t queued_mono_ns;     // private
-    struct req *req;             // whose tenant takes turns
+    struct req *req;             // whose tenant takes turns; lives at least as long as the job
     void (*run)(struct job *j);  // in a worker
     void (*refuse)(struct job *j,
-                   const err *e);  // in a worker, instead of run, when it waited too long
+                   const err *e);  // in a worker, instead of run
 };
 
 struct lane *lane_new(const struct lane_options *o, err *e) MUST_CHECK;  // returns owned
-bool lane_submit(struct lane *l, struct job *j, err *e) MUST_CHECK;      // any thread
+
+// Any thread. False: j was not taken and neither run nor refuse will be called. The job is the
+// lane's until one of them is called, and may be freed by them.
+bool lane_submit(struct lane *l, struct job *j, err *e) MUST_CHECK;
 void lane_drain(struct lane *l);  // refuses new jobs, waits for all inside
 void lane_free(struct lane *l);   // after drain; joins the threads
 

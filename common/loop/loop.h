@@ -22,6 +22,7 @@ void loop_free(struct loop *l);
 uv_loop_t *loop_uv(struct loop *l);
 bool loop_is_here(const struct loop *l);  // is this its thread?
 void loop_assert(const struct loop *l);
+bool loop_is_any_here(void);  // is the calling thread a loop's? Such a thread must not wait
 
 // A task is embedded in its owner; it may be posted again once it ran.
 struct loop_task {

@@ -34,7 +34,8 @@ struct req {
     char request_id[27];  // ULID
 };
 
-// memory: budget that the arena counts against; cap in bytes. timeout_ns 0 = no deadline.
+// memory: budget that the arena counts against; cap in bytes. timeout_ns 0 = no deadline. The
+// tenant is empty until somebody sets it. A req does not move: its log fields point into it.
 void req_init(struct req *r, enum rank rank, struct mem_budget *memory, size_t cap,
               uint64_t timeout_ns);
 void req_release(struct req *r);

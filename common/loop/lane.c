@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/lane.h"
+
+#include "base/hash.h"
+#include "loop/metrics.h"
+#include "sys/clock.h"
+#include "sys/lock.h"
+#include "sys/thread.h"
+
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 64
+
+// Waiting jobs of one tenant. Turns with jobs are in the ring of the lane, in the order in which
+// their tenants' next jobs run; the rest are spare. There is one for each job that can wait, so
+// that admission needs no memory.
+struct turn {
+    struct turn *next;   // in the ring, or the next spare one
+    struct turn *chain;  // in the hash bucket
+    uint64_t hash;
+    str tenant;  // borrowed from the first waiting job
+    struct job *first;
+    struct job *last;
+};
+
+struct lane {
+    char name[NAME_MAX_BYTES];
+    enum rank rank;
+    unsigned width;
+    unsigned limit;  // of jobs inside
+    uint64_t queue_age_ns;
+
+    struct lock lock;
+    struct cond work;   // a job waits, or the lane ends
+    struct cond empty;  // nothing is inside
+    unsigned inside;    // jobs waiting and running
+    unsigned waiting;
+    unsigned idle;  // threads
+    unsigned thread_count;
+    bool draining;
+    bool ending;
+    pthread_t *threads;
+
+    struct turn *turns;
+    struct turn *spare;
+    struct turn *ring_first;
+    struct turn *ring_last;
+    struct turn **buckets;
+    size_t bucket_mask;
+};
+
+static _Thread_local int rank_here = -1;
+
+int lane_rank_here(void)
+{
+    return rank_here;
+}
+
+// ---- turns; all under the lane's lock
+
+static struct turn **bucket_of(struct lane *l, uint64_t hash)
+{
+    return &l->buckets[hash & l->bucket_mask];
+}
+
+static void ring_append(struct lane *l, struct turn *t)
+{
+    t->next = NULL;
+    if (l->ring_last)
+        l->ring_last->next = t;
+    else
+        l->ring_first = t;
+    l->ring_last = t;
+}
+
+static struct turn *turn_of(struct lane *l, str tenant)
+{
+    uint64_t hash = hash_str(tenant);
+    struct turn **bucket = bucket_of(l, hash);
+    for (struct turn *t = *bucket; t; t = t->chain) {
+        if (t->hash == hash && str_eq(t->tenant, tenant)) return t;
+    }
+    struct turn *t = l->spare;
+    assert(t);
+    l->spare = t->next;
+    *t = (struct turn){.chain = *bucket, .hash = hash, .tenant = tenant};
+    *bucket = t;
+    ring_append(l, t);
+    return t;
+}
+
+static void turn_end(struct lane *l, struct turn *t)
+{
+    struct turn **at = bucket_of(l, t->hash);
+    while (*at != t)
+        at = &(*at)->chain;
+    *at = t->chain;
+    t->next = l->spare;
+    l->spare = t;
+}
+
+static void job_put(struct lane *l, struct job *j)
+{
+    struct turn *t = turn_of(l, j->req->tenant);
+    j->next = NULL;
+    if (t->last)
+        t->last->next = j;
+    else
+        t->first = j;
+    t->last = j;
+    l->waiting++;
+}
+
+static struct job *job_take(struct lane *l)
+{
+    struct turn *t = l->ring_first;
+    l->ring_first = t->next;
+    if (!l->ring_first) l->ring_last = NULL;
+    struct job *j = t->first;
+    t->first = j->next;
+    if (t->first) {
+        t->tenant = t->first->req->tenant;  // j's may end with j
+        ring_append(l, t);
+    } else {
+        turn_end(l, t);
+    }
+    l->waiting--;
+    return j;
+}
+
+// ---- workers
+
+static bool job_may_run(const struct lane *l, const struct job *j, uint64_t waited_ns, err *e)
+{
+    if (!req_alive(j->req, e)) return false;
+    if (l->queue_age_ns == 0 || waited_ns <= l->queue_age_ns) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "lane %s: the request waited %llu ms for a thread, limit %llu ms", l->name,
+                   (unsigned long long)(waited_ns / (uint64_t)NS_PER_MS),
+                   (unsigned long long)(l->queue_age_ns / (uint64_t)NS_PER_MS));
+}
+
+static void job_do(struct lane *l, struct job *j)
+{
+    uint64_t waited_ns = clock_mono_ns() - j->queued_mono_ns;
+    metric_observe_ns_to(&loop_lane_wait, str_of(l->name), waited_ns);
+    err e = {0};
+    if (job_may_run(l, j, waited_ns, &e)) {
+        j->run(j);
+        return;
+    }
+    metric_add_to(&loop_lane_refused, str_of(l->name), 1);
+    j->refuse(j, &e);
+}
+
+static void *worker(void *arg)
+{
+    struct lane *l = arg;
+    rank_here = (int)l->rank;
+    lock_take(&l->lock);
+    for (;;) {
+        if (!l->ring_first) {
+            if (l->ending) break;
+            l->idle++;
+            cond_wait(&l->work, &l->lock);
+            l->idle--;
+            continue;
+        }
+        struct job *j = job_take(l);
+        lock_give(&l->lock);
+        job_do(l, j);
+        lock_take(&l->lock);
+        if (--l->inside == 0) cond_wake_all(&l->empty);
+    }
+    lock_give(&l->lock);
+    return NULL;
+}
+
+// ---- life
+
+static void on_print(void *arg)
+{
+    struct lane *l = arg;
+    lock_take(&l->lock);
+    unsigned inside = l->inside;
+    lock_give(&l->lock);
+    metric_set_to(&loop_lane_jobs, str_of(l->name), inside);
+    metric_set_to(&loop_lane_limit, str_of(l->name), l->limit);
+}
+
+struct lane *lane_new(const struct lane_options *o, err *e)
+{
+    if (o->width == 0 || o->width > 4096 || o->queue_max > 1u << 20) {
+        err_set(e, ERR_INVALID_ARGUMENT,
+                "lane %s: width %u must be in [1, 4096], queue %u at most %u", o->name, o->width,
+                o->queue_max, 1u << 20);
+        return NULL;
+    }
+    metric_register(loop_metrics, loop_metric_count);
+    struct lane *l = mem_must(sizeof *l);
+    snprintf(l->name, sizeof l->name, "%s", o->name);
+    l->rank = o->rank;
+    l->width = o->width;
+    l->limit = o->width + o->queue_max;
+    l->queue_age_ns = o->queue_age_ns;
+    lock_init(&l->lock, LOCK_LANE);
+    cond_init(&l->work);
+    cond_init(&l->empty);
+    l->threads = mem_must(l->width * sizeof *l->threads);
+    l->turns = mem_must(l->limit * sizeof *l->turns);
+    for (unsigned i = 0; i < l->limit; i++) {
+        l->turns[i].next = l->spare;
+        l->spare = &l->turns[i];
+    }
+    size_t buckets = 16;
+    while (buckets < l->limit)
+        buckets *= 2;
+    l->buckets = mem_must(buckets * sizeof *l->buckets);
+    l->bucket_mask = buckets - 1;
+    metric_on_print(on_print, l);
+    return l;
+}
+
+// Starts a thread if all are busy and the width allows. It is fine if the system gives none as long
+// as another one will come to the job.
+static bool threads_suffice(struct lane *l, err *e)
+{
+    if (l->idle > l->waiting || l->thread_count == l->width) return true;
+    if (!thread_start(&l->threads[l->thread_count], l->name, worker, l, e))
+        return l->thread_count > 0;
+    l->thread_count++;
+    return true;
+}
+
+static bool admit(struct lane *l, err *e)
+{
+    if (l->draining) return err_set(e, ERR_UNAVAILABLE, "lane %s: shutting down", l->name);
+    if (l->inside >= l->limit)
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "lane %s: %u requests wait or run, limit %u",
+                       l->name, l->inside, l->limit);
+    return threads_suffice(l, e);
+}
+
+bool lane_submit(struct lane *l, struct job *j, err *e)
+{
+    assert(j->req && j->run && j->refuse);
+    j->queued_mono_ns = clock_mono_ns();
+    lock_take(&l->lock);
+    bool ok = admit(l, e);
+    if (ok) {
+        job_put(l, j);
+        l->inside++;
+        if (l->idle) cond_wake_one(&l->work);
+    }
+    lock_give(&l->lock);
+    if (!ok) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
+    return ok;
+}
+
+void lane_drain(struct lane *l)
+{
+    lock_take(&l->lock);
+    l->draining = true;
+    while (l->inside > 0)
+        cond_wait(&l->empty, &l->lock);
+    lock_give(&l->lock);
+}
+
+void lane_free(struct lane *l)
+{
+    if (!l) return;
+    lock_take(&l->lock);
+    assert(l->inside == 0);
+    l->draining = true;
+    l->ending = true;
+    cond_wake_all(&l->work);
+    lock_give(&l->lock);
+    for (unsigned i = 0; i < l->thread_count; i++)
+        thread_join(l->threads[i]);
+    metric_off_print(on_print, l);
+    cond_release(&l->work);
+    cond_release(&l->empty);
+    lock_release(&l->lock);
+    mem_must_free((void *)l->buckets);
+    mem_must_free(l->turns);
+    mem_must_free(l->threads);
+    mem_must_free(l);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/loop.h"
+
+#include "base/mem.h"
+#include "sys/lock.h"
+#include "sys/thread.h"
+
+#include <stdio.h>
+
+struct loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    pthread_t thread;
+    char name[32];
+
+    struct lock lock;  // of the inbox
+    struct loop_task *first;
+    struct loop_task *last;
+};
+
+static _Thread_local const struct loop *here;
+
+// Takes the whole inbox at once, so that the lock is held for two lines; tasks posted meanwhile run
+// on the next turn, after sockets had theirs.
+static void on_wake(uv_async_t *a)
+{
+    struct loop *l = CONTAINER_OF(a, struct loop, wake);
+    lock_take(&l->lock);
+    struct loop_task *t = l->first;
+    l->first = NULL;
+    l->last = NULL;
+    lock_give(&l->lock);
+    while (t) {
+        struct loop_task *next = t->next;  // t may be posted again or freed by run
+        t->run(t);
+        t = next;
+    }
+}
+
+static void *loop_main(void *arg)
+{
+    struct loop *l = arg;
+    here = l;
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+    here = NULL;
+    return NULL;
+}
+
+struct loop *loop_new(const char *name, err *e)
+{
+    struct loop *l = mem_must(sizeof *l);
+    snprintf(l->name, sizeof l->name, "%s", name);
+    lock_init(&l->lock, LOCK_LOOP);
+    int failed = uv_loop_init(&l->uv);
+    if (failed) {
+        err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
+        goto fail_init;
+    }
+    failed = uv_async_init(&l->uv, &l->wake, on_wake);
+    if (failed) {
+        err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
+        goto fail_loop;
+    }
+    if (thread_start(&l->thread, l->name, loop_main, l, e)) return l;
+    uv_close((uv_handle_t *)&l->wake, NULL);
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+fail_loop:
+    uv_loop_close(&l->uv);
+fail_init:
+    lock_release(&l->lock);
+    mem_must_free(l);
+    return NULL;
+}
+
+struct closing {
+    struct loop_task task;
+    struct loop *loop;
+};
+
+static void close_wake(struct loop_task *t)
+{
+    struct closing *c = CONTAINER_OF(t, struct closing, task);
+    uv_close((uv_handle_t *)&c->loop->wake, NULL);
+}
+
+static void on_leak(uv_handle_t *h, void *arg)
+{
+    const struct loop *l = arg;
+    fprintf(stderr, "flametree: loop %s ends with an open %s handle\n", l->name,
+            uv_handle_type_name(h->type));
+}
+
+void loop_free(struct loop *l)
+{
+    if (!l) return;
+    assert(!loop_is_here(l));
+    struct closing c = {.task.run = close_wake, .loop = l};
+    loop_post(l, &c.task);
+    thread_join(l->thread);
+    assert(!l->first);
+    int left = uv_loop_close(&l->uv);
+    if (left) uv_walk(&l->uv, on_leak, l);
+    assert(left == 0);
+    lock_release(&l->lock);
+    mem_must_free(l);
+}
+
+uv_loop_t *loop_uv(struct loop *l)
+{
+    return &l->uv;
+}
+
+bool loop_is_here(const struct loop *l)
+{
+    return here == l;
+}
+
+void loop_assert(const struct loop *l)
+{
+    assert(here == l);
+    (void)l;
+}
+
+bool loop_is_any_here(void)
+{
+    return here != NULL;
+}
+
+void loop_post(struct loop *l, struct loop_task *t)
+{
+    t->next = NULL;
+    lock_take(&l->lock);
+    bool wake = !l->first;
+    if (l->last)
+        l->last->next = t;
+    else
+        l->first = t;
+    l->last = t;
+    // Under the lock: a task that ends the loop may run the moment it is visible, and the handle
+    // must still be open here.
+    if (wake) uv_async_send(&l->wake);
+    lock_give(&l->lock);
+}
+
+struct run {
+    struct loop_task task;
+    void (*fn)(void *arg);
+    void *arg;
+    struct lock lock;
+    struct cond ran;
+    bool done;
+};
+
+static void run_one(struct loop_task *t)
+{
+    struct run *r = CONTAINER_OF(t, struct run, task);
+    r->fn(r->arg);
+    lock_take(&r->lock);
+    r->done = true;
+    cond_wake_one(&r->ran);
+    lock_give(&r->lock);
+}
+
+void loop_run(struct loop *l, void (*fn)(void *arg), void *arg)
+{
+    assert(!loop_is_any_here());
+    struct run r = {.task.run = run_one, .fn = fn, .arg = arg};
+    lock_init(&r.lock, LOCK_GROUP);
+    cond_init(&r.ran);
+    loop_post(l, &r.task);
+    lock_take(&r.lock);
+    while (!r.done)
+        cond_wait(&r.ran, &r.lock);
+    lock_give(&r.lock);
+    cond_release(&r.ran);
+    lock_release(&r.lock);
+}
