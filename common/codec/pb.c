@@ -144,16 +144,21 @@ void pb_put_i64_opt(struct buf *b, uint32_t field, int64_t v)
     pb_put_u64_opt(b, field, (uint64_t)v);
 }
 
+void pb_put_fixed64_opt(struct buf *b, uint32_t field, uint64_t v)
+{
+    if (!v) return;
+    put_tag(b, field, PB_FIXED64);
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(v >> (8 * i));
+    buf_put(b, bytes, sizeof bytes);
+}
+
 void pb_put_double_opt(struct buf *b, uint32_t field, double v)
 {
     uint64_t bits = 0;
     memcpy(&bits, &v, sizeof bits);
-    if (!bits) return;
-    put_tag(b, field, PB_FIXED64);
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(bits >> (8 * i));
-    buf_put(b, bytes, sizeof bytes);
+    pb_put_fixed64_opt(b, field, bits);
 }
 
 void pb_put_bytes(struct buf *b, uint32_t field, str s)

@@ -59,6 +59,7 @@ void pb_put_u64(struct buf *b, uint32_t field, uint64_t v);
 void pb_put_u64_opt(struct buf *b, uint32_t field, uint64_t v);
 void pb_put_i64_opt(struct buf *b, uint32_t field, int64_t v);
 void pb_put_double_opt(struct buf *b, uint32_t field, double v);
+void pb_put_fixed64_opt(struct buf *b, uint32_t field, uint64_t v);
 void pb_put_bytes(struct buf *b, uint32_t field, str s);
 void pb_put_bytes_opt(struct buf *b, uint32_t field, str s);
 

@@ -10,6 +10,8 @@
 #include "model/label.h"
 #include "model/symbols.h"
 
+// The entries of a record that belong to one span. They are always the record's own, also if its
+// vector is a sibling's: a constant factor of sums need not be one of single samples.
 struct span_part {
     uint64_t span_id;
     uint8_t trace_id[16];
@@ -26,29 +28,33 @@ struct record {
     int64_t duration_ns;
     int64_t period;
     str vector;        // bytes of model/vector.h; empty if it has a sibling
-    uint32_t sibling;  // earlier record whose vector times factor is this one's
-    int64_t factor;
+    uint32_t sibling;  // RECORD_NO_SIBLING, or an earlier record, itself with a vector of its own,
+    int64_t factor;    // whose vector times factor (not 0) is this one's
     int64_t total;
     struct span_part *spans;
     uint32_t span_count;
     uint32_t attempt;
     label *annotations;
     uint32_t annotation_count;
+    bool has_first_stream;  // a repeated attempt: where it was first sent
+    id128 first_stream;
 };
 
 struct batch {
     str service;
     labels *series;
+    uint64_t *fingerprints;  // of series; set by batch_decode, not read by batch_encode
     struct symbol_table symbols;
     struct record *records;
     uint32_t series_count;
     uint32_t record_count;
 };
 
-// Writes all symbols of the batch; call symbols_encode's pruning first if some are unused.
+// Writes all symbols of the batch, row by row as they are: stacks in vectors keep their numbers.
+// Fails with resource_exhausted only.
 bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out, err *e) MUST_CHECK;
 
 // Memory of the arena, byte fields borrow from `bytes`. Believes nothing: references, label sets
-// (sorted, unique, not empty), vectors (ids below stack_count, totals equal their sum), siblings
-// earlier. Fails with invalid_argument.
+// (sorted, unique, not empty, UTF-8, fingerprints as stated), vectors (ids below stack_count,
+// totals equal their sum), siblings earlier, ids of 16 bytes. Fails with invalid_argument.
 bool batch_decode(struct arena *a, str bytes, struct batch *b, err *e) MUST_CHECK;

@@ -4,9 +4,8 @@
 //
 // A label set is a sorted array of (name, value), names unique, both UTF-8, values not empty. It is
 // a value: it owns nothing, the arena or table that made it does. A series is a label set that
-// includes
-// __profile_type__. The fingerprint is XXH64 over name 0xff value 0xff of each label in order;
-// equal fingerprints still compare labels.
+// includes __profile_type__. The fingerprint is XXH64 over name 0xff value 0xff of each label in
+// order; equal fingerprints still compare labels.
 #pragma once
 
 #include "base/arena.h"
@@ -42,6 +41,10 @@ uint64_t labels_fingerprint(labels ls);
 // {a="b", c="d"} with values quoted as Go quotes strings; for messages.
 void labels_print(labels ls, struct buf *out);
 
+// "s" as Go's %q prints it: escapes for quotes, controls, bytes that are not UTF-8, and characters
+// that nobody can see.
+void label_quote(str s, struct buf *out);
+
 // A copy in the arena, strings included.
 labels labels_copy(struct arena *a, labels ls);
 
@@ -70,6 +73,7 @@ struct matcher {
 struct selector {
     struct matcher *v;
     size_t n;
+    size_t cap;  // room in v; selector_add's
 };
 
 // A PromQL vector selector without range or offset: [metric]{name op "value", ...}; quotes ", ' or

@@ -18,6 +18,9 @@
 //
 // struct symbol_table is the bare columns: what a decoder, a batch or a partial answer has. struct
 // symbols owns such columns and makes rows unique (hash-consing). Ids are local to one table.
+//
+// A frame that says nothing is frame 0, and frame 0 under a parent is that parent: no table has a
+// row for it.
 #pragma once
 
 #include "base/arena.h"
@@ -72,17 +75,21 @@ struct symbol_table {
 };
 
 struct symbols {
-    struct symbol_table t;  // read freely; written only by the functions below
+    struct symbol_table
+        t;  // read freely; written only by the functions below; adding moves columns
     struct mem_budget *budget;
     struct symbols_index *index;  // private: capacities, hash indexes, string bytes
 };
 
 // Has row 0 of every table after a successful init. Not thread-safe; readers may share it while
-// nobody adds.
+// nobody adds: adding a row may move every column of t (the bytes of strings stay where they are),
+// so whoever reads while others add holds the lock of the owner. Release is idempotent.
 bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHECK;
 void symbols_release(struct symbols *s);
 
-// The row of a value, added if it is new. MAP_NONE and *e set on failure (resource_exhausted).
+// The row of a value, added if it is new; the zero value is row 0. Rows named by a value must
+// exist. Strings are copied and should be UTF-8: decoders refuse others. MAP_NONE and *e set on
+// failure (resource_exhausted); then the table is as before.
 uint32_t symbols_string(struct symbols *s, str text, err *e) MUST_CHECK;
 uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e) MUST_CHECK;
 uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e) MUST_CHECK;
@@ -96,21 +103,29 @@ str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
 struct symbols_remap {
     const struct symbol_table *from;
     struct symbols *to;
+    bool names_only;  // may be set after init: frames keep nothing but the name of their function,
+                      // frames without name vanish
     uint32_t *strings;  // 0 = not yet mapped, else row + 1
     uint32_t *functions;
     uint32_t *mappings;
     uint32_t *frames;
     uint32_t *stacks;
 };
+// The arrays are the arena's. *from and its columns must stay as they are while the remap is used.
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
 
+// Marks the ancestors of every marked stack as well (used: one flag for each stack row). Row 0 is
+// left as it is.
+void symbols_mark_ancestors(const struct symbol_table *t, bool *used);
+
 // ---- wire form: message Symbols of proto/flametree/v1/internal.proto
 //
-// Encodes only what the named stacks need (used[i] for each stack row; NULL: all) and renumbers;
-// stack_ids, if not NULL, receives for each row its new number (0 for rows left out). Memory for
-// the renumbering is the arena's.
+// Encodes only what the named stacks need, their ancestors included (used[i] for each stack row),
+// and renumbers; used == NULL encodes every row of every table under its own number. Order is kept,
+// so new numbers ascend with the old. stack_ids, if not NULL, receives for each row its new number
+// (0 for rows left out). Memory for the renumbering is the arena's.
 bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
                     uint32_t *stack_ids, struct buf *out, err *e) MUST_CHECK;
 

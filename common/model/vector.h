@@ -4,8 +4,9 @@
 //
 // Bytes: n, divisor, then n times (id delta, zigzag(value / divisor)), all LEB128. Ids ascend
 // strictly (the first delta is the id itself), values are not zero, the divisor is the greatest
-// common divisor of the values (1 if n = 0), so equal vectors have equal bytes. Stack 0, the empty
-// stack, may occur: it counts in totals and is no node of a tree.
+// common divisor of the values (1 if n = 0, 2^62 if all are -2^63), so equal vectors have equal
+// bytes. A reader takes any divisor that int64 holds. Stack 0, the empty stack, may occur: it
+// counts in totals and is no node of a tree. docs/formats/vector.md has examples.
 //
 // Sums are checked: a sum outside int64 is out_of_range, never wrapped.
 #pragma once
@@ -23,6 +24,10 @@ bool vector_normalise(struct vector_entry *v, size_t *n, err *e) MUST_CHECK;
 
 // Normalised entries -> bytes.
 void vector_encode(const struct vector_entry *v, size_t n, struct buf *out);
+
+// The non-zero ones of n dense sums -> bytes. stack_ids, if not NULL, gives the id to write for
+// each row (ascending over the rows that are not zero), as symbols_encode makes them.
+void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids, struct buf *out);
 
 // ---- reading, entry by entry; trusts nothing
 struct vector_reader {
@@ -42,10 +47,11 @@ bool vector_done(const struct vector_reader *r, err *e) MUST_CHECK;
 // (out_of_range if it does not fit).
 bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e) MUST_CHECK;
 
-// sums[id] += value * factor for each entry; every id must be below n. Fails with out_of_range.
+// sums[id] += value * factor for each entry; every id must be below n. Fails with invalid_argument
+// (malformed) or out_of_range; what was added before the fault stays added.
 bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e) MUST_CHECK;
 
-// a += b and a *= b, checked: false if the result does not fit.
+// a += b, checked: false and *a wrapped if the result does not fit.
 static inline MUST_CHECK bool sum_add(int64_t *a, int64_t b)
 {
     return !__builtin_add_overflow(*a, b, a);

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/label.h"
+
+#include "base/hash.h"
+
+// Up to here insertion beats merging; a series rarely has more labels than Pyroscope's limit of 30.
+#define INSERT_MAX 32
+
+static void insertion_sort(label *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        label one = v[i];
+        size_t at = i;
+        for (; at > 0 && str_cmp(v[at - 1].name, one.name) > 0; at--)
+            v[at] = v[at - 1];
+        v[at] = one;
+    }
+}
+
+static void merge_runs(const label *v, label *out, size_t from, size_t middle, size_t to)
+{
+    size_t a = from;
+    size_t b = middle;
+    for (size_t i = from; i < to; i++) {
+        bool left = a < middle && (b == to || str_cmp(v[a].name, v[b].name) <= 0);
+        out[i] = left ? v[a++] : v[b++];
+    }
+}
+
+void labels_sort(label *v, size_t n)
+{
+    // A label set of hostile size must not cost n^2: runs are merged through a copy. Without memory
+    // for that copy the slow way is still right.
+    label *copy = n > INSERT_MAX ? mem_try(n * sizeof *v) : NULL;
+    if (!copy) {
+        insertion_sort(v, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += INSERT_MAX)
+        insertion_sort(v + i, MIN((size_t)INSERT_MAX, n - i));
+    label *from = v;
+    label *to = copy;
+    for (size_t run = INSERT_MAX; run < n; run *= 2) {
+        for (size_t i = 0; i < n; i += 2 * run)
+            merge_runs(from, to, i, MIN(i + run, n), MIN(i + 2 * run, n));
+        label *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != v) memcpy(v, from, n * sizeof *v);
+    mem_try_free(copy);
+}
+
+static const label *find(labels ls, str name)
+{
+    for (size_t i = 0; i < ls.n; i++) {
+        if (str_eq(ls.v[i].name, name)) return &ls.v[i];
+    }
+    return NULL;
+}
+
+str labels_get(labels ls, str name)
+{
+    const label *l = find(ls, name);
+    return l ? l->value : (str){0};
+}
+
+bool labels_has(labels ls, str name)
+{
+    return find(ls, name) != NULL;
+}
+
+int labels_cmp(labels a, labels b)
+{
+    for (size_t i = 0; i < a.n && i < b.n; i++) {
+        int c = str_cmp(a.v[i].name, b.v[i].name);
+        if (c == 0) c = str_cmp(a.v[i].value, b.v[i].value);
+        if (c != 0) return c;
+    }
+    return a.n < b.n ? -1 : a.n > b.n;
+}
+
+bool labels_eq(labels a, labels b)
+{
+    if (a.n != b.n) return false;
+    for (size_t i = 0; i < a.n; i++) {
+        if (!str_eq(a.v[i].name, b.v[i].name) || !str_eq(a.v[i].value, b.v[i].value)) return false;
+    }
+    return true;
+}
+
+uint64_t labels_fingerprint(labels ls)
+{
+    static const char separator = (char)0xff;
+    struct hash_state h;
+    hash_begin(&h);
+    for (size_t i = 0; i < ls.n; i++) {
+        hash_add(&h, ls.v[i].name.p, ls.v[i].name.n);
+        hash_add(&h, &separator, 1);
+        hash_add(&h, ls.v[i].value.p, ls.v[i].value.n);
+        hash_add(&h, &separator, 1);
+    }
+    return hash_end(&h);
+}
+
+void labels_print(labels ls, struct buf *out)
+{
+    buf_byte(out, '{');
+    for (size_t i = 0; i < ls.n; i++) {
+        if (i > 0) buf_z(out, ", ");
+        buf_str(out, ls.v[i].name);
+        buf_byte(out, '=');
+        label_quote(ls.v[i].value, out);
+    }
+    buf_byte(out, '}');
+}
+
+labels labels_copy(struct arena *a, labels ls)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < ls.n; i++)
+        bytes += ls.v[i].name.n + ls.v[i].value.n;
+    label *v = ARENA_ARRAY(a, label, ls.n);
+    char *at = arena_new(a, bytes);
+    if (!v || !at) return (labels){0};
+    for (size_t i = 0; i < ls.n; i++) {
+        const str parts[2] = {ls.v[i].name, ls.v[i].value};
+        str copies[2];
+        for (size_t k = 0; k < COUNT(parts); k++) {
+            if (parts[k].n) memcpy(at, parts[k].p, parts[k].n);
+            copies[k] = (str){at, parts[k].n};
+            at += parts[k].n;
+        }
+        v[i] = (label){copies[0], copies[1]};
+    }
+    return (labels){v, ls.n};
+}
+
+static bool is_among(str name, const str *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(names[i], name)) return true;
+    }
+    return false;
+}
+
+labels labels_project(struct arena *a, labels ls, const str *names, size_t n)
+{
+    label *v = ARENA_ARRAY(a, label, ls.n);
+    if (!v) return (labels){0};
+    size_t count = 0;
+    for (size_t i = 0; i < ls.n; i++) {
+        if (is_among(ls.v[i].name, names, n)) v[count++] = ls.v[i];
+    }
+    return (labels){v, count};
+}
+
+bool label_name_is_legacy(str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && (i == 0 || c < '0' || c > '9')) return false;
+    }
+    return name.n > 0;
+}

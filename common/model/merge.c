@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/merge.h"
+
+#include "model/vector.h"
+
+bool merge_init(struct merge *m, struct mem_budget *budget, bool names_only, err *e)
+{
+    *m = (struct merge){.names_only = names_only};
+    if (!symbols_init(&m->symbols, budget, e)) return false;
+    if (mem_grow(budget, &m->sums, &m->room, 1, sizeof *m->sums, e)) return true;
+    merge_release(m);
+    return false;
+}
+
+void merge_release(struct merge *m)
+{
+    mem_free(m->symbols.budget, m->sums, m->room * sizeof *m->sums);
+    m->sums = NULL;
+    m->room = 0;
+    symbols_release(&m->symbols);
+}
+
+// Adds to the stack of the merge that `stack` of the source maps to.
+static bool add(struct merge_source *s, uint32_t stack, int64_t value, err *e)
+{
+    struct merge *m = s->into;
+    uint32_t known = s->remap.stacks[stack];
+    uint32_t to = known ? known - 1 : symbols_remap_stack(&s->remap, stack, e);
+    if (to == MAP_NONE) return false;
+    if (to >= m->room && !mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
+                                   sizeof *m->sums, e)) {
+        return false;
+    }
+    if (sum_add(&m->sums[to], value)) return true;
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
+}
+
+// The stacks that a remap added beyond those with a value need their zeros.
+static bool cover(struct merge *m, err *e)
+{
+    return mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
+                    sizeof *m->sums, e);
+}
+
+bool merge_from(struct merge *m, struct arena *a, const struct symbol_table *t,
+                struct merge_source *source, err *e)
+{
+    source->into = m;
+    if (!symbols_remap_init(&source->remap, a, t, &m->symbols, e)) return false;
+    source->remap.names_only = m->names_only;
+    return true;
+}
+
+bool merge_source_add(struct merge_source *source, str vector, int64_t factor, err *e)
+{
+    uint32_t count = source->remap.from->stack_count;
+    struct vector_reader r;
+    struct vector_entry v;
+    if (!vector_open(&r, vector, e)) return false;
+    while (vector_next(&r, &v)) {
+        if (v.stack >= count) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "vector: stack %u is not below %u", v.stack,
+                           count);
+        }
+        int64_t value = 0;
+        if (__builtin_mul_overflow(v.value, factor, &value)) {
+            return err_set(e, ERR_OUT_OF_RANGE, "a value does not fit 64 bits");
+        }
+        if (!add(source, v.stack, value, e)) return false;
+    }
+    return vector_done(&r, e) && cover(source->into, e);
+}
+
+bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_t factor, err *e)
+{
+    struct arena scratch;
+    struct merge_source source;
+    arena_init(&scratch, m->symbols.budget, SIZE_MAX);
+    bool ok =
+        merge_from(m, &scratch, t, &source, e) && merge_source_add(&source, vector, factor, e);
+    arena_release(&scratch);
+    return ok;
+}
+
+static bool add_all(struct merge_source *source, const int64_t *sums, err *e)
+{
+    for (uint32_t i = 0; i < source->remap.from->stack_count; i++) {
+        if (sums[i] != 0 && !add(source, i, sums[i], e)) return false;
+    }
+    return cover(source->into, e);
+}
+
+bool merge_add_sums(struct merge *m, const struct symbol_table *t, const int64_t *sums, err *e)
+{
+    struct arena scratch;
+    struct merge_source source;
+    arena_init(&scratch, m->symbols.budget, SIZE_MAX);
+    bool ok = merge_from(m, &scratch, t, &source, e) && add_all(&source, sums, e);
+    arena_release(&scratch);
+    return ok;
+}
+
+bool merge_encode(const struct merge *m, struct arena *scratch, struct buf *symbols,
+                  struct buf *vector, err *e)
+{
+    const struct symbol_table *t = &m->symbols.t;
+    bool *used = ARENA_ARRAY(scratch, bool, t->stack_count);
+    uint32_t *ids = ARENA_ARRAY(scratch, uint32_t, t->stack_count);
+    if (!used || !ids) return arena_ok(scratch, e);
+    for (uint32_t i = 0; i < t->stack_count; i++)
+        used[i] = m->sums[i] != 0;
+    if (!symbols_encode(t, used, scratch, ids, symbols, e)) return false;
+    vector_encode_sums(m->sums, t->stack_count, ids, vector);
+    return buf_ok(vector, e);
+}

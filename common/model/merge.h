@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merge.h - sums over stacks of different tables, added up under one table of names.
+//
+// An answer comes in parts, each with ids of its own: partial answers of several ingesters,
+// datasets with different symbols, blocks. A merge owns one hash-consed table and one dense sum for
+// each of its stacks; a part is added by mapping its stacks (only those that its vector names, with
+// their ancestors) into that table. Adding is commutative, so the order of parts matters to nothing
+// but the numbering.
+//
+//     struct merge m;
+//     if (!merge_init(&m, budget, true, e)) return false;
+//     merge_add(&m, &part.symbols, part.vector, 1, e) ...
+//     tree_build(arena, &m.symbols.t, m.sums, NULL, 0, &tree, e);
+//     merge_release(&m);
+//
+// Memory counts against the budget given at init, scratch included. One thread at a time.
+#pragma once
+
+#include "model/symbols.h"
+
+struct merge {
+    struct symbols symbols;
+    int64_t *sums;  // of stacks 0 .. symbols.t.stack_count - 1
+    size_t room;    // private: elements of sums
+    bool names_only;
+};
+
+// names_only: frames keep only their function's name (what trees need), which makes tables of large
+// programs several times smaller.
+bool merge_init(struct merge *m, struct mem_budget *budget, bool names_only, err *e) MUST_CHECK;
+void merge_release(struct merge *m);  // idempotent
+
+// sums += vector * factor, whose stacks are rows of t. Trusts the table (symbols_decode checked
+// it), not the vector. Fails with invalid_argument, out_of_range or resource_exhausted; the sums
+// are then good for nothing.
+bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_t factor,
+               err *e) MUST_CHECK;
+
+// The same for dense sums of t->stack_count stacks.
+bool merge_add_sums(struct merge *m, const struct symbol_table *t, const int64_t *sums,
+                    err *e) MUST_CHECK;
+
+// Many vectors of one table: the mapping is kept between calls. Arrays are the arena's; the source
+// borrows *t.
+struct merge_source {
+    struct merge *into;
+    struct symbols_remap remap;
+};
+bool merge_from(struct merge *m, struct arena *a, const struct symbol_table *t,
+                struct merge_source *source, err *e) MUST_CHECK;
+bool merge_source_add(struct merge_source *source, str vector, int64_t factor, err *e) MUST_CHECK;
+
+// What the merge holds as symbols and a sparse vector over them, for an answer to another node: two
+// values of message Partial. Stacks without a sum are left out.
+bool merge_encode(const struct merge *m, struct arena *scratch, struct buf *symbols,
+                  struct buf *vector, err *e) MUST_CHECK;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pprof.h - sums over stacks as a google.v1.Profile, for export.
+//
+// One sample for each stack that has a sum, in the order of the table's rows. Locations are put
+// together again from frames (symbols.h: all but the first line of a location carry `inlined`);
+// only rows that samples need are written, with ids from 1 in the order of the table.
+#pragma once
+
+#include "model/symbols.h"
+
+struct pprof_header {
+    str sample_type;
+    str sample_unit;
+    str period_type;
+    str period_unit;
+    int64_t period;
+    int64_t time_ns;
+    int64_t duration_ns;
+};
+
+// max_nodes > 0 makes the tree by function name (tree.h), truncates it, and replaces the part of
+// each stack that was removed by one location of a function "other"; samples that become equal are
+// added up. 0 keeps all. call_site as in tree_build.
+struct pprof_options {
+    struct pprof_header header;
+    int64_t max_nodes;
+    const str *call_site;
+    size_t call_site_count;
+};
+
+// Zero bytes if no stack is left. Fails with out_of_range or resource_exhausted.
+bool pprof_encode(struct arena *a, const struct symbol_table *t, const int64_t *sums,
+                  const struct pprof_options *o, struct buf *out, err *e) MUST_CHECK;

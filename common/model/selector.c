@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/label.h"
+
+// Prometheus's grammar of a vector selector (promql/parser, "metric selector" entry point):
+//
+//     selector = name | [name] "{" [matcher {"," matcher} [","]] "}"
+//     matcher  = (name | quoted) op quoted | quoted          the last is a metric name
+//
+// Blanks and comments (# to the end of the line) may stand between tokens.
+struct parser {
+    struct arena *arena;
+    str text;
+    size_t at;
+    struct selector *sel;
+    err *e;
+};
+
+static bool fault(struct parser *p, const char *reason)
+{
+    size_t line = 1;
+    size_t column = 1;
+    for (size_t i = 0; i < p->at; i++) {
+        bool end = p->text.p[i] == '\n';
+        line += end;
+        column = end ? 1 : column + (((unsigned char)p->text.p[i] & 0xc0) != 0x80);
+    }
+    return err_set(p->e, ERR_INVALID_ARGUMENT, "%zu:%zu: parse error: %s", line, column, reason);
+}
+
+// The byte at an offset from here; 0 past the end (a NUL in the text is no token either).
+static char peek(const struct parser *p, size_t ahead)
+{
+    return ahead < p->text.n - p->at ? p->text.p[p->at + ahead] : 0;
+}
+
+static void skip_blanks(struct parser *p)
+{
+    while (p->at < p->text.n) {
+        char c = p->text.p[p->at];
+        if (c == '#') {
+            p->at += str_find(str_slice(p->text, p->at, p->text.n), '\n');
+        } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+            p->at++;
+        } else {
+            return;
+        }
+    }
+}
+
+static bool is_word(char c, bool first, bool colon)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_') return true;
+    return (c >= '0' && c <= '9' && !first) || (c == ':' && colon);
+}
+
+// A name without quotes; empty if there is none. Only metric names may hold colons.
+static str word(struct parser *p, bool colon)
+{
+    size_t from = p->at;
+    while (p->at < p->text.n && is_word(p->text.p[p->at], p->at == from, colon))
+        p->at++;
+    return str_slice(p->text, from, p->at);
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return 99;
+}
+
+// `count` digits of a base at p->at; false leaves *v undefined.
+static bool number(struct parser *p, unsigned count, unsigned base, uint32_t *v)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int d = digit(peek(p, i));
+        if (d >= (int)base) return false;
+        sum = sum * base + (unsigned)d;
+    }
+    p->at += count;
+    *v = (uint32_t)sum;
+    return sum <= UINT32_MAX;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)((0xf00 >> n & 0xff) | c);
+    return n;
+}
+
+// One escape after its backslash, as Go's strconv.UnquoteChar has it. Writes 1 to 4 bytes, never
+// more than the escape has.
+static bool escape(struct parser *p, char quote, char *to, size_t *n)
+{
+    static const char names[] = "abfnrtv\\";
+    static const char values[] = "\a\b\f\n\r\t\v\\";
+    char c = peek(p, 0);
+    const char *simple = c ? memchr(names, c, sizeof names - 1) : NULL;
+    if (simple || c == quote) {
+        p->at++;
+        *to = simple ? values[simple - names] : quote;
+        *n = 1;
+        return true;
+    }
+    uint32_t v = 0;
+    if (c >= '0' && c <= '7') {
+        if (!number(p, 3, 8, &v) || v > 255) return fault(p, "invalid octal escape sequence");
+        *to = (char)v;
+        *n = 1;
+        return true;
+    }
+    unsigned digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    if (digits == 0) return fault(p, "unknown escape sequence");
+    p->at++;
+    if (!number(p, digits, 16, &v)) return fault(p, "invalid hexadecimal escape sequence");
+    if (digits == 2) {
+        *to = (char)v;
+        *n = 1;
+        return true;
+    }
+    if (v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) {
+        return fault(p, "escape sequence is an invalid Unicode code point");
+    }
+    *n = put_utf8(to, v);
+    return true;
+}
+
+// A string in quotes, unescaped into the arena.
+static bool quoted(struct parser *p, str *out)
+{
+    char quote = peek(p, 0);
+    size_t start = p->at++;
+    char *to = arena_new(p->arena, p->text.n - p->at);
+    if (!to) return arena_ok(p->arena, p->e);
+    size_t n = 0;
+    while (p->at < p->text.n) {
+        char c = p->text.p[p->at];
+        if (c == quote) {
+            p->at++;
+            *out = (str){to, n};
+            return true;
+        }
+        if (c == '\n' && quote != '`') break;
+        p->at++;
+        if (c == '\\' && quote != '`') {
+            size_t bytes = 0;
+            if (!escape(p, quote, to + n, &bytes)) return false;
+            n += bytes;
+        } else {
+            to[n++] = c;
+        }
+    }
+    p->at = start;
+    return fault(p, quote == '`' ? "unterminated raw string" : "unterminated quoted string");
+}
+
+static bool is_quote(char c)
+{
+    return c == '"' || c == '\'' || c == '`';
+}
+
+static bool operator(struct parser *p, enum matcher_op *op)
+{
+    char c = peek(p, 0);
+    char next = peek(p, 1);
+    bool regex = next == '~';
+    if (c == '=') {
+        *op = regex ? MATCH_RE : MATCH_EQ;
+        p->at += regex ? 2 : 1;
+        return true;
+    }
+    if (c == '!' && (next == '=' || regex)) {
+        *op = regex ? MATCH_NRE : MATCH_NEQ;
+        p->at += 2;
+        return true;
+    }
+    return fault(p, "expected a label matching operator: =, !=, =~ or !~");
+}
+
+static bool matcher(struct parser *p)
+{
+    str name = {0};
+    bool in_quotes = is_quote(peek(p, 0));
+    if (in_quotes) {
+        if (!quoted(p, &name)) return false;
+    } else {
+        name = word(p, false);
+        if (name.n == 0) return fault(p, "expected a label name");
+    }
+    skip_blanks(p);
+    char c = peek(p, 0);
+    if (in_quotes && (c == ',' || c == '}')) {
+        return selector_add(p->arena, p->sel, MATCH_EQ, S(LABEL_NAME), name, p->e);
+    }
+    enum matcher_op op = MATCH_EQ;
+    if (!operator(p, &op)) return false;
+    skip_blanks(p);
+    if (!is_quote(peek(p, 0))) return fault(p, "expected a label value in quotes");
+    str value = {0};
+    size_t start = p->at;
+    if (!quoted(p, &value)) return false;
+    if (selector_add(p->arena, p->sel, op, name, value, p->e)) return true;
+    if (p->e->code != ERR_INVALID_ARGUMENT) return false;
+    err reason = *p->e;
+    p->at = start;
+    return fault(p, reason.msg);
+}
+
+static bool matchers(struct parser *p)
+{
+    p->at++;  // {
+    skip_blanks(p);
+    while (peek(p, 0) != '}') {
+        if (!matcher(p)) return false;
+        skip_blanks(p);
+        char c = peek(p, 0);
+        if (c != ',' && c != '}') return fault(p, "expected \",\" or \"}\"");
+        if (c == ',') p->at++;
+        skip_blanks(p);
+    }
+    p->at++;
+    return true;
+}
+
+bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
+{
+    struct parser p = {.arena = a, .text = text, .sel = sel, .e = e};
+    if (!str_utf8(text)) return fault(&p, "the selector is not valid UTF-8");
+    skip_blanks(&p);
+    if (p.at == text.n) return fault(&p, "no expression found in input");
+    str name = word(&p, true);
+    if (name.n > 0 && !selector_add(a, sel, MATCH_EQ, S(LABEL_NAME), name, e)) return false;
+    skip_blanks(&p);
+    if (peek(&p, 0) == '{') {
+        if (!matchers(&p)) return false;
+    } else if (name.n == 0) {
+        return fault(&p, "expected a metric name or \"{\"");
+    }
+    skip_blanks(&p);
+    if (p.at < text.n) return fault(&p, "unexpected text after the selector");
+    return true;
+}
+
+static void free_regex(void *re)
+{
+    regex_free(re);
+}
+
+bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str name, str value,
+                  err *e)
+{
+    struct matcher m = {.op = op, .name = name, .value = value};
+    if (!arena_grow(a, &sel->v, &sel->cap, sel->n + 1, sizeof *sel->v)) return arena_ok(a, e);
+    if (op == MATCH_RE || op == MATCH_NRE) {
+        struct regex *re = regex_new(value, e);
+        if (!re) return false;
+        if (!arena_defer(a, free_regex, re)) {
+            regex_free(re);
+            return arena_ok(a, e);
+        }
+        m.re = re;
+    }
+    sel->v[sel->n++] = m;
+    return true;
+}
+
+bool matcher_matches(const struct matcher *m, str value)
+{
+    switch (m->op) {
+    case MATCH_EQ:
+        return str_eq(m->value, value);
+    case MATCH_NEQ:
+        return !str_eq(m->value, value);
+    case MATCH_RE:
+        return regex_match(m->re, value);
+    case MATCH_NRE:
+        return !regex_match(m->re, value);
+    }
+    assert(!"matcher_op");
+    return false;
+}
+
+bool selector_matches(const struct selector *sel, labels ls)
+{
+    for (size_t i = 0; i < sel->n; i++) {
+        if (!matcher_matches(&sel->v[i], labels_get(ls, sel->v[i].name))) return false;
+    }
+    return true;
+}

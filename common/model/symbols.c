@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/symbols.h"
+
+#include "base/hash.h"
+
+// Bytes of strings live in chunks that never move, so that a str stays good while columns grow.
+// Chunks double from the first size to the largest: a small table costs little, a big one few
+// calls.
+#define CHUNK_FIRST   1024
+#define CHUNK_LARGEST 262144
+
+struct chunk {
+    struct chunk *next;
+    size_t size;
+    size_t used;
+    char bytes[];
+};
+
+enum table {
+    STRINGS,
+    FUNCTIONS,
+    MAPPINGS,
+    FRAMES,
+    STACKS,
+    TABLES
+};
+
+struct symbols_index {
+    struct map maps[TABLES];
+    size_t caps[TABLES];
+    struct chunk *chunks;
+};
+
+// ---- life
+
+bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
+{
+    *s = (struct symbols){.budget = budget};
+    s->index = mem_alloc(budget, sizeof *s->index, e);
+    if (!s->index) return false;
+    size_t *caps = s->index->caps;
+    for (size_t i = 0; i < TABLES; i++)
+        map_init(&s->index->maps[i], budget);
+    struct symbol_table *t = &s->t;
+    if (!mem_grow(budget, &t->strings, &caps[STRINGS], 1, sizeof *t->strings, e) ||
+        !mem_grow(budget, &t->functions, &caps[FUNCTIONS], 1, sizeof *t->functions, e) ||
+        !mem_grow(budget, &t->mappings, &caps[MAPPINGS], 1, sizeof *t->mappings, e) ||
+        !mem_grow(budget, &t->frames, &caps[FRAMES], 1, sizeof *t->frames, e) ||
+        !mem_grow(budget, &t->stacks, &caps[STACKS], 1, sizeof *t->stacks, e)) {
+        symbols_release(s);
+        return false;
+    }
+    t->strings[0] = S("");
+    t->string_count = 1;
+    t->function_count = 1;
+    t->mapping_count = 1;
+    t->frame_count = 1;
+    t->stack_count = 1;
+    return true;
+}
+
+void symbols_release(struct symbols *s)
+{
+    struct symbols_index *x = s->index;
+    if (!x) return;
+    struct symbol_table *t = &s->t;
+    mem_free(s->budget, t->strings, x->caps[STRINGS] * sizeof *t->strings);
+    mem_free(s->budget, t->functions, x->caps[FUNCTIONS] * sizeof *t->functions);
+    mem_free(s->budget, t->mappings, x->caps[MAPPINGS] * sizeof *t->mappings);
+    mem_free(s->budget, t->frames, x->caps[FRAMES] * sizeof *t->frames);
+    mem_free(s->budget, t->stacks, x->caps[STACKS] * sizeof *t->stacks);
+    for (struct chunk *c = x->chunks, *next = NULL; c; c = next) {
+        next = c->next;
+        mem_free(s->budget, c, sizeof *c + c->size);
+    }
+    for (size_t i = 0; i < TABLES; i++)
+        map_release(&x->maps[i]);
+    mem_free(s->budget, x, sizeof *x);
+    *s = (struct symbols){.budget = s->budget};
+}
+
+// ---- adding rows. Each add makes room first and counts the row last, so that a failure in between
+// leaves nothing behind but spare room.
+
+// The end of a table whose `columns` has room for one more row; counts it once the index has it.
+static uint32_t finish(struct symbols *s, enum table table, uint64_t hash, uint32_t *count, err *e)
+{
+    if (!map_put(&s->index->maps[table], hash, *count, e)) return MAP_NONE;
+    return (*count)++;
+}
+
+static bool room(struct symbols *s, enum table table, void *column, uint32_t count, size_t size,
+                 err *e)
+{
+    // MAP_NONE is no row.
+    if (count == MAP_NONE) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "a symbol table has 2^32 rows, its limit");
+    }
+    return mem_grow(s->budget, column, &s->index->caps[table], (size_t)count + 1, size, e);
+}
+
+static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
+{
+    struct chunk *first = s->index->chunks;
+    if (first && first->size - first->used >= n) return first;
+    size_t size = first ? MIN(first->size * 2, (size_t)CHUNK_LARGEST) : CHUNK_FIRST;
+    bool odd = n > size / 4;  // a chunk of its own, behind the first, which is filled on
+    if (odd) size = n;
+    struct chunk *c = mem_alloc(s->budget, sizeof *c + size, e);
+    if (!c) return NULL;
+    c->size = size;
+    struct chunk **at = odd && first ? &first->next : &s->index->chunks;
+    c->next = *at;
+    *at = c;
+    return c;
+}
+
+struct string_key {
+    const str *rows;
+    str text;
+};
+
+static bool same_string(const void *ctx, uint32_t row)
+{
+    const struct string_key *k = ctx;
+    return str_eq(k->rows[row], k->text);
+}
+
+uint32_t symbols_string(struct symbols *s, str text, err *e)
+{
+    struct symbol_table *t = &s->t;
+    if (text.n == 0) return 0;
+    uint64_t hash = hash_str(text);
+    struct string_key key = {t->strings, text};
+    uint32_t row = map_find(&s->index->maps[STRINGS], hash, same_string, &key);
+    if (row != MAP_NONE) return row;
+    if (!room(s, STRINGS, &t->strings, t->string_count, sizeof *t->strings, e)) return MAP_NONE;
+    struct chunk *c = chunk_for(s, text.n, e);
+    if (!c) return MAP_NONE;
+    char *at = c->bytes + c->used;
+    memcpy(at, text.p, text.n);
+    t->strings[t->string_count] = (str){at, text.n};
+    row = finish(s, STRINGS, hash, &t->string_count, e);
+    if (row != MAP_NONE) c->used += text.n;
+    return row;
+}
+
+struct function_key {
+    const struct symbol_function *rows;
+    struct symbol_function f;
+};
+
+static bool same_function(const void *ctx, uint32_t row)
+{
+    const struct function_key *k = ctx;
+    const struct symbol_function *r = &k->rows[row];
+    return r->name == k->f.name && r->system_name == k->f.system_name &&
+           r->filename == k->f.filename && r->start_line == k->f.start_line;
+}
+
+uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e)
+{
+    struct symbol_table *t = &s->t;
+    assert(f.name < t->string_count && f.system_name < t->string_count);
+    assert(f.filename < t->string_count);
+    if ((f.name | f.system_name | f.filename) == 0 && f.start_line == 0) return 0;
+    uint64_t hash = hash_mix(hash_mix((uint64_t)f.name << 32 | f.system_name, f.filename),
+                             (uint64_t)f.start_line);
+    struct function_key key = {t->functions, f};
+    uint32_t row = map_find(&s->index->maps[FUNCTIONS], hash, same_function, &key);
+    if (row != MAP_NONE) return row;
+    if (!room(s, FUNCTIONS, &t->functions, t->function_count, sizeof f, e)) return MAP_NONE;
+    t->functions[t->function_count] = f;
+    return finish(s, FUNCTIONS, hash, &t->function_count, e);
+}
+
+struct mapping_key {
+    const struct symbol_mapping *rows;
+    struct symbol_mapping m;
+};
+
+static bool same_mapping(const void *ctx, uint32_t row)
+{
+    const struct mapping_key *k = ctx;
+    const struct symbol_mapping *r = &k->rows[row];
+    return r->start == k->m.start && r->limit == k->m.limit && r->offset == k->m.offset &&
+           r->filename == k->m.filename && r->build_id == k->m.build_id && r->flags == k->m.flags;
+}
+
+uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e)
+{
+    struct symbol_table *t = &s->t;
+    assert(m.filename < t->string_count && m.build_id < t->string_count);
+    if ((m.start | m.limit | m.offset) == 0 && (m.filename | m.build_id | m.flags) == 0) return 0;
+    uint64_t hash = hash_mix(hash_mix(m.start, m.limit), m.offset);
+    hash = hash_mix(hash_mix(hash, (uint64_t)m.filename << 32 | m.build_id), m.flags);
+    struct mapping_key key = {t->mappings, m};
+    uint32_t row = map_find(&s->index->maps[MAPPINGS], hash, same_mapping, &key);
+    if (row != MAP_NONE) return row;
+    if (!room(s, MAPPINGS, &t->mappings, t->mapping_count, sizeof m, e)) return MAP_NONE;
+    t->mappings[t->mapping_count] = m;
+    return finish(s, MAPPINGS, hash, &t->mapping_count, e);
+}
+
+struct frame_key {
+    const struct symbol_frame *rows;
+    struct symbol_frame f;
+};
+
+static bool same_frame(const void *ctx, uint32_t row)
+{
+    const struct frame_key *k = ctx;
+    const struct symbol_frame *r = &k->rows[row];
+    return r->function == k->f.function && r->line == k->f.line && r->address == k->f.address &&
+           r->mapping == k->f.mapping && r->inlined == k->f.inlined;
+}
+
+uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
+{
+    struct symbol_table *t = &s->t;
+    assert(f.function < t->function_count && f.mapping < t->mapping_count);
+    if ((f.function | f.mapping) == 0 && (f.address | (uint64_t)f.line) == 0) return 0;
+    uint64_t hash = hash_mix((uint64_t)f.function << 32 | f.mapping, (uint64_t)f.line << 1);
+    hash = hash_mix(hash ^ f.inlined, f.address);
+    struct frame_key key = {t->frames, f};
+    uint32_t row = map_find(&s->index->maps[FRAMES], hash, same_frame, &key);
+    if (row != MAP_NONE) return row;
+    if (!room(s, FRAMES, &t->frames, t->frame_count, sizeof f, e)) return MAP_NONE;
+    t->frames[t->frame_count] = f;
+    return finish(s, FRAMES, hash, &t->frame_count, e);
+}
+
+struct stack_key {
+    const struct symbol_stack *rows;
+    uint32_t parent;
+    uint32_t frame;
+};
+
+static bool same_stack(const void *ctx, uint32_t row)
+{
+    const struct stack_key *k = ctx;
+    return k->rows[row].parent == k->parent && k->rows[row].frame == k->frame;
+}
+
+uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e)
+{
+    struct symbol_table *t = &s->t;
+    assert(parent < t->stack_count && frame < t->frame_count);
+    if (frame == 0) return parent;
+    uint64_t hash = hash_mix(0, (uint64_t)parent << 32 | frame);
+    struct stack_key key = {t->stacks, parent, frame};
+    uint32_t row = map_find(&s->index->maps[STACKS], hash, same_stack, &key);
+    if (row != MAP_NONE) return row;
+    if (!room(s, STACKS, &t->stacks, t->stack_count, sizeof *t->stacks, e)) return MAP_NONE;
+    t->stacks[t->stack_count] = (struct symbol_stack){parent, frame};
+    return finish(s, STACKS, hash, &t->stack_count, e);
+}
+
+// ---- reading
+
+str symbols_frame_name(const struct symbol_table *t, uint32_t frame)
+{
+    return t->strings[t->functions[t->frames[frame].function].name];
+}
+
+void symbols_mark_ancestors(const struct symbol_table *t, bool *used)
+{
+    for (uint32_t i = t->stack_count; i-- > 1;) {
+        if (used[i]) used[t->stacks[i].parent] = true;
+    }
+}

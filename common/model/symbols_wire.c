@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/pb.h"
+#include "model/symbols.h"
+
+// Message Symbols, byte for byte in docs/formats/batch.md. One row here is one column there; writer
+// and reader both walk this list.
+#define FIELD_STRINGS 1
+#define FIELD_FIRST   2
+#define FIELD_LAST    18
+
+enum table {
+    STRINGS,
+    FUNCTIONS,
+    MAPPINGS,
+    FRAMES,
+    STACKS,
+    TABLES
+};
+
+enum kind {
+    REF,     // a row of another table
+    PARENT,  // row - parent
+    NUMBER,  // unsigned, 64 bits
+    SIGNED,  // zigzag, 64 bits
+    FLAGS,   // unsigned, 32 bits
+    FLAG,    // 0 or 1
+};
+
+struct column {
+    const char *name;
+    size_t offset;
+    enum table table;
+    enum kind kind;
+    enum table ref;
+    bool always;  // written even if it is all zero: it tells the number of rows
+};
+
+static const struct column columns[FIELD_LAST - FIELD_FIRST + 1] = {
+    {"function_name", offsetof(struct symbol_function, name), FUNCTIONS, REF, STRINGS, true},
+    {"function_system_name", offsetof(struct symbol_function, system_name), FUNCTIONS, REF, STRINGS,
+     false},
+    {"function_filename", offsetof(struct symbol_function, filename), FUNCTIONS, REF, STRINGS,
+     false},
+    {"function_start_line", offsetof(struct symbol_function, start_line), FUNCTIONS, SIGNED, TABLES,
+     false},
+    {"mapping_start", offsetof(struct symbol_mapping, start), MAPPINGS, NUMBER, TABLES, true},
+    {"mapping_limit", offsetof(struct symbol_mapping, limit), MAPPINGS, NUMBER, TABLES, false},
+    {"mapping_offset", offsetof(struct symbol_mapping, offset), MAPPINGS, NUMBER, TABLES, false},
+    {"mapping_filename", offsetof(struct symbol_mapping, filename), MAPPINGS, REF, STRINGS, false},
+    {"mapping_build_id", offsetof(struct symbol_mapping, build_id), MAPPINGS, REF, STRINGS, false},
+    {"mapping_flags", offsetof(struct symbol_mapping, flags), MAPPINGS, FLAGS, TABLES, false},
+    {"frame_function", offsetof(struct symbol_frame, function), FRAMES, REF, FUNCTIONS, true},
+    {"frame_line", offsetof(struct symbol_frame, line), FRAMES, SIGNED, TABLES, false},
+    {"frame_mapping", offsetof(struct symbol_frame, mapping), FRAMES, REF, MAPPINGS, false},
+    {"frame_address", offsetof(struct symbol_frame, address), FRAMES, NUMBER, TABLES, false},
+    {"frame_inlined", offsetof(struct symbol_frame, inlined), FRAMES, FLAG, TABLES, false},
+    {"stack_parent_delta", offsetof(struct symbol_stack, parent), STACKS, PARENT, STACKS, true},
+    {"stack_frame", offsetof(struct symbol_stack, frame), STACKS, REF, FRAMES, true},
+};
+
+struct rows {
+    char *at;
+    size_t size;
+    uint32_t count;  // row 0 included
+};
+
+static void rows_of(const struct symbol_table *t, struct rows rows[TABLES])
+{
+    rows[STRINGS] = (struct rows){(char *)t->strings, sizeof *t->strings, t->string_count};
+    rows[FUNCTIONS] = (struct rows){(char *)t->functions, sizeof *t->functions, t->function_count};
+    rows[MAPPINGS] = (struct rows){(char *)t->mappings, sizeof *t->mappings, t->mapping_count};
+    rows[FRAMES] = (struct rows){(char *)t->frames, sizeof *t->frames, t->frame_count};
+    rows[STACKS] = (struct rows){(char *)t->stacks, sizeof *t->stacks, t->stack_count};
+}
+
+// ---- writing
+
+struct encoder {
+    struct rows rows[TABLES];
+    uint32_t *ids[TABLES];  // new number of each row, 0 = left out; NULL: every row keeps its own
+    struct buf *out;
+};
+
+static uint32_t id_of(const struct encoder *x, enum table table, uint32_t row)
+{
+    return x->ids[table] ? x->ids[table][row] : row;
+}
+
+// Marks become numbers.
+static void number(uint32_t *ids, uint32_t count)
+{
+    uint32_t next = 1;
+    ids[0] = 0;
+    for (uint32_t i = 1; i < count; i++)
+        ids[i] = ids[i] ? next++ : 0;
+}
+
+static bool renumber(struct encoder *x, const struct symbol_table *t, const bool *used,
+                     struct arena *a)
+{
+    for (size_t i = 0; i < TABLES; i++) {
+        x->ids[i] = ARENA_ARRAY(a, uint32_t, x->rows[i].count);
+        if (!x->ids[i]) return false;
+    }
+    uint32_t *stacks = x->ids[STACKS];
+    for (uint32_t i = t->stack_count; i-- > 1;) {
+        if (!used[i] && !stacks[i]) continue;
+        stacks[i] = 1;
+        stacks[t->stacks[i].parent] = 1;
+        x->ids[FRAMES][t->stacks[i].frame] = 1;
+    }
+    for (uint32_t i = 1; i < t->frame_count; i++) {
+        if (!x->ids[FRAMES][i]) continue;
+        x->ids[FUNCTIONS][t->frames[i].function] = 1;
+        x->ids[MAPPINGS][t->frames[i].mapping] = 1;
+    }
+    uint32_t *strings = x->ids[STRINGS];
+    for (uint32_t i = 1; i < t->function_count; i++) {
+        if (!x->ids[FUNCTIONS][i]) continue;
+        strings[t->functions[i].name] = 1;
+        strings[t->functions[i].system_name] = 1;
+        strings[t->functions[i].filename] = 1;
+    }
+    for (uint32_t i = 1; i < t->mapping_count; i++) {
+        if (!x->ids[MAPPINGS][i]) continue;
+        strings[t->mappings[i].filename] = 1;
+        strings[t->mappings[i].build_id] = 1;
+    }
+    for (size_t i = 0; i < TABLES; i++)
+        number(x->ids[i], x->rows[i].count);
+    return true;
+}
+
+static uint64_t value_of(const struct encoder *x, const struct column *c, uint32_t row)
+{
+    const struct rows *r = &x->rows[c->table];
+    const char *at = r->at + row * r->size + c->offset;
+    uint64_t wide = 0;
+    uint32_t narrow = 0;
+    switch (c->kind) {
+    case REF:
+        memcpy(&narrow, at, sizeof narrow);
+        return id_of(x, c->ref, narrow);
+    case PARENT:
+        memcpy(&narrow, at, sizeof narrow);
+        return id_of(x, STACKS, row) - id_of(x, STACKS, narrow);
+    case NUMBER:
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    case SIGNED:
+        memcpy(&wide, at, sizeof wide);
+        return zigzag((int64_t)wide);
+    case FLAGS:
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    case FLAG:
+        return *(const bool *)at;
+    }
+    assert(!"kind of column");
+    return 0;
+}
+
+static bool is_zero(const struct encoder *x, const struct column *c)
+{
+    for (uint32_t i = 1; i < x->rows[c->table].count; i++) {
+        if (id_of(x, c->table, i) && value_of(x, c, i) != 0) return false;
+    }
+    return true;
+}
+
+static void put_column(const struct encoder *x, uint32_t field, const struct column *c)
+{
+    if (!c->always && is_zero(x, c)) return;
+    uint8_t bytes[512];
+    size_t n = 0;
+    size_t mark = 0;
+    bool begun = false;
+    for (uint32_t i = 1; i < x->rows[c->table].count; i++) {
+        if (!id_of(x, c->table, i)) continue;
+        if (!begun) mark = pb_begin(x->out, field);
+        begun = true;
+        n += varint_put(bytes + n, value_of(x, c, i));
+        if (n > sizeof bytes - VARINT_MAX) {
+            buf_put(x->out, bytes, n);
+            n = 0;
+        }
+    }
+    if (!begun) return;
+    buf_put(x->out, bytes, n);
+    pb_end(x->out, mark);
+}
+
+bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
+                    uint32_t *stack_ids, struct buf *out, err *e)
+{
+    struct encoder x = {.out = out};
+    rows_of(t, x.rows);
+    if (used && !renumber(&x, t, used, a)) return arena_ok(a, e);
+    for (uint32_t i = 0; stack_ids && i < t->stack_count; i++)
+        stack_ids[i] = id_of(&x, STACKS, i);
+    for (uint32_t i = 1; i < t->string_count; i++) {
+        if (id_of(&x, STRINGS, i)) pb_put_bytes(out, FIELD_STRINGS, t->strings[i]);
+    }
+    for (size_t i = 0; i < COUNT(columns); i++)
+        put_column(&x, (uint32_t)i + FIELD_FIRST, &columns[i]);
+    return buf_ok(out, e);
+}
+
+// ---- reading
+
+struct decoder {
+    struct rows rows[TABLES];
+    uint64_t counts[COUNT(columns)];  // values of each column in the message
+    uint32_t filled[COUNT(columns)];
+    uint64_t strings;
+    err *e;
+};
+
+// Varints in n bytes: each ends in a byte below 0x80.
+static uint64_t varints(str s)
+{
+    uint64_t count = 0;
+    size_t i = 0;
+    for (; i + 8 <= s.n; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, s.p + i, 8);
+        count += (unsigned)__builtin_popcountll(~word & 0x8080808080808080u);
+    }
+    for (; i < s.n; i++)
+        count += (unsigned char)s.p[i] < 0x80;
+    return count;
+}
+
+// The column of the field just read; NULL if it is none or has another wire type (then the field is
+// unknown and skipped, as protobuf has it).
+static const struct column *column_of(const struct pb_reader *r)
+{
+    if (r->field < FIELD_FIRST || r->field > FIELD_LAST) return NULL;
+    return r->type == PB_BYTES || r->type == PB_VARINT ? &columns[r->field - FIELD_FIRST] : NULL;
+}
+
+static bool is_string(const struct pb_reader *r)
+{
+    return r->field == FIELD_STRINGS && r->type == PB_BYTES;
+}
+
+// Counts first, so that every table is allocated once and references are checked as they are read.
+static bool count(struct decoder *x, str bytes)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        const struct column *c = column_of(&r);
+        if (c) x->counts[c - columns] += r.type == PB_VARINT ? 1 : varints(r.bytes);
+        x->strings += is_string(&r);
+    }
+    if (!pb_done(&r, x->e)) return err_wrap(x->e, "symbols");
+    uint64_t most[TABLES] = {[STRINGS] = x->strings};
+    for (size_t i = 0; i < COUNT(columns); i++)
+        most[columns[i].table] = MAX(most[columns[i].table], x->counts[i]);
+    for (size_t i = 0; i < TABLES; i++) {
+        if (most[i] >= UINT32_MAX - 1) {
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: a table has %llu rows",
+                           (unsigned long long)most[i]);
+        }
+        x->rows[i].count = (uint32_t)most[i] + 1;
+    }
+    for (size_t i = 0; i < COUNT(columns); i++) {
+        uint32_t rows = x->rows[columns[i].table].count - 1;
+        bool left_out = x->counts[i] == 0 && columns[i].table != STACKS;
+        if (x->counts[i] != rows && !left_out) {
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: %s has %llu rows, its table %u",
+                           columns[i].name, (unsigned long long)x->counts[i], rows);
+        }
+    }
+    return true;
+}
+
+static bool refuse(struct decoder *x, const struct column *c, uint32_t row, uint64_t value)
+{
+    return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: %s of row %u is %llu", c->name, row,
+                   (unsigned long long)value);
+}
+
+static bool set(struct decoder *x, const struct column *c, uint64_t value)
+{
+    uint32_t row = ++x->filled[c - columns];
+    const struct rows *r = &x->rows[c->table];
+    char *at = r->at + row * r->size + c->offset;
+    uint32_t narrow = (uint32_t)value;
+    bool ok = true;
+    switch (c->kind) {
+    case REF:  // of a stack row: frame 0 under a parent is that parent, no row
+        ok = value < x->rows[c->ref].count && (value > 0 || c->table != STACKS);
+        break;
+    case PARENT:
+        ok = value > 0 && value <= row;
+        narrow = row - narrow;
+        break;
+    case NUMBER:
+        memcpy(at, &value, sizeof value);
+        return true;
+    case SIGNED:
+        value = (uint64_t)unzigzag(value);
+        memcpy(at, &value, sizeof value);
+        return true;
+    case FLAGS:
+        ok = value <= UINT32_MAX;
+        break;
+    case FLAG:
+        if (value > 1) return refuse(x, c, row, value);
+        *(bool *)at = value;
+        return true;
+    }
+    if (!ok) return refuse(x, c, row, value);
+    memcpy(at, &narrow, sizeof narrow);
+    return true;
+}
+
+static bool set_packed(struct decoder *x, const struct column *c, str packed)
+{
+    const uint8_t *at = (const uint8_t *)packed.p;
+    const uint8_t *end = at + packed.n;
+    while (at < end) {
+        uint64_t v = 0;
+        if (!varint_get(&at, end, &v)) {
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: %s of row %u is no varint",
+                           c->name, x->filled[c - columns] + 1);
+        }
+        if (!set(x, c, v)) return false;
+    }
+    return true;
+}
+
+static bool fill(struct decoder *x, str bytes, str *strings)
+{
+    uint32_t row = 0;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        const struct column *c = column_of(&r);
+        if (is_string(&r)) {
+            strings[++row] = r.bytes;
+            if (str_utf8(r.bytes)) continue;
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: string %u is not UTF-8", row);
+        }
+        if (!c) continue;
+        if (r.type == PB_VARINT ? !set(x, c, r.number) : !set_packed(x, c, r.bytes)) return false;
+    }
+    return pb_done(&r, x->e);
+}
+
+bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e)
+{
+    struct decoder x = {.e = e};
+    if (!count(&x, bytes)) return false;
+    *t = (struct symbol_table){
+        .strings = ARENA_ARRAY(a, str, x.rows[STRINGS].count),
+        .functions = ARENA_ARRAY(a, struct symbol_function, x.rows[FUNCTIONS].count),
+        .mappings = ARENA_ARRAY(a, struct symbol_mapping, x.rows[MAPPINGS].count),
+        .frames = ARENA_ARRAY(a, struct symbol_frame, x.rows[FRAMES].count),
+        .stacks = ARENA_ARRAY(a, struct symbol_stack, x.rows[STACKS].count),
+        .string_count = x.rows[STRINGS].count,
+        .function_count = x.rows[FUNCTIONS].count,
+        .mapping_count = x.rows[MAPPINGS].count,
+        .frame_count = x.rows[FRAMES].count,
+        .stack_count = x.rows[STACKS].count,
+    };
+    if (!arena_ok(a, e)) return false;
+    t->strings[0] = S("");
+    rows_of(t, x.rows);
+    return fill(&x, bytes, t->strings);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tree.h - from a sum over stacks to what people see: a tree by function name, truncated once.
+//
+// Input is always (symbol table, dense sums per stack). A tree has one node per distinct path of
+// function names (lines, files and addresses folded together); frames without a name add no node,
+// so stacks without any name, the empty one among them, count in no total. Nodes come after their
+// parents; children are in byte order of their names, and the child "other" that truncation made
+// comes last. Totals come from one reverse pass. Rules: "pyroscope-api" 6.7 and 6.8, restated in
+// docs/formats/flamegraph.md.
+//
+// Nothing recurses: a stack may be a million frames deep. Memory is the arena's, whose cap ends
+// what is too large with resource_exhausted. A total outside int64 is out_of_range.
+#pragma once
+
+#include "model/symbols.h"
+
+struct tree_node {
+    str name;  // borrows from the symbol table
+    int64_t self;
+    int64_t total;
+    uint32_t parent;
+    uint32_t first_child;   // 0 = none
+    uint32_t next_sibling;  // 0 = none
+};
+
+// Node 0 is the root, without name; its total is the total of the answer, its self is 0.
+struct tree {
+    struct tree_node *nodes;
+    uint32_t count;
+    int64_t max_self;
+};
+
+// call_site: if n > 0, only stacks whose names from the root begin with exactly these.
+bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *sums,
+                const str *call_site, size_t n, struct tree *out, err *e) MUST_CHECK;
+
+// Keeps the max_nodes largest nodes and those that tie with the smallest of them; what is removed
+// below a node becomes its child "other", or is added to the self of a child of that name that is
+// kept. 0 or less: no truncation (*out shares the nodes of *in). Once, at the end of a query.
+bool tree_truncate(struct arena *a, const struct tree *in, int64_t max_nodes, struct tree *out,
+                   err *e) MUST_CHECK;
+
+// The TREE bytes: pre-order (name length, name, self, child count), siblings in reverse order;
+// nothing for an empty tree.
+bool tree_bytes(const struct tree *t, struct buf *out, err *e) MUST_CHECK;

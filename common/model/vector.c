@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/vector.h"
+
+#include "codec/varint.h"
+
+// ---- sorting entries by stack
+
+static void swap(struct vector_entry *a, struct vector_entry *b)
+{
+    struct vector_entry t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static void insertion_sort(struct vector_entry *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct vector_entry one = v[i];
+        size_t at = i;
+        for (; at > 0 && v[at - 1].stack > one.stack; at--)
+            v[at] = v[at - 1];
+        v[at] = one;
+    }
+}
+
+struct range {
+    size_t from;
+    size_t to;
+    int bit;
+};
+
+// In-place radix sort from the most significant bit: no scratch memory, and no input makes it worse
+// than 32 passes. Of the ranges that wait there is at most one for each bit and one more.
+static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
+{
+    struct range waiting[33];
+    size_t count = 0;
+    waiting[count++] = (struct range){0, n, 31 - __builtin_clz(differ)};
+    while (count > 0) {
+        struct range r = waiting[--count];
+        if (r.bit < 0) continue;
+        if (r.to - r.from <= 24) {
+            insertion_sort(v + r.from, r.to - r.from);
+            continue;
+        }
+        size_t low = r.from;
+        size_t high = r.to;
+        while (low < high) {
+            if (v[low].stack >> r.bit & 1) {
+                swap(&v[low], &v[--high]);
+            } else {
+                low++;
+            }
+        }
+        waiting[count++] = (struct range){low, r.to, r.bit - 1};
+        waiting[count++] = (struct range){r.from, low, r.bit - 1};
+    }
+}
+
+static void sort(struct vector_entry *v, size_t n)
+{
+    bool sorted = true;
+    uint32_t differ = 0;
+    for (size_t i = 1; i < n; i++) {
+        sorted = sorted && v[i - 1].stack <= v[i].stack;
+        differ |= v[i].stack ^ v[0].stack;
+    }
+    if (!sorted) radix_sort(v, n, differ);
+}
+
+bool vector_normalise(struct vector_entry *v, size_t *n, err *e)
+{
+    sort(v, *n);
+    size_t count = 0;
+    for (size_t i = 0; i < *n;) {
+        struct vector_entry sum = v[i++];
+        for (; i < *n && v[i].stack == sum.stack; i++) {
+            if (!sum_add(&sum.value, v[i].value)) {
+                return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits",
+                               sum.stack);
+            }
+        }
+        if (sum.value != 0) v[count++] = sum;
+    }
+    *n = count;
+    return true;
+}
+
+// ---- writing
+
+static uint64_t magnitude(int64_t v)
+{
+    return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
+
+// The greatest common divisor of g and v, where g = 0 is "none yet".
+static uint64_t gcd(uint64_t g, uint64_t v)
+{
+    while (v != 0) {
+        uint64_t rest = g % v;
+        g = v;
+        v = rest;
+    }
+    return g;
+}
+
+struct writer {
+    struct buf *out;
+    int64_t divisor;
+    uint32_t last;
+};
+
+// 2^63, the divisor if all values are INT64_MIN, is no int64: then it is 2^62.
+static struct writer begin(struct buf *out, size_t n, uint64_t divisor)
+{
+    if (divisor == 0) divisor = 1;
+    if (divisor > INT64_MAX) divisor /= 2;
+    uint8_t head[2 * VARINT_MAX];
+    size_t used = varint_put(head, n);
+    used += varint_put(head + used, divisor);
+    buf_put(out, head, used);
+    return (struct writer){.out = out, .divisor = (int64_t)divisor};
+}
+
+static void put(struct writer *w, uint32_t stack, int64_t value)
+{
+    char *at = buf_reserve(w->out, 2 * VARINT_MAX);
+    if (!at) return;
+    uint8_t entry[2 * VARINT_MAX];
+    size_t used = varint_put(entry, stack - w->last);
+    int64_t quotient = w->divisor == 1 ? value : value / w->divisor;
+    used += varint_put(entry + used, zigzag(quotient));
+    memcpy(at, entry, used);
+    w->out->n += used;
+    w->last = stack;
+}
+
+void vector_encode(const struct vector_entry *v, size_t n, struct buf *out)
+{
+    uint64_t divisor = 0;
+    for (size_t i = 0; i < n && divisor != 1; i++)
+        divisor = gcd(divisor, magnitude(v[i].value));
+    struct writer w = begin(out, n, divisor);
+    for (size_t i = 0; i < n; i++) {
+        assert(v[i].value != 0 && (i == 0 || v[i - 1].stack < v[i].stack));
+        put(&w, v[i].stack, v[i].value);
+    }
+}
+
+void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids, struct buf *out)
+{
+    uint64_t divisor = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] == 0) continue;
+        count++;
+        if (divisor != 1) divisor = gcd(divisor, magnitude(sums[i]));
+    }
+    struct writer w = begin(out, count, divisor);
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] != 0) put(&w, stack_ids ? stack_ids[i] : (uint32_t)i, sums[i]);
+    }
+}
+
+// ---- reading
+
+bool vector_open(struct vector_reader *r, str bytes, err *e)
+{
+    *r = (struct vector_reader){.at = (const uint8_t *)bytes.p, .first = true};
+    r->end = r->at + bytes.n;
+    uint64_t divisor = 0;
+    if (!varint_get(&r->at, r->end, &r->left) || !varint_get(&r->at, r->end, &divisor)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "vector: %zu bytes end in its head", bytes.n);
+    }
+    if (divisor == 0 || divisor > INT64_MAX) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "vector: divisor %llu is not a positive int64",
+                       (unsigned long long)divisor);
+    }
+    if (r->left > (uint64_t)(r->end - r->at) / 2) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "vector: %llu entries do not fit %zu bytes",
+                       (unsigned long long)r->left, bytes.n);
+    }
+    r->divisor = (int64_t)divisor;
+    return true;
+}
+
+static bool spoil(struct vector_reader *r, const char *fault)
+{
+    r->fault = fault;
+    return false;
+}
+
+bool vector_next(struct vector_reader *r, struct vector_entry *v)
+{
+    if (r->fault) return false;
+    if (r->left == 0) return r->at == r->end ? false : spoil(r, "bytes follow the last entry");
+    uint64_t delta = 0;
+    uint64_t bits = 0;
+    if (!varint_get(&r->at, r->end, &delta) || !varint_get(&r->at, r->end, &bits)) {
+        return spoil(r, "an entry is cut off or is no varint");
+    }
+    if (delta == 0 && !r->first) return spoil(r, "stacks do not ascend");
+    if (delta > UINT32_MAX - r->stack) return spoil(r, "a stack does not fit 32 bits");
+    if (bits == 0) return spoil(r, "a value is zero");
+    v->stack = r->stack + (uint32_t)delta;
+    if (__builtin_mul_overflow(unzigzag(bits), r->divisor, &v->value)) {
+        return spoil(r, "a value does not fit 64 bits");
+    }
+    r->stack = v->stack;
+    r->first = false;
+    r->left--;
+    return true;
+}
+
+bool vector_done(const struct vector_reader *r, err *e)
+{
+    if (!r->fault) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "vector: after stack %u, %llu entries before its end: %s", r->stack,
+                   (unsigned long long)r->left, r->fault);
+}
+
+static bool outside(err *e, uint32_t stack, size_t n)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "vector: stack %u is not below %zu", stack, n);
+}
+
+bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e)
+{
+    struct vector_reader r;
+    struct vector_entry v;
+    if (!vector_open(&r, bytes, e)) return false;
+    int64_t sum = 0;
+    while (vector_next(&r, &v)) {
+        if (v.stack >= stack_count) return outside(e, v.stack, stack_count);
+        if (!sum_add(&sum, v.value)) {
+            return err_set(e, ERR_OUT_OF_RANGE, "vector: its total does not fit 64 bits");
+        }
+    }
+    if (!vector_done(&r, e)) return false;
+    *total = sum;
+    return true;
+}
+
+static bool overflow(err *e, uint32_t stack)
+{
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits", stack);
+}
+
+// Where divisor times factor alone leaves int64, single values may still fit.
+static bool add_slowly(struct vector_reader *r, int64_t factor, int64_t *sums, size_t n, err *e)
+{
+    struct vector_entry v;
+    while (vector_next(r, &v)) {
+        if (v.stack >= n) return outside(e, v.stack, n);
+        int64_t value = 0;
+        if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sums[v.stack], value)) {
+            return overflow(e, v.stack);
+        }
+    }
+    return vector_done(r, e);
+}
+
+bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e)
+{
+    struct vector_reader r;
+    int64_t unit = 0;
+    if (!vector_open(&r, bytes, e)) return false;
+    if (__builtin_mul_overflow(r.divisor, factor, &unit)) return add_slowly(&r, factor, sums, n, e);
+
+    // The reader's checks without its state in memory: this is where queries spend their time.
+    const uint8_t *at = r.at;
+    uint64_t stack = 0;
+    uint64_t least = 0;  // of the delta: the first entry may be stack 0
+    for (uint64_t left = r.left; left > 0; left--) {
+        uint64_t delta = 0;
+        uint64_t bits = 0;
+        if (!varint_get(&at, r.end, &delta) || !varint_get(&at, r.end, &bits)) break;
+        if (delta < least || bits == 0 || delta >= n - stack) break;
+        stack += delta;
+        int64_t value = 0;
+        if (__builtin_mul_overflow(unzigzag(bits), unit, &value))
+            return overflow(e, (uint32_t)stack);
+        if (!sum_add(&sums[stack], value)) return overflow(e, (uint32_t)stack);
+        least = 1;
+        r.left = left - 1;
+        r.at = at;
+    }
+    if (r.left == 0 && r.at == r.end) return true;
+    r.stack = (uint32_t)stack;
+    r.first = least == 0;
+    return add_slowly(&r, factor, sums, n, e);
+}
