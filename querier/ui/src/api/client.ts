@@ -1,0 +1,107 @@
+// The calls of the page: Connect unary, at addresses relative to the page so that a path prefix works.
+import { readMergeResponse, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
+import { SERVICE } from '../query';
+
+/** A refused or failed call, in the server's words. */
+export class CallError extends Error {
+  constructor(readonly code: string, message: string) {
+    super(message);
+  }
+}
+
+/** How exact an answer is, as far as the server says so in its headers. */
+export interface Exactness { profiles: number | null; exact: string | null; tookMs: number | null }
+export interface GraphAnswer { graph: WireGraph; exactness: Exactness }
+export type Catalog = Map<string, string[]>; // service -> profile types, both sorted
+export interface Stats { ingested: boolean; newestMs: number | null }
+
+const LONGEST_RETRY_S = 10;
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}
+
+async function failure(r: Response): Promise<CallError> {
+  const text = await r.text().catch(() => '');
+  try {
+    const { code, message } = JSON.parse(text);
+    if (typeof code === 'string') return new CallError(code, typeof message === 'string' ? message : '');
+  } catch {
+    // not a Connect error: something between the server and us, or another server
+  }
+  return new CallError('unknown', `HTTP ${r.status} ${r.statusText}`.trim());
+}
+
+/** Sends once, and once more if the server asks for a moment. */
+async function call(method: string, type: string, body: BodyInit, signal: AbortSignal): Promise<Response> {
+  const send = () => fetch(`./querier.v1.QuerierService/${method}`, {
+    method: 'POST', headers: { 'Content-Type': type, 'Connect-Protocol-Version': '1' }, body, signal,
+  }).catch((e) => {
+    throw signal.aborted ? e : new CallError('unavailable', 'The server did not answer. It may be down, or the network.');
+  });
+  let r = await send();
+  const wait = Number(r.headers.get('Retry-After') ?? NaN);
+  if ((r.status === 429 || r.status === 503) && wait <= LONGEST_RETRY_S) {
+    await pause(wait * 1e3, signal);
+    r = await send();
+  }
+  if (!r.ok) throw await failure(r);
+  return r;
+}
+
+async function json<T>(method: string, body: unknown, signal: AbortSignal): Promise<T> {
+  const r = await call(method, 'application/json', JSON.stringify(body), signal);
+  return r.json().catch((e) => {
+    throw signal.aborted ? e : new CallError('internal', `${method} answered with something that is not JSON.`);
+  });
+}
+
+/** Services and their profile types in a range. Default values are left out of Connect's JSON, lists included. */
+export async function catalog(start: number, end: number, signal: AbortSignal): Promise<Catalog> {
+  type Series = { labelsSet?: { labels?: { name: string; value: string }[] }[] };
+  const request = { start, end, labelNames: [SERVICE, '__profile_type__'] };
+  const { labelsSet = [] } = await json<Series>('Series', request, signal);
+  const found: [service: string, type: string][] = [];
+  for (const { labels = [] } of labelsSet) {
+    const of = (name: string) => labels.find((l) => l.name === name)?.value ?? '';
+    if (of(SERVICE) && of('__profile_type__')) found.push([of(SERVICE), of('__profile_type__')]);
+  }
+  const byService: Catalog = new Map();
+  for (const [service, type] of found.sort((a, b) => (a.join('\0') < b.join('\0') ? -1 : 1))) {
+    byService.set(service, [...(byService.get(service) ?? []), type]);
+  }
+  return byService;
+}
+
+export async function stats(signal: AbortSignal): Promise<Stats> {
+  type Answer = { dataIngested?: boolean; newestProfileTime?: string | number };
+  const a = await json<Answer>('GetProfileStats', {}, signal);
+  return { ingested: a.dataIngested ?? false, newestMs: Number(a.newestProfileTime ?? 0) || null };
+}
+
+/** `query;dur=41` of a Server-Timing header, in ms. */
+function duration(header: string | null): number | null {
+  const found = /(?:^|,)\s*query\s*;[^,]*?dur=([\d.]+)/.exec(header ?? '');
+  return found ? Number(found[1]) : null;
+}
+
+function readExactness(h: Headers): Exactness {
+  const profiles = h.get('Flametree-Profiles');
+  return {
+    profiles: profiles !== null && /^\d+$/.test(profiles) ? Number(profiles) : null,
+    exact: h.get('Flametree-Exact'),
+    tookMs: duration(h.get('Server-Timing')),
+  };
+}
+
+export async function merged(request: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> {
+  const r = await call('SelectMergeStacktraces', 'application/proto', writeMergeRequest(request), signal);
+  const graph = readMergeResponse(new Uint8Array(await r.arrayBuffer()));
+  return { graph, exactness: readExactness(r.headers) };
+}

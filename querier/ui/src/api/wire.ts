@@ -1,0 +1,116 @@
+// The little of protobuf that flame graphs need. They travel binary because 200 000 frames parse in 20 ms so and in
+// 340 ms as JSON, whose 64-bit numbers are strings.
+
+export interface MergeRequest { type: string; selector: string; start: number; end: number; maxNodes: number }
+export interface WireGraph { names: string[]; levels: Float64Array[] }
+
+/** querier.v1.SelectMergeStacktracesRequest: profile_typeID 1, label_selector 2, start 3, end 4, max_nodes 5. */
+export function writeMergeRequest(q: MergeRequest): Uint8Array<ArrayBuffer> {
+  const out: number[] = [];
+  const varint = (n: number) => {
+    let v = n;
+    for (; v > 127; v = Math.floor(v / 128)) out.push((v % 128) | 128);
+    out.push(v);
+  };
+  const text = (field: number, s: string) => {
+    const bytes = new TextEncoder().encode(s);
+    varint((field << 3) | 2);
+    varint(bytes.length);
+    for (const b of bytes) out.push(b);
+  };
+  const number = (field: number, n: number) => {
+    varint(field << 3);
+    varint(n);
+  };
+  text(1, q.type);
+  text(2, q.selector);
+  number(3, q.start);
+  number(4, q.end);
+  number(5, q.maxNodes);
+  return Uint8Array.from(out);
+}
+
+const utf8 = new TextDecoder();
+
+/** Walks over one message at a time; what does not fit in the bytes given is an error, never a loop or a hole. */
+class Reader {
+  constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
+
+  /** Up to 2^53 a double is exact; beyond (104 days of one core in ns) it keeps 15 digits. */
+  varint(): number {
+    let v = 0, scale = 1, b: number;
+    do {
+      if (this.at >= this.end || scale > 2 ** 63) throw new Error('The flame graph ends too early.');
+      b = this.bytes[this.at++];
+      v += (b & 127) * scale;
+      scale *= 128;
+    } while (b > 127);
+    return v;
+  }
+
+  message(): Reader {
+    const size = this.varint();
+    if (size > this.end - this.at) throw new Error('The flame graph ends too early.');
+    const inner = new Reader(this.bytes, this.at, this.at + size);
+    this.at += size;
+    return inner;
+  }
+
+  /** Steps over a field that we do not read. */
+  skip(wireType: number): void {
+    if (wireType === 0) this.varint();
+    else if (wireType === 2) this.message();
+    else if (wireType === 1 || wireType === 5) this.at += wireType === 1 ? 8 : 4;
+    else throw new Error('The flame graph is not protobuf.');
+  }
+
+  /** Short ASCII, which nearly all names are, skips the decoder: calling it costs more than the text. */
+  text(): string {
+    const { bytes, at, end } = this;
+    if (end - at > 96) return utf8.decode(bytes.subarray(at, end));
+    for (let i = at; i < end; i++) if (bytes[i] > 127) return utf8.decode(bytes.subarray(at, end));
+    return String.fromCharCode.apply(null, bytes.subarray(at, end) as unknown as number[]);
+  }
+
+  /** Packed integers. A varint ends at its byte below 128, so they can be counted before room is made. */
+  packed(): Float64Array {
+    let count = 0;
+    for (let i = this.at; i < this.end; i++) if (this.bytes[i] < 128) count++;
+    const values = new Float64Array(count);
+    for (let i = 0; this.at < this.end; i++) values[i] = this.varint();
+    return values;
+  }
+}
+
+const FIELD_1 = (1 << 3) | 2, FIELD_2 = (2 << 3) | 2; // both length-delimited
+
+/** types: Response { flamegraph 1 }, FlameGraph { names 1, levels 2 }, Level { values 1, packed }. */
+export function readMergeResponse(bytes: Uint8Array): WireGraph {
+  const graph: WireGraph = { names: [], levels: [] };
+  const each = (r: Reader, field: (tag: number) => boolean) => {
+    while (r.at < r.end) {
+      const tag = r.varint();
+      if (!field(tag)) r.skip(tag & 7);
+    }
+  };
+  const level = (r: Reader) => {
+    let values: Float64Array = new Float64Array(0);
+    each(r, (tag) => {
+      if (tag === FIELD_1) values = r.message().packed();
+      return tag === FIELD_1;
+    });
+    graph.levels.push(values);
+  };
+  const flamegraph = (r: Reader) =>
+    each(r, (tag) => {
+      if (tag === FIELD_1) graph.names.push(r.message().text());
+      else if (tag === FIELD_2) level(r.message());
+      return tag === FIELD_1 || tag === FIELD_2;
+    });
+  const response = new Reader(bytes, 0, bytes.length);
+  each(response, (tag) => {
+    if (tag === FIELD_1) flamegraph(response.message());
+    return tag === FIELD_1;
+  });
+  return graph;
+}

@@ -1,0 +1,47 @@
+// Numbers as people say them: three significant digits and a unit chosen by size. The tooltip has the exact integer.
+
+export type Unit = 'nanoseconds' | 'bytes' | 'count';
+type Scale = [factor: number, symbol: string][];
+
+const TIME: Scale = [
+  [86400e9, 'd'], [3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns'],
+];
+const BYTES: Scale = [
+  [2 ** 50, 'PiB'], [2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B'],
+];
+const COUNT: Scale = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
+const SCALES: Record<Unit, Scale> = { nanoseconds: TIME, bytes: BYTES, count: COUNT };
+
+/** Three significant digits of a number below 1000 or so. */
+function digits(v: number): string {
+  const size = Math.abs(v);
+  if (size >= 99.95) return v.toFixed(0);
+  return v.toFixed(size >= 9.995 ? 1 : 2);
+}
+
+export function value(v: number, unit: Unit): string {
+  if (v === 0) return '0';
+  const scale = SCALES[unit];
+  const smallest = scale[scale.length - 1];
+  // Just below a unit counts as that unit: 999.95 ms is 1.00 s.
+  const [factor, symbol] = scale.find(([f]) => Math.abs(v) >= f * 0.9995) ?? smallest;
+  // Whole small numbers stay whole: 7 B, not 7.00 B.
+  const text = factor === 1 && Number.isInteger(v) ? String(v) : digits(v / factor);
+  return symbol ? `${text} ${symbol}` : text;
+}
+
+export function percent(share: number): string {
+  if (share === 0) return '0 %';
+  if (share < 0.0001) return '<0.01 %';
+  return `${(share * 100).toFixed(share >= 0.09995 ? 1 : 2)} %`;
+}
+
+/** All digits in groups of three. Beyond 2^53 a double is no longer exact, and the text says so. */
+export function exact(v: number): string {
+  const grouped = Math.abs(v).toFixed(0).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+  return (Math.abs(v) > Number.MAX_SAFE_INTEGER ? '≈ ' : '') + (v < 0 ? '−' : '') + grouped;
+}
+
+export function plural(n: number, one: string): string {
+  return `${exact(n)} ${one}${n === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,77 @@
+// What is shown: service, profile type, and the filters that a link may bring along. At its right end, how exact the
+// answer is, as far as the server says.
+import { go } from '../address';
+import type { Answer } from '../answer';
+import type { Catalog, Exactness } from '../api/client';
+import { typesOf } from '../choice';
+import { nameTypes, preferredType } from '../ptype';
+import { queryText, SERVICE, serviceOf, withService, type Matcher, type Query } from '../query';
+import { exact, plural, value } from '../format';
+import { clock } from '../time';
+import { Icon } from './icons';
+
+interface Props { query: Query | null; catalog: Catalog | null; answer: Answer | null; failed: Error | null }
+
+export function QueryBar({ query, catalog, answer, failed }: Props) {
+  const service = query ? serviceOf(query) : null, type = query?.type ?? '';
+  const services = [...(catalog?.keys() ?? [])];
+  const types = nameTypes([...new Set([...(catalog ? typesOf(catalog, service) : []), ...(type ? [type] : [])])]);
+  const filters = query?.matchers.filter((m) => !(m.label === SERVICE && m.op === '=' && m.value === service)) ?? [];
+
+  const ask = (q: Query) => go({ query: queryText(q), zoom: '' });
+  const chooseService = (s: string) => {
+    const has = catalog?.get(s) ?? [];
+    ask(withService({ type: has.includes(type) ? type : preferredType(has), matchers: query?.matchers ?? [] }, s));
+  };
+  const remove = (m: Matcher) => ask({ type, matchers: query!.matchers.filter((other) => other !== m) });
+  return (
+    <div class="querybar">
+      <label class="field">
+        <span>Service</span>
+        <select value={service ?? ''} disabled={services.length === 0} onChange={(e) => chooseService(e.currentTarget.value)}>
+          {service === null && <option value="">{query && query.matchers.length > 0 ? 'Any' : '–'}</option>}
+          {service !== null && !services.includes(service) && <option value={service}>{service}</option>}
+          {services.map((s) => <option key={s} value={s}>{s}</option>)}
+        </select>
+      </label>
+      <label class="field">
+        <span>Profile</span>
+        <select value={type} disabled={types.length === 0} onChange={(e) => ask({ type: e.currentTarget.value, matchers: query!.matchers })}>
+          {type === '' && <option value="">–</option>}
+          {types.map((t) => <option key={t.id} value={t.id}>{t.text}</option>)}
+        </select>
+      </label>
+      {filters.map((m) => (
+        <span class="chip" key={m.label + m.op + m.value}>
+          <span class="cut">{m.label} {m.op} <b>{m.value || '(empty)'}</b></span>
+          <button aria-label={`Remove the filter ${m.label}`} title="Remove this filter" onClick={() => remove(m)}><Icon name="close" /></button>
+        </span>
+      ))}
+      <span class="status num">
+        {failed && <span class="warning" title={failed.message}>The list of services did not load.</span>}
+        {answer && <Pill of={answer.exactness} />}
+        {answer && <span class="dim" title="When the server answered">as of {clock(answer.at)}</span>}
+      </span>
+    </div>
+  );
+}
+
+/** `exact`, `rounded=300` (seconds at the edges) or `partial=<what is missing>`. */
+function describe(text: string): { words: string; kind: 'good' | 'plain' | 'warn' } {
+  const [key, rest = ''] = text.split(/=(.*)/s);
+  if (key === 'exact') return { words: 'exact', kind: 'good' };
+  if (key === 'rounded') return { words: `rounded to ${value(Number(rest) * 1e9, 'nanoseconds')} at the edges`, kind: 'plain' };
+  if (key === 'partial') return { words: rest ? `incomplete: ${rest}` : 'incomplete', kind: 'warn' };
+  return { words: text, kind: 'plain' };
+}
+
+function Pill({ of }: { of: Exactness }) {
+  const said = of.exact === null ? null : describe(of.exact);
+  const words = [
+    said?.words,
+    of.profiles !== null && plural(of.profiles, 'profile'),
+    of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
+  ].filter(Boolean);
+  if (words.length === 0) return null;
+  return <span class="pill">{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
+}

@@ -1,0 +1,30 @@
+// One request that follows its inputs. The last answer stays while the next one is under way, and an answer that was
+// overtaken is dropped.
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+export interface Loaded<T> {
+  data: T | null; // the last answer, perhaps to an older question: it must say itself what it answers
+  error: Error | null; // of the last question, if it failed
+  busy: boolean;
+}
+
+/** `question` is null while there is nothing to ask. A change of `again` asks the same question once more. */
+export function useLoad<T>(question: string | null, again: number, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const [state, setState] = useState<Loaded<T>>({ data: null, error: null, busy: false });
+  const latest = useRef(load);
+  latest.current = load;
+  useEffect(() => {
+    if (question === null) {
+      setState((s) => ({ ...s, error: null, busy: false }));
+      return undefined;
+    }
+    const control = new AbortController();
+    setState((s) => ({ ...s, busy: true }));
+    latest.current(control.signal).then(
+      (data) => control.signal.aborted || setState({ data, error: null, busy: false }),
+      (error: Error) => control.signal.aborted || setState((s) => ({ ...s, error, busy: false })),
+    );
+    return () => control.abort();
+  }, [question, again]);
+  return state;
+}

@@ -1,0 +1,131 @@
+// What the page says when it has no picture to show: why, in words that are true, and the way on.
+import { useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { go } from '../address';
+import { CallError } from '../api/client';
+import { typeName } from '../ptype';
+import { queryText, SERVICE, serviceOf, type Query } from '../query';
+import { isRelative, moment, rangeText, type Range } from '../time';
+
+const IN_WORDS: Record<string, string> = {
+  invalid_argument: 'The server refused the query',
+  out_of_range: 'The server refused the query',
+  failed_precondition: 'The server refused the query',
+  not_found: 'The server did not find it',
+  unauthenticated: 'No access',
+  permission_denied: 'No access',
+  resource_exhausted: 'The server is busy or a limit is reached',
+  deadline_exceeded: 'The query took too long',
+  canceled: 'The query was cancelled',
+  unavailable: 'The server is not available',
+  unimplemented: 'The server does not know this call',
+};
+
+function words(error: Error): string {
+  if (error instanceof CallError) return IN_WORDS[error.code] ?? 'The server failed';
+  return 'The answer cannot be read';
+}
+
+function State({ title, role, children }: { title: string; role?: 'alert' | 'status'; children: ComponentChildren }) {
+  return <section class="card state" role={role}><h1>{title}</h1>{children}</section>;
+}
+
+/** Seen only if the first answer takes a while; the space of the picture is kept. */
+export function Waiting() {
+  return <section class="card state waiting" role="status"><p>Loading the profile …</p></section>;
+}
+
+export function Failure({ error, retry }: { error: Error; retry: () => void }) {
+  return (
+    <State title={words(error)} role="alert">
+      {error.message && <p class="said">{error.message}</p>}
+      <p><button class="btn primary" onClick={retry}>Try again</button></p>
+    </State>
+  );
+}
+
+/** A refresh failed, the picture stays. */
+export function Banner({ error, kept, retry }: { error: Error; kept: string; retry: () => void }) {
+  return (
+    <div class="banner" role="alert">
+      <span><b>{words(error)}</b>{error.message && `: ${error.message}`} <span class="dim">· {kept}</span></span>
+      <button class="btn small" onClick={retry}>Try again</button>
+    </div>
+  );
+}
+
+export function Unreadable({ what, text, wayOut }: { what: string; text: string; wayOut: () => void }) {
+  return (
+    <State title={`The ${what} in the address cannot be read`} role="alert">
+      <p class="said">{text}</p>
+      <p><button class="btn primary" onClick={wayOut}>Use the default {what}</button></p>
+    </State>
+  );
+}
+
+interface NoMatchProps { query: Query; from: string; until: string; range: Range; newestMs: number | null }
+
+/** There are profiles, but none here: other filters, a wider range, or the place where the newest is. */
+export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
+  const filters = query.matchers.filter((m) => m.label !== SERVICE), last = filters[filters.length - 1];
+  const service = serviceOf(query), dayAgo = isRelative(until) && range.end - range.start < 86400e3;
+  const what = query.type ? `${typeName(query.type)} profiles` : 'profiles';
+  const newestElsewhere = newestMs !== null && (newestMs < range.start || newestMs > range.end);
+  const toNewest = () => go({ from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '' });
+  const period = rangeText(from, until, range);
+  return (
+    <State title={`No ${what} here`} role="status">
+      <p>
+        {service && <>Service <b>{service}</b> · </>}{period}
+        {filters.length > 0 && <> · <span class="said">{queryText({ type: '', matchers: filters })}</span></>}
+      </p>
+      {newestMs !== null && newestElsewhere && <p class="dim">The newest profile on this server is of {moment(newestMs)}.</p>}
+      <p class="ways">
+        {last && (
+          <button class="btn" onClick={() => go({ query: queryText({ ...query, matchers: query.matchers.filter((m) => m !== last) }) })}>
+            Remove the filter on {last.label}
+          </button>
+        )}
+        {dayAgo && <button class="btn" onClick={() => go({ from: 'now-24h', until: 'now' })}>Look at the last 24 hours</button>}
+        {newestElsewhere && <button class="btn" onClick={toNewest}>Go to the newest profile</button>}
+      </p>
+    </State>
+  );
+}
+
+/** Nothing was ever pushed: how to push something here. */
+export function NothingYet({ every }: { every: number }) {
+  const server = new URL('.', location.href).href.replace(/\/$/, '');
+  const go = `import "github.com/grafana/pyroscope-go"
+
+pyroscope.Start(pyroscope.Config{
+	ApplicationName: "my-service",
+	ServerAddress:   "${server}",
+})`;
+  const curl = `echo 'main;work;compute 100' |
+  curl --data-binary @- '${server}/ingest?name=my-service.cpu'`;
+  return (
+    <State title="No profiles have arrived yet" role="status">
+      <p>Point an agent at this server. Any Pyroscope agent works; in a Go program it is</p>
+      <Code text={go} />
+      <p>Or push one stack by hand:</p>
+      <Code text={curl} />
+      <p class="dim">This page looks again every {every} seconds.</p>
+    </State>
+  );
+}
+
+function Code({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+  };
+  return (
+    <div class="code">
+      <pre tabIndex={0} role="region" aria-label="Example">{text}</pre>
+      {/* The clipboard exists only on secure pages. */}
+      {window.isSecureContext && <button class="btn small" onClick={() => void copy()}>{copied ? 'Copied' : 'Copy'}</button>}
+    </div>
+  );
+}

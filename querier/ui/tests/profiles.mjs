@@ -1,0 +1,90 @@
+// Flame graphs for tests: folded stacks, encoded as the server encodes them.
+
+/** Folded stacks to names and levels: self first, then children in byte order, gaps to the bar before. */
+export function encodeLevels(stacks) {
+  const node = (name) => ({ name, total: 0, self: 0, children: new Map() });
+  const root = node('total');
+  for (const [stack, value] of stacks) {
+    let at = root;
+    at.total += value;
+    for (const name of stack.split(';')) {
+      if (!at.children.has(name)) at.children.set(name, node(name));
+      at = at.children.get(name);
+      at.total += value;
+    }
+    at.self += value;
+  }
+  const names = [], index = new Map(), levels = [];
+  const indexOf = (name) => {
+    if (!index.has(name)) index.set(name, names.push(name) - 1);
+    return index.get(name);
+  };
+  for (let row = [[root, 0]]; row.length > 0; ) {
+    const values = [], next = [];
+    let end = 0;
+    for (const [n, x] of row) {
+      values.push(x - end, n.total, n.self, indexOf(n.name));
+      end = x + n.total;
+      let at = x + n.self;
+      for (const child of [...n.children.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+        next.push([child, at]);
+        at += child.total;
+      }
+    }
+    levels.push(values);
+    row = next;
+  }
+  return { names, levels };
+}
+
+/** SelectMergeStacktracesResponse { flamegraph 1 { names 1, levels 2 { values 1 }, total 3 } } */
+export function encodeResponse({ names, levels }) {
+  const varint = (n) => {
+    const out = [];
+    let v = n;
+    for (; v > 127; v = Math.floor(v / 128)) out.push((v % 128) | 128);
+    return Buffer.from([...out, v]);
+  };
+  const field = (number, bytes) => Buffer.concat([varint((number << 3) | 2), varint(bytes.length), bytes]);
+  const graph = [
+    ...names.map((n) => field(1, Buffer.from(n))),
+    ...levels.map((l) => field(2, field(1, Buffer.concat(l.map(varint))))),
+    Buffer.concat([varint(3 << 3), varint(levels[0][1])]),
+  ];
+  return field(1, Buffer.concat(graph));
+}
+
+function random(seed) {
+  let s = seed;
+  return () => {
+    s = (s + 0x6d2b79f5) | 0;
+    let t = Math.imul(s ^ (s >>> 15), 1 | s);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const PACKAGES = [
+  'net/http', 'encoding/json', 'compress/flate', 'github.com/acme/shop/cart', 'github.com/acme/shop/price',
+  'github.com/redis/go-redis/v9', 'google.golang.org/grpc', 'google.golang.org/protobuf/proto', 'database/sql',
+  'github.com/klauspost/compress/zstd', 'gorm.io/gorm', 'go.opentelemetry.io/otel/sdk/trace', 'runtime',
+];
+const TYPES = ['(*Server)', '(*Client)', '(*Pool)', '(*decodeState)', '(*encoder)', ''];
+const VERBS = ['Serve', 'Handle', 'Decode', 'Encode', 'Query', 'Find', 'flush', 'scan', 'Write', 'Read', 'compute', 'alloc'];
+
+/** About `count` stacks that look like those of a Go service: few hot paths, a long tail. */
+export function synthetic(count, seed = 7) {
+  const next = random(seed), pick = (list) => list[Math.floor(next() * list.length)];
+  const name = () => [pick(PACKAGES), pick(TYPES), pick(VERBS)].filter(Boolean).join('.');
+  const stacks = [];
+  let path = ['net/http.(*conn).serve', 'net/http.serverHandler.ServeHTTP'];
+  for (let i = 0; i < count; i++) {
+    const keep = Math.max(next() < 0.05 ? 0 : 2, Math.floor(path.length * (0.35 + 0.6 * next())));
+    path = path.slice(0, keep);
+    if (path.length === 0) path = [pick(['runtime.mcall', 'runtime.gcBgMarkWorker', 'main.main', 'net/http.(*conn).serve'])];
+    const grow = 1 + Math.floor(next() * 6);
+    for (let k = 0; k < grow && path.length < 45; k++) path.push(name());
+    stacks.push([path.join(';'), 1e7 * Math.ceil(1 / (0.02 + next()))]);
+  }
+  return stacks;
+}
