@@ -4,8 +4,9 @@
 #define FIELD_MAX  ((1u << 29) - 1)
 #define HEAD_MAX   5  // bytes of a tag or a length; protobuf-c gives up there too
 #define DEPTH_MAX  100
-#define SLAB_FIRST 16  // field records that protobuf-c keeps on its stack, per message
-#define SLAB_BYTES 32  // and what each further one takes from the heap
+#define SLAB_FIRST 16   // field records that protobuf-c keeps on its stack, per message
+#define SLAB_BYTES 32   // and what each further one takes from the heap
+#define FIELDS_MAX 256  // of one message type
 
 struct pb_reader pb_reader(str message)
 {
@@ -198,6 +199,7 @@ struct frame {
     const ProtobufCMessageDescriptor *desc;
     struct pb_reader r;
     size_t fields;
+    uint64_t seen[FIELDS_MAX / 64];  // singular messages, by index of the field
 };
 
 struct scan {
@@ -226,12 +228,24 @@ static bool take(struct scan *s, size_t bytes, err *e)
                    "message needs more than the %zu bytes that are left to unpack it", s->limit);
 }
 
+// A singular message may come in pieces that are to be merged. Nobody sends that, and protobuf-c
+// 1.4.1 reads outside its tables when it merges messages with an unset oneof: so once only.
+static bool first_time(struct frame *f, const ProtobufCFieldDescriptor *field)
+{
+    size_t index = (size_t)(field - f->desc->fields);
+    uint64_t bit = 1ull << index % 64;
+    bool first = !(f->seen[index / 64] & bit);
+    f->seen[index / 64] |= bit;
+    return first;
+}
+
 static bool push(struct scan *s, const ProtobufCMessageDescriptor *desc, str bytes, err *e)
 {
     if (s->depth == DEPTH_MAX) {
         return err_set(e, ERR_INVALID_ARGUMENT, "protobuf: nested deeper than %d messages",
                        DEPTH_MAX);
     }
+    assert(desc->n_fields <= FIELDS_MAX);
     s->stack[s->depth++] = (struct frame){.desc = desc, .r = pb_reader(bytes)};
     return take(s, desc->sizeof_message, e);
 }
@@ -297,8 +311,9 @@ static bool scan_field(struct scan *s, err *e)
     if (repeated && !take(s, 4, e)) return false;
     if (field->type == PROTOBUF_C_TYPE_STRING) return scan_string(s, f->r.bytes, e);
     if (field->type == PROTOBUF_C_TYPE_BYTES) return take(s, f->r.bytes.n, e);
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE) return push(s, field->descriptor, f->r.bytes, e);
-    return true;
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE) return true;
+    if (!repeated && !first_time(f, field)) return scan_fault(s, e, "occurs twice");
+    return push(s, field->descriptor, f->r.bytes, e);
 }
 
 static bool scan(struct arena *a, const ProtobufCMessageDescriptor *desc, str bytes, err *e)

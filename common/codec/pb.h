@@ -72,9 +72,10 @@ void pb_end(struct buf *b, size_t mark);
 //
 // protobuf_c_message_unpack recurses without limit and amplifies (8 MB of "12 00" became 379 MB),
 // so a message from outside is scanned against its descriptor first: depth <= 100, well-formed
-// wire, string fields valid UTF-8 without NUL, and the memory that unpacking will take; then it is
-// unpacked into the arena, whose cap holds. Returns memory of the arena. Fails with
-// invalid_argument (malformed) or resource_exhausted (too large).
+// wire, string fields valid UTF-8 without NUL, singular messages only once (its merging is
+// unsound), and the memory that unpacking takes at least; then it is unpacked into the arena, whose
+// cap holds. Returns memory of the arena. Fails with invalid_argument (malformed) or
+// resource_exhausted (too large).
 ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *desc, str bytes,
                             err *e) MUST_CHECK;
 void pb_pack(const ProtobufCMessage *m, struct buf *out);

@@ -231,6 +231,7 @@ static bool set_bytes(struct parser *p, void *slot, field *f, str text, err *e)
     if (!base64_decode(text, out, &data.len, e)) {
         return err_wrap(e, "invalid value for field %s", f->name);
     }
+    if (data.len == 0) data.data = NULL;  // what protobuf-c takes for "not set"
     memcpy(slot, &data, sizeof data);
     return true;
 }

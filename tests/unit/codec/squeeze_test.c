@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/squeeze.h"
+#include "lib/test.h"
+
+typedef bool unsqueeze(str in, struct buf *out, err *e);
+typedef bool squeeze(str in, int level, struct buf *out, err *e);
+
+static const struct {
+    const char *name;
+    squeeze *to;
+    unsqueeze *from;
+    bool (*is)(str s);
+} kinds[] = {
+    {"gzip", squeeze_gzip, squeeze_gunzip, squeeze_is_gzip},
+    {"zstd", squeeze_zstd, squeeze_unzstd, squeeze_is_zstd},
+};
+
+// Bytes that compress, but not to nothing.
+static struct buf some_bytes(size_t n)
+{
+    struct buf b;
+    buf_init(&b, NULL, n + 64);
+    uint32_t x = 1;
+    while (b.n < n) {
+        x = x * 1664525u + 1013904223u;
+        buf_printf(&b, "%u,", x % 1000);
+    }
+    b.n = n;
+    return b;
+}
+
+static void data_comes_back(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        for (size_t n = 0; n < 3000000; n = n * 7 + 1) {
+            struct buf data = some_bytes(n);
+            struct buf packed;
+            struct buf back;
+            buf_init(&packed, NULL, SIZE_MAX);
+            buf_init(&back, NULL, n + 3);
+            buf_z(&back, "abc");  // what was there stays
+            assert_ok(kinds[k].to(buf_view(&data), 3, &packed, e));
+            assert_true(kinds[k].is(buf_view(&packed)));
+            assert_ok(kinds[k].from(buf_view(&packed), &back, e));
+            assert_true(str_eq(str_slice(buf_view(&back), 3, back.n), buf_view(&data)));
+            buf_release(&data);
+            buf_release(&packed);
+            buf_release(&back);
+        }
+    }
+}
+
+static void output_stops_at_the_cap(void **state)
+{
+    (void)state;
+    static char zeros[1 << 20];
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        struct buf packed;
+        buf_init(&packed, NULL, SIZE_MAX);
+        assert_ok(kinds[k].to(str_make(zeros, sizeof zeros), 3, &packed, e));
+        assert_true(packed.n < 5000);
+        static const size_t caps[] = {0, 1, 4096, sizeof zeros - 1};
+        for (size_t i = 0; i < COUNT(caps); i++) {
+            struct buf out;
+            buf_init(&out, NULL, caps[i]);
+            err why = {0};
+            if (kinds[k].from(buf_view(&packed), &out, &why)) fail_msg("%s", kinds[k].name);
+            assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+            buf_release(&out);
+        }
+        struct buf out;
+        buf_init(&out, NULL, sizeof zeros);
+        assert_ok(kinds[k].from(buf_view(&packed), &out, e));
+        buf_release(&out);
+
+        struct mem_budget budget;
+        mem_budget_init(&budget, "bodies", NULL, 100000);
+        buf_init(&out, &budget, sizeof zeros);
+        err why = {0};
+        assert_false(kinds[k].from(buf_view(&packed), &out, &why));
+        assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+        buf_release(&out);
+        buf_release(&packed);
+    }
+}
+
+static void an_empty_output_fits_into_nothing(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        struct buf packed;
+        struct buf out;
+        buf_init(&packed, NULL, SIZE_MAX);
+        buf_init(&out, NULL, 0);
+        assert_ok(kinds[k].to((str){0}, 3, &packed, e));
+        assert_ok(kinds[k].from(buf_view(&packed), &out, e));
+        assert_int_equal(out.n, 0);
+        buf_release(&packed);
+        buf_release(&out);
+    }
+}
+
+static void several_members_are_one_stream(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        struct buf packed;
+        struct buf out;
+        buf_init(&packed, NULL, SIZE_MAX);
+        buf_init(&out, NULL, 1000);
+        assert_ok(kinds[k].to(S("one "), 3, &packed, e));
+        assert_ok(kinds[k].to((str){0}, 3, &packed, e));
+        assert_ok(kinds[k].to(S("two"), 3, &packed, e));
+        assert_ok(kinds[k].from(buf_view(&packed), &out, e));
+        assert_true(str_is(buf_view(&out), "one two"));
+        buf_byte(&packed, 0);
+        buf_clear(&out);
+        err why = {0};
+        assert_false(kinds[k].from(buf_view(&packed), &out, &why));
+        assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+        buf_release(&packed);
+        buf_release(&out);
+    }
+}
+
+static void damage_and_cuts_are_invalid(void **state)
+{
+    (void)state;
+    struct buf data = some_bytes(2000);
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        struct buf packed;
+        buf_init(&packed, NULL, SIZE_MAX);
+        assert_ok(kinds[k].to(buf_view(&data), 3, &packed, e));
+        for (size_t cut = 0; cut < packed.n; cut++) {
+            struct buf out;
+            buf_init(&out, NULL, 1 << 20);
+            const uint8_t *p = tail_guard(packed.p, cut);
+            err why = {0};
+            if (kinds[k].from(str_make(p, cut), &out, &why)) fail_msg("%s %zu", kinds[k].name, cut);
+            assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+            buf_release(&out);
+        }
+        struct buf out;
+        buf_init(&out, NULL, 1 << 20);
+        packed.p[packed.n / 2] ^= 0x55;
+        err why = {0};
+        bool ok = kinds[k].from(buf_view(&packed), &out, &why);
+        assert_true(!ok || !str_eq(buf_view(&out), buf_view(&data)));
+        if (k == 0) assert_false(ok);  // gzip has a checksum
+        buf_release(&out);
+        buf_release(&packed);
+    }
+    buf_release(&data);
+}
+
+static void a_lie_about_the_size_is_survived(void **state)
+{
+    (void)state;
+    struct buf packed;
+    buf_init(&packed, NULL, SIZE_MAX);
+    assert_ok(squeeze_gzip(S("hello"), 6, &packed, e));
+    memset(packed.p + packed.n - 4, 0xff, 4);
+    struct mem_budget budget;
+    mem_budget_init(&budget, "bodies", NULL, 0);
+    struct buf out;
+    buf_init(&out, &budget, SIZE_MAX);
+    err why = {0};
+    assert_false(squeeze_gunzip(buf_view(&packed), &out, &why));
+    assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+    assert_true(budget.peak < 100000);
+    buf_release(&out);
+    buf_release(&packed);
+}
+
+static void a_huge_zstd_window_is_refused(void **state)
+{
+    (void)state;
+    // a frame that asks for a window of 128 MB and holds one empty raw block
+    str frame = S("\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00");
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    err why = {0};
+    assert_false(squeeze_unzstd(frame, &out, &why));
+    assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+    str modest = S("\x28\xb5\x2f\xfd\x00\x58\x01\x00\x00");
+    assert_ok(squeeze_unzstd(modest, &out, e));
+    buf_release(&out);
+}
+
+static bool gunzip_once(void *arg, err *e)
+{
+    struct buf *packed = arg;
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    bool ok = squeeze_gunzip(buf_view(packed), &out, e);
+    buf_release(&out);
+    return ok;
+}
+
+static void inflating_survives_malloc_failures(void **state)
+{
+    (void)state;
+    static char zeros[100000];
+    struct buf packed;
+    buf_init(&packed, NULL, SIZE_MAX);
+    assert_ok(squeeze_gzip(str_make(zeros, sizeof zeros), 6, &packed, e));
+    assert_true(torture(gunzip_once, &packed) >= 2);
+    buf_release(&packed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_comes_back),
+        cmocka_unit_test(output_stops_at_the_cap),
+        cmocka_unit_test(an_empty_output_fits_into_nothing),
+        cmocka_unit_test(several_members_are_one_stream),
+        cmocka_unit_test(damage_and_cuts_are_invalid),
+        cmocka_unit_test(a_lie_about_the_size_is_survived),
+        cmocka_unit_test(a_huge_zstd_window_is_refused),
+        cmocka_unit_test(inflating_survives_malloc_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
