@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/flamegraph.h"
+
+#include "base/hash.h"
+#include "codec/pb.h"
+#include "model/tree_int.h"
+#include "model/vector.h"
+
+// One side is a flame graph, two are a diff: then both trees have the same shape and names.
+struct layout {
+    const struct tree *sides[2];
+    size_t side_count;
+    uint32_t *names;  // of each node, its number
+    struct buf *out;
+};
+
+// ---- names
+
+struct numbering {
+    str *texts;  // by number
+    uint32_t count;
+    uint32_t *slots;  // open addressing by text: number, 0 = free ("total" is never looked up)
+    uint32_t size;
+};
+
+static uint32_t number_of(struct numbering *n, str text)
+{
+    uint32_t mask = n->size - 1;
+    uint32_t at = (uint32_t)(hash_str(text) >> 32) & mask;
+    for (; n->slots[at]; at = (at + 1) & mask) {
+        if (str_eq(n->texts[n->slots[at]], text)) return n->slots[at];
+    }
+    n->texts[n->count] = text;
+    n->slots[at] = n->count;
+    return n->count++;
+}
+
+// Depth first, last child first: children are pushed in order, so that the last is popped next.
+static bool put_names(struct layout *x, struct arena *a)
+{
+    const struct tree *t = x->sides[0];
+    struct numbering n = {.size = 16};
+    while (n.size / 2 < t->count && n.size < 1u << 31)
+        n.size *= 2;
+    n.slots = ARENA_ARRAY(a, uint32_t, n.size);
+    n.texts = ARENA_ARRAY(a, str, t->count);
+    x->names = ARENA_ARRAY(a, uint32_t, t->count);
+    uint32_t *todo = ARENA_ARRAY(a, uint32_t, t->count);
+    if (!n.slots || !n.texts || !x->names || !todo) return false;
+    n.texts[n.count++] = S("total");
+    uint32_t waiting = 0;
+    todo[waiting++] = 0;
+    while (waiting > 0) {
+        uint32_t node = todo[--waiting];
+        if (node != 0) x->names[node] = number_of(&n, t->nodes[node].name);
+        for (uint32_t c = t->nodes[node].first_child; c; c = t->nodes[c].next_sibling)
+            todo[waiting++] = c;
+    }
+    for (uint32_t i = 0; i < n.count; i++)
+        pb_put_bytes(x->out, 1, n.texts[i]);
+    return true;
+}
+
+// ---- levels
+
+static bool overflow(err *e)
+{
+    return err_set(e, ERR_OUT_OF_RANGE, "the width of a flame graph does not fit 64 bits");
+}
+
+struct bar {
+    uint32_t node;
+    int64_t x[2];  // left edge on each side
+};
+
+static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err *e)
+{
+    uint8_t bytes[7 * VARINT_MAX];
+    size_t n = 0;
+    for (size_t s = 0; s < l->side_count; s++) {
+        const struct tree_node *node = &l->sides[s]->nodes[b->node];
+        int64_t gap = 0;
+        if (__builtin_sub_overflow(b->x[s], ends[s], &gap)) return overflow(e);
+        if (__builtin_add_overflow(b->x[s], node->total, &ends[s])) return overflow(e);
+        n += varint_put(bytes + n, (uint64_t)gap);
+        n += varint_put(bytes + n, (uint64_t)node->total);
+        n += varint_put(bytes + n, (uint64_t)node->self);
+    }
+    n += varint_put(bytes + n, l->names[b->node]);
+    buf_put(l->out, bytes, n);
+    return true;
+}
+
+// Puts the bars of a bar's children behind `queued`.
+static bool queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
+                           uint32_t *queued, err *e)
+{
+    struct bar next = *b;
+    for (size_t s = 0; s < l->side_count; s++) {
+        if (!sum_add(&next.x[s], l->sides[s]->nodes[b->node].self)) return overflow(e);
+    }
+    const struct tree_node *nodes = l->sides[0]->nodes;
+    for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
+        next.node = c;
+        bars[(*queued)++] = next;
+        for (size_t s = 0; s < l->side_count; s++) {
+            if (!sum_add(&next.x[s], l->sides[s]->nodes[c].total)) return overflow(e);
+        }
+    }
+    return true;
+}
+
+static bool put_levels(struct layout *l, struct arena *a, err *e)
+{
+    struct bar *bars = ARENA_ARRAY(a, struct bar, l->sides[0]->count);
+    if (!bars) return arena_ok(a, e);
+    uint32_t queued = 1;
+    for (uint32_t from = 0; from < queued;) {
+        uint32_t to = queued;
+        int64_t ends[2] = {0};
+        size_t level = pb_begin(l->out, 2);
+        size_t values = pb_begin(l->out, 1);
+        for (; from < to; from++) {
+            if (!put_bar(l, &bars[from], ends, e)) return false;
+            if (!queue_children(l, bars, &bars[from], &queued, e)) return false;
+        }
+        pb_end(l->out, values);
+        pb_end(l->out, level);
+    }
+    return true;
+}
+
+static bool put_graph(struct layout *l, struct arena *a, err *e)
+{
+    int64_t total = 0;
+    int64_t max_self = 0;
+    for (size_t s = 0; s < l->side_count; s++) {
+        if (!sum_add(&total, l->sides[s]->nodes[0].total)) return overflow(e);
+        max_self = MAX(max_self, l->sides[s]->max_self);
+    }
+    if (!put_names(l, a)) return arena_ok(a, e);
+    if (!put_levels(l, a, e)) return false;
+    pb_put_i64_opt(l->out, 3, total);
+    pb_put_i64_opt(l->out, 4, max_self);
+    return buf_ok(l->out, e);
+}
+
+bool tree_flamegraph(struct arena *a, const struct tree *t, struct buf *out, err *e)
+{
+    struct layout l = {.sides = {t}, .side_count = 1, .out = out};
+    return put_graph(&l, a, e);
+}
+
+// ---- diff
+
+struct pair {
+    uint32_t nodes[2];  // of left and right; 0 = that side has none (but for the root)
+};
+
+struct unite {
+    const struct tree *from[2];
+    struct tree to[2];
+    struct pair *pairs;  // of each united node
+};
+
+static uint32_t first_child(const struct tree *t, uint32_t united, uint32_t node)
+{
+    return united == 0 || node != 0 ? t->nodes[node].first_child : 0;
+}
+
+// Adds a united node as the next child of its parent, *last being the one before (0: none).
+static void add_child(struct unite *u, uint32_t parent, struct pair p, uint32_t *last)
+{
+    uint32_t id = u->to[0].count;
+    u->pairs[id] = p;
+    const struct tree_node *named =
+        p.nodes[0] ? &u->from[0]->nodes[p.nodes[0]] : &u->from[1]->nodes[p.nodes[1]];
+    for (size_t s = 0; s < 2; s++) {
+        struct tree_node *nodes = u->to[s].nodes;
+        nodes[id] = (struct tree_node){.name = named->name, .parent = parent};
+        if (p.nodes[s]) {
+            nodes[id].self = u->from[s]->nodes[p.nodes[s]].self;
+            nodes[id].total = u->from[s]->nodes[p.nodes[s]].total;
+        }
+        *(*last ? &nodes[*last].next_sibling : &nodes[parent].first_child) = id;
+        u->to[s].count++;
+    }
+    *last = id;
+}
+
+// Two trees as two of the same shape: a walk through both in parallel, level by level.
+static bool unite(struct unite *u, struct arena *a)
+{
+    size_t most = (size_t)u->from[0]->count + u->from[1]->count;
+    u->pairs = ARENA_ARRAY(a, struct pair, most);
+    for (size_t s = 0; s < 2; s++) {
+        u->to[s].nodes = ARENA_ARRAY(a, struct tree_node, most);
+        if (!u->to[s].nodes) return false;
+        u->to[s].nodes[0].total = u->from[s]->nodes[0].total;
+        u->to[s].count = 1;
+        u->to[s].max_self = u->from[s]->max_self;
+    }
+    if (!u->pairs) return false;
+    for (uint32_t i = 0; i < u->to[0].count; i++) {
+        struct pair p = u->pairs[i];
+        uint32_t l = first_child(u->from[0], i, p.nodes[0]);
+        uint32_t r = first_child(u->from[1], i, p.nodes[1]);
+        uint32_t last = 0;
+        while (l || r) {
+            int order = !l   ? 1
+                        : !r ? -1
+                             : str_cmp(u->from[0]->nodes[l].name, u->from[1]->nodes[r].name);
+            struct pair next = {{order <= 0 ? l : 0, order >= 0 ? r : 0}};
+            add_child(u, i, next, &last);
+            if (order <= 0) l = u->from[0]->nodes[l].next_sibling;
+            if (order >= 0) r = u->from[1]->nodes[r].next_sibling;
+        }
+    }
+    return true;
+}
+
+static bool truncate_both(struct unite *u, struct arena *a, int64_t max_nodes, err *e)
+{
+    uint32_t count = u->to[0].count;
+    int64_t *sizes = ARENA_ARRAY(a, int64_t, count);
+    if (!sizes) return arena_ok(a, e);
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = MAX(u->to[0].nodes[i].total, u->to[1].nodes[i].total);
+    const bool *keep = tree_keep(a, &u->to[0], sizes, max_nodes);
+    if (!keep) return arena_ok(a, e);
+    return tree_cut(a, &u->to[0], keep, &u->to[0], e) && tree_cut(a, &u->to[1], keep, &u->to[1], e);
+}
+
+bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct tree *right,
+                          int64_t max_nodes, struct buf *out, err *e)
+{
+    struct unite u = {.from = {left, right}};
+    if (!unite(&u, a)) return arena_ok(a, e);
+    bool all = max_nodes <= 0 || (uint64_t)max_nodes >= u.to[0].count - 1;
+    if (!all && !truncate_both(&u, a, max_nodes, e)) return false;
+    struct layout l = {.sides = {&u.to[0], &u.to[1]}, .side_count = 2, .out = out};
+    if (!put_graph(&l, a, e)) return false;
+    pb_put_i64_opt(out, 5, left->nodes[0].total);
+    pb_put_i64_opt(out, 6, right->nodes[0].total);
+    return buf_ok(out, e);
+}
