@@ -606,6 +606,7 @@ static bool read_head(struct pprof *d, err *e)
     if (!walk(d, FIELD_SAMPLE_TYPE, read_type)) return false;
     if (!walk(d, FIELD_PERIOD_TYPE, read_period_type)) return false;
     if (!walk(d, FIELD_COMMENT, read_comment)) return false;
+    p->string_count = d->string_count;
     p->period = (int64_t)x[FIELD_PERIOD].last;
     p->time_ns = (int64_t)x[FIELD_TIME].last;
     p->duration_ns = (int64_t)x[FIELD_DURATION].last;

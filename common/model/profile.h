@@ -84,6 +84,7 @@ struct profile {
     uint32_t stack_location_count;
     uint32_t label_count;
     uint32_t comment_count;
+    uint32_t string_count;            // of the sender's table; 0 for formats without one
     struct profile_type period_type;  // both empty if absent
     int64_t period;
     int64_t time_ns;  // 0 if the sender gave none

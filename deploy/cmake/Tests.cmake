@@ -35,3 +35,12 @@ foreach(fuzzer IN LISTS fuzzers)
         set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
     endif()
 endforeach()
+
+# Recordings of other profilers, which live beside the repository or not at all (then: skipped).
+add_executable(corpus_dump tests/corpus/dump.c)
+target_link_libraries(corpus_dump PRIVATE ft_decode)
+find_program(PYTHON3 python3)
+if(PYTHON3)
+    add_test(NAME corpus.decode COMMAND ${PYTHON3} ${PROJECT_SOURCE_DIR}/tests/corpus/check.py $<TARGET_FILE:corpus_dump>)
+    set_tests_properties(corpus.decode PROPERTIES TIMEOUT 300 LABELS corpus SKIP_RETURN_CODE 77)
+endif()
