@@ -78,8 +78,9 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
 {
     struct profile *p = f->p;
     size_t frames = 1;
-    for (size_t i = 0; i < stack.n; i++)
+    for (size_t i = 0; i < stack.n; i++) {
         frames += stack.p[i] == ';';
+    }
     if (!arena_grow(f->a, &p->stack_locations, &f->stack_cap, p->stack_location_count + frames,
                     sizeof *p->stack_locations) ||
         !arena_grow(f->a, &p->samples, &f->sample_cap, p->sample_count + 1, sizeof *p->samples) ||
@@ -161,8 +162,9 @@ bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, s
     bool ok = begin(&f, a, bytes, o, e);
     struct line_reader lines = line_reader(bytes);
     str line = {0};
-    while (ok && line_next(&lines, &line))
+    while (ok && line_next(&lines, &line)) {
         ok = add_folded_line(&f, line, lines.number, e);
+    }
     if (cut) *cut = lines.too_long;
     ok = ok && finish(&f, out, e);
     map_release(&f.names);

@@ -197,7 +197,7 @@ static struct cursor inside(const struct field *f)
 // A message that has only numbers: v[number] = value, fields above `top` ignored.
 INLINE bool numbers(struct pprof *d, struct cursor c, uint64_t *v, uint32_t top)
 {
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number > top) continue;
         if (f.type != WIRE_VARINT) return broken(d, c.at, "wrong wire type of a number");
@@ -209,7 +209,7 @@ INLINE bool numbers(struct pprof *d, struct cursor c, uint64_t *v, uint32_t top)
 static bool survey(struct pprof *d)
 {
     struct cursor c = d->all;
-    struct field f;
+    struct field f = {0};
     for (const uint8_t *start = c.at; field_next(d, &c, &f); start = c.at) {
         if (f.number >= FIELD_COUNT) continue;
         bool packed = f.number == FIELD_COMMENT && f.type == WIRE_BYTES;
@@ -230,7 +230,7 @@ INLINE bool walk(struct pprof *d, enum profile_field number,
                  bool (*each)(struct pprof *, const struct field *))
 {
     struct cursor c = {d->extents[number].from, d->extents[number].to};
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number == number && !each(d, &f)) return false;
     }
@@ -248,8 +248,9 @@ static bool read_string(struct pprof *d, const struct field *f)
     uint32_t most = d->o->symbol_max;
     if (most && s.n > most) {
         size_t from = s.n - most;
-        while (from < s.n && ((unsigned char)s.p[from] & 0xc0) == 0x80)
+        while (from < s.n && ((unsigned char)s.p[from] & 0xc0) == 0x80) {
             from++;
+        }
         s = str_slice(s, from, s.n);
     }
     if (d->string_count == 0 && s.n) note(d, DEFECT_STRING_0);
@@ -328,7 +329,7 @@ static bool read_mappings(struct pprof *d, err *e)
     d->p->mappings = ARENA_ARRAY(d->a, struct profile_mapping, x->count);
     if (!ids || !d->p->mappings) return arena_ok(d->a, e);
     struct cursor c = {x->from, x->to};
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number == FIELD_MAPPING && !read_mapping(d, &f, ids)) break;
     }
@@ -352,8 +353,9 @@ static bool read_function(struct pprof *d, const struct field *f, uint64_t *ids)
 static bool all_zero(const uint64_t *ids, uint32_t n)
 {
     uint64_t any = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         any |= ids[i];
+    }
     return any == 0;
 }
 
@@ -361,11 +363,11 @@ static bool all_zero(const uint64_t *ids, uint32_t n)
 static bool read_location_ids(struct pprof *d, uint64_t *ids)
 {
     struct cursor c = {d->extents[FIELD_LOCATION].from, d->extents[FIELD_LOCATION].to};
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number != FIELD_LOCATION) continue;
         struct cursor in = inside(&f);
-        struct field g;
+        struct field g = {0};
         while (field_next(d, &in, &g)) {
             if (g.number == 1 && g.type == WIRE_VARINT) *ids = g.value;
         }
@@ -381,7 +383,7 @@ static bool read_functions(struct pprof *d, err *e)
     d->p->functions = ARENA_ARRAY(d->a, struct profile_function, x->count);
     if (!ids || !d->p->functions) return arena_ok(d->a, e);
     struct cursor c = {x->from, x->to};
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number == FIELD_FUNCTION && !read_function(d, &f, ids)) break;
     }
@@ -423,7 +425,7 @@ static bool read_location(struct pprof *d, const struct field *f, uint64_t *ids)
     uint32_t first_line = p->line_count;
     bool known = true;
     struct cursor c = inside(f);
-    struct field g;
+    struct field g = {0};
     while (field_next(d, &c, &g)) {
         if (g.number > 5) continue;
         if (g.type != (g.number == 4 ? WIRE_BYTES : WIRE_VARINT)) {
@@ -460,7 +462,7 @@ static bool read_locations(struct pprof *d, err *e)
     p->lines = ARENA_ARRAY(d->a, struct profile_line, d->line_cap);
     if (!ids || !p->locations || !p->lines) return arena_ok(d->a, e);
     struct cursor c = {x->from, x->to};
-    struct field f;
+    struct field f = {0};
     while (field_next(d, &c, &f)) {
         if (f.number == FIELD_LOCATION && !read_location(d, &f, ids)) break;
     }
@@ -474,7 +476,6 @@ static bool read_locations(struct pprof *d, err *e)
 static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
 {
     struct profile *p = d->p;
-    struct cursor c = inside(f);
     size_t most = f->type == WIRE_BYTES ? f->value : 1;
     if (!arena_grow(d->a, &p->stack_locations, &d->stack_cap, p->stack_location_count + most,
                     sizeof *p->stack_locations)) {
@@ -486,6 +487,7 @@ static bool read_stack(struct pprof *d, const struct field *f, bool *missing)
         *to++ = idmap_row(&d->locations, f->value);
         none = to[-1] == MAP_NONE;
     } else {
+        struct cursor c = inside(f);
         while (c.at < c.end) {
             uint64_t id = 0;
             if (!number_next(&c, &id)) return broken(d, c.at, "cut or overlong location id");
@@ -545,7 +547,7 @@ static bool read_sample(struct pprof *d, const struct field *f)
     uint32_t values = 0;
     bool missing = false;
     struct cursor c = inside(f);
-    struct field g;
+    struct field g = {0};
     while (field_next(d, &c, &g)) {
         bool ok = true;
         if (g.number > 3) continue;
@@ -623,8 +625,9 @@ static bool defective(const struct pprof *d, err *e)
     }
     char hex[sizeof e->msg];
     size_t n = MIN(d->bad_string.n, sizeof hex / 2 - 1);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)d->bad_string.p[i]);
+    }
     hex[2 * n] = '\0';
     return err_set(e, ERR_INVALID_ARGUMENT, "%s%s", defect_text[DEFECT_UTF8], hex);
 }

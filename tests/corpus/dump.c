@@ -162,8 +162,9 @@ int main(int argc, char **argv)
     err e = {0};
     if (decode_file(&a, argv[1], bytes, &d, &e)) {
         put_head(&b, &d.profiles[0]);
-        for (uint32_t i = 0; i < d.profiles[0].sample_count; i++)
+        for (uint32_t i = 0; i < d.profiles[0].sample_count; i++) {
             put_sample(&b, &d.profiles[0], i);
+        }
     } else {
         buf_printf(&b, "{\"error\":\"%s\",\"message\":", err_name(e.code));
         json_put_string(&b, str_of(e.msg));

@@ -60,6 +60,7 @@ static void round_trip(bool folded, str text)
     arena_release(&a);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     round_trip(true, str_make(data, size));

@@ -78,8 +78,9 @@ static bool compare_sample(const struct profile *p, uint32_t row, const Google__
     const struct profile_sample *s = &p->samples[row];
     CHECK(s->location_count == want->n_location_id && s->label_count == want->n_label);
     CHECK(want->n_value == p->type_count);
-    for (uint32_t i = 0; i < p->type_count; i++)
+    for (uint32_t i = 0; i < p->type_count; i++) {
         CHECK(p->values[(size_t)row * p->type_count + i] == want->value[i]);
+    }
     for (uint32_t i = 0; i < s->location_count; i++) {
         compare_location(p, p->stack_locations[s->first_location + i], m,
                          location_of(m, want->location_id[i]));
@@ -104,11 +105,13 @@ static void compare(const struct profile *p, const Google__V1__Profile *m)
         CHECK(same_text(m, m->sample_type[i]->unit, p->types[i].unit));
     }
     uint32_t row = 0;
-    for (size_t i = 0; i < m->n_sample; i++)
+    for (size_t i = 0; i < m->n_sample; i++) {
         row += compare_sample(p, row, m, m->sample[i]);
+    }
     CHECK(row == p->sample_count);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;

@@ -38,8 +38,9 @@ static inline void pp_type(struct buf *b, uint64_t type, uint64_t unit)
 static inline void pp_numbers(struct buf *b, uint32_t field, const uint64_t *v, size_t n)
 {
     size_t m = pb_begin(b, field);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         pb_put_varint(b, v[i]);
+    }
     pb_end(b, m);
 }
 

@@ -100,8 +100,9 @@ static str with_long_line(struct buf *b, size_t n, bool last)
 {
     buf_init(b, NULL, 1 << 20);
     buf_z(b, "a;b 1\n");
-    for (size_t i = 0; i + 2 < n; i++)
+    for (size_t i = 0; i + 2 < n; i++) {
         buf_byte(b, 'x');
+    }
     buf_z(b, " 9");
     if (!last) buf_z(b, "\nc 2\n");
     return buf_view(b);
@@ -139,8 +140,9 @@ static void folded_reads_a_stack_of_a_whole_line(void **state)
     (void)state;
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
-    for (int i = 0; i < 65533; i++)
+    for (int i = 0; i < 65533; i++) {
         buf_byte(&b, ';');
+    }
     buf_z(&b, " 1");
     struct arena a;
     arena_init(&a, NULL, 4 << 20);
