@@ -18,9 +18,9 @@
 //
 // A setting ingester.head_memory is section.key in YAML, --ingester.head_memory on the command
 // line, and FLAMETREE_INGESTER_HEAD_MEMORY in the environment; flag over environment over file over
-// default. Unknown keys are errors with file and line. Snapshots are immutable; SIGHUP swaps in a
-// new one if it is valid and only reloadable rows changed (others keep their value and a line in
-// the log says so).
+// default. Unknown and repeated keys are errors with file and line. Snapshots are immutable; SIGHUP
+// swaps in a new one if it is valid; rows that are not reloadable keep their value and a line in
+// the log says so.
 #pragma once
 
 #include "base/arena.h"
@@ -65,10 +65,15 @@ struct config_section {
     size_t size;  // of the struct
 };
 
-// Defines `static const struct config_section <name>_section` from a .def; see service/service.c
-// for use:
-//     #define ROW(key, type, fallback, low, high, reload, sentence) CONFIG_ROW(struct
-//     ingester_config, key, type, fallback, low, high, reload, sentence)
+// The rows of a section are an array made from the same file:
+//
+//     static const struct config_row rows[] = {
+//     #define ROW(...) CONFIG_ROW(struct ingester_config, __VA_ARGS__)
+//     #include "ingester/config.def"
+//     #undef ROW
+//     };
+//     const struct config_section ingester_section = CONFIG_SECTION("ingester", rows, struct
+//     ingester_config);
 #define CONFIG_ROW(owner, key_, type_, fallback_, low_, high_, reload_, sentence_) \
     {.key = #key_,                                                                 \
      .type = CONFIG_T_##type_,                                                     \
@@ -79,6 +84,11 @@ struct config_section {
      .sentence = (sentence_),                                                      \
      .offset = offsetof(owner, key_)},
 
+#define CONFIG_SECTION(name_, rows_, type_)                                                 \
+    {                                                                                       \
+        .name = (name_), .rows = (rows_), .row_count = COUNT(rows_), .size = sizeof(type_), \
+    }
+
 struct config;  // all sections of a process, with the current snapshot
 
 // What the command line said besides settings.
@@ -87,24 +97,32 @@ struct config_args {
     bool check;        // --check-config
     bool help;
     bool version;
+    const char *print;  // --print WHAT: "config-docs" or "metrics-docs", or NULL
 };
 
+// The sections are borrowed; their names are distinct. Before config_load nothing can be read.
 struct config *config_new(const struct config_section *const *sections, size_t n);
 void config_free(struct config *c);
 
 // Reads flags, environment and file. Fails with invalid_argument naming the key, where it came from
-// (file and line), the bound and the value.
+// (file and line), the bound and the value. With help, version or print nothing else is read.
+// argv is borrowed until config_free.
 bool config_load(struct config *c, int argc, char **argv, struct config_args *args,
                  err *e) MUST_CHECK;
 
 // Reads file and environment again (flags are kept). On failure the old snapshot stays.
 bool config_reload(struct config *c, err *e) MUST_CHECK;
 
-// The current struct of a section; valid until config_free (old snapshots are kept: reloads are
-// rare and a snapshot is small, so readers need no reference counts).
+// The current struct of a section, which must be among the process'; valid until config_free (old
+// snapshots are kept: reloads are rare and a snapshot is small, so readers need no reference
+// counts). NULL if the process has no such section. Any thread.
 const void *config_section(const struct config *c, const char *name);
 
-// Effective settings as YAML; secrets (keys ending in _secret, _password, _key) as "<hidden>".
+// How often settings were read; a reader that keeps something made from them compares it.
+uint64_t config_version(const struct config *c);
+
+// Effective settings as YAML that --config reads; secrets (keys ending in _secret, _password, _key)
+// as "<hidden>".
 void config_print(const struct config *c, struct buf *out);
 void config_print_help(const struct config *c, struct buf *out);
 void config_print_markdown(const struct config *c, struct buf *out);  // docs/config.md

@@ -2,7 +2,7 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 foreach(lib IN ITEMS libuv libnghttp2 openssl libcurl libprotobuf-c zlib libzstd libdeflate libxxhash re2 yaml-0.1
-                     libcyaml libdw libelf jansson)
+                     libdw libelf jansson)
     string(MAKE_C_IDENTIFIER ${lib} id)
     pkg_check_modules(${id} REQUIRED IMPORTED_TARGET ${lib})
 endforeach()
@@ -14,5 +14,5 @@ set(FT_LIBS_codec PkgConfig::libprotobuf_c PkgConfig::zlib PkgConfig::libzstd Pk
 set(FT_LIBS_sys PkgConfig::libdw PkgConfig::libelf)
 set(FT_LIBS_loop PkgConfig::libuv)
 set(FT_LIBS_net PkgConfig::libnghttp2 PkgConfig::openssl PkgConfig::libcurl ${HTTP_PARSER})
-set(FT_LIBS_service PkgConfig::libcyaml PkgConfig::yaml_0_1)
+set(FT_LIBS_service PkgConfig::yaml_0_1)
 set(FT_LIBS_ingester ${ROCKSDB})
