@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/place.h"
+
+#include "base/hash.h"
+
+// Candidates are kept in an order array that each step sorts by its own weights; a step keeps the
+// best k and passes them on. Sorting by insertion: clusters have tens of ingesters.
+struct ranking {
+    const struct member *members;
+    uint32_t *order;
+    struct hash_state key;  // of the step, before the member's id
+};
+
+static uint64_t weight(const struct ranking *r, uint32_t row)
+{
+    struct hash_state h = r->key;
+    hash_add(&h, "\xff", 1);
+    hash_add(&h, r->members[row].id.p, r->members[row].id.n);
+    return hash_end(&h);
+}
+
+// Does row a come before row b? Equal weights are settled by id, so that the outcome never depends
+// on the order in which members are listed.
+static bool before(const struct ranking *r, uint32_t a, uint32_t b)
+{
+    uint64_t wa = weight(r, a);
+    uint64_t wb = weight(r, b);
+    if (wa != wb) return wa > wb;
+    return str_cmp(r->members[a].id, r->members[b].id) < 0;
+}
+
+static void rank(const struct ranking *r, size_t from, size_t to)
+{
+    for (size_t i = from + 1; i < to; i++) {
+        uint32_t row = r->order[i];
+        size_t at = i;
+        while (at > from && before(r, row, r->order[at - 1])) {
+            r->order[at] = r->order[at - 1];
+            at--;
+        }
+        r->order[at] = row;
+    }
+}
+
+static size_t keep(size_t wanted, size_t n)
+{
+    return wanted == 0 || wanted > n ? n : wanted;
+}
+
+void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
+                 str service, uint64_t labels_hash, uint32_t *order)
+{
+    size_t live = 0;
+    size_t dead = n;
+    for (size_t i = 0; i < n; i++) {
+        if (members[i].alive) order[live++] = (uint32_t)i;
+    }
+    for (size_t i = n; i-- > 0;) {
+        if (!members[i].alive) order[--dead] = (uint32_t)i;
+    }
+    assert(live == dead);
+
+    struct ranking r = {.members = members, .order = order};
+    hash_begin(&r.key);
+    hash_add(&r.key, tenant.p, tenant.n);
+    rank(&r, 0, live);
+    rank(&r, live, n);
+    size_t subset = keep(o->tenant_members, live);
+
+    hash_add(&r.key, "\xff", 1);
+    hash_add(&r.key, service.p, service.n);
+    rank(&r, 0, subset);
+    size_t owners = keep(o->service_members, subset);
+
+    hash_add(&r.key, "\xff", 1);
+    uint8_t le[8];
+    for (size_t i = 0; i < sizeof le; i++)
+        le[i] = (uint8_t)(labels_hash >> (8 * i));
+    hash_add(&r.key, le, sizeof le);
+    rank(&r, 0, owners);
+}

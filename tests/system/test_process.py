@@ -1,0 +1,251 @@
+"""A process from start to stop: settings, readiness, the data directory, reload, drain, protocols of the port."""
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+from client import PUSH, Pprof, Server, envelope, pb, unenvelope, unique
+from flametree import BIN, Flametree, await_
+
+PROGRAM = os.path.join(BIN, "flametree")
+
+
+def run(*args, **kw):
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, **kw)
+
+
+def get(f, path):
+    with urllib.request.urlopen(f.url + path) as answer:
+        return answer.status, answer.headers, answer.read().decode()
+
+
+# ---- settings
+
+def test_help_and_version():
+    assert "--server.listen" in run("--help").stdout
+    assert run("--version").stdout.startswith("flametree ")
+
+
+CONFIGS = [
+    ("server:\n  listne: 1\n", ("listne", ":2")), ("nothing:\n  a: 1\n", ("nothing",)), ("server:\n  connections_max: many\n", ("connections_max", "many")),
+    ("server:\n  connections_max: -5\n", ("connections_max", "-5")), ("server: [\n", ("",)), ("limits:\n  reject_older_than: 5 parsecs\n", ("reject_older_than", "parsecs")),
+]
+
+
+@pytest.mark.parametrize("text, parts", CONFIGS, ids=[c[1][0] or "syntax" for c in CONFIGS])
+def test_wrong_settings_are_told_with_file_and_key(tmp_path, text, parts):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    answer = run("--check-config", "--config", str(path))
+    assert answer.returncode == 2 and "bad.yaml" in answer.stderr, answer.stderr
+    assert all(part in answer.stderr for part in parts), answer.stderr
+
+
+def test_check_config_accepts_the_examples():
+    folder = os.path.join(os.path.dirname(__file__), "../../deploy/examples")
+    for name in os.listdir(folder):
+        answer = run("--check-config", "--config", os.path.join(folder, name))
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_unknown_flag_is_an_error():
+    answer = run("--server.listne", "x")
+    assert answer.returncode == 2 and "server.listne" in answer.stderr
+
+
+def test_flag_over_environment_over_file(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("limits:\n  max_label_names_per_series: 11\n  max_label_name_length: 11\n  max_label_value_length: 11\n")
+    env = {"FLAMETREE_LIMITS_MAX_LABEL_NAME_LENGTH": "12", "FLAMETREE_LIMITS_MAX_LABEL_VALUE_LENGTH": "12"}
+    with Flametree("--config", str(path), "--limits.max_label_value_length", "13", env=env) as f:
+        shown = get(f, "/config")[2]
+    for key, value in (("max_label_names_per_series", 11), ("max_label_name_length", 12), ("max_label_value_length", 13)):
+        assert "%s: %d" % (key, value) in shown, shown
+
+
+def test_hangup_reloads_what_is_reloadable(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("limits:\n  max_label_names_per_series: 30\n")
+    with Flametree("--config", str(path)) as f:
+        path.write_text("limits:\n  max_label_names_per_series: 3\n")
+        f.signal(signal.SIGHUP)
+        await_("the new limit", lambda: "max_label_names_per_series: 3\n" in get(f, "/config")[2])
+        reply = Server(f.url, strict=True).push({"__name__": "process_cpu", "service_name": "x", "a": "1", "b": "2"}, Pprof(("a", 1)))
+        reply.expect(400, "limit 3")
+        path.write_text("limits:\n  max_label_names_per_series: nonsense\n")
+        f.signal(signal.SIGHUP)
+        await_("the refusal in the log", lambda: "nonsense" in f.tail(200))
+        assert "max_label_names_per_series: 3\n" in get(f, "/config")[2]
+
+
+# ---- the data directory and the port
+
+def test_second_process_on_the_same_data_is_refused(tmp_path):
+    with Flametree(data=str(tmp_path)):
+        answer = run("--server.data_dir", str(tmp_path), "--server.listen", "127.0.0.1:0")
+        assert answer.returncode == 1 and str(tmp_path) in answer.stderr, answer.stderr
+
+
+def test_unknown_format_is_refused(tmp_path):
+    (tmp_path / "format").write_text("flametree 999\n")
+    answer = run("--server.data_dir", str(tmp_path), "--server.listen", "127.0.0.1:0")
+    assert answer.returncode == 1 and "999" in answer.stderr, answer.stderr
+
+
+def test_occupied_port(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = "127.0.0.1:%d" % taken.getsockname()[1]
+        answer = run("--server.data_dir", str(tmp_path), "--server.listen", at)
+    assert answer.returncode == 1 and at in answer.stderr, answer.stderr
+
+
+# ---- operational pages
+
+def test_operational_pages(shared):
+    assert get(shared, "/ready")[::2] == (200, "ready")
+    build = json.loads(get(shared, "/api/v1/status/buildinfo")[2])
+    assert build["status"] == "success" and build["data"]["version"], build
+    assert "server:" in get(shared, "/config")[2]
+    duties = json.loads(get(shared, "/compactor/duties")[2])
+    assert any("not built" in json.dumps(d) for d in duties["duties"]), duties
+
+
+def test_version_service(s):
+    assert s.rpc("version.v1.Version/Version", "{}").expect(200).json() == {"QuerierAPI": "1"}
+
+
+# ---- stop
+
+def test_drain_finishes_what_runs(tmp_path):
+    """A request whose body is half sent when the stop comes is answered; new connections are refused."""
+    with Flametree(data=str(tmp_path)) as f:
+        service = unique()
+        message = pb((1, pb((1, [pb((1, "__name__"), (2, "process_cpu")), pb((1, "service_name"), (2, service))]), (2, pb((1, Pprof(("a", 7)).encode()))))))
+        host = ("127.0.0.1", f.ports["public"])
+        with socket.create_connection(host) as c:
+            c.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n" % (PUSH.encode(), len(message)) + message[:20])
+            stopping = threading.Thread(target=f.signal, args=(signal.SIGTERM,))
+            stopping.start()
+            stopping.join()
+
+            def refused():
+                try:
+                    socket.create_connection(host, timeout=1).close()
+                    return False
+                except OSError:
+                    return True
+            await_("new connections to be refused", refused)
+            c.sendall(message[20:])
+            assert c.recv(4096).startswith(b"HTTP/1.1 200"), f.tail()
+        assert f.process.wait(60) == 0
+        f.process = None
+        f.start()
+        assert Server(f.url, strict=True).stacks(service) == {"a": 7}
+
+
+# ---- protocols of the one port
+
+def curl(*args):
+    return subprocess.run(["curl", "-sS", "-o", "-", "-w", "\n%{http_version} %{http_code}", *args], capture_output=True, text=True, timeout=30).stdout
+
+
+def test_http2_without_tls(shared):
+    assert curl("--http2-prior-knowledge", shared.url + "/ready") == "ready\n2 200"
+
+
+def test_grpc_over_h2c(shared, tmp_path):
+    body = tmp_path / "body"
+    body.write_bytes(envelope(b""))
+    out = tmp_path / "out"
+    args = ["curl", "-sS", "--http2-prior-knowledge", "-D", str(tmp_path / "head"), "-o", str(out), "-H", "Content-Type: application/grpc", "-H", "TE: trailers",
+            "--data-binary", "@%s" % body, shared.url + "/version.v1.Version/Version"]
+    subprocess.run(args, check=True, timeout=30)
+    assert unenvelope(out.read_bytes()) == [(0, b"\x08\x01")]
+    assert "grpc-status: 0" in (tmp_path / "head").read_text()
+
+
+def test_tls_with_alpn(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    f = Flametree("--server.tls_cert_file", cert, "--server.tls_key_file", key)
+    f.start(wait=False)
+    try:
+        ports = os.path.join(f.data, "run", "ports.json")
+        await_("ports.json", lambda: os.path.exists(ports) and os.path.getsize(ports), 60)
+        with open(ports) as p:
+            url = "https://127.0.0.1:%d/ready" % json.load(p)["public"]
+        await_("TLS to be ready", lambda: curl("--http1.1", "--cacert", cert, url) == "ready\n1.1 200", 60)
+        assert curl("--http2", "--cacert", cert, url) == "ready\n2 200"
+        context = ssl.create_default_context(cafile=cert)
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection(("127.0.0.1", int(url.split(":")[2].split("/")[0]))) as c, context.wrap_socket(c, server_hostname="127.0.0.1") as t:
+            assert t.selected_alpn_protocol() == "h2"
+        f.stop()
+    finally:
+        f.__exit__(None if f.process is None else AssertionError, None, None)
+
+
+# ---- limits of the process
+
+def test_memory_budget_refuses_with_retry_after(tmp_path):
+    """Many large bodies at once against a small budget: each is accepted or refused with 429, and afterwards all is well."""
+    with Flametree("--server.memory_limit", "96MiB", "--ingester.head_memory", "64MiB") as f:
+        statuses, lock = [], threading.Lock()
+
+        def push(i):
+            data = Pprof(*[("f%d;%s" % (i, "x" * 200 + str(j)), 1) for j in range(12_000)]).encode()
+            reply = Server(f.url).push({"__name__": "process_cpu", "service_name": "budget"}, data)
+            with lock:
+                statuses.append((reply.status, reply.headers.get("Retry-After")))
+        threads = [threading.Thread(target=push, args=(i,)) for i in range(24)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        f.check_alive()
+        assert {status for status, _ in statuses} <= {200, 429}, statuses
+        assert all(retry for status, retry in statuses if status == 429), statuses
+        assert get(f, "/ready")[0] == 200
+
+
+def test_full_head_refuses_instead_of_losing(tmp_path):
+    with Flametree("--ingester.head_memory", "4MiB") as f:
+        s, accepted = Server(f.url, strict=True), 0
+        for i in range(400):
+            reply = s.push({"__name__": "process_cpu", "service_name": "full"}, Pprof(*[("p%d;%s" % (i, "y" * 100 + str(j)), 1) for j in range(300)]))
+            if reply.status != 200:
+                reply.expect(429, "head", code="resource_exhausted")
+                break
+            accepted += 300
+        else:
+            raise AssertionError("the head never filled")
+        assert sum(s.stacks("full", maxNodes=1 << 20).values()) == accepted
+        f.kill()
+        f.start()
+        assert sum(Server(f.url, strict=True).stacks("full", maxNodes=1 << 20).values()) == accepted
+
+
+def test_slow_heads_do_not_hold_connections(tmp_path):
+    with Flametree("--server.head_timeout", "300ms") as f:
+        with socket.create_connection(("127.0.0.1", f.ports["public"])) as c:
+            c.sendall(b"POST /ingest HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            c.settimeout(20)
+            got = c.recv(4096)
+            assert got == b"" or b" 408 " in got.splitlines()[0], got
+
+
+def test_time_is_wall_clock(s):
+    """A profile without a time gets the server's now."""
+    before, service = time.time_ns(), unique()
+    s.push({"__name__": "process_cpu", "service_name": service}, Pprof(("a", 1), time_ns=0)).expect(200)
+    after = time.time_ns()
+    stats = s.ok("SelectMergeStacktraces", profileTypeID="process_cpu:cpu:nanoseconds:cpu:nanoseconds", labelSelector='{service_name="%s"}' % service,
+                 start=before // 10**6, end=after // 10**6 + 1)
+    assert stats["flamegraph"]["total"] == "1"

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/test.h"
+#include "sys/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static char base[64];
+
+static const char *in_base(char path[256], const char *name)
+{
+    snprintf(path, 256, "%s/%s", base, name);
+    return path;
+}
+
+static int make_base(void **state)
+{
+    (void)state;
+    snprintf(base, sizeof base, "/tmp/flametree-file-XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", base);
+    FILE *f = popen(command, "r");
+    return f && pclose(f) == 0 ? 0 : -1;
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    char path[256];
+    in_base(path, "a");
+    assert_ok(file_write(path, S("one"), e));
+    assert_ok(file_write(path, S("second"), e));
+    struct buf b;
+    buf_init(&b, NULL, 100);
+    assert_ok(file_read(path, &b, e));
+    assert_true(str_eq(buf_view(&b), S("second")));
+    buf_release(&b);
+    assert_true(file_exists(path));
+    assert_ok(file_remove(path, e));
+    assert_ok(file_remove(path, e));
+    assert_false(file_exists(path));
+}
+
+static void a_file_beyond_the_cap_is_refused(void **state)
+{
+    (void)state;
+    char path[256];
+    in_base(path, "big");
+    assert_ok(file_write(path, S("0123456789"), e));
+    struct buf b;
+    err fault = {0};
+    buf_init(&b, NULL, 9);
+    assert_false(file_read(path, &b, &fault));
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(fault.msg, path));
+    buf_release(&b);
+}
+
+static void errors_name_path_and_reason(void **state)
+{
+    (void)state;
+    char path[256];
+    in_base(path, "absent/x");
+    struct buf b;
+    buf_init(&b, NULL, 9);
+    err fault = {0};
+    assert_false(file_read(path, &b, &fault));
+    assert_int_equal(fault.code, ERR_NOT_FOUND);
+    assert_non_null(strstr(fault.msg, "No such file"));
+    assert_false(file_write(path, S("x"), &fault));
+    assert_int_equal(fault.code, ERR_NOT_FOUND);
+    buf_release(&b);
+}
+
+static void directories_are_made_with_parents(void **state)
+{
+    (void)state;
+    char path[256];
+    in_base(path, "d/e/f");
+    assert_ok(dir_make(path, e));
+    assert_ok(dir_make(path, e));
+    assert_ok(dir_sync(path, e));
+    uint64_t free_bytes = 0;
+    assert_ok(dir_free_bytes(path, &free_bytes, e));
+    char file[256];
+    in_base(file, "plain");
+    assert_ok(file_write(file, S("x"), e));
+    err fault = {0};
+    assert_false(dir_make(file, &fault));
+    assert_int_equal(fault.code, ERR_NOT_FOUND);
+}
+
+static void a_lock_has_one_holder_who_is_named(void **state)
+{
+    (void)state;
+    char path[256];
+    char mine[32];
+    in_base(path, "lock");
+    int a = -1;
+    int b = -1;
+    assert_ok(lock_file_open(path, &a, e));
+    err fault = {0};
+    assert_false(lock_file_open(path, &b, &fault));
+    assert_int_equal(fault.code, ERR_FAILED_PRECONDITION);
+    snprintf(mine, sizeof mine, "process %d", (int)getpid());
+    assert_non_null(strstr(fault.msg, mine));
+    lock_file_close(a);
+    assert_ok(lock_file_open(path, &b, e));
+    lock_file_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_file_beyond_the_cap_is_refused),
+        cmocka_unit_test(errors_name_path_and_reason),
+        cmocka_unit_test(directories_are_made_with_parents),
+        cmocka_unit_test(a_lock_has_one_holder_who_is_named),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
