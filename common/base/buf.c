@@ -30,7 +30,7 @@ static char *refuse(struct buf *b)
 char *buf_reserve(struct buf *b, size_t n)
 {
     if (b->failed || n > b->cap - b->n) return refuse(b);
-    if (n <= b->room - b->n) return b->p + b->n;
+    if (n <= b->room - b->n) return b->p ? b->p + b->n : NULL;  // nothing fits into no memory
     size_t room = MAX(b->room * 2, (size_t)64);
     if (room < b->n + n) room = b->n + n;
     if (room > b->cap) room = b->cap;

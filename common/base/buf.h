@@ -24,7 +24,8 @@ void buf_init(struct buf *b, struct mem_budget *budget, size_t cap);
 void buf_release(struct buf *b);
 void buf_clear(struct buf *b);  // empty, not failed, memory kept
 
-// n writable bytes at the end, to be committed by adding to b->n; NULL when they do not fit.
+// n writable bytes at the end, to be committed by adding to b->n; NULL when they do not fit
+// (and for n == 0 while there is no memory yet, which is no failure).
 char *buf_reserve(struct buf *b, size_t n);
 
 void buf_put(struct buf *b, const void *p, size_t n);

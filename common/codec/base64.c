@@ -7,6 +7,7 @@ void base64_put(struct buf *out, str bytes, bool padded)
 {
     const uint8_t *p = (const uint8_t *)bytes.p;
     size_t left = bytes.n;
+    if (left == 0) return;
     if (left > SIZE_MAX / 2) {
         out->failed = true;
         return;

@@ -14,7 +14,7 @@ static bool too_large(size_t max, bool *over_cap, err *e)
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "decompressed data is larger than %zu bytes", max);
 }
 
-bool inflate(struct arena *a, str bytes, size_t max, str *out, bool *over_cap, err *e)
+bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_cap, err *e)
 {
     if (over_cap) *over_cap = false;
     if (!squeeze_is_gzip(bytes)) {

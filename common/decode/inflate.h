@@ -9,4 +9,5 @@
 // their first two bytes; names and headers lie). `max` caps the size, also of bytes that come
 // uncompressed; 0 = no cap. Fails with resource_exhausted and *over_cap (may be NULL) true above
 // the cap, invalid_argument if damaged.
-bool inflate(struct arena *a, str bytes, size_t max, str *out, bool *over_cap, err *e) MUST_CHECK;
+bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_cap,
+                   err *e) MUST_CHECK;

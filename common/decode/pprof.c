@@ -648,7 +648,7 @@ bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, st
                   bool *over_cap, err *e)
 {
     str body = {0};
-    if (!inflate(a, bytes, o->inflated_max, &body, over_cap, e)) return false;
+    if (!inflate_bytes(a, bytes, o->inflated_max, &body, over_cap, e)) return false;
     if (body.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "malformed pprof: no bytes");
     if (body.n > INT32_MAX) {  // so that no count of rows overflows
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "pprof of %zu bytes, limit 2 GiB", body.n);
