@@ -75,10 +75,13 @@ static size_t size_of(field *f)
 
 // ---- reading
 
+#define FIELDS_MAX 256  // of one message type
+
 struct frame {
     ProtobufCMessage *m;
-    field *array;  // whose items are being read, or NULL
-    size_t room;   // of that array
+    uint64_t seen[FIELDS_MAX / 64];  // fields that had their value, by index
+    field *array;                    // whose items are being read, or NULL
+    size_t room;                     // of that array
 };
 
 struct parser {
@@ -278,6 +281,7 @@ static bool push(struct parser *p, const ProtobufCMessageDescriptor *desc, Proto
     if (p->depth == DEPTH_MAX || p->json.depth > DEPTH_MAX) {
         return err_set(e, ERR_INVALID_ARGUMENT, "nested deeper than %d levels", DEPTH_MAX);
     }
+    assert(desc->n_fields <= FIELDS_MAX);
     *m = arena_new(p->arena, desc->sizeof_message);
     if (!*m) return arena_ok(p->arena, e);
     protobuf_c_message_init(desc, *m);
@@ -313,18 +317,32 @@ static bool add_item(struct parser *p, struct frame *top, enum json_token t, err
     return true;
 }
 
+static bool first_of_oneof(const char *base, field *f, err *e)
+{
+    uint32_t which = 0;
+    memcpy(&which, base + f->quantifier_offset, sizeof which);
+    if (which == 0) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "the oneof of field %s is already set", f->name);
+}
+
 static bool set_field(struct parser *p, struct frame *top, field *f, err *e)
 {
     char *base = (char *)top->m;
+    size_t index = (size_t)(f - top->m->descriptor->fields);
+    uint64_t bit = 1ull << index % 64;
+    if (top->seen[index / 64] & bit) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "duplicate field %s", f->name);
+    }
+    top->seen[index / 64] |= bit;
     enum json_token t = json_next(&p->json);
     if (t == JSON_NULL || t == JSON_FAULT) return true;
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
         if (t != JSON_ARRAY) return refuse(f, "an array", e);
-        memset(base + f->quantifier_offset, 0, sizeof(size_t));
         top->array = f;
         top->room = 0;
         return true;
     }
+    if (is_present_by_case(f) && !first_of_oneof(base, f, e)) return false;
     if (!set_value(p, base + f->offset, f, t, e)) return false;
     if (is_present_by_case(f)) memcpy(base + f->quantifier_offset, &f->id, sizeof f->id);
     if (has_flag(f)) {
