@@ -59,7 +59,8 @@ export function App() {
   });
 
   const answer = graph.data, current = answer !== null && answer.question === question;
-  const none = choice.kind === 'nothing' || (current && answer.flame.total[ROOT] === 0);
+  const empty = answer !== null && answer.flame.total[ROOT] === 0;
+  const none = choice.kind === 'nothing' || (current && empty);
   const past = useLoad(none ? 'stats' : null, again, stats);
   const nothingYet = none && past.data?.ingested === false;
   const busy = known.busy || graph.busy;
@@ -81,7 +82,7 @@ export function App() {
       if (nothingYet) return <NothingYet every={FIRST_PROFILE_POLL_S} />;
       return <NoMatch query={shown!} from={from} until={until} range={answer?.range ?? readable} newestMs={past.data?.newestMs ?? null} />;
     }
-    if (!answer || none) return <Waiting />;
+    if (!answer || empty || none) return <Waiting />;
     return (
       <ProfileCard answer={answer} failed={graph.error} retry={refresh} zoom={zoom}
         onZoom={(key) => go({ zoom: key })} />
@@ -92,7 +93,7 @@ export function App() {
     <>
       <Header from={from} until={until} every={every} busy={busy} onRefresh={refresh} />
       <QueryBar query={shown} catalog={known.data} answer={current && !none ? answer : null} failed={question ? known.error : null} />
-      <main>{content()}</main>
+      <main aria-busy={busy}>{content()}</main>
     </>
   );
 }

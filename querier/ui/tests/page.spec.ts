@@ -271,8 +271,13 @@ test('with nothing in the range it offers where something is', async ({ page }) 
   await answerWith(page, 'GetProfileStats', (r) => r.fulfill({ json: { dataIngested: true, newestProfileTime: '1795168800000' } }));
   await page.goto(`/?from=now-5m&query=${encodeURIComponent(`${CPU}{service_name="checkout",region="eu"}`)}`);
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('No CPU time profiles here');
+  await page.getByRole('button', { name: 'Go to the newest profile' }).click();
+  await expect.poll(() => parameter(page, 'until')).toBe('1795168801000');
+  await page.goBack();
+  const remove = page.getByRole('button', { name: 'Remove the filter on region' });
+  await expect(remove).toBeVisible();
   await page.unroute('**/SelectMergeStacktraces');
-  await page.getByRole('button', { name: 'Remove the filter on region' }).click();
+  await remove.click();
   await expect(canvas(page)).toBeVisible();
   expect(parameter(page, 'query')).toBe(CHECKOUT);
 });

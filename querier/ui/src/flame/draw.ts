@@ -194,9 +194,10 @@ export class Renderer {
       const tile = document.createElement('canvas'), size = 8;
       tile.width = tile.height = size;
       const t = tile.getContext('2d')!;
-      t.fillStyle = paint.styles[paint.rest];
+      const [, lighter, darker] = paint.palette.runtime;
+      t.fillStyle = lighter;
       t.fillRect(0, 0, size, size);
-      t.strokeStyle = paint.palette.runtime[1];
+      t.strokeStyle = darker;
       t.lineWidth = 2.5;
       t.beginPath();
       for (const d of [-size, 0, size]) {

@@ -71,7 +71,8 @@ export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
   const service = serviceOf(query), dayAgo = isRelative(until) && range.end - range.start < 86400e3;
   const what = query.type ? `${typeName(query.type)} profiles` : 'profiles';
   const newestElsewhere = newestMs !== null && (newestMs < range.start || newestMs > range.end);
-  const toNewest = () => go({ from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '' });
+  // It may be of any service, so the query goes as well.
+  const toNewest = () => go({ query: '', from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '' });
   const period = rangeText(from, until, range);
   return (
     <State title={`No ${what} here`} role="status">
