@@ -1,5 +1,5 @@
 // The time range: a list of ranges that end now, and two fields for any other.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { go } from '../address';
 import { fromField, PRESETS, rangeText, readRange, toField, zoneName } from '../time';
 import { Icon } from './icons';
@@ -13,24 +13,19 @@ export function RangePicker({ from, until }: { from: string; until: string }) {
     if (back) button.current!.focus();
   };
 
-  useEffect(() => {
+  // Before anything else can happen: the next key belongs to the panel.
+  useLayoutEffect(() => {
     if (!open) return undefined;
     const panel = box.current!.querySelector<HTMLElement>('.panel')!;
     (panel.querySelector<HTMLElement>('[aria-current]') ?? panel.querySelector('button'))!.focus();
     const outside = (e: Event) => {
       if (!box.current!.contains(e.target as Node)) close(false);
     };
-    const escape = (e: KeyboardEvent) => {
-      if (e.key === 'Escape') close(true);
-    };
     document.addEventListener('pointerdown', outside);
     document.addEventListener('focusin', outside);
-    box.current!.addEventListener('keydown', escape);
-    const node = box.current!;
     return () => {
       document.removeEventListener('pointerdown', outside);
       document.removeEventListener('focusin', outside);
-      node.removeEventListener('keydown', escape);
     };
   }, [open]);
 
@@ -39,7 +34,7 @@ export function RangePicker({ from, until }: { from: string; until: string }) {
     close(true);
   };
   return (
-    <div class="range" ref={box}>
+    <div class="range" ref={box} onKeyDown={(e) => open && e.key === 'Escape' && close(true)}>
       <button class="btn" ref={button} aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="clock" /><span class="cut">{range ? rangeText(from, until, range) : 'Time range'}</span>
       </button>
