@@ -296,9 +296,10 @@ static bool take_argument(struct command *k, err *e)
     } else if (str_is(flag, "--config") || str_starts(flag, S("--config="))) {
         if (!take_value(k, flag, &value, e)) return false;
         k->args->file = value.p;
-    } else if (str_is(flag, "--print") || str_starts(flag, S("--print="))) {
-        if (!take_value(k, flag, &value, e)) return false;
-        k->args->print = value.p;
+    } else if (str_is(flag, "--print-config-docs")) {
+        k->args->print_config_docs = true;
+    } else if (str_is(flag, "--print-metrics-docs")) {
+        k->args->print_metrics_docs = true;
     } else if (str_starts(flag, S("--"))) {
         return take_setting(k, flag, e);
     } else {
@@ -315,7 +316,8 @@ bool config_load(struct config *c, int argc, char **argv, struct config_args *ar
     for (k.at = 1; k.at < argc; k.at++) {
         if (!take_argument(&k, e)) return false;
     }
-    if (args->help || args->version || args->print) return true;
+    if (args->help || args->version || args->print_config_docs || args->print_metrics_docs)
+        return true;
     c->file = args->file;
     struct snapshot *s = snapshot_read(c, e);
     if (!s) return false;

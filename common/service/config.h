@@ -97,7 +97,8 @@ struct config_args {
     bool check;        // --check-config
     bool help;
     bool version;
-    const char *print;  // --print WHAT: "config-docs" or "metrics-docs", or NULL
+    bool print_config_docs;   // --print-config-docs: docs/config.md
+    bool print_metrics_docs;  // --print-metrics-docs: docs/metrics.md
 };
 
 // The sections are borrowed; their names are distinct. Before config_load nothing can be read.
@@ -105,8 +106,8 @@ struct config *config_new(const struct config_section *const *sections, size_t n
 void config_free(struct config *c);
 
 // Reads flags, environment and file. Fails with invalid_argument naming the key, where it came from
-// (file and line), the bound and the value. With help, version or print nothing else is read.
-// argv is borrowed until config_free.
+// (file and line), the bound and the value. With --help, --version or --print-* nothing else is
+// read. argv is borrowed until config_free.
 bool config_load(struct config *c, int argc, char **argv, struct config_args *args,
                  err *e) MUST_CHECK;
 

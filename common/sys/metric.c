@@ -144,6 +144,23 @@ void metric_set_to(struct metric *m, str label_value, int64_t v)
     atomic_store_explicit(&cell_of(m, label_value)->sum, v, memory_order_relaxed);
 }
 
+static bool is_counter(const struct metric *m)
+{
+    return m->kind == METRIC_COUNTER || m->kind == METRIC_SECONDS;
+}
+
+void metric_mirror(struct metric *m, uint64_t total)
+{
+    assert(is_counter(m));
+    atomic_store_explicit(&cell_only(m)->sum, (int64_t)total, memory_order_relaxed);
+}
+
+void metric_mirror_to(struct metric *m, str label_value, uint64_t total)
+{
+    assert(is_counter(m));
+    atomic_store_explicit(&cell_of(m, label_value)->sum, (int64_t)total, memory_order_relaxed);
+}
+
 void metric_observe_ns(struct metric *m, uint64_t ns)
 {
     assert(m->kind == METRIC_HISTOGRAM);
@@ -176,6 +193,16 @@ void metric_off_print(void (*fn)(void *arg), void *arg)
 }
 
 // ---- printing
+
+static const char *const kinds[] = {[METRIC_COUNTER] = "counter",
+                                    [METRIC_GAUGE] = "gauge",
+                                    [METRIC_HISTOGRAM] = "histogram",
+                                    [METRIC_SECONDS] = "counter"};
+
+static void print_seconds(struct buf *out, uint64_t ns)
+{
+    buf_printf(out, "%" PRIu64 ".%09" PRIu64, ns / (uint64_t)NS_PER_S, ns % (uint64_t)NS_PER_S);
+}
 
 static void print_escaped(struct buf *out, const char *z, bool quotes)
 {
@@ -221,9 +248,8 @@ static void print_histogram(struct buf *out, const struct metric *m, struct metr
     }
     // The count is that of the buckets just printed, so that the two agree under load.
     print_name(out, m, "_sum", c, NULL);
-    uint64_t ns = (uint64_t)atomic_load_explicit(&c->sum, memory_order_relaxed);
-    buf_printf(out, "%" PRIu64 ".%09" PRIu64 "\n", ns / (uint64_t)NS_PER_S,
-               ns % (uint64_t)NS_PER_S);
+    print_seconds(out, (uint64_t)atomic_load_explicit(&c->sum, memory_order_relaxed));
+    buf_byte(out, '\n');
     print_name(out, m, "_count", c, NULL);
     buf_u64(out, below);
     buf_byte(out, '\n');
@@ -244,14 +270,16 @@ static void print_cell(struct buf *out, const struct metric *m, struct metric_ce
         print_name(out, m, "", c, NULL);
         buf_i64(out, v);
         break;
+    case METRIC_SECONDS:
+        print_name(out, m, "", c, NULL);
+        print_seconds(out, (uint64_t)v);
+        break;
     }
     buf_byte(out, '\n');
 }
 
 static void print_metric(struct buf *out, const struct metric *m)
 {
-    static const char *const kinds[] = {
-        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
     buf_printf(out, "# HELP %s ", m->name);
     print_escaped(out, m->help, false);
     buf_printf(out, "\n# TYPE %s %s\n", m->name, kinds[m->kind]);
@@ -306,8 +334,6 @@ void metric_print(struct buf *out)
 
 void metric_print_markdown(struct buf *out)
 {
-    static const char *const kinds[] = {
-        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
     size_t n = 0;
     struct metric **all = sorted(&n);
     buf_z(out, "| metric | kind | label | meaning |\n|---|---|---|---|\n");

@@ -8,6 +8,7 @@
 //     COUNTER(discarded, "flametree_distributor_discarded_samples_total", "reason", "...")
 //     GAUGE(head_bytes, "flametree_ingester_head_bytes", "", "...")
 //     HISTOGRAM(push_seconds, "flametree_distributor_push_seconds", "", "...")
+//     SECONDS(cpu, "flametree_x_cpu_seconds_total", "", "...")    a counter, added to in ns
 //
 // and includes common/sys/metric_rows.inc on both sides, as its head shows. Names follow
 // flametree_<service>_<thing>_<unit>; a label's values are bounded (METRIC_CELLS), further ones
@@ -22,13 +23,14 @@
 enum metric_kind {
     METRIC_COUNTER,
     METRIC_GAUGE,
-    METRIC_HISTOGRAM
+    METRIC_HISTOGRAM,
+    METRIC_SECONDS  // a counter of nanoseconds, printed in seconds
 };
 
 struct metric_cell {
     char value[64];  // of the label
     _Atomic uint64_t count;
-    _Atomic int64_t sum;  // counter and gauge value; histogram: nanoseconds
+    _Atomic int64_t sum;  // counter and gauge value; histogram and seconds: nanoseconds
     _Atomic uint64_t buckets[METRIC_BUCKETS];
 };
 
@@ -44,10 +46,14 @@ struct metric {
 // Makes the metrics known to metric_print. Call once per table, at start-up.
 void metric_register(struct metric *const *table, size_t n);
 
-void metric_add(struct metric *m, uint64_t n);
+void metric_add(struct metric *m, uint64_t n);  // counters, gauges, seconds
 void metric_add_to(struct metric *m, str label_value, uint64_t n);
 void metric_set(struct metric *m, int64_t v);
 void metric_set_to(struct metric *m, str label_value, int64_t v);
+
+// Overwrites a counter whose true value is kept by somebody else (the kernel, a library).
+void metric_mirror(struct metric *m, uint64_t total);
+void metric_mirror_to(struct metric *m, str label_value, uint64_t total);
 void metric_observe_ns(struct metric *m, uint64_t ns);  // buckets from 100 us to 100 s, in seconds
 void metric_observe_ns_to(struct metric *m, str label_value, uint64_t ns);
 

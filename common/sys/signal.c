@@ -1,38 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sys/signal.h"
 
-#include "sys/clock.h"
-
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
-#include <time.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
-static void awaited(sigset_t *set)
+static int signals = -1;  // a signalfd
+static int wake = -1;     // an eventfd
+
+static void must(bool ok, const char *what)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
+    if (ok) return;
+    fprintf(stderr, "flametree: %s: %s\n", what, strerror(errno));
+    abort();
 }
 
 void signal_begin(void)
 {
     sigset_t set;
-    awaited(&set);
-    int failed = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    assert(!failed);
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    failed = sigaction(SIGPIPE, &ignore, NULL);
-    assert(!failed);
-    (void)failed;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    must(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0, "pthread_sigmask");
+    must(sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL) == 0, "sigaction");
+    if (signals >= 0) return;
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    must(signals >= 0, "signalfd");
+    wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    must(wake >= 0, "eventfd");
 }
 
-enum signal_event signal_next(uint64_t timeout_ns)
+// True with *event set if something had come.
+static bool take(enum signal_event *event)
 {
-    sigset_t set;
-    awaited(&set);
-    struct timespec t = {.tv_sec = (time_t)(timeout_ns / (uint64_t)NS_PER_S),
-                         .tv_nsec = (long)(timeout_ns % (uint64_t)NS_PER_S)};
-    int got = sigtimedwait(&set, NULL, &t);
-    if (got == SIGTERM || got == SIGINT) return SIGNAL_STOP;
-    return got == SIGHUP ? SIGNAL_RELOAD : SIGNAL_NONE;
+    struct signalfd_siginfo info;
+    if (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        *event = info.ssi_signo == SIGHUP ? SIGNAL_RELOAD : SIGNAL_STOP;
+        return true;
+    }
+    uint64_t n = 0;
+    *event = SIGNAL_WAKE;
+    return read(wake, &n, sizeof n) == (ssize_t)sizeof n;
+}
+
+enum signal_event signal_next(void)
+{
+    assert(signals >= 0);
+    enum signal_event event = SIGNAL_WAKE;
+    while (!take(&event)) {
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+        must(poll(fds, COUNT(fds), -1) >= 0 || errno == EINTR, "poll");
+    }
+    return event;
+}
+
+void signal_wake(void)
+{
+    uint64_t one = 1;
+    ssize_t n = write(wake, &one, sizeof one);
+    must(n == (ssize_t)sizeof one || errno == EAGAIN, "eventfd");
 }
