@@ -41,12 +41,8 @@ static void place(struct map_slot *slots, uint32_t size, struct map_slot s)
     slots[i] = s;
 }
 
-static bool grow(struct map *m, err *e)
+static bool rebuild(struct map *m, uint32_t size, err *e)
 {
-    if (m->size > UINT32_MAX / 4) {
-        return err_set(e, ERR_RESOURCE_EXHAUSTED, "hash index has %u rows, limit", m->count);
-    }
-    uint32_t size = m->size ? m->size * 2 : 16;
     struct map_slot *slots = mem_alloc(m->budget, size * sizeof *slots, e);
     if (!slots) return false;
     for (uint32_t i = 0; i < m->size; i++) {
@@ -58,10 +54,23 @@ static bool grow(struct map *m, err *e)
     return true;
 }
 
+// Sizes end at 2^31 slots.
+bool map_reserve(struct map *m, uint32_t rows, err *e)
+{
+    uint32_t size = m->size ? m->size : 16;
+    while (size / 4 * 3 < rows) {
+        if (size > UINT32_MAX / 4) {
+            return err_set(e, ERR_RESOURCE_EXHAUSTED, "hash index of %u rows, limit", rows);
+        }
+        size *= 2;
+    }
+    return size == m->size || rebuild(m, size, e);
+}
+
 bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e)
 {
     assert(row != MAP_NONE);
-    if (m->count >= m->size / 4 * 3 && !grow(m, e)) return false;
+    if (m->count >= m->size / 4 * 3 && !map_reserve(m, m->count + 1, e)) return false;
     place(m->slots, m->size, (struct map_slot){tag_of(hash), row + 1});
     m->count++;
     return true;

@@ -30,5 +30,9 @@ void map_release(struct map *m);
 uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),
                   const void *ctx);
 
+// Makes room for `rows` rows in all, so that adding them does not rebuild the index again and
+// again.
+bool map_reserve(struct map *m, uint32_t rows, err *e) MUST_CHECK;
+
 // Adds a row that map_find did not find.
 bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e) MUST_CHECK;

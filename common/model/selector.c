@@ -134,23 +134,33 @@ static bool escape(struct parser *p, char quote, char *to, size_t *n)
     return true;
 }
 
+// Bytes between a quote at p->at and the one that ends the string; false if nothing does.
+static bool quoted_length(const struct parser *p, size_t *n)
+{
+    char quote = peek(p, 0);
+    for (size_t at = p->at + 1; at < p->text.n; at++) {
+        char c = p->text.p[at];
+        *n = at - p->at - 1;
+        if (c == quote) return true;
+        if (c == '\n' && quote != '`') return false;
+        if (c == '\\' && quote != '`') at++;
+    }
+    return false;
+}
+
 // A string in quotes, unescaped into the arena.
 static bool quoted(struct parser *p, str *out)
 {
     char quote = peek(p, 0);
-    size_t start = p->at++;
-    char *to = arena_new(p->arena, p->text.n - p->at);
+    size_t length = 0;
+    if (!quoted_length(p, &length)) {
+        return fault(p, quote == '`' ? "unterminated raw string" : "unterminated quoted string");
+    }
+    char *to = arena_new(p->arena, length);
     if (!to) return arena_ok(p->arena, p->e);
     size_t n = 0;
-    while (p->at < p->text.n) {
-        char c = p->text.p[p->at];
-        if (c == quote) {
-            p->at++;
-            *out = (str){to, n};
-            return true;
-        }
-        if (c == '\n' && quote != '`') break;
-        p->at++;
+    for (p->at++; p->text.p[p->at] != quote;) {
+        char c = p->text.p[p->at++];
         if (c == '\\' && quote != '`') {
             size_t bytes = 0;
             if (!escape(p, quote, to + n, &bytes)) return false;
@@ -159,8 +169,9 @@ static bool quoted(struct parser *p, str *out)
             to[n++] = c;
         }
     }
-    p->at = start;
-    return fault(p, quote == '`' ? "unterminated raw string" : "unterminated quoted string");
+    p->at++;
+    *out = (str){to, n};
+    return true;
 }
 
 static bool is_quote(char c)

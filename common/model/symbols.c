@@ -79,6 +79,27 @@ void symbols_release(struct symbols *s)
     *s = (struct symbols){.budget = s->budget};
 }
 
+static bool reserve(struct symbols *s, enum table table, void *column, uint32_t count,
+                    uint32_t more, size_t size, err *e)
+{
+    if (more > MAP_NONE - count) more = MAP_NONE - count;
+    return mem_grow(s->budget, column, &s->index->caps[table], (size_t)count + more, size, e) &&
+           map_reserve(&s->index->maps[table], count + more, e);
+}
+
+bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e)
+{
+    struct symbol_table *t = &s->t;
+    return reserve(s, STRINGS, &t->strings, t->string_count, more->strings, sizeof *t->strings,
+                   e) &&
+           reserve(s, FUNCTIONS, &t->functions, t->function_count, more->functions,
+                   sizeof *t->functions, e) &&
+           reserve(s, MAPPINGS, &t->mappings, t->mapping_count, more->mappings, sizeof *t->mappings,
+                   e) &&
+           reserve(s, FRAMES, &t->frames, t->frame_count, more->frames, sizeof *t->frames, e) &&
+           reserve(s, STACKS, &t->stacks, t->stack_count, more->stacks, sizeof *t->stacks, e);
+}
+
 // ---- adding rows. Each add makes room first and counts the row last, so that a failure in between
 // leaves nothing behind but spare room.
 

@@ -87,6 +87,17 @@ struct symbols {
 bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHECK;
 void symbols_release(struct symbols *s);
 
+// Makes room for so many rows more, if the number is known beforehand (from a decoded profile,
+// say): adding a profile's rows to fresh tables then costs half.
+struct symbols_room {
+    uint32_t strings;
+    uint32_t functions;
+    uint32_t mappings;
+    uint32_t frames;
+    uint32_t stacks;
+};
+bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e) MUST_CHECK;
+
 // The row of a value, added if it is new; the zero value is row 0. Rows named by a value must
 // exist. Strings are copied and should be UTF-8: decoders refuse others. MAP_NONE and *e set on
 // failure (resource_exhausted); then the table is as before.

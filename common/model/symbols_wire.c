@@ -281,19 +281,31 @@ static bool refuse(struct decoder *x, const struct column *c, uint32_t row, uint
                    (unsigned long long)value);
 }
 
+// Where the next row of a column goes.
+static char *place(struct decoder *x, const struct column *c, uint32_t row)
+{
+    const struct rows *r = &x->rows[c->table];
+    return r->at + row * r->size + c->offset;
+}
+
+// Of a stack row: frame 0 under a parent is that parent, no row.
+static uint64_t least_of(const struct column *c)
+{
+    return c->kind == PARENT || c->table == STACKS ? 1 : 0;
+}
+
 static bool set(struct decoder *x, const struct column *c, uint64_t value)
 {
     uint32_t row = ++x->filled[c - columns];
-    const struct rows *r = &x->rows[c->table];
-    char *at = r->at + row * r->size + c->offset;
+    char *at = place(x, c, row);
     uint32_t narrow = (uint32_t)value;
     bool ok = true;
     switch (c->kind) {
-    case REF:  // of a stack row: frame 0 under a parent is that parent, no row
-        ok = value < x->rows[c->ref].count && (value > 0 || c->table != STACKS);
+    case REF:
+        ok = value < x->rows[c->ref].count && value >= least_of(c);
         break;
     case PARENT:
-        ok = value > 0 && value <= row;
+        ok = value >= least_of(c) && value <= row;
         narrow = row - narrow;
         break;
     case NUMBER:
@@ -316,10 +328,40 @@ static bool set(struct decoder *x, const struct column *c, uint64_t value)
     return true;
 }
 
+// The references that fill most of a message, without asking for each value what it is. Leaves
+// *from before the first value that needs a closer look.
+static void set_refs(struct decoder *x, const struct column *c, const uint8_t **from,
+                     const uint8_t *end)
+{
+    bool parent = c->kind == PARENT;
+    uint64_t least = least_of(c);
+    size_t size = x->rows[c->table].size;
+    uint32_t row = x->filled[c - columns] + 1;
+    char *to = place(x, c, row);
+    for (const uint8_t *at = *from; at < end; to += size, row++) {
+        uint64_t v = *at++;
+        if (v >= 0x80) {
+            if (at == end || *at >= 0x80) {
+                at--;
+                if (!varint_get(&at, end, &v)) break;
+            } else {
+                v = (v & 0x7f) | (uint64_t)*at++ << 7;
+            }
+        }
+        uint64_t most = parent ? row : x->rows[c->ref].count - 1;
+        if (v < least || v > most) break;
+        uint32_t ref = parent ? row - (uint32_t)v : (uint32_t)v;
+        memcpy(to, &ref, sizeof ref);
+        *from = at;
+    }
+    x->filled[c - columns] = row - 1;
+}
+
 static bool set_packed(struct decoder *x, const struct column *c, str packed)
 {
     const uint8_t *at = (const uint8_t *)packed.p;
     const uint8_t *end = at + packed.n;
+    if (c->kind == REF || c->kind == PARENT) set_refs(x, c, &at, end);
     while (at < end) {
         uint64_t v = 0;
         if (!varint_get(&at, end, &v)) {

@@ -242,23 +242,65 @@ bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e)
     return true;
 }
 
-static bool overflow(err *e, uint32_t stack)
+// Enough for two varints of ten bytes; with so much left an entry is read without looking for the
+// end.
+#define AHEAD (2 * VARINT_MAX)
+
+// A varint of up to three bytes, which nearly all are; 0 for a longer one. Returns its length.
+// Plain branches beat reading eight bytes and finding the end by bit tricks two to three times,
+// also where lengths are random (1.7 to 3.9 ns an entry against 5.0 to 7.3).
+static inline size_t quick_get(const uint8_t *at, uint64_t *v)
 {
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits", stack);
+    *v = at[0];
+    if (at[0] < 0x80) return 1;
+    *v = (at[0] & 0x7fu) | (uint64_t)at[1] << 7;
+    if (at[1] < 0x80) return 2;
+    *v = (*v & 0x3fff) | (uint64_t)at[2] << 14;
+    return at[2] < 0x80 ? 3 : 0;
 }
 
-// Where divisor times factor alone leaves int64, single values may still fit.
-static bool add_slowly(struct vector_reader *r, int64_t factor, int64_t *sums, size_t n, err *e)
+// The entries that are short and not near the end, with the reader's checks but without its state
+// in memory: this is where queries spend their time. Stops before whatever it does not understand.
+static uint64_t add_quickly(struct vector_reader *r, int64_t unit, int64_t *sums, size_t n)
+{
+    const uint8_t *at = r->at;
+    uint64_t left = r->left;
+    uint64_t stack = r->stack;
+    uint64_t least = r->first ? 0 : 1;  // of the delta: the first entry may be stack 0
+    for (; left > 0 && r->end - at >= AHEAD; left--) {
+        uint64_t delta = 0;
+        uint64_t bits = 0;
+        size_t delta_n = quick_get(at, &delta);
+        size_t bits_n = delta_n ? quick_get(at + delta_n, &bits) : 0;
+        if (!bits_n || delta < least || bits == 0 || delta >= n - stack) break;
+        int64_t value = 0;
+        if (__builtin_mul_overflow(unzigzag(bits), unit, &value)) break;
+        int64_t sum = 0;
+        if (__builtin_add_overflow(sums[stack + delta], value, &sum)) break;
+        stack += delta;
+        sums[stack] = sum;
+        least = 1;
+        at += delta_n + bits_n;
+    }
+    uint64_t done = r->left - left;
+    r->at = at;
+    r->left = left;
+    r->stack = (uint32_t)stack;
+    r->first = least == 0;
+    return done;
+}
+
+// One entry with every check; divisor times factor may leave int64 where the value does not.
+static bool add_one(struct vector_reader *r, int64_t factor, int64_t *sums, size_t n, err *e)
 {
     struct vector_entry v;
-    while (vector_next(r, &v)) {
-        if (v.stack >= n) return outside(e, v.stack, n);
-        int64_t value = 0;
-        if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sums[v.stack], value)) {
-            return overflow(e, v.stack);
-        }
+    if (!vector_next(r, &v)) return vector_done(r, e);
+    if (v.stack >= n) return outside(e, v.stack, n);
+    int64_t value = 0;
+    if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sums[v.stack], value)) {
+        return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits", v.stack);
     }
-    return vector_done(r, e);
+    return true;
 }
 
 bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e)
@@ -266,28 +308,10 @@ bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e)
     struct vector_reader r;
     int64_t unit = 0;
     if (!vector_open(&r, bytes, e)) return false;
-    if (__builtin_mul_overflow(r.divisor, factor, &unit)) return add_slowly(&r, factor, sums, n, e);
-
-    // The reader's checks without its state in memory: this is where queries spend their time.
-    const uint8_t *at = r.at;
-    uint64_t stack = 0;
-    uint64_t least = 0;  // of the delta: the first entry may be stack 0
-    for (uint64_t left = r.left; left > 0; left--) {
-        uint64_t delta = 0;
-        uint64_t bits = 0;
-        if (!varint_get(&at, r.end, &delta) || !varint_get(&at, r.end, &bits)) break;
-        if (delta < least || bits == 0 || delta >= n - stack) break;
-        stack += delta;
-        int64_t value = 0;
-        if (__builtin_mul_overflow(unzigzag(bits), unit, &value))
-            return overflow(e, (uint32_t)stack);
-        if (!sum_add(&sums[stack], value)) return overflow(e, (uint32_t)stack);
-        least = 1;
-        r.left = left - 1;
-        r.at = at;
+    bool quick = n > 0 && !__builtin_mul_overflow(r.divisor, factor, &unit);
+    while (r.left > 0 || r.at < r.end) {
+        if (quick && add_quickly(&r, unit, sums, n) > 0) continue;
+        if (!add_one(&r, factor, sums, n, e)) return false;
     }
-    if (r.left == 0 && r.at == r.end) return true;
-    r.stack = (uint32_t)stack;
-    r.first = least == 0;
-    return add_slowly(&r, factor, sums, n, e);
+    return true;
 }
