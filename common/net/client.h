@@ -12,9 +12,20 @@
 
 struct client;
 
+// Answers count against memory. Calls beyond connections_per_host to one address wait for their
+// turn; so does nobody for another address.
 struct client *client_new(struct loop *l, struct mem_budget *memory, unsigned connections_per_host,
                           err *e) MUST_CHECK;
 void client_free(struct client *c);  // all calls must have ended
+
+// For calls with tls: whom to trust (NULL: the system's CAs), and our own certificate and key
+// (NULL: none shown). PEM files. Before the first call.
+struct client_tls {
+    const char *ca_file;
+    const char *cert_file;
+    const char *key_file;
+};
+void client_set_tls(struct client *c, const struct client_tls *tls);
 
 struct http_call {
     struct call call;
@@ -28,7 +39,7 @@ struct http_call {
     bool tls;
     // answered
     unsigned status;
-    struct http_headers answer_headers;  // in the req's arena
+    struct http_headers answer_headers;  // live until http_call_release
     struct buf answer;                   // owned: http_call_release
     struct http_call_private *inner;
 };

@@ -17,9 +17,14 @@ struct http_headers {
     size_t cap;
 };
 
-// Adds to the arena; repeated names are allowed.
+// Adds to the arena, which then borrows name and value; repeated names are allowed. An exhausted
+// arena drops the header (its owner asks arena_ok).
 void http_headers_add(struct http_headers *h, struct arena *a, str name, str value);
 
 // First value of a name, which is given in lower case; empty if absent.
 str http_headers_get(const struct http_headers *h, const char *name);
 bool http_headers_has(const struct http_headers *h, const char *name);
+
+// Is s a token (RFC 9110), as names and methods must be? May it be the value of a header?
+bool http_is_token(str s);
+bool http_is_value(str s);

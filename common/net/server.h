@@ -69,6 +69,8 @@ struct server_options {
     const char *listen;         // "127.0.0.1:4040", "[::]:0", "unix:/path"
     const char *tls_cert_file;  // NULL: no TLS
     const char *tls_key_file;
+    const char *tls_client_ca_file;  // clients must show a certificate of these; NULL: none asked
+    bool tls_required;               // with TLS: refuse connections without it
     struct mem_budget *memory;
     size_t request_memory_max;  // cap of one request's arena
     size_t head_max;            // bytes of one head

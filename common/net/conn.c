@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/conn.h"
+
+#include "net/exchange.h"
+#include "net/metrics.h"
+#include "net/tls.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define READS_A_TURN  4   // of CONN_CHUNK
+#define WRITES_A_TURN 16  // sendmsg calls
+#define ROUNDS_A_TURN 16  // of flush and ops->more
+
+static const char h2_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+static_assert(sizeof h2_preface - 1 == H2_PREFACE_BYTES, "RFC 9113 section 3.4");
+
+void conn_timed_out(const char *kind)
+{
+    metric_add_to(&net_timeouts, str_of(kind), 1);
+}
+
+size_t conn_pending(const struct conn *c)
+{
+    return c->out.n - c->out_at + c->lent.n;
+}
+
+static size_t pending_on_wire(const struct conn *c)
+{
+    return conn_pending(c) + (c->tls ? tls_pending(c->tls).n : 0);
+}
+
+void conn_dirty(struct conn *c)
+{
+    if (c->dirty || c->state == CONN_CLOSED) return;
+    c->dirty = true;
+    c->dirty_next = c->shard->dirty;
+    c->shard->dirty = c;
+}
+
+void conn_put(struct conn *c, const void *p, size_t n)
+{
+    assert(c->lent.n == 0);  // what follows a lent piece would overtake it
+    if (c->state == CONN_CLOSED) return;
+    buf_put(&c->out, p, n);
+    if (c->out.failed) conn_close(c);
+    conn_dirty(c);
+}
+
+void conn_lend(struct conn *c, str bytes)
+{
+    assert(c->lent.n == 0);
+    c->lent = bytes;
+    conn_dirty(c);
+}
+
+// ---- life
+
+struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
+{
+    err e = {0};
+    struct conn *c = mem_alloc(NULL, sizeof *c, &e);
+    if (!c) return NULL;
+    c->shard = s;
+    c->fd = fd;
+    c->is_tcp = is_tcp;
+    c->mark_ns = s->now_ns;
+    // Input is counted: it grows as clients like. Output is bounded by CONN_OUT_MANY and must work
+    // when the budget is used up, to say so.
+    buf_init(&c->in, s->server->options.memory, s->server->options.head_max + 2 * CONN_CHUNK);
+    buf_init(&c->out, NULL, CONN_OUT_MAX);
+    memcpy(c->peer, peer, MIN(strlen(peer), sizeof c->peer - 1));
+    if (fd >= 0 && uv_poll_init(s->uv, &c->poll, fd) != 0) {
+        mem_free(NULL, c, sizeof *c);
+        return NULL;
+    }
+    c->next = s->first;
+    if (c->next) c->next->prev = c;
+    s->first = c;
+    metric_add_to(&net_connections, str_of(s->server->options.name), 1);
+    conn_dirty(c);
+    return c;
+}
+
+static void undirty(struct conn *c)
+{
+    if (!c->dirty) return;
+    struct conn **at = &c->shard->dirty;
+    while (*at != c)
+        at = &(*at)->dirty_next;
+    *at = c->dirty_next;
+    c->dirty = false;
+}
+
+void conn_end(struct conn *c)
+{
+    struct shard *s = c->shard;
+    c->state = CONN_CLOSED;
+    undirty(c);
+    while (c->exchanges)
+        exchange_abandon(c->exchanges);
+    if (c->ops) c->ops->release(c);
+    tls_free(c->tls);
+    if (c->fd >= 0) close(c->fd);
+    buf_release(&c->in);
+    buf_release(&c->out);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        s->first = c->next;
+    if (c->next) c->next->prev = c->prev;
+    struct server *server = s->server;
+    metric_add_to(&net_connections, str_of(server->options.name), UINT64_MAX);
+    mem_free(NULL, c, sizeof *c);
+    if (!s->first && s->loop) uv_timer_stop(&s->sweep);
+    if (atomic_fetch_sub(&server->connections, 1) != 1 || !atomic_load(&server->draining)) return;
+    lock_take(&server->lock);
+    cond_wake_all(&server->change);
+    lock_give(&server->lock);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    conn_end(CONTAINER_OF((uv_poll_t *)h, struct conn, poll));
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->state == CONN_CLOSED) return;
+    undirty(c);
+    c->state = CONN_CLOSED;
+    for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
+        exchange_cancel(ex);
+    if (c->fd >= 0) uv_close((uv_handle_t *)&c->poll, on_closed);
+}
+
+void conn_finish(struct conn *c)
+{
+    c->finishing = true;
+    conn_dirty(c);
+}
+
+static void linger(struct conn *c)
+{
+    if (c->input_over || c->fd < 0) {
+        conn_close(c);
+        return;
+    }
+    if (shutdown(c->fd, SHUT_WR) != 0) {
+        conn_close(c);
+        return;
+    }
+    c->state = CONN_LINGER;
+    c->mark_ns = c->shard->now_ns;
+}
+
+// ---- input
+
+static void open_protocol(struct conn *c, const struct conn_ops *ops)
+{
+    c->ops = ops;
+    c->state = CONN_OPEN;
+    ops->open(c);
+    if (c->shard->draining && c->state == CONN_OPEN) ops->drain(c);
+}
+
+static void keep_input(struct conn *c, const char *p, size_t n)
+{
+    buf_put(&c->in, p, n);
+    if (c->in.failed) conn_close(c);
+}
+
+// The first bytes decide; as long as they could be the beginning of the HTTP/2 preface, wait.
+static void sniff(struct conn *c, const char *p, size_t n)
+{
+    char seen[H2_PREFACE_BYTES];
+    size_t kept = MIN(c->in.n, sizeof seen);
+    if (kept) memcpy(seen, c->in.p, kept);
+    size_t more = MIN(n, sizeof seen - kept);
+    memcpy(seen + kept, p, more);
+    size_t have = kept + more;
+    bool like_h2 = memcmp(seen, h2_preface, have) == 0;
+    if (like_h2 && have < sizeof seen) {
+        keep_input(c, p, n);
+        return;
+    }
+    open_protocol(c, &h1_ops);
+    struct buf before = buf_take(&c->in);
+    if (before.n && c->state == CONN_OPEN) c->ops->feed(c, before.p, before.n);
+    buf_release(&before);
+    if (c->state == CONN_OPEN) c->ops->feed(c, p, n);
+}
+
+void conn_plain(struct conn *c, const char *p, size_t n)
+{
+    if (c->state == CONN_CLOSED || c->state == CONN_LINGER || n == 0) return;
+
+    if (!c->ops)
+        sniff(c, p, n);
+    else
+        c->ops->feed(c, p, n);
+}
+
+#define TLS_HANDSHAKE_RECORD 0x16  // RFC 8446 section 5.1
+
+void conn_feed(struct conn *c, const char *p, size_t n)
+{
+    if (c->state == CONN_CLOSED || c->state == CONN_LINGER || n == 0) return;
+    struct tls_context *context = c->shard->server->tls;
+    bool first = c->state == CONN_SNIFF && !c->tls && c->in.n == 0;
+    if (first && context && p[0] == TLS_HANDSHAKE_RECORD) {
+        c->tls = tls_new(context);
+        c->secure = true;
+        if (!c->tls) {
+            conn_close(c);
+            return;
+        }
+    } else if (first && context && c->shard->server->options.tls_required) {
+        static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
+                                   "Content-Length: 22\r\nConnection: close\r\n\r\n"
+                                   "this port speaks TLS.\n";
+        metric_add_to(&net_refused, S("not_tls"), 1);
+        conn_put(c, text, sizeof text - 1);
+        conn_finish(c);
+        return;
+    }
+    if (!c->tls) {
+        conn_plain(c, p, n);
+    } else if (!tls_feed(c, p, n)) {
+        conn_finish(c);  // what is pending may be the alert that says why
+    }
+    conn_dirty(c);
+}
+
+static void input_over(struct conn *c)
+{
+    c->input_over = true;
+    if (c->state == CONN_OPEN)
+        c->ops->input_over(c);
+    else
+        conn_close(c);
+    conn_dirty(c);
+}
+
+static bool wants_input(const struct conn *c)
+{
+    if (c->input_over || c->state == CONN_CLOSED) return false;
+    if (c->state != CONN_OPEN) return true;
+    if (c->finishing || pending_on_wire(c) > CONN_OUT_MANY) return false;
+    return c->ops->wants_input(c);
+}
+
+static void read_socket(struct conn *c)
+{
+    struct shard *s = c->shard;
+    for (int i = 0; i < READS_A_TURN && wants_input(c); i++) {
+        ssize_t n = recv(c->fd, s->chunk, sizeof s->chunk, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return;
+        if (n < 0) {
+            conn_close(c);
+            return;
+        }
+        if (n == 0) {
+            input_over(c);
+            return;
+        }
+        metric_add(&net_bytes_in, (uint64_t)n);
+        conn_feed(c, s->chunk, (size_t)n);
+        if ((size_t)n < sizeof s->chunk) return;
+    }
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+    struct conn *c = CONTAINER_OF(h, struct conn, poll);
+    c->shard->now_ns = clock_mono_ns();
+    if (status < 0) {
+        conn_close(c);
+        return;
+    }
+    // A client that leaves while we do not read is seen by this only.
+    if ((events & UV_DISCONNECT) && !(events & UV_READABLE) && !wants_input(c)) {
+        c->hangup = true;
+        for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
+            exchange_cancel(ex);
+    }
+    if (events & UV_READABLE) read_socket(c);
+    conn_dirty(c);
+}
+
+// ---- output
+
+static void wrote(struct conn *c, size_t n)
+{
+    metric_add(&net_bytes_out, n);
+    c->write_bytes += n;
+    if (c->write_bytes < PROGRESS_BYTES) return;
+    c->write_bytes = 0;
+    c->write_ns = c->shard->now_ns;
+}
+
+void conn_take_written(struct conn *c, size_t n)
+{
+    size_t first = MIN(n, c->out.n - c->out_at);
+    c->out_at += first;
+    n -= first;
+    if (c->out_at == c->out.n) {
+        c->out_at = 0;
+        buf_clear(&c->out);
+        if (c->out.room > CONN_OUT_KEEP) buf_release(&c->out);
+    }
+    c->lent = str_slice(c->lent, n, c->lent.n);
+}
+
+// Sends some; false if the socket takes no more now (or the connection is closed).
+static bool send_some(struct conn *c)
+{
+    struct iovec iov[2];
+    size_t count = 0;
+    if (c->tls) {
+        if (!tls_seal(c)) {
+            conn_close(c);
+            return false;
+        }
+        str records = tls_pending(c->tls);
+        iov[count++] = (struct iovec){(void *)(uintptr_t)records.p, records.n};
+    } else {
+        if (c->out.n > c->out_at)
+            iov[count++] = (struct iovec){c->out.p + c->out_at, c->out.n - c->out_at};
+        if (c->lent.n) iov[count++] = (struct iovec){(void *)(uintptr_t)c->lent.p, c->lent.n};
+    }
+    if (count == 0 || (count == 1 && iov[0].iov_len == 0)) return false;
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0) {
+        if (errno == EINTR) return true;
+        if (errno != EAGAIN) conn_close(c);
+        return false;
+    }
+    wrote(c, (size_t)n);
+    if (c->tls)
+        tls_sent(c->tls, (size_t)n);
+    else
+        conn_take_written(c, (size_t)n);
+    return true;
+}
+
+// Without a socket, output stays where a test finds it: lent pieces are copied there.
+static void keep_output(struct conn *c)
+{
+    str lent = c->lent;
+    c->lent = (str){0};
+    buf_str(&c->out, lent);
+}
+
+static bool flush(struct conn *c)  // true: nothing is left to send
+{
+    if (c->fd < 0) {
+        keep_output(c);
+        return c->state != CONN_CLOSED;
+    }
+    int i = 0;
+    while (i++ < WRITES_A_TURN && send_some(c))
+        ;
+    return c->state != CONN_CLOSED && pending_on_wire(c) == 0;
+}
+
+static void set_interest(struct conn *c)
+{
+    if (c->fd < 0) return;
+    int interest = 0;
+    if (wants_input(c)) interest |= UV_READABLE;
+    if (pending_on_wire(c)) interest |= UV_WRITABLE;
+    if (!c->input_over && !c->hangup && !(interest & UV_READABLE)) interest |= UV_DISCONNECT;
+    if (interest == c->interest) return;
+    if ((interest & ~c->interest) & UV_WRITABLE) {  // from now on the client keeps us waiting
+        c->write_ns = c->shard->now_ns;
+        c->write_bytes = 0;
+    }
+    c->interest = interest;
+    int failed = interest ? uv_poll_start(&c->poll, interest, on_poll) : uv_poll_stop(&c->poll);
+    if (failed) conn_close(c);
+}
+
+void conn_settle(struct conn *c)
+{
+    bool empty = flush(c);
+    for (int i = 0; i < ROUNDS_A_TURN && empty && c->state == CONN_OPEN && !c->finishing; i++) {
+        if (!c->ops->more(c)) break;
+        empty = flush(c);
+    }
+    if (empty && c->finishing && c->state != CONN_LINGER && c->state != CONN_CLOSED) {
+        if (c->tls) tls_say_goodbye(c);
+        if (flush(c)) linger(c);
+    }
+    if (c->state != CONN_CLOSED) set_interest(c);
+}
+
+void shard_settle(struct shard *s)
+{
+    while (s->dirty) {
+        struct conn *c = s->dirty;
+        s->dirty = c->dirty_next;
+        c->dirty = false;
+        conn_settle(c);
+    }
+}
+
+// ---- time
+
+void conn_sweep(struct conn *c)
+{
+    const struct server_options *o = &c->shard->server->options;
+    uint64_t now = c->shard->now_ns;
+    if (c->state == CONN_CLOSED) return;
+    if (c->state == CONN_LINGER) {
+        if (now > c->mark_ns + LINGER_NS) conn_close(c);
+        return;
+    }
+    if (pending_on_wire(c) > 0 && now > c->write_ns + o->write_timeout_ns) {
+        conn_timed_out("write");
+        conn_close(c);
+        return;
+    }
+    if (c->state == CONN_SNIFF && now > c->mark_ns + o->head_timeout_ns) {
+        conn_timed_out(c->tls ? "handshake" : "head");
+        conn_close(c);
+        return;
+    }
+    if (c->state == CONN_OPEN) c->ops->sweep(c);
+}
+
+void conn_drain(struct conn *c)
+{
+    if (c->state == CONN_SNIFF && !c->tls && c->in.n == 0) conn_close(c);
+    if (c->state == CONN_OPEN) c->ops->drain(c);
+    conn_dirty(c);
+}

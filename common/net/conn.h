@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// conn.h - private to net: connections of a server, and the shards they live in.
+//
+// A shard is a server's part on one loop: connections there, one read buffer, one timer. All of
+// this belongs to the loop's thread.
+//
+//     socket -> conn_read -> [tls] -> sniff -> ops->feed   (h1.c, h2.c)
+//     ops: exchange_* ... app ... ops->answer -> conn_put/conn_lend -> [tls] -> conn_flush ->
+//     socket
+//
+// States, and what moves between them:
+//
+//     SNIFF   nothing is known yet            first bytes decide            -> OPEN
+//     OPEN    a protocol speaks               conn_finish, when all is sent -> LINGER
+//     LINGER  our side is shut; what still comes is dropped, so that the last answer is not lost
+//             to a reset                      end of input or LINGER_NS     -> CLOSED
+//     CLOSED  handle closes; memory goes in its callback, so pointers hold until the loop's turn
+//     ends
+//
+// Nothing is written or given up in the middle of an event: events mark the connection dirty, and
+// at the end of the loop's turn the shard flushes, asks the protocol for more, sets what to poll
+// for and closes what is done.
+#pragma once
+
+#include "loop/loop.h"
+#include "net/h1_head.h"
+#include "net/server.h"
+#include "sys/lock.h"
+
+#define CONN_CHUNK       ((size_t)64 << 10)   // bytes read at once
+#define CONN_OUT_MANY    ((size_t)256 << 10)  // produce no more while so many wait to be sent
+#define CONN_OUT_MAX     ((size_t)16 << 20)   // one answer's head and copied frames lie far below
+#define CONN_OUT_KEEP    ((size_t)4 << 10)    // memory that an idle connection may keep
+#define PROGRESS_BYTES   ((size_t)64 << 10)   // so many bytes renew a body or write time limit
+#define LINGER_NS        ((uint64_t)(2 * NS_PER_S))
+#define H2_PREFACE_BYTES 24
+
+struct exchange;
+struct tls;
+struct h2;
+
+struct server {
+    struct server_options options;
+    struct server_app app;
+    struct tls_context *tls;  // NULL: no TLS
+    struct shard *shards;
+    size_t shard_count;
+    int listener;
+    uv_poll_t accepting;  // on the first shard's loop
+    bool accepting_open;
+    int spare_fd;       // given up for a moment when there are no file descriptors left
+    size_t next_shard;  // turns
+    unsigned port;
+    char *unix_path;
+    _Atomic unsigned connections;  // accepted and not yet freed
+    _Atomic unsigned exchanges;
+    atomic_bool draining;
+    struct lock lock;          // for `change` only
+    struct cond change;        // a connection, exchange or shard ended while draining
+    _Atomic unsigned handles;  // of shards and the listener
+};
+
+struct shard {
+    struct server *server;
+    struct loop *loop;  // NULL in tests without a loop
+    uv_loop_t *uv;
+    uv_timer_t sweep;
+    uv_check_t turn_end;
+    struct conn *first;
+    struct conn *dirty;
+    uint64_t now_ns;  // monotonic, at the last event
+    uint64_t sweep_ns;
+    bool draining;
+    char chunk[CONN_CHUNK];
+};
+
+enum conn_state {
+    CONN_SNIFF,
+    CONN_OPEN,
+    CONN_LINGER,
+    CONN_CLOSED
+};
+
+enum h1_phase {
+    H1_HEAD,     // waits for or collects a head
+    H1_BODY,     // with Content-Length
+    H1_CHUNKS,   // chunked
+    H1_WAIT,     // the answer is being made
+    H1_WRITE,    // the answer's body is being written
+    H1_DISCARD,  // answered; the rest of a small body is dropped
+};
+
+struct h1 {
+    enum h1_phase phase;
+    struct h1_scan scan;
+    struct h1_chunks chunks;
+    uint64_t left;  // bytes of the body to come
+    struct exchange *exchange;
+    bool keep_alive;
+    bool http10;
+    bool expects_continue;
+    bool chunked;
+    bool body_whole;  // nothing of this request is to come
+    uint64_t served;  // requests
+};
+
+struct conn {
+    struct shard *shard;
+    struct conn *next;
+    struct conn *prev;
+    struct conn *dirty_next;
+    bool dirty;
+    bool input_over;  // the client sent FIN, and all before it was read
+    bool hangup;      // the client sent FIN while we did not read
+    bool finishing;   // conn_finish was said
+    bool secure;
+    bool is_tcp;
+    enum conn_state state;
+    int fd;  // -1: no socket; what would be sent stays in `out`, for tests
+    int interest;
+    uv_poll_t poll;
+    const struct conn_ops *ops;
+    struct tls *tls;
+    struct h2 *h2;
+    struct h1 h1;
+    struct exchange *exchanges;  // that are not done
+    struct buf in;               // not consumed yet; counted
+    struct buf out;              // to be sent, from out_at
+    size_t out_at;
+    str lent;            // then these, borrowed from the exchange being written
+    uint64_t mark_ns;    // when what we wait for began: head, idle, linger
+    uint64_t write_ns;   // last progress of writing
+    size_t write_bytes;  // since write_ns
+    char peer[64];
+};
+
+struct conn_ops {
+    const char *protocol;
+    void (*open)(struct conn *c);
+
+    // Takes all bytes; what it cannot use yet it keeps in c->in.
+    void (*feed)(struct conn *c, const char *p, size_t n);
+
+    // An exchange has its answer.
+    void (*answer)(struct conn *c, struct exchange *ex);
+
+    // All output was sent: go on with what waited for that. True if there may be more to send.
+    bool (*more)(struct conn *c);
+    bool (*wants_input)(const struct conn *c);
+    void (*input_over)(struct conn *c);
+    void (*sweep)(struct conn *c);  // are there time limits that passed?
+    void (*drain)(struct conn *c);
+    void (*release)(struct conn *c);
+};
+
+extern const struct conn_ops h1_ops;
+extern const struct conn_ops h2_ops;
+
+// A connection over fd, or over nothing (-1). NULL: no memory; fd is still the caller's.
+struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer);
+void conn_feed(struct conn *c, const char *p, size_t n);   // bytes from the socket
+void conn_plain(struct conn *c, const char *p, size_t n);  // bytes after TLS
+
+// Output: copied, or one piece borrowed until ops->more is called. After a failed copy the
+// connection is closed.
+void conn_put(struct conn *c, const void *p, size_t n);
+void conn_lend(struct conn *c, str bytes);
+size_t conn_pending(const struct conn *c);         // bytes, without TLS' own
+void conn_take_written(struct conn *c, size_t n);  // n bytes of output have gone (or become TLS')
+
+void conn_dirty(struct conn *c);
+void conn_finish(struct conn *c);  // close once everything is sent
+void conn_close(struct conn *c);   // now
+void conn_settle(struct conn *c);  // what the end of a turn does
+void conn_sweep(struct conn *c);
+void conn_drain(struct conn *c);
+void conn_end(struct conn *c);  // frees it; for connections without a socket
+
+// Counts a client that was too slow, by kind: head, body, idle, write.
+void conn_timed_out(const char *kind);
+
+void shard_settle(struct shard *s);  // all dirty connections

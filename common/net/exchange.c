@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/exchange.h"
+
+#include "net/metrics.h"
+#include "sys/clock.h"
+
+// Refusals are made in memory that is not counted, so that they work when the budget is used up:
+// this much for each, for as long as it is being written.
+#define REFUSAL_MAX ((size_t)64 << 10)
+
+#define BIT(state) (1u << (EXCHANGE_##state))
+
+// Which states may follow.
+static const unsigned successors[EXCHANGE_STATES] = {
+    [EXCHANGE_HEAD] = BIT(BODY) | BIT(ANSWER) | BIT(DONE),
+    [EXCHANGE_BODY] = BIT(QUEUED) | BIT(ANSWER) | BIT(DONE),
+    [EXCHANGE_QUEUED] = BIT(RUNNING) | BIT(ANSWER),
+    [EXCHANGE_RUNNING] = BIT(ANSWER),
+    [EXCHANGE_ANSWER] = BIT(DONE),
+    [EXCHANGE_DONE] = 0,
+};
+
+const char *exchange_state_name(enum exchange_state state)
+{
+    static const char *const names[EXCHANGE_STATES] = {"head",    "body",   "queued",
+                                                       "running", "answer", "done"};
+    return names[state];
+}
+
+static enum exchange_state state_of(const struct exchange *ex)
+{
+    return atomic_load_explicit(&ex->state, memory_order_relaxed);
+}
+
+// Relaxed: whoever hands the exchange to another thread does so under a lock (lane, inbox).
+static void set_state(struct exchange *ex, enum exchange_state to)
+{
+    enum exchange_state from = state_of(ex);
+    assert(successors[from] & 1u << to);
+    atomic_store_explicit(&ex->state, to, memory_order_relaxed);
+    metric_add_to(&net_exchanges, str_of(exchange_state_name(from)), UINT64_MAX);
+    if (to != EXCHANGE_DONE) metric_add_to(&net_exchanges, str_of(exchange_state_name(to)), 1);
+}
+
+static void link_conn(struct exchange *ex, struct conn *c)
+{
+    ex->conn = c;
+    ex->next = c->exchanges;
+    if (ex->next) ex->next->prev = ex;
+    c->exchanges = ex;
+}
+
+static void unlink_conn(struct exchange *ex)
+{
+    struct conn *c = ex->conn;
+    if (!c) return;
+    if (ex->prev)
+        ex->prev->next = ex->next;
+    else
+        c->exchanges = ex->next;
+    if (ex->next) ex->next->prev = ex->prev;
+    ex->conn = NULL;
+    ex->next = NULL;
+    ex->prev = NULL;
+}
+
+struct exchange *exchange_new(struct conn *c, unsigned version)
+{
+    err e = {0};
+    struct exchange *ex = mem_alloc(NULL, sizeof *ex, &e);
+    if (!ex) return NULL;
+    struct server *s = c->shard->server;
+    const struct server_options *o = &s->options;
+    req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
+    ex->x.version = version;
+    ex->x.tls = c->secure;
+    ex->x.peer = arena_str(&ex->x.req.arena, str_of(c->peer));
+    ex->server = s;
+    ex->loop = c->shard->loop;
+    ex->mark_ns = c->shard->now_ns;
+    link_conn(ex, c);
+    atomic_fetch_add(&s->exchanges, 1);
+    metric_add_to(&net_exchanges, S("head"), 1);
+    metric_add_to(&net_requests, str_of(c->ops->protocol), 1);
+    return ex;
+}
+
+static void free_now(struct exchange *ex)
+{
+    struct server *s = ex->server;
+    unlink_conn(ex);
+    req_release(&ex->x.req);
+    arena_release(&ex->kept);
+    buf_release(&ex->x.body);
+    buf_release(&ex->x.out);
+    mem_free(NULL, ex, sizeof *ex);
+    // Sequentially consistent with server_close, which sets `draining` before it looks at the
+    // count: one of the two sees the other.
+    if (atomic_fetch_sub(&s->exchanges, 1) != 1 || !atomic_load(&s->draining)) return;
+    lock_take(&s->lock);
+    cond_wake_all(&s->change);
+    lock_give(&s->lock);
+}
+
+void exchange_spare(struct exchange *ex)
+{
+    struct arena *a = &ex->x.req.arena;
+    arena_release(a);
+    arena_init(a, NULL, ex->server->options.head_max * 4 + REFUSAL_MAX);
+    ex->x.headers = (struct http_headers){0};
+    ex->x.peer = arena_str(a, str_of(ex->conn->peer));
+}
+
+str exchange_answer(const struct exchange *ex)
+{
+    return ex->x.fixed.n ? ex->x.fixed : buf_view(&ex->x.out);
+}
+
+static void clear_answer(struct http_exchange *x)
+{
+    buf_release(&x->out);
+    buf_init(&x->out, NULL, REFUSAL_MAX);
+    x->fixed = (str){0};
+    x->answer_headers = (struct http_headers){0};
+    x->trailers = (struct http_headers){0};
+}
+
+// Any thread. The arena is put aside, because it may be what is used up, and because what the app
+// said so far may be half of an answer.
+static void refuse(struct exchange *ex, unsigned status, const err *e, const char *reason)
+{
+    struct http_exchange *x = &ex->x;
+    assert(!ex->refused);
+    ex->refused = true;
+    metric_add_to(&net_refused, str_of(reason), 1);
+    buf_release(&x->body);
+    ex->kept = x->req.arena;
+    arena_init(&x->req.arena, NULL, REFUSAL_MAX);
+    clear_answer(x);
+    x->status = status;
+    ex->server->app.refuse(ex->server->app.self, x, e);
+    if (x->out.failed || x->req.arena.exhausted || x->status == 0) {
+        clear_answer(x);
+        arena_release(&x->req.arena);
+        x->status = status;
+        x->fixed = str_of(err_name(e->code));
+    }
+    if (x->status == 429 && !http_headers_has(&x->answer_headers, "retry-after"))
+        http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
+}
+
+// Loop. The answer is complete.
+static void answer(struct exchange *ex)
+{
+    unsigned status = ex->x.status;
+    if (!ex->conn || ex->conn->state == CONN_CLOSED) {
+        metric_add(&net_gone, 1);
+        set_state(ex, EXCHANGE_ANSWER);
+        exchange_end(ex);
+        return;
+    }
+    set_state(ex, EXCHANGE_ANSWER);
+    ex->mark_ns = ex->conn->shard->now_ns;
+    ex->mark_bytes = 0;
+    ex->body_only_head = str_is(ex->x.method, "HEAD") || status == 204 || status == 304;
+    struct conn *c = ex->conn;
+    c->ops->answer(c, ex);
+    conn_dirty(c);
+}
+
+void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason)
+{
+    refuse(ex, status, e, reason);
+    answer(ex);
+}
+
+// Worker, or loop for exchanges without a lane. An answer that did not fit is an error, not half an
+// answer.
+static void run(struct exchange *ex)
+{
+    struct http_exchange *x = &ex->x;
+    err e = {0};
+    ex->server->app.run(ex->server->app.self, x);
+    if (!buf_ok(&x->out, &e)) {
+        refuse(ex, 429, &e, "answer_too_large");
+    } else if (x->status < 200 || x->status > 599) {
+        err_set(&e, ERR_INTERNAL, "the handler gave status %u", x->status);
+        refuse(ex, 500, &e, "no_answer");
+    }
+}
+
+static void on_job_run(struct job *j)
+{
+    struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
+    set_state(ex, EXCHANGE_RUNNING);
+    run(ex);
+    loop_post(ex->loop, &ex->given_back);
+}
+
+static void on_job_refuse(struct job *j, const err *e)
+{
+    struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
+    set_state(ex, EXCHANGE_RUNNING);
+    refuse(ex, err_http_status(e->code), e, "lane");
+    loop_post(ex->loop, &ex->given_back);
+}
+
+static void on_given_back(struct loop_task *t)
+{
+    struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
+    loop_assert(ex->loop);
+    if (ex->conn) ex->conn->shard->now_ns = clock_mono_ns();
+    answer(ex);
+}
+
+bool exchange_head(struct exchange *ex, uint64_t length)
+{
+    struct http_exchange *x = &ex->x;
+    const struct server *s = ex->server;
+    buf_init(&x->out, s->options.memory, s->options.request_memory_max);
+    if (s->app.head(s->app.self, x) == HEAD_ANSWERED) {
+        answer(ex);
+        return false;
+    }
+    err e = {0};
+    if (length != UINT64_MAX && length > x->body_max) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is %llu bytes, limit %zu",
+                (unsigned long long)length, x->body_max);
+        exchange_refuse(ex, 413, &e, "body_too_large");
+        return false;
+    }
+    if (!arena_ok(&x->req.arena, &e)) {
+        exchange_refuse(ex, 429, &e, "memory");
+        return false;
+    }
+    // The cap is what was announced, so that doubling wastes nothing at the end; but memory is
+    // taken only as bytes arrive, or a thousand heads could claim everything.
+    buf_init(&x->body, s->options.memory, (size_t)MIN(length, (uint64_t)x->body_max));
+    set_state(ex, EXCHANGE_BODY);
+    return true;
+}
+
+bool exchange_body(struct exchange *ex, const char *p, size_t n)
+{
+    struct http_exchange *x = &ex->x;
+    assert(state_of(ex) == EXCHANGE_BODY);
+    err e = {0};
+    if (n > x->body_max - x->body.n) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is more than %zu bytes", x->body_max);
+        exchange_refuse(ex, 413, &e, "body_too_large");
+        return false;
+    }
+    buf_put(&x->body, p, n);
+    if (x->body.failed) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for the body: %zu bytes of it came",
+                x->body.n);
+        exchange_refuse(ex, 429, &e, "memory");
+        return false;
+    }
+    ex->mark_bytes += n;
+    if (ex->mark_bytes >= PROGRESS_BYTES) {
+        ex->mark_bytes = 0;
+        ex->mark_ns = ex->conn->shard->now_ns;
+    }
+    return true;
+}
+
+void exchange_body_end(struct exchange *ex)
+{
+    set_state(ex, EXCHANGE_QUEUED);
+    struct http_exchange *x = &ex->x;
+    if (!x->lane) {
+        set_state(ex, EXCHANGE_RUNNING);
+        run(ex);
+        answer(ex);
+        return;
+    }
+    ex->job = (struct job){.req = &x->req, .run = on_job_run, .refuse = on_job_refuse};
+    ex->given_back.run = on_given_back;
+    err e = {0};
+    if (!lane_submit(x->lane, &ex->job, &e))
+        exchange_refuse(ex, err_http_status(e.code), &e, "lane");
+}
+
+void exchange_end(struct exchange *ex)
+{
+    set_state(ex, EXCHANGE_DONE);
+    free_now(ex);
+}
+
+void exchange_cancel(struct exchange *ex)
+{
+    atomic_store_explicit(&ex->x.req.canceled, true, memory_order_relaxed);
+}
+
+void exchange_abandon(struct exchange *ex)
+{
+    enum exchange_state state = state_of(ex);
+    if (state == EXCHANGE_QUEUED || state == EXCHANGE_RUNNING) {
+        exchange_cancel(ex);
+        unlink_conn(ex);
+        return;
+    }
+    metric_add(&net_gone, 1);
+    exchange_end(ex);
+}
+
+bool exchange_body_late(const struct exchange *ex, uint64_t now_ns)
+{
+    return state_of(ex) == EXCHANGE_BODY &&
+           now_ns > ex->mark_ns + ex->server->options.body_timeout_ns;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exchange.h - private to net: the life of one request, whatever protocol it came by.
+//
+//     exchange_new            HEAD
+//     exchange_head           asks the app; BODY, or ANSWER when it is answered or refused at once
+//     exchange_body           bytes of the body; ANSWER when they are too many
+//     exchange_body_end       QUEUED, and then RUNNING in a worker
+//     (the worker is done)    ANSWER: conn_ops.answer is called
+//     exchange_end            DONE: freed
+//
+// While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
+// whose connection went away meanwhile is freed when the worker gives it back.
+#pragma once
+
+#include "net/conn.h"
+
+enum exchange_state {
+    EXCHANGE_HEAD,
+    EXCHANGE_BODY,
+    EXCHANGE_QUEUED,
+    EXCHANGE_RUNNING,
+    EXCHANGE_ANSWER,
+    EXCHANGE_DONE,
+    EXCHANGE_STATES
+};
+
+struct exchange {
+    struct http_exchange x;  // what the application sees
+    struct server *server;
+    struct conn *conn;  // loop only; NULL once the client is gone
+    struct exchange *next;
+    struct exchange *prev;
+    struct loop *loop;
+    struct job job;
+    struct loop_task given_back;
+    _Atomic enum exchange_state state;
+    struct arena kept;    // the request's arena, put aside by a refusal
+    bool refused;         // app.refuse made the answer
+    bool body_only_head;  // HEAD, 204, 304: no body is sent
+    uint64_t mark_ns;     // last progress of what the client owes us
+    size_t mark_bytes;
+    int32_t stream;       // HTTP/2
+    size_t head_bytes;    // HTTP/2: of names and values
+    unsigned head_fault;  // HTTP/2: status to refuse the head with
+    size_t sent;          // HTTP/2: bytes of the body given to frames
+};
+
+// A new request of c; NULL when there is no memory.
+struct exchange *exchange_new(struct conn *c, unsigned version);
+
+// Starts over with memory that does not count, so that a request can be refused when the budget is
+// used up. Headers must be filled in again.
+void exchange_spare(struct exchange *ex);
+
+// The head is filled in. length: of the body, UINT64_MAX if unknown. Returns true if the body is
+// wanted; otherwise the answer was given to conn_ops.answer.
+bool exchange_head(struct exchange *ex, uint64_t length);
+
+// False: refused, answer was given to conn_ops.answer.
+bool exchange_body(struct exchange *ex, const char *p, size_t n);
+void exchange_body_end(struct exchange *ex);
+
+// Lets the app refuse it with this HTTP status and fault, and gives the answer to the connection.
+void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason);
+
+// The answer was written, or nobody wants it.
+void exchange_end(struct exchange *ex);
+
+// Its client is gone.
+void exchange_abandon(struct exchange *ex);
+void exchange_cancel(struct exchange *ex);  // tells a running handler only
+
+// Has the client owed us bytes of the body for too long?
+bool exchange_body_late(const struct exchange *ex, uint64_t now_ns);
+
+// The answer's body as it goes on the wire.
+str exchange_answer(const struct exchange *ex);
+const char *exchange_state_name(enum exchange_state state);

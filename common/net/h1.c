@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// h1.c - HTTP/1.1 on a connection: requests one after the other, answers in their order.
+//
+// Bytes of the next requests may come while one is being answered; they stay in c->in (and, beyond
+// one chunk, in the socket) until the answer is written.
+#include "net/exchange.h"
+#include "net/metrics.h"
+
+#define COPY_MAX ((size_t)16 << 10)  // answers up to this are copied; larger ones are lent
+#define DISCARD_MAX \
+    ((uint64_t)64 << 10)  // so much of an unwanted body is read to keep a connection
+#define CONTINUE_100 "HTTP/1.1 100 Continue\r\n\r\n"
+
+static void h1_open(struct conn *c)
+{
+    c->h1 = (struct h1){.keep_alive = true};
+    c->mark_ns = c->shard->now_ns;
+}
+
+// Answers that need no application: what came is no request.
+static void refuse_plainly(struct conn *c, unsigned status, const err *e, const char *reason)
+{
+    metric_add_to(&net_refused, str_of(reason), 1);
+    char text[2048];
+    struct buf b;
+    buf_init(&b, NULL, sizeof text);
+    buf_printf(&b,
+               "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+               "Content-Length: %zu\r\nConnection: close\r\n",
+               status, h1_reason(status), strlen(e->msg) + 1);
+    if (status == 429) buf_z(&b, "Retry-After: 1\r\n");
+    buf_z(&b, "\r\n");
+    buf_z(&b, e->msg);
+    buf_byte(&b, '\n');
+    conn_put(c, b.p, b.n);
+    buf_release(&b);
+    conn_finish(c);
+}
+
+// ---- answers
+
+static bool is_ours(str name)
+{
+    return str_ieq(name, S("content-length")) || str_ieq(name, S("connection")) ||
+           str_ieq(name, S("transfer-encoding")) || str_ieq(name, S("keep-alive"));
+}
+
+static void put_head(struct conn *c, const struct exchange *ex, size_t body_bytes)
+{
+    const struct http_exchange *x = &ex->x;
+    struct buf *b = &c->out;
+    conn_put(c, "HTTP/1.1 ", 9);
+    buf_u64(b, x->status);
+    buf_byte(b, ' ');
+    buf_z(b, h1_reason(x->status));
+    buf_z(b, "\r\n");
+    for (size_t i = 0; i < x->answer_headers.n; i++) {
+        const struct http_header *h = &x->answer_headers.v[i];
+        // A value with a line end in it would be a second answer.
+        if (is_ours(h->name) || !http_is_token(h->name) || !http_is_value(h->value)) continue;
+        buf_str(b, h->name);
+        buf_z(b, ": ");
+        buf_str(b, h->value);
+        buf_z(b, "\r\n");
+    }
+    if (x->status != 204 && x->status != 304) {
+        buf_z(b, "content-length: ");
+        buf_u64(b, body_bytes);
+        buf_z(b, "\r\n");
+    }
+    if (!c->h1.keep_alive)
+        buf_z(b, "connection: close\r\n");
+    else if (c->h1.http10)
+        buf_z(b, "connection: keep-alive\r\n");
+    conn_put(c, "\r\n", 2);
+}
+
+// What happens to a body that still comes: a little is read over, more ends the connection.
+static void decide_rest(struct conn *c)
+{
+    struct h1 *h = &c->h1;
+    if (h->body_whole) return;
+    bool small = !h->chunked && h->left <= DISCARD_MAX && !h->expects_continue;
+    if (!small) h->keep_alive = false;
+}
+
+static void next_request(struct conn *c)
+{
+    struct h1 *h = &c->h1;
+    bool rest = !h->body_whole;
+    h->served++;
+    h->exchange = NULL;
+    c->mark_ns = c->shard->now_ns;
+    if (!h->keep_alive) {
+        h->phase = H1_WAIT;
+        conn_finish(c);
+        return;
+    }
+    h->phase = rest ? H1_DISCARD : H1_HEAD;
+    h->scan = (struct h1_scan){0};
+}
+
+static void h1_answer(struct conn *c, struct exchange *ex)
+{
+    struct h1 *h = &c->h1;
+    assert(h->exchange == ex);
+    if (c->shard->draining || (c->input_over && c->in.n == 0)) h->keep_alive = false;
+    decide_rest(c);
+    str body = exchange_answer(ex);
+    put_head(c, ex, body.n);
+    if (ex->body_only_head) body.n = 0;
+    if (body.n > COPY_MAX) {
+        h->phase = H1_WRITE;
+        conn_lend(c, body);
+        return;
+    }
+    if (body.n) conn_put(c, body.p, body.n);
+    exchange_end(ex);
+    next_request(c);
+}
+
+// ---- requests
+
+static unsigned fill_in(struct exchange *ex, const char *p, size_t n, struct h1_head *head, err *e)
+{
+    struct http_exchange *x = &ex->x;
+    str copy = arena_str(&x->req.arena, str_make(p, n));
+    if (!arena_ok(&x->req.arena, e)) return 429;
+    unsigned status = h1_head_parse(head, (char *)(uintptr_t)copy.p, n,
+                                    ex->server->options.headers_max, &x->req.arena, e);
+    x->method = head->method;
+    x->path = head->path;
+    x->query = head->query;
+    x->authority = head->authority;
+    x->headers = head->headers;
+    return status;
+}
+
+static void prepare_body(struct conn *c, const struct h1_head *head)
+{
+    struct h1 *h = &c->h1;
+    h->keep_alive = head->keep_alive;
+    h->http10 = head->http10;
+    h->expects_continue = head->expects_continue;
+    h->chunked = head->chunked;
+    h->chunks = (struct h1_chunks){0};
+    h->left = head->has_length ? head->length : 0;
+    h->body_whole = !h->chunked && h->left == 0;
+}
+
+static void body_is_whole(struct conn *c)
+{
+    c->h1.body_whole = true;
+    c->h1.phase = H1_WAIT;
+    exchange_body_end(c->h1.exchange);
+}
+
+static void on_head(struct conn *c, const char *p, size_t n)
+{
+    struct h1 *h = &c->h1;
+    struct exchange *ex = exchange_new(c, 11);
+    if (!ex) {
+        conn_close(c);
+        return;
+    }
+    h->phase = H1_WAIT;
+    h->exchange = ex;
+    struct h1_head head = {0};
+    err e = {0};
+    unsigned status = fill_in(ex, p, n, &head, &e);
+    bool spare = status == 429;
+    if (spare) {
+        exchange_spare(ex);
+        err again = {0};
+        status = fill_in(ex, p, n, &head, &again);
+        if (status) e = again;
+    }
+    if (status) {
+        h->exchange = NULL;
+        exchange_end(ex);
+        refuse_plainly(c, status, &e, status == 431 ? "head_too_large" : "bad_request");
+        return;
+    }
+    prepare_body(c, &head);
+    if (spare) {
+        exchange_refuse(ex, 429, &e, "memory");
+        return;
+    }
+    if (!exchange_head(ex, h->chunked ? UINT64_MAX : h->left)) return;
+    if (h->body_whole) {
+        body_is_whole(c);
+        return;
+    }
+    if (h->expects_continue) conn_put(c, CONTINUE_100, sizeof CONTINUE_100 - 1);
+    h->expects_continue = false;  // the client was told to send; what comes is the body
+    h->phase = h->chunked ? H1_CHUNKS : H1_BODY;
+}
+
+static size_t collect_head(struct conn *c, const char *p, size_t n)
+{
+    struct h1 *h = &c->h1;
+    size_t limit = c->shard->server->options.head_max;
+    if (h->scan.at == 0) c->mark_ns = c->shard->now_ns;
+    enum h1_scan_result found = h1_scan(&h->scan, p, MIN(n, limit));
+    err e = {0};
+    if (found == H1_WHOLE) {
+        size_t end = h->scan.at;
+        on_head(c, p + h->scan.begin, end - h->scan.begin);
+        return end;
+    }
+    if (found == H1_BROKEN) {
+        err_set(&e, ERR_INVALID_ARGUMENT, "line ends must be CR LF");
+        refuse_plainly(c, 400, &e, "bad_request");
+    } else if (n >= limit) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "request head is more than %zu bytes", limit);
+        refuse_plainly(c, 431, &e, "head_too_large");
+    }
+    return 0;
+}
+
+static size_t read_body(struct conn *c, const char *p, size_t n)
+{
+    struct h1 *h = &c->h1;
+    size_t take = (size_t)MIN((uint64_t)n, h->left);
+    h->left -= take;
+    if (h->left == 0) h->body_whole = true;
+    if (exchange_body(h->exchange, p, take) && h->body_whole) body_is_whole(c);
+    return take;
+}
+
+static size_t read_chunks(struct conn *c, const char *p, size_t n)
+{
+    struct h1 *h = &c->h1;
+    str data = {0};
+    size_t used = h1_chunks_feed(&h->chunks, p, n, &data);
+    if (data.n && !exchange_body(h->exchange, data.p, data.n)) return used;
+    if (h->chunks.state == H1_CHUNKS_DONE) {
+        body_is_whole(c);
+    } else if (h->chunks.state == H1_CHUNKS_BROKEN) {
+        err e = {0};
+        err_set(&e, ERR_INVALID_ARGUMENT, "chunked body is malformed");
+        h->keep_alive = false;
+        exchange_refuse(h->exchange, 400, &e, "bad_request");
+    }
+    return used;
+}
+
+static size_t discard(struct conn *c, size_t n)
+{
+    struct h1 *h = &c->h1;
+    size_t take = (size_t)MIN((uint64_t)n, h->left);
+    h->left -= take;
+    if (h->left > 0) return take;
+    h->body_whole = true;
+    h->phase = H1_HEAD;
+    return take;
+}
+
+// Reads as much as the phase allows; returns how much. The rest is still needed.
+static size_t advance(struct conn *c, const char *p, size_t n)
+{
+    const struct h1 *h = &c->h1;
+    size_t used = 0;
+    while (used < n && c->state == CONN_OPEN && !c->finishing) {
+        if (conn_pending(c) > CONN_OUT_MANY) break;  // a pipeline faster than its reader
+        size_t before = used;
+        if (h->phase == H1_HEAD)
+            used += collect_head(c, p + used, n - used);
+        else if (h->phase == H1_BODY)
+            used += read_body(c, p + used, n - used);
+        else if (h->phase == H1_CHUNKS)
+            used += read_chunks(c, p + used, n - used);
+        else if (h->phase == H1_DISCARD)
+            used += discard(c, n - used);
+        if (used == before) break;
+    }
+    return c->state == CONN_OPEN && !c->finishing ? used : n;
+}
+
+static void advance_kept(struct conn *c)
+{
+    struct buf *in = &c->in;
+    size_t used = advance(c, in->p, in->n);
+    in->n -= used;
+    if (in->n)
+        memmove(in->p, in->p + used, in->n);
+    else if (in->room > CONN_OUT_KEEP)
+        buf_release(in);
+}
+
+static void no_memory(struct conn *c)
+{
+    err e = {0};
+    err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for more requests");
+    if (c->h1.phase == H1_HEAD)
+        refuse_plainly(c, 429, &e, "memory");
+    else
+        conn_close(c);  // one is being answered; nothing may be said now
+}
+
+static void h1_feed(struct conn *c, const char *p, size_t n)
+{
+    if (c->in.n == 0) {
+        size_t used = advance(c, p, n);
+        p += used;
+        n -= used;
+    }
+    if (n == 0) return;
+    bool had = c->in.n > 0;
+    buf_put(&c->in, p, n);
+    if (c->in.failed)
+        no_memory(c);
+    else if (had)
+        advance_kept(c);
+}
+
+static bool h1_more(struct conn *c)
+{
+    struct h1 *h = &c->h1;
+    if (h->phase == H1_WRITE) {
+        exchange_end(h->exchange);
+        next_request(c);
+        if (c->finishing) return false;
+    }
+    if (h->phase == H1_WAIT) return false;
+    size_t before = c->in.n;
+    if (before) advance_kept(c);
+    if (c->in.n != before) return true;
+    if (c->input_over) conn_finish(c);  // what is begun will not be ended
+    return false;
+}
+
+static bool h1_wants_input(const struct conn *c)
+{
+    const struct h1 *h = &c->h1;
+    if (h->phase == H1_HEAD) return c->in.n < c->in.cap - 2 * CONN_CHUNK;
+    // While an answer is made, one chunk is read ahead: that is how a client that left is seen.
+    if (h->phase == H1_WAIT || h->phase == H1_WRITE) return c->in.n == 0;
+    return true;
+}
+
+static void h1_input_over(struct conn *c)
+{
+    struct h1 *h = &c->h1;
+    if (h->phase == H1_WAIT && h->exchange) {
+        exchange_cancel(h->exchange);  // it may be half-closed only, so the answer is still written
+        return;
+    }
+    if (h->phase == H1_WRITE) return;
+    if (conn_pending(c) > 0)
+        conn_finish(c);  // it may still read the last answer
+    else
+        conn_close(c);
+}
+
+static void h1_sweep(struct conn *c)
+{
+    struct h1 *h = &c->h1;
+    const struct server_options *o = &c->shard->server->options;
+    uint64_t waited = c->shard->now_ns - c->mark_ns;
+    err e = {0};
+    if (h->phase == H1_HEAD && c->in.n > 0 && conn_pending(c) == 0) {
+        if (waited <= o->head_timeout_ns) return;
+        conn_timed_out("head");
+        err_set(&e, ERR_DEADLINE_EXCEEDED, "request head took too long");
+        refuse_plainly(c, 408, &e, "timeout");
+    } else if (h->phase == H1_HEAD) {
+        if (waited <= (h->served ? o->idle_timeout_ns : o->head_timeout_ns)) return;
+        conn_timed_out("idle");
+        conn_close(c);
+    } else if (h->phase == H1_DISCARD) {
+        if (waited <= o->body_timeout_ns) return;
+        conn_timed_out("body");
+        conn_close(c);
+    } else if (h->exchange && exchange_body_late(h->exchange, c->shard->now_ns)) {
+        conn_timed_out("body");
+        err_set(&e, ERR_DEADLINE_EXCEEDED, "request body took too long");
+        h->keep_alive = false;
+        exchange_refuse(h->exchange, 408, &e, "timeout");
+    }
+}
+
+static void h1_drain(struct conn *c)
+{
+    bool idle = c->h1.phase == H1_HEAD && c->in.n == 0 && conn_pending(c) == 0;
+    if (idle && c->h1.served > 0) conn_finish(c);
+}
+
+static void h1_release(struct conn *c)
+{
+    c->h1.exchange = NULL;
+}
+
+const struct conn_ops h1_ops = {
+    .protocol = "h1",
+    .open = h1_open,
+    .feed = h1_feed,
+    .answer = h1_answer,
+    .more = h1_more,
+    .wants_input = h1_wants_input,
+    .input_over = h1_input_over,
+    .sweep = h1_sweep,
+    .drain = h1_drain,
+    .release = h1_release,
+};

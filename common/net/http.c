@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/http.h"
+
+void http_headers_add(struct http_headers *h, struct arena *a, str name, str value)
+{
+    if (!arena_grow(a, (void *)&h->v, &h->cap, h->n + 1, sizeof *h->v)) return;
+    h->v[h->n++] = (struct http_header){.name = name, .value = value};
+}
+
+static const struct http_header *find(const struct http_headers *h, const char *name)
+{
+    str wanted = str_of(name);
+    for (size_t i = 0; i < h->n; i++)
+        if (str_eq(h->v[i].name, wanted)) return &h->v[i];
+    return NULL;
+}
+
+str http_headers_get(const struct http_headers *h, const char *name)
+{
+    const struct http_header *found = find(h, name);
+    return found ? found->value : (str){0};
+}
+
+bool http_headers_has(const struct http_headers *h, const char *name)
+{
+    return find(h, name) != NULL;
+}
+
+// RFC 9110 section 5.6.2.
+static bool is_token_byte(unsigned char c)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
+    return c != 0 && strchr(others, c) != NULL;
+}
+
+bool http_is_token(str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (!is_token_byte((unsigned char)s.p[i])) return false;
+    return s.n > 0;
+}
+
+bool http_is_value(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f) return false;
+    }
+    return true;
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/server.h"
+
+#include "net/exchange.h"
+#include "net/metrics.h"
+#include "net/tls.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ACCEPTS_A_TURN 64
+#define BACKLOG        1024
+#define SWEEP_MIN_NS   ((uint64_t)(5 * NS_PER_MS))
+#define SWEEP_MAX_NS   ((uint64_t)NS_PER_S)
+
+// ---- listening
+
+static bool fail_listen(err *e, const char *address, const char *what, int fd)
+{
+    int fault = errno;
+    if (fd >= 0) close(fd);
+    char text[128];
+    return err_set(e, ERR_UNAVAILABLE, "listen on %s: %s: %s", address, what,
+                   strerror_r(fault, text, sizeof text));
+}
+
+// A socket file that nobody listens on any more is in the way of bind.
+static void remove_stale(const struct sockaddr_un *un)
+{
+    struct stat st;
+    if (lstat(un->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode)) return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return;
+    bool dead = connect(fd, (const struct sockaddr *)un, sizeof *un) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    if (dead) (void)!unlink(un->sun_path);
+}
+
+static bool listen_unix(struct server *s, const char *path, err *e)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof un.sun_path)
+        return err_set(e, ERR_UNAVAILABLE, "listen on unix:%s: path is longer than %zu bytes", path,
+                       sizeof un.sun_path - 1);
+    memcpy(un.sun_path, path, strlen(path));
+    remove_stale(&un);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return fail_listen(e, path, "socket", fd);
+    if (bind(fd, (struct sockaddr *)&un, sizeof un) != 0) return fail_listen(e, path, "bind", fd);
+    s->unix_path = strdup(path);
+    // Only we ourselves talk over it.
+    if (!s->unix_path || chmod(path, 0600) != 0 || listen(fd, BACKLOG) != 0)
+        return fail_listen(e, path, "listen", fd);
+    s->listener = fd;
+    return true;
+}
+
+// "host:port", "[v6]:port", ":port"
+static bool split_address(const char *address, char host[256], char port[16])
+{
+    str all = str_of(address);
+    size_t colon = str_rfind(all, ':');
+    if (colon == all.n) return false;
+    str h = str_slice(all, 0, colon);
+    str p = str_slice(all, colon + 1, all.n);
+    if (str_starts(h, S("[")) && str_ends(h, S("]"))) h = str_slice(h, 1, h.n - 1);
+    if (h.n >= 256 || p.n >= 16 || p.n == 0) return false;
+    memcpy(host, h.p, h.n);
+    host[h.n] = '\0';
+    memcpy(port, p.p, p.n);
+    port[p.n] = '\0';
+    return true;
+}
+
+static int bind_one(const struct addrinfo *ai)
+{
+    int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    int on = 1;
+    int off = 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (ai->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
+    int fault = errno;
+    close(fd);
+    errno = fault;
+    return -1;
+}
+
+static unsigned port_of(int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &n) != 0) return 0;
+    char port[16];
+    uint64_t v = 0;
+    if (getnameinfo((struct sockaddr *)&at, n, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0 ||
+        !str_u64(str_of(port), &v))
+        return 0;
+    return (unsigned)v;
+}
+
+static bool listen_tcp(struct server *s, const char *address, err *e)
+{
+    char host[256];
+    char port[16];
+    if (!split_address(address, host, port))
+        return err_set(e, ERR_UNAVAILABLE, "listen on %s: not host:port or unix:/path", address);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int fault = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
+    if (fault) return err_set(e, ERR_UNAVAILABLE, "listen on %s: %s", address, gai_strerror(fault));
+    int fd = -1;
+    for (struct addrinfo *ai = found; ai && fd < 0; ai = ai->ai_next)
+        fd = bind_one(ai);
+    int why = errno;
+    freeaddrinfo(found);
+    errno = why;
+    if (fd < 0) return fail_listen(e, address, "bind", fd);
+    s->listener = fd;
+    s->port = port_of(fd);
+    return true;
+}
+
+static bool listen_on(struct server *s, const char *address, err *e)
+{
+    s->listener = -1;
+    if (str_starts(str_of(address), S("unix:"))) return listen_unix(s, address + 5, e);
+    return listen_tcp(s, address, e);
+}
+
+// ---- accepting
+
+struct arrival {
+    struct loop_task task;
+    struct shard *shard;
+    int fd;
+    bool is_tcp;
+    char peer[64];
+};
+
+static void give_up(struct server *s, int fd)
+{
+    close(fd);
+    atomic_fetch_sub(&s->connections, 1);
+}
+
+static void on_arrival(struct loop_task *t)
+{
+    struct arrival *a = CONTAINER_OF(t, struct arrival, task);
+    struct shard *s = a->shard;
+    s->now_ns = clock_mono_ns();
+    bool first = !s->first;
+    struct conn *c = conn_new(s, a->fd, a->is_tcp, a->peer);
+    if (!c)
+        give_up(s->server, a->fd);
+    else if (first)
+        uv_timer_start(&s->sweep, s->sweep.timer_cb, s->sweep_ns / (uint64_t)NS_PER_MS,
+                       s->sweep_ns / (uint64_t)NS_PER_MS);
+    if (c && s->draining) conn_drain(c);
+    mem_must_free(a);
+}
+
+static void describe_peer(const struct sockaddr_storage *at, socklen_t n, char peer[64])
+{
+    char host[48];
+    char port[8];
+    memcpy(peer, "unix", 5);
+    if (at->ss_family != AF_INET && at->ss_family != AF_INET6) return;
+    if (getnameinfo((const struct sockaddr *)at, n, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return;
+    bool v6 = at->ss_family == AF_INET6;
+    (void)snprintf(peer, 64, v6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+// One connection too many is told so, as far as that is possible without waiting.
+static void refuse_connection(struct server *s, int fd)
+{
+    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+                               "Retry-After: 1\r\nConnection: close\r\n\r\n";
+    metric_add_to(&net_refused, S("connections"), 1);
+    if (!s->tls) (void)!send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+static void welcome(struct server *s, int fd, const struct sockaddr_storage *at, socklen_t n)
+{
+    metric_add_to(&net_accepted, str_of(s->options.name), 1);
+    if (atomic_fetch_add(&s->connections, 1) >= s->options.connections_max) {
+        atomic_fetch_sub(&s->connections, 1);
+        refuse_connection(s, fd);
+        return;
+    }
+    struct arrival *a = mem_must(sizeof *a);
+    a->task.run = on_arrival;
+    a->fd = fd;
+    a->is_tcp = !s->unix_path;
+    describe_peer(at, n, a->peer);
+    if (a->is_tcp) {
+        int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    a->shard = &s->shards[s->next_shard++ % s->shard_count];
+    if (loop_is_here(a->shard->loop))
+        on_arrival(&a->task);
+    else
+        loop_post(a->shard->loop, &a->task);
+}
+
+// Out of file descriptors the listener would stay readable for ever: let one waiting client go by
+// means of a descriptor kept for that.
+static void shed_one(struct server *s)
+{
+    metric_add_to(&net_refused, S("descriptors"), 1);
+    if (s->spare_fd >= 0) close(s->spare_fd);
+    int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) refuse_connection(s, fd);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_acceptable(uv_poll_t *h, int status, int events)
+{
+    struct server *s = CONTAINER_OF(h, struct server, accepting);
+    (void)events;
+    if (status < 0) return;
+    for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+        struct sockaddr_storage at = {0};
+        socklen_t n = sizeof at;
+        int fd = accept4(s->listener, (struct sockaddr *)&at, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            welcome(s, fd, &at, n);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED) continue;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) shed_one(s);
+        return;
+    }
+}
+
+// ---- shards
+
+static void on_sweep(uv_timer_t *t)
+{
+    struct shard *s = CONTAINER_OF(t, struct shard, sweep);
+    s->now_ns = clock_mono_ns();
+    for (struct conn *c = s->first; c; c = c->next) {
+        conn_sweep(c);
+        conn_dirty(c);
+    }
+    shard_settle(s);
+}
+
+static void on_turn_end(uv_check_t *h)
+{
+    shard_settle(CONTAINER_OF(h, struct shard, turn_end));
+}
+
+static void open_shard(void *arg)
+{
+    struct shard *s = arg;
+    uv_timer_init(s->uv, &s->sweep);
+    s->sweep.timer_cb = on_sweep;
+    uv_check_init(s->uv, &s->turn_end);
+    uv_check_start(&s->turn_end, on_turn_end);
+    atomic_fetch_add(&s->server->handles, 2);
+}
+
+static void start_accepting(void *arg)
+{
+    struct server *s = arg;
+    s->accepting_open = uv_poll_init(loop_uv(s->shards[0].loop), &s->accepting, s->listener) == 0;
+    if (!s->accepting_open) return;
+    atomic_fetch_add(&s->handles, 1);
+    uv_poll_start(&s->accepting, UV_READABLE, on_acceptable);
+}
+
+static void handle_closed(struct server *s)
+{
+    lock_take(&s->lock);
+    if (atomic_fetch_sub(&s->handles, 1) == 1) cond_wake_all(&s->change);
+    lock_give(&s->lock);
+}
+
+static void on_accepting_closed(uv_handle_t *h)
+{
+    struct server *s = CONTAINER_OF((uv_poll_t *)h, struct server, accepting);
+    close(s->listener);
+    s->listener = -1;
+    handle_closed(s);
+}
+
+static void on_sweep_closed(uv_handle_t *h)
+{
+    handle_closed(CONTAINER_OF((uv_timer_t *)h, struct shard, sweep)->server);
+}
+
+static void on_turn_end_closed(uv_handle_t *h)
+{
+    handle_closed(CONTAINER_OF((uv_check_t *)h, struct shard, turn_end)->server);
+}
+
+static void stop_accepting(void *arg)
+{
+    struct server *s = arg;
+    if (!s->accepting_open) return;
+    s->accepting_open = false;
+    uv_close((uv_handle_t *)&s->accepting, on_accepting_closed);
+}
+
+static void drain_shard(void *arg)
+{
+    struct shard *s = arg;
+    s->draining = true;
+    s->now_ns = clock_mono_ns();
+    for (struct conn *c = s->first; c; c = c->next)
+        conn_drain(c);
+}
+
+static void cut_shard(void *arg)
+{
+    struct shard *s = arg;
+    for (struct conn *c = s->first; c; c = c->next)
+        conn_close(c);
+}
+
+static void close_shard(void *arg)
+{
+    struct shard *s = arg;
+    uv_close((uv_handle_t *)&s->sweep, on_sweep_closed);
+    uv_close((uv_handle_t *)&s->turn_end, on_turn_end_closed);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void on_each(struct server *s, void (*fn)(void *shard))
+{
+    for (size_t i = 0; i < s->shard_count; i++)
+        loop_run(s->shards[i].loop, fn, &s->shards[i]);
+}
+
+// Waits until *count is 0 or the time has come.
+static bool await_zero(struct server *s, _Atomic unsigned *count, uint64_t until_ns)
+{
+    bool in_time = true;
+    lock_take(&s->lock);
+    while (in_time && atomic_load(count) > 0) {
+        if (until_ns == UINT64_MAX)
+            cond_wait(&s->change, &s->lock);
+        else
+            in_time = cond_wait_until(&s->change, &s->lock, until_ns);
+    }
+    lock_give(&s->lock);
+    return atomic_load(count) == 0;
+}
+
+static uint64_t sweep_period(const struct server_options *o)
+{
+    uint64_t least = MIN(MIN(o->head_timeout_ns, o->body_timeout_ns),
+                         MIN(o->idle_timeout_ns, o->write_timeout_ns));
+    return MIN(MAX(least / 4, SWEEP_MIN_NS), SWEEP_MAX_NS);
+}
+
+static void free_server(struct server *s)
+{
+    tls_context_free(s->tls);
+    if (s->listener >= 0) close(s->listener);
+    if (s->unix_path) (void)!unlink(s->unix_path);
+    if (s->spare_fd >= 0) close(s->spare_fd);
+    free(s->unix_path);
+    cond_release(&s->change);
+    lock_release(&s->lock);
+    mem_must_free(s->shards);
+    mem_must_free(s);
+}
+
+struct server *server_open(const struct server_options *o, struct server_app app,
+                           struct loop *const *loops, size_t loop_count, err *e)
+{
+    assert(loop_count > 0 && o->head_max > 0 && o->connections_max > 0);
+    assert(app.head && app.run && app.refuse);
+    metric_register(net_metrics, net_metric_count);
+    struct server *s = mem_must(sizeof *s);
+    s->options = *o;
+    s->app = app;
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    lock_init(&s->lock, LOCK_SERVER);
+    cond_init(&s->change);
+    if (!listen_on(s, o->listen, e)) goto fail;
+    if (o->tls_cert_file) {
+        s->tls = tls_context_new(o->tls_cert_file, o->tls_key_file, o->tls_client_ca_file, e);
+        if (!s->tls) goto fail;
+    }
+    s->shards = mem_must(loop_count * sizeof *s->shards);
+    s->shard_count = loop_count;
+    for (size_t i = 0; i < loop_count; i++) {
+        struct shard *at = &s->shards[i];
+        at->server = s;
+        at->loop = loops[i];
+        at->uv = loop_uv(loops[i]);
+        at->sweep_ns = sweep_period(o);
+        loop_run(at->loop, open_shard, at);
+    }
+    loop_run(loops[0], start_accepting, s);
+    if (s->accepting_open) return s;
+    err_set(e, ERR_UNAVAILABLE, "listen on %s: the loop does not take the socket", o->listen);
+    server_close(s);
+    return NULL;
+fail:
+    free_server(s);
+    return NULL;
+}
+
+unsigned server_port(const struct server *s)
+{
+    return s->port;
+}
+
+void server_drain(struct server *s, uint64_t timeout_ns)
+{
+    uint64_t until = clock_mono_ns() + timeout_ns;
+    atomic_store(&s->draining, true);
+    loop_run(s->shards[0].loop, stop_accepting, s);
+    on_each(s, drain_shard);
+    if (await_zero(s, &s->connections, until)) return;
+    on_each(s, cut_shard);
+    (void)await_zero(s, &s->connections, UINT64_MAX);
+}
+
+void server_close(struct server *s)
+{
+    if (!s) return;
+    server_drain(s, 0);
+    (void)await_zero(s, &s->exchanges, UINT64_MAX);
+    on_each(s, close_shard);
+    (void)await_zero(s, &s->handles, UINT64_MAX);
+    on_each(s, nothing);  // whoever counted down last has left
+    free_server(s);
+}

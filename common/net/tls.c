@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#define SEAL_MAX ((size_t)256 << 10)  // records waiting to be sent
+#define PIECE    ((size_t)16 << 10)   // plain bytes of one record
+
+struct tls_context {
+    SSL_CTX *ssl;
+};
+
+struct tls {
+    SSL *ssl;
+    BIO *in;   // records that came; owned by ssl, as is `out`
+    BIO *out;  // records to send
+    size_t out_at;
+    bool broken;
+    bool goodbye;
+};
+
+static const unsigned char protocols[] = "\x02h2\x08http/1.1";
+
+static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_bytes,
+                   const unsigned char *in, unsigned in_bytes, void *arg)
+{
+    (void)ssl;
+    (void)arg;
+    unsigned char *chosen = NULL;
+    int found =
+        SSL_select_next_proto(&chosen, out_bytes, protocols, sizeof protocols - 1, in, in_bytes);
+    *out = chosen;
+    return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static bool fail(err *e, const char *what, const char *file)
+{
+    char text[256] = "no reason given";
+    unsigned long code = ERR_peek_last_error();
+    if (code) ERR_error_string_n(code, text, sizeof text);
+    ERR_clear_error();
+    return err_set(e, ERR_INVALID_ARGUMENT, "TLS %s %s: %s", what, file ? file : "(none)", text);
+}
+
+static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
+                      const char *client_ca_file, err *e)
+{
+    SSL_CTX_set_min_proto_version(x, TLS1_2_VERSION);
+    SSL_CTX_set_options(x, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                               SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(x, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_alpn_select_cb(x, on_alpn, NULL);
+    if (SSL_CTX_use_certificate_chain_file(x, cert_file) != 1)
+        return fail(e, "certificate", cert_file);
+    if (!key_file || SSL_CTX_use_PrivateKey_file(x, key_file, SSL_FILETYPE_PEM) != 1)
+        return fail(e, "key", key_file);
+    if (SSL_CTX_check_private_key(x) != 1) return fail(e, "key does not fit", cert_file);
+    if (!client_ca_file) return true;
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(client_ca_file);
+    if (!names || SSL_CTX_load_verify_locations(x, client_ca_file, NULL) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return fail(e, "client CA", client_ca_file);
+    }
+    SSL_CTX_set_client_CA_list(x, names);
+    SSL_CTX_set_verify(x, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    static const unsigned char id[] = "flametree";
+    SSL_CTX_set_session_id_context(x, id, sizeof id - 1);
+    return true;
+}
+
+struct tls_context *tls_context_new(const char *cert_file, const char *key_file,
+                                    const char *client_ca_file, err *e)
+{
+    struct tls_context *t = mem_must(sizeof *t);
+    t->ssl = SSL_CTX_new(TLS_server_method());
+    if (t->ssl && configure(t->ssl, cert_file, key_file, client_ca_file, e)) return t;
+    if (!t->ssl) fail(e, "context", NULL);
+    tls_context_free(t);
+    return NULL;
+}
+
+void tls_context_free(struct tls_context *t)
+{
+    if (!t) return;
+    SSL_CTX_free(t->ssl);
+    mem_must_free(t);
+}
+
+struct tls *tls_new(struct tls_context *context)
+{
+    err e = {0};
+    struct tls *t = mem_alloc(NULL, sizeof *t, &e);
+    if (!t) return NULL;
+    t->ssl = SSL_new(context->ssl);
+    t->in = BIO_new(BIO_s_mem());
+    t->out = BIO_new(BIO_s_mem());
+    if (!t->ssl || !t->in || !t->out) {
+        BIO_free(t->in);
+        BIO_free(t->out);
+        SSL_free(t->ssl);
+        mem_free(NULL, t, sizeof *t);
+        return NULL;
+    }
+    BIO_set_mem_eof_return(t->in, -1);
+    SSL_set_bio(t->ssl, t->in, t->out);
+    SSL_set_accept_state(t->ssl);
+    return t;
+}
+
+void tls_free(struct tls *t)
+{
+    if (!t) return;
+    SSL_free(t->ssl);
+    mem_free(NULL, t, sizeof *t);
+}
+
+bool tls_feed(struct conn *c, const char *p, size_t n)
+{
+    struct tls *t = c->tls;
+    if (t->broken) return true;
+    ERR_clear_error();
+    if (BIO_write(t->in, p, (int)n) != (int)n) return false;
+    char plain[PIECE];
+    for (;;) {
+        int got = SSL_read(t->ssl, plain, sizeof plain);
+        if (got <= 0) {
+            int why = SSL_get_error(t->ssl, got);
+            if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
+            t->broken = why != SSL_ERROR_ZERO_RETURN;
+            ERR_clear_error();
+            return !t->broken;  // close_notify: FIN follows, and says the same
+        }
+        conn_plain(c, plain, (size_t)got);
+        if (c->state == CONN_CLOSED || c->state == CONN_LINGER) return true;
+    }
+}
+
+static size_t pending(const struct tls *t)
+{
+    return tls_pending(t).n;
+}
+
+// Encrypts one piece; how much it took, or -1.
+static int seal_piece(struct tls *t, const char *p, size_t n)
+{
+    ERR_clear_error();
+    int took = SSL_write(t->ssl, p, (int)MIN(n, PIECE));
+    if (took > 0) return took;
+    int why = SSL_get_error(t->ssl, took);
+    return why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? 0 : -1;
+}
+
+bool tls_seal(struct conn *c)
+{
+    struct tls *t = c->tls;
+    if (t->broken || t->goodbye || !SSL_is_init_finished(t->ssl)) return true;
+    while (pending(t) < SEAL_MAX && c->out.n > c->out_at) {
+        int took = seal_piece(t, c->out.p + c->out_at, c->out.n - c->out_at);
+        if (took < 0) return false;
+        if (took == 0) return true;
+        conn_take_written(c, (size_t)took);
+    }
+    while (pending(t) < SEAL_MAX && c->lent.n) {
+        int took = seal_piece(t, c->lent.p, c->lent.n);
+        if (took < 0) return false;
+        if (took == 0) return true;
+        conn_take_written(c, (size_t)took);
+    }
+    return true;
+}
+
+void tls_say_goodbye(struct conn *c)
+{
+    struct tls *t = c->tls;
+    if (t->broken || t->goodbye || !SSL_is_init_finished(t->ssl)) return;
+    t->goodbye = true;
+    ERR_clear_error();
+    (void)SSL_shutdown(t->ssl);
+}
+
+str tls_pending(const struct tls *t)
+{
+    char *p = NULL;
+    long n = BIO_get_mem_data(t->out, &p);
+    return str_make(p, n > 0 ? (size_t)n : 0);
+}
+
+void tls_sent(struct tls *t, size_t n)
+{
+    char skip[4096];
+    while (n > 0) {
+        int took = BIO_read(t->out, skip, (int)MIN(n, sizeof skip));
+        if (took <= 0) return;
+        n -= (size_t)took;
+    }
+}
+
+bool tls_shaking_hands(const struct tls *t)
+{
+    return !SSL_is_init_finished(t->ssl);
+}
+
+bool tls_chose_h2(const struct tls *t)
+{
+    const unsigned char *name = NULL;
+    unsigned n = 0;
+    SSL_get0_alpn_selected(t->ssl, &name, &n);
+    return str_eq(str_make(name, n), S("h2"));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tls.h - private to net: TLS of server connections (OpenSSL with memory BIOs; RFC 8446, 7301).
+//
+// Bytes from the socket go in by tls_feed, which gives plain bytes to conn_plain; plain output is
+// taken from the connection by tls_seal and becomes records, which wait here until sent. ALPN
+// offers h2 and http/1.1.
+#pragma once
+
+#include "net/conn.h"
+
+struct tls_context;
+
+// Certificate chain and key from PEM files; client_ca_file: clients must show a certificate of
+// these (NULL: none is asked for). Fails with invalid_argument naming the file.
+struct tls_context *tls_context_new(const char *cert_file, const char *key_file,
+                                    const char *client_ca_file, err *e) MUST_CHECK;
+void tls_context_free(struct tls_context *t);
+
+struct tls *tls_new(struct tls_context *t);  // NULL: no memory
+void tls_free(struct tls *t);
+
+// False when the peer breaks the protocol or refuses us.
+bool tls_feed(struct conn *c, const char *p, size_t n) MUST_CHECK;
+
+// Encrypts up to a bounded amount of the connection's output. False: it is broken.
+bool tls_seal(struct conn *c) MUST_CHECK;
+void tls_say_goodbye(struct conn *c);  // close_notify, once
+
+str tls_pending(const struct tls *t);  // records to send
+void tls_sent(struct tls *t, size_t n);
+
+bool tls_shaking_hands(const struct tls *t);
+bool tls_chose_h2(const struct tls *t);
