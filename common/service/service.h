@@ -5,11 +5,12 @@
 // A service is rows: its settings, metrics, routes on the public and on the internal listener, and
 // four functions. service_main runs any set of them in one process: it reads the configuration,
 // opens the data directory, makes loops, lanes, client and listeners, starts the services, serves,
-// and on SIGTERM or SIGINT drains: stop accepting, finish what runs, drain the services in order,
-// stop.
+// and on SIGTERM or SIGINT drains: stop accepting, finish what runs, drain the services, stop. A
+// second such signal ends the process at once with code 1.
 //
-//     start:  settings -> budgets -> loops, lanes, client -> services' start -> listeners -> ready
-//     stop:   listeners drain -> services' drain, stop -> lanes, loops -> exit 0
+//     start:  settings -> data directory -> loops, lanes, client -> listeners (they answer
+//             "starting") -> services' start, in order -> routes -> ready
+//     stop:   listeners drain -> services' drain, stop, in reverse -> lanes, loops -> exit 0
 //
 // Services talk to each other only through the internal listener's protocol, also within one
 // process.
@@ -31,6 +32,8 @@ struct node {
     const char *data_dir;  // absolute; subdirectories are the services' own
     const char *id;        // this process' member id
     bool all_in_one;
+    unsigned public_port;          // the real one
+    const char *internal_address;  // by which this process reaches its own internal listener
 };
 
 struct service {

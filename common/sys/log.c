@@ -102,6 +102,8 @@ void log_write(struct log_site *site, const struct log_fields *f, enum log_level
     for (size_t i = 0; i < l.n; i++) {
         if ((unsigned char)l.text[i] < 0x20) l.text[i] = ' ';  // an event is one line, whatever
     }
+    while (l.text[l.n - 1] == ' ')  // an event without values
+        l.n--;
     l.text[l.n++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, l.text, l.n);  // nobody is left to tell
     (void)ignored;

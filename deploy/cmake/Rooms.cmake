@@ -19,3 +19,19 @@ foreach(line IN LISTS layers)
     set_target_properties(ft_${room} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON LINKER_LANGUAGE C)
     target_link_libraries(ft_${room} PUBLIC ft_flags ${deps} ${FT_LIBS_${room}})
 endforeach()
+
+# Version and revision. In a release build a new commit configures again, so that the revision is true.
+find_package(Git QUIET)
+set(FT_REVISION "")
+if(Git_FOUND)
+    execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+        OUTPUT_VARIABLE FT_REVISION OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --git-path logs/HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+        OUTPUT_VARIABLE log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    get_filename_component(log "${log}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+    if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND EXISTS "${log}")
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${log}")
+    endif()
+endif()
+configure_file(common/service/version.c.in ${PROJECT_BINARY_DIR}/version.c @ONLY)
+target_sources(ft_service PRIVATE ${PROJECT_BINARY_DIR}/version.c)

@@ -17,7 +17,7 @@ if(TARGET ft_querier)
     include(Assets)   # the page, embedded into the querier
 endif()
 file(GLOB sources CONFIGURE_DEPENDS deploy/flametree/*.c)
-if(sources)
+if(sources AND TARGET ft_distributor AND TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
     add_executable(flametree ${sources})
     target_link_libraries(flametree PRIVATE ft_distributor ft_ingester ft_querier ft_compactor)
 endif()

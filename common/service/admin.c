@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/json.h"
+#include "service/program.h"
+#include "sys/metric.h"
+
+#define PAGE_MAX_BYTES ((size_t)8 << 20)
+
+// A page is written into the exchange's own buf; what does not fit the memory budget is told as an
+// error by the caller of the route.
+static struct buf *page(struct http_exchange *x, unsigned status, str type)
+{
+    x->status = status;
+    http_headers_add(&x->answer_headers, &x->req.arena, S("content-type"), type);
+    buf_release(&x->out);
+    buf_init(&x->out, x->req.arena.budget, PAGE_MAX_BYTES);
+    return &x->out;
+}
+
+static void explain(const struct program *p, struct buf *out)
+{
+    for (size_t i = 0; i < p->unit_count; i++) {
+        const struct unit *u = &p->units[i];
+        if (!atomic_load_explicit(&u->started, memory_order_acquire)) {
+            buf_printf(out, "%s not ready: starting\n", u->service->name);
+            continue;
+        }
+        struct buf why;
+        buf_init(&why, NULL, 1024);
+        if (!u->service->ready(u->self, &why))
+            buf_printf(out, "%s not ready: %.*s\n", u->service->name, STR(buf_view(&why)));
+        buf_release(&why);
+    }
+}
+
+void admin_ready(struct program *p, struct http_exchange *x)
+{
+    struct buf why;
+    buf_init(&why, NULL, 4096);
+    if (atomic_load(&p->state) == PROGRAM_DRAINING)
+        buf_z(&why, "draining\n");
+    else
+        explain(p, &why);
+    if (why.n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(&why, "starting\n");
+    struct buf *out = page(x, why.n ? 503 : 200, S("text/plain; charset=utf-8"));
+    if (why.n)
+        buf_str(out, buf_view(&why));
+    else
+        buf_z(out, "ready");
+    buf_release(&why);
+}
+
+void admin_metrics(struct http_exchange *x)
+{
+    metric_print(page(x, 200, S("text/plain; version=0.0.4; charset=utf-8")));
+}
+
+static bool get_ready(void *self, struct http_exchange *x, err *e)
+{
+    admin_ready(self, x);
+    return buf_ok(&x->out, e);
+}
+
+static bool get_metrics(void *self, struct http_exchange *x, err *e)
+{
+    (void)self;
+    admin_metrics(x);
+    return buf_ok(&x->out, e);
+}
+
+static bool get_config(void *self, struct http_exchange *x, err *e)
+{
+    const struct program *p = self;
+    config_print(p->config, page(x, 200, S("text/plain; charset=utf-8")));
+    return buf_ok(&x->out, e);
+}
+
+// Fields that a C program has no value for are empty, as the API gives them (1.5).
+static bool get_buildinfo(void *self, struct http_exchange *x, err *e)
+{
+    (void)self;
+    struct buf *out = page(x, 200, S("application/json"));
+    buf_z(out, "{\"status\":\"success\",\"data\":{\"version\":");
+    json_put_string(out, str_of(service_version));
+    buf_z(out, ",\"revision\":");
+    json_put_string(out, str_of(service_revision));
+    buf_z(out, ",\"branch\":\"\",\"buildUser\":\"\",\"buildDate\":\"\",\"goVersion\":\"\"}}");
+    return buf_ok(out, e);
+}
+
+#define PAGE(path_, run_)                                                        \
+    {                                                                            \
+        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_OPEN, \
+        .rank = RANK_PUBLIC                                                      \
+    }
+
+const struct http_route admin_routes[] = {
+    PAGE("/ready", get_ready),
+    PAGE("/metrics", get_metrics),
+};
+const size_t admin_route_count = COUNT(admin_routes);
+
+const struct http_route admin_public_routes[] = {
+    PAGE("/config", get_config),
+    PAGE("/api/v1/status/config", get_config),
+    PAGE("/api/v1/status/buildinfo", get_buildinfo),
+};
+const size_t admin_public_route_count = COUNT(admin_public_routes);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/datadir.h"
+
+#include "codec/json.h"
+#include "sys/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FORMAT S("flametree 1\n")
+
+static bool join(char to[PATH_MAX], const char *path, const char *name, err *e)
+{
+    int n = snprintf(to, PATH_MAX, "%s/%s", path, name);
+    if (n > 0 && n < PATH_MAX) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "path is too long: %s/%s", path, name);
+}
+
+static bool check_format(const struct datadir *d, err *e)
+{
+    char path[PATH_MAX];
+    if (!join(path, d->path, "format", e)) return false;
+    if (!file_exists(path)) return file_write(path, FORMAT, e);
+    struct buf text;
+    buf_init(&text, NULL, 4096);
+    bool ok = file_read(path, &text, e);
+    str found = str_trim(buf_view(&text));
+    if (ok && !str_eq(found, str_trim(FORMAT)))
+        ok = err_set(e, ERR_FAILED_PRECONDITION,
+                     "data directory %s has format '%.*s'; this program knows '%.*s'", d->path,
+                     STR(found), STR(str_trim(FORMAT)));
+    buf_release(&text);
+    return ok;
+}
+
+bool datadir_open(struct datadir *d, const char *path, err *e)
+{
+    static const char *const parts[] = {"ingester", "store", "cache", "run"};
+    d->lock = -1;
+    if (!dir_make(path, e)) return err_wrap(e, "data directory");
+    if (!realpath(path, d->path))
+        return err_set(e, ERR_UNAVAILABLE, "data directory %s: %s", path, strerror(errno));
+    char name[PATH_MAX];
+    if (!join(name, d->path, "lock", e) || !lock_file_open(name, &d->lock, e))
+        return err_wrap(e, "data directory");
+    bool ok = check_format(d, e);
+    for (size_t i = 0; ok && i < COUNT(parts); i++)
+        ok = join(name, d->path, parts[i], e) && dir_make(name, e);
+    ok = ok && dir_sync(d->path, e);
+    if (!ok) datadir_close(d);
+    return ok;
+}
+
+void datadir_close(struct datadir *d)
+{
+    lock_file_close(d->lock);
+    d->lock = -1;
+}
+
+bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
+                         err *e)
+{
+    char path[PATH_MAX];
+    if (!join(path, d->path, "run/ports.json", e)) return false;
+    struct buf text;
+    buf_init(&text, NULL, 2 * PATH_MAX);
+    buf_printf(&text, "{\"public\":%u,\"internal\":", public_port);
+    json_put_string(&text, str_of(internal));
+    buf_z(&text, "}\n");
+    bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
+    buf_release(&text);
+    return ok;
+}
+
+void datadir_remove_ports(const struct datadir *d)
+{
+    char path[PATH_MAX];
+    err ignored = {0};  // a stale file only misleads somebody who asks a dead process
+    if (!join(path, d->path, "run/ports.json", &ignored)) return;
+    if (!file_remove(path, &ignored)) return;
+}

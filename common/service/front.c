@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/program.h"
+
+static struct router *router_of(struct front *f)
+{
+    // Acquire: whoever sees the router sees its tables and the services behind it.
+    return atomic_load_explicit(&f->router, memory_order_acquire);
+}
+
+static void answer_starting(struct http_exchange *x, unsigned status, enum err_code code,
+                            const char *message)
+{
+    http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
+    route_error(x, status, code, message);
+}
+
+// Before there are routes, everything is answered from the head: no body is read, no lane is used.
+static enum head_verdict head(void *self, struct http_exchange *x)
+{
+    struct front *f = self;
+    struct router *r = router_of(f);
+    if (r) {
+        struct server_app app = router_app(r);
+        return app.head(app.self, x);
+    }
+    if (str_is(x->path, "/ready"))
+        admin_ready(f->program, x);
+    else if (str_is(x->path, "/metrics"))
+        admin_metrics(x);
+    else
+        answer_starting(x, 503, ERR_UNAVAILABLE, "starting");
+    return HEAD_ANSWERED;
+}
+
+static void run(void *self, struct http_exchange *x)
+{
+    struct router *r = router_of(self);
+    assert(r);  // its head came through the router, which stays once published
+    struct server_app app = router_app(r);
+    app.run(app.self, x);
+}
+
+static void refuse(void *self, struct http_exchange *x, const err *e)
+{
+    struct router *r = router_of(self);
+    if (!r) {
+        answer_starting(x, err_http_status(e->code), e->code, e->msg);
+        return;
+    }
+    struct server_app app = router_app(r);
+    app.refuse(app.self, x, e);
+}
+
+struct server_app front_app(struct front *f)
+{
+    return (struct server_app){.self = f, .head = head, .run = run, .refuse = refuse};
+}
+
+void front_publish(struct front *f, struct router *r)
+{
+    assert(!router_of(f));
+    atomic_store_explicit(&f->router, r, memory_order_release);
+}

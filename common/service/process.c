@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/process.h"
+
+#include "cluster/metrics.h"
+#include "loop/metrics.h"
+#include "net/metrics.h"
+#include "service/metrics.h"
+#include "service/service.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/lock.h"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define WATCHED_MAX 32
+
+static struct lock lock = LOCK_INIT(LOCK_PROCESS);
+static struct mem_budget *watched[WATCHED_MAX];
+static size_t watched_count;
+static int64_t started_wall_ns;
+
+void process_tune_malloc(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    // With the default of eight arenas a core, freed memory of a burst stays in arenas that no
+    // thread uses again. A fixed mmap threshold keeps malloc from raising it to 32 MiB.
+    mallopt(M_ARENA_MAX, 4);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+#endif
+}
+
+static void show_budgets(void)
+{
+    struct mem_budget *now[WATCHED_MAX];
+    lock_take(&lock);
+    size_t n = watched_count;
+    memcpy(now, watched, sizeof now);
+    for (size_t i = 0; i < n; i++) {
+        const struct mem_budget *b = now[i];
+        str name = str_of(b->name);
+        metric_set_to(&service_memory_used, name, (int64_t)atomic_load(&b->used));
+        metric_set_to(&service_memory_limit, name, (int64_t)atomic_load(&b->limit));
+        metric_set_to(&service_memory_peak, name, (int64_t)atomic_load(&b->peak));
+        metric_mirror_to(&service_memory_refused, name, atomic_load(&b->refused));
+    }
+    lock_give(&lock);
+}
+
+static int64_t count_entries(const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    int64_t n = 0;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;  // . and ..
+}
+
+// Sizes in pages are the first two numbers of /proc/self/statm.
+static void show_memory(void)
+{
+    struct buf text;
+    err ignored = {0};
+    buf_init(&text, NULL, 4096);
+    if (file_read("/proc/self/statm", &text, &ignored)) {
+        str rest = buf_view(&text);
+        uint64_t pages[2] = {0};
+        bool ok = true;
+        for (size_t i = 0; i < 2; i++)
+            ok = ok && str_u64(str_split(rest, ' ', &rest), &pages[i]);
+        int64_t page = sysconf(_SC_PAGESIZE);
+        if (ok) metric_set(&service_virtual_memory, (int64_t)pages[0] * page);
+        if (ok) metric_set(&service_resident, (int64_t)pages[1] * page);
+    }
+    buf_release(&text);
+}
+
+static uint64_t ns_of(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * (uint64_t)NS_PER_S + (uint64_t)t.tv_usec * 1000;
+}
+
+static void on_print(void *arg)
+{
+    (void)arg;
+    show_budgets();
+    show_memory();
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) == 0)
+        metric_mirror(&service_cpu, ns_of(use.ru_utime) + ns_of(use.ru_stime));
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        metric_set(&service_max_fds, (int64_t)files.rlim_cur);
+    metric_set(&service_open_fds, count_entries("/proc/self/fd") - 1);  // the one that counts
+    metric_set(&service_threads, count_entries("/proc/self/task"));
+    metric_set(&service_start_time, started_wall_ns / NS_PER_S);
+    metric_set_to(&service_build_info, str_of(service_version), 1);
+}
+
+void process_metrics_begin(void)
+{
+    started_wall_ns = clock_wall_ns();
+    metric_register(loop_metrics, loop_metric_count);
+    metric_register(net_metrics, net_metric_count);
+    metric_register(cluster_metrics, cluster_metric_count);
+    metric_register(service_metrics, service_metric_count);
+    metric_on_print(on_print, NULL);
+}
+
+void process_metrics_end(void)
+{
+    metric_off_print(on_print, NULL);
+}
+
+void process_watch_budget(struct mem_budget *b)
+{
+    lock_take(&lock);
+    assert(watched_count < WATCHED_MAX);
+    watched[watched_count++] = b;
+    lock_give(&lock);
+}
+
+void process_unwatch_budget(struct mem_budget *b)
+{
+    lock_take(&lock);
+    for (size_t i = 0; i < watched_count; i++) {
+        if (watched[i] != b) continue;
+        watched[i] = watched[--watched_count];
+        break;
+    }
+    lock_give(&lock);
+}

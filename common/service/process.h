@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// process.h - what concerns the process as a whole: its allocator, and gauges of memory, CPU and
+// descriptors.
+#pragma once
+
+#include "base/mem.h"
+
+// Before the first thread: few malloc arenas, and large blocks that go back to the system at once,
+// so that resident memory follows what budgets count.
+void process_tune_malloc(void);
+
+// Registers the metrics of the process and of the rooms below; call once, at start-up.
+void process_metrics_begin(void);
+void process_metrics_end(void);
+
+// Shows a budget as flametree_memory_*{budget="name"} until it is unwatched. Any thread.
+void process_watch_budget(struct mem_budget *b);
+void process_unwatch_budget(struct mem_budget *b);

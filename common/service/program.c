@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/program.h"
+
+#include "service/metrics.h"
+#include "service/process.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DUTY_WIDTH 4
+#define DUTY_QUEUE 64
+#define ADMIN_WIDTH \
+    2  // pages of the process have workers of their own, so that they answer under load
+#define ADMIN_QUEUE 64
+
+#define SOCKET_PATH_MAX \
+    ((int)sizeof("unix:") - 1 + (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+
+// ---- lanes
+
+static void lane_sizes(const struct lanes_settings *s, enum rank rank, struct lane_options *o)
+{
+    unsigned by_cpu = 4 * thread_cpus();
+    o->rank = rank;
+    switch (rank) {
+    case RANK_PUBLIC:
+        o->width = s->public_width ? (unsigned)s->public_width : by_cpu;
+        o->queue_max = (unsigned)s->public_queue;
+        o->queue_age_ns = (uint64_t)s->public_queue_age;
+        return;
+    case RANK_QUERIER:
+        o->width = s->querier_width ? (unsigned)s->querier_width : by_cpu;
+        o->queue_max = (unsigned)s->querier_queue;
+        o->queue_age_ns = (uint64_t)s->querier_queue_age;
+        return;
+    case RANK_INGESTER:
+        o->width = (unsigned)s->ingester_width;
+        o->queue_max = (unsigned)s->ingester_queue;
+        o->queue_age_ns = (uint64_t)s->ingester_queue_age;
+        return;
+    case RANK_REPLICA:
+        o->width = (unsigned)s->replica_width;
+        o->queue_max = (unsigned)s->replica_queue;
+        o->queue_age_ns = (uint64_t)s->replica_queue_age;
+        return;
+    case RANK_DUTY:
+    case RANK_DISK:
+    case RANK_COUNT:
+        break;
+    }
+    o->width = DUTY_WIDTH;
+    o->queue_max = DUTY_QUEUE;
+    o->queue_age_ns = 0;
+}
+
+static bool open_lane(struct program *p, struct unit *u, enum rank rank, err *e)
+{
+    static const char *const ranks[] = {
+        [RANK_DUTY] = "duty",         [RANK_PUBLIC] = "public",   [RANK_QUERIER] = "querier",
+        [RANK_INGESTER] = "ingester", [RANK_REPLICA] = "replica", [RANK_DISK] = "disk"};
+    if (u->lanes[rank]) return true;
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", u->service->name, ranks[rank]);
+    struct lane_options o = {.name = name};
+    lane_sizes(config_section(p->config, "lanes"), rank, &o);
+    if (u->service->lane_width[rank]) o.width = u->service->lane_width[rank];
+    u->lanes[rank] = lane_new(&o, e);
+    return u->lanes[rank] != NULL;
+}
+
+// A lane for each rank that one of the service's rows names.
+static bool open_unit_lanes(struct program *p, struct unit *u, err *e)
+{
+    const struct service *s = u->service;
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->public_rpc_count; i++)
+        ok = open_lane(p, u, s->public_rpc[i].rank, e);
+    for (size_t i = 0; ok && i < s->public_http_count; i++)
+        ok = open_lane(p, u, s->public_http[i].rank, e);
+    for (size_t i = 0; ok && i < s->internal_rpc_count; i++)
+        ok = open_lane(p, u, s->internal_rpc[i].rank, e);
+    return ok;
+}
+
+static bool open_lanes(struct program *p, err *e)
+{
+    struct lane_options o = {.name = "admin.public",
+                             .rank = RANK_PUBLIC,
+                             .width = ADMIN_WIDTH,
+                             .queue_max = ADMIN_QUEUE};
+    p->admin_lanes[RANK_PUBLIC] = lane_new(&o, e);
+    bool ok = p->admin_lanes[RANK_PUBLIC] != NULL;
+    for (size_t i = 0; ok && i < p->unit_count; i++)
+        ok = open_unit_lanes(p, &p->units[i], e);
+    return ok;
+}
+
+static void each_lane(struct program *p, void (*fn)(struct lane *l))
+{
+    for (size_t rank = 0; rank < RANK_COUNT; rank++) {
+        if (p->admin_lanes[rank]) fn(p->admin_lanes[rank]);
+        for (size_t i = 0; i < p->unit_count; i++) {
+            if (p->units[i].lanes[rank]) fn(p->units[i].lanes[rank]);
+        }
+    }
+}
+
+// ---- loops and client
+
+static bool open_loops(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct internal_settings *i = config_section(p->config, "internal");
+    size_t n = s->loops ? (size_t)s->loops : MIN(MAX(thread_cpus() / 2, 1u), 8u);
+    for (; p->loop_count < n; p->loop_count++) {
+        char name[32];
+        snprintf(name, sizeof name, "loop.%zu", p->loop_count);
+        p->loops[p->loop_count] = loop_new(name, e);
+        if (!p->loops[p->loop_count]) return false;
+    }
+    p->client_loop = loop_new("loop.client", e);
+    if (!p->client_loop) return false;
+    p->client = client_new(p->client_loop, &p->requests, (unsigned)i->connections_per_node, e);
+    if (!p->client) return false;
+    if (i->tls_cert_file[0]) {
+        struct client_tls tls = {.ca_file = i->tls_ca_file,
+                                 .cert_file = i->tls_cert_file,
+                                 .key_file = i->tls_key_file};
+        client_set_tls(p->client, &tls);
+    }
+    return true;
+}
+
+// ---- listeners
+
+static const char *or_null(const char *z)
+{
+    return z[0] ? z : NULL;
+}
+
+static bool open_public(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    struct server_options o = {
+        .name = "public",
+        .listen = s->listen,
+        .tls_cert_file = or_null(s->tls_cert_file),
+        .tls_key_file = or_null(s->tls_key_file),
+        .memory = &p->requests,
+        .request_memory_max = s->request_memory,
+        .head_max = s->head_max,
+        .headers_max = (unsigned)s->headers_max,
+        .streams_max = (unsigned)s->streams_max,
+        .connections_max = (unsigned)s->connections_max,
+        .head_timeout_ns = (uint64_t)s->head_timeout,
+        .body_timeout_ns = (uint64_t)s->body_timeout,
+        .idle_timeout_ns = (uint64_t)s->idle_timeout,
+        .write_timeout_ns = (uint64_t)s->write_timeout,
+        .request_timeout_ns = (uint64_t)s->request_timeout,
+        .rank = RANK_PUBLIC,
+    };
+    p->public.program = p;
+    p->public.server = server_open(&o, front_app(&p->public), p->loops, p->loop_count, e);
+    return p->public.server != NULL;
+}
+
+// Where the internal listener listens. A socket's path may have 107 bytes; a data directory with a
+// longer one is reached through its descriptor, which is the same place for this process alone.
+static bool choose_internal(struct program *p, const char *configured, char *listen, size_t size,
+                            err *e)
+{
+    const char *fixed = p->node.all_in_one ? NULL : "127.0.0.1:4041";
+    if (configured[0]) fixed = configured;
+    int n = fixed ? snprintf(listen, size, "%s", fixed)
+                  : snprintf(listen, size, "unix:%s/run/internal.sock", p->datadir.path);
+    if (fixed || n < SOCKET_PATH_MAX) return true;
+    char run[PATH_MAX + 8];
+    snprintf(run, sizeof run, "%s/run", p->datadir.path);
+    p->run_fd = open(run, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (p->run_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", run, strerror(errno));
+    snprintf(listen, size, "unix:/proc/self/fd/%d/internal.sock", p->run_fd);
+    return true;
+}
+
+// The address by which this process reaches its own listener: the real port, and for "all
+// interfaces" the local one.
+static void name_internal(struct program *p, const char *listen)
+{
+    str all = str_of(listen);
+    str host = str_slice(all, 0, str_rfind(all, ':'));
+    unsigned port = server_port(p->internal.server);
+    if (str_starts(all, S("unix:"))) {
+        snprintf(p->internal_address, sizeof p->internal_address, "%s", listen);
+        return;
+    }
+    if (host.n == 0 || str_is(host, "0.0.0.0")) host = S("127.0.0.1");
+    if (str_is(host, "[::]")) host = S("[::1]");
+    snprintf(p->internal_address, sizeof p->internal_address, "%.*s:%u", STR(host), port);
+}
+
+static bool open_internal(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct internal_settings *i = config_section(p->config, "internal");
+    char listen[sizeof p->internal_address];
+    if (!choose_internal(p, i->listen, listen, sizeof listen, e)) return false;
+    struct server_options o = {
+        .name = "internal",
+        .listen = listen,
+        .tls_cert_file = or_null(i->tls_cert_file),
+        .tls_key_file = or_null(i->tls_key_file),
+        .tls_client_ca_file = or_null(i->tls_ca_file),
+        .tls_required = i->tls_cert_file[0] != '\0',
+        .memory = &p->requests,
+        .request_memory_max = s->request_memory,
+        .head_max = s->head_max,
+        .headers_max = (unsigned)s->headers_max,
+        .streams_max = (unsigned)i->streams_max,
+        .connections_max = (unsigned)i->connections_max,
+        .head_timeout_ns = (uint64_t)s->head_timeout,
+        .body_timeout_ns = (uint64_t)s->body_timeout,
+        .idle_timeout_ns = (uint64_t)s->idle_timeout,
+        .write_timeout_ns = (uint64_t)s->write_timeout,
+        .request_timeout_ns = (uint64_t)s->request_timeout,
+        .rank = RANK_INGESTER,
+    };
+    p->internal.program = p;
+    p->internal.server = server_open(&o, front_app(&p->internal), p->loops, p->loop_count, e);
+    if (!p->internal.server) return false;
+    name_internal(p, listen);
+    return true;
+}
+
+// ---- members
+
+static bool add_members(struct program *p, enum member_kind kind, const char *key, CONFIG_LIST list,
+                        err *e)
+{
+    for (size_t i = 0; i < list.n; i++) {
+        if (!members_add(p->members, kind, str_of(list.v[i]), e)) return err_wrap(e, "%s", key);
+    }
+    return true;
+}
+
+static bool open_members(struct program *p, err *e)
+{
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    p->members = members_new(e);
+    if (!p->members) return false;
+    if (!add_members(p, MEMBER_INGESTER, "cluster.ingesters", c->ingesters, e)) return false;
+    if (!add_members(p, MEMBER_QUERIER, "cluster.queriers", c->queriers, e)) return false;
+    if (!p->node.all_in_one || c->ingesters.n > 0) return true;
+    char self[sizeof p->id + sizeof p->internal_address + 2];
+    int n = snprintf(self, sizeof self, "%s=%s", p->id, p->internal_address);
+    return members_add(p->members, MEMBER_INGESTER, str_make(self, (size_t)n), e);
+}
+
+// ---- the whole
+
+static void choose_id(struct program *p)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    snprintf(p->id, sizeof p->id, "%s", s->id);
+    if (p->id[0]) return;
+    if (gethostname(p->id, sizeof p->id) != 0 || !p->id[0])
+        snprintf(p->id, sizeof p->id, "%s", "flametree");
+    p->id[sizeof p->id - 1] = '\0';
+}
+
+bool program_open(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    p->datadir.lock = -1;
+    p->run_fd = -1;
+    p->node.all_in_one = p->unit_count > 1;
+    choose_id(p);
+    mem_budget_init(&p->memory, "process", NULL, s->memory_limit);
+    mem_budget_init(&p->requests, "requests", &p->memory, 0);
+    process_watch_budget(&p->memory);
+    process_watch_budget(&p->requests);
+    if (!datadir_open(&p->datadir, s->data_dir, e)) return false;
+    if (!open_loops(p, e) || !open_lanes(p, e)) return false;
+    if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
+    p->node = (struct node){
+        .config = p->config,
+        .memory = &p->memory,
+        .client = p->client,
+        .members = p->members,
+        .data_dir = p->datadir.path,
+        .id = p->id,
+        .all_in_one = p->node.all_in_one,
+        .public_port = server_port(p->public.server),
+        .internal_address = p->internal_address,
+    };
+    log_info(NULL, "process.listening", "public_port=%u internal=%s id=%s", p->node.public_port,
+             p->internal_address, p->id);
+    return datadir_write_ports(&p->datadir, p->node.public_port, p->internal_address, e);
+}
+
+static bool start_units(struct program *p, err *e)
+{
+    for (size_t i = 0; i < p->unit_count; i++) {
+        struct unit *u = &p->units[i];
+        uint64_t begin = clock_mono_ns();
+        if (!u->service->start(&p->node, &u->self, e)) return err_wrap(e, "%s", u->service->name);
+        atomic_store_explicit(&u->started, true, memory_order_release);
+        log_info(NULL, "service.started", "service=%s took_ms=%llu", u->service->name,
+                 (unsigned long long)((clock_mono_ns() - begin) / (uint64_t)NS_PER_MS));
+    }
+    return true;
+}
+
+static size_t mebibytes(double n)
+{
+    return (size_t)(n * 1048576.0);
+}
+
+static void publish(struct program *p)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct internal_settings *i = config_section(p->config, "internal");
+    const struct auth_settings *a = config_section(p->config, "auth");
+    const struct limits *l = config_section(p->config, "limits");
+    struct router_options public = {
+        .multitenancy = a->multitenancy_enabled,
+        .body_max = s->body_max,
+        // Without a limit of its own a push is bounded by the memory of a request.
+        .large_body_max = l->ingestion_body_limit_mb > 0 ? mebibytes(l->ingestion_body_limit_mb)
+                                                         : s->request_memory,
+        .answer_max = s->answer_max,
+        .memory = &p->requests,
+    };
+    struct router_options internal = {
+        .multitenancy = a->multitenancy_enabled,
+        .body_max = i->body_max,
+        .large_body_max = i->body_max,
+        .answer_max = i->body_max,
+        .memory = &p->requests,
+    };
+    struct router *outer = router_new(&public);
+    struct router *inner = router_new(&internal);
+    router_add_http(outer, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_http(outer, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
+    router_add_http(inner, admin_routes, admin_route_count, p, p->admin_lanes);
+    for (size_t k = 0; k < p->unit_count; k++) {
+        struct unit *u = &p->units[k];
+        const struct service *v = u->service;
+        router_add_rpc(outer, v->public_rpc, v->public_rpc_count, u->self, u->lanes);
+        router_add_http(outer, v->public_http, v->public_http_count, u->self, u->lanes);
+        router_add_rpc(inner, v->internal_rpc, v->internal_rpc_count, u->self, u->lanes);
+    }
+    front_publish(&p->internal, inner);  // first: the public side may ask it at once
+    front_publish(&p->public, outer);
+}
+
+bool program_start(struct program *p, err *e)
+{
+    if (!start_units(p, e)) return false;
+    publish(p);
+    atomic_store(&p->state, PROGRAM_READY);
+    metric_set(&service_ready, 1);
+    log_info(NULL, "process.ready", "public_port=%u", p->node.public_port);
+    return true;
+}
+
+void program_drain(struct program *p)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    uint64_t timeout_ns = (uint64_t)s->drain_timeout;
+    log_info(NULL, "process.draining", "timeout_ms=%llu",
+             (unsigned long long)(timeout_ns / (uint64_t)NS_PER_MS));
+    atomic_store(&p->state, PROGRAM_DRAINING);
+    metric_set(&service_ready, 0);
+    uint64_t deadline = clock_mono_ns() + timeout_ns;
+    server_drain(p->public.server, timeout_ns);
+    uint64_t now = clock_mono_ns();
+    server_drain(p->internal.server, now < deadline ? deadline - now : 0);
+    for (size_t i = p->unit_count; i-- > 0;)
+        p->units[i].service->drain(p->units[i].self, deadline);
+}
+
+void program_close(struct program *p)
+{
+    // After a failed start the listeners are still open, and answer "starting" until here.
+    if (p->public.server) server_drain(p->public.server, 0);
+    if (p->internal.server) server_drain(p->internal.server, 0);
+    each_lane(p, lane_drain);
+    if (p->public.server) server_close(p->public.server);
+    if (p->internal.server) server_close(p->internal.server);
+    for (size_t i = p->unit_count; i-- > 0;) {
+        struct unit *u = &p->units[i];
+        if (atomic_exchange(&u->started, false)) u->service->stop(u->self);
+    }
+    if (p->public.router) router_free(p->public.router);
+    if (p->internal.router) router_free(p->internal.router);
+    each_lane(p, lane_free);
+    if (p->client) client_free(p->client);
+    for (size_t i = 0; i < p->loop_count; i++)
+        loop_free(p->loops[i]);
+    loop_free(p->client_loop);
+    members_free(p->members);
+    if (p->datadir.lock >= 0) datadir_remove_ports(&p->datadir);
+    datadir_close(&p->datadir);
+    if (p->run_fd >= 0 && close(p->run_fd) != 0) log_warn(NULL, "close.failed", "path=%s", "run");
+    process_unwatch_budget(&p->requests);
+    process_unwatch_budget(&p->memory);
+    assert(atomic_load(&p->memory.used) == 0);  // what was counted was given back
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// program.h - private to service: a running process with its services.
+//
+// Two threads matter. The main one waits for signals and does nothing else, so that a second
+// SIGTERM is always heard. The runner brings the process up, waits, and takes it down:
+//
+//     STARTING   program_open, services' start      listeners answer: /ready says "starting"
+//     READY      routers are published              traffic
+//     DRAINING   program_drain                      /ready says "draining"
+//
+// Listeners open before services start, so that a long recovery is seen and a taken port is told at
+// once. Until the routers are published a front answers in their place.
+#pragma once
+
+#include "net/server.h"
+#include "service/datadir.h"
+#include "service/service.h"
+#include "service/settings.h"
+#include "sys/lock.h"
+
+#define LOOPS_MAX    64
+#define SERVICES_MAX 8
+
+enum program_state {
+    PROGRAM_STARTING,
+    PROGRAM_READY,
+    PROGRAM_DRAINING
+};
+
+struct unit {  // a service in this process
+    const struct service *service;
+    void *self;
+    atomic_bool started;
+    struct lane *lanes[RANK_COUNT];
+};
+
+struct program;
+
+// Stands before a router that may not be there yet.
+struct front {
+    struct program *program;
+    _Atomic(struct router *) router;
+    struct server *server;
+};
+
+struct program {
+    struct config *config;
+    struct datadir datadir;
+    int run_fd;                  // of the directory of a socket whose path is too long; else -1
+    struct mem_budget memory;    // all that is counted
+    struct mem_budget requests;  // bodies, arenas and answers
+    struct loop *loops[LOOPS_MAX];
+    size_t loop_count;
+    struct loop *client_loop;
+    struct client *client;
+    struct members *members;
+    struct front public;
+    struct front internal;
+    char internal_address[PATH_MAX + 8];
+    char id[256];
+    struct lane *admin_lanes[RANK_COUNT];
+    struct unit units[SERVICES_MAX];
+    size_t unit_count;
+    struct node node;
+
+    _Atomic enum program_state state;
+    struct lock lock;
+    struct cond change;
+    bool stop_wanted;
+    bool done;
+    bool well;
+    err fault;
+};
+
+// ---- program.c; all in the runner
+
+bool program_open(struct program *p, err *e) MUST_CHECK;   // everything but the services
+bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then it is READY
+void program_drain(struct program *p);
+void program_close(struct program *p);  // whatever was opened
+
+// ---- front.c
+
+struct server_app front_app(struct front *f);
+void front_publish(struct front *f, struct router *r);  // takes r
+
+// ---- admin.c: pages of the process itself
+
+extern const struct http_route admin_routes[];  // both listeners
+extern const size_t admin_route_count;
+extern const struct http_route admin_public_routes[];  // only the public one
+extern const size_t admin_public_route_count;
+
+void admin_ready(struct program *p, struct http_exchange *x);
+void admin_metrics(struct http_exchange *x);

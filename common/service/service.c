@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/service.h"
+
+#include "service/metrics.h"
+#include "service/process.h"
+#include "service/program.h"
+#include "sys/signal.h"
+#include "sys/thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXIT_WELL   0
+#define EXIT_FAILED 1
+#define EXIT_WRONG  2
+
+// ---- the runner
+
+static void await_stop(struct program *p)
+{
+    lock_take(&p->lock);
+    while (!p->stop_wanted)
+        cond_wait(&p->change, &p->lock);
+    lock_give(&p->lock);
+}
+
+static void *runner(void *arg)
+{
+    struct program *p = arg;
+    bool well = program_open(p, &p->fault) && program_start(p, &p->fault);
+    if (well) {
+        await_stop(p);
+        program_drain(p);
+    }
+    program_close(p);
+    lock_take(&p->lock);
+    p->well = well;
+    p->done = true;
+    lock_give(&p->lock);
+    signal_wake();
+    return NULL;
+}
+
+// ---- the main thread
+
+static void apply_log_level(const struct config *c)
+{
+    const struct log_settings *l = config_section(c, "log");
+    enum log_level level = LOG_INFO;
+    if (log_level_of(str_of(l->level), &level))
+        log_set_level(level);
+    else
+        log_warn(NULL, "config.log_level_unknown", "level=%s", l->level);
+}
+
+static void reload(struct program *p)
+{
+    err e = {0};
+    char quoted[LOG_QUOTE_MAX];
+    if (config_reload(p->config, &e)) {
+        apply_log_level(p->config);
+        metric_add_to(&service_config_reloads, S("well"), 1);
+        log_info(NULL, "config.reloaded", "%s", "");
+        return;
+    }
+    metric_add_to(&service_config_reloads, S("refused"), 1);
+    log_error(NULL, "config.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
+}
+
+static void want_stop(struct program *p)
+{
+    lock_take(&p->lock);
+    bool again = p->stop_wanted;
+    p->stop_wanted = true;
+    cond_wake_all(&p->change);
+    lock_give(&p->lock);
+    if (!again) return;
+    log_warn(NULL, "process.cut", "%s", "reason=\"second signal to stop\"");
+    _exit(EXIT_FAILED);
+}
+
+static bool is_done(struct program *p)
+{
+    lock_take(&p->lock);
+    bool done = p->done;
+    lock_give(&p->lock);
+    return done;
+}
+
+static int run(struct program *p)
+{
+    pthread_t thread;
+    lock_init(&p->lock, LOCK_PROCESS);
+    cond_init(&p->change);
+    if (!thread_start(&thread, "runner", runner, p, &p->fault)) {
+        fprintf(stderr, "flametree: %s\n", p->fault.msg);
+        return EXIT_FAILED;
+    }
+    while (!is_done(p)) {
+        switch (signal_next()) {
+        case SIGNAL_STOP:
+            want_stop(p);
+            break;
+        case SIGNAL_RELOAD:
+            reload(p);
+            break;
+        case SIGNAL_WAKE:
+            break;
+        }
+    }
+    thread_join(thread);
+    cond_release(&p->change);
+    lock_release(&p->lock);
+    if (!p->well)
+        fprintf(stderr, "flametree: %s\n", p->fault.msg);
+    else
+        log_info(NULL, "process.stopped", "%s", "");
+    return p->well ? EXIT_WELL : EXIT_FAILED;
+}
+
+// ---- texts
+
+static int print(struct buf *out)
+{
+    err e = {0};
+    bool ok = buf_ok(out, &e) && fwrite(out->p, 1, out->n, stdout) == out->n && fflush(stdout) == 0;
+    buf_release(out);
+    return ok ? EXIT_WELL : EXIT_FAILED;
+}
+
+static int print_help(const struct config *c)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    buf_z(&out, "usage: flametree [--config FILE] [--section.key=value ...]\n\n"
+                "  --config FILE     settings in YAML: sections of key: value\n"
+                "  --check-config    read the settings, say whether they are valid, and end\n"
+                "  --version         print the version and end\n"
+                "  --help            print this and end\n"
+                "  --print-config-docs, --print-metrics-docs\n"
+                "                    print docs/config.md or docs/metrics.md and end\n\n"
+                "Each setting is also read from the environment as FLAMETREE_SECTION_KEY; a flag "
+                "goes over\nthe environment, that over the file, that over the default shown "
+                "here.\n\n");
+    config_print_help(c, &out);
+    return print(&out);
+}
+
+static int print_config_docs(const struct config *c)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    buf_z(&out, "# Settings\n\n"
+                "This page is printed by `flametree --print-config-docs` from the rows that the "
+                "program reads its settings by.\n\n"
+                "A setting `section.key` is a line `key: value` under `section:` in the YAML file "
+                "that `--config` names, a flag `--section.key=value`, or the environment variable "
+                "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
+                "that over the default. An unknown or repeated key is an error with file and line; "
+                "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
+                "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
+                "marked so take effect at once, others need a restart and say so in the log.\n");
+    config_print_markdown(c, &out);
+    return print(&out);
+}
+
+static int print_metrics_docs(void)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    buf_z(&out, "# Metrics\n\n"
+                "This page is printed by `flametree --print-metrics-docs`. `/metrics` on the "
+                "public and on the internal listener gives them in Prometheus' text format. A "
+                "label takes at most 64 values; further ones count as `other`. Histograms are in "
+                "seconds.\n\n");
+    metric_print_markdown(&out);
+    return print(&out);
+}
+
+// ---- start
+
+static size_t collect_sections(const struct service *const *services, size_t n,
+                               const struct config_section **sections)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < settings_section_count; i++)
+        sections[count++] = settings_sections[i];
+    sections[count++] = &limits_section;
+    for (size_t i = 0; i < n; i++) {
+        if (services[i]->config) sections[count++] = services[i]->config;
+    }
+    return count;
+}
+
+static int run_with_settings(struct program *p, const struct config_args *args)
+{
+    err e = {0};
+    if (args->help) return print_help(p->config);
+    if (args->print_config_docs) return print_config_docs(p->config);
+    if (args->print_metrics_docs) return print_metrics_docs();
+    if (args->version) {
+        printf("flametree %s (%s)\n", service_version, service_revision);
+        return EXIT_WELL;
+    }
+    if (!settings_check(p->config, &e)) {
+        fprintf(stderr, "flametree: %s\n", e.msg);
+        return EXIT_WRONG;
+    }
+    if (args->check) {
+        printf("the settings are valid\n");
+        return EXIT_WELL;
+    }
+    apply_log_level(p->config);
+    return run(p);
+}
+
+int service_main(const struct service *const *services, size_t n, int argc, char **argv)
+{
+    assert(n > 0 && n <= SERVICES_MAX);
+    process_tune_malloc();
+    signal_begin();
+    process_metrics_begin();
+    const struct config_section *sections[SETTINGS_MAX + SERVICES_MAX];
+    assert(settings_section_count < SETTINGS_MAX);
+    size_t section_count = collect_sections(services, n, sections);
+    struct program *p = mem_must(sizeof *p);
+    p->config = config_new(sections, section_count);
+    p->unit_count = n;
+    for (size_t i = 0; i < n; i++) {
+        p->units[i].service = services[i];
+        if (services[i]->metrics) metric_register(services[i]->metrics, *services[i]->metric_count);
+    }
+    struct config_args args;
+    int code = EXIT_WRONG;
+    if (config_load(p->config, argc, argv, &args, &p->fault)) {
+        code = run_with_settings(p, &args);
+    } else {
+        fprintf(stderr, "flametree: %s\n", p->fault.msg);
+    }
+    config_free(p->config);
+    mem_must_free(p);
+    process_metrics_end();
+    return code;
+}

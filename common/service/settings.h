@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// settings.h - the sections that every process has, whatever services it runs.
+#pragma once
+
+#include "service/config.h"
+
+// name of the section = name of the struct = name of the .def file
+#define SETTINGS(X) X(server) X(internal) X(auth) X(cluster) X(log) X(lanes)
+
+struct server_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/server.def"
+#undef ROW
+};
+
+struct internal_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/internal.def"
+#undef ROW
+};
+
+struct auth_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/auth.def"
+#undef ROW
+};
+
+struct cluster_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/cluster.def"
+#undef ROW
+};
+
+struct log_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/log.def"
+#undef ROW
+};
+
+struct lanes_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/lanes.def"
+#undef ROW
+};
+
+#define SETTINGS_MAX 16
+extern const struct config_section *const settings_sections[];
+extern const size_t settings_section_count;
+
+// What bounds of single rows cannot say: pairs that belong together, names of levels.
+bool settings_check(const struct config *c, err *e) MUST_CHECK;
