@@ -20,7 +20,7 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 
 // A running XXH64 over parts; the value equals hash_bytes of their concatenation.
 struct hash_state {
-    _Alignas(64) unsigned char opaque[128];
+    _Alignas(16) unsigned char opaque[128];
 };
 void hash_begin(struct hash_state *h);
 void hash_add(struct hash_state *h, const void *p, size_t n);
