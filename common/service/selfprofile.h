@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// selfprofile.h - the process profiles itself and pushes the result to itself.
+//
+// A thread of its own takes the samples of sys/sampler out of their queue a few times a second,
+// adds them up by stack and component, and once per interval encodes them as pprof and sends them
+// to the public push path, like any agent:
+//
+//     POST /push.v1.PusherService/Push   X-Scope-OrgID: <self_profile.tenant>
+//     __name__="process_cpu" service_name="flametree" instance="<server.id>"
+//     sample label component="ingester.append", "loop", ...; the push path makes series of it
+//
+// Types are samples/count and cpu/nanoseconds. A stack that the chain of frame pointers did not
+// show to its root has a frame "[no frame pointer]" (or "[too deep]") at its root. The first push
+// comes after two seconds, so that a fresh start shows something soon, then one per interval. A
+// process without a distributor sends to self_profile.url, or nothing if that is empty.
+//
+// It never disturbs the service: memory is a budget of its own, a push that fails is logged and its
+// samples are dropped, and only CPU time that the process uses makes samples at all.
+#pragma once
+
+#include "service/config.h"
+#include "service/service.h"
+
+struct self_profile_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/self_profile.def"
+#undef ROW
+};
+
+struct selfprofile;
+
+// Begins, after the listeners are ready. takes_pushes: the public listener of this process has the
+// push path. Everything of *node that it needs is borrowed until selfprofile_stop. Returns NULL
+// when it is switched off, has nowhere to send to, or the system refuses (then a line in the log
+// says why: no service fails for it).
+struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes);
+
+// Ends; a push on its way is given up. NULL is fine. Before the listeners drain.
+void selfprofile_stop(struct selfprofile *p);
+
+// The self_profile section's bounds that single rows cannot say.
+bool selfprofile_check(const struct self_profile_settings *s, err *e) MUST_CHECK;
