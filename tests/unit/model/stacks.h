@@ -7,6 +7,8 @@
 #include "model/merge.h"
 #include "model/tree.h"
 
+#include <stdio.h>
+
 // A name "f@7" has line 7, "f@7!" is inlined into the frame before it; "" is a frame without name
 // at address 64.
 static inline uint32_t frame_of_text(struct symbols *s, str text, err *e)

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/symbols.h"
+#include "unit/model/stacks.h"
+
+static uint32_t must(uint32_t row)
+{
+    assert_int_not_equal(row, MAP_NONE);
+    return row;
+}
+
+static void row_zero_is_none_in_every_table(void **state)
+{
+    (void)state;
+    struct symbols s;
+    err fault = {0};
+    assert_ok(symbols_init(&s, NULL, e));
+    assert_int_equal(s.t.string_count, 1);
+    assert_int_equal(s.t.strings[0].n, 0);
+    assert_int_equal(s.t.stack_count, 1);
+    assert_int_equal(symbols_string(&s, S(""), &fault), 0);
+    assert_int_equal(symbols_string(&s, (str){0}, &fault), 0);
+    assert_int_equal(symbols_function(&s, (struct symbol_function){0}, &fault), 0);
+    assert_int_equal(symbols_mapping(&s, (struct symbol_mapping){0}, &fault), 0);
+    assert_int_equal(symbols_frame(&s, (struct symbol_frame){.inlined = true}, &fault), 0);
+    assert_int_equal(symbols_stack(&s, 0, 0, &fault), 0);
+    uint32_t frame = must(symbols_frame(&s, (struct symbol_frame){.address = 1}, &fault));
+    uint32_t stack = must(symbols_stack(&s, 0, frame, &fault));
+    assert_int_equal(symbols_stack(&s, stack, 0, &fault), stack);
+    assert_int_equal(symbols_frame_name(&s.t, frame).n, 0);
+    symbols_release(&s);
+    symbols_release(&s);
+}
+
+// Every field tells rows apart, and an equal value is the row that is there.
+static void equal_rows_are_one_and_each_field_counts(void **state)
+{
+    (void)state;
+    struct symbols s;
+    err fault = {0};
+    assert_ok(symbols_init(&s, NULL, e));
+    uint32_t a = must(symbols_string(&s, S("a"), &fault));
+    uint32_t b = must(symbols_string(&s, S("b"), &fault));
+    assert_int_equal(symbols_string(&s, S("a"), &fault), a);
+    assert_int_not_equal(a, b);
+    const struct symbol_function functions[] = {{a, 0, 0, 0}, {0, a, 0, 0},  {0, 0, a, 0},
+                                                {0, 0, 0, 1}, {0, 0, 0, -1}, {a, b, a, 9}};
+    const struct symbol_mapping mappings[] = {
+        {.start = 1},    {.limit = 1}, {.offset = 1},           {.filename = 1},
+        {.build_id = 1}, {.flags = 1}, {.start = 1, .limit = 1}};
+    const struct symbol_frame frames[] = {{.address = 1},
+                                          {.line = 1},
+                                          {.function = 1},
+                                          {.mapping = 1},
+                                          {.line = 1, .inlined = true},
+                                          {.address = 1, .line = 1}};
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < COUNT(functions); i++)
+            assert_int_equal(symbols_function(&s, functions[i], &fault), i + 1);
+        for (uint32_t i = 0; i < COUNT(mappings); i++)
+            assert_int_equal(symbols_mapping(&s, mappings[i], &fault), i + 1);
+        for (uint32_t i = 0; i < COUNT(frames); i++)
+            assert_int_equal(symbols_frame(&s, frames[i], &fault), i + 1);
+        assert_int_equal(symbols_stack(&s, 0, 1, &fault), 1);
+        assert_int_equal(symbols_stack(&s, 0, 2, &fault), 2);
+        assert_int_equal(symbols_stack(&s, 1, 2, &fault), 3);
+        assert_int_equal(symbols_stack(&s, 2, 1, &fault), 4);
+    }
+    assert_true(str_is(symbols_frame_name(&s.t, 3), "a"));
+    symbols_release(&s);
+}
+
+static void strings_stay_where_they_are_while_tables_grow(void **state)
+{
+    (void)state;
+    struct symbols s;
+    err fault = {0};
+    static char big[300000];
+    memset(big, 'x', sizeof big);
+    assert_ok(symbols_init(&s, NULL, e));
+    uint32_t first = must(symbols_string(&s, S("first"), &fault));
+    const char *at = s.t.strings[first].p;
+    char text[16];
+    for (int i = 0; i < 20000; i++) {
+        int n = snprintf(text, sizeof text, "s%d", i);
+        must(symbols_string(&s, str_make(text, (size_t)n), &fault));
+    }
+    for (size_t n = 1; n <= sizeof big; n *= 3)
+        must(symbols_string(&s, str_make(big, n), &fault));
+    assert_ptr_equal(s.t.strings[first].p, at);
+    assert_true(str_is(s.t.strings[first], "first"));
+    for (int i = 0; i < 20000; i++) {
+        int n = snprintf(text, sizeof text, "s%d", i);
+        assert_true(str_eq(s.t.strings[i + 2], str_make(text, (size_t)n)));
+    }
+    symbols_release(&s);
+}
+
+static void memory_is_counted_and_given_back(void **state)
+{
+    (void)state;
+    struct mem_budget budget;
+    mem_budget_init(&budget, "test", NULL, 100000);
+    struct symbols s;
+    err fault = {0};
+    assert_ok(symbols_init(&s, &budget, e));
+    size_t empty = atomic_load(&budget.used);
+    assert_true(empty > 0);
+    char text[16];
+    uint32_t rows = 0;
+    for (;; rows++) {
+        int n = snprintf(text, sizeof text, "%u", rows);
+        if (symbols_string(&s, str_make(text, (size_t)n), &fault) == MAP_NONE) break;
+    }
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(fault.msg, "memory budget test"));
+    assert_int_equal(s.t.string_count, rows + 1);
+    assert_int_equal(symbols_string(&s, S("0"), &fault), 1);
+    assert_true(rows > 1000);
+    symbols_release(&s);
+    assert_int_equal(atomic_load(&budget.used), 0);
+}
+
+static bool add_rows(void *arg, err *e)
+{
+    (void)arg;
+    struct symbols s;
+    if (!symbols_init(&s, NULL, e)) return false;
+    bool ok = symbols_reserve(&s, &(struct symbols_room){.stacks = 20, .strings = 3}, e);
+    char text[] = "f0@1";
+    for (int i = 0; i < 26 && ok; i++) {
+        uint32_t before = s.t.stack_count;
+        text[1] = (char)('a' + i);
+        ok = stack_of_text(&s, str_of(text), e) != MAP_NONE;
+        assert_int_equal(s.t.stack_count, before + ok);
+        // What failed can be tried again.
+        if (!ok) assert_int_not_equal(stack_of_text(&s, str_of(text), &(err){0}), MAP_NONE);
+    }
+    symbols_release(&s);
+    return ok;
+}
+
+static void adding_survives_failing_allocations(void **state)
+{
+    (void)state;
+    assert_true(torture(add_rows, NULL) > 10);
+}
+
+static void reserved_room_is_used_and_no_limit(void **state)
+{
+    (void)state;
+    struct symbols s;
+    err fault = {0};
+    assert_ok(symbols_init(&s, NULL, e));
+    assert_ok(symbols_reserve(&s, &(struct symbols_room){.strings = 100}, e));
+    const str *strings = s.t.strings;
+    char text[16];
+    for (int i = 0; i < 300; i++) {
+        int n = snprintf(text, sizeof text, "%d", i);
+        must(symbols_string(&s, str_make(text, (size_t)n), &fault));
+        if (i == 99) assert_ptr_equal(s.t.strings, strings);
+    }
+    assert_int_equal(s.t.string_count, 301);
+    symbols_release(&s);
+}
+
+// ---- remapping
+
+static void a_remap_copies_what_is_asked_for_and_no_more(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct symbols one;
+    struct symbols two;
+    err fault = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(symbols_init(&one, NULL, e));
+    assert_ok(symbols_init(&two, NULL, e));
+    must(stack_of_text(&one, S("unused;x"), &fault));
+    uint32_t stack = must(stack_of_text(&one, S("a@1;b@2!;c"), &fault));
+    uint32_t sibling = must(stack_of_text(&one, S("a@1;d"), &fault));
+    must(stack_of_text(&two, S("c;a@1"), &fault));
+    struct symbols_remap m;
+    assert_ok(symbols_remap_init(&m, &a, &one.t, &two, e));
+    assert_int_equal(symbols_remap_stack(&m, 0, &fault), 0);
+    uint32_t there = must(symbols_remap_stack(&m, stack, &fault));
+    assert_int_equal(there, stack_of_text(&two, S("a@1;b@2!;c"), &fault));
+    assert_int_equal(symbols_remap_stack(&m, stack, &fault), there);
+    assert_int_equal(symbols_remap_stack(&m, sibling, &fault),
+                     stack_of_text(&two, S("a@1;d"), &fault));
+    for (uint32_t i = 0; i < two.t.string_count; i++) {
+        assert_false(str_is(two.t.strings[i], "unused"));
+        assert_false(str_is(two.t.strings[i], "x"));
+    }
+    symbols_release(&one);
+    symbols_release(&two);
+    arena_release(&a);
+}
+
+static void a_remap_copies_every_field(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct symbols one;
+    struct symbols two;
+    err fault = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(symbols_init(&one, NULL, e));
+    assert_ok(symbols_init(&two, NULL, e));
+    must(symbols_string(&two, S("shift"), &fault));
+    uint32_t n = must(symbols_string(&one, S("name"), &fault));
+    uint32_t f = must(symbols_function(&one, (struct symbol_function){n, n, n, -3}, &fault));
+    uint32_t map = must(symbols_mapping(&one, (struct symbol_mapping){1, 2, 3, n, n, 5}, &fault));
+    uint32_t frame = must(
+        symbols_frame(&one,
+                      (struct symbol_frame){
+                          .address = 8, .line = -9, .function = f, .mapping = map, .inlined = true},
+                      &fault));
+    uint32_t stack = must(symbols_stack(&one, 0, frame, &fault));
+    struct symbols_remap m;
+    assert_ok(symbols_remap_init(&m, &a, &one.t, &two, e));
+    uint32_t there = must(symbols_remap_stack(&m, stack, &fault));
+    const struct symbol_frame *g = &two.t.frames[two.t.stacks[there].frame];
+    assert_true(g->address == 8 && g->line == -9 && g->inlined);
+    const struct symbol_mapping *k = &two.t.mappings[g->mapping];
+    assert_true(k->start == 1 && k->limit == 2 && k->offset == 3 && k->flags == 5);
+    assert_true(str_is(two.t.strings[k->filename], "name") && k->build_id == k->filename);
+    const struct symbol_function *h = &two.t.functions[g->function];
+    assert_true(h->start_line == -3 && h->name == 2 && h->system_name == 2 && h->filename == 2);
+    symbols_release(&one);
+    symbols_release(&two);
+    arena_release(&a);
+}
+
+static void names_only_folds_lines_and_drops_frames_without_name(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct symbols one;
+    struct symbols two;
+    err fault = {0};
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(symbols_init(&one, NULL, e));
+    assert_ok(symbols_init(&two, NULL, e));
+    uint32_t x = must(stack_of_text(&one, S("a@1;;b@2!"), &fault));
+    uint32_t y = must(stack_of_text(&one, S("a@5;b@6"), &fault));
+    uint32_t z = must(stack_of_text(&one, S(";"), &fault));
+    struct symbols_remap m;
+    assert_ok(symbols_remap_init(&m, &a, &one.t, &two, e));
+    m.names_only = true;
+    uint32_t there = must(symbols_remap_stack(&m, x, &fault));
+    assert_int_equal(symbols_remap_stack(&m, y, &fault), there);
+    assert_int_equal(symbols_remap_stack(&m, z, &fault), 0);
+    assert_int_equal(there, stack_of_text(&two, S("a;b"), &fault));
+    assert_int_equal(two.t.frame_count, 3);
+    assert_int_equal(two.t.mapping_count, 1);
+    symbols_release(&one);
+    symbols_release(&two);
+    arena_release(&a);
+}
+
+static void a_million_frames_deep_is_remapped_without_recursion(void **state)
+{
+    (void)state;
+    enum {
+        DEPTH = 1000000
+    };
+    struct arena a;
+    struct symbols one;
+    struct symbols two;
+    err fault = {0};
+    arena_init(&a, NULL, 64 << 20);
+    assert_ok(symbols_init(&one, NULL, e));
+    assert_ok(symbols_init(&two, NULL, e));
+    uint32_t frame = must(frame_of_text(&one, S("f"), &fault));
+    uint32_t stack = 0;
+    for (int i = 0; i < DEPTH; i++)
+        stack = must(symbols_stack(&one, stack, frame, &fault));
+    struct symbols_remap m;
+    assert_ok(symbols_remap_init(&m, &a, &one.t, &two, e));
+    assert_int_equal(symbols_remap_stack(&m, stack, &fault), DEPTH);
+    assert_int_equal(two.t.stack_count, DEPTH + 1);
+    symbols_release(&one);
+    symbols_release(&two);
+    arena_release(&a);
+}
+
+struct pair {
+    struct symbols from;
+    uint32_t stack;
+};
+
+// After a failure the same remap goes on where it was.
+static bool remap(void *arg, err *e)
+{
+    const struct pair *p = arg;
+    struct arena a;
+    struct symbols to;
+    arena_init(&a, NULL, 1 << 20);
+    bool ok = symbols_init(&to, NULL, e);
+    struct symbols_remap m = {0};
+    ok = ok && symbols_remap_init(&m, &a, &p->from.t, &to, e);
+    if (ok) {
+        ok = symbols_remap_stack(&m, p->stack, e) != MAP_NONE;
+        err again = {0};
+        uint32_t row = symbols_remap_stack(&m, p->stack, &again);
+        assert_int_equal(row, stack_of_text(&to, S("a@1;b;c!;d;e;f;g;h;i;j;k"), &again));
+    }
+    if (to.index) symbols_release(&to);
+    arena_release(&a);
+    return ok;
+}
+
+static void remapping_survives_failing_allocations(void **state)
+{
+    (void)state;
+    struct pair p;
+    err fault = {0};
+    assert_ok(symbols_init(&p.from, NULL, e));
+    p.stack = must(stack_of_text(&p.from, S("a@1;b;c!;d;e;f;g;h;i;j;k"), &fault));
+    assert_true(torture(remap, &p) > 10);
+    symbols_release(&p.from);
+}
+
+static void ancestors_of_marked_stacks_are_marked(void **state)
+{
+    (void)state;
+    struct symbols s;
+    err fault = {0};
+    assert_ok(symbols_init(&s, NULL, e));
+    must(stack_of_text(&s, S("a;b;c"), &fault));  // 1 2 3
+    must(stack_of_text(&s, S("a;d"), &fault));    // 4
+    must(stack_of_text(&s, S("x"), &fault));      // 5
+    bool used[6] = {[4] = true};
+    symbols_mark_ancestors(&s.t, used);
+    const bool wanted[6] = {true, true, false, false, true, false};
+    assert_memory_equal(used + 1, wanted + 1, 5);
+    symbols_release(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(row_zero_is_none_in_every_table),
+        cmocka_unit_test(equal_rows_are_one_and_each_field_counts),
+        cmocka_unit_test(strings_stay_where_they_are_while_tables_grow),
+        cmocka_unit_test(memory_is_counted_and_given_back),
+        cmocka_unit_test(adding_survives_failing_allocations),
+        cmocka_unit_test(reserved_room_is_used_and_no_limit),
+        cmocka_unit_test(a_remap_copies_what_is_asked_for_and_no_more),
+        cmocka_unit_test(a_remap_copies_every_field),
+        cmocka_unit_test(names_only_folds_lines_and_drops_frames_without_name),
+        cmocka_unit_test(a_million_frames_deep_is_remapped_without_recursion),
+        cmocka_unit_test(remapping_survives_failing_allocations),
+        cmocka_unit_test(ancestors_of_marked_stacks_are_marked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
