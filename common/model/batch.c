@@ -83,14 +83,15 @@ static unsigned at(const struct pb_reader *r)
     return AT(r->field, r->type);
 }
 
-// How often a field of bytes occurs in a message; 0 for a malformed one, which its reader reports.
+// How often a field of bytes occurs in a message, up to a fault: the reader that fills what was
+// sized by this gets exactly as far and reports it.
 static uint32_t occurrences(str message, uint32_t field)
 {
     uint32_t n = 0;
     struct pb_reader r = pb_reader(message);
     while (pb_next(&r))
         n += r.field == field && r.type == PB_BYTES;
-    return r.fault ? 0 : n;
+    return n;
 }
 
 static bool read_pair(str bytes, label *l, err *e)

@@ -190,7 +190,7 @@ static void the_budget_limits_and_is_given_back(void **state)
     struct source s;
     struct merge m;
     err fault = {0};
-    mem_budget_init(&budget, "query", NULL, 6000);
+    mem_budget_init(&budget, "query", NULL, 2500);
     random_source(&r, &s);
     assert_ok(merge_init(&m, &budget, false, e));
     assert_false(merge_add(&m, &s.symbols.t, buf_view(&s.vector), 1, &fault));
