@@ -186,7 +186,7 @@ static void sniff(struct conn *c, const char *p, size_t n)
         keep_input(c, p, n);
         return;
     }
-    open_protocol(c, &h1_ops);
+    open_protocol(c, like_h2 ? &h2_ops : &h1_ops);
     struct buf before = buf_take(&c->in);
     if (before.n && c->state == CONN_OPEN) c->ops->feed(c, before.p, before.n);
     buf_release(&before);
@@ -196,7 +196,7 @@ static void sniff(struct conn *c, const char *p, size_t n)
 void conn_plain(struct conn *c, const char *p, size_t n)
 {
     if (c->state == CONN_CLOSED || c->state == CONN_LINGER || n == 0) return;
-
+    if (c->tls && !c->ops && tls_chose_h2(c->tls)) open_protocol(c, &h2_ops);
     if (!c->ops)
         sniff(c, p, n);
     else

@@ -104,11 +104,10 @@ static void free_now(struct exchange *ex)
 
 void exchange_spare(struct exchange *ex)
 {
-    struct arena *a = &ex->x.req.arena;
-    arena_release(a);
-    arena_init(a, NULL, ex->server->options.head_max * 4 + REFUSAL_MAX);
-    ex->x.headers = (struct http_headers){0};
-    ex->x.peer = arena_str(a, str_of(ex->conn->peer));
+    assert(!ex->spare);
+    ex->spare = true;
+    ex->kept = ex->x.req.arena;
+    arena_init(&ex->x.req.arena, NULL, ex->server->options.head_max * 4 + REFUSAL_MAX);
 }
 
 str exchange_answer(const struct exchange *ex)
@@ -134,14 +133,16 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     ex->refused = true;
     metric_add_to(&net_refused, str_of(reason), 1);
     buf_release(&x->body);
-    ex->kept = x->req.arena;
-    arena_init(&x->req.arena, NULL, REFUSAL_MAX);
+    if (!ex->spare) {
+        ex->kept = x->req.arena;
+        arena_init(&x->req.arena, NULL, REFUSAL_MAX);
+    }
     clear_answer(x);
     x->status = status;
     ex->server->app.refuse(ex->server->app.self, x, e);
     if (x->out.failed || x->req.arena.exhausted || x->status == 0) {
         clear_answer(x);
-        arena_release(&x->req.arena);
+        x->req.arena.exhausted = false;
         x->status = status;
         x->fixed = str_of(err_name(e->code));
     }
@@ -171,6 +172,19 @@ static void answer(struct exchange *ex)
 void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason)
 {
     refuse(ex, status, e, reason);
+    answer(ex);
+}
+
+void exchange_reject(struct exchange *ex, unsigned status, const err *e, const char *reason)
+{
+    metric_add_to(&net_refused, str_of(reason), 1);
+    if (!ex->spare) exchange_spare(ex);
+    clear_answer(&ex->x);
+    ex->x.status = status;
+    buf_z(&ex->x.out, e->msg);
+    buf_byte(&ex->x.out, '\n');
+    http_headers_add(&ex->x.answer_headers, &ex->x.req.arena, S("content-type"),
+                     S("text/plain; charset=utf-8"));
     answer(ex);
 }
 
@@ -303,6 +317,21 @@ void exchange_abandon(struct exchange *ex)
     }
     metric_add(&net_gone, 1);
     exchange_end(ex);
+}
+
+bool exchange_wants_body(const struct exchange *ex)
+{
+    return state_of(ex) == EXCHANGE_BODY;
+}
+
+bool exchange_is_answered(const struct exchange *ex)
+{
+    return state_of(ex) == EXCHANGE_ANSWER;
+}
+
+bool exchange_has_head(const struct exchange *ex)
+{
+    return state_of(ex) != EXCHANGE_HEAD;
 }
 
 bool exchange_body_late(const struct exchange *ex, uint64_t now_ns)

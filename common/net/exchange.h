@@ -37,20 +37,24 @@ struct exchange {
     _Atomic enum exchange_state state;
     struct arena kept;    // the request's arena, put aside by a refusal
     bool refused;         // app.refuse made the answer
+    bool spare;           // the arena is not counted
     bool body_only_head;  // HEAD, 204, 304: no body is sent
     uint64_t mark_ns;     // last progress of what the client owes us
     size_t mark_bytes;
-    int32_t stream;       // HTTP/2
-    size_t head_bytes;    // HTTP/2: of names and values
-    unsigned head_fault;  // HTTP/2: status to refuse the head with
-    size_t sent;          // HTTP/2: bytes of the body given to frames
+    struct h2_stream {
+        int32_t id;
+        size_t head_bytes;    // of names and values
+        unsigned head_fault;  // status to refuse the head with
+        bool input_over;      // END_STREAM came
+        size_t sent;          // bytes of the body given to frames
+    } h2;
 };
 
 // A new request of c; NULL when there is no memory.
 struct exchange *exchange_new(struct conn *c, unsigned version);
 
-// Starts over with memory that does not count, so that a request can be refused when the budget is
-// used up. Headers must be filled in again.
+// From here on its arena is memory that does not count, so that it can be refused when the budget
+// is used up. What was made before stays.
 void exchange_spare(struct exchange *ex);
 
 // The head is filled in. length: of the body, UINT64_MAX if unknown. Returns true if the body is
@@ -64,12 +68,19 @@ void exchange_body_end(struct exchange *ex);
 // Lets the app refuse it with this HTTP status and fault, and gives the answer to the connection.
 void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason);
 
+// Answers without asking the app, in plain text: what came is no request.
+void exchange_reject(struct exchange *ex, unsigned status, const err *e, const char *reason);
+
 // The answer was written, or nobody wants it.
 void exchange_end(struct exchange *ex);
 
 // Its client is gone.
 void exchange_abandon(struct exchange *ex);
 void exchange_cancel(struct exchange *ex);  // tells a running handler only
+
+bool exchange_has_head(const struct exchange *ex);
+bool exchange_wants_body(const struct exchange *ex);
+bool exchange_is_answered(const struct exchange *ex);
 
 // Has the client owed us bytes of the body for too long?
 bool exchange_body_late(const struct exchange *ex, uint64_t now_ns);

@@ -40,12 +40,6 @@ static void refuse_plainly(struct conn *c, unsigned status, const err *e, const 
 
 // ---- answers
 
-static bool is_ours(str name)
-{
-    return str_ieq(name, S("content-length")) || str_ieq(name, S("connection")) ||
-           str_ieq(name, S("transfer-encoding")) || str_ieq(name, S("keep-alive"));
-}
-
 static void put_head(struct conn *c, const struct exchange *ex, size_t body_bytes)
 {
     const struct http_exchange *x = &ex->x;
@@ -58,7 +52,7 @@ static void put_head(struct conn *c, const struct exchange *ex, size_t body_byte
     for (size_t i = 0; i < x->answer_headers.n; i++) {
         const struct http_header *h = &x->answer_headers.v[i];
         // A value with a line end in it would be a second answer.
-        if (is_ours(h->name) || !http_is_token(h->name) || !http_is_value(h->value)) continue;
+        if (!http_may_answer(h)) continue;
         buf_str(b, h->name);
         buf_z(b, ": ");
         buf_str(b, h->value);

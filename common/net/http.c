@@ -49,3 +49,12 @@ bool http_is_value(str s)
     }
     return true;
 }
+
+bool http_may_answer(const struct http_header *h)
+{
+    static const char *const ours[] = {"content-length", "connection",       "transfer-encoding",
+                                       "keep-alive",     "proxy-connection", "upgrade"};
+    for (size_t i = 0; i < COUNT(ours); i++)
+        if (str_ieq(h->name, str_of(ours[i]))) return false;
+    return http_is_token(h->name) && http_is_value(h->value);
+}

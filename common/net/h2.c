@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// h2.c - HTTP/2 on a connection (RFC 9113), by an nghttp2 session that knows no sockets.
+//
+// A stream is an exchange from its first HEADERS frame on; the session's user data of the stream
+// points to it until the stream closes. Deleting a session does not close its streams: conn_end
+// abandons the exchanges itself.
+//
+// What attackers send too much of is counted per interval, and the connection is ended with
+// ENHANCE_YOUR_CALM beyond the limits below: resets (CVE-2023-44487), faults that make us reset
+// (CVE-2025-8671), SETTINGS and PING (CVE-2019-9515, -9512), empty DATA (CVE-2019-9518),
+// CONTINUATION (CVE-2024-28182).
+#include "net/exchange.h"
+#include "net/metrics.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#include <nghttp2/nghttp2.h>
+
+#define STREAM_WINDOW     ((uint32_t)1 << 20)
+#define CONNECTION_WINDOW ((int32_t)8 << 20)
+#define FLOOD_INTERVAL_NS ((uint64_t)(10 * NS_PER_S))
+
+// Per connection and interval. Honest clients stay far below: a client library cancels a few
+// hundred calls when a server stalls, and pings once per round trip while it measures.
+enum flood {
+    FLOOD_RESET,
+    FLOOD_SETTINGS,
+    FLOOD_PING,
+    FLOOD_EMPTY_DATA,
+    FLOOD_CONTINUATION,
+    FLOOD_OTHER,
+    FLOODS
+};
+static const unsigned flood_max[FLOODS] = {
+    [FLOOD_RESET] = 1000,     [FLOOD_SETTINGS] = 100,     [FLOOD_PING] = 5000,
+    [FLOOD_EMPTY_DATA] = 500, [FLOOD_CONTINUATION] = 500, [FLOOD_OTHER] = 1000,
+};
+
+struct h2 {
+    nghttp2_session *session;
+    uint64_t flood_since_ns;
+    unsigned flood[FLOODS];
+    unsigned requests;
+    bool draining;
+    bool last_named;  // the second GOAWAY was sent
+};
+
+static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
+{
+    return nghttp2_session_get_stream_user_data(session, stream);
+}
+
+// ---- floods
+
+static void count_flood(struct conn *c, enum flood kind)
+{
+    struct h2 *h = c->h2;
+    uint64_t now = c->shard->now_ns;
+    if (now - h->flood_since_ns > FLOOD_INTERVAL_NS) {
+        h->flood_since_ns = now;
+        memset(h->flood, 0, sizeof h->flood);
+    }
+    if (++h->flood[kind] != flood_max[kind] + 1) return;
+    metric_add_to(&net_refused, S("flood"), 1);
+    nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
+{
+    (void)session;
+    struct conn *c = user;
+    switch (hd->type) {
+    case NGHTTP2_RST_STREAM:
+        count_flood(c, FLOOD_RESET);
+        break;
+    case NGHTTP2_SETTINGS:
+        count_flood(c, FLOOD_SETTINGS);
+        break;
+    case NGHTTP2_PING:
+        count_flood(c, FLOOD_PING);
+        break;
+    case NGHTTP2_CONTINUATION:
+        count_flood(c, FLOOD_CONTINUATION);
+        break;
+    case NGHTTP2_DATA:
+        if (hd->length == 0 && !(hd->flags & NGHTTP2_FLAG_END_STREAM))
+            count_flood(c, FLOOD_EMPTY_DATA);
+        break;
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_WINDOW_UPDATE:  // one for every few KB that we send
+        break;
+    default:
+        count_flood(c, FLOOD_OTHER);
+    }
+    return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code,
+                            void *user)
+{
+    (void)session;
+    (void)frame;
+    (void)code;
+    count_flood(user, FLOOD_RESET);
+    return 0;
+}
+
+// ---- requests
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct conn *c = user;
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    struct exchange *ex = exchange_new(c, 20);
+    if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    ex->h2.id = frame->hd.stream_id;
+    c->h2->requests++;
+    nghttp2_session_set_stream_user_data(session, ex->h2.id, ex);
+    return 0;
+}
+
+static void keep_header(struct http_exchange *x, str name, str value)
+{
+    struct arena *a = &x->req.arena;
+    str v = arena_str(a, value);
+    if (str_is(name, ":method")) {
+        x->method = v;
+    } else if (str_is(name, ":path")) {
+        x->path = str_split(v, '?', &x->query);
+    } else if (str_is(name, ":authority")) {
+        x->authority = v;
+    } else if (!str_starts(name, S(":"))) {
+        http_headers_add(&x->headers, a, arena_str(a, name), v);
+        if (str_is(name, "host") && x->authority.n == 0) x->authority = v;
+    }
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
+                     void *user)
+{
+    (void)flags;
+    const struct server_options *o = &((struct conn *)user)->shard->server->options;
+    struct exchange *ex = exchange_of(session, frame->hd.stream_id);
+    if (!ex || exchange_has_head(ex)) return 0;          // trailers: nobody asks for them
+    ex->h2.head_bytes += name_bytes + value_bytes + 32;  // as RFC 9113 section 6.5.2 counts
+    if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
+        ex->h2.head_fault = 431;
+        return 0;
+    }
+    str n = str_make(name, name_bytes);
+    str v = str_make(value, value_bytes);
+    keep_header(&ex->x, n, v);
+    if (!ex->x.req.arena.exhausted || ex->spare) return 0;
+    exchange_spare(ex);
+    ex->h2.head_fault = 429;
+    keep_header(&ex->x, n, v);
+    return 0;
+}
+
+static void say_continue(struct conn *c, const struct exchange *ex)
+{
+    char name[] = ":status";
+    char value[] = "100";
+    nghttp2_nv nv = {(uint8_t *)name, (uint8_t *)value, sizeof name - 1, sizeof value - 1, 0};
+    nghttp2_submit_headers(c->h2->session, 0, ex->h2.id, NULL, &nv, 1, NULL);
+}
+
+static void head_is_whole(struct conn *c, struct exchange *ex)
+{
+    struct http_exchange *x = &ex->x;
+    err e = {0};
+    if (ex->h2.head_fault == 431) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "request head is more than %zu bytes or %u headers",
+                ex->server->options.head_max, ex->server->options.headers_max);
+        exchange_reject(ex, 431, &e, "head_too_large");
+        return;
+    }
+    if (ex->h2.head_fault == 429) {
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for the request's head");
+        exchange_refuse(ex, 429, &e, "memory");
+        return;
+    }
+    if (x->path.n == 0) {
+        err_set(&e, ERR_UNIMPLEMENTED, "CONNECT is for proxies");
+        exchange_reject(ex, 405, &e, "bad_request");
+        return;
+    }
+    uint64_t length = ex->h2.input_over ? 0 : UINT64_MAX;
+    str given = http_headers_get(&x->headers, "content-length");
+    if (given.n && !str_u64(given, &length)) length = UINT64_MAX;
+    if (!exchange_head(ex, length)) return;
+    if (!ex->h2.input_over && str_ieq(http_headers_get(&x->headers, "expect"), S("100-continue")))
+        say_continue(c, ex);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct conn *c = user;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
+    struct exchange *ex = exchange_of(session, frame->hd.stream_id);
+    if (!ex) return 0;
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ex->h2.input_over = true;
+    if (!exchange_has_head(ex)) head_is_whole(c, ex);
+    // The exchange may have been answered by now, but lives until its stream closes.
+    if (ex->h2.input_over && exchange_wants_body(ex)) exchange_body_end(ex);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *p,
+                   size_t n, void *user)
+{
+    (void)flags;
+    (void)user;
+    // Bytes are taken at once, whatever becomes of them, so both windows open again at once; what
+    // may pile up is limited by the body limit and the memory budget.
+    if (nghttp2_session_consume(session, stream, n) != 0) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    struct exchange *ex = exchange_of(session, stream);
+    if (ex && exchange_wants_body(ex)) (void)exchange_body(ex, (const char *)p, n);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
+{
+    struct conn *c = user;
+    struct exchange *ex = exchange_of(session, stream);
+    if (!ex) return 0;
+    nghttp2_session_set_stream_user_data(session, stream, NULL);
+    if (exchange_is_answered(ex) && code == NGHTTP2_NO_ERROR)
+        exchange_end(ex);
+    else
+        exchange_abandon(ex);
+    c->mark_ns = c->shard->now_ns;
+    return 0;
+}
+
+// ---- answers
+
+static nghttp2_nv nv_of(str name, str value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n,
+                        value.n, NGHTTP2_NV_FLAG_NONE};
+}
+
+static size_t add_headers(nghttp2_nv *nv, size_t n, const struct http_headers *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (http_may_answer(&h->v[i])) nv[n++] = nv_of(h->v[i].name, h->v[i].value);
+    return n;
+}
+
+static void submit_trailers(nghttp2_session *session, const struct exchange *ex)
+{
+    const struct http_headers *t = &ex->x.trailers;
+    err e = {0};
+    nghttp2_nv *nv = mem_alloc(NULL, t->n * sizeof *nv, &e);
+    int failed = -1;
+    if (nv) failed = nghttp2_submit_trailer(session, ex->h2.id, nv, add_headers(nv, 0, t));
+    if (failed) nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
+    mem_free(NULL, nv, t->n * sizeof *nv);
+}
+
+static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room,
+                       uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    (void)stream;
+    struct conn *c = user;
+    struct exchange *ex = source->ptr;
+    str rest = str_slice(exchange_answer(ex), ex->h2.sent, SIZE_MAX);
+    size_t n = MIN(room, rest.n);
+    if (n) memcpy(to, rest.p, n);
+    ex->h2.sent += n;
+    ex->mark_bytes += n;
+    if (ex->mark_bytes >= PROGRESS_BYTES) {
+        ex->mark_bytes = 0;
+        ex->mark_ns = c->shard->now_ns;
+    }
+    if (n == rest.n) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (ex->x.trailers.n) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            submit_trailers(session, ex);
+        }
+    }
+    return (ssize_t)n;
+}
+
+// An answer without a body whose trailers follow at once is one HEADERS frame: gRPC's
+// "trailers-only".
+static int submit(nghttp2_session *session, struct exchange *ex, nghttp2_nv *nv)
+{
+    struct http_exchange *x = &ex->x;
+    str body = exchange_answer(ex);
+    char status[16];
+    char length[24];
+    (void)snprintf(status, sizeof status, "%u", x->status);
+    (void)snprintf(length, sizeof length, "%zu", body.n);
+    size_t n = 0;
+    nv[n++] = nv_of(S(":status"), str_of(status));
+    n = add_headers(nv, n, &x->answer_headers);
+    if (x->trailers.n == 0 && x->status != 204 && x->status != 304)
+        nv[n++] = nv_of(S("content-length"), str_of(length));
+    nghttp2_data_provider data = {.source.ptr = ex, .read_callback = on_read};
+    bool has_body = body.n > 0 && !ex->body_only_head;
+    if (!has_body) n = add_headers(nv, n, &x->trailers);
+    return nghttp2_submit_response(session, ex->h2.id, nv, n, has_body ? &data : NULL);
+}
+
+static void h2_answer(struct conn *c, struct exchange *ex)
+{
+    nghttp2_session *session = c->h2->session;
+    size_t most = 2 + ex->x.answer_headers.n + ex->x.trailers.n;
+    err e = {0};
+    nghttp2_nv *nv = mem_alloc(NULL, most * sizeof *nv, &e);
+    int failed = nv ? submit(session, ex, nv) : NGHTTP2_ERR_NOMEM;
+    mem_free(NULL, nv, most * sizeof *nv);
+    if (failed) nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
+}
+
+// A client that is answered before it sent its whole body is told to stop (RFC 9113 section 8.1).
+static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    uint8_t type = frame->hd.type;
+    (void)user;
+    if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return 0;
+    if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+    const struct exchange *ex = exchange_of(session, frame->hd.stream_id);
+    if (ex && !ex->h2.input_over)
+        nghttp2_submit_rst_stream(session, 0, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+// ---- the connection
+
+static bool new_session(struct conn *c)
+{
+    nghttp2_session_callbacks *calls = NULL;
+    nghttp2_option *option = NULL;
+    bool ok = nghttp2_session_callbacks_new(&calls) == 0 && nghttp2_option_new(&option) == 0;
+    if (ok) {
+        nghttp2_session_callbacks_set_on_begin_frame_callback(calls, on_begin_frame);
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(calls, on_invalid_frame);
+        nghttp2_session_callbacks_set_on_begin_headers_callback(calls, on_begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
+        nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);
+        nghttp2_session_callbacks_set_on_frame_send_callback(calls, on_frame_sent);
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        ok = nghttp2_session_server_new2(&c->h2->session, calls, c, option) == 0;
+    }
+    nghttp2_session_callbacks_del(calls);
+    nghttp2_option_del(option);
+    return ok;
+}
+
+static bool greet(struct conn *c)
+{
+    const struct server_options *o = &c->shard->server->options;
+    nghttp2_session *session = c->h2->session;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)MIN(o->head_max, (size_t)UINT32_MAX)},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    return nghttp2_submit_settings(session, 0, settings, COUNT(settings)) == 0 &&
+           nghttp2_session_set_local_window_size(session, 0, 0, CONNECTION_WINDOW) == 0;
+}
+
+static void h2_open(struct conn *c)
+{
+    err e = {0};
+    c->h2 = mem_alloc(NULL, sizeof *c->h2, &e);
+    c->mark_ns = c->shard->now_ns;
+    if (!c->h2 || !new_session(c) || !greet(c)) conn_close(c);
+}
+
+static void h2_feed(struct conn *c, const char *p, size_t n)
+{
+    if (nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n) < 0) conn_close(c);
+    conn_dirty(c);
+}
+
+static bool h2_more(struct conn *c)
+{
+    nghttp2_session *session = c->h2->session;
+    bool some = false;
+    while (conn_pending(c) < CONN_OUT_MANY && c->state == CONN_OPEN) {
+        const uint8_t *p = NULL;
+        ssize_t n = nghttp2_session_mem_send(session, &p);
+        if (n < 0) conn_close(c);
+        if (n <= 0) break;
+        conn_put(c, p, (size_t)n);
+        some = true;
+    }
+    if (!some && !nghttp2_session_want_read(session) && !nghttp2_session_want_write(session))
+        conn_finish(c);
+    return some;
+}
+
+static bool h2_wants_input(const struct conn *c)
+{
+    return nghttp2_session_want_read(c->h2->session);
+}
+
+static void h2_input_over(struct conn *c)
+{
+    conn_close(c);
+}
+
+// ---- time
+
+// Is it the client that keeps the answer from being sent? Otherwise others only have their turn.
+static bool is_stalled(nghttp2_session *session, const struct exchange *ex)
+{
+    return nghttp2_session_get_remote_window_size(session) <= 0 ||
+           nghttp2_session_get_stream_remote_window_size(session, ex->h2.id) <= 0;
+}
+
+static void sweep_exchange(struct conn *c, struct exchange *ex)
+{
+    const struct server_options *o = &c->shard->server->options;
+    nghttp2_session *session = c->h2->session;
+    uint64_t now = c->shard->now_ns;
+    if (!exchange_has_head(ex) && now > ex->mark_ns + o->head_timeout_ns) {
+        conn_timed_out("head");  // half a head blocks the whole connection
+        nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else if (exchange_body_late(ex, now)) {
+        conn_timed_out("body");
+        err e = {0};
+        err_set(&e, ERR_DEADLINE_EXCEEDED, "request body took too long");
+        exchange_refuse(ex, 408, &e, "timeout");
+    } else if (exchange_is_answered(ex)) {
+        if (!is_stalled(session, ex)) {
+            ex->mark_ns = now;
+        } else if (now > ex->mark_ns + o->write_timeout_ns) {
+            conn_timed_out("write");
+            ex->mark_ns = now;
+            nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_CANCEL);
+        }
+    }
+}
+
+// The second half of a graceful end (RFC 9113 section 6.8): what was under way when the first
+// GOAWAY arrived has arrived here by now.
+static void name_last(struct h2 *h)
+{
+    if (!h->draining || h->last_named) return;
+    h->last_named = true;
+    nghttp2_submit_goaway(h->session, 0, nghttp2_session_get_last_proc_stream_id(h->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+static void h2_sweep(struct conn *c)
+{
+    struct h2 *h = c->h2;
+    const struct server_options *o = &c->shard->server->options;
+    for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
+        sweep_exchange(c, ex);  // frees none: streams close while frames are sent
+    name_last(h);
+    uint64_t limit = h->requests ? o->idle_timeout_ns : o->head_timeout_ns;
+    if (c->exchanges || c->shard->now_ns <= c->mark_ns + limit) return;
+    conn_timed_out("idle");
+    c->mark_ns = c->shard->now_ns;
+    nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR);
+}
+
+static void h2_drain(struct conn *c)
+{
+    struct h2 *h = c->h2;
+    if (h->draining) return;
+    h->draining = true;
+    nghttp2_submit_shutdown_notice(h->session);
+    if (!c->exchanges) name_last(h);
+}
+
+static void h2_release(struct conn *c)
+{
+    if (!c->h2) return;
+    nghttp2_session_del(c->h2->session);
+    mem_free(NULL, c->h2, sizeof *c->h2);
+    c->h2 = NULL;
+}
+
+const struct conn_ops h2_ops = {
+    .protocol = "h2",
+    .open = h2_open,
+    .feed = h2_feed,
+    .answer = h2_answer,
+    .more = h2_more,
+    .wants_input = h2_wants_input,
+    .input_over = h2_input_over,
+    .sweep = h2_sweep,
+    .drain = h2_drain,
+    .release = h2_release,
+};
