@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/multipart.h"
 
+#include "codec/media.h"
+
 #define BOUNDARY_MAX 70  // RFC 2046 section 5.1.1
 #define HEADS_MAX    16384
 
@@ -9,91 +11,42 @@ static bool bad(err *e, const char *what)
     return err_set(e, ERR_INVALID_ARGUMENT, "multipart body: %s", what);
 }
 
-// The quoted string that *s begins with, its quotes and backslashes taken away.
-static bool quoted(struct arena *a, str *s, str *value)
-{
-    size_t at = 1;
-    bool escaped = false;
-    for (; at < s->n && s->p[at] != '"'; at++) {
-        if (s->p[at] != '\\') continue;
-        escaped = true;
-        at++;
-    }
-    if (at >= s->n) return false;
-    str raw = str_slice(*s, 1, at);
-    *s = str_slice(*s, at + 1, s->n);
-    *value = raw;
-    if (!escaped) return true;
-    char *out = arena_new(a, raw.n);
-    size_t n = 0;
-    for (size_t i = 0; out && i < raw.n; i++) {
-        if (raw.p[i] == '\\') i++;
-        out[n++] = raw.p[i];
-    }
-    *value = str_make(out, n);
-    return true;
-}
-
-// The next "; name=value" of a header; *rest begins after the value before. False at the end, and
-// with *fault set where it is malformed.
-static bool parameter(struct arena *a, str *rest, str *name, str *value, bool *fault)
-{
-    *rest = str_trim(*rest);
-    if (rest->n == 0) return false;
-    *fault = true;
-    if (rest->p[0] != ';') return false;
-    str s = str_trim(str_slice(*rest, 1, rest->n));
-    *fault = false;
-    if (s.n == 0) return false;  // a semicolon at the end is common
-    size_t equals = str_find(s, '=');
-    *fault = true;
-    if (equals == s.n) return false;
-    *name = str_trim(str_slice(s, 0, equals));
-    s = str_trim(str_slice(s, equals + 1, s.n));
-    if (s.n > 0 && s.p[0] == '"') {
-        if (!quoted(a, &s, value)) return false;
-    } else {
-        *value = str_trim(str_slice(s, 0, str_find(s, ';')));
-        s = str_slice(s, str_find(s, ';'), s.n);
-    }
-    *rest = s;
-    *fault = false;
-    return true;
-}
-
 static bool boundary_of(struct arena *a, str content_type, str *boundary, err *e)
 {
-    size_t at = str_find(content_type, ';');
-    if (!str_ieq(str_trim(str_slice(content_type, 0, at)), S("multipart/form-data"))) {
+    str type = {0};
+    str rest = {0};
+    if (!media_type(content_type, &type, &rest, e) || !str_ieq(type, S("multipart/form-data"))) {
         return bad(e, "the content type is not multipart/form-data");
     }
-    str rest = str_slice(content_type, at, content_type.n);
     str name = {0};
     str value = {0};
-    bool fault = false;
-    while (parameter(a, &rest, &name, &value, &fault)) {
+    enum media_step step = MEDIA_END;
+    while ((step = media_next(a, &rest, &name, &value, e)) == MEDIA_PARAM) {
         if (!str_ieq(name, S("boundary"))) continue;
         if (value.n == 0 || value.n > BOUNDARY_MAX) return bad(e, "the boundary has a bad length");
         *boundary = value;
         return true;
     }
-    return bad(e, fault ? "the content type is malformed" : "no multipart boundary param");
+    return bad(e, step == MEDIA_FAULT ? "the content type is malformed"
+                                      : "no multipart boundary param");
 }
 
-static bool disposition(struct arena *a, str value, struct multipart_part *part, err *e)
+static bool disposition(struct arena *a, str text, struct multipart_part *part, err *e)
 {
-    size_t at = str_find(value, ';');
-    str rest = str_slice(value, at, value.n);
+    str type = {0};
+    str rest = {0};
     str name = {0};
-    str v = {0};
-    bool fault = false;
-    while (parameter(a, &rest, &name, &v, &fault)) {
-        if (str_ieq(name, S("name"))) part->name = v;
-        if (!str_ieq(name, S("filename"))) continue;
-        part->filename = v;
-        part->is_file = true;
+    str value = {0};
+    enum media_step step = MEDIA_FAULT;
+    if (media_type(text, &type, &rest, e)) {
+        while ((step = media_next(a, &rest, &name, &value, e)) == MEDIA_PARAM) {
+            if (str_ieq(name, S("name"))) part->name = value;
+            if (!str_ieq(name, S("filename"))) continue;
+            part->filename = value;
+            part->is_file = true;
+        }
     }
-    return fault ? bad(e, "a Content-Disposition is malformed") : true;
+    return step == MEDIA_FAULT ? bad(e, "a Content-Disposition is malformed") : true;
 }
 
 static bool heads(struct arena *a, str text, struct multipart_part *part, err *e)

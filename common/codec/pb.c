@@ -316,12 +316,12 @@ static bool scan_field(struct scan *s, err *e)
     return push(s, field->descriptor, f->r.bytes, e);
 }
 
-static bool scan(struct arena *a, const ProtobufCMessageDescriptor *desc, str bytes, err *e)
+static bool scan(const ProtobufCMessageDescriptor *desc, str bytes, size_t limit, err *e)
 {
     struct scan s;
     s.depth = 0;
     s.memory = 0;
-    s.limit = a->cap - a->used;
+    s.limit = limit;
     if (!push(&s, desc, bytes, e)) return false;
     while (s.depth > 0) {
         struct frame *f = &s.stack[s.depth - 1];
@@ -333,6 +333,11 @@ static bool scan(struct arena *a, const ProtobufCMessageDescriptor *desc, str by
         s.depth--;
     }
     return true;
+}
+
+bool pb_check(const ProtobufCMessageDescriptor *desc, str bytes, err *e)
+{
+    return scan(desc, bytes, SIZE_MAX, e);
 }
 
 static void *arena_alloc(void *arena, size_t n)
@@ -349,7 +354,7 @@ static void arena_forget(void *arena, void *p)
 ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *desc, str bytes,
                             err *e)
 {
-    if (!scan(a, desc, bytes, e)) return NULL;
+    if (!scan(desc, bytes, a->cap - a->used, e)) return NULL;
     ProtobufCAllocator allocator = {arena_alloc, arena_forget, a};
     ProtobufCMessage *m = protobuf_c_message_unpack(desc, &allocator, bytes.n,
                                                     (const uint8_t *)(bytes.n ? bytes.p : ""));

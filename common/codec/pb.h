@@ -80,6 +80,9 @@ ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d
                             err *e) MUST_CHECK;
 void pb_pack(const ProtobufCMessage *m, struct buf *out);
 
+// The scan alone, without a limit of memory: is this a message of that kind?
+bool pb_check(const ProtobufCMessageDescriptor *desc, str bytes, err *e) MUST_CHECK;
+
 // A NUL-terminated string field as str, and a bytes field as str.
 static inline str pb_text(const char *z)
 {

@@ -4,6 +4,11 @@
 //
 // Tenant, request id and what is left of the deadline travel in headers. An error answer becomes
 // the err that the other node's handler returned.
+//
+//     peer_start(client, r, &c, address, path, message, RANK_INGESTER, max);
+//     ok = call_wait(r, &c.http.call, e) && peer_answer(&c, &answer, e);
+//     ...                                                    answer borrows from c
+//     peer_release(&c);
 #pragma once
 
 #include "net/client.h"
@@ -12,14 +17,13 @@
 
 struct peer_call {
     struct http_call http;
-    struct buf body;
 };
 
 // Starts a call of `path` at `address` with the given message bytes (borrowed until it ended).
 void peer_start(struct client *cl, struct req *r, struct peer_call *c, str address,
                 const char *path, str message, enum rank rank, size_t answer_max);
 
-// After the wait (ok = what call_wait or the call's own state said): the answer's bytes, borrowed
-// until peer_release; false with the error of the other node or of the transport.
+// After the wait: the answer's bytes, borrowed until peer_release; false with the error of the
+// other node or of the transport.
 bool peer_answer(struct peer_call *c, str *message, err *e) MUST_CHECK;
 void peer_release(struct peer_call *c);

@@ -6,7 +6,12 @@
 // gRPC-Web, any compression) is this room's business. A plain handler sees the exchange itself.
 // Protocol rules: docs/design.md names the sections; errors are err codes (Connect's).
 //
-// The router is immutable after start; handlers run in the lane that their row names.
+// A path may have both an RPC row and plain rows (OTLP has): then gRPC content types take the
+// first.
+//
+// The router is immutable after start; handlers run in the lane that their row names. On the loop
+// only heads are looked at: route, method, content type, encodings, deadline and tenant, so that
+// what will be refused is refused before its body is read.
 #pragma once
 
 #include "net/server.h"
@@ -24,9 +29,9 @@ enum route_auth {
 typedef bool rpc_fn(void *service, struct http_exchange *x, str in, struct buf *out, err *e);
 
 struct rpc_method {
-    const char *path;  // "/push.v1.PusherService/Push"
-    const ProtobufCMessageDescriptor *in;
-    const ProtobufCMessageDescriptor *out;
+    const char *path;                       // "/push.v1.PusherService/Push"
+    const ProtobufCMessageDescriptor *in;   // NULL: bytes are not checked, and there is no JSON
+    const ProtobufCMessageDescriptor *out;  // NULL: there is no JSON
     rpc_fn *run;
     enum route_auth auth;
     enum rank rank;
@@ -44,7 +49,8 @@ struct http_route {
     enum route_auth auth;
     enum rank rank;
     bool large_body;
-    bool no_gzip;  // answer is never compressed here (already is, or tiny)
+    bool no_gzip;   // answer is never compressed here (already is, or tiny)
+    bool raw_body;  // handler calls route_body itself; otherwise it finds an inflated body
 };
 
 struct router;
@@ -72,6 +78,15 @@ struct server_app router_app(struct router *r);
 // Does the request's Accept header carry allow-utf8-labelnames=true? (API 1.1, 6.5)
 bool route_wants_utf8_names(const struct http_exchange *x);
 
-// Answers of plain routes.
+// Inflates x->body in place as its Content-Encoding says (gzip, zstd); a body that does not look
+// compressed stays as it is. Fails with out_of_range if it gets larger than max bytes, with
+// resource_exhausted if memory is short, with invalid_argument if it is damaged.
+bool route_body(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
+
+// Answers of plain routes, in place of a body given before. Headers set before stay.
 void route_text(struct http_exchange *x, unsigned status, str body);  // text/plain; charset=utf-8
 void route_error(struct http_exchange *x, unsigned status, enum err_code code, const char *msg);
+
+// Sets an answer header, in place of one with that name; lower case. Both are borrowed until the
+// exchange ends.
+void route_header(struct http_exchange *x, const char *name, str value);

@@ -4,6 +4,7 @@
 #include "cluster/metrics.h"
 #include "loop/metrics.h"
 #include "net/metrics.h"
+#include "rpc/metrics.h"
 #include "service/metrics.h"
 #include "service/service.h"
 #include "sys/clock.h"
@@ -107,6 +108,7 @@ void process_metrics_begin(void)
     started_wall_ns = clock_wall_ns();
     metric_register(loop_metrics, loop_metric_count);
     metric_register(net_metrics, net_metric_count);
+    metric_register(rpc_metrics, rpc_metric_count);
     metric_register(cluster_metrics, cluster_metric_count);
     metric_register(service_metrics, service_metric_count);
     metric_on_print(on_print, NULL);

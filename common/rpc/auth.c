@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/auth.h"
+
+#include <stdlib.h>
+
+#define TENANT_MAX 150
+
+static bool is_tenant_byte(unsigned char c)
+{
+    if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) return true;
+    return c != 0 && strchr("!-_.*'()", c) != NULL;
+}
+
+// Bytes of the character at the start of s, for the message; a byte that begins none counts as one.
+static int character(str s)
+{
+    for (size_t n = 1; n <= MIN((size_t)4, s.n); n++) {
+        if (str_utf8(str_slice(s, 0, n))) return (int)n;
+    }
+    return 1;
+}
+
+static bool check(str id, err *e)
+{
+    for (size_t i = 0; i < id.n; i++) {
+        if (is_tenant_byte((unsigned char)id.p[i])) continue;
+        str rest = str_slice(id, i, id.n);
+        return err_set(e, ERR_UNAUTHENTICATED,
+                       "tenant ID '%.*s' contains unsupported character '%.*s'", STR(id),
+                       character(rest), rest.p);
+    }
+    if (id.n > TENANT_MAX) {
+        return err_set(e, ERR_UNAUTHENTICATED, "tenant ID is too long: max %d characters",
+                       TENANT_MAX);
+    }
+    if (str_is(id, ".") || str_is(id, "..")) {
+        return err_set(e, ERR_UNAUTHENTICATED, "tenant ID is '.' or '..'");
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+// The ids of a header, sorted, each once, without empty ones.
+static bool split(struct arena *a, str header, str **ids, size_t *count, err *e)
+{
+    size_t room = 0;
+    size_t n = 0;
+    str *v = NULL;
+    while (header.p) {
+        str rest = {0};
+        str part = str_split(header, '|', &rest);
+        header = rest;
+        str id = str_slice(part, 0, str_find(part, ':'));
+        if (id.n == 0) continue;
+        if (!check(id, e)) return false;
+        if (!arena_grow(a, (void *)&v, &room, n + 1, sizeof *v)) return arena_ok(a, e);
+        v[n++] = id;
+    }
+    if (n > 1) qsort(v, n, sizeof *v, by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || !str_eq(v[kept - 1], v[i])) v[kept++] = v[i];
+    }
+    *ids = v;
+    *count = kept;
+    return true;
+}
+
+static str join(struct arena *a, const str *ids, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += ids[i].n + 1;
+    char *out = arena_new(a, bytes);
+    size_t at = 0;
+    for (size_t i = 0; out && i < n; i++) {
+        if (i > 0) out[at++] = '|';
+        memcpy(out + at, ids[i].p, ids[i].n);
+        at += ids[i].n;
+    }
+    return str_make(out, at);
+}
+
+bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multitenancy, str *tenant,
+                 err *e)
+{
+    *tenant = (str){0};
+    if (auth == ROUTE_OPEN) return true;
+    if (auth == ROUTE_INTERNAL) {
+        *tenant = header;
+        return true;
+    }
+    if (!multitenancy) {
+        *tenant = S("anonymous");
+        return true;
+    }
+    str *ids = NULL;
+    size_t n = 0;
+    if (!split(a, header, &ids, &n, e)) return false;
+    if (n == 0) return err_set(e, ERR_UNAUTHENTICATED, "no org id");
+    if (n > 1 && auth == ROUTE_TENANT_WRITE) {
+        return err_set(e, ERR_UNAUTHENTICATED, "multiple org IDs present");
+    }
+    *tenant = join(a, ids, n);
+    return arena_ok(a, e);
+}

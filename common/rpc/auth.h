@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// auth.h - whose request is it? The tenant of a request from its X-Scope-OrgID header.
+//
+// A tenant id is up to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..". Reads may name
+// several, separated by '|'; they are sorted, and each counts once. What follows a ':' in a part is
+// metadata of the asker and is dropped. Without multi-tenancy everybody is "anonymous".
+#pragma once
+
+#include "rpc/route.h"
+
+// The tenant in the arena or static; empty for ROUTE_OPEN. Fails with unauthenticated and the
+// sentence that Pyroscope has for it.
+bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multitenancy, str *tenant,
+                 err *e) MUST_CHECK;

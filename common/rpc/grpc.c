@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gRPC unary (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md) and gRPC-Web unary
+// (PROTOCOL-WEB.md beside it, binary form).
+//
+//     body     = envelope                                 gRPC; status in HTTP/2 trailers
+//     body     = envelope trailer-envelope                gRPC-Web; without a message the status is
+//     envelope = flags:1 length:4 (big endian) bytes      in the headers
+//     flags    = 1: bytes are compressed; 0x80: bytes are trailers
+#include "codec/squeeze.h"
+#include "rpc/rpc_int.h"
+#include "sys/clock.h"
+
+#define HEAD_BYTES  5
+#define COMPRESSED  0x01
+#define TRAILERS    0x80
+#define GZIP_LEVEL  1
+#define TIMEOUT_MAX 8  // digits
+
+static bool timeout(struct http_exchange *x, err *e)
+{
+    static const struct {
+        char unit;
+        uint64_t ns;
+    } units[] = {{'H', 3600000000000u}, {'M', 60000000000u}, {'S', 1000000000u},
+                 {'m', 1000000u},       {'u', 1000u},        {'n', 1u}};
+    str text = http_headers_get(&x->headers, "grpc-timeout");
+    if (text.n == 0) return true;
+    str digits = str_slice(text, 0, text.n - 1);
+    uint64_t v = 0;
+    for (size_t i = 0; digits.n <= TIMEOUT_MAX && i < COUNT(units); i++) {
+        if (text.p[text.n - 1] != units[i].unit || !str_u64(digits, &v)) continue;
+        uint64_t ns = 0;
+        if (!__builtin_mul_overflow(v, units[i].ns, &ns)) deadline_within(x, ns);
+        return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "protocol error: invalid timeout \"%.*s\"", STR(text));
+}
+
+bool grpc_head(struct http_exchange *x, struct rpc_call *c, err *e)
+{
+    str sent = http_headers_get(&x->headers, "grpc-encoding");
+    if (str_is(sent, "gzip")) {
+        c->body = GZIP;
+    } else if (sent.n > 0 && !str_is(sent, "identity")) {
+        return err_set(e, ERR_UNIMPLEMENTED,
+                       "unknown compression \"%.*s\": supported encodings are gzip", STR(sent));
+    }
+    c->gzip_answer = names_have(http_headers_get(&x->headers, "grpc-accept-encoding"), "gzip");
+    return timeout(x, e);
+}
+
+// The one message of a unary body.
+static bool unwrap(const struct rpc_call *c, str body, uint8_t *flags, str *message, err *e)
+{
+    if (body.n == 0) return err_set(e, ERR_UNIMPLEMENTED, "unary request has zero messages");
+    if (body.n < HEAD_BYTES) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "protocol error: incomplete envelope: %zu bytes of %d", body.n, HEAD_BYTES);
+    }
+    const uint8_t *head = (const uint8_t *)body.p;
+    size_t n = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+    *flags = head[0];
+    if (n > c->message_max) return message_too_large(c, n, e);
+    if (n > body.n - HEAD_BYTES) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "protocol error: promised %zu bytes in enveloped message, got %zu bytes", n,
+                       body.n - HEAD_BYTES);
+    }
+    if (*flags & ~COMPRESSED) {
+        return err_set(e, ERR_INTERNAL, "protocol error: invalid envelope flags %u", *flags);
+    }
+    if (n < body.n - HEAD_BYTES) {
+        return err_set(e, ERR_UNIMPLEMENTED, "unary request has multiple messages");
+    }
+    *message = str_slice(body, HEAD_BYTES, body.n);
+    return true;
+}
+
+// Appends an envelope; with gzip the bytes are compressed, whatever their size.
+static bool wrap(struct buf *out, uint8_t flags, str bytes, bool gzip, err *e)
+{
+    size_t at = out->n;
+    buf_put(out, (char[HEAD_BYTES]){0}, HEAD_BYTES);
+    if (gzip && !out->failed && !squeeze_gzip(bytes, GZIP_LEVEL, out, e)) return false;
+    if (!gzip) buf_str(out, bytes);
+    if (!buf_ok(out, e)) return false;
+    size_t n = out->n - at - HEAD_BYTES;
+    if (n > UINT32_MAX) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "an answer of %zu bytes fits no envelope", n);
+    }
+    uint8_t *head = (uint8_t *)out->p + at;
+    head[0] = (uint8_t)(flags | (gzip ? COMPRESSED : 0));
+    for (int i = 0; i < 4; i++)
+        head[1 + i] = (uint8_t)(n >> (24 - 8 * i));
+    return true;
+}
+
+static bool run(struct http_exchange *x, const struct rpc_call *c, struct buf *answer, err *e)
+{
+    uint8_t flags = 0;
+    str message = {0};
+    if (!unwrap(c, buf_view(&x->body), &flags, &message, e)) return false;
+    if (!(flags & COMPRESSED) || message.n == 0) return method_run(x, c, message, answer, e);
+    if (c->body == IDENTITY) {
+        return err_set(e, ERR_INTERNAL,
+                       "protocol error: sent compressed message without compression support");
+    }
+    struct buf inflated = {0};
+    bool ok = message_inflate(c, c->body, message, &inflated, e);
+    if (ok) {
+        buf_release(&x->body);
+        ok = method_run(x, c, buf_view(&inflated), answer, e);
+    }
+    buf_release(&inflated);
+    return ok;
+}
+
+static void heads(struct http_exchange *x, const struct rpc_call *c)
+{
+    x->status = 200;
+    route_header(x, "content-type", str_of(c->type->text));
+    route_header(x, "grpc-accept-encoding", S("gzip"));
+}
+
+static bool answer(struct http_exchange *x, const struct rpc_call *c, str message, err *e)
+{
+    heads(x, c);
+    if (c->gzip_answer) route_header(x, "grpc-encoding", S("gzip"));
+    if (!wrap(&x->out, 0, message, c->gzip_answer, e)) return false;
+    if (c->protocol == GRPC_WEB) {
+        return wrap(&x->out, TRAILERS, S("grpc-status: 0\r\n"), c->gzip_answer, e);
+    }
+    http_headers_add(&x->trailers, &x->req.arena, S("grpc-status"), S("0"));
+    return true;
+}
+
+bool grpc_run(struct http_exchange *x, const struct rpc_call *c, err *e)
+{
+    struct buf message;
+    buf_init(&message, x->out.budget, x->out.cap);
+    bool ok = run(x, c, &message, e) && answer(x, c, buf_view(&message), e);
+    buf_release(&message);
+    return ok;
+}
+
+// RFC 3986 escapes as the gRPC specification wants them: printable ASCII stays, but for '%'.
+static str percent(struct arena *a, const char *text)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    str in = str_of(text);
+    char *out = arena_new(a, in.n * 3);
+    size_t n = 0;
+    for (size_t i = 0; out && i < in.n; i++) {
+        unsigned char c = (unsigned char)in.p[i];
+        if (c >= 0x20 && c <= 0x7e && c != '%') {
+            out[n++] = (char)c;
+            continue;
+        }
+        out[n++] = '%';
+        out[n++] = hex[c >> 4];
+        out[n++] = hex[c & 15];
+    }
+    return str_make(out, n);
+}
+
+void grpc_error(struct http_exchange *x, const struct rpc_call *c, const err *e)
+{
+    error_note(x, e);
+    answer_clear(x);
+    heads(x, c);
+    struct arena *a = &x->req.arena;
+    struct http_headers *to = c->protocol == GRPC_WEB ? &x->answer_headers : &x->trailers;
+    http_headers_add(to, a, S("grpc-status"), arena_printf(a, "%d", (int)e->code));
+    http_headers_add(to, a, S("grpc-message"), percent(a, e->msg));
+}

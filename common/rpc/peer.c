@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/peer.h"
+
+#include "codec/json.h"
+#include "sys/clock.h"
+
+#define ERROR_BODY_MAX 16384
+
+static void stop_nothing(struct call *c)
+{
+    (void)c;
+}
+
+void peer_start(struct client *cl, struct req *r, struct peer_call *c, str address,
+                const char *path, str message, enum rank rank, size_t answer_max)
+{
+    *c = (struct peer_call){0};
+    struct http_call *h = &c->http;
+    struct arena *a = &r->arena;
+    h->method = "POST";
+    h->address = address;
+    h->path = str_of(path);
+    h->body = message;
+    h->answer_max = MAX(answer_max, (size_t)ERROR_BODY_MAX);
+    http_headers_add(&h->headers, a, S("content-type"), S("application/proto"));
+    http_headers_add(&h->headers, a, S("connect-protocol-version"), S("1"));
+    http_headers_add(&h->headers, a, S("x-request-id"), str_of(r->request_id));
+    if (r->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), r->tenant);
+    uint64_t left = req_left_ns(r);
+    if (left != UINT64_MAX) {
+        uint64_t ms = MIN(left / (uint64_t)NS_PER_MS, UINT64_C(9999999999));
+        str text = arena_printf(a, "%llu", (unsigned long long)ms);
+        http_headers_add(&h->headers, a, S("connect-timeout-ms"), text);
+    }
+    err e = {0};
+    if (arena_ok(a, &e)) return http_start(cl, r, h, rank);
+    call_begin(&h->call, rank, stop_nothing);  // a call without its tenant must not go out
+    call_finish(&h->call, &e);
+}
+
+// What a status means where its answer is no Connect error: a proxy's, or an overload's.
+static enum err_code code_of_status(unsigned status)
+{
+    switch (status) {
+    case 400:
+        return ERR_INTERNAL;
+    case 401:
+        return ERR_UNAUTHENTICATED;
+    case 403:
+        return ERR_PERMISSION_DENIED;
+    case 404:
+        return ERR_UNIMPLEMENTED;
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+        return ERR_UNAVAILABLE;
+    default:
+        return ERR_UNKNOWN;
+    }
+}
+
+// {"code":"...","message":"..."}; false if it is something else.
+static bool error_of(str body, err *e)
+{
+    struct arena a;
+    arena_init(&a, NULL, ERROR_BODY_MAX);
+    struct json_reader r;
+    json_reader_init(&r, &a, str_slice(body, 0, ERROR_BODY_MAX));
+    enum err_code code = ERR_OK;
+    str message = {0};
+    bool ok = json_next(&r) == JSON_OBJECT;
+    enum json_token t = JSON_FAULT;
+    while (ok && (t = json_next(&r)) == JSON_KEY) {
+        bool is_code = str_is(r.text, "code");
+        bool is_message = str_is(r.text, "message");
+        if (!is_code && !is_message) {
+            ok = json_skip(&r);
+            continue;
+        }
+        ok = json_next(&r) == JSON_STRING;
+        if (ok && is_code) code = err_code_of(r.text.p, r.text.n);
+        if (ok && is_message) message = r.text;
+    }
+    ok = ok && t == JSON_OBJECT_END && code != ERR_OK;
+    if (ok) err_set(e, code, "%.*s", STR(message));
+    arena_release(&a);
+    return ok;
+}
+
+bool peer_answer(struct peer_call *c, str *message, err *e)
+{
+    struct http_call *h = &c->http;
+    if (!h->call.done || !h->call.ok) {
+        *e = h->call.fault;
+        if (!e->code) err_set(e, ERR_CANCELED, "the call did not end");
+        return err_wrap(e, "%.*s at %.*s", STR(h->path), STR(h->address));
+    }
+    if (h->status == 200) {
+        *message = buf_view(&h->answer);
+        return true;
+    }
+    str body = buf_view(&h->answer);
+    if (error_of(body, e)) return false;
+    return err_set(e, code_of_status(h->status), "%.*s at %.*s: status %u", STR(h->path),
+                   STR(h->address), h->status);
+}
+
+void peer_release(struct peer_call *c)
+{
+    http_call_release(&c->http);
+}

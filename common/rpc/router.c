@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/ulid.h"
+#include "codec/url.h"
+#include "rpc/auth.h"
+#include "rpc/metrics.h"
+#include "rpc/rpc_int.h"
+#include "sys/clock.h"
+
+struct router *router_new(const struct router_options *o)
+{
+    struct router *r = mem_must(sizeof *r);
+    r->options = *o;
+    return r;
+}
+
+void router_free(struct router *r)
+{
+    if (!r) return;
+    mem_free(NULL, r->rows, r->cap * sizeof *r->rows);
+    mem_must_free(r);
+}
+
+static void add(struct router *r, struct row row)
+{
+    err e = {0};
+    bool ok = mem_grow(NULL, (void *)&r->rows, &r->cap, r->count + 1, sizeof row, &e);
+    assert(ok && "start-up");
+    (void)ok;
+    r->rows[r->count++] = row;
+}
+
+void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, void *service,
+                    struct lane *const lanes[RANK_COUNT])
+{
+    for (size_t i = 0; i < n; i++) {
+        add(r, (struct row){.path = str_of(rows[i].path),
+                            .rpc = &rows[i],
+                            .service = service,
+                            .lane = lanes[rows[i].rank]});
+    }
+}
+
+void router_add_http(struct router *r, const struct http_route *rows, size_t n, void *service,
+                     struct lane *const lanes[RANK_COUNT])
+{
+    for (size_t i = 0; i < n; i++) {
+        add(r, (struct row){.path = str_of(rows[i].path),
+                            .prefix = rows[i].prefix,
+                            .http = &rows[i],
+                            .service = service,
+                            .lane = lanes[rows[i].rank]});
+    }
+}
+
+// ---- which row?
+
+static bool has_verb(const char *verbs, str verb)
+{
+    str rest = str_of(verbs);
+    while (rest.n > 0) {
+        if (str_eq(str_split(rest, ',', &rest), verb)) return true;
+    }
+    return false;
+}
+
+static bool is_grpc(const struct http_exchange *x)
+{
+    return str_starts(http_headers_get(&x->headers, "content-type"), S("application/grpc"));
+}
+
+// How well a row fits: exactly, by a prefix (the longer the better), or not at all (0).
+static size_t fit(const struct row *row, str path)
+{
+    if (str_eq(row->path, path)) return SIZE_MAX;
+    return row->prefix && str_starts(path, row->path) ? row->path.n + 1 : 0;
+}
+
+// The row for path and verb; *path_known: there is one for the path with other verbs.
+static const struct row *find_row(const struct router *r, const struct http_exchange *x, str path,
+                                  bool *path_known)
+{
+    const struct row *rpc = NULL;
+    const struct row *plain = NULL;
+    size_t best = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct row *row = &r->rows[i];
+        size_t fits = fit(row, path);
+        if (fits == 0 || fits < best) continue;
+        if (row->rpc) {
+            rpc = row;
+            continue;
+        }
+        if (fits > best) plain = NULL;
+        best = fits;
+        if (has_verb(row->http->verbs, x->method)) plain = row;
+    }
+    if (rpc && (best < SIZE_MAX || is_grpc(x))) return rpc;
+    *path_known = best > 0;
+    return plain;
+}
+
+// ---- errors
+
+// The one place where errors of requests end: counted, and told if they are ours.
+void error_note(const struct http_exchange *x, const err *e)
+{
+    metric_add_to(&rpc_errors, str_of(err_name(e->code)), 1);
+    char text[LOG_QUOTE_MAX];
+    char path[LOG_QUOTE_MAX];
+    if (err_http_status(e->code) < 500 || e->code == ERR_UNIMPLEMENTED) {
+        log_debug(&x->req.log, "request.refused", "path=%s code=%s why=%s",
+                  log_quote(path, x->path), err_name(e->code), log_quote(text, str_of(e->msg)));
+    } else {
+        log_warn(&x->req.log, "request.failed", "path=%s code=%s why=%s", log_quote(path, x->path),
+                 err_name(e->code), log_quote(text, str_of(e->msg)));
+    }
+}
+
+static void answer_error(struct http_exchange *x, const err *e)
+{
+    const struct rpc_call *c = x->route;
+    if (!c || c->protocol == PLAIN) return plain_error(x, e);
+    if (c->protocol == CONNECT) return connect_error(x, e);
+    grpc_error(x, c, e);
+}
+
+static enum head_verdict bare(struct http_exchange *x, unsigned status, const char *name,
+                              const char *value)
+{
+    x->status = status;
+    if (name) route_header(x, name, str_of(value));
+    return HEAD_ANSWERED;
+}
+
+// ---- the three calls of a server
+
+static bool tenant(struct http_exchange *x, const struct router *r, enum route_auth auth, err *e)
+{
+    str header = http_headers_get(&x->headers, "x-scope-orgid");
+    struct req *q = &x->req;
+    if (!auth_tenant(&q->arena, header, auth, r->options.multitenancy, &q->tenant, e)) return false;
+    q->log.tenant = q->tenant;
+    str id = http_headers_get(&x->headers, "x-request-id");
+    id128 ulid;
+    err ignored = {0};
+    if (auth == ROUTE_INTERNAL && ulid_parse(id, &ulid, &ignored)) ulid_print(ulid, q->request_id);
+    return true;
+}
+
+static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
+{
+    const struct rpc_method *m = c->row->rpc;
+    if (!str_is(x->method, "POST")) return bare(x, 405, "allow", "POST");
+    c->type = content_type_find(&x->req.arena, http_headers_get(&x->headers, "content-type"));
+    if (!c->type) return bare(x, 415, "accept-post", content_type_list);
+    if (c->type->protocol == GRPC && x->version < 20) return bare(x, 505, NULL, NULL);
+    c->protocol = c->type->protocol;
+    x->req.rank = m->rank;
+    err e = {0};
+    bool ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
+    if (ok && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
+    answer_error(x, &e);
+    return HEAD_ANSWERED;
+}
+
+static enum head_verdict http_head(struct http_exchange *x, struct rpc_call *c)
+{
+    const struct http_route *route = c->row->http;
+    x->req.rank = route->rank;
+    plain_head(x, c);
+    err e = {0};
+    if (tenant(x, c->router, route->auth, &e)) return HEAD_READ_BODY;
+    answer_error(x, &e);
+    return HEAD_ANSWERED;
+}
+
+static enum head_verdict route(const struct router *r, struct http_exchange *x)
+{
+    struct arena *a = &x->req.arena;
+    x->body_max = r->options.body_max;
+    err e = {0};
+    if (!accept_check(x, a, NULL, &e)) {
+        route_text(x, 400, arena_printf(a, "Invalid header format: %s\n", e.msg));
+        return HEAD_ANSWERED;
+    }
+    bool path_known = false;
+    const struct row *row = find_row(r, x, url_decode(a, x->path, false), &path_known);
+    if (!row && path_known) return bare(x, 405, NULL, NULL);
+    if (!row) {
+        route_text(x, 404, S("404 page not found\n"));
+        return HEAD_ANSWERED;
+    }
+    struct rpc_call *c = ARENA_NEW(a, struct rpc_call);
+    if (!c) return HEAD_ANSWERED;
+    bool large = row->rpc ? row->rpc->large_body : row->http->large_body;
+    x->lane = row->lane;
+    x->body_max = large ? r->options.large_body_max : r->options.body_max;
+    *c = (struct rpc_call){.router = r, .row = row, .message_max = x->body_max};
+    x->route = c;
+    return row->rpc ? rpc_head(x, c) : http_head(x, c);
+}
+
+// What was said with an exhausted arena may lack headers, so nothing was said then: net refuses a
+// request whose memory is used up, with other memory.
+static enum head_verdict on_head(void *self, struct http_exchange *x)
+{
+    enum head_verdict verdict = route(self, x);
+    return x->req.arena.exhausted ? HEAD_READ_BODY : verdict;
+}
+
+static void on_run(void *self, struct http_exchange *x)
+{
+    const struct router *r = self;
+    const struct rpc_call *c = x->route;
+    if (!c) {
+        x->out.failed = true;  // of on_head with an exhausted arena
+        return;
+    }
+    uint64_t began = clock_mono_ns();
+    buf_release(&x->out);
+    buf_init(&x->out, r->options.memory, r->options.answer_max);
+    err e = {0};
+    if (c->protocol == PLAIN) {
+        plain_run(x, c);
+    } else {
+        bool ok = c->protocol == CONNECT ? connect_run(x, c, &e) : grpc_run(x, c, &e);
+        if (!ok) answer_error(x, &e);
+    }
+    if (x->req.arena.exhausted) x->out.failed = true;  // as in on_head
+    metric_observe_ns_to(&rpc_request_seconds, c->row->path, clock_mono_ns() - began);
+}
+
+// What net refuses: x->status is what HTTP would say to it.
+static void on_refuse(void *self, struct http_exchange *x, const err *e)
+{
+    (void)self;
+    const struct rpc_call *c = x->route;
+    unsigned status = x->status;
+    if (c && c->protocol != PLAIN) {
+        err fault = *e;
+        uint64_t size = 0;
+        bool known = str_u64(http_headers_get(&x->headers, "content-length"), &size);
+        if (status == 413 && known) message_too_large(c, (size_t)size, &fault);
+        return answer_error(x, &fault);
+    }
+    if (status == 413) return plain_too_large(x, e->msg);
+    error_note(x, e);
+    route_error(x, status ? status : err_http_status(e->code), e->code, e->msg);
+}
+
+struct server_app router_app(struct router *r)
+{
+    return (struct server_app){.self = r, .head = on_head, .run = on_run, .refuse = on_refuse};
+}
