@@ -39,6 +39,12 @@ static const struct config_row lanes_rows[] = {
 #undef ROW
 };
 
+static const struct config_row self_profile_rows[] = {
+#define ROW(...) CONFIG_ROW(struct self_profile_settings, __VA_ARGS__)
+#include "service/self_profile.def"
+#undef ROW
+};
+
 #define X(name)                                         \
     static const struct config_section name##_section = \
         CONFIG_SECTION(#name, name##_rows, struct name##_settings);

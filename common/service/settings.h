@@ -3,10 +3,10 @@
 // settings.h - the sections that every process has, whatever services it runs.
 #pragma once
 
-#include "service/config.h"
+#include "service/selfprofile.h"
 
 // name of the section = name of the struct = name of the .def file
-#define SETTINGS(X) X(server) X(internal) X(auth) X(cluster) X(log) X(lanes)
+#define SETTINGS(X) X(server) X(internal) X(auth) X(cluster) X(lanes) X(log) X(self_profile)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/test.h"
+#include "service/datadir.h"
+#include "sys/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char base[64];
+
+static const char *in_base(char path[256], const char *name)
+{
+    snprintf(path, 256, "%s/%s", base, name);
+    return path;
+}
+
+static int make_base(void **state)
+{
+    (void)state;
+    snprintf(base, sizeof base, "/tmp/flametree-datadir-XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", base);
+    FILE *f = popen(command, "r");
+    return f && pclose(f) == 0 ? 0 : -1;
+}
+
+static void a_new_directory_gets_its_layout(void **state)
+{
+    (void)state;
+    char path[256];
+    char name[512];
+    in_base(path, "a/b");
+    struct datadir d;
+    assert_ok(datadir_open(&d, path, e));
+    assert_true(d.path[0] == '/');
+    static const char *const parts[] = {"format", "lock", "ingester", "store", "cache", "run"};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        snprintf(name, sizeof name, "%s/%s", path, parts[i]);
+        if (!file_exists(name)) fail_msg("%s is missing", parts[i]);
+    }
+    datadir_close(&d);
+    datadir_close(&d);  // idempotent
+    assert_ok(datadir_open(&d, path, e));
+    datadir_close(&d);
+}
+
+static void a_held_lock_is_refused_with_its_holder(void **state)
+{
+    (void)state;
+    char path[256];
+    char want[64];
+    in_base(path, "held");
+    struct datadir first;
+    struct datadir second;
+    assert_ok(datadir_open(&first, path, e));
+    err fault = {0};
+    assert_false(datadir_open(&second, path, &fault));
+    snprintf(want, sizeof want, "lock is held by process %d", (int)getpid());
+    assert_non_null(strstr(fault.msg, want));
+    assert_non_null(strstr(fault.msg, path));
+    datadir_close(&first);
+}
+
+static void an_unknown_format_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    char path[256];
+    char name[512];
+    in_base(path, "later");
+    snprintf(name, sizeof name, "%s/format", path);
+    assert_ok(dir_make(path, e));
+    assert_ok(file_write(name, S("flametree 2\n"), e));
+    struct datadir d;
+    err fault = {0};
+    assert_false(datadir_open(&d, path, &fault));
+    assert_int_equal(fault.code, ERR_FAILED_PRECONDITION);
+    assert_non_null(
+        strstr(fault.msg, "has format 'flametree 2'; this program knows 'flametree 1'"));
+    assert_int_equal(d.lock, -1);
+    snprintf(name, sizeof name, "%s/ingester", path);
+    assert_false(file_exists(name));
+}
+
+static void a_file_in_the_way_is_told(void **state)
+{
+    (void)state;
+    char path[256];
+    in_base(path, "plain");
+    assert_ok(file_write(path, S("x"), e));
+    struct datadir d;
+    err fault = {0};
+    assert_false(datadir_open(&d, path, &fault));
+    assert_non_null(strstr(fault.msg, path));
+}
+
+static void ports_are_told_as_json(void **state)
+{
+    (void)state;
+    char path[256];
+    char name[512];
+    in_base(path, "ports");
+    snprintf(name, sizeof name, "%s/run/ports.json", path);
+    struct datadir d;
+    assert_ok(datadir_open(&d, path, e));
+    assert_ok(datadir_write_ports(&d, 4040, "unix:/a \"b\"/s", e));
+    struct buf b;
+    buf_init(&b, NULL, 4096);
+    assert_ok(file_read(name, &b, e));
+    assert_true(
+        str_eq(buf_view(&b), S("{\"public\":4040,\"internal\":\"unix:/a \\\"b\\\"/s\"}\n")));
+    buf_release(&b);
+    datadir_remove_ports(&d);
+    assert_false(file_exists(name));
+    datadir_close(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_directory_gets_its_layout),
+        cmocka_unit_test(a_held_lock_is_refused_with_its_holder),
+        cmocka_unit_test(an_unknown_format_is_refused_and_left_alone),
+        cmocka_unit_test(a_file_in_the_way_is_told),
+        cmocka_unit_test(ports_are_told_as_json),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
