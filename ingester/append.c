@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// append.c - IngesterService/Append: check, stage, log, publish, answer.
+//
+//     1. every batch is decoded and checked; limits of age, memory and disk are asked
+//     2. head_stage: all memory that the rows need is taken; nothing shows yet
+//     3. wal_append: one synced write for all batches of the request
+//     4. head_publish: cannot fail, so what is in the log is seen
+//     5. the answer
+//
+// Fails before 3: nothing happened, whole request refused. Fails in 3: unavailable, the entries may
+// or may not be in the log; the distributor tries again with the same ids. Dies after 3: replay
+// shows the entries, a retry is recognised by its ids.
+#include "base/fault.h"
+#include "codec/pb.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+
+// The distributor's clock and its own limit of age come first; this is the net under them.
+#define AGE_SLACK (INT64_C(3600) * NS_PER_S)
+
+struct append {
+    struct ingester *in;
+    struct req *req;
+    str *bytes;
+    struct batch *batches;
+    struct staged **staged;
+    size_t n;
+    const char *reason;  // of a refusal, for the metric
+};
+
+// ---- checking
+
+static bool read_request(struct append *a, str message, err *e)
+{
+    size_t n = 0;
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r))
+        n += r.field == 1 && r.type == PB_BYTES;
+    if (!pb_done(&r, e)) return err_wrap(e, "AppendRequest");
+    a->bytes = ARENA_ARRAY(&a->req->arena, str, n);
+    a->batches = ARENA_ARRAY(&a->req->arena, struct batch, n);
+    a->staged = ARENA_ARRAY(&a->req->arena, struct staged *, n);
+    if (!arena_ok(&a->req->arena, e)) return false;
+    r = pb_reader(message);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES) a->bytes[a->n++] = r.bytes;
+    }
+    return true;
+}
+
+// What the head relies on beyond what batch_decode checks.
+static bool check_series(const struct batch *b, err *e)
+{
+    if (b->service.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "a batch names no service");
+    for (uint32_t i = 0; i < b->series_count; i++) {
+        str named = labels_get(b->series[i], S(LABEL_SERVICE));
+        if (str_eq(named, b->service)) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "series %u has service_name '%.*s' in a batch of service '%.*s'", i,
+                       STR(str_slice(named, 0, 200)), STR(str_slice(b->service, 0, 200)));
+    }
+    return true;
+}
+
+static bool check_ages(struct append *a, const struct batch *b, err *e)
+{
+    int64_t age = ingester_settings(a->in)->head_age;
+    int64_t now = clock_wall_ns();
+    for (uint32_t i = 0; i < b->record_count; i++) {
+        int64_t old = 0;
+        if (__builtin_sub_overflow(now, b->records[i].time_ns, &old)) {
+            old = b->records[i].time_ns < 0 ? INT64_MAX : 0;
+        }
+        if (old < age || old - age <= AGE_SLACK) continue;
+        a->reason = "age";
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "a profile is %" PRId64 " s old, ingester.head_age is %" PRId64 " s",
+                       old / NS_PER_S, age / NS_PER_S);
+    }
+    return true;
+}
+
+static bool check(struct append *a, str message, err *e)
+{
+    a->reason = "invalid";
+    if (a->req->tenant.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "there is no tenant");
+    if (!read_request(a, message, e)) return false;
+    for (size_t i = 0; i < a->n; i++) {
+        if (!batch_decode(&a->req->arena, a->bytes[i], &a->batches[i], e) ||
+            !check_series(&a->batches[i], e) || !check_ages(a, &a->batches[i], e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- the steps
+
+static void abandon(struct append *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        head_abandon(a->staged[i]);
+}
+
+static bool stage(struct append *a, err *e)
+{
+    const struct limits *limits = tenant_limits(a->in->node->config, a->req->tenant);
+    uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
+    a->reason = "memory";
+    for (size_t i = 0; i < a->n; i++) {
+        if (head_stage(a->in->head, &a->req->arena, a->req->tenant, &a->batches[i], max_stacks,
+                       &a->staged[i], e)) {
+            continue;
+        }
+        abandon(a, i);
+        return false;
+    }
+    return true;
+}
+
+// Batches of which every record is known are in the log already.
+static bool log_new(struct append *a, struct wal_place *place, err *e)
+{
+    str *fresh = ARENA_ARRAY(&a->req->arena, str, a->n);
+    size_t n = 0;
+    if (!fresh) return arena_ok(&a->req->arena, e);
+    for (size_t i = 0; i < a->n; i++) {
+        if (staged_rows(a->staged[i]) > 0) fresh[n++] = a->bytes[i];
+    }
+    if (n == 0) return wal_position(a->in->wal, place, e);
+    a->reason = "log";
+    return wal_append(a->in->wal, a->req->tenant, fresh, n, place, e);
+}
+
+static void publish(struct append *a, struct cut *cut)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        metric_add(&ingester_append_profiles, a->batches[i].record_count);
+        metric_add(&ingester_append_bytes, a->bytes[i].n);
+        head_publish(a->staged[i], cut);
+    }
+}
+
+static double share(uint64_t used, uint64_t limit)
+{
+    return limit ? (double)MIN(used, limit) / (double)limit : 0;
+}
+
+static void answer(struct append *a, const struct wal_place *place, struct buf *out)
+{
+    const struct mem_budget *b = head_budget(a->in->head);
+    double load = MAX(share(b->used, b->limit),
+                      share(wal_count(a->in->wal).bytes, ingester_settings(a->in)->log_disk));
+    pb_put_bytes(out, 1, str_make(place->stream.b, sizeof place->stream.b));
+    pb_put_u64_opt(out, 2, place->last_seq);
+    pb_put_double_opt(out, 3, load);
+}
+
+static bool run(struct append *a, str message, struct buf *out, err *e)
+{
+    struct wal_place place = {0};
+    a->reason = "log";
+    if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !stage(a, e)) {
+        return false;
+    }
+    if (!log_new(a, &place, e)) {
+        if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
+        abandon(a, a->n);
+        if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);
+        return false;
+    }
+    FAULT("append.apply.before");
+    publish(a, place.cut);
+    if (place.cut) wal_unpin(a->in->wal, place.cut);
+    answer(a, &place, out);
+    FAULT("append.ack.before");
+    return buf_ok(out, e);
+}
+
+bool append_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e)
+{
+    struct append a = {.in = in, .req = r};
+    if (run(&a, message, out, e)) return true;
+    metric_add_to(&ingester_refused, str_of(a.reason), 1);
+    return false;
+}
+
+bool ingester_append(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
+{
+    return append_run(service, &x->req, in, out, e);
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/cut.h"
+
+#define HOUR_NS INT64_C(3600000000000)
+
+int64_t cut_hour(int64_t time_ns)
+{
+    if (time_ns > INT64_MIN) time_ns--;
+    int64_t hour = time_ns / HOUR_NS;
+    return time_ns % HOUR_NS < 0 ? hour - 1 : hour;
+}
+
+static void insert(struct cut_hours *h, int64_t hour)
+{
+    uint32_t at = 0;
+    while (at < h->n && h->v[at] < hour)
+        at++;
+    if (at < h->n && h->v[at] == hour) return;
+    if (h->n == CUT_HOURS) {
+        h->n++;
+        return;
+    }
+    memmove(&h->v[at + 1], &h->v[at], (h->n - at) * sizeof h->v[0]);
+    h->v[at] = hour;
+    h->n++;
+}
+
+void cut_note(struct cut *c, int64_t time_ns)
+{
+    struct cut_hours *h = &c->hours;
+    int64_t hour = cut_hour(time_ns);
+    lock_take(&c->lock);
+    if (h->n == 0 || hour < h->first) h->first = hour;
+    if (h->n == 0 || hour > h->last) h->last = hour;
+    if (h->n <= CUT_HOURS) insert(h, hour);
+    lock_give(&c->lock);
+}
+
+size_t cut_hours_within(struct cut *c, int64_t first, int64_t last, int64_t *out, size_t max)
+{
+    const struct cut_hours *h = &c->hours;
+    size_t n = 0;
+    lock_take(&c->lock);
+    if (h->n > CUT_HOURS) {
+        for (int64_t hour = MAX(first, h->first); hour <= MIN(last, h->last) && n < max; hour++)
+            out[n++] = hour;
+    } else {
+        for (uint32_t i = 0; i < h->n && n < max; i++) {
+            if (h->v[i] >= first && h->v[i] <= last) out[n++] = h->v[i];
+        }
+    }
+    lock_give(&c->lock);
+    return n;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cut.h - a cut: the part of a stream that is closed, flushed and dropped as a whole.
+//
+// A stream is what one ingester process appends from its start (or from the last write error) on; a
+// ULID names it. Its entries are numbered 1, 2, ... (seq) and fall into cuts 1, 2, ... in order. A
+// cut closes by size or age of arrival, never by profile time.
+//
+//     OPEN --size, age, end of its stream--> CLOSED --older than head_age--> dropped
+//
+// The log (wal.h) owns the cuts and changes them; rows of the head point to theirs. A cut goes away
+// only after its rows did. `hours` has a lock of its own, so that who publishes rows needs no
+// other.
+#pragma once
+
+#include "base/ulid.h"
+#include "sys/lock.h"
+
+#include <stdatomic.h>
+
+#define CUT_HOURS 24
+
+// Unix hours of profile time that occur in a cut: slot (a, b] number floor((t - 1) / 1 h). The rule
+// is one or two; beyond CUT_HOURS of them the span from first to last stands for all.
+struct cut_hours {
+    int64_t v[CUT_HOURS];  // ascending while n <= CUT_HOURS
+    uint32_t n;            // CUT_HOURS + 1: only first and last are known
+    int64_t first;
+    int64_t last;
+};
+
+struct cut {
+    id128 stream;
+    uint64_t number;
+    uint64_t first_seq;  // 0 while it is empty
+    uint64_t last_seq;
+    uint64_t read_seq;       // up to here the head was given them
+    uint64_t bytes;          // of its entries
+    int64_t opened_wall_ns;  // arrival of its first entry
+    int64_t newest_wall_ns;  // of its last; for a cut found open at a start: not before it
+    bool closed;
+    uint32_t pins;        // appends between log and head; keep it from being dropped
+    void *family;         // the log's handle
+    atomic_bool dropped;  // the head has let its rows go
+    struct lock lock;     // of hours
+    struct cut_hours hours;
+};
+
+// floor((t - 1 ns) / 1 h)
+int64_t cut_hour(int64_t time_ns);
+
+// Notes that a row of this profile time is in the cut. Any thread.
+void cut_note(struct cut *c, int64_t time_ns);
+
+// The noted hours within [first, last], at most max of them, ascending. Any thread.
+size_t cut_hours_within(struct cut *c, int64_t first, int64_t last, int64_t *out, size_t max);

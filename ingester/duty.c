@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// duty.c - the thread that looks after the log: replay at the start, cuts that close by age, cuts
+// that are too old, and opening the log again after a failed write.
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+
+#define TICK_NS ((uint64_t)NS_PER_S)
+
+// How often head_drop gives way to readers before it insists.
+#define POLITE_TRIES 60
+
+static void set_phase(struct ingester *in, enum ingester_phase phase, const err *fault)
+{
+    static const bool allowed[][4] = {
+        [INGESTER_REPLAYING] =
+            {[INGESTER_READY] = true, [INGESTER_REOPENING] = true, [INGESTER_FAILED] = true},
+        [INGESTER_READY] = {[INGESTER_REOPENING] = true},
+        [INGESTER_REOPENING] = {[INGESTER_READY] = true, [INGESTER_REOPENING] = true},
+        [INGESTER_FAILED] = {false},
+    };
+    lock_take(&in->lock);
+    assert(allowed[in->phase][phase]);
+    in->phase = phase;
+    in->fault = fault ? *fault : (err){0};
+    lock_give(&in->lock);
+}
+
+bool duty_is_over(struct ingester *in)
+{
+    lock_take(&in->lock);
+    bool stop = in->stopping;
+    lock_give(&in->lock);
+    return stop;
+}
+
+// Sleeps for a tick, or until woken.
+static void wait(struct ingester *in)
+{
+    lock_take(&in->lock);
+    if (!in->stopping) (void)cond_wait_until(&in->wake, &in->lock, clock_mono_ns() + TICK_NS);
+    lock_give(&in->lock);
+}
+
+void duty_wake(struct ingester *in)
+{
+    lock_take(&in->lock);
+    cond_wake_all(&in->wake);
+    lock_give(&in->lock);
+}
+
+static void reopen(struct ingester *in)
+{
+    err e = {0};
+    bool ok = wal_state(in->wal) != WAL_BROKEN || wal_recover(in->wal, &e);
+    if (ok && replay_run(in, &e) && wal_begin(in->wal, &e)) {
+        set_phase(in, INGESTER_READY, NULL);
+        log_info(NULL, "log.reopened", "cuts=%zu", wal_cuts(in->wal, NULL, 0));
+        return;
+    }
+    log_warn(NULL, "log.reopen_failed", "fault=\"%s\"", e.msg);
+    set_phase(in, INGESTER_REOPENING, &e);
+}
+
+// Drops cuts whose newest profile arrived more than head_age ago. *tries counts how often readers
+// were in the way.
+static void expire(struct ingester *in, unsigned *tries)
+{
+    int64_t before = clock_wall_ns() - ingester_settings(in)->head_age;
+    size_t n = wal_cuts(in->wal, NULL, 0);
+    struct cut **cuts = mem_must((n + 1) * sizeof(struct cut *));
+    n = MIN(n, wal_cuts(in->wal, cuts, n));
+    for (size_t i = 0; i < n && !duty_is_over(in); i++) {
+        struct cut *c = cuts[i];
+        uint64_t number = c->number;
+        char stream[ULID_TEXT];
+        size_t rows = 0;
+        err e = {0};
+        if (!wal_cut_is_past(in->wal, c, before)) continue;
+        if (!head_drop(in->head, c, *tries >= POLITE_TRIES, &rows)) {
+            ++*tries;
+            break;
+        }
+        *tries = 0;
+        ulid_print(c->stream, stream);
+        if (!wal_drop(in->wal, c, &e)) {
+            log_warn(NULL, "cut.drop_failed", "fault=\"%s\"", e.msg);
+            break;
+        }
+        metric_add(&ingester_expired_cuts, 1);
+        metric_add(&ingester_expired_profiles, rows);
+        log_info(NULL, "cut.expired", "stream=%s cut=%" PRIu64 " rows=%zu", stream, number, rows);
+    }
+    mem_must_free(cuts);
+}
+
+static void tick(struct ingester *in, unsigned *tries)
+{
+    const struct ingester_config *c = ingester_settings(in);
+    head_set_limit(in->head, c->head_memory);
+    if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
+    if (wal_state(in->wal) == WAL_OPEN) {
+        expire(in, tries);
+    } else {
+        err fault = {.code = ERR_UNAVAILABLE, .msg = "a write failed"};
+        if (in->phase == INGESTER_READY) set_phase(in, INGESTER_REOPENING, &fault);
+        reopen(in);
+    }
+}
+
+void *duty_main(void *arg)
+{
+    struct ingester *in = arg;
+    unsigned tries = 0;
+    err e = {0};
+    bool read = replay_run(in, &e);
+    if (!read && !duty_is_over(in)) {
+        log_error(NULL, "log.unreadable", "fault=\"%s\"", e.msg);
+        set_phase(in, INGESTER_FAILED, &e);
+    }
+    if (!read) return NULL;
+    bool begun = wal_begin(in->wal, &e);
+    set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
+    while (!duty_is_over(in)) {
+        wait(in);
+        if (!duty_is_over(in)) tick(in, &tries);
+    }
+    return NULL;
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head.h"
+
+#include "base/hash.h"
+#include "ingester/head_int.h"
+
+// ---- life
+
+// Writers first: under a steady stream of queries a push would otherwise never get its turn.
+void rwlock_init(pthread_rwlock_t *l)
+{
+    pthread_rwlockattr_t attr;
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(l, &attr);
+    pthread_rwlockattr_destroy(&attr);
+}
+
+struct head *head_new(struct mem_budget *parent, size_t limit)
+{
+    struct head *h = mem_must(sizeof *h);
+    mem_budget_init(&h->budget, "ingester.head_memory", parent, limit);
+    rwlock_init(&h->lock);
+    // Readers first here: head_drop can come back later, queries cannot.
+    pthread_rwlock_init(&h->drops, NULL);
+    map_init(&h->by_key, &h->budget);
+    return h;
+}
+
+static void text_free(struct mem_budget *b, str *text)
+{
+    if (text->n) mem_free(b, (char *)(uintptr_t)text->p, text->n);
+    *text = (str){0};
+}
+
+static bool text_copy(struct mem_budget *b, str text, str *out, err *e)
+{
+    if (text.n == 0) return true;
+    char *p = mem_alloc(b, text.n, e);
+    if (!p) return false;
+    memcpy(p, text.p, text.n);
+    *out = (str){p, text.n};
+    return true;
+}
+
+static void service_free(struct service_head *s)
+{
+    struct mem_budget *b = &s->head->budget;
+    for (uint32_t i = 0; i < s->index.series_count; i++)
+        rows_release(&s->rows[i], b);
+    mem_free(b, s->rows, s->rows_cap * sizeof *s->rows);
+    ids_release(&s->ids, b);
+    index_release(&s->index);
+    symbols_release(&s->symbols);
+    text_free(b, &s->tenant);
+    text_free(b, &s->service);
+    pthread_rwlock_destroy(&s->lock);
+    mem_free(b, s, sizeof *s);
+}
+
+static struct service_head *service_new(struct head *h, str tenant, str service, err *e)
+{
+    struct service_head *s = mem_alloc(&h->budget, sizeof *s, e);
+    if (!s) return NULL;
+    s->head = h;
+    atomic_init(&s->refs, 1);
+    rwlock_init(&s->lock);
+    index_init(&s->index, &h->budget);
+    if (text_copy(&h->budget, tenant, &s->tenant, e) &&
+        text_copy(&h->budget, service, &s->service, e) &&
+        symbols_init(&s->symbols, &h->budget, e)) {
+        return s;
+    }
+    service_free(s);
+    return NULL;
+}
+
+// The last reference is given back after all changes to the service: release orders them before the
+// free, acquire sees them there.
+void service_unref(struct service_head *s)
+{
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
+    atomic_fetch_sub_explicit(&s->head->series, s->index.series_count, memory_order_relaxed);
+    service_free(s);
+}
+
+void head_free(struct head *h)
+{
+    if (!h) return;
+    for (uint32_t i = 0; i < h->service_count; i++)
+        service_unref(h->services[i]);
+    mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
+    map_release(&h->by_key);
+    assert(atomic_load(&h->budget.used) == 0);
+    pthread_rwlock_destroy(&h->lock);
+    pthread_rwlock_destroy(&h->drops);
+    mem_must_free(h);
+}
+
+void head_set_limit(struct head *h, size_t limit)
+{
+    atomic_store_explicit(&h->budget.limit, limit, memory_order_relaxed);
+}
+
+const struct mem_budget *head_budget(const struct head *h)
+{
+    return &h->budget;
+}
+
+struct head_counts head_count(struct head *h)
+{
+    pthread_rwlock_rdlock(&h->lock);
+    uint64_t services = h->service_count;
+    pthread_rwlock_unlock(&h->lock);
+    return (struct head_counts){
+        .services = services,
+        .series = atomic_load_explicit(&h->series, memory_order_relaxed),
+        .rows = atomic_load_explicit(&h->rows, memory_order_relaxed),
+        .duplicates = atomic_load_explicit(&h->duplicates, memory_order_relaxed),
+        .capped = atomic_load_explicit(&h->capped, memory_order_relaxed),
+    };
+}
+
+// ---- the table of services
+
+struct service_key {
+    const struct head *head;
+    str tenant;
+    str service;
+};
+
+static bool same_service(const void *ctx, uint32_t row)
+{
+    const struct service_key *k = ctx;
+    const struct service_head *s = k->head->services[row];
+    return str_eq(s->tenant, k->tenant) && str_eq(s->service, k->service);
+}
+
+static uint64_t key_hash(str tenant, str service)
+{
+    return hash_mix(hash_str(tenant), hash_str(service));
+}
+
+static struct service_head *lookup(struct head *h, str tenant, str service)
+{
+    struct service_key key = {h, tenant, service};
+    uint32_t row = map_find(&h->by_key, key_hash(tenant, service), same_service, &key);
+    if (row == MAP_NONE) return NULL;
+    atomic_fetch_add_explicit(&h->services[row]->refs, 1, memory_order_relaxed);
+    return h->services[row];
+}
+
+static struct service_head *add(struct head *h, str tenant, str service, err *e)
+{
+    if (!mem_grow(&h->budget, &h->services, &h->service_cap, (size_t)h->service_count + 1,
+                  sizeof(struct service_head *), e)) {
+        return NULL;
+    }
+    struct service_head *s = service_new(h, tenant, service, e);
+    if (!s) return NULL;
+    if (!map_put(&h->by_key, key_hash(tenant, service), h->service_count, e)) {
+        service_free(s);
+        return NULL;
+    }
+    h->services[h->service_count++] = s;
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+struct service_head *head_service(struct head *h, str tenant, str service, err *e)
+{
+    pthread_rwlock_rdlock(&h->lock);
+    struct service_head *s = lookup(h, tenant, service);
+    pthread_rwlock_unlock(&h->lock);
+    if (s) return s;
+    pthread_rwlock_wrlock(&h->lock);
+    s = lookup(h, tenant, service);
+    if (!s) s = add(h, tenant, service, e);
+    pthread_rwlock_unlock(&h->lock);
+    return s;
+}
+
+// ---- dropping
+
+static size_t drop_from(struct service_head *s, const struct cut *cut)
+{
+    struct mem_budget *b = &s->head->budget;
+    size_t dropped = 0;
+    pthread_rwlock_wrlock(&s->lock);
+    for (uint32_t i = 0; i < s->index.series_count; i++)
+        dropped += rows_drop(&s->rows[i], b, cut);
+    s->row_count -= dropped;
+    if (dropped > 0) {
+        ids_clear(&s->ids);
+        for (uint32_t i = 0; i < s->index.series_count; i++) {
+            const struct rows *r = &s->rows[i];
+            for (size_t k = 0; k < r->n; k++)
+                ids_put_again(&s->ids, i, r->v[k].id);
+            for (size_t k = 0; k < r->late_n; k++)
+                ids_put_again(&s->ids, i, r->late[k].id);
+        }
+    }
+    pthread_rwlock_unlock(&s->lock);
+    return dropped;
+}
+
+// Takes services that nobody uses and that have no rows out of the table. Whoever holds the table's
+// lock for writing and sees one reference knows that there is no other user and that none can come;
+// the verdict is noted, because users may still leave while this runs.
+static void sweep(struct head *h)
+{
+    struct map by_key;
+    err e = {0};
+    bool ok = true;
+    uint32_t kept = 0;
+    map_init(&by_key, &h->budget);
+    pthread_rwlock_wrlock(&h->lock);
+    for (uint32_t i = 0; ok && i < h->service_count; i++) {
+        struct service_head *s = h->services[i];
+        s->doomed = atomic_load_explicit(&s->refs, memory_order_acquire) == 1 && s->row_count == 0;
+        if (!s->doomed) ok = map_put(&by_key, key_hash(s->tenant, s->service), kept++, &e);
+    }
+    if (!ok || kept == h->service_count) {  // no memory: another time
+        pthread_rwlock_unlock(&h->lock);
+        map_release(&by_key);
+        return;
+    }
+    kept = 0;
+    for (uint32_t i = 0; i < h->service_count; i++) {
+        struct service_head *s = h->services[i];
+        if (s->doomed) {
+            service_unref(s);
+        } else {
+            h->services[kept++] = s;
+        }
+    }
+    h->service_count = kept;
+    map_release(&h->by_key);
+    h->by_key = by_key;
+    pthread_rwlock_unlock(&h->lock);
+}
+
+static struct service_head *service_at(struct head *h, uint32_t i)
+{
+    pthread_rwlock_rdlock(&h->lock);
+    struct service_head *s = i < h->service_count ? h->services[i] : NULL;
+    if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    pthread_rwlock_unlock(&h->lock);
+    return s;
+}
+
+bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
+{
+    *rows = 0;
+    if (insist) {
+        pthread_rwlock_wrlock(&h->drops);
+    } else if (pthread_rwlock_trywrlock(&h->drops) != 0) {
+        return false;
+    }
+    struct service_head *s = NULL;
+    atomic_store_explicit(&cut->dropped, true, memory_order_relaxed);  // ordered by the lock
+    // Only this function takes services out, so numbers hold while new ones are added behind.
+    for (uint32_t i = 0; (s = service_at(h, i)); i++) {
+        *rows += drop_from(s, cut);
+        service_unref(s);
+    }
+    atomic_fetch_sub_explicit(&h->rows, *rows, memory_order_relaxed);
+    sweep(h);
+    pthread_rwlock_unlock(&h->drops);
+    return true;
+}
+
+void head_hold(struct head *h)
+{
+    pthread_rwlock_rdlock(&h->drops);
+}
+
+void head_let_go(struct head *h)
+{
+    pthread_rwlock_unlock(&h->drops);
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// head.h - the newest profiles in memory, as queries need them.
+//
+// For every (tenant, service) there is one table of symbols, one index of series, the rows of each
+// series by time, and the set of profile ids seen; all of it under the service's rwlock. Everything
+// here can be built again from the log, and is, at a start.
+//
+// A batch comes in two steps around its write to the log, because an answer that was given must not
+// fail afterwards and a batch that is not in the log must not be seen:
+//
+//     head_stage     maps symbols and series, encodes the vectors anew, makes room for the rows.
+//                    May fail (resource_exhausted naming the row head_memory); then nothing shows.
+//     ... the log has it ...
+//     head_publish   lets the rows be seen. Needs no memory, cannot fail.
+//     head_abandon   instead, when the log did not take it.
+//
+// What a failed stage leaves behind is symbols and series without rows, which no query shows.
+//
+// Readers take the lock service by service and series by series, so that a long query delays no
+// push. A push that begins after another was answered is never missed. Rows leave only by
+// head_drop, which readers exclude (head_hold), so an answer holds a cut whole or not at all.
+//
+// Memory counts against one budget; its name is that of the configuration row.
+#pragma once
+
+#include "ingester/rows.h"
+#include "loop/req.h"
+#include "model/batch.h"
+#include "model/merge.h"
+
+struct head;
+struct staged;
+
+// Takes from `parent` up to `limit` bytes (0: what parent allows). Returns owned; bookkeeping only.
+struct head *head_new(struct mem_budget *parent, size_t limit);
+void head_free(struct head *h);  // nobody uses it any more
+
+// Replay may go over the limit: what was acknowledged has to be held. 0 = no limit.
+void head_set_limit(struct head *h, size_t limit);
+const struct mem_budget *head_budget(const struct head *h);
+
+struct head_counts {
+    uint64_t services;
+    uint64_t series;
+    uint64_t rows;
+    uint64_t duplicates;  // rows dropped because their id was there, since the start
+    uint64_t capped;      // values moved to [too many stacks], since the start
+};
+struct head_counts head_count(struct head *h);
+
+// ---- writing
+// The batch's memory and the arena may go once it is published or abandoned. max_stacks: limit of
+// distinct stacks per service and hour, 0 = none. *out is the arena's.
+bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
+                uint64_t max_stacks, struct staged **out, err *e) MUST_CHECK;
+uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
+void head_publish(struct staged *s, struct cut *cut);
+void head_abandon(struct staged *s);
+
+// Removes all rows of a cut, then services without rows. False if readers hold the head; with
+// `insist` it waits for them, and new ones for it.
+bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
+
+// ---- reading
+struct head_query {
+    const str *tenants;
+    size_t tenant_count;
+    struct selector selector;
+    int64_t from_ns;  // exclusive
+    int64_t to_ns;    // inclusive
+};
+
+// While held, no cut is dropped.
+void head_hold(struct head *h);
+void head_let_go(struct head *h);
+
+// Only rows of these profiles, and of those only entries of these spans or traces; empty = all.
+struct head_tree_filter {
+    const id128 *profile_ids;
+    size_t profile_id_count;
+    const uint64_t *span_ids;
+    size_t span_id_count;
+    const id128 *trace_ids;
+    size_t trace_id_count;
+};
+
+// Adds the sums of all matching rows to *m; *profiles grows by their number. Series with
+// __sampled__="true" are left out. Memory is that of m's budget.
+bool head_tree(struct head *h, struct req *r, const struct head_query *q,
+               const struct head_tree_filter *f, struct merge *m, uint64_t *profiles,
+               err *e) MUST_CHECK;
+
+// Sums of totals by point and group; point k covers (first + (k-1) * step, first + k * step].
+struct head_totals_want {
+    int64_t first_ns;
+    int64_t step_ns;
+    int64_t points;
+    const str *group_by;
+    size_t group_by_count;
+    bool include_sampled;
+};
+struct head_point {
+    int64_t point;
+    int64_t sum;
+    uint64_t profiles;
+};
+struct head_group {
+    labels group;
+    struct head_point *points;  // ascending, only those with data
+    size_t n;
+};
+// Groups in order of their labels; memory is the arena's of r, scratch counts against `budget`.
+bool head_totals(struct head *h, struct req *r, const struct head_query *q,
+                 const struct head_totals_want *w, struct mem_budget *budget,
+                 struct head_group **groups, size_t *n, err *e) MUST_CHECK;
+
+// Distinct label sets, cut down to `names` (n = 0: whole), of series with rows in the range, in
+// order. Memory as above.
+bool head_labels(struct head *h, struct req *r, const struct head_query *q, const str *names,
+                 size_t name_count, struct mem_budget *budget, labels **sets, size_t *n,
+                 err *e) MUST_CHECK;
+
+// Distinct label names of series with rows in the range, in order.
+bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
+                      struct mem_budget *budget, str **names, size_t *n, err *e) MUST_CHECK;
+
+struct head_stats {
+    uint64_t profiles;
+    uint64_t series;
+    int64_t oldest_ns;  // of no profiles: 0
+    int64_t newest_ns;
+};
+bool head_stat(struct head *h, struct req *r, const struct head_query *q, struct head_stats *out,
+               err *e) MUST_CHECK;

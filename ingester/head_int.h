@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// head_int.h - the inside of the head, for head*.c only.
+//
+// Locks, outermost first: head.drops (readers against head_drop), head.lock (the table of
+// services), service.lock. A service that is in the table has one reference from it; it is freed by
+// who gives back the last one.
+#pragma once
+
+#include "ingester/head.h"
+#include "ingester/ids.h"
+#include "ingester/index.h"
+
+#include <pthread.h>
+
+struct stack_hour;
+
+struct service_head {
+    struct head *head;
+    str tenant;  // both owned
+    str service;
+    _Atomic uint32_t refs;
+    bool doomed;            // for the sweep
+    pthread_rwlock_t lock;  // of everything below
+    struct symbols symbols;
+    struct index index;
+    struct rows *rows;  // by series number
+    size_t rows_cap;
+    struct ids ids;
+    uint64_t row_count;
+};
+
+struct head {
+    struct mem_budget budget;
+    pthread_rwlock_t drops;
+    pthread_rwlock_t lock;  // of the next three
+    struct map by_key;
+    struct service_head **services;
+    uint32_t service_count;
+    size_t service_cap;
+    _Atomic uint64_t series;
+    _Atomic uint64_t rows;
+    _Atomic uint64_t duplicates;
+    _Atomic uint64_t capped;
+};
+
+void rwlock_init(pthread_rwlock_t *l);
+
+// Found or made, with a reference; NULL and *e set on failure.
+struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
+void service_unref(struct service_head *s);
+
+// ---- walking over what a query means (head_walk.c)
+struct head_walk {
+    struct head *head;
+    struct req *req;
+    const struct head_query *query;
+    struct service_head **services;  // referenced until the request's arena ends; in order
+    size_t service_count;
+};
+bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
+                err *e) MUST_CHECK;
+
+// Calls `visit` for each matching series of one service with its lock held for reading, taken anew
+// for each, in order of their numbers. Looks at deadline and cancel in between.
+typedef bool visit_fn(void *arg, struct service_head *s, uint32_t series, err *e);
+bool walk_series(const struct head_walk *w, struct service_head *s, bool with_sampled,
+                 visit_fn *visit, void *arg, err *e) MUST_CHECK;
+
+// Label sets of series one after the other, in one place that grows to the largest.
+struct label_room {
+    struct arena *arena;
+    label *v;
+    size_t cap;
+};
+
+// The pairs of a series whose names are in `names`; all of them if names is NULL. Borrows the room
+// until the next call, strings from the service.
+bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
+                 const str *names, size_t n, labels *out, err *e) MUST_CHECK;

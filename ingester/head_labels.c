@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+#include "ingester/head_int.h"
+
+#include <stdlib.h>
+
+static bool has_rows(const struct rows *rows, const struct head_query *q)
+{
+    size_t from = 0;
+    size_t to = 0;
+    rows_find(rows, q->from_ns, q->to_ns, &from, &to);
+    if (from < to) return true;
+    for (size_t i = 0; i < rows->late_n; i++) {
+        if (row_within(&rows->late[i], q->from_ns, q->to_ns)) return true;
+    }
+    return false;
+}
+
+struct labels_read {
+    const struct head_query *query;
+    struct arena *arena;
+    struct label_room room;
+    const str *names;
+    size_t name_count;
+    labels *sets;
+    size_t cap;
+    uint32_t n;
+    struct map seen;
+};
+
+struct set_key {
+    const struct labels_read *t;
+    labels ls;
+};
+
+static bool same_set(const void *ctx, uint32_t row)
+{
+    const struct set_key *k = ctx;
+    return labels_eq(k->t->sets[row], k->ls);
+}
+
+// Strings are copied: the lock is given back before the answer is written.
+static bool note(struct labels_read *t, labels ls, err *e)
+{
+    struct set_key key = {t, ls};
+    uint64_t hash = labels_fingerprint(ls);
+    if (map_find(&t->seen, hash, same_set, &key) != MAP_NONE) return true;
+    if (!arena_grow(t->arena, &t->sets, &t->cap, (size_t)t->n + 1, sizeof *t->sets)) {
+        return arena_ok(t->arena, e);
+    }
+    t->sets[t->n] = labels_copy(t->arena, ls);
+    return arena_ok(t->arena, e) && map_put(&t->seen, hash, t->n++, e);
+}
+
+static bool visit_sets(void *arg, struct service_head *s, uint32_t series, err *e)
+{
+    struct labels_read *t = arg;
+    if (!has_rows(&s->rows[series], t->query)) return true;
+    labels ls;
+    return walk_labels(&t->room, s, series, t->name_count ? t->names : NULL, t->name_count, &ls,
+                       e) &&
+           note(t, ls, e);
+}
+
+static int by_labels(const void *a, const void *b)
+{
+    return labels_cmp(*(const labels *)a, *(const labels *)b);
+}
+
+// Runs over what the query means; sets are distinct and in order at the end.
+static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visit_fn *visit,
+                      struct mem_budget *budget, err *e)
+{
+    struct head_walk w;
+    map_init(&t->seen, budget);
+    bool ok = walk_begin(&w, h, r, t->query, e);
+    for (size_t i = 0; ok && i < w.service_count; i++)
+        ok = walk_series(&w, w.services[i], true, visit, t, e);
+    map_release(&t->seen);
+    if (ok && t->n) qsort(t->sets, t->n, sizeof *t->sets, by_labels);
+    return ok;
+}
+
+bool head_labels(struct head *h, struct req *r, const struct head_query *q, const str *names,
+                 size_t name_count, struct mem_budget *budget, labels **sets, size_t *n, err *e)
+{
+    struct labels_read t = {.query = q,
+                            .arena = &r->arena,
+                            .room.arena = &r->arena,
+                            .names = names,
+                            .name_count = name_count};
+    if (!read_sets(&t, h, r, visit_sets, budget, e)) return false;
+    *sets = t.sets;
+    *n = t.n;
+    return true;
+}
+
+// A name counts as a set of one label without value.
+static bool visit_names(void *arg, struct service_head *s, uint32_t series, err *e)
+{
+    struct labels_read *t = arg;
+    if (!has_rows(&s->rows[series], t->query)) return true;
+    const struct index_series *x = &s->index.series[series];
+    for (uint32_t i = 0; i < x->n; i++) {
+        label one = {.name = s->index.names[x->pairs[i].name].text};
+        if (!note(t, (labels){&one, 1}, e)) return false;
+    }
+    return true;
+}
+
+bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
+                      struct mem_budget *budget, str **names, size_t *n, err *e)
+{
+    struct labels_read t = {.query = q, .arena = &r->arena};
+    if (!read_sets(&t, h, r, visit_names, budget, e)) return false;
+    *names = ARENA_ARRAY(&r->arena, str, t.n);
+    if (!*names) return arena_ok(&r->arena, e);
+    for (uint32_t i = 0; i < t.n; i++)
+        (*names)[i] = t.sets[i].v[0].name;
+    *n = t.n;
+    return true;
+}
+
+// ---- statistics
+
+struct stat_read {
+    const struct head_query *query;
+    struct head_stats *out;
+};
+
+static void count(struct stat_read *t, const struct row *row)
+{
+    struct head_stats *o = t->out;
+    if (o->profiles == 0 || row->time_ns < o->oldest_ns) o->oldest_ns = row->time_ns;
+    if (o->profiles == 0 || row->time_ns > o->newest_ns) o->newest_ns = row->time_ns;
+    o->profiles++;
+}
+
+static bool visit_stat(void *arg, struct service_head *s, uint32_t series, err *e)
+{
+    (void)e;
+    struct stat_read *t = arg;
+    const struct rows *rows = &s->rows[series];
+    uint64_t before = t->out->profiles;
+    size_t from = 0;
+    size_t to = 0;
+    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
+    if (from < to) {
+        count(t, &rows->v[from]);
+        count(t, &rows->v[to - 1]);
+        t->out->profiles = before + (to - from);
+    }
+    for (size_t i = 0; i < rows->late_n; i++) {
+        if (row_within(&rows->late[i], t->query->from_ns, t->query->to_ns))
+            count(t, &rows->late[i]);
+    }
+    t->out->series += t->out->profiles > before;
+    return true;
+}
+
+bool head_stat(struct head *h, struct req *r, const struct head_query *q, struct head_stats *out,
+               err *e)
+{
+    struct head_walk w;
+    struct stat_read t = {.query = q, .out = out};
+    *out = (struct head_stats){0};
+    if (!walk_begin(&w, h, r, q, e)) return false;
+    for (size_t i = 0; i < w.service_count; i++) {
+        if (!walk_series(&w, w.services[i], true, visit_stat, &t, e)) return false;
+    }
+    return true;
+}

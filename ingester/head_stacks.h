@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// head_stacks.h - from a batch's stacks to the service's; private to head*.c.
+//
+// The only cut that Flametree makes: a service may have max_stacks distinct stacks (inner nodes
+// count) in an hour of profile time. New ones beyond that end, below their deepest kept ancestor,
+// in the frame `[too many stacks]`, values intact.
+#pragma once
+
+#include "ingester/head_int.h"
+
+#define TOO_MANY_STACKS "[too many stacks]"
+
+struct stack_mapper {
+    struct service_head *service;
+    struct symbols_remap remap;
+    uint64_t limit;   // 0 = none
+    uint64_t capped;  // stacks that were cut off
+};
+
+// The service's lock is held for writing as long as the mapper is used.
+bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a,
+                 const struct symbol_table *from, uint64_t limit, err *e) MUST_CHECK;
+
+// The following stacks are of a profile of this Unix hour.
+bool mapper_hour(struct stack_mapper *m, int64_t hour, err *e) MUST_CHECK;
+
+// The service's stack for one of the batch; MAP_NONE and *e set on failure.
+uint32_t mapper_stack(struct stack_mapper *m, uint32_t stack, err *e) MUST_CHECK;

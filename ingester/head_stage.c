@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head_int.h"
+#include "ingester/head_stacks.h"
+#include "model/vector.h"
+
+struct staged_row {
+    uint32_t series;
+    struct row row;
+};
+
+struct staged {
+    struct service_head *service;
+    struct staged_row *rows;
+    uint32_t n;
+    uint32_t duplicates;
+};
+
+// What staging one batch works with; all of it under the service's lock.
+struct stager {
+    struct service_head *service;
+    struct arena *arena;
+    const struct batch *batch;
+    struct stack_mapper mapper;
+    uint32_t *series;           // number in the index + 1, by series of the batch
+    struct payload **payloads;  // by record; the rows hold the references
+    struct vector_entry *entries;
+    size_t entry_cap;
+    struct buf bytes;
+    struct staged *out;
+};
+
+// ---- parts of a row
+
+static bool series_of(struct stager *x, uint32_t row, uint32_t *out, err *e)
+{
+    struct service_head *s = x->service;
+    if (x->series[row] == 0) {
+        uint32_t before = s->index.series_count;
+        // Room first: a series in the index has its rows.
+        if (!mem_grow(&s->head->budget, &s->rows, &s->rows_cap, (size_t)before + 1, sizeof *s->rows,
+                      e)) {
+            return false;
+        }
+        uint32_t series =
+            index_series(&s->index, x->batch->series[row], x->batch->fingerprints[row], e);
+        if (series == MAP_NONE) return false;
+        atomic_fetch_add_explicit(&s->head->series, s->index.series_count - before,
+                                  memory_order_relaxed);
+        x->series[row] = series + 1;
+    }
+    *out = x->series[row] - 1;
+    return true;
+}
+
+// The vector with the service's stack ids, in x->bytes.
+static bool encode(struct stager *x, str vector, err *e)
+{
+    struct vector_reader r;
+    size_t n = 0;
+    if (!vector_open(&r, vector, e)) return false;
+    if (!arena_grow(x->arena, &x->entries, &x->entry_cap, r.left, sizeof *x->entries)) {
+        return arena_ok(x->arena, e);
+    }
+    while (n < x->entry_cap && vector_next(&r, &x->entries[n])) {
+        uint32_t stack = mapper_stack(&x->mapper, x->entries[n].stack, e);
+        if (stack == MAP_NONE) return false;
+        x->entries[n++].stack = stack;
+    }
+    if (!vector_done(&r, e) || !vector_normalise(x->entries, &n, e)) return false;
+    buf_clear(&x->bytes);
+    vector_encode(x->entries, n, &x->bytes);
+    return buf_ok(&x->bytes, e);
+}
+
+// A record's vector, or that of its sibling, with a reference for one row.
+static bool payload_of(struct stager *x, uint32_t record, struct payload **out, err *e)
+{
+    const struct record *rec = &x->batch->records[record];
+    if (rec->sibling != RECORD_NO_SIBLING) record = rec->sibling;
+    if (x->payloads[record]) {
+        x->payloads[record]->refs++;
+    } else {
+        if (!encode(x, x->batch->records[record].vector, e)) return false;
+        x->payloads[record] = payload_new(&x->service->head->budget, buf_view(&x->bytes), e);
+    }
+    *out = x->payloads[record];
+    return *out != NULL;
+}
+
+static bool spans_of(struct stager *x, const struct record *rec, struct row_spans **out, err *e)
+{
+    *out = NULL;
+    if (rec->span_count == 0) return true;
+    struct buf all;
+    buf_init(&all, x->arena->budget, UINT32_MAX);
+    uint32_t *ends = ARENA_ARRAY(x->arena, uint32_t, rec->span_count);
+    bool ok = arena_ok(x->arena, e);
+    for (uint32_t i = 0; ok && i < rec->span_count; i++) {
+        ok = encode(x, rec->spans[i].vector, e);
+        if (!ok) break;
+        buf_str(&all, buf_view(&x->bytes));
+        ends[i] = (uint32_t)all.n;
+    }
+    ok = ok && buf_ok(&all, e);
+    if (ok) {
+        *out = row_spans_new(&x->service->head->budget, rec->span_count, (uint32_t)all.n, e);
+        ok = *out != NULL;
+    }
+    for (uint32_t i = 0; ok && i < rec->span_count; i++) {
+        struct row_span *to = &(*out)->v[i];
+        uint32_t at = i ? ends[i - 1] : 0;
+        *to = (struct row_span){.span_id = rec->spans[i].span_id,
+                                .has_trace = rec->spans[i].has_trace,
+                                .at = at,
+                                .n = ends[i] - at};
+        memcpy(to->trace_id, rec->spans[i].trace_id, sizeof to->trace_id);
+    }
+    if (ok && all.n) memcpy(row_spans_bytes(*out), all.p, all.n);
+    buf_release(&all);
+    return ok;
+}
+
+static bool stage_record(struct stager *x, uint32_t i, err *e)
+{
+    const struct record *rec = &x->batch->records[i];
+    struct mem_budget *b = &x->service->head->budget;
+    uint32_t series = 0;
+    if (!series_of(x, rec->series, &series, e)) return false;
+    if (ids_has(&x->service->ids, series, rec->id)) {
+        x->out->duplicates++;
+        return true;
+    }
+    struct row row = {.time_ns = rec->time_ns,
+                      .id = rec->id,
+                      .total = rec->total,
+                      .factor = rec->sibling == RECORD_NO_SIBLING ? 1 : rec->factor,
+                      .duration_ns = rec->duration_ns,
+                      .period = rec->period,
+                      .attempt = rec->attempt};
+    if (!mapper_hour(&x->mapper, cut_hour(rec->time_ns), e)) return false;
+    if (!payload_of(x, i, &row.vector, e)) return false;
+    if (!spans_of(x, rec, &row.spans, e)) {
+        payload_unref(b, row.vector);
+        return false;
+    }
+    x->out->rows[x->out->n++] = (struct staged_row){series, row};
+    return true;
+}
+
+// ---- room
+
+static void forgive(struct service_head *s, const struct staged *staged, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        rows_forgive(&s->rows[staged->rows[i].series], 1);
+}
+
+static bool promise(struct service_head *s, const struct staged *staged, err *e)
+{
+    struct mem_budget *b = &s->head->budget;
+    uint32_t done = 0;
+    while (done < staged->n && rows_promise(&s->rows[staged->rows[done].series], b, 1, e))
+        done++;
+    if (done == staged->n && ids_promise(&s->ids, b, staged->n, e)) return true;
+    forgive(s, staged, done);
+    return false;
+}
+
+static void release_rows(struct service_head *s, const struct staged *staged)
+{
+    for (uint32_t i = 0; i < staged->n; i++) {
+        payload_unref(&s->head->budget, staged->rows[i].row.vector);
+        row_spans_free(&s->head->budget, staged->rows[i].row.spans);
+    }
+}
+
+// ---- the steps
+
+static bool stage(struct stager *x, err *e)
+{
+    uint32_t count = x->batch->record_count;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < count; i++) {
+        ok = stage_record(x, i, e) || err_wrap(e, "record %u", i);
+    }
+    if (ok && promise(x->service, x->out, e)) return true;
+    release_rows(x->service, x->out);
+    return false;
+}
+
+bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
+                uint64_t max_stacks, struct staged **out, err *e)
+{
+    struct stager x = {.arena = a,
+                       .batch = b,
+                       .series = ARENA_ARRAY(a, uint32_t, b->series_count),
+                       .payloads = ARENA_ARRAY(a, struct payload *, b->record_count),
+                       .out = ARENA_NEW(a, struct staged)};
+    if (x.out) x.out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
+    if (!arena_ok(a, e)) return false;
+    x.service = head_service(h, tenant, b->service, e);
+    if (!x.service) return false;
+    x.out->service = x.service;
+    buf_init(&x.bytes, a->budget, UINT32_MAX);
+    pthread_rwlock_wrlock(&x.service->lock);
+    bool ok = mapper_init(&x.mapper, x.service, a, &b->symbols, max_stacks, e) && stage(&x, e);
+    pthread_rwlock_unlock(&x.service->lock);
+    buf_release(&x.bytes);
+    atomic_fetch_add_explicit(&h->capped, x.mapper.capped, memory_order_relaxed);
+    if (ok) {
+        *out = x.out;
+        return true;
+    }
+    service_unref(x.service);
+    return err_wrap(e, "service %.*s", STR(b->service));
+}
+
+uint32_t staged_rows(const struct staged *s)
+{
+    return s->n;
+}
+
+void head_publish(struct staged *s, struct cut *cut)
+{
+    struct service_head *service = s->service;
+    struct head *h = service->head;
+    uint32_t added = 0;
+    pthread_rwlock_wrlock(&service->lock);
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct rows *rows = &service->rows[s->rows[i].series];
+        struct row row = s->rows[i].row;
+        row.cut = cut;
+        if (ids_put(&service->ids, s->rows[i].series, row.id)) {
+            cut_note(cut, row.time_ns);
+            rows_put(rows, row);
+            added++;
+        } else {  // the same push came twice at once
+            rows_forgive(rows, 1);
+            payload_unref(&h->budget, row.vector);
+            row_spans_free(&h->budget, row.spans);
+        }
+    }
+    service->row_count += added;
+    pthread_rwlock_unlock(&service->lock);
+    atomic_fetch_add_explicit(&h->rows, added, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->duplicates, s->duplicates + (s->n - added), memory_order_relaxed);
+    service_unref(service);
+    s->service = NULL;
+}
+
+void head_abandon(struct staged *s)
+{
+    struct service_head *service = s->service;
+    pthread_rwlock_wrlock(&service->lock);
+    forgive(service, s, s->n);
+    ids_forgive(&service->ids, s->n);
+    release_rows(service, s);
+    pthread_rwlock_unlock(&service->lock);
+    service_unref(service);
+    s->service = NULL;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head_int.h"
+
+#include <stdlib.h>
+
+static void give_back(void *arg)
+{
+    struct head_walk *w = arg;
+    for (size_t i = 0; i < w->service_count; i++)
+        service_unref(w->services[i]);
+    w->service_count = 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct service_head *x = *(struct service_head *const *)a;
+    const struct service_head *y = *(struct service_head *const *)b;
+    int order = str_cmp(x->tenant, y->tenant);
+    return order ? order : str_cmp(x->service, y->service);
+}
+
+static bool asked_tenant(const struct head_query *q, str tenant)
+{
+    for (size_t i = 0; i < q->tenant_count; i++) {
+        if (str_eq(q->tenants[i], tenant)) return true;
+    }
+    return false;
+}
+
+// Every series of a service carries its name as service_name (append.c refuses others).
+static bool asked_service(const struct head_query *q, str service)
+{
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (str_is(m->name, LABEL_SERVICE) && !matcher_matches(m, service)) return false;
+    }
+    return true;
+}
+
+// The walk itself is the arena's, as its hook runs after the caller's frame is gone.
+bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
+                err *e)
+{
+    *w = (struct head_walk){.head = h, .req = r, .query = q};
+    struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
+    if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
+    pthread_rwlock_rdlock(&h->lock);
+    w->services = ARENA_ARRAY(&r->arena, struct service_head *, h->service_count);
+    for (uint32_t i = 0; w->services && i < h->service_count; i++) {
+        struct service_head *s = h->services[i];
+        if (!asked_tenant(q, s->tenant) || !asked_service(q, s->service)) continue;
+        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+        w->services[w->service_count++] = s;
+    }
+    pthread_rwlock_unlock(&h->lock);
+    *kept = *w;
+    qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
+    return arena_ok(&r->arena, e);
+}
+
+bool walk_series(const struct head_walk *w, struct service_head *s, bool with_sampled,
+                 visit_fn *visit, void *arg, err *e)
+{
+    struct index_set set;
+    pthread_rwlock_rdlock(&s->lock);
+    uint32_t count = s->index.series_count;
+    bool ok = index_select(&s->index, &w->req->arena, &w->query->selector, &set, e);
+    pthread_rwlock_unlock(&s->lock);
+    for (uint32_t i = 0; ok && i < count; i++) {
+        if (!index_set_has(&set, i)) continue;
+        if (!req_alive(w->req, e)) return false;
+        pthread_rwlock_rdlock(&s->lock);
+        if (with_sampled || !s->index.series[i].sampled) ok = visit(arg, s, i, e);
+        pthread_rwlock_unlock(&s->lock);
+    }
+    return ok;
+}
+
+static bool is_among(str name, const str *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(names[i], name)) return true;
+    }
+    return false;
+}
+
+bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
+                 const str *names, size_t n, labels *out, err *e)
+{
+    if (!arena_grow(room->arena, &room->v, &room->cap, s->index.series[series].n,
+                    sizeof *room->v)) {
+        return arena_ok(room->arena, e);
+    }
+    *out = index_labels(&s->index, series, room->v);
+    if (!names) return true;
+    size_t kept = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        if (is_among(room->v[i].name, names, n)) room->v[kept++] = room->v[i];
+    }
+    out->n = kept;
+    return true;
+}

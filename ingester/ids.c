@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/ids.h"
+
+#include "base/hash.h"
+
+// The slot of a key, or the free one where it belongs.
+static struct id_slot *find(struct id_slot *slots, size_t size, uint32_t series, id128 id)
+{
+    size_t at = (size_t)hash_mix(hash_bytes(id.b, sizeof id.b), series) & (size - 1);
+    while (slots[at].series && (slots[at].series != series + 1 || !id128_eq(slots[at].id, id)))
+        at = (at + 1) & (size - 1);
+    return &slots[at];
+}
+
+static bool grow(struct ids *s, struct mem_budget *b, size_t need, err *e)
+{
+    size_t size = s->size ? s->size : 16;
+    while (size / 4 * 3 < need) {
+        if (__builtin_mul_overflow(size, 2, &size) || size > SIZE_MAX / sizeof *s->slots) {
+            return err_set(e, ERR_RESOURCE_EXHAUSTED, "%zu profile ids do not fit", need);
+        }
+    }
+    if (size == s->size) return true;
+    struct id_slot *slots = mem_alloc(b, size * sizeof *slots, e);
+    if (!slots) return false;
+    for (size_t i = 0; i < s->size; i++) {
+        const struct id_slot *old = &s->slots[i];
+        if (old->series) *find(slots, size, old->series - 1, old->id) = *old;
+    }
+    mem_free(b, s->slots, s->size * sizeof *slots);
+    s->slots = slots;
+    s->size = size;
+    return true;
+}
+
+bool ids_promise(struct ids *s, struct mem_budget *b, size_t n, err *e)
+{
+    if (!grow(s, b, s->n + s->promised + n, e)) return false;
+    s->promised += n;
+    return true;
+}
+
+void ids_forgive(struct ids *s, size_t n)
+{
+    assert(s->promised >= n);
+    s->promised -= n;
+}
+
+bool ids_has(const struct ids *s, uint32_t series, id128 id)
+{
+    return s->size > 0 && find(s->slots, s->size, series, id)->series != 0;
+}
+
+bool ids_put(struct ids *s, uint32_t series, id128 id)
+{
+    assert(s->promised > 0 && series < UINT32_MAX);
+    s->promised--;
+    struct id_slot *slot = find(s->slots, s->size, series, id);
+    if (slot->series) return false;
+    *slot = (struct id_slot){id, series + 1};
+    s->n++;
+    return true;
+}
+
+void ids_clear(struct ids *s)
+{
+    if (s->size) memset(s->slots, 0, s->size * sizeof *s->slots);
+    s->n = 0;
+}
+
+void ids_put_again(struct ids *s, uint32_t series, id128 id)
+{
+    assert(s->n + s->promised < s->size);
+    *find(s->slots, s->size, series, id) = (struct id_slot){id, series + 1};
+    s->n++;
+}
+
+void ids_release(struct ids *s, struct mem_budget *b)
+{
+    mem_free(b, s->slots, s->size * sizeof *s->slots);
+    *s = (struct ids){0};
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/ingester.h"
+
+#include "flametree/v1/internal.pb-c.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- settings
+
+static const struct config_row rows[] = {
+#define ROW(key, type, fallback, low, high, reload, sentence) \
+    CONFIG_ROW(struct ingester_config, key, type, fallback, low, high, reload, sentence)
+#include "ingester/config.def"
+#undef ROW
+};
+
+const struct config_section ingester_section = {.name = "ingester",
+                                                .rows = rows,
+                                                .row_count = COUNT(rows),
+                                                .size = sizeof(struct ingester_config)};
+
+const struct ingester_config *ingester_settings(const struct ingester *in)
+{
+    return config_section(in->node->config, "ingester");
+}
+
+// ---- gauges
+
+static void count_streams(struct ingester *in)
+{
+    static const char *const states[] = {"open", "unchecked", "sealed-owner"};
+    size_t n = wal_streams(in->wal, NULL, 0);
+    struct wal_stream *v = mem_must((n + 1) * sizeof *v);
+    n = MIN(n, wal_streams(in->wal, v, n));
+    for (size_t s = 0; s < COUNT(states); s++) {
+        int64_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            count += strcmp(v[i].state, states[s]) == 0;
+        metric_set_to(&ingester_streams_by_state, str_of(states[s]), count);
+    }
+    mem_must_free(v);
+}
+
+static void set_gauges(void *arg)
+{
+    struct ingester *in = arg;
+    const struct mem_budget *b = head_budget(in->head);
+    struct head_counts h = head_count(in->head);
+    struct wal_counts w = wal_count(in->wal);
+    const struct ingester_config *c = ingester_settings(in);
+    metric_mirror(&ingester_duplicates, h.duplicates);
+    metric_mirror(&ingester_capped, h.capped);
+    metric_mirror(&ingester_head_refused, atomic_load_explicit(&b->refused, memory_order_relaxed));
+    metric_set(&ingester_head_bytes, (int64_t)atomic_load_explicit(&b->used, memory_order_relaxed));
+    metric_set(&ingester_head_limit, (int64_t)c->head_memory);
+    metric_set(&ingester_head_services, (int64_t)h.services);
+    metric_set(&ingester_head_series, (int64_t)h.series);
+    metric_set(&ingester_head_rows, (int64_t)h.rows);
+    metric_set_to(&ingester_cuts, S("open"), (int64_t)w.open_cuts);
+    metric_set_to(&ingester_cuts, S("closed"), (int64_t)w.closed_cuts);
+    metric_set(&ingester_log_bytes, (int64_t)w.bytes);
+    metric_set(&ingester_log_limit, (int64_t)c->log_disk);
+    count_streams(in);
+}
+
+// ---- life
+
+static void release(struct ingester *in)
+{
+    wal_close(in->wal);
+    head_free(in->head);
+    cond_release(&in->wake);
+    lock_release(&in->lock);
+    mem_must_free(in->dir);
+    mem_must_free(in);
+}
+
+static bool start(const struct node *node, void **self, err *e)
+{
+    static const char below[] = "/ingester/log";
+    struct ingester *in = mem_must(sizeof *in);
+    in->node = node;
+    size_t room = strlen(node->data_dir) + sizeof below;
+    in->dir = mem_must(room);
+    snprintf(in->dir, room, "%s%s", node->data_dir, below);
+    lock_init(&in->lock, LOCK_INGESTER);
+    cond_init(&in->wake);
+    const struct ingester_config *c = ingester_settings(in);
+    in->head = head_new(node->memory, c->head_memory);
+    struct wal_options o = {.dir = in->dir,
+                            .owner = node->id,
+                            .memory = node->memory,
+                            .buffers = c->log_memory,
+                            .cut_bytes = c->cut_bytes,
+                            .cut_age_ns = c->cut_age,
+                            .keep_ns = c->head_age,
+                            .disk_reserve = c->disk_reserve,
+                            .disk_max = c->log_disk};
+    in->wal = wal_open(&o, e);
+    if (!in->wal || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+        release(in);
+        return false;
+    }
+    metric_on_print(set_gauges, in);
+    *self = in;
+    return true;
+}
+
+bool ingester_answers(struct ingester *in, err *e)
+{
+    lock_take(&in->lock);
+    enum ingester_phase phase = in->phase;
+    if (phase == INGESTER_FAILED) *e = in->fault;
+    lock_give(&in->lock);
+    switch (phase) {
+    case INGESTER_READY:
+    case INGESTER_REOPENING:
+        return true;
+    case INGESTER_FAILED:
+        e->code = ERR_UNAVAILABLE;
+        return err_wrap(e, "the log cannot be read");
+    case INGESTER_REPLAYING:
+        return err_set(e, ERR_UNAVAILABLE, "replaying log: %" PRIu64 " of %" PRIu64 " cuts",
+                       atomic_load(&in->cuts_read), atomic_load(&in->cuts_found));
+    }
+    abort();
+}
+
+static bool ready(void *self, struct buf *why)
+{
+    struct ingester *in = self;
+    err e = {0};
+    if (!ingester_answers(in, &e)) {
+        buf_z(why, e.msg);
+        return false;
+    }
+    lock_take(&in->lock);
+    bool open = in->phase == INGESTER_READY;
+    e = in->fault;
+    lock_give(&in->lock);
+    if (!open) buf_printf(why, "opening the log again: %s", e.msg);
+    return open;
+}
+
+static void drain(void *self, uint64_t deadline_mono_ns)
+{
+    (void)deadline_mono_ns;  // commits are short; what runs in lanes ended before
+    struct ingester *in = self;
+    lock_take(&in->lock);
+    bool first = !in->stopping;
+    in->stopping = true;
+    cond_wake_all(&in->wake);
+    lock_give(&in->lock);
+    if (!first) return;
+    thread_join(in->duty);
+    wal_drain(in->wal);
+}
+
+static void stop(void *self)
+{
+    struct ingester *in = self;
+    drain(in, 0);
+    metric_off_print(set_gauges, in);
+    release(in);
+}
+
+// ---- the service
+
+static const struct rpc_method methods[] = {
+    {.path = "/flametree.v1.IngesterService/Append",
+     .in = &flametree__v1__append_request__descriptor,
+     .out = &flametree__v1__append_response__descriptor,
+     .run = ingester_append,
+     .auth = ROUTE_INTERNAL,
+     .rank = RANK_INGESTER,
+     .large_body = true},
+    {.path = "/flametree.v1.IngesterService/HeadRead",
+     .in = &flametree__v1__head_read_request__descriptor,
+     .out = &flametree__v1__head_read_response__descriptor,
+     .run = ingester_head_read,
+     .auth = ROUTE_INTERNAL,
+     .rank = RANK_INGESTER},
+    {.path = "/flametree.v1.IngesterService/Streams",
+     .in = &flametree__v1__streams_request__descriptor,
+     .out = &flametree__v1__streams_response__descriptor,
+     .run = ingester_streams,
+     .auth = ROUTE_INTERNAL,
+     .rank = RANK_INGESTER},
+};
+
+const struct service ingester = {
+    .name = "ingester",
+    .config = &ingester_section,
+    .metrics = ingester_metrics,
+    .metric_count = &ingester_metric_count,
+    .internal_rpc = methods,
+    .internal_rpc_count = COUNT(methods),
+    .start = start,
+    .ready = ready,
+    .drain = drain,
+    .stop = stop,
+};

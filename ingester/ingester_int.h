@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ingester_int.h - the running ingester, for the files of its requests and duties.
+//
+//     REPLAYING --all cuts read--> READY --write failed--> REOPENING --reopened, rest read--> READY
+//         |
+//         +--a cut cannot be read--> FAILED     (answers nothing; /ready and the log say why)
+//
+// The duty thread makes all of these moves. Reads are answered in READY and REOPENING, as memory
+// has all that was acknowledged; appends in READY.
+#pragma once
+
+#include "ingester/config.h"
+#include "ingester/head.h"
+#include "ingester/wal.h"
+#include "rpc/route.h"
+#include "service/service.h"
+#include "sys/thread.h"
+
+enum ingester_phase {
+    INGESTER_REPLAYING,
+    INGESTER_READY,
+    INGESTER_REOPENING,
+    INGESTER_FAILED
+};
+
+struct ingester {
+    const struct node *node;
+    struct head *head;
+    struct wal *wal;
+    char *dir;
+    pthread_t duty;
+    struct lock lock;  // of phase, fault, stopping
+    struct cond wake;  // of the duty thread
+    enum ingester_phase phase;
+    err fault;  // of FAILED and REOPENING
+    bool stopping;
+    _Atomic uint64_t cuts_read;
+    _Atomic uint64_t cuts_found;
+};
+
+const struct ingester_config *ingester_settings(const struct ingester *in);
+
+// Why reads cannot be answered; any thread.
+bool ingester_answers(struct ingester *in, err *e) MUST_CHECK;
+
+// ---- requests
+rpc_fn ingester_append;     // append.c
+rpc_fn ingester_head_read;  // read.c
+rpc_fn ingester_streams;
+
+// The body of an append without its exchange, for tests: bytes of AppendRequest in, of
+// AppendResponse out.
+bool append_run(struct ingester *in, struct req *r, str message, struct buf *out,
+                err *e) MUST_CHECK;
+bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e) MUST_CHECK;
+bool streams_run(struct ingester *in, struct req *r, struct buf *out, err *e) MUST_CHECK;
+
+// ---- duties
+// Applies the entries of all cuts that are not read to their end. (replay.c)
+bool replay_run(struct ingester *in, err *e) MUST_CHECK;
+
+// The duty thread. (duty.c)
+void *duty_main(void *ingester);
+void duty_wake(struct ingester *in);
+bool duty_is_over(struct ingester *in);  // asked to end

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// read.c - IngesterService/HeadRead and Streams.
+//
+// All rows that the head has are in the answer for its open stream, also those of streams that
+// ended: this process owned them all and holds every acknowledged row, so the answer is complete.
+// `refresh` and `serve_as` speak of segments and adoption; without them there is nothing to check
+// or to serve otherwise.
+#include "codec/pb.h"
+#include "flametree/v1/internal.pb-c.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "sys/clock.h"
+
+// Bytes of an answer's symbols or vector before they are copied into it.
+#define PART_MAX ((size_t)1 << 30)
+
+struct read {
+    struct ingester *in;
+    struct req *req;
+    const Flametree__V1__HeadReadRequest *ask;
+    struct head_query query;
+    struct mem_budget budget;  // of this query, beside its arena
+    struct buf *out;
+};
+
+// ---- the request
+
+static bool read_tenants(struct read *r, err *e)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < r->req->tenant.n; i++)
+        n += r->req->tenant.p[i] == '|';
+    str *tenants = ARENA_ARRAY(&r->req->arena, str, n);
+    if (!tenants) return arena_ok(&r->req->arena, e);
+    str rest = r->req->tenant;
+    for (size_t i = 0; i < n; i++)
+        tenants[i] = str_split(rest, '|', &rest);
+    r->query.tenants = tenants;
+    r->query.tenant_count = n;
+    return true;
+}
+
+static bool read_matchers(struct read *r, err *e)
+{
+    for (size_t i = 0; i < r->ask->n_matchers; i++) {
+        const Flametree__V1__Matcher *m = r->ask->matchers[i];
+        if (m->op > MATCH_NRE) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "matcher %zu has operation %u", i, m->op);
+        }
+        if (!selector_add(&r->req->arena, &r->query.selector, (enum matcher_op)m->op,
+                          pb_text(m->name), pb_text(m->value), e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_request(struct read *r, str message, err *e)
+{
+    ProtobufCMessage *m =
+        pb_unpack(&r->req->arena, &flametree__v1__head_read_request__descriptor, message, e);
+    if (!m) return err_wrap(e, "HeadReadRequest");
+    r->ask = (const Flametree__V1__HeadReadRequest *)m;
+    r->query.from_ns = r->ask->from_ns;
+    r->query.to_ns = r->ask->to_ns;
+    return read_tenants(r, e) && read_matchers(r, e);
+}
+
+static bool read_ids(struct arena *a, const ProtobufCBinaryData *v, size_t n, const char *what,
+                     id128 **out, err *e)
+{
+    *out = ARENA_ARRAY(a, id128, n);
+    if (!*out) return arena_ok(a, e);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].len != sizeof(id128)) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "%s %zu has %zu bytes instead of 16", what, i,
+                           v[i].len);
+        }
+        memcpy((*out)[i].b, v[i].data, sizeof(id128));
+    }
+    return true;
+}
+
+static bool read_names(struct arena *a, char *const *v, size_t n, str **out, err *e)
+{
+    *out = ARENA_ARRAY(a, str, n);
+    if (!*out) return arena_ok(a, e);
+    for (size_t i = 0; i < n; i++)
+        (*out)[i] = pb_text(v[i]);
+    return true;
+}
+
+// ---- what was asked for, as fields of message Partial
+
+static bool put_merge(struct read *r, const struct merge *m, err *e)
+{
+    struct buf symbols;
+    struct buf vector;
+    buf_init(&symbols, &r->budget, PART_MAX);
+    buf_init(&vector, &r->budget, PART_MAX);
+    bool ok = merge_encode(m, &r->req->arena, &symbols, &vector, e);
+    if (ok) {
+        pb_put_bytes_opt(r->out, 1, buf_view(&symbols));
+        pb_put_bytes_opt(r->out, 2, buf_view(&vector));
+    }
+    buf_release(&symbols);
+    buf_release(&vector);
+    return ok;
+}
+
+static bool put_tree(struct read *r, err *e)
+{
+    const Flametree__V1__WantTree *want = r->ask->tree;
+    struct arena *a = &r->req->arena;
+    id128 *profiles = NULL;
+    id128 *traces = NULL;
+    if (!read_ids(a, want->profile_ids, want->n_profile_ids, "profile id", &profiles, e) ||
+        !read_ids(a, want->trace_ids, want->n_trace_ids, "trace id", &traces, e)) {
+        return false;
+    }
+    struct head_tree_filter filter = {.profile_ids = profiles,
+                                      .profile_id_count = want->n_profile_ids,
+                                      .span_ids = want->span_ids,
+                                      .span_id_count = want->n_span_ids,
+                                      .trace_ids = traces,
+                                      .trace_id_count = want->n_trace_ids};
+    struct merge m;
+    uint64_t count = 0;
+    if (!merge_init(&m, &r->budget, !want->full_symbols, e)) return false;
+    bool ok =
+        head_tree(r->in->head, r->req, &r->query, &filter, &m, &count, e) && put_merge(r, &m, e);
+    merge_release(&m);
+    if (ok) pb_put_u64_opt(r->out, 3, count);
+    return ok;
+}
+
+static void put_pairs(struct buf *out, uint32_t field, labels ls)
+{
+    size_t mark = pb_begin(out, field);
+    for (size_t i = 0; i < ls.n; i++) {
+        size_t pair = pb_begin(out, 1);
+        pb_put_bytes_opt(out, 1, ls.v[i].name);
+        pb_put_bytes_opt(out, 2, ls.v[i].value);
+        pb_end(out, pair);
+    }
+    pb_end(out, mark);
+}
+
+static bool put_totals(struct read *r, err *e)
+{
+    const Flametree__V1__WantTotals *want = r->ask->totals;
+    str *names = NULL;
+    struct head_group *groups = NULL;
+    size_t n = 0;
+    if (!read_names(&r->req->arena, want->group_by, want->n_group_by, &names, e)) return false;
+    struct head_totals_want w = {.first_ns = want->first_ns,
+                                 .step_ns = want->step_ns,
+                                 .points = want->points,
+                                 .group_by = names,
+                                 .group_by_count = want->n_group_by,
+                                 .include_sampled = want->include_sampled};
+    if (!head_totals(r->in->head, r->req, &r->query, &w, &r->budget, &groups, &n, e)) return false;
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(r->out, 4);
+        put_pairs(r->out, 1, groups[i].group);
+        for (size_t k = 0; k < groups[i].n; k++) {
+            const struct head_point *p = &groups[i].points[k];
+            size_t point = pb_begin(r->out, 2);
+            pb_put_i64_opt(r->out, 1, p->point);
+            pb_put_u64_opt(r->out, 2, zigzag(p->sum));
+            pb_put_u64_opt(r->out, 3, p->profiles);
+            pb_end(r->out, point);
+        }
+        pb_end(r->out, mark);
+    }
+    return true;
+}
+
+static bool put_labels(struct read *r, err *e)
+{
+    const Flametree__V1__WantLabels *want = r->ask->labels;
+    str *names = NULL;
+    size_t n = 0;
+    if (want->names_only) {
+        if (!head_label_names(r->in->head, r->req, &r->query, &r->budget, &names, &n, e)) {
+            return false;
+        }
+        for (size_t i = 0; i < n; i++)
+            pb_put_bytes(r->out, 6, names[i]);
+        return true;
+    }
+    labels *sets = NULL;
+    if (!read_names(&r->req->arena, want->names, want->n_names, &names, e) ||
+        !head_labels(r->in->head, r->req, &r->query, names, want->n_names, &r->budget, &sets, &n,
+                     e)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        put_pairs(r->out, 5, sets[i]);
+    return true;
+}
+
+static bool put_stats(struct read *r, err *e)
+{
+    struct head_stats s;
+    if (!head_stat(r->in->head, r->req, &r->query, &s, e)) return false;
+    size_t mark = pb_begin(r->out, 7);
+    pb_put_u64_opt(r->out, 1, s.profiles);
+    pb_put_i64_opt(r->out, 2, s.oldest_ns);
+    pb_put_i64_opt(r->out, 3, s.newest_ns);
+    pb_put_u64_opt(r->out, 4, s.series);
+    pb_end(r->out, mark);
+    return true;
+}
+
+static bool put_partial(struct read *r, err *e)
+{
+    size_t mark = pb_begin(r->out, 4);
+    if (r->ask->tree && !put_tree(r, e)) return false;
+    if (r->ask->totals && !put_totals(r, e)) return false;
+    if (r->ask->labels && !put_labels(r, e)) return false;
+    if (r->ask->stats && !put_stats(r, e)) return false;
+    pb_end(r->out, mark);
+    return true;
+}
+
+// ---- the answer around it
+
+static void put_stream(struct buf *out, uint32_t field, const struct wal_stream *s,
+                       const char *owner)
+{
+    size_t mark = pb_begin(out, field);
+    pb_put_bytes(out, 1, str_make(s->id.b, sizeof s->id.b));
+    pb_put_bytes_opt(out, 2, str_of(owner));
+    pb_put_bytes_opt(out, 4, str_of(s->state));
+    pb_put_u64_opt(out, 5, s->highest_seq);
+    pb_end(out, mark);
+}
+
+// The stream that answers: the open one, or the last one while the log is being opened again.
+static bool put_own_stream(struct read *r, err *e)
+{
+    size_t n = wal_streams(r->in->wal, NULL, 0);
+    struct wal_stream *v = ARENA_ARRAY(&r->req->arena, struct wal_stream, n + 1);
+    if (!v) return arena_ok(&r->req->arena, e);
+    n = MIN(n, wal_streams(r->in->wal, v, n));
+    if (n) put_stream(r->out, 1, &v[n - 1], r->in->node->id);
+    return true;
+}
+
+static bool put_cuts(struct read *r, err *e)
+{
+    struct wal_ref *refs = NULL;
+    size_t n = 0;
+    if (r->query.to_ns <= r->query.from_ns) return true;
+    if (!wal_refs(r->in->wal, &r->req->arena, cut_hour(r->query.from_ns + 1),
+                  cut_hour(r->query.to_ns), &refs, &n, e)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(r->out, 3);
+        pb_put_bytes(r->out, 1, str_make(refs[i].stream.b, sizeof refs[i].stream.b));
+        pb_put_u64_opt(r->out, 2, refs[i].cut);
+        pb_put_i64_opt(r->out, 4, refs[i].hour);
+        pb_end(r->out, mark);
+    }
+    return true;
+}
+
+// Cuts are named before they are read: what is acknowledged by then is found, and a cut that begins
+// later is not named.
+static bool answer(struct read *r, err *e)
+{
+    size_t mark = pb_begin(r->out, 1);
+    head_hold(r->in->head);
+    bool ok = put_own_stream(r, e);
+    pb_put_u64(r->out, 2, 1);
+    ok = ok && put_cuts(r, e) && put_partial(r, e);
+    head_let_go(r->in->head);
+    pb_end(r->out, mark);
+    return ok && buf_ok(r->out, e);
+}
+
+bool read_run(struct ingester *in, struct req *req, str message, struct buf *out, err *e)
+{
+    struct read r = {.in = in, .req = req, .out = out};
+    uint64_t began = clock_mono_ns();
+    mem_budget_init(&r.budget, "ingester.query_memory", in->node->memory,
+                    ingester_settings(in)->query_memory);
+    bool ok = ingester_answers(in, e) && read_request(&r, message, e) && answer(&r, e);
+    assert(atomic_load(&r.budget.used) == 0);
+    metric_observe_ns(&ingester_read_seconds, clock_mono_ns() - began);
+    return ok;
+}
+
+bool ingester_head_read(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
+{
+    return read_run(service, &x->req, in, out, e);
+}
+
+bool streams_run(struct ingester *in, struct req *req, struct buf *out, err *e)
+{
+    size_t n = wal_streams(in->wal, NULL, 0);
+    struct wal_stream *v = ARENA_ARRAY(&req->arena, struct wal_stream, n + 1);
+    if (!v) return arena_ok(&req->arena, e);
+    n = MIN(n, wal_streams(in->wal, v, n));
+    for (size_t i = 0; i < n; i++)
+        put_stream(out, 1, &v[i], in->node->id);
+    return buf_ok(out, e);
+}
+
+bool ingester_streams(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
+{
+    (void)in;
+    return streams_run(service, &x->req, out, e);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// replay.c - from the log back into memory: cut by cut, several at once.
+//
+// Rows find their place by time and ids drop what is there, so the order of cuts does not matter.
+// The limit of the head is off meanwhile: what was acknowledged is held, pushes wait for room.
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+
+#define WORKERS_MAX 4
+
+// One entry decodes into an arena of this cap; a push had no larger one.
+#define ENTRY_MEMORY ((size_t)1 << 30)
+
+struct replay {
+    struct ingester *in;
+    struct cut **cuts;
+    size_t n;
+    _Atomic size_t next;
+    _Atomic uint64_t entries;
+    atomic_bool failed;
+    struct lock lock;  // of fault
+    err fault;
+};
+
+struct replay_cut {
+    struct replay *all;
+    struct cut *cut;
+};
+
+static bool apply(void *arg, const struct wal_entry *entry, err *e)
+{
+    struct replay_cut *r = arg;
+    struct ingester *in = r->all->in;
+    const struct limits *limits = tenant_limits(in->node->config, entry->tenant);
+    struct arena arena;
+    struct batch batch;
+    struct staged *staged = NULL;
+    if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
+    arena_init(&arena, in->node->memory, ENTRY_MEMORY);
+    bool ok = batch_decode(&arena, entry->batch, &batch, e) &&
+              head_stage(in->head, &arena, entry->tenant, &batch,
+                         (uint64_t)limits->max_stacks_per_service_hour, &staged, e);
+    if (ok) head_publish(staged, r->cut);
+    arena_release(&arena);
+    atomic_fetch_add_explicit(&r->all->entries, 1, memory_order_relaxed);
+    return ok;
+}
+
+static void *work(void *arg)
+{
+    struct replay *all = arg;
+    for (;;) {
+        size_t i = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed);
+        if (i >= all->n || atomic_load_explicit(&all->failed, memory_order_relaxed)) return NULL;
+        struct replay_cut r = {all, all->cuts[i]};
+        err fault = {0};
+        if (!wal_scan(all->in->wal, all->cuts[i], apply, &r, &fault)) {
+            lock_take(&all->lock);
+            all->fault = fault;
+            lock_give(&all->lock);
+            atomic_store_explicit(&all->failed, true, memory_order_relaxed);
+        }
+        atomic_fetch_add_explicit(&all->in->cuts_read, 1, memory_order_relaxed);
+    }
+}
+
+static void find_unread(struct replay *all)
+{
+    size_t count = wal_cuts(all->in->wal, NULL, 0);
+    all->cuts = mem_must((count + 1) * sizeof(struct cut *));
+    wal_cuts(all->in->wal, all->cuts, count);
+    for (size_t i = 0; i < count; i++) {
+        if (wal_is_unread(all->cuts[i])) all->cuts[all->n++] = all->cuts[i];
+    }
+}
+
+bool replay_run(struct ingester *in, err *e)
+{
+    struct replay all = {.in = in};
+    pthread_t threads[WORKERS_MAX];
+    size_t started = 0;
+    uint64_t began = clock_mono_ns();
+    lock_init(&all.lock, LOCK_CUT);
+    find_unread(&all);
+    atomic_store(&in->cuts_read, 0);
+    atomic_store(&in->cuts_found, all.n);
+    head_set_limit(in->head, 0);
+    size_t wanted = MIN(MIN(thread_cpus(), WORKERS_MAX), all.n);
+    err ignored = {0};  // fewer threads do it as well, this one too
+    while (started + 1 < wanted &&
+           thread_start(&threads[started], "ingester.replay", work, &all, &ignored)) {
+        started++;
+    }
+    work(&all);
+    for (size_t i = 0; i < started; i++)
+        thread_join(threads[i]);
+    head_set_limit(in->head, ingester_settings(in)->head_memory);
+    mem_must_free(all.cuts);
+    lock_release(&all.lock);
+    if (all.failed) {
+        *e = all.fault;
+        return false;
+    }
+    if (all.n) {
+        log_info(NULL, "log.replayed", "cuts=%zu entries=%" PRIu64 " took_ms=%" PRIu64, all.n,
+                 all.entries, (clock_mono_ns() - began) / (uint64_t)NS_PER_MS);
+    }
+    return true;
+}

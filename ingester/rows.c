@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/rows.h"
+
+#include <stdlib.h>
+
+#define LATE_BASE  64
+#define LATE_SHARE 8
+
+// ---- room
+
+bool rows_promise(struct rows *r, struct mem_budget *b, size_t n, err *e)
+{
+    size_t promised = r->promised + n;
+    if (!mem_grow(b, &r->late, &r->late_cap, r->late_n + promised, sizeof *r->late, e) ||
+        !mem_grow(b, &r->v, &r->cap, r->n + r->late_n + promised, sizeof *r->v, e)) {
+        return false;
+    }
+    r->promised = promised;
+    return true;
+}
+
+void rows_forgive(struct rows *r, size_t n)
+{
+    assert(r->promised >= n);
+    r->promised -= n;
+}
+
+// ---- putting
+
+// The id as second key makes the order of rows the same in every run.
+static int compare(const void *a, const void *b)
+{
+    const struct row *x = a;
+    const struct row *y = b;
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    return memcmp(x->id.b, y->id.b, sizeof x->id.b);
+}
+
+// From the back, so that v needs no second place.
+static void settle(struct rows *r)
+{
+    assert(r->cap >= r->n + r->late_n);
+    qsort(r->late, r->late_n, sizeof *r->late, compare);
+    size_t to = r->n + r->late_n;
+    size_t from = r->n;
+    size_t late = r->late_n;
+    r->n = to;
+    r->late_n = 0;
+    while (late > 0) {
+        bool older = from == 0 || compare(&r->v[from - 1], &r->late[late - 1]) < 0;
+        r->v[--to] = older ? r->late[--late] : r->v[--from];
+    }
+}
+
+void rows_put(struct rows *r, struct row row)
+{
+    assert(r->promised > 0);
+    r->promised--;
+    if (r->n == 0 || r->v[r->n - 1].time_ns <= row.time_ns) {
+        assert(r->n < r->cap);
+        r->v[r->n++] = row;
+        return;
+    }
+    assert(r->late_n < r->late_cap);
+    r->late[r->late_n++] = row;
+    if (r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
+}
+
+// ---- finding
+
+static size_t first_after(const struct rows *r, int64_t time_ns)
+{
+    size_t low = 0;
+    size_t high = r->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->v[mid].time_ns > time_ns) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    return low;
+}
+
+void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from, size_t *to)
+{
+    *from = first_after(r, after);
+    *to = until > after ? first_after(r, until) : *from;
+}
+
+// ---- removing
+
+static void release_row(struct mem_budget *b, struct row *row)
+{
+    payload_unref(b, row->vector);
+    row_spans_free(b, row->spans);
+}
+
+static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, const struct cut *cut)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].cut == cut) {
+            release_row(b, &v[i]);
+        } else {
+            v[kept++] = v[i];
+        }
+    }
+    return kept;
+}
+
+// Gives back half of an array that is mostly empty; if there is no memory to do it in, it waits.
+static void shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t need)
+{
+    if (need > *cap / 4) return;
+    err e = {0};
+    size_t size = sizeof **v;
+    struct row *p = need == 0 ? NULL : mem_resize(b, *v, *cap * size, *cap / 2 * size, &e);
+    if (need == 0) mem_free(b, *v, *cap * size);
+    if (need > 0 && !p) return;
+    *v = p;
+    *cap = need == 0 ? 0 : *cap / 2;
+}
+
+size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut)
+{
+    size_t before = rows_count(r);
+    r->n = keep_others(r->v, r->n, b, cut);
+    r->late_n = keep_others(r->late, r->late_n, b, cut);
+    shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised);
+    shrink(b, &r->late, &r->late_cap, r->late_n + r->promised);
+    return before - rows_count(r);
+}
+
+void rows_release(struct rows *r, struct mem_budget *b)
+{
+    for (size_t i = 0; i < r->n; i++)
+        release_row(b, &r->v[i]);
+    for (size_t i = 0; i < r->late_n; i++)
+        release_row(b, &r->late[i]);
+    mem_free(b, r->v, r->cap * sizeof *r->v);
+    mem_free(b, r->late, r->late_cap * sizeof *r->late);
+    *r = (struct rows){0};
+}
+
+// ---- what rows own
+
+struct payload *payload_new(struct mem_budget *b, str bytes, err *e)
+{
+    assert(bytes.n <= UINT32_MAX);
+    struct payload *p = mem_alloc(b, sizeof *p + bytes.n, e);
+    if (!p) return NULL;
+    p->refs = 1;
+    p->n = (uint32_t)bytes.n;
+    memcpy(p->bytes, bytes.p, bytes.n);
+    return p;
+}
+
+void payload_unref(struct mem_budget *b, struct payload *p)
+{
+    if (!p) return;
+    assert(p->refs > 0);
+    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->n);
+}
+
+str payload_view(const struct payload *p)
+{
+    return str_make(p->bytes, p->n);
+}
+
+static size_t spans_size(const struct row_spans *s)
+{
+    return sizeof *s + s->count * sizeof s->v[0] + s->n;
+}
+
+struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t bytes, err *e)
+{
+    struct row_spans shape = {.count = count, .n = bytes};
+    struct row_spans *s = mem_alloc(b, spans_size(&shape), e);
+    if (s) *s = shape;
+    return s;
+}
+
+void row_spans_free(struct mem_budget *b, struct row_spans *s)
+{
+    if (s) mem_free(b, s, spans_size(s));
+}
+
+char *row_spans_bytes(struct row_spans *s)
+{
+    return (char *)&s->v[s->count];
+}
+
+str row_span_vector(const struct row_spans *s, uint32_t i)
+{
+    const char *bytes = (const char *)&s->v[s->count];
+    assert(i < s->count);
+    return str_make(bytes + s->v[i].at, s->v[i].n);
+}

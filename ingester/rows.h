@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rows.h - the profile rows of one series, found by time.
+//
+// Profiles arrive almost in the order of their times. Those that do are appended to `v`, which is
+// sorted; a row older than v's last goes to `late`, which is not. Once late has 64 + 1/8 of v's
+// rows it is sorted and merged in. So a row costs a constant on average in any order of arrival,
+// and a reader searches v and looks through all of late.
+//
+//     v     |10|10|20|35|35|60|71|      sorted by time
+//     late  |34|12|                     any order, fewer than 64 + n/8
+//
+// Rows come in two steps, so that nothing can fail after a batch is in the log: rows_promise makes
+// room, rows_put uses it or rows_forgive gives it back. The owner's lock covers all of it.
+#pragma once
+
+#include "base/mem.h"
+#include "base/ulid.h"
+#include "ingester/cut.h"
+
+// A vector's bytes (ids of the service's symbols), shared by the records of a batch that are
+// multiples of each other.
+struct payload {
+    uint32_t refs;
+    uint32_t n;
+    char bytes[];
+};
+
+// The parts of a row that belong to spans; the bytes of their vectors follow the table.
+struct row_span {
+    uint64_t span_id;
+    uint8_t trace_id[16];
+    bool has_trace;
+    uint32_t at;  // of its vector in `bytes` of row_spans
+    uint32_t n;
+};
+struct row_spans {
+    uint32_t count;
+    uint32_t n;  // bytes behind the table
+    struct row_span v[];
+};
+
+struct row {
+    int64_t time_ns;
+    id128 id;
+    int64_t total;
+    int64_t factor;  // of the vector
+    int64_t duration_ns;
+    int64_t period;
+    struct payload *vector;
+    struct row_spans *spans;  // or NULL
+    struct cut *cut;
+    uint32_t attempt;
+};
+
+struct rows {
+    struct row *v;
+    struct row *late;
+    size_t n;
+    size_t cap;
+    size_t late_n;
+    size_t late_cap;
+    size_t promised;
+};
+
+// Room for n more rows. On failure nothing has changed.
+bool rows_promise(struct rows *r, struct mem_budget *b, size_t n, err *e) MUST_CHECK;
+void rows_forgive(struct rows *r, size_t n);
+
+// Uses one promise; takes the row's references.
+void rows_put(struct rows *r, struct row row);
+
+// Rows v[from .. to) have their time in (after, until]; of late each has to be asked.
+void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from, size_t *to);
+static inline bool row_within(const struct row *row, int64_t after, int64_t until)
+{
+    return row->time_ns > after && row->time_ns <= until;
+}
+
+// Removes the rows of a cut, their memory included. Returns how many.
+size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut);
+
+void rows_release(struct rows *r, struct mem_budget *b);
+static inline size_t rows_count(const struct rows *r)
+{
+    return r->n + r->late_n;
+}
+
+// ---- what rows own
+struct payload *payload_new(struct mem_budget *b, str bytes, err *e) MUST_CHECK;  // one reference
+void payload_unref(struct mem_budget *b, struct payload *p);                      // NULL is fine
+str payload_view(const struct payload *p);
+
+struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t bytes,
+                                err *e) MUST_CHECK;
+void row_spans_free(struct mem_budget *b, struct row_spans *s);  // NULL is fine
+char *row_spans_bytes(struct row_spans *s);
+str row_span_vector(const struct row_spans *s, uint32_t i);

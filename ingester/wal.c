@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/wal.h"
+
+#include "base/fault.h"
+#include "codec/pb.h"
+#include "ingester/metrics.h"
+#include "ingester/wal_int.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/log.h"
+
+#include <stdlib.h>
+
+// One write holds at most so much; the rest is the next leader's. RocksDB copies it once more.
+#define GROUP_BYTES_MAX ((size_t)16 << 20)
+
+// Of an entry besides tenant and batch: key, seq, cut, tags, lengths, and RocksDB's own record.
+#define ENTRY_OVERHEAD 64
+
+// ---- the lead
+
+void wal_take_lead(struct wal *w)
+{
+    lock_take(&w->lock);
+    w->outsiders++;
+    while (w->led)
+        cond_wait(&w->idle, &w->lock);
+    w->outsiders--;
+    w->led = true;
+    lock_give(&w->lock);
+}
+
+// To whoever waits from outside, else to the first of the queue. With w->lock.
+static void pass_lead(struct wal *w)
+{
+    w->led = false;
+    if (w->outsiders == 0 && w->first) {
+        w->led = true;
+        w->first->leads = true;
+        cond_wake_one(&w->first->wake);
+    }
+    cond_wake_all(&w->idle);
+}
+
+void wal_give_lead(struct wal *w)
+{
+    lock_take(&w->lock);
+    pass_lead(w);
+    lock_give(&w->lock);
+}
+
+// ---- appending
+
+// Is there an open log? With w->lock.
+static bool admits(const struct wal *w, err *e)
+{
+    switch (w->state) {
+    case WAL_OPEN:
+        return true;
+    case WAL_BROKEN:
+        return err_set(e, ERR_UNAVAILABLE, "the log is being opened again after a failed write");
+    case WAL_RECOVERED:
+        return err_set(e, ERR_UNAVAILABLE, "the log is being read");
+    case WAL_DRAINED:
+        return err_set(e, ERR_UNAVAILABLE, "the ingester is shutting down");
+    }
+    abort();
+}
+
+// The gate of docs/design.md: pushes end before the disk does.
+static bool disk_has_room(struct wal *w, size_t bytes, err *e)
+{
+    const struct wal_options *o = &w->options;
+    uint64_t available = 0;
+    if (o->disk_max && w->bytes + bytes > o->disk_max) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "the log holds %llu bytes, ingester.log_disk is %llu",
+                       (unsigned long long)w->bytes, (unsigned long long)o->disk_max);
+    }
+    if (!dir_free_bytes(o->dir, &available, e)) return err_wrap(e, "log");
+    if (available >= o->disk_reserve && available - o->disk_reserve >= bytes) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "the disk of the log has %llu bytes free, ingester.disk_reserve is %llu",
+                   (unsigned long long)available, (unsigned long long)o->disk_reserve);
+}
+
+// Message Entry up to the bytes of its batch.
+static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant, size_t batch)
+{
+    pb_put_u64_opt(out, 1, seq);
+    pb_put_u64_opt(out, 2, cut);
+    pb_put_bytes_opt(out, 3, tenant);
+    pb_put_varint(out, 4 << 3 | PB_BYTES);
+    pb_put_varint(out, batch);
+}
+
+// Gathered from two places, so that the batch is copied once only.
+static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, const struct waiter *from,
+                        uint64_t *seq, err *e)
+{
+    struct buf head;
+    buf_init(&head, NULL, from->tenant.n + ENTRY_OVERHEAD);
+    for (size_t i = 0; i < from->n; i++) {
+        char key[8];
+        const char *keys[] = {key};
+        size_t key_size = sizeof key;
+        key_print(*seq, key);
+        buf_clear(&head);
+        put_head(&head, *seq, w->open->number, from->tenant, from->batches[i].n);
+        if (!buf_ok(&head, e)) break;
+        const char *values[] = {head.p, from->batches[i].p};
+        const size_t sizes[] = {head.n, from->batches[i].n};
+        rocksdb_writebatch_putv_cf(batch, w->open->family, 1, keys, &key_size, 2, values, sizes);
+        ++*seq;
+    }
+    bool ok = buf_ok(&head, e);
+    buf_release(&head);
+    return ok;
+}
+
+// The first write into a cut tells when it was opened.
+static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
+{
+    char key[META_KEY];
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    meta_cut_key(w->open->stream, w->open->number, key);
+    meta_cut_value(w->open, &value);
+    bool ok = buf_ok(&value, e);
+    if (ok) meta_put(&w->db, batch, key, buf_view(&value));
+    buf_release(&value);
+    return ok;
+}
+
+// The faults that tests set here fail as the disk would.
+static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
+{
+    uint64_t began = clock_mono_ns();
+    if (FAULT_ERRNO("wal.write.before")) return err_set(e, ERR_UNAVAILABLE, "log: write: %m");
+    if (!db_write(&w->db, batch, true, e)) return false;
+    if (FAULT_ERRNO("wal.sync.after")) return err_set(e, ERR_UNAVAILABLE, "log: sync: %m");
+    metric_observe_ns(&ingester_log_sync, clock_mono_ns() - began);
+    return true;
+}
+
+// Writes a group, which the leader took from the queue. A refusal (*broken stays false) wrote
+// nothing.
+static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
+{
+    if (!disk_has_room(w, bytes, e) || !mem_reserve(w->options.memory, bytes, e)) return false;
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    uint64_t seq = w->next_seq;
+    bool ok = wal_need_cut(w, bytes, e);
+    *broken = !ok;
+    if (ok && w->open->first_seq == 0) ok = put_cut_row(w, batch, e);
+    for (struct waiter *x = group; ok && x; x = x->next) {
+        ok = put_entries(w, batch, x, &seq, e);
+        x->place.last_seq = seq - 1;
+    }
+    if (ok) {
+        ok = write_synced(w, batch, e);
+        *broken = !ok;
+    }
+    rocksdb_writebatch_destroy(batch);
+    mem_unreserve(w->options.memory, bytes);
+    return ok;
+}
+
+// What a commit changed, for all to see. With w->lock.
+static void note_commit(struct wal *w, struct waiter *group, size_t bytes)
+{
+    struct cut *c = w->open;
+    uint64_t first = w->next_seq;
+    for (struct waiter *x = group; x; x = x->next) {
+        x->place.stream = c->stream;
+        x->place.cut = c;
+        c->pins++;
+        w->next_seq = x->place.last_seq + 1;
+    }
+    if (c->first_seq == 0) c->first_seq = first;
+    c->last_seq = w->next_seq - 1;
+    c->read_seq = c->last_seq;
+    c->newest_wall_ns = w->options.wall_ns();
+    c->bytes += bytes;
+    w->bytes += bytes;
+    w->streams[w->stream_count - 1].highest_seq = c->last_seq;
+    metric_add(&ingester_log_commits, 1);
+    metric_add(&ingester_log_entries, w->next_seq - first);
+}
+
+static void finish(struct waiter *x, bool ok, const err *fault)
+{
+    x->ok = ok;
+    if (!ok) *x->e = *fault;
+    x->done = true;
+    if (!x->leads) cond_wake_one(&x->wake);
+}
+
+// With w->lock. Those in the queue would only wait for the same fault.
+static void set_broken(struct wal *w, const err *fault)
+{
+    if (w->state == WAL_DRAINED) return;
+    w->state = WAL_BROKEN;
+    w->fault = *fault;
+    err refused = {0};
+    (void)admits(w, &refused);
+    while (w->first) {
+        struct waiter *x = w->first;
+        w->first = x->next;
+        finish(x, false, &refused);
+    }
+    w->last = NULL;
+}
+
+void wal_break(struct wal *w, const err *fault)
+{
+    log_error(NULL, "log.failed", "fault=\"%s\"", fault->msg);
+    metric_add(&ingester_log_failures, 1);
+    lock_take(&w->lock);
+    set_broken(w, fault);
+    lock_give(&w->lock);
+}
+
+// Takes what fits one write from the queue. With w->lock.
+static struct waiter *take_group(struct wal *w, size_t *bytes)
+{
+    struct waiter *group = w->first;
+    struct waiter *last = group;
+    *bytes = group->bytes;
+    while (last->next && *bytes + last->next->bytes <= GROUP_BYTES_MAX) {
+        last = last->next;
+        *bytes += last->bytes;
+    }
+    w->first = last->next;
+    if (!w->first) w->last = NULL;
+    last->next = NULL;
+    return group;
+}
+
+// Runs with w->lock, which is given back during the write.
+static void lead(struct wal *w)
+{
+    size_t bytes = 0;
+    struct waiter *group = take_group(w, &bytes);
+    err fault = {0};
+    bool broken = false;
+    lock_give(&w->lock);
+    bool ok = commit(w, group, bytes, &broken, &fault);
+    if (broken) wal_break(w, &fault);
+    lock_take(&w->lock);
+    if (ok) note_commit(w, group, bytes);
+    while (group) {
+        struct waiter *x = group;
+        group = x->next;
+        finish(x, ok, &fault);
+    }
+    pass_lead(w);
+}
+
+bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
+                err *e)
+{
+    assert(n > 0);
+    struct waiter me = {.tenant = tenant, .batches = batches, .n = n, .e = e};
+    for (size_t i = 0; i < n; i++)
+        me.bytes += batches[i].n + tenant.n + ENTRY_OVERHEAD;
+    cond_init(&me.wake);
+    lock_take(&w->lock);
+    bool ok = admits(w, e);
+    if (ok) {
+        if (w->last) {
+            w->last->next = &me;
+        } else {
+            w->first = &me;
+        }
+        w->last = &me;
+        if (!w->led && w->outsiders == 0) {
+            w->led = true;
+            w->first->leads = true;
+        }
+        while (!me.done && !me.leads)
+            cond_wait(&me.wake, &w->lock);
+        if (!me.done) lead(w);
+        assert(me.done);
+        ok = me.ok;
+        *place = me.place;
+    }
+    lock_give(&w->lock);
+    cond_release(&me.wake);
+    return ok;
+}
+
+void wal_unpin(struct wal *w, struct cut *c)
+{
+    lock_take(&w->lock);
+    assert(c->pins > 0);
+    c->pins--;
+    lock_give(&w->lock);
+}
+
+bool wal_position(struct wal *w, struct wal_place *place, err *e)
+{
+    lock_take(&w->lock);
+    bool ok = admits(w, e);
+    if (ok) {
+        const struct wal_stream *own = &w->streams[w->stream_count - 1];
+        *place = (struct wal_place){.stream = own->id, .last_seq = own->highest_seq};
+    }
+    lock_give(&w->lock);
+    return ok;
+}
+
+// ---- reading back
+
+struct scan {
+    const struct cut *cut;
+    wal_entry_fn *fn;
+    void *arg;
+    uint64_t bytes;
+};
+
+static bool scan_one(struct scan *s, str key, str value, err *e)
+{
+    struct wal_entry entry = {0};
+    uint64_t cut = 0;
+    struct pb_reader r = pb_reader(value);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_VARINT) entry.seq = r.number;
+        if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
+        if (r.field == 3 && r.type == PB_BYTES) entry.tenant = r.bytes;
+        if (r.field == 4 && r.type == PB_BYTES) entry.batch = r.bytes;
+    }
+    if (r.fault || key.n != 8 || entry.seq != key_parse(key.p) || cut != s->cut->number) {
+        return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
+                       (unsigned long long)s->cut->number);
+    }
+    s->bytes += entry.batch.n + entry.tenant.n + ENTRY_OVERHEAD;
+    if (entry.seq <= s->cut->read_seq) return true;
+    return s->fn(s->arg, &entry, e) ||
+           err_wrap(e, "log: entry %llu", (unsigned long long)entry.seq);
+}
+
+bool wal_is_unread(const struct cut *c)
+{
+    return c->read_seq < c->last_seq;
+}
+
+bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
+{
+    struct scan s = {.cut = c, .fn = fn, .arg = arg};
+    bool ok = true;
+    char *message = NULL;
+    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(w->db.rocks, w->db.scan, c->family);
+    for (rocksdb_iter_seek_to_first(it); ok && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        str key = {0};
+        str value = {0};
+        key.p = rocksdb_iter_key(it, &key.n);
+        value.p = rocksdb_iter_value(it, &value.n);
+        ok = scan_one(&s, key, value, e);
+    }
+    rocksdb_iter_get_error(it, &message);
+    rocksdb_iter_destroy(it);
+    if (message) {
+        (void)err_set(e, ERR_DATA_LOSS, "log: read: %s", message);
+        rocksdb_free(message);
+        return false;
+    }
+    if (!ok) return false;
+    lock_take(&w->lock);  // a cut found open did not know its size
+    w->bytes += s.bytes - c->bytes;
+    c->bytes = s.bytes;
+    c->read_seq = c->last_seq;
+    lock_give(&w->lock);
+    return true;
+}
+
+// ---- looking
+
+enum wal_state wal_state(struct wal *w)
+{
+    lock_take(&w->lock);
+    enum wal_state state = w->state;
+    lock_give(&w->lock);
+    return state;
+}
+
+size_t wal_cuts(struct wal *w, struct cut **out, size_t max)
+{
+    lock_take(&w->lock);
+    size_t n = w->cut_count;
+    if (max && n) memcpy(out, w->cuts, MIN(n, max) * sizeof(struct cut *));
+    lock_give(&w->lock);
+    return n;
+}
+
+static bool add_refs(struct cut *c, struct arena *a, int64_t first, int64_t last,
+                     struct wal_ref **refs, size_t *cap, size_t *n)
+{
+    int64_t hours[64];
+    for (size_t got = COUNT(hours); got == COUNT(hours) && first <= last;) {
+        got = cut_hours_within(c, first, last, hours, COUNT(hours));
+        if (!arena_grow(a, refs, cap, *n + got, sizeof **refs)) return false;
+        for (size_t i = 0; i < got; i++)
+            (*refs)[(*n)++] = (struct wal_ref){c->stream, c->number, hours[i]};
+        if (got) first = hours[got - 1] + 1;
+    }
+    return true;
+}
+
+bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_hour,
+              struct wal_ref **refs, size_t *n, err *e)
+{
+    size_t cap = 0;
+    *refs = NULL;
+    *n = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (atomic_load_explicit(&c->dropped, memory_order_relaxed)) continue;
+        if (!add_refs(c, a, first_hour, last_hour, refs, &cap, n)) break;
+    }
+    lock_give(&w->lock);
+    return arena_ok(a, e);
+}
+
+size_t wal_streams(struct wal *w, struct wal_stream *out, size_t max)
+{
+    lock_take(&w->lock);
+    size_t n = w->stream_count;
+    if (max && n) memcpy(out, w->streams, MIN(n, max) * sizeof *out);
+    lock_give(&w->lock);
+    return n;
+}
+
+struct wal_counts wal_count(struct wal *w)
+{
+    struct wal_counts c = {0};
+    lock_take(&w->lock);
+    c.bytes = w->bytes;
+    for (size_t i = 0; i < w->cut_count; i++) {
+        c.open_cuts += !w->cuts[i]->closed;
+        c.closed_cuts += w->cuts[i]->closed;
+    }
+    c.open_streams = w->state == WAL_OPEN;
+    c.closed_streams = w->stream_count - c.open_streams;
+    lock_give(&w->lock);
+    return c;
+}

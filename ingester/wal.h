@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal.h - the ingester's log: what is in it is acknowledged, whatever happens to the process.
+//
+// RocksDB in <data>/ingester/log holds entries (message Entry) in a column family per (stream,
+// cut), keyed by seq; docs/formats/log.md has the bytes. Entries are appended in order and dropped
+// with their whole cut.
+//
+//     RECOVERED --wal_begin--> OPEN --write failed--> BROKEN --wal_recover--> RECOVERED
+//                               |
+//                               +--wal_drain--> DRAINED --wal_close-->
+//
+// Group commit: whoever appends joins a queue. The first becomes the leader; it takes the queue,
+// numbers the entries, writes them with one synced write, wakes all, and hands the lead to the next
+// in the queue, which meanwhile grew by whoever came during the sync.
+//
+// A failed write leaves open whether the entries are on disk. Their appends fail with unavailable;
+// the database is closed and opened again (its C API has no resume); the stream ends there, as its
+// numbers may be used up, and a new one begins. Entries that turn out to be there may show up,
+// those that were acknowledged must: the owner scans the cuts that are not read to their end.
+//
+// Threads: wal_append, wal_unpin, wal_state and wal_counts from any; the rest from one at a time
+// (the ingester's duty thread), wal_scan from several while no append runs.
+#pragma once
+
+#include "base/arena.h"
+#include "ingester/cut.h"
+
+struct wal;
+
+enum wal_state {
+    WAL_RECOVERED,
+    WAL_OPEN,
+    WAL_BROKEN,
+    WAL_DRAINED
+};
+
+struct wal_options {
+    const char *dir;
+    const char *owner;  // member id
+    struct mem_budget *memory;
+    size_t buffers;            // bytes of RocksDB's write buffers; reserved from memory
+    uint64_t cut_bytes;        // a cut closes at this size,
+    int64_t cut_age_ns;        // or this time after its first entry
+    int64_t keep_ns;           // how long the owner keeps cuts
+    uint64_t disk_reserve;     // bytes that stay free on the file system
+    uint64_t disk_max;         // bytes of entries that the log holds at most; 0 = no limit
+    int64_t (*wall_ns)(void);  // NULL: the clock
+};
+
+// Opens the log, makes it if there is none. Refuses a directory whose format it does not know.
+// Returns owned, in state RECOVERED; the caller now scans the cuts, then calls wal_begin.
+struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
+void wal_close(struct wal *w);  // after a drain, or without having begun; frees all cuts
+
+// Starts a stream of its own and admits appends. On failure the log is BROKEN.
+bool wal_begin(struct wal *w, err *e) MUST_CHECK;
+
+// Refuses appends, waits for those inside, closes the open cut.
+void wal_drain(struct wal *w);
+
+// In state BROKEN: closes and opens the database. On failure it stays BROKEN: try again later.
+bool wal_recover(struct wal *w, err *e) MUST_CHECK;
+
+// ---- appending
+struct wal_place {
+    id128 stream;
+    uint64_t last_seq;
+    struct cut *cut;  // pinned: wal_unpin when its rows are published
+};
+
+// Writes one entry a batch (the bytes of message Batch), all or none, and returns when they are
+// synced. Fails with resource_exhausted (disk, naming the row) or unavailable.
+bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
+                err *e) MUST_CHECK;
+void wal_unpin(struct wal *w, struct cut *c);
+
+// The open stream and its last seq; place->cut is NULL. Fails as wal_append would.
+bool wal_position(struct wal *w, struct wal_place *place, err *e) MUST_CHECK;
+
+// ---- reading back
+struct wal_entry {
+    uint64_t seq;
+    str tenant;
+    str batch;  // bytes of message Batch
+};
+typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
+
+// Has the cut entries that the owner was not given?
+bool wal_is_unread(const struct cut *c);
+
+// Calls fn for each of them in order; then none are left. Fails with data_loss for an entry that is
+// not what its key says.
+bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
+
+// ---- cuts
+// Copies at most max pointers to its cuts, oldest stream and cut first; returns how many there are.
+size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
+
+// Closes the open cut if it is due. BROKEN if that write fails.
+void wal_tick(struct wal *w);
+
+// May it go? Closed, newest arrival before `before`, not pinned.
+bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t before_wall_ns);
+
+// Forgets a cut; its rows are gone already. Frees c.
+bool wal_drop(struct wal *w, struct cut *c, err *e) MUST_CHECK;
+
+// What the head contains, for answers: each cut that it has not dropped with each of its hours
+// within [first_hour, last_hour]. While the head is held (head_hold), any thread. The arena's.
+struct wal_ref {
+    id128 stream;
+    uint64_t cut;
+    int64_t hour;
+};
+bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_hour,
+              struct wal_ref **refs, size_t *n, err *e) MUST_CHECK;
+
+// ---- looking
+enum wal_state wal_state(struct wal *w);
+
+struct wal_stream {
+    id128 id;
+    const char *state;  // a state of docs/design.md, such as "open"
+    uint64_t highest_seq;
+};
+// As wal_cuts; the open stream is the last one.
+size_t wal_streams(struct wal *w, struct wal_stream *out, size_t max);
+
+struct wal_counts {
+    uint64_t bytes;  // of entries held
+    uint64_t open_cuts;
+    uint64_t closed_cuts;
+    uint64_t open_streams;
+    uint64_t closed_streams;
+};
+struct wal_counts wal_count(struct wal *w);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/wal_int.h"
+
+// Each cut is a column family, and making one takes RocksDB longer the more there are (5 ms at 100,
+// 50 ms at 500, 400 ms at 2000; the others wait). Beyond this many, age alone closes a cut so late
+// that as many again fill the time for which cuts are kept.
+#define CUTS_MANY 128
+
+// ---- tables; bookkeeping of a few hundred bytes a cut
+
+struct cut *cut_new(id128 stream, uint64_t number)
+{
+    struct cut *c = mem_must(sizeof *c);
+    c->stream = stream;
+    c->number = number;
+    lock_init(&c->lock, LOCK_CUT);
+    return c;
+}
+
+void cut_free(struct cut *c)
+{
+    if (!c) return;
+    db_family_release(c->family);
+    lock_release(&c->lock);
+    mem_must_free(c);
+}
+
+static void *grown(void *old, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap) return old;
+    size_t more = *cap ? *cap * 2 : 8;
+    void *p = mem_must(more * size);
+    if (n) memcpy(p, old, n * size);
+    mem_must_free(old);
+    *cap = more;
+    return p;
+}
+
+void wal_add_cut(struct wal *w, struct cut *c)
+{
+    w->cuts = grown(w->cuts, w->cut_count, &w->cut_cap, sizeof(struct cut *));
+    w->cuts[w->cut_count++] = c;
+}
+
+void wal_add_stream(struct wal *w, const struct wal_stream *s)
+{
+    w->streams = grown(w->streams, w->stream_count, &w->stream_cap, sizeof *w->streams);
+    w->streams[w->stream_count++] = *s;
+}
+
+// ---- closing and opening, with the lead
+
+bool wal_close_cut(struct wal *w, err *e)
+{
+    struct cut *c = w->open;
+    if (!c) return true;
+    if (FAULT_ERRNO("wal.cut.close")) return err_set(e, ERR_UNAVAILABLE, "log: close cut: %m");
+    lock_take(&w->lock);
+    c->closed = true;
+    w->open = NULL;
+    lock_give(&w->lock);
+    char key[META_KEY];
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    meta_cut_key(c->stream, c->number, key);
+    meta_cut_value(c, &value);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    meta_put(&w->db, batch, key, buf_view(&value));
+    // Not synced: entries tell where a cut ends, and the next synced write carries it along. The
+    // flush lets RocksDB delete its own files of what the cut holds.
+    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, false, e) &&
+              db_family_flush(&w->db, c->family, e);
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
+static bool is_due(struct wal *w, size_t bytes)
+{
+    const struct cut *c = w->open;
+    int64_t age = w->options.cut_age_ns;
+    if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
+    if (c->bytes > 0 && c->bytes + bytes > w->options.cut_bytes) return true;
+    return w->options.wall_ns() - c->opened_wall_ns >= age;
+}
+
+bool wal_need_cut(struct wal *w, size_t bytes, err *e)
+{
+    if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
+    if (w->open) return true;
+    id128 stream = w->streams[w->stream_count - 1].id;
+    struct cut *c = cut_new(stream, w->next_cut);
+    if (!db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
+        cut_free(c);
+        return false;
+    }
+    c->opened_wall_ns = w->options.wall_ns();
+    c->newest_wall_ns = c->opened_wall_ns;
+    w->next_cut++;
+    lock_take(&w->lock);
+    wal_add_cut(w, c);
+    w->open = c;
+    lock_give(&w->lock);
+    return true;
+}
+
+void wal_tick(struct wal *w)
+{
+    err e = {0};
+    wal_take_lead(w);
+    if (wal_state(w) == WAL_OPEN && w->open && is_due(w, 0) && !wal_close_cut(w, &e)) {
+        wal_break(w, &e);
+    }
+    wal_give_lead(w);
+}
+
+// ---- dropping
+
+bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t before_wall_ns)
+{
+    lock_take(&w->lock);
+    bool past = c->closed && c->pins == 0 && c->newest_wall_ns < before_wall_ns;
+    lock_give(&w->lock);
+    return past;
+}
+
+// Takes a cut out of the tables, and its stream if that has ended and this was its last cut. True
+// if the stream went.
+static bool forget(struct wal *w, const struct cut *c)
+{
+    bool others = false;
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        if (w->cuts[i] == c) continue;
+        others = others || id128_eq(w->cuts[i]->stream, c->stream);
+        w->cuts[kept++] = w->cuts[i];
+    }
+    w->cut_count = kept;
+    w->bytes -= c->bytes;
+    bool own = w->state == WAL_OPEN && id128_eq(w->streams[w->stream_count - 1].id, c->stream);
+    bool gone = !others && !own;
+    for (size_t i = 0; gone && i < w->stream_count; i++) {
+        if (!id128_eq(w->streams[i].id, c->stream)) continue;
+        memmove(&w->streams[i], &w->streams[i + 1],
+                (w->stream_count - i - 1) * sizeof w->streams[0]);
+        w->stream_count--;
+        break;
+    }
+    lock_give(&w->lock);
+    return gone;
+}
+
+// The family first: a row without family means nothing, a family without row would be found again.
+bool wal_drop(struct wal *w, struct cut *c, err *e)
+{
+    assert(c->closed && c->pins == 0);
+    wal_take_lead(w);
+    bool ok = wal_state(w) == WAL_OPEN ||
+              err_set(e, ERR_UNAVAILABLE, "log: no cut is dropped while it is not open");
+    if (ok && FAULT_ERRNO("wal.cut.drop")) {
+        ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");
+    }
+    ok = ok && db_family_drop(&w->db, c->family, e);
+    if (ok) {
+        char key[META_KEY];
+        rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+        meta_cut_key(c->stream, c->number, key);
+        rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        if (forget(w, c)) {
+            meta_stream_key(c->stream, key);
+            rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        }
+        err fault = {0};
+        // The cut is gone whatever this write says; a log that cannot write is found out by it.
+        if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
+        rocksdb_writebatch_destroy(batch);
+        cut_free(c);
+    }
+    wal_give_lead(w);
+    return ok;
+}

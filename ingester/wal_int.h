@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_int.h - the inside of the log, for wal*.c only: its struct, and RocksDB with errors as err.
+#pragma once
+
+#include "base/buf.h"
+#include "ingester/wal.h"
+
+#include <rocksdb/c.h>
+
+#define WAL_FORMAT "1"
+
+// ---- the database (wal_db.c)
+struct db {
+    rocksdb_t *rocks;
+    rocksdb_options_t *options;
+    rocksdb_block_based_table_options_t *table;
+    rocksdb_writeoptions_t *synced;
+    rocksdb_writeoptions_t *unsynced;
+    rocksdb_readoptions_t *scan;
+    rocksdb_flushoptions_t *flush;
+    rocksdb_column_family_handle_t *meta;
+};
+
+struct db_family {
+    id128 stream;
+    uint64_t number;
+    rocksdb_column_family_handle_t *handle;
+};
+
+#define FAMILY_TEXT (26 + 1 + 16 + 1)
+
+// Opens or makes it; *families (to be given to mem_must_free) are those of cuts, in order.
+bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **families, size_t *n,
+             err *e) MUST_CHECK;
+void db_close(struct db *d);  // idempotent; families' handles first
+
+bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, err *e) MUST_CHECK;
+bool db_family_drop(struct db *d, void *handle, err *e) MUST_CHECK;   // the handle stays valid
+void db_family_release(void *handle);                                 // NULL is fine
+bool db_family_flush(struct db *d, void *handle, err *e) MUST_CHECK;  // begins it, does not wait
+bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e) MUST_CHECK;
+
+// *found false: there is no such row.
+bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e) MUST_CHECK;
+
+// First and last seq of a family; 0 if it is empty.
+bool db_bounds(struct db *d, void *handle, uint64_t *first, uint64_t *last, err *e) MUST_CHECK;
+
+void key_print(uint64_t seq, char key[8]);
+uint64_t key_parse(const char key[8]);
+
+// ---- rows of the meta family (wal_meta.c)
+#define META_KEY 64
+void meta_stream_key(id128 stream, char key[META_KEY]);
+void meta_cut_key(id128 stream, uint64_t number, char key[META_KEY]);
+void meta_stream_value(const struct wal_stream *s, const char *owner, struct buf *out);
+void meta_cut_value(const struct cut *c, struct buf *out);
+bool meta_cut_read(str value, struct cut *c, err *e) MUST_CHECK;
+void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value);
+
+// ---- the log
+struct waiter {
+    struct waiter *next;
+    str tenant;
+    const str *batches;
+    size_t n;
+    size_t bytes;
+    struct wal_place place;
+    bool leads;
+    bool done;
+    bool ok;
+    err *e;
+    struct cond wake;
+};
+
+struct wal {
+    struct wal_options options;
+    struct lock lock;  // of what follows up to `turn`
+    enum wal_state state;
+    err fault;  // of BROKEN
+    struct waiter *first;
+    struct waiter *last;
+    bool led;            // somebody has the lead: a leader or the duty thread
+    unsigned outsiders;  // of the duty thread, waiting for the lead
+    struct cond idle;
+    struct cut **cuts;
+    size_t cut_count;
+    size_t cut_cap;
+    struct wal_stream *streams;
+    size_t stream_count;
+    size_t stream_cap;
+    uint64_t bytes;
+    // changed only by who has the lead
+    struct db db;
+    struct cut *open;  // NULL: the next append makes one
+    uint64_t next_seq;
+    uint64_t next_cut;
+    size_t reserved;
+};
+
+// (wal.c) The lead without being in the queue.
+void wal_take_lead(struct wal *w);
+void wal_give_lead(struct wal *w);
+void wal_break(struct wal *w, const err *fault);
+
+bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
+
+// (wal_cut.c)
+struct cut *cut_new(id128 stream, uint64_t number);
+void cut_free(struct cut *c);
+void wal_add_cut(struct wal *w, struct cut *c);                     // with w->lock
+void wal_add_stream(struct wal *w, const struct wal_stream *s);     // the same
+bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
+bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // w->open is there for them

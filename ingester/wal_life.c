@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/metrics.h"
+#include "ingester/wal_int.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/log.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+
+// ---- what is found on disk
+
+static struct cut *find_cut(struct wal *w, id128 stream, uint64_t number)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->number == number && id128_eq(c->stream, stream)) return c;
+    }
+    return NULL;
+}
+
+static struct wal_stream *find_stream(struct wal *w, id128 stream)
+{
+    for (size_t i = 0; i < w->stream_count; i++) {
+        if (id128_eq(w->streams[i].id, stream)) return &w->streams[i];
+    }
+    return NULL;
+}
+
+// What the meta family says of a cut. One that was open when the process ended is closed now; when
+// its last entry came nobody knows, so it counts as now: it is kept too long rather than too short.
+static bool read_cut_row(struct wal *w, struct cut *c, err *e)
+{
+    char key[META_KEY];
+    bool found = false;
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    meta_cut_key(c->stream, c->number, key);
+    bool ok = db_meta_get(&w->db, str_of(key), &value, &found, e) &&
+              (!found || meta_cut_read(buf_view(&value), c, e));
+    buf_release(&value);
+    if (!ok || c->closed) return ok;
+    c->closed = true;
+    c->bytes = 0;
+    c->newest_wall_ns = w->options.wall_ns();
+    if (c->opened_wall_ns == 0) c->opened_wall_ns = c->newest_wall_ns;
+    return true;
+}
+
+// Takes the family's handle, whatever comes of it.
+static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
+{
+    struct cut *known = find_cut(w, f->stream, f->number);
+    struct cut *c = known ? known : cut_new(f->stream, f->number);
+    uint64_t first = 0;
+    uint64_t last = 0;
+    c->family = f->handle;
+    bool ok = db_bounds(&w->db, c->family, &first, &last, e);
+    if (!known && (!ok || first == 0)) {  // made just before the process ended
+        ok = ok && db_family_drop(&w->db, c->family, e);
+        cut_free(c);
+        return ok;
+    }
+    if (ok && !known) ok = read_cut_row(w, c, e);
+    if (ok && last < c->last_seq) {
+        log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
+                  c->number, last, c->last_seq);
+    }
+    lock_take(&w->lock);
+    c->first_seq = first;
+    c->last_seq = MAX(last, c->last_seq);
+    if (!known) {
+        wal_add_cut(w, c);
+        w->bytes += c->bytes;
+    }
+    if (!find_stream(w, c->stream)) {
+        wal_add_stream(w, &(struct wal_stream){.id = c->stream, .state = "unchecked"});
+    }
+    struct wal_stream *s = find_stream(w, c->stream);
+    s->highest_seq = MAX(s->highest_seq, c->last_seq);
+    lock_give(&w->lock);
+    return ok;
+}
+
+// Takes out cuts that never had an acknowledged entry and are not on disk, and streams of which
+// nothing is left. Those that remain are over once their process or log was.
+static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
+{
+    char key[META_KEY];
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->family) {
+            w->cuts[kept++] = c;
+        } else {
+            assert(c->last_seq == 0 && c->pins == 0);
+            cut_free(c);
+        }
+    }
+    w->cut_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < w->stream_count; i++) {
+        struct wal_stream s = w->streams[i];
+        bool held = false;
+        for (size_t k = 0; k < w->cut_count; k++)
+            held = held || id128_eq(w->cuts[k]->stream, s.id);
+        s.state = "unchecked";
+        meta_stream_key(s.id, key);
+        if (held) {
+            w->streams[kept++] = s;
+        } else {
+            rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        }
+    }
+    w->stream_count = kept;
+    lock_give(&w->lock);
+}
+
+// Rows of the meta family for all that is held.
+static bool settle(struct wal *w, err *e)
+{
+    char key[META_KEY];
+    struct buf value;
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    buf_init(&value, NULL, 4096);
+    tidy(w, batch);
+    for (size_t i = 0; i < w->stream_count; i++) {
+        buf_clear(&value);
+        meta_stream_key(w->streams[i].id, key);
+        meta_stream_value(&w->streams[i], w->options.owner, &value);
+        meta_put(&w->db, batch, key, buf_view(&value));
+    }
+    for (size_t i = 0; i < w->cut_count; i++) {
+        buf_clear(&value);
+        meta_cut_key(w->cuts[i]->stream, w->cuts[i]->number, key);
+        meta_cut_value(w->cuts[i], &value);
+        meta_put(&w->db, batch, key, buf_view(&value));
+    }
+    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
+// Opens the database and makes tables of cuts and streams agree with it.
+static bool load(struct wal *w, err *e)
+{
+    struct db_family *families = NULL;
+    size_t n = 0;
+    if (!db_open(&w->db, w->options.dir, w->options.buffers, &families, &n, e)) return false;
+    bool ok = w->stream_count > 0 || meta_streams(w, e);
+    for (size_t i = 0; i < n; i++) {
+        if (ok) {
+            ok = adopt_family(w, &families[i], e);
+        } else {
+            db_family_release(families[i].handle);
+        }
+    }
+    mem_must_free(families);
+    return ok && settle(w, e);
+}
+
+static void unload(struct wal *w)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        db_family_release(w->cuts[i]->family);
+        w->cuts[i]->family = NULL;
+    }
+    db_close(&w->db);
+}
+
+// ---- life
+
+struct wal *wal_open(const struct wal_options *o, err *e)
+{
+    if (!dir_make(o->dir, e)) return NULL;
+    struct wal *w = mem_must(sizeof *w);
+    w->options = *o;
+    if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
+    lock_init(&w->lock, LOCK_WAL);
+    cond_init(&w->idle);
+    if (mem_reserve(o->memory, o->buffers, e)) {
+        w->reserved = o->buffers;
+        if (load(w, e)) return w;
+    }
+    wal_close(w);
+    return NULL;
+}
+
+void wal_close(struct wal *w)
+{
+    if (!w) return;
+    assert(!w->led && !w->first);
+    unload(w);
+    for (size_t i = 0; i < w->cut_count; i++)
+        cut_free(w->cuts[i]);
+    mem_must_free(w->cuts);
+    mem_must_free(w->streams);
+    mem_unreserve(w->options.memory, w->reserved);
+    cond_release(&w->idle);
+    lock_release(&w->lock);
+    mem_must_free(w);
+}
+
+bool wal_begin(struct wal *w, err *e)
+{
+    uint8_t random[10];
+    rand_bytes(random, sizeof random);
+    struct wal_stream own = {.id = ulid_make((uint64_t)(w->options.wall_ns() / NS_PER_MS), random),
+                             .state = "open"};
+    char key[META_KEY];
+    struct buf value;
+    assert(wal_state(w) == WAL_RECOVERED);
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    meta_stream_key(own.id, key);
+    meta_stream_value(&own, w->options.owner, &value);
+    meta_put(&w->db, batch, key, buf_view(&value));
+    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    if (!ok) {
+        wal_break(w, e);
+        return false;
+    }
+    lock_take(&w->lock);
+    // Nobody else can have covered anything of the old streams: all that was acknowledged is here.
+    for (size_t i = 0; i < w->stream_count; i++)
+        w->streams[i].state = "sealed-owner";
+    wal_add_stream(w, &own);
+    w->next_seq = 1;
+    w->next_cut = 1;
+    w->state = WAL_OPEN;
+    lock_give(&w->lock);
+    return true;
+}
+
+bool wal_recover(struct wal *w, err *e)
+{
+    wal_take_lead(w);
+    assert(wal_state(w) == WAL_BROKEN);
+    unload(w);
+    lock_take(&w->lock);
+    if (w->open) w->open->closed = true;
+    w->open = NULL;
+    lock_give(&w->lock);
+    bool ok = load(w, e);
+    lock_take(&w->lock);
+    if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
+    lock_give(&w->lock);
+    wal_give_lead(w);
+    return ok;
+}
+
+void wal_drain(struct wal *w)
+{
+    err e = {0};
+    lock_take(&w->lock);
+    bool open = w->state == WAL_OPEN;
+    w->state = WAL_DRAINED;
+    while (w->led || w->first)
+        cond_wait(&w->idle, &w->lock);
+    w->led = true;
+    lock_give(&w->lock);
+    if (open && !wal_close_cut(w, &e)) log_warn(NULL, "log.drain", "fault=\"%s\"", e.msg);
+    wal_give_lead(w);
+}

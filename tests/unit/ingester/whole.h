@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// whole.h - an ingester without its listeners, in a directory of its own.
+#pragma once
+
+#include "codec/pb.h"
+#include "facts.h"
+#include "ingester/ingester.h"
+#include "ingester/ingester_int.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct whole {
+    struct config *config;
+    struct mem_budget memory;
+    struct node node;
+    struct ingester *in;
+};
+
+static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+    (void)st;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
+static inline void dir_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+// A new directory; the path is static.
+static inline const char *dir_new(void)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/ingester-test-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+// Starts on a directory; does not wait for the replay. flags: further settings, up to NULL.
+static inline void whole_start(struct whole *w, const char *dir, const char *const *flags)
+{
+    static const struct config_section *const sections[] = {&ingester_section, &limits_section};
+    char *argv[24] = {(char *)(uintptr_t) "test", (char *)(uintptr_t) "--ingester.disk_reserve=0"};
+    int argc = 2;
+    for (size_t i = 0; flags && flags[i]; i++)
+        argv[argc++] = (char *)(uintptr_t)flags[i];
+    struct config_args args;
+    *w = (struct whole){.config = config_new(sections, COUNT(sections))};
+    mem_budget_init(&w->memory, "memory", NULL, 0);
+    assert_ok(config_load(w->config, argc, argv, &args, e));
+    w->node = (struct node){.config = w->config,
+                            .memory = &w->memory,
+                            .data_dir = dir,
+                            .id = "ingester-0"};
+    void *self = NULL;
+    assert_ok(ingester.start(&w->node, &self, e));
+    w->in = self;
+}
+
+static inline void whole_await(struct whole *w)
+{
+    struct buf why;
+    buf_init(&why, NULL, 4096);
+    while (!ingester.ready(w->in, &why)) {
+        buf_clear(&why);
+        usleep(1000);
+    }
+    buf_release(&why);
+}
+
+static inline void whole_stop(struct whole *w)
+{
+    ingester.drain(w->in, 0);
+    ingester.stop(w->in);
+    assert_int_equal(atomic_load(&w->memory.used), 0);
+    config_free(w->config);
+}
+
+// One request with one batch a fact; all of one tenant.
+static inline MUST_CHECK bool whole_push(struct whole *w, const struct fact *f, size_t n, err *e)
+{
+    struct req r;
+    struct buf message;
+    struct buf answer;
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    r.tenant = str_of(fact_tenants[f->tenant]);
+    buf_init(&message, NULL, 1 << 26);
+    buf_init(&answer, NULL, 1 << 26);
+    for (size_t i = 0; i < n; i++)
+        pb_put_bytes(&message, 1, fact_batch(&r.arena, &f[i], 1));
+    bool ok = append_run(w->in, &r, buf_view(&message), &answer, e);
+    buf_release(&message);
+    buf_release(&answer);
+    req_release(&r);
+    return ok;
+}
+
+// How often a profile is there: by its id, over all types and times.
+static inline uint64_t whole_holds(struct whole *w, const struct fact *f)
+{
+    struct req r;
+    struct merge m;
+    uint64_t count = 0;
+    str tenant = str_of(fact_tenants[f->tenant]);
+    struct head_query q = {.tenants = &tenant,
+                           .tenant_count = 1,
+                           .from_ns = INT64_MIN,
+                           .to_ns = INT64_MAX};
+    struct head_tree_filter filter = {.profile_ids = &f->id, .profile_id_count = 1};
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    assert_ok(merge_init(&m, NULL, true, e));
+    assert_ok(head_tree(w->in->head, &r, &q, &filter, &m, &count, e));
+    merge_release(&m);
+    req_release(&r);
+    return count;
+}
