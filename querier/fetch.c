@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/fetch.h"
+
+#include "base/ulid.h"
+#include "cluster/member.h"
+#include "codec/pb.h"
+#include "querier/config.h"
+#include "querier/metrics.h"
+#include "rpc/peer.h"
+
+#include <stdlib.h>
+
+#define HEAD_READ "/flametree.v1.IngesterService/HeadRead"
+
+#define MISSING_SHOWN 16  // names in a message or header
+
+// ---- network
+
+struct peer_set {
+    struct peer_call *calls;
+    size_t n;
+};
+
+static void release_calls(void *arg)
+{
+    struct peer_set *set = arg;
+    for (size_t i = 0; i < set->n; i++)
+        peer_release(&set->calls[i]);
+}
+
+static const err *keep_fault(struct arena *a, const err *fault)
+{
+    static const err no_memory = {ERR_RESOURCE_EXHAUSTED, "no memory for the reason"};
+    err *copy = ARENA_NEW(a, err);
+    if (!copy) return &no_memory;
+    *copy = *fault;
+    return copy;
+}
+
+bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
+                 struct head_replies *out, err *e)
+{
+    const struct fetch_transport *t = transport;
+    const struct querier_config *config = config_section(t->config, "querier");
+    size_t n = 0;
+    const struct member *members = members_of(t->members, &r->arena, MEMBER_INGESTER, &n);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
+
+    struct peer_set *set = ARENA_NEW(&r->arena, struct peer_set);
+    struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n);
+    struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n);
+    struct head_reply *replies = ARENA_ARRAY(&r->arena, struct head_reply, n);
+    if (!set || !arena_defer(&r->arena, release_calls, set) || !arena_ok(&r->arena, e)) {
+        return arena_ok(&r->arena, e);
+    }
+
+    // The internal header carries one tenant, taken from the request when a call starts.
+    str all_tenants = r->tenant;
+    r->tenant = tenant;
+    for (size_t i = 0; i < n; i++) {
+        peer_start(t->client, r, &calls[i], members[i].address, HEAD_READ, message, RANK_INGESTER,
+                   config->fetch_max);
+        waits[i] = &calls[i].http.call;
+    }
+    r->tenant = all_tenants;
+    *set = (struct peer_set){calls, n};
+    err first = {0};
+    (void)!call_gather(r, waits, n, 0, false, &first);
+
+    for (size_t i = 0; i < n; i++) {
+        err fault = {0};
+        replies[i].member = members[i].id;
+        bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
+        if (!ok) {
+            replies[i].fault = keep_fault(&r->arena, &fault);
+            metric_add(&querier_ingester_failures, 1);
+        }
+        members_report(t->members, members[i].id, ok || fault.code != ERR_UNAVAILABLE);
+    }
+    *out = (struct head_replies){replies, n};
+    return true;
+}
+
+// ---- which answers count
+
+struct stream_row {
+    id128 stream;
+    str owner;
+    str member;  // who said it
+    str partial;
+    bool answered;  // false: only held
+    bool complete;
+};
+
+struct stream_rows {
+    struct stream_row *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool read_stream_info(str bytes, struct stream_row *row, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 1 && r.bytes.n == sizeof row->stream.b) {
+            memcpy(row->stream.b, r.bytes.p, r.bytes.n);
+        }
+        if (r.field == 2) row->owner = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && !read_stream_info(r.bytes, row, e)) return false;
+        if (r.field == 2 && r.type == PB_VARINT) row->complete = r.number != 0;
+        if (r.field == 4 && r.type == PB_BYTES) row->partial = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+static bool read_reply(struct arena *a, const struct head_reply *reply, struct stream_rows *rows,
+                       err *e)
+{
+    struct pb_reader r = pb_reader(reply->bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES || (r.field != 1 && r.field != 2)) continue;
+        if (!arena_grow(a, &rows->v, &rows->cap, rows->n + 1, sizeof *rows->v)) {
+            return arena_ok(a, e);
+        }
+        struct stream_row *row = &rows->v[rows->n++];
+        *row = (struct stream_row){.member = reply->member, .answered = r.field == 1};
+        if (r.field == 1 ? !read_stream_answer(r.bytes, row, e)
+                         : !read_stream_info(r.bytes, row, e)) {
+            return false;
+        }
+    }
+    return pb_done(&r, e);
+}
+
+// The better answer of a stream comes first.
+static int by_stream_and_worth(const void *a, const void *b)
+{
+    const struct stream_row *x = a;
+    const struct stream_row *y = b;
+    int streams = memcmp(x->stream.b, y->stream.b, sizeof x->stream.b);
+    if (streams) return streams;
+    if (x->answered != y->answered) return x->answered ? -1 : 1;
+    if (x->complete != y->complete) return x->complete ? -1 : 1;
+    bool own_x = str_eq(x->owner, x->member);
+    bool own_y = str_eq(y->owner, y->member);
+    if (own_x != own_y) return own_x ? -1 : 1;
+    return str_cmp(x->member, y->member);
+}
+
+static bool add_missing(struct arena *a, struct fetched *f, str name, const err *why, err *e)
+{
+    for (size_t i = 0; i < f->missing_count; i++) {
+        if (str_eq(f->missing[i], name)) return true;
+    }
+    if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
+        return arena_ok(a, e);
+    }
+    if (f->missing_count == 0) f->why = *why;
+    f->missing[f->missing_count++] = name;
+    return true;
+}
+
+static bool is_missing(const struct fetched *f, str name)
+{
+    for (size_t i = 0; i < f->missing_count; i++) {
+        if (str_eq(f->missing[i], name)) return true;
+    }
+    return false;
+}
+
+static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
+{
+    if (best->answered) {
+        if (!arena_grow(a, &f->partials, &f->partial_cap, f->partial_count + 1,
+                        sizeof *f->partials)) {
+            return arena_ok(a, e);
+        }
+        f->partials[f->partial_count++] = best->partial;
+        if (best->complete) return true;
+    }
+    if (is_missing(f, best->owner)) return true;  // named already by its owner
+    char ulid[ULID_TEXT];
+    ulid_print(best->stream, ulid);
+    err why = {0};
+    err_set(&why, ERR_UNAVAILABLE,
+            best->answered ? "ingester %.*s has not recovered it yet"
+                           : "held by ingester %.*s, answered by nobody",
+            STR(best->member));
+    return add_missing(a, f, arena_printf(a, "stream %s", ulid), &why, e);
+}
+
+bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
+{
+    struct stream_rows rows = {0};
+    for (size_t i = 0; i < replies->n; i++) {
+        const struct head_reply *reply = &replies->v[i];
+        out->bytes += reply->bytes.n;
+        size_t before = rows.n;
+        err why = {0};
+        bool ok = !reply->fault && read_reply(a, reply, &rows, &why);
+        if (ok) continue;
+        rows.n = before;
+        if (!arena_ok(a, e)) return false;
+        if (!reply->fault) why.code = ERR_INTERNAL;
+        if (!add_missing(a, out, reply->member, reply->fault ? reply->fault : &why, e)) {
+            return false;
+        }
+    }
+    if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
+    for (size_t i = 0; i < rows.n; i++) {
+        bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
+        if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
+    }
+    return true;
+}
+
+// Codes that tell the client something to act on; everything else is "did not answer".
+static bool is_telling(enum err_code code)
+{
+    return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE ||
+           code == ERR_INVALID_ARGUMENT || code == ERR_DEADLINE_EXCEEDED || code == ERR_CANCELED;
+}
+
+str fetch_missing(struct arena *a, const struct fetched *f)
+{
+    str list = {0};
+    for (size_t i = 0; i < MIN(f->missing_count, MISSING_SHOWN); i++)
+        list = arena_printf(a, "%.*s%s%.*s", STR(list), i ? ", " : "", STR(f->missing[i]));
+    if (f->missing_count <= MISSING_SHOWN) return list;
+    return arena_printf(a, "%.*s, and %zu more", STR(list), f->missing_count - MISSING_SHOWN);
+}
+
+bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)
+{
+    if (f->missing_count == 0) return true;
+    if (may_be_partial && f->partial_count) return true;
+    return err_set(e, is_telling(f->why.code) ? f->why.code : ERR_UNAVAILABLE,
+                   "the answer would be incomplete, missing: %.*s (%s)", STR(fetch_missing(a, f)),
+                   f->why.msg);
+}

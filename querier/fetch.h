@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fetch.h - one question to every known ingester, and which of the replies count.
+//
+// Any ingester may hold any series, so all that are known are asked, those that seem dead too. A
+// reply has an answer per stream that the ingester serves and names the streams that it only holds.
+// Of each stream one answer counts: a complete one of its owner, else a complete one, else what
+// there is. What is then missing is named: ingesters that did not answer, streams that were
+// answered incompletely or that are held but were answered by nobody. Whether that makes an error
+// or a marked partial answer is the caller's choice (fetch_verdict); it is never left out silently.
+//
+//     fetch_peers      messages out, replies in              network
+//     fetch_choose     replies -> partials + missing          pure
+//     fetch_verdict    missing -> error, or go on             pure
+#pragma once
+
+#include "loop/req.h"
+
+// What one ingester said. bytes (a HeadReadResponse) live as long as the request's arena.
+struct head_reply {
+    str member;
+    str bytes;
+    const err *fault;  // NULL = it answered
+};
+
+struct head_replies {
+    struct head_reply *v;
+    size_t n;
+};
+
+// Asks every ingester on behalf of one tenant and waits for all. Fails only if nobody can be asked
+// or the request itself ended (canceled, deadline); an ingester's failure is its reply's fault.
+// `transport` is the service's; a test puts a function of its own here.
+typedef bool head_ask(const void *transport, struct req *r, str tenant, str message,
+                      struct head_replies *out, err *e);
+
+struct fetch_transport {
+    struct client *client;
+    struct members *members;
+    const struct config *config;  // querier.fetch_max: bytes of one reply
+};
+bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
+                 struct head_replies *out, err *e) MUST_CHECK;
+
+// What counts, over all tenants of a query; arrays in the request's arena.
+struct fetched {
+    str *partials;  // bytes of Partial messages
+    size_t partial_count;
+    size_t partial_cap;
+    str *missing;  // "ingester-2", "stream 01J..."; each once
+    size_t missing_count;
+    size_t missing_cap;
+    err why;  // of the first that is missing
+    uint64_t bytes;
+};
+
+bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
+                  err *e) MUST_CHECK;
+
+// The names of what is missing, comma separated; long lists end in "and N more".
+str fetch_missing(struct arena *a, const struct fetched *f);
+
+// True if nothing is missing, or if the asker allows a partial answer and something came. Else
+// unavailable, naming what is missing; limits (resource_exhausted, out_of_range) and refusals of
+// the first ingester keep their code.
+bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial,
+                   err *e) MUST_CHECK;

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/merge.h"
+
+#include "codec/pb.h"
+#include "model/vector.h"
+
+#include <stdlib.h>
+
+bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool full_symbols,
+                 err *e)
+{
+    *m = (struct merged){.oldest_ns = INT64_MAX, .newest_ns = INT64_MIN};
+    mem_budget_init(&m->memory, "querier.query_memory", parent, limit);
+    arena_init(&m->arena, &m->memory, limit ? limit : SIZE_MAX);
+    map_init(&m->group_index, &m->memory);
+    return merge_init(&m->stacks, &m->memory, !full_symbols, e);
+}
+
+void merged_release(struct merged *m)
+{
+    merge_release(&m->stacks);
+    map_release(&m->group_index);
+    arena_release(&m->arena);
+}
+
+// The arena says only that it is exhausted; the budget knows which limit was met.
+static bool no_room(const struct merged *m, err *e)
+{
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "the answer needs more memory than a query may take (querier.query_memory, in "
+                   "use: %zu, limit: %zu)",
+                   atomic_load_explicit(&m->memory.used, memory_order_relaxed),
+                   atomic_load_explicit(&m->memory.limit, memory_order_relaxed));
+}
+
+static bool add_stacks(struct merged *m, str symbols, str vector, err *e)
+{
+    struct arena scratch;
+    arena_init(&scratch, &m->memory, m->arena.cap);
+    struct symbol_table from;
+    bool ok =
+        symbols_decode(&scratch, symbols, &from, e) && merge_add(&m->stacks, &from, vector, 1, e);
+    arena_release(&scratch);
+    return ok;
+}
+
+// ---- labels
+
+static bool read_label(str bytes, label *out, err *e)
+{
+    *out = (label){0};
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES) out->name = r.bytes;
+        if (r.field == 2 && r.type == PB_BYTES) out->value = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+// A message Labels as a sorted set; the array is the arena's.
+static bool read_labels(struct merged *m, str bytes, labels *out, err *e)
+{
+    label *v = NULL;
+    size_t n = 0;
+    size_t cap = 0;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field != 1 || r.type != PB_BYTES) continue;
+        if (!arena_grow(&m->arena, &v, &cap, n + 1, sizeof *v)) return no_room(m, e);
+        if (!read_label(r.bytes, &v[n++], e)) return false;
+    }
+    labels_sort(v, n);
+    *out = (labels){v, n};
+    return pb_done(&r, e);
+}
+
+static bool add_set(struct merged *m, str bytes, err *e)
+{
+    if (!arena_grow(&m->arena, &m->sets, &m->set_cap, m->set_count + 1, sizeof *m->sets)) {
+        return no_room(m, e);
+    }
+    return read_labels(m, bytes, &m->sets[m->set_count++], e);
+}
+
+static bool add_name(struct merged *m, str name, err *e)
+{
+    if (!arena_grow(&m->arena, &m->names, &m->name_cap, m->name_count + 1, sizeof *m->names)) {
+        return no_room(m, e);
+    }
+    m->names[m->name_count++] = name;
+    return true;
+}
+
+// ---- totals
+
+struct group_key {
+    const struct merged *m;
+    labels ls;
+};
+
+static bool same_group(const void *ctx, uint32_t row)
+{
+    const struct group_key *k = ctx;
+    return labels_eq(k->m->groups[row], k->ls);
+}
+
+static bool group_row(struct merged *m, labels ls, uint32_t *row, err *e)
+{
+    uint64_t hash = labels_fingerprint(ls);
+    struct group_key key = {m, ls};
+    *row = map_find(&m->group_index, hash, same_group, &key);
+    if (*row != MAP_NONE) return true;
+    if (m->group_count >= MAP_NONE - 1 ||
+        !arena_grow(&m->arena, &m->groups, &m->group_cap, m->group_count + 1, sizeof *m->groups)) {
+        return no_room(m, e);
+    }
+    *row = (uint32_t)m->group_count;
+    m->groups[m->group_count++] = ls;
+    return map_put(&m->group_index, hash, *row, e);
+}
+
+static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
+{
+    if (!arena_grow(&m->arena, &m->totals, &m->total_cap, m->total_count + 1, sizeof *m->totals)) {
+        return no_room(m, e);
+    }
+    struct merged_total *t = &m->totals[m->total_count++];
+    *t = (struct merged_total){.group = group};
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_VARINT) continue;
+        if (r.field == 1) t->point = (int64_t)r.number;
+        if (r.field == 2) t->sum = unzigzag(r.number);
+        if (r.field == 3) t->profiles = r.number;
+    }
+    return pb_done(&r, e);
+}
+
+static bool add_totals(struct merged *m, str bytes, err *e)
+{
+    str group = {0};  // the field may come after the points
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES) group = r.bytes;
+    }
+    labels ls = {0};
+    uint32_t row = 0;
+    if (!pb_done(&r, e) || !read_labels(m, group, &ls, e) || !group_row(m, ls, &row, e)) {
+        return false;
+    }
+    r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 2 && r.type == PB_BYTES && !add_point(m, row, r.bytes, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
+// ---- stats
+
+static bool add_stats(struct merged *m, str bytes, err *e)
+{
+    uint64_t profiles = 0;
+    int64_t oldest = 0;
+    int64_t newest = 0;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_VARINT) continue;
+        if (r.field == 1) profiles = r.number;
+        if (r.field == 2) oldest = (int64_t)r.number;
+        if (r.field == 3) newest = (int64_t)r.number;
+    }
+    if (!pb_done(&r, e)) return false;
+    if (profiles == 0) return true;
+    m->stat_profiles += profiles;
+    m->oldest_ns = MIN(m->oldest_ns, oldest);
+    m->newest_ns = MAX(m->newest_ns, newest);
+    return true;
+}
+
+static bool add_fields(struct merged *m, str partial, err *e)
+{
+    str symbols = {0};
+    str vector = {0};
+    struct pb_reader r = pb_reader(partial);
+    while (pb_next(&r)) {
+        bool ok = true;
+        if (r.field == 3 && r.type == PB_VARINT) m->profiles += r.number;
+        if (r.type != PB_BYTES) continue;
+        switch (r.field) {
+        case 1:
+            symbols = r.bytes;
+            break;
+        case 2:
+            vector = r.bytes;
+            break;
+        case 4:
+            ok = add_totals(m, r.bytes, e);
+            break;
+        case 5:
+            ok = add_set(m, r.bytes, e);
+            break;
+        case 6:
+            ok = add_name(m, r.bytes, e);
+            break;
+        case 7:
+            ok = add_stats(m, r.bytes, e);
+            break;
+        default:
+            break;
+        }
+        if (!ok) return false;
+    }
+    if (!pb_done(&r, e)) return false;
+    return vector.n == 0 || add_stacks(m, symbols, vector, e);
+}
+
+bool merged_add(struct merged *m, str partial, err *e)
+{
+    if (add_fields(m, partial, e)) return true;
+    // Malformed bytes are the fault of the node that sent them, not of the client who asked.
+    if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_INTERNAL;
+    return err_wrap(e, "partial answer");
+}
+
+// ---- uniting
+
+static int by_group_and_point(const void *a, const void *b)
+{
+    const struct merged_total *x = a;
+    const struct merged_total *y = b;
+    if (x->group != y->group) return x->group < y->group ? -1 : 1;
+    return x->point < y->point ? -1 : x->point > y->point;
+}
+
+static int by_labels(const void *a, const void *b)
+{
+    return labels_cmp(*(const labels *)a, *(const labels *)b);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+static bool unite_totals(struct merged *m, err *e)
+{
+    if (m->total_count == 0) return true;
+    qsort(m->totals, m->total_count, sizeof *m->totals, by_group_and_point);
+    size_t last = 0;
+    for (size_t i = 1; i < m->total_count; i++) {
+        struct merged_total *to = &m->totals[last];
+        const struct merged_total *from = &m->totals[i];
+        if (by_group_and_point(to, from) != 0) {
+            m->totals[++last] = *from;
+            continue;
+        }
+        to->profiles += from->profiles;
+        if (!sum_add(&to->sum, from->sum)) {
+            return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+        }
+    }
+    m->total_count = last + 1;
+    return true;
+}
+
+bool merged_finish(struct merged *m, err *e)
+{
+    if (m->set_count) {
+        qsort(m->sets, m->set_count, sizeof *m->sets, by_labels);
+        size_t last = 0;
+        for (size_t i = 1; i < m->set_count; i++) {
+            if (!labels_eq(m->sets[last], m->sets[i])) m->sets[++last] = m->sets[i];
+        }
+        m->set_count = last + 1;
+    }
+    if (m->name_count) {
+        qsort(m->names, m->name_count, sizeof *m->names, by_bytes);
+        size_t last = 0;
+        for (size_t i = 1; i < m->name_count; i++) {
+            if (!str_eq(m->names[last], m->names[i])) m->names[++last] = m->names[i];
+        }
+        m->name_count = last + 1;
+    }
+    return unite_totals(m, e);
+}

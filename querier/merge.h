@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merge.h - many partial answers, one result: adding, never choosing.
+//
+// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h; totals
+// are added per (group, point); label sets and names are united. Sums are checked: what leaves
+// int64 is out_of_range.
+//
+// All memory counts against a budget of the query (setting querier.query_memory), whose message a
+// client sees when a query is too large. Strings of labels and names borrow from the added bytes,
+// which must outlive the result. One thread.
+#pragma once
+
+#include "model/label.h"
+#include "model/merge.h"
+
+struct merged_total {
+    uint32_t group;  // row of merged.groups
+    int64_t point;
+    int64_t sum;
+    uint64_t profiles;
+};
+
+struct merged {
+    struct mem_budget memory;
+    struct arena arena;  // also for what is built from the result: trees, pprof
+    struct merge stacks;
+    uint64_t profiles;  // in stacks
+
+    labels *groups;
+    size_t group_count;
+    size_t group_cap;
+    struct map group_index;
+    struct merged_total *totals;
+    size_t total_count;
+    size_t total_cap;
+
+    labels *sets;
+    size_t set_count;
+    size_t set_cap;
+    str *names;
+    size_t name_count;
+    size_t name_cap;
+
+    uint64_t stat_profiles;
+    int64_t oldest_ns;  // of stat_profiles > 0
+    int64_t newest_ns;
+};
+
+// parent: budget of the process; limit in bytes, 0 = none of its own. full_symbols: frames keep
+// files, lines, mappings and addresses (pprof needs them), else only names (trees). merged_release
+// also after a failure; a zero value is fine.
+bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool full_symbols,
+                 err *e) MUST_CHECK;
+void merged_release(struct merged *m);
+
+// Adds the bytes of a Partial. Fails with resource_exhausted, out_of_range, or internal if the
+// bytes are malformed.
+bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
+
+// Call once after the last add: sorts sets, names and totals (by group, then point) and makes each
+// unique.
+bool merged_finish(struct merged *m, err *e) MUST_CHECK;

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan.h - what a request asks of the heads, worked out without any IO.
+//
+// A request names a time range in ms, a profile type and a selector; the heads understand matchers,
+// a range (from, to] in ns and wants (HeadReadRequest of proto/flametree/v1/internal.proto). This
+// file is the way from one to the other, with every check and message of pyroscope-api 6.1-6.3, 6.6
+// and 6.12. Time is an argument; memory is the given arena's; nothing here blocks.
+//
+//     request ms         [start, end]                       both inclusive
+//     heads ns           (start * 10^6 - 1, end * 10^6]
+//
+// Products that leave int64 saturate: no profile is there.
+//
+// Series: points are at t(k) = start + k * step <= end and cover (t(k) - step, t(k)]; the first one
+// also takes what lies at exactly start - step. The heads count in half-open buckets only, so they
+// are asked for one bucket more on the left, which series.c folds into the first point:
+//
+//     asked bucket     0                    1                  2
+//     covers    (s-2*step, s-step]    (s-step, s]       (s, s+step]     range starts at s-step
+//     point                  0              0                  1
+#pragma once
+
+#include "base/ulid.h"
+#include "model/label.h"
+#include "model/ptype.h"
+#include "service/tenant.h"
+
+// A valid time range of a request, after limits.
+struct query_range {
+    int64_t start_ms;
+    int64_t end_ms;
+    bool empty;  // wholly before max_query_lookback: the answer is an empty message
+};
+
+struct query_tree {
+    bool wanted;
+    bool full_symbols;
+    uint64_t *spans;
+    id128 *traces;
+    id128 *profiles;
+    size_t span_count;
+    size_t trace_count;
+    size_t profile_count;
+};
+
+struct query_totals {
+    bool wanted;
+    int64_t first_ns;
+    int64_t step_ns;
+    int64_t points;  // asked buckets, one more than the points of the answer
+    const str *group_by;
+    size_t group_by_count;
+};
+
+struct query_labels {
+    bool wanted;
+    bool names_only;
+    const str *names;
+    size_t name_count;
+};
+
+// One question to all heads. The zero value with a range is a question that wants nothing.
+struct query {
+    struct selector selector;
+    int64_t from_ns;  // exclusive
+    int64_t to_ns;    // inclusive
+    struct query_tree tree;
+    struct query_totals totals;
+    struct query_labels labels;
+    bool stats;
+    bool nothing;  // no profile can match: nobody needs to be asked
+};
+
+// Checks a range and lays max_query_lookback and max_query_length over it (API 6.3). Fails with
+// invalid_argument.
+bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, int64_t end_ms,
+                 struct query_range *out, err *e) MUST_CHECK;
+
+// Sets from and to, saturating.
+void query_set_range(struct query *q, const struct query_range *range);
+
+// Adds the matcher of a profile type id and returns its parts, which borrow from id. Fails with
+// invalid_argument.
+bool query_add_type(struct arena *a, struct query *q, str id, struct ptype *type,
+                    err *e) MUST_CHECK;
+
+// Adds the matchers of a selector; the empty text is refused, "{}" is everything.
+bool query_add_selector(struct arena *a, struct query *q, str text, err *e) MUST_CHECK;
+
+// The number of nodes a flame graph may have; negative: any (API 6.6). asked 0 = not given.
+bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, err *e) MUST_CHECK;
+
+// Selectors of single profiles, spans or traces by their texts (16 hex digits, 32 hex digits,
+// UUIDs). Digits are bytes in order: a span id is the little-endian number of its 8 bytes. An id of
+// zeros matches nothing.
+bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_t n,
+                     err *e) MUST_CHECK;
+bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size_t n,
+                      err *e) MUST_CHECK;
+bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, size_t n,
+                        err *e) MUST_CHECK;
+
+// Asks for totals over time with a step in seconds (at least 1 ms, cut to whole ms) and sets the
+// range that they need. *step_ms is the step used.
+bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
+                      int64_t *step_ms, err *e) MUST_CHECK;
+
+// The question as a HeadReadRequest.
+void query_encode(const struct query *q, struct buf *out);

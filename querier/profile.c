@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/profile.h"
+
+#include "codec/pb.h"
+#include "querier/stacks.h"
+#include "querier/v1/querier.pb-c.h"
+
+bool profile_merge(struct answer *a, str in, struct buf *out, err *e)
+{
+    const Querier__V1__SelectMergeProfileRequest *m =
+        ANSWER_UNPACK(a, Querier__V1__SelectMergeProfileRequest,
+                      querier__v1__select_merge_profile_request, in, e);
+    if (!m) return false;
+    const struct stacks_asked asked = {
+        .type_id = m->profile_typeid,
+        .selector = m->label_selector,
+        .start_ms = m->start,
+        .end_ms = m->end,
+        .traces = m->trace_id_selector,
+        .profiles = m->profile_id_selector,
+        .trace_count = m->n_trace_id_selector,
+        .profile_count = m->n_profile_id_selector,
+        .stack_selector = m->stack_trace_selector,
+        .for_pprof = true,
+    };
+    struct stacks s;
+    return stacks_read(a, &asked, &s, e) && stacks_pprof(&s, m->max_nodes, out, e);
+}

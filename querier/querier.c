@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/querier.h"
+
+#include "querier/diff.h"
+#include "querier/discovery.h"
+#include "querier/metrics.h"
+#include "querier/page.h"
+#include "querier/profile.h"
+#include "querier/series.h"
+#include "querier/stacktraces.h"
+#include "querier/stats.h"
+#include "querier/v1/querier.pb-c.h"
+#include "querier/version.h"
+#include "types/v1/types.pb-c.h"
+#include "version/v1/version.pb-c.h"
+
+static const struct config_row config_rows[] = {
+#define ROW(...) CONFIG_ROW(struct querier_config, __VA_ARGS__)
+#include "querier/config.def"
+#undef ROW
+};
+
+static const struct config_section section =
+    CONFIG_SECTION("querier", config_rows, struct querier_config);
+
+// ---- routes: service, method, who may call, messages, what answers
+#define METHODS(X)                                                                                \
+    X("querier.v1.QuerierService", ProfileTypes, TENANT_READ, querier__v1__profile_types_request, \
+      querier__v1__profile_types_response, discovery_profile_types)                               \
+    X("querier.v1.QuerierService", LabelNames, TENANT_READ, types__v1__label_names_request,       \
+      types__v1__label_names_response, discovery_label_names)                                     \
+    X("querier.v1.QuerierService", LabelValues, TENANT_READ, types__v1__label_values_request,     \
+      types__v1__label_values_response, discovery_label_values)                                   \
+    X("querier.v1.QuerierService", Series, TENANT_READ, querier__v1__series_request,              \
+      querier__v1__series_response, discovery_series)                                             \
+    X("querier.v1.QuerierService", SelectMergeStacktraces, TENANT_READ,                           \
+      querier__v1__select_merge_stacktraces_request,                                              \
+      querier__v1__select_merge_stacktraces_response, stacktraces_merge)                          \
+    X("querier.v1.QuerierService", SelectMergeSpanProfile, TENANT_READ,                           \
+      querier__v1__select_merge_span_profile_request,                                             \
+      querier__v1__select_merge_span_profile_response, stacktraces_merge_spans)                   \
+    X("querier.v1.QuerierService", SelectMergeProfile, TENANT_READ,                               \
+      querier__v1__select_merge_profile_request, google__v1__profile, profile_merge)              \
+    X("querier.v1.QuerierService", SelectSeries, TENANT_READ, querier__v1__select_series_request, \
+      querier__v1__select_series_response, series_select)                                         \
+    X("querier.v1.QuerierService", Diff, TENANT_READ, querier__v1__diff_request,                  \
+      querier__v1__diff_response, diff_run)                                                       \
+    X("querier.v1.QuerierService", GetProfileStats, TENANT_READ,                                  \
+      types__v1__get_profile_stats_request, types__v1__get_profile_stats_response, stats_run)     \
+    X("querier.v1.QuerierService", AnalyzeQuery, TENANT_READ, querier__v1__analyze_query_request, \
+      querier__v1__analyze_query_response, stats_analyze)                                         \
+    X("version.v1.Version", Version, OPEN, version__v1__version_request,                          \
+      version__v1__version_response, version_run)
+
+#define X(service, method, who, in_type, out_type, fn)                                             \
+    static bool run_##method(void *self, struct http_exchange *x, str in, struct buf *out, err *e) \
+    {                                                                                              \
+        return answer_run(self, x, S(#method), fn, in, out, e);                                    \
+    }
+METHODS(X)
+#undef X
+
+static const struct rpc_method methods[] = {
+#define X(service, method, who, in_type, out_type, fn) \
+    {.path = "/" service "/" #method,                  \
+     .in = &in_type##__descriptor,                     \
+     .out = &out_type##__descriptor,                   \
+     .run = run_##method,                              \
+     .auth = ROUTE_##who,                              \
+     .rank = RANK_PUBLIC},
+    METHODS(X)
+#undef X
+};
+
+#define PAGE(path_)                                                                   \
+    {                                                                                 \
+        .verbs = "GET,HEAD", .path = (path_), .run = page_index, .rank = RANK_PUBLIC, \
+        .no_gzip = true                                                               \
+    }
+
+static const struct http_route pages[] = {
+    PAGE("/"),
+    PAGE("/types"),
+    PAGE("/labels"),
+    PAGE("/explore"),
+    PAGE("/flame"),
+    PAGE("/compare"),
+    PAGE("/comparison"),
+    PAGE("/comparison-diff"),
+    PAGE("/diff"),
+    PAGE("/heatmap"),
+    PAGE("/file"),
+    PAGE("/status"),
+    {.verbs = "GET,HEAD",
+     .path = "/assets/",
+     .prefix = true,
+     .run = page_asset,
+     .rank = RANK_PUBLIC,
+     .no_gzip = true},
+    {.verbs = "GET,HEAD",
+     .path = "/licenses.txt",
+     .run = page_asset,
+     .rank = RANK_PUBLIC,
+     .no_gzip = true},
+    {.verbs = "GET,HEAD", .path = "/ui", .run = page_redirect, .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ui/",
+     .prefix = true,
+     .run = page_redirect,
+     .rank = RANK_PUBLIC},
+};
+
+// ---- life
+
+static bool start(const struct node *node, void **self, err *e)
+{
+    (void)e;
+    struct querier_state *q = mem_must(sizeof *q);
+    *q = (struct querier_state){
+        .config = node->config,
+        .memory = node->memory,
+        .ask = fetch_peers,
+        .peers = {.client = node->client, .members = node->members, .config = node->config},
+    };
+    q->transport = &q->peers;
+    *self = q;
+    return true;
+}
+
+static bool ready(void *self, struct buf *why)
+{
+    const struct querier_state *q = self;
+    struct arena scratch;
+    arena_init(&scratch, q->memory, SIZE_MAX);
+    size_t n = 0;
+    members_of(q->peers.members, &scratch, MEMBER_INGESTER, &n);
+    arena_release(&scratch);
+    if (n) return true;
+    buf_z(why, "no ingester is known");
+    return false;
+}
+
+// Nothing is left to do when the last request has ended.
+static void drain(void *self, uint64_t deadline_mono_ns)
+{
+    (void)self;
+    (void)deadline_mono_ns;
+}
+
+static void stop(void *self)
+{
+    mem_must_free(self);
+}
+
+const struct service querier = {
+    .name = "querier",
+    .config = &section,
+    .metrics = querier_metrics,
+    .metric_count = &querier_metric_count,
+    .public_rpc = methods,
+    .public_rpc_count = COUNT(methods),
+    .public_http = pages,
+    .public_http_count = COUNT(pages),
+    .start = start,
+    .ready = ready,
+    .drain = drain,
+    .stop = stop,
+};

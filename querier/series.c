@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/series.h"
+
+#include "codec/pb.h"
+#include "model/vector.h"
+#include "querier/v1/querier.pb-c.h"
+
+#include <stdlib.h>
+
+// The pairs of a group in the order in which they were asked for.
+static bool order_group(struct arena *a, labels group, const struct series_options *o, labels *out,
+                        err *e)
+{
+    label *v = ARENA_ARRAY(a, label, o->group_by_count);
+    if (!v) return arena_ok(a, e);
+    size_t n = 0;
+    for (size_t i = 0; i < o->group_by_count; i++) {
+        if (!labels_has(group, o->group_by[i])) continue;
+        v[n++] = (label){o->group_by[i], labels_get(group, o->group_by[i])};
+    }
+    *out = (labels){v, n};
+    return true;
+}
+
+// Points of one group's totals [from, to). Buckets 0 and 1 are both the first point.
+static bool make_points(struct arena *a, const struct merged_total *from,
+                        const struct merged_total *to, const struct series_options *o,
+                        struct series_row *row, err *e)
+{
+    struct series_point *points = ARENA_ARRAY(a, struct series_point, (size_t)(to - from));
+    if (!points) return arena_ok(a, e);
+    size_t n = 0;
+    for (const struct merged_total *t = from; t < to; t++) {
+        int64_t k = t->point > 0 ? t->point - 1 : 0;
+        int64_t sum = t->sum;
+        uint64_t profiles = t->profiles;
+        if (t->point == 0 && t + 1 < to && t[1].point == 1) {
+            t++;
+            profiles += t->profiles;
+            if (!sum_add(&sum, t->sum)) {
+                return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+            }
+        }
+        double value = (double)sum;
+        if (o->average && profiles) value /= (double)profiles;
+        points[n++] = (struct series_point){o->start_ms + k * o->step_ms, value};
+        row->sum += value;
+    }
+    row->points = points;
+    row->point_count = n;
+    return true;
+}
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct series_row *x = a;
+    const struct series_row *y = b;
+    if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;
+    return labels_cmp(x->group, y->group);
+}
+
+bool series_rows(struct arena *a, const struct merged *m, const struct series_options *o,
+                 struct series_row **rows, size_t *count, err *e)
+{
+    struct series_row *v = ARENA_ARRAY(a, struct series_row, m->group_count);
+    if (!v) return arena_ok(a, e);
+    size_t n = 0;
+    for (size_t i = 0, end = 0; i < m->total_count; i = end) {
+        uint32_t group = m->totals[i].group;
+        while (end < m->total_count && m->totals[end].group == group)
+            end++;
+        struct series_row *row = &v[n++];
+        if (!order_group(a, m->groups[group], o, &row->group, e) ||
+            !make_points(a, m->totals + i, m->totals + end, o, row, e)) {
+            return false;
+        }
+    }
+    if (n) qsort(v, n, sizeof *v, largest_first);
+    *rows = v;
+    *count = o->limit > 0 && (uint64_t)o->limit < n ? (size_t)o->limit : n;
+    return true;
+}
+
+static void put_row(struct buf *out, const struct series_row *row)
+{
+    size_t mark = pb_begin(out, 1);
+    for (size_t i = 0; i < row->group.n; i++) {
+        size_t pair = pb_begin(out, 1);
+        pb_put_bytes_opt(out, 1, row->group.v[i].name);
+        pb_put_bytes_opt(out, 2, row->group.v[i].value);
+        pb_end(out, pair);
+    }
+    for (size_t i = 0; i < row->point_count; i++) {
+        size_t point = pb_begin(out, 2);
+        pb_put_double_opt(out, 1, row->points[i].value);
+        pb_put_i64_opt(out, 2, row->points[i].time_ms);
+        pb_end(out, point);
+    }
+    pb_end(out, mark);
+}
+
+// The labels to group by, each once.
+static bool group_names(struct answer *a, char *const *texts, size_t n, struct query_totals *t,
+                        err *e)
+{
+    str *names = ARENA_ARRAY(a->arena, str, n);
+    if (!names) return arena_ok(a->arena, e);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool known = false;
+        for (size_t k = 0; k < kept; k++)
+            known = known || str_is(names[k], texts[i]);
+        if (!known) names[kept++] = str_of(texts[i]);
+    }
+    t->group_by = names;
+    t->group_by_count = kept;
+    return true;
+}
+
+static bool refuse_unsupported(const Querier__V1__SelectSeriesRequest *m, err *e)
+{
+    if (m->exemplar_type > TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE) {
+        return err_set(e, ERR_UNIMPLEMENTED, "exemplars are not supported in SelectSeries");
+    }
+    if (m->stack_trace_selector && m->stack_trace_selector->n_call_site) {
+        return err_set(e, ERR_UNIMPLEMENTED,
+                       "stack_trace_selector is not supported in SelectSeries");
+    }
+    return true;
+}
+
+bool series_select(struct answer *a, str in, struct buf *out, err *e)
+{
+    const Querier__V1__SelectSeriesRequest *m =
+        ANSWER_UNPACK(a, Querier__V1__SelectSeriesRequest, querier__v1__select_series_request, in,
+                      e);
+    if (!m) return false;
+    struct query q = {0};
+    struct query_range range;
+    struct ptype type;
+    struct series_options o = {
+        .average = m->aggregation ==
+                   TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE,
+        .limit = m->limit,
+    };
+    if (!query_range(a->limits, a->now_wall_ns, m->start, m->end, &range, e) ||
+        !query_add_totals(&q, &range, m->step, &o.step_ms, e) ||
+        !query_add_type(a->arena, &q, str_of(m->profile_typeid), &type, e) ||
+        !query_add_selector(a->arena, &q, str_of(m->label_selector), e) ||
+        !refuse_unsupported(m, e) || !group_names(a, m->group_by, m->n_group_by, &q.totals, e)) {
+        return false;
+    }
+    a->counts_profiles = true;
+    if (range.empty) return true;
+    struct merged *merged;
+    if (!answer_read(a, &q, &merged, e)) return false;
+    o.start_ms = range.start_ms;
+    o.group_by = q.totals.group_by;
+    o.group_by_count = q.totals.group_by_count;
+    struct series_row *rows;
+    size_t n = 0;
+    if (!series_rows(&merged->arena, merged, &o, &rows, &n, e)) return false;
+    for (size_t i = 0; i < n; i++)
+        put_row(out, &rows[i]);
+    return true;
+}

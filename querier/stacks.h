@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// stacks.h - sums over the stacks of all matching profiles: what flame graphs, pprof and diffs are
+// made of.
+//
+// The four requests that merge stacks differ in their messages only, so each fills a struct
+// stacks_asked, has it read, and shows the result in its own way.
+#pragma once
+
+#include "model/pprof.h"
+#include "model/tree.h"
+#include "querier/answer.h"
+#include "types/v1/types.pb-c.h"
+
+struct stacks_asked {
+    const char *type_id;
+    const char *selector;
+    int64_t start_ms;
+    int64_t end_ms;
+    char *const *spans;
+    char *const *traces;
+    char *const *profiles;
+    size_t span_count;
+    size_t trace_count;
+    size_t profile_count;
+    const Types__V1__StackTraceSelector *stack_selector;  // or NULL
+    bool for_pprof;  // full symbols, and the stack selector's go_pgo holds
+};
+
+struct stacks {
+    struct query_range range;
+    struct ptype type;
+    const struct symbol_table *symbols;  // NULL if range.empty
+    const int64_t *sums;
+    struct arena *arena;  // for what is built from them; of the request if range.empty
+    const str *call_site;
+    size_t call_site_count;
+};
+
+// Checks, asks and merges. Fails with invalid_argument or as answer_read.
+bool stacks_read(struct answer *a, const struct stacks_asked *asked, struct stacks *out,
+                 err *e) MUST_CHECK;
+
+// As the tree by function names, not truncated. An empty range gives the empty tree.
+bool stacks_tree(const struct stacks *s, struct tree *out, err *e) MUST_CHECK;
+
+// As a google.v1.Profile; nothing if there is nothing. max_nodes <= 0: whole.
+bool stacks_pprof(const struct stacks *s, int64_t max_nodes, struct buf *out, err *e) MUST_CHECK;
+
+// For failures while something is built in s->arena: names the setting if its limit was met.
+// Returns false.
+bool stacks_failed(const struct stacks *s, err *e);

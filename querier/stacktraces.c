@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/stacktraces.h"
+
+#include "codec/pb.h"
+#include "model/flamegraph.h"
+#include "querier/stacks.h"
+#include "querier/v1/querier.pb-c.h"
+
+// Fields of SelectMergeStacktracesResponse; SelectMergeSpanProfileResponse has the first two.
+#define FIELD_FLAMEGRAPH 1
+#define FIELD_TREE       2
+#define FIELD_PPROF      5
+
+static bool put_graph(struct answer *a, const struct stacks *s, int64_t max_nodes, bool as_bytes,
+                      struct buf *out, err *e)
+{
+    struct tree whole;
+    struct tree cut;
+    if (!stacks_tree(s, &whole, e)) return false;
+    if (!tree_truncate(s->arena, &whole, max_nodes, &cut, e)) return stacks_failed(s, e);
+    if (!as_bytes) {
+        size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
+        bool ok = tree_flamegraph(s->arena, &cut, out, e);
+        pb_end(out, mark);
+        return ok || stacks_failed(s, e);
+    }
+    struct buf bytes;
+    buf_init(&bytes, a->querier->memory, out->cap);
+    bool ok = tree_bytes(&cut, &bytes, e) && buf_ok(&bytes, e);
+    if (ok) pb_put_bytes_opt(out, FIELD_TREE, buf_view(&bytes));
+    buf_release(&bytes);
+    return ok;
+}
+
+static bool put_pprof(const struct stacks *s, int64_t max_nodes, struct buf *out, err *e)
+{
+    size_t message = pb_begin(out, FIELD_PPROF);
+    size_t profile = pb_begin(out, 1);
+    bool ok = stacks_pprof(s, max_nodes, out, e);
+    pb_end(out, profile);
+    pb_end(out, message);
+    return ok;
+}
+
+bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
+{
+    const Querier__V1__SelectMergeStacktracesRequest *m =
+        ANSWER_UNPACK(a, Querier__V1__SelectMergeStacktracesRequest,
+                      querier__v1__select_merge_stacktraces_request, in, e);
+    if (!m) return false;
+    bool pprof = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
+    int64_t max_nodes = m->max_nodes;
+    if (m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT) {
+        return err_set(e, ERR_UNIMPLEMENTED, "PROFILE_FORMAT_DOT is not supported");
+    }
+    if (!pprof && !query_max_nodes(a->limits, m->max_nodes, &max_nodes, e)) return false;
+    const struct stacks_asked asked = {
+        .type_id = m->profile_typeid,
+        .selector = m->label_selector,
+        .start_ms = m->start,
+        .end_ms = m->end,
+        .spans = m->span_selector,
+        .traces = m->trace_id_selector,
+        .profiles = m->profile_id_selector,
+        .span_count = m->n_span_selector,
+        .trace_count = m->n_trace_id_selector,
+        .profile_count = m->n_profile_id_selector,
+        .stack_selector = m->stack_trace_selector,
+        .for_pprof = pprof,
+    };
+    struct stacks s;
+    if (!stacks_read(a, &asked, &s, e)) return false;
+    if (s.range.empty) return true;
+    if (pprof) return put_pprof(&s, max_nodes, out, e);
+    return put_graph(a, &s, max_nodes,
+                     m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE, out, e);
+}
+
+bool stacktraces_merge_spans(struct answer *a, str in, struct buf *out, err *e)
+{
+    const Querier__V1__SelectMergeSpanProfileRequest *m =
+        ANSWER_UNPACK(a, Querier__V1__SelectMergeSpanProfileRequest,
+                      querier__v1__select_merge_span_profile_request, in, e);
+    if (!m) return false;
+    int64_t max_nodes = 0;
+    if (!query_max_nodes(a->limits, m->max_nodes, &max_nodes, e)) return false;
+    const struct stacks_asked asked = {
+        .type_id = m->profile_typeid,
+        .selector = m->label_selector,
+        .start_ms = m->start,
+        .end_ms = m->end,
+        .spans = m->span_selector,
+        .span_count = m->n_span_selector,
+    };
+    struct stacks s;
+    if (!stacks_read(a, &asked, &s, e)) return false;
+    if (s.range.empty) return true;
+    return put_graph(a, &s, max_nodes,
+                     m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE, out, e);
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// version.h - version.v1.Version: which query API this server speaks (pyroscope-api 7.7).
+#pragma once
+
+#include "querier/answer.h"
+
+answer_fn version_run;
