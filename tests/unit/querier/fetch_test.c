@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/pb.h"
+#include "querier/fetch.h"
+#include "unit/querier/heads.h"
+
+static struct arena arena;
+
+static int begin(void **state)
+{
+    (void)state;
+    arena_init(&arena, NULL, 1 << 24);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+// An answer of stream `id` whose Partial says `profiles`, so that the chosen one can be told.
+struct said {
+    uint8_t id;
+    const char *owner;
+    bool held;  // only reported
+    bool incomplete;
+    uint64_t profiles;
+};
+
+static struct head_reply reply(const char *member, const struct said *said, size_t n)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 16);
+    for (size_t i = 0; i < n; i++) {
+        if (said[i].held) {
+            head_put_stream(&out, 2, said[i].id, said[i].owner);
+            continue;
+        }
+        size_t mark = pb_begin(&out, 1);
+        head_put_stream(&out, 1, said[i].id, said[i].owner);
+        pb_put_u64_opt(&out, 2, !said[i].incomplete);
+        size_t partial = pb_begin(&out, 4);
+        pb_put_u64_opt(&out, 3, said[i].profiles);
+        pb_end(&out, partial);
+        pb_end(&out, mark);
+    }
+    struct head_reply r = {.member = str_of(member), .bytes = arena_str(&arena, buf_view(&out))};
+    buf_release(&out);
+    return r;
+}
+
+static uint64_t profiles_of(const struct fetched *f)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < f->partial_count; i++) {
+        struct pb_reader r = pb_reader(f->partials[i]);
+        while (pb_next(&r))
+            sum += r.field == 3 ? r.number : 0;
+    }
+    return sum;
+}
+
+static void one_answer_of_each_stream_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct said one[3];
+        struct said two[3];
+        uint64_t profiles;
+        const char *missing;
+    } rows[] = {
+        {"two streams", {{1, "one", false, false, 10}}, {{2, "two", false, false, 5}}, 15, ""},
+        {"old and new stream of one owner",
+         {{1, "one", false, false, 10}, {3, "one", false, false, 20}},
+         {{2, "two", false, false, 5}},
+         35,
+         ""},
+        {"held by a backup, answered by its owner",
+         {{1, "one", false, false, 10}},
+         {{1, "one", true, false, 0}, {2, "two", false, false, 5}},
+         15,
+         ""},
+        {"adopted: the complete answer counts",
+         {{1, "one", false, true, 7}},
+         {{1, "one", false, false, 10}},
+         10,
+         ""},
+        {"both complete: the owner's counts",
+         {{1, "two", false, false, 7}},
+         {{1, "two", false, false, 10}},
+         10,
+         ""},
+        {"held, answered by nobody",
+         {{1, "one", false, false, 10}},
+         {{9, "gone", true, false, 0}},
+         10,
+         "stream 00000000000000000000000009"},
+        {"recovering", {{1, "one", false, true, 7}}, {{0}}, 7, "stream 00000000000000000000000001"},
+        {"nothing to serve", {{0}}, {{0}}, 0, ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t n = 0;
+        size_t m = 0;
+        while (n < 3 && rows[i].one[n].id)
+            n++;
+        while (m < 3 && rows[i].two[m].id)
+            m++;
+        for (int swap = 0; swap < 2; swap++) {
+            struct head_reply v[2];
+            v[swap] = reply("one", rows[i].one, n);
+            v[!swap] = reply("two", rows[i].two, m);
+            struct fetched f = {0};
+            assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+            if (profiles_of(&f) != rows[i].profiles) fail_msg("%s: partials", rows[i].name);
+            if (!str_is(fetch_missing(&arena, &f), rows[i].missing)) {
+                fail_msg("%s: missing %.*s", rows[i].name, STR(fetch_missing(&arena, &f)));
+            }
+        }
+    }
+}
+
+static void the_silent_are_named(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "connection refused"};
+    static const struct said said[] = {{1, "one", false, false, 10}, {2, "two", true, false, 0}};
+    struct head_reply v[] = {reply("one", said, 2), {.member = S("two"), .fault = &down}};
+    struct fetched f = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+    // The stream that one holds for two is named by its owner.
+    assert_true(str_is(fetch_missing(&arena, &f), "two"));
+    err fault = {0};
+    assert_false(fetch_verdict(&arena, &f, false, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    assert_string_equal(fault.msg,
+                        "the answer would be incomplete, missing: two (connection refused)");
+    assert_ok(fetch_verdict(&arena, &f, true, e));
+}
+
+static void a_partial_answer_needs_a_part(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "connection refused"};
+    struct head_reply v[] = {{.member = S("one"), .fault = &down}};
+    struct fetched f = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+    err fault = {0};
+    assert_false(fetch_verdict(&arena, &f, true, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+}
+
+static void codes_that_tell_something_are_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        enum err_code code;
+        enum err_code wanted;
+    } rows[] = {
+        {ERR_UNAVAILABLE, ERR_UNAVAILABLE},
+        {ERR_INTERNAL, ERR_UNAVAILABLE},
+        {ERR_UNKNOWN, ERR_UNAVAILABLE},
+        {ERR_RESOURCE_EXHAUSTED, ERR_RESOURCE_EXHAUSTED},
+        {ERR_OUT_OF_RANGE, ERR_OUT_OF_RANGE},
+        {ERR_INVALID_ARGUMENT, ERR_INVALID_ARGUMENT},
+        {ERR_DEADLINE_EXCEEDED, ERR_DEADLINE_EXCEEDED},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const err why = {rows[i].code, "because"};
+        struct head_reply v[] = {{.member = S("one"), .fault = &why}};
+        struct fetched f = {0};
+        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+        err fault = {0};
+        assert_false(fetch_verdict(&arena, &f, false, &fault));
+        assert_int_equal(fault.code, rows[i].wanted);
+    }
+}
+
+static void damaged_replies_count_as_missing(void **state)
+{
+    (void)state;
+    static const struct said said[] = {{1, "one", false, false, 10}, {2, "two", true, false, 0}};
+    struct head_reply whole = reply("one", said, 2);
+    for (size_t n = 0; n < whole.bytes.n; n++) {
+        const uint8_t *cut = tail_guard(whole.bytes.p, n);
+        struct head_reply v[] = {{.member = S("one"), .bytes = str_make(cut, n)}};
+        struct fetched f = {0};
+        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 1}, &f, e));
+        assert_true(f.partial_count <= 1);
+        if (f.partial_count == 0 && n > 0) assert_true(f.missing_count > 0);
+    }
+}
+
+static void long_lists_are_cut(void **state)
+{
+    (void)state;
+    static const err down = {ERR_UNAVAILABLE, "gone"};
+    struct head_reply v[20];
+    for (size_t i = 0; i < COUNT(v); i++)
+        v[i] = (struct head_reply){.member = arena_printf(&arena, "i%zu", i), .fault = &down};
+    struct fetched f = {0};
+    assert_ok(fetch_choose(&arena, &(struct head_replies){v, COUNT(v)}, &f, e));
+    assert_ok(fetch_choose(&arena, &(struct head_replies){v, COUNT(v)}, &f, e));
+    assert_int_equal(f.missing_count, COUNT(v));
+    str list = fetch_missing(&arena, &f);
+    assert_true(str_starts(list, S("i0, i1, ")));
+    assert_true(str_ends(list, S(", i15, and 4 more")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_answer_of_each_stream_counts, begin, end),
+        cmocka_unit_test_setup_teardown(the_silent_are_named, begin, end),
+        cmocka_unit_test_setup_teardown(a_partial_answer_needs_a_part, begin, end),
+        cmocka_unit_test_setup_teardown(codes_that_tell_something_are_kept, begin, end),
+        cmocka_unit_test_setup_teardown(damaged_replies_count_as_missing, begin, end),
+        cmocka_unit_test_setup_teardown(long_lists_are_cut, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

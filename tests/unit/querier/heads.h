@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// heads.h - ingesters as the contract of HeadRead describes them, written as simply as possible:
+// rows in an array, every question answered by looking at each row. The querier's tests ask these
+// instead of a network.
+#pragma once
+
+#include "codec/pb.h"
+#include "flametree/v1/internal.pb-c.h"
+#include "lib/test.h"
+#include "model/label.h"
+#include "model/symbols.h"
+#include "model/vector.h"
+#include "querier/fetch.h"
+
+struct head_sample {
+    const char *stack;  // "a;b", root first; "" = the empty stack
+    int64_t value;
+    uint64_t span;
+};
+
+struct head_row {
+    const char *tenant;
+    const char *labels;  // "service_name=demo,pod=a"
+    int64_t time_ns;
+    struct head_sample samples[4];
+    uint8_t id;  // last byte of the profile's id
+};
+
+struct head {
+    const char *member;
+    const struct head_row *rows;
+    size_t row_count;
+    const err *fault;      // instead of an answer
+    bool recovering;       // answers, but not completely
+    const char *garbage;   // these bytes instead of an answer
+    uint8_t stream;        // last byte of the stream's id
+    uint8_t holds_stream;  // another stream that it only holds; 0 = none
+};
+
+struct heads {
+    struct head *v;
+    size_t n;
+    unsigned *asked;  // counts questions if not NULL
+};
+
+// ---- rows
+
+static inline labels head_labels(struct arena *a, const char *text)
+{
+    label *v = ARENA_ARRAY(a, label, 16);
+    size_t n = 0;
+    str rest = str_of(text);
+    while (rest.n) {
+        str value;
+        str pair = str_split(rest, ',', &rest);
+        str name = str_split(pair, '=', &value);
+        v[n++] = (label){name, value};
+    }
+    labels_sort(v, n);
+    return (labels){v, n};
+}
+
+static inline uint32_t head_stack(struct symbols *s, const char *text, err *e)
+{
+    uint32_t stack = 0;
+    str rest = str_of(text);
+    while (rest.n) {
+        str name = str_split(rest, ';', &rest);
+        uint32_t text_row = symbols_string(s, name, e);
+        uint32_t f = symbols_function(
+            s, (struct symbol_function){.name = text_row, .filename = text_row, .start_line = 3},
+            e);
+        uint32_t frame = symbols_frame(s, (struct symbol_frame){.function = f, .line = 7}, e);
+        stack = symbols_stack(s, stack, frame, e);
+    }
+    return stack;
+}
+
+struct head_query {
+    struct arena *arena;
+    const Flametree__V1__HeadReadRequest *m;
+    struct selector selector;
+    str tenant;
+};
+
+static inline bool head_matches(const struct head_query *q, const struct head_row *row)
+{
+    if (!str_is(q->tenant, row->tenant)) return false;
+    if (row->time_ns <= q->m->from_ns || row->time_ns > q->m->to_ns) return false;
+    return selector_matches(&q->selector, head_labels(q->arena, row->labels));
+}
+
+static inline bool head_wants_profile(const Flametree__V1__WantTree *t, const struct head_row *row)
+{
+    if (t->n_profile_ids == 0) return true;
+    for (size_t i = 0; i < t->n_profile_ids; i++) {
+        if (t->profile_ids[i].data[15] == row->id) return true;
+    }
+    return false;
+}
+
+static inline bool head_wants_span(const Flametree__V1__WantTree *t, uint64_t span)
+{
+    if (t->n_span_ids == 0 && t->n_trace_ids == 0) return true;
+    for (size_t i = 0; i < t->n_span_ids; i++) {
+        if (t->span_ids[i] == span) return true;
+    }
+    return false;
+}
+
+// ---- answers
+
+static inline void head_put_labels(struct buf *out, uint32_t field, labels ls)
+{
+    size_t mark = pb_begin(out, field);
+    for (size_t i = 0; i < ls.n; i++) {
+        size_t pair = pb_begin(out, 1);
+        pb_put_bytes(out, 1, ls.v[i].name);
+        pb_put_bytes(out, 2, ls.v[i].value);
+        pb_end(out, pair);
+    }
+    pb_end(out, mark);
+}
+
+static inline void head_put_tree(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    err e = {0};
+    struct symbols s;
+    assert_true(symbols_init(&s, NULL, &e));
+    struct vector_entry entries[256];
+    size_t n = 0;
+    uint64_t profiles = 0;
+    for (size_t i = 0; i < h->row_count; i++) {
+        const struct head_row *row = &h->rows[i];
+        if (!head_matches(q, row) || !head_wants_profile(q->m->tree, row)) continue;
+        profiles++;
+        for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++) {
+            if (!head_wants_span(q->m->tree, row->samples[k].span)) continue;
+            entries[n++] = (struct vector_entry){head_stack(&s, row->samples[k].stack, &e),
+                                                 row->samples[k].value};
+        }
+    }
+    assert_true(vector_normalise(entries, &n, &e));
+    struct buf bytes;
+    buf_init(&bytes, NULL, 1 << 24);
+    assert_true(symbols_encode(&s.t, NULL, q->arena, NULL, &bytes, &e));
+    pb_put_bytes(out, 1, buf_view(&bytes));
+    buf_clear(&bytes);
+    vector_encode(entries, n, &bytes);
+    pb_put_bytes(out, 2, buf_view(&bytes));
+    pb_put_u64_opt(out, 3, profiles);
+    buf_release(&bytes);
+    symbols_release(&s);
+}
+
+static inline void head_put_totals(const struct head *h, const struct head_query *q,
+                                   struct buf *out)
+{
+    const Flametree__V1__WantTotals *t = q->m->totals;
+    str names[16];
+    for (size_t i = 0; i < t->n_group_by; i++)
+        names[i] = str_of(t->group_by[i]);
+    for (size_t i = 0; i < h->row_count; i++) {
+        const struct head_row *row = &h->rows[i];
+        if (!head_matches(q, row)) continue;
+        __int128 after = (__int128)row->time_ns - t->first_ns;
+        int64_t point = 0;  // the smallest k with time <= first + k * step
+        if (after > 0) point = (int64_t)((after + t->step_ns - 1) / t->step_ns);
+        if (after <= -(__int128)t->step_ns || point >= t->points) continue;
+        int64_t sum = 0;
+        for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++)
+            sum += row->samples[k].value;
+        size_t mark = pb_begin(out, 4);
+        labels group =
+            labels_project(q->arena, head_labels(q->arena, row->labels), names, t->n_group_by);
+        head_put_labels(out, 1, group);
+        size_t p = pb_begin(out, 2);
+        pb_put_i64_opt(out, 1, point);
+        pb_put_u64_opt(out, 2, zigzag(sum));
+        pb_put_u64(out, 3, 1);
+        pb_end(out, p);
+        pb_end(out, mark);
+    }
+}
+
+static inline void head_put_sets(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    const Flametree__V1__WantLabels *w = q->m->labels;
+    str names[16];
+    for (size_t i = 0; i < w->n_names; i++)
+        names[i] = str_of(w->names[i]);
+    for (size_t i = 0; i < h->row_count; i++) {
+        if (!head_matches(q, &h->rows[i])) continue;
+        labels ls = head_labels(q->arena, h->rows[i].labels);
+        for (size_t k = 0; w->names_only && k < ls.n; k++)
+            pb_put_bytes(out, 6, ls.v[k].name);
+        if (w->names_only) continue;
+        if (w->n_names) ls = labels_project(q->arena, ls, names, w->n_names);
+        head_put_labels(out, 5, ls);
+    }
+}
+
+static inline void head_put_stats(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    uint64_t n = 0;
+    int64_t oldest = INT64_MAX;
+    int64_t newest = INT64_MIN;
+    for (size_t i = 0; i < h->row_count; i++) {
+        if (!head_matches(q, &h->rows[i])) continue;
+        n++;
+        oldest = MIN(oldest, h->rows[i].time_ns);
+        newest = MAX(newest, h->rows[i].time_ns);
+    }
+    size_t mark = pb_begin(out, 7);
+    pb_put_u64_opt(out, 1, n);
+    if (n) pb_put_i64_opt(out, 2, oldest);
+    if (n) pb_put_i64_opt(out, 3, newest);
+    pb_end(out, mark);
+}
+
+static inline void head_put_stream(struct buf *out, uint32_t field, uint8_t id, const char *owner)
+{
+    const uint8_t stream[16] = {[15] = id};
+    size_t mark = pb_begin(out, field);
+    pb_put_bytes(out, 1, str_make(stream, sizeof stream));
+    pb_put_bytes(out, 2, str_of(owner));
+    pb_end(out, mark);
+}
+
+static inline void head_answer(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    size_t answer = pb_begin(out, 1);
+    head_put_stream(out, 1, h->stream, h->member);
+    pb_put_u64_opt(out, 2, !h->recovering);
+    size_t partial = pb_begin(out, 4);
+    if (q->m->tree) head_put_tree(h, q, out);
+    if (q->m->totals) head_put_totals(h, q, out);
+    if (q->m->labels) head_put_sets(h, q, out);
+    if (q->m->stats) head_put_stats(h, q, out);
+    pb_end(out, partial);
+    pb_end(out, answer);
+    if (h->holds_stream) head_put_stream(out, 2, h->holds_stream, "elsewhere");
+}
+
+// The head_ask of tests; transport is a struct heads.
+static inline bool heads_ask(const void *transport, struct req *r, str tenant, str message,
+                             struct head_replies *out, err *e)
+{
+    const struct heads *heads = transport;
+    struct head_query q = {.arena = &r->arena, .tenant = tenant};
+    q.m = (const void *)pb_unpack(&r->arena, &flametree__v1__head_read_request__descriptor, message,
+                                  e);
+    if (!q.m) return false;
+    for (size_t i = 0; i < q.m->n_matchers; i++) {
+        const Flametree__V1__Matcher *m = q.m->matchers[i];
+        if (!selector_add(&r->arena, &q.selector, (enum matcher_op)m->op, str_of(m->name),
+                          str_of(m->value), e)) {
+            return false;
+        }
+    }
+    out->n = heads->n;
+    out->v = ARENA_ARRAY(&r->arena, struct head_reply, heads->n);
+    for (size_t i = 0; i < heads->n; i++) {
+        const struct head *h = &heads->v[i];
+        if (heads->asked) ++*heads->asked;
+        out->v[i] = (struct head_reply){.member = str_of(h->member), .fault = h->fault};
+        if (h->fault) continue;
+        if (h->garbage) {
+            out->v[i].bytes = str_of(h->garbage);
+            continue;
+        }
+        struct buf bytes;
+        buf_init(&bytes, NULL, 1 << 24);
+        head_answer(h, &q, &bytes);
+        out->v[i].bytes = arena_str(&r->arena, buf_view(&bytes));
+        buf_release(&bytes);
+    }
+    return arena_ok(&r->arena, e);
+}

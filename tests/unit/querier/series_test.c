@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/series.h"
+#include "sys/clock.h"
+#include "unit/querier/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef Querier__V1__SelectSeriesRequest request;
+typedef Querier__V1__SelectSeriesResponse response;
+
+static request make_request(int64_t start_ms, int64_t end_ms, double step)
+{
+    request m = QUERIER__V1__SELECT_SERIES_REQUEST__INIT;
+    m.profile_typeid = ask_text(CPU);
+    m.label_selector = ask_text("{}");
+    m.start = start_ms;
+    m.end = end_ms;
+    m.step = step;
+    return m;
+}
+
+static const response *run(struct ask *k, const request *m)
+{
+    return ask_ok(k, series_select, &m->base, &querier__v1__select_series_response__descriptor);
+}
+
+// "b:20@0,1@15000 a:5@0" - groups in order, points as value@ms after `base`.
+static void print_rows(const response *m, int64_t base, char *text, size_t room)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < m->n_series; i++) {
+        const Types__V1__Series *s = m->series[i];
+        if (i) n += (size_t)snprintf(text + n, room - n, " ");
+        for (size_t k = 0; k < s->n_labels; k++)
+            n += (size_t)snprintf(text + n, room - n, "%s%s", k ? "/" : "", s->labels[k]->value);
+        for (size_t k = 0; k < s->n_points; k++)
+            n += (size_t)snprintf(text + n, room - n, "%s%g@%lld", k ? "," : ":",
+                                  s->points[k]->value, (long long)(s->points[k]->timestamp - base));
+    }
+}
+
+#define T      INT64_C(1700000000000)
+#define TYPED  "__profile_type__=" CPU
+#define AT(s_) ((T + INT64_C(1000) * (s_)) * NS_PER_MS)
+
+static const struct head_row step_rows[] = {
+    {"t", TYPED, AT(0), {{"a;b", 1, 0}}, 1},
+    {"t", TYPED, AT(10), {{"a;b", 2, 0}}, 2},
+    {"t", TYPED, AT(15), {{"a;b", 4, 0}}, 3},
+    {"t", TYPED, AT(20), {{"a;b", 8, 0}}, 4},
+    {"t", TYPED, AT(47), {{"a;b", 16, 0}}, 5},
+    {"t", "__profile_type__=x:y:z::", AT(10), {{"a", 64, 0}}, 6},
+};
+
+static void points_lie_where_the_api_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t start_ms;
+        int64_t end_ms;
+        double step;
+        const char *wanted;
+    } rows[] = {
+        {"each on its own", 0, 50000, 1, ":1@0,2@10000,4@15000,8@20000,16@47000"},
+        {"an edge belongs to the left", 0, 60000, 15, ":1@0,6@15000,8@30000,16@60000"},
+        {"anchored at start", 5000, 65000, 10, ":1@5000,6@15000,8@25000,16@55000"},
+        {"not two steps before", 41000, 61000, 15, ":16@56000"},
+        {"one point", 20000, 20000, 20, ":15@20000"},
+        {"nothing", 25000, 35000, 1, ""},
+        {"a fraction", 9500, 11000, 0.5, ":2@10000"},
+        {"start before the data", -60000, 0, 60, ":1@0"},
+        {"left edge of the first point", 15000, 30000, 15, ":7@15000,8@30000"},
+        {"the rest of a step is dropped", 0, 59000, 15, ":1@0,6@15000,8@30000"},
+    };
+    struct head h = {.member = "one",
+                     .rows = step_rows,
+                     .row_count = COUNT(step_rows),
+                     .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ask_again(&k);
+        request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
+        char text[256];
+        print_rows(run(&k, &m), T, text, sizeof text);
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+    }
+    ask_close(&k);
+}
+
+static const struct head_row group_rows[] = {
+    {"t", TYPED ",pod=a,env=x", AT(0), {{"f", 5, 0}}, 1},
+    {"t", TYPED ",pod=b,env=x", AT(0), {{"f", 20, 0}}, 2},
+    {"t", TYPED ",pod=b,env=y", AT(0), {{"f", 1, 0}}, 3},
+    {"t", TYPED, AT(0), {{"f", 1, 0}, {"", 2, 0}}, 4},
+};
+
+static void groups_come_largest_first(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *by[3];
+        int64_t limit;
+        bool average;
+        const char *wanted;
+    } rows[] = {
+        {"none", {NULL}, 0, false, ":29@0"},
+        {"one", {"pod"}, 0, false, "b:21@0 a:5@0 :3@0"},
+        {"two, in the order asked", {"pod", "env"}, 0, false, "b/x:20@0 a/x:5@0 :3@0 b/y:1@0"},
+        {"two, the other way", {"env", "pod"}, 0, false, "x/b:20@0 x/a:5@0 :3@0 y/b:1@0"},
+        {"twice the same", {"pod", "pod"}, 0, false, "b:21@0 a:5@0 :3@0"},
+        {"unknown label", {"nope"}, 0, false, ":29@0"},
+        {"limit", {"pod"}, 2, false, "b:21@0 a:5@0"},
+        {"limit beyond", {"pod"}, 9, false, "b:21@0 a:5@0 :3@0"},
+        {"mean of profiles", {"pod"}, 0, true, "b:10.5@0 a:5@0 :3@0"},
+    };
+    struct head h = {.member = "one",
+                     .rows = group_rows,
+                     .row_count = COUNT(group_rows),
+                     .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ask_again(&k);
+        request m = make_request(T, T + 15000, 15);
+        char *by[3];
+        m.group_by = by;
+        while (m.n_group_by < 3 && rows[i].by[m.n_group_by]) {
+            by[m.n_group_by] = ask_text(rows[i].by[m.n_group_by]);
+            m.n_group_by++;
+        }
+        m.limit = rows[i].limit;
+        m._limit_case = QUERIER__V1__SELECT_SERIES_REQUEST___LIMIT_LIMIT;
+        m.aggregation = rows[i].average ? 1 : 0;
+        m._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
+        char text[256];
+        print_rows(run(&k, &m), T, text, sizeof text);
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+        assert_string_equal(ask_said(&k, "flametree-profiles"), "4");
+        assert_string_equal(ask_said(&k, "flametree-exact"), "exact");
+    }
+    ask_close(&k);
+}
+
+static void what_cannot_be_answered_is_refused(void **state)
+{
+    (void)state;
+    struct head h = {.member = "one", .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    request m = make_request(T, T + 15000, 0);
+    assert_false(ask_run(&k, series_select, &m.base));
+    assert_string_equal(k.fault.msg, "step must be >= 1ms");
+    m = make_request(T, T + 15000, 15);
+    m.exemplar_type = TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL;
+    assert_false(ask_run(&k, series_select, &m.base));
+    assert_int_equal(k.fault.code, ERR_UNIMPLEMENTED);
+    m = make_request(T, T + 15000, 15);
+    Types__V1__Location site = TYPES__V1__LOCATION__INIT;
+    Types__V1__Location *sites[] = {&site};
+    Types__V1__StackTraceSelector selector = TYPES__V1__STACK_TRACE_SELECTOR__INIT;
+    selector.call_site = sites;
+    selector.n_call_site = 1;
+    m.stack_trace_selector = &selector;
+    assert_false(ask_run(&k, series_select, &m.base));
+    assert_int_equal(k.fault.code, ERR_UNIMPLEMENTED);
+    assert_int_equal(k.asked, 0);
+    ask_close(&k);
+}
+
+static void points_beyond_64_bits_are_refused(void **state)
+{
+    (void)state;
+    static const struct head_row rows[] = {
+        {"t", TYPED, AT(0), {{"f", INT64_MAX, 0}}, 1},
+        {"t", TYPED, AT(-15), {{"f", 1, 0}}, 2},  // the folded left edge
+    };
+    struct head h = {.member = "one", .rows = rows, .row_count = COUNT(rows), .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    request m = make_request(T, T + 15000, 15);
+    assert_false(ask_run(&k, series_select, &m.base));
+    assert_int_equal(k.fault.code, ERR_OUT_OF_RANGE);
+    ask_close(&k);
+}
+
+// ---- against a model that reads the rule literally
+
+static uint64_t seed;
+
+static uint64_t next(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+#define PROFILES   40
+#define POINTS_MAX 64
+
+static int64_t model_point(const struct head_row *rows, size_t n, const request *m, int64_t step_ms,
+                           int64_t t_ms, bool *any)
+{
+    int64_t sum = 0;
+    *any = false;
+    for (size_t i = 0; i < n; i++) {
+        int64_t t = rows[i].time_ns;
+        int64_t left = (t_ms - step_ms) * NS_PER_MS;
+        bool in = t > left && t <= t_ms * NS_PER_MS;
+        if (t_ms == m->start && t == left) in = true;
+        if (!in) continue;
+        sum += rows[i].samples[0].value;
+        *any = true;
+    }
+    return sum;
+}
+
+static void compare(const response *got, const struct head_row *rows, const request *m,
+                    int64_t step_ms, uint64_t from)
+{
+    size_t at = 0;
+    for (int64_t t = m->start; t <= m->end; t += step_ms) {
+        bool any = false;
+        int64_t sum = model_point(rows, PROFILES, m, step_ms, t, &any);
+        if (!any) continue;
+        if (got->n_series != 1 || at >= got->series[0]->n_points) {
+            fail_msg("seed %llu: no point at %lld", (unsigned long long)from, (long long)t);
+        }
+        const Types__V1__Point *p = got->series[0]->points[at++];
+        if (p->timestamp != t || p->value != (double)sum) {
+            fail_msg("seed %llu: %g at %lld, wanted %lld at %lld", (unsigned long long)from,
+                     p->value, (long long)p->timestamp, (long long)sum, (long long)t);
+        }
+    }
+    size_t points = got->n_series ? got->series[0]->n_points : 0;
+    if (points != at)
+        fail_msg("seed %llu: %zu points too many", (unsigned long long)from, points - at);
+}
+
+static void points_equal_the_model_at_every_border(void **state)
+{
+    (void)state;
+    static struct head_row rows[PROFILES];
+    struct head h[2] = {
+        {.member = "one", .rows = rows, .row_count = PROFILES / 3, .stream = 1},
+        {.member = "two",
+         .rows = rows + PROFILES / 3,
+         .row_count = PROFILES - PROFILES / 3,
+         .stream = 2},
+    };
+    struct ask k;
+    ask_open(&k, h, 2);
+    for (uint64_t from = 1; from <= 400; from++) {
+        seed = from * UINT64_C(0x9e3779b97f4a7c15);
+        static const int64_t steps_ms[] = {1, 2, 7, 999, 1000, 15000, 86400000};
+        int64_t step_ms = steps_ms[next() % COUNT(steps_ms)];
+        int64_t start = T + (int64_t)(next() % 100000) - 50000;
+        int64_t end = start + (int64_t)(next() % (uint64_t)(step_ms * 12 + 1));
+        for (size_t i = 0; i < PROFILES; i++) {
+            int64_t border = start + ((int64_t)(next() % 16) - 2) * step_ms;
+            int64_t off = (int64_t)(next() % 3) - 1;  // the border itself and a ns beside it
+            if (next() % 4 == 0) off = (int64_t)(next() % (uint64_t)(step_ms * NS_PER_MS));
+            rows[i] = (struct head_row){
+                "t", TYPED, border * NS_PER_MS + off, {{"f", (int64_t)(next() % 1000) + 1, 0}}, 1};
+        }
+        ask_again(&k);
+        request m = make_request(start, end, (double)step_ms / 1000);
+        compare(run(&k, &m), rows, &m, step_ms, from);
+    }
+    ask_close(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(points_lie_where_the_api_says),
+        cmocka_unit_test(groups_come_largest_first),
+        cmocka_unit_test(what_cannot_be_answered_is_refused),
+        cmocka_unit_test(points_beyond_64_bits_are_refused),
+        cmocka_unit_test(points_equal_the_model_at_every_border),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
