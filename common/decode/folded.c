@@ -5,11 +5,13 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "decode/decode.h"
+#include "decode/symbol.h"
 
 #define LINE_MAX_BYTES 65535  // without its line end; Go's Scanner refuses what fills 64 KiB
 
 struct folded {
     struct arena *a;
+    uint32_t symbol_max;
     struct profile *p;
     struct map names;
     size_t function_cap;
@@ -90,7 +92,7 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
     uint32_t *leaf = p->stack_locations + p->stack_location_count;
     str rest = stack;
     for (size_t i = frames; i-- > 0;) {
-        str frame = str_split(rest, ';', &rest);
+        str frame = symbol_cut(str_split(rest, ';', &rest), f->symbol_max);
         if (!function_of(f, frame, &leaf[i], e)) return false;
     }
     p->values[p->sample_count] = value;
@@ -104,7 +106,7 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
 static bool begin(struct folded *f, struct arena *a, str bytes, const struct decode_options *o,
                   err *e)
 {
-    *f = (struct folded){.a = a};
+    *f = (struct folded){.a = a, .symbol_max = o->symbol_max};
     map_init(&f->names, a->budget);
     if (o->inflated_max && bytes.n > o->inflated_max) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "text of %zu bytes, limit %zu", bytes.n,

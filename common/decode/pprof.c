@@ -13,6 +13,7 @@
 #include "decode/decode.h"
 #include "decode/idmap.h"
 #include "decode/inflate.h"
+#include "decode/symbol.h"
 #include "model/symbols.h"
 
 #include <stdio.h>
@@ -245,14 +246,7 @@ static bool read_string(struct pprof *d, const struct field *f)
         d->bad_string = s;
     }
     if (d->p->language_hint.n == 0 && decode_language(s).n) d->p->language_hint = s;
-    uint32_t most = d->o->symbol_max;
-    if (most && s.n > most) {
-        size_t from = s.n - most;
-        while (from < s.n && ((unsigned char)s.p[from] & 0xc0) == 0x80) {
-            from++;
-        }
-        s = str_slice(s, from, s.n);
-    }
+    s = symbol_cut(s, d->o->symbol_max);
     if (d->string_count == 0 && s.n) note(d, DEFECT_STRING_0);
     d->strings[d->string_count++] = s;
     return true;

@@ -54,16 +54,16 @@ static inline void pp_sample(struct buf *b, const uint64_t *ids, size_t n, const
 }
 
 static inline void pp_labelled(struct buf *b, const uint64_t *ids, size_t n, int64_t value,
-                               const struct pp_label *labels, size_t label_count)
+                               const struct pp_label *pairs, size_t pair_count)
 {
     size_t m = pb_begin(b, 2);
     pp_numbers(b, 1, ids, n);
     pb_put_u64(b, 2, (uint64_t)value);
-    for (size_t i = 0; i < label_count; i++) {
+    for (size_t i = 0; i < pair_count; i++) {
         size_t inner = pb_begin(b, 3);
-        pb_put_u64(b, 1, labels[i].key);
-        pb_put_u64_opt(b, 2, labels[i].text);
-        pb_put_i64_opt(b, 3, labels[i].number);
+        pb_put_u64(b, 1, pairs[i].key);
+        pb_put_u64_opt(b, 2, pairs[i].text);
+        pb_put_i64_opt(b, 3, pairs[i].number);
         pb_end(b, inner);
     }
     pb_end(b, m);

@@ -660,7 +660,8 @@ static void pprof_survives_every_cut_and_every_flipped_bit(void **state)
     (void)state;
     struct buf b;
     build(&b, usual, LOCATIONS, part_inlined);
-    for (size_t n = 0; b.p && n < b.n; n++) {
+    assert(b.p);
+    for (size_t n = 0; n < b.n; n++) {
         const char *bytes = (const char *)tail_guard(b.p, n);
         struct profile *p = &nothing;
         err e = {0};

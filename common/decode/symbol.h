@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symbol.h - decode_options.symbol_max.
+#pragma once
+
+#include "base/str.h"
+
+// The last `most` bytes of a longer string, from the beginning of a character; 0 = all of it.
+static inline str symbol_cut(str s, uint32_t most)
+{
+    if (most == 0 || s.n <= most) return s;
+    size_t from = s.n - most;
+    while (from < s.n && ((unsigned char)s.p[from] & 0xc0) == 0x80)
+        from++;
+    return str_slice(s, from, s.n);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// columns.h - sums of some samples per stack, for all sample types at once.
+#pragma once
+
+#include "distributor/stacks.h"
+
+struct columns {
+    const uint32_t *stacks;  // ascending
+    const int64_t *sums;     // count rows of type_count
+    int64_t *totals;         // of each type
+    uint32_t count;
+    uint32_t type_count;
+};
+
+// `rows` are samples of the profile that `to` translates; their values are not negative. Memory is
+// the arena's. Fails with out_of_range or resource_exhausted.
+bool columns_make(struct columns *c, struct arena *a, struct stacks_rows *to, const uint32_t *rows,
+                  uint32_t n, err *e) MUST_CHECK;
+
+static inline int64_t columns_value(const struct columns *c, uint32_t i, uint32_t type)
+{
+    return c->sums[(size_t)i * c->type_count + type];
+}
+
+// Is each sum of `type` the same multiple (not 0) of that of `base`?
+bool columns_multiple(const struct columns *c, uint32_t type, uint32_t base, int64_t *factor);

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/distributor.h"
+
+#include "distributor/ingest.h"
+#include "distributor/metrics.h"
+#include "distributor/push.h"
+#include "distributor/state.h"
+#include "push/v1/push.pb-c.h"
+
+static const struct config_row config_rows[] = {
+#define ROW(...) CONFIG_ROW(struct distributor_config, __VA_ARGS__)
+#include "distributor/config.def"
+#undef ROW
+};
+
+static const struct config_section section =
+    CONFIG_SECTION("distributor", config_rows, struct distributor_config);
+
+static const struct rpc_method methods[] = {
+    {.path = "/push.v1.PusherService/Push",
+     .in = &push__v1__push_request__descriptor,
+     .out = &push__v1__push_response__descriptor,
+     .run = push_run,
+     .auth = ROUTE_TENANT_WRITE,
+     .rank = RANK_PUBLIC,
+     .large_body = true},
+};
+
+#define INGEST(path_)                                                                    \
+    {                                                                                    \
+        .verbs = "POST", .path = (path_), .run = ingest_run, .auth = ROUTE_TENANT_WRITE, \
+        .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true                         \
+    }
+
+static const struct http_route routes[] = {
+    INGEST("/ingest"),
+    INGEST("/pyroscope/ingest"),
+};
+
+// ---- life
+
+static bool start(const struct node *node, void **self, err *e)
+{
+    (void)e;
+    struct distributor_state *d = mem_must(sizeof *d);
+    d->node = node;
+    rates_init(&d->rates);
+    *self = d;
+    return true;
+}
+
+static bool ready(void *self, struct buf *why)
+{
+    const struct distributor_state *d = self;
+    struct arena scratch;
+    arena_init(&scratch, d->node->memory, SIZE_MAX);
+    size_t n = 0;
+    members_of(d->node->members, &scratch, MEMBER_INGESTER, &n);
+    arena_release(&scratch);
+    if (n) return true;
+    buf_z(why, "no ingester is known");
+    return false;
+}
+
+// Nothing is kept between requests.
+static void drain(void *self, uint64_t deadline_mono_ns)
+{
+    (void)self;
+    (void)deadline_mono_ns;
+}
+
+static void stop(void *self)
+{
+    struct distributor_state *d = self;
+    rates_release(&d->rates);
+    mem_must_free(d);
+}
+
+const struct service distributor = {
+    .name = "distributor",
+    .config = &section,
+    .metrics = distributor_metrics,
+    .metric_count = &distributor_metric_count,
+    .public_rpc = methods,
+    .public_rpc_count = COUNT(methods),
+    .public_http = routes,
+    .public_http_count = COUNT(routes),
+    .start = start,
+    .ready = ready,
+    .drain = drain,
+    .stop = stop,
+};

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which status an error gets depends on where it was met: the name and text that was refused later
+// answer with the status of the error's code; whatever is wrong with a body, and all of pprof, is
+// 422 "unknown", unless the tenant is at a limit (429). SDKs only look whether it is 200.
+#include "distributor/ingest.h"
+
+#include "codec/multipart.h"
+#include "codec/url.h"
+#include "distributor/attime.h"
+#include "distributor/ingest_name.h"
+#include "distributor/ingest_type.h"
+#include "distributor/metrics.h"
+#include "distributor/state.h"
+
+#include <stdio.h>
+
+#define STATUS_OK            200
+#define STATUS_TOO_LARGE     413
+#define STATUS_UNPROCESSABLE 422
+#define STATUS_TOO_MANY      429
+#define DEFAULT_SAMPLE_RATE  100
+#define NS_OF_1971           (INT64_C(365) * 86400 * 1000000000)
+#define LABELS_ADDED         5
+#define MIB                  ((double)(1 << 20))
+
+enum format {
+    FORMAT_FOLDED,
+    FORMAT_LINES,
+    FORMAT_PPROF,
+    FORMAT_PPROF_MULTIPART,
+    FORMAT_TRIE,
+    FORMAT_TREE,
+    FORMAT_JFR,
+    FORMAT_SPEEDSCOPE
+};
+
+struct upload {
+    struct request q;
+    struct http_exchange *x;
+    struct arena *a;
+    struct arena scratch;  // of the profile
+    struct ingest_name name;
+    str spy;
+    int64_t from_ns;
+    int64_t sample_rate;
+    enum format format;
+};
+
+// ---- answers
+
+// A failure in reading or storing what the body holds.
+static bool unprocessable(struct upload *u, const char *where, const err *why)
+{
+    err e = *why;
+    err_wrap(&e, "%s", where);
+    bool limit = why->code == ERR_RESOURCE_EXHAUSTED;
+    route_error(u->x, limit ? STATUS_TOO_MANY : STATUS_UNPROCESSABLE,
+                limit ? ERR_RESOURCE_EXHAUSTED : ERR_UNKNOWN, e.msg);
+    return true;
+}
+
+static bool accepted(struct upload *u)
+{
+    u->x->status = STATUS_OK;
+    return true;
+}
+
+// ---- parameters
+
+static str parameter(struct upload *u, const char *key)
+{
+    str value = {0};
+    return url_query(u->a, u->x->query, key, &value) ? value : (str){0};
+}
+
+static enum format format_of(struct upload *u)
+{
+    static const struct {
+        str name;
+        enum format format;
+    } formats[] = {
+        {S_INIT("trie"), FORMAT_TRIE},   {S_INIT("tree"), FORMAT_TREE},
+        {S_INIT("lines"), FORMAT_LINES}, {S_INIT("jfr"), FORMAT_JFR},
+        {S_INIT("pprof"), FORMAT_PPROF}, {S_INIT("speedscope"), FORMAT_SPEEDSCOPE},
+    };
+    str format = parameter(u, "format");
+    str type = http_headers_get(&u->x->headers, "content-type");
+    if (str_is(type, "binary/octet-stream+trie")) return FORMAT_TRIE;
+    if (str_is(type, "binary/octet-stream+tree")) return FORMAT_TREE;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        if (str_eq(format, formats[i].name)) return formats[i].format;
+    }
+    return str_contains(type, S("multipart/form-data")) ? FORMAT_PPROF_MULTIPART : FORMAT_FOLDED;
+}
+
+static bool read_parameters(struct upload *u, err *e)
+{
+    if (!ingest_name_parse(u->a, parameter(u, "name"), &u->name, e)) return err_wrap(e, "name");
+    u->from_ns = attime_parse(parameter(u, "from"), u->q.in.now_ns);
+    u->spy = parameter(u, "spyName");
+    if (u->spy.n == 0) u->spy = S("unknown");
+    int64_t rate = 0;
+    bool given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
+    u->sample_rate = given ? rate : DEFAULT_SAMPLE_RATE;
+    u->format = format_of(u);
+    return arena_ok(u->a, e);
+}
+
+// ---- labels
+
+struct label_list {
+    label *v;
+    size_t n;
+};
+
+// Unless there is one of this name.
+static void put(struct label_list *l, str name, str value)
+{
+    if (!labels_has((labels){l->v, l->n}, name)) l->v[l->n++] = (label){name, value};
+}
+
+// `app` becomes service_name, or where the client gave one, app_name if that is wanted.
+static bool make_labels(struct upload *u, str profile_name, str app, bool keep_app,
+                        struct intake_item *item, err *e)
+{
+    struct label_list l = {.v = ARENA_ARRAY(u->a, label, u->name.count + LABELS_ADDED)};
+    if (!l.v) return arena_ok(u->a, e);
+    put(&l, S(LABEL_NAME), profile_name);
+    put(&l, S("__delta__"), S("false"));
+    put(&l, S("pyroscope_spy"), u->spy);
+    for (size_t i = 0; i < u->name.count; i++) {
+        label one = u->name.labels[i];
+        bool is_private = str_starts(one.name, S("__")) && !str_is(one.name, "__session_id__");
+        if (!is_private) put(&l, one.name, one.value);
+    }
+    bool named = labels_get((labels){l.v, l.n}, S(LABEL_SERVICE)).n > 0;
+    if (!named) put(&l, S(LABEL_SERVICE), app);
+    if (named && keep_app) put(&l, S("app_name"), app);
+    item->labels = l.v;
+    item->label_count = l.n;
+    return true;
+}
+
+// ---- text
+
+static bool decode_text(struct upload *u, struct decoded *d, err *e)
+{
+    struct decode_options o = {
+        .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX)};
+    str body = buf_view(&u->x->body);
+    bool cut = false;
+    bool ok = u->format == FORMAT_LINES ? decode_lines(&u->scratch, body, &o, d, e)
+                                        : decode_folded(&u->scratch, body, &o, d, &cut, e);
+    if (cut) metric_add(&distributor_cut_uploads, 1);
+    return ok;
+}
+
+static bool run_text(struct upload *u, err *e)
+{
+    struct decoded d = {0};
+    err why = {0};
+    if (!decode_text(u, &d, &why)) {
+        intake_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, &why);
+        return unprocessable(u, "parsing collapsed text failed", &why);
+    }
+    if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);  // once a profile of a span
+    struct ingest_type type;
+    struct intake_item item = {.bytes = buf_view(&u->x->body)};
+    struct profile *p = d.profiles;
+    if (!ingest_type_of_app(u->name.app, &type, e)) return false;
+    if (!ingest_type_apply(&type, u->sample_rate, p, e)) return false;
+    if (!make_labels(u, type.name, type.app, true, &item, e)) return false;
+    p->time_ns = u->from_ns;
+    intake_profile(&u->q.in, &u->scratch, p, true, &item);
+    if (!request_send(&u->q, e)) return false;
+    if (u->q.in.failed) *e = u->q.in.first;
+    return u->q.in.failed ? false : accepted(u);
+}
+
+// ---- pprof
+
+struct parts {
+    str profile;
+    str previous;
+    str config;
+};
+
+// Of a form only file parts are seen.
+static bool find_parts(struct upload *u, struct parts *out, err *e)
+{
+    if (u->format == FORMAT_PPROF) {
+        out->profile = buf_view(&u->x->body);
+        return true;
+    }
+    struct multipart_part *parts = NULL;
+    size_t n = 0;
+    str type = http_headers_get(&u->x->headers, "content-type");
+    if (!multipart_parse(u->a, type, buf_view(&u->x->body), &parts, &n, e)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!parts[i].is_file) continue;
+        if (str_is(parts[i].name, "profile")) out->profile = parts[i].bytes;
+        if (str_is(parts[i].name, "prev_profile")) out->previous = parts[i].bytes;
+        if (str_is(parts[i].name, "sample_type_config")) out->config = parts[i].bytes;
+    }
+    return true;
+}
+
+static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded *d, err *e)
+{
+    struct intake *in = &u->q.in;
+    struct decode_options o = {
+        .inflated_max = intake_size_max(in),
+        .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
+        .repair_zero_function_ids = dotnet,
+    };
+    bool over_cap = false;
+    if (decode_pprof(&u->scratch, bytes, &o, d, &over_cap, e)) return true;
+    if (over_cap) {
+        err_set(e, ERR_INVALID_ARGUMENT,
+                "decompressed size exceeds maximum allowed size of %zu bytes", o.inflated_max);
+    }
+    intake_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
+                  over_cap ? o.inflated_max : bytes.n, e);
+    return false;
+}
+
+// What the agents of some languages mean by their profiles.
+static bool adapt(struct upload *u, struct profile *p, bool dotnet, err *e)
+{
+    if (p->time_ns >= 0 && p->time_ns < NS_OF_1971) p->time_ns = u->from_ns;
+    bool python = str_is(u->spy, "pyspy");
+    bool scripts = python || str_is(u->spy, "rbspy") || str_is(u->spy, "scripting");
+    bool ok = (!scripts || ingest_pprof_scripts(&u->scratch, p, python)) &&
+              (!dotnet || ingest_pprof_dashes(&u->scratch, p));
+    return arena_ok(&u->scratch, e) && ok;
+}
+
+static bool parse_pprof(struct upload *u, const struct parts *parts, struct intake_item *item,
+                        struct profile **out, err *e)
+{
+    struct ingest_config config;
+    struct decoded d = {0};
+    if (parts->previous.n) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "unsupported client version. Please update "
+                       "github.com/grafana/pyroscope-go to the latest version");
+    }
+    if (!ingest_config_parse(u->a, parts->config, &config, e)) return false;
+    bool dotnet = str_is(u->spy, "dotnetspy") ||
+                  (str_is(u->spy, "unknown") && ingest_config_has(&config, "inuse-space"));
+    if (!decode_part(u, parts->profile, dotnet, &d, e)) return false;
+    if (!adapt(u, d.profiles, dotnet, e)) return false;
+    *out = d.profiles;
+    item->bytes = parts->profile;
+    return make_labels(u, ingest_pprof_name(d.profiles, &config), u->name.app, false, item, e);
+}
+
+static bool run_pprof(struct upload *u)
+{
+    struct parts parts = {0};
+    struct intake_item item = {0};
+    struct profile *p = NULL;
+    err why = {0};
+    const char *parsing = "parsing IngestInput-pprof failed";
+    if (!find_parts(u, &parts, &why)) return unprocessable(u, parsing, &why);
+    if (parts.profile.n == 0 && parts.previous.n == 0 && u->format == FORMAT_PPROF_MULTIPART) {
+        return accepted(u);
+    }
+    if (!parse_pprof(u, &parts, &item, &p, &why)) return unprocessable(u, parsing, &why);
+    intake_profile(&u->q.in, &u->scratch, p, false, &item);
+    bool sent = request_send(&u->q, &why);
+    if (sent && !u->q.in.failed) return accepted(u);
+    if (sent) why = u->q.in.first;
+    char where[128];
+    snprintf(where, sizeof where,
+             "pushing IngestInput-pprof failed push series with index 0 and id  failed: %s",
+             err_name(why.code));
+    return unprocessable(u, where, &why);
+}
+
+// ---- the request
+
+static bool body_fits(struct upload *u)
+{
+    double limit = u->q.limits->ingestion_body_limit_mb * MIB;
+    size_t n = u->x->body.n;
+    if (limit <= 0 || (double)n <= limit) return true;
+    discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, n);
+    str text = arena_printf(u->a,
+                            "request body too large: error reading request body bytes_read %zu: "
+                            "http: request body too large",
+                            (size_t)limit);
+    route_error(u->x, STATUS_TOO_LARGE, ERR_INVALID_ARGUMENT, text.p ? text.p : "");
+    return false;
+}
+
+static bool run(struct upload *u, err *e)
+{
+    if (!read_parameters(u, e)) return false;
+    if (!body_fits(u)) return true;
+    switch (u->format) {
+    case FORMAT_FOLDED:
+    case FORMAT_LINES:
+        return run_text(u, e);
+    case FORMAT_PPROF:
+    case FORMAT_PPROF_MULTIPART:
+        return run_pprof(u);
+    default:
+        return err_set(e, ERR_UNIMPLEMENTED,
+                       "uploads of this format (trie, tree, jfr, speedscope) are not supported; "
+                       "pprof, collapsed text and lines are");
+    }
+}
+
+bool ingest_run(void *self, struct http_exchange *x, err *e)
+{
+    struct upload u = {.x = x, .a = &x->req.arena};
+    arena_init(&u.scratch, u.a->budget, u.a->cap);
+    bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run(&u, e);
+    request_end(&u.q);
+    arena_release(&u.scratch);
+    return ok;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ingest.h - POST /ingest: the uploads of Pyroscope's SDKs.
+//
+// The format is told by parameter `format`, else by the content type: multipart/form-data is pprof,
+// everything unknown is collapsed text. The name of the application carries labels, and for text
+// also what was measured.
+#pragma once
+
+#include "rpc/route.h"
+
+bool ingest_run(void *self, struct http_exchange *x, err *e);

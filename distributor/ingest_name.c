@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/ingest_name.h"
+
+#include "distributor/text.h"
+
+// Bytes of the character at p, for a message.
+static int character_size(str s, size_t at)
+{
+    size_t end = at + 1;
+    while (end < s.n && ((unsigned char)s.p[end] & 0xc0) == 0x80) {
+        end++;
+    }
+    return (int)(end - at);
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
+}
+
+static bool check(str s, const char *what, const char *more, err *e)
+{
+    if (s.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "%s name is required", what);
+    for (size_t i = 0; i < s.n; i++) {
+        if (is_word(s.p[i]) || (s.p[i] && strchr(more, s.p[i]))) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "invalid %s name: %.*s: character is not allowed: '%.*s'", what,
+                       STR(text_shown(s)), character_size(s, i), s.p + i);
+    }
+    return true;
+}
+
+static void put(struct ingest_name *n, str key, str value)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        if (!str_eq(n->labels[i].name, key)) continue;
+        n->labels[i].value = value;
+        return;
+    }
+    n->labels[n->count++] = (label){key, value};
+}
+
+// The pairs between the braces, up to the closing one or the end.
+static bool read_pairs(str s, struct ingest_name *n, err *e)
+{
+    while (s.n > 0) {
+        size_t equals = str_find(s, '=');
+        size_t brace = str_find(s, '}');
+        if (brace < equals || equals == s.n) return true;
+        str key = str_trim(str_slice(s, 0, equals));
+        s = str_slice(s, equals + 1, s.n);
+        size_t end = MIN(str_find(s, ','), str_find(s, '}'));
+        if (end == s.n) return true;  // no end: not a pair
+        if (!check(key, "label", "", e)) return false;
+        str value = str_trim(str_slice(s, 0, end));
+        if (str_is(key, LABEL_NAME)) {
+            n->app = value;
+        } else {
+            put(n, key, value);
+        }
+        if (s.p[end] == '}') return true;
+        s = str_slice(s, end + 1, s.n);
+    }
+    return true;
+}
+
+bool ingest_name_parse(struct arena *a, str text, struct ingest_name *out, err *e)
+{
+    size_t pairs = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        pairs += text.p[i] == '=';
+    }
+    size_t brace = str_find(text, '{');
+    *out = (struct ingest_name){.app = str_trim(str_slice(text, 0, brace)),
+                                .labels = ARENA_ARRAY(a, label, pairs)};
+    if (!out->labels) return arena_ok(a, e);
+    if (!check(out->app, "service", "/-", e)) return false;
+    // put() compares with every earlier key; more pairs than this are nobody's labels.
+    if (pairs > 1000) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "name has %zu labels, limit 1000", pairs);
+    }
+    return read_pairs(str_slice(text, brace + 1, text.n), out, e);
+}
+
+str ingest_name_get(const struct ingest_name *n, const char *key)
+{
+    return labels_get((labels){n->labels, n->count}, str_of(key));
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ingest_name.h - the `name` of /ingest: "app.suffix{key=value, ...}".
+//
+// The application's name takes [A-Za-z0-9_./-], keys [A-Za-z0-9_.], values anything but ',' and
+// '}', without quoting. Spaces around all of them are left out; of equal keys the last counts; what
+// follows the brace is ignored, and without a brace the last pair is. Pure.
+#pragma once
+
+#include "model/label.h"
+
+struct ingest_name {
+    str app;  // the value of key __name__ if there is one
+    label *labels;
+    size_t count;
+};
+
+// Strings borrow from `text`, the array is the arena's. Fails with invalid_argument in Pyroscope's
+// words.
+bool ingest_name_parse(struct arena *a, str text, struct ingest_name *out, err *e) MUST_CHECK;
+
+// Value of a label; empty if absent.
+str ingest_name_get(const struct ingest_name *n, const char *key);

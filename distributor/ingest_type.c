@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/ingest_type.h"
+
+#include "codec/json.h"
+#include "distributor/text.h"
+#include "sys/clock.h"
+
+// ---- text
+
+static const struct {
+    str suffix;
+    str name;
+    str sample_type;
+    str sample_unit;
+} suffixes[] = {
+#define ROW(suffix, name, type, unit) {S_INIT(suffix), S_INIT(name), S_INIT(type), S_INIT(unit)},
+    // clang-format off
+    ROW("cpu", "process_cpu", "samples", "count")
+    ROW("itimer", "process_cpu", "samples", "count")
+    ROW("wall", "wall", "samples", "count")
+    ROW("seconds", "wall", "samples", "count")
+    ROW("nanoseconds", "wall", "samples", "count")
+    ROW("microseconds", "wall", "samples", "count")
+    ROW("milliseconds", "wall", "samples", "count")
+    ROW("inuse_objects", "memory", "inuse_objects", "count")
+    ROW("alloc_objects", "memory", "alloc_objects", "count")
+    ROW("inuse_space", "memory", "inuse_space", "bytes")
+    ROW("alloc_space", "memory", "alloc_space", "bytes")
+    ROW("goroutines", "goroutine", "goroutines", "count")
+    ROW("mutex_count", "mutex", "contentions", "count")
+    ROW("mutex_duration", "mutex", "delay", "nanoseconds")
+    ROW("block_count", "block", "contentions", "count")
+    ROW("block_duration", "block", "delay", "nanoseconds")
+    ROW("lock_count", "block", "contentions", "count")
+    ROW("lock_duration", "block", "delay", "nanoseconds")
+    ROW("alloc_in_new_tlab_objects", "memory", "alloc_in_new_tlab_objects", "count")
+    ROW("alloc_outside_tlab_objects", "memory", "alloc_outside_tlab_objects", "count")
+    ROW("alloc_in_new_tlab_bytes", "memory", "alloc_in_new_tlab_bytes", "bytes")
+    ROW("alloc_outside_tlab_bytes", "memory", "alloc_outside_tlab_bytes", "bytes")
+    ROW("live", "memory", "live", "count")
+    ROW("exceptions", "exceptions", "samples", "count")
+    ROW("bytes", "memory", "samples", "bytes")
+// clang-format on
+#undef ROW
+};
+
+bool ingest_type_of_app(str app, struct ingest_type *out, err *e)
+{
+    size_t dot = str_rfind(app, '.');
+    str suffix = dot < app.n ? str_slice(app, dot + 1, app.n) : S("cpu");
+    for (size_t i = 0; i < COUNT(suffixes); i++) {
+        if (!str_eq(suffixes[i].suffix, suffix)) continue;
+        *out = (struct ingest_type){str_slice(app, 0, dot), suffixes[i].name,
+                                    suffixes[i].sample_type, suffixes[i].sample_unit};
+        return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "pyroscopeIngesterAdapter failed to convert metadata: unknown profile type: "
+                   "%.*s",
+                   STR(text_shown(suffix)));
+}
+
+bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p, err *e)
+{
+    assert(p->type_count == 1);
+    bool is_cpu = str_is(t->name, "process_cpu");
+    p->types[0] = (struct profile_type){t->sample_type, t->sample_unit};
+    if (sample_rate == 0 || (!is_cpu && !str_is(t->name, "wall"))) return true;
+    int64_t period = NS_PER_S / sample_rate;
+    p->types[0] = (struct profile_type){is_cpu ? S("cpu") : S("wall"), S("nanoseconds")};
+    p->period_type = (struct profile_type){S("cpu"), S("nanoseconds")};
+    p->period = period;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        if (!__builtin_mul_overflow(p->values[i], period, &p->values[i])) continue;
+        return err_set(e, ERR_OUT_OF_RANGE, "a count times %lld ns does not fit 64 bits",
+                       (long long)period);
+    }
+    return true;
+}
+
+// ---- pprof
+
+static bool refuse_config(const struct json_reader *r, err *e)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "sample_type_config: %s",
+                   r->fault.msg[0] ? r->fault.msg : "not an object of objects");
+}
+
+// {"units": .., "display-name": ..}: its opening brace has been read.
+static bool read_entry(struct json_reader *r, struct ingest_config_entry *entry)
+{
+    enum json_token t = json_next(r);
+    for (; t == JSON_KEY; t = json_next(r)) {
+        bool wanted = str_is(r->text, "display-name");
+        if (!wanted) {
+            if (!json_skip(r)) return false;
+            continue;
+        }
+        if (json_next(r) != JSON_STRING) return false;
+        entry->display_name = r->text;
+    }
+    return t == JSON_OBJECT_END;
+}
+
+bool ingest_config_parse(struct arena *a, str json, struct ingest_config *out, err *e)
+{
+    *out = (struct ingest_config){0};
+    if (str_trim(json).n == 0) return true;
+    struct json_reader r;
+    json_reader_init(&r, a, json);
+    if (json_next(&r) != JSON_OBJECT) return refuse_config(&r, e);
+    size_t cap = 0;
+    enum json_token t = json_next(&r);
+    for (; t == JSON_KEY; t = json_next(&r)) {
+        struct ingest_config_entry entry = {.type = r.text};
+        if (json_next(&r) != JSON_OBJECT || !read_entry(&r, &entry)) return refuse_config(&r, e);
+        if (!arena_grow(a, &out->v, &cap, out->n + 1, sizeof *out->v)) return arena_ok(a, e);
+        out->v[out->n++] = entry;
+    }
+    if (t != JSON_OBJECT_END || json_next(&r) != JSON_END) return refuse_config(&r, e);
+    return true;
+}
+
+static const struct ingest_config_entry *find(const struct ingest_config *c, str type)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (str_eq(c->v[i].type, type)) return &c->v[i];
+    }
+    return NULL;
+}
+
+bool ingest_config_has(const struct ingest_config *c, const char *type)
+{
+    return find(c, str_of(type)) != NULL;
+}
+
+static str display_name(const struct ingest_config *c, str type)
+{
+    static const struct {
+        str type;
+        str name;
+    } defaults[] = {
+        {S_INIT("samples"), S_INIT("cpu")},
+        {S_INIT("goroutine"), S_INIT("goroutines")},
+        {S_INIT("contentions"), S_INIT("mutex_count")},
+        {S_INIT("delay"), S_INIT("mutex_duration")},
+    };
+    const struct ingest_config_entry *entry = find(c, type);
+    if (entry) return entry->display_name.n ? entry->display_name : type;
+    for (size_t i = 0; i < COUNT(defaults); i++) {
+        if (str_eq(defaults[i].type, type)) return defaults[i].name;
+    }
+    return type;
+}
+
+static const char *name_of_display(str d)
+{
+    if (str_contains(d, S("cpu"))) return "process_cpu";
+    if (str_contains(d, S("alloc_")) || str_contains(d, S("inuse_")) || str_is(d, "space") ||
+        str_is(d, "objects")) {
+        return "memory";
+    }
+    if (str_contains(d, S("mutex_"))) return "mutex";
+    if (str_contains(d, S("block_"))) return "block";
+    if (str_contains(d, S("goroutines"))) return "goroutines";
+    return NULL;
+}
+
+str ingest_pprof_name(const struct profile *p, const struct ingest_config *c)
+{
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        if (str_is(p->types[i].type, "wall")) return S("wall");
+    }
+    str display = {0};
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        display = display_name(c, p->types[i].type);
+        const char *name = name_of_display(display);
+        if (name) return str_of(name);
+    }
+    return display;
+}
+
+bool ingest_pprof_scripts(struct arena *a, struct profile *p, bool keep_absolute)
+{
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        struct profile_function *f = &p->functions[i];
+        if (keep_absolute && str_starts(f->filename, S("/"))) continue;
+        f->name = arena_printf(a, "%.*s %.*s", STR(f->filename), STR(f->name));
+    }
+    return !a->exhausted;
+}
+
+bool ingest_pprof_dashes(struct arena *a, struct profile *p)
+{
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        str type = arena_str(a, p->types[i].type);
+        if (type.p == NULL) return false;
+        char *at = (char *)(uintptr_t)type.p;
+        for (size_t k = 0; k < type.n; k++) {
+            if (at[k] == '-') at[k] = '_';
+        }
+        p->types[i].type = type;
+    }
+    return true;
+}

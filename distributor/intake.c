@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/intake.h"
+
+#include "distributor/normalise.h"
+#include "distributor/text.h"
+
+#define MIB ((double)(1 << 20))
+
+void intake_init(struct intake *in, struct arena *a, const struct limits *limits, int64_t now_ns,
+                 uint64_t nonce)
+{
+    *in = (struct intake){.a = a, .limits = limits, .now_ns = now_ns, .nonce = nonce};
+    outbox_init(&in->out, a, NULL, NULL);
+}
+
+size_t intake_size_max(const struct intake *in)
+{
+    int64_t most = in->limits->max_profile_size_bytes;
+    return most > 0 ? (size_t)most : 0;
+}
+
+static void fail(struct intake *in, const err *e)
+{
+    if (!in->failed) in->first = *e;
+    in->failed = true;
+}
+
+void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e)
+{
+    discard_add(&in->discards, why, bytes);
+    fail(in, e);
+}
+
+bool intake_body_fits(struct intake *in, err *e)
+{
+    double limit = in->limits->ingestion_body_limit_mb * MIB;
+    if (limit <= 0 || (double)in->received_bytes <= limit) return true;
+    char text[TEXT_MAX];
+    in->discards = (struct discards){0};
+    in->discards.profiles[DISCARD_BODY_SIZE_LIMIT] = in->received;
+    in->discards.bytes[DISCARD_BODY_SIZE_LIMIT] = in->received_bytes;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "uncompressed batched profile payload size exceeds limit of %s",
+                   text_bytes(text, (uint64_t)limit));
+}
+
+// The client's labels in order, with a service name.
+static labels with_service(struct arena *a, const struct intake_item *item)
+{
+    label *v = ARENA_ARRAY(a, label, item->label_count + 1);
+    if (!v) return (labels){0};
+    size_t n = 0;
+    bool named = false;
+    for (size_t i = 0; i < item->label_count; i++) {
+        bool service = str_is(item->labels[i].name, LABEL_SERVICE);
+        if (service && item->labels[i].value.n == 0) continue;  // as if it were not there
+        named |= service;
+        v[n++] = item->labels[i];
+    }
+    if (!named) v[n++] = (label){S(LABEL_SERVICE), S("unknown_service")};
+    labels_sort(v, n);
+    return (labels){v, n};
+}
+
+// Sessions are not kept apart.
+static labels without_session(struct arena *a, labels ls)
+{
+    if (!labels_has(ls, S("__session_id__"))) return ls;
+    label *v = ARENA_ARRAY(a, label, ls.n);
+    if (!v) return (labels){0};
+    size_t n = 0;
+    for (size_t i = 0; i < ls.n; i++) {
+        if (!str_is(ls.v[i].name, "__session_id__")) v[n++] = ls.v[i];
+    }
+    return (labels){v, n};
+}
+
+// What a profile costs of the tenant's rate: its labels and its bytes, uncompressed.
+static bool admit(struct intake *in, const struct profile *p, labels ls, enum discard_reason *why,
+                  err *e)
+{
+    uint64_t bytes = p->encoded_bytes;
+    for (size_t i = 0; i < ls.n; i++)
+        bytes += ls.v[i].name.n + ls.v[i].value.n;
+    if (!in->admit || in->admit(in->admit_arg, bytes)) return true;
+    char limit[TEXT_MAX];
+    char more[TEXT_MAX];
+    *why = DISCARD_RATE_LIMITED;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "push rate limit (%s) exceeded while adding %s",
+                   text_ibytes(limit, (uint64_t)(in->limits->ingestion_rate_mb * MIB)),
+                   text_ibytes(more, bytes));
+}
+
+static bool check(struct intake *in, struct arena *scratch, struct profile *p, bool text, labels ls,
+                  enum discard_reason *why, err *e)
+{
+    if (!validate_profile(scratch, p, ls, in->limits, in->now_ns, why, e)) return false;
+    return !text || validate_text(p, why, e);
+}
+
+static bool change(struct arena *scratch, struct profile *p, labels ls, err *e)
+{
+    bool ok = (!normalise_is_go(p, ls) || normalise_go_names(scratch, p)) &&
+              normalise_profile(scratch, p) && normalise_version(scratch, p, ls);
+    return arena_ok(scratch, e) && ok;
+}
+
+static bool run(struct intake *in, struct arena *scratch, struct profile *p, bool text,
+                const struct intake_item *item, enum discard_reason *why, err *e)
+{
+    struct outbox_source from = {
+        .body = item->bytes,
+        .client_id = item->client_id,
+        .time_ns = p->time_ns,
+        .nonce = in->nonce,
+        .number = in->received,
+    };
+    labels ls = with_service(scratch, item);
+    if (!arena_ok(scratch, e) || !admit(in, p, ls, why, e)) return false;
+    if (!check(in, scratch, p, text, ls, why, e) || !change(scratch, p, ls, e)) return false;
+    if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
+    ls = without_session(scratch, ls);
+    struct split split = {0};
+    if (!arena_ok(scratch, e) || !split_profile(scratch, p, ls, &split, e)) return false;
+    for (uint32_t i = 0; i < split.group_count; i++) {
+        if (!validate_labels(scratch, split.groups[i].ls, in->limits, why, e)) return false;
+    }
+    *why = DISCARD_MALFORMED_PROFILE;  // if a sum does not fit
+    if (!outbox_add(&in->out, scratch, p, &split, &from, e)) {
+        in->exhausted |= e->code == ERR_RESOURCE_EXHAUSTED;
+        return false;
+    }
+    in->stored++;
+    return true;
+}
+
+void intake_profile(struct intake *in, struct arena *scratch, struct profile *p, bool text,
+                    const struct intake_item *item)
+{
+    enum discard_reason why = DISCARD_UNKNOWN;
+    err e = {0};
+    in->received++;
+    in->received_bytes += p->encoded_bytes;
+    if (in->exhausted) return;
+    if (run(in, scratch, p, text, item, &why, &e)) return;
+    intake_refuse(in, why, p->encoded_bytes, &e);
+    if (in->exhausted) in->first = e;  // nothing is stored: the answer must be "try again"
+}
+
+void intake_pprof(struct intake *in, const struct intake_item *item)
+{
+    struct arena scratch;
+    arena_init(&scratch, in->a->budget, in->a->cap - in->a->used);
+    struct decode_options o = {
+        .inflated_max = intake_size_max(in),
+        .symbol_max = (uint32_t)MIN(in->limits->max_profile_symbol_value_length, INT32_MAX),
+    };
+    struct decoded d = {0};
+    bool over_cap = false;
+    err e = {0};
+    if (decode_pprof(&scratch, item->bytes, &o, &d, &over_cap, &e)) {
+        intake_profile(in, &scratch, d.profiles, false, item);
+    } else {
+        enum discard_reason why = DISCARD_MALFORMED_PROFILE;
+        size_t bytes = over_cap ? o.inflated_max : item->bytes.n;
+        if (over_cap) (void)!validate_size(o.inflated_max + 1, in->limits, &why, &e);
+        in->received++;
+        in->received_bytes += bytes;
+        intake_refuse(in, why, bytes, &e);
+    }
+    arena_release(&scratch);
+}

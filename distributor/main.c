@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/distributor.h"
+
+int main(int argc, char **argv)
+{
+    return service_main((const struct service *const[]){&distributor}, 1, argc, argv);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/normalise.h"
+
+#include "codec/json.h"
+#include "decode/decode.h"
+#include "model/symbols.h"
+
+// ---- samples
+
+// Labels without text, which are numbers or empty, keep nobody apart.
+static void keep_text_labels(struct profile *p, struct profile_sample *s)
+{
+    struct profile_label *v = p->labels ? p->labels + s->first_label : NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->label_count; i++) {
+        if (v[i].text.n) v[n++] = v[i];
+    }
+    s->label_count = n;
+}
+
+static bool counts(const struct profile *p, uint32_t row)
+{
+    const int64_t *v = p->values + (size_t)row * p->type_count;
+    int64_t any = 0;
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        if (v[i] < 0) return false;
+        any |= v[i];
+    }
+    return any != 0;
+}
+
+static bool says_nothing(const struct profile_location *l)
+{
+    return l->line_count == 0 && l->address == 0;
+}
+
+static bool stands(const struct profile *p, const struct profile_sample *s, const bool *gone)
+{
+    for (uint32_t i = 0; i < s->location_count; i++) {
+        if (gone[p->stack_locations[s->first_location + i]]) return false;
+    }
+    return true;
+}
+
+static void clear_addresses(struct profile *p)
+{
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        struct profile_location *l = &p->locations[i];
+        bool named = l->mapping != PROFILE_NONE &&
+                     (p->mappings[l->mapping].flags & SYMBOL_HAS_FUNCTIONS) != 0;
+        if (named) l->address = 0;
+    }
+    for (uint32_t i = 0; i < p->mapping_count; i++) {
+        struct profile_mapping *m = &p->mappings[i];
+        if (m->flags & SYMBOL_HAS_FUNCTIONS) m->start = m->limit = m->offset = 0;
+    }
+}
+
+bool normalise_profile(struct arena *a, struct profile *p)
+{
+    bool *gone = NULL;
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        if (!says_nothing(&p->locations[i])) continue;
+        if (!gone) gone = ARENA_ARRAY(a, bool, p->location_count);
+        if (!gone) return false;
+        gone[i] = true;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        if (!counts(p, i) || (gone && !stands(p, &p->samples[i], gone))) continue;
+        keep_text_labels(p, &p->samples[i]);
+        if (n < i) {
+            p->samples[n] = p->samples[i];
+            memmove(p->values + (size_t)n * p->type_count, p->values + (size_t)i * p->type_count,
+                    p->type_count * sizeof *p->values);
+        }
+        n++;
+    }
+    p->sample_count = n;
+    clear_addresses(p);
+    return true;
+}
+
+// ---- Go
+
+bool normalise_is_go(const struct profile *p, labels ls)
+{
+    static const struct {
+        str spy;
+        bool go;
+    } spies[] = {
+        {S_INIT("gospy"), true},         {S_INIT("dotnetspy"), false},
+        {S_INIT("phpspy"), false},       {S_INIT("pyspy"), false},
+        {S_INIT("rbspy"), false},        {S_INIT("nodespy"), false},
+        {S_INIT("javaspy"), false},      {S_INIT("grafana-agent.java"), false},
+        {S_INIT("pyroscope-rs"), false},
+    };
+    str spy = labels_get(ls, S("pyroscope_spy"));
+    for (size_t i = 0; i < COUNT(spies); i++) {
+        if (str_eq(spy, spies[i].spy)) return spies[i].go;
+    }
+    return str_is(decode_language(p->language_hint), "go");
+}
+
+// Position behind the bracket that closes the one at `open`; 0 if none does.
+static size_t closing(str s, size_t open)
+{
+    size_t depth = 0;
+    for (size_t i = open; i < s.n; i++) {
+        depth += s.p[i] == '[';
+        depth -= s.p[i] == ']';
+        if (depth == 0) return i + 1;
+    }
+    return 0;
+}
+
+static str without_shapes(struct arena *a, str name)
+{
+    static const str mark = S_INIT("[go.shape.");
+    if (!str_contains(name, mark)) return name;
+    char *out = arena_new(a, name.n);
+    if (!out) return name;
+    size_t n = 0;
+    for (size_t i = 0; i < name.n;) {
+        bool shape = str_starts(str_slice(name, i, name.n), mark);
+        size_t end = shape ? closing(name, i) : 0;
+        if (end) {
+            i = end;
+        } else {
+            out[n++] = name.p[i++];
+        }
+    }
+    return (str){out, n};
+}
+
+bool normalise_go_names(struct arena *a, struct profile *p)
+{
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        struct profile_function *f = &p->functions[i];
+        bool same = str_eq(f->name, f->system_name);
+        f->name = without_shapes(a, f->name);
+        f->system_name = same ? f->name : without_shapes(a, f->system_name);
+    }
+    return !a->exhausted;
+}
+
+// ---- version
+
+static void put_member(struct buf *b, const char *key, str value)
+{
+    if (value.n == 0) return;
+    buf_byte(b, b->n == 0 ? '{' : ',');
+    json_put_string(b, str_of(key));
+    buf_byte(b, ':');
+    json_put_string(b, value);
+}
+
+static str version_json(struct arena *a, labels ls, str build_id)
+{
+    struct buf b;
+    buf_init(&b, a->budget, SIZE_MAX / 2);
+    put_member(&b, "repository", labels_get(ls, S("service_repository")));
+    put_member(&b, "git_ref", labels_get(ls, S("service_git_ref")));
+    put_member(&b, "build_id", build_id);
+    put_member(&b, "root_path", labels_get(ls, S("service_root_path")));
+    buf_byte(&b, '}');
+    if (b.failed) a->exhausted = true;
+    str s = arena_str(a, buf_view(&b));
+    buf_release(&b);
+    return s;
+}
+
+// A mapping for locations without one, so that they have a build id.
+static bool add_mapping(struct arena *a, struct profile *p)
+{
+    uint32_t row = p->mapping_count;
+    struct profile_mapping *more = ARENA_ARRAY(a, struct profile_mapping, (size_t)row + 1);
+    if (!more) return false;
+    if (row) memcpy(more, p->mappings, row * sizeof *more);
+    more[row] = (struct profile_mapping){0};
+    p->mappings = more;
+    p->mapping_count++;
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        if (p->locations[i].mapping == PROFILE_NONE) p->locations[i].mapping = row;
+    }
+    return true;
+}
+
+bool normalise_version(struct arena *a, struct profile *p, labels ls)
+{
+    bool any = labels_get(ls, S("service_repository")).n ||
+               labels_get(ls, S("service_git_ref")).n || labels_get(ls, S("service_root_path")).n;
+    if (!any) return true;
+    bool bare = false;
+    for (uint32_t i = 0; i < p->location_count; i++) {
+        bare |= p->locations[i].mapping == PROFILE_NONE;
+    }
+    if (bare && !add_mapping(a, p)) return false;
+    for (uint32_t i = 0; i < p->mapping_count; i++) {
+        p->mappings[i].build_id = version_json(a, ls, p->mappings[i].build_id);
+    }
+    return !a->exhausted;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/outbox.h"
+
+#include "base/hash.h"
+#include "distributor/columns.h"
+#include "distributor/text.h"
+#include "model/vector.h"
+
+#include <stdlib.h>
+
+// A parcel above this is followed by another one for the same service, so that no message between
+// nodes grows with the largest push.
+#define PARCEL_BYTES_MAX  ((size_t)8 << 20)
+#define PARCEL_STACKS_MAX 1000000u
+
+void outbox_init(struct outbox *o, struct arena *a,
+                 uint32_t (*owner)(void *arg, str service, uint64_t labels_hash), void *owner_arg)
+{
+    *o = (struct outbox){.a = a, .owner = owner, .owner_arg = owner_arg};
+}
+
+// ---- parcels
+
+static void release_parcel(void *arg)
+{
+    struct parcel *p = arg;
+    symbols_release(&p->symbols);
+    map_release(&p->series);
+}
+
+static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, uint64_t hash,
+                                 err *e)
+{
+    struct parcel *p = ARENA_NEW(o->a, struct parcel);
+    if (!p || !arena_defer(o->a, release_parcel, p) ||
+        !arena_grow(o->a, &o->parcels, &o->parcel_cap, o->parcel_count + 1, sizeof(void *))) {
+        (void)!arena_ok(o->a, e);
+        return NULL;
+    }
+    map_init(&p->series, o->a->budget);
+    if (!symbols_init(&p->symbols, o->a->budget, e)) return NULL;
+    p->owner = owner;
+    p->labels_hash = hash;
+    p->number = o->parcel_count;
+    p->batch.service = arena_str(o->a, service);
+    o->parcels[o->parcel_count++] = p;
+    return p;
+}
+
+// The newest parcel of a service and owner that has room, or a new one. Requests have few.
+static struct parcel *parcel_of(struct outbox *o, str service, uint32_t owner, uint64_t hash,
+                                err *e)
+{
+    for (size_t i = o->parcel_count; i-- > 0;) {
+        struct parcel *p = o->parcels[i];
+        if (p->owner != owner || !str_eq(p->batch.service, service)) continue;
+        bool full = p->bytes > PARCEL_BYTES_MAX || p->symbols.t.stack_count > PARCEL_STACKS_MAX;
+        if (!full) return p;
+        break;
+    }
+    return parcel_new(o, service, owner, hash, e);
+}
+
+struct series_probe {
+    const struct batch *b;
+    labels wanted;
+};
+
+static bool same_series(const void *ctx, uint32_t row)
+{
+    const struct series_probe *probe = ctx;
+    return labels_eq(probe->b->series[row], probe->wanted);
+}
+
+static bool series_row(struct outbox *o, struct parcel *p, labels ls, uint64_t fingerprint,
+                       uint32_t *row, err *e)
+{
+    struct batch *b = &p->batch;
+    *row = map_find(&p->series, fingerprint, same_series, &(struct series_probe){b, ls});
+    if (*row != MAP_NONE) return true;
+    *row = b->series_count;
+    if (!arena_grow(o->a, &b->series, &p->series_cap, (size_t)*row + 1, sizeof *b->series)) {
+        return arena_ok(o->a, e);
+    }
+    b->series[b->series_count++] = labels_copy(o->a, ls);
+    return arena_ok(o->a, e) && map_put(&p->series, fingerprint, *row, e);
+}
+
+// ---- one profile
+
+struct packing {
+    struct outbox *o;
+    struct arena *scratch;
+    const struct profile *p;
+    const struct split *split;
+    const struct outbox_source *from;
+    struct stacks stacks;
+    struct stacks_rows **rows;  // of parcels; NULL until this profile touches one
+    uint32_t *types;            // order in which types are written: siblings after their base
+    uint64_t body_hash;
+    struct parcel *parcel;  // of the group at hand
+    struct stacks_rows *to;
+};
+
+static id128 id_of(const struct packing *x, uint64_t fingerprint)
+{
+    const struct outbox_source *f = x->from;
+    uint64_t nonce = f->client_id.n ? 0 : f->nonce;
+    uint64_t number = f->client_id.n ? 0 : f->number;
+    uint64_t words[] = {fingerprint, (uint64_t)f->time_ns, x->body_hash, nonce, number};
+    struct hash_state h;
+    hash_begin(&h);
+    hash_add(&h, words, sizeof words);
+    hash_add(&h, f->client_id.p, f->client_id.n);
+    uint64_t first = hash_end(&h);
+    hash_add(&h, "2", 1);
+    return uuid_profile((uint64_t)(x->p->time_ns / 1000000), first, hash_end(&h));
+}
+
+static bool put_vector(struct packing *x, const struct columns *c, uint32_t type, str *out, err *e)
+{
+    struct vector_entry *v = ARENA_ARRAY(x->scratch, struct vector_entry, c->count);
+    if (!v) return arena_ok(x->scratch, e);
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        int64_t value = columns_value(c, i, type);
+        if (value) v[n++] = (struct vector_entry){c->stacks[i], value};
+    }
+    struct buf b;
+    buf_init(&b, x->o->a->budget, SIZE_MAX / 2);
+    vector_encode(v, n, &b);
+    bool ok = buf_ok(&b, e);
+    if (ok) *out = arena_str(x->o->a, buf_view(&b));
+    buf_release(&b);
+    x->parcel->bytes += out->n;
+    x->o->values += n;
+    return ok && arena_ok(x->o->a, e);
+}
+
+// ---- spans
+
+struct span_sample {
+    struct split_origin origin;
+    uint32_t row;
+};
+
+static int by_origin(const void *one, const void *two)
+{
+    const struct span_sample *a = one;
+    const struct span_sample *b = two;
+    int c = memcmp(a->origin.trace_id, b->origin.trace_id, sizeof a->origin.trace_id);
+    if (c) return c;
+    if (a->origin.has_trace != b->origin.has_trace) return a->origin.has_trace ? 1 : -1;
+    if (a->origin.span_id != b->origin.span_id) {
+        return a->origin.span_id < b->origin.span_id ? -1 : 1;
+    }
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static bool same_origin(const struct span_sample *a, const struct span_sample *b)
+{
+    return a->origin.span_id == b->origin.span_id && a->origin.has_trace == b->origin.has_trace &&
+           memcmp(a->origin.trace_id, b->origin.trace_id, sizeof a->origin.trace_id) == 0;
+}
+
+struct spans {
+    struct columns *columns;
+    struct split_origin *origins;
+    uint32_t count;
+};
+
+// The samples of a group that name a span or a trace, apart by origin.
+static bool collect_spans(struct packing *x, const struct split_group *g, struct spans *out, err *e)
+{
+    *out = (struct spans){0};
+    if (!x->split->origins) return true;
+    struct span_sample *v = ARENA_ARRAY(x->scratch, struct span_sample, g->row_count);
+    uint32_t *rows = ARENA_ARRAY(x->scratch, uint32_t, g->row_count);
+    if (!v || !rows) return arena_ok(x->scratch, e);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->row_count; i++) {
+        const struct split_origin *o = &x->split->origins[g->rows[i]];
+        if (o->span_id || o->has_trace) v[n++] = (struct span_sample){*o, g->rows[i]};
+    }
+    if (n == 0) return true;
+    qsort(v, n, sizeof *v, by_origin);
+    out->columns = ARENA_ARRAY(x->scratch, struct columns, n);
+    out->origins = ARENA_ARRAY(x->scratch, struct split_origin, n);
+    if (!out->columns || !out->origins) return arena_ok(x->scratch, e);
+    for (uint32_t i = 0; i < n;) {
+        uint32_t first = i;
+        for (; i < n && same_origin(&v[first], &v[i]); i++) {
+            rows[i] = v[i].row;
+        }
+        out->origins[out->count] = v[first].origin;
+        if (!columns_make(&out->columns[out->count++], x->scratch, x->to, rows + first, i - first,
+                          e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, struct record *r,
+                      err *e)
+{
+    if (s->count == 0) return true;
+    r->spans = ARENA_ARRAY(x->o->a, struct span_part, s->count);
+    if (!r->spans) return arena_ok(x->o->a, e);
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->columns[i].totals[type] == 0) continue;
+        struct span_part *part = &r->spans[r->span_count++];
+        part->span_id = s->origins[i].span_id;
+        part->has_trace = s->origins[i].has_trace;
+        memcpy(part->trace_id, s->origins[i].trace_id, sizeof part->trace_id);
+        if (!put_vector(x, &s->columns[i], type, &part->vector, e)) return false;
+    }
+    return true;
+}
+
+// ---- records
+
+// Types by total, so that a multiple comes after what it is a multiple of.
+static void order_types(struct packing *x, const struct columns *c)
+{
+    for (uint32_t i = 0; i < x->p->type_count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && c->totals[x->types[at - 1]] > c->totals[i]; at--) {
+            x->types[at] = x->types[at - 1];
+        }
+        x->types[at] = i;
+    }
+}
+
+struct written {
+    uint32_t type;
+    uint32_t record;
+};
+
+// The record of an earlier type of which this one is a multiple.
+static uint32_t sibling_of(const struct columns *c, uint32_t type, const struct written *bases,
+                           uint32_t n, int64_t *factor)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (columns_multiple(c, type, bases[i].type, factor)) return bases[i].record;
+    }
+    return RECORD_NO_SIBLING;
+}
+
+static bool add_record(struct packing *x, const struct split_group *g, const struct columns *c,
+                       const struct spans *spans, struct record *r, uint32_t type, err *e)
+{
+    labels ls = split_series(x->scratch, g->ls, x->p, type);
+    if (!arena_ok(x->scratch, e)) return false;
+    uint64_t fingerprint = labels_fingerprint(ls);
+    if (!series_row(x->o, x->parcel, ls, fingerprint, &r->series, e)) return false;
+    r->time_ns = x->p->time_ns;
+    r->id = id_of(x, fingerprint);
+    r->duration_ns = x->p->duration_ns;
+    r->period = x->p->period;
+    r->total = c->totals[type];
+    if (r->sibling == RECORD_NO_SIBLING && !put_vector(x, c, type, &r->vector, e)) return false;
+    if (!put_spans(x, spans, type, r, e)) return false;
+    struct batch *b = &x->parcel->batch;
+    if (!arena_grow(x->o->a, &b->records, &x->parcel->record_cap, (size_t)b->record_count + 1,
+                    sizeof *b->records)) {
+        return arena_ok(x->o->a, e);
+    }
+    b->records[b->record_count++] = *r;
+    x->o->records++;
+    return true;
+}
+
+static bool add_group(struct packing *x, const struct split_group *g, err *e)
+{
+    struct columns c;
+    struct spans spans;
+    struct written *bases = ARENA_ARRAY(x->scratch, struct written, x->p->type_count);
+    if (!bases) return arena_ok(x->scratch, e);
+    if (!columns_make(&c, x->scratch, x->to, g->rows, g->row_count, e) ||
+        !collect_spans(x, g, &spans, e)) {
+        return false;
+    }
+    order_types(x, &c);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->p->type_count; i++) {
+        uint32_t type = x->types[i];
+        if (c.totals[type] == 0) continue;  // its samples are all zero: not stored
+        struct record r = {0};
+        uint32_t row = x->parcel->batch.record_count;
+        r.sibling = sibling_of(&c, type, bases, n, &r.factor);
+        if (r.sibling == RECORD_NO_SIBLING) bases[n++] = (struct written){type, row};
+        if (!add_record(x, g, &c, &spans, &r, type, e)) return false;
+    }
+    return true;
+}
+
+static bool choose_parcel(struct packing *x, const struct split_group *g, err *e)
+{
+    struct outbox *o = x->o;
+    str service = labels_get(g->ls, S(LABEL_SERVICE));
+    uint32_t owner = o->owner ? o->owner(o->owner_arg, service, g->fingerprint) : 0;
+    x->parcel = parcel_of(o, service, owner, g->fingerprint, e);
+    if (!x->parcel) return false;
+    size_t row = x->parcel->number;
+    if (!x->rows[row]) {
+        x->rows[row] = ARENA_NEW(x->scratch, struct stacks_rows);
+        if (!x->rows[row]) return arena_ok(x->scratch, e);
+        if (!stacks_rows_init(x->rows[row], &x->stacks, &x->parcel->symbols, e)) return false;
+    }
+    x->to = x->rows[row];
+    return true;
+}
+
+// Before anything is added, so that a profile is in the outbox as a whole or not at all: if the
+// values of all samples have a sum, so have those of every series and stack.
+static bool sums_fit(const struct profile *p, err *e)
+{
+    for (uint32_t t = 0; t < p->type_count; t++) {
+        int64_t sum = 0;
+        for (uint32_t i = 0; i < p->sample_count; i++) {
+            if (sum_add(&sum, p->values[(size_t)i * p->type_count + t])) continue;
+            return err_set(e, ERR_OUT_OF_RANGE,
+                           "the sum of the values of %.*s does not fit 64 bits",
+                           STR(text_shown(p->types[t].type)));
+        }
+    }
+    return true;
+}
+
+bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p,
+                const struct split *split, const struct outbox_source *from, err *e)
+{
+    struct packing x = {
+        .o = o,
+        .scratch = scratch,
+        .p = p,
+        .split = split,
+        .from = from,
+        .body_hash = hash_str(from->body),
+        .types = ARENA_ARRAY(scratch, uint32_t, p->type_count),
+        // A group adds at most one parcel.
+        .rows = ARENA_ARRAY(scratch, struct stacks_rows *, o->parcel_count + split->group_count),
+    };
+    if (!x.types || !x.rows) return arena_ok(scratch, e);
+    if (!sums_fit(p, e)) return false;
+    if (!stacks_init(&x.stacks, scratch, p, from->nonce, e)) return false;
+    for (uint32_t i = 0; i < split->group_count; i++) {
+        if (!choose_parcel(&x, &split->groups[i], e)) return false;
+        if (!add_group(&x, &split->groups[i], e)) return false;
+    }
+    return true;
+}
+
+void outbox_seal(struct outbox *o)
+{
+    for (size_t i = 0; i < o->parcel_count; i++) {
+        o->parcels[i]->batch.symbols = o->parcels[i]->symbols.t;
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// outbox.h - the records of one request on their way to ingesters.
+//
+// A parcel is one batch (model/batch.h): records of one service for one owner, sharing one symbol
+// table. Records carry vectors over that table; of sample types that are a constant multiple of
+// another one only the factor is kept. Pure: who owns a label set is asked through a function, the
+// random numbers are arguments.
+#pragma once
+
+#include "distributor/split.h"
+#include "distributor/stacks.h"
+#include "model/batch.h"
+
+// What makes the id of a profile, so that a repeated upload is recognised.
+struct outbox_source {
+    str body;         // as sent
+    str client_id;    // empty if there is none
+    int64_t time_ns;  // as sent, 0 if there was none
+    uint64_t nonce;   // of the request; used where the client gave no id
+    uint32_t number;  // of the profile in the request
+};
+
+enum parcel_state {
+    PARCEL_WAITING,
+    PARCEL_STORED,
+    PARCEL_FAILED
+};
+
+struct parcel {
+    struct batch batch;    // symbols are set by outbox_seal
+    uint32_t owner;        // who gets it, or gets it next
+    uint64_t labels_hash;  // of its first series as sent: orders those who may get it
+    uint32_t attempt;
+    enum parcel_state state;
+    size_t number;  // in the outbox
+    struct symbols symbols;
+    struct map series;  // index over batch.series
+    size_t series_cap;
+    size_t record_cap;
+    size_t bytes;  // of vectors, roughly
+};
+
+struct outbox {
+    struct arena *a;  // lives as long as the request
+    struct parcel **parcels;
+    size_t parcel_count;
+    size_t parcel_cap;
+    uint32_t (*owner)(void *arg, str service, uint64_t labels_hash);
+    void *owner_arg;
+    uint64_t records;
+    uint64_t values;
+};
+
+// owner may be NULL: all belongs to owner 0. What the outbox holds is released with the arena.
+void outbox_init(struct outbox *o, struct arena *a,
+                 uint32_t (*owner)(void *arg, str service, uint64_t labels_hash), void *owner_arg);
+
+// Adds all series of a profile that was validated, normalised and split. `scratch` holds what is
+// needed only meanwhile. Fails with out_of_range (a sum does not fit; nothing was added) or
+// resource_exhausted; then the outbox is not to be sent.
+bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p,
+                const struct split *split, const struct outbox_source *from, err *e) MUST_CHECK;
+
+// After the last profile: batches may be encoded.
+void outbox_seal(struct outbox *o);

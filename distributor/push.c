@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The message is read by hand: profiles are large and borrowed as they are.
+#include "distributor/push.h"
+
+#include "codec/pb.h"
+#include "distributor/state.h"
+
+// message LabelPair
+static bool read_label(str bytes, label *l, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 1) l->name = r.bytes;
+        if (r.field == 2) l->value = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+// Labels of message RawProfileSeries, which may stand before or behind its samples.
+static bool read_labels(struct arena *a, str series, struct intake_item *item, err *e)
+{
+    label *v = NULL;
+    size_t cap = 0;
+    size_t n = 0;
+    struct pb_reader r = pb_reader(series);
+    while (pb_next(&r)) {
+        if (r.field != 1 || r.type != PB_BYTES) continue;
+        if (!arena_grow(a, &v, &cap, n + 1, sizeof *v)) return arena_ok(a, e);
+        v[n] = (label){0};
+        if (!read_label(r.bytes, &v[n++], e)) return false;
+    }
+    item->labels = v;
+    item->label_count = n;
+    return pb_done(&r, e);
+}
+
+// message RawSample
+static bool read_sample(str bytes, struct intake_item *item, err *e)
+{
+    item->bytes = (str){0};
+    item->client_id = (str){0};
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 1) item->bytes = r.bytes;
+        if (r.field == 2) item->client_id = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+static bool take_series(struct request *q, str series, err *e)
+{
+    struct intake_item item = {0};
+    if (!read_labels(&q->req->arena, series, &item, e)) return false;
+    struct pb_reader r = pb_reader(series);
+    while (pb_next(&r)) {
+        if (r.field != 2 || r.type != PB_BYTES) continue;
+        if (!read_sample(r.bytes, &item, e)) return false;
+        intake_pprof(&q->in, &item);
+        if (!intake_body_fits(&q->in, e) || !req_alive(q->req, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
+// Before anything is taken: a message that is cut stores nothing.
+static bool is_well_formed(str message, err *e)
+{
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r)) {
+        if (r.field != 1 || r.type != PB_BYTES) continue;
+        struct pb_reader s = pb_reader(r.bytes);
+        while (pb_next(&s)) {
+        }
+        if (!pb_done(&s, e)) return err_wrap(e, "unmarshal message");
+    }
+    return pb_done(&r, e) || err_wrap(e, "unmarshal message");
+}
+
+static bool run(struct request *q, str message, err *e)
+{
+    if (!is_well_formed(message, e)) return false;
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && !take_series(q, r.bytes, e)) return false;
+    }
+    if (q->in.received == 0) return err_set(e, ERR_INVALID_ARGUMENT, "no profiles received");
+    if (!request_send(q, e)) return false;
+    if (q->in.failed) *e = q->in.first;
+    return !q->in.failed;
+}
+
+bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err *e)
+{
+    (void)out;  // message PushResponse has no fields
+    struct request q;
+    bool ok = request_begin(&q, self, &x->req, "push", e) && run(&q, in, e);
+    request_end(&q);
+    return ok;
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// push.h - push.v1.PusherService/Push: series of pprof profiles.
+#pragma once
+
+#include "rpc/route.h"
+
+// Profiles that are right are stored also when others of the request are refused; the answer is
+// then the first refusal.
+bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err *e);

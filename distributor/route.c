@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/route.h"
+
+#include "cluster/place.h"
+#include "codec/pb.h"
+#include "distributor/metrics.h"
+#include "loop/call.h"
+#include "rpc/peer.h"
+#include "sys/clock.h"
+
+#define APPEND_PATH       "/flametree.v1.Ingester/Append"
+#define APPEND_ANSWER_MAX 65536
+
+// Encoded batches of one owner: what one Append carries.
+struct shipment {
+    const struct member *member;
+    struct parcel **parcels;
+    size_t parcel_count;
+    struct req req;  // of the call: its time limit is that of one attempt
+    struct peer_call call;
+    struct buf message;
+    bool started;
+    bool stored;
+    err fault;
+};
+
+bool route_init(struct route *r, struct client *client, struct members *known,
+                const struct distributor_config *config, struct mem_budget *memory, struct req *req,
+                err *e)
+{
+    *r = (struct route){
+        .client = client, .req = req, .memory = memory, .config = config, .known = known};
+    r->members = members_of(known, &req->arena, MEMBER_INGESTER, &r->member_count);
+    r->order = ARENA_ARRAY(&req->arena, uint32_t, r->member_count);
+    if (!arena_ok(&req->arena, e)) return false;
+    if (r->member_count > 0) return true;
+    return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
+}
+
+static const uint32_t *order_of(struct route *r, str service, uint64_t labels_hash)
+{
+    struct place_options o = {
+        .tenant_members = (size_t)r->config->tenant_ingesters,
+        .service_members = (size_t)r->config->service_ingesters,
+    };
+    place_order(r->members, r->member_count, &o, r->req->tenant, service, labels_hash, r->order);
+    return r->order;
+}
+
+uint32_t route_owner(void *arg, str service, uint64_t labels_hash)
+{
+    struct route *r = arg;
+    return order_of(r, service, labels_hash)[0];
+}
+
+// ---- one attempt
+
+static bool encode(struct route *r, struct shipment *s, err *e)
+{
+    struct arena scratch;
+    arena_init(&scratch, r->memory, SIZE_MAX / 2);
+    buf_init(&s->message, r->memory, SIZE_MAX / 2);
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->parcel_count; i++) {
+        struct batch *b = &s->parcels[i]->batch;
+        for (uint32_t k = 0; k < b->record_count; k++)
+            b->records[k].attempt = s->parcels[i]->attempt;
+        size_t mark = pb_begin(&s->message, 1);
+        ok = batch_encode(b, &scratch, &s->message, e);
+        pb_end(&s->message, mark);
+    }
+    arena_release(&scratch);
+    return ok && buf_ok(&s->message, e);
+}
+
+static void ship(struct route *r, struct shipment *s)
+{
+    if (!encode(r, s, &s->fault)) return;
+    uint64_t limit = (uint64_t)r->config->append_timeout;
+    uint64_t left = req_left_ns(r->req);
+    req_init(&s->req, r->req->rank, r->memory, SIZE_MAX / 2, MAX(MIN(limit, left), UINT64_C(1)));
+    s->req.tenant = r->req->tenant;
+    s->req.log.tenant = r->req->tenant;
+    memcpy(s->req.request_id, r->req->request_id, sizeof s->req.request_id);
+    peer_start(r->client, &s->req, &s->call, s->member->address, APPEND_PATH, buf_view(&s->message),
+               RANK_INGESTER, APPEND_ANSWER_MAX);
+    s->started = true;
+}
+
+static void settle(struct route *r, struct shipment *s)
+{
+    if (s->started) {
+        str answer = {0};
+        s->stored = peer_answer(&s->call, &answer, &s->fault);
+        bool answered = s->stored || s->fault.code != ERR_UNAVAILABLE;
+        members_report(r->known, s->member->id, answered);
+        metric_add(&distributor_append_bytes, s->message.n);
+        peer_release(&s->call);
+        req_release(&s->req);
+    }
+    buf_release(&s->message);
+}
+
+// Another ingester may do better where this one was away, slow or full.
+static bool may_pass_over(const err *fault)
+{
+    return fault->code == ERR_UNAVAILABLE || fault->code == ERR_DEADLINE_EXCEEDED ||
+           fault->code == ERR_RESOURCE_EXHAUSTED;
+}
+
+// ---- all of them
+
+// Parcels that are not stored, put together by the ingester that is to get them now.
+static struct shipment *pack(struct route *r, struct outbox *o, size_t *count)
+{
+    struct shipment *v = ARENA_ARRAY(&r->req->arena, struct shipment, r->member_count);
+    struct parcel **all = ARENA_ARRAY(&r->req->arena, struct parcel *, o->parcel_count);
+    *count = 0;
+    if (!v || !all) return NULL;
+    for (size_t m = 0; m < r->member_count; m++) {
+        struct shipment *s = &v[*count];
+        *s = (struct shipment){.member = &r->members[m], .parcels = all};
+        for (size_t i = 0; i < o->parcel_count; i++) {
+            struct parcel *p = o->parcels[i];
+            if (p->state == PARCEL_WAITING && p->owner == m) all[s->parcel_count++] = p;
+        }
+        all += s->parcel_count;
+        *count += s->parcel_count > 0;
+    }
+    return v;
+}
+
+// What becomes of a shipment's parcels: stored, waiting for the next ingester, or failed.
+static void decide(struct route *r, struct shipment *s, err *first)
+{
+    size_t most = MIN((size_t)r->config->append_attempts, r->member_count);
+    for (size_t i = 0; i < s->parcel_count; i++) {
+        struct parcel *p = s->parcels[i];
+        bool again = !s->stored && may_pass_over(&s->fault) && p->attempt + 1 < most;
+        if (s->stored) {
+            p->state = PARCEL_STORED;
+        } else if (again) {
+            p->attempt++;
+            p->owner = order_of(r, p->batch.service, p->labels_hash)[p->attempt];
+        } else {
+            p->state = PARCEL_FAILED;
+            if (first->code == ERR_OK) *first = s->fault;
+        }
+        str result = s->stored ? S("stored") : again ? S("passed") : S("failed");
+        metric_add_to(&distributor_appends, result, 1);
+    }
+}
+
+static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, err *e)
+{
+    struct call **calls = ARENA_ARRAY(&r->req->arena, struct call *, n);
+    if (!calls) return arena_ok(&r->req->arena, e);
+    size_t started = 0;
+    for (size_t i = 0; i < n; i++) {
+        ship(r, &v[i]);
+        if (v[i].started) calls[started++] = &v[i].call.http.call;
+    }
+    err fault = {0};
+    if (started) (void)!call_gather(r->req, calls, started, started, false, &fault);
+    for (size_t i = 0; i < n; i++) {
+        settle(r, &v[i]);
+        decide(r, &v[i], first);
+    }
+    return true;
+}
+
+bool route_send(struct route *r, struct outbox *o, err *e)
+{
+    err first = {0};
+    for (;;) {
+        size_t n = 0;
+        struct shipment *v = pack(r, o, &n);
+        if (!v) return arena_ok(&r->req->arena, e);
+        if (n == 0) break;
+        if (!attempt(r, v, n, &first, e) || !req_alive(r->req, e)) return false;
+    }
+    if (first.code == ERR_OK) return true;
+    *e = first;
+    return err_wrap(e, "storing profiles");
+}

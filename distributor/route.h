@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// route.h - parcels to ingesters: who should get what, and what to do when he does not answer.
+//
+//     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record
+//     Append:   all parcels of an owner in one call, all owners at the same time
+//     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
+//               in order gets the parcels, with `attempt` raised, since the first may hold them
+//
+// Blocks until every parcel is stored or no further ingester can be asked.
+#pragma once
+
+#include "cluster/member.h"
+#include "distributor/config.h"
+#include "distributor/outbox.h"
+#include "loop/req.h"
+#include "net/client.h"
+
+struct route {
+    struct client *client;
+    struct req *req;
+    struct mem_budget *memory;
+    const struct distributor_config *config;
+    struct members *known;
+    struct member *members;  // a snapshot, in the request's arena
+    size_t member_count;
+    uint32_t *order;  // scratch, a row for each member
+};
+
+// Takes the snapshot; unavailable if there is no ingester.
+bool route_init(struct route *r, struct client *client, struct members *known,
+                const struct distributor_config *config, struct mem_budget *memory, struct req *req,
+                err *e) MUST_CHECK;
+
+// The owner of a label set: the function of outbox_init, with a struct route as its argument.
+uint32_t route_owner(void *arg, str service, uint64_t labels_hash);
+
+// Sends a sealed outbox. True when an ingester has acknowledged every record.
+bool route_send(struct route *r, struct outbox *o, err *e) MUST_CHECK;

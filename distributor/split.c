@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/split.h"
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/ulid.h"
+#include "model/ptype.h"
+
+#include <stdlib.h>
+
+// ---- sets of labels that are being edited; name order is kept
+
+struct label_set {
+    label *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool set_init(struct label_set *s, struct arena *a, labels from, size_t more)
+{
+    *s = (struct label_set){.v = ARENA_ARRAY(a, label, from.n + more), .cap = from.n + more};
+    if (!s->v) return false;
+    for (size_t i = 0; i < from.n; i++) {
+        s->v[s->n++] = from.v[i];
+    }
+    return true;
+}
+
+// Sets a name; an empty value removes it.
+static void set_put(struct label_set *s, str name, str value)
+{
+    size_t at = 0;
+    while (at < s->n && str_cmp(s->v[at].name, name) < 0) {
+        at++;
+    }
+    bool there = at < s->n && str_eq(s->v[at].name, name);
+    if (value.n == 0) {
+        if (there) memmove(s->v + at, s->v + at + 1, (--s->n - at) * sizeof *s->v);
+        return;
+    }
+    if (!there) {
+        assert(s->n < s->cap);
+        memmove(s->v + at + 1, s->v + at, (s->n++ - at) * sizeof *s->v);
+    }
+    s->v[at] = (label){name, value};
+}
+
+static labels set_view(const struct label_set *s)
+{
+    return (labels){s->v, s->n};
+}
+
+// ---- default relabelling rules
+
+enum rule_output {
+    WHOLE,  // the joined source values
+    REST,   // what follows the prefix
+    TEXT
+};
+
+struct rule {
+    str sources[2];  // joined by '/'
+    str match;
+    bool prefix;
+    str target;
+    enum rule_output output;
+    str text;
+};
+
+static const struct rule rules[] = {
+    {{S_INIT("__name__")}, S_INIT("godeltaprof_"), true, S_INIT("__name_replaced__"), WHOLE, {0}},
+    {{S_INIT("__name_replaced__")},
+     S_INIT("godeltaprof_"),
+     true,
+     S_INIT("__delta__"),
+     TEXT,
+     S_INIT("false")},
+    {{S_INIT("__name__")}, S_INIT("godeltaprof_"), true, S_INIT("__name__"), REST, {0}},
+    {{S_INIT("__name__"), S_INIT("__type__")},
+     S_INIT("wall/cpu"),
+     false,
+     S_INIT("__name_replaced__"),
+     TEXT,
+     S_INIT("wall")},
+    {{S_INIT("__name__"), S_INIT("__type__")},
+     S_INIT("wall/cpu"),
+     false,
+     S_INIT("__name__"),
+     TEXT,
+     S_INIT("process_cpu")},
+};
+
+static str joined(struct arena *a, const struct rule *r, labels ls)
+{
+    str first = labels_get(ls, r->sources[0]);
+    if (r->sources[1].n == 0) return first;
+    str second = labels_get(ls, r->sources[1]);
+    if (second.n == 0) return (str){0};  // no rule matches it
+    return arena_printf(a, "%.*s/%.*s", STR(first), STR(second));
+}
+
+labels split_relabel(struct arena *a, labels ls)
+{
+    struct label_set s;
+    if (!set_init(&s, a, ls, COUNT(rules))) return (labels){0};
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        const struct rule *r = &rules[i];
+        str value = joined(a, r, set_view(&s));
+        bool hit = r->prefix ? str_starts(value, r->match) : str_eq(value, r->match);
+        if (!hit) continue;
+        str outputs[] = {value, str_slice(value, r->match.n, value.n), r->text};
+        set_put(&s, r->target, outputs[r->output]);
+    }
+    return set_view(&s);
+}
+
+// ---- series
+
+labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_t type)
+{
+    struct label_set s;
+    if (!set_init(&s, a, ls, 6)) return (labels){0};
+    struct ptype id = {
+        .name = labels_get(ls, S(LABEL_NAME)),
+        .sample_type = p->types[type].type,
+        .sample_unit = p->types[type].unit,
+        .period_type = p->period_type.type,
+        .period_unit = p->period_type.unit,
+    };
+    set_put(&s, S("__delta__"), (str){0});
+    set_put(&s, S("__order__"), (str){0});
+    set_put(&s, S("__session_id__"), (str){0});
+    set_put(&s, S(LABEL_PROFILE_TYPE), ptype_print(a, &id));
+    set_put(&s, S("__service_name__"), labels_get(ls, S(LABEL_SERVICE)));
+    set_put(&s, S("__type__"), id.sample_type);
+    set_put(&s, S("__unit__"), id.sample_unit);
+    set_put(&s, S("__period_type__"), id.period_type);
+    set_put(&s, S("__period_unit__"), id.period_unit);
+    return set_view(&s);
+}
+
+// ---- groups
+
+struct splitter {
+    struct arena *a;
+    const struct profile *p;
+    labels common;
+    struct map index;
+    labels *sets;  // of the groups found so far
+    uint64_t *hashes;
+    size_t set_cap;
+    size_t hash_cap;
+    uint32_t set_count;
+    uint32_t *group_of;  // of each sample
+    struct split *out;
+};
+
+struct set_probe {
+    const labels *sets;
+    labels wanted;
+};
+
+static bool same_set(const void *ctx, uint32_t row)
+{
+    const struct set_probe *probe = ctx;
+    return labels_eq(probe->sets[row], probe->wanted);
+}
+
+static bool find_or_add(struct splitter *x, labels wanted, uint32_t *group, err *e)
+{
+    uint64_t hash = labels_fingerprint(wanted);
+    *group = map_find(&x->index, hash, same_set, &(struct set_probe){x->sets, wanted});
+    if (*group != MAP_NONE) return true;
+    *group = x->set_count;
+    if (!arena_grow(x->a, &x->sets, &x->set_cap, (size_t)*group + 1, sizeof *x->sets) ||
+        !arena_grow(x->a, &x->hashes, &x->hash_cap, (size_t)*group + 1, sizeof *x->hashes)) {
+        return arena_ok(x->a, e);
+    }
+    x->sets[*group] = wanted;
+    x->hashes[*group] = hash;
+    x->set_count++;
+    return map_put(&x->index, hash, *group, e);
+}
+
+// The span id as agents write it, 16 hex digits, is the little-endian number of its bytes.
+static bool read_origin(const struct profile_label *l, struct split_origin *o)
+{
+    uint8_t bytes[8];
+    if (str_is(l->key, "trace_id")) {
+        o->has_trace = hex_parse(l->text, o->trace_id, sizeof o->trace_id);
+        return true;
+    }
+    if (!str_is(l->key, "span_id") && !str_is(l->key, "profile_id")) return false;
+    if (hex_parse(l->text, bytes, sizeof bytes)) {
+        o->span_id = 0;
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            o->span_id |= (uint64_t)bytes[i] << (8 * i);
+        }
+    }
+    return true;
+}
+
+static int by_name_and_value(const void *one, const void *two)
+{
+    const label *a = one;
+    const label *b = two;
+    int c = str_cmp(a->name, b->name);
+    return c ? c : str_cmp(a->value, b->value);
+}
+
+// The labels of a sample that make series, in order, each name once; *set may stay in v.
+static labels own_labels(struct splitter *x, uint32_t row, label *v)
+{
+    const struct profile_sample *s = &x->p->samples[row];
+    size_t n = 0;
+    for (uint32_t i = 0; i < s->label_count; i++) {
+        const struct profile_label *l = &x->p->labels[s->first_label + i];
+        struct split_origin origin =
+            x->out->origins ? x->out->origins[row] : (struct split_origin){0};
+        if (!read_origin(l, &origin)) {
+            v[n++] = (label){l->key, l->text};
+            continue;
+        }
+        if (!x->out->origins) {
+            x->out->origins = ARENA_ARRAY(x->a, struct split_origin, x->p->sample_count);
+        }
+        if (x->out->origins) x->out->origins[row] = origin;
+    }
+    if (n > 1) qsort(v, n, sizeof *v, by_name_and_value);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || !str_eq(v[kept - 1].name, v[i].name)) v[kept++] = v[i];
+    }
+    return (labels){v, kept};
+}
+
+// First by the samples' own labels, which most samples share with their neighbour.
+static bool group_by_own_labels(struct splitter *x, err *e)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        most = MAX(most, x->p->samples[i].label_count);
+    }
+    label *v = ARENA_ARRAY(x->a, label, most);
+    if (!v) return arena_ok(x->a, e);
+    for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        labels own = own_labels(x, i, v);
+        if (i > 0 && labels_eq(own, x->sets[x->group_of[i - 1]])) {
+            x->group_of[i] = x->group_of[i - 1];
+            continue;
+        }
+        uint32_t before = x->set_count;
+        if (!find_or_add(x, own, &x->group_of[i], e)) return false;
+        if (x->set_count == before) continue;
+        label *kept = ARENA_ARRAY(x->a, label, own.n);
+        if (!kept) return arena_ok(x->a, e);
+        if (own.n) memcpy(kept, v, own.n * sizeof *v);
+        x->sets[before] = (labels){kept, own.n};
+    }
+    return arena_ok(x->a, e);
+}
+
+// The profile's labels that are not empty, then those of the samples that are new; sorted.
+static labels merged(struct splitter *x, labels own)
+{
+    label *v = ARENA_ARRAY(x->a, label, x->common.n + own.n);
+    if (!v) return (labels){0};
+    size_t n = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < x->common.n; i++) {
+        label one = x->common.v[i];
+        if (one.value.n == 0) continue;
+        for (; k < own.n && str_cmp(own.v[k].name, one.name) <= 0; k++) {
+            if (!str_eq(own.v[k].name, one.name)) v[n++] = own.v[k];
+        }
+        v[n++] = one;
+    }
+    for (; k < own.n; k++) {
+        v[n++] = own.v[k];
+    }
+    return (labels){v, n};
+}
+
+// Then by what they become; groups that became equal are put together.
+static bool group_by_final_labels(struct splitter *x, err *e)
+{
+    uint32_t own_count = x->set_count;
+    labels *own = x->sets;
+    uint32_t *becomes = ARENA_ARRAY(x->a, uint32_t, own_count);
+    if (!becomes) return arena_ok(x->a, e);
+    map_release(&x->index);
+    x->sets = NULL;
+    x->set_cap = x->set_count = 0;
+    for (uint32_t i = 0; i < own_count; i++) {
+        labels set = split_relabel(x->a, merged(x, own[i]));
+        if (!arena_ok(x->a, e) || !find_or_add(x, set, &becomes[i], e)) return false;
+    }
+    for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        x->group_of[i] = becomes[x->group_of[i]];
+    }
+    return true;
+}
+
+static bool collect(struct splitter *x, err *e)
+{
+    struct split *out = x->out;
+    uint32_t *rows = ARENA_ARRAY(x->a, uint32_t, x->p->sample_count);
+    uint32_t *at = ARENA_ARRAY(x->a, uint32_t, (size_t)x->set_count + 1);
+    out->groups = ARENA_ARRAY(x->a, struct split_group, x->set_count);
+    if (!rows || !at || !out->groups) return arena_ok(x->a, e);
+    for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        at[x->group_of[i] + 1]++;
+    }
+    for (uint32_t g = 0; g < x->set_count; g++) {
+        out->groups[g] = (struct split_group){
+            .ls = x->sets[g],
+            .fingerprint = x->hashes[g],
+            .rows = rows + at[g],
+            .row_count = at[g + 1],
+        };
+        at[g + 1] += at[g];
+    }
+    for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        rows[at[x->group_of[i]]++] = i;
+    }
+    out->group_count = x->set_count;
+    return true;
+}
+
+bool split_profile(struct arena *a, const struct profile *p, labels ls, struct split *out, err *e)
+{
+    *out = (struct split){0};
+    struct splitter x = {.a = a, .p = p, .common = ls, .out = out};
+    map_init(&x.index, a->budget);
+    x.group_of = ARENA_ARRAY(a, uint32_t, p->sample_count);
+    bool ok = arena_ok(a, e) && group_by_own_labels(&x, e) && group_by_final_labels(&x, e) &&
+              collect(&x, e);
+    map_release(&x.index);
+    return ok;
+}

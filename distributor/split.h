@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// split.h - one profile with labels on its samples becomes several series.
+//
+// Samples are grouped by their labels except span_id and trace_id (profile_id is an old name of
+// span_id), which stay with the sample. A group's label set is the profile's labels and its own,
+// where a label of the profile that is not empty wins; then relabelling rules run; groups whose
+// sets became equal are one. Pure.
+#pragma once
+
+#include "model/label.h"
+#include "model/profile.h"
+
+struct split_group {
+    labels ls;  // sorted; names may repeat if the client sent them so (validation tells)
+    uint64_t fingerprint;
+    const uint32_t *rows;  // samples, in order
+    uint32_t row_count;
+};
+
+// Where the time of a sample was spent; zero if unknown.
+struct split_origin {
+    uint64_t span_id;
+    uint8_t trace_id[16];
+    bool has_trace;
+};
+
+struct split {
+    struct split_group *groups;
+    uint32_t group_count;
+    struct split_origin *origins;  // a row for each sample; NULL if no sample has one
+};
+
+// `ls` are the client's labels, sorted. Memory is the arena's, strings are borrowed. Fails with
+// resource_exhausted.
+bool split_profile(struct arena *a, const struct profile *p, labels ls, struct split *out,
+                   err *e) MUST_CHECK;
+
+// The default relabelling rules (names of godeltaprof), on a sorted set; a set of the arena.
+labels split_relabel(struct arena *a, labels ls);
+
+// The labels of the series of a sample type: those that storage adds (__profile_type__ and its
+// parts, __service_name__) over `ls`, without those that are not for storage.
+labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_t type);

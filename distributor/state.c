@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/state.h"
+
+#include "distributor/metrics.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+
+#define MIB ((double)(1 << 20))
+
+static bool admit(void *arg, uint64_t bytes)
+{
+    struct request *q = arg;
+    size_t distributors = 0;
+    double rate = q->limits->ingestion_rate_mb * MIB;
+    if (rate <= 0) return true;
+    members_of(q->self->node->members, &q->req->arena, MEMBER_DISTRIBUTOR, &distributors);
+    return rates_take(&q->self->rates, q->req->tenant, rate / (double)MAX(distributors, (size_t)1),
+                      q->limits->ingestion_burst_size_mb * MIB, bytes, clock_mono_ns());
+}
+
+bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
+                   const char *protocol, err *e)
+{
+    const struct node *node = self->node;
+    *q = (struct request){
+        .self = self,
+        .req = req,
+        .protocol = protocol,
+        .limits = tenant_limits(node->config, req->tenant),
+        .begun_mono_ns = clock_mono_ns(),
+    };
+    intake_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
+    q->in.admit = admit;
+    q->in.admit_arg = q;
+    const struct distributor_config *config = config_section(node->config, "distributor");
+    if (!route_init(&q->route, node->client, node->members, config, node->memory, req, e)) {
+        return false;
+    }
+    outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
+    return true;
+}
+
+bool request_send(struct request *q, err *e)
+{
+    struct intake *in = &q->in;
+    if (in->exhausted) {
+        *e = in->first;
+        return false;
+    }
+    outbox_seal(&in->out);
+    if (in->out.parcel_count == 0) return true;
+    if (!route_send(&q->route, &in->out, e)) return false;
+    metric_add(&distributor_records, in->out.records);
+    metric_add(&distributor_values, in->out.values);
+    return true;
+}
+
+void request_end(struct request *q)
+{
+    str protocol = str_of(q->protocol);
+    metric_add_to(&distributor_received_profiles, protocol, q->in.received);
+    metric_add_to(&distributor_received_bytes, protocol, q->in.received_bytes);
+    for (int i = 0; i < DISCARD_REASON_COUNT; i++) {
+        str reason = str_of(discard_name((enum discard_reason)i));
+        uint64_t profiles = q->in.discards.profiles[i];
+        if (profiles) metric_add_to(&distributor_discarded_samples, reason, profiles);
+        if (profiles) metric_add_to(&distributor_discarded_bytes, reason, q->in.discards.bytes[i]);
+    }
+    metric_observe_ns_to(&distributor_request_seconds, protocol,
+                         clock_mono_ns() - q->begun_mono_ns);
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// state.h - what a running distributor has, and the way that all its requests go.
+//
+//     request_begin -> intake_* for each profile -> request_send
+#pragma once
+
+#include "distributor/intake.h"
+#include "distributor/rate.h"
+#include "distributor/route.h"
+#include "service/service.h"
+
+struct distributor_state {
+    const struct node *node;
+    struct rates rates;
+};
+
+// One push or upload in progress; lives on the handler's stack.
+struct request {
+    struct distributor_state *self;
+    struct req *req;
+    const char *protocol;  // for metrics: "push" or "ingest"
+    const struct limits *limits;
+    struct intake in;
+    struct route route;
+    uint64_t begun_mono_ns;
+};
+
+bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
+                   const char *protocol, err *e) MUST_CHECK;
+
+// Sends what the intake took, if anything. True if it is stored; what was refused before is in
+// q->in and is still to be told.
+bool request_send(struct request *q, err *e) MUST_CHECK;
+
+// Counts what happened; once, whatever happened.
+void request_end(struct request *q);

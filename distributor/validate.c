@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/validate.h"
+
+#include "base/ulid.h"
+#include "distributor/text.h"
+#include "sys/clock.h"
+
+static bool over(uint64_t actual, int64_t limit)
+{
+    return limit > 0 && actual > (uint64_t)limit;
+}
+
+bool validate_size(size_t size, const struct limits *l, enum discard_reason *why, err *e)
+{
+    if (!over(size, l->max_profile_size_bytes)) return true;
+    *why = DISCARD_PROFILE_SIZE_LIMIT;
+    char text[TEXT_MAX];
+    return err_set(e, ERR_INVALID_ARGUMENT, "uncompressed profile payload size exceeds limit of %s",
+                   text_bytes(text, (uint64_t)l->max_profile_size_bytes));
+}
+
+// ---- profiles
+
+struct checks {
+    struct arena *a;
+    labels ls;
+    enum discard_reason *why;
+    err *e;
+};
+
+static bool refuse_limit(const struct checks *c, enum discard_reason why, const char *what,
+                         const char *key, uint64_t actual, int64_t limit)
+{
+    *c->why = why;
+    return err_set(c->e, ERR_INVALID_ARGUMENT,
+                   "the profile with labels '%s' exceeds the %s (%s, actual: %llu, limit: %lld)",
+                   text_labels(c->a, c->ls), what, key, (unsigned long long)actual,
+                   (long long)limit);
+}
+
+// Both ends are exclusive, in milliseconds.
+static bool in_window(const struct checks *c, int64_t time_ns, const struct limits *l,
+                      int64_t now_ns)
+{
+    int64_t time_ms = time_ns / NS_PER_MS;
+    int64_t now_ms = now_ns / NS_PER_MS;
+    int64_t start = now_ms - l->reject_older_than / NS_PER_MS;
+    int64_t end = now_ms + l->reject_newer_than / NS_PER_MS;
+    bool bounded_below = l->reject_older_than > 0;
+    bool bounded_above = l->reject_newer_than > 0;
+    if ((!bounded_below || time_ms > start) && (!bounded_above || time_ms < end)) return true;
+
+    char at[TEXT_MAX];
+    char from[TEXT_MAX];
+    char to[TEXT_MAX];
+    *c->why = DISCARD_NOT_IN_INGESTION_WINDOW;
+    return err_set(c->e, ERR_INVALID_ARGUMENT,
+                   "profile with labels '%s' is outside of ingestion window (profile timestamp: "
+                   "%s, the ingestion window%s%s%s%s%s)",
+                   text_labels(c->a, c->ls), text_time(at, time_ms),
+                   bounded_below ? " starts at " : "", bounded_below ? text_time(from, start) : "",
+                   bounded_below && bounded_above ? " and" : "", bounded_above ? " ends at " : "",
+                   bounded_above ? text_time(to, end) : "");
+}
+
+static bool samples_fit(const struct checks *c, struct profile *p, const struct limits *l)
+{
+    if (over(p->sample_count, l->max_profile_stacktrace_samples)) {
+        return refuse_limit(c, DISCARD_SAMPLES_LIMIT, "samples count limit",
+                            "max_profile_stacktrace_samples", p->sample_count,
+                            l->max_profile_stacktrace_samples);
+    }
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        struct profile_sample *s = &p->samples[i];
+        if (over(s->location_count, l->max_profile_stacktrace_depth)) {
+            uint32_t depth = (uint32_t)l->max_profile_stacktrace_depth;
+            s->first_location += s->location_count - depth;  // the leaf is first
+            s->location_count = depth;
+        }
+        if (over(s->label_count, l->max_profile_stacktrace_sample_labels)) {
+            return refuse_limit(c, DISCARD_SAMPLE_LABELS_LIMIT, "sample labels limit",
+                                "max_profile_stacktrace_sample_labels", s->label_count,
+                                l->max_profile_stacktrace_sample_labels);
+        }
+    }
+    return true;
+}
+
+static bool malformed(enum discard_reason *why, err *e, const char *what)
+{
+    *why = DISCARD_MALFORMED_PROFILE;
+    return err_set(e, ERR_INVALID_ARGUMENT, "%s", what);
+}
+
+bool validate_profile(struct arena *a, struct profile *p, labels ls, const struct limits *l,
+                      int64_t now_ns, enum discard_reason *why, err *e)
+{
+    struct checks c = {a, ls, why, e};
+    if (p->type_count == 0) return malformed(why, e, "empty profile");
+    if (p->time_ns > 0) {
+        if (!in_window(&c, p->time_ns, l, now_ns)) return false;
+    } else {
+        p->time_ns = now_ns;
+    }
+    if (over(p->encoded_bytes, l->max_profile_size_bytes)) {
+        return refuse_limit(&c, DISCARD_PROFILE_SIZE_LIMIT, "size limit", "max_profile_size_byte",
+                            p->encoded_bytes, l->max_profile_size_bytes);
+    }
+    if (!samples_fit(&c, p, l)) return false;
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        if (str_find(p->types[i].type, '-') < p->types[i].type.n) {
+            return malformed(why, e, "sample type contains -");
+        }
+    }
+    return true;
+}
+
+bool validate_text(const struct profile *p, enum discard_reason *why, err *e)
+{
+    for (uint32_t i = 0; i < p->function_count; i++) {
+        str name = p->functions[i].name;
+        if (str_utf8(name)) continue;
+        char hex[2 * TEXT_SHOWN + 1];
+        name = text_shown(name);
+        hex_print((const uint8_t *)name.p, name.n, hex);
+        *why = DISCARD_MALFORMED_PROFILE;
+        return err_set(e, ERR_INVALID_ARGUMENT, "invalid utf8 string hex: %s", hex);
+    }
+    return true;
+}
+
+// ---- labels
+
+static bool invalid(const struct checks *c, enum discard_reason why, const char *what, str which)
+{
+    *c->why = why;
+    bool named = which.p != NULL;
+    which = text_shown(which);
+    return err_set(c->e, ERR_INVALID_ARGUMENT, "invalid labels '%s' with error: %s%s%.*s%s",
+                   text_labels(c->a, c->ls), what, named ? " '" : "", STR(which), named ? "'" : "");
+}
+
+static bool unfit(const struct checks *c, enum discard_reason why, const char *what, str which)
+{
+    *c->why = why;
+    which = text_shown(which);
+    return err_set(c->e, ERR_INVALID_ARGUMENT, "profile with labels '%s' has %s: '%.*s'",
+                   text_labels(c->a, c->ls), what, STR(which));
+}
+
+static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
+{
+    label one = c->ls.v[i];
+    if (over(one.name.n, l->max_label_name_length)) {
+        return unfit(c, DISCARD_LABEL_NAME_TOO_LONG, "label name too long", one.name);
+    }
+    if (over(one.value.n, l->max_label_value_length)) {
+        return unfit(c, DISCARD_LABEL_VALUE_TOO_LONG, "label value too long", one.value);
+    }
+    if (one.name.n == 0 || !str_utf8(one.name)) {
+        return invalid(c, DISCARD_INVALID_LABELS, "invalid label name",
+                       one.name.n ? one.name : S(""));
+    }
+    if (!str_utf8(one.value)) {
+        return invalid(c, DISCARD_INVALID_LABELS, "invalid label value", one.value);
+    }
+    if (i > 0 && str_eq(c->ls.v[i - 1].name, one.name)) {
+        return unfit(c, DISCARD_DUPLICATE_LABEL_NAMES, "duplicate label name", one.name);
+    }
+    return true;
+}
+
+bool validate_labels(struct arena *a, labels ls, const struct limits *l, enum discard_reason *why,
+                     err *e)
+{
+    struct checks c = {a, ls, why, e};
+    if (ls.n == 0) {
+        *why = DISCARD_MISSING_LABELS;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "error at least one label pair is required per profile");
+    }
+    if (over(ls.n, l->max_label_names_per_series)) {
+        *why = DISCARD_MAX_LABEL_NAMES;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "profile series '%s' has %zu label names; limit %lld", text_labels(a, ls),
+                       ls.n, (long long)l->max_label_names_per_series);
+    }
+    str name = labels_get(ls, S(LABEL_NAME));
+    if (name.n == 0 || !str_utf8(name)) {
+        return invalid(&c, DISCARD_INVALID_LABELS, "invalid metric name", (str){0});
+    }
+    if (labels_get(ls, S(LABEL_SERVICE)).n == 0) {
+        return invalid(&c, DISCARD_MISSING_LABELS, "service name is not provided", (str){0});
+    }
+    for (size_t i = 0; i < ls.n; i++) {
+        if (!label_fits(&c, i, l)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode/decode.h"
+#include "distributor/ingest_type.h"
+#include "lib/test.h"
+
+static struct profile *folded(struct arena *a, const char *text)
+{
+    static struct profile none;
+    struct decoded d = {&none, 0};
+    assert_ok(decode_folded(a, str_of(text), &(struct decode_options){0}, &d, NULL, e));
+    return d.profiles;
+}
+
+static const struct {
+    const char *app;
+    const char *rest;  // NULL: refused
+    const char *id;    // name:type:unit:period type:period unit
+    int64_t rate;
+    int64_t value;  // of a count of 2
+} types[] = {
+    {"app", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 100, 20000000},
+    {"a.b.itimer", "a.b", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 97, 20618556},
+    {"app.cpu", "app", "process_cpu:samples:count::", 0, 2},
+    {"app.wall", "app", "wall:wall:nanoseconds:cpu:nanoseconds", 1, 2000000000},
+    {"app.microseconds", "app", "wall:wall:nanoseconds:cpu:nanoseconds", 100, 20000000},
+    {"app.alloc_space", "app", "memory:alloc_space:bytes::", 100, 2},
+    {"app.goroutines", "app", "goroutine:goroutines:count::", 100, 2},
+    {"app.lock_duration", "app", "block:delay:nanoseconds::", 100, 2},
+    {"app.mutex_count", "app", "mutex:contentions:count::", 100, 2},
+    {"app.exceptions", "app", "exceptions:samples:count::", 100, 2},
+    {"app.bytes", "app", "memory:samples:bytes::", 100, 2},
+    {"app.cpu", "app", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 2000000000, 0},
+    {"app.foo", NULL, "", 100, 0},
+    {"app.", NULL, "", 100, 0},
+};
+
+static void type_of_text_comes_from_the_suffix(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(types); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 1 << 20);
+        struct ingest_type t = {0};
+        err why = {0};
+        bool ok = ingest_type_of_app(str_of(types[i].app), &t, &why);
+        if (ok != (types[i].rest != NULL)) fail_msg("%s: %s", types[i].app, why.msg);
+        if (!ok) assert_non_null(strstr(why.msg, "unknown profile type: "));
+        struct profile *p = folded(&a, "x 2\n");
+        if (ok) {
+            assert_ok(ingest_type_apply(&t, types[i].rate, p, e));
+            str id = arena_printf(&a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t.name),
+                                  STR(p->types[0].type), STR(p->types[0].unit),
+                                  STR(p->period_type.type), STR(p->period_type.unit));
+            if (!str_is(id, types[i].id)) fail_msg("%s: %.*s", types[i].app, STR(id));
+            assert_true(str_is(t.app, types[i].rest));
+            assert_int_equal(p->values[0], types[i].value);
+        }
+        arena_release(&a);
+    }
+}
+
+static void type_refuses_values_that_do_not_fit(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    struct profile *p = folded(&a, "x 9223372036854775807\n");
+    struct ingest_type t = {0};
+    err why = {0};
+    assert_ok(ingest_type_of_app(S("app"), &t, e));
+    assert_false(ingest_type_apply(&t, 100, p, &why));
+    assert_int_equal(why.code, ERR_OUT_OF_RANGE);
+    arena_release(&a);
+}
+
+static const struct {
+    const char *types[3];
+    const char *config;
+    const char *name;
+} names[] = {
+    {{"samples", "cpu"}, "", "process_cpu"},
+    {{"alloc_space", "inuse_space"}, "", "memory"},
+    {{"objects", "space"}, "", "memory"},
+    {{"sample", "wall"}, "", "wall"},
+    {{"goroutine"}, "", "goroutines"},
+    {{"contentions", "delay"}, "", "mutex"},
+    {{"contentions", "delay"},
+     "{\"contentions\":{\"display-name\":\"block_count\",\"units\":\"x\",\"cumulative\":true}}",
+     "block"},
+    {{"gizmos"}, "", "gizmos"},
+    {{"gizmos"}, "{\"gizmos\":{\"display-name\":\"widgets\"}}", "widgets"},
+    {{"gizmos"}, "{\"gizmos\":{}}", "gizmos"},
+    {{"gizmos", "gadgets"}, "", "gadgets"},
+    {{"gizmos"}, "[]", NULL},
+    {{"gizmos"}, "{\"gizmos\":3}", NULL},
+    {{"gizmos"}, "{\"gizmos\":{\"display-name\":3}}", NULL},
+    {{"gizmos"}, "{", NULL},
+    {{"gizmos"}, "{} x", NULL},
+};
+
+static void name_of_pprof_comes_from_types_and_configuration(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 1 << 20);
+        struct profile_type t[3] = {0};
+        struct profile p = {.types = t};
+        for (; p.type_count < 3 && names[i].types[p.type_count]; p.type_count++)
+            t[p.type_count].type = str_of(names[i].types[p.type_count]);
+        struct ingest_config c = {0};
+        err why = {0};
+        bool ok = ingest_config_parse(&a, str_of(names[i].config), &c, &why);
+        str got = ok ? ingest_pprof_name(&p, &c) : str_of(why.msg);
+        if (ok != (names[i].name != NULL) || (ok && !str_is(got, names[i].name))) {
+            fail_msg("%zu: %.*s", i, STR(got));
+        }
+        arena_release(&a);
+    }
+}
+
+static void scripts_show_the_file(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    struct profile_function f[] = {{.name = S("f"), .filename = S("/abs/x.rb")},
+                                   {.name = S("g"), .filename = S("y.py")}};
+    struct profile p = {.functions = f, .function_count = 2};
+    assert_true(ingest_pprof_scripts(&a, &p, true));
+    assert_true(str_is(f[0].name, "f") && str_is(f[1].name, "y.py g"));
+    assert_true(ingest_pprof_scripts(&a, &p, false));
+    assert_true(str_is(f[0].name, "/abs/x.rb f"));
+    struct profile_type t[] = {{S("alloc-size"), S("bytes")}};
+    p = (struct profile){.types = t, .type_count = 1};
+    assert_true(ingest_pprof_dashes(&a, &p));
+    assert_true(str_is(t[0].type, "alloc_size"));
+    arena_release(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(type_of_text_comes_from_the_suffix),
+        cmocka_unit_test(type_refuses_values_that_do_not_fit),
+        cmocka_unit_test(name_of_pprof_comes_from_types_and_configuration),
+        cmocka_unit_test(scripts_show_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
