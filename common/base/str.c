@@ -123,7 +123,7 @@ static size_t utf8_rest(const unsigned char *p, size_t left)
 bool str_utf8(str s)
 {
     const unsigned char *p = (const unsigned char *)s.p;
-    const unsigned char *end = p + s.n;
+    const unsigned char *end = s.n ? p + s.n : p;
     while (p < end) {
         if (end - p >= 8) {
             uint64_t word = 0;

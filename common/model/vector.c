@@ -167,7 +167,7 @@ void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids
 bool vector_open(struct vector_reader *r, str bytes, err *e)
 {
     *r = (struct vector_reader){.at = (const uint8_t *)bytes.p, .first = true};
-    r->end = r->at + bytes.n;
+    r->end = bytes.n ? r->at + bytes.n : r->at;
     uint64_t divisor = 0;
     if (!varint_get(&r->at, r->end, &r->left) || !varint_get(&r->at, r->end, &divisor)) {
         return err_set(e, ERR_INVALID_ARGUMENT, "vector: %zu bytes end in its head", bytes.n);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A label selector. Property: what parses, printed in the plainest form, parses to the same
+// matchers; and matching terminates on any value.
+#include "model/label.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void print(const struct selector *sel, struct buf *out)
+{
+    static const char ops[][3] = {"=", "!=", "=~", "!~"};
+    buf_byte(out, '{');
+    for (size_t i = 0; i < sel->n; i++) {
+        if (i > 0) buf_byte(out, ',');
+        label_quote(sel->v[i].name, out);
+        buf_z(out, ops[sel->v[i].op]);
+        label_quote(sel->v[i].value, out);
+    }
+    buf_byte(out, '}');
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena a;
+    struct selector sel = {0};
+    struct selector again = {0};
+    err e = {0};
+    arena_init(&a, NULL, 64 << 20);
+    str text = str_make(data, size);
+    if (selector_parse(&a, text, &sel, &e)) {
+        struct buf out;
+        buf_init(&out, NULL, 64 << 20);
+        print(&sel, &out);
+        if (!selector_parse(&a, buf_view(&out), &again, &e)) abort();
+        if (again.n != sel.n) abort();
+        for (size_t i = 0; i < sel.n; i++) {
+            const struct matcher *x = &sel.v[i];
+            const struct matcher *y = &again.v[i];
+            if (x->op != y->op || !str_eq(x->name, y->name) || !str_eq(x->value, y->value)) abort();
+            if (matcher_matches(x, text) != matcher_matches(y, text)) abort();
+        }
+        const label l = {S("env"), text};
+        if (selector_matches(&sel, (labels){&l, 1}) != selector_matches(&again, (labels){&l, 1})) {
+            abort();
+        }
+        buf_release(&out);
+    } else if (e.code != ERR_INVALID_ARGUMENT && e.code != ERR_RESOURCE_EXHAUSTED) {
+        abort();
+    }
+    arena_release(&a);
+    return 0;
+}
