@@ -211,6 +211,7 @@ static bool read_field(struct reader *x, const struct pb_reader *r, struct recor
         rec->total = unzigzag(r->number);
         return true;
     case AT(11, PB_BYTES):
+        assert(rec->spans);  // sized by occurrences()
         return read_span(r->bytes, x->b->symbols.stack_count, &rec->spans[rec->span_count++], x->e);
     case AT(12, PB_VARINT):
         return narrow(x, r->number, "attempt", &rec->attempt);
@@ -219,6 +220,7 @@ static bool read_field(struct reader *x, const struct pb_reader *r, struct recor
         if (!rec->has_first_stream) return true;
         return read_id(r->bytes, rec->first_stream.b, "the first stream", x->e);
     case AT(14, PB_BYTES):
+        assert(rec->annotations);
         return read_pair(r->bytes, &rec->annotations[rec->annotation_count++], x->e);
     default:
         return true;

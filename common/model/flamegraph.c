@@ -188,11 +188,28 @@ static void add_child(struct unite *u, uint32_t parent, struct pair p, uint32_t 
     *last = id;
 }
 
+// The children of a united node: both lists are in byte order, equal names are one child.
+static void unite_children(struct unite *u, uint32_t node)
+{
+    struct pair p = u->pairs[node];
+    uint32_t l = first_child(u->from[0], node, p.nodes[0]);
+    uint32_t r = first_child(u->from[1], node, p.nodes[1]);
+    uint32_t last = 0;
+    while (l || r) {
+        int order = l ? -1 : 1;
+        if (l && r) order = str_cmp(u->from[0]->nodes[l].name, u->from[1]->nodes[r].name);
+        add_child(u, node, (struct pair){{order <= 0 ? l : 0, order >= 0 ? r : 0}}, &last);
+        if (order <= 0) l = u->from[0]->nodes[l].next_sibling;
+        if (order >= 0) r = u->from[1]->nodes[r].next_sibling;
+    }
+}
+
 // Two trees as two of the same shape: a walk through both in parallel, level by level.
 static bool unite(struct unite *u, struct arena *a)
 {
     size_t most = (size_t)u->from[0]->count + u->from[1]->count;
     u->pairs = ARENA_ARRAY(a, struct pair, most);
+    if (!u->pairs) return false;
     for (size_t s = 0; s < 2; s++) {
         u->to[s].nodes = ARENA_ARRAY(a, struct tree_node, most);
         if (!u->to[s].nodes) return false;
@@ -200,22 +217,8 @@ static bool unite(struct unite *u, struct arena *a)
         u->to[s].count = 1;
         u->to[s].max_self = u->from[s]->max_self;
     }
-    if (!u->pairs) return false;
-    for (uint32_t i = 0; i < u->to[0].count; i++) {
-        struct pair p = u->pairs[i];
-        uint32_t l = first_child(u->from[0], i, p.nodes[0]);
-        uint32_t r = first_child(u->from[1], i, p.nodes[1]);
-        uint32_t last = 0;
-        while (l || r) {
-            int order = !l   ? 1
-                        : !r ? -1
-                             : str_cmp(u->from[0]->nodes[l].name, u->from[1]->nodes[r].name);
-            struct pair next = {{order <= 0 ? l : 0, order >= 0 ? r : 0}};
-            add_child(u, i, next, &last);
-            if (order <= 0) l = u->from[0]->nodes[l].next_sibling;
-            if (order >= 0) r = u->from[1]->nodes[r].next_sibling;
-        }
-    }
+    for (uint32_t i = 0; i < u->to[0].count; i++)
+        unite_children(u, i);
     return true;
 }
 

@@ -86,6 +86,10 @@ bool vector_normalise(struct vector_entry *v, size_t *n, err *e)
     return true;
 }
 
+enum {
+    ENTRY_MAX = 2 * VARINT_MAX
+};  // bytes of one entry
+
 // ---- writing
 
 static uint64_t magnitude(int64_t v)
@@ -124,9 +128,9 @@ static struct writer begin(struct buf *out, size_t n, uint64_t divisor)
 
 static void put(struct writer *w, uint32_t stack, int64_t value)
 {
-    char *at = buf_reserve(w->out, 2 * VARINT_MAX);
+    char *at = buf_reserve(w->out, ENTRY_MAX);
     if (!at) return;
-    uint8_t entry[2 * VARINT_MAX];
+    uint8_t entry[ENTRY_MAX];
     size_t used = varint_put(entry, stack - w->last);
     int64_t quotient = w->divisor == 1 ? value : value / w->divisor;
     used += varint_put(entry + used, zigzag(quotient));
@@ -242,10 +246,6 @@ bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e)
     return true;
 }
 
-// Enough for two varints of ten bytes; with so much left an entry is read without looking for the
-// end.
-#define AHEAD (2 * VARINT_MAX)
-
 // A varint of up to three bytes, which nearly all are; 0 for a longer one. Returns its length.
 // Plain branches beat reading eight bytes and finding the end by bit tricks two to three times,
 // also where lengths are random (1.7 to 3.9 ns an entry against 5.0 to 7.3).
@@ -259,15 +259,16 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
     return at[2] < 0x80 ? 3 : 0;
 }
 
-// The entries that are short and not near the end, with the reader's checks but without its state
-// in memory: this is where queries spend their time. Stops before whatever it does not understand.
+// The entries that are short and so far from the end that nobody has to look for it, with the
+// reader's checks but without its state in memory: this is where queries spend their time. Stops
+// before whatever it does not understand.
 static uint64_t add_quickly(struct vector_reader *r, int64_t unit, int64_t *sums, size_t n)
 {
     const uint8_t *at = r->at;
     uint64_t left = r->left;
     uint64_t stack = r->stack;
     uint64_t least = r->first ? 0 : 1;  // of the delta: the first entry may be stack 0
-    for (; left > 0 && r->end - at >= AHEAD; left--) {
+    for (; left > 0 && r->end - at >= ENTRY_MAX; left--) {
         uint64_t delta = 0;
         uint64_t bits = 0;
         size_t delta_n = quick_get(at, &delta);

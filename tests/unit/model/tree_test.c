@@ -218,6 +218,64 @@ static str path_text(char text[8], unsigned path)
     return str_make(text, n);
 }
 
+// A path's number by its letters: each is a digit, the root's the lowest; 0 ends it.
+static unsigned key_of_text(str path)
+{
+    unsigned key = 0;
+    for (size_t k = path.n + 1; k > 1; k -= 2)
+        key = key * LETTERS + (unsigned)(path.p[k - 2] - 'a' + 1);
+    return key;
+}
+
+static unsigned key_of_node(const struct tree *t, uint32_t node)
+{
+    unsigned key = 0;
+    for (; node; node = t->nodes[node].parent)
+        key = key * LETTERS + (unsigned)(t->nodes[node].name.p[0] - 'a' + 1);
+    return key;
+}
+
+// The sum over all paths that begin with a path.
+static int64_t total_of(const int64_t selfs[PATHS], unsigned key)
+{
+    unsigned size = LETTERS;
+    while (size <= key)
+        size *= LETTERS;
+    int64_t total = 0;
+    for (unsigned longer = key; longer < PATHS; longer += size)
+        total += selfs[longer];
+    return total;
+}
+
+static void random_paths(struct random *r, struct merge *m, int64_t selfs[PATHS])
+{
+    for (int i = 0; i < 60; i++) {
+        char text[8];
+        str stack = path_text(text, random_below(r, PATHS));
+        int64_t value = 1 + random_below(r, 100);
+        assert_ok(sum_stack(m, stack, value, e));
+        if (stack.n > 0) selfs[key_of_text(stack)] += value;
+    }
+}
+
+// Each truncation keeps exactly the nodes that are at least as large as the max_nodes-th.
+static void assert_cuts(struct arena *a, const struct tree *t, const int64_t *totals, size_t count)
+{
+    for (size_t max_nodes = 1; max_nodes <= count; max_nodes++) {
+        struct tree cut;
+        assert_ok(tree_truncate(a, t, (int64_t)max_nodes, &cut, e));
+        assert_sound(&cut, true);
+        assert_true(cut.nodes[0].total == t->nodes[0].total);
+        size_t kept = 0;
+        for (uint32_t i = 1; i < cut.count; i++)
+            kept += !str_is(cut.nodes[i].name, "other");
+        size_t wanted = max_nodes;
+        while (wanted < count && totals[wanted] == totals[max_nodes - 1])
+            wanted++;
+        assert_int_equal(kept, wanted);
+    }
+}
+
 static void trees_equal_brute_force(void **state)
 {
     (void)state;
@@ -227,57 +285,25 @@ static void trees_equal_brute_force(void **state)
         struct merge m;
         struct tree t;
         int64_t selfs[PATHS] = {0};
-        arena_init(&a, NULL, 1 << 20);
-        assert_ok(merge_init(&m, NULL, false, e));
-        for (int i = 0; i < 60; i++) {
-            char text[8];
-            unsigned path = random_below(&r, PATHS);
-            str stack = path_text(text, path);
-            int64_t value = 1 + random_below(&r, 100);
-            assert_ok(sum_stack(&m, stack, value, e));
-            if (stack.n == 0) continue;
-            // The same path by its letters: digits after a 0 are not in the text.
-            unsigned key = 0;
-            for (size_t k = stack.n + 1; k > 0; k -= 2)
-                key = key * LETTERS + (unsigned)(stack.p[k - 2] - 'a' + 1);
-            selfs[key] += value;
-        }
-        assert_ok(tree_build(&a, &m.symbols.t, m.sums, NULL, 0, &t, e));
-        assert_sound(&t, false);
-        // Each node's path is its letters; its total is the sum over all paths that begin so.
         int64_t totals[PATHS];
         size_t count = 0;
+        arena_init(&a, NULL, 1 << 20);
+        assert_ok(merge_init(&m, NULL, false, e));
+        random_paths(&r, &m, selfs);
+        assert_ok(tree_build(&a, &m.symbols.t, m.sums, NULL, 0, &t, e));
+        assert_sound(&t, false);
+        for (uint32_t i = 1; i < t.count; i++) {
+            unsigned key = key_of_node(&t, i);
+            assert_true(t.nodes[i].self == selfs[key]);
+            assert_true(t.nodes[i].total == total_of(selfs, key));
+        }
         for (unsigned key = 1; key < PATHS; key++) {
-            unsigned size = key < LETTERS             ? LETTERS
-                            : key < LETTERS * LETTERS ? LETTERS * LETTERS
-                                                      : PATHS;
-            int64_t total = 0;
-            for (unsigned other = key; other < PATHS; other += size)
-                total += selfs[other];
-            if (total) totals[count++] = total;
+            totals[count] = total_of(selfs, key);
+            count += totals[count] != 0;
         }
         assert_int_equal(count, t.count - 1);
-        for (uint32_t i = 1; i < t.count; i++) {
-            unsigned key = 0;
-            for (uint32_t at = i; at; at = t.nodes[at].parent)
-                key = key * LETTERS + (unsigned)(t.nodes[at].name.p[0] - 'a' + 1);
-            assert_true(t.nodes[i].self == selfs[key]);
-        }
-        // Truncation keeps exactly those that are at least as large as the max_nodes-th.
         qsort(totals, count, sizeof *totals, by_value_down);
-        for (size_t max_nodes = 1; max_nodes <= count; max_nodes++) {
-            struct tree cut;
-            assert_ok(tree_truncate(&a, &t, (int64_t)max_nodes, &cut, e));
-            assert_sound(&cut, true);
-            assert_true(cut.nodes[0].total == t.nodes[0].total);
-            size_t kept = 0;
-            for (uint32_t i = 1; i < cut.count; i++)
-                kept += !str_is(cut.nodes[i].name, "other");
-            size_t wanted = max_nodes;
-            while (wanted < count && totals[wanted] == totals[max_nodes - 1])
-                wanted++;
-            assert_int_equal(kept, wanted);
-        }
+        assert_cuts(&a, &t, totals, count);
         merge_release(&m);
         arena_release(&a);
     }
