@@ -152,12 +152,14 @@ static bool read_file(struct reading *r, struct arena *a, err *e)
 
 static str environment_name(struct arena *a, const char *section, const char *key)
 {
-    str name = arena_printf(a, PREFIX "%s_%s", section, key);
-    char *p = (char *)(uintptr_t)name.p;  // just made here
-    for (size_t i = 0; i < name.n; i++) {
-        if (p[i] >= 'a' && p[i] <= 'z') p[i] = (char)(p[i] - 'a' + 'A');
+    str plain = arena_printf(a, PREFIX "%s_%s", section, key);
+    char *name = arena_new(a, plain.n + 1);
+    if (!name) return (str){0};
+    for (size_t i = 0; i < plain.n; i++) {
+        char c = plain.p[i];
+        name[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
     }
-    return name;
+    return (str){name, plain.n};
 }
 
 // Only names of rows are looked up: Kubernetes gives every pod FLAMETREE_PORT and the like when a

@@ -34,5 +34,5 @@ bool config_value_eq(const struct config_row *row, const void *a, const void *b)
 size_t config_value_size(enum config_type type);
 
 // As YAML text that parses to the same value.
-void config_value_print(const struct config_row *row, const void *v, struct buf *out);
+void config_value_print(const struct config_row *row, const void *p, struct buf *out);
 bool config_row_is_secret(const struct config_row *row);

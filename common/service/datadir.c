@@ -26,10 +26,11 @@ static bool check_format(const struct datadir *d, err *e)
     buf_init(&text, NULL, 4096);
     bool ok = file_read(path, &text, e);
     str found = str_trim(buf_view(&text));
-    if (ok && !str_eq(found, str_trim(FORMAT)))
+    if (ok && !str_eq(found, str_trim(FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION,
                      "data directory %s has format '%.*s'; this program knows '%.*s'", d->path,
                      STR(found), STR(str_trim(FORMAT)));
+    }
     buf_release(&text);
     return ok;
 }
@@ -64,7 +65,7 @@ bool datadir_write_ports(const struct datadir *d, unsigned public_port, const ch
     char path[PATH_MAX];
     if (!join(path, d->path, "run/ports.json", e)) return false;
     struct buf text;
-    buf_init(&text, NULL, 2 * PATH_MAX);
+    buf_init(&text, NULL, (size_t)2 * PATH_MAX);
     buf_printf(&text, "{\"public\":%u,\"internal\":", public_port);
     json_put_string(&text, str_of(internal));
     buf_z(&text, "}\n");

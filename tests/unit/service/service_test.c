@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process with one service made for the purpose: each test forks it, talks to it over its port,
+// and sends it signals. The service starts and drains when files say so.
+#include "lib/test.h"
+#include "service/service.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define AWAIT_NS ((uint64_t)(30 * NS_PER_S))
+
+static char base[64];
+
+// ---- in the child
+
+static const char *in_base(char path[128], const char *name)
+{
+    snprintf(path, 128, "%s/%s", base, name);
+    return path;
+}
+
+static bool told(const char *what)
+{
+    char path[128];
+    return file_exists(in_base(path, what));
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+static void tell(const char *what)
+{
+    char path[128];
+    assert_ok(file_write(in_base(path, what), S("x"), e));
+}
+
+static bool test_start(const struct node *node, void **self, err *e)
+{
+    if (told("fail")) return err_set(e, ERR_DATA_LOSS, "the log is damaged");
+    while (!told("start"))
+        nap();
+    *self = (void *)(uintptr_t)node;
+    return true;
+}
+
+static bool test_ready(void *self, struct buf *why)
+{
+    (void)self;
+    if (!told("sick")) return true;
+    buf_z(why, "catching up");
+    return false;
+}
+
+static void test_drain(void *self, uint64_t deadline_mono_ns)
+{
+    (void)self;
+    (void)deadline_mono_ns;
+    tell("draining");
+    while (told("hang"))
+        nap();
+}
+
+static void test_stop(void *self)
+{
+    (void)self;
+    tell("stopped");
+}
+
+static const struct service test_service = {.name = "test",
+                                            .start = test_start,
+                                            .ready = test_ready,
+                                            .drain = test_drain,
+                                            .stop = test_stop};
+
+// ---- in the parent
+
+static pid_t child;
+static unsigned port;
+
+static void await_file(const char *what)
+{
+    uint64_t until = clock_mono_ns() + AWAIT_NS;
+    while (!told(what)) {
+        if (clock_mono_ns() > until) fail_msg("waited for %s", what);
+        nap();
+    }
+}
+
+static void begin(char *flag, char *value)
+{
+    fflush(NULL);
+    child = fork();
+    assert_int_not_equal(child, -1);
+    if (child) return;
+    char path[128];
+    char data[128];
+    if (!freopen(in_base(path, "log"), "a", stderr)) _exit(90);
+    static char program[] = "flametree-test";
+    static char data_flag[] = "--server.data_dir";
+    static char listen_flag[] = "--server.listen";
+    static char listen[] = "127.0.0.1:0";
+    static char internal_flag[] = "--internal.listen";
+    static char internal[] = "127.0.0.1:0";
+    snprintf(data, sizeof data, "%s/data", base);
+    char *argv[] = {program,       data_flag, data, listen_flag, listen,
+                    internal_flag, internal,  flag, value,       NULL};
+    const struct service *services[] = {&test_service};
+    int argc = flag ? 9 : 7;
+    exit(service_main(services, 1, argc, argv));
+}
+
+static void read_port(void)
+{
+    await_file("data/run/ports.json");
+    char path[128];
+    struct buf b;
+    buf_init(&b, NULL, 4096);
+    assert_ok(file_read(in_base(path, "data/run/ports.json"), &b, e));
+    buf_byte(&b, 0);
+    assert_int_equal(sscanf(b.p, "{\"public\":%u,", &port), 1);
+    buf_release(&b);
+}
+
+// The whole answer to a GET, NUL-terminated; empty if nobody listens.
+static void get(const char *path, char *answer, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    answer[0] = '\0';
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_not_equal(fd, -1);
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) {
+        char request[256];
+        int n = snprintf(request, sizeof request,
+                         "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+        assert_int_equal(send(fd, request, (size_t)n, MSG_NOSIGNAL), n);
+        size_t got = 0;
+        ssize_t more = 0;
+        while (got + 1 < size && (more = recv(fd, answer + got, size - 1 - got, 0)) > 0)
+            got += (size_t)more;
+        answer[got] = '\0';
+    }
+    assert_int_equal(close(fd), 0);
+}
+
+static void await_answer(const char *path, const char *status, const char *part)
+{
+    static char answer[65536];
+    uint64_t until = clock_mono_ns() + AWAIT_NS;
+    for (;;) {
+        get(path, answer, sizeof answer);
+        if (str_starts(str_of(answer), str_of(status)) && strstr(answer, part)) return;
+        if (clock_mono_ns() > until) fail_msg("%s: %s", path, answer);
+        nap();
+    }
+}
+
+static int code_of_child(void)
+{
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    child = 0;
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static bool logged(const char *part)
+{
+    char path[128];
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    assert_ok(file_read(in_base(path, "log"), &b, e));
+    bool found = str_contains(buf_view(&b), str_of(part));
+    buf_release(&b);
+    return found;
+}
+
+static int make_base(void **state)
+{
+    (void)state;
+    snprintf(base, sizeof base, "/tmp/flametree-service-XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        child = 0;
+    }
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", base);
+    FILE *f = popen(command, "r");
+    return f && pclose(f) == 0 ? 0 : -1;
+}
+
+static void a_process_starts_serves_and_stops(void **state)
+{
+    (void)state;
+    begin(NULL, NULL);
+    read_port();
+    await_answer("/ready", "HTTP/1.1 503", "test not ready: starting");
+    await_answer("/metrics", "HTTP/1.1 200", "flametree_ready 0");
+    await_answer("/config", "HTTP/1.1 503", "{\"code\":\"unavailable\",\"message\":\"starting\"}");
+    tell("start");
+    await_answer("/ready", "HTTP/1.1 200", "\r\n\r\nready");
+    await_answer("/metrics", "HTTP/1.1 200", "flametree_ready 1");
+    await_answer("/config", "HTTP/1.1 200", "server:\n  listen: \"127.0.0.1:0\"\n");
+    await_answer("/api/v1/status/buildinfo", "HTTP/1.1 200", service_version);
+    tell("sick");
+    await_answer("/ready", "HTTP/1.1 503", "test not ready: catching up");
+    kill(child, SIGTERM);
+    assert_int_equal(code_of_child(), 0);
+    assert_true(told("draining") && told("stopped"));
+    assert_false(told("data/run/ports.json"));
+}
+
+static void a_failed_start_tells_why(void **state)
+{
+    (void)state;
+    tell("fail");
+    begin(NULL, NULL);
+    assert_int_equal(code_of_child(), 1);
+    assert_true(logged("flametree: test: the log is damaged\n"));
+    assert_false(told("stopped"));  // what did not start is not stopped
+}
+
+static void a_stop_during_start_is_heeded(void **state)
+{
+    (void)state;
+    begin(NULL, NULL);
+    read_port();
+    kill(child, SIGTERM);
+    tell("start");
+    assert_int_equal(code_of_child(), 0);
+    assert_true(told("stopped"));
+}
+
+static void a_second_signal_ends_a_drain_that_hangs(void **state)
+{
+    (void)state;
+    tell("start");
+    tell("hang");
+    begin(NULL, NULL);
+    read_port();
+    await_answer("/ready", "HTTP/1.1 200", "ready");
+    kill(child, SIGTERM);
+    await_file("draining");
+    kill(child, SIGINT);
+    assert_int_equal(code_of_child(), 1);
+    assert_false(told("stopped"));
+}
+
+static void a_taken_port_is_told(void **state)
+{
+    (void)state;
+    tell("start");
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, n), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    char flag[] = "--server.listen";
+    char value[64];
+    snprintf(value, sizeof value, "127.0.0.1:%u", (unsigned)ntohs(at.sin_port));
+    begin(flag, value);
+    assert_int_equal(code_of_child(), 1);
+    assert_true(logged(value));
+    assert_int_equal(close(fd), 0);
+}
+
+static void wrong_settings_are_told_before_anything_starts(void **state)
+{
+    (void)state;
+    char flag[] = "--server.loops";
+    char value[] = "1000";
+    begin(flag, value);
+    assert_int_equal(code_of_child(), 2);
+    assert_true(logged("flametree: flag --server.loops: server.loops: 1000 is above the highest "
+                       "value, 64\n"));
+    assert_false(told("data"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_process_starts_serves_and_stops, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(a_failed_start_tells_why, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(a_stop_during_start_is_heeded, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(a_second_signal_ends_a_drain_that_hangs, make_base,
+                                        remove_base),
+        cmocka_unit_test_setup_teardown(a_taken_port_is_told, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(wrong_settings_are_told_before_anything_starts, make_base,
+                                        remove_base),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
