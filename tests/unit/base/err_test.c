@@ -31,9 +31,8 @@ static void long_messages_are_cut_at_a_character(void **state)
             char text[3000] = "aaa";
             text[shift] = '\0';
             size_t n = shift;
-            while (n + 4 < sizeof text)
-                for (const char *c = letters[i]; *c; c++)
-                    text[n++] = *c;
+            for (; n + 4 < sizeof text; n += strlen(letters[i]))
+                memcpy(text + n, letters[i], strlen(letters[i]));
             err e = {0};
             err_set(&e, ERR_INTERNAL, "%s", text);
             size_t len = strlen(e.msg);
