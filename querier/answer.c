@@ -41,7 +41,12 @@ static bool ask_tenant(struct answer *a, str tenant, str message, err *e)
     struct head_replies replies = {0};
     bool ok = a->querier->ask(a->querier->transport, r, tenant, message, &replies, e);
     r->deadline_mono_ns = deadline;
-    return ok && req_alive(r, e) && fetch_choose(a->arena, &replies, &a->fetched, e);
+    if (!ok || !fetch_choose(a->arena, &replies, &a->fetched, e)) return false;
+    if (req_alive(r, e)) return true;
+    if (a->fetched.missing_count == 0) return false;
+    err ended = *e;
+    return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,
+                   STR(fetch_missing(a->arena, &a->fetched)));
 }
 
 bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e)

@@ -228,7 +228,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
 static bool is_telling(enum err_code code)
 {
     return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE ||
-           code == ERR_INVALID_ARGUMENT || code == ERR_DEADLINE_EXCEEDED || code == ERR_CANCELED;
+           code == ERR_INVALID_ARGUMENT || code == ERR_DEADLINE_EXCEEDED;
 }
 
 str fetch_missing(struct arena *a, const struct fetched *f)

@@ -688,6 +688,12 @@ static void deadline_and_cancel_end_a_query(void **state)
     assert_false(ask_run(k, stacktraces_merge, &m.base));
     assert_int_equal(k->fault.code, ERR_DEADLINE_EXCEEDED);
     assert_true(k->x.req.deadline_mono_ns == 1);
+    static const err late = {ERR_DEADLINE_EXCEEDED, "no answer in time"};
+    heads[1].fault = &late;
+    assert_false(ask_run(k, stacktraces_merge, &m.base));
+    assert_int_equal(k->fault.code, ERR_DEADLINE_EXCEEDED);
+    assert_string_equal(k->fault.msg, "the request's deadline has passed, waiting for: two");
+    heads[1].fault = NULL;
     ask_again(k);
     atomic_store(&k->x.req.canceled, true);
     assert_false(ask_run(k, stacktraces_merge, &m.base));
