@@ -8,7 +8,7 @@
 #include "rpc/peer.h"
 #include "sys/clock.h"
 
-#define APPEND_PATH       "/flametree.v1.Ingester/Append"
+#define APPEND_PATH       "/flametree.v1.IngesterService/Append"
 #define APPEND_ANSWER_MAX 65536
 
 // Encoded batches of one owner: what one Append carries.
