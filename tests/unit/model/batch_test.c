@@ -180,6 +180,49 @@ static void fields_come_in_any_order(void **state)
     teardown(&f);
 }
 
+// The example of docs/formats/batch.md, between its label texts.
+static const char example[] =
+    "\x0a\x04"
+    "demo\x12\x55\x0a\x3d\x0a\x10__profile_type__\x12\x29"
+    "process_cpu:samples:count:cpu:nanoseconds\x0a\x14\x0a\x0cservice_name\x12\x04"
+    "demo"
+    "\x12\x57\x0a\x3f\x0a\x10__profile_type__\x12\x2b"
+    "process_cpu:cpu:nanoseconds:cpu:nanoseconds\x0a\x14\x0a\x0cservice_name\x12\x04"
+    "demo"
+    "\x1a\x1f\x0a\x01"
+    "a\x0a\x01"
+    "b\x0a\x01"
+    "c\x12\x03\x01\x02\x03\x62\x03\x01\x02\x03"
+    "\x8a\x01\x03\x01\x01\x02\x92\x01\x03\x01\x02\x03"
+    "\x22\x33\x11\xc2\x0c\x96\xdc\x3c\x87\x7f\x96\x19\x00\x00\x2a\x36\xfe\x9c\x97\x17\x22\x10"
+    "\x01\x8b\xcf\xe5\x68\x00\x80\x00\x80\x00\x00\x00\x00\x00\x00\x01\x30\x80\xad\xe2\x04\x3a\x06"
+    "\x02\x01\x02\x02\x01\x04\x50\x06"
+    "\x22\x37\x08\x01\x11\x7b\x49\x7f\x26\xc2\x65\xab\x0d\x19\x00\x00\x2a\x36\xfe\x9c\x97\x17\x22"
+    "\x10"
+    "\x01\x8b\xcf\xe5\x68\x00\x80\x00\x80\x00\x00\x00\x00\x00\x00\x02\x30\x80\xad\xe2\x04\x40\x01"
+    "\x48\x80\xda\xc4\x09\x50\x80\x8e\xce\x1c";
+
+static void the_bytes_are_those_of_the_format(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct batch b;
+    setup(&f);
+    str bytes = str_make(example, sizeof example - 1);
+    assert_int_equal(bytes.n, 325);
+    assert_ok(batch_decode(&f.a, bytes, &b, e));
+    assert_true(str_is(b.service, "demo") && b.series_count == 2 && b.record_count == 2);
+    assert_true(str_is(symbols_frame_name(&b.symbols, b.symbols.stacks[3].frame), "c"));
+    assert_int_equal(b.symbols.stacks[3].parent, 1);
+    const struct record *cpu = &b.records[1];
+    assert_true(cpu->series == 1 && cpu->sibling == 0 && cpu->factor == 10000000);
+    assert_true(cpu->total == 30000000 && cpu->time_ns == 1700000000000000000);
+    assert_true(b.records[0].period == 10000000 && b.records[0].id.b[15] == 1);
+    f.b = b;
+    assert_true(str_eq(encode(&f), bytes));
+    teardown(&f);
+}
+
 // ---- what is refused. Each changes one thing of the good batch.
 
 static const label unsorted[] = {{S_INIT("b"), S_INIT("1")}, {S_INIT("a"), S_INIT("2")}};
@@ -455,6 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(the_bytes_are_those_of_the_format),
         cmocka_unit_test(an_empty_batch_is_one),
         cmocka_unit_test(fields_come_in_any_order),
         cmocka_unit_test(what_does_not_hold_together_is_refused),
