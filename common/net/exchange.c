@@ -146,14 +146,20 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
         x->status = status;
         x->fixed = str_of(err_name(e->code));
     }
-    if (x->status == 429 && !http_headers_has(&x->answer_headers, "retry-after"))
-        http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
+}
+
+// Whoever is told that there is no room, here or by a node behind, is told when to come again.
+static void add_retry_after(struct http_exchange *x)
+{
+    if (x->status != 429 || http_headers_has(&x->answer_headers, "retry-after")) return;
+    http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
 }
 
 // Loop. The answer is complete.
 static void answer(struct exchange *ex)
 {
     unsigned status = ex->x.status;
+    add_retry_after(&ex->x);
     if (!ex->conn || ex->conn->state == CONN_CLOSED) {
         metric_add(&net_gone, 1);
         set_state(ex, EXCHANGE_ANSWER);

@@ -46,7 +46,7 @@ class Fleet:
         time_ns = self.base_ns + rng.randrange(15 * 60) * 10**9 + rng.choice([0, 0, 1, 499999, 500000, 10**6, 10**9 - 1])
         samples = []
         for _ in range(rng.choice([1, 2, 10, 60])):
-            first = rng.choice([0, 1, 7, -3, 10**6, rng.randrange(10**12)])
+            first = rng.choice([0, 1, 7, -3, 10**6, rng.randrange(10**9)])
             values = [first, first * 10_000_000 if rng.random() < 0.5 else rng.randrange(10**9)][:len(types)]
             own = {}
             if rng.random() < 0.3:
