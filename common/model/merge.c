@@ -71,13 +71,22 @@ bool merge_source_add(struct merge_source *source, str vector, int64_t factor, e
     return vector_done(&r, e) && cover(source->into, e);
 }
 
+// A source whose arrays are scratch memory: only the budget limits it, so it is what to name.
+static bool begin(struct merge *m, struct arena *scratch, const struct symbol_table *t,
+                  struct merge_source *source, err *e)
+{
+    const struct mem_budget *budget = m->symbols.budget;
+    arena_init(scratch, m->symbols.budget, SIZE_MAX);
+    if (merge_from(m, scratch, t, source, e)) return true;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "memory budget %s: no room to map %u stacks",
+                   budget ? budget->name : "(none)", t->stack_count);
+}
+
 bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_t factor, err *e)
 {
     struct arena scratch;
     struct merge_source source;
-    arena_init(&scratch, m->symbols.budget, SIZE_MAX);
-    bool ok =
-        merge_from(m, &scratch, t, &source, e) && merge_source_add(&source, vector, factor, e);
+    bool ok = begin(m, &scratch, t, &source, e) && merge_source_add(&source, vector, factor, e);
     arena_release(&scratch);
     return ok;
 }
@@ -94,8 +103,7 @@ bool merge_add_sums(struct merge *m, const struct symbol_table *t, const int64_t
 {
     struct arena scratch;
     struct merge_source source;
-    arena_init(&scratch, m->symbols.budget, SIZE_MAX);
-    bool ok = merge_from(m, &scratch, t, &source, e) && add_all(&source, sums, e);
+    bool ok = begin(m, &scratch, t, &source, e) && add_all(&source, sums, e);
     arena_release(&scratch);
     return ok;
 }
