@@ -80,17 +80,11 @@ static const struct rpc_method methods[] = {
 
 static const struct http_route pages[] = {
     PAGE("/"),
-    PAGE("/types"),
-    PAGE("/labels"),
     PAGE("/explore"),
     PAGE("/flame"),
-    PAGE("/compare"),
     PAGE("/comparison"),
     PAGE("/comparison-diff"),
     PAGE("/diff"),
-    PAGE("/heatmap"),
-    PAGE("/file"),
-    PAGE("/status"),
     {.verbs = "GET,HEAD",
      .path = "/assets/",
      .prefix = true,
