@@ -58,4 +58,3 @@ static inline const uint8_t *tail_guard(const void *bytes, size_t n)
     if (n) memcpy(base + room - n, bytes, n);
     return base + room - n;
 }
-
