@@ -113,10 +113,11 @@ static void unref(struct http_call_private *p)
 static struct host *host_of(struct client *cl, str address, bool tls)
 {
     size_t n = address.n + (tls ? 4 : 0);
-    for (struct host *h = cl->hosts; h; h = h->next)
-        if (h->name_bytes == n && memcmp(h->name, address.p, address.n) == 0 &&
-            (!tls || memcmp(h->name + address.n, "+tls", 4) == 0))
+    for (struct host *h = cl->hosts; h; h = h->next) {
+        str name = str_make(h->name, h->name_bytes);
+        if (n == name.n && str_starts(name, address) && (!tls || str_ends(name, S("+tls"))))
             return h;
+    }
     struct host *h = mem_must(sizeof *h + n + 1);
     h->name_bytes = n;
     memcpy(h->name, address.p, address.n);
@@ -247,12 +248,12 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
     }
     size_t colon = str_find(line, ':');
     if (colon == line.n) return size * n;
-    str name = arena_str(&p->arena, str_slice(line, 0, colon));
+    char *name = arena_new(&p->arena, colon);
     str value = arena_str(&p->arena, str_trim(str_slice(line, colon + 1, line.n)));
-    char *lower = (char *)(uintptr_t)name.p;
-    for (size_t i = 0; i < name.n; i++)
-        if (lower[i] >= 'A' && lower[i] <= 'Z') lower[i] = (char)(lower[i] + ('a' - 'A'));
-    http_headers_add(&c->answer_headers, &p->arena, name, value);
+    if (!name || p->arena.exhausted) return 0;
+    memcpy(name, line.p, colon);
+    http_lower(name, colon);
+    http_headers_add(&c->answer_headers, &p->arena, str_make(name, colon), value);
     return p->arena.exhausted ? 0 : size * n;
 }
 

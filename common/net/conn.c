@@ -103,7 +103,7 @@ void conn_end(struct conn *c)
         exchange_abandon(c->exchanges);
     if (c->ops) c->ops->release(c);
     tls_free(c->tls);
-    if (c->fd >= 0) close(c->fd);
+    if (c->fd >= 0) (void)close(c->fd);
     buf_release(&c->in);
     buf_release(&c->out);
     if (c->prev)
@@ -326,11 +326,11 @@ static bool send_some(struct conn *c)
             return false;
         }
         str records = tls_pending(c->tls);
-        iov[count++] = (struct iovec){(void *)(uintptr_t)records.p, records.n};
+        iov[count++] = (struct iovec){conn_unconst(records.p), records.n};
     } else {
         if (c->out.n > c->out_at)
             iov[count++] = (struct iovec){c->out.p + c->out_at, c->out.n - c->out_at};
-        if (c->lent.n) iov[count++] = (struct iovec){(void *)(uintptr_t)c->lent.p, c->lent.n};
+        if (c->lent.n) iov[count++] = (struct iovec){conn_unconst(c->lent.p), c->lent.n};
     }
     if (count == 0 || (count == 1 && iov[0].iov_len == 0)) return false;
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = count};

@@ -36,6 +36,14 @@
 #define LINGER_NS        ((uint64_t)(2 * NS_PER_S))
 #define H2_PREFACE_BYTES 24
 
+// For libraries that read only but do not say const.
+static inline void *conn_unconst(const void *p)
+{
+    void *q = NULL;
+    memcpy(&q, &p, sizeof q);
+    return q;
+}
+
 struct exchange;
 struct tls;
 struct h2;

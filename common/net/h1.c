@@ -119,10 +119,12 @@ static void h1_answer(struct conn *c, struct exchange *ex)
 static unsigned fill_in(struct exchange *ex, const char *p, size_t n, struct h1_head *head, err *e)
 {
     struct http_exchange *x = &ex->x;
-    str copy = arena_str(&x->req.arena, str_make(p, n));
+    char *copy = arena_new(&x->req.arena, n);
     if (!arena_ok(&x->req.arena, e)) return 429;
-    unsigned status = h1_head_parse(head, (char *)(uintptr_t)copy.p, n,
-                                    ex->server->options.headers_max, &x->req.arena, e);
+    assert(copy);
+    memcpy(copy, p, n);
+    unsigned status =
+        h1_head_parse(head, copy, n, ex->server->options.headers_max, &x->req.arena, e);
     x->method = head->method;
     x->path = head->path;
     x->query = head->query;

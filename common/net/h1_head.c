@@ -184,19 +184,18 @@ static unsigned check_framing(struct h1_head *h, err *e)
     return 0;
 }
 
-static bool tidy_headers(struct http_headers *headers, err *e)
+static bool tidy_headers(struct http_headers *headers, char *head, err *e)
 {
     for (size_t i = 0; i < headers->n; i++) {
         struct http_header *at = &headers->v[i];
         at->value = str_trim(at->value);
-        if (!http_is_token(at->name) || !http_is_value(at->value))
+        if (!http_is_token(at->name) || !http_is_value(at->value)) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "header %zu has a name or value that no header"
                            " may have",
                            i + 1);
-        char *name = (char *)(uintptr_t)at->name.p;  // in the caller's writable head
-        for (size_t k = 0; k < at->name.n; k++)
-            if (name[k] >= 'A' && name[k] <= 'Z') name[k] = (char)(name[k] + ('a' - 'A'));
+        }
+        http_lower(head + (at->name.p - head), at->name.n);
     }
     return true;
 }
@@ -262,7 +261,8 @@ unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_ma
         err_set(e, ERR_UNIMPLEMENTED, "CONNECT is for proxies");
         return 405;
     }
-    if (!http_is_token(h->method) || !tidy_headers(&h->headers, e) || !split_target(h, s.target, e))
+    if (!http_is_token(h->method) || !tidy_headers(&h->headers, p, e) ||
+        !split_target(h, s.target, e))
         return 400;
     return check_framing(h, e);
 }

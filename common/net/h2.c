@@ -137,21 +137,26 @@ static void keep_header(struct http_exchange *x, str name, str value)
     }
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
-                     void *user)
+static str text_of(nghttp2_rcbuf *b)
+{
+    nghttp2_vec v = nghttp2_rcbuf_get_buf(b);
+    return str_make(v.base, v.len);
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+                     nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
     (void)flags;
     const struct server_options *o = &((struct conn *)user)->shard->server->options;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex || exchange_has_head(ex)) return 0;          // trailers: nobody asks for them
-    ex->h2.head_bytes += name_bytes + value_bytes + 32;  // as RFC 9113 section 6.5.2 counts
+    if (!ex || exchange_has_head(ex)) return 0;  // trailers: nobody asks for them
+    str n = text_of(name);
+    str v = text_of(value);
+    ex->h2.head_bytes += n.n + v.n + 32;  // as RFC 9113 section 6.5.2 counts
     if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
         ex->h2.head_fault = 431;
         return 0;
     }
-    str n = str_make(name, name_bytes);
-    str v = str_make(value, value_bytes);
     keep_header(&ex->x, n, v);
     if (!ex->x.req.arena.exhausted || ex->spare) return 0;
     exchange_spare(ex);
@@ -240,8 +245,8 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t co
 
 static nghttp2_nv nv_of(str name, str value)
 {
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n,
-                        value.n, NGHTTP2_NV_FLAG_NONE};
+    return (nghttp2_nv){conn_unconst(name.p), conn_unconst(value.p), name.n, value.n,
+                        NGHTTP2_NV_FLAG_NONE};
 }
 
 static size_t add_headers(nghttp2_nv *nv, size_t n, const struct http_headers *h)
@@ -343,7 +348,7 @@ static bool new_session(struct conn *c)
         nghttp2_session_callbacks_set_on_begin_frame_callback(calls, on_begin_frame);
         nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(calls, on_invalid_frame);
         nghttp2_session_callbacks_set_on_begin_headers_callback(calls, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+        nghttp2_session_callbacks_set_on_header_callback2(calls, on_header);
         nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);

@@ -50,6 +50,12 @@ bool http_is_value(str s)
     return true;
 }
 
+void http_lower(char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] >= 'A' && p[i] <= 'Z') p[i] = (char)(p[i] + ('a' - 'A'));
+}
+
 bool http_may_answer(const struct http_header *h)
 {
     static const char *const ours[] = {"content-length", "connection",       "transfer-encoding",

@@ -28,6 +28,7 @@ bool http_headers_has(const struct http_headers *h, const char *name);
 // Is s a token (RFC 9110), as names and methods must be? May it be the value of a header?
 bool http_is_token(str s);
 bool http_is_value(str s);
+void http_lower(char *p, size_t n);  // ASCII letters
 
 // May an application's answer carry this header? Not those by which HTTP itself frames messages
 // (content-length, connection, transfer-encoding, ...), nor what would break a line.

@@ -28,7 +28,7 @@
 static bool fail_listen(err *e, const char *address, const char *what, int fd)
 {
     int fault = errno;
-    if (fd >= 0) close(fd);
+    if (fd >= 0) (void)close(fd);
     char text[128];
     return err_set(e, ERR_UNAVAILABLE, "listen on %s: %s: %s", address, what,
                    strerror_r(fault, text, sizeof text));
@@ -42,7 +42,7 @@ static void remove_stale(const struct sockaddr_un *un)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return;
     bool dead = connect(fd, (const struct sockaddr *)un, sizeof *un) != 0 && errno == ECONNREFUSED;
-    close(fd);
+    (void)close(fd);
     if (dead) (void)!unlink(un->sun_path);
 }
 
@@ -92,7 +92,7 @@ static int bind_one(const struct addrinfo *ai)
     if (ai->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int fault = errno;
-    close(fd);
+    (void)close(fd);
     errno = fault;
     return -1;
 }
@@ -151,7 +151,7 @@ struct arrival {
 
 static void give_up(struct server *s, int fd)
 {
-    close(fd);
+    (void)close(fd);
     atomic_fetch_sub(&s->connections, 1);
 }
 
@@ -192,7 +192,7 @@ static void refuse_connection(struct server *s, int fd)
     metric_add_to(&net_refused, S("connections"), 1);
     if (!s->tls) (void)!send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)shutdown(fd, SHUT_WR);
-    close(fd);
+    (void)close(fd);
 }
 
 static void welcome(struct server *s, int fd, const struct sockaddr_storage *at, socklen_t n)
@@ -224,7 +224,7 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
 static void shed_one(struct server *s)
 {
     metric_add_to(&net_refused, S("descriptors"), 1);
-    if (s->spare_fd >= 0) close(s->spare_fd);
+    if (s->spare_fd >= 0) (void)close(s->spare_fd);
     int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) refuse_connection(s, fd);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -296,7 +296,7 @@ static void handle_closed(struct server *s)
 static void on_accepting_closed(uv_handle_t *h)
 {
     struct server *s = CONTAINER_OF((uv_poll_t *)h, struct server, accepting);
-    close(s->listener);
+    (void)close(s->listener);
     s->listener = -1;
     handle_closed(s);
 }
@@ -378,9 +378,9 @@ static uint64_t sweep_period(const struct server_options *o)
 static void free_server(struct server *s)
 {
     tls_context_free(s->tls);
-    if (s->listener >= 0) close(s->listener);
+    if (s->listener >= 0) (void)close(s->listener);
     if (s->unix_path) (void)!unlink(s->unix_path);
-    if (s->spare_fd >= 0) close(s->spare_fd);
+    if (s->spare_fd >= 0) (void)close(s->spare_fd);
     free(s->unix_path);
     cond_release(&s->change);
     lock_release(&s->lock);
@@ -394,6 +394,7 @@ struct server *server_open(const struct server_options *o, struct server_app app
     assert(loop_count > 0 && o->head_max > 0 && o->connections_max > 0);
     assert(app.head && app.run && app.refuse);
     metric_register(net_metrics, net_metric_count);
+    metric_set_to(&net_connections_limit, str_of(o->name), o->connections_max);
     struct server *s = mem_must(sizeof *s);
     s->options = *o;
     s->app = app;

@@ -6,21 +6,29 @@
 // the application sees a struct http_exchange. Its life:
 //
 //     HEAD     head is parsed            loop    app.head(): choose lane and body limit, or answer
-//     BODY     body arrives              loop    over the limit: 413/resource_exhausted by
-//     app.refuse QUEUED   body complete             loop    lane_submit; lane full: app.refuse
+//     BODY     body arrives              loop    over the limit: app.refuse
+//     QUEUED   body is complete          loop    lane_submit; lane full: app.refuse
 //     RUNNING  app.run()                 worker  plain sequential code, fills the answer
 //     ANSWER   answer is written         loop    only the loop waits for slow clients
 //     DONE     arena released
 //
 // When the client goes away, req.canceled is set; a running handler finishes and its answer is
-// dropped.
+// dropped. An HTTP/1.1 client that only closed its sending half counts as gone but is still
+// answered.
+//
+// app.refuse makes the answer in the manner of the request's protocol. It finds in x->status the
+// HTTP status that fits: 413 (body over its limit), 429 (memory, lane, answer over its cap), 408
+// (body too slow), 400 (malformed chunks), 499, 500, 503, 504 by the fault's code. Its memory does
+// not count against the budget, so it works when that is used up. What is no request at all (bad
+// request line, head too large or too slow) is answered here, in plain text, with Connection:
+// close.
 //
 // Limits (struct server_options): head bytes, header count, body bytes, streams per connection,
-// connections, and times for head, body, idle and write. Against smuggling: names with spaces, bare
-// LF, both Content-Length and Transfer-Encoding, repeated Content-Length are refused. Against h2
-// floods: resets, settings, pings and CONTINUATIONs are counted per interval. Body memory counts
-// against the budget; when it is exhausted requests get 429 (Connect: resource_exhausted) with
-// Retry-After: 1.
+// connections, and times. Against smuggling: names with spaces, bare LF, both Content-Length and
+// Transfer-Encoding, repeated Content-Length are refused (h1_head.h has the list). Against h2
+// floods: resets, settings, pings and CONTINUATIONs are counted per interval. Head and body memory
+// counts against the budget; when it is exhausted requests get 429 (Connect: resource_exhausted)
+// with Retry-After: 1.
 #pragma once
 
 #include "loop/lane.h"
@@ -40,15 +48,18 @@ struct http_exchange {
     struct buf body;  // complete when app.run is called
 
     // set by app.head
-    struct lane *lane;
-    size_t body_max;
+    struct lane *lane;  // NULL: app.run is called on the loop at once, and must not block
+    size_t body_max;    // bytes; 0: no body is taken
     const void *route;  // the application's own
 
-    // the answer, set by run, refuse or head. Fixed bytes (no copy) or out, not both.
+    // the answer, set by run, refuse or head. Fixed bytes (no copy; they may lie in the arena, the
+    // body or static memory) or out, not both. Headers are named in lower case; content-length and
+    // whatever else frames the message is added here. A HEAD request is answered as if it were GET:
+    // its body is not sent. If out failed, app.refuse is called after all.
     unsigned status;
     struct http_headers answer_headers;
-    struct http_headers trailers;  // HTTP/2 only
-    struct buf out;
+    struct http_headers trailers;  // HTTP/2 only; without a body they join the head
+    struct buf out;                // cap request_memory_max unless the application changes it
     str fixed;
 };
 
@@ -77,10 +88,10 @@ struct server_options {
     unsigned headers_max;
     unsigned streams_max;  // concurrent, per connection
     unsigned connections_max;
-    uint64_t head_timeout_ns;
-    uint64_t body_timeout_ns;
-    uint64_t idle_timeout_ns;
-    uint64_t write_timeout_ns;
+    uint64_t head_timeout_ns;     // for a whole head, and for a TLS handshake
+    uint64_t body_timeout_ns;     // for each 64 KiB of a body
+    uint64_t idle_timeout_ns;     // between requests
+    uint64_t write_timeout_ns;    // for each 64 KiB of an answer
     uint64_t request_timeout_ns;  // deadline of a request unless its protocol sets a shorter one
     enum rank rank;
 };
@@ -88,12 +99,16 @@ struct server_options {
 struct server;
 
 // Binds and listens on the first loop, spreads connections over all. Fails with unavailable naming
-// the address (in use, not permitted). Returns owned.
+// the address (in use, not permitted), or with invalid_argument naming a TLS file. Options are
+// copied, their strings borrowed until server_close, as are the loops. Returns owned.
 struct server *server_open(const struct server_options *o, struct server_app app,
                            struct loop *const *loops, size_t loop_count, err *e) MUST_CHECK;
 unsigned server_port(const struct server *s);  // 0 for a Unix socket
 
 // Stops accepting, tells clients (Connection: close, GOAWAY), lets running exchanges end until the
-// deadline, then cuts. close after drain.
+// deadline, then cuts: canceled handlers may still run when it returns.
 void server_drain(struct server *s, uint64_t timeout_ns);
+
+// Cuts what was not drained and waits until no handler runs any more; lanes must still be alive.
+// NULL is fine.
 void server_close(struct server *s);

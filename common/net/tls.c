@@ -4,8 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#define SEAL_MAX ((size_t)64 << 10)   // records waiting to be sent
-#define PIECE    ((size_t)16 << 10)   // plain bytes of one record
+#define SEAL_MAX ((size_t)64 << 10)  // records waiting to be sent
+#define PIECE    ((size_t)16 << 10)  // plain bytes of one record
 
 struct tls_context {
     SSL_CTX *ssl;

@@ -43,7 +43,7 @@ static void keeps_a_connection_for_many_requests(void **state)
         rig_send(fd, S("POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"));
         expect(fd, &b, 404, NULL);
     }
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -67,7 +67,7 @@ static void answers_a_pipeline_in_order(void **state)
         snprintf(body, sizeof body, "%03d", i);
         expect(fd, &b, 200, i % 3 ? body : "hello\n");
     }
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
     buf_release(&all);
 }
@@ -99,7 +99,7 @@ static void reads_a_request_byte_by_byte(void **state)
             rig_send(fd, str_slice(cases[i].text, k, k + 1));
         expect(fd, &b, 200, cases[i].body);
     }
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -120,7 +120,7 @@ static void answers_without_body_where_there_is_none(void **state)
     assert_false(str_contains(buf_view(&a.head), S("content-length")));
     rig_answer_release(&a);
     expect(fd, &b, 200, "hello\n");
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -141,7 +141,7 @@ static void writes_large_answers_to_a_slow_reader(void **state)
         rig_answer_release(&a);
     }
     expect(fd, &b, 200, "hello\n");
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -173,7 +173,7 @@ static void closes_when_told(void **state)
         rig_send(fd, S("GET /hello HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
         expect(fd, &b, 200, "hello\n");
     }
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -334,7 +334,7 @@ static void says_continue_to_those_who_wait_for_it(void **state)
         rig_send(fd, S("abc"));
         expect(fd, &b, 200, "abc");
     }
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -356,7 +356,7 @@ static void refuses_with_429_when_memory_is_used_up(void **state)
     assert_int_equal(a.status, 429);
     assert_true(str_contains(buf_view(&a.head), S("retry-after: 1\r\n")));
     rig_answer_release(&a);
-    close(fd);
+    (void)close(fd);
 
     // Nothing at all is left: even the head finds no room, and it is answered.
     err e = {0};
@@ -366,7 +366,7 @@ static void refuses_with_429_when_memory_is_used_up(void **state)
     buf_clear(&b);
     rig_send(fd, S(GET("/hello")));
     expect(fd, &b, 429, NULL);
-    close(fd);
+    (void)close(fd);
     mem_unreserve(&r->memory, left);
     buf_release(&b);
 }
@@ -397,7 +397,7 @@ static void refuses_when_the_lane_is_full(void **state)
         assert_true(a.status == 200 || a.status == 429);
         rig_answer_release(&a);
         buf_release(&b);
-        close(fds[i]);
+        (void)close(fds[i]);
     }
     assert_int_equal(refused, 1);
 }
@@ -409,7 +409,7 @@ static void tells_a_running_handler_that_the_client_is_gone(void **state)
     int fd = rig_connect(r);
     rig_send(fd, S(GET("/wait")));
     rig_await(r, &r->waiting, 1);
-    close(fd);
+    (void)close(fd);
     rig_await(r, &r->canceled, 1);
 
     // Also when more requests than are read ahead were piped behind it.
@@ -424,7 +424,7 @@ static void tells_a_running_handler_that_the_client_is_gone(void **state)
     shutdown(fd, SHUT_WR);
     rig_await(r, &r->canceled, 2);
     buf_release(&b);
-    close(fd);
+    (void)close(fd);
 }
 
 static void survives_clients_that_leave_in_the_middle(void **state)
@@ -445,7 +445,7 @@ static void survives_clients_that_leave_in_the_middle(void **state)
             struct linger hard = {.l_onoff = 1};
             if (reset) setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
             rig_send(fd, texts[i]);
-            close(fd);
+            (void)close(fd);
         }
     }
     struct buf got = rig_exchange(r, S("GET /hello HTTP/1.0\r\n\r\n"), false);
@@ -488,7 +488,7 @@ static void cuts_off_the_slow(void **state)
         rig_send(fd, S(GET("/big")));
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
     assert_int_equal(poll(&p, 1, 30000), 1);
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -508,9 +508,9 @@ static void says_no_to_one_connection_too_many(void **state)
     int third = rig_connect(r);
     rig_recv(third, &b, (str){0});
     assert_true(str_starts(buf_view(&b), S("HTTP/1.1 503 ")));
-    close(first);
-    close(second);
-    close(third);
+    (void)close(first);
+    (void)close(second);
+    (void)close(third);
     buf_release(&b);
 }
 
@@ -553,14 +553,14 @@ static void drains_after_the_running_requests(void **state)
     struct drainer d = {.r = r};
     pthread_create(&d.thread, NULL, drain, &d);
     assert_false(rig_recv(idle, &b, S("x")));  // is closed at once
-    close(idle);
+    (void)close(idle);
     rig_open_gate(r);
     struct rig_answer a;
     assert_true(rig_take_answer(busy, &b, &a, false));
     assert_int_equal(a.status, 200);
     assert_true(a.closes);
     rig_answer_release(&a);
-    close(busy);
+    (void)close(busy);
     pthread_join(d.thread, NULL);
     buf_release(&b);
     assert_int_equal(r->canceled, 0);
@@ -579,7 +579,7 @@ static void cuts_what_does_not_end(void **state)
     buf_init(&b, NULL, 1 << 20);
     assert_false(rig_recv(fd, &b, S("x")));
     assert_int_equal(b.n, 0);
-    close(fd);
+    (void)close(fd);
     buf_release(&b);
 }
 
@@ -603,7 +603,7 @@ static void listens_on_a_unix_socket(void **state)
         struct sockaddr_un un = {.sun_family = AF_UNIX};
         snprintf(un.sun_path, sizeof un.sun_path, "%s", listen + 5);
         assert_int_equal(bind(stale, (struct sockaddr *)&un, sizeof un), 0);
-        close(stale);
+        (void)close(stale);
     }
     server_close(r->server);
     r->server = NULL;

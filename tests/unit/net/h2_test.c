@@ -35,24 +35,28 @@ static struct stream *stream_of(struct peer *p, int32_t id)
     return NULL;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
-                     void *user)
+static str text_of(nghttp2_rcbuf *b)
+{
+    nghttp2_vec v = nghttp2_rcbuf_get_buf(b);
+    return str_make(v.base, v.len);
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+                     nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
     (void)session;
     (void)flags;
     struct stream *s = stream_of(user, frame->hd.stream_id);
     if (!s) return 0;
-    str n = str_make(name, name_bytes);
-    if (str_is(n, ":status")) {
+    if (str_is(text_of(name), ":status")) {
         uint64_t status = 0;
-        assert_true(str_u64(str_make(value, value_bytes), &status));
+        assert_true(str_u64(text_of(value), &status));
         s->status = (unsigned)status;
         if (status == 100) s->continued = true;
     }
-    buf_str(&s->trailers, n);
+    buf_str(&s->trailers, text_of(name));
     buf_byte(&s->trailers, '=');
-    buf_put(&s->trailers, value, value_bytes);
+    buf_str(&s->trailers, text_of(value));
     buf_byte(&s->trailers, ';');
     return 0;
 }
@@ -127,7 +131,7 @@ static struct peer *connect_with(const struct rig *r, const nghttp2_settings_ent
     p->fd = rig_connect(r);
     nghttp2_session_callbacks *calls = NULL;
     assert_int_equal(nghttp2_session_callbacks_new(&calls), 0);
-    nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+    nghttp2_session_callbacks_set_on_header_callback2(calls, on_header);
     nghttp2_session_callbacks_set_on_begin_headers_callback(calls, on_begin_headers);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_close);
@@ -146,7 +150,7 @@ static struct peer *connect_peer(const struct rig *r)
 static void disconnect(struct peer *p)
 {
     nghttp2_session_del(p->session);
-    close(p->fd);
+    (void)close(p->fd);
     for (size_t i = 0; i < p->count; i++) {
         buf_release(&p->streams[i].body);
         buf_release(&p->streams[i].trailers);
@@ -168,12 +172,13 @@ static ssize_t on_upload(nghttp2_session *session, int32_t id, uint8_t *to, size
     return (ssize_t)n;
 }
 
-#define NV(name, value)                                                                           \
-    (nghttp2_nv)                                                                                  \
-    {                                                                                             \
-        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), \
-            0                                                                                     \
-    }
+static nghttp2_nv nv_of(const char *name, const char *value)
+{
+    nghttp2_nv nv = {.namelen = strlen(name), .valuelen = strlen(value)};
+    memcpy(&nv.name, &name, sizeof nv.name);  // it reads only, but does not say const
+    memcpy(&nv.value, &value, sizeof nv.value);
+    return nv;
+}
 
 struct extra {
     const char *name;
@@ -184,10 +189,10 @@ static struct stream *ask_with(struct peer *p, const char *method, const char *p
                                bool endless, struct extra extra)
 {
     assert_true(p->count < STREAMS);
-    nghttp2_nv nv[6] = {NV(":method", method), NV(":scheme", "http"), NV(":authority", "a"),
-                        NV(":path", path)};
+    nghttp2_nv nv[6] = {nv_of(":method", method), nv_of(":scheme", "http"),
+                        nv_of(":authority", "a"), nv_of(":path", path)};
     size_t n = 4;
-    if (extra.name) nv[n++] = NV(extra.name, extra.value);
+    if (extra.name) nv[n++] = nv_of(extra.name, extra.value);
     struct stream *s = &p->streams[p->count++];
     buf_init(&s->body, NULL, 1 << 24);
     buf_init(&s->trailers, NULL, 1 << 20);

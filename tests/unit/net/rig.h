@@ -302,6 +302,6 @@ static inline struct buf rig_exchange(const struct rig *r, str request, bool hal
     rig_send(fd, request);
     if (half_close) shutdown(fd, SHUT_WR);
     rig_recv(fd, &b, (str){0});
-    close(fd);
+    (void)close(fd);
     return b;
 }

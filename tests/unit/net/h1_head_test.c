@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/test.h"
+#include "net/h1_head.h"
+
+#include <stdlib.h>
+
+#define GUARDED(text) ((const char *)tail_guard((text).p, (text).n))
+
+static void finds_the_end_of_a_head_wherever_it_is_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        str bytes;
+        enum h1_scan_result result;
+        size_t begin;
+        size_t end;
+    } cases[] = {
+        {"whole", S_INIT("GET / HTTP/1.1\r\nA: b\r\n\r\nrest"), H1_WHOLE, 0, 24},
+        {"no headers", S_INIT("GET / HTTP/1.0\r\n\r\n"), H1_WHOLE, 0, 18},
+        {"empty lines first", S_INIT("\r\n\r\nG\r\n\r\n"), H1_WHOLE, 4, 9},
+        {"not whole", S_INIT("GET / HTTP/1.1\r\nA: b\r\n\r"), H1_MORE, 0, 0},
+        {"only empty lines", S_INIT("\r\n\r\n\r\n"), H1_MORE, 0, 0},
+        {"bare LF", S_INIT("GET / HTTP/1.1\nA: b"), H1_BROKEN, 0, 0},
+        {"bare LF at once", S_INIT("\n"), H1_BROKEN, 0, 0},
+        {"bare CR", S_INIT("GET /\rHTTP"), H1_BROKEN, 0, 0},
+        {"two CR", S_INIT("GET /\r\r\n"), H1_BROKEN, 0, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *p = GUARDED(cases[i].bytes);
+        for (size_t cut = 0; cut <= cases[i].bytes.n; cut++) {
+            struct h1_scan s = {0};
+            enum h1_scan_result found = h1_scan(&s, p, cut);
+            if (found == H1_MORE) found = h1_scan(&s, p, cases[i].bytes.n);
+            if (found != cases[i].result) fail_msg("%s, cut at %zu: %d", cases[i].name, cut, found);
+            if (found != H1_WHOLE) continue;
+            assert_int_equal(s.begin, cases[i].begin);
+            assert_int_equal(s.at, cases[i].end);
+        }
+    }
+}
+
+static void says_what_a_head_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        str bytes;
+        const char *path;
+        const char *query;
+        const char *authority;
+        bool keep_alive;
+        bool chunked;
+        uint64_t length;
+    } cases[] = {
+        {"plain", S_INIT("GET /a/b?c=d?e HTTP/1.1\r\nHost: h:1\r\n\r\n"), "/a/b", "c=d?e", "h:1",
+         true, false, 0},
+        {"absolute", S_INIT("GET http://x.y:2/a HTTP/1.1\r\nHost: h\r\n\r\n"), "/a", "", "x.y:2",
+         true, false, 0},
+        {"absolute without path", S_INIT("GET http://x?q HTTP/1.1\r\nHost: h\r\n\r\n"), "/", "q",
+         "x", true, false, 0},
+        {"star", S_INIT("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"), "*", "", "h", true, false, 0},
+        {"length", S_INIT("POST /p HTTP/1.1\r\nHost:h\r\ncontent-LENGTH: \t17 \r\n\r\n"), "/p", "",
+         "h", true, false, 17},
+        {"chunked", S_INIT("POST /p HTTP/1.1\r\nHost:h\r\nTransfer-Encoding: CHUNKED\r\n\r\n"),
+         "/p", "", "h", true, true, 0},
+        {"close", S_INIT("GET /p HTTP/1.1\r\nHost:h\r\nConnection: a,CLOSE ,b\r\n\r\n"), "/p", "",
+         "h", false, false, 0},
+        {"1.0", S_INIT("GET /p HTTP/1.0\r\n\r\n"), "/p", "", "", false, false, 0},
+        {"1.0 kept", S_INIT("GET /p HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), "/p", "", "",
+         true, false, 0},
+        {"upgrade",
+         S_INIT("GET /p HTTP/1.1\r\nHost:h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"), "/p",
+         "", "h", true, false, 0},
+        {"empty value", S_INIT("GET /p HTTP/1.1\r\nHost:\r\nX:\r\n\r\n"), "/p", "", "", true, false,
+         0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 100000);
+        char *p = malloc(cases[i].bytes.n);
+        assert_non_null(p);
+        memcpy(p, cases[i].bytes.p, cases[i].bytes.n);
+        struct h1_head h;
+        err e = {0};
+        unsigned status = h1_head_parse(&h, p, cases[i].bytes.n, 10, &a, &e);
+        if (status) fail_msg("%s: %u %s", cases[i].name, status, e.msg);
+        assert_true(str_is(h.path, cases[i].path));
+        assert_true(str_is(h.query, cases[i].query));
+        assert_true(str_is(h.authority, cases[i].authority));
+        assert_int_equal(h.keep_alive, cases[i].keep_alive);
+        assert_int_equal(h.chunked, cases[i].chunked);
+        assert_int_equal(h.length, cases[i].length);
+        free(p);
+        arena_release(&a);
+    }
+}
+
+static void keeps_headers_in_order_with_lower_case_names(void **state)
+{
+    (void)state;
+    char text[] = "GET / HTTP/1.1\r\nHOST: a\r\nX-One:  v1 \t\r\nx-one: V2\r\n\r\n";
+    struct arena a;
+    arena_init(&a, NULL, 100000);
+    struct h1_head h;
+    err e = {0};
+    assert_int_equal(h1_head_parse(&h, text, sizeof text - 1, 10, &a, &e), 0);
+    assert_int_equal(h.headers.n, 3);
+    assert_true(str_is(h.headers.v[1].name, "x-one"));
+    assert_true(str_is(h.headers.v[1].value, "v1"));
+    assert_true(str_is(h.headers.v[2].value, "V2"));
+    assert_true(str_is(http_headers_get(&h.headers, "x-one"), "v1"));
+    assert_true(http_headers_has(&h.headers, "host"));
+    assert_false(http_headers_has(&h.headers, "x-two"));
+    assert_int_equal(h1_head_parse(&h, text, sizeof text - 1, 2, &a, &e), 431);
+    arena_release(&a);
+}
+
+// Feeds in two parts and collects the data; how many bytes were read.
+static size_t decode(struct h1_chunks *k, const char *p, size_t n, size_t cut, struct buf *data)
+{
+    size_t used = 0;
+    size_t end = cut;
+    for (;;) {
+        str d = {0};
+        size_t took = h1_chunks_feed(k, p + used, end - used, &d);
+        buf_str(data, d);
+        used += took;
+        if (took > 0) continue;
+        if (end == n || used < end) return used;
+        end = n;
+    }
+}
+
+static void decodes_chunks_wherever_they_are_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        str bytes;
+        const char *data;  // NULL: broken
+        size_t used;
+    } cases[] = {
+        {"one", S_INIT("3\r\nabc\r\n0\r\n\r\nGET"), "abc", 13},
+        {"none", S_INIT("0\r\n\r\n"), "", 5},
+        {"many", S_INIT("1\r\na\r\n0b\r\n0123456789\n\r\n000\r\n\r\n"), "a0123456789\n", 30},
+        {"extension", S_INIT("2;a=\"b\" ; c\r\nxy\r\n0;z\r\n\r\n"), "xy", 24},
+        {"trailers", S_INIT("0\r\nA: b\r\nC: d\r\n\r\n"), "", 17},
+        {"LF after size", S_INIT("3\nabc\r\n0\r\n\r\n"), NULL, 0},
+        {"CR without LF after size", S_INIT("3\r abc\r\n0\r\n\r\n"), NULL, 0},
+        {"too long a chunk", S_INIT("3\r\nabcd\r\n0\r\n\r\n"), NULL, 0},
+        {"LF after data", S_INIT("3\r\nabc\n0\r\n\r\n"), NULL, 0},
+        {"no size", S_INIT("\r\n"), NULL, 0},
+        {"not hex", S_INIT("g\r\n"), NULL, 0},
+        {"prefix", S_INIT("0x3\r\nabc\r\n"), NULL, 0},
+        {"16 digits", S_INIT("0000000000000001\r\na\r\n0\r\n\r\n"), NULL, 0},
+        {"LF in extension", S_INIT("1;\na\r\n"), NULL, 0},
+        {"LF in trailer", S_INIT("0\r\nA: b\n\r\n"), NULL, 0},
+        {"control byte in trailer", S_INIT("0\r\nA: \001\r\n\r\n"), NULL, 0},
+    };
+    struct buf data;
+    buf_init(&data, NULL, 1000);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *p = GUARDED(cases[i].bytes);
+        for (size_t cut = 0; cut <= cases[i].bytes.n; cut++) {
+            struct h1_chunks k = {0};
+            buf_clear(&data);
+            size_t used = decode(&k, p, cases[i].bytes.n, cut, &data);
+            bool done = k.state == H1_CHUNKS_DONE;
+            if (done != (cases[i].data != NULL) || (!done && k.state != H1_CHUNKS_BROKEN))
+                fail_msg("%s, cut at %zu: state %d", cases[i].name, cut, (int)k.state);
+            if (!done) continue;
+            assert_int_equal(used, cases[i].used);
+            assert_true(str_is(buf_view(&data), cases[i].data));
+        }
+    }
+    buf_release(&data);
+}
+
+static void limits_what_surrounds_chunks(void **state)
+{
+    (void)state;
+    static const str repeated[] = {S_INIT("1;aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\nx\r\n"),
+                                   S_INIT("0\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")};
+    for (size_t i = 0; i < COUNT(repeated); i++) {
+        struct h1_chunks k = {0};
+        size_t fed = 0;
+        while (k.state != H1_CHUNKS_BROKEN && fed < 100000) {
+            str rest = fed > 0 && i == 1 ? S("bbbbbbbbbb") : repeated[i];
+            str d = {0};
+            while (rest.n > 0 && k.state != H1_CHUNKS_BROKEN) {
+                size_t took = h1_chunks_feed(&k, rest.p, rest.n, &d);
+                fed += took;
+                rest = str_slice(rest, took, rest.n);
+            }
+        }
+        assert_true(fed < 20000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_the_end_of_a_head_wherever_it_is_cut),
+        cmocka_unit_test(says_what_a_head_says),
+        cmocka_unit_test(keeps_headers_in_order_with_lower_case_names),
+        cmocka_unit_test(decodes_chunks_wherever_they_are_cut),
+        cmocka_unit_test(limits_what_surrounds_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
