@@ -377,10 +377,12 @@ static void h1_sweep(struct conn *c)
     }
 }
 
+// Nothing is on its way in either direction, so there is no last answer that a reset could hurt;
+// lingering for a client that does not look (libcurl's idle ones) would only hold up the stop.
 static void h1_drain(struct conn *c)
 {
     bool idle = c->h1.phase == H1_HEAD && c->in.n == 0 && conn_pending(c) == 0;
-    if (idle && c->h1.served > 0) conn_finish(c);
+    if (idle && c->h1.served > 0) conn_close(c);
 }
 
 static void h1_release(struct conn *c)

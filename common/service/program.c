@@ -302,6 +302,11 @@ bool program_open(struct program *p, err *e)
     return datadir_write_ports(&p->datadir, p->node.public_port, p->internal_address, e);
 }
 
+static unsigned long long ms_since(uint64_t begin_mono_ns)
+{
+    return (clock_mono_ns() - begin_mono_ns) / (uint64_t)NS_PER_MS;
+}
+
 static bool start_units(struct program *p, err *e)
 {
     for (size_t i = 0; i < p->unit_count; i++) {
@@ -310,7 +315,7 @@ static bool start_units(struct program *p, err *e)
         if (!u->service->start(&p->node, &u->self, e)) return err_wrap(e, "%s", u->service->name);
         atomic_store_explicit(&u->started, true, memory_order_release);
         log_info(NULL, "service.started", "service=%s took_ms=%llu", u->service->name,
-                 (unsigned long long)((clock_mono_ns() - begin) / (uint64_t)NS_PER_MS));
+                 ms_since(begin));
     }
     return true;
 }
@@ -376,12 +381,19 @@ void program_drain(struct program *p)
              (unsigned long long)(timeout_ns / (uint64_t)NS_PER_MS));
     atomic_store(&p->state, PROGRAM_DRAINING);
     metric_set(&service_ready, 0);
-    uint64_t deadline = clock_mono_ns() + timeout_ns;
+    uint64_t begin = clock_mono_ns();
+    uint64_t deadline = begin + timeout_ns;
     server_drain(p->public.server, timeout_ns);
     uint64_t now = clock_mono_ns();
     server_drain(p->internal.server, now < deadline ? deadline - now : 0);
-    for (size_t i = p->unit_count; i-- > 0;)
-        p->units[i].service->drain(p->units[i].self, deadline);
+    log_info(NULL, "listeners.drained", "took_ms=%llu", ms_since(begin));
+    for (size_t i = p->unit_count; i-- > 0;) {
+        const struct unit *u = &p->units[i];
+        begin = clock_mono_ns();
+        u->service->drain(u->self, deadline);
+        log_info(NULL, "service.drained", "service=%s took_ms=%llu", u->service->name,
+                 ms_since(begin));
+    }
 }
 
 void program_close(struct program *p)
@@ -394,7 +406,11 @@ void program_close(struct program *p)
     if (p->internal.server) server_close(p->internal.server);
     for (size_t i = p->unit_count; i-- > 0;) {
         struct unit *u = &p->units[i];
-        if (atomic_exchange(&u->started, false)) u->service->stop(u->self);
+        if (!atomic_exchange(&u->started, false)) continue;
+        uint64_t begin = clock_mono_ns();
+        u->service->stop(u->self);
+        log_info(NULL, "service.stopped", "service=%s took_ms=%llu", u->service->name,
+                 ms_since(begin));
     }
     if (p->public.router) router_free(p->public.router);
     if (p->internal.router) router_free(p->internal.router);
