@@ -193,13 +193,12 @@ bool ingest_pprof_scripts(struct arena *a, struct profile *p, bool keep_absolute
 bool ingest_pprof_dashes(struct arena *a, struct profile *p)
 {
     for (uint32_t i = 0; i < p->type_count; i++) {
-        str type = arena_str(a, p->types[i].type);
-        if (type.p == NULL) return false;
-        char *at = (char *)(uintptr_t)type.p;
-        for (size_t k = 0; k < type.n; k++) {
-            if (at[k] == '-') at[k] = '_';
-        }
-        p->types[i].type = type;
+        str type = p->types[i].type;
+        char *text = arena_new(a, type.n);
+        if (!text) return false;
+        for (size_t k = 0; k < type.n; k++)
+            text[k] = type.p[k] == '-' ? '_' : type.p[k];
+        p->types[i].type = (str){text, type.n};
     }
     return true;
 }

@@ -10,7 +10,8 @@
 // Labels without text, which are numbers or empty, keep nobody apart.
 static void keep_text_labels(struct profile *p, struct profile_sample *s)
 {
-    struct profile_label *v = p->labels ? p->labels + s->first_label : NULL;
+    if (s->label_count == 0) return;
+    struct profile_label *v = p->labels + s->first_label;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->label_count; i++) {
         if (v[i].text.n) v[n++] = v[i];

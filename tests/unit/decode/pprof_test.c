@@ -647,7 +647,8 @@ static void pprof_keeps_the_wire_rules(void **state)
         err e = {0};
         bool ok = decode_into(str_make(bytes, b.n), &no_options, &p, &e);
         if (ok != !wires[i].part) fail_msg("%s: %s", wires[i].name, e.msg);
-        if (!ok && (e.code != ERR_INVALID_ARGUMENT || !strstr(e.msg, wires[i].part))) {
+        const char *part = wires[i].part ? wires[i].part : "";
+        if (!ok && (e.code != ERR_INVALID_ARGUMENT || !strstr(e.msg, part))) {
             fail_msg("%s: %s", wires[i].name, e.msg);
         }
         if (ok) assert_string_equal(stacks_of(p), "a;b=5 ");
@@ -661,7 +662,7 @@ static void pprof_survives_every_cut_and_every_flipped_bit(void **state)
     struct buf b;
     build(&b, usual, LOCATIONS, part_inlined);
     assert(b.p);
-    for (size_t n = 0; n < b.n; n++) {
+    for (size_t n = 1; n < b.n; n++) {
         const char *bytes = (const char *)tail_guard(b.p, n);
         struct profile *p = &nothing;
         err e = {0};

@@ -35,6 +35,18 @@ static const struct {
     {"app.", NULL, "", 100, 0},
 };
 
+static void check_applied(struct arena *a, size_t i, const struct ingest_type *t)
+{
+    struct profile *p = folded(a, "x 2\n");
+    assert_ok(ingest_type_apply(t, types[i].rate, p, e));
+    str id =
+        arena_printf(a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t->name), STR(p->types[0].type),
+                     STR(p->types[0].unit), STR(p->period_type.type), STR(p->period_type.unit));
+    if (!str_is(id, types[i].id)) fail_msg("%s: %.*s", types[i].app, STR(id));
+    assert_true(str_is(t->app, types[i].rest));
+    assert_int_equal(p->values[0], types[i].value);
+}
+
 static void type_of_text_comes_from_the_suffix(void **state)
 {
     (void)state;
@@ -45,17 +57,8 @@ static void type_of_text_comes_from_the_suffix(void **state)
         err why = {0};
         bool ok = ingest_type_of_app(str_of(types[i].app), &t, &why);
         if (ok != (types[i].rest != NULL)) fail_msg("%s: %s", types[i].app, why.msg);
+        if (ok) check_applied(&a, i, &t);
         if (!ok) assert_non_null(strstr(why.msg, "unknown profile type: "));
-        struct profile *p = folded(&a, "x 2\n");
-        if (ok) {
-            assert_ok(ingest_type_apply(&t, types[i].rate, p, e));
-            str id = arena_printf(&a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t.name),
-                                  STR(p->types[0].type), STR(p->types[0].unit),
-                                  STR(p->period_type.type), STR(p->period_type.unit));
-            if (!str_is(id, types[i].id)) fail_msg("%s: %.*s", types[i].app, STR(id));
-            assert_true(str_is(t.app, types[i].rest));
-            assert_int_equal(p->values[0], types[i].value);
-        }
         arena_release(&a);
     }
 }
