@@ -163,7 +163,7 @@ static void open_protocol(struct conn *c, const struct conn_ops *ops)
     c->ops = ops;
     c->state = CONN_OPEN;
     ops->open(c);
-    if (c->shard->draining && c->state == CONN_OPEN) ops->drain(c);
+    if (conn_is_draining(c) && c->state == CONN_OPEN) ops->drain(c);
 }
 
 static void keep_input(struct conn *c, const char *p, size_t n)
@@ -411,6 +411,14 @@ void shard_settle(struct shard *s)
 
 // ---- time
 
+// Closes and lets go of what the kernel still holds for a client that does not read.
+static void reset(struct conn *c)
+{
+    struct linger none = {.l_onoff = 1};
+    if (c->fd >= 0) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    conn_close(c);
+}
+
 void conn_sweep(struct conn *c)
 {
     const struct server_options *o = &c->shard->server->options;
@@ -422,7 +430,7 @@ void conn_sweep(struct conn *c)
     }
     if (pending_on_wire(c) > 0 && now > c->write_ns + o->write_timeout_ns) {
         conn_timed_out("write");
-        conn_close(c);
+        reset(c);
         return;
     }
     if (c->state == CONN_SNIFF && now > c->mark_ns + o->head_timeout_ns) {
@@ -431,6 +439,11 @@ void conn_sweep(struct conn *c)
         return;
     }
     if (c->state == CONN_OPEN) c->ops->sweep(c);
+}
+
+bool conn_is_draining(const struct conn *c)
+{
+    return atomic_load_explicit(&c->shard->server->draining, memory_order_relaxed);
 }
 
 void conn_drain(struct conn *c)

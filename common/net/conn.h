@@ -79,7 +79,6 @@ struct shard {
     struct conn *dirty;
     uint64_t now_ns;  // monotonic, at the last event
     uint64_t sweep_ns;
-    bool draining;
     char chunk[CONN_CHUNK];
 };
 
@@ -183,7 +182,8 @@ void conn_close(struct conn *c);   // now
 void conn_settle(struct conn *c);  // what the end of a turn does
 void conn_sweep(struct conn *c);
 void conn_drain(struct conn *c);
-void conn_end(struct conn *c);  // frees it; for connections without a socket
+bool conn_is_draining(const struct conn *c);  // is the server about to close?
+void conn_end(struct conn *c);                // frees it; for connections without a socket
 
 // Counts a client that was too slow, by kind: head, body, idle, write.
 void conn_timed_out(const char *kind);

@@ -99,7 +99,7 @@ static void h1_answer(struct conn *c, struct exchange *ex)
 {
     struct h1 *h = &c->h1;
     assert(h->exchange == ex);
-    if (c->shard->draining || (c->input_over && c->in.n == 0)) h->keep_alive = false;
+    if (conn_is_draining(c) || (c->input_over && c->in.n == 0)) h->keep_alive = false;
     decide_rest(c);
     str body = exchange_answer(ex);
     put_head(c, ex, body.n);

@@ -167,7 +167,7 @@ static void on_arrival(struct loop_task *t)
     else if (first)
         uv_timer_start(&s->sweep, s->sweep.timer_cb, s->sweep_ns / (uint64_t)NS_PER_MS,
                        s->sweep_ns / (uint64_t)NS_PER_MS);
-    if (c && s->draining) conn_drain(c);
+    if (c && conn_is_draining(c)) conn_drain(c);
     mem_must_free(a);
 }
 
@@ -322,7 +322,6 @@ static void stop_accepting(void *arg)
 static void drain_shard(void *arg)
 {
     struct shard *s = arg;
-    s->draining = true;
     s->now_ns = clock_mono_ns();
     for (struct conn *c = s->first; c; c = c->next)
         conn_drain(c);
