@@ -10,6 +10,13 @@ int64_t cut_hour(int64_t time_ns)
     return time_ns % HOUR_NS < 0 ? hour - 1 : hour;
 }
 
+int64_t cut_hour_start(int64_t hour)
+{
+    int64_t start = 0;
+    if (!__builtin_mul_overflow(hour, HOUR_NS, &start)) return start;
+    return hour < 0 ? INT64_MIN : INT64_MAX;
+}
+
 static void insert(struct cut_hours *h, int64_t hour)
 {
     uint32_t at = 0;

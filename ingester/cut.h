@@ -46,8 +46,9 @@ struct cut {
     struct cut_hours hours;
 };
 
-// floor((t - 1 ns) / 1 h)
+// floor((t - 1 ns) / 1 h), and the time at which an hour begins (exclusive)
 int64_t cut_hour(int64_t time_ns);
+int64_t cut_hour_start(int64_t hour);
 
 // Notes that a row of this profile time is in the cut. Any thread.
 void cut_note(struct cut *c, int64_t time_ns);

@@ -2,7 +2,7 @@
 #include "ingester/head.h"
 
 #include "base/hash.h"
-#include "ingester/head_int.h"
+#include "ingester/head_stacks.h"
 
 // ---- life
 
@@ -50,6 +50,7 @@ static void service_free(struct service_head *s)
         rows_release(&s->rows[i], b);
     mem_free(b, s->rows, s->rows_cap * sizeof *s->rows);
     ids_release(&s->ids, b);
+    stack_hours_release(s);
     index_release(&s->index);
     symbols_release(&s->symbols);
     text_free(b, &s->tenant);
@@ -191,6 +192,7 @@ static size_t drop_from(struct service_head *s, const struct cut *cut)
         dropped += rows_drop(&s->rows[i], b, cut);
     s->row_count -= dropped;
     if (dropped > 0) {
+        stack_hours_release(s);
         ids_clear(&s->ids);
         for (uint32_t i = 0; i < s->index.series_count; i++) {
             const struct rows *r = &s->rows[i];

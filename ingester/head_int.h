@@ -13,7 +13,15 @@
 
 #include <pthread.h>
 
-struct stack_hour;
+// The distinct stacks of an hour (head_stacks.h).
+struct stack_hour {
+    int64_t hour;
+    uint64_t *bits;  // NULL: free
+    size_t words;
+    uint64_t count;
+    uint64_t used;  // service.hour_clock when it was last used
+};
+#define STACK_HOURS 8
 
 struct service_head {
     struct head *head;
@@ -28,6 +36,8 @@ struct service_head {
     size_t rows_cap;
     struct ids ids;
     uint64_t row_count;
+    struct stack_hour hours[STACK_HOURS];
+    uint64_t hour_clock;
 };
 
 struct head {

@@ -5,6 +5,10 @@
 // The only cut that Flametree makes: a service may have max_stacks distinct stacks (inner nodes
 // count) in an hour of profile time. New ones beyond that end, below their deepest kept ancestor,
 // in the frame `[too many stacks]`, values intact.
+//
+// Which stacks an hour has is known by a bit for each stack of the service's table. Such a set is
+// made (from the rows of that hour) only once the whole table could be above the limit, which a
+// service in good health never is; a few are kept, the one longest unused goes first.
 #pragma once
 
 #include "ingester/head_int.h"
@@ -14,8 +18,11 @@
 struct stack_mapper {
     struct service_head *service;
     struct symbols_remap remap;
-    uint64_t limit;   // 0 = none
+    uint64_t limit;   // 0 = none can be too many
     uint64_t capped;  // stacks that were cut off
+    uint32_t end;     // the frame that ends them
+    uint32_t *known;  // in the current hour: row + 1
+    struct stack_hour *hour;
 };
 
 // The service's lock is held for writing as long as the mapper is used.
@@ -27,3 +34,6 @@ bool mapper_hour(struct stack_mapper *m, int64_t hour, err *e) MUST_CHECK;
 
 // The service's stack for one of the batch; MAP_NONE and *e set on failure.
 uint32_t mapper_stack(struct stack_mapper *m, uint32_t stack, err *e) MUST_CHECK;
+
+// Forgets the sets: rows were dropped, or the service ends.
+void stack_hours_release(struct service_head *s);

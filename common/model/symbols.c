@@ -277,6 +277,16 @@ uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *
     return finish(s, STACKS, hash, &t->stack_count, e);
 }
 
+uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame)
+{
+    const struct symbol_table *t = &s->t;
+    assert(parent < t->stack_count && frame < t->frame_count);
+    if (frame == 0) return parent;
+    uint64_t hash = hash_mix(0, (uint64_t)parent << 32 | frame);
+    struct stack_key key = {t->stacks, parent, frame};
+    return map_find(&s->index->maps[STACKS], hash, same_stack, &key);
+}
+
 // ---- reading
 
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame)

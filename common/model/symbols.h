@@ -107,6 +107,9 @@ uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e) MUS
 uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e) MUST_CHECK;
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e) MUST_CHECK;
 
+// The row of a stack if it is there; MAP_NONE otherwise.
+uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
+
 // Name of the function of a frame as flame graphs show it; empty if it has none.
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
 
@@ -126,6 +129,7 @@ struct symbols_remap {
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
+uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t frame, err *e) MUST_CHECK;
 
 // Marks the ancestors of every marked stack as well (used: one flag for each stack row). Row 0 is
 // left as it is.

@@ -118,3 +118,10 @@ uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e)
     }
     return result;
 }
+
+uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e)
+{
+    uint32_t to = 0;
+    assert(row < m->from->frame_count);
+    return frame(m, row, &to, e) ? to : MAP_NONE;
+}

@@ -34,7 +34,8 @@ static void world_free(struct world *w)
     mem_must_free(w);
 }
 
-static bool push(struct head *h, struct cut *c, const struct fact *f, size_t n, err *e)
+static bool push_capped(struct head *h, struct cut *c, const struct fact *f, size_t n,
+                        uint64_t max_stacks, err *e)
 {
     struct arena a;
     struct batch b;
@@ -42,10 +43,15 @@ static bool push(struct head *h, struct cut *c, const struct fact *f, size_t n, 
     arena_init(&a, NULL, 1 << 26);
     str bytes = fact_batch(&a, f, n);
     bool ok = batch_decode(&a, bytes, &b, e) &&
-              head_stage(h, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e);
+              head_stage(h, &a, str_of(fact_tenants[f->tenant]), &b, max_stacks, &s, e);
     if (ok) head_publish(s, c);
     arena_release(&a);
     return ok;
+}
+
+static bool push(struct head *h, struct cut *c, const struct fact *f, size_t n, err *e)
+{
+    return push_capped(h, c, f, n, 0, e);
 }
 
 // Adds facts in batches of up to 5, in time order here and there and out of order elsewhere.
@@ -253,11 +259,284 @@ static void dropped_cuts_take_their_rows_and_nothing_else(void **state)
     world_free(w);
 }
 
+// ---- ids
+
+static struct fact one_fact(struct world *w)
+{
+    struct fact f = fact_roll(&w->dice, 1000, 100);
+    f.sampled = false;
+    return f;
+}
+
+static void a_repeated_id_counts_once(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3);
+    struct fact f[3] = {one_fact(w)};
+    f[1] = f[0];
+    f[2] = f[0];
+    f[2].type = (f[0].type + 1) % COUNT(fact_types);  // the same profile's other type
+    assert_ok(push(w->head, &w->cuts[0], f, 3, e));
+    assert_ok(push(w->head, &w->cuts[1], f, 3, e));
+    assert_int_equal(head_count(w->head).rows, 2);
+    assert_int_equal(head_count(w->head).duplicates, 4);
+    w->facts[0] = f[0];
+    w->facts[1] = f[2];
+    w->n = 2;
+    check_all(w, 20);
+    size_t rows = 0;
+    assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+    assert_int_equal(rows, 0);  // the first push had it
+    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_int_equal(rows, 2);
+    assert_ok(push(w->head, &w->cuts[1], f, 3, e));  // forgotten with its cut
+    assert_int_equal(head_count(w->head).rows, 2);
+    world_free(w);
+}
+
+struct two_steps {
+    struct arena arena;
+    struct staged *staged;
+};
+
+static bool stage_one(struct world *w, const struct fact *f, struct two_steps *s, err *e)
+{
+    struct batch b;
+    arena_init(&s->arena, NULL, 1 << 24);
+    return batch_decode(&s->arena, fact_batch(&s->arena, f, 1), &b, e) &&
+           head_stage(w->head, &s->arena, str_of(fact_tenants[f->tenant]), &b, 0, &s->staged, e);
+}
+
+static void a_push_that_comes_twice_at_once_counts_once(void **state)
+{
+    (void)state;
+    struct world *w = world_new(4);
+    struct two_steps a;
+    struct two_steps b;
+    w->facts[0] = one_fact(w);
+    w->n = 1;
+    assert_ok(stage_one(w, w->facts, &a, e));
+    assert_ok(stage_one(w, w->facts, &b, e));
+    assert_int_equal(staged_rows(a.staged), 1);
+    assert_int_equal(staged_rows(b.staged), 1);  // neither is published yet
+    head_publish(a.staged, &w->cuts[0]);
+    head_publish(b.staged, &w->cuts[0]);
+    arena_release(&a.arena);
+    arena_release(&b.arena);
+    assert_int_equal(head_count(w->head).rows, 1);
+    check_all(w, 20);
+    world_free(w);
+}
+
+static void what_is_staged_or_abandoned_does_not_show(void **state)
+{
+    (void)state;
+    struct world *w = world_new(5);
+    fill(w, 50);
+    struct fact f[20];
+    struct two_steps steps[20];
+    for (size_t i = 0; i < COUNT(f); i++) {
+        f[i] = one_fact(w);
+        assert_ok(stage_one(w, &f[i], &steps[i], e));
+    }
+    check_all(w, 10);
+    for (size_t i = 0; i < COUNT(f); i++) {
+        head_abandon(steps[i].staged);
+        arena_release(&steps[i].arena);
+    }
+    check_all(w, 10);
+    fill(w, 50);
+    check_all(w, 10);
+    world_free(w);
+}
+
+// ---- limits
+
+static void a_full_head_refuses_and_keeps_what_it_has(void **state)
+{
+    (void)state;
+    struct world *w = world_new(6);
+    err fault = {0};
+    head_set_limit(w->head, 150000);
+    bool ok = true;
+    while (ok && w->n < FACTS) {
+        w->facts[w->n] = fact_roll(&w->dice, 1000, 5000);
+        w->cut_of[w->n] = w->n % 2;
+        ok = push(w->head, &w->cuts[w->n % 2], &w->facts[w->n], 1, &fault);
+        w->n += ok;
+    }
+    assert_false(ok);
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(fault.msg, "ingester.head_memory"));
+    assert_true(w->n > 50);
+    assert_int_equal(head_count(w->head).rows, w->n);
+    check_all(w, 20);
+    size_t rows = 0;
+    forget(w, 0);
+    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    fill(w, 20);  // there is room again
+    check_all(w, 20);
+    world_free(w);
+}
+
+static void failed_allocations_leave_the_head_as_it_was(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        struct world *w = world_new(seed);
+        fill(w, seed == 1 ? 0 : 40);
+        uint64_t rows = head_count(w->head).rows;
+        for (size_t i = 0; i < 4; i++) {
+            w->facts[w->n + i] = one_fact(w);
+            w->facts[w->n + i].tenant = 0;
+            w->facts[w->n + i].service = 0;
+            w->facts[w->n + i].span_id = 1;
+        }
+        // Only the stage is tortured; making the batch takes no memory that may fail here.
+        struct arena a;
+        arena_init(&a, NULL, 1 << 24);
+        str bytes = fact_batch(&a, &w->facts[w->n], 4);
+        int failures = 0;
+        for (int n = 1;; n++) {
+            struct arena scratch;
+            struct batch b;
+            struct staged *s = NULL;
+            err fault = {0};
+            arena_init(&scratch, NULL, 1 << 24);
+            assert_ok(batch_decode(&scratch, bytes, &b, e));
+            mem_fail_at(n);
+            bool ok = head_stage(w->head, &scratch, S("one"), &b, 0, &s, &fault);
+            bool fired = mem_fault_fired();
+            mem_fail_at(0);
+            if (ok) head_publish(s, &w->cuts[0]);
+            arena_release(&scratch);
+            if (ok) {
+                assert_false(fired);
+                break;
+            }
+            failures++;
+            assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+            assert_int_equal(head_count(w->head).rows, rows);
+        }
+        arena_release(&a);
+        assert_true(failures > 5);
+        w->n += 4;
+        assert_int_equal(head_count(w->head).rows, rows + 4);
+        check_all(w, 10);
+        world_free(w);
+    }
+}
+
+// The rule by the book, on texts: kept paths of the hour, values moved up to the deepest kept one.
+struct capped {
+    char kept[64][64];
+    size_t n;
+    size_t limit;
+    struct merge sums;
+};
+
+static bool is_kept(struct capped *c, str path)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (str_is(path, c->kept[i])) return true;
+    }
+    return false;
+}
+
+static void cap_entry(struct capped *c, const char *stack, int64_t value)
+{
+    str path = str_of(stack);
+    char text[128];
+    for (size_t done = 0; done < path.n;) {
+        size_t to = done + (done > 0);
+        to += str_find(str_slice(path, to, path.n), ';');
+        str part = str_slice(path, 0, to);
+        if (!is_kept(c, part) && c->n == c->limit) {
+            snprintf(text, sizeof text, "%.*s%s[too many stacks]", (int)done, path.p,
+                     done ? ";" : "");
+            path = str_of(text);
+            break;
+        }
+        if (!is_kept(c, part)) snprintf(c->kept[c->n++], 64, "%.*s", STR(part));
+        done = to;
+    }
+    assert_ok(sum_stack(&c->sums, path, value, e));
+}
+
+static void check_capped(struct world *w, struct capped *c, int64_t from_ns, int64_t to_ns)
+{
+    str tenant = S("one");
+    struct head_query q = {.tenants = &tenant,
+                           .tenant_count = 1,
+                           .from_ns = from_ns,
+                           .to_ns = to_ns};
+    struct head_tree_filter none = {0};
+    struct req r;
+    struct merge m;
+    uint64_t profiles = 0;
+    req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+    assert_ok(merge_init(&m, NULL, false, e));
+    assert_ok(head_tree(w->head, &r, &q, &none, &m, &profiles, e));
+    str got = merge_text(&r.arena, &m);
+    str want = merge_text(&r.arena, &c->sums);
+    if (!str_eq(got, want)) fail_msg("limit %zu:\n%.*s\nnot\n%.*s", c->limit, STR(got), STR(want));
+    merge_release(&m);
+    req_release(&r);
+}
+
+static void stacks_beyond_the_limit_of_an_hour_end_below_kept_ones(void **state)
+{
+    (void)state;
+    const int64_t hour = INT64_C(3600000000000);
+    for (size_t limit = 1; limit < 18; limit++) {
+        struct world *w = world_new(limit);
+        struct capped *c = mem_must(3 * sizeof *c);
+        for (size_t i = 0; i < 3; i++) {
+            c[i].limit = limit;
+            assert_ok(merge_init(&c[i].sums, NULL, false, e));
+        }
+        for (int i = 0; i < 200; i++) {
+            struct fact f = one_fact(w);
+            size_t k = (size_t)roll(&w->dice, 3);
+            f.tenant = 0;
+            f.service = 0;
+            f.n = 1;
+            f.span_id = 0;
+            f.time_ns = (int64_t)k * hour + 1 + (int64_t)roll(&w->dice, 1000);
+            if (f.entries[0].value == 0) f.entries[0].value = 7;
+            f.total = f.entries[0].value;
+            // Now and then the sets are forgotten, as after a drop, and made anew from the rows.
+            size_t rows = 0;
+            struct fact other = f;
+            other.id = one_fact(w).id;
+            if (i % 50 == 49) {
+                assert_ok(push_capped(w->head, &w->cuts[1], &other, 1, limit, e));
+                assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+            }
+            assert_ok(push_capped(w->head, &w->cuts[0], &f, 1, limit, e));
+            cap_entry(&c[k], fact_stacks[f.entries[0].stack], f.entries[0].value);
+        }
+        assert_int_equal(head_count(w->head).capped > 0, limit < 14);
+        for (size_t k = 0; k < 3; k++) {
+            check_capped(w, &c[k], (int64_t)k * hour, ((int64_t)k + 1) * hour);
+            merge_release(&c[k].sums);
+        }
+        mem_must_free(c);
+        world_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_equal_brute_force),
         cmocka_unit_test(dropped_cuts_take_their_rows_and_nothing_else),
+        cmocka_unit_test(a_repeated_id_counts_once),
+        cmocka_unit_test(a_push_that_comes_twice_at_once_counts_once),
+        cmocka_unit_test(what_is_staged_or_abandoned_does_not_show),
+        cmocka_unit_test(a_full_head_refuses_and_keeps_what_it_has),
+        cmocka_unit_test(failed_allocations_leave_the_head_as_it_was),
+        cmocka_unit_test(stacks_beyond_the_limit_of_an_hour_end_below_kept_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
