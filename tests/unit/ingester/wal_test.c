@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/wal.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/thread.h"
+#include "whole.h"
+
+#include <dirent.h>
+
+#include <rocksdb/c.h>
+
+#define THREADS 8
+#define PUSHES  40
+
+static int64_t fake_now;
+static int64_t fake_clock(void)
+{
+    return fake_now;
+}
+
+static struct wal_options options(const char *dir)
+{
+    return (struct wal_options){.dir = dir,
+                                .owner = "ingester-0",
+                                .buffers = 4 << 20,
+                                .cut_bytes = 1 << 20,
+                                .cut_age_ns = 600 * NS_PER_S,
+                                .keep_ns = 31 * 86400 * NS_PER_S,
+                                .wall_ns = fake_clock};
+}
+
+static struct wal *reopen(const struct wal_options *o, bool begin)
+{
+    err fault = {0};
+    struct wal *w = wal_open(o, &fault);
+    if (!w) fail_msg("%s", fault.msg);
+    struct cut *cuts[64];
+    size_t n = wal_cuts(w, cuts, COUNT(cuts));
+    for (size_t i = 0; i < n; i++)
+        cuts[i]->read_seq = cuts[i]->last_seq;
+    if (begin) assert_ok(wal_begin(w, e));
+    return w;
+}
+
+static void end(struct wal *w)
+{
+    wal_drain(w);
+    wal_close(w);
+}
+
+static struct wal_place append(struct wal *w, const char *bytes)
+{
+    struct wal_place place;
+    str batch = str_of(bytes);
+    assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
+    wal_unpin(w, place.cut);
+    return place;
+}
+
+// What a scan sees, as "seq:tenant:batch " texts.
+static bool note(void *arg, const struct wal_entry *entry, err *e)
+{
+    (void)e;
+    buf_printf(arg, "%u:%.*s:%.*s ", (unsigned)entry->seq, STR(entry->tenant), STR(entry->batch));
+    return true;
+}
+
+static void assert_scans(struct wal *w, struct cut *c, const char *want)
+{
+    struct buf text;
+    buf_init(&text, NULL, 1 << 20);
+    c->read_seq = 0;
+    assert_ok(wal_scan(w, c, note, &text, e));
+    buf_byte(&text, 0);
+    assert_string_equal(text.p, want);
+    buf_release(&text);
+}
+
+// ---- many at once
+
+struct pusher {
+    struct wal *wal;
+    unsigned number;
+    struct wal_place places[PUSHES];
+};
+
+static void *push_some(void *arg)
+{
+    struct pusher *p = arg;
+    for (unsigned i = 0; i < PUSHES; i++) {
+        char text[2][40];
+        str batches[2];
+        for (unsigned k = 0; k < 2; k++) {
+            snprintf(text[k], sizeof text[k], "%u.%u.%u", p->number, i, k);
+            batches[k] = str_of(text[k]);
+        }
+        assert_ok(wal_append(p->wal, S("t"), batches, 1 + i % 2, &p->places[i], e));
+        wal_unpin(p->wal, p->places[i].cut);
+    }
+    return NULL;
+}
+
+struct seen {
+    uint64_t last;
+    bool there[THREADS][PUSHES][2];
+};
+
+static bool see(void *arg, const struct wal_entry *entry, err *e)
+{
+    (void)e;
+    struct seen *s = arg;
+    unsigned v[3];
+    assert_int_equal(sscanf(entry->batch.p, "%u.%u.%u", &v[0], &v[1], &v[2]), 3);
+    assert_int_equal(entry->seq, s->last + 1);
+    s->last = entry->seq;
+    assert_false(s->there[v[0]][v[1]][v[2]]);
+    s->there[v[0]][v[1]][v[2]] = true;
+    return true;
+}
+
+static void appends_of_many_threads_are_all_there_once_in_order(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    static struct pusher pushers[THREADS];
+    pthread_t threads[THREADS];
+    fake_now = 1000 * NS_PER_S;
+    o.cut_bytes = 4096;  // several cuts
+    struct wal *w = reopen(&o, true);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pushers[i] = (struct pusher){.wal = w, .number = i};
+        assert_ok(thread_start(&threads[i], "pusher", push_some, &pushers[i], e));
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        thread_join(threads[i]);
+    for (unsigned i = 0; i < THREADS; i++) {
+        for (unsigned k = 1; k < PUSHES; k++)
+            assert_true(pushers[i].places[k - 1].last_seq < pushers[i].places[k].last_seq);
+    }
+    end(w);
+    w = reopen(&o, false);
+    struct cut *cuts[64];
+    size_t n = wal_cuts(w, cuts, COUNT(cuts));
+    struct seen *s = mem_must(sizeof *s);
+    assert_true(n > 3 && n <= COUNT(cuts));
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(cuts[i]->number, i + 1);
+        assert_int_equal(cuts[i]->first_seq, s->last + 1);
+        assert_true(cuts[i]->closed);
+        cuts[i]->read_seq = 0;
+        assert_ok(wal_scan(w, cuts[i], see, s, e));
+        assert_int_equal(cuts[i]->last_seq, s->last);
+    }
+    assert_int_equal(s->last, THREADS * PUSHES * 3 / 2);
+    mem_must_free(s);
+    wal_close(w);
+    dir_remove(dir);
+}
+
+// ---- cuts
+
+static void cuts_close_by_size_and_by_age_of_arrival(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    static char big[70000];
+    memset(big, 'x', sizeof big - 1);
+    fake_now = 1000 * NS_PER_S;
+    o.cut_bytes = 100000;
+    struct wal *w = reopen(&o, true);
+    append(w, big);
+    assert_int_equal(append(w, "a").cut->number, 1);
+    assert_int_equal(append(w, big).cut->number, 2);
+    fake_now += 599 * NS_PER_S;
+    assert_int_equal(append(w, "b").cut->number, 2);
+    fake_now += NS_PER_S;
+    struct wal_place last = append(w, "c");
+    assert_int_equal(last.cut->number, 3);
+    assert_int_equal(last.last_seq, 5);
+    assert_int_equal(last.cut->first_seq, 5);
+    fake_now += 600 * NS_PER_S;
+    assert_int_equal(wal_count(w).open_cuts, 1);
+    wal_tick(w);  // nobody pushes
+    assert_int_equal(wal_count(w).open_cuts, 0);
+    assert_int_equal(wal_count(w).closed_cuts, 3);
+    assert_int_equal(append(w, "d").cut->number, 4);
+    uint64_t bytes = wal_count(w).bytes;
+    end(w);
+    w = reopen(&o, true);
+    assert_int_equal(wal_count(w).bytes, bytes);
+    assert_int_equal(wal_count(w).closed_cuts, 4);
+    assert_int_equal(wal_count(w).closed_streams, 1);
+    assert_int_equal(append(w, "e").cut->number, 1);  // of a stream of its own
+    end(w);
+    dir_remove(dir);
+}
+
+static void a_dropped_cut_is_gone_and_so_is_an_empty_stream(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    struct cut *cuts[8];
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    struct cut *first = append(w, "a").cut;
+    fake_now += 700 * NS_PER_S;
+    struct cut *second = append(w, "b").cut;
+    assert_true(wal_cut_is_past(w, first, fake_now));
+    assert_false(wal_cut_is_past(w, first, 1000 * NS_PER_S));
+    assert_false(wal_cut_is_past(w, second, fake_now + 1));  // open
+    assert_ok(wal_drop(w, first, e));
+    assert_int_equal(wal_cuts(w, cuts, COUNT(cuts)), 1);
+    end(w);
+    w = reopen(&o, true);
+    struct wal_stream streams[4];
+    assert_int_equal(wal_streams(w, streams, COUNT(streams)), 2);
+    assert_string_equal(streams[0].state, "sealed-owner");
+    assert_int_equal(streams[0].highest_seq, 2);
+    assert_string_equal(streams[1].state, "open");
+    assert_int_equal(wal_cuts(w, cuts, COUNT(cuts)), 1);
+    assert_int_equal(cuts[0]->number, 2);
+    assert_scans(w, cuts[0], "2:t:b ");
+    assert_ok(wal_drop(w, cuts[0], e));
+    assert_int_equal(wal_streams(w, streams, COUNT(streams)), 1);
+    assert_int_equal(wal_count(w).bytes, 0);
+    end(w);
+    w = reopen(&o, false);
+    assert_int_equal(wal_streams(w, streams, COUNT(streams)), 0);
+    assert_int_equal(wal_cuts(w, cuts, COUNT(cuts)), 0);
+    wal_close(w);
+    dir_remove(dir);
+}
+
+static void pinned_cuts_stay(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    struct wal_place place;
+    str batch = S("a");
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
+    fake_now += 700 * NS_PER_S;
+    wal_tick(w);
+    assert_false(wal_cut_is_past(w, place.cut, fake_now));
+    wal_unpin(w, place.cut);
+    assert_true(wal_cut_is_past(w, place.cut, fake_now));
+    end(w);
+    dir_remove(dir);
+}
+
+// ---- limits
+
+static void a_full_disk_refuses_before_it_fails(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    struct wal_place place;
+    str batch = S("0123456789");
+    fake_now = 1000 * NS_PER_S;
+    static const struct {
+        const char *row;
+        uint64_t reserve;
+        uint64_t max;
+    } cases[] = {{"ingester.disk_reserve", UINT64_MAX, 0}, {"ingester.log_disk", 0, 500}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        err fault = {0};
+        o.disk_reserve = cases[i].reserve;
+        o.disk_max = cases[i].max;
+        struct wal *w = reopen(&o, true);
+        bool ok = true;
+        for (int k = 0; ok && k < 10; k++) {
+            ok = wal_append(w, S("t"), &batch, 1, &place, &fault);
+            if (ok) wal_unpin(w, place.cut);
+        }
+        assert_false(ok);
+        assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+        assert_non_null(strstr(fault.msg, cases[i].row));
+        assert_int_equal(wal_state(w), WAL_OPEN);
+        end(w);
+    }
+    dir_remove(dir);
+}
+
+static void a_drained_log_refuses(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    struct wal_options o = options(dir);
+    struct wal_place place;
+    str batch = S("x");
+    err fault = {0};
+    struct wal *w = reopen(&o, false);
+    assert_false(wal_append(w, S("t"), &batch, 1, &place, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    assert_ok(wal_begin(w, e));
+    append(w, "y");
+    wal_drain(w);
+    assert_false(wal_append(w, S("t"), &batch, 1, &place, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    wal_close(w);
+    dir_remove(dir);
+}
+
+// ---- what is on disk
+
+static void other_formats_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *family;
+        const char *key;
+        const char *value;
+    } cases[] = {{"format", NULL, "format", "2"}, {"family", "something", NULL, NULL}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *dir = dir_new();
+        struct wal_options o = options(dir);
+        wal_close(reopen(&o, false));
+        char *message = NULL;
+        rocksdb_options_t *ro = rocksdb_options_create();
+        rocksdb_writeoptions_t *wo = rocksdb_writeoptions_create();
+        rocksdb_t *db = rocksdb_open(ro, dir, &message);
+        assert_null(message);
+        if (cases[i].key) {
+            rocksdb_put(db, wo, cases[i].key, strlen(cases[i].key), cases[i].value, 1, &message);
+        } else {
+            rocksdb_column_family_handle_destroy(
+                rocksdb_create_column_family(db, ro, cases[i].family, &message));
+        }
+        assert_null(message);
+        rocksdb_close(db);
+        rocksdb_writeoptions_destroy(wo);
+        rocksdb_options_destroy(ro);
+        err fault = {0};
+        assert_null(wal_open(&o, &fault));
+        if (fault.code != ERR_FAILED_PRECONDITION) fail_msg("%s: %s", cases[i].name, fault.msg);
+        dir_remove(dir);
+    }
+}
+
+// Copies the files of an open log, the newest write-ahead file without its last `cut` bytes.
+static void copy_torn(const char *from, const char *to, size_t cut)
+{
+    char newest[256] = "";
+    DIR *d = opendir(from);
+    for (struct dirent *f; (f = readdir(d));) {
+        size_t n = strlen(f->d_name);
+        bool is_log = n > 4 && strcmp(f->d_name + n - 4, ".log") == 0;
+        if (is_log && strcmp(f->d_name, newest) > 0) snprintf(newest, 256, "%s", f->d_name);
+    }
+    rewinddir(d);
+    for (struct dirent *f; (f = readdir(d));) {
+        char path[512];
+        struct buf bytes;
+        if (f->d_name[0] == '.' || strcmp(f->d_name, "LOCK") == 0) continue;
+        buf_init(&bytes, NULL, 1 << 26);
+        snprintf(path, sizeof path, "%s/%s", from, f->d_name);
+        assert_ok(file_read(path, &bytes, e));
+        if (strcmp(f->d_name, newest) == 0) bytes.n -= MIN(cut, bytes.n);
+        snprintf(path, sizeof path, "%s/%s", to, f->d_name);
+        assert_ok(file_write(path, buf_view(&bytes), e));
+        buf_release(&bytes);
+    }
+    closedir(d);
+}
+
+static void a_torn_tail_is_cut_and_all_before_it_is_there(void **state)
+{
+    (void)state;
+    const char *dir = dir_new();
+    char from[64];
+    snprintf(from, sizeof from, "%s", dir);
+    struct wal_options o = options(from);
+    fake_now = 1000 * NS_PER_S;
+    struct wal *w = reopen(&o, true);
+    for (int i = 0; i < 20; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%020d", i);
+        append(w, text);
+    }
+    size_t last = 20;
+    for (size_t cut = 0; cut < 700; cut += 37) {
+        const char *to = dir_new();
+        struct wal_options torn = options(to);
+        copy_torn(from, to, cut);
+        struct wal *copy = reopen(&torn, false);
+        struct cut *cuts[2];
+        size_t n = wal_cuts(copy, cuts, COUNT(cuts));
+        size_t found = n ? (size_t)cuts[0]->last_seq : 0;
+        assert_true(n <= 1 && found <= last);
+        if (cut == 0) assert_int_equal(found, 20);
+        if (n) assert_int_equal(cuts[0]->first_seq, 1);
+        struct buf text;
+        buf_init(&text, NULL, 1 << 20);
+        if (n) cuts[0]->read_seq = 0;
+        if (n) assert_ok(wal_scan(copy, cuts[0], note, &text, e));
+        size_t entries = 0;
+        for (size_t i = 0; i < text.n; i++)
+            entries += text.p[i] == ' ';
+        assert_int_equal(entries, found);
+        buf_release(&text);
+        wal_close(copy);
+        dir_remove(to);
+        last = found;
+    }
+    assert_true(last < 15);
+    end(w);
+    dir_remove(from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(appends_of_many_threads_are_all_there_once_in_order),
+        cmocka_unit_test(cuts_close_by_size_and_by_age_of_arrival),
+        cmocka_unit_test(a_dropped_cut_is_gone_and_so_is_an_empty_stream),
+        cmocka_unit_test(pinned_cuts_stay),
+        cmocka_unit_test(a_full_disk_refuses_before_it_fails),
+        cmocka_unit_test(a_drained_log_refuses),
+        cmocka_unit_test(other_formats_are_refused),
+        cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
