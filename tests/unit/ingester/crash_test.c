@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #define THREADS 6
-#define PUSHES  60  // a thread
+#define PUSHES  15  // a thread
 #define TOTAL   (THREADS * PUSHES)
 
 // The same in parent and child.
@@ -101,7 +101,7 @@ static void child_fill_disk(struct child *c)
 static int child_main(char **argv)
 {
     // A cut every few pushes, and buffers that are flushed on the way.
-    static const char *const flags[] = {"--ingester.cut_bytes=64KiB", "--ingester.log_memory=1MiB",
+    static const char *const flags[] = {"--ingester.cut_bytes=8KiB", "--ingester.log_memory=1MiB",
                                         NULL};
     static struct child c;
     signal(SIGXFSZ, SIG_IGN);  // lint: allow the write is to fail with an error instead
@@ -189,9 +189,9 @@ static void what_was_acknowledged_survives_a_kill_at_any_point(void **state)
     static const char *const points[] = {
         "wal.write.before=die@1",   "wal.write.before=die@7",
         "wal.sync.after=die@1",     "wal.sync.after=die@9",
-        "append.apply.before=die",  "append.apply.before=die@40",
+        "append.apply.before=die",  "append.apply.before=die@30",
         "append.ack.before=die@33", "wal.cut.close=die@1",
-        "wal.begin=die@1",          "none=die",
+        "wal.begin=die@1",          "none=die", "wal.open=die@1",
     };
     for (size_t i = 0; i < COUNT(points); i++) {
         const char *dir = dir_new();
