@@ -195,13 +195,13 @@ void exchange_reject(struct exchange *ex, unsigned status, const err *e, const c
 }
 
 // Worker, or loop for exchanges without a lane. An answer that did not fit is an error, not half an
-// answer.
+// answer; and what was said with an exhausted arena may lack headers.
 static void run(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
     err e = {0};
     ex->server->app.run(ex->server->app.self, x);
-    if (!buf_ok(&x->out, &e)) {
+    if (!buf_ok(&x->out, &e) || !arena_ok(&x->req.arena, &e)) {
         refuse(ex, 429, &e, "answer_too_large");
     } else if (x->status < 200 || x->status > 599) {
         err_set(&e, ERR_INTERNAL, "the handler gave status %u", x->status);
@@ -238,19 +238,20 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     struct http_exchange *x = &ex->x;
     const struct server *s = ex->server;
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
-    if (s->app.head(s->app.self, x) == HEAD_ANSWERED) {
+    enum head_verdict verdict = s->app.head(s->app.self, x);
+    err e = {0};
+    if (!arena_ok(&x->req.arena, &e)) {
+        exchange_refuse(ex, 429, &e, "memory");
+        return false;
+    }
+    if (verdict == HEAD_ANSWERED) {
         answer(ex);
         return false;
     }
-    err e = {0};
     if (length != UINT64_MAX && length > x->body_max) {
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is %llu bytes, limit %zu",
                 (unsigned long long)length, x->body_max);
         exchange_refuse(ex, 413, &e, "body_too_large");
-        return false;
-    }
-    if (!arena_ok(&x->req.arena, &e)) {
-        exchange_refuse(ex, 429, &e, "memory");
         return false;
     }
     // The cap is what was announced, so that doubling wastes nothing at the end; but memory is

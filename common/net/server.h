@@ -55,7 +55,8 @@ struct http_exchange {
     // the answer, set by run, refuse or head. Fixed bytes (no copy; they may lie in the arena, the
     // body or static memory) or out, not both. Headers are named in lower case; content-length and
     // whatever else frames the message is added here. A HEAD request is answered as if it were GET:
-    // its body is not sent. If out failed, app.refuse is called after all.
+    // its body is not sent. If out failed or the arena is exhausted, app.refuse is called after
+    // all.
     unsigned status;
     struct http_headers answer_headers;
     struct http_headers trailers;  // HTTP/2 only; without a body they join the head

@@ -358,6 +358,11 @@ static void refuses_with_429_when_memory_is_used_up(void **state)
     rig_answer_release(&a);
     (void)close(fd);
 
+    fd = rig_connect(r);
+    rig_send(fd, S(GET("/greedy")));
+    expect(fd, &b, 429, NULL);
+    (void)close(fd);
+
     // Nothing at all is left: even the head finds no room, and it is answered.
     err e = {0};
     size_t left = 50000 - atomic_load(&r->memory.used);

@@ -9,6 +9,7 @@
 //     GET  /empty          204
 //     GET  /inject         a header value with a line end in it
 //     GET  /none           the handler gives no answer
+//     GET  /greedy         the handler uses up its memory, and says 200 nevertheless
 //     GET  /wait           answers when rig_open_gate was called or the client is gone
 //     anything else        404 from app.head
 //
@@ -63,8 +64,8 @@ static inline struct http_exchange *rig_text(struct http_exchange *x, unsigned s
 static inline enum head_verdict rig_head(void *self, struct http_exchange *x)
 {
     struct rig *r = self;
-    static const char *const paths[] = {"/hello", "/echo",   "/big",  "/here",    "/empty",
-                                        "/wait",  "/inject", "/none", "/trailers"};
+    static const char *const paths[] = {"/hello", "/echo",   "/big",  "/here",   "/empty",
+                                        "/wait",  "/inject", "/none", "/greedy", "/trailers"};
     for (size_t i = 0; i < COUNT(paths); i++) {
         if (!str_is(x->path, paths[i])) continue;
         x->lane = str_is(x->path, "/here") ? NULL : r->lane;
@@ -108,6 +109,7 @@ static inline void rig_run(void *self, struct http_exchange *x)
         x->status = 204;
         x->fixed = (str){0};
     }
+    if (str_is(x->path, "/greedy")) (void)arena_new(&x->req.arena, SIZE_MAX / 2);
     if (str_is(x->path, "/inject"))
         http_headers_add(&x->answer_headers, &x->req.arena, S("x-a"), S("1\r\nx-b: 2"));
     if (str_is(x->path, "/trailers")) {
