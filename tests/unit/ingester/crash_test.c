@@ -79,7 +79,7 @@ static void child_fill_disk(struct child *c)
     err e = {0};
     getrlimit(RLIMIT_FSIZE, &limit);
     rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = 20000;
+    limit.rlim_cur = 12000;
     setrlimit(RLIMIT_FSIZE, &limit);
     uint32_t number = 0;
     for (bool ok = true; ok && number < TOTAL; number += ok) {
@@ -109,9 +109,10 @@ static int child_main(char **argv)
     if (!str_i64(str_of(argv[3]), &base)) return 2;
     c.base_ns = base;
     c.retry = strcmp(argv[4], "retry") == 0;
-    whole_start(&c.w, argv[2], flags);
+    bool disk = strcmp(argv[4], "disk") == 0;
+    whole_start(&c.w, argv[2], disk ? NULL : flags);
     whole_await(&c.w);
-    if (strcmp(argv[4], "disk") == 0) {
+    if (disk) {
         child_fill_disk(&c);
     } else {
         child_threads(&c);
@@ -188,10 +189,10 @@ static void what_was_acknowledged_survives_a_kill_at_any_point(void **state)
 #ifdef FT_FAULTS
     static const char *const points[] = {
         "wal.write.before=die@1",   "wal.write.before=die@7",
-        "wal.sync.after=die@1",     "wal.sync.after=die@9",
-        "append.apply.before=die",  "append.apply.before=die@30",
+        "wal.sync.after=die@9",     "append.apply.before=die@30",
         "append.ack.before=die@33", "wal.cut.close=die@1",
-        "wal.begin=die@1",          "none=die", "wal.open=die@1",
+        "wal.begin=die@1",          "none=die",
+        "wal.open=die@1",
     };
     for (size_t i = 0; i < COUNT(points); i++) {
         const char *dir = dir_new();
