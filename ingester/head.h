@@ -67,8 +67,9 @@ struct head_query {
     const str *tenants;
     size_t tenant_count;
     struct selector selector;
-    int64_t from_ns;  // exclusive
-    int64_t to_ns;    // inclusive
+    int64_t from_ns;            // exclusive
+    int64_t to_ns;              // inclusive
+    struct mem_budget *memory;  // of scratch beside the request's arena; NULL: not counted
 };
 
 // While held, no cut is dropped.
@@ -110,20 +111,22 @@ struct head_group {
     struct head_point *points;  // ascending, only those with data
     size_t n;
 };
-// Groups in order of their labels; memory is the arena's of r, scratch counts against `budget`.
+// Groups in order of their labels; the arena's of r.
 bool head_totals(struct head *h, struct req *r, const struct head_query *q,
-                 const struct head_totals_want *w, struct mem_budget *budget,
-                 struct head_group **groups, size_t *n, err *e) MUST_CHECK;
-
-// Distinct label sets, cut down to `names` (n = 0: whole), of series with rows in the range, in
-// order. Memory as above.
-bool head_labels(struct head *h, struct req *r, const struct head_query *q, const str *names,
-                 size_t name_count, struct mem_budget *budget, labels **sets, size_t *n,
+                 const struct head_totals_want *w, struct head_group **groups, size_t *n,
                  err *e) MUST_CHECK;
 
+// Distinct label sets of series with rows in the range, in order; the arena's of r.
+struct head_labels_want {
+    const str *names;   // only these pairs of each set
+    size_t name_count;  // 0: all pairs
+};
+bool head_labels(struct head *h, struct req *r, const struct head_query *q,
+                 const struct head_labels_want *w, labels **sets, size_t *n, err *e) MUST_CHECK;
+
 // Distinct label names of series with rows in the range, in order.
-bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
-                      struct mem_budget *budget, str **names, size_t *n, err *e) MUST_CHECK;
+bool head_label_names(struct head *h, struct req *r, const struct head_query *q, str **names,
+                      size_t *n, err *e) MUST_CHECK;
 
 struct head_stats {
     uint64_t profiles;

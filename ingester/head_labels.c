@@ -20,8 +20,7 @@ struct labels_read {
     const struct head_query *query;
     struct arena *arena;
     struct label_room room;
-    const str *names;
-    size_t name_count;
+    struct head_labels_want want;
     labels *sets;
     size_t cap;
     uint32_t n;
@@ -57,9 +56,8 @@ static bool visit_sets(void *arg, struct service_head *s, uint32_t series, err *
     struct labels_read *t = arg;
     if (!has_rows(&s->rows[series], t->query)) return true;
     labels ls;
-    return walk_labels(&t->room, s, series, t->name_count ? t->names : NULL, t->name_count, &ls,
-                       e) &&
-           note(t, ls, e);
+    const str *names = t->want.name_count ? t->want.names : NULL;
+    return walk_labels(&t->room, s, series, names, t->want.name_count, &ls, e) && note(t, ls, e);
 }
 
 static int by_labels(const void *a, const void *b)
@@ -68,11 +66,10 @@ static int by_labels(const void *a, const void *b)
 }
 
 // Runs over what the query means; sets are distinct and in order at the end.
-static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visit_fn *visit,
-                      struct mem_budget *budget, err *e)
+static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visit_fn *visit, err *e)
 {
     struct head_walk w;
-    map_init(&t->seen, budget);
+    map_init(&t->seen, t->query->memory);
     bool ok = walk_begin(&w, h, r, t->query, e);
     for (size_t i = 0; ok && i < w.service_count; i++)
         ok = walk_series(&w, w.services[i], true, visit, t, e);
@@ -81,15 +78,11 @@ static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visi
     return ok;
 }
 
-bool head_labels(struct head *h, struct req *r, const struct head_query *q, const str *names,
-                 size_t name_count, struct mem_budget *budget, labels **sets, size_t *n, err *e)
+bool head_labels(struct head *h, struct req *r, const struct head_query *q,
+                 const struct head_labels_want *w, labels **sets, size_t *n, err *e)
 {
-    struct labels_read t = {.query = q,
-                            .arena = &r->arena,
-                            .room.arena = &r->arena,
-                            .names = names,
-                            .name_count = name_count};
-    if (!read_sets(&t, h, r, visit_sets, budget, e)) return false;
+    struct labels_read t = {.query = q, .arena = &r->arena, .room.arena = &r->arena, .want = *w};
+    if (!read_sets(&t, h, r, visit_sets, e)) return false;
     *sets = t.sets;
     *n = t.n;
     return true;
@@ -108,11 +101,11 @@ static bool visit_names(void *arg, struct service_head *s, uint32_t series, err 
     return true;
 }
 
-bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
-                      struct mem_budget *budget, str **names, size_t *n, err *e)
+bool head_label_names(struct head *h, struct req *r, const struct head_query *q, str **names,
+                      size_t *n, err *e)
 {
     struct labels_read t = {.query = q, .arena = &r->arena};
-    if (!read_sets(&t, h, r, visit_names, budget, e)) return false;
+    if (!read_sets(&t, h, r, visit_names, e)) return false;
     *names = ARENA_ARRAY(&r->arena, str, t.n);
     if (!*names) return arena_ok(&r->arena, e);
     for (uint32_t i = 0; i < t.n; i++)

@@ -180,13 +180,12 @@ static bool collect(struct totals_read *t, struct head_group **groups, size_t *n
 }
 
 bool head_totals(struct head *h, struct req *r, const struct head_query *q,
-                 const struct head_totals_want *want, struct mem_budget *budget,
-                 struct head_group **groups, size_t *n, err *e)
+                 const struct head_totals_want *want, struct head_group **groups, size_t *n, err *e)
 {
     struct head_walk w;
     struct totals_read t = {.query = q, .want = want, .arena = &r->arena, .room.arena = &r->arena};
-    map_init(&t.by_labels, budget);
-    map_init(&t.by_cell, budget);
+    map_init(&t.by_labels, q->memory);
+    map_init(&t.by_cell, q->memory);
     bool ok = want->step_ns > 0 || err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1",
                                            (long long)want->step_ns);
     ok = ok && walk_begin(&w, h, r, q, e);

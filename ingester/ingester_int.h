@@ -61,6 +61,6 @@ bool streams_run(struct ingester *in, struct req *r, struct buf *out, err *e) MU
 bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 
 // The duty thread. (duty.c)
-void *duty_main(void *ingester);
+void *duty_main(void *arg);
 void duty_wake(struct ingester *in);
 bool duty_is_over(struct ingester *in);  // asked to end

@@ -160,7 +160,7 @@ static bool put_totals(struct read *r, err *e)
                                  .group_by = names,
                                  .group_by_count = want->n_group_by,
                                  .include_sampled = want->include_sampled};
-    if (!head_totals(r->in->head, r->req, &r->query, &w, &r->budget, &groups, &n, e)) return false;
+    if (!head_totals(r->in->head, r->req, &r->query, &w, &groups, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
         size_t mark = pb_begin(r->out, 4);
         put_pairs(r->out, 1, groups[i].group);
@@ -183,7 +183,7 @@ static bool put_labels(struct read *r, err *e)
     str *names = NULL;
     size_t n = 0;
     if (want->names_only) {
-        if (!head_label_names(r->in->head, r->req, &r->query, &r->budget, &names, &n, e)) {
+        if (!head_label_names(r->in->head, r->req, &r->query, &names, &n, e)) {
             return false;
         }
         for (size_t i = 0; i < n; i++)
@@ -191,11 +191,9 @@ static bool put_labels(struct read *r, err *e)
         return true;
     }
     labels *sets = NULL;
-    if (!read_names(&r->req->arena, want->names, want->n_names, &names, e) ||
-        !head_labels(r->in->head, r->req, &r->query, names, want->n_names, &r->budget, &sets, &n,
-                     e)) {
-        return false;
-    }
+    if (!read_names(&r->req->arena, want->names, want->n_names, &names, e)) return false;
+    struct head_labels_want w = {names, want->n_names};
+    if (!head_labels(r->in->head, r->req, &r->query, &w, &sets, &n, e)) return false;
     for (size_t i = 0; i < n; i++)
         put_pairs(r->out, 5, sets[i]);
     return true;
@@ -288,6 +286,7 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
     uint64_t began = clock_mono_ns();
     mem_budget_init(&r.budget, "ingester.query_memory", in->node->memory,
                     ingester_settings(in)->query_memory);
+    r.query.memory = &r.budget;
     bool ok = ingester_answers(in, e) && read_request(&r, message, e) && answer(&r, e);
     assert(atomic_load(&r.budget.used) == 0);
     metric_observe_ns(&ingester_read_seconds, clock_mono_ns() - began);

@@ -17,7 +17,7 @@
 // The same in parent and child.
 static struct fact fact_number(int64_t base_ns, uint32_t number)
 {
-    struct dice d = {number * 1000003u};
+    struct dice d = {(uint64_t)number * 1000003};
     struct fact f = fact_roll(&d, base_ns, 3600 * NS_PER_S);
     f.sampled = false;
     return f;
@@ -101,8 +101,7 @@ static void child_fill_disk(struct child *c)
 static int child_main(char **argv)
 {
     // A cut every few pushes, and buffers that are flushed on the way.
-    static const char *const flags[] = {"--ingester.cut_bytes=8KiB", "--ingester.log_memory=1MiB",
-                                        NULL};
+    static const char flags[] = "--ingester.cut_bytes=8KiB --ingester.log_memory=1MiB";
     static struct child c;
     signal(SIGXFSZ, SIG_IGN);  // lint: allow the write is to fail with an error instead
     int64_t base = 0;
@@ -110,7 +109,7 @@ static int child_main(char **argv)
     c.base_ns = base;
     c.retry = strcmp(argv[4], "retry") == 0;
     bool disk = strcmp(argv[4], "disk") == 0;
-    whole_start(&c.w, argv[2], disk ? NULL : flags);
+    whole_start(&c.w, argv[2], disk ? "" : flags);
     whole_await(&c.w);
     if (disk) {
         child_fill_disk(&c);
@@ -142,8 +141,12 @@ static int run_child(const char *dir, int64_t base_ns, const char *mode, const c
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        char *argv[] = {program, (char *)(uintptr_t) "child", (char *)(uintptr_t)dir,
-                        base,    (char *)(uintptr_t)mode,     NULL};
+        char kind[] = "child";
+        char where[64];
+        char how[16];
+        snprintf(where, sizeof where, "%s", dir);
+        snprintf(how, sizeof how, "%s", mode);
+        char *argv[] = {program, kind, where, base, how, NULL};
         dup2(pipes[1], STDOUT_FILENO);
         close(pipes[0]);
         close(pipes[1]);
@@ -168,7 +171,7 @@ static size_t check(const char *dir, int64_t base_ns, const bool told[TOTAL], co
 {
     struct whole w;
     size_t count = 0;
-    whole_start(&w, dir, NULL);
+    whole_start(&w, dir, "");
     whole_await(&w);
     for (uint32_t i = 0; i < TOTAL; i++) {
         struct fact f = fact_number(base_ns, i);

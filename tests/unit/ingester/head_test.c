@@ -126,7 +126,7 @@ static void check_totals(struct world *w, struct req *r, const struct head_query
                                     .include_sampled = roll(&w->dice, 2)};
     struct head_group *groups = NULL;
     size_t n = 0;
-    assert_ok(head_totals(w->head, r, q, &want, NULL, &groups, &n, e));
+    assert_ok(head_totals(w->head, r, q, &want, &groups, &n, e));
     size_t points = 0;
     for (size_t g = 0; g < n; g++) {
         if (g) assert_true(labels_cmp(groups[g - 1].group, groups[g].group) < 0);
@@ -175,7 +175,7 @@ static void check_labels(struct world *w, struct req *r, const struct head_query
     }
     labels *sets = NULL;
     size_t n = 0;
-    assert_ok(head_labels(w->head, r, q, names, 2, NULL, &sets, &n, e));
+    assert_ok(head_labels(w->head, r, q, &(struct head_labels_want){names, 2}, &sets, &n, e));
     assert_int_equal(n, expected);
     for (size_t i = 0; i < n; i++) {
         bool found = false;
@@ -190,7 +190,7 @@ static void check_labels(struct world *w, struct req *r, const struct head_query
         if (i) assert_true(labels_cmp(sets[i - 1], sets[i]) < 0);
     }
     str *got = NULL;
-    assert_ok(head_label_names(w->head, r, q, NULL, &got, &n, e));
+    assert_ok(head_label_names(w->head, r, q, &got, &n, e));
     assert_true(n <= 4 && (n >= 2 || expected == 0));
 }
 

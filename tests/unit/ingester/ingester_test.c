@@ -19,7 +19,7 @@ static void what_is_acknowledged_is_there_once_after_a_restart(void **state)
     const char *dir = dir_new();
     size_t n = 0;
     for (int round = 0; round < 3; round++) {
-        whole_start(&w, dir, NULL);
+        whole_start(&w, dir, "");
         whole_await(&w);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(whole_holds(&w, &facts[i]), 1);

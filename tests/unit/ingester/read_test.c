@@ -21,7 +21,7 @@ static void fixture_start(struct fixture *x, uint64_t seed)
 {
     *x = (struct fixture){.dir = dir_new(), .dice = {seed}};
     x->base_ns = clock_wall_ns() - 7200 * NS_PER_S;
-    whole_start(&x->w, x->dir, NULL);
+    whole_start(&x->w, x->dir, "");
     whole_await(&x->w);
     for (; x->n < FACTS; x->n++) {
         x->facts[x->n] = fact_roll(&x->dice, x->base_ns, 7000 * NS_PER_S);
@@ -139,8 +139,8 @@ static void answers_hold_what_was_asked_for(void **state)
         q.ask.labels = &q.labels;
         q.ask.stats = &q.stats;
         q.matcher.op = MATCH_RE;
-        q.matcher.name = (char *)(uintptr_t) "pod";
-        q.matcher.value = (char *)(uintptr_t) "p-.*";
+        q.matcher.name = pb_z(&r.arena, S("pod"));
+        q.matcher.value = pb_z(&r.arena, S("p-.*"));
         q.ask.n_matchers = 1;
         q.tree.full_symbols = round;
         assert_ok(ask(&x, &r, &q, &answer, e));
@@ -274,8 +274,8 @@ static void bad_questions_are_refused(void **state)
         question_init(&q, &x);
         q.ask.tree = &q.tree;
         q.ask.labels = &q.labels;
-        q.matcher.name = (char *)(uintptr_t) "pod";
-        q.matcher.value = (char *)(uintptr_t) "(";
+        q.matcher.name = pb_z(&r.arena, S("pod"));
+        q.matcher.value = pb_z(&r.arena, S("("));
         enum bad bad = cases[i].bad;
         if (bad == OPERATION || bad == REGEX) q.ask.n_matchers = 1;
         q.matcher.op = bad == OPERATION ? 4 : MATCH_RE;
@@ -302,8 +302,7 @@ static void bad_appends_are_refused_whole(void **state)
     static struct whole w;
     const char *dir = dir_new();
     struct dice d = {8};
-    static const char *const flags[] = {"--ingester.head_age=1h", NULL};
-    whole_start(&w, dir, flags);
+    whole_start(&w, dir, "--ingester.head_age=1h");
     whole_await(&w);
     int64_t now = clock_wall_ns();
     struct fact f[2];
@@ -425,7 +424,7 @@ static void pushes_and_queries_at_once(void **state)
     _Atomic uint64_t pushed = 0;
     x = (struct fixture){.dir = dir_new()};
     x.base_ns = clock_wall_ns() - 7200 * NS_PER_S;
-    whole_start(&x.w, x.dir, NULL);
+    whole_start(&x.w, x.dir, "");
     whole_await(&x.w);
     for (unsigned i = 0; i < COUNT(busy); i++) {
         busy[i] = (struct busy){&x, i, &pushed};
@@ -444,8 +443,7 @@ static void old_cuts_expire(void **state)
     static struct whole w;
     const char *dir = dir_new();
     struct dice d = {8};
-    static const char *const flags[] = {"--ingester.head_age=1s", "--ingester.cut_age=1s", NULL};
-    whole_start(&w, dir, flags);
+    whole_start(&w, dir, "--ingester.head_age=1s --ingester.cut_age=1s");
     whole_await(&w);
     struct fact f = fact_roll(&d, clock_wall_ns(), 1);
     f.sampled = false;

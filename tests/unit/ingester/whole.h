@@ -14,6 +14,7 @@
 
 struct whole {
     struct config *config;
+    char flags[400];
     struct mem_budget memory;
     struct node node;
     struct ingester *in;
@@ -41,17 +42,21 @@ static inline const char *dir_new(void)
     return path;
 }
 
-// Starts on a directory; does not wait for the replay. flags: further settings, up to NULL.
-static inline void whole_start(struct whole *w, const char *dir, const char *const *flags)
+// Starts on a directory; does not wait for the replay. flags: further settings, parted by spaces.
+static inline void whole_start(struct whole *w, const char *dir, const char *flags)
 {
     static const struct config_section *const sections[] = {&ingester_section, &limits_section};
-    char *argv[24] = {(char *)(uintptr_t) "test", (char *)(uintptr_t) "--ingester.disk_reserve=0"};
-    int argc = 2;
-    for (size_t i = 0; flags && flags[i]; i++)
-        argv[argc++] = (char *)(uintptr_t)flags[i];
+    char *argv[24] = {NULL};
+    int argc = 0;
     struct config_args args;
     *w = (struct whole){.config = config_new(sections, COUNT(sections))};
     mem_budget_init(&w->memory, "memory", NULL, 0);
+    snprintf(w->flags, sizeof w->flags, "test --ingester.disk_reserve=0 %s", flags);
+    for (char *at = w->flags; *at;) {
+        argv[argc++] = at;
+        at += strcspn(at, " ");
+        if (*at) *at++ = 0;
+    }
     assert_ok(config_load(w->config, argc, argv, &args, e));
     w->node = (struct node){.config = w->config,
                             .memory = &w->memory,
