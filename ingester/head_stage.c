@@ -197,7 +197,7 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
                        .payloads = ARENA_ARRAY(a, struct payload *, b->record_count),
                        .out = ARENA_NEW(a, struct staged)};
     if (x.out) x.out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
-    if (!arena_ok(a, e)) return false;
+    if (!x.out || !arena_ok(a, e)) return arena_ok(a, e);
     x.service = head_service(h, tenant, b->service, e);
     if (!x.service) return false;
     x.out->service = x.service;

@@ -20,12 +20,15 @@ static struct cut *find_cut(struct wal *w, id128 stream, uint64_t number)
     return NULL;
 }
 
-static struct wal_stream *find_stream(struct wal *w, id128 stream)
+// With w->lock.
+static void note_seq(struct wal *w, id128 stream, uint64_t seq)
 {
-    for (size_t i = 0; i < w->stream_count; i++) {
-        if (id128_eq(w->streams[i].id, stream)) return &w->streams[i];
-    }
-    return NULL;
+    size_t i = 0;
+    while (i < w->stream_count && !id128_eq(w->streams[i].id, stream))
+        i++;
+    if (i == w->stream_count)
+        wal_add_stream(w, &(struct wal_stream){.id = stream, .state = "unchecked"});
+    w->streams[i].highest_seq = MAX(w->streams[i].highest_seq, seq);
 }
 
 // What the meta family says of a cut. One that was open when the process ended is closed now; when
@@ -74,11 +77,7 @@ static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
         wal_add_cut(w, c);
         w->bytes += c->bytes;
     }
-    if (!find_stream(w, c->stream)) {
-        wal_add_stream(w, &(struct wal_stream){.id = c->stream, .state = "unchecked"});
-    }
-    struct wal_stream *s = find_stream(w, c->stream);
-    s->highest_seq = MAX(s->highest_seq, c->last_seq);
+    note_seq(w, c->stream, c->last_seq);
     lock_give(&w->lock);
     return ok;
 }
