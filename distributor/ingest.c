@@ -49,6 +49,11 @@ struct upload {
 
 // ---- answers
 
+static void count_malformed(struct upload *u, const err *why)
+{
+    intake_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
+}
+
 // A failure in reading or storing what the body holds.
 static bool unprocessable(struct upload *u, const char *where, const err *why)
 {
@@ -161,15 +166,18 @@ static bool run_text(struct upload *u, err *e)
     struct decoded d = {0};
     err why = {0};
     if (!decode_text(u, &d, &why)) {
-        intake_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, &why);
+        count_malformed(u, &why);
         return unprocessable(u, "parsing collapsed text failed", &why);
     }
     if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);  // once a profile of a span
     struct ingest_type type;
     struct intake_item item = {.bytes = buf_view(&u->x->body)};
     struct profile *p = d.profiles;
-    if (!ingest_type_of_app(u->name.app, &type, e)) return false;
-    if (!ingest_type_apply(&type, u->sample_rate, p, e)) return false;
+    if (!ingest_type_of_app(u->name.app, &type, e) ||
+        !ingest_type_apply(&type, u->sample_rate, p, e)) {
+        count_malformed(u, e);
+        return false;
+    }
     if (!make_labels(u, type.name, type.app, true, &item, e)) return false;
     p->time_ns = u->from_ns;
     intake_profile(&u->q.in, &u->scratch, p, true, &item);
@@ -263,11 +271,17 @@ static bool run_pprof(struct upload *u)
     struct profile *p = NULL;
     err why = {0};
     const char *parsing = "parsing IngestInput-pprof failed";
-    if (!find_parts(u, &parts, &why)) return unprocessable(u, parsing, &why);
+    if (!find_parts(u, &parts, &why)) {
+        count_malformed(u, &why);
+        return unprocessable(u, parsing, &why);
+    }
     if (parts.profile.n == 0 && parts.previous.n == 0 && u->format == FORMAT_PPROF_MULTIPART) {
         return accepted(u);
     }
-    if (!parse_pprof(u, &parts, &item, &p, &why)) return unprocessable(u, parsing, &why);
+    if (!parse_pprof(u, &parts, &item, &p, &why)) {
+        if (!u->q.in.failed) count_malformed(u, &why);
+        return unprocessable(u, parsing, &why);
+    }
     intake_profile(&u->q.in, &u->scratch, p, false, &item);
     bool sent = request_send(&u->q, &why);
     if (sent && !u->q.in.failed) return accepted(u);

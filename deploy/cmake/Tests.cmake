@@ -1,5 +1,5 @@
 # Tests.cmake - tests/unit/<room>/<file>_test.c and tests/fuzz/<decoder>_fuzz.c, one program each.
-# A unit test links the room or service that its folder names; a fuzz target links all rooms.
+# A unit test links the room or service that its folder names; a fuzz target links all rooms and the distributor.
 find_library(CMOCKA cmocka)
 if(NOT CMOCKA)
     message(STATUS "cmocka is not installed: no unit tests in this build")
@@ -27,7 +27,7 @@ foreach(fuzzer IN LISTS fuzzers)
     add_executable(fuzz.${name} tests/fuzz/${fuzzer})
     target_include_directories(fuzz.${name} PRIVATE tests)
     set_target_properties(fuzz.${name} PROPERTIES FT_TEST ON)
-    target_link_libraries(fuzz.${name} PRIVATE ft_service)
+    target_link_libraries(fuzz.${name} PRIVATE ft_service $<TARGET_NAME_IF_EXISTS:ft_distributor>)
     if(FT_FUZZ)
         target_compile_options(fuzz.${name} PRIVATE -fsanitize=fuzzer)
         target_link_options(fuzz.${name} PRIVATE -fsanitize=fuzzer)
