@@ -129,7 +129,7 @@ struct symbols_remap {
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
-uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t frame, err *e) MUST_CHECK;
+uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e) MUST_CHECK;
 
 // Marks the ancestors of every marked stack as well (used: one flag for each stack row). Row 0 is
 // left as it is.
