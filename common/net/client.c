@@ -570,6 +570,11 @@ void client_set_tls(struct client *c, const struct client_tls *tls)
     c->key_file = tls->key_file ? strdup(tls->key_file) : NULL;
 }
 
+bool client_has_certificate(const struct client *c)
+{
+    return c->cert_file != NULL;
+}
+
 static void on_timer_closed(uv_handle_t *h)
 {
     handle_closed(CONTAINER_OF((uv_timer_t *)h, struct client, timer));

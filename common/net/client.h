@@ -26,6 +26,7 @@ struct client_tls {
     const char *key_file;
 };
 void client_set_tls(struct client *c, const struct client_tls *tls);
+bool client_has_certificate(const struct client *c);
 
 struct http_call {
     struct call call;

@@ -20,6 +20,7 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
     struct arena *a = &r->arena;
     h->method = "POST";
     h->address = address;
+    h->tls = client_has_certificate(cl) && !str_starts(address, S("unix:"));
     h->path = str_of(path);
     h->body = message;
     h->answer_max = MAX(answer_max, (size_t)ERROR_BODY_MAX);

@@ -3,7 +3,8 @@
 // peer.h - asking another node: Connect unary with protobuf bodies over net/client.
 //
 // Tenant, request id and what is left of the deadline travel in headers. An error answer becomes
-// the err that the other node's handler returned.
+// the err that the other node's handler returned. A client that has a certificate speaks TLS to
+// other nodes, but not over Unix sockets.
 //
 //     peer_start(client, r, &c, address, path, message, RANK_INGESTER, max);
 //     ok = call_wait(r, &c.http.call, e) && peer_answer(&c, &answer, e);

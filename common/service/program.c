@@ -209,13 +209,14 @@ static bool open_internal(struct program *p, err *e)
     const struct internal_settings *i = config_section(p->config, "internal");
     char listen[sizeof p->internal_address];
     if (!choose_internal(p, i->listen, listen, sizeof listen, e)) return false;
+    bool tls = i->tls_cert_file[0] && !str_starts(str_of(listen), S("unix:"));
     struct server_options o = {
         .name = "internal",
         .listen = listen,
-        .tls_cert_file = or_null(i->tls_cert_file),
-        .tls_key_file = or_null(i->tls_key_file),
-        .tls_client_ca_file = or_null(i->tls_ca_file),
-        .tls_required = i->tls_cert_file[0] != '\0',
+        .tls_cert_file = tls ? i->tls_cert_file : NULL,
+        .tls_key_file = tls ? i->tls_key_file : NULL,
+        .tls_client_ca_file = tls ? i->tls_ca_file : NULL,
+        .tls_required = tls,
         .memory = &p->requests,
         .request_memory_max = s->request_memory,
         .head_max = s->head_max,
