@@ -17,9 +17,11 @@
 // started; their bounds are unknown, so their stacks are read through the kernel
 // (process_vm_readv), which refuses bad addresses.
 //
-// Code without frame pointers (libc, most libraries) breaks the chain or hides callers. For the
-// innermost frames that is repaired outside the handler, by unwind tables and the top of the stack
-// that each sample brings along (sampler_names.h); what cannot be known ends as SAMPLE_LOST.
+// Code without frame pointers (libc, most libraries) breaks the chain or hides callers, and only
+// its unwind tables, which no handler can read, tell the truth. So a sample brings along what is
+// needed to repair it outside the handler (sampler_names.h): the top of the stack, and, if the
+// chain broke, a second one, found by looking for saved frame pointers that lead to the thread's
+// first function. What cannot be known ends as SAMPLE_LOST.
 //
 // Life of a process: sampler_start and sampler_stop may alternate; the handler and the queue stay
 // for good once they exist, because a signal may still be on its way. SIGPROF belongs to this file.
@@ -30,7 +32,7 @@
 #include "base/err.h"
 
 #define SAMPLER_DEPTH_MAX 128
-#define SAMPLER_TOP_WORDS 64  // of the stack, from the interrupted stack pointer upward
+#define SAMPLER_TOP_WORDS 256  // of the stack, from the interrupted stack pointer upward
 #define SAMPLER_HZ_MAX    1000
 
 enum sample_end {
@@ -42,11 +44,18 @@ enum sample_end {
 struct sample {
     const char *component;  // name of the thread without trailing digits; never freed
     uint32_t weight;        // periods of CPU time that it stands for, at least 1
-    enum sample_end end;
-    const uint64_t *pcs;  // innermost first; the first is exact, the others return addresses - 1
     uint32_t depth;
-    uint64_t fp;          // interrupted frame pointer
-    const uint64_t *top;  // words of the stack from the interrupted stack pointer upward
+    // Innermost first. The first is the interrupted pc, the others are return addresses - 1. The
+    // chain from the interrupted frame pointer is [0, second), and ends as `end` says; [second,
+    // depth) is another chain that is whole but may begin in a frame that is no longer alive.
+    const uint64_t *pcs;
+    const uint32_t *frames;  // where each return address was: frame pointer - sp; the first is 0
+    uint32_t second;
+    enum sample_end end;
+    bool rooted;  // a whole chain ends in the function that called the thread's own one
+    uint64_t sp;
+    uint64_t fp;
+    const uint64_t *top;  // words of the stack from sp upward
     uint32_t top_words;
 };
 
@@ -58,8 +67,9 @@ struct sampler_stats {
     uint32_t libraries;  // of these, found by sampler_scan
 };
 
-// Starts timers of all known threads, and of those to come. hz in [1, SAMPLER_HZ_MAX]. Fails with
-// unavailable when the system refuses the handler or every timer, failed_precondition when running.
+// Starts timers of all known threads, and of those to come. hz in [1, SAMPLER_HZ_MAX]; the first
+// one decides how large the queue is for good. Fails with unavailable when the system refuses the
+// handler or every timer, failed_precondition when running.
 bool sampler_start(unsigned hz, err *e) MUST_CHECK;
 
 // Ends all timers; afterwards no sample is added. Harmless when not running.

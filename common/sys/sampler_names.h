@@ -26,10 +26,11 @@ struct sampler_line {
     uint32_t line;      // 0: unknown
 };
 
-// One pc: its functions, innermost (inlined) first. count 0: no symbol covers it. Numbers stay
-// valid until sampler_names_trim.
+// One pc: its functions, innermost (inlined) first. Where no symbol covers it the function is the
+// file in brackets, such as "[librocksdb.so.7.8]"; count 0: not in any file. Numbers stay valid
+// until sampler_names_trim.
 struct sampler_place {
-    const struct sampler_line *lines;
+    const struct sampler_line *lines;  // until the next look-up
     uint32_t count;
     uint32_t module;  // for sampler_names_module; UINT32_MAX: not in any ELF file
 };
@@ -39,10 +40,10 @@ struct sampler_module {
     str build_id;  // hexadecimal; empty: none
     uint64_t begin;
     uint64_t end;
-    uint64_t offset;  // of begin in the file
 };
 
-// Memory counts against `memory` (what libdw itself allocates does not); places up to `cap`.
+// Memory counts against `memory` (what libdw itself allocates does not). `cap`: places that are
+// remembered.
 struct sampler_names *sampler_names_new(struct mem_budget *memory, size_t cap, err *e) MUST_CHECK;
 void sampler_names_free(struct sampler_names *n);
 
@@ -53,17 +54,19 @@ const struct sampler_function *sampler_names_function(const struct sampler_names
                                                       uint32_t function);
 const struct sampler_module *sampler_names_module(const struct sampler_names *n, uint32_t module);
 
-// The number of functions and modules that are remembered: all numbers handed out are below.
+// All numbers handed out are below these.
 uint32_t sampler_names_function_count(const struct sampler_names *n);
 uint32_t sampler_names_module_count(const struct sampler_names *n);
 
-// Forgets everything if more than the cap is remembered; numbers and texts become invalid.
-void sampler_names_trim(struct sampler_names *n);
+// Forgets all places and functions if there are more than the cap, or if `all`; their numbers and
+// texts become invalid. Modules stay.
+void sampler_names_trim(struct sampler_names *n, bool all);
 
 // Puts the callers back that code without frame pointers hid from the handler: follows unwind
 // tables from the innermost frame through the sample's copy of the stack until it meets a function
-// that keeps a frame pointer, and goes on with the handler's chain there. Writes at most
-// SAMPLER_DEPTH_MAX pcs; returns their number and sets *end. Return addresses outside of all code
-// end the stack as SAMPLE_LOST.
+// that keeps a frame pointer, and goes on with the handler's chain there. Where callers are missing
+// between frames that are known, a pc is SAMPLE_GAP. Return addresses outside of all code end the
+// stack as SAMPLE_LOST. Writes at most SAMPLER_DEPTH_MAX pcs; returns their number and sets *end.
+#define SAMPLE_GAP 0
 uint32_t sampler_names_repair(struct sampler_names *n, const struct sample *s, uint64_t *pcs,
                               enum sample_end *end);

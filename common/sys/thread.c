@@ -2,6 +2,7 @@
 #include "sys/thread.h"
 
 #include "base/mem.h"
+#include "sys/sampler.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -17,15 +18,20 @@
 struct start {
     void *(*fn)(void *arg);
     void *arg;
-    char name[16];
+    char name[32];
 };
 
 static void *begin(void *arg)
 {
     struct start s = *(struct start *)arg;
     mem_must_free(arg);
-    pthread_setname_np(pthread_self(), s.name);
-    return s.fn(s.arg);
+    char shown[16];  // all that the kernel keeps
+    snprintf(shown, sizeof shown, "%s", s.name);
+    pthread_setname_np(pthread_self(), shown);
+    sampler_thread_begin(s.name, __builtin_frame_address(0));
+    void *result = s.fn(s.arg);
+    sampler_thread_end();
+    return result;
 }
 
 bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg, err *e)

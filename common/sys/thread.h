@@ -12,8 +12,9 @@
 
 #define THREAD_STACK_BYTES ((size_t)512 << 10)
 
-// Starts fn(arg). `name` shows in tools (its first 15 bytes) and labels the thread's own profiles.
-// Fails with resource_exhausted when the system gives no thread.
+// Starts fn(arg), which ends by returning. `name` shows in tools (its first 15 bytes) and labels
+// the thread's own profiles (31 bytes; sampler.h). Fails with resource_exhausted when the system
+// gives no thread.
 bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg,
                   err *e) MUST_CHECK;
 void thread_join(pthread_t t);

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+#include "sys/clock.h"
+#include "sys/sampler_names_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <dwarf.h>
+
+#define TEXTS_MAX      ((size_t)16 << 20)
+#define BUILD_ID_MAX   64  // bytes
+#define REPORT_EACH_NS (60 * (uint64_t)NS_PER_S)
+#define SCOPES_MAX     64  // inlined functions at one pc
+
+// ---- files
+
+static void hex_of(const unsigned char *bytes, size_t n, char *text)
+{
+    for (size_t i = 0; i < n; i++) {
+        text[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        text[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    text[2 * n] = '\0';
+}
+
+static size_t build_id_of(Dwfl_Module *m, char text[2 * BUILD_ID_MAX + 1])
+{
+    const unsigned char *bits = NULL;
+    GElf_Addr at = 0;
+    int n = dwfl_module_build_id(m, &bits, &at);
+    if (n <= 0 || n > BUILD_ID_MAX) n = 0;
+    hex_of(bits, (size_t)n, text);
+    return (size_t)n * 2;
+}
+
+// libdw's own search may ask a server in the network, so it is not used. The signature is libdw's.
+// NOLINTNEXTLINE(readability-function-size)
+static int find_debug(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr base,
+                      const char *file, const char *link, GElf_Word crc, char **found)
+{
+    (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc;
+    char id[2 * BUILD_ID_MAX + 1];
+    char path[sizeof id + 64];
+    if (build_id_of(m, id) < 4) return -1;
+    snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) *found = strdup(path);
+    return fd;
+}
+
+static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+                                         .find_debuginfo = find_debug};
+
+static int pin_file(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr base, void *arg)
+{
+    (void)user, (void)name, (void)base, (void)arg;
+    GElf_Addr bias = 0;
+    (void)dwfl_module_getelf(m, &bias);
+    return DWARF_CB_OK;
+}
+
+// Reads which files are mapped. They are opened at once, because an upgrade may put other files in
+// their places later.
+static void report(struct sampler_names *n)
+{
+    n->reported_mono_ns = clock_mono_ns();
+    dwfl_report_begin(n->dwfl);
+    (void)dwfl_linux_proc_report(n->dwfl, getpid());
+    (void)dwfl_report_end(n->dwfl, NULL, NULL);
+    (void)dwfl_getmodules(n->dwfl, pin_file, NULL, 0);
+}
+
+Dwfl_Module *names_module(struct sampler_names *n, uint64_t pc)
+{
+    Dwfl_Module *m = dwfl_addrmodule(n->dwfl, pc);
+    if (m || clock_mono_ns() - n->reported_mono_ns < REPORT_EACH_NS) return m;
+    report(n);  // a library may have come
+    return dwfl_addrmodule(n->dwfl, pc);
+}
+
+// The number of a module, which libdw keeps with it, plus one.
+static bool number_module(struct sampler_names *n, Dwfl_Module *m, uint32_t *number, err *e)
+{
+    void **user = NULL;
+    Dwarf_Addr begin = 0;
+    Dwarf_Addr end = 0;
+    const char *file = NULL;
+    const char *name = dwfl_module_info(m, &user, &begin, &end, NULL, NULL, &file, NULL);
+    if (*user) {
+        *number = (uint32_t)((uintptr_t)*user - 1);
+        return true;
+    }
+    if (!mem_grow(n->memory, &n->modules, &n->module_cap, n->module_count + 1, sizeof *n->modules,
+                  e))
+        return false;
+    char id[2 * BUILD_ID_MAX + 1];
+    size_t id_length = build_id_of(m, id);
+    struct sampler_module *row = &n->modules[n->module_count];
+    *row = (struct sampler_module){
+        .file = arena_str(&n->module_texts, str_of(file ? file : name)),
+        .build_id = arena_str(&n->module_texts, str_make(id, id_length)),
+        .begin = begin,
+        .end = end,
+    };
+    if (!arena_ok(&n->module_texts, e)) return false;
+    *number = (uint32_t)n->module_count++;
+    *user = (void *)(uintptr_t)n->module_count;  // NOLINT: a number
+    return true;
+}
+
+// ---- functions
+
+struct function_key {
+    const struct sampler_names *names;
+    str linked;
+    str file;
+};
+
+static bool same_function(const void *ctx, uint32_t row)
+{
+    const struct function_key *k = ctx;
+    const struct sampler_function *f = &k->names->functions[row];
+    return str_eq(f->linked, k->linked) && str_eq(f->file, k->file);
+}
+
+static bool intern_function(struct sampler_names *n, const char *linked, const char *file,
+                            uint32_t *number, err *e)
+{
+    struct function_key k = {.names = n, .linked = str_of(linked), .file = str_of(file)};
+    uint64_t hash = hash_mix(hash_str(k.linked), hash_str(k.file));
+    *number = map_find(&n->names, hash, same_function, &k);
+    if (*number != MAP_NONE) return true;
+    if (!mem_grow(n->memory, &n->functions, &n->function_cap, n->function_count + 1,
+                  sizeof *n->functions, e))
+        return false;
+    struct sampler_function *f = &n->functions[n->function_count];
+    f->linked = arena_str(&n->texts, k.linked);
+    f->file = arena_str(&n->texts, k.file);
+    char *clear = sampler_demangle(linked);
+    f->name = clear ? arena_str(&n->texts, str_of(clear)) : f->linked;
+    free(clear);
+    if (!arena_ok(&n->texts, e)) return false;
+    if (!map_put(&n->names, hash, (uint32_t)n->function_count, e)) return false;
+    *number = (uint32_t)n->function_count++;
+    return true;
+}
+
+static bool add_line(struct sampler_names *n, struct pc_row *row, const char *linked,
+                     const char *file, int line, err *e)
+{
+    uint32_t function = 0;
+    if (!intern_function(n, linked, file, &function, e)) return false;
+    if (!mem_grow(n->memory, &n->lines, &n->line_cap, n->line_count + 1, sizeof *n->lines, e))
+        return false;
+    n->lines[n->line_count++] =
+        (struct sampler_line){.function = function, .line = line > 0 ? (uint32_t)line : 0};
+    row->count++;
+    return true;
+}
+
+// ---- debug information
+
+static bool is_function(Dwarf_Die *d)
+{
+    int tag = dwarf_tag(d);
+    return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram ||
+           tag == DW_TAG_entry_point;
+}
+
+static const char *linked_name(Dwarf_Die *d)
+{
+    Dwarf_Attribute a;
+    const char *linked = NULL;
+    if (dwarf_attr_integrate(d, DW_AT_linkage_name, &a)) linked = dwarf_formstring(&a);
+    return linked ? linked : dwarf_diename(d);
+}
+
+static int call_line(Dwarf_Die *d)
+{
+    Dwarf_Attribute a;
+    Dwarf_Word v = 0;
+    if (!dwarf_attr(d, DW_AT_call_line, &a) || dwarf_formudata(&a, &v) != 0 || v > INT32_MAX)
+        return 0;
+    return (int)v;
+}
+
+// The scopes around a pc, innermost first, malloc'd. What dwarf_getscopes gives leaves the place of
+// an inlined function for that of its definition, so only its innermost one is taken, and then its
+// parents.
+static int scopes_at(Dwfl_Module *m, uint64_t pc, Dwarf_Die **scopes)
+{
+    Dwarf_Addr bias = 0;
+    Dwarf_Die *unit = dwfl_module_addrdie(m, pc, &bias);
+    Dwarf_Die *inner = NULL;
+    if (!unit || dwarf_getscopes(unit, pc - bias, &inner) <= 0) return 0;
+    Dwarf_Die innermost = inner[0];
+    free(inner);
+    return dwarf_getscopes_die(&innermost, scopes);
+}
+
+static int line_at(Dwfl_Module *m, uint64_t pc)
+{
+    int line = 0;
+    Dwfl_Line *l = dwfl_module_getsrc(m, pc);
+    if (l) (void)dwfl_lineinfo(l, NULL, &line, NULL, NULL, NULL);
+    return line;
+}
+
+static bool locate_by_debug(struct sampler_names *n, Dwfl_Module *m, struct pc_row *row, err *e)
+{
+    Dwarf_Die *scopes = NULL;
+    int count = scopes_at(m, row->pc, &scopes);
+    int line = count > 0 ? line_at(m, row->pc) : 0;
+    bool ok = true;
+    for (int i = 0; ok && i < count && row->count < SCOPES_MAX; i++) {
+        if (!is_function(&scopes[i])) continue;
+        const char *name = linked_name(&scopes[i]);
+        if (name) ok = add_line(n, row, name, dwarf_decl_file(&scopes[i]), line, e);
+        if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine) break;
+        line = call_line(&scopes[i]);
+    }
+    free(scopes);
+    return ok;
+}
+
+static bool locate_by_symbol(struct sampler_names *n, Dwfl_Module *m, struct pc_row *row, err *e)
+{
+    GElf_Off offset = 0;
+    GElf_Sym symbol;
+    const char *name = dwfl_module_addrinfo(m, row->pc, &offset, &symbol, NULL, NULL, NULL);
+    if (name && name[0]) return add_line(n, row, name, NULL, 0, e);
+    str file = n->modules[row->module].file;
+    char text[256];
+    snprintf(text, sizeof text, "[%.*s]", STR(str_slice(file, str_rfind(file, '/') + 1, file.n)));
+    return add_line(n, row, text, NULL, 0, e);
+}
+
+// ---- places
+
+struct pc_key {
+    const struct sampler_names *names;
+    uint64_t pc;
+};
+
+static bool same_pc(const void *ctx, uint32_t row)
+{
+    const struct pc_key *k = ctx;
+    return k->names->rows[row].pc == k->pc;
+}
+
+struct pc_row *names_row(struct sampler_names *n, uint64_t pc, err *e)
+{
+    struct pc_key k = {.names = n, .pc = pc};
+    uint64_t hash = hash_mix(0, pc);
+    uint32_t i = map_find(&n->pcs, hash, same_pc, &k);
+    if (i != MAP_NONE) return &n->rows[i];
+    if (!mem_grow(n->memory, &n->rows, &n->row_cap, n->row_count + 1, sizeof *n->rows, e) ||
+        !map_put(&n->pcs, hash, (uint32_t)n->row_count, e))
+        return NULL;
+    struct pc_row *row = &n->rows[n->row_count++];
+    *row = (struct pc_row){.pc = pc, .module = NO_MODULE};
+    return row;
+}
+
+static bool locate(struct sampler_names *n, struct pc_row *row, err *e)
+{
+    Dwfl_Module *m = names_module(n, row->pc);
+    row->first = (uint32_t)n->line_count;
+    row->count = 0;
+    if (m) {
+        if (!number_module(n, m, &row->module, e)) return false;
+        if (!locate_by_debug(n, m, row, e)) return false;
+        if (row->count == 0 && !locate_by_symbol(n, m, row, e)) return false;
+    }
+    row->located = true;
+    return true;
+}
+
+bool sampler_names_find(struct sampler_names *n, uint64_t pc, struct sampler_place *place, err *e)
+{
+    struct pc_row *row = names_row(n, pc, e);
+    if (!row) return false;
+    if (!row->located && !locate(n, row, e)) return false;
+    *place = (struct sampler_place){
+        .lines = row->count ? &n->lines[row->first] : NULL,
+        .count = row->count,
+        .module = row->module,
+    };
+    return true;
+}
+
+const struct sampler_function *sampler_names_function(const struct sampler_names *n,
+                                                      uint32_t function)
+{
+    assert(function < n->function_count);
+    return &n->functions[function];
+}
+
+const struct sampler_module *sampler_names_module(const struct sampler_names *n, uint32_t module)
+{
+    assert(module < n->module_count);
+    return &n->modules[module];
+}
+
+uint32_t sampler_names_function_count(const struct sampler_names *n)
+{
+    return (uint32_t)n->function_count;
+}
+
+uint32_t sampler_names_module_count(const struct sampler_names *n)
+{
+    return (uint32_t)n->module_count;
+}
+
+// ---- life
+
+static void forget(struct sampler_names *n)
+{
+    mem_free(n->memory, n->rows, n->row_cap * sizeof *n->rows);
+    mem_free(n->memory, n->lines, n->line_cap * sizeof *n->lines);
+    mem_free(n->memory, n->functions, n->function_cap * sizeof *n->functions);
+    n->rows = NULL;
+    n->lines = NULL;
+    n->functions = NULL;
+    n->row_count = n->row_cap = 0;
+    n->line_count = n->line_cap = 0;
+    n->function_count = n->function_cap = 0;
+    map_release(&n->pcs);
+    map_release(&n->names);
+    arena_release(&n->texts);
+}
+
+void sampler_names_trim(struct sampler_names *n, bool all)
+{
+    if (all || n->row_count > n->cap) forget(n);
+}
+
+struct sampler_names *sampler_names_new(struct mem_budget *memory, size_t cap, err *e)
+{
+    struct sampler_names *n = mem_alloc(memory, sizeof *n, e);
+    if (!n) return NULL;
+    n->memory = memory;
+    n->cap = cap;
+    map_init(&n->pcs, memory);
+    map_init(&n->names, memory);
+    arena_init(&n->texts, memory, TEXTS_MAX);
+    arena_init(&n->module_texts, memory, TEXTS_MAX);
+    n->dwfl = dwfl_begin(&callbacks);
+    if (!n->dwfl) {
+        err_set(e, ERR_UNAVAILABLE, "libdw: %s", dwfl_errmsg(-1));
+        sampler_names_free(n);
+        return NULL;
+    }
+    report(n);
+    return n;
+}
+
+void sampler_names_free(struct sampler_names *n)
+{
+    if (!n) return;
+    forget(n);
+    mem_free(n->memory, n->modules, n->module_cap * sizeof *n->modules);
+    arena_release(&n->module_texts);
+    if (n->dwfl) dwfl_end(n->dwfl);
+    mem_free(n->memory, n, sizeof *n);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sys/sampler_int.h"
+
+// Handlers that meet at one cell: all but one try the next. More of them than this at one instant
+// do not happen; a handler must end in any case.
+#define TRIES 64
+
+struct cell *queue_claim(struct queue *q, uint64_t *at)
+{
+    uint64_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
+    for (int i = 0; i < TRIES; i++) {
+        struct cell *c = &q->cells[tail & (q->size - 1)];
+        uint64_t free = 2 * (tail / q->size);
+        // Acquire: what the reader still read in this cell was before its release in queue_pop.
+        uint64_t turn = atomic_load_explicit(&c->turn, memory_order_acquire);
+        if (turn < free) return NULL;  // filled a round ago and not yet read
+        if (turn > free) {
+            tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
+        } else if (atomic_compare_exchange_weak_explicit(&q->tail, &tail, tail + 1,
+                                                         memory_order_relaxed,
+                                                         memory_order_relaxed)) {
+            *at = tail;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+void queue_publish(struct queue *q, uint64_t at)
+{
+    struct cell *c = &q->cells[at & (q->size - 1)];
+    // Release: the sample is written before the reader sees the cell filled.
+    atomic_store_explicit(&c->turn, 2 * (at / q->size) + 1, memory_order_release);
+}
+
+const struct cell *queue_peek(const struct queue *q)
+{
+    const struct cell *c = &q->cells[q->head & (q->size - 1)];
+    uint64_t turn = atomic_load_explicit(&c->turn, memory_order_acquire);
+    return turn == 2 * (q->head / q->size) + 1 ? c : NULL;
+}
+
+void queue_pop(struct queue *q)
+{
+    struct cell *c = &q->cells[q->head & (q->size - 1)];
+    atomic_store_explicit(&c->turn, 2 * (q->head / q->size) + 2, memory_order_release);
+    q->head++;
+}
