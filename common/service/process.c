@@ -10,6 +10,7 @@
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/lock.h"
+#include "sys/log.h"
 
 #include <dirent.h>
 #include <malloc.h>
@@ -32,6 +33,14 @@ void process_tune_malloc(void)
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
 #endif
+}
+
+void process_raise_files(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur == l.rlim_max) return;
+    l.rlim_cur = l.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &l) != 0) log_warn(NULL, "process.few_files", "%s", "");
 }
 
 static void show_budgets(void)

@@ -10,6 +10,9 @@
 // so that resident memory follows what budgets count.
 void process_tune_malloc(void);
 
+// As many file descriptors as the system allows us to ask for: connections and RocksDB's files.
+void process_raise_files(void);
+
 // Registers the metrics of the process and of the rooms below; call once, at start-up.
 void process_metrics_begin(void);
 void process_metrics_end(void);

@@ -219,6 +219,7 @@ int service_main(const struct service *const *services, size_t n, int argc, char
 {
     assert(n > 0 && n <= SERVICES_MAX);
     process_tune_malloc();
+    process_raise_files();
     signal_begin();
     process_metrics_begin();
     const struct config_section *sections[SETTINGS_MAX + SERVICES_MAX];
