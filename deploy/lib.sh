@@ -20,7 +20,8 @@ need_packages() {
     say "installing ${#missing[@]} packages: ${missing[*]}"
     local log
     log=$(mktemp)
-    if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    # A source of somebody else that cannot be reached must not be in the way, so only the second answer counts.
+    if ! { apt-get update -q; DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
         tail -n 20 "$log" >&2
         rm -f "$log"
         die "apt-get could not install: ${missing[*]}"
@@ -32,11 +33,10 @@ need_packages() {
 build() {
     local preset=$1 log="$top/build/$1.log"
     shift
-    mkdir -p "$top/build"
-    say "building $preset ($*)"
+    mkdir -p "$top/build" 2>/dev/null && [ -w "$top/build" ] || die "$top/build cannot be written to by $(id -un)"
+    say "building $preset ($*)$([ -d "$top/build/$preset" ] || echo ', which takes a minute or two the first time')"
     if ! { cmake -S "$top" --preset "$preset" && cmake --build "$top/build/$preset" --target "$@"; } >"$log" 2>&1; then
-        grep -nE 'error|Error|FAILED' "$log" | head -n 20 >&2
-        tail -n 30 "$log" >&2
+        { sed -n '/^\(FAILED:\|CMake Error\)/,$p' "$log" | grep . || tail -n 30 "$log"; } | grep -v '^\[' | cut -c 1-240 | head -n 40 >&2
         die "the build failed; its log is build/$preset.log"
     fi
 }

@@ -1,6 +1,8 @@
 """deploy/run as the README gives it: start, second call, the page, stop, and what it says when it cannot start."""
 import os
+import pty
 import re
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -28,13 +30,36 @@ def test_detached_start_second_call_and_stop(data):
     with urllib.request.urlopen(url) as page:
         assert page.status == 200 and b"<html" in page.read().lower()
     second = run("--detach", "--port", "0", "--data", data)
-    assert second.returncode == 0 and "runs already" in second.stderr and url in second.stderr, second.stderr
+    assert second.returncode == 0 and "runs already" in second.stderr and second.stdout.strip() == url, second.stderr
     stopped = run("--stop", "--data", data)
     assert stopped.returncode == 0 and "stopped" in stopped.stderr, stopped.stderr
     with pytest.raises(OSError):
         urllib.request.urlopen(url, timeout=2)
     again = run("--stop", "--data", data)
     assert again.returncode == 0 and "nothing runs" in again.stderr
+
+
+def test_ctrl_c_at_a_terminal_stops_it_in_order(data):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execv(os.path.join(TOP, "deploy/run"), ["run", "--port", "0", "--data", data])
+    shown, pressed = b"", False
+    with open(terminal, "rb", buffering=0) as f:
+        while True:
+            try:
+                piece = f.read(4096)
+            except OSError:  # the last one closed the terminal
+                break
+            shown += piece or b""
+            if not piece:
+                break
+            if b"Ctrl-C stops it" in shown and not pressed:
+                pressed = bool(os.write(terminal, b"\x03"))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130, shown.decode()
+    shown = shown.decode()
+    assert "event=process.stopped" in shown and "run: stopped" in shown, shown
+    assert "level=warn" not in shown and "level=error" not in shown, shown
 
 
 def test_occupied_port_is_one_clear_line(data):
