@@ -143,6 +143,21 @@ static const char *or_null(const char *z)
     return z[0] ? z : NULL;
 }
 
+// The address by which this process reaches its own listener: the real port, and for "all
+// interfaces" the local one.
+static void name_listener(char *address, size_t size, const char *listen, unsigned port)
+{
+    str all = str_of(listen);
+    str host = str_slice(all, 0, str_rfind(all, ':'));
+    if (str_starts(all, S("unix:"))) {
+        snprintf(address, size, "%s", listen);
+        return;
+    }
+    if (host.n == 0 || str_is(host, "0.0.0.0")) host = S("127.0.0.1");
+    if (str_is(host, "[::]")) host = S("[::1]");
+    snprintf(address, size, "%.*s:%u", STR(host), port);
+}
+
 static bool open_public(struct program *p, err *e)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -166,7 +181,10 @@ static bool open_public(struct program *p, err *e)
     };
     p->public.program = p;
     p->public.server = server_open(&o, front_app(&p->public), p->loops, p->loop_count, e);
-    return p->public.server != NULL;
+    if (!p->public.server) return false;
+    name_listener(p->public_address, sizeof p->public_address, s->listen,
+                  server_port(p->public.server));
+    return true;
 }
 
 // Where the internal listener listens. A socket's path may have 107 bytes; a data directory with a
@@ -185,22 +203,6 @@ static bool choose_internal(struct program *p, const char *configured, char *lis
     if (p->run_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", run, strerror(errno));
     snprintf(listen, size, "unix:/proc/self/fd/%d/internal.sock", p->run_fd);
     return true;
-}
-
-// The address by which this process reaches its own listener: the real port, and for "all
-// interfaces" the local one.
-static void name_internal(struct program *p, const char *listen)
-{
-    str all = str_of(listen);
-    str host = str_slice(all, 0, str_rfind(all, ':'));
-    unsigned port = server_port(p->internal.server);
-    if (str_starts(all, S("unix:"))) {
-        snprintf(p->internal_address, sizeof p->internal_address, "%s", listen);
-        return;
-    }
-    if (host.n == 0 || str_is(host, "0.0.0.0")) host = S("127.0.0.1");
-    if (str_is(host, "[::]")) host = S("[::1]");
-    snprintf(p->internal_address, sizeof p->internal_address, "%.*s:%u", STR(host), port);
 }
 
 static bool open_internal(struct program *p, err *e)
@@ -233,7 +235,8 @@ static bool open_internal(struct program *p, err *e)
     p->internal.program = p;
     p->internal.server = server_open(&o, front_app(&p->internal), p->loops, p->loop_count, e);
     if (!p->internal.server) return false;
-    name_internal(p, listen);
+    name_listener(p->internal_address, sizeof p->internal_address, listen,
+                  server_port(p->internal.server));
     return true;
 }
 
@@ -296,6 +299,7 @@ bool program_open(struct program *p, err *e)
         .id = p->id,
         .all_in_one = p->node.all_in_one,
         .public_port = server_port(p->public.server),
+        .public_address = p->public_address,
         .internal_address = p->internal_address,
     };
     log_info(NULL, "process.listening", "public_port=%u internal=%s id=%s", p->node.public_port,
@@ -364,8 +368,21 @@ static void publish(struct program *p)
     front_publish(&p->public, outer);
 }
 
+// Is one of the services a distributor, which takes pushes at the public listener?
+static bool takes_pushes(const struct program *p)
+{
+    for (size_t i = 0; i < p->unit_count; i++) {
+        const struct service *s = p->units[i].service;
+        for (size_t k = 0; k < s->public_rpc_count; k++) {
+            if (strcmp(s->public_rpc[k].path, SELFPROFILE_PUSH_PATH) == 0) return true;
+        }
+    }
+    return false;
+}
+
 bool program_start(struct program *p, err *e)
 {
+    p->selfprofile = selfprofile_start(&p->node, takes_pushes(p));  // sees the start as well
     if (!start_units(p, e)) return false;
     publish(p);
     atomic_store(&p->state, PROGRAM_READY);
@@ -382,6 +399,8 @@ void program_drain(struct program *p)
              (unsigned long long)(timeout_ns / (uint64_t)NS_PER_MS));
     atomic_store(&p->state, PROGRAM_DRAINING);
     metric_set(&service_ready, 0);
+    selfprofile_stop(p->selfprofile);
+    p->selfprofile = NULL;
     uint64_t begin = clock_mono_ns();
     uint64_t deadline = begin + timeout_ns;
     server_drain(p->public.server, timeout_ns);
@@ -399,6 +418,8 @@ void program_drain(struct program *p)
 
 void program_close(struct program *p)
 {
+    selfprofile_stop(p->selfprofile);
+    p->selfprofile = NULL;
     // After a failed start the listeners are still open, and answer "starting" until here.
     if (p->public.server) server_drain(p->public.server, 0);
     if (p->internal.server) server_drain(p->internal.server, 0);

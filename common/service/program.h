@@ -58,6 +58,8 @@ struct program {
     struct front public;
     struct front internal;
     char internal_address[PATH_MAX + 8];
+    char public_address[300];
+    struct selfprofile *selfprofile;  // or NULL
     char id[256];
     struct lane *admin_lanes[RANK_COUNT];
     struct unit units[SERVICES_MAX];

@@ -8,15 +8,15 @@
 //
 //     POST /push.v1.PusherService/Push   X-Scope-OrgID: <self_profile.tenant>
 //     __name__="process_cpu" service_name="flametree" instance="<server.id>"
-//     sample label component="ingester.append", "loop", ...; the push path makes series of it
+//     component="ingester.ingester", "loop", ...; one series for each name of threads
 //
-// Types are samples/count and cpu/nanoseconds. A stack that the chain of frame pointers did not
-// show to its root has a frame "[no frame pointer]" (or "[too deep]") at its root. The first push
-// comes after two seconds, so that a fresh start shows something soon, then one per interval. A
-// process without a distributor sends to self_profile.url, or nothing if that is empty.
+// The type is cpu/nanoseconds. A stack that the chain of frame pointers did not show to its root
+// has a frame "[no frame pointer]" (or "[too deep]") at its root. The first push comes after two
+// seconds, so that a fresh start shows something soon, then one per interval. A process without a
+// distributor sends to self_profile.url, or nothing if that is empty.
 //
 // It never disturbs the service: memory is a budget of its own, a push that fails is logged and its
-// samples are dropped, and only CPU time that the process uses makes samples at all.
+// samples go with the next one, and only CPU time that the process uses makes samples at all.
 #pragma once
 
 #include "service/config.h"
@@ -30,13 +30,15 @@ struct self_profile_settings {
 
 struct selfprofile;
 
-// Begins, after the listeners are ready. takes_pushes: the public listener of this process has the
+#define SELFPROFILE_PUSH_PATH "/push.v1.PusherService/Push"
+
+// Begins, once the listeners are open. takes_pushes: the public listener of this process has the
 // push path. Everything of *node that it needs is borrowed until selfprofile_stop. Returns NULL
 // when it is switched off, has nowhere to send to, or the system refuses (then a line in the log
 // says why: no service fails for it).
 struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes);
 
-// Ends; a push on its way is given up. NULL is fine. Before the listeners drain.
+// Ends; a push on its way is given up. NULL is fine. Before the client ends.
 void selfprofile_stop(struct selfprofile *p);
 
 // The self_profile section's bounds that single rows cannot say.

@@ -33,6 +33,7 @@ struct node {
     const char *id;        // this process' member id
     bool all_in_one;
     unsigned public_port;          // the real one
+    const char *public_address;    // by which this process reaches its own public listener
     const char *internal_address;  // by which this process reaches its own internal listener
 };
 

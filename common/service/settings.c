@@ -72,6 +72,7 @@ bool settings_check(const struct config *c, err *e)
     if (!log_level_of(str_of(l->level), &level))
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "log.level: '%s' is none of debug, info, warn, error", l->level);
+    if (!selfprofile_check(config_section(c, "self_profile"), e)) return false;
     if (!s->data_dir[0])
         return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
     if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;
