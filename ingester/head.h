@@ -18,8 +18,9 @@
 // What a failed stage leaves behind is symbols and series without rows, which no query shows.
 //
 // Readers take the lock service by service and series by series, so that a long query delays no
-// push. A push that begins after another was answered is never missed. Rows leave only by
-// head_drop, which readers exclude (head_hold), so an answer holds a cut whole or not at all.
+// push. A push that was answered before is never missed, and sums hold a batch whole or not at all:
+// what comes while a service is read is left out. Rows leave only by head_drop, which readers
+// exclude (head_hold), so an answer holds a cut whole or not at all.
 //
 // Memory counts against one budget; its name is that of the configuration row.
 #pragma once

@@ -36,6 +36,7 @@ struct service_head {
     size_t rows_cap;
     struct ids ids;
     uint64_t row_count;
+    uint32_t turn;  // publications so far
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
 };
@@ -67,15 +68,18 @@ struct head_walk {
     const struct head_query *query;
     struct service_head **services;  // referenced until the request's arena ends; in order
     size_t service_count;
+    uint32_t turn;  // of the service that walk_series is in
 };
 bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
                 err *e) MUST_CHECK;
 
 // Calls `visit` for each matching series of one service with its lock held for reading, taken anew
-// for each, in order of their numbers. Looks at deadline and cancel in between.
+// for each, in order of their numbers. Looks at deadline and cancel in between. Rows that are not
+// row_by(w->turn) came after the first series was visited: a visitor that sums leaves them out, or
+// it would see only some series of a profile.
 typedef bool visit_fn(void *arg, struct service_head *s, uint32_t series, err *e);
-bool walk_series(const struct head_walk *w, struct service_head *s, bool with_sampled,
-                 visit_fn *visit, void *arg, err *e) MUST_CHECK;
+bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
+                 void *arg, err *e) MUST_CHECK;
 
 // Label sets of series one after the other, in one place that grows to the largest.
 struct label_room {

@@ -226,10 +226,12 @@ void head_publish(struct staged *s, struct cut *cut)
     struct head *h = service->head;
     uint32_t added = 0;
     pthread_rwlock_wrlock(&service->lock);
+    service->turn++;
     for (uint32_t i = 0; i < s->n; i++) {
         struct rows *rows = &service->rows[s->rows[i].series];
         struct row row = s->rows[i].row;
         row.cut = cut;
+        row.turn = service->turn;
         if (ids_put(&service->ids, s->rows[i].series, row.id)) {
             cut_note(cut, row.time_ns);
             rows_put(rows, row);

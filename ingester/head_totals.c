@@ -13,6 +13,7 @@ struct cell {
 };
 
 struct totals_read {
+    const struct head_walk *walk;
     const struct head_query *query;
     const struct head_totals_want *want;
     struct arena *arena;
@@ -108,6 +109,7 @@ static bool add_row(struct totals_series *s, const struct row *row, err *e)
 {
     struct totals_read *t = s->t;
     int64_t point = 0;
+    if (!row_by(row, t->walk->turn)) return true;
     if (!point_of(t->want, row->time_ns, &point)) return true;
     if (!s->last || s->last->p.point != point) s->last = cell_of(t, s->group, point, e);
     if (!s->last) return false;
@@ -183,7 +185,8 @@ bool head_totals(struct head *h, struct req *r, const struct head_query *q,
                  const struct head_totals_want *want, struct head_group **groups, size_t *n, err *e)
 {
     struct head_walk w;
-    struct totals_read t = {.query = q, .want = want, .arena = &r->arena, .room.arena = &r->arena};
+    struct totals_read t = {
+        .walk = &w, .query = q, .want = want, .arena = &r->arena, .room.arena = &r->arena};
     map_init(&t.by_labels, q->memory);
     map_init(&t.by_cell, q->memory);
     bool ok = want->step_ns > 0 || err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1",

@@ -7,6 +7,7 @@
 // Sums of one service by its own stack ids. Dense: an addition is one array access, and the mapping
 // to the query's table is done once a stack instead of once an entry.
 struct tree_read {
+    const struct head_walk *walk;
     const struct head_query *query;
     struct head_tree_filter filter;  // each list sorted
     struct mem_budget *budget;
@@ -82,6 +83,7 @@ static bool add_spans(struct tree_read *t, const struct row *row, uint32_t stack
 static bool add_row(struct tree_read *t, const struct row *row, uint32_t stacks, err *e)
 {
     const struct head_tree_filter *f = &t->filter;
+    if (!row_by(row, t->walk->turn)) return true;
     if (f->profile_id_count > 0 && !has_id(f->profile_ids, f->profile_id_count, row->id)) {
         return true;
     }
@@ -125,7 +127,7 @@ bool head_tree(struct head *h, struct req *r, const struct head_query *q,
                const struct head_tree_filter *f, struct merge *m, uint64_t *profiles, err *e)
 {
     struct head_walk w;
-    struct tree_read t = {.query = q, .budget = m->symbols.budget};
+    struct tree_read t = {.walk = &w, .query = q, .budget = m->symbols.budget};
     bool ok = sort_filter(&r->arena, f, &t.filter, e) && walk_begin(&w, h, r, q, e);
     for (size_t i = 0; ok && i < w.service_count; i++) {
         uint64_t before = t.profiles;

@@ -58,12 +58,13 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
     return arena_ok(&r->arena, e);
 }
 
-bool walk_series(const struct head_walk *w, struct service_head *s, bool with_sampled,
-                 visit_fn *visit, void *arg, err *e)
+bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
+                 void *arg, err *e)
 {
     struct index_set set;
     pthread_rwlock_rdlock(&s->lock);
     uint32_t count = s->index.series_count;
+    w->turn = s->turn;
     bool ok = index_select(&s->index, &w->req->arena, &w->query->selector, &set, e);
     pthread_rwlock_unlock(&s->lock);
     for (uint32_t i = 0; ok && i < count; i++) {

@@ -51,6 +51,7 @@ struct row {
     struct row_spans *spans;  // or NULL
     struct cut *cut;
     uint32_t attempt;
+    uint32_t turn;  // of the publication that brought it, as counted by the service
 };
 
 struct rows {
@@ -75,6 +76,13 @@ void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from,
 static inline bool row_within(const struct row *row, int64_t after, int64_t until)
 {
     return row->time_ns > after && row->time_ns <= until;
+}
+
+// Whether a row was there when the service had counted `turn` publications. The count goes round;
+// rows leave in the order they came, so 2^31 of a service would have to be held at once to matter.
+static inline bool row_by(const struct row *row, uint32_t turn)
+{
+    return turn - row->turn < UINT32_C(1) << 31;
 }
 
 // Removes the rows of a cut, their memory included. Returns how many.

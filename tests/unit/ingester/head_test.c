@@ -350,6 +350,81 @@ static void what_is_staged_or_abandoned_does_not_show(void **state)
     world_free(w);
 }
 
+// ---- at once
+
+#define WIDE   40  // series of a batch
+#define PUSHES 300
+
+struct pusher {
+    struct world *w;
+    struct fact like;
+    _Atomic bool done;
+};
+
+static void *push_wide(void *arg)
+{
+    struct pusher *p = arg;
+    struct fact f[WIDE];
+    for (size_t i = 0; i < PUSHES; i++) {
+        for (size_t k = 0; k < WIDE; k++) {
+            f[k] = p->like;
+            f[k].id.b[0] = (uint8_t)k;
+            f[k].id.b[1] = (uint8_t)i;
+            f[k].id.b[2] = (uint8_t)(i >> 8);
+            f[k].pod = (unsigned)(k % COUNT(fact_pods));
+            f[k].type = (unsigned)(k / COUNT(fact_pods) % COUNT(fact_types));
+        }
+        assert_ok(push(p->w->head, &p->w->cuts[0], f, WIDE, e));
+    }
+    atomic_store(&p->done, true);
+    return NULL;
+}
+
+static int64_t sum_of_totals(struct world *w, struct req *r, const struct head_query *q)
+{
+    struct head_totals_want want = {.first_ns = INT64_MAX / 2, .step_ns = INT64_MAX, .points = 1};
+    struct head_group *groups = NULL;
+    size_t n = 0;
+    int64_t sum = 0;
+    assert_ok(head_totals(w->head, r, q, &want, &groups, &n, e));
+    for (size_t i = 0; i < n; i++)
+        sum += groups[i].points[0].sum;
+    return sum;
+}
+
+static uint64_t rows_of_tree(struct world *w, struct req *r, const struct head_query *q)
+{
+    struct merge m;
+    uint64_t rows = 0;
+    assert_ok(merge_init(&m, NULL, true, e));
+    assert_ok(head_tree(w->head, r, q, &(struct head_tree_filter){0}, &m, &rows, e));
+    merge_release(&m);
+    return rows;
+}
+
+// Else a profile whose samples' labels make several series is seen in part.
+static void sums_hold_a_batch_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct world *w = world_new(7);
+    struct pusher p = {.w = w, .like = one_fact(w)};
+    pthread_t thread;
+    str tenant = str_of(fact_tenants[p.like.tenant]);
+    assert_int_equal(pthread_create(&thread, NULL, push_wide, &p), 0);
+    for (bool more = true; more;) {
+        more = !atomic_load(&p.done);
+        struct req r;
+        req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+        struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
+        assert_int_equal(sum_of_totals(w, &r, &q) % WIDE, 0);
+        assert_int_equal(rows_of_tree(w, &r, &q) % WIDE, 0);
+        req_release(&r);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(head_count(w->head).rows, WIDE * PUSHES);
+    world_free(w);
+}
+
 // ---- limits
 
 static void a_full_head_refuses_and_keeps_what_it_has(void **state)
@@ -534,6 +609,7 @@ int main(void)
         cmocka_unit_test(a_repeated_id_counts_once),
         cmocka_unit_test(a_push_that_comes_twice_at_once_counts_once),
         cmocka_unit_test(what_is_staged_or_abandoned_does_not_show),
+        cmocka_unit_test(sums_hold_a_batch_whole_or_not_at_all),
         cmocka_unit_test(a_full_head_refuses_and_keeps_what_it_has),
         cmocka_unit_test(failed_allocations_leave_the_head_as_it_was),
         cmocka_unit_test(stacks_beyond_the_limit_of_an_hour_end_below_kept_ones),
