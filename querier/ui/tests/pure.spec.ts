@@ -152,6 +152,7 @@ test('a point finds its frame', () => {
 
 test('names shorten, and tell where they are from', () => {
   expect(shorter('github.com/acme/app/pkg/store.(*Head).Flush')).toEqual(['store.(*Head).Flush', '(*Head).Flush', 'Flush']);
+  expect(shorter('[libuv.so.1]')).toEqual(['[libuv.so.1]']);
   expect(shorter('main.main.func1')).toEqual(['main.main.func1', 'main.func1']);
   expect(shorter('alloc::vec::Vec::push')).toEqual(['alloc::vec::Vec::push', 'Vec::push', 'push']);
   expect([shorter(''), shorter('a/'), shorter('/')]).toEqual([[''], ['a/'], ['/']]);
@@ -160,6 +161,8 @@ test('names shorten, and tell where they are from', () => {
     'github.com/a/b/c/d.F': ['code', 'github.com/a/b'], 'java.util.HashMap.get': ['library', 'java.util'],
     '<serde::de::X as Y>::z': ['code', 'serde'], 'core::fmt::write': ['library', 'core'],
     'main.work': ['code', 'main'], plain: ['code', ''], other: ['rest', ''],
+    '[librocksdb.so.7.8]': ['library', 'librocksdb'],
+    '[no frame pointer]': ['library', 'no frame pointer'],
   };
   for (const [name, [kind, pkg]] of Object.entries(cases)) expect(origin(name), name).toEqual({ kind, package: pkg });
 });

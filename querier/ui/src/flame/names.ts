@@ -15,6 +15,9 @@ const RUNTIME = new RegExp(
   '^(runtime[./(]|gc$|gcWriteBarrier|\\[(kernel|vdso|unknown|GC|idle)|do_syscall|entry_SYSCALL|_?_?x64_sys|__libc|' +
   'start_thread|clone3?$|GC |VM |jdk[./]internal|java[./]lang[./](Thread|invoke)|swapper|total$)');
 
+/** A frame that stands for a whole file without symbols, such as `[librocksdb.so.7.8]`. */
+const BRACKETED = /^\[([^\]]*?)(?:\.so[.\d]*)?\]$/;
+
 /** `host/owner/repository` of a Go import path: the packages of one module share a colour. */
 function goModule(path: string): string {
   const parts = path.split('/');
@@ -24,6 +27,8 @@ function goModule(path: string): string {
 export function origin(name: string): Origin {
   if (name === REST) return { kind: 'rest', package: '' };
   if (RUNTIME.test(name)) return { kind: 'runtime', package: 'runtime' };
+  const file = BRACKETED.exec(name);
+  if (file) return { kind: 'library', package: file[1] };
   if (GO_LIBRARY.test(name)) return { kind: 'library', package: /^[^.]*/.exec(name)![0] };
   if (JAVA_LIBRARY.test(name)) return { kind: 'library', package: name.split(/[./]/).slice(0, 2).join('.') };
   if (name.includes('::')) {
@@ -38,6 +43,7 @@ export function origin(name: string): Origin {
 
 /** From the most telling form to the shortest: `store.(*Head).Flush`, `(*Head).Flush`, `Flush`. Never empty. */
 export function shorter(name: string): string[] {
+  if (BRACKETED.test(name)) return [name];
   const paren = name.indexOf('(');
   const tail = name.slice((paren < 0 ? name : name.slice(0, paren)).lastIndexOf('/') + 1) || name;
   const forms = [tail];
