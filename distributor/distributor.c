@@ -89,4 +89,5 @@ const struct service distributor = {
     .ready = ready,
     .drain = drain,
     .stop = stop,
+    .lane_width = {[RANK_PUBLIC] = 64},  // they wait for the ingesters' disks, most of the time
 };

@@ -149,7 +149,8 @@ static void job_do(struct lane *l, struct job *j)
         j->run(j);
         return;
     }
-    metric_add_to(&loop_lane_refused, str_of(l->name), 1);
+    // A client that left is no sign of overload.
+    if (e.code != ERR_CANCELED) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     j->refuse(j, &e);
 }
 

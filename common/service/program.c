@@ -67,8 +67,11 @@ static bool open_lane(struct program *p, struct unit *u, enum rank rank, err *e)
     char name[64];
     snprintf(name, sizeof name, "%s.%s", u->service->name, ranks[rank]);
     struct lane_options o = {.name = name};
-    lane_sizes(config_section(p->config, "lanes"), rank, &o);
-    if (u->service->lane_width[rank]) o.width = u->service->lane_width[rank];
+    const struct lanes_settings *s = config_section(p->config, "lanes");
+    lane_sizes(s, rank, &o);
+    bool chosen =
+        rank == RANK_PUBLIC ? s->public_width > 0 : rank == RANK_QUERIER && s->querier_width > 0;
+    if (!chosen && u->service->lane_width[rank]) o.width = u->service->lane_width[rank];
     u->lanes[rank] = lane_new(&o, e);
     return u->lanes[rank] != NULL;
 }

@@ -59,8 +59,7 @@ struct service {
     void (*drain)(void *self, uint64_t deadline_mono_ns);
     void (*stop)(void *self);  // frees self
 
-    // Width of the service's lanes by rank; 0: the default of service.c (public 4 x cores, ingester
-    // 64).
+    // Width of the service's lanes by rank where the settings leave it open; 0: four a processor.
     unsigned lane_width[RANK_COUNT];
 };
 
