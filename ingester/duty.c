@@ -61,7 +61,8 @@ static void reopen(struct ingester *in)
         log_info(NULL, "log.reopened", "cuts=%zu", wal_cuts(in->wal, NULL, 0));
         return;
     }
-    log_warn(NULL, "log.reopen_failed", "fault=\"%s\"", e.msg);
+    char text[LOG_QUOTE_MAX];
+    log_warn(NULL, "log.reopen_failed", "fault=%s", log_quote(text, str_of(e.msg)));
     set_phase(in, INGESTER_REOPENING, &e);
 }
 
@@ -87,7 +88,8 @@ static void expire(struct ingester *in, unsigned *tries)
         *tries = 0;
         ulid_print(c->stream, stream);
         if (!wal_drop(in->wal, c, &e)) {
-            log_warn(NULL, "cut.drop_failed", "fault=\"%s\"", e.msg);
+            char text[LOG_QUOTE_MAX];
+            log_warn(NULL, "cut.drop_failed", "fault=%s", log_quote(text, str_of(e.msg)));
             break;
         }
         metric_add(&ingester_expired_cuts, 1);
@@ -118,7 +120,8 @@ void *duty_main(void *arg)
     err e = {0};
     bool read = replay_run(in, &e);
     if (!read && !duty_is_over(in)) {
-        log_error(NULL, "log.unreadable", "fault=\"%s\"", e.msg);
+        char text[LOG_QUOTE_MAX];
+        log_error(NULL, "log.unreadable", "fault=%s", log_quote(text, str_of(e.msg)));
         set_phase(in, INGESTER_FAILED, &e);
     }
     if (!read) return NULL;

@@ -21,8 +21,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     struct head *h = mem_must(sizeof *h);
     mem_budget_init(&h->budget, "ingester.head_memory", parent, limit);
     rwlock_init(&h->lock);
-    // Readers first here: head_drop can come back later, queries cannot.
-    pthread_rwlock_init(&h->drops, NULL);
+    rwlock_init(&h->drops);
     map_init(&h->by_key, &h->budget);
     return h;
 }
@@ -193,8 +192,9 @@ static size_t drop_from(struct service_head *s, const struct cut *cut)
     for (uint32_t i = 0; i < s->index.series_count; i++)
         dropped += rows_drop(&s->rows[i], b, cut);
     s->row_count -= dropped;
-    if (dropped > 0) {
+    if (dropped > 0) {  // the numbers of series may change
         stack_hours_release(s);
+        service_compact(s);
         ids_clear(&s->ids);
         for (uint32_t i = 0; i < s->index.series_count; i++) {
             const struct rows *r = &s->rows[i];

@@ -37,6 +37,8 @@ struct service_head {
     struct ids ids;
     uint64_t row_count;
     uint32_t turn;  // publications so far
+    uint32_t live_stacks;  // at the last compaction
+    uint32_t pass;         // number of compactions
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
 };
@@ -60,6 +62,10 @@ void rwlock_init(pthread_rwlock_t *l);
 // Found or made, with a reference; NULL and *e set on failure.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);
+
+// After rows were dropped, with the service's lock and no readers: gives back the memory of symbols
+// and series that no row names any more, once it is worth while. (head_compact.c)
+void service_compact(struct service_head *s);
 
 // ---- walking over what a query means (head_walk.c)
 struct head_walk {

@@ -2,6 +2,9 @@
 #include "ingester/head_int.h"
 #include "ingester/head_stacks.h"
 #include "model/vector.h"
+#include "sys/log.h"
+
+#include <inttypes.h>
 
 struct staged_row {
     uint32_t series;
@@ -206,7 +209,12 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     bool ok = mapper_init(&x.mapper, x.service, a, &b->symbols, max_stacks, e) && stage(&x, e);
     pthread_rwlock_unlock(&x.service->lock);
     buf_release(&x.bytes);
-    atomic_fetch_add_explicit(&h->capped, x.mapper.capped, memory_order_relaxed);
+    if (x.mapper.capped) {
+        char name[LOG_QUOTE_MAX];
+        atomic_fetch_add_explicit(&h->capped, x.mapper.capped, memory_order_relaxed);
+        log_warn(NULL, "stacks.capped", "service=%s stacks=%" PRIu64 " limit=%" PRIu64,
+                 log_quote(name, b->service), x.mapper.capped, max_stacks);
+    }
     if (ok) {
         *out = x.out;
         return true;

@@ -153,6 +153,7 @@ struct payload *payload_new(struct mem_budget *b, str bytes, err *e)
     if (!p) return NULL;
     p->refs = 1;
     p->n = (uint32_t)bytes.n;
+    p->room = p->n;
     memcpy(p->bytes, bytes.p, bytes.n);
     return p;
 }
@@ -161,7 +162,7 @@ void payload_unref(struct mem_budget *b, struct payload *p)
 {
     if (!p) return;
     assert(p->refs > 0);
-    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->n);
+    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->room);
 }
 
 str payload_view(const struct payload *p)

@@ -23,6 +23,8 @@
 struct payload {
     uint32_t refs;
     uint32_t n;
+    uint32_t room;  // bytes allocated
+    uint32_t pass;  // of the compaction that saw it last
     char bytes[];
 };
 

@@ -214,7 +214,8 @@ static void set_broken(struct wal *w, const err *fault)
 
 void wal_break(struct wal *w, const err *fault)
 {
-    log_error(NULL, "log.failed", "fault=\"%s\"", fault->msg);
+    char text[LOG_QUOTE_MAX];
+    log_error(NULL, "log.failed", "fault=%s", log_quote(text, str_of(fault->msg)));
     metric_add(&ingester_log_failures, 1);
     lock_take(&w->lock);
     set_broken(w, fault);

@@ -264,6 +264,9 @@ void wal_drain(struct wal *w)
         cond_wait(&w->idle, &w->lock);
     w->led = true;
     lock_give(&w->lock);
-    if (open && !wal_close_cut(w, &e)) log_warn(NULL, "log.drain", "fault=\"%s\"", e.msg);
+    if (open && !wal_close_cut(w, &e)) {
+        char text[LOG_QUOTE_MAX];
+        log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));
+    }
     wal_give_lead(w);
 }

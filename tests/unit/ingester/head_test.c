@@ -259,6 +259,124 @@ static void dropped_cuts_take_their_rows_and_nothing_else(void **state)
     world_free(w);
 }
 
+struct two_steps {
+    struct arena arena;
+    struct staged *staged;
+};
+
+// ---- what rows leave behind
+
+// A profile with stacks and a series that nobody else has.
+static str rare_batch(struct arena *a, unsigned number, struct fact *f)
+{
+    char text[64];
+    struct batch b;
+    struct symbols s;
+    struct buf out;
+    label *v = ARENA_ARRAY(a, label, 3);
+    assert_ok(batch_decode(a, fact_batch(a, f, 1), &b, e));
+    assert_ok(symbols_init(&s, NULL, e));
+    for (unsigned i = 0; i < 5; i++) {
+        snprintf(text, sizeof text, "only;of_%u;that_%u", number, i);
+        assert_int_not_equal(stack_of_text(&s, str_of(text), &(err){0}), MAP_NONE);
+    }
+    struct vector_entry entries[] = {{0, 1}, {s.t.stack_count - 3, 2}, {s.t.stack_count - 1, 3}};
+    buf_init(&out, NULL, 1 << 20);
+    vector_encode(entries, 3, &out);
+    v[0] = (label){S(LABEL_PROFILE_TYPE), str_of(fact_types[0])};
+    v[1] = (label){S("pod"), arena_printf(a, "rare-%u", number)};
+    v[2] = (label){S(LABEL_SERVICE), str_of(fact_services[f->service])};
+    *b.series = (labels){v, 3};
+    b.records->vector = arena_str(a, buf_view(&out));
+    b.records->total = 6;
+    b.records->span_count = 0;
+    b.symbols = s.t;
+    buf_clear(&out);
+    assert_ok(batch_encode(&b, a, &out, e));
+    str bytes = arena_str(a, buf_view(&out));
+    buf_release(&out);
+    symbols_release(&s);
+    return bytes;
+}
+
+static void push_rare(struct world *w, struct cut *cut, unsigned number, struct two_steps *open)
+{
+    struct fact f = fact_roll(&w->dice, 1000, 1000);
+    struct two_steps s;
+    struct batch b;
+    f.tenant = 0;
+    f.service = number % 3;
+    arena_init(&s.arena, NULL, 1 << 24);
+    assert_ok(batch_decode(&s.arena, rare_batch(&s.arena, number, &f), &b, e));
+    assert_ok(head_stage(w->head, &s.arena, S("one"), &b, 0, &s.staged, e));
+    if (open) {
+        *open = s;
+        return;
+    }
+    head_publish(s.staged, cut);
+    arena_release(&s.arena);
+}
+
+static void symbols_and_series_go_with_their_last_rows(void **state)
+{
+    (void)state;
+    struct world *w = world_new(12);
+    struct two_steps open;
+    size_t rows = 0;
+    fill(w, 150);
+    forget(w, 0);
+    forget(w, 1);  // facts only in the third cut
+    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+    size_t small = head_budget(w->head)->used;
+    uint64_t series = head_count(w->head).series;
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 1500; i++)
+            push_rare(w, &w->cuts[0], i, NULL);
+        size_t large = head_budget(w->head)->used;
+        assert_true(large > 4 * small);
+        // With a staged row the service has to wait; after the next drop it can.
+        push_rare(w, NULL, 7, &open);
+        assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+        assert_int_equal(rows, 1500);
+        check_all(w, 8);
+        head_publish(open.staged, &w->cuts[1]);
+        arena_release(&open.arena);
+        assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+        assert_int_equal(rows, 1);
+        check_all(w, 8);
+        assert_true(head_budget(w->head)->used < large / 2);
+        assert_true(head_count(w->head).series <= 2 * series + 3 * 64);
+        unsigned before = (unsigned)w->n;  // ids are still known
+        for (unsigned i = 0; i < before; i += 10) {
+            w->cut_of[i] = 2;
+            assert_ok(push(w->head, &w->cuts[0], &w->facts[i], 1, e));
+        }
+        assert_int_equal(head_count(w->head).rows, w->n);
+    }
+    fill(w, 100);
+    check_all(w, 10);
+    world_free(w);
+}
+
+static void a_compaction_without_memory_is_put_off(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 60; n++) {
+        struct world *w = world_new(13);
+        size_t rows = 0;
+        fill(w, 30);
+        for (unsigned i = 0; i < 400; i++)
+            push_rare(w, &w->cuts[1], i, NULL);
+        forget(w, 1);
+        mem_fail_at(n);
+        assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+        mem_fail_at(0);
+        check_all(w, 3);
+        world_free(w);
+    }
+}
+
 // ---- ids
 
 static struct fact one_fact(struct world *w)
@@ -293,11 +411,6 @@ static void a_repeated_id_counts_once(void **state)
     assert_int_equal(head_count(w->head).rows, 2);
     world_free(w);
 }
-
-struct two_steps {
-    struct arena arena;
-    struct staged *staged;
-};
 
 static bool stage_one(struct world *w, const struct fact *f, struct two_steps *s, err *e)
 {
@@ -422,6 +535,63 @@ static void sums_hold_a_batch_whole_or_not_at_all(void **state)
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(head_count(w->head).rows, WIDE * PUSHES);
+    world_free(w);
+}
+
+static void a_sibling_is_its_records_vector_times_its_factor(void **state)
+{
+    (void)state;
+    struct world *w = world_new(6);
+    struct fact f[2] = {one_fact(w)};
+    struct arena a;
+    struct batch b;
+    struct staged *s = NULL;
+    f[1] = f[0];
+    f[0].type = 0;
+    f[1].type = 1;
+    f[0].span_id = 3;
+    f[1].span_id = 4;
+    arena_init(&a, NULL, 1 << 24);
+    // Only what the sibling is known by: its span is its own.
+    assert_ok(batch_decode(&a, fact_batch(&a, f, 2), &b, e));
+    b.records[1].sibling = 0;
+    b.records[1].factor = -7;
+    b.records[1].vector = (str){0};
+    b.records[1].total *= -7;
+    assert_ok(head_stage(w->head, &a, str_of(fact_tenants[f->tenant]), &b, 0, &s, e));
+    head_publish(s, &w->cuts[0]);
+    arena_release(&a);
+    for (size_t i = 0; i < f[1].n; i++)
+        f[1].entries[i].value *= -7;
+    f[1].total *= -7;
+    memcpy(w->facts, f, sizeof f);
+    w->n = 2;
+    struct head_query q = {.tenants = &(str){0}, .tenant_count = 1, .to_ns = INT64_MAX};
+    str tenant = str_of(fact_tenants[f->tenant]);
+    struct req r;
+    req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+    q.tenants = &tenant;
+    for (int i = 0; i < 3; i++) {
+        q.selector.n = 0;
+        if (i > 0) {
+            assert_ok(selector_add(&r.arena, &q.selector, MATCH_EQ, S(LABEL_PROFILE_TYPE),
+                                   str_of(fact_types[i - 1]), e));
+        }
+        uint64_t want = 0;
+        uint64_t got = 0;
+        struct merge m;
+        struct head_tree_filter none = {0};
+        str expected = fact_tree(&r.arena, w->facts, 2, &q, 0, &want);
+        assert_ok(merge_init(&m, NULL, true, e));
+        assert_ok(head_tree(w->head, &r, &q, &none, &m, &got, e));
+        assert_true(str_eq(merge_text(&r.arena, &m), expected));
+        assert_int_equal(got, want);
+        merge_release(&m);
+    }
+    req_release(&r);
+    size_t rows = 0;
+    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_int_equal(rows, 2);
     world_free(w);
 }
 
@@ -606,10 +776,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_equal_brute_force),
         cmocka_unit_test(dropped_cuts_take_their_rows_and_nothing_else),
+        cmocka_unit_test(symbols_and_series_go_with_their_last_rows),
+        cmocka_unit_test(a_compaction_without_memory_is_put_off),
         cmocka_unit_test(a_repeated_id_counts_once),
         cmocka_unit_test(a_push_that_comes_twice_at_once_counts_once),
         cmocka_unit_test(what_is_staged_or_abandoned_does_not_show),
         cmocka_unit_test(sums_hold_a_batch_whole_or_not_at_all),
+        cmocka_unit_test(a_sibling_is_its_records_vector_times_its_factor),
         cmocka_unit_test(a_full_head_refuses_and_keeps_what_it_has),
         cmocka_unit_test(failed_allocations_leave_the_head_as_it_was),
         cmocka_unit_test(stacks_beyond_the_limit_of_an_hour_end_below_kept_ones),
