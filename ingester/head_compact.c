@@ -16,18 +16,19 @@
 
 // ---- every vector of a service, once
 
-typedef void vector_fn(void *arg, char *bytes, uint32_t *n);
+// Returns the new length.
+typedef uint32_t vector_fn(void *arg, char *bytes, uint32_t n);
 
 static void visit_row(struct service_head *s, struct row *row, vector_fn *fn, void *arg)
 {
     struct payload *p = row->vector;
     if (p->pass != s->pass) {  // siblings share it
         p->pass = s->pass;
-        fn(arg, p->bytes, &p->n);
+        p->n = fn(arg, p->bytes, p->n);
     }
     for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
         struct row_span *span = &row->spans->v[i];
-        fn(arg, row_spans_bytes(row->spans) + span->at, &span->n);
+        span->n = fn(arg, row_spans_bytes(row->spans) + span->at, span->n);
     }
 }
 
@@ -43,16 +44,17 @@ static void visit_vectors(struct service_head *s, vector_fn *fn, void *arg)
     }
 }
 
-static void mark(void *arg, char *bytes, uint32_t *n)
+static uint32_t mark(void *arg, char *bytes, uint32_t n)
 {
     bool *used = arg;
     struct vector_reader r;
     struct vector_entry v;
     err e = {0};
-    bool ok = vector_open(&r, str_make(bytes, *n), &e);
+    bool ok = vector_open(&r, str_make(bytes, n), &e);
     while (ok && vector_next(&r, &v))
         used[v.stack] = true;
     assert(ok && vector_done(&r, &e));  // we wrote it
+    return n;
 }
 
 static uint64_t next(const uint8_t **at, const uint8_t *end)
@@ -65,12 +67,12 @@ static uint64_t next(const uint8_t **at, const uint8_t *end)
 
 // ids[old] is new + 1 and not above old + 1, ascending; so what is written stays behind what is
 // read.
-static void renumber(void *arg, char *bytes, uint32_t *n)
+static uint32_t renumber(void *arg, char *bytes, uint32_t n)
 {
     const uint32_t *ids = arg;
     uint8_t *to = (uint8_t *)bytes;
     const uint8_t *from = to;
-    const uint8_t *end = from + *n;
+    const uint8_t *end = from + n;
     uint64_t old = 0;
     uint32_t last = 0;
     uint64_t left = next(&from, end);
@@ -87,7 +89,7 @@ static void renumber(void *arg, char *bytes, uint32_t *n)
         to += from - value;
         last = id;
     }
-    *n = (uint32_t)(to - (uint8_t *)bytes);
+    return (uint32_t)(to - (uint8_t *)bytes);
 }
 
 // ---- symbols
