@@ -64,6 +64,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t need)
     if (room < need) room = need;
     err e = {0};
     struct arena_chunk *c = mem_alloc(a->budget, sizeof *c + room, &e);
+    a->starved = !c;
     if (!c) return NULL;
     c->size = room;
     a->reserved += room;
@@ -153,6 +154,11 @@ bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
 bool arena_ok(const struct arena *a, err *e)
 {
     if (!a->exhausted) return true;
+    if (a->starved) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "memory budget %s: no room for this request (%zu bytes in use)",
+                       a->budget ? a->budget->name : "of the system", a->used);
+    }
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "request needs more than its %zu bytes (%zu in use)",
                    a->cap, a->used);
 }

@@ -25,6 +25,7 @@ struct arena {
     size_t reserved;  // bytes of chunks
     size_t cap;       // `used` never exceeds this
     bool exhausted;
+    bool starved;  // exhausted for want of memory, not at its cap
 };
 
 void arena_init(struct arena *a, struct mem_budget *budget, size_t cap);

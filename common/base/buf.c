@@ -19,6 +19,7 @@ void buf_clear(struct buf *b)
 {
     b->n = 0;
     b->failed = false;
+    b->starved = false;
 }
 
 static char *refuse(struct buf *b)
@@ -36,6 +37,7 @@ char *buf_reserve(struct buf *b, size_t n)
     if (room > b->cap) room = b->cap;
     err e = {0};
     char *p = mem_resize(b->budget, b->p, b->room, room, &e);
+    b->starved = !p;
     if (!p) return refuse(b);
     b->p = p;
     b->room = room;
@@ -105,6 +107,11 @@ str buf_view(const struct buf *b)
 bool buf_ok(const struct buf *b, err *e)
 {
     if (!b->failed) return true;
+    if (b->starved) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "memory budget %s: no room for more output (%zu bytes written)",
+                       b->budget ? b->budget->name : "of the system", b->n);
+    }
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "output needs more than its %zu bytes (%zu written)",
                    b->cap, b->n);
 }

@@ -18,6 +18,7 @@ struct buf {
     size_t cap;   // n never exceeds this
     struct mem_budget *budget;
     bool failed;
+    bool starved;  // failed for want of memory, not at its cap
 };
 
 void buf_init(struct buf *b, struct mem_budget *budget, size_t cap);

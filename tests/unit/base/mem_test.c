@@ -206,6 +206,31 @@ static void buf_fails_once_and_stays_failed(void **state)
     buf_release(&b);
 }
 
+// Else a server whose memory is used up tells that an answer of a few bytes is too long.
+static void what_lacks_memory_names_the_budget_not_the_cap(void **state)
+{
+    (void)state;
+    struct mem_budget budget;
+    struct arena a;
+    struct buf b;
+    err e = {0};
+    mem_budget_init(&budget, "small", NULL, 256);
+    buf_init(&b, &budget, 1 << 20);
+    buf_z(&b, "abc");
+    assert_null(buf_reserve(&b, 1000));
+    assert_false(buf_ok(&b, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    assert_string_equal(e.msg, "memory budget small: no room for more output (3 bytes written)");
+    buf_release(&b);
+    arena_init(&a, &budget, 1 << 20);
+    assert_null(arena_new(&a, 1000));
+    assert_false(arena_ok(&a, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    assert_string_equal(e.msg, "memory budget small: no room for this request (0 bytes in use)");
+    arena_release(&a);
+    assert_int_equal(budget.used, 0);
+}
+
 static void buf_prints_numbers_and_formats(void **state)
 {
     (void)state;
@@ -259,6 +284,7 @@ int main(void)
         cmocka_unit_test(arena_runs_deferred_calls_last_first),
         cmocka_unit_test(arena_survives_malloc_failures),
         cmocka_unit_test(buf_fails_once_and_stays_failed),
+        cmocka_unit_test(what_lacks_memory_names_the_budget_not_the_cap),
         cmocka_unit_test(buf_prints_numbers_and_formats),
         cmocka_unit_test(buf_survives_malloc_failures),
     };
