@@ -139,6 +139,10 @@ static void note(struct pprof *d, enum defect defect)
     if (defect < d->defect) d->defect = defect;
 }
 
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wanalyzer-null-dereference"  // takes NULL..NULL for >= 2 bytes
+#endif
 // As varint_get, with the second byte in line as well: most location ids have two.
 INLINE bool number_next(struct cursor *c, uint64_t *v)
 {
@@ -157,6 +161,9 @@ INLINE bool number_next(struct cursor *c, uint64_t *v)
     }
     return varint_get(&c->at, c->end, v);
 }
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 // False at the end of the message, and at a fault, which is then in d->fault.
 INLINE bool field_next(struct pprof *d, struct cursor *c, struct field *f)
