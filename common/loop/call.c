@@ -64,11 +64,15 @@ static void join_group(struct call_group *g, struct call *c)
     lock_give(&g->lock);
 }
 
+bool call_is_over(const struct call *c)
+{
+    return atomic_load_explicit(&c->group, memory_order_acquire) == &finished;
+}
+
 static void stop_rest_of(struct call *const *calls, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        bool over = atomic_load_explicit(&calls[i]->group, memory_order_acquire) == &finished;
-        if (!over && calls[i]->stop) calls[i]->stop(calls[i]);
+        if (!call_is_over(calls[i]) && calls[i]->stop) calls[i]->stop(calls[i]);
     }
 }
 

@@ -28,6 +28,9 @@ void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c));
 // it again.
 void call_finish(struct call *c, const err *fault);
 
+// Has it finished? Then a wait returns at once, and the result is only read after that.
+bool call_is_over(const struct call *c);
+
 // Waits until done, the deadline or cancel. True if the call went well; otherwise *e is its fault.
 bool call_wait(struct req *r, struct call *c, err *e) MUST_CHECK;
 

@@ -390,6 +390,7 @@ bool program_start(struct program *p, err *e)
     publish(p);
     atomic_store(&p->state, PROGRAM_READY);
     metric_set(&service_ready, 1);
+    if (p->selfprofile) selfprofile_ready(p->selfprofile);
     log_info(NULL, "process.ready", "public_port=%u", p->node.public_port);
     return true;
 }

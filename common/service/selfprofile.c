@@ -1,378 +1,335 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The collector's round, ten times a second:
+//
+//     take samples -> put hidden callers back -> look names up -> add to the sums
+//     a push is on its way?  over: say how it went
+//     interval over?         encode the sums, begin a push, start anew
+//
+// A push is never waited for, and names are looked up as samples come, so that the queue of samples
+// is emptied in time whatever else happens.
 #include "service/selfprofile.h"
 
-#include "base/ulid.h"
 #include "codec/pb.h"
-#include "model/pprof.h"
+#include "codec/squeeze.h"
 #include "service/metrics.h"
+#include "service/process.h"
+#include "service/selfprofile_int.h"
 #include "service/settings.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
-#include "sys/log.h"
-#include "sys/sampler.h"
-#include "sys/sampler_names.h"
 #include "sys/thread.h"
 
-#include <stdio.h>
+#define ROUND_NS        (100 * (uint64_t)NS_PER_MS)
+#define FIRST_PUSH_NS   (2 * (uint64_t)NS_PER_S)
+#define PUSH_TIMEOUT_NS (10 * (uint64_t)NS_PER_S)
+#define MEMORY_MAX      ((size_t)48 << 20)
+#define PLACES_MAX      60000              // program counters whose names are remembered
+#define PPROF_MAX       ((size_t)4 << 20)  // the push path's default limit
+#define REQUEST_MAX     ((size_t)64 << 10)
+#define ANSWER_MAX      4096
 
-#define COMPONENTS_MAX 64  // thread names without their numbers; more count as "other"
-#define MEMORY_MAX     ((size_t)32 << 20)  // of names, stacks and one push
-#define PUSH_MAX       ((size_t)16 << 20)
-#define PLACES_MAX     ((size_t)1 << 16)
-#define READ_EVERY     (250 * NS_PER_MS)  // often enough for the queue at full load
-#define SCAN_EVERY     (2 * NS_PER_S)
-#define FIRST_PUSH     (2 * NS_PER_S)  // so that a fresh start shows something soon
-#define PUSH_TIMEOUT   (10 * NS_PER_S)
-
-struct component {
-    const char *name;  // never freed
-    int64_t *counts;   // samples by stack
-    size_t cap;
+struct push {  // on its way
+    struct req req;
+    struct http_call call;
+    struct buf body;
+    uint64_t samples;
 };
 
 struct selfprofile {
-    const struct node *node;
     const struct self_profile_settings *settings;
-    char address[300];  // host:port
-    bool tls;
+    struct client *client;
+    const char *id;
     struct mem_budget memory;
+    char address[PATH_MAX + 8];
+    char path[PATH_MAX];
+    bool tls;
+
+    // the collector's
+    struct sampler_names *names;
+    struct stack_sums sums;
+    uint64_t samples;  // weight in sums
+    int64_t begin_wall_ns;
+    uint64_t begin_mono_ns;
+    uint64_t dropped;  // of sampler_stats, when last looked at
+    struct push push;
+    bool pushing;
+
     pthread_t thread;
     struct lock lock;
     struct cond change;
-    bool stopping;        // under lock
-    struct req *pushing;  // under lock; the push on its way
-
-    // of the thread alone
-    struct sampler_names *names;
-    struct symbols symbols;
-    struct component components[COMPONENTS_MAX];
-    size_t component_count;
-    int64_t began_wall_ns;
+    bool stopping;
+    atomic_bool ready;
 };
 
-bool selfprofile_check(const struct self_profile_settings *s, err *e)
+// ---- samples
+
+static enum stack_end end_of(enum sample_end end)
 {
-    str rest = str_of(s->url);
-    if (rest.n == 0 || str_starts(rest, S("http://")) || str_starts(rest, S("https://")))
-        return true;
-    return err_set(e, ERR_INVALID_ARGUMENT,
-                   "self_profile.url: \"%s\" begins neither with http:// nor with https://",
-                   s->url);
+    if (end == SAMPLE_WHOLE) return STACK_WHOLE;
+    return end == SAMPLE_DEEP ? STACK_DEEP : STACK_LOST;
 }
 
-// ---- adding up
-
-static bool reset(struct selfprofile *p, err *e)
-{
-    for (size_t i = 0; i < p->component_count; i++) {
-        struct component *c = &p->components[i];
-        mem_free(&p->memory, c->counts, c->cap * sizeof *c->counts);
-        *c = (struct component){0};
-    }
-    p->component_count = 0;
-    symbols_release(&p->symbols);
-    sampler_names_trim(p->names, false);
-    p->began_wall_ns = clock_wall_ns();
-    return symbols_init(&p->symbols, &p->memory, e);
-}
-
-static struct component *component_of(struct selfprofile *p, const char *name)
-{
-    for (size_t i = 0; i < p->component_count; i++) {
-        if (strcmp(p->components[i].name, name) == 0) return &p->components[i];
-    }
-    if (p->component_count == COMPONENTS_MAX) {
-        p->components[COMPONENTS_MAX - 1].name = "other";
-        return &p->components[COMPONENTS_MAX - 1];
-    }
-    p->components[p->component_count].name = name;
-    return &p->components[p->component_count++];
-}
-
-static uint32_t marked(struct symbols *s, uint32_t parent, str name, err *e)
-{
-    uint32_t text = symbols_string(s, name, e);
-    if (text == MAP_NONE) return MAP_NONE;
-    uint32_t function =
-        symbols_function(s, (struct symbol_function){.name = text, .system_name = text}, e);
-    if (function == MAP_NONE) return MAP_NONE;
-    uint32_t frame = symbols_frame(s, (struct symbol_frame){.function = function}, e);
-    return frame == MAP_NONE ? MAP_NONE : symbols_stack(s, parent, frame, e);
-}
-
-static uint32_t mapping_of(struct selfprofile *p, uint32_t module, err *e)
-{
-    if (module == UINT32_MAX) return 0;
-    const struct sampler_module *m = sampler_names_module(p->names, module);
-    uint32_t file = symbols_string(&p->symbols, m->file, e);
-    uint32_t build_id = file == MAP_NONE ? MAP_NONE : symbols_string(&p->symbols, m->build_id, e);
-    if (build_id == MAP_NONE) return MAP_NONE;
-    return symbols_mapping(&p->symbols,
-                           (struct symbol_mapping){.start = m->begin,
-                                                   .limit = m->end,
-                                                   .filename = file,
-                                                   .build_id = build_id,
-                                                   .flags = SYMBOL_HAS_FUNCTIONS},
-                           e);
-}
-
-static uint32_t function_of(struct selfprofile *p, uint32_t number, err *e)
-{
-    const struct sampler_function *f = sampler_names_function(p->names, number);
-    struct symbol_function row = {.name = symbols_string(&p->symbols, f->name, e)};
-    if (row.name == MAP_NONE) return MAP_NONE;
-    row.system_name = symbols_string(&p->symbols, f->linked, e);
-    if (row.system_name == MAP_NONE) return MAP_NONE;
-    row.filename = symbols_string(&p->symbols, f->file, e);
-    return row.filename == MAP_NONE ? MAP_NONE : symbols_function(&p->symbols, row, e);
-}
-
-// The functions of one pc below `parent`, the outermost first.
-static uint32_t add_place(struct selfprofile *p, uint32_t parent, uint64_t pc, err *e)
-{
-    struct sampler_place place = {0};
-    if (!sampler_names_find(p->names, pc, &place, e)) return MAP_NONE;
-    uint32_t mapping = mapping_of(p, place.module, e);
-    if (mapping == MAP_NONE) return MAP_NONE;
-    struct symbol_frame bare = {.address = pc, .mapping = mapping};
-    if (place.count == 0) {
-        uint32_t frame = symbols_frame(&p->symbols, bare, e);
-        return frame == MAP_NONE ? MAP_NONE : symbols_stack(&p->symbols, parent, frame, e);
-    }
-    for (uint32_t i = place.count; i-- > 0 && parent != MAP_NONE;) {
-        uint32_t function = function_of(p, place.lines[i].function, e);
-        if (function == MAP_NONE) return MAP_NONE;
-        struct symbol_frame row = {.function = function,
-                                   .line = place.lines[i].line,
-                                   .mapping = mapping,
-                                   .inlined = i + 1 < place.count};
-        uint32_t frame = symbols_frame(&p->symbols, row, e);
-        parent = frame == MAP_NONE ? MAP_NONE : symbols_stack(&p->symbols, parent, frame, e);
-    }
-    return parent;
-}
-
-static uint32_t stack_of(struct selfprofile *p, const struct sample *s, err *e)
-{
-    uint64_t pcs[SAMPLER_DEPTH_MAX];
-    enum sample_end end = SAMPLE_WHOLE;
-    uint32_t n = sampler_names_repair(p->names, s, pcs, &end);
-    uint32_t stack = 0;
-    if (end == SAMPLE_LOST) stack = marked(&p->symbols, stack, S("[no frame pointer]"), e);
-    if (end == SAMPLE_DEEP) stack = marked(&p->symbols, stack, S("[too deep]"), e);
-    while (n-- > 0 && stack != MAP_NONE) {
-        stack = pcs[n] == SAMPLE_GAP ? marked(&p->symbols, stack, S("[no frame pointer]"), e)
-                                     : add_place(p, stack, pcs[n], e);
-    }
-    return stack;
-}
-
-// What does not fit in memory is dropped; the next interval begins anew.
-static void add_sample(void *ctx, const struct sample *s)
+static void on_sample(void *ctx, const struct sample *s)
 {
     struct selfprofile *p = ctx;
-    err e = {0};
-    uint32_t stack = stack_of(p, s, &e);
-    struct component *c = component_of(p, s->component);
-    if (stack == MAP_NONE ||
-        !mem_grow(&p->memory, &c->counts, &c->cap, (size_t)stack + 1, sizeof *c->counts, &e)) {
+    err ignored;
+    uint64_t pcs[SAMPLER_DEPTH_MAX];
+    enum sample_end end = SAMPLE_LOST;
+    struct stack_row row = {.component = s->component, .weight = s->weight};
+    row.depth = sampler_names_repair(p->names, s, pcs, &end);
+    row.end = end_of(end);
+    for (uint32_t i = 0; i < row.depth; i++) {
+        struct sampler_place place;
+        // What fails now is tried again when it is encoded.
+        if (pcs[i] != SAMPLE_GAP && !sampler_names_find(p->names, pcs[i], &place, &ignored)) break;
+    }
+    if (stack_sums_add(&p->sums, &row, pcs, &ignored)) {
+        p->samples += s->weight;
+        metric_add(&service_self_profile_samples, s->weight);
+    } else {
         metric_add(&service_self_profile_dropped, s->weight);
-        return;
     }
-    c->counts[stack] += s->weight;
 }
 
-// ---- pushing
-
-static void put_label(struct buf *b, const char *name, str value)
+static void show_stats(struct selfprofile *p)
 {
-    size_t mark = pb_begin(b, 1);
-    pb_put_bytes(b, 1, str_of(name));
+    struct sampler_stats now;
+    sampler_stats(&now);
+    metric_add(&service_self_profile_dropped, now.dropped - p->dropped);
+    p->dropped = now.dropped;
+    metric_set(&service_self_profile_threads, now.threads);
+    metric_mirror(&service_self_profile_refused, now.refused);
+}
+
+// ---- pushes
+
+static void put_label(struct buf *b, str name, str value)
+{
+    size_t m = pb_begin(b, 1);
+    pb_put_bytes(b, 1, name);
     pb_put_bytes(b, 2, value);
-    pb_end(b, mark);
+    pb_end(b, m);
 }
 
-static bool encode_component(struct selfprofile *p, struct arena *a, const struct component *c,
-                             struct buf *out, err *e)
+// push.v1.PushRequest with one series and one sample.
+static void put_request(const struct selfprofile *p, str pprof, struct buf *body)
 {
-    uint32_t n = p->symbols.t.stack_count;
-    int64_t *sums = ARENA_ARRAY(a, int64_t, n);
-    if (!arena_ok(a, e)) return false;
-    int64_t period = NS_PER_S / p->settings->rate;
-    for (uint32_t i = 0; i < n && i < c->cap; i++)
-        sums[i] = c->counts[i] * period;
-    struct pprof_options o = {.header = {.sample_type = S("cpu"),
-                                         .sample_unit = S("nanoseconds"),
-                                         .period_type = S("cpu"),
-                                         .period_unit = S("nanoseconds"),
-                                         .period = period,
-                                         .time_ns = clock_wall_ns(),
-                                         .duration_ns = clock_wall_ns() - p->began_wall_ns}};
-    size_t series = pb_begin(out, 1);
-    put_label(out, "__name__", S("process_cpu"));
-    put_label(out, "service_name", S("flametree"));
-    put_label(out, "component", str_of(c->name));
-    put_label(out, "instance", str_of(p->node->id));
-    size_t sample = pb_begin(out, 2);
-    size_t raw = pb_begin(out, 1);
-    bool ok = pprof_encode(a, &p->symbols.t, sums, &o, out, e);
-    pb_end(out, raw);
-    pb_end(out, sample);
-    pb_end(out, series);
-    return ok && buf_ok(out, e);
+    size_t series = pb_begin(body, 1);
+    put_label(body, S("__name__"), S("process_cpu"));
+    put_label(body, S("service_name"), S("flametree"));
+    put_label(body, S("instance"), str_of(p->id));
+    size_t sample = pb_begin(body, 2);
+    pb_put_bytes(body, 1, pprof);
+    pb_end(body, sample);
+    pb_end(body, series);
 }
 
-static bool send_push(struct selfprofile *p, struct req *r, str body, err *e)
+static bool encode_once(struct selfprofile *p, const struct selfprofile_span *span, err *e)
 {
-    struct http_call c = {.method = "POST",
-                          .address = str_of(p->address),
-                          .path = S(SELFPROFILE_PUSH_PATH),
-                          .body = body,
-                          .answer_max = 65536,
-                          .tls = p->tls};
-    http_headers_add(&c.headers, &r->arena, S("content-type"), S("application/proto"));
-    http_headers_add(&c.headers, &r->arena, S("x-scope-orgid"), str_of(p->settings->tenant));
-    if (!arena_ok(&r->arena, e)) return false;
-    http_start(p->node->client, r, &c, RANK_PUBLIC);
-    bool ok = call_wait(r, &c.call, e);
-    if (ok && c.status != 200) {
-        str text = buf_view(&c.answer);
-        ok = err_set(e, ERR_UNAVAILABLE, "status %u: %.*s", c.status, STR(str_slice(text, 0, 200)));
+    struct buf pprof;
+    struct buf packed;
+    buf_init(&pprof, &p->memory, PPROF_MAX);
+    buf_init(&packed, &p->memory, PPROF_MAX);
+    buf_init(&p->push.body, &p->memory, PPROF_MAX + REQUEST_MAX);
+    bool ok = selfprofile_encode(&p->sums, p->names, span, &pprof, e) &&
+              squeeze_gzip(buf_view(&pprof), 1, &packed, e);
+    if (ok) put_request(p, buf_view(&packed), &p->push.body);
+    ok = ok && buf_ok(&p->push.body, e);
+    buf_release(&pprof);
+    buf_release(&packed);
+    if (!ok) buf_release(&p->push.body);
+    return ok;
+}
+
+static bool encode(struct selfprofile *p, const struct selfprofile_span *span, err *e)
+{
+    bool ok = encode_once(p, span, e);
+    if (!ok && e->code == ERR_RESOURCE_EXHAUSTED) {
+        sampler_names_trim(p->names, true);  // remembered names may be what takes the room
+        ok = encode_once(p, span, e);
     }
-    http_call_release(&c);
+    sampler_names_trim(p->names, false);
     return ok;
 }
 
-static bool encode_and_send(struct selfprofile *p, struct req *r, err *e)
+static void tell(const struct selfprofile *p, const err *e, uint64_t samples)
 {
-    struct buf body;
-    buf_init(&body, &p->memory, PUSH_MAX);
-    bool ok = true;
-    for (size_t i = 0; ok && i < p->component_count; i++)
-        ok = encode_component(p, &r->arena, &p->components[i], &body, e);
-    if (ok && body.n > 0) ok = send_push(p, r, buf_view(&body), e);
-    buf_release(&body);
-    return ok;
+    char quoted[LOG_QUOTE_MAX];
+    metric_add_to(&service_self_profile_pushes, S("failed"), 1);
+    log_warn(NULL, "selfprofile.push_failed", "samples=%llu to=%s why=%s",
+             (unsigned long long)samples, p->address, log_quote(quoted, str_of(e->msg)));
 }
 
-// False: what was sampled is not sent yet.
-static bool push(struct selfprofile *p)
+static void begin_push(struct selfprofile *p)
 {
-    struct req r;
+    struct push *u = &p->push;
+    struct http_call *c = &u->call;
+    req_init(&u->req, RANK_DUTY, &p->memory, REQUEST_MAX, PUSH_TIMEOUT_NS);
+    *c = (struct http_call){.method = "POST",
+                            .address = str_of(p->address),
+                            .path = str_of(p->path),
+                            .body = buf_view(&u->body),
+                            .answer_max = ANSWER_MAX,
+                            .tls = p->tls};
+    struct arena *a = &u->req.arena;
+    http_headers_add(&c->headers, a, S("content-type"), S("application/proto"));
+    http_headers_add(&c->headers, a, S("connect-protocol-version"), S("1"));
+    http_headers_add(&c->headers, a, S("x-request-id"), str_of(u->req.request_id));
+    http_headers_add(&c->headers, a, S("x-scope-orgid"), str_of(p->settings->tenant));
+    http_start(p->client, &u->req, c, RANK_PUBLIC);
+    p->pushing = true;
+}
+
+// Waits for the push, which is over or will be stopped, and tells how it went.
+static void end_push(struct selfprofile *p, bool give_up)
+{
+    struct push *u = &p->push;
     err e = {0};
-    req_init(&r, RANK_DUTY, &p->memory, PUSH_MAX, (uint64_t)PUSH_TIMEOUT);
-    lock_take(&p->lock);
-    p->pushing = p->stopping ? NULL : &r;
-    bool go = p->pushing != NULL;
-    lock_give(&p->lock);
-    bool well = go && encode_and_send(p, &r, &e);
-    if (go && !well && e.code != ERR_CANCELED) {
-        char text[LOG_QUOTE_MAX];
-        log_warn(NULL, "selfprofile.push_failed", "to=%s fault=%s", p->address,
-                 log_quote(text, str_of(e.msg)));
-        metric_add_to(&service_self_profile_pushes, S("failed"), 1);
+    atomic_store_explicit(&u->req.canceled, give_up, memory_order_relaxed);
+    bool ok = call_wait(&u->req, &u->call.call, &e);
+    if (ok && u->call.status != 200) {
+        str answer = buf_view(&u->call.answer);
+        ok = err_set(&e, ERR_UNAVAILABLE, "status %u: %.*s", u->call.status, STR(answer));
     }
-    if (well) metric_add_to(&service_self_profile_pushes, S("well"), 1);
-    lock_take(&p->lock);
-    p->pushing = NULL;
-    lock_give(&p->lock);
-    req_release(&r);
-    return well;
+    if (ok) metric_add_to(&service_self_profile_pushes, S("well"), 1);
+    if (!ok && !give_up) tell(p, &e, u->samples);
+    http_call_release(&u->call);
+    req_release(&u->req);
+    buf_release(&u->body);
+    p->pushing = false;
 }
 
-// ---- the thread
-
-static bool wait_a_little(struct selfprofile *p)
+static void start_anew(struct selfprofile *p)
 {
-    uint64_t until = clock_mono_ns() + (uint64_t)READ_EVERY;
-    lock_take(&p->lock);
-    while (!p->stopping && clock_mono_ns() < until)
-        cond_wait_until(&p->change, &p->lock, until);
-    bool go_on = !p->stopping;
-    lock_give(&p->lock);
-    return go_on;
+    stack_sums_release(&p->sums);
+    p->samples = 0;
+    p->begin_wall_ns = clock_wall_ns();
+    p->begin_mono_ns = clock_mono_ns();
 }
 
-static void note_losses(uint64_t *told)
+static void push_sums(struct selfprofile *p)
 {
-    struct sampler_stats stats;
-    sampler_stats(&stats);
-    metric_add(&service_self_profile_dropped, stats.dropped - *told);
-    metric_set(&service_self_profile_threads, stats.threads);
-    *told = stats.dropped;
+    struct selfprofile_span span = {
+        .begin_wall_ns = p->begin_wall_ns,
+        .duration_ns = (int64_t)(clock_mono_ns() - p->begin_mono_ns),
+        .period_ns = NS_PER_S / p->settings->rate,
+    };
+    err e = {0};
+    p->push.samples = p->samples;
+    if (p->samples > 0) {
+        if (encode(p, &span, &e))
+            begin_push(p);
+        else
+            tell(p, &e, p->samples);
+    }
+    start_anew(p);
 }
 
-static void *selfprofile_main(void *arg)
+// ---- the collector
+
+static bool wait_round(struct selfprofile *p)
+{
+    uint64_t until = clock_mono_ns() + ROUND_NS;
+    lock_take(&p->lock);
+    while (!p->stopping && cond_wait_until(&p->change, &p->lock, until)) {
+    }
+    bool stopping = p->stopping;
+    lock_give(&p->lock);
+    return !stopping;
+}
+
+static void *collect(void *arg)
 {
     struct selfprofile *p = arg;
-    uint64_t told = 0;
-    uint64_t scan_at = 0;
-    uint64_t push_at = clock_mono_ns() + (uint64_t)FIRST_PUSH;
-    err e = {0};
-    bool ok = reset(p, &e);
-    while (ok && wait_a_little(p)) {
-        uint64_t now = clock_mono_ns();
-        if (now >= scan_at) {
-            sampler_scan();
-            note_losses(&told);
-            scan_at = now + (uint64_t)SCAN_EVERY;
-        }
-        sampler_read(add_sample, p);
-        if (now < push_at) continue;
-        // What could not be sent goes with the next push, as long as there is memory for both.
-        bool keep = !push(p) && atomic_load(&p->memory.used) < MEMORY_MAX / 2;
-        push_at = clock_mono_ns() + (uint64_t)p->settings->interval;
-        if (!keep) ok = reset(p, &e);
+    sampler_names_load(p->names);
+    uint64_t interval = (uint64_t)p->settings->interval;
+    uint64_t next = 0;
+    start_anew(p);
+    while (wait_round(p)) {
+        sampler_read(on_sample, p);
+        if (p->pushing && call_is_over(&p->push.call.call)) end_push(p, false);
+        if (next == 0 && atomic_load(&p->ready))
+            next = clock_mono_ns() + MIN(FIRST_PUSH_NS, interval);
+        if (next == 0 || clock_mono_ns() < next || p->pushing) continue;
+        push_sums(p);
+        sampler_scan();
+        show_stats(p);
+        next = clock_mono_ns() + interval;
     }
-    if (!ok) {
-        char text[LOG_QUOTE_MAX];
-        log_error(NULL, "selfprofile.ended", "fault=%s", log_quote(text, str_of(e.msg)));
-    }
+    if (p->pushing) end_push(p, true);
     return NULL;
 }
 
-// ---- life
+// ---- where to
 
-// The host and port of an http or https URL without a path.
-static bool choose_address(struct selfprofile *p, bool takes_pushes)
+bool selfprofile_check(const struct self_profile_settings *s, err *e)
 {
-    str url = str_of(p->settings->url);
-    if (url.n == 0) {
-        if (!takes_pushes) return false;
-        snprintf(p->address, sizeof p->address, "%s", p->node->public_address);
+    str url = str_of(s->url);
+    if (url.n == 0) return true;
+    str rest = url;
+    str scheme = str_slice(url, 0, str_find(url, ':'));
+    rest = str_slice(url, scheme.n, url.n);
+    bool known = str_is(scheme, "http") || str_is(scheme, "https");
+    if (known && str_starts(rest, S("://")) && rest.n > 3 && rest.p[3] != '/') return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "self_profile.url: '%s' is not http://host:port",
+                   s->url);
+}
+
+// address, path and tls of a checked url.
+static void read_url(struct selfprofile *p, str url)
+{
+    p->tls = str_starts(url, S("https:"));
+    url = str_slice(url, p->tls ? 8 : 7, url.n);
+    str host = str_slice(url, 0, str_find(url, '/'));
+    str path = str_slice(url, host.n, url.n);
+    while (str_ends(path, S("/")))
+        path.n--;
+    size_t colon = str_rfind(host, ':');
+    size_t bracket = str_rfind(host, ']');  // of [::1]
+    bool has_port = colon < host.n && (bracket == host.n || colon > bracket);
+    const char *port = p->tls ? ":443" : ":80";
+    if (has_port) port = "";
+    snprintf(p->address, sizeof p->address, "%.*s%s", STR(host), port);
+    snprintf(p->path, sizeof p->path, "%.*s" SELFPROFILE_PUSH_PATH, STR(path));
+}
+
+static bool find_target(struct selfprofile *p, const struct node *node, bool takes_pushes)
+{
+    if (p->settings->url[0]) {
+        read_url(p, str_of(p->settings->url));
         return true;
     }
-    p->tls = str_starts(url, S("https://"));
-    url = str_slice(url, str_find(url, ':') + 3, url.n);
-    str rest;
-    str host = str_split(url, '/', &rest);
-    bool has_port = str_rfind(host, ':') < host.n && !str_ends(host, S("]"));
-    snprintf(p->address, sizeof p->address, "%.*s%s", STR(host),
-             has_port ? ""
-             : p->tls ? ":443"
-                      : ":80");
+    if (!takes_pushes) return false;
+    snprintf(p->address, sizeof p->address, "%s", node->public_address);
+    snprintf(p->path, sizeof p->path, "%s", SELFPROFILE_PUSH_PATH);
     return true;
 }
 
-static void selfprofile_free(struct selfprofile *p)
-{
-    for (size_t i = 0; i < p->component_count; i++)
-        mem_free(&p->memory, p->components[i].counts,
-                 p->components[i].cap * sizeof *p->components[i].counts);
-    symbols_release(&p->symbols);
-    sampler_names_free(p->names);
-    cond_release(&p->change);
-    lock_release(&p->lock);
-    mem_must_free(p);
-}
+// ---- life
 
 static bool begin(struct selfprofile *p, err *e)
 {
     p->names = sampler_names_new(&p->memory, PLACES_MAX, e);
     if (!p->names || !sampler_start((unsigned)p->settings->rate, e)) return false;
-    if (thread_start(&p->thread, "selfprofile", selfprofile_main, p, e)) return true;
+    struct sampler_stats now;
+    sampler_stats(&now);
+    p->dropped = now.dropped;
+    show_stats(p);
+    if (thread_start(&p->thread, "selfprofile", collect, p, e)) return true;
     sampler_stop();
     return false;
+}
+
+static void release(struct selfprofile *p)
+{
+    stack_sums_release(&p->sums);
+    sampler_names_free(p->names);
+    process_unwatch_budget(&p->memory);
+    cond_release(&p->change);
+    lock_release(&p->lock);
+    assert(atomic_load(&p->memory.used) == 0);
+    mem_must_free(p);
 }
 
 struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes)
@@ -380,30 +337,43 @@ struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes
     const struct self_profile_settings *s = config_section(node->config, "self_profile");
     if (!s->enabled) return NULL;
     struct selfprofile *p = mem_must(sizeof *p);
-    p->node = node;
     p->settings = s;
+    p->client = node->client;
+    p->id = node->id;
     mem_budget_init(&p->memory, "self_profile", node->memory, MEMORY_MAX);
+    process_watch_budget(&p->memory);
     lock_init(&p->lock, LOCK_SELFPROFILE);
     cond_init(&p->change);
-    err e = {0};
-    if (choose_address(p, takes_pushes)) {
-        if (begin(p, &e)) return p;
-        char text[LOG_QUOTE_MAX];
-        log_warn(NULL, "selfprofile.off", "fault=%s", log_quote(text, str_of(e.msg)));
+    stack_sums_init(&p->sums, &p->memory);
+    if (!find_target(p, node, takes_pushes)) {
+        release(p);
+        return NULL;
     }
-    selfprofile_free(p);
-    return NULL;
+    err e = {0};
+    if (!begin(p, &e)) {
+        char quoted[LOG_QUOTE_MAX];
+        log_warn(NULL, "selfprofile.off", "why=%s", log_quote(quoted, str_of(e.msg)));
+        release(p);
+        return NULL;
+    }
+    log_info(NULL, "selfprofile.on", "to=%s rate=%lld tenant=%s", p->address, (long long)s->rate,
+             s->tenant);
+    return p;
+}
+
+void selfprofile_ready(struct selfprofile *p)
+{
+    atomic_store(&p->ready, true);
 }
 
 void selfprofile_stop(struct selfprofile *p)
 {
     if (!p) return;
+    sampler_stop();
     lock_take(&p->lock);
     p->stopping = true;
-    if (p->pushing) atomic_store(&p->pushing->canceled, true);
     cond_wake_all(&p->change);
     lock_give(&p->lock);
     thread_join(p->thread);
-    sampler_stop();
-    selfprofile_free(p);
+    release(p);
 }

@@ -8,15 +8,17 @@
 //
 //     POST /push.v1.PusherService/Push   X-Scope-OrgID: <self_profile.tenant>
 //     __name__="process_cpu" service_name="flametree" instance="<server.id>"
-//     component="ingester.ingester", "loop", ...; one series for each name of threads
+//     sample label component="ingester.ingester", "loop", ...: the name of the thread without its
+//     number; the push path makes a series of each
 //
-// The type is cpu/nanoseconds. A stack that the chain of frame pointers did not show to its root
-// has a frame "[no frame pointer]" (or "[too deep]") at its root. The first push comes after two
-// seconds, so that a fresh start shows something soon, then one per interval. A process without a
-// distributor sends to self_profile.url, or nothing if that is empty.
+// Types are samples/count and cpu/nanoseconds. A stack that could not be followed to its root has a
+// frame "[no frame pointer]" (or "[too deep]") at its root. The first push comes two seconds after
+// the listeners are ready, so that a fresh start shows something soon, then one per interval in
+// which the process used enough CPU time for a sample. A process without a distributor sends to
+// self_profile.url, or nothing if that is empty.
 //
 // It never disturbs the service: memory is a budget of its own, a push that fails is logged and its
-// samples go with the next one, and only CPU time that the process uses makes samples at all.
+// samples are lost, and only CPU time that the process uses makes samples at all.
 #pragma once
 
 #include "service/config.h"
@@ -32,13 +34,17 @@ struct selfprofile;
 
 #define SELFPROFILE_PUSH_PATH "/push.v1.PusherService/Push"
 
-// Begins, once the listeners are open. takes_pushes: the public listener of this process has the
-// push path. Everything of *node that it needs is borrowed until selfprofile_stop. Returns NULL
-// when it is switched off, has nowhere to send to, or the system refuses (then a line in the log
-// says why: no service fails for it).
+// Begins, before the services start, so that their recovery is seen as well. takes_pushes: the
+// public listener of this process has the push path. Everything of *node that it needs is borrowed
+// until selfprofile_stop. Returns NULL when it is switched off, has nowhere to send to, or the
+// system refuses (then a line in the log says why: no service fails for it).
 struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes);
 
-// Ends; a push on its way is given up. NULL is fine. Before the client ends.
+// From now on the listeners answer: pushes begin.
+void selfprofile_ready(struct selfprofile *p);
+
+// Ends; a push on its way is given up. NULL is fine. Before the listeners drain and the client
+// ends.
 void selfprofile_stop(struct selfprofile *p);
 
 // The self_profile section's bounds that single rows cannot say.

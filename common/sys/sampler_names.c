@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <dwarf.h>
 
 #define TEXTS_MAX      ((size_t)16 << 20)
-#define BUILD_ID_MAX   64  // bytes
+#define BUILD_ID_MAX   64          // bytes
+#define DEBUG_FILE_MAX (16 << 20)  // libdw unpacks it in memory
 #define REPORT_EACH_NS (60 * (uint64_t)NS_PER_S)
 #define SCOPES_MAX     64  // inlined functions at one pc
 
@@ -48,7 +50,13 @@ static int find_debug(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr 
     if (build_id_of(m, id) < 4) return -1;
     snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) *found = strdup(path);
+    struct stat about;
+    if (fd < 0) return -1;
+    if (fstat(fd, &about) != 0 || about.st_size > DEBUG_FILE_MAX) {
+        (void)close(fd);
+        return -1;
+    }
+    *found = strdup(path);
     return fd;
 }
 
@@ -72,6 +80,22 @@ static void report(struct sampler_names *n)
     (void)dwfl_linux_proc_report(n->dwfl, getpid());
     (void)dwfl_report_end(n->dwfl, NULL, NULL);
     (void)dwfl_getmodules(n->dwfl, pin_file, NULL, 0);
+}
+
+static int load_file(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr base, void *arg)
+{
+    (void)user, (void)name, (void)base, (void)arg;
+    Dwarf_Addr bias = 0;
+    Dwarf *debug = dwfl_module_getdwarf(m, &bias);
+    Dwarf_Aranges *units = NULL;
+    if (debug) (void)dwarf_getaranges(debug, &units, NULL);
+    (void)dwfl_module_getsymtab(m);
+    return DWARF_CB_OK;
+}
+
+void sampler_names_load(struct sampler_names *n)
+{
+    (void)dwfl_getmodules(n->dwfl, load_file, NULL, 0);
 }
 
 Dwfl_Module *names_module(struct sampler_names *n, uint64_t pc)

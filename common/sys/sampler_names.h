@@ -4,9 +4,9 @@
 //
 // Reads the ELF files that /proc/self/maps names, through libdw: symbol tables, and where there is
 // debug information, lines and inlined functions. Separate debug files are looked for by build id
-// below /usr/lib/debug and nowhere else, never on the network. C++ names are demangled. What was
-// found is remembered, up to a cap, then forgotten as a whole. Owned by one thread at a time; not
-// in a signal handler.
+// below /usr/lib/debug and nowhere else, never on the network, and only small ones. C++ names are
+// demangled. What was found is remembered, up to a cap, then forgotten as a whole. Owned by one
+// thread at a time; not in a signal handler.
 #pragma once
 
 #include "base/mem.h"
@@ -45,6 +45,10 @@ struct sampler_module {
 // Memory counts against `memory` (what libdw itself allocates does not). `cap`: places that are
 // remembered.
 struct sampler_names *sampler_names_new(struct mem_budget *memory, size_t cap, err *e) MUST_CHECK;
+
+// Reads symbols and debug information of all files now (some tens of ms), instead of when their
+// first pc is looked up: later an upgrade may have replaced them.
+void sampler_names_load(struct sampler_names *n);
 void sampler_names_free(struct sampler_names *n);
 
 // Looks a pc up. Fails with resource_exhausted; then trim and ask again.

@@ -38,6 +38,10 @@ static void what_does_not_fit_together_is_refused(void **state)
          "internal.tls_cert_file and internal.tls_key_file need each other"},
         {"--internal.tls_ca_file=a.pem",
          "internal.tls_ca_file and internal.tls_cert_file need each other"},
+        {"--self_profile.url=collector:4040",
+         "self_profile.url: 'collector:4040' is not http://host:port"},
+        {"--self_profile.url=http:///push",
+         "self_profile.url: 'http:///push' is not http://host:port"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char flag[64];
