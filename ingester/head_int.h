@@ -36,7 +36,7 @@ struct service_head {
     size_t rows_cap;
     struct ids ids;
     uint64_t row_count;
-    uint32_t turn;  // publications so far
+    uint32_t turn;         // publications so far
     uint32_t live_stacks;  // at the last compaction
     uint32_t pass;         // number of compactions
     struct stack_hour hours[STACK_HOURS];
