@@ -1,16 +1,32 @@
 """Runs a command with FLAMETREE_URL set to a fresh server: with_server.py [SERVER ARGUMENTS] [--self-profile] -- COMMAND..."""
+import json
 import os
 import subprocess
 import sys
+import time
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(__file__))
-from flametree import Flametree  # noqa: E402
+from flametree import Flametree, await_  # noqa: E402
+
+
+def profiled(url):
+    """Does the server answer with its own profile?"""
+    now = int(time.time() * 1000)
+    question = json.dumps({"name": "service_name", "start": now - 3600000, "end": now + 60000}).encode()
+    ask = urllib.request.Request(url + "/querier.v1.QuerierService/LabelValues", question, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(ask, timeout=30) as answer:
+        return "flametree" in json.load(answer).get("names", [])
+
+
 
 split = sys.argv.index("--")
 args, command = sys.argv[1:split], sys.argv[split + 1:]
 self_profile = "--self-profile" in args
 args = [a for a in args if a != "--self-profile"]
 with Flametree(*args, self_profile=self_profile) as server:
+    if self_profile:
+        await_("the server's own profile", lambda: profiled(server.url.rstrip("/")), 60, 0.2)
     status = subprocess.run(command, env={**os.environ, "FLAMETREE_URL": server.url}).returncode
     if status:
         print("---- log of the server\n" + server.tail(), file=sys.stderr)
