@@ -2,7 +2,7 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 foreach(lib IN ITEMS libuv libnghttp2 openssl libcurl libprotobuf-c zlib libzstd libdeflate libxxhash re2 yaml-0.1
-                     libdw libelf jansson)
+                     libdw libelf)
     string(MAKE_C_IDENTIFIER ${lib} id)
     pkg_check_modules(${id} REQUIRED IMPORTED_TARGET ${lib})
 endforeach()
