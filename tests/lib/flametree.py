@@ -2,11 +2,18 @@
 
     with Flametree() as f:            # all in one
         f.url, f.kill(), f.start()    # kill is SIGKILL; start again on the same data
+    with Cluster() as f:              # the processes of deploy/examples, each a Flametree: f["ingester-1"].kill()
+        f.url, f.push_url             # the querier, the distributor
+    with deploy("cluster") as f:      # either, by name
+        f.server()                    # the protocol client of tests/conformance, asking and pushing where it is right
 Logs are printed only when something fails. A stop must end with exit code 0, which under the sanitizers also means that
 nothing leaked.
 """
+import contextlib
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +22,10 @@ import time
 import urllib.error
 import urllib.request
 
-BIN = os.environ.get("FLAMETREE_BIN", os.path.join(os.path.dirname(__file__), "../../build/asan"))
+TOP = os.path.join(os.path.dirname(__file__), "../..")
+BIN = os.environ.get("FLAMETREE_BIN", os.path.join(TOP, "build/asan"))
+EXAMPLES = os.path.join(TOP, "deploy/examples")
+TOPOLOGIES = ("one", "cluster")
 START_SECONDS = 60  # under sanitizers on a busy machine
 
 
@@ -32,15 +42,26 @@ def await_(what, get, seconds=30, pause=0.02):
 
 
 class Flametree:
-    def __init__(self, *args, program="flametree", data=None, self_profile=False, env=None, listen="127.0.0.1:0"):
-        self.program = os.path.join(BIN, program)
+    """One process. With `listen` None addresses and the data directory are those of its configuration file."""
+
+    def __init__(self, *args, program="flametree", data=None, self_profile=False, env=None, listen="127.0.0.1:0", cwd=None):
+        self.program, self.cwd = os.path.join(BIN, program), cwd
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="flametree-test-")
-        self.args = ["--server.listen", listen, "--server.data_dir", self.data]
+        self.args = ["--server.listen", listen, "--server.data_dir", self.data] if listen else []
         self.args += ["--self_profile.enabled", "true" if self_profile else "false", *args]
         self.env = {**os.environ, **(env or {})}
         self.process = self.url = None
+        self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
         self.log = os.path.join(self.data, "test.log")
+
+    @property
+    def push_url(self):
+        return self.url
+
+    def server(self, tenant=None):
+        from client import Server
+        return Server(self.url, self.push_url, self.url, tenant, strict=True)
 
     def start(self, wait=True):
         assert self.process is None, "it runs already"
@@ -48,21 +69,21 @@ class Flametree:
         if os.path.exists(ports):
             os.unlink(ports)
         with open(self.log, "ab") as out:
-            self.process = subprocess.Popen([self.program, *self.args], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self.env)
+            self.process = subprocess.Popen([self.program, *self.args], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self.env, cwd=self.cwd)
         if wait:
-            self.await_ready(ports)
+            self.await_ready()
         return self
 
-    def await_ready(self, ports):
+    def await_ready(self):
         def listening():
             self.check_alive()
             try:
-                with open(ports) as f:
+                with open(os.path.join(self.data, "run", "ports.json")) as f:
                     return json.load(f)
             except (OSError, ValueError):
                 return None
         self.ports = await_("ports.json of %s" % self.program, listening, START_SECONDS)
-        self.url = "http://127.0.0.1:%d" % self.ports["public"]
+        self.url = "http://%s:%d" % (self.host, self.ports["public"])
 
         def ready():
             self.check_alive()
@@ -99,6 +120,9 @@ class Flametree:
             return 0
         process, self.process = self.process, None
         process.send_signal(signal.SIGTERM)
+        return self.stopped(process)
+
+    def stopped(self, process):
         try:
             code = process.wait(60)
         except subprocess.TimeoutExpired:
@@ -137,3 +161,130 @@ class Flametree:
         finally:
             if self.own_data:
                 shutil.rmtree(self.data, ignore_errors=True)
+
+
+class Cluster:
+    """The processes of deploy/examples from these very files: only 127.0.0.1 in them becomes a loopback address that no
+    other test uses, so that their ports are free, also for a member that comes back. Data are below an own directory.
+
+    Flags go to every process, those of a service's section (--ingester.…) to that service alone; a further --config
+    FILE is added to each process' file. env_of: {"ingester-1": {"NAME": "value"}}."""
+
+    NAMES = ("ingester-1", "ingester-2", "ingester-3", "distributor", "querier", "compactor")
+
+    def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES):
+        self.folder = tempfile.mkdtemp(prefix="flametree-test-")
+        pick = random.SystemRandom().randrange
+        self.host = "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
+        further, flags = self.split(args)
+        self.members = {}
+        for name in names:
+            service = name.split("-")[0]
+            with open(self.config_file(name), "w") as out:
+                for source in [os.path.join(EXAMPLES, name + ".yaml"), *further]:
+                    with open(source) as f:
+                        out.write(f.read().replace("127.0.0.1", self.host))
+            own = [flag for section, flag in flags if section not in ("distributor", "ingester", "querier", "compactor") or section == service]
+            data = os.path.join(self.folder, "data", name)
+            os.makedirs(data)
+            self.members[name] = Flametree("--config", self.config_file(name), *own, program="flametree-" + service, data=data, self_profile=self_profile,
+                                           env={**(env or {}), **(env_of or {}).get(name, {})}, listen=None, cwd=self.folder)
+            self.members[name].host = self.host
+
+    @staticmethod
+    def split(args):
+        """(files of --config, [(section, --section.key=value)])"""
+        files, flags, args = [], [], list(args)
+        while args:
+            flag = args.pop(0)
+            if "=" not in flag:
+                flag += "=" + args.pop(0)
+            if flag.startswith("--config="):
+                files.append(flag[len("--config="):])
+            else:
+                flags.append((re.match(r"--(\w+)\.", flag).group(1), flag))
+        return files, flags
+
+    def config_file(self, name):
+        return os.path.join(self.folder, name + ".yaml")
+
+    def __getitem__(self, name):
+        return self.members[name]
+
+    def ingesters(self):
+        return [m for name, m in self.members.items() if name.startswith("ingester")]
+
+    @property
+    def url(self):
+        return self["querier"].url
+
+    @property
+    def push_url(self):
+        return self["distributor"].url
+
+    server = Flametree.server
+
+    def start(self):
+        """Starts what does not run, all at once, and waits for it."""
+        began = [m for m in self.members.values() if m.process is None]
+        for m in began:
+            m.start(wait=False)
+        for m in began:
+            m.await_ready()
+        return self
+
+    def kill(self):
+        for m in self.members.values():
+            if m.process:
+                m.kill()
+
+    def stop(self):
+        """A clean stop of all: those that ask others first, so that nobody is asked who is gone."""
+        for asked in (False, True):
+            ended = [(m, m.process) for name, m in self.members.items() if m.process and name.startswith("ingester") == asked]
+            for m, process in ended:
+                m.process = None
+                process.send_signal(signal.SIGTERM)
+            for m, process in ended:
+                m.stopped(process)
+
+    def check_alive(self):
+        for m in self.members.values():
+            if m.process:
+                m.check_alive()
+
+    def rss_bytes(self):
+        return sum(m.rss_bytes() for m in self.members.values() if m.process)
+
+    def metric(self, name):
+        """Sum over the processes that have it."""
+        values = [v for v in (m.metric(name) for m in self.members.values() if m.process) if v is not None]
+        return sum(values) if values else None
+
+    def tail(self, n=60):
+        return "\n".join("---- %s\n%s" % (name, m.tail(n)) for name, m in self.members.items())
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(AssertionError, None, None)
+            raise
+
+    def __exit__(self, kind, value, trace):
+        try:
+            if kind is None:
+                self.stop()
+            else:
+                print(self.tail())
+        finally:
+            for m in self.members.values():
+                with contextlib.suppress(ProcessLookupError):
+                    if m.process:
+                        m.kill()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def deploy(topology, *args, **kw):
+    """A Flametree or a Cluster, by the name of the topology."""
+    return {"one": Flametree, "cluster": Cluster}[topology](*args, **kw)

@@ -1,4 +1,6 @@
-"""Runs a command with FLAMETREE_URL set to a fresh server: with_server.py [SERVER ARGUMENTS] [--self-profile] -- COMMAND..."""
+"""Runs a command with FLAMETREE_URL set to a fresh server: with_server.py [--cluster] [SERVER ARGUMENTS] [--self-profile] -- COMMAND...
+
+With --cluster the server is the processes of deploy/examples, and FLAMETREE_PUSH_URL is their distributor."""
 import json
 import os
 import subprocess
@@ -7,7 +9,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(__file__))
-from flametree import Flametree, await_  # noqa: E402
+from flametree import await_, deploy  # noqa: E402
 
 
 def profiled(url):
@@ -19,15 +21,15 @@ def profiled(url):
         return "flametree" in json.load(answer).get("names", [])
 
 
-
 split = sys.argv.index("--")
 args, command = sys.argv[1:split], sys.argv[split + 1:]
 self_profile = "--self-profile" in args
-args = [a for a in args if a != "--self-profile"]
-with Flametree(*args, self_profile=self_profile) as server:
+topology = "cluster" if "--cluster" in args else "one"
+args = [a for a in args if a not in ("--self-profile", "--cluster")]
+with deploy(topology, *args, self_profile=self_profile) as server:
     if self_profile:
         await_("the server's own profile", lambda: profiled(server.url.rstrip("/")), 60, 0.2)
-    status = subprocess.run(command, env={**os.environ, "FLAMETREE_URL": server.url}).returncode
+    status = subprocess.run(command, env={**os.environ, "FLAMETREE_URL": server.url, "FLAMETREE_PUSH_URL": server.push_url, "FLAMETREE_QUERY_URL": server.url}).returncode
     if status:
         print("---- log of the server\n" + server.tail(), file=sys.stderr)
 sys.exit(status)

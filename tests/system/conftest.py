@@ -1,20 +1,19 @@
-"""One server for all tests of a worker that do not stop it or change its settings."""
+"""One server of each topology for all tests of a worker that do not stop it or change its settings."""
 import os
 
 import pytest
-from client import Server
-from flametree import Flametree
+from flametree import EXAMPLES, TOPOLOGIES, deploy
 
-STOCK = os.path.join(os.path.dirname(__file__), "../../deploy/examples/stock-limits.yaml")
+STOCK = os.path.join(EXAMPLES, "stock-limits.yaml")
 
 
-@pytest.fixture(scope="session")
-def shared():
-    with Flametree("--config", STOCK) as f:
+@pytest.fixture(scope="session", params=TOPOLOGIES)
+def shared(request):
+    with deploy(request.param, "--config", STOCK) as f:
         yield f
 
 
 @pytest.fixture
 def s(shared):
     shared.check_alive()
-    return Server(shared.url, strict=True)
+    return shared.server()
