@@ -127,6 +127,7 @@ static bool on_setting(void *ctx, str section, str key, const struct config_text
         r->sections_seen[s] = true;
         return true;
     }
+    if (config_without_effect(r->config->sections[s], key, t->where)) return true;
     if (!row_find(r->config, section, key, &number))
         return err_set(e, ERR_INVALID_ARGUMENT, "%s: unknown key '%.*s' in section '%.*s'",
                        t->where, STR(key), STR(section));
@@ -204,6 +205,10 @@ static bool read_all(const struct config *c, struct snapshot *s, err *e)
         if (!t->where) *t = (struct config_text){.text = str_of(row->fallback), .where = "default"};
         if (!config_value_parse(row, t, (char *)s->structs[at] + row->offset, a, e))
             return err_wrap(e, "%s: %s.%s", t->where, c->sections[at]->name, row->key);
+    }
+    for (size_t i = 0; i < c->section_count; i++) {
+        const struct config_section *section = c->sections[i];
+        if (section->finish && !section->finish(s->structs[i], a, e)) return false;
     }
     return arena_ok(a, e);
 }
@@ -378,23 +383,14 @@ void config_print(const struct config *c, struct buf *out)
     for (size_t i = 0; i < c->section_count; i++) {
         const struct config_section *section = c->sections[i];
         buf_printf(out, "%s:\n", section->name);
-        for (size_t k = 0; k < section->row_count; k++) {
-            const struct config_row *row = &section->rows[k];
-            const char *v = (const char *)s->structs[i] + row->offset;
-            buf_printf(out, "  %s: ", row->key);
-            if (config_row_is_secret(row))
-                buf_z(out, "\"<hidden>\"");
-            else
-                config_value_print(row, v, out);
-            buf_byte(out, '\n');
-        }
+        config_print_section(section, s->structs[i], NULL, "  ", out);
     }
 }
 
 static const char *const type_names[] = {
     [CONFIG_T_BOOL] = "bool",         [CONFIG_T_INT] = "integer",   [CONFIG_T_FLOAT] = "number",
     [CONFIG_T_BYTES] = "bytes",       [CONFIG_T_DURATION] = "time", [CONFIG_T_STRING] = "text",
-    [CONFIG_T_LIST] = "list of text",
+    [CONFIG_T_LIST] = "list of text", [CONFIG_T_DOC] = "YAML",
 };
 
 void config_print_help(const struct config *c, struct buf *out)

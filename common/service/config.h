@@ -23,8 +23,7 @@
 // the log says so.
 #pragma once
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "service/doc.h"
 
 typedef bool CONFIG_BOOL;
 typedef int64_t CONFIG_INT;
@@ -35,7 +34,8 @@ typedef const char *CONFIG_STRING;  // never NULL
 typedef struct {
     const char *const *v;
     size_t n;
-} CONFIG_LIST;  // of strings; YAML sequence, or comma separated
+} CONFIG_LIST;                         // of strings; YAML sequence, or comma separated
+typedef const struct doc *CONFIG_DOC;  // any YAML; flags and environment give it as text; or NULL
 
 enum config_type {
     CONFIG_T_BOOL,
@@ -44,7 +44,8 @@ enum config_type {
     CONFIG_T_BYTES,
     CONFIG_T_DURATION,
     CONFIG_T_STRING,
-    CONFIG_T_LIST
+    CONFIG_T_LIST,
+    CONFIG_T_DOC
 };
 
 struct config_row {
@@ -63,6 +64,13 @@ struct config_section {
     const struct config_row *rows;
     size_t row_count;
     size_t size;  // of the struct
+
+    // What is made of the rows' values once they are all read, in the same arena; or NULL. Faults
+    // are told with file and line (doc_fail).
+    bool (*finish)(void *to, struct arena *a, err *e);
+
+    // Keys that are taken and do nothing, which the log says once a process; NULL at the end.
+    const char *const *without_effect;
 };
 
 // The rows of a section are an array made from the same file:
@@ -127,6 +135,20 @@ uint64_t config_version(const struct config *c);
 void config_print(const struct config *c, struct buf *out);
 void config_print_help(const struct config *c, struct buf *out);
 void config_print_markdown(const struct config *c, struct buf *out);  // docs/config.md
+
+// Reads a map into a struct by the section's rows, with file, line and path in errors: unknown and
+// repeated keys, bad values, keys without value. Keys that are not given keep what `to` holds; then
+// comes the section's finish. The section need not be one of a config: rules in a list are read so.
+bool config_read(const struct config_section *s, const struct doc *map, void *to, struct arena *a,
+                 err *e) MUST_CHECK;
+
+// The defaults of all rows, without finish.
+bool config_defaults(const struct config_section *s, void *to, struct arena *a, err *e) MUST_CHECK;
+
+// The values of a section's struct as lines "key: value", each after `indent`; secrets hidden. With
+// `than` only rows that differ from it.
+void config_print_section(const struct config_section *s, const void *of, const void *than,
+                          const char *indent, struct buf *out);
 
 // The parsers of values, for the overrides file and flags elsewhere.
 bool config_bytes(str text, uint64_t *v, err *e) MUST_CHECK;

@@ -8,9 +8,10 @@
 // A setting as somebody gave it.
 struct config_text {
     str text;          // of a scalar, or of a comma-separated list
-    const str *items;  // of a YAML sequence
+    const str *items;  // of a YAML sequence of plain values
     size_t item_count;
     bool is_sequence;
+    const struct doc *doc;  // all of it, where it comes from a file
     const char *where;  // "flametree.yaml:12", "flag --server.listen", "default"; NULL: not given
 };
 
@@ -20,10 +21,14 @@ struct config_text {
 typedef bool config_yaml_fn(void *ctx, str section, str key, const struct config_text *text,
                             err *e);
 
-// A mapping of sections, each a mapping of keys to scalars or sequences of scalars; anything else
-// is an error with file and line, as are aliases and further documents. Texts live in the arena.
+// A mapping of sections, each a mapping of keys to values; anything else is an error with file and
+// line, as are aliases and further documents. Texts and trees live in the arena.
 bool config_yaml_read(str yaml, const char *file, struct arena *a, config_yaml_fn *fn, void *ctx,
                       err *e) MUST_CHECK;
+
+// A node as the text of a setting.
+bool config_text_of(const struct doc *t, struct arena *a, struct config_text *text,
+                    err *e) MUST_CHECK;
 
 // ---- config_value.c
 
@@ -36,3 +41,8 @@ size_t config_value_size(enum config_type type);
 // As YAML text that parses to the same value.
 void config_value_print(const struct config_row *row, const void *p, struct buf *out);
 bool config_row_is_secret(const struct config_row *row);
+
+// ---- config_section.c
+
+// Is the key one that is taken and does nothing? The log is told once.
+bool config_without_effect(const struct config_section *s, str key, const char *where);

@@ -135,6 +135,7 @@ union value {
     CONFIG_DURATION ns;
     CONFIG_STRING string;
     CONFIG_LIST list;
+    CONFIG_DOC doc;
 };
 
 size_t config_value_size(enum config_type type)
@@ -154,6 +155,8 @@ size_t config_value_size(enum config_type type)
         return sizeof(CONFIG_STRING);
     case CONFIG_T_LIST:
         return sizeof(CONFIG_LIST);
+    case CONFIG_T_DOC:
+        return sizeof(CONFIG_DOC);
     }
     abort();
 }
@@ -208,10 +211,41 @@ static bool parse_list(const struct config_text *t, CONFIG_LIST *v, struct arena
     return true;
 }
 
+static bool check_texts(const struct doc *root, err *e)
+{
+    for (const struct doc *t = root; t; t = doc_after(root, t, NULL)) {
+        if (memchr(t->text.p ? t->text.p : "", '\0', t->text.n))
+            return err_set(e, ERR_INVALID_ARGUMENT, "a text must not hold a NUL byte");
+    }
+    return true;
+}
+
+static bool parse_doc(const struct config_text *t, CONFIG_DOC *v, struct arena *a, err *e)
+{
+    *v = t->doc;
+    if (!t->doc || t->doc->kind == DOC_SCALAR) {  // flags and quotes hold YAML as text
+        struct doc *root = NULL;
+        if (!doc_parse(t->text, t->where ? t->where : "text", a, &root, e)) return false;
+        *v = root->kind == DOC_NULL ? NULL : root;
+    }
+    return !*v || check_texts(*v, e);
+}
+
+static bool is_structured(const struct config_text *t)
+{
+    if (!t->doc || t->doc->kind < DOC_LIST) return false;
+    return t->doc->kind == DOC_MAP || t->item_count < t->doc->count;
+}
+
 static bool parse(enum config_type type, const struct config_text *t, union value *v,
                   struct arena *a, err *e)
 {
     str text = str_trim(t->text);
+    if (type == CONFIG_T_DOC) return parse_doc(t, &v->doc, a, e);
+    if (is_structured(t) && type == CONFIG_T_LIST && t->is_sequence)
+        return err_set(e, ERR_INVALID_ARGUMENT, "a list may hold only plain values");
+    if (is_structured(t))
+        return err_set(e, ERR_INVALID_ARGUMENT, "expected a value or a list of values");
     if (t->is_sequence && type != CONFIG_T_LIST)
         return err_set(e, ERR_INVALID_ARGUMENT, "a list is given where one value is expected");
     switch (type) {
@@ -230,6 +264,8 @@ static bool parse(enum config_type type, const struct config_text *t, union valu
         return parse_string(t->text, &v->string, a, e);
     case CONFIG_T_LIST:
         return parse_list(t, &v->list, a, e);
+    case CONFIG_T_DOC:
+        break;
     }
     abort();
 }
@@ -248,6 +284,7 @@ static int compare(enum config_type type, const union value *a, const union valu
     case CONFIG_T_BOOL:
     case CONFIG_T_STRING:
     case CONFIG_T_LIST:
+    case CONFIG_T_DOC:
         break;
     }
     abort();  // a row of this type must not have bounds
@@ -303,6 +340,8 @@ bool config_value_eq(const struct config_row *row, const void *a, const void *b)
         return strcmp(x.string, y.string) == 0;
     case CONFIG_T_LIST:
         return list_eq(x.list, y.list);
+    case CONFIG_T_DOC:
+        return doc_eq(x.doc, y.doc);
     case CONFIG_T_BOOL:
         return x.flag == y.flag;
     case CONFIG_T_INT:
@@ -315,21 +354,6 @@ bool config_value_eq(const struct config_row *row, const void *a, const void *b)
 }
 
 // ---- printing
-
-static void print_string(struct buf *out, const char *z)
-{
-    buf_byte(out, '"');
-    for (; *z; z++) {
-        unsigned char c = (unsigned char)*z;
-        if (c == '"' || c == '\\')
-            buf_printf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            buf_printf(out, "\\x%02x", c);
-        else
-            buf_byte(out, c);
-    }
-    buf_byte(out, '"');
-}
 
 static void print_bytes(struct buf *out, uint64_t v)
 {
@@ -373,15 +397,21 @@ void config_value_print(const struct config_row *row, const void *p, struct buf 
         print_duration(out, v.ns);
         return;
     case CONFIG_T_STRING:
-        print_string(out, v.string);
+        doc_print_text(str_of(v.string), out);
         return;
     case CONFIG_T_LIST:
         buf_byte(out, '[');
         for (size_t i = 0; i < v.list.n; i++) {
             if (i) buf_z(out, ", ");
-            print_string(out, v.list.v[i]);
+            doc_print_text(str_of(v.list.v[i]), out);
         }
         buf_byte(out, ']');
+        return;
+    case CONFIG_T_DOC:
+        if (v.doc)
+            doc_print(v.doc, out);
+        else
+            buf_z(out, "\"\"");
         return;
     }
     abort();

@@ -3,18 +3,10 @@
 // tenant.h - what a tenant may do.
 //
 // Limits come from the section "limits" of the configuration; per-tenant overrides are laid over
-// it. Snapshots are immutable and live as long as the process.
+// it. Snapshots are immutable.
 #pragma once
 
-#include "service/config.h"
-
-struct limits {
-#define ROW(key, type, ...) CONFIG_##type key;
-#include "service/limits.def"
-#undef ROW
-};
-
-extern const struct config_section limits_section;
+#include "service/limits.h"
 
 // The limits of a tenant; of several ("a|b") the smallest positive value of each.
 const struct limits *tenant_limits(const struct config *c, str tenant);

@@ -15,6 +15,7 @@
     ROW(ratio, FLOAT, "0.5", "0", "1", true, "Which part.")        \
     ROW(tls, BOOL, "false", "", "", true, "Whether.")              \
     ROW(peers, LIST, "a=1, b=2", "", "", true, "Who.")             \
+    ROW(rules, DOC, "", "", "", true, "Rules.")                    \
     ROW(token_secret, STRING, "", "", "", true, "Secret.")
 
 struct one {
@@ -126,9 +127,10 @@ static void wrong_files_are_refused_with_their_line(void **state)
         {"no value", "one:\n  loops:\n", "2: one.loops has no value"},
         {"list for one", "one:\n  loops: [1]\n",
          "2: one.loops: a list is given where one value is expected"},
-        {"mapping for one", "one:\n  loops: {a: 1}\n", "2: expected a value or a list of values"},
+        {"mapping for one", "one:\n  loops: {a: 1}\n",
+         "2: one.loops: expected a value or a list of values"},
         {"list in list", "one:\n  peers:\n    - a\n    - [b]\n",
-         "4: a list may hold only plain values"},
+         "2: one.peers: a list may hold only plain values"},
         {"section is a value", "one: 1\n", "1: section one must hold key: value lines"},
         {"top is a list", "- one\n", "1: expected sections"},
         {"tab", "one:\n\tloops: 1\n", "2: found character that cannot start any token"},
@@ -219,7 +221,8 @@ static void what_is_printed_loads_to_the_same(void **state)
     (void)state;
     struct config *c = NULL;
     assert_ok(load(&c, e, "--one.listen=a\"b\\c \x01 gr\xc3\xbc n: #", "--one.age=1d2h3m4s5ms",
-                   "--one.memory=1537KiB", "--one.peers=a, b:c ,[d]", "--one.ratio=0.1", NULL));
+                   "--one.memory=1537KiB", "--one.peers=a, b:c ,[d]", "--one.ratio=0.1",
+                   "--one.rules=[{a: 1, b: [x, \"1\"]}, c]", NULL));
     struct buf first;
     buf_init(&first, NULL, 1 << 20);
     config_print(c, &first);
@@ -232,6 +235,7 @@ static void what_is_printed_loads_to_the_same(void **state)
     assert_true(str_contains(buf_view(&first), S("age: 1d2h3m4s5ms\n")));
     assert_true(str_contains(buf_view(&first), S("memory: 1537KiB\n")));
     assert_string_equal(one(c)->peers.v[2], "[d]");
+    assert_true(str_contains(buf_view(&second), S("rules: [{a: 1, b: [x, \"1\"]}, c]\n")));
     // "<hidden>" is the only text that comes back as something else
     buf_byte(&first, 0);
     buf_byte(&second, 0);
