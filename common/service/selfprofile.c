@@ -8,6 +8,9 @@
 //
 // A push is never waited for, and names are looked up as samples come, so that the queue of samples
 // is emptied in time whatever else happens.
+//
+// Until the first push samples are taken START_TIMES as often, and it comes as soon as there are
+// any: a start takes some tens of ms of CPU time, and who looks then wants to see something.
 #include "service/selfprofile.h"
 
 #include "codec/pb.h"
@@ -21,7 +24,9 @@
 #include "sys/thread.h"
 
 #define ROUND_NS        (100 * (uint64_t)NS_PER_MS)
+#define START_TIMES     4
 #define FIRST_PUSH_NS   (2 * (uint64_t)NS_PER_S)
+#define SCAN_NS         (5 * (uint64_t)NS_PER_S)
 #define PUSH_TIMEOUT_NS (10 * (uint64_t)NS_PER_S)
 #define MEMORY_MAX      ((size_t)48 << 20)
 #define PLACES_MAX      60000              // program counters whose names are remembered
@@ -33,7 +38,6 @@ struct push {  // on its way
     struct req req;
     struct http_call call;
     struct buf body;
-    uint64_t samples;
 };
 
 struct selfprofile {
@@ -48,7 +52,8 @@ struct selfprofile {
     // the collector's
     struct sampler_names *names;
     struct stack_sums sums;
-    uint64_t samples;  // weight in sums
+    unsigned rate;     // at which is sampled now
+    uint64_t samples;  // in sums
     int64_t begin_wall_ns;
     uint64_t begin_mono_ns;
     uint64_t dropped;  // of sampler_stats, when last looked at
@@ -76,7 +81,9 @@ static void on_sample(void *ctx, const struct sample *s)
     err ignored;
     uint64_t pcs[SAMPLER_DEPTH_MAX];
     enum sample_end end = SAMPLE_LOST;
-    struct stack_row row = {.component = s->component, .weight = s->weight};
+    struct stack_row row = {.component = s->component,
+                            .samples = s->weight,
+                            .cpu_ns = s->weight * ((uint64_t)NS_PER_S / p->rate)};
     row.depth = sampler_names_repair(p->names, s, pcs, &end);
     row.end = end_of(end);
     for (uint32_t i = 0; i < row.depth; i++) {
@@ -153,12 +160,18 @@ static bool encode(struct selfprofile *p, const struct selfprofile_span *span, e
     return ok;
 }
 
-static void tell(const struct selfprofile *p, const err *e, uint64_t samples)
+static void tell_off(const err *e)
+{
+    char quoted[LOG_QUOTE_MAX];
+    log_warn(NULL, "selfprofile.off", "why=%s", log_quote(quoted, str_of(e->msg)));
+}
+
+static void tell(const struct selfprofile *p, const err *e)
 {
     char quoted[LOG_QUOTE_MAX];
     metric_add_to(&service_self_profile_pushes, S("failed"), 1);
-    log_warn(NULL, "selfprofile.push_failed", "samples=%llu to=%s why=%s",
-             (unsigned long long)samples, p->address, log_quote(quoted, str_of(e->msg)));
+    log_warn(NULL, "selfprofile.push_failed", "to=%s why=%s", p->address,
+             log_quote(quoted, str_of(e->msg)));
 }
 
 static void begin_push(struct selfprofile *p)
@@ -193,7 +206,7 @@ static void end_push(struct selfprofile *p, bool give_up)
         ok = err_set(&e, ERR_UNAVAILABLE, "status %u: %.*s", u->call.status, STR(answer));
     }
     if (ok) metric_add_to(&service_self_profile_pushes, S("well"), 1);
-    if (!ok && !give_up) tell(p, &e, u->samples);
+    if (!ok && !give_up) tell(p, &e);
     http_call_release(&u->call);
     req_release(&u->req);
     buf_release(&u->body);
@@ -213,15 +226,14 @@ static void push_sums(struct selfprofile *p)
     struct selfprofile_span span = {
         .begin_wall_ns = p->begin_wall_ns,
         .duration_ns = (int64_t)(clock_mono_ns() - p->begin_mono_ns),
-        .period_ns = NS_PER_S / p->settings->rate,
+        .period_ns = NS_PER_S / p->rate,
     };
     err e = {0};
-    p->push.samples = p->samples;
     if (p->samples > 0) {
         if (encode(p, &span, &e))
             begin_push(p);
         else
-            tell(p, &e, p->samples);
+            tell(p, &e);
     }
     start_anew(p);
 }
@@ -239,22 +251,40 @@ static bool wait_round(struct selfprofile *p)
     return !stopping;
 }
 
+// The start is over: what waits still has its weight, then the rate of the settings holds.
+static void slow_down(struct selfprofile *p)
+{
+    err e = {0};
+    sampler_stop();
+    sampler_read(on_sample, p);
+    p->rate = (unsigned)p->settings->rate;
+    if (!sampler_start(p->rate, &e)) tell_off(&e);
+}
+
 static void *collect(void *arg)
 {
     struct selfprofile *p = arg;
     sampler_names_load(p->names);
     uint64_t interval = (uint64_t)p->settings->interval;
+    uint64_t next_scan = 0;
     uint64_t next = 0;
+    bool starting = true;
     start_anew(p);
     while (wait_round(p)) {
         sampler_read(on_sample, p);
         if (p->pushing && call_is_over(&p->push.call.call)) end_push(p, false);
+        if (clock_mono_ns() >= next_scan) {
+            sampler_scan();
+            show_stats(p);
+            next_scan = clock_mono_ns() + SCAN_NS;
+        }
         if (next == 0 && atomic_load(&p->ready))
             next = clock_mono_ns() + MIN(FIRST_PUSH_NS, interval);
         if (next == 0 || clock_mono_ns() < next || p->pushing) continue;
+        if (starting && p->samples == 0) continue;
         push_sums(p);
-        sampler_scan();
-        show_stats(p);
+        if (starting) slow_down(p);
+        starting = false;
         next = clock_mono_ns() + interval;
     }
     if (p->pushing) end_push(p, true);
@@ -310,7 +340,8 @@ static bool find_target(struct selfprofile *p, const struct node *node, bool tak
 static bool begin(struct selfprofile *p, err *e)
 {
     p->names = sampler_names_new(&p->memory, PLACES_MAX, e);
-    if (!p->names || !sampler_start((unsigned)p->settings->rate, e)) return false;
+    p->rate = MIN((unsigned)p->settings->rate * START_TIMES, SAMPLER_HZ_MAX);
+    if (!p->names || !sampler_start(p->rate, e)) return false;
     struct sampler_stats now;
     sampler_stats(&now);
     p->dropped = now.dropped;
@@ -350,8 +381,7 @@ struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes
     }
     err e = {0};
     if (!begin(p, &e)) {
-        char quoted[LOG_QUOTE_MAX];
-        log_warn(NULL, "selfprofile.off", "why=%s", log_quote(quoted, str_of(e.msg)));
+        tell_off(&e);
         release(p);
         return NULL;
     }
@@ -368,11 +398,11 @@ void selfprofile_ready(struct selfprofile *p)
 void selfprofile_stop(struct selfprofile *p)
 {
     if (!p) return;
-    sampler_stop();
     lock_take(&p->lock);
     p->stopping = true;
     cond_wake_all(&p->change);
     lock_give(&p->lock);
     thread_join(p->thread);
+    sampler_stop();  // not before: the collector may just have started it again
     release(p);
 }

@@ -28,7 +28,8 @@ struct stack_row {
     size_t first;           // of pcs
     uint32_t depth;
     enum stack_end end;
-    uint64_t weight;  // periods
+    uint64_t samples;
+    uint64_t cpu_ns;
 };
 
 struct stack_sums {
@@ -53,7 +54,7 @@ bool stack_sums_add(struct stack_sums *s, const struct stack_row *key, const uin
 struct selfprofile_span {
     int64_t begin_wall_ns;
     int64_t duration_ns;
-    int64_t period_ns;  // CPU time that one unit of weight stands for
+    int64_t period_ns;  // CPU time between two samples
 };
 
 // google.v1.Profile: samples/count and cpu/nanoseconds, label component. Names are looked up here.

@@ -139,8 +139,7 @@ static bool location_of(struct encoder *x, uint64_t pc, uint64_t *id, err *e)
     return true;
 }
 
-static bool put_sample(struct encoder *x, const struct stack_row *row, const uint64_t *pcs,
-                       int64_t period_ns, err *e)
+static bool put_sample(struct encoder *x, const struct stack_row *row, const uint64_t *pcs, err *e)
 {
     static const uint64_t ends[] = {
         [STACK_LOST] = ID_LOST, [STACK_DEEP] = ID_DEEP, [STACK_OVERFLOW] = ID_OVERFLOW};
@@ -156,8 +155,8 @@ static bool put_sample(struct encoder *x, const struct stack_row *row, const uin
     if (row->end != STACK_WHOLE) pb_put_varint(x->out, ends[row->end]);
     pb_end(x->out, ids);
     size_t values = pb_begin(x->out, 2);
-    pb_put_varint(x->out, row->weight);
-    pb_put_varint(x->out, row->weight * (uint64_t)period_ns);
+    pb_put_varint(x->out, row->samples);
+    pb_put_varint(x->out, row->cpu_ns);
     pb_end(x->out, values);
     size_t label = pb_begin(x->out, 3);
     pb_put_u64(x->out, 1, TEXT_COMPONENT);
@@ -274,7 +273,7 @@ static bool put_all(struct encoder *x, const struct stack_sums *s,
     put_type(x, PROFILE_SAMPLE_TYPE, TEXT_CPU, TEXT_NANOSECONDS);
     for (size_t i = 0; i < s->row_count; i++) {
         const struct stack_row *row = &s->rows[i];
-        if (!put_sample(x, row, &s->pcs[row->first], span->period_ns, e)) return false;
+        if (!put_sample(x, row, &s->pcs[row->first], e)) return false;
     }
     if (!find_all(x, e) || !put_locations(x, e) || !put_functions(x, e) || !put_mappings(x, e))
         return false;

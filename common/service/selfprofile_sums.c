@@ -42,9 +42,9 @@ static uint32_t find_stack(const struct stack_sums *s, const struct stack_row *r
 
 bool stack_sums_add(struct stack_sums *s, const struct stack_row *key, const uint64_t *pcs, err *e)
 {
-    struct stack_row rest = {.component = key->component,
-                             .end = STACK_OVERFLOW,
-                             .weight = key->weight};
+    struct stack_row rest = *key;
+    rest.depth = 0;
+    rest.end = STACK_OVERFLOW;
     uint64_t hash = 0;
     uint32_t i = find_stack(s, key, pcs, &hash);
     if (i == MAP_NONE && s->row_count >= STACKS_MAX) {
@@ -52,7 +52,8 @@ bool stack_sums_add(struct stack_sums *s, const struct stack_row *key, const uin
         i = find_stack(s, key, pcs, &hash);
     }
     if (i != MAP_NONE) {
-        s->rows[i].weight += key->weight;
+        s->rows[i].samples += key->samples;
+        s->rows[i].cpu_ns += key->cpu_ns;
         return true;
     }
     if (!mem_grow(s->memory, &s->rows, &s->row_cap, s->row_count + 1, sizeof *s->rows, e) ||

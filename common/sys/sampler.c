@@ -27,7 +27,7 @@
 #define COMPONENTS    64  // as many as a label of a metric takes
 #define COMPONENT_MAX 32
 #define QUEUE_MIN     64
-#define QUEUE_MAX     8192
+#define QUEUE_MAX     2048
 #define READS_PER_S   5  // the queue holds what all processors make in this part of a second
 
 // A thread. What the handler reads without a lock changes only while tid is 0; but a library may

@@ -7,14 +7,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <dwarf.h>
 
 #define TEXTS_MAX      ((size_t)16 << 20)
-#define BUILD_ID_MAX   64          // bytes
-#define DEBUG_FILE_MAX (16 << 20)  // libdw unpacks it in memory
+#define BUILD_ID_MAX   64  // bytes
 #define REPORT_EACH_NS (60 * (uint64_t)NS_PER_S)
 #define SCOPES_MAX     64  // inlined functions at one pc
 
@@ -39,24 +37,23 @@ static size_t build_id_of(Dwfl_Module *m, char text[2 * BUILD_ID_MAX + 1])
     return (size_t)n * 2;
 }
 
-// libdw's own search may ask a server in the network, so it is not used. The signature is libdw's.
+// libdw's own search may ask a server in the network, and it unpacks what it finds in memory. So
+// only the program's own file is looked for. The signature is libdw's.
 // NOLINTNEXTLINE(readability-function-size)
 static int find_debug(Dwfl_Module *m, void **user, const char *name, Dwarf_Addr base,
                       const char *file, const char *link, GElf_Word crc, char **found)
 {
     (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc;
+    Dwarf_Addr begin = 0;
+    Dwarf_Addr end = 0;
+    (void)dwfl_module_info(m, NULL, &begin, &end, NULL, NULL, NULL, NULL);
+    bool own = begin <= (uint64_t)find_debug && (uint64_t)find_debug < end;
     char id[2 * BUILD_ID_MAX + 1];
     char path[sizeof id + 64];
-    if (build_id_of(m, id) < 4) return -1;
+    if (!own || build_id_of(m, id) < 4) return -1;
     snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat about;
-    if (fd < 0) return -1;
-    if (fstat(fd, &about) != 0 || about.st_size > DEBUG_FILE_MAX) {
-        (void)close(fd);
-        return -1;
-    }
-    *found = strdup(path);
+    if (fd >= 0) *found = strdup(path);
     return fd;
 }
 
@@ -98,12 +95,22 @@ void sampler_names_load(struct sampler_names *n)
     (void)dwfl_getmodules(n->dwfl, load_file, NULL, 0);
 }
 
+// libdw gives the last module for what lies behind it.
+static Dwfl_Module *module_at(const struct sampler_names *n, uint64_t pc)
+{
+    Dwarf_Addr begin = 0;
+    Dwarf_Addr end = 0;
+    Dwfl_Module *m = dwfl_addrmodule(n->dwfl, pc);
+    if (m) (void)dwfl_module_info(m, NULL, &begin, &end, NULL, NULL, NULL, NULL);
+    return m && begin <= pc && pc < end ? m : NULL;
+}
+
 Dwfl_Module *names_module(struct sampler_names *n, uint64_t pc)
 {
-    Dwfl_Module *m = dwfl_addrmodule(n->dwfl, pc);
+    Dwfl_Module *m = module_at(n, pc);
     if (m || clock_mono_ns() - n->reported_mono_ns < REPORT_EACH_NS) return m;
     report(n);  // a library may have come
-    return dwfl_addrmodule(n->dwfl, pc);
+    return module_at(n, pc);
 }
 
 // The number of a module, which libdw keeps with it, plus one.
@@ -118,8 +125,9 @@ static bool number_module(struct sampler_names *n, Dwfl_Module *m, uint32_t *num
         *number = (uint32_t)((uintptr_t)*user - 1);
         return true;
     }
-    if (!mem_grow(n->memory, &n->modules, &n->module_cap, n->module_count + 1, sizeof *n->modules,
-                  e))
+    size_t need = n->module_count + 1;
+    if (!mem_grow(n->memory, &n->modules, &n->module_cap, need, sizeof *n->modules, e) ||
+        !mem_grow(n->memory, &n->symbols, &n->symbols_cap, need, sizeof *n->symbols, e))
         return false;
     char id[2 * BUILD_ID_MAX + 1];
     size_t id_length = build_id_of(m, id);
@@ -173,11 +181,9 @@ static bool intern_function(struct sampler_names *n, const char *linked, const c
     return true;
 }
 
-static bool add_line(struct sampler_names *n, struct pc_row *row, const char *linked,
-                     const char *file, int line, err *e)
+static bool add_line(struct sampler_names *n, struct pc_row *row, uint32_t function, int line,
+                     err *e)
 {
-    uint32_t function = 0;
-    if (!intern_function(n, linked, file, &function, e)) return false;
     if (!mem_grow(n->memory, &n->lines, &n->line_cap, n->line_count + 1, sizeof *n->lines, e))
         return false;
     n->lines[n->line_count++] =
@@ -243,7 +249,11 @@ static bool locate_by_debug(struct sampler_names *n, Dwfl_Module *m, struct pc_r
     for (int i = 0; ok && i < count && row->count < SCOPES_MAX; i++) {
         if (!is_function(&scopes[i])) continue;
         const char *name = linked_name(&scopes[i]);
-        if (name) ok = add_line(n, row, name, dwarf_decl_file(&scopes[i]), line, e);
+        uint32_t function = 0;
+        if (name) {
+            ok = intern_function(n, name, dwarf_decl_file(&scopes[i]), &function, e) &&
+                 add_line(n, row, function, line, e);
+        }
         if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine) break;
         line = call_line(&scopes[i]);
     }
@@ -251,16 +261,84 @@ static bool locate_by_debug(struct sampler_names *n, Dwfl_Module *m, struct pc_r
     return ok;
 }
 
+// ---- symbols
+
+static int compare_spans(const void *left, const void *right)
+{
+    const struct symbol_span *a = left;
+    const struct symbol_span *b = right;
+    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+    if (a->preference != b->preference) return a->preference < b->preference ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static bool read_symbols(struct sampler_names *n, Dwfl_Module *m, struct symbol_spans *s, err *e)
+{
+    static const uint32_t preferences[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
+    int count = dwfl_module_getsymtab(m);
+    for (int i = 1; i < count; i++) {
+        GElf_Sym symbol;
+        GElf_Addr at = 0;
+        const char *name = dwfl_module_getsym_info(m, i, &symbol, &at, NULL, NULL, NULL);
+        unsigned type = GELF_ST_TYPE(symbol.st_info);
+        unsigned binding = GELF_ST_BIND(symbol.st_info);
+        bool code = type == STT_FUNC || type == STT_GNU_IFUNC;
+        if (!name || !name[0] || !code || symbol.st_size == 0) continue;
+        if (symbol.st_shndx == SHN_UNDEF) continue;
+        if (!mem_grow(n->memory, &s->v, &s->cap, s->n + 1, sizeof *s->v, e)) return false;
+        s->v[s->n++] = (struct symbol_span){
+            .begin = at,
+            .end = at + symbol.st_size,
+            .preference = binding < COUNT(preferences) ? preferences[binding] : 2,
+            .number = i,
+        };
+    }
+    if (s->n > 0) qsort(s->v, s->n, sizeof *s->v, compare_spans);
+    s->read = true;
+    return true;
+}
+
+// The function that holds pc; NULL if none does. Aliases follow one another; functions in functions
+// are not looked for.
+static const struct symbol_span *find_span(const struct symbol_spans *s, uint64_t pc)
+{
+    size_t low = 0;  // those before begin at or below pc
+    size_t high = s->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->v[middle].begin > pc)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == 0) return NULL;
+    uint64_t begin = s->v[low - 1].begin;
+    const struct symbol_span *found = NULL;
+    for (; low > 0 && s->v[low - 1].begin == begin; low--) {
+        if (s->v[low - 1].end > pc) found = &s->v[low - 1];
+    }
+    return found;
+}
+
 static bool locate_by_symbol(struct sampler_names *n, Dwfl_Module *m, struct pc_row *row, err *e)
 {
-    GElf_Off offset = 0;
+    struct symbol_spans *s = &n->symbols[row->module];
+    if (!s->read) {
+        s->n = 0;  // an earlier try may have run out of memory
+        if (!read_symbols(n, m, s, e)) return false;
+    }
+    const struct symbol_span *span = find_span(s, row->pc);
     GElf_Sym symbol;
-    const char *name = dwfl_module_addrinfo(m, row->pc, &offset, &symbol, NULL, NULL, NULL);
-    if (name && name[0]) return add_line(n, row, name, NULL, 0, e);
-    str file = n->modules[row->module].file;
+    const char *name = span ? dwfl_module_getsym(m, span->number, &symbol, NULL) : NULL;
     char text[256];
-    snprintf(text, sizeof text, "[%.*s]", STR(str_slice(file, str_rfind(file, '/') + 1, file.n)));
-    return add_line(n, row, text, NULL, 0, e);
+    if (!name) {
+        str file = n->modules[row->module].file;
+        file = str_slice(file, str_find(file, '/') < file.n ? str_rfind(file, '/') + 1 : 0, file.n);
+        snprintf(text, sizeof text, "[%.*s]", STR(file));
+        name = text;
+    }
+    uint32_t function = 0;
+    return intern_function(n, name, NULL, &function, e) && add_line(n, row, function, 0, e);
 }
 
 // ---- places
@@ -387,6 +465,9 @@ void sampler_names_free(struct sampler_names *n)
 {
     if (!n) return;
     forget(n);
+    for (size_t i = 0; i < n->module_count; i++)
+        mem_free(n->memory, n->symbols[i].v, n->symbols[i].cap * sizeof *n->symbols[i].v);
+    mem_free(n->memory, n->symbols, n->symbols_cap * sizeof *n->symbols);
     mem_free(n->memory, n->modules, n->module_cap * sizeof *n->modules);
     arena_release(&n->module_texts);
     if (n->dwfl) dwfl_end(n->dwfl);

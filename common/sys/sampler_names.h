@@ -3,10 +3,10 @@
 // sampler_names.h - from program counters of this process to functions, files and lines.
 //
 // Reads the ELF files that /proc/self/maps names, through libdw: symbol tables, and where there is
-// debug information, lines and inlined functions. Separate debug files are looked for by build id
-// below /usr/lib/debug and nowhere else, never on the network, and only small ones. C++ names are
-// demangled. What was found is remembered, up to a cap, then forgotten as a whole. Owned by one
-// thread at a time; not in a signal handler.
+// debug information, lines and inlined functions. If the program's own was split off, it is looked
+// for by build id below /usr/lib/debug; never on the network, and not for libraries, because libdw
+// keeps it in memory. C++ names are demangled. What was found is remembered, up to a cap, then
+// forgotten as a whole. Owned by one thread at a time; not in a signal handler.
 #pragma once
 
 #include "base/mem.h"

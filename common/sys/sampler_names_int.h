@@ -35,6 +35,21 @@ struct pc_row {
     struct unwind_rule rule;
 };
 
+// Functions of one file by address; libdw's own look-up goes through all symbols each time.
+struct symbol_span {
+    uint64_t begin;
+    uint64_t end;
+    uint32_t preference;  // among those that begin at one address: the lowest
+    int number;           // for dwfl_module_getsym
+};
+
+struct symbol_spans {
+    struct symbol_span *v;  // sorted by begin
+    size_t n;
+    size_t cap;
+    bool read;
+};
+
 struct sampler_names {
     struct mem_budget *memory;
     size_t cap;
@@ -55,6 +70,8 @@ struct sampler_names {
     struct sampler_module *modules;
     size_t module_count;
     size_t module_cap;
+    struct symbol_spans *symbols;  // by module
+    size_t symbols_cap;
     struct arena module_texts;
 };
 

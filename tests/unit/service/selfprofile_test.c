@@ -14,9 +14,13 @@
 // ---- sums
 
 static bool add(struct stack_sums *s, const char *component, const uint64_t *pcs, uint32_t depth,
-                uint64_t weight, enum stack_end end, err *e)
+                uint64_t samples, enum stack_end end, err *e)
 {
-    struct stack_row row = {.component = component, .depth = depth, .weight = weight, .end = end};
+    struct stack_row row = {.component = component,
+                            .depth = depth,
+                            .samples = samples,
+                            .cpu_ns = samples * 10000000,
+                            .end = end};
     return stack_sums_add(s, &row, pcs, e);
 }
 
@@ -35,7 +39,7 @@ static void equal_stacks_of_a_component_are_one(void **state)
     assert_ok(add(&s, a, pcs, 2, 1, STACK_WHOLE, e));
     assert_ok(add(&s, a, pcs + 1, 2, 1, STACK_WHOLE, e));
     assert_int_equal(s.row_count, 5);
-    assert_int_equal(s.rows[0].weight, 5);
+    assert_int_equal(s.rows[0].samples, 5);
     stack_sums_release(&s);
     assert_int_equal(s.row_count, 0);
 }
@@ -54,9 +58,9 @@ static void too_many_stacks_are_counted_by_component(void **state)
     assert_int_equal(s.row_count, STACKS_MAX + 2);
     uint64_t total = 0;
     for (size_t i = 0; i < s.row_count; i++) {
-        total += s.rows[i].weight;
+        total += s.rows[i].samples;
         if (i >= STACKS_MAX) assert_int_equal(s.rows[i].end, STACK_OVERFLOW);
-        if (i >= STACKS_MAX) assert_int_equal(s.rows[i].weight, 50);
+        if (i >= STACKS_MAX) assert_int_equal(s.rows[i].samples, 50);
     }
     assert_int_equal(total, STACKS_MAX + 103);
     stack_sums_release(&s);
@@ -376,6 +380,36 @@ static void busy_thread_is_found_in_a_push(void **state)
     world_free(w);
 }
 
+static void first_push_is_sampled_more_densely(void **state)
+{
+    (void)state;
+    struct world *w = world_new(WAIT, true);  // no second push
+    pthread_t thread;
+    atomic_store(&enough, false);
+    struct selfprofile *self = selfprofile_start(&w->node, false);
+    assert_non_null(self);
+    assert_ok(thread_start(&thread, "burner", burn_cycles, NULL, e));
+    selfprofile_ready(self);
+    await_push(w, 1);
+    selfprofile_stop(self);
+    atomic_store(&enough, true);
+    thread_join(thread);
+    rig_await(w->sink.rig, &w->sink.rig->canceled, 1);
+    struct arena a;
+    arena_init(&a, NULL, (size_t)16 << 20);
+    struct decode_options options = {.inflated_max = (size_t)4 << 20};
+    struct decoded d;
+    assert_ok(decode_pprof(&a, read_push(buf_view(&w->sink.body)).pprof, &options, &d, NULL, e));
+    const struct profile *p = &d.profiles[0];
+    assert_int_equal(p->period, 2500000);  // four times the rate of the settings
+    for (size_t i = 0; i < p->sample_count; i++)
+        assert_int_equal(p->values[2 * i + 1], p->values[2 * i] * p->period);
+    arena_release(&a);
+    assert_ok(sampler_start(100, e));  // it runs no more
+    sampler_stop();
+    world_free(w);
+}
+
 static uint64_t failed_pushes(void)
 {
     struct buf b;
@@ -458,6 +492,7 @@ int main(void)
         cmocka_unit_test(pprof_holds_names_marks_and_components),
         cmocka_unit_test(encoding_survives_any_refused_memory),
         cmocka_unit_test(busy_thread_is_found_in_a_push),
+        cmocka_unit_test(first_push_is_sampled_more_densely),
         cmocka_unit_test(push_that_is_refused_is_counted_and_followed_by_others),
         cmocka_unit_test(push_on_its_way_does_not_delay_the_end),
         cmocka_unit_test(nothing_is_pushed_before_it_is_ready),

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 // ---- the walk, over stacks made by hand
 
@@ -465,6 +466,27 @@ static void starting_twice_is_refused(void **state)
     sampler_stop();
 }
 
+static void system_without_timers_is_told_and_survived(void **state)
+{
+    (void)state;
+    err fault = {0};
+    struct rlimit usual;
+    struct sampler_stats before;
+    struct sampler_stats now;
+    sampler_stats(&before);
+    assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &usual), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = usual.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+    assert_false(sampler_start(100, &fault));
+    assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &usual), 0);
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    sampler_stats(&now);
+    assert_true(now.refused > before.refused);
+    assert_int_equal(now.threads, 0);
+    assert_ok(sampler_start(100, e));
+    sampler_stop();
+}
+
 static void *library_thread(void *arg)
 {
     pthread_setname_np(pthread_self(), "foreign-3");
@@ -574,6 +596,7 @@ int main(void)
         cmocka_unit_test(callers_of_callbacks_of_a_library_end_marked_or_whole),
         cmocka_unit_test(signals_inside_malloc_do_no_harm),
         cmocka_unit_test(samples_that_nobody_reads_are_counted),
+        cmocka_unit_test(system_without_timers_is_told_and_survived),
         cmocka_unit_test(threads_of_libraries_are_found_and_let_go),
         cmocka_unit_test(threads_come_and_go_while_sampling_starts_and_stops),
         cmocka_unit_test(signals_from_elsewhere_are_ignored),
