@@ -1,28 +1,14 @@
 """pyroscope-go profiles a busy program; its function names, types and tags are found by query."""
-import os
 import subprocess
 
 import pytest
 from client import CPU, Server, select, unique
 from flametree import Flametree
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.join(HERE, "../..")
-
 
 @pytest.fixture(scope="module")
-def busy():
-    """The busy program, built once into build/."""
-    found = subprocess.run([os.path.join(TOP, "tests/lib/go")], capture_output=True, text=True)
-    if found.returncode:
-        pytest.skip("no Go >= 1.25 can be had: " + found.stderr.strip())
-    out = os.path.join(TOP, "build/compat/busy")
-    env = {**os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    built = subprocess.run([found.stdout.strip(), "build", "-o", out, "."], cwd=os.path.join(HERE, "go"), env=env, capture_output=True, text=True)
-    if built.returncode and "dial tcp" in built.stderr:
-        pytest.skip("pyroscope-go cannot be downloaded: " + built.stderr.strip().splitlines()[-1])
-    assert built.returncode == 0, built.stderr
-    return out
+def busy(go_program):
+    return go_program("go", "build")
 
 
 def test_pyroscope_go_is_served(busy):
