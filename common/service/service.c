@@ -218,9 +218,9 @@ static int run_with_settings(struct program *p, const struct config_args *args)
 int service_main(const struct service *const *services, size_t n, int argc, char **argv)
 {
     assert(n > 0 && n <= SERVICES_MAX);
+    signal_begin();  // first of all: a signal that comes from here on waits until it is taken
     process_tune_malloc();
     process_raise_files();
-    signal_begin();
     process_metrics_begin();
     const struct config_section *sections[SETTINGS_MAX + SERVICES_MAX];
     assert(settings_section_count < SETTINGS_MAX);

@@ -4,6 +4,8 @@
 //
 // signal_begin blocks SIGTERM, SIGINT and SIGHUP in the calling thread, and so in every thread
 // started after it, and ignores SIGPIPE. signal_next takes them one by one; one thread at a time.
+// Before main the dynamic loader works for some ms, in which they have their default effect, unless
+// who starts the process blocks them: then they wait, too.
 #pragma once
 
 #include "base/base.h"

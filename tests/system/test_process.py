@@ -120,6 +120,45 @@ def test_version_service(s):
     assert s.rpc("version.v1.Version/Version", "{}").expect(200).json() == {"QuerierAPI": "1"}
 
 
+# ---- signals before it is ready
+
+def start_with_signals(data, *pending, config):
+    """Starts with signals blocked and pending, as the kernel leaves them when they come during exec."""
+    def before():
+        signal.pthread_sigmask(signal.SIG_BLOCK, pending)
+        for number in pending:
+            os.kill(os.getpid(), number)
+    args = ["--config", config, "--server.listen", "127.0.0.1:0", "--server.data_dir", data, "--self_profile.enabled", "false"]
+    return subprocess.Popen([PROGRAM, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=before)
+
+
+def test_signals_sent_before_main_are_taken_later(tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("log:\n  level: info\n")
+    with start_with_signals(str(tmp_path / "data"), signal.SIGHUP, signal.SIGTERM, config=str(config)) as p:
+        log = p.communicate(timeout=60)[1]
+    assert p.returncode == 0, log
+    assert "config.reloaded" in log and "process.stopped" in log, log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_while_settings_are_read_ends_well(tmp_path, number):
+    """The settings come through a pipe, so that it is known to be at work when the signals come."""
+    pipe = tmp_path / "c.yaml"
+    os.mkfifo(pipe)
+    with start_with_signals(str(tmp_path / "data"), config=str(pipe)) as p:
+        def opened():
+            try:
+                return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:  # nobody reads it yet
+                assert p.poll() is None, p.stderr.read()
+        with open(await_("the program to open its settings", opened), "w") as settings:
+            p.send_signal(number)
+            settings.write("log:\n  level: info\n")
+        log = p.communicate(timeout=60)[1]
+    assert p.returncode == 0 and "process.stopped" in log, log
+
+
 # ---- stop
 
 def test_drain_finishes_what_runs(tmp_path):
