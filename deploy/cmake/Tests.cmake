@@ -38,6 +38,15 @@ foreach(fuzzer IN LISTS fuzzers)
     endif()
 endforeach()
 
+# Measurements of single parts, made on demand (tests/bench/run).
+file(GLOB benches CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests/bench tests/bench/*.c)
+foreach(bench IN LISTS benches)
+    string(REGEX REPLACE "\\.c$" "" name ${bench})
+    add_executable(bench.${name} EXCLUDE_FROM_ALL tests/bench/${bench})
+    set_target_properties(bench.${name} PROPERTIES FT_TEST ON)
+    target_link_libraries(bench.${name} PRIVATE ft_distributor)
+endforeach()
+
 # Recordings of other profilers, which live beside the repository or not at all (then: skipped).
 add_executable(corpus_dump tests/corpus/dump.c)
 target_link_libraries(corpus_dump PRIVATE ft_decode)

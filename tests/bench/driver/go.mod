@@ -1,0 +1,3 @@
+module flametree/bench
+
+go 1.24
