@@ -123,6 +123,18 @@ static bool spans_of(struct stager *x, const struct record *rec, struct row_span
     return ok;
 }
 
+static bool notes_of(struct stager *x, const struct record *rec, struct row_notes **out, err *e)
+{
+    *out = NULL;
+    if (rec->annotation_count == 0 && !rec->has_first_stream) return true;
+    struct mem_budget *b = &x->service->head->budget;
+    *out = row_notes_new(b, rec->annotations, rec->annotation_count, e);
+    if (!*out) return false;
+    (*out)->has_first_stream = rec->has_first_stream;
+    (*out)->first_stream = rec->first_stream;
+    return true;
+}
+
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
@@ -142,8 +154,8 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
                       .attempt = rec->attempt};
     if (!mapper_hour(&x->mapper, cut_hour(rec->time_ns), e)) return false;
     if (!payload_of(x, i, &row.vector, e)) return false;
-    if (!spans_of(x, rec, &row.spans, e)) {
-        payload_unref(b, row.vector);
+    if (!spans_of(x, rec, &row.spans, e) || !notes_of(x, rec, &row.notes, e)) {
+        row_release(b, &row);
         return false;
     }
     x->out->rows[x->out->n++] = (struct staged_row){series, row};
@@ -171,10 +183,8 @@ static bool promise(struct service_head *s, const struct staged *staged, err *e)
 
 static void release_rows(struct service_head *s, const struct staged *staged)
 {
-    for (uint32_t i = 0; i < staged->n; i++) {
-        payload_unref(&s->head->budget, staged->rows[i].row.vector);
-        row_spans_free(&s->head->budget, staged->rows[i].row.spans);
-    }
+    for (uint32_t i = 0; i < staged->n; i++)
+        row_release(&s->head->budget, &staged->rows[i].row);
 }
 
 // ---- the steps
@@ -246,8 +256,7 @@ void head_publish(struct staged *s, struct cut *cut)
             added++;
         } else {  // the same push came twice at once
             rows_forgive(rows, 1);
-            payload_unref(&h->budget, row.vector);
-            row_spans_free(&h->budget, row.spans);
+            row_release(&h->budget, &row);
         }
     }
     service->row_count += added;

@@ -147,33 +147,106 @@ static void put_pairs(struct buf *out, uint32_t field, labels ls)
     pb_end(out, mark);
 }
 
+static void put_exemplar(struct buf *out, uint32_t field, const struct head_exemplar *x)
+{
+    size_t mark = pb_begin(out, field);
+    pb_put_bytes(out, 1, str_make(x->profile.b, sizeof x->profile.b));
+    pb_put_fixed64_opt(out, 2, (uint64_t)x->time_ns);
+    pb_put_u64_opt(out, 3, zigzag(x->value));
+    put_pairs(out, 4, x->ls);
+    pb_put_fixed64_opt(out, 5, x->span_id);
+    if (x->has_trace) pb_put_bytes(out, 6, str_make(x->trace.b, sizeof x->trace.b));
+    pb_end(out, mark);
+}
+
+static void put_point(struct buf *out, const struct head_point *p)
+{
+    size_t mark = pb_begin(out, 2);
+    pb_put_i64_opt(out, 1, p->point);
+    pb_put_u64_opt(out, 2, zigzag(p->sum));
+    pb_put_u64_opt(out, 3, p->profiles);
+    for (size_t i = 0; i < p->annotation_count; i++) {
+        size_t note = pb_begin(out, 4);
+        pb_put_bytes_opt(out, 1, p->annotations[i].name);
+        pb_put_bytes_opt(out, 2, p->annotations[i].value);
+        pb_end(out, note);
+    }
+    if (p->exemplar) put_exemplar(out, 5, p->exemplar);
+    pb_end(out, mark);
+}
+
 static bool put_totals(struct read *r, err *e)
 {
     const Flametree__V1__WantTotals *want = r->ask->totals;
+    struct arena *a = &r->req->arena;
     str *names = NULL;
+    str *site = NULL;
     struct head_group *groups = NULL;
     size_t n = 0;
-    if (!read_names(&r->req->arena, want->group_by, want->n_group_by, &names, e)) return false;
+    if (!read_names(a, want->group_by, want->n_group_by, &names, e) ||
+        !read_names(a, want->call_site, want->n_call_site, &site, e)) {
+        return false;
+    }
     struct head_totals_want w = {.first_ns = want->first_ns,
                                  .step_ns = want->step_ns,
                                  .points = want->points,
                                  .group_by = names,
                                  .group_by_count = want->n_group_by,
-                                 .include_sampled = want->include_sampled};
+                                 .include_sampled = want->include_sampled,
+                                 .call_site = site,
+                                 .call_site_count = want->n_call_site,
+                                 .exemplars = (enum head_kind)want->exemplars};
     if (!head_totals(r->in->head, r->req, &r->query, &w, &groups, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
         size_t mark = pb_begin(r->out, 4);
         put_pairs(r->out, 1, groups[i].group);
-        for (size_t k = 0; k < groups[i].n; k++) {
-            const struct head_point *p = &groups[i].points[k];
-            size_t point = pb_begin(r->out, 2);
-            pb_put_i64_opt(r->out, 1, p->point);
-            pb_put_u64_opt(r->out, 2, zigzag(p->sum));
-            pb_put_u64_opt(r->out, 3, p->profiles);
-            pb_end(r->out, point);
-        }
+        for (size_t k = 0; k < groups[i].n; k++)
+            put_point(r->out, &groups[i].points[k]);
         pb_end(r->out, mark);
     }
+    return true;
+}
+
+static void put_heat_group(struct buf *out, const struct head_heat_group *g)
+{
+    size_t mark = pb_begin(out, 9);
+    put_pairs(out, 1, g->group);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct head_heat_cell *c = &g->cells[i];
+        size_t cell = pb_begin(out, 2);
+        pb_put_i64_opt(out, 1, c->slot);
+        pb_put_u64_opt(out, 2, c->bucket);
+        pb_put_u64_opt(out, 3, c->count);
+        if (c->exemplar) put_exemplar(out, 4, c->exemplar);
+        pb_end(out, cell);
+    }
+    pb_end(out, mark);
+}
+
+static bool put_heat(struct read *r, err *e)
+{
+    const Flametree__V1__WantHeat *want = r->ask->heat;
+    str *names = NULL;
+    struct head_heat heat;
+    if (!read_names(&r->req->arena, want->group_by, want->n_group_by, &names, e)) return false;
+    struct head_heat_want w = {.first_ns = want->first_ns,
+                               .step_ns = want->step_ns,
+                               .slots = want->slots,
+                               .group_by = names,
+                               .group_by_count = want->n_group_by,
+                               .kind = (enum head_kind)want->kind,
+                               .bounds = want->lower_bounds,
+                               .bound_count = want->n_lower_bounds,
+                               .largest = want->largest,
+                               .exemplars = want->exemplars};
+    if (!head_heat(r->in->head, r->req, &r->query, &w, &heat, e)) return false;
+    size_t mark = pb_begin(r->out, 8);
+    pb_put_u64_opt(r->out, 1, heat.extent.count);
+    pb_put_u64_opt(r->out, 2, zigzag(heat.extent.least));
+    pb_put_u64_opt(r->out, 3, zigzag(heat.extent.largest));
+    pb_end(r->out, mark);
+    for (size_t i = 0; i < heat.n; i++)
+        put_heat_group(r->out, &heat.groups[i]);
     return true;
 }
 
@@ -202,12 +275,17 @@ static bool put_labels(struct read *r, err *e)
 static bool put_stats(struct read *r, err *e)
 {
     struct head_stats s;
-    if (!head_stat(r->in->head, r->req, &r->query, &s, e)) return false;
+    bool with_sizes = r->ask->stats->sizes;
+    if (!head_stat(r->in->head, r->req, &r->query, with_sizes, &s, e)) return false;
     size_t mark = pb_begin(r->out, 7);
     pb_put_u64_opt(r->out, 1, s.profiles);
     pb_put_i64_opt(r->out, 2, s.oldest_ns);
     pb_put_i64_opt(r->out, 3, s.newest_ns);
     pb_put_u64_opt(r->out, 4, s.series);
+    pb_put_u64_opt(r->out, 5, s.samples);
+    pb_put_u64_opt(r->out, 6, s.profile_bytes);
+    pb_put_u64_opt(r->out, 7, s.symbol_bytes);
+    pb_put_u64_opt(r->out, 8, s.index_bytes);
     pb_end(r->out, mark);
     return true;
 }
@@ -219,6 +297,7 @@ static bool put_partial(struct read *r, err *e)
     if (r->ask->totals && !put_totals(r, e)) return false;
     if (r->ask->labels && !put_labels(r, e)) return false;
     if (r->ask->stats && !put_stats(r, e)) return false;
+    if (r->ask->heat && !put_heat(r, e)) return false;
     pb_end(r->out, mark);
     return true;
 }

@@ -91,10 +91,11 @@ void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from,
 
 // ---- removing
 
-static void release_row(struct mem_budget *b, struct row *row)
+void row_release(struct mem_budget *b, struct row *row)
 {
     payload_unref(b, row->vector);
     row_spans_free(b, row->spans);
+    row_notes_free(b, row->notes);
 }
 
 static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, const struct cut *cut)
@@ -102,7 +103,7 @@ static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, const s
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (v[i].cut == cut) {
-            release_row(b, &v[i]);
+            row_release(b, &v[i]);
         } else {
             v[kept++] = v[i];
         }
@@ -136,9 +137,9 @@ size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut)
 void rows_release(struct rows *r, struct mem_budget *b)
 {
     for (size_t i = 0; i < r->n; i++)
-        release_row(b, &r->v[i]);
+        row_release(b, &r->v[i]);
     for (size_t i = 0; i < r->late_n; i++)
-        release_row(b, &r->late[i]);
+        row_release(b, &r->late[i]);
     mem_free(b, r->v, r->cap * sizeof *r->v);
     mem_free(b, r->late, r->late_cap * sizeof *r->late);
     *r = (struct rows){0};
@@ -198,4 +199,50 @@ str row_span_vector(const struct row_spans *s, uint32_t i)
     const char *bytes = (const char *)&s->v[s->count];
     assert(i < s->count);
     return str_make(bytes + s->v[i].at, s->v[i].n);
+}
+
+static size_t notes_size(const struct row_notes *s)
+{
+    return sizeof *s + s->count * sizeof s->v[0] + s->n;
+}
+
+struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, uint32_t count,
+                                err *e)
+{
+    struct row_notes shape = {.count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        size_t n = annotations[i].name.n + annotations[i].value.n;
+        if (n > UINT32_MAX - shape.n) {
+            err_set(e, ERR_RESOURCE_EXHAUSTED, "annotations of a profile have 4 GiB or more");
+            return NULL;
+        }
+        shape.n += (uint32_t)n;
+    }
+    struct row_notes *s = mem_alloc(b, notes_size(&shape), e);
+    if (!s) return NULL;
+    *s = shape;
+    char *to = (char *)&s->v[count];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        str key = annotations[i].name;
+        str value = annotations[i].value;
+        s->v[i] = (struct row_note){at, (uint32_t)key.n, (uint32_t)value.n};
+        if (key.n) memcpy(to + at, key.p, key.n);
+        at += (uint32_t)key.n;
+        if (value.n) memcpy(to + at, value.p, value.n);
+        at += (uint32_t)value.n;
+    }
+    return s;
+}
+
+void row_notes_free(struct mem_budget *b, struct row_notes *s)
+{
+    if (s) mem_free(b, s, notes_size(s));
+}
+
+label row_note(const struct row_notes *s, uint32_t i)
+{
+    assert(i < s->count);
+    const char *key = (const char *)&s->v[s->count] + s->v[i].at;
+    return (label){str_make(key, s->v[i].key_n), str_make(key + s->v[i].key_n, s->v[i].value_n)};
 }

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/ulid.h"
 #include "ingester/cut.h"
+#include "model/label.h"
 
 // A vector's bytes (ids of the service's symbols), shared by the records of a batch that are
 // multiples of each other.
@@ -42,6 +43,21 @@ struct row_spans {
     struct row_span v[];
 };
 
+// What few rows have: where a repeated attempt was first sent, and the distributor's annotations,
+// whose bytes follow the table.
+struct row_note {
+    uint32_t at;  // of its key in the bytes; the value follows
+    uint32_t key_n;
+    uint32_t value_n;
+};
+struct row_notes {
+    id128 first_stream;
+    bool has_first_stream;
+    uint32_t count;
+    uint32_t n;  // bytes behind the table
+    struct row_note v[];
+};
+
 struct row {
     int64_t time_ns;
     id128 id;
@@ -51,6 +67,7 @@ struct row {
     int64_t period;
     struct payload *vector;
     struct row_spans *spans;  // or NULL
+    struct row_notes *notes;  // or NULL
     struct cut *cut;
     uint32_t attempt;
     uint32_t turn;  // of the publication that brought it, as counted by the service
@@ -106,3 +123,12 @@ struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t b
 void row_spans_free(struct mem_budget *b, struct row_spans *s);  // NULL is fine
 char *row_spans_bytes(struct row_spans *s);
 str row_span_vector(const struct row_spans *s, uint32_t i);
+
+// The annotations are copied. NULL with *e set on failure.
+struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, uint32_t count,
+                                err *e) MUST_CHECK;
+void row_notes_free(struct mem_budget *b, struct row_notes *s);  // NULL is fine
+label row_note(const struct row_notes *s, uint32_t i);
+
+// What a row owns: vector, spans, notes.
+void row_release(struct mem_budget *b, struct row *row);

@@ -8,12 +8,10 @@
 
 // ---- which stacks count
 
-// How many names of the call site a stack has matched so far, root first; MISMATCH for ever after
-// the first wrong one.
 #define MISMATCH UINT32_MAX
 
-static uint32_t match(const struct symbol_table *t, uint32_t frame, uint32_t matched,
-                      const str *call_site, size_t n)
+uint32_t tree_match(const struct symbol_table *t, uint32_t frame, uint32_t matched,
+                    const str *call_site, size_t n)
 {
     if (matched >= n) return matched;  // all matched, or MISMATCH
     str name = symbols_frame_name(t, frame);
@@ -31,7 +29,7 @@ bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *
     for (uint32_t i = 0; i < t->stack_count; i++) {
         if (n > 0 && i > 0) {
             const struct symbol_stack *s = &t->stacks[i];
-            matched[i] = match(t, s->frame, matched[s->parent], call_site, n);
+            matched[i] = tree_match(t, s->frame, matched[s->parent], call_site, n);
         }
         selected[i] = sums[i] != 0 && (n == 0 || matched[i] == n);
     }

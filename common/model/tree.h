@@ -35,6 +35,12 @@ struct tree {
 bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *sums,
                 const str *call_site, size_t n, struct tree *out, err *e) MUST_CHECK;
 
+// How many names of a call site of n a stack has matched, root first, given its frame and that
+// number of its parent (0 for the empty stack): the stack lies under the site if it is n. More than
+// n for ever after the first wrong name.
+uint32_t tree_match(const struct symbol_table *t, uint32_t frame, uint32_t matched,
+                    const str *call_site, size_t n);
+
 // Keeps the max_nodes largest nodes and those that tie with the smallest of them; what is removed
 // below a node becomes its child "other", or is added to the self of a child of that name that is
 // kept. 0 or less: no truncation (*out shares the nodes of *in). Once, at the end of a query.

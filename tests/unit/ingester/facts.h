@@ -32,6 +32,9 @@ static const char *const fact_types[] = {"cpu:cpu:nanoseconds:cpu:nanoseconds",
                                          "cpu:samples:count:cpu:nanoseconds", "mem:space:bytes::"};
 static const char *const fact_pods[] = {"p-0", "p-1", "p-2", "q-0", ""};
 
+#define FACT_NOTES 4
+static const char *const fact_notes[FACT_NOTES] = {"", "b", "c", "{\"a\":1}"};
+
 struct fact {
     unsigned tenant;
     unsigned service;
@@ -44,6 +47,7 @@ struct fact {
     size_t n;
     uint64_t span_id;  // of entries[0]; 0 = none
     int64_t total;
+    unsigned note;  // its annotation; 0 = none
 };
 
 // A small generator, so that a seed gives the same facts everywhere.
@@ -76,6 +80,7 @@ static inline struct fact fact_roll(struct dice *d, int64_t from_ns, int64_t spa
         f.total += f.entries[i].value;
     }
     if (roll(d, 3) == 0) f.span_id = 1 + roll(d, 4);
+    if (roll(d, 4) == 0) f.note = 1 + (unsigned)roll(d, FACT_NOTES - 1);
     return f;
 }
 
@@ -131,6 +136,12 @@ static inline str fact_batch(struct arena *a, const struct fact *facts, size_t n
                                        .sibling = RECORD_NO_SIBLING,
                                        .total = f->total,
                                        .vector = fact_vector(a, &s, f->entries, f->n)};
+        if (f->note) {
+            label *note = ARENA_NEW(a, label);
+            *note = (label){S("note"), str_of(fact_notes[f->note])};
+            b.records[i].annotations = note;
+            b.records[i].annotation_count = 1;
+        }
         if (f->span_id == 0) continue;
         struct span_part *p = ARENA_NEW(a, struct span_part);
         *p = (struct span_part){.span_id = f->span_id,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "facts.h"
 #include "ingester/head.h"
+#include "values.h"
 
 #define FACTS 1500
 
@@ -115,53 +115,6 @@ static void check_tree(struct world *w, struct req *r, const struct head_query *
     }
 }
 
-static void check_totals(struct world *w, struct req *r, const struct head_query *q)
-{
-    static const str pod = S_INIT("pod");
-    struct head_totals_want want = {.first_ns = q->from_ns + 100,
-                                    .step_ns = 700,
-                                    .points = 6,
-                                    .group_by = &pod,
-                                    .group_by_count = 1,
-                                    .include_sampled = roll(&w->dice, 2)};
-    struct head_group *groups = NULL;
-    size_t n = 0;
-    assert_ok(head_totals(w->head, r, q, &want, &groups, &n, e));
-    size_t points = 0;
-    for (size_t g = 0; g < n; g++) {
-        if (g) assert_true(labels_cmp(groups[g - 1].group, groups[g].group) < 0);
-        for (size_t k = 0; k < groups[g].n; k++) {
-            const struct head_point *p = &groups[g].points[k];
-            int64_t sum = 0;
-            uint64_t profiles = 0;
-            for (size_t i = 0; i < w->n; i++) {
-                const struct fact *f = &w->facts[i];
-                int64_t until = want.first_ns + p->point * want.step_ns;
-                if ((f->sampled && !want.include_sampled) || !fact_matches(&r->arena, f, q) ||
-                    f->time_ns > until || f->time_ns <= until - want.step_ns ||
-                    !str_eq(labels_get(groups[g].group, pod), str_of(fact_pods[f->pod]))) {
-                    continue;
-                }
-                sum += f->total;
-                profiles++;
-            }
-            assert_int_equal(p->sum, sum);
-            assert_int_equal(p->profiles, profiles);
-            assert_true(p->point >= 0 && p->point < want.points);
-            if (k) assert_true(groups[g].points[k - 1].point < p->point);
-            points += profiles;
-        }
-    }
-    size_t expected = 0;
-    for (size_t i = 0; i < w->n; i++) {
-        const struct fact *f = &w->facts[i];
-        expected += (!f->sampled || want.include_sampled) && fact_matches(&r->arena, f, q) &&
-                    f->time_ns > want.first_ns - want.step_ns &&
-                    f->time_ns <= want.first_ns + (want.points - 1) * want.step_ns;
-    }
-    assert_int_equal(points, expected);
-}
-
 static void check_labels(struct world *w, struct req *r, const struct head_query *q)
 {
     static const str names[] = {S_INIT("pod"), S_INIT("service_name")};
@@ -205,7 +158,7 @@ static void check_stats(struct world *w, struct req *r, const struct head_query 
         want.profiles++;
     }
     struct head_stats got;
-    assert_ok(head_stat(w->head, r, q, &got, e));
+    assert_ok(head_stat(w->head, r, q, false, &got, e));
     assert_int_equal(got.profiles, want.profiles);
     assert_int_equal(got.oldest_ns, want.oldest_ns);
     assert_int_equal(got.newest_ns, want.newest_ns);
@@ -219,7 +172,8 @@ static void check_all(struct world *w, int queries)
         req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
         some_query(w, &r, &q);
         check_tree(w, &r, &q);
-        check_totals(w, &r, &q);
+        check_totals(w->head, w->facts, w->n, &w->dice, &r, &q);
+        check_heat(w->head, w->facts, w->n, &w->dice, &r, &q);
         check_labels(w, &r, &q);
         check_stats(w, &r, &q);
         req_release(&r);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head_int.h"
+#include "model/vector.h"
+
+struct stat_read {
+    const struct head_query *query;
+    bool with_sizes;
+    struct head_stats *out;
+};
+
+static bool measure(struct stat_read *t, const struct row *row, err *e)
+{
+    struct vector_reader r;
+    str bytes = payload_view(row->vector);
+    if (!t->with_sizes) return true;
+    if (!vector_open(&r, bytes, e)) return false;
+    t->out->samples += r.left;
+    t->out->profile_bytes += sizeof *row + bytes.n;
+    for (uint32_t i = 0; row->spans && i < row->spans->count; i++)
+        t->out->profile_bytes += sizeof row->spans->v[i] + row->spans->v[i].n;
+    return true;
+}
+
+static void count(struct stat_read *t, const struct row *row)
+{
+    struct head_stats *o = t->out;
+    if (o->profiles == 0 || row->time_ns < o->oldest_ns) o->oldest_ns = row->time_ns;
+    if (o->profiles == 0 || row->time_ns > o->newest_ns) o->newest_ns = row->time_ns;
+    o->profiles++;
+}
+
+static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
+{
+    struct stat_read *t = arg;
+    const struct rows *rows = &s->rows[series];
+    uint64_t before = t->out->profiles;
+    size_t from = 0;
+    size_t to = 0;
+    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
+    if (from < to) {
+        count(t, &rows->v[from]);
+        count(t, &rows->v[to - 1]);
+        t->out->profiles = before + (to - from);
+    }
+    for (size_t i = from; t->with_sizes && i < to; i++) {
+        if (!measure(t, &rows->v[i], e)) return false;
+    }
+    for (size_t i = 0; i < rows->late_n; i++) {
+        const struct row *row = &rows->late[i];
+        if (!row_within(row, t->query->from_ns, t->query->to_ns)) continue;
+        count(t, row);
+        if (!measure(t, row, e)) return false;
+    }
+    t->out->series += t->out->profiles > before;
+    return true;
+}
+
+static uint64_t symbol_bytes(const struct symbol_table *t)
+{
+    uint64_t n = t->string_count * sizeof *t->strings + t->function_count * sizeof *t->functions +
+                 t->mapping_count * sizeof *t->mappings + t->frame_count * sizeof *t->frames +
+                 t->stack_count * sizeof *t->stacks;
+    for (uint32_t i = 0; i < t->string_count; i++)
+        n += t->strings[i].n;
+    return n;
+}
+
+static uint64_t index_bytes(const struct index *x)
+{
+    uint64_t n = x->series_count * sizeof *x->series;
+    for (uint32_t i = 0; i < x->series_count; i++)
+        n += x->series[i].n * sizeof *x->series[i].pairs;
+    for (uint32_t i = 0; i < x->name_count; i++) {
+        const struct index_name *name = &x->names[i];
+        n += sizeof *name + name->text.n;
+        for (uint32_t k = 0; k < name->n; k++) {
+            const struct index_value *v = &name->values[k];
+            n += sizeof *v + v->text.n + v->n * sizeof *v->series;
+        }
+    }
+    return n;
+}
+
+bool head_stat(struct head *h, struct req *r, const struct head_query *q, bool with_sizes,
+               struct head_stats *out, err *e)
+{
+    struct head_walk w;
+    struct stat_read t = {.query = q, .with_sizes = with_sizes, .out = out};
+    *out = (struct head_stats){0};
+    if (!walk_begin(&w, h, r, q, e)) return false;
+    for (size_t i = 0; i < w.service_count; i++) {
+        struct service_head *s = w.services[i];
+        uint64_t before = out->profiles;
+        if (!walk_series(&w, s, true, visit, &t, e)) return false;
+        if (!with_sizes || out->profiles == before) continue;
+        pthread_rwlock_rdlock(&s->lock);
+        out->symbol_bytes += symbol_bytes(&s->symbols.t);
+        out->index_bytes += index_bytes(&s->index);
+        pthread_rwlock_unlock(&s->lock);
+    }
+    return true;
+}
