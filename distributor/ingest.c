@@ -5,9 +5,9 @@
 // 422 "unknown", unless the tenant is at a limit (429). SDKs only look whether it is 200.
 #include "distributor/ingest.h"
 
+#include "codec/attime.h"
 #include "codec/multipart.h"
 #include "codec/url.h"
-#include "distributor/attime.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
 #include "distributor/metrics.h"

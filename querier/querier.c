@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/querier.h"
 
+#include "capabilities/v1/feature_flags.pb-c.h"
 #include "querier/diff.h"
 #include "querier/discovery.h"
+#include "querier/flags.h"
+#include "querier/label_values.h"
 #include "querier/metrics.h"
 #include "querier/page.h"
 #include "querier/profile.h"
+#include "querier/render.h"
 #include "querier/series.h"
 #include "querier/stacktraces.h"
 #include "querier/stats.h"
@@ -49,6 +53,9 @@ static const struct config_section section =
       types__v1__get_profile_stats_request, types__v1__get_profile_stats_response, stats_run)     \
     X("querier.v1.QuerierService", AnalyzeQuery, TENANT_READ, querier__v1__analyze_query_request, \
       querier__v1__analyze_query_response, stats_analyze)                                         \
+    X("capabilities.v1.FeatureFlagsService", GetFeatureFlags, TENANT_READ,                        \
+      capabilities__v1__get_feature_flags_request, capabilities__v1__get_feature_flags_response,  \
+      flags_run)                                                                                  \
     X("version.v1.Version", Version, OPEN, version__v1__version_request,                          \
       version__v1__version_response, version_run)
 
@@ -72,6 +79,20 @@ static const struct rpc_method methods[] = {
 #undef X
 };
 
+// ---- the older routes: method's name in metrics, path, what answers
+#define GETS(X)                                          \
+    X(Render, "/pyroscope/render", render_run)           \
+    X(RenderDiff, "/pyroscope/render-diff", render_diff) \
+    X(RenderLabelValues, "/pyroscope/label-values", label_values_run)
+
+#define X(method, path, fn)                                               \
+    static bool get_##method(void *self, struct http_exchange *x, err *e) \
+    {                                                                     \
+        return answer_run(self, x, S(#method), fn, x->query, &x->out, e); \
+    }
+GETS(X)
+#undef X
+
 #define PAGE(path_)                                                                   \
     {                                                                                 \
         .verbs = "GET,HEAD", .path = (path_), .run = page_index, .rank = RANK_PUBLIC, \
@@ -79,7 +100,15 @@ static const struct rpc_method methods[] = {
     }
 
 static const struct http_route pages[] = {
-    PAGE("/"),
+#define X(method, path_, fn)    \
+    {.verbs = "GET",            \
+     .path = path_,             \
+     .run = get_##method,       \
+     .auth = ROUTE_TENANT_READ, \
+     .rank = RANK_PUBLIC},
+    GETS(X)
+#undef X
+        PAGE("/"),
     PAGE("/explore"),
     PAGE("/flame"),
     PAGE("/comparison"),

@@ -2,6 +2,7 @@
 #include "querier/stacktraces.h"
 
 #include "codec/pb.h"
+#include "model/dot.h"
 #include "model/flamegraph.h"
 #include "querier/stacks.h"
 #include "querier/v1/querier.pb-c.h"
@@ -9,7 +10,10 @@
 // Fields of SelectMergeStacktracesResponse; SelectMergeSpanProfileResponse has the first two.
 #define FIELD_FLAMEGRAPH 1
 #define FIELD_TREE       2
+#define FIELD_DOT        3
 #define FIELD_PPROF      5
+
+#define DOT_NODES 100  // when none are asked for
 
 static bool put_graph(struct answer *a, const struct stacks *s, int64_t max_nodes, bool as_bytes,
                       struct buf *out, err *e)
@@ -32,6 +36,20 @@ static bool put_graph(struct answer *a, const struct stacks *s, int64_t max_node
     return ok;
 }
 
+static bool put_dot(struct answer *a, const struct stacks *s, int64_t max_nodes, struct buf *out,
+                    err *e)
+{
+    struct tree tree;
+    struct buf text;
+    const struct dot_options o = {s->type.sample_type, s->type.sample_unit, max_nodes};
+    if (!stacks_tree(s, &tree, e)) return false;
+    buf_init(&text, a->querier->memory, out->cap);
+    bool ok = dot_print(s->arena, &tree, &o, &text, e);
+    if (ok) pb_put_bytes_opt(out, FIELD_DOT, buf_view(&text));
+    buf_release(&text);
+    return ok || stacks_failed(s, e);
+}
+
 static bool put_pprof(const struct stacks *s, int64_t max_nodes, struct buf *out, err *e)
 {
     size_t message = pb_begin(out, FIELD_PPROF);
@@ -50,10 +68,9 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
     if (!m) return false;
     bool pprof = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     int64_t max_nodes = m->max_nodes;
-    if (m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT) {
-        return err_set(e, ERR_UNIMPLEMENTED, "PROFILE_FORMAT_DOT is not supported");
-    }
-    if (!pprof && !query_max_nodes(a->limits, m->max_nodes, &max_nodes, e)) return false;
+    bool dot = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT;
+    if (dot && max_nodes == 0) max_nodes = DOT_NODES;
+    if (!pprof && !query_max_nodes(a->limits, max_nodes, &max_nodes, e)) return false;
     const struct stacks_asked asked = {
         .type_id = m->profile_typeid,
         .selector = m->label_selector,
@@ -71,6 +88,7 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
     struct stacks s;
     if (!stacks_read(a, &asked, &s, e)) return false;
     if (s.range.empty) return true;
+    if (dot) return put_dot(a, &s, max_nodes, out, e);
     if (pprof) return put_pprof(&s, max_nodes, out, e);
     return put_graph(a, &s, max_nodes,
                      m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE, out, e);

@@ -3,7 +3,7 @@
 // The parameters of /ingest: three lines are name, time and sample type configuration. A name that
 // is read, printed and read again is the same.
 #include "base/buf.h"
-#include "distributor/attime.h"
+#include "codec/attime.h"
 #include "distributor/ingest_name.h"
 #include "distributor/ingest_type.h"
 

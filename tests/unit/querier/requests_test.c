@@ -271,7 +271,7 @@ static void bad_questions_are_refused_before_anybody_is_asked(void **state)
         {"no range", CPU, "{}", 0, 0, 0, ERR_INVALID_ARGUMENT, "missing time range in the query"},
         {"backwards", CPU, "{}", 2000, 1000, 0, ERR_INVALID_ARGUMENT, "start time is after end"},
         {"too long", CPU, "{}", 1, T, 0, ERR_INVALID_ARGUMENT, "max_query_length"},
-        {"dot", CPU, "{}", T, T, 3, ERR_UNIMPLEMENTED, "PROFILE_FORMAT_DOT"},
+        {"dot without a type", "", "{}", T, T, 3, ERR_INVALID_ARGUMENT, "of the form"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         ask_again(k);

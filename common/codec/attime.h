@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attime.h - the times of /ingest: "1700000000", "1700000000123", "20240131", "now-1h30m".
+// attime.h - times in URLs, of /ingest and /pyroscope/render: "1700000000", "1700000000123",
+// "20240131", "now-1h30m".
 //
 // Spaces, '_' and ',' are left out. Digits only: 8 that form a date are that day in UTC; 13 are
 // milliseconds, 16 microseconds, 19 nanoseconds, others seconds. Anything else is now, plus or

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distributor/attime.h"
+#include "codec/attime.h"
 #include "lib/test.h"
 
 #define S_NS INT64_C(1000000000)

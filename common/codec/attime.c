@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distributor/attime.h"
+#include "codec/attime.h"
 
-#include "sys/clock.h"
-
-#define DAY_S 86400
+#define DAY_S     86400
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  INT64_C(1000000000)
 
 static int64_t add(int64_t a, int64_t b)
 {
