@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "service/limits.h"
+#include "service/limits_int.h"
 
 static const struct config_row rows[] = {
 #define ROW(...) CONFIG_ROW(struct limits, __VA_ARGS__)
@@ -53,8 +53,8 @@ static const char *const without_effect[] = {
 // All trees of a limits struct, one call each.
 static bool limits_finish(void *to, struct arena *a, err *e)
 {
-    (void)to;
-    return arena_ok(a, e);
+    struct limits *l = to;
+    return limits_relabel(l, a, e) && arena_ok(a, e);
 }
 
 const struct config_section limits_section = {

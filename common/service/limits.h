@@ -9,10 +9,14 @@
 
 #include "service/config.h"
 
+struct relabel_rules;  // model/relabel.h
+
 struct limits {
 #define ROW(key, type, ...) CONFIG_##type key;
 #include "service/limits.def"
 #undef ROW
+    const struct relabel_rules *relabel;        // of series: the tenant's and the default ones
+    const struct relabel_rules *relabel_types;  // of sample types; both NULL before limits_finish
 };
 
 extern const struct config_section limits_section;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/relabel_int.h"
+
+#include <stdio.h>
+
+#include <openssl/evp.h>
+
+#define MD5_BYTES 16
+
+// The set at hand: the caller's until a rule changes it, then a copy of its own, which always has
+// room for one label more.
+struct work {
+    struct arena *a;
+    labels now;
+    label *own;
+    size_t cap;
+};
+
+static bool make_own(struct work *w, size_t room)
+{
+    if (w->own && w->cap >= room) return true;
+    label *v = ARENA_ARRAY(w->a, label, room + room / 2);
+    if (!v) return false;
+    if (w->now.n) memcpy(v, w->now.v, w->now.n * sizeof *v);
+    w->own = v;
+    w->cap = room + room / 2;
+    w->now.v = v;
+    return true;
+}
+
+// Where a name is, or would be; the first of equal ones.
+static size_t place_of(labels ls, str name)
+{
+    size_t low = 0;
+    size_t high = ls.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (str_cmp(ls.v[middle].name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// The name becomes one label with this value; none if that is empty.
+static void set(struct work *w, str name, str value)
+{
+    size_t at = place_of(w->now, name);
+    size_t end = at;
+    while (end < w->now.n && str_eq(w->now.v[end].name, name)) {
+        end++;
+    }
+    size_t wanted = value.n > 0;
+    if (end == at && wanted == 0) return;
+    if (!make_own(w, w->now.n + 1)) return;
+    memmove(w->own + at + wanted, w->own + end, (w->now.n - end) * sizeof *w->own);
+    if (wanted) w->own[at] = (label){name, value};
+    w->now.n = w->now.n - (end - at) + wanted;
+}
+
+// ---- values
+
+static str joined(struct work *w, const struct relabel_rule *r)
+{
+    if (r->source_count == 0) return S("");
+    if (r->source_count == 1) return labels_get(w->now, r->sources[0]);
+    size_t bytes = (r->source_count - 1) * r->separator.n;
+    for (size_t i = 0; i < r->source_count; i++)
+        bytes += labels_get(w->now, r->sources[i]).n;
+    char *text = arena_new(w->a, bytes);
+    if (!text) return S("");
+    size_t n = 0;
+    for (size_t i = 0; i < r->source_count; i++) {
+        str parts[2] = {i > 0 ? r->separator : S(""), labels_get(w->now, r->sources[i])};
+        for (size_t k = 0; k < COUNT(parts); k++) {
+            if (parts[k].n) memcpy(text + n, parts[k].p, parts[k].n);
+            n += parts[k].n;
+        }
+    }
+    return (str){text, n};
+}
+
+static bool matches(const struct relabel_rule *r, str value)
+{
+    return !r->re || regex_match(r->re, value);
+}
+
+// The groups 0..most of a match; false if there is none or memory is out.
+static bool match_groups(struct work *w, const struct relabel_rule *r, str value, str **groups)
+{
+    size_t most = (size_t)MAX(r->target.most, r->replacement.most);
+    str *v = ARENA_ARRAY(w->a, str, most + 1);
+    if (!v) return false;
+    v[0] = value;
+    *groups = v;
+    if (r->re) return regex_groups(r->re, value, v + 1, most);
+    if (most > 0) v[1] = value;
+    return true;
+}
+
+static str expand(struct work *w, const struct relabel_template *t, const str *groups)
+{
+    if (t->n == 0) return S("");
+    if (t->n == 1) return t->v[0].group == RELABEL_LITERAL ? t->v[0].text : groups[t->v[0].group];
+    size_t bytes = 0;
+    for (size_t i = 0; i < t->n; i++)
+        bytes += t->v[i].group == RELABEL_LITERAL ? t->v[i].text.n : groups[t->v[i].group].n;
+    char *text = arena_new(w->a, bytes);
+    if (!text) return S("");
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        str part = t->v[i].group == RELABEL_LITERAL ? t->v[i].text : groups[t->v[i].group];
+        if (part.n) memcpy(text + n, part.p, part.n);
+        n += part.n;
+    }
+    return (str){text, n};
+}
+
+// ---- actions
+
+static void replace(struct work *w, const struct relabel_rule *r, str value)
+{
+    str *groups = NULL;
+    if (!match_groups(w, r, value, &groups)) return;
+    str target = expand(w, &r->target, groups);
+    if (target.n == 0 || !str_utf8(target)) return;
+    set(w, target, expand(w, &r->replacement, groups));
+}
+
+static bool hashmod(struct work *w, const struct relabel_rule *r, str value, err *e)
+{
+    unsigned char sum[MD5_BYTES];
+    if (EVP_Digest(value.n ? value.p : "", value.n, sum, NULL, EVP_md5(), NULL) != 1) {
+        return err_set(e, ERR_INTERNAL, "hashmod: the cryptographic library has no MD5");
+    }
+    uint64_t hash = 0;
+    for (size_t i = MD5_BYTES - 8; i < MD5_BYTES; i++)
+        hash = hash << 8 | sum[i];
+    set(w, r->target_label, arena_printf(w->a, "%llu", (unsigned long long)(hash % r->modulus)));
+    return true;
+}
+
+static void keep_names(struct work *w, const struct relabel_rule *r, bool wanted)
+{
+    size_t first = 0;
+    while (first < w->now.n && matches(r, w->now.v[first].name) == wanted) {
+        first++;
+    }
+    if (first == w->now.n || !make_own(w, w->now.n + 1)) return;
+    size_t n = first;
+    for (size_t i = first + 1; i < w->now.n; i++) {
+        if (matches(r, w->own[i].name) == wanted) w->own[n++] = w->own[i];
+    }
+    w->now.n = n;
+}
+
+// Two sorted sets as one; of names that both have, those of `over` count.
+static void overlay(struct work *w, labels over)
+{
+    labels base = w->now;
+    label *v = ARENA_ARRAY(w->a, label, base.n + over.n + 1);
+    if (!v) return;
+    size_t n = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < over.n; i++) {
+        for (; k < base.n && str_cmp(base.v[k].name, over.v[i].name) < 0; k++)
+            v[n++] = base.v[k];
+        for (; k < base.n && str_eq(base.v[k].name, over.v[i].name); k++) {
+        }
+        v[n++] = over.v[i];
+    }
+    for (; k < base.n; k++)
+        v[n++] = base.v[k];
+    *w = (struct work){.a = w->a, .now = {v, n}, .own = v, .cap = base.n + over.n + 1};
+}
+
+// New names are gathered and laid over the set at once, so that many labels cost no square.
+static void labelmap(struct work *w, const struct relabel_rule *r)
+{
+    label *v = ARENA_ARRAY(w->a, label, w->now.n);
+    if (!v) return;
+    size_t n = 0;
+    for (size_t i = 0; i < w->now.n; i++) {
+        label one = w->now.v[i];
+        str *groups = NULL;
+        if (one.value.n == 0 || !match_groups(w, r, one.name, &groups)) continue;
+        v[n++] = (label){expand(w, &r->replacement, groups), one.value};
+    }
+    labels_sort(v, n);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 < n && str_eq(v[i].name, v[i + 1].name)) continue;  // the last one counts
+        v[kept++] = v[i];
+    }
+    if (kept > 0) overlay(w, (labels){v, kept});
+}
+
+static bool run_one(struct work *w, const struct relabel_rule *r, bool *keep, err *e)
+{
+    str value = joined(w, r);
+    switch (r->action) {
+    case RELABEL_REPLACE:
+        replace(w, r, value);
+        break;
+    case RELABEL_KEEP:
+        *keep = matches(r, value);
+        break;
+    case RELABEL_DROP:
+        *keep = !matches(r, value);
+        break;
+    case RELABEL_KEEPEQUAL:
+        *keep = str_eq(labels_get(w->now, r->target_label), value);
+        break;
+    case RELABEL_DROPEQUAL:
+        *keep = !str_eq(labels_get(w->now, r->target_label), value);
+        break;
+    case RELABEL_HASHMOD:
+        return hashmod(w, r, value, e);
+    case RELABEL_LABELMAP:
+        labelmap(w, r);
+        break;
+    case RELABEL_LABELDROP:
+        keep_names(w, r, false);
+        break;
+    case RELABEL_LABELKEEP:
+        keep_names(w, r, true);
+        break;
+    case RELABEL_LOWERCASE:
+        set(w, r->target_label, relabel_lower(w->a, value));
+        break;
+    case RELABEL_UPPERCASE:
+        set(w, r->target_label, relabel_upper(w->a, value));
+        break;
+    case RELABEL_ACTION_COUNT:
+        assert(false);
+    }
+    return true;
+}
+
+bool relabel_run(struct arena *a, const struct relabel_rules *rules, labels in, labels *out,
+                 bool *keep, err *e)
+{
+    struct work w = {.a = a, .now = in};
+    *keep = true;
+    for (size_t i = 0; i < rules->n && *keep; i++) {
+        if (!run_one(&w, &rules->v[i], keep, e) || !arena_ok(a, e)) return false;
+    }
+    *out = w.now;
+    return true;
+}

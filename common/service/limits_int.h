@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// limits_int.h - what limits_finish makes of single trees; for limits*.c.
+#pragma once
+
+#include "service/limits.h"
+
+// The relabelling rules and where the default ones stand.
+bool limits_relabel(struct limits *l, struct arena *a, err *e) MUST_CHECK;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/relabel.h"
+#include "service/limits_int.h"
+
+static bool read_sources(const struct doc *t, struct relabel_config *c, struct arena *a, err *e)
+{
+    if (t->kind != DOC_LIST && t->kind != DOC_NULL) {
+        return doc_fail(t, e, "must be a list of label names");
+    }
+    str *names = ARENA_ARRAY(a, str, t->count);
+    if (!names) return arena_ok(a, e);
+    for (const struct doc *one = t->first; one; one = one->next) {
+        if (one->kind != DOC_SCALAR || one->text.n == 0) {
+            return doc_fail(one, e, "must be a label name");
+        }
+        names[c->source_count++] = one->text;
+    }
+    c->source_labels = names;
+    return true;
+}
+
+static bool read_field(const struct doc *t, struct relabel_config *c, struct arena *a, err *e)
+{
+    const struct {
+        const char *key;
+        str *text;
+    } texts[] = {
+        {"action", &c->action},
+        {"separator", &c->separator},
+        {"regex", &c->regex},
+        {"target_label", &c->target_label},
+        {"replacement", &c->replacement},
+    };
+    if (str_is(t->key, "source_labels")) return read_sources(t, c, a, e);
+    if (str_is(t->key, "modulus")) {
+        c->has_modulus = true;
+        if (t->kind == DOC_SCALAR && str_u64(t->text, &c->modulus)) return true;
+        return doc_fail(t, e, "must be a whole number that is not negative");
+    }
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        if (!str_is(t->key, texts[i].key)) continue;
+        if (t->kind != DOC_SCALAR) return doc_fail(t, e, "must be a text");
+        if (texts[i].text->p) return doc_fail(t, e, "given twice");
+        *texts[i].text = t->text.p ? t->text : S("");
+        return true;
+    }
+    return doc_fail(t, e, "unknown key");
+}
+
+static const struct doc *item(const struct doc *list, size_t at)
+{
+    const struct doc *t = list->first;
+    while (at-- > 0) {
+        t = t->next;
+    }
+    return t;
+}
+
+static bool read_rules(const struct doc *list, struct arena *a, struct relabel_rules *out, err *e)
+{
+    *out = (struct relabel_rules){0};
+    if (!list || list->kind == DOC_NULL) return true;
+    if (list->kind != DOC_LIST) return doc_fail(list, e, "must be a list of rules");
+    struct relabel_config *v = ARENA_ARRAY(a, struct relabel_config, list->count);
+    if (!v) return arena_ok(a, e);
+    size_t n = 0;
+    for (const struct doc *one = list->first; one; one = one->next, n++) {
+        if (one->kind != DOC_MAP) return doc_fail(one, e, "must be a rule: {action: ..., ...}");
+        for (const struct doc *field = one->first; field; field = field->next) {
+            if (!read_field(field, &v[n], a, e)) return false;
+        }
+    }
+    size_t at = 0;
+    err why = {0};
+    if (relabel_compile(a, v, n, out, &at, &why)) return true;
+    if (why.code == ERR_INVALID_ARGUMENT) return doc_fail(item(list, at), e, "%s", why.msg);
+    *e = why;
+    return false;
+}
+
+bool limits_relabel(struct limits *l, struct arena *a, err *e)
+{
+    enum relabel_position where = RELABEL_DEFAULTS_FIRST;
+    size_t at = 0;
+    if (!relabel_position_parse(str_of(l->ingestion_relabeling_default_rules_position), &where,
+                                e)) {
+        return err_wrap(e, "ingestion_relabeling_default_rules_position");
+    }
+    struct relabel_rules *v = ARENA_ARRAY(a, struct relabel_rules, 2);
+    if (!v) return arena_ok(a, e);
+    if (!read_rules(l->ingestion_relabeling_rules, a, &v[0], e) ||
+        !relabel_with_defaults(a, &v[0], where, &v[0], e) ||
+        !read_rules(l->sample_type_relabeling_rules, a, &v[1], e)) {
+        return false;
+    }
+    l->relabel = &v[0];
+    l->relabel_types = &v[1];
+    if (relabel_only_filters(&v[1], &at)) return true;
+    return doc_fail(item(l->sample_type_relabeling_rules, at), e,
+                    "action: sample types can only be dropped or kept (drop, keep)");
+}
