@@ -26,7 +26,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .self = self,
         .req = req,
         .protocol = protocol,
-        .limits = tenant_limits(node->config, req->tenant),
+        .limits = tenant_limits(node->config, &req->arena, req->tenant),
         .begun_mono_ns = clock_mono_ns(),
     };
     intake_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
@@ -61,10 +61,11 @@ void request_end(struct request *q)
     metric_add_to(&distributor_received_profiles, protocol, q->in.received);
     metric_add_to(&distributor_received_bytes, protocol, q->in.received_bytes);
     for (int i = 0; i < DISCARD_REASON_COUNT; i++) {
-        str reason = str_of(discard_name((enum discard_reason)i));
+        str values[] = {str_of(discard_name((enum discard_reason)i)), q->req->tenant};
         uint64_t profiles = q->in.discards.profiles[i];
-        if (profiles) metric_add_to(&distributor_discarded_samples, reason, profiles);
-        if (profiles) metric_add_to(&distributor_discarded_bytes, reason, q->in.discards.bytes[i]);
+        if (profiles == 0) continue;
+        metric_add_set(&distributor_discarded_samples, values, profiles);
+        metric_add_set(&distributor_discarded_bytes, values, q->in.discards.bytes[i]);
     }
     metric_observe_ns_to(&distributor_request_seconds, protocol,
                          clock_mono_ns() - q->begun_mono_ns);

@@ -20,7 +20,7 @@ static int character(str s)
     return 1;
 }
 
-static bool check(str id, err *e)
+bool auth_tenant_check(str id, err *e)
 {
     for (size_t i = 0; i < id.n; i++) {
         if (is_tenant_byte((unsigned char)id.p[i])) continue;
@@ -56,7 +56,7 @@ static bool split(struct arena *a, str header, str **ids, size_t *count, err *e)
         header = rest;
         str id = str_slice(part, 0, str_find(part, ':'));
         if (id.n == 0) continue;
-        if (!check(id, e)) return false;
+        if (!auth_tenant_check(id, e)) return false;
         if (!arena_grow(a, (void *)&v, &room, n + 1, sizeof *v)) return arena_ok(a, e);
         v[n++] = id;
     }

@@ -9,6 +9,9 @@
 
 #include "rpc/route.h"
 
+// May a tenant be called so? Fails with unauthenticated and the same sentences.
+bool auth_tenant_check(str id, err *e) MUST_CHECK;
+
 // The tenant in the arena or static; empty for ROUTE_OPEN. Fails with unauthenticated and the
 // sentence that Pyroscope has for it.
 bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multitenancy, str *tenant,

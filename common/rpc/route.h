@@ -56,11 +56,14 @@ struct http_route {
 struct router;
 
 struct router_options {
-    bool multitenancy;      // off: tenant is "anonymous", whatever the header says
-    size_t body_max;        // bytes of ordinary bodies, on the wire and inflated
-    size_t large_body_max;  // of methods with large_body
-    size_t answer_max;      // cap of answers
+    bool multitenancy;  // off: tenant is "anonymous", whatever the header says
+    size_t body_max;    // bytes of ordinary bodies, on the wire and inflated
+    size_t answer_max;  // cap of answers
     struct mem_budget *memory;
+
+    // The same for a tenant's request to a method with large_body; NULL: body_max. On the loop.
+    size_t (*large_body_max)(void *arg, struct arena *a, str tenant);
+    void *arg;
 };
 
 struct router *router_new(const struct router_options *o);

@@ -194,10 +194,12 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     if (!c) return HEAD_ANSWERED;
     bool large = row->rpc ? row->rpc->large_body : row->http->large_body;
     x->lane = row->lane;
-    x->body_max = large ? r->options.large_body_max : r->options.body_max;
     *c = (struct rpc_call){.router = r, .row = row, .message_max = x->body_max};
     x->route = c;
-    return row->rpc ? rpc_head(x, c) : http_head(x, c);
+    enum head_verdict verdict = row->rpc ? rpc_head(x, c) : http_head(x, c);
+    if (large && r->options.large_body_max && verdict == HEAD_READ_BODY)
+        c->message_max = x->body_max = r->options.large_body_max(r->options.arg, a, x->req.tenant);
+    return verdict;
 }
 
 // What was said with an exhausted arena may lack headers, so nothing was said then: net refuses a

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/json.h"
+#include "codec/url.h"
 #include "service/program.h"
 #include "sys/metric.h"
 
@@ -87,6 +88,35 @@ static bool get_buildinfo(void *self, struct http_exchange *x, err *e)
     return buf_ok(out, e);
 }
 
+static bool get_runtime_config(void *self, struct http_exchange *x, err *e)
+{
+    const struct program *p = self;
+    if (!tenants_configured(p->tenants)) {
+        route_text(x, 404, S("404 page not found\n"));
+        return true;
+    }
+    str mode = {0};
+    bool diff = url_query(&x->req.arena, x->query, "mode", &mode) && str_is(mode, "diff");
+    tenants_print(p->tenants, diff, page(x, 200, S("text/plain; charset=utf-8")));
+    return buf_ok(&x->out, e);
+}
+
+// Pyroscope's page. There is no limit of series here, which 0 says.
+static bool get_tenant_limits(void *self, struct http_exchange *x, err *e)
+{
+    const struct program *p = self;
+    if (!tenants_configured(p->tenants)) {
+        route_text(x, 404, S("404 page not found\n"));
+        return true;
+    }
+    const struct limits *l = tenant_limits(p->config, &x->req.arena, x->req.tenant);
+    buf_printf(page(x, 200, S("application/json")),
+               "{\"ingestion_rate\":%.15g,\"ingestion_burst_size\":%.15g,"
+               "\"max_global_series_per_user\":0}",
+               l->ingestion_rate_mb, l->ingestion_burst_size_mb);
+    return buf_ok(&x->out, e);
+}
+
 #define PAGE(path_, run_)                                                        \
     {                                                                            \
         .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_OPEN, \
@@ -103,5 +133,11 @@ const struct http_route admin_public_routes[] = {
     PAGE("/config", get_config),
     PAGE("/api/v1/status/config", get_config),
     PAGE("/api/v1/status/buildinfo", get_buildinfo),
+    PAGE("/runtime_config", get_runtime_config),
+    {.verbs = "GET,HEAD",
+     .path = "/api/v1/tenant_limits",
+     .run = get_tenant_limits,
+     .auth = ROUTE_TENANT_READ,
+     .rank = RANK_PUBLIC},
 };
 const size_t admin_public_route_count = COUNT(admin_public_routes);

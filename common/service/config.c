@@ -35,6 +35,7 @@ struct config {
     struct lock lock;  // one reload at a time
     _Atomic(struct snapshot *) current;
     _Atomic uint64_t version;
+    struct tenants *tenants;
 };
 
 struct config *config_new(const struct config_section *const *sections, size_t n)
@@ -367,6 +368,16 @@ const void *config_section(const struct config *c, const char *name)
     size_t at = 0;
     size_t row = 0;
     return section_find(c, str_of(name), &at, &row) ? s->structs[at] : NULL;
+}
+
+void config_set_tenants(struct config *c, struct tenants *t)
+{
+    c->tenants = t;
+}
+
+struct tenants *config_tenants(const struct config *c)
+{
+    return c->tenants;
 }
 
 uint64_t config_version(const struct config *c)

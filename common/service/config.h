@@ -127,6 +127,12 @@ bool config_reload(struct config *c, err *e) MUST_CHECK;
 // counts). NULL if the process has no such section. Any thread.
 const void *config_section(const struct config *c, const char *name);
 
+// The limits of tenants that were made of this config (tenant.h), or NULL. Set before other threads
+// read.
+struct tenants;
+void config_set_tenants(struct config *c, struct tenants *t);
+struct tenants *config_tenants(const struct config *c);
+
 // How often settings were read; a reader that keeps something made from them compares it.
 uint64_t config_version(const struct config *c);
 

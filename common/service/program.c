@@ -290,7 +290,7 @@ bool program_open(struct program *p, err *e)
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
     process_watch_budget(&p->memory);
     process_watch_budget(&p->requests);
-    if (!datadir_open(&p->datadir, s->data_dir, e)) return false;
+    if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
     p->node = (struct node){
@@ -328,9 +328,13 @@ static bool start_units(struct program *p, err *e)
     return true;
 }
 
-static size_t mebibytes(double n)
+// Without a limit of its own a push is bounded by the memory of a request.
+static size_t push_body_max(void *arg, struct arena *a, str tenant)
 {
-    return (size_t)(n * 1048576.0);
+    const struct program *p = arg;
+    const struct server_settings *s = config_section(p->config, "server");
+    double mebibytes = tenant_limits(p->config, a, tenant)->ingestion_body_limit_mb;
+    return mebibytes > 0 ? (size_t)(mebibytes * 1048576.0) : s->request_memory;
 }
 
 static void publish(struct program *p)
@@ -338,20 +342,17 @@ static void publish(struct program *p)
     const struct server_settings *s = config_section(p->config, "server");
     const struct internal_settings *i = config_section(p->config, "internal");
     const struct auth_settings *a = config_section(p->config, "auth");
-    const struct limits *l = config_section(p->config, "limits");
     struct router_options public = {
         .multitenancy = a->multitenancy_enabled,
         .body_max = s->body_max,
-        // Without a limit of its own a push is bounded by the memory of a request.
-        .large_body_max = l->ingestion_body_limit_mb > 0 ? mebibytes(l->ingestion_body_limit_mb)
-                                                         : s->request_memory,
+        .large_body_max = push_body_max,
+        .arg = p,
         .answer_max = s->answer_max,
         .memory = &p->requests,
     };
     struct router_options internal = {
         .multitenancy = a->multitenancy_enabled,
         .body_max = i->body_max,
-        .large_body_max = i->body_max,
         .answer_max = i->body_max,
         .memory = &p->requests,
     };

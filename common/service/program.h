@@ -46,6 +46,7 @@ struct front {
 
 struct program {
     struct config *config;
+    struct tenants *tenants;
     struct datadir datadir;
     int run_fd;                  // of the directory of a socket whose path is too long; else -1
     struct mem_budget memory;    // all that is counted

@@ -54,7 +54,7 @@ static void apply_log_level(const struct config *c)
         log_warn(NULL, "config.log_level_unknown", "level=%s", l->level);
 }
 
-static void reload(struct program *p)
+static void reload_settings(struct program *p)
 {
     err e = {0};
     char quoted[LOG_QUOTE_MAX];
@@ -66,6 +66,13 @@ static void reload(struct program *p)
     }
     metric_add_to(&service_config_reloads, S("refused"), 1);
     log_error(NULL, "config.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
+}
+
+static void reload(struct program *p)
+{
+    err e = {0};
+    reload_settings(p);
+    (void)!tenants_reload(p->tenants, &e);  // tells itself
 }
 
 static void want_stop(struct program *p)
@@ -151,16 +158,20 @@ static int print_config_docs(const struct config *c)
 {
     struct buf out;
     buf_init(&out, NULL, 1 << 20);
-    buf_z(&out, "# Settings\n\n"
-                "This page is printed by `flametree --print-config-docs` from the rows that the "
-                "program reads its settings by.\n\n"
-                "A setting `section.key` is a line `key: value` under `section:` in the YAML file "
-                "that `--config` names, a flag `--section.key=value`, or the environment variable "
-                "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
-                "that over the default. An unknown or repeated key is an error with file and line; "
-                "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
-                "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
-                "marked so take effect at once, others need a restart and say so in the log.\n");
+    buf_z(&out,
+          "# Settings\n\n"
+          "This page is printed by `flametree --print-config-docs` from the rows that the "
+          "program reads its settings by.\n\n"
+          "A setting `section.key` is a line `key: value` under `section:` in the YAML file "
+          "that `--config` names, a flag `--section.key=value`, or the environment variable "
+          "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
+          "that over the default. An unknown or repeated key is an error with file and line; "
+          "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
+          "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
+          "marked so take effect at once, others need a restart and say so in the log. A value of "
+          "type YAML is a list or map; flags and environment give it as YAML text. "
+          "`runtime_config.file` names files with limits of single tenants, by the keys of "
+          "section `limits`.\n");
     config_print_markdown(c, &out);
     return print(&out);
 }
@@ -169,11 +180,13 @@ static int print_metrics_docs(void)
 {
     struct buf out;
     buf_init(&out, NULL, 1 << 20);
-    buf_z(&out, "# Metrics\n\n"
-                "This page is printed by `flametree --print-metrics-docs`. `/metrics` on the "
-                "public and on the internal listener gives them in Prometheus' text format. A "
-                "label takes at most 64 values; further ones count as `other`. Histograms are in "
-                "seconds.\n\n");
+    buf_z(&out,
+          "# Metrics\n\n"
+          "This page is printed by `flametree --print-metrics-docs`. `/metrics` on the "
+          "public and on the internal listener gives them in Prometheus' text format. A "
+          "label takes at most 64 values; further ones count as `other`. Several labels take at "
+          "most 2048 combinations of values; in further ones all but the first are `other`. "
+          "Histograms are in seconds.\n\n");
     metric_print_markdown(&out);
     return print(&out);
 }
@@ -207,12 +220,20 @@ static int run_with_settings(struct program *p, const struct config_args *args)
         fprintf(stderr, "flametree: %s\n", e.msg);
         return EXIT_WRONG;
     }
+    p->tenants = tenants_open(p->config, &e);
+    if (!p->tenants) {
+        fprintf(stderr, "flametree: %s\n", e.msg);
+        return EXIT_WRONG;
+    }
+    int code = EXIT_WELL;
     if (args->check) {
         printf("the settings are valid\n");
-        return EXIT_WELL;
+    } else {
+        apply_log_level(p->config);
+        code = run(p);
     }
-    apply_log_level(p->config);
-    return run(p);
+    tenants_close(p->tenants);
+    return code;
 }
 
 int service_main(const struct service *const *services, size_t n, int argc, char **argv)

@@ -39,6 +39,12 @@ static const struct config_row lanes_rows[] = {
 #undef ROW
 };
 
+static const struct config_row runtime_config_rows[] = {
+#define ROW(...) CONFIG_ROW(struct runtime_config_settings, __VA_ARGS__)
+#include "service/runtime_config.def"
+#undef ROW
+};
+
 static const struct config_row self_profile_rows[] = {
 #define ROW(...) CONFIG_ROW(struct self_profile_settings, __VA_ARGS__)
 #include "service/self_profile.def"

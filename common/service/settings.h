@@ -4,9 +4,11 @@
 #pragma once
 
 #include "service/selfprofile.h"
+#include "service/tenant.h"
 
 // name of the section = name of the struct = name of the .def file
-#define SETTINGS(X) X(server) X(internal) X(auth) X(cluster) X(lanes) X(log) X(self_profile)
+#define SETTINGS(X) \
+    X(server) X(internal) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sys/metric.h"
-
 #include "sys/clock.h"
-#include "sys/lock.h"
+#include "sys/metric_int.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -24,7 +22,7 @@ static const struct {
 };
 static_assert(COUNT(bounds) + 1 == METRIC_BUCKETS, "one bucket lies above all bounds");
 
-static struct lock lock = LOCK_INIT(LOCK_METRIC);
+struct lock metric_lock = LOCK_INIT(LOCK_METRIC);
 static struct {
     struct metric *const *v;
     size_t n;
@@ -39,7 +37,7 @@ static size_t hook_count;
 
 void metric_register(struct metric *const *table, size_t n)
 {
-    lock_take(&lock);
+    lock_take(&metric_lock);
     bool known = false;
     for (size_t i = 0; i < table_count; i++)
         known |= tables[i].v == table;
@@ -49,7 +47,7 @@ void metric_register(struct metric *const *table, size_t n)
         tables[table_count].n = n;
         table_count++;
     }
-    lock_give(&lock);
+    lock_give(&metric_lock);
 }
 
 static bool cell_is(const struct metric_cell *c, str value)
@@ -70,7 +68,7 @@ static struct metric_cell *cell_find(const struct metric *m, str value, uint32_t
 
 static struct metric_cell *cell_add(struct metric *m, str value)
 {
-    lock_take(&lock);
+    lock_take(&metric_lock);
     struct metric_cell *c = cell_find(m, value, 0);
     uint32_t n = atomic_load_explicit(&m->cell_count, memory_order_relaxed);
     if (!c) {
@@ -84,13 +82,13 @@ static struct metric_cell *cell_add(struct metric *m, str value)
             atomic_store_explicit(&m->cell_count, n + 1, memory_order_release);
         }
     }
-    lock_give(&lock);
+    lock_give(&metric_lock);
     return c;
 }
 
 static struct metric_cell *cell_of(struct metric *m, str value)
 {
-    assert(m->label[0]);
+    assert(m->label[0] && !metric_has_sets(m));
     if (value.n >= sizeof m->cells->value || !str_utf8(value)) value = S("other");
     struct metric_cell *c = cell_find(m, value, 0);
     if (c) return c;
@@ -175,21 +173,21 @@ void metric_observe_ns_to(struct metric *m, str label_value, uint64_t ns)
 
 void metric_on_print(void (*fn)(void *arg), void *arg)
 {
-    lock_take(&lock);
+    lock_take(&metric_lock);
     assert(hook_count < HOOKS_MAX);
     hooks[hook_count++] = (struct hook){fn, arg};
-    lock_give(&lock);
+    lock_give(&metric_lock);
 }
 
 void metric_off_print(void (*fn)(void *arg), void *arg)
 {
-    lock_take(&lock);
+    lock_take(&metric_lock);
     for (size_t i = 0; i < hook_count; i++) {
         if (hooks[i].fn != fn || hooks[i].arg != arg) continue;
         hooks[i] = hooks[--hook_count];
         break;
     }
-    lock_give(&lock);
+    lock_give(&metric_lock);
 }
 
 // ---- printing
@@ -197,6 +195,7 @@ void metric_off_print(void (*fn)(void *arg), void *arg)
 static const char *const kinds[] = {[METRIC_COUNTER] = "counter",
                                     [METRIC_GAUGE] = "gauge",
                                     [METRIC_HISTOGRAM] = "histogram",
+                                    [METRIC_REAL] = "gauge",
                                     [METRIC_SECONDS] = "counter"};
 
 static void print_seconds(struct buf *out, uint64_t ns)
@@ -204,7 +203,7 @@ static void print_seconds(struct buf *out, uint64_t ns)
     buf_printf(out, "%" PRIu64 ".%09" PRIu64, ns / (uint64_t)NS_PER_S, ns % (uint64_t)NS_PER_S);
 }
 
-static void print_escaped(struct buf *out, const char *z, bool quotes)
+void metric_print_escaped(struct buf *out, const char *z, bool quotes)
 {
     for (; *z; z++) {
         if (*z == '\\')
@@ -228,7 +227,7 @@ static void print_name(struct buf *out, const struct metric *m, const char *suff
         buf_byte(out, '{');
         if (m->label[0]) {
             buf_printf(out, "%s=\"", m->label);
-            print_escaped(out, c->value, true);
+            metric_print_escaped(out, c->value, true);
             buf_byte(out, '"');
         }
         if (bound) buf_printf(out, "%sle=\"%s\"", m->label[0] ? "," : "", bound);
@@ -274,6 +273,8 @@ static void print_cell(struct buf *out, const struct metric *m, struct metric_ce
         print_name(out, m, "", c, NULL);
         print_seconds(out, (uint64_t)v);
         break;
+    case METRIC_REAL:
+        abort();  // has sets
     }
     buf_byte(out, '\n');
 }
@@ -281,8 +282,12 @@ static void print_cell(struct buf *out, const struct metric *m, struct metric_ce
 static void print_metric(struct buf *out, const struct metric *m)
 {
     buf_printf(out, "# HELP %s ", m->name);
-    print_escaped(out, m->help, false);
+    metric_print_escaped(out, m->help, false);
     buf_printf(out, "\n# TYPE %s %s\n", m->name, kinds[m->kind]);
+    if (metric_has_sets(m)) {
+        metric_print_sets(out, m);
+        return;
+    }
     uint32_t n = 1;
     if (m->label[0]) n = atomic_load_explicit(&m->cell_count, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++)
@@ -299,7 +304,7 @@ static int by_name(const void *a, const void *b)
 // All registered metrics in order of name; returns owned (mem_must).
 static struct metric **sorted(size_t *count)
 {
-    lock_take(&lock);
+    lock_take(&metric_lock);
     size_t n = 0;
     for (size_t i = 0; i < table_count; i++)
         n += tables[i].n;
@@ -309,7 +314,7 @@ static struct metric **sorted(size_t *count)
         for (size_t k = 0; k < tables[i].n; k++)
             all[n++] = tables[i].v[k];
     }
-    lock_give(&lock);
+    lock_give(&metric_lock);
     qsort(all, n, sizeof(struct metric *), by_name);
     *count = n;
     return all;
@@ -318,10 +323,10 @@ static struct metric **sorted(size_t *count)
 void metric_print(struct buf *out)
 {
     struct hook now[HOOKS_MAX];
-    lock_take(&lock);
+    lock_take(&metric_lock);
     size_t hooks_now = hook_count;
     memcpy(now, hooks, sizeof now);
-    lock_give(&lock);
+    lock_give(&metric_lock);
     for (size_t i = 0; i < hooks_now; i++)  // without the lock: hooks set gauges, which may take it
         now[i].fn(now[i].arg);
 
@@ -336,7 +341,7 @@ void metric_print_markdown(struct buf *out)
 {
     size_t n = 0;
     struct metric **all = sorted(&n);
-    buf_z(out, "| metric | kind | label | meaning |\n|---|---|---|---|\n");
+    buf_z(out, "| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < n; i++) {
         const struct metric *m = all[i];
         buf_printf(out, "| `%s` | %s | %s | %s |\n", m->name, kinds[m->kind], m->label, m->help);

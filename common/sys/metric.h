@@ -10,20 +10,29 @@
 //     HISTOGRAM(push_seconds, "flametree_distributor_push_seconds", "", "...")
 //     SECONDS(cpu, "flametree_x_cpu_seconds_total", "", "...")    a counter, added to in ns
 //
+//     COUNTER(refused, "flametree_x_refused_total", "reason,tenant", "...")      several labels
+//     REAL(limits, "flametree_limits_overrides", "limit_name,tenant", "...")     a gauge of doubles
+//
 // and includes common/sys/metric_rows.inc on both sides, as its head shows. Names follow
 // flametree_<service>_<thing>_<unit>; a label's values are bounded (METRIC_CELLS), further ones
-// count as "other". Adding is wait-free except for the first use of a label value.
+// count as "other". Of several labels every combination of values is a cell of its own, made at
+// first use; when there are METRIC_SETS of them, further ones keep their first value and have
+// "other" for the rest (so the first label should be the one with few values), and when that was
+// not enough either, all are "other". Adding is wait-free except for the first use of a value.
 #pragma once
 
 #include "base/buf.h"
 
 #define METRIC_CELLS   64
 #define METRIC_BUCKETS 20
+#define METRIC_SETS    2048
+#define METRIC_LABELS  3  // most labels of a row
 
 enum metric_kind {
     METRIC_COUNTER,
     METRIC_GAUGE,
     METRIC_HISTOGRAM,
+    METRIC_REAL,    // a gauge of doubles; metric_set_real only
     METRIC_SECONDS  // a counter of nanoseconds, printed in seconds
 };
 
@@ -40,7 +49,8 @@ struct metric {
     const char *help;
     enum metric_kind kind;
     _Atomic uint32_t cell_count;
-    struct metric_cell *cells;  // METRIC_CELLS of them, or one if there is no label
+    _Atomic(struct metric_sets *) sets;  // of several labels, and of doubles; made at first use
+    struct metric_cell *cells;           // METRIC_CELLS of them, or one if there is no label
 };
 
 // Makes the metrics known to metric_print. Call once per table, at start-up.
@@ -50,6 +60,13 @@ void metric_add(struct metric *m, uint64_t n);  // counters, gauges, seconds
 void metric_add_to(struct metric *m, str label_value, uint64_t n);
 void metric_set(struct metric *m, int64_t v);
 void metric_set_to(struct metric *m, str label_value, int64_t v);
+
+// Rows with several labels: counters and gauges. `values` in the order of the labels.
+void metric_add_set(struct metric *m, const str *values, uint64_t n);
+void metric_set_real(struct metric *m, const str *values, double v);  // also with one label or none
+
+// No combination of values is printed any more until it is set or added to again.
+void metric_forget_sets(struct metric *m);
 
 // Overwrites a counter whose true value is kept by somebody else (the kernel, a library).
 void metric_mirror(struct metric *m, uint64_t total);

@@ -134,12 +134,19 @@ static const struct http_route echo_http[] = {
     {.verbs = "POST", .path = "/both", .run = echo_upload, .rank = RANK_PUBLIC},
 };
 
+static inline size_t echo_large_body_max(void *arg, struct arena *a, str tenant)
+{
+    (void)arg;
+    (void)a;
+    return str_is(tenant, "small") ? 2000 : 5000;
+}
+
 // body_max 1000, large_body_max 5000, answer_max 1 MB.
 static inline struct router *echo_router(bool multitenancy)
 {
     struct router_options o = {.multitenancy = multitenancy,
                                .body_max = 1000,
-                               .large_body_max = 5000,
+                               .large_body_max = echo_large_body_max,
                                .answer_max = 1 << 20};
     static struct lane *const lanes[RANK_COUNT];
     struct router *r = router_new(&o);

@@ -74,7 +74,7 @@ REFUSED = [
 
 
 def discarded(shared, reason):
-    return shared.metric('flametree_distributor_discarded_samples_total{reason="%s"}' % reason) or 0
+    return shared.metric('flametree_distributor_discarded_samples_total{reason="%s",tenant="anonymous"}' % reason) or 0
 
 
 @table("name, bad, text, reason", [(row[0], *row) for row in REFUSED])

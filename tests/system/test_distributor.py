@@ -72,4 +72,4 @@ def test_rate_of_a_tenant():
         s.ingest(service, "a;%s 1\n" % ("x" * 40_000)).expect(429, "push rate limit", code="resource_exhausted")
         s.push({**LABELS, "service_name": service}, Pprof(("small", 2))).expect(200)
         assert s.stacks(service) == {"small": 2}
-        assert f.metric('flametree_distributor_discarded_samples_total{reason="rate_limited"}') == 3
+        assert f.metric('flametree_distributor_discarded_samples_total{reason="rate_limited",tenant="anonymous"}') == 3

@@ -75,8 +75,8 @@ static void defaults_are_those_of_the_rows(void **state)
     assert_false(one(c)->tls);
     assert_int_equal(one(c)->peers.n, 2);
     assert_string_equal(one(c)->peers.v[1], "b=2");
-    assert_int_equal(tenant_limits(c, S("anonymous"))->max_label_names_per_series, 30);
-    assert_int_equal(tenant_limits(c, S("a|b"))->reject_older_than,
+    assert_int_equal(tenant_limits(c, NULL, S("anonymous"))->max_label_names_per_series, 30);
+    assert_int_equal(tenant_limits(c, NULL, S("a|b"))->reject_older_than,
                      INT64_C(31) * 86400 * 1000000000);
     assert_null(config_section(c, "two"));
     config_free(c);

@@ -4,6 +4,7 @@
 #include "sys/thread.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct metric_cell one[1];
 static struct metric_cell by_reason[METRIC_CELLS];
@@ -17,7 +18,15 @@ static struct metric labelled = {.name = "t_jobs",
                                  .cells = by_reason};
 static struct metric histogram = {
     .name = "t_seconds", .label = "", .help = "Time.", .kind = METRIC_HISTOGRAM, .cells = times};
-static struct metric *const table[] = {&labelled, &histogram, &counter};
+static struct metric pairs = {.name = "t_discarded_total",
+                              .label = "reason,tenant",
+                              .help = "Discarded.",
+                              .kind = METRIC_COUNTER};
+static struct metric reals = {.name = "t_limits",
+                              .label = "limit_name",
+                              .help = "Limits.",
+                              .kind = METRIC_REAL};
+static struct metric *const table[] = {&labelled, &histogram, &counter, &pairs, &reals};
 
 static str print(struct buf *b)
 {
@@ -128,6 +137,56 @@ static void values_may_be_computed_when_asked(void **state)
     buf_release(&b);
 }
 
+static void every_combination_of_several_labels_counts(void **state)
+{
+    (void)state;
+    metric_add_set(&pairs, (str[]){S("rate"), S("b")}, 1);
+    metric_add_set(&pairs, (str[]){S("rate"), S("a")}, 2);
+    metric_add_set(&pairs, (str[]){S("rate"), S("b")}, 3);
+    metric_add_set(&pairs, (str[]){str_make("bad\0", 4), S("x")}, 1);
+    metric_set_real(&reals, (str[]){S("rate_mb")}, 0.02);
+    struct buf b;
+    str text = print(&b);
+    assert_true(str_contains(text, S("# TYPE t_discarded_total counter\n"
+                                     "t_discarded_total{reason=\"other\",tenant=\"x\"} 1\n"
+                                     "t_discarded_total{reason=\"rate\",tenant=\"a\"} 2\n"
+                                     "t_discarded_total{reason=\"rate\",tenant=\"b\"} 4\n")));
+    assert_true(
+        str_contains(text, S("# TYPE t_limits gauge\nt_limits{limit_name=\"rate_mb\"} 0.02\n")));
+    buf_release(&b);
+    metric_forget_sets(&reals);
+    text = print(&b);
+    assert_false(str_contains(text, S("t_limits{")));
+    buf_release(&b);
+}
+
+static void tenants_without_end_count_as_other(void **state)
+{
+    (void)state;
+    char tenant[32];
+    for (int i = 0; i < 3 * METRIC_SETS; i++) {
+        int n = snprintf(tenant, sizeof tenant, "tenant-%d", i);
+        metric_add_set(&pairs, (str[]){S("many"), str_make(tenant, (size_t)n)}, 1);
+    }
+    for (int i = 0; i < 1000; i++) {
+        int n = snprintf(tenant, sizeof tenant, "reason-%d", i);
+        metric_add_set(&pairs, (str[]){str_make(tenant, (size_t)n), S("t")}, 1);
+    }
+    struct buf b;
+    str text = print(&b);
+    unsigned long long all = 0;
+    size_t lines = 0;
+    for (const char *at = text.p; (at = strstr(at, "\nt_discarded_total{")); at++) {
+        all += strtoull(strchr(at, '}') + 1, NULL, 10);
+        lines++;
+    }
+    assert_int_equal(all, 3 * METRIC_SETS + 1000 + 7);
+    assert_true(lines < METRIC_SETS + 300);
+    assert_true(str_contains(text, S("t_discarded_total{reason=\"many\",tenant=\"other\"} ")));
+    assert_true(str_contains(text, S("t_discarded_total{reason=\"other\",tenant=\"other\"} ")));
+    buf_release(&b);
+}
+
 int main(void)
 {
     metric_register(table, COUNT(table));
@@ -138,6 +197,8 @@ int main(void)
         cmocka_unit_test(values_beyond_the_bound_count_as_other),
         cmocka_unit_test(odd_values_count_as_other),
         cmocka_unit_test(values_may_be_computed_when_asked),
+        cmocka_unit_test(every_combination_of_several_labels_counts),
+        cmocka_unit_test(tenants_without_end_count_as_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/overrides.h"
+
+#include "base/hash.h"
+#include "rpc/auth.h"
+#include "sys/file.h"
+
+#include <stdlib.h>
+
+#define FILE_MAX_BYTES     ((size_t)16 << 20)
+#define SNAPSHOT_MAX_BYTES ((size_t)512 << 20)
+
+bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *hash, err *e)
+{
+    *texts = ARENA_ARRAY(a, str, files.n);
+    *hash = files.n;
+    if (!*texts) return files.n == 0 || arena_ok(a, e);
+    for (size_t i = 0; i < files.n; i++) {
+        struct buf text;
+        buf_init(&text, NULL, FILE_MAX_BYTES);
+        bool ok = file_read(files.v[i], &text, e);
+        if (ok) (*texts)[i] = arena_str(a, buf_view(&text));
+        buf_release(&text);
+        if (!ok) return err_wrap(e, "runtime_config.file");
+        *hash = hash_mix(hash_mix(*hash, hash_str(str_of(files.v[i]))), hash_str((*texts)[i]));
+    }
+    return arena_ok(a, e);
+}
+
+// ---- members of maps, in order of their names
+
+struct entry {
+    const struct doc *doc;
+    size_t file;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    int order = str_cmp(x->doc->key, y->doc->key);
+    if (order) return order;
+    if (x->file != y->file) return x->file < y->file ? -1 : 1;
+    return (x->doc->line > y->doc->line) - (x->doc->line < y->doc->line);
+}
+
+// Maps of one file must not name a member twice: laying files over each other would hide it.
+static bool check_unique(struct arena *a, const struct doc *map, err *e)
+{
+    struct entry *v = ARENA_ARRAY(a, struct entry, map->count);
+    size_t n = 0;
+    for (const struct doc *t = map->first; v && t; t = t->next)
+        v[n++] = (struct entry){t, 0};
+    if (n > 1) qsort(v, n, sizeof *v, by_name);
+    for (size_t i = 1; i < n; i++) {
+        if (str_eq(v[i - 1].doc->key, v[i].doc->key))
+            return doc_fail(v[i].doc, e, "given twice, first in line %u", v[i - 1].doc->line);
+    }
+    return arena_ok(a, e);
+}
+
+// The tenants of a file are added to *v.
+static bool read_file(struct arena *a, const struct doc *root, size_t file, struct entry **v,
+                      size_t *cap, size_t *n, err *e)
+{
+    if (root->kind == DOC_NULL) return true;
+    for (const struct doc *d = root; d; d = doc_after(root, d, NULL)) {
+        if (d->kind == DOC_MAP && !check_unique(a, d, e)) return false;
+    }
+    if (root->kind != DOC_MAP) return doc_fail(root, e, "expected the key overrides");
+    for (const struct doc *d = root->first; d; d = d->next) {
+        if (!str_is(d->key, "overrides"))
+            return doc_fail(d, e, "unknown key, only overrides is known");
+        if (d->kind != DOC_MAP && d->kind != DOC_NULL)
+            return doc_fail(d, e, "expected tenants with their limits");
+        for (const struct doc *t = d->first; t; t = t->next) {
+            err why = {0};
+            if (!auth_tenant_check(t->key, &why)) return doc_fail(t, e, "%s", why.msg);
+            if (t->kind != DOC_MAP && t->kind != DOC_NULL)
+                return doc_fail(t, e, "expected limits as key: value lines");
+            if (!arena_grow(a, (void *)v, cap, *n + 1, sizeof **v)) return arena_ok(a, e);
+            (*v)[(*n)++] = (struct entry){t, file};
+        }
+    }
+    return true;
+}
+
+// What several files say of one tenant, as if one file had said it. Its place in the path, which
+// errors tell, is that of the first one.
+static const struct doc *join(struct arena *a, const struct entry *v, size_t n, err *e)
+{
+    const struct doc *all = v[0].doc;
+    for (size_t i = 1; i < n; i++) {
+        if (v[i].doc->kind == DOC_NULL) continue;
+        struct doc *merged = doc_merge(a, all, v[i].doc);
+        if (!merged) return arena_ok(a, e) ? all : NULL;
+        merged->parent = v[0].doc->parent;
+        all = merged;
+    }
+    return all;
+}
+
+static bool read_tenant(struct overrides *o, const struct doc *d, const struct limits *defaults,
+                        struct override *to, err *e)
+{
+    struct limits *l = ARENA_NEW(&o->arena, struct limits);
+    if (!l) return arena_ok(&o->arena, e);
+    *l = *defaults;
+    *to = (struct override){.tenant = d->key, .limits = l};
+    return config_read(&limits_section, d, l, &o->arena, e);
+}
+
+bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
+                    const struct limits *defaults, err *e)
+{
+    struct arena *a = &o->arena;
+    arena_init(a, NULL, SNAPSHOT_MAX_BYTES);
+    struct entry *v = NULL;
+    size_t cap = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < files.n; i++) {
+        struct doc *root = NULL;
+        const char *name = arena_str(a, str_of(files.v[i])).p;
+        if (!arena_ok(a, e) || !doc_parse(texts[i], name, a, &root, e)) return false;
+        if (!read_file(a, root, i, &v, &cap, &n, e)) return false;
+    }
+    if (n > 1) qsort(v, n, sizeof *v, by_name);
+    struct override *table = ARENA_ARRAY(a, struct override, n);
+    for (size_t i = 0, same = 0; table && i < n; i += same) {
+        for (same = 1; i + same < n && str_eq(v[i].doc->key, v[i + same].doc->key);)
+            same++;
+        const struct doc *d = join(a, &v[i], same, e);
+        if (!d || !read_tenant(o, d, defaults, &table[o->count++], e)) return false;
+    }
+    o->v = table;
+    return arena_ok(a, e);
+}
+
+void overrides_release(struct overrides *o)
+{
+    arena_release(&o->arena);
+    *o = (struct overrides){0};
+}
+
+static int by_tenant(const void *key, const void *item)
+{
+    return str_cmp(*(const str *)key, ((const struct override *)item)->tenant);
+}
+
+const struct limits *overrides_find(const struct overrides *o, str tenant)
+{
+    if (o->count == 0) return NULL;
+    const struct override *found = bsearch(&tenant, o->v, o->count, sizeof *o->v, by_tenant);
+    return found ? found->limits : NULL;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// overrides.h - private to tenant: the files of overrides as a table of limits by tenant.
+#pragma once
+
+#include "service/limits.h"
+
+#define OVERRIDES_MAX_BYTES ((size_t)64 << 20)  // of all files together
+
+struct override {
+    str tenant;
+    const struct limits *limits;
+};
+
+// Immutable; holds everything that its limits point to but the defaults'.
+struct overrides {
+    struct arena arena;
+    const struct override *v;  // sorted by tenant, each once
+    size_t count;
+};
+
+// The texts of the files, in the arena, and a hash of names and texts.
+bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *hash,
+                    err *e) MUST_CHECK;
+
+// Makes the table of the texts, one a file; names of files are borrowed as long as *o. Fails with
+// invalid_argument "file:line: overrides.tenant.key: ..."; then *o is to be released as well.
+bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
+                    const struct limits *defaults, err *e) MUST_CHECK;
+void overrides_release(struct overrides *o);
+
+// NULL if the tenant has none.
+const struct limits *overrides_find(const struct overrides *o, str tenant);

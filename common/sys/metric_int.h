@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// metric_int.h - what the files of metric share.
+#pragma once
+
+#include "sys/lock.h"
+#include "sys/metric.h"
+
+extern struct lock metric_lock;
+
+// With quotes: also what must not stand in a label's value.
+void metric_print_escaped(struct buf *out, const char *z, bool quotes);
+
+// ---- metric_set.c
+bool metric_has_sets(const struct metric *m);
+void metric_print_sets(struct buf *out, const struct metric *m);
