@@ -24,5 +24,6 @@ bool profile_merge(struct answer *a, str in, struct buf *out, err *e)
         .for_pprof = true,
     };
     struct stacks s;
-    return stacks_read(a, &asked, &s, e) && stacks_pprof(&s, m->max_nodes, out, e);
+    bool pgo = m->stack_trace_selector && m->stack_trace_selector->go_pgo;  // is never cut
+    return stacks_read(a, &asked, &s, e) && stacks_pprof(&s, pgo ? 0 : m->max_nodes, out, e);
 }

@@ -75,6 +75,18 @@ static bool get_config(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
+static bool get_config_diff(void *self, struct http_exchange *x, err *e)
+{
+    const struct program *p = self;
+    return config_print_diff(p->config, page(x, 200, S("text/plain; charset=utf-8")), e);
+}
+
+static bool get_config_default(void *self, struct http_exchange *x, err *e)
+{
+    const struct program *p = self;
+    return config_print_defaults(p->config, page(x, 200, S("text/plain; charset=utf-8")), e);
+}
+
 // Fields that a C program has no value for are empty, as the API gives them (1.5).
 static bool get_buildinfo(void *self, struct http_exchange *x, err *e)
 {
@@ -132,6 +144,8 @@ const size_t admin_route_count = COUNT(admin_routes);
 const struct http_route admin_public_routes[] = {
     PAGE("/config", get_config),
     PAGE("/api/v1/status/config", get_config),
+    PAGE("/api/v1/status/config/diff", get_config_diff),
+    PAGE("/api/v1/status/config/default", get_config_default),
     PAGE("/api/v1/status/buildinfo", get_buildinfo),
     PAGE("/runtime_config", get_runtime_config),
     {.verbs = "GET,HEAD",

@@ -398,6 +398,40 @@ void config_print(const struct config *c, struct buf *out)
     }
 }
 
+// Sections, of which only those are named that have a line.
+static bool print_by_defaults(const struct config *c, bool diff, struct buf *out, err *e)
+{
+    const struct snapshot *s = atomic_load_explicit(&c->current, memory_order_acquire);
+    assert(s);
+    struct arena a;
+    arena_init(&a, out->budget, SNAPSHOT_MAX_BYTES);
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->section_count; i++) {
+        const struct config_section *section = c->sections[i];
+        void *defaults = arena_new(&a, section->size);
+        ok = defaults ? config_defaults(section, defaults, &a, e) : arena_ok(&a, e);
+        if (!ok) break;
+        size_t before = out->n;
+        buf_printf(out, "%s:\n", section->name);
+        size_t named = out->n;
+        config_print_section(section, diff ? s->structs[i] : defaults, diff ? defaults : NULL, "  ",
+                             out);
+        if (out->n == named) out->n = before;
+    }
+    arena_release(&a);
+    return ok && buf_ok(out, e);
+}
+
+bool config_print_diff(const struct config *c, struct buf *out, err *e)
+{
+    return print_by_defaults(c, true, out, e);
+}
+
+bool config_print_defaults(const struct config *c, struct buf *out, err *e)
+{
+    return print_by_defaults(c, false, out, e);
+}
+
 static const char *const type_names[] = {
     [CONFIG_T_BOOL] = "bool",         [CONFIG_T_INT] = "integer",   [CONFIG_T_FLOAT] = "number",
     [CONFIG_T_BYTES] = "bytes",       [CONFIG_T_DURATION] = "time", [CONFIG_T_STRING] = "text",

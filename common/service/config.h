@@ -139,6 +139,11 @@ uint64_t config_version(const struct config *c);
 // Effective settings as YAML that --config reads; secrets (keys ending in _secret, _password, _key)
 // as "<hidden>".
 void config_print(const struct config *c, struct buf *out);
+
+// The same of those that are not the default, and of all with their defaults. Fails with
+// resource_exhausted.
+bool config_print_diff(const struct config *c, struct buf *out, err *e) MUST_CHECK;
+bool config_print_defaults(const struct config *c, struct buf *out, err *e) MUST_CHECK;
 void config_print_help(const struct config *c, struct buf *out);
 void config_print_markdown(const struct config *c, struct buf *out);  // docs/config.md
 
