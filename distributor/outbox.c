@@ -13,8 +13,7 @@
 #define PARCEL_BYTES_MAX  ((size_t)8 << 20)
 #define PARCEL_STACKS_MAX 1000000u
 
-void outbox_init(struct outbox *o, struct arena *a,
-                 uint32_t (*owner)(void *arg, str service, uint64_t labels_hash), void *owner_arg)
+void outbox_init(struct outbox *o, struct arena *a, outbox_owner *owner, void *owner_arg)
 {
     *o = (struct outbox){.a = a, .owner = owner, .owner_arg = owner_arg};
 }
@@ -99,6 +98,7 @@ struct packing {
     uint32_t *types;            // order in which types are written: siblings after their base
     uint64_t body_hash;
     struct parcel *parcel;  // of the group at hand
+    uint32_t home;
     struct stacks_rows *to;
 };
 
@@ -266,6 +266,12 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
                     sizeof *b->records)) {
         return arena_ok(x->o->a, e);
     }
+    struct parcel *p = x->parcel;
+    if (!arena_grow(x->o->a, &p->homes, &p->home_cap, (size_t)b->record_count + 1,
+                    sizeof *p->homes)) {
+        return arena_ok(x->o->a, e);
+    }
+    p->homes[b->record_count] = x->home;
     b->records[b->record_count++] = *r;
     x->o->records++;
     return true;
@@ -299,8 +305,11 @@ static bool choose_parcel(struct packing *x, const struct split_group *g, err *e
 {
     struct outbox *o = x->o;
     str service = labels_get(g->ls, S(LABEL_SERVICE));
-    uint32_t owner = o->owner ? o->owner(o->owner_arg, service, g->fingerprint) : 0;
-    x->parcel = parcel_of(o, service, owner, g->fingerprint, e);
+    uint32_t owner = 0;
+    x->home = 0;
+    if (o->owner) owner = o->owner(o->owner_arg, service, x->split->sent, &x->home);
+    if (!x->from->client_id.n) x->home = owner;
+    x->parcel = parcel_of(o, service, owner, x->split->sent, e);
     if (!x->parcel) return false;
     size_t row = x->parcel->number;
     if (!x->rows[row]) {
@@ -357,4 +366,10 @@ void outbox_seal(struct outbox *o)
     for (size_t i = 0; i < o->parcel_count; i++) {
         o->parcels[i]->batch.symbols = o->parcels[i]->symbols.t;
     }
+}
+
+void parcel_address(struct parcel *p, uint32_t member)
+{
+    for (uint32_t i = 0; i < p->batch.record_count; i++)
+        p->batch.records[i].attempt = p->homes[i] == member ? 0 : MAX(p->attempt, 1u);
 }

@@ -6,6 +6,16 @@
 // table. Records carry vectors over that table; of sample types that are a constant multiple of
 // another one only the factor is kept. Pure: who owns a label set is asked through a function, the
 // random numbers are arguments.
+//
+// All series of a profile have one owner, that of the labels which the client sent for it: an
+// ingester shows what one request brought for a service whole or not at all, so no query sees a
+// part of a profile.
+//
+// Each record has a home: the one ingester to which it goes with attempt 0. Whoever else gets it,
+// gets it with attempt > 0, so a row with attempt 0 is in no other ingester with attempt 0, and a
+// query can count rows that are in two of them once (docs/design.md, Exactly once). With a client's
+// id the home is the owner whether it is alive or not, since an earlier upload may have reached it;
+// without one nobody but this request knows the record's id, and its home is who gets it first.
 #pragma once
 
 #include "distributor/split.h"
@@ -30,7 +40,7 @@ enum parcel_state {
 struct parcel {
     struct batch batch;    // symbols are set by outbox_seal
     uint32_t owner;        // who gets it, or gets it next
-    uint64_t labels_hash;  // of its first series as sent: orders those who may get it
+    uint64_t labels_hash;  // of its first profile as sent: orders those who may get it
     uint32_t attempt;
     enum parcel_state state;
     size_t number;  // in the outbox
@@ -38,23 +48,27 @@ struct parcel {
     struct map series;  // index over batch.series
     size_t series_cap;
     size_t record_cap;
+    uint32_t *homes;  // of the records
+    size_t home_cap;
     size_t bytes;  // of vectors, roughly
 };
+
+// Who is to get a label set now; *home: who would if all were alive.
+typedef uint32_t outbox_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
 struct outbox {
     struct arena *a;  // lives as long as the request
     struct parcel **parcels;
     size_t parcel_count;
     size_t parcel_cap;
-    uint32_t (*owner)(void *arg, str service, uint64_t labels_hash);
+    outbox_owner *owner;
     void *owner_arg;
     uint64_t records;
     uint64_t values;
 };
 
 // owner may be NULL: all belongs to owner 0. What the outbox holds is released with the arena.
-void outbox_init(struct outbox *o, struct arena *a,
-                 uint32_t (*owner)(void *arg, str service, uint64_t labels_hash), void *owner_arg);
+void outbox_init(struct outbox *o, struct arena *a, outbox_owner *owner, void *owner_arg);
 
 // Adds all series of a profile that was validated, normalised and split. `scratch` holds what is
 // needed only meanwhile. Fails with out_of_range (a sum does not fit; nothing was added) or
@@ -64,3 +78,6 @@ bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p
 
 // After the last profile: batches may be encoded.
 void outbox_seal(struct outbox *o);
+
+// Writes into the records whether `member` is their home. Before each encoding.
+void parcel_address(struct parcel *p, uint32_t member);

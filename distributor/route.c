@@ -32,25 +32,32 @@ bool route_init(struct route *r, struct client *client, struct members *known,
         .client = client, .req = req, .memory = memory, .config = config, .known = known};
     r->members = members_of(known, &req->arena, MEMBER_INGESTER, &r->member_count);
     r->order = ARENA_ARRAY(&req->arena, uint32_t, r->member_count);
+    r->homes = ARENA_ARRAY(&req->arena, struct member, r->member_count);
     if (!arena_ok(&req->arena, e)) return false;
+    for (size_t i = 0; i < r->member_count; i++) {
+        r->homes[i] = r->members[i];
+        r->homes[i].alive = true;
+    }
     if (r->member_count > 0) return true;
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 }
 
-static const uint32_t *order_of(struct route *r, str service, uint64_t labels_hash)
+static const uint32_t *order_of(struct route *r, const struct member *members, str service,
+                                uint64_t labels_hash)
 {
     struct place_options o = {
         .tenant_members = (size_t)r->config->tenant_ingesters,
         .service_members = (size_t)r->config->service_ingesters,
     };
-    place_order(r->members, r->member_count, &o, r->req->tenant, service, labels_hash, r->order);
+    place_order(members, r->member_count, &o, r->req->tenant, service, labels_hash, r->order);
     return r->order;
 }
 
-uint32_t route_owner(void *arg, str service, uint64_t labels_hash)
+uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
     struct route *r = arg;
-    return order_of(r, service, labels_hash)[0];
+    *home = order_of(r, r->homes, service, labels_hash)[0];
+    return order_of(r, r->members, service, labels_hash)[0];
 }
 
 // ---- one attempt
@@ -62,11 +69,9 @@ static bool encode(struct route *r, struct shipment *s, err *e)
     buf_init(&s->message, r->memory, SIZE_MAX / 2);
     bool ok = true;
     for (size_t i = 0; ok && i < s->parcel_count; i++) {
-        struct batch *b = &s->parcels[i]->batch;
-        for (uint32_t k = 0; k < b->record_count; k++)
-            b->records[k].attempt = s->parcels[i]->attempt;
+        parcel_address(s->parcels[i], (uint32_t)(s->member - r->members));
         size_t mark = pb_begin(&s->message, 1);
-        ok = batch_encode(b, &scratch, &s->message, e);
+        ok = batch_encode(&s->parcels[i]->batch, &scratch, &s->message, e);
         pb_end(&s->message, mark);
     }
     arena_release(&scratch);
@@ -130,6 +135,13 @@ static struct shipment *pack(struct route *r, struct outbox *o, size_t *count)
     return v;
 }
 
+static void keep_first(err *first, const struct shipment *s, uint32_t asked)
+{
+    if (first->code != ERR_OK) return;
+    *first = s->fault;
+    (void)!err_wrap(first, "no ingester of %u asked stored them; %.*s", asked, STR(s->member->id));
+}
+
 // What becomes of a shipment's parcels: stored, waiting for the next ingester, or failed.
 static void decide(struct route *r, struct shipment *s, err *first)
 {
@@ -141,10 +153,10 @@ static void decide(struct route *r, struct shipment *s, err *first)
             p->state = PARCEL_STORED;
         } else if (again) {
             p->attempt++;
-            p->owner = order_of(r, p->batch.service, p->labels_hash)[p->attempt];
+            p->owner = order_of(r, r->members, p->batch.service, p->labels_hash)[p->attempt];
         } else {
             p->state = PARCEL_FAILED;
-            if (first->code == ERR_OK) *first = s->fault;
+            keep_first(first, s, p->attempt + 1);
         }
         str result = s->stored ? S("stored") : again ? S("passed") : S("failed");
         metric_add_to(&distributor_appends, result, 1);

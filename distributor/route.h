@@ -5,7 +5,8 @@
 //     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record
 //     Append:   all parcels of an owner in one call, all owners at the same time
 //     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
-//               in order gets the parcels, with `attempt` raised, since the first may hold them
+//               in order gets the parcels
+//     attempt:  0 in what a record's home gets, > 0 in what others get (outbox.h)
 //
 // Blocks until every parcel is stored or no further ingester can be asked.
 #pragma once
@@ -23,6 +24,7 @@ struct route {
     const struct distributor_config *config;
     struct members *known;
     struct member *members;  // a snapshot, in the request's arena
+    struct member *homes;    // the same, all of them alive
     size_t member_count;
     uint32_t *order;  // scratch, a row for each member
 };
@@ -33,7 +35,7 @@ bool route_init(struct route *r, struct client *client, struct members *known,
                 err *e) MUST_CHECK;
 
 // The owner of a label set: the function of outbox_init, with a struct route as its argument.
-uint32_t route_owner(void *arg, str service, uint64_t labels_hash);
+uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
 // Sends a sealed outbox. True when an ingester has acknowledged every record.
 bool route_send(struct route *r, struct outbox *o, err *e) MUST_CHECK;

@@ -329,7 +329,7 @@ static bool collect(struct splitter *x, err *e)
 
 bool split_profile(struct arena *a, const struct profile *p, labels ls, struct split *out, err *e)
 {
-    *out = (struct split){0};
+    *out = (struct split){.sent = labels_fingerprint(ls)};
     struct splitter x = {.a = a, .p = p, .common = ls, .out = out};
     map_init(&x.index, a->budget);
     x.group_of = ARENA_ARRAY(a, uint32_t, p->sample_count);

@@ -28,6 +28,7 @@ struct split_origin {
 struct split {
     struct split_group *groups;
     uint32_t group_count;
+    uint64_t sent;                 // hash of the labels that the client sent for the profile
     struct split_origin *origins;  // a row for each sample; NULL if no sample has one
 };
 

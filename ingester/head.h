@@ -28,6 +28,7 @@
 #include "ingester/rows.h"
 #include "loop/req.h"
 #include "model/batch.h"
+#include "model/loose.h"
 #include "model/merge.h"
 
 struct head;
@@ -71,7 +72,11 @@ struct head_query {
     int64_t from_ns;            // exclusive
     int64_t to_ns;              // inclusive
     struct mem_budget *memory;  // of scratch beside the request's arena; NULL: not counted
+    // Exactly once over several ingesters (model/loose.h); both NULL: all rows count.
+    const struct loose_set *listed;  // the second question: keeper LOOSE_MINE is this head
+    struct loose_set *met;           // the first: loose rows that count are noted here
 };
+#define LOOSE_MINE 1u
 
 // While held, no cut is dropped.
 void head_hold(struct head *h);

@@ -78,7 +78,7 @@ static bool count(struct heat_series *s, const struct found *f, err *e)
 static bool add_row(struct heat_series *s, const struct row *row, err *e)
 {
     struct heat_read *t = s->t;
-    if (!row_by(row, t->walk->turn)) return true;
+    if (!walk_counts(t->walk, s->service, s->series, row)) return true;
     if (t->want->kind == HEAD_ROW) {
         struct found f = found_row(row, row->total, s->service, s->series);
         return count(s, &f, e);

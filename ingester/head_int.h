@@ -36,6 +36,7 @@ struct service_head {
     size_t rows_cap;
     struct ids ids;
     uint64_t row_count;
+    bool has_loose;        // a row with attempt > 0 has come at some time
     uint32_t turn;         // publications so far
     uint32_t live_stacks;  // at the last compaction
     uint32_t pass;         // number of compactions
@@ -80,12 +81,16 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
                 err *e) MUST_CHECK;
 
 // Calls `visit` for each matching series of one service with its lock held for reading, taken anew
-// for each, in order of their numbers. Looks at deadline and cancel in between. Rows that are not
-// row_by(w->turn) came after the first series was visited: a visitor that sums leaves them out, or
-// it would see only some series of a profile.
+// for each, in order of their numbers. Looks at deadline and cancel in between.
 typedef bool visit_fn(void *arg, struct service_head *s, uint32_t series, err *e);
 bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
                  void *arg, err *e) MUST_CHECK;
+
+// Whether a row counts: a visitor that sums asks for each one that it is about to add. Not those
+// that came after the first series was visited, or a sum would have only some series of a profile;
+// and of those that another ingester may have, what model/loose.h says.
+bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
+                 const struct row *row);
 
 // Label sets of series one after the other, in one place that grows to the largest.
 struct label_room {

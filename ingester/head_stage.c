@@ -252,6 +252,7 @@ void head_publish(struct staged *s, struct cut *cut)
         row.turn = service->turn;
         if (ids_put(&service->ids, s->rows[i].series, row.id)) {
             cut_note(cut, row.time_ns);
+            service->has_loose |= row.attempt > 0;
             rows_put(rows, row);
             added++;
         } else {  // the same push came twice at once

@@ -3,6 +3,7 @@
 #include "model/vector.h"
 
 struct stat_read {
+    const struct head_walk *walk;
     const struct head_query *query;
     bool with_sizes;
     struct head_stats *out;
@@ -37,17 +38,22 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     size_t from = 0;
     size_t to = 0;
     rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
-    if (from < to) {
+    // Row by row only where that makes a difference.
+    bool one_by_one = t->with_sizes || s->has_loose || t->query->listed;
+    if (!one_by_one && from < to) {
         count(t, &rows->v[from]);
         count(t, &rows->v[to - 1]);
         t->out->profiles = before + (to - from);
     }
-    for (size_t i = from; t->with_sizes && i < to; i++) {
+    for (size_t i = from; one_by_one && i < to; i++) {
+        if (!walk_counts(t->walk, s, series, &rows->v[i])) continue;
+        count(t, &rows->v[i]);
         if (!measure(t, &rows->v[i], e)) return false;
     }
     for (size_t i = 0; i < rows->late_n; i++) {
         const struct row *row = &rows->late[i];
         if (!row_within(row, t->query->from_ns, t->query->to_ns)) continue;
+        if (one_by_one && !walk_counts(t->walk, s, series, row)) continue;
         count(t, row);
         if (!measure(t, row, e)) return false;
     }
@@ -85,7 +91,7 @@ bool head_stat(struct head *h, struct req *r, const struct head_query *q, bool w
                struct head_stats *out, err *e)
 {
     struct head_walk w;
-    struct stat_read t = {.query = q, .with_sizes = with_sizes, .out = out};
+    struct stat_read t = {.walk = &w, .query = q, .with_sizes = with_sizes, .out = out};
     *out = (struct head_stats){0};
     if (!walk_begin(&w, h, r, q, e)) return false;
     for (size_t i = 0; i < w.service_count; i++) {

@@ -60,8 +60,8 @@ static bool add_row(struct totals_series *s, const struct row *row, err *e)
     int64_t point = 0;
     int64_t value = 0;
     bool any = false;
-    if (!row_by(row, t->walk->turn)) return true;
     if (!point_of(t->want, row->time_ns, &point)) return true;
+    if (!walk_counts(t->walk, s->service, s->series, row)) return true;
     if (!s->has_cell || t->cells.v[s->cell].point != point) {
         if (!cells_at(&t->cells, s->group, point, 0, &s->cell, e)) return false;
         s->has_cell = true;

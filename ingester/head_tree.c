@@ -80,34 +80,42 @@ static bool add_spans(struct tree_read *t, const struct row *row, uint32_t stack
     return true;
 }
 
-static bool add_row(struct tree_read *t, const struct row *row, uint32_t stacks, err *e)
+struct tree_series {
+    struct tree_read *t;
+    const struct service_head *service;
+    uint32_t series;
+    uint32_t stacks;  // of the service
+};
+
+static bool add_row(const struct tree_series *s, const struct row *row, err *e)
 {
+    struct tree_read *t = s->t;
     const struct head_tree_filter *f = &t->filter;
-    if (!row_by(row, t->walk->turn)) return true;
     if (f->profile_id_count > 0 && !has_id(f->profile_ids, f->profile_id_count, row->id)) {
         return true;
     }
-    if (f->span_id_count > 0 || f->trace_id_count > 0) return add_spans(t, row, stacks, e);
+    if (!walk_counts(t->walk, s->service, s->series, row)) return true;
+    if (f->span_id_count > 0 || f->trace_id_count > 0) return add_spans(t, row, s->stacks, e);
     t->profiles++;
-    return vector_add(payload_view(row->vector), row->factor, t->sums, stacks, e);
+    return vector_add(payload_view(row->vector), row->factor, t->sums, s->stacks, e);
 }
 
 static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct tree_read *t = arg;
     const struct rows *rows = &s->rows[series];
-    uint32_t stacks = s->symbols.t.stack_count;
+    struct tree_series one = {t, s, series, s->symbols.t.stack_count};
     // The table may have grown since the last series.
-    if (!mem_grow(t->budget, &t->sums, &t->room, stacks, sizeof *t->sums, e)) return false;
+    if (!mem_grow(t->budget, &t->sums, &t->room, one.stacks, sizeof *t->sums, e)) return false;
     size_t from = 0;
     size_t to = 0;
     rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
     for (size_t i = from; i < to; i++) {
-        if (!add_row(t, &rows->v[i], stacks, e)) return false;
+        if (!add_row(&one, &rows->v[i], e)) return false;
     }
     for (size_t i = 0; i < rows->late_n; i++) {
         if (!row_within(&rows->late[i], t->query->from_ns, t->query->to_ns)) continue;
-        if (!add_row(t, &rows->late[i], stacks, e)) return false;
+        if (!add_row(&one, &rows->late[i], e)) return false;
     }
     return true;
 }

@@ -77,6 +77,21 @@ bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled,
     return ok;
 }
 
+bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
+                 const struct row *row)
+{
+    const struct head_query *q = w->query;
+    if (!row_by(row, w->turn)) return false;
+    if (!q->listed && (row->attempt == 0 || !q->met)) return true;
+    struct loose_key key = {s->index.series[series].fingerprint, row->id};
+    if (!q->listed) {
+        loose_note(q->met, key);
+        return true;
+    }
+    const struct loose_row *listed = loose_find(q->listed, key);
+    return listed ? listed->keeper == LOOSE_MINE : row->attempt == 0;
+}
+
 static bool is_among(str name, const str *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

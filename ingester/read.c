@@ -5,7 +5,8 @@
 // All rows that the head has are in the answer for its open stream, also those of streams that
 // ended: this process owned them all and holds every acknowledged row, so the answer is complete.
 // `refresh` and `serve_as` speak of segments and adoption; without them there is nothing to check
-// or to serve otherwise.
+// or to serve otherwise. Rows that other ingesters may have as well: model/loose.h.
+#include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/ingester_int.h"
@@ -21,6 +22,8 @@ struct read {
     const Flametree__V1__HeadReadRequest *ask;
     struct head_query query;
     struct mem_budget budget;  // of this query, beside its arena
+    struct loose_set listed;
+    struct loose_set met;
     struct buf *out;
 };
 
@@ -298,6 +301,15 @@ static bool put_partial(struct read *r, err *e)
     if (r->ask->labels && !put_labels(r, e)) return false;
     if (r->ask->stats && !put_stats(r, e)) return false;
     if (r->ask->heat && !put_heat(r, e)) return false;
+    if (r->met.fault.code != ERR_OK) {
+        *e = r->met.fault;
+        return false;
+    }
+    if (r->met.n) {
+        size_t keys = pb_begin(r->out, 15);
+        loose_encode(&r->met, 0, r->out);
+        pb_end(r->out, keys);
+    }
     pb_end(r->out, mark);
     return true;
 }
@@ -315,6 +327,29 @@ static void put_stream(struct buf *out, uint32_t field, const struct wal_stream 
     pb_end(out, mark);
 }
 
+// What counts of the rows that other ingesters may have: the list of the request, where there is
+// one, else all of them, and then they are named in the answer.
+static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
+{
+    struct arena *a = &r->req->arena;
+    size_t n = r->ask->n_loose;
+    loose_init(&r->listed, a, &r->budget, SIZE_MAX);
+    loose_init(&r->met, a, &r->budget, SIZE_MAX);
+    if (n == 0) {
+        r->query.met = &r->met;
+        return true;
+    }
+    r->query.listed = &r->listed;
+    for (size_t i = 0; i < n; i++) {
+        const Flametree__V1__LooseRows *rows = r->ask->loose[i];
+        bool mine = own && rows->stream.len == sizeof own->id.b &&
+                    memcmp(rows->stream.data, own->id.b, sizeof own->id.b) == 0;
+        str keys = str_make(rows->keys.data, rows->keys.len);
+        if (!loose_decode(&r->listed, keys, mine ? LOOSE_MINE : 0, e)) return false;
+    }
+    return true;
+}
+
 // The stream that answers: the open one, or the last one while the log is being opened again.
 static bool put_own_stream(struct read *r, err *e)
 {
@@ -323,7 +358,7 @@ static bool put_own_stream(struct read *r, err *e)
     if (!v) return arena_ok(&r->req->arena, e);
     n = MIN(n, wal_streams(r->in->wal, v, n));
     if (n) put_stream(r->out, 1, &v[n - 1], r->in->node->id);
-    return true;
+    return read_loose(r, n ? &v[n - 1] : NULL, e);
 }
 
 static bool put_cuts(struct read *r, err *e)
@@ -345,6 +380,19 @@ static bool put_cuts(struct read *r, err *e)
     return true;
 }
 
+static bool put_members(struct read *r, err *e)
+{
+    size_t n = 0;
+    struct arena *a = &r->req->arena;
+    const struct node *node = r->in->node;
+    const struct member *v = NULL;
+    pb_put_bytes_opt(r->out, 14, str_of(node->id));
+    if (node->members) v = members_of(node->members, a, MEMBER_INGESTER, &n);
+    for (size_t i = 0; i < n; i++)
+        pb_put_bytes(r->out, 15, v[i].id);
+    return arena_ok(a, e);
+}
+
 // Cuts are named before they are read: what is acknowledged by then is found, and a cut that begins
 // later is not named.
 static bool answer(struct read *r, err *e)
@@ -356,7 +404,7 @@ static bool answer(struct read *r, err *e)
     ok = ok && put_cuts(r, e) && put_partial(r, e);
     head_let_go(r->in->head);
     pb_end(r->out, mark);
-    return ok && buf_ok(r->out, e);
+    return ok && put_members(r, e) && buf_ok(r->out, e);
 }
 
 bool read_run(struct ingester *in, struct req *req, str message, struct buf *out, err *e)
@@ -367,6 +415,8 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
                     ingester_settings(in)->query_memory);
     r.query.memory = &r.budget;
     bool ok = ingester_answers(in, e) && read_request(&r, message, e) && answer(&r, e);
+    loose_release(&r.listed);
+    loose_release(&r.met);
     assert(atomic_load(&r.budget.used) == 0);
     metric_observe_ns(&ingester_read_seconds, clock_mono_ns() - began);
     return ok;

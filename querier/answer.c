@@ -19,6 +19,9 @@ static bool no_memory(struct answer *a, err *e)
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
 }
 
+// How often a question is asked anew because an ingester restarted between its two rounds.
+#define ROUNDS_MAX 3
+
 static bool encode(struct answer *a, const struct query *q, str *message, err *e)
 {
     struct buf out;
@@ -30,9 +33,24 @@ static bool encode(struct answer *a, const struct query *q, str *message, err *e
     return ok && arena_ok(a->arena, e);
 }
 
+// The question with the list of rows that several ingesters may have (model/loose.h).
+static bool encode_again(struct answer *a, str message, size_t from, const struct loose_set *s,
+                         str *out, err *e)
+{
+    struct buf b;
+    size_t partials = a->fetched.partial_count - from;
+    buf_init(&b, a->querier->memory, message.n + (size_t)s->n * LOOSE_KEY_BYTES + partials * 64);
+    buf_str(&b, message);
+    fetch_put_loose(&a->fetched, from, s, &b);
+    bool ok = buf_ok(&b, e);
+    if (ok) *out = arena_str(a->arena, buf_view(&b));
+    buf_release(&b);
+    return ok && arena_ok(a->arena, e);
+}
+
 // A partial answer must still be sent when an ingester hangs: so where one is allowed, ingesters
 // have seven eighths of the time that is left.
-static bool ask_tenant(struct answer *a, str tenant, str message, err *e)
+static bool ask_heads(struct answer *a, str tenant, str message, err *e)
 {
     struct req *r = &a->x->req;
     uint64_t deadline = r->deadline_mono_ns;
@@ -47,6 +65,53 @@ static bool ask_tenant(struct answer *a, str tenant, str message, err *e)
     err ended = *e;
     return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,
                    STR(fetch_missing(a->arena, &a->fetched)));
+}
+
+// Both rounds where there are loose rows. The first one's answers are replaced, what was missing in
+// it stays missing. *settled is false if a keeper is another process by now.
+static bool ask_once(struct answer *a, str tenant, str message, bool last, bool *settled, err *e)
+{
+    struct fetched *f = &a->fetched;
+    size_t from = f->partial_count;
+    *settled = true;
+    if (!ask_heads(a, tenant, message, e)) return false;
+    if (f->missing_count && !a->may_be_partial) return true;
+
+    struct loose_set loose;
+    size_t keepers = f->partial_count - from;
+    id128 *streams = ARENA_ARRAY(a->arena, id128, keepers);
+    if (!streams) return no_memory(a, e);
+    loose_init(&loose, a->arena, a->querier->memory, (size_t)a->config->loose_max);
+    bool ok = fetch_loose(f, from, &loose, e) || err_wrap(e, "querier.loose_max");
+    bool again = ok && loose.n > 0;
+    str question;
+    if (again) {
+        metric_add(&querier_loose_rows, loose.n);
+        memcpy(streams, f->streams + from, keepers * sizeof *streams);
+        ok = encode_again(a, message, from, &loose, &question, e);
+        f->partial_count = from;
+    }
+    size_t missing = f->missing_count;
+    ok = ok && (!again || ask_heads(a, tenant, question, e));
+    for (size_t i = 0; ok && again && f->missing_count == missing && i < keepers; i++) {
+        if (fetch_has_stream(f, from, streams[i])) continue;
+        *settled = false;
+        err why = {ERR_UNAVAILABLE, "its ingester started anew while it was asked"};
+        if (last) ok = fetch_miss_stream(a->arena, f, streams[i], &why, e);
+        if (!last) f->partial_count = from;
+        break;
+    }
+    loose_release(&loose);
+    return ok;
+}
+
+static bool ask_tenant(struct answer *a, str tenant, str message, err *e)
+{
+    bool settled = false;
+    for (unsigned i = 1; i <= ROUNDS_MAX && !settled; i++) {
+        if (!ask_once(a, tenant, message, i == ROUNDS_MAX, &settled, e)) return false;
+    }
+    return true;
 }
 
 bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e)

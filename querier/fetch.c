@@ -99,6 +99,16 @@ struct stream_rows {
     size_t cap;
 };
 
+// The node behind a reply.
+struct speaker {
+    str node;   // its own id
+    id128 own;  // the stream that it has open
+    bool has_own;
+    str *known;  // ids of ingesters that it was told of
+    size_t known_count;
+    size_t known_cap;
+};
+
 static bool read_stream_info(str bytes, struct stream_row *row, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -119,6 +129,23 @@ static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
         if (r.field == 1 && r.type == PB_BYTES && !read_stream_info(r.bytes, row, e)) return false;
         if (r.field == 2 && r.type == PB_VARINT) row->complete = r.number != 0;
         if (r.field == 4 && r.type == PB_BYTES) row->partial = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+// Who says that he answered, whom he knows.
+static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 14) out->node = r.bytes;
+        if (r.field != 15) continue;
+        if (!arena_grow(a, &out->known, &out->known_cap, out->known_count + 1,
+                        sizeof *out->known)) {
+            return arena_ok(a, e);
+        }
+        out->known[out->known_count++] = r.bytes;
     }
     return pb_done(&r, e);
 }
@@ -185,30 +212,95 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
                         sizeof *f->partials)) {
             return arena_ok(a, e);
         }
+        if (!arena_grow(a, &f->streams, &f->stream_cap, f->partial_count + 1, sizeof *f->streams)) {
+            return arena_ok(a, e);
+        }
+        f->streams[f->partial_count] = best->stream;
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
     }
     if (is_missing(f, best->owner)) return true;  // named already by its owner
-    char ulid[ULID_TEXT];
-    ulid_print(best->stream, ulid);
     err why = {0};
     err_set(&why, ERR_UNAVAILABLE,
             best->answered ? "ingester %.*s has not recovered it yet"
                            : "held by ingester %.*s, answered by nobody",
             STR(best->member));
-    return add_missing(a, f, arena_printf(a, "stream %s", ulid), &why, e);
+    return fetch_miss_stream(a, f, best->stream, &why, e);
+}
+
+bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why, err *e)
+{
+    char ulid[ULID_TEXT];
+    ulid_print(stream, ulid);
+    return add_missing(a, f, arena_printf(a, "stream %s", ulid), why, e);
+}
+
+// ---- member lists that differ
+
+// Two members whose replies come from the same node are one ingester; the second was not asked.
+static bool check_twin(struct arena *a, const struct head_replies *replies,
+                       const struct speaker *speakers, size_t i, struct fetched *f, err *e)
+{
+    const struct speaker *s = &speakers[i];
+    for (size_t k = 0; k < i; k++) {
+        const struct speaker *o = &speakers[k];
+        if (!s->has_own || !o->has_own || !id128_eq(s->own, o->own)) continue;
+        err why = {0};
+        err_set(&why, ERR_UNAVAILABLE,
+                "at its address in cluster.ingesters answers %.*s, as at that of %.*s",
+                STR(s->node), STR(replies->v[k].member));
+        return add_missing(a, f, replies->v[i].member, &why, e);
+    }
+    return true;
+}
+
+static bool is_asked(const struct head_replies *replies, str id)
+{
+    for (size_t i = 0; i < replies->n; i++) {
+        if (str_eq(replies->v[i].member, id)) return true;
+    }
+    return false;
+}
+
+static bool check_known(struct arena *a, const struct head_replies *replies,
+                        const struct speaker *s, struct fetched *f, err *e)
+{
+    for (size_t i = 0; i < s->known_count; i++) {
+        if (is_asked(replies, s->known[i])) continue;
+        err why = {0};
+        err_set(&why, ERR_UNAVAILABLE,
+                "%.*s knows it, but it is not in this querier's cluster.ingesters", STR(s->node));
+        if (!add_missing(a, f, s->known[i], &why, e)) return false;
+    }
+    return true;
+}
+
+static void find_own(struct speaker *s, const struct stream_rows *rows, size_t from)
+{
+    for (size_t i = from; i < rows->n && !s->has_own; i++) {
+        const struct stream_row *row = &rows->v[i];
+        s->has_own = row->answered && s->node.n && str_eq(row->owner, s->node);
+        if (s->has_own) s->own = row->stream;
+    }
 }
 
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
 {
     struct stream_rows rows = {0};
+    struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
+    if (!speakers) return arena_ok(a, e);
     for (size_t i = 0; i < replies->n; i++) {
         const struct head_reply *reply = &replies->v[i];
         out->bytes += reply->bytes.n;
         size_t before = rows.n;
         err why = {0};
-        bool ok = !reply->fault && read_reply(a, reply, &rows, &why);
-        if (ok) continue;
+        bool ok = !reply->fault && read_reply(a, reply, &rows, &why) &&
+                  read_node(a, reply->bytes, &speakers[i], &why);
+        if (ok) {
+            find_own(&speakers[i], &rows, before);
+            if (!check_twin(a, replies, speakers, i, out, e)) return false;
+            continue;
+        }
         rows.n = before;
         if (!arena_ok(a, e)) return false;
         if (!reply->fault) why.code = ERR_INTERNAL;
@@ -221,7 +313,46 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
         if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
     }
+    for (size_t i = 0; i < replies->n; i++) {
+        if (!check_known(a, replies, &speakers[i], out, e)) return false;
+    }
     return true;
+}
+
+// ---- rows that several may have
+
+bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        struct pb_reader r = pb_reader(f->partials[i]);
+        while (pb_next(&r)) {
+            if (r.field != 15 || r.type != PB_BYTES) continue;
+            if (!loose_decode(out, r.bytes, (uint32_t)(i - from), e)) return false;
+        }
+        if (!pb_done(&r, e)) return false;
+    }
+    return true;
+}
+
+void fetch_put_loose(const struct fetched *f, size_t from, const struct loose_set *s,
+                     struct buf *out)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        size_t mark = pb_begin(out, 15);
+        pb_put_bytes(out, 1, str_make(f->streams[i].b, sizeof f->streams[i].b));
+        size_t keys = pb_begin(out, 2);
+        loose_encode(s, (uint32_t)(i - from), out);
+        pb_end(out, keys);
+        pb_end(out, mark);
+    }
+}
+
+bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        if (id128_eq(f->streams[i], stream)) return true;
+    }
+    return false;
 }
 
 // Codes that tell the client something to act on; everything else is "did not answer".

@@ -8,13 +8,17 @@
 // there is. What is then missing is named: ingesters that did not answer, streams that were
 // answered incompletely or that are held but were answered by nobody. Whether that makes an error
 // or a marked partial answer is the caller's choice (fetch_verdict); it is never left out silently.
+// Member lists that differ are said as well: an ingester that another one was told of and this
+// process was not, and two names for one and the same ingester.
 //
 //     fetch_peers      messages out, replies in              network
 //     fetch_choose     replies -> partials + missing          pure
+//     fetch_loose      partials -> rows that several may have pure
 //     fetch_verdict    missing -> error, or go on             pure
 #pragma once
 
 #include "loop/req.h"
+#include "model/loose.h"
 
 // What one ingester said. bytes (a HeadReadResponse) live as long as the request's arena.
 struct head_reply {
@@ -47,6 +51,8 @@ struct fetched {
     str *partials;  // bytes of Partial messages
     size_t partial_count;
     size_t partial_cap;
+    id128 *streams;  // of the partials
+    size_t stream_cap;
     str *missing;  // "ingester-2", "stream 01J..."; each once
     size_t missing_count;
     size_t missing_cap;
@@ -56,6 +62,18 @@ struct fetched {
 
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
                   err *e) MUST_CHECK;
+
+// Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
+bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;
+
+// The list of loose rows as fields of a HeadReadRequest.
+void fetch_put_loose(const struct fetched *f, size_t from, const struct loose_set *s,
+                     struct buf *out);
+
+// Whether a partial from row `from` on is of the stream; and naming one as missing.
+bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
+bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
+                       err *e) MUST_CHECK;
 
 // The names of what is missing, comma separated; long lists end in "and N more".
 str fetch_missing(struct arena *a, const struct fetched *f);

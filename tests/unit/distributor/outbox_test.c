@@ -204,8 +204,9 @@ static void read_batch(struct sums *got, str bytes, unsigned *siblings)
     arena_release(&a);
 }
 
-static uint32_t owner_of_hash(void *arg, str service, uint64_t hash)
+static uint32_t owner_of_hash(void *arg, str service, uint64_t hash, uint32_t *home)
 {
+    *home = 0;
     (void)arg;
     assert_true(str_is(service, "svc"));
     return (uint32_t)(hash % 2);

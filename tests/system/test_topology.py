@@ -1,0 +1,213 @@
+"""Six processes from the files of deploy/examples: what is missing is said, and what two ingesters have counts once."""
+import os
+import shutil
+import signal
+
+import pytest
+from client import CPU, PUSH, Pprof, now_ms, pb, select, unique
+from flametree import Cluster, await_
+
+HOUR_AGO = lambda: {"start": now_ms() - 1_800_000, "end": now_ms() + 300_000}
+PODS = 12  # label sets, enough that each ingester owns some of any service
+
+
+def push_pods(s, service, value=1, expected=200):
+    for i in range(PODS):
+        reply = s.push({"__name__": "process_cpu", "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", value))).expect(expected)
+    return reply
+
+
+def ask(s, service, **headers):
+    return s.query("SelectMergeStacktraces", headers, profileTypeID=CPU, labelSelector=select(service), **HOUR_AGO())
+
+
+def partial(s, service):
+    return ask(s, service, **{"Flametree-Partial": "allow"}).expect(200)
+
+
+def loose_rows(c):
+    return c["querier"].metric("flametree_querier_loose_rows_total") or 0
+
+
+@pytest.fixture
+def cluster():
+    # short waits: a stopped ingester is passed over after half a second
+    with Cluster("--distributor.append_timeout", "500ms") as c:
+        yield c
+
+
+def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
+    s, service = cluster.server(), unique()
+    push_pods(s, service)
+    assert all(m.metric("flametree_ingester_head_series") for m in cluster.ingesters()), "the pods are not spread"
+    cluster["ingester-2"].kill()
+    ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
+    marked = partial(s, service)
+    assert marked.headers["Flametree-Missing"] == "ingester-2" and marked.headers["Flametree-Exact"].startswith("partial="), marked.headers
+    assert 0 < int(marked.headers["Flametree-Profiles"]) < PODS
+    push_pods(s, service)  # others take what is its
+    cluster.start()
+    assert s.stacks(service) == {"main;work": 2 * PODS}
+
+
+def test_an_ingester_that_is_missing_from_the_start_is_said():
+    c = Cluster("--distributor.append_timeout", "500ms")
+    try:
+        for name in ("ingester-1", "ingester-3", "distributor", "querier"):
+            c[name].start(wait=False)
+        for m in c.members.values():
+            if m.process:
+                m.await_ready()
+        s, service = c.server(), unique()
+        push_pods(s, service)
+        ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
+        assert partial(s, service).headers["Flametree-Profiles"] == str(PODS)
+        c.start()
+        assert s.stacks(service) == {"main;work": PODS}
+    finally:
+        c.stop()
+        c.__exit__(None, None, None)
+
+
+def test_without_any_ingester_nothing_is_accepted_and_nothing_answered(cluster):
+    s, service = cluster.server(), unique()
+    for m in cluster.ingesters():
+        m.kill()
+    reply = push_pods(s, service, expected=503)
+    assert reply.json()["code"] == "unavailable" and "ingester" in reply.message(), reply
+    ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
+    ask(s, service, **{"Flametree-Partial": "allow"}).expect(503, code="unavailable")
+    cluster.start()
+    assert s.stacks(service) == {}
+
+
+def test_an_ingester_that_hangs_is_said_in_time(cluster):
+    s, service = cluster.server(), unique()
+    push_pods(s, service)
+    cluster["ingester-1"].signal(signal.SIGSTOP)
+    try:
+        late = ask(s, service, **{"Connect-Timeout-Ms": "1000"})
+        assert late.status in (503, 504) and "ingester-1" in late.message(), late
+        marked = ask(s, service, **{"Connect-Timeout-Ms": "2000", "Flametree-Partial": "allow"}).expect(200)
+        assert marked.headers["Flametree-Missing"] == "ingester-1"
+    finally:
+        cluster["ingester-1"].signal(signal.SIGCONT)
+    assert s.stacks(service) == {"main;work": PODS}
+
+
+def test_an_ingester_with_an_empty_data_directory_serves_anew(cluster):
+    s, service = cluster.server(), unique()
+    push_pods(s, service)
+    gone = cluster["ingester-3"]
+    mine = gone.metric("flametree_ingester_head_rows")
+    gone.kill()
+    for name in os.listdir(gone.data):
+        if name != "test.log":
+            shutil.rmtree(os.path.join(gone.data, name), ignore_errors=True)
+    cluster.start()
+    assert mine > 0 and s.stacks(service) == {"main;work": PODS - mine}
+    push_pods(s, service)
+    assert s.stacks(service) == {"main;work": 2 * PODS - mine}
+
+
+def test_an_ingester_at_a_new_address_is_missing_until_the_lists_say_so(cluster):
+    s, service = cluster.server(), unique()
+    push_pods(s, service)
+    moved, old = cluster["ingester-2"], ":4073"
+    moved.stop()
+    moved.args += ["--internal.listen", cluster.host + ":4173"]
+    moved.start()
+    ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
+    push_pods(s, service)
+    for name in ("querier", "distributor"):
+        cluster[name].stop()
+        with open(cluster.config_file(name)) as f:
+            text = f.read()
+        assert old in text
+        with open(cluster.config_file(name), "w") as f:
+            f.write(text.replace(old, ":4173"))
+    cluster.start()
+    assert s.stacks(service) == {"main;work": 2 * PODS}
+
+
+def with_list(cluster, *ids):
+    querier = cluster["querier"]
+    querier.stop()
+    ports = {"ingester-1": 4071, "ingester-2": 4073, "ingester-3": 4075}
+    members = ",".join("%s=%s:%d" % (name, cluster.host, ports[at]) for name, at in ids)
+    querier.args = [*querier.args, "--cluster.ingesters", members]
+    querier.start()
+
+
+@pytest.mark.parametrize("ids, missing, why", [
+    ([("ingester-1", "ingester-1"), ("ingester-2", "ingester-2")], "ingester-3", "not in this querier's cluster.ingesters"),
+    ([("ingester-1", "ingester-1"), ("ingester-2", "ingester-2"), ("ingester-3", "ingester-2")], "ingester-3", "answers ingester-2"),
+], ids=["one-is-not-in-the-list", "two-names-for-one"])
+def test_a_querier_with_a_wrong_list_says_so(cluster, ids, missing, why):
+    s, service = cluster.server(), unique()
+    push_pods(s, service)
+    with_list(cluster, *ids)
+    reply = ask(s, service).expect(503, "missing: " + missing, code="unavailable")
+    assert why in reply.message(), reply
+
+
+# ---- exactly once
+
+def push_with_id(s, service, i, ident):
+    """One profile under a client's id, the same bytes for the same arguments."""
+    profile = Pprof(("main;work", 1 + i), time_ns=(now_ms() // 60_000 - 5) * 60_000 * 10**6).encode()
+    labels = [("__name__", "process_cpu"), ("service_name", service), ("pod", "p%d" % i)]
+    series = pb((1, [pb((1, k), (2, v)) for k, v in labels]), (2, pb((1, profile), (2, ident))))
+    return s.call("POST", PUSH, pb((1, series)), {"Content-Type": "application/proto"}, push=True)
+
+
+def everything(s, service):
+    """What the kinds of question say of a service: sum of the tree, number of profiles, sum of the series, sum of the pprof."""
+    reply = ask(s, service).expect(200)
+    points = s.ok("SelectSeries", profileTypeID=CPU, labelSelector=select(service), step=15, **HOUR_AGO()).get("series", [])
+    return (sum(s.stacks(service).values()), int(reply.headers["Flametree-Profiles"]), sum(int(p["value"]) for row in points for p in row["points"]),
+            sum(v[0] for v in s.export(service)["stacks"].values()))
+
+
+def test_what_a_stopped_ingester_stores_after_all_counts_once(cluster):
+    """Its pushes go to others after half a second; when it goes on, it stores what it had received as well."""
+    s, service = cluster.server(), unique()
+    stopped = cluster["ingester-1"]
+    stopped.signal(signal.SIGSTOP)
+    try:
+        push_pods(s, service)
+        assert cluster["distributor"].metric('flametree_distributor_appends_total{result="passed"}') > 0
+    finally:
+        stopped.signal(signal.SIGCONT)
+    twice = lambda: sum(m.metric("flametree_ingester_head_rows") for m in cluster.ingesters()) > PODS
+    await_("a row in two ingesters", twice)
+    assert everything(s, service) == (PODS, PODS, PODS, PODS)
+    assert loose_rows(cluster) > 0
+    for m in cluster.ingesters():
+        m.kill()
+    cluster.start()
+    assert twice() and everything(s, service) == (PODS, PODS, PODS, PODS)
+
+
+def test_an_upload_repeated_with_its_id_counts_once_wherever_it_goes(cluster):
+    s, service = cluster.server(), unique()
+    want = sum(1 + i for i in range(PODS))
+    for i in range(PODS):
+        push_with_id(s, service, i, "id-%d" % i).expect(200)
+    assert everything(s, service) == (want, PODS, want, want) and loose_rows(cluster) == 0
+    cluster["ingester-1"].kill()
+    for _ in range(2):
+        for i in range(PODS):
+            push_with_id(s, service, i, "id-%d" % i).expect(200)
+    cluster.start()
+    rows = sum(m.metric("flametree_ingester_head_rows") for m in cluster.ingesters())
+    assert rows > PODS and everything(s, service) == (want, PODS, want, want)
+
+
+def test_too_many_rows_of_two_ingesters_are_refused_by_name():
+    with Cluster("--distributor.append_timeout", "500ms", "--querier.loose_max", "1") as c:
+        s, service = c.server(), unique()
+        c["ingester-1"].kill()
+        push_pods(s, service)
+        c.start()
+        ask(s, service).expect(429, "querier.loose_max", code="resource_exhausted")
