@@ -160,7 +160,7 @@ static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, 
 {
     struct tree whole;
     struct tree cut;
-    struct render_ticks ticks;
+    struct render_ticks ticks = {0};
     struct buf graph;
     if (!stacks_tree(&s->stacks, &whole, e)) return false;
     if (!tree_truncate(s->stacks.arena, &whole, max_nodes, &cut, e)) {
