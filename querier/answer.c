@@ -121,6 +121,9 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     if (!merged_init(m, a->querier->memory, a->config->query_memory, q->tree.full_symbols, e)) {
         return false;
     }
+    const struct query_most most = {a->config->max_points, a->config->max_matchers,
+                                    a->config->max_labels};
+    if (!query_check(q, &most, e)) return false;
     *out = m;
     a->asked = true;
     if (q->nothing) return true;

@@ -3,6 +3,7 @@
 
 #include "codec/pb.h"
 #include "model/vector.h"
+#include "querier/merge_int.h"
 
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ void merged_release(struct merged *m)
 }
 
 // The arena says only that it is exhausted; the budget knows which limit was met.
-static bool no_room(const struct merged *m, err *e)
+bool merged_no_room(const struct merged *m, err *e)
 {
     return err_set(e, ERR_RESOURCE_EXHAUSTED,
                    "the answer needs more memory than a query may take (querier.query_memory, in "
@@ -46,7 +47,7 @@ static bool add_stacks(struct merged *m, str symbols, str vector, err *e)
 
 // ---- labels
 
-static bool read_label(str bytes, label *out, err *e)
+bool merged_read_pair(str bytes, label *out, err *e)
 {
     *out = (label){0};
     struct pb_reader r = pb_reader(bytes);
@@ -57,8 +58,7 @@ static bool read_label(str bytes, label *out, err *e)
     return pb_done(&r, e);
 }
 
-// A message Labels as a sorted set; the array is the arena's.
-static bool read_labels(struct merged *m, str bytes, labels *out, err *e)
+bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e)
 {
     label *v = NULL;
     size_t n = 0;
@@ -66,8 +66,8 @@ static bool read_labels(struct merged *m, str bytes, labels *out, err *e)
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(&m->arena, &v, &cap, n + 1, sizeof *v)) return no_room(m, e);
-        if (!read_label(r.bytes, &v[n++], e)) return false;
+        if (!arena_grow(&m->arena, &v, &cap, n + 1, sizeof *v)) return merged_no_room(m, e);
+        if (!merged_read_pair(r.bytes, &v[n++], e)) return false;
     }
     labels_sort(v, n);
     *out = (labels){v, n};
@@ -77,15 +77,15 @@ static bool read_labels(struct merged *m, str bytes, labels *out, err *e)
 static bool add_set(struct merged *m, str bytes, err *e)
 {
     if (!arena_grow(&m->arena, &m->sets, &m->set_cap, m->set_count + 1, sizeof *m->sets)) {
-        return no_room(m, e);
+        return merged_no_room(m, e);
     }
-    return read_labels(m, bytes, &m->sets[m->set_count++], e);
+    return merged_read_labels(m, bytes, &m->sets[m->set_count++], e);
 }
 
 static bool add_name(struct merged *m, str name, err *e)
 {
     if (!arena_grow(&m->arena, &m->names, &m->name_cap, m->name_count + 1, sizeof *m->names)) {
-        return no_room(m, e);
+        return merged_no_room(m, e);
     }
     m->names[m->name_count++] = name;
     return true;
@@ -104,7 +104,7 @@ static bool same_group(const void *ctx, uint32_t row)
     return labels_eq(k->m->groups[row], k->ls);
 }
 
-static bool group_row(struct merged *m, labels ls, uint32_t *row, err *e)
+bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e)
 {
     uint64_t hash = labels_fingerprint(ls);
     struct group_key key = {m, ls};
@@ -112,28 +112,43 @@ static bool group_row(struct merged *m, labels ls, uint32_t *row, err *e)
     if (*row != MAP_NONE) return true;
     if (m->group_count >= MAP_NONE - 1 ||
         !arena_grow(&m->arena, &m->groups, &m->group_cap, m->group_count + 1, sizeof *m->groups)) {
-        return no_room(m, e);
+        return merged_no_room(m, e);
     }
     *row = (uint32_t)m->group_count;
     m->groups[m->group_count++] = ls;
     return map_put(&m->group_index, hash, *row, e);
 }
 
+static bool read_point(struct merged *m, str bytes, struct merged_total *t, err *e)
+{
+    label *notes = NULL;
+    size_t cap = 0;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type == PB_VARINT && r.field == 1) t->point = (int64_t)r.number;
+        if (r.type == PB_VARINT && r.field == 2) t->sum = unzigzag(r.number);
+        if (r.type == PB_VARINT && r.field == 3) t->profiles = r.number;
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 5 && !merged_read_exemplar(m, r.bytes, &t->exemplar, e)) return false;
+        if (r.field != 4) continue;
+        if (!arena_grow(&m->arena, &notes, &cap, t->annotation_count + 1, sizeof *notes)) {
+            return merged_no_room(m, e);
+        }
+        if (!merged_read_pair(r.bytes, &notes[t->annotation_count++], e)) return false;
+    }
+    t->annotation_count = merged_sort_pairs(notes, t->annotation_count);
+    t->annotations = notes;
+    return pb_done(&r, e);
+}
+
 static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
 {
     if (!arena_grow(&m->arena, &m->totals, &m->total_cap, m->total_count + 1, sizeof *m->totals)) {
-        return no_room(m, e);
+        return merged_no_room(m, e);
     }
     struct merged_total *t = &m->totals[m->total_count++];
     *t = (struct merged_total){.group = group};
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type != PB_VARINT) continue;
-        if (r.field == 1) t->point = (int64_t)r.number;
-        if (r.field == 2) t->sum = unzigzag(r.number);
-        if (r.field == 3) t->profiles = r.number;
-    }
-    return pb_done(&r, e);
+    return read_point(m, bytes, t, e);
 }
 
 static bool add_totals(struct merged *m, str bytes, err *e)
@@ -145,7 +160,7 @@ static bool add_totals(struct merged *m, str bytes, err *e)
     }
     labels ls = {0};
     uint32_t row = 0;
-    if (!pb_done(&r, e) || !read_labels(m, group, &ls, e) || !group_row(m, ls, &row, e)) {
+    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) || !merged_group(m, ls, &row, e)) {
         return false;
     }
     r = pb_reader(bytes);
@@ -159,21 +174,22 @@ static bool add_totals(struct merged *m, str bytes, err *e)
 
 static bool add_stats(struct merged *m, str bytes, err *e)
 {
-    uint64_t profiles = 0;
-    int64_t oldest = 0;
-    int64_t newest = 0;
+    uint64_t v[9] = {0};
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
-        if (r.type != PB_VARINT) continue;
-        if (r.field == 1) profiles = r.number;
-        if (r.field == 2) oldest = (int64_t)r.number;
-        if (r.field == 3) newest = (int64_t)r.number;
+        if (r.type == PB_VARINT && r.field < COUNT(v)) v[r.field] = r.number;
     }
     if (!pb_done(&r, e)) return false;
-    if (profiles == 0) return true;
-    m->stat_profiles += profiles;
-    m->oldest_ns = MIN(m->oldest_ns, oldest);
-    m->newest_ns = MAX(m->newest_ns, newest);
+    if (v[1] == 0) return true;
+    m->stat_profiles += v[1];
+    m->oldest_ns = MIN(m->oldest_ns, (int64_t)v[2]);
+    m->newest_ns = MAX(m->newest_ns, (int64_t)v[3]);
+    m->stat_streams++;
+    m->stat_series += v[4];
+    m->stat_samples += v[5];
+    m->profile_bytes += v[6];
+    m->symbol_bytes += v[7];
+    m->index_bytes += v[8];
     return true;
 }
 
@@ -204,6 +220,12 @@ static bool add_fields(struct merged *m, str partial, err *e)
             break;
         case 7:
             ok = add_stats(m, r.bytes, e);
+            break;
+        case 8:
+            ok = merged_add_extent(m, r.bytes, e);
+            break;
+        case 9:
+            ok = merged_add_heat(m, r.bytes, e);
             break;
         default:
             break;
@@ -242,6 +264,33 @@ static int by_bytes(const void *a, const void *b)
     return str_cmp(*(const str *)a, *(const str *)b);
 }
 
+static bool unite_notes(struct merged *m, struct merged_total *to, const struct merged_total *from,
+                        err *e)
+{
+    size_t n = to->annotation_count + from->annotation_count;
+    if (from->annotation_count == 0) return true;
+    label *v = ARENA_ARRAY(&m->arena, label, n);
+    if (!v) return merged_no_room(m, e);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = i < to->annotation_count ? to->annotations[i]
+                                        : from->annotations[i - to->annotation_count];
+    }
+    to->annotations = v;
+    to->annotation_count = merged_sort_pairs(v, n);
+    return true;
+}
+
+bool merged_total_add(struct merged *m, struct merged_total *to, const struct merged_total *from,
+                      err *e)
+{
+    to->profiles += from->profiles;
+    if (!sum_add(&to->sum, from->sum)) {
+        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+    }
+    return merged_choose(m, to->exemplar, from->exemplar, &to->exemplar, e) &&
+           unite_notes(m, to, from, e);
+}
+
 static bool unite_totals(struct merged *m, err *e)
 {
     if (m->total_count == 0) return true;
@@ -252,11 +301,8 @@ static bool unite_totals(struct merged *m, err *e)
         const struct merged_total *from = &m->totals[i];
         if (by_group_and_point(to, from) != 0) {
             m->totals[++last] = *from;
-            continue;
-        }
-        to->profiles += from->profiles;
-        if (!sum_add(&to->sum, from->sum)) {
-            return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+        } else if (!merged_total_add(m, to, from, e)) {
+            return false;
         }
     }
     m->total_count = last + 1;
@@ -281,5 +327,5 @@ bool merged_finish(struct merged *m, err *e)
         }
         m->name_count = last + 1;
     }
-    return unite_totals(m, e);
+    return unite_totals(m, e) && merged_unite_cells(m, e);
 }

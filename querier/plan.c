@@ -199,18 +199,24 @@ bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, si
     return true;
 }
 
+// A step in whole ms, at least 1. Written so that NaN fails too; 0.001 s itself is exactly 1 after
+// the product.
+static bool read_step(double seconds, int64_t *step_ms)
+{
+    if (!(seconds >= 0.001)) return false;
+    const int64_t most_ms = STEP_MAX_NS / NS_PER_MS;
+    double step = seconds * 1000;
+    *step_ms = step < (double)most_ms ? (int64_t)step : most_ms;
+    if (*step_ms < 1) *step_ms = 1;
+    return true;
+}
+
 bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
                       int64_t *step_ms, err *e)
 {
-    double step = step_seconds * 1000;
-    // Written so that NaN fails too; 0.001 s itself is exactly 1 after the product.
-    if (!(step_seconds >= 0.001)) {
+    if (!read_step(step_seconds, step_ms)) {
         return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms");
     }
-    const int64_t most_ms = STEP_MAX_NS / NS_PER_MS;
-    *step_ms = step < (double)most_ms ? (int64_t)step : most_ms;
-    if (*step_ms < 1) *step_ms = 1;
-
     int64_t start = MAX(ms_to_ns(range->start_ms), START_MIN_NS);
     int64_t end = MAX(ms_to_ns(range->end_ms), start);
     int64_t step_ns = *step_ms * NS_PER_MS;
@@ -223,6 +229,83 @@ bool query_add_totals(struct query *q, const struct query_range *range, double s
     q->to_ns = (int64_t)((uint64_t)start + steps * (uint64_t)step_ns);
     return true;
 }
+
+// ---- heat maps
+
+bool query_add_heat(struct query *q, const struct query_range *range, double step_seconds,
+                    int64_t *step_ms, err *e)
+{
+    if (!read_step(step_seconds, step_ms)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "step must be >= 1ms, got %g s", step_seconds);
+    }
+    int64_t start = MAX(ms_to_ns(range->start_ms), START_MIN_NS);
+    int64_t end = MAX(ms_to_ns(range->end_ms), start);
+    int64_t step_ns = *step_ms * NS_PER_MS;
+    q->heat.wanted = true;
+    q->heat.first_ns = start;
+    q->heat.step_ns = step_ns;
+    q->heat.slots = (int64_t)(((uint64_t)end - (uint64_t)start) / (uint64_t)step_ns) + 1;
+    q->from_ns = start - step_ns - 1;
+    q->to_ns = end;
+    return true;
+}
+
+void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest)
+{
+    uint64_t width = (uint64_t)largest - (uint64_t)least;
+    double bucket = (double)(width ? width : 1) / HEAT_BUCKETS;
+    for (int i = 0; i < HEAT_BUCKETS; i++) {
+        heat->bounds[i] = (int64_t)((uint64_t)least + (uint64_t)((double)i * bucket));
+    }
+    heat->bound_count = HEAT_BUCKETS;
+    heat->largest = largest;
+}
+
+// ---- what may be asked
+
+static bool at_most(uint64_t asked, int64_t most, const char *what, const char *setting, err *e)
+{
+    if (most <= 0 || asked <= (uint64_t)most) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the query asks for %" PRIu64 " %s, which exceeds the limit (%s, limit: %" PRId64
+                   ")",
+                   asked, what, setting, most);
+}
+
+bool query_check(const struct query *q, const struct query_most *most, err *e)
+{
+    uint64_t points = q->totals.wanted && q->totals.points > 0 ? (uint64_t)q->totals.points - 1 : 0;
+    uint64_t cells = 0;
+    if (q->heat.wanted && __builtin_mul_overflow((uint64_t)q->heat.slots, HEAT_BUCKETS, &cells)) {
+        cells = UINT64_MAX;
+    }
+    size_t names = MAX(q->labels.name_count, MAX(q->totals.group_by_count, q->heat.group_by_count));
+    return at_most(points, most->points, "points, (end - start) / step + 1", "querier.max_points",
+                   e) &&
+           at_most(cells, most->points, "cells, 20 for each of (end - start) / step + 1 slots",
+                   "querier.max_points", e) &&
+           at_most(q->selector.n, most->matchers, "matchers", "querier.max_matchers", e) &&
+           at_most(names, most->labels, "labels", "querier.max_labels", e);
+}
+
+bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, const str **names,
+                 size_t *count, err *e)
+{
+    if (!at_most(n, most, "labels", "querier.max_labels", e)) return false;
+    str *v = ARENA_ARRAY(a, str, n);
+    if (!v) return arena_ok(a, e);
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool known = false;
+        for (size_t k = 0; k < *count; k++)
+            known = known || str_is(v[k], texts[i]);
+        if (!known) v[(*count)++] = str_of(texts[i]);
+    }
+    *names = v;
+    return true;
+}
+
+// ---- the message
 
 static void put_tree(const struct query_tree *t, struct buf *out)
 {
@@ -253,6 +336,30 @@ static void put_totals(const struct query_totals *t, struct buf *out)
     pb_put_i64_opt(out, 3, t->points);
     for (size_t i = 0; i < t->group_by_count; i++)
         pb_put_bytes(out, 4, t->group_by[i]);
+    for (size_t i = 0; i < t->call_site_count; i++)
+        pb_put_bytes(out, 6, t->call_site[i]);
+    pb_put_u64_opt(out, 7, (uint64_t)t->exemplars);
+    pb_end(out, mark);
+}
+
+static void put_heat(const struct query_heat *h, struct buf *out)
+{
+    if (!h->wanted) return;
+    size_t mark = pb_begin(out, 10);
+    pb_put_i64_opt(out, 1, h->first_ns);
+    pb_put_i64_opt(out, 2, h->step_ns);
+    pb_put_i64_opt(out, 3, h->slots);
+    for (size_t i = 0; i < h->group_by_count; i++)
+        pb_put_bytes(out, 4, h->group_by[i]);
+    pb_put_u64_opt(out, 5, (uint64_t)h->kind);
+    if (h->bound_count) {
+        size_t packed = pb_begin(out, 6);
+        for (size_t i = 0; i < h->bound_count; i++)
+            pb_put_varint(out, zigzag(h->bounds[i]));
+        pb_end(out, packed);
+    }
+    pb_put_u64_opt(out, 7, zigzag(h->largest));
+    pb_put_u64_opt(out, 8, h->exemplars);
     pb_end(out, mark);
 }
 
@@ -281,5 +388,10 @@ void query_encode(const struct query *q, struct buf *out)
     put_tree(&q->tree, out);
     put_totals(&q->totals, out);
     put_labels(&q->labels, out);
-    if (q->stats) pb_end(out, pb_begin(out, 7));
+    if (q->stats) {
+        size_t mark = pb_begin(out, 7);
+        pb_put_u64_opt(out, 1, q->stat_sizes);
+        pb_end(out, mark);
+    }
+    put_heat(&q->heat, out);
 }

@@ -44,6 +44,13 @@ struct query_tree {
     size_t profile_count;
 };
 
+// Numbers of enum ExemplarKind on the internal wire.
+enum query_exemplars {
+    QUERY_NO_EXEMPLARS = 0,
+    QUERY_PROFILES = 1,
+    QUERY_SPANS = 2
+};
+
 struct query_totals {
     bool wanted;
     int64_t first_ns;
@@ -51,6 +58,25 @@ struct query_totals {
     int64_t points;  // asked buckets, one more than the points of the answer
     const str *group_by;
     size_t group_by_count;
+    const str *call_site;  // names from the root; only what lies under it counts
+    size_t call_site_count;
+    enum query_exemplars exemplars;
+};
+
+// A heat map (message WantHeat): without bounds only the extent of its values is asked for.
+#define HEAT_BUCKETS 20
+struct query_heat {
+    bool wanted;
+    bool exemplars;
+    enum query_exemplars kind;  // of what is counted
+    int64_t first_ns;
+    int64_t step_ns;
+    int64_t slots;
+    const str *group_by;
+    size_t group_by_count;
+    int64_t bounds[HEAT_BUCKETS];
+    size_t bound_count;
+    int64_t largest;
 };
 
 struct query_labels {
@@ -67,9 +93,11 @@ struct query {
     int64_t to_ns;    // inclusive
     struct query_tree tree;
     struct query_totals totals;
+    struct query_heat heat;
     struct query_labels labels;
     bool stats;
-    bool nothing;  // no profile can match: nobody needs to be asked
+    bool stat_sizes;  // with stats
+    bool nothing;     // no profile can match: nobody needs to be asked
 };
 
 // Checks a range and lays max_query_lookback and max_query_length over it (API 6.3). Fails with
@@ -105,6 +133,28 @@ bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, si
 // range that they need. *step_ms is the step used.
 bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
                       int64_t *step_ms, err *e) MUST_CHECK;
+
+// Asks for the extent of a heat map and sets range and slots: slot k is named start + k * step <=
+// end, covers what series cover, and the last one also what is later, up to end.
+bool query_add_heat(struct query *q, const struct query_range *range, double step_seconds,
+                    int64_t *step_ms, err *e) MUST_CHECK;
+
+// The y axis of a heat map from its extent: HEAT_BUCKETS lower bounds, least + i * (largest -
+// least) / HEAT_BUCKETS cut to a whole number; values that are all one are taken as 1 apart.
+void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest);
+
+// What a single query may ask for, of the querier's configuration; 0 = any.
+struct query_most {
+    int64_t points;    // querier.max_points
+    int64_t matchers;  // querier.max_matchers
+    int64_t labels;    // querier.max_labels
+};
+// Fails with invalid_argument naming the setting, its value and what was asked.
+bool query_check(const struct query *q, const struct query_most *most, err *e) MUST_CHECK;
+
+// Label names to group by, in order, each once; at most `most` (0: any number).
+bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, const str **names,
+                 size_t *count, err *e) MUST_CHECK;
 
 // The question as a HeadReadRequest.
 void query_encode(const struct query *q, struct buf *out);

@@ -2,9 +2,11 @@
 #include "querier/querier.h"
 
 #include "capabilities/v1/feature_flags.pb-c.h"
+#include "querier/analyze.h"
 #include "querier/diff.h"
 #include "querier/discovery.h"
 #include "querier/flags.h"
+#include "querier/heatmap.h"
 #include "querier/label_values.h"
 #include "querier/metrics.h"
 #include "querier/page.h"
@@ -47,12 +49,14 @@ static const struct config_section section =
       querier__v1__select_merge_profile_request, google__v1__profile, profile_merge)              \
     X("querier.v1.QuerierService", SelectSeries, TENANT_READ, querier__v1__select_series_request, \
       querier__v1__select_series_response, series_select)                                         \
+    X("querier.v1.QuerierService", SelectHeatmap, TENANT_READ,                                    \
+      querier__v1__select_heatmap_request, querier__v1__select_heatmap_response, heatmap_select)  \
     X("querier.v1.QuerierService", Diff, TENANT_READ, querier__v1__diff_request,                  \
       querier__v1__diff_response, diff_run)                                                       \
     X("querier.v1.QuerierService", GetProfileStats, TENANT_READ,                                  \
       types__v1__get_profile_stats_request, types__v1__get_profile_stats_response, stats_run)     \
     X("querier.v1.QuerierService", AnalyzeQuery, TENANT_READ, querier__v1__analyze_query_request, \
-      querier__v1__analyze_query_response, stats_analyze)                                         \
+      querier__v1__analyze_query_response, analyze_run)                                           \
     X("capabilities.v1.FeatureFlagsService", GetFeatureFlags, TENANT_READ,                        \
       capabilities__v1__get_feature_flags_request, capabilities__v1__get_feature_flags_response,  \
       flags_run)                                                                                  \

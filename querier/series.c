@@ -2,7 +2,7 @@
 #include "querier/series.h"
 
 #include "codec/pb.h"
-#include "model/vector.h"
+#include "querier/exemplar.h"
 #include "querier/v1/querier.pb-c.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static bool order_group(struct arena *a, labels group, const struct series_optio
 }
 
 // Points of one group's totals [from, to). Buckets 0 and 1 are both the first point.
-static bool make_points(struct arena *a, const struct merged_total *from,
+static bool make_points(struct arena *a, struct merged *m, const struct merged_total *from,
                         const struct merged_total *to, const struct series_options *o,
                         struct series_row *row, err *e)
 {
@@ -32,18 +32,18 @@ static bool make_points(struct arena *a, const struct merged_total *from,
     size_t n = 0;
     for (const struct merged_total *t = from; t < to; t++) {
         int64_t k = t->point > 0 ? t->point - 1 : 0;
-        int64_t sum = t->sum;
-        uint64_t profiles = t->profiles;
+        struct merged_total sum = *t;
         if (t->point == 0 && t + 1 < to && t[1].point == 1) {
             t++;
-            profiles += t->profiles;
-            if (!sum_add(&sum, t->sum)) {
-                return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
-            }
+            if (!merged_total_add(m, &sum, t, e)) return false;
         }
-        double value = (double)sum;
-        if (o->average && profiles) value /= (double)profiles;
-        points[n++] = (struct series_point){o->start_ms + k * o->step_ms, value};
+        double value = (double)sum.sum;
+        if (o->average && sum.profiles) value /= (double)sum.profiles;
+        points[n++] = (struct series_point){.time_ms = o->start_ms + k * o->step_ms,
+                                            .value = value,
+                                            .exemplar = sum.exemplar,
+                                            .annotations = sum.annotations,
+                                            .annotation_count = sum.annotation_count};
         row->sum += value;
     }
     row->points = points;
@@ -59,7 +59,7 @@ static int largest_first(const void *a, const void *b)
     return labels_cmp(x->group, y->group);
 }
 
-bool series_rows(struct arena *a, const struct merged *m, const struct series_options *o,
+bool series_rows(struct arena *a, struct merged *m, const struct series_options *o,
                  struct series_row **rows, size_t *count, err *e)
 {
     struct series_row *v = ARENA_ARRAY(a, struct series_row, m->group_count);
@@ -71,7 +71,7 @@ bool series_rows(struct arena *a, const struct merged *m, const struct series_op
             end++;
         struct series_row *row = &v[n++];
         if (!order_group(a, m->groups[group], o, &row->group, e) ||
-            !make_points(a, m->totals + i, m->totals + end, o, row, e)) {
+            !make_points(a, m, m->totals + i, m->totals + end, o, row, e)) {
             return false;
         }
     }
@@ -81,51 +81,36 @@ bool series_rows(struct arena *a, const struct merged *m, const struct series_op
     return true;
 }
 
-static void put_row(struct buf *out, const struct series_row *row)
+static void put_point(struct buf *out, const struct series_point *p)
 {
-    size_t mark = pb_begin(out, 1);
-    for (size_t i = 0; i < row->group.n; i++) {
-        size_t pair = pb_begin(out, 1);
-        pb_put_bytes_opt(out, 1, row->group.v[i].name);
-        pb_put_bytes_opt(out, 2, row->group.v[i].value);
-        pb_end(out, pair);
-    }
-    for (size_t i = 0; i < row->point_count; i++) {
-        size_t point = pb_begin(out, 2);
-        pb_put_double_opt(out, 1, row->points[i].value);
-        pb_put_i64_opt(out, 2, row->points[i].time_ms);
-        pb_end(out, point);
-    }
+    size_t mark = pb_begin(out, 2);
+    pb_put_double_opt(out, 1, p->value);
+    pb_put_i64_opt(out, 2, p->time_ms);
+    exemplar_put_labels(out, 3, (labels){p->annotations, p->annotation_count});
+    if (p->exemplar) exemplar_put(out, 4, p->exemplar);
     pb_end(out, mark);
 }
 
-// The labels to group by, each once.
-static bool group_names(struct answer *a, char *const *texts, size_t n, struct query_totals *t,
-                        err *e)
+static void put_row(struct buf *out, const struct series_row *row)
 {
-    str *names = ARENA_ARRAY(a->arena, str, n);
-    if (!names) return arena_ok(a->arena, e);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool known = false;
-        for (size_t k = 0; k < kept; k++)
-            known = known || str_is(names[k], texts[i]);
-        if (!known) names[kept++] = str_of(texts[i]);
-    }
-    t->group_by = names;
-    t->group_by_count = kept;
-    return true;
+    size_t mark = pb_begin(out, 1);
+    exemplar_put_labels(out, 1, row->group);
+    for (size_t i = 0; i < row->point_count; i++)
+        put_point(out, &row->points[i]);
+    pb_end(out, mark);
 }
 
-static bool refuse_unsupported(const Querier__V1__SelectSeriesRequest *m, err *e)
+// Other parts of the selector mean nothing to a series.
+static bool call_site(struct answer *a, const Types__V1__StackTraceSelector *s,
+                      struct query_totals *t, err *e)
 {
-    if (m->exemplar_type > TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE) {
-        return err_set(e, ERR_UNIMPLEMENTED, "exemplars are not supported in SelectSeries");
-    }
-    if (m->stack_trace_selector && m->stack_trace_selector->n_call_site) {
-        return err_set(e, ERR_UNIMPLEMENTED,
-                       "stack_trace_selector is not supported in SelectSeries");
-    }
+    if (!s || s->n_call_site == 0) return true;
+    str *names = ARENA_ARRAY(a->arena, str, s->n_call_site);
+    if (!names) return arena_ok(a->arena, e);
+    for (size_t i = 0; i < s->n_call_site; i++)
+        names[i] = str_of(s->call_site[i]->name);
+    t->call_site = names;
+    t->call_site_count = s->n_call_site;
     return true;
 }
 
@@ -147,7 +132,10 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         !query_add_totals(&q, &range, m->step, &o.step_ms, e) ||
         !query_add_type(a->arena, &q, str_of(m->profile_typeid), &type, e) ||
         !query_add_selector(a->arena, &q, str_of(m->label_selector), e) ||
-        !refuse_unsupported(m, e) || !group_names(a, m->group_by, m->n_group_by, &q.totals, e)) {
+        !query_names(a->arena, m->group_by, m->n_group_by, a->config->max_labels,
+                     &q.totals.group_by, &q.totals.group_by_count, e) ||
+        !exemplar_type((int)m->exemplar_type, &q.totals.exemplars, e) ||
+        !call_site(a, m->stack_trace_selector, &q.totals, e)) {
         return false;
     }
     a->counts_profiles = true;

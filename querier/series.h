@@ -5,7 +5,9 @@
 //
 // A group is the values of the asked labels; those that a series does not have are left out. Points
 // exist only where profiles are. The value of a point is the sum of the profiles' totals, or that
-// sum divided by their number. Series come largest first, then by labels.
+// sum divided by their number; under a call site a profile's total is what lies there, 0 if nothing
+// does. Series come largest first, then by labels. A point has the annotations of its profiles, and
+// if exemplars are asked for the largest profile, or the largest span of one.
 #pragma once
 
 #include "querier/answer.h"
@@ -15,6 +17,9 @@ answer_fn series_select;
 struct series_point {
     int64_t time_ms;
     double value;
+    const struct merged_exemplar *exemplar;  // or NULL
+    const label *annotations;
+    size_t annotation_count;
 };
 
 struct series_row {
@@ -35,5 +40,5 @@ struct series_options {
 
 // From finished totals over the buckets of query_add_totals to rows in the order of the answer.
 // Memory of the arena. Fails with out_of_range or resource_exhausted.
-bool series_rows(struct arena *a, const struct merged *m, const struct series_options *o,
+bool series_rows(struct arena *a, struct merged *m, const struct series_options *o,
                  struct series_row **rows, size_t *count, err *e) MUST_CHECK;

@@ -34,10 +34,3 @@ bool stats_run(struct answer *a, str in, struct buf *out, err *e)
     pb_put_i64_opt(out, 3, ms_ceil(m->newest_ns));
     return true;
 }
-
-bool stats_analyze(struct answer *a, str in, struct buf *out, err *e)
-{
-    (void)out;
-    return ANSWER_UNPACK(a, Querier__V1__AnalyzeQueryRequest, querier__v1__analyze_query_request,
-                         in, e) != NULL;
-}

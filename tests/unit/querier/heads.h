@@ -31,11 +31,12 @@ struct head {
     const char *member;
     const struct head_row *rows;
     size_t row_count;
-    const err *fault;      // instead of an answer
-    bool recovering;       // answers, but not completely
-    const char *garbage;   // these bytes instead of an answer
-    uint8_t stream;        // last byte of the stream's id
-    uint8_t holds_stream;  // another stream that it only holds; 0 = none
+    const err *fault;                // instead of an answer
+    bool recovering;                 // answers, but not completely
+    const char *garbage;             // these bytes instead of an answer
+    uint8_t stream;                  // last byte of the stream's id
+    const char *const *annotations;  // of each row, "key=value" or NULL; NULL: none
+    uint8_t holds_stream;            // another stream that it only holds; 0 = none
 };
 
 struct heads {
@@ -154,6 +155,76 @@ static inline void head_put_tree(const struct head *h, const struct head_query *
     symbols_release(&s);
 }
 
+static inline bool head_under(const char *stack, char *const *site, size_t n)
+{
+    str rest = str_of(stack);
+    for (size_t i = 0; i < n; i++) {
+        if (rest.n == 0 || !str_is(str_split(rest, ';', &rest), site[i])) return false;
+    }
+    return true;
+}
+
+// What a row has under a call site, of one span or (0) of all.
+static inline int64_t head_value(const struct head_row *row, char *const *site, size_t n,
+                                 uint64_t span)
+{
+    int64_t sum = 0;
+    for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++) {
+        if (span && row->samples[k].span != span) continue;
+        if (head_under(row->samples[k].stack, site, n)) sum += row->samples[k].value;
+    }
+    return sum;
+}
+
+static inline void head_put_exemplar(const struct head_query *q, const struct head_row *row,
+                                     int64_t value, uint64_t span, char *const *group_by, size_t n,
+                                     uint32_t field, struct buf *out)
+{
+    const uint8_t id[16] = {[15] = row->id};
+    labels all = head_labels(q->arena, row->labels);
+    size_t mark = pb_begin(out, field);
+    pb_put_bytes(out, 1, str_make(id, sizeof id));
+    pb_put_fixed64_opt(out, 2, (uint64_t)row->time_ns);
+    pb_put_u64_opt(out, 3, zigzag(value));
+    label kept[16];
+    size_t count = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        bool grouped = false;
+        for (size_t k = 0; k < n; k++)
+            grouped = grouped || str_is(all.v[i].name, group_by[k]);
+        if (!grouped) kept[count++] = all.v[i];
+    }
+    head_put_labels(out, 4, (labels){kept, count});
+    pb_put_fixed64_opt(out, 5, span);
+    pb_end(out, mark);
+}
+
+// A row alone is a point: adding is the querier's work. Of spans the first one is the exemplar.
+static inline void head_put_point(const struct head_query *q, const struct head_row *row,
+                                  const char *annotation, int64_t point, struct buf *out)
+{
+    const Flametree__V1__WantTotals *t = q->m->totals;
+    int64_t sum = head_value(row, t->call_site, t->n_call_site, 0);
+    uint64_t span = t->exemplars == 2 ? row->samples[0].span : 0;
+    size_t p = pb_begin(out, 2);
+    pb_put_i64_opt(out, 1, point);
+    pb_put_u64_opt(out, 2, zigzag(sum));
+    pb_put_u64(out, 3, 1);
+    if (annotation) {
+        str value;
+        str key = str_split(str_of(annotation), '=', &value);
+        size_t note = pb_begin(out, 4);
+        pb_put_bytes(out, 1, key);
+        pb_put_bytes(out, 2, value);
+        pb_end(out, note);
+    }
+    if (t->exemplars == 1 || span) {
+        head_put_exemplar(q, row, head_value(row, t->call_site, t->n_call_site, span), span,
+                          t->group_by, t->n_group_by, 5, out);
+    }
+    pb_end(out, p);
+}
+
 static inline void head_put_totals(const struct head *h, const struct head_query *q,
                                    struct buf *out)
 {
@@ -168,19 +239,72 @@ static inline void head_put_totals(const struct head *h, const struct head_query
         int64_t point = 0;  // the smallest k with time <= first + k * step
         if (after > 0) point = (int64_t)((after + t->step_ns - 1) / t->step_ns);
         if (after <= -(__int128)t->step_ns || point >= t->points) continue;
-        int64_t sum = 0;
-        for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++)
-            sum += row->samples[k].value;
         size_t mark = pb_begin(out, 4);
         labels group =
             labels_project(q->arena, head_labels(q->arena, row->labels), names, t->n_group_by);
         head_put_labels(out, 1, group);
-        size_t p = pb_begin(out, 2);
-        pb_put_i64_opt(out, 1, point);
-        pb_put_u64_opt(out, 2, zigzag(sum));
-        pb_put_u64(out, 3, 1);
-        pb_end(out, p);
+        head_put_point(q, row, h->annotations ? h->annotations[i] : NULL, point, out);
         pb_end(out, mark);
+    }
+}
+
+static inline void head_put_extent(struct buf *out, int64_t value)
+{
+    size_t mark = pb_begin(out, 8);
+    pb_put_u64(out, 1, 1);
+    pb_put_u64(out, 2, zigzag(value));
+    pb_put_u64(out, 3, zigzag(value));
+    pb_end(out, mark);
+}
+
+static inline void head_put_heat_value(const struct head_query *q, const struct head_row *row,
+                                       int64_t value, uint64_t span, struct buf *out)
+{
+    const Flametree__V1__WantHeat *w = q->m->heat;
+    if (w->n_lower_bounds && (value < w->lower_bounds[0] || value > w->largest)) return;
+    head_put_extent(out, value);
+    if (w->n_lower_bounds == 0) return;
+    str names[16];
+    for (size_t i = 0; i < w->n_group_by; i++)
+        names[i] = str_of(w->group_by[i]);
+    int64_t slot = 0;
+    while (slot < w->slots - 1 && row->time_ns > w->first_ns + slot * w->step_ns)
+        slot++;
+    uint64_t bucket = 0;
+    for (size_t i = 0; i < w->n_lower_bounds; i++) {
+        if (w->lower_bounds[i] <= value) bucket = i;
+    }
+    size_t mark = pb_begin(out, 9);
+    head_put_labels(out, 1,
+                    labels_project(q->arena, head_labels(q->arena, row->labels), names,
+                                   w->n_group_by));
+    size_t cell = pb_begin(out, 2);
+    pb_put_i64_opt(out, 1, slot);
+    pb_put_u64_opt(out, 2, bucket);
+    pb_put_u64(out, 3, 1);
+    if (w->exemplars) {
+        head_put_exemplar(q, row, value, span, w->group_by, w->n_group_by, 4, out);
+    }
+    pb_end(out, cell);
+    pb_end(out, mark);
+}
+
+static inline void head_put_heat(const struct head *h, const struct head_query *q, struct buf *out)
+{
+    for (size_t i = 0; i < h->row_count; i++) {
+        const struct head_row *row = &h->rows[i];
+        if (!head_matches(q, row)) continue;
+        if (q->m->heat->kind == 1) {
+            head_put_heat_value(q, row, head_value(row, NULL, 0, 0), 0, out);
+            continue;
+        }
+        for (size_t k = 0; k < COUNT(row->samples) && row->samples[k].stack; k++) {
+            uint64_t span = row->samples[k].span;
+            bool first = span != 0;
+            for (size_t j = 0; j < k; j++)
+                first = first && row->samples[j].span != span;
+            if (first) head_put_heat_value(q, row, head_value(row, NULL, 0, span), span, out);
+        }
     }
 }
 
@@ -216,6 +340,8 @@ static inline void head_put_stats(const struct head *h, const struct head_query 
     pb_put_u64_opt(out, 1, n);
     if (n) pb_put_i64_opt(out, 2, oldest);
     if (n) pb_put_i64_opt(out, 3, newest);
+    for (uint32_t field = 4; q->m->stats->sizes && field <= 8; field++)
+        pb_put_u64_opt(out, field, n * field);
     pb_end(out, mark);
 }
 
@@ -238,6 +364,7 @@ static inline void head_answer(const struct head *h, const struct head_query *q,
     if (q->m->totals) head_put_totals(h, q, out);
     if (q->m->labels) head_put_sets(h, q, out);
     if (q->m->stats) head_put_stats(h, q, out);
+    if (q->m->heat) head_put_heat(h, q, out);
     pb_end(out, partial);
     pb_end(out, answer);
     if (h->holds_stream) head_put_stream(out, 2, h->holds_stream, "elsewhere");

@@ -156,19 +156,178 @@ static void what_cannot_be_answered_is_refused(void **state)
     assert_false(ask_run(&k, series_select, &m.base));
     assert_string_equal(k.fault.msg, "step must be >= 1ms");
     m = make_request(T, T + 15000, 15);
-    m.exemplar_type = TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL;
+    m.exemplar_type = 9;
     assert_false(ask_run(&k, series_select, &m.base));
-    assert_int_equal(k.fault.code, ERR_UNIMPLEMENTED);
+    assert_string_equal(k.fault.msg, "unknown exemplar type: 9");
+    m = make_request(T, T + 1000000, 0.001);
+    assert_false(ask_run(&k, series_select, &m.base));
+    assert_int_equal(k.fault.code, ERR_INVALID_ARGUMENT);
+    assert_string_equal(k.fault.msg,
+                        "the query asks for 1000001 points, (end - start) / step + 1, "
+                        "which exceeds the limit (querier.max_points, limit: 1000000)");
+    m = make_request(T, T + 999999, 0.001);
+    assert_true(ask_run(&k, series_select, &m.base));
+    assert_int_equal(k.asked, 1);
+    static char *names[257];
+    for (size_t i = 0; i < COUNT(names); i++)
+        names[i] = ask_text("pod");
     m = make_request(T, T + 15000, 15);
-    Types__V1__Location site = TYPES__V1__LOCATION__INIT;
-    Types__V1__Location *sites[] = {&site};
-    Types__V1__StackTraceSelector selector = TYPES__V1__STACK_TRACE_SELECTOR__INIT;
-    selector.call_site = sites;
-    selector.n_call_site = 1;
-    m.stack_trace_selector = &selector;
+    m.group_by = names;
+    m.n_group_by = COUNT(names);
     assert_false(ask_run(&k, series_select, &m.base));
-    assert_int_equal(k.fault.code, ERR_UNIMPLEMENTED);
-    assert_int_equal(k.asked, 0);
+    assert_non_null(strstr(k.fault.msg, "257 labels"));
+    assert_non_null(strstr(k.fault.msg, "(querier.max_labels, limit: 256)"));
+    assert_int_equal(k.asked, 1);
+    ask_close(&k);
+}
+
+static const struct head_row site_rows[] = {
+    {"t", TYPED ",pod=a", AT(0), {{"main;a", 10, 0}, {"main;b", 5, 0}, {"init", 1, 0}}, 1},
+    {"t", TYPED ",pod=b", AT(0), {{"init;main", 30, 0}, {"", 2, 0}}, 2},
+};
+
+static void a_call_site_restricts_totals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *site[3];
+        bool average;
+        const char *wanted;
+    } rows[] = {
+        {"none", {NULL}, false, ":48@0"},
+        {"root", {"main"}, false, ":15@0"},
+        {"two", {"main", "b"}, false, ":5@0"},
+        {"other root", {"init"}, false, ":31@0"},
+        {"nowhere", {"main", "x"}, false, ":0@0"},
+        {"mean of all profiles", {"main"}, true, ":7.5@0"},
+    };
+    struct head h = {.member = "one", .rows = site_rows, .row_count = 2, .stream = 1};
+    struct ask k;
+    ask_open(&k, &h, 1);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ask_again(&k);
+        request m = make_request(T, T + 15000, 15);
+        Types__V1__Location sites[3] = {TYPES__V1__LOCATION__INIT, TYPES__V1__LOCATION__INIT};
+        Types__V1__Location *list[3];
+        Types__V1__StackTraceSelector selector = TYPES__V1__STACK_TRACE_SELECTOR__INIT;
+        selector.call_site = list;
+        for (; rows[i].site[selector.n_call_site]; selector.n_call_site++) {
+            sites[selector.n_call_site].name = ask_text(rows[i].site[selector.n_call_site]);
+            list[selector.n_call_site] = &sites[selector.n_call_site];
+        }
+        m.stack_trace_selector = &selector;
+        m.aggregation = rows[i].average ? 1 : 0;
+        m._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
+        char text[256];
+        print_rows(run(&k, &m), T, text, sizeof text);
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+    }
+    ask_close(&k);
+}
+
+// "value@ms id=.. span=.. name=value,.." of the first point's exemplar.
+static void print_exemplar(const Types__V1__Exemplar *x, char *text, size_t room)
+{
+    size_t n = (size_t)snprintf(text, room, "%lld@%lld", (long long)x->value,
+                                (long long)(x->timestamp - T));
+    if (x->profile_id[0]) n += (size_t)snprintf(text + n, room - n, " id=%s", x->profile_id + 34);
+    if (x->span_id[0]) n += (size_t)snprintf(text + n, room - n, " span=%s", x->span_id);
+    for (size_t i = 0; i < x->n_labels; i++) {
+        if (strcmp(x->labels[i]->name, "__profile_type__") == 0) continue;
+        n +=
+            (size_t)snprintf(text + n, room - n, " %s=%s", x->labels[i]->name, x->labels[i]->value);
+    }
+}
+
+#define SPAN UINT64_C(0x0102030405060708)
+
+static void an_exemplar_is_the_largest_of_its_point(void **state)
+{
+    (void)state;
+    static const struct head_row first[] = {
+        {"t", TYPED ",pod=1,env=x", AT(0), {{"f", 10, 0}}, 1},
+        {"t", TYPED ",pod=2,env=x", AT(-2), {{"f", 30, SPAN}, {"g", 1, 0}}, 2},
+        {"t", TYPED ",pod=2,env=y", AT(9), {{"f", 7, 0}}, 3},
+    };
+    static const struct head_row second[] = {
+        {"t", TYPED ",pod=3", AT(-3) + 999999, {{"f", 31, 0}}, 4},  // equal: earlier wins
+        {"t", TYPED ",env=y", AT(9), {{"f", 7, 0}}, 3},             // the same profile once more
+    };
+    static const struct {
+        const char *name;
+        int kind;
+        const char *by;
+        const char *wanted;
+    } rows[] = {
+        {"of all", 2, NULL, "31@-3000 id=04 pod=3|7@9000 id=03 env=y"},
+        {"of groups", 2, "pod",
+         "31@-2000 id=02 env=x|7@9000 id=03 env=y|31@-3000 id=04|10@0 id=01 env=x|7@9000 id=03 "
+         "env=y"},
+        {"of spans", 3, NULL, "30@-2000 span=0807060504030201 env=x pod=2"},
+        {"none", 1, NULL, ""},
+        {"not asked for", 0, NULL, ""},
+    };
+    struct head h[2] = {{.member = "one", .rows = first, .row_count = COUNT(first), .stream = 1},
+                        {.member = "two", .rows = second, .row_count = COUNT(second), .stream = 2}};
+    struct ask k;
+    ask_open(&k, h, 2);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ask_again(&k);
+        request m = make_request(T, T + 15000, 15);
+        char *by = ask_text(rows[i].by ? rows[i].by : "");
+        m.group_by = &by;
+        m.n_group_by = rows[i].by != NULL;
+        m.exemplar_type = (Types__V1__ExemplarType)rows[i].kind;
+        const response *got = run(&k, &m);
+        char text[512] = "";
+        for (size_t s = 0; s < got->n_series; s++) {
+            for (size_t p = 0; p < got->series[s]->n_points; p++) {
+                const Types__V1__Point *point = got->series[s]->points[p];
+                size_t n = strlen(text);
+                assert_true(point->n_exemplars <= 1);
+                if (point->n_exemplars == 0) continue;
+                if (n) text[n++] = '|';
+                print_exemplar(point->exemplars[0], text + n, sizeof text - n);
+            }
+        }
+        if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
+    }
+    ask_close(&k);
+}
+
+static void annotations_of_a_point_come_once_and_in_order(void **state)
+{
+    (void)state;
+    static const struct head_row first[] = {
+        {"t", TYPED, AT(0), {{"f", 1, 0}}, 1},
+        {"t", TYPED, AT(-15), {{"f", 1, 0}}, 2},
+        {"t", TYPED, AT(-1), {{"f", 1, 0}}, 3},
+        {"t", TYPED, AT(5), {{"f", 1, 0}}, 4},
+    };
+    static const char *const first_notes[] = {"b=2", "b=1", "b=2", NULL};
+    static const struct head_row second[] = {
+        {"t", TYPED, AT(0), {{"f", 1, 0}}, 5},
+        {"t", TYPED, AT(-3), {{"f", 1, 0}}, 6},
+    };
+    static const char *const second_notes[] = {"b=2", "a={\"x\":[]}"};
+    struct head h[2] = {{.member = "one", .rows = first, .row_count = COUNT(first), .stream = 1},
+                        {.member = "two", .rows = second, .row_count = COUNT(second), .stream = 2}};
+    h[0].annotations = first_notes;
+    h[1].annotations = second_notes;
+    struct ask k;
+    ask_open(&k, h, 2);
+    request m = make_request(T, T + 15000, 15);
+    const response *got = run(&k, &m);
+    assert_int_equal(got->n_series, 1);
+    assert_int_equal(got->series[0]->n_points, 2);
+    const Types__V1__Point *p = got->series[0]->points[0];
+    assert_int_equal(p->n_annotations, 3);
+    assert_string_equal(p->annotations[0]->key, "a");
+    assert_string_equal(p->annotations[0]->value, "{\"x\":[]}");
+    assert_string_equal(p->annotations[1]->value, "1");
+    assert_string_equal(p->annotations[2]->value, "2");
+    assert_int_equal(got->series[0]->points[1]->n_annotations, 0);
     ask_close(&k);
 }
 
@@ -281,6 +440,9 @@ int main(void)
         cmocka_unit_test(points_lie_where_the_api_says),
         cmocka_unit_test(groups_come_largest_first),
         cmocka_unit_test(what_cannot_be_answered_is_refused),
+        cmocka_unit_test(a_call_site_restricts_totals),
+        cmocka_unit_test(an_exemplar_is_the_largest_of_its_point),
+        cmocka_unit_test(annotations_of_a_point_come_once_and_in_order),
         cmocka_unit_test(points_beyond_64_bits_are_refused),
         cmocka_unit_test(points_equal_the_model_at_every_border),
     };

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/exemplar.h"
+
+#include "codec/pb.h"
+#include "sys/clock.h"
+#include "types/v1/types.pb-c.h"
+
+bool exemplar_type(int asked, enum query_exemplars *out, err *e)
+{
+    switch (asked) {
+    case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_UNSPECIFIED:
+    case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE:
+        *out = QUERY_NO_EXEMPLARS;
+        return true;
+    case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL:
+        *out = QUERY_PROFILES;
+        return true;
+    case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN:
+        *out = QUERY_SPANS;
+        return true;
+    default:
+        return err_set(e, ERR_INVALID_ARGUMENT, "unknown exemplar type: %d", asked);
+    }
+}
+
+void exemplar_put_labels(struct buf *out, uint32_t field, labels ls)
+{
+    for (size_t i = 0; i < ls.n; i++) {
+        size_t pair = pb_begin(out, field);
+        pb_put_bytes_opt(out, 1, ls.v[i].name);
+        pb_put_bytes_opt(out, 2, ls.v[i].value);
+        pb_end(out, pair);
+    }
+}
+
+static void put_hex(struct buf *out, uint32_t field, const uint8_t *bytes, size_t n)
+{
+    char text[33];
+    hex_print(bytes, n, text);
+    pb_put_bytes(out, field, str_of(text));
+}
+
+void exemplar_put(struct buf *out, uint32_t field, const struct merged_exemplar *x)
+{
+    char uuid[UUID_TEXT];
+    size_t mark = pb_begin(out, field);
+    pb_put_i64_opt(out, 1, x->time_ns / NS_PER_MS - (x->time_ns % NS_PER_MS < 0));
+    if (x->span_id == 0) {
+        uuid_print(x->profile, uuid);
+        pb_put_bytes(out, 2, str_of(uuid));
+    } else {
+        uint8_t span[8];
+        for (unsigned i = 0; i < sizeof span; i++)
+            span[i] = (uint8_t)(x->span_id >> (8 * i));
+        put_hex(out, 3, span, sizeof span);
+    }
+    pb_put_i64_opt(out, 4, x->value);
+    exemplar_put_labels(out, 5, x->ls);
+    if (x->has_trace) put_hex(out, 6, x->trace.b, sizeof x->trace.b);
+    pb_end(out, mark);
+}

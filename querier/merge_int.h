@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merge_int.h - parts of merging, for merge*.c only.
+#pragma once
+
+#include "querier/merge.h"
+
+// Fails with resource_exhausted, naming the budget of the query.
+bool merged_no_room(const struct merged *m, err *e);
+
+// A message Labels as a sorted set; the array is the arena's.
+bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e) MUST_CHECK;
+bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e) MUST_CHECK;
+
+// A message Annotation or Label.
+bool merged_read_pair(str bytes, label *out, err *e) MUST_CHECK;
+
+bool merged_read_exemplar(struct merged *m, str bytes, const struct merged_exemplar **out,
+                          err *e) MUST_CHECK;
+
+// The one to show of two: the order of message Exemplar. The same one twice keeps the labels that
+// both have.
+bool merged_choose(struct merged *m, const struct merged_exemplar *a,
+                   const struct merged_exemplar *b, const struct merged_exemplar **out,
+                   err *e) MUST_CHECK;
+
+// Sorts by key and value and makes unique; returns the number left.
+size_t merged_sort_pairs(label *v, size_t n);
+
+bool merged_add_extent(struct merged *m, str bytes, err *e) MUST_CHECK;
+bool merged_add_heat(struct merged *m, str bytes, err *e) MUST_CHECK;
+bool merged_unite_cells(struct merged *m, err *e) MUST_CHECK;
