@@ -15,6 +15,8 @@
     X(LABEL_NAME_TOO_LONG, "label_name_too_long")         \
     X(LABEL_VALUE_TOO_LONG, "label_value_too_long")       \
     X(DUPLICATE_LABEL_NAMES, "duplicate_label_names")     \
+    X(INGEST_LIMIT_REACHED, "ingest_limit_reached")       \
+    X(DROPPED_BY_SAMPLING, "dropped_by_sampling_rules")   \
     X(SAMPLES_LIMIT, "samples_limit")                     \
     X(PROFILE_SIZE_LIMIT, "profile_size_limit")           \
     X(SAMPLE_LABELS_LIMIT, "sample_labels_limit")         \

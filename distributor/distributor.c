@@ -45,6 +45,7 @@ static bool start(const struct node *node, void **self, err *e)
     struct distributor_state *d = mem_must(sizeof *d);
     d->node = node;
     rates_init(&d->rates);
+    quota_init(&d->samplers);
     *self = d;
     return true;
 }
@@ -73,6 +74,7 @@ static void stop(void *self)
 {
     struct distributor_state *d = self;
     rates_release(&d->rates);
+    quota_release(&d->samplers);
     mem_must_free(d);
 }
 

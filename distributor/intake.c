@@ -25,9 +25,15 @@ static void fail(struct intake *in, const err *e)
     in->failed = true;
 }
 
-void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e)
+static void lose(struct intake *in, enum discard_reason why, size_t bytes)
 {
     discard_add(&in->discards, why, bytes);
+    if (in->lost) in->lost(in->lost_arg, why, bytes);
+}
+
+void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e)
+{
+    lose(in, why, bytes);
     fail(in, e);
 }
 
@@ -75,20 +81,41 @@ static labels without_session(struct arena *a, labels ls)
     return (labels){v, n};
 }
 
-// What a profile costs of the tenant's rate: its labels and its bytes, uncompressed.
-static bool admit(struct intake *in, const struct profile *p, labels ls, enum discard_reason *why,
-                  err *e)
+// What a profile costs the tenant: its labels and its bytes, uncompressed.
+static bool pass(struct intake *in, const struct profile *p, labels ls, struct gate_pass *how,
+                 enum discard_reason *why, err *e)
 {
     uint64_t bytes = p->encoded_bytes;
     for (size_t i = 0; i < ls.n; i++)
         bytes += ls.v[i].name.n + ls.v[i].value.n;
-    if (!in->admit || in->admit(in->admit_arg, bytes)) return true;
-    char limit[TEXT_MAX];
-    char more[TEXT_MAX];
-    *why = DISCARD_RATE_LIMITED;
-    return err_set(e, ERR_RESOURCE_EXHAUSTED, "push rate limit (%s) exceeded while adding %s",
-                   text_ibytes(limit, (uint64_t)(in->limits->ingestion_rate_mb * MIB)),
-                   text_ibytes(more, bytes));
+    *how = (struct gate_pass){0};
+    return !in->gate || gate_pass(in->gate, ls, bytes, how, why, e);
+}
+
+// One sample without stack and labels that has all values, and the label that says so.
+static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
+{
+    int64_t *totals = ARENA_ARRAY(scratch, int64_t, p->type_count);
+    struct profile_sample *one = ARENA_NEW(scratch, struct profile_sample);
+    label *v = ARENA_ARRAY(scratch, label, ls->n + 1);
+    if (!totals || !one || !v) return arena_ok(scratch, e);
+    for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++) {
+        int64_t *sum = &totals[i % p->type_count];
+        if (__builtin_add_overflow(*sum, p->values[i], sum))
+            return err_set(e, ERR_OUT_OF_RANGE, "the sum of the samples exceeds 64 bits");
+    }
+    memset(one, 0, sizeof *one);
+    p->samples = one;
+    p->values = totals;
+    p->sample_count = 1;
+    size_t n = 0;
+    for (size_t i = 0; i < ls->n; i++) {
+        if (!str_is(ls->v[i].name, LABEL_SAMPLED)) v[n++] = ls->v[i];
+    }
+    v[n++] = (label){S(LABEL_SAMPLED), S("true")};
+    labels_sort(v, n);
+    *ls = (labels){v, n};
+    return true;
 }
 
 static bool check(struct intake *in, struct arena *scratch, struct profile *p, bool text, labels ls,
@@ -105,6 +132,14 @@ static bool change(struct arena *scratch, struct profile *p, labels ls, err *e)
     return arena_ok(scratch, e) && ok;
 }
 
+// Records keep them until they are sent.
+static label *annotations(struct intake *in, const struct gate_pass *how)
+{
+    label *v = ARENA_ARRAY(in->a, label, how->annotation_count);
+    if (v && how->annotation_count) memcpy(v, how->annotations, how->annotation_count * sizeof *v);
+    return v;
+}
+
 static bool run(struct intake *in, struct arena *scratch, struct profile *p, bool text,
                 const struct intake_item *item, enum discard_reason *why, err *e)
 {
@@ -116,9 +151,17 @@ static bool run(struct intake *in, struct arena *scratch, struct profile *p, boo
         .number = in->received,
     };
     labels ls = with_service(scratch, item);
-    if (!arena_ok(scratch, e) || !admit(in, p, ls, why, e)) return false;
+    struct gate_pass how;
+    if (!arena_ok(scratch, e) || !pass(in, p, ls, &how, why, e)) return false;
+    if (how.dropped) {
+        lose(in, DISCARD_DROPPED_BY_SAMPLING, p->encoded_bytes);
+        return true;
+    }
+    from.annotations = annotations(in, &how);
+    from.annotation_count = how.annotation_count;
     if (!check(in, scratch, p, text, ls, why, e) || !change(scratch, p, ls, e)) return false;
     if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
+    if (how.stripped && !strip(scratch, p, &ls, e)) return false;
     ls = without_session(scratch, ls);
     struct split split = {0};
     if (!arena_ok(scratch, e) || !split_profile(scratch, p, ls, &split, e)) return false;
@@ -142,9 +185,11 @@ void intake_profile(struct intake *in, struct arena *scratch, struct profile *p,
     in->received++;
     in->received_bytes += p->encoded_bytes;
     if (in->exhausted) return;
-    if (run(in, scratch, p, text, item, &why, &e)) return;
-    intake_refuse(in, why, p->encoded_bytes, &e);
-    if (in->exhausted) in->first = e;  // nothing is stored: the answer must be "try again"
+    if (!run(in, scratch, p, text, item, &why, &e)) {
+        intake_refuse(in, why, p->encoded_bytes, &e);
+        if (in->exhausted) in->first = e;  // nothing is stored: the answer must be "try again"
+    }
+    if (in->gate) in->gate->groups.n = 0;  // were this profile's
 }
 
 void intake_pprof(struct intake *in, const struct intake_item *item)

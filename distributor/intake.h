@@ -2,7 +2,7 @@
 //
 // intake.h - from what agents send to records: the order of all checks and changes.
 //
-//     bytes -> decode -> service name, order of labels -> validate -> Go names -> normalise
+//     bytes -> decode -> service name, order of labels -> gate -> validate -> Go names -> normalise
 //           -> version -> session -> split by sample labels -> relabel -> validate labels -> outbox
 //
 // A request has one intake and any number of profiles. Each stands for itself: what is wrong with
@@ -10,6 +10,7 @@
 #pragma once
 
 #include "decode/decode.h"
+#include "distributor/gate.h"
 #include "distributor/outbox.h"
 #include "distributor/validate.h"
 
@@ -18,13 +19,14 @@ struct intake {
     const struct limits *limits;
     int64_t now_ns;
     uint64_t nonce;
-    bool (*admit)(void *arg, uint64_t bytes);  // the tenant's rate; NULL: no limit
-    void *admit_arg;
+    struct gate *gate;  // what the tenant pays for; NULL: all passes
     struct outbox out;
     struct discards discards;
     uint32_t received;        // profiles that were offered
     uint64_t received_bytes;  // uncompressed
     uint64_t stored;          // profiles of which something is in the outbox
+    void (*lost)(void *arg, enum discard_reason why, size_t bytes);  // told of each; or NULL
+    void *lost_arg;
     bool failed;
     err first;       // the first failure, which is the request's answer
     bool exhausted;  // the outbox ran out of memory: nothing of this request may be sent
@@ -48,7 +50,7 @@ void intake_pprof(struct intake *in, const struct intake_item *item);
 void intake_profile(struct intake *in, struct arena *scratch, struct profile *p, bool text,
                     const struct intake_item *item);
 
-// Counts a failure that was met before a profile could be offered.
+// Counts a failure, also one that was met before a profile could be offered.
 void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e);
 
 // The body as a whole against ingestion_body_limit_mb, counting each profile's uncompressed bytes;

@@ -258,6 +258,8 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     r->id = id_of(x, fingerprint);
     r->duration_ns = x->p->duration_ns;
     r->period = x->p->period;
+    r->annotations = x->from->annotations;
+    r->annotation_count = x->from->annotation_count;
     r->total = c->totals[type];
     if (r->sibling == RECORD_NO_SIBLING && !put_vector(x, c, type, &r->vector, e)) return false;
     if (!put_spans(x, spans, type, r, e)) return false;

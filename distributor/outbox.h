@@ -24,11 +24,13 @@
 
 // What makes the id of a profile, so that a repeated upload is recognised.
 struct outbox_source {
-    str body;         // as sent
-    str client_id;    // empty if there is none
-    int64_t time_ns;  // as sent, 0 if there was none
-    uint64_t nonce;   // of the request; used where the client gave no id
-    uint32_t number;  // of the profile in the request
+    str body;            // as sent
+    str client_id;       // empty if there is none
+    int64_t time_ns;     // as sent, 0 if there was none
+    uint64_t nonce;      // of the request; used where the client gave no id
+    uint32_t number;     // of the profile in the request
+    label *annotations;  // of all its records; live as long as the outbox
+    uint32_t annotation_count;
 };
 
 enum parcel_state {

@@ -7,15 +7,55 @@
 
 #define MIB ((double)(1 << 20))
 
-static bool admit(void *arg, uint64_t bytes)
+static size_t distributors(const struct request *q)
+{
+    size_t n = 0;
+    members_of(q->self->node->members, &q->req->arena, MEMBER_DISTRIBUTOR, &n);
+    return MAX(n, (size_t)1);
+}
+
+static bool take_rate(void *arg, uint64_t bytes)
 {
     struct request *q = arg;
-    size_t distributors = 0;
     double rate = q->limits->ingestion_rate_mb * MIB;
     if (rate <= 0) return true;
-    members_of(q->self->node->members, &q->req->arena, MEMBER_DISTRIBUTOR, &distributors);
-    return rates_take(&q->self->rates, q->req->tenant, rate / (double)MAX(distributors, (size_t)1),
+    return rates_take(&q->self->rates, q->req->tenant, rate / (double)distributors(q),
                       q->limits->ingestion_burst_size_mb * MIB, bytes, clock_mono_ns());
+}
+
+static double chance(void *arg)
+{
+    (void)arg;
+    return (double)(rand_u64() >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+static bool take_quota(void *arg, str group)
+{
+    struct request *q = arg;
+    return quota_sample(&q->self->samplers, q->req->tenant, group, q->limits->quota,
+                        distributors(q), chance(NULL), clock_mono_ns());
+}
+
+// A profile counts for each of its groups, or for "other".
+static void received(void *arg, uint64_t bytes)
+{
+    struct request *q = arg;
+    const struct usage_matches *m = &q->gate.groups;
+    for (size_t i = 0; i < MAX(m->n, (size_t)1); i++) {
+        str values[] = {q->req->tenant, m->n ? m->v[i].resolved : S("other")};
+        metric_add_set(&distributor_usage_group_received, values, bytes);
+    }
+}
+
+static void lost(void *arg, enum discard_reason why, size_t bytes)
+{
+    struct request *q = arg;
+    const struct usage_matches *m = &q->gate.groups;
+    for (size_t i = 0; i < MAX(m->n, (size_t)1); i++) {
+        str values[] = {str_of(discard_name(why)), q->req->tenant,
+                        m->n ? m->v[i].resolved : S("other")};
+        metric_add_set(&distributor_usage_group_discarded, values, bytes);
+    }
 }
 
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
@@ -30,8 +70,18 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .begun_mono_ns = clock_mono_ns(),
     };
     intake_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
-    q->in.admit = admit;
-    q->in.admit_arg = q;
+    q->gate = (struct gate){
+        .a = &req->arena,
+        .limits = q->limits,
+        .take_rate = take_rate,
+        .take_quota = take_quota,
+        .chance = chance,
+        .received = received,
+        .arg = q,
+    };
+    q->in.gate = &q->gate;
+    q->in.lost = lost;
+    q->in.lost_arg = q;
     const struct distributor_config *config = config_section(node->config, "distributor");
     if (!route_init(&q->route, node->client, node->members, config, node->memory, req, e)) {
         return false;

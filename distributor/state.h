@@ -5,7 +5,9 @@
 //     request_begin -> intake_* for each profile -> request_send
 #pragma once
 
+#include "distributor/gate.h"
 #include "distributor/intake.h"
+#include "distributor/quota.h"
 #include "distributor/rate.h"
 #include "distributor/route.h"
 #include "service/service.h"
@@ -13,6 +15,7 @@
 struct distributor_state {
     const struct node *node;
     struct rates rates;
+    struct quota_samplers samplers;
 };
 
 // One push or upload in progress; lives on the handler's stack.
@@ -21,6 +24,7 @@ struct request {
     struct req *req;
     const char *protocol;  // for metrics: "push" or "ingest"
     const struct limits *limits;
+    struct gate gate;
     struct intake in;
     struct route route;
     uint64_t begun_mono_ns;

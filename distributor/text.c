@@ -58,6 +58,15 @@ const char *text_time(char text[TEXT_MAX], int64_t unix_ms)
     return text;
 }
 
+const char *text_rfc3339(char text[TEXT_MAX], int64_t unix_s)
+{
+    time_t s = (time_t)unix_s;
+    struct tm tm = {0};
+    if (!gmtime_r(&s, &tm) || strftime(text, TEXT_MAX, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(text, TEXT_MAX, "%" PRId64 " s", unix_s);
+    return text;
+}
+
 static str cut(struct arena *a, str s)
 {
     if (s.n <= VALUE_SHOWN) return s;

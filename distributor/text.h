@@ -14,6 +14,9 @@ const char *text_bytes(char text[TEXT_MAX], uint64_t n);
 // 4194304 -> "4.0 MiB": powers of 1024.
 const char *text_ibytes(char text[TEXT_MAX], uint64_t n);
 
+// Unix seconds -> "2030-03-17T17:46:40Z".
+const char *text_rfc3339(char text[TEXT_MAX], int64_t unix_s);
+
 // Unix milliseconds -> "2023-02-17 13:13:14.5 +0000 UTC".
 const char *text_time(char text[TEXT_MAX], int64_t unix_ms);
 

@@ -226,7 +226,14 @@ static bool parse_doc(const struct config_text *t, CONFIG_DOC *v, struct arena *
     if (!t->doc || t->doc->kind == DOC_SCALAR) {  // flags and quotes hold YAML as text
         struct doc *root = NULL;
         if (!doc_parse(t->text, t->where ? t->where : "text", a, &root, e)) return false;
-        *v = root->kind == DOC_NULL ? NULL : root;
+        bool whole = root->kind == DOC_LIST || root->kind == DOC_MAP;
+        if (t->doc) {  // faults are told with the place of the text
+            root->key = t->doc->key;
+            root->parent = t->doc->parent;
+            root->line = t->doc->line;
+            root->file = t->doc->file;
+        }
+        *v = root->kind == DOC_NULL ? NULL : whole || !t->doc ? root : t->doc;
     }
     return !*v || check_texts(*v, e);
 }

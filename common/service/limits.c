@@ -54,7 +54,7 @@ static const char *const without_effect[] = {
 static bool limits_finish(void *to, struct arena *a, err *e)
 {
     struct limits *l = to;
-    return limits_relabel(l, a, e) && arena_ok(a, e);
+    return limits_relabel(l, a, e) && limits_ingest(l, a, e) && arena_ok(a, e);
 }
 
 const struct config_section limits_section = {

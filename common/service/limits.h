@@ -10,6 +10,51 @@
 #include "service/config.h"
 
 struct relabel_rules;  // model/relabel.h
+struct selector;       // model/label.h
+
+#define LIMITS_GROUPS_MAX 50
+
+// distributor_usage_groups: the pushes that a tenant wants counted, refused or sampled apart.
+struct usage_group {
+    str name;        // "app/${labels.service_name}": resolved with the labels of a series
+    bool templated;  // has such a part
+    const struct selector *selector;
+};
+
+struct usage_groups {
+    const struct usage_group *v;  // sorted by name
+    size_t n;
+};
+
+// ingestion_limit: how much a tenant may push in a period, kept by somebody outside who writes the
+// overrides; here only "reached" counts.
+struct quota_group {
+    str name;  // as configured or resolved
+    int64_t period_limit_mb;
+    bool limit_reached;
+};
+
+struct quota {
+    const char *period_type;  // "hour"
+    int64_t period_limit_mb;
+    int64_t limit_reset_s;  // Unix time
+    bool limit_reached;
+    int64_t sampled;           // pushes that pass though it is reached, in every ...
+    int64_t sample_period_ns;  // ... of these
+    const struct quota_group *groups;
+    size_t group_count;
+};
+
+// distributor_sampling: the part of a group's profiles that is kept.
+struct sampling_rule {
+    str group;  // as configured
+    double probability;
+};
+
+struct sampling {
+    const struct sampling_rule *v;
+    size_t n;
+};
 
 struct limits {
 #define ROW(key, type, ...) CONFIG_##type key;
@@ -17,6 +62,9 @@ struct limits {
 #undef ROW
     const struct relabel_rules *relabel;        // of series: the tenant's and the default ones
     const struct relabel_rules *relabel_types;  // of sample types; both NULL before limits_finish
+    struct usage_groups usage_groups;
+    const struct quota *quota;  // NULL: none
+    struct sampling sampling;
 };
 
 extern const struct config_section limits_section;

@@ -7,3 +7,8 @@
 
 // The relabelling rules and where the default ones stand.
 bool limits_relabel(struct limits *l, struct arena *a, err *e) MUST_CHECK;
+
+// ---- limits_ingest.c
+
+// The usage groups, quota and sampling rules of *l. Fails with file, line and path.
+bool limits_ingest(struct limits *l, struct arena *a, err *e) MUST_CHECK;

@@ -403,8 +403,8 @@ static void rate_is_asked_before_validation(void **state)
     struct intake in;
     intake_init(&in, &arena, &l, NOW, 1);
     uint64_t asked = 0;
-    in.admit = refuse_all;
-    in.admit_arg = &asked;
+    struct gate gate = {.a = &arena, .limits = &l, .take_rate = refuse_all, .arg = &asked};
+    in.gate = &gate;
     push(&in, buf_view(&bytes), "bad");
     assert_int_equal(asked, bytes.n + strlen("service_namebad__name__process_cpu"));
     assert_int_equal(in.first.code, ERR_RESOURCE_EXHAUSTED);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/usage.h"
+
+#define PLACE "${labels."
+
+static bool matches(const struct selector *s, labels ls)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (!labels_has(ls, s->v[i].name)) return false;
+    }
+    return selector_matches(s, ls);
+}
+
+// False if a label is missing or empty.
+static bool resolve(struct arena *a, str name, labels ls, str *out)
+{
+    struct buf b;
+    buf_init(&b, a->budget, 1 << 20);
+    bool ok = true;
+    while (ok && name.n > 0) {
+        if (!str_starts(name, S(PLACE))) {
+            buf_byte(&b, (unsigned char)name.p[0]);
+            name = str_slice(name, 1, name.n);
+            continue;
+        }
+        size_t end = str_find(name, '}');
+        str value = labels_get(ls, str_slice(name, sizeof PLACE - 1, end));
+        ok = value.n > 0;
+        buf_str(&b, value);
+        name = str_slice(name, end + 1, name.n);
+    }
+    if (ok) *out = arena_str(a, buf_view(&b));
+    ok = ok && !b.failed && out->p;
+    buf_release(&b);
+    return ok;
+}
+
+void usage_find(struct arena *a, const struct usage_groups *g, labels ls, struct usage_matches *out)
+{
+    out->n = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        const struct usage_group *u = &g->v[i];
+        struct usage_match m = {u->name, u->name, u->templated};
+        if (!matches(u->selector, ls)) continue;
+        if (u->templated && !resolve(a, u->name, ls, &m.resolved)) continue;
+        out->v[out->n++] = m;
+    }
+}
+
+static const struct sampling_rule *rule_of(const struct sampling *s, str group)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (str_eq(s->v[i].group, group)) return &s->v[i];
+    }
+    return NULL;
+}
+
+struct usage_sampling usage_sampling(const struct sampling *s, const struct usage_matches *groups)
+{
+    struct usage_sampling best = {NULL, 1};
+    for (size_t i = 0; i < groups->n; i++) {
+        const struct usage_match *m = &groups->v[i];
+        const struct sampling_rule *r = rule_of(s, m->configured);
+        if (!r) continue;
+        bool better =
+            !best.match || r->probability < best.probability ||
+            (r->probability == best.probability && best.match->templated && !m->templated);
+        if (better) best = (struct usage_sampling){m, r->probability};
+    }
+    return best;
+}
