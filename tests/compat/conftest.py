@@ -1,26 +1,98 @@
-"""Programs of real clients, built once into build/compat with the modules that their go.sum names."""
+"""Real clients, got once into build/compat in the versions that go.sum, requirements.txt and package-lock.json name, and
+the servers that all cases share: one process, and the processes of deploy/examples."""
 import os
 import re
+import shutil
 import subprocess
+import sys
 
 import pytest
+from client import Server
+from flametree import TOPOLOGIES, deploy
 
-TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-CANNOT_BE_HAD = re.compile(r"dial tcp|no such host|i/o timeout|proxyconnect|4\d\d [A-Z][a-z]+$", re.M)
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.join(HERE, "../..")
+CANNOT_BE_HAD = re.compile(
+    r"dial tcp|no such host|i/o timeout|proxyconnect|4\d\d [A-Z][a-z]+$"  # go
+    r"|No matching distribution found|ensurepip is not available"  # pip, venv
+    r"|npm (?:error|ERR!) code E(?:\d+|NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH|BADENGINE)$|npm (?:error|ERR!) code ENOTCACHED$", re.M)
+
+
+@pytest.fixture(scope="session", params=TOPOLOGIES)
+def server(request):
+    with deploy(request.param) as f:
+        yield f
+
+
+@pytest.fixture
+def asked(server):
+    """The typed client of the conformance suite."""
+    return Server(server.url, server.push_url, strict=True)
+
+
+def own(name, kind):
+    """The path of the tool that tests/lib/KIND finds; skips without it."""
+    found = subprocess.run([os.path.join(TOP, "tests/lib", kind)], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip("tests/compat/%s needs %s: %s" % (name, kind, found.stderr.strip()))
+    return found.stdout.strip()
+
+
+def get(name, *command, cwd=HERE, env=None):
+    """Runs what downloads; skips when a package cannot be had."""
+    ran = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True)
+    said = ran.stderr + ran.stdout
+    why = [line for line in said.splitlines() if CANNOT_BE_HAD.search(line)]
+    if ran.returncode and why:
+        pytest.skip("packages of tests/compat/%s cannot be had: %s" % (name, why[-1].strip()))
+    assert ran.returncode == 0, said
+
+
+def installed(name, lock, install):
+    """build/compat/NAME, filled by install(folder) when the file LOCK is not the one it was filled for."""
+    folder, mark = os.path.join(TOP, "build/compat", name), os.path.join(TOP, "build/compat", name, "installed")
+    with open(os.path.join(HERE, name, lock)) as f:
+        wanted = sys.executable + "\n" + f.read()
+    if not os.path.exists(mark) or open(mark).read() != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        install(folder)
+        with open(mark, "w") as f:
+            f.write(wanted)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def go_program():
-    """go_program(name, *verb): builds the module tests/compat/NAME by `go VERB`; skips when Go or a module cannot be had."""
+    """go_program(name, *verb): builds the module tests/compat/NAME by `go VERB`."""
     def build(name, *verb):
-        found = subprocess.run([os.path.join(TOP, "tests/lib/go")], capture_output=True, text=True)
-        if found.returncode:
-            pytest.skip("no Go >= 1.25 can be had: " + found.stderr.strip())
-        out = os.path.join(TOP, "build/compat", name)
-        env = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
-        built = subprocess.run([found.stdout.strip(), *verb, "-o", out, "."], cwd=os.path.join(TOP, "tests/compat", name), env=env, capture_output=True, text=True)
-        if built.returncode and CANNOT_BE_HAD.search(built.stderr):
-            pytest.skip("modules of tests/compat/%s cannot be downloaded: %s" % (name, built.stderr.strip().splitlines()[-1]))
-        assert built.returncode == 0, built.stderr
-        return out
+        out = os.path.join(TOP, "build/compat", name + ".bin")
+        env = {"GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
+        get(name, own(name, "go"), *verb, "-o", out, ".", cwd=os.path.join(HERE, name), env=env)
+        return [out]
     return build
+
+
+@pytest.fixture(scope="session")
+def python_program():
+    """The busy program of tests/compat/python under pyroscope-io."""
+    def install(folder):
+        get("python", sys.executable, "-m", "venv", folder)
+        get("python", os.path.join(folder, "bin/pip"), "install", "-q", "--disable-pip-version-check", "--retries=1", "--only-binary=:all:",
+            "-r", os.path.join(HERE, "python/requirements.txt"))
+    return [os.path.join(installed("python", "requirements.txt", install), "bin/python"), os.path.join(HERE, "python/busy.py")]
+
+
+@pytest.fixture(scope="session")
+def node_program():
+    """The busy program of tests/compat/node under @pyroscope/nodejs."""
+    bin = own("node", "node")
+
+    def install(folder):
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(os.path.join(HERE, "node", file), folder)
+        get("node", os.path.join(bin, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--engine-strict", "--fetch-retries=1",
+            cwd=folder, env={"PATH": bin + os.pathsep + os.environ["PATH"]})
+    folder = installed("node", "package-lock.json", install)
+    shutil.copy(os.path.join(HERE, "node/busy.js"), folder)
+    return [os.path.join(bin, "node"), os.path.join(folder, "busy.js")]

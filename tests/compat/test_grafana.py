@@ -6,26 +6,19 @@ import re
 import subprocess
 
 import pytest
-from flametree import TOPOLOGIES, deploy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = [name for path in sorted(glob.glob(os.path.join(HERE, "grafana/*_test.go"))) for name in re.findall(r"^func (Test\w+)\(t ", open(path).read(), re.M)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(go_program):
     return go_program("grafana", "test", "-c")
-
-
-@pytest.fixture(scope="module", params=TOPOLOGIES)
-def server(request, program):
-    with deploy(request.param) as f:
-        yield f
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_grafana(server, program, case):
     env = {**os.environ, "FLAMETREE_QUERY_URL": server.url, "FLAMETREE_PUSH_URL": server.push_url}
-    ran = subprocess.run([program, "-test.run", "^%s$" % case, "-test.v", "-test.timeout", "120s"], env=env, capture_output=True, text=True)
+    ran = subprocess.run([*program, "-test.run", "^%s$" % case, "-test.v", "-test.timeout", "120s"], env=env, capture_output=True, text=True)
     server.check_alive()
     assert ran.returncode == 0 and "--- PASS: " + case in ran.stdout, ran.stdout[-6000:] + ran.stderr[-2000:]

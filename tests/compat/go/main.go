@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A busy program under pyroscope-go: burns CPU in functions whose names the test then asks for, uploads, and ends.
+// A busy program under pyroscope-go: burns CPU time in functions whose names the test then asks for, uploads, and ends.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/grafana/pyroscope-go"
@@ -21,9 +22,18 @@ func (logger) Errorf(format string, args ...interface{}) {
 	os.Exit(3)
 }
 
+// used is the CPU time of the process.
+func used() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano())
+}
+
 //go:noinline
-func burnHotLoop(until time.Time) (sum int) {
-	for time.Now().Before(until) {
+func burnHotLoop(burn time.Duration) (sum int) {
+	for until := used() + burn; used() < until; {
 		for i := 0; i < 1_000_000; i++ {
 			sum += i ^ sum
 		}
@@ -32,7 +42,7 @@ func burnHotLoop(until time.Time) (sum int) {
 }
 
 //go:noinline
-func burnTagged(until time.Time) int { return burnHotLoop(until) }
+func burnTagged(burn time.Duration) int { return burnHotLoop(burn) }
 
 func main() {
 	profiler, err := pyroscope.Start(pyroscope.Config{
@@ -50,9 +60,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	sum := burnHotLoop(time.Now().Add(1500 * time.Millisecond))
+	sum := burnHotLoop(900 * time.Millisecond)
 	pyroscope.TagWrapper(context.Background(), pyroscope.Labels("job", "tagged"), func(context.Context) {
-		sum += burnTagged(time.Now().Add(1500 * time.Millisecond))
+		sum += burnTagged(700 * time.Millisecond)
 	})
 	profiler.Flush(true)
 	if err := profiler.Stop(); err != nil {

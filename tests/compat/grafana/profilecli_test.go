@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	reader "github.com/google/pprof/profile"
@@ -206,17 +207,31 @@ func TestQueryFrontendIsUnimplemented(t *testing.T) {
 	})
 }
 
+// ---- the canary
+
+const canaryType = "deadmans_switch:made_up:profilos:made_up:profilos"
+
+func canarySelector(service string) string {
+	return fmt.Sprintf(`{service_name=%q, job="canary-exporter", instance="here"}`, service)
+}
+
+func canaryPush(t *testing.T, protocol, service string, now time.Time) {
+	t.Helper()
+	data := pprof(now, []string{"made_up:profilos"}, "made_up:profilos", one("func2;func1", 10), one("func1", 20, "profile_id", spanOne))
+	labels := pairs("service_name", service, "job", "canary-exporter", "instance", "here", "__name__", "deadmans_switch")
+	must[pushv1.PushResponse](t)(pusher(protocol).Push(context.Background(), pushRequest(labels, data)))
+}
+
 // A few rounds of the canary's pushes and queries over the five seconds that begin with the profile.
 func TestCanary(t *testing.T) {
-	const kind = "deadmans_switch:made_up:profilos:made_up:profilos"
+	const kind = canaryType
 	each(t, func(t *testing.T, protocol string) {
 		ctx, q, service := context.Background(), querier(protocol), unique("canary")
 		for round := range 3 {
 			now := at(float64(round) * 15)
 			start, end := now.UnixMilli(), now.UnixMilli()+5000
-			data := pprof(now, []string{"made_up:profilos"}, "made_up:profilos", one("func2;func1", 10), one("func1", 20, "profile_id", spanOne))
-			must[pushv1.PushResponse](t)(pusher(protocol).Push(ctx, pushRequest(pairs("service_name", service, "job", "canary-exporter", "instance", "here", "__name__", "deadmans_switch"), data)))
-			where := fmt.Sprintf(`{service_name=%q, job="canary-exporter", instance="here"}`, service)
+			canaryPush(t, protocol, service, now)
+			where := canarySelector(service)
 			_, got := merged(t, protocol, &querierv1.SelectMergeProfileRequest{ProfileTypeID: kind, LabelSelector: where, Start: start, End: end})
 			same(t, "SelectMergeProfile", got, map[string]int64{"func2;func1": 10, "func1": 20})
 			known := false

@@ -1,0 +1,81 @@
+"""Agents profile a busy program, each by its own protocol and habits; the program's function names, types and tags are
+found by query as soon as the agent has ended."""
+import os
+import subprocess
+
+import pytest
+from client import CPU, select, unique
+
+DOTTED = ["otel.scope.name", "otel.scope.version", "process.runtime.name", "process.runtime.version"]
+MEMORY = "memory:inuse_space:bytes:inuse_space:bytes"
+WALL = "wall:wall:nanoseconds:wall:nanoseconds"
+
+
+@pytest.fixture(scope="session")
+def go_agent(go_program):
+    return go_program("go", "build")
+
+
+def run(server, program, service, env=None):
+    """Runs a busy program to its end; returns what it logged."""
+    ran = subprocess.run([*program, server.push_url.rstrip("/"), service], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60)
+    server.check_alive()
+    assert ran.returncode == 0 and ran.stdout.startswith("done"), ran.stdout + ran.stderr
+    return ran.stderr
+
+
+def is_busy(asked, service, type, hot, tagged):
+    """Most time was spent below the function hot, and the tag is on the samples of the function tagged alone."""
+    def below(stacks, name):
+        return sum(v for stack, v in stacks.items() if any(name in frame for frame in stack.split(";")))
+    stacks = asked.stacks(service, type)
+    total = sum(stacks.values())
+    assert total > 500_000_000 and below(stacks, hot) > total * 0.5, (total, sorted(stacks.items(), key=lambda kv: -kv[1])[:5])
+    assert below(stacks, tagged) > 0, stacks
+    assert below(asked.stacks(service, type, 'job="tagged"'), tagged) == below(stacks, tagged)
+    assert below(asked.stacks(service, type, 'job=""'), tagged) == 0
+
+
+def has_labels(asked, service, *scopes, **tags):
+    """Every series has the tags and the dotted names, which LabelNames hides from those who do not ask for them."""
+    names = [*DOTTED, *tags]
+    rows = asked.series(service, *names)
+    assert rows and all(set(names) <= set(row) for row in rows), rows
+    assert {row["otel.scope.name"] for row in rows} == {"com.grafana.pyroscope/" + s for s in scopes}, rows
+    assert all(row[name] == value for row in rows for name, value in tags.items()), rows
+    shown = asked.ok("LabelNames", matchers=[select(service)])["names"]
+    assert "kit" in shown and not [n for n in shown if "." in n or n == "__session_id__"], shown
+
+
+def types(asked, service):
+    return {":".join(t.split(":")[:3]) for t in asked.types(service)}
+
+
+def test_pyroscope_go_is_served(server, asked, go_agent):
+    service = unique("go")
+    run(server, go_agent, service)
+    is_busy(asked, service, CPU, "main.burnHotLoop", "main.burnTagged")
+    has_labels(asked, service, "go", "godeltaprof", kit="go")
+    assert {"process_cpu:cpu:nanoseconds", "process_cpu:samples:count", "memory:alloc_space:bytes", "memory:inuse_space:bytes", "goroutines:goroutine:count"} <= types(asked, service)
+
+
+def test_pyroscope_io_of_python_is_served(server, asked, python_program):
+    service = unique("python")
+    said = run(server, python_program, service)
+    assert "Sending Session" in said and "ERROR" not in said, said
+    is_busy(asked, service, CPU, "burn_hot_loop", "burn_tagged")
+    has_labels(asked, service, "python", kit="python", **{"team.name": "a b+c"})
+    assert "memory:alloc_space:bytes" in types(asked, service), types(asked, service)
+    memory = asked.stacks(service, next(t for t in asked.types(service) if t.startswith("memory:alloc_space:")))
+    assert any("keep_memory" in stack for stack in memory), memory
+
+
+def test_pyroscope_nodejs_is_served(server, asked, node_program):
+    service = unique("node")
+    said = run(server, node_program, service, env={"DEBUG": "pyroscope*", "DEBUG_COLORS": "0"})
+    assert "profile exporting" in said and "rejected" not in said and "Error sending" not in said, said
+    for type in (WALL, "wall:cpu:nanoseconds:wall:nanoseconds"):
+        is_busy(asked, service, type, "burnHotLoop", "burnTagged")
+    has_labels(asked, service, "nodejs", kit="node", **{"team.name": "a b+c"})
+    assert {"wall:samples:count", "memory:inuse_objects:count", "memory:inuse_space:bytes"} <= types(asked, service)
+    assert any("keepMemory" in stack for stack in asked.stacks(service, MEMORY))
