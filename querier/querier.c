@@ -106,7 +106,7 @@ GETS(X)
 static const struct http_route pages[] = {
 #define X(method, path_, fn)    \
     {.verbs = "GET",            \
-     .path = path_,             \
+     .path = (path_),           \
      .run = get_##method,       \
      .auth = ROUTE_TENANT_READ, \
      .rank = RANK_PUBLIC},

@@ -246,10 +246,10 @@ static const str name_of_profile[] = {S_INIT("__name__")};
 static const str name_replaced[] = {S_INIT("__name_replaced__")};
 static const str name_and_type[] = {S_INIT("__name__"), S_INIT("__type__")};
 
-#define RULE(from, between, match, to, with)                                              \
-    {                                                                                     \
-        .source_labels = from, .source_count = COUNT(from), .separator = S_INIT(between), \
-        .regex = S_INIT(match), .target_label = S_INIT(to), .replacement = S_INIT(with),  \
+#define RULE(from, between, match, to, with)                                                \
+    {                                                                                       \
+        .source_labels = (from), .source_count = COUNT(from), .separator = S_INIT(between), \
+        .regex = S_INIT(match), .target_label = S_INIT(to), .replacement = S_INIT(with),    \
     }
 static const struct relabel_config defaults[] = {
     RULE(name_of_profile, ";", "godeltaprof_(.*)", "__name_replaced__", "$0"),

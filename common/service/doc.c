@@ -36,6 +36,7 @@ static bool fail(const struct reader *r, const yaml_event_t *ev, const char *wha
 
 static void append(struct doc *parent, struct doc *t)
 {
+    assert(parent);
     t->parent = parent;
     if (parent->last)
         parent->last->next = t;
@@ -90,6 +91,7 @@ static bool on_event(struct reader *r, const yaml_event_t *ev, err *e)
     if (ev->type == YAML_ALIAS_EVENT) return fail(r, ev, "aliases are not allowed", e);
     if (r->done) return fail(r, ev, "nothing may follow the settings", e);
     if (ev->type == YAML_MAPPING_END_EVENT || ev->type == YAML_SEQUENCE_END_EVENT) {
+        assert(r->at);  // libyaml ends only what has begun
         r->at = r->at->parent;
         r->depth--;
         r->done = !r->at;
@@ -248,8 +250,10 @@ static struct doc *copy(struct arena *a, const struct doc *t)
     int levels = 0;
     while (last && (from = doc_after(t, from, &levels))) {
         if (levels == 1) parent = last;
-        for (; levels < 0; levels++)
+        for (; levels < 0; levels++) {
+            assert(parent);  // from stays below t
             parent = parent->parent;
+        }
         last = copy_node(a, from);
         if (last) append(parent, last);
     }
@@ -276,6 +280,18 @@ static void replace(struct doc *old, struct doc *by)
     if (parent->last == old) parent->last = by;
 }
 
+// A copy of t in the map, in the place of a member or as a new one.
+static bool put_copy(struct arena *a, struct doc *map, struct doc *there, const struct doc *t)
+{
+    struct doc *new = copy(a, t);
+    if (!new) return false;
+    if (there)
+        replace(there, new);
+    else
+        append(map, new);
+    return true;
+}
+
 // `over` is walked in order; where a map meets a map the walk goes on inside both, any other node
 // of it is copied whole. `to` is the map of the result that the walk stands in.
 struct doc *doc_merge(struct arena *a, const struct doc *base, const struct doc *over)
@@ -287,6 +303,7 @@ struct doc *doc_merge(struct arena *a, const struct doc *base, const struct doc 
     const struct doc *from = over->first;
     const struct doc *in = over;
     while (root && in) {
+        assert(to);   // as deep in the result as `in` is in `over`
         if (!from) {  // the map is done: on behind it
             from = in == over ? NULL : in->next;
             in = in == over ? NULL : in->parent;
@@ -300,12 +317,7 @@ struct doc *doc_merge(struct arena *a, const struct doc *base, const struct doc 
             from = from->first;
             continue;
         }
-        struct doc *new = copy(a, from);
-        if (!new) return NULL;
-        if (there)
-            replace(there, new);
-        else
-            append(to, new);
+        if (!put_copy(a, to, there, from)) return NULL;
         from = from->next;
     }
     return root;

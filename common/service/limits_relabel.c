@@ -50,7 +50,7 @@ static bool read_field(const struct doc *t, struct relabel_config *c, struct are
 static const struct doc *item(const struct doc *list, size_t at)
 {
     const struct doc *t = list->first;
-    while (at-- > 0) {
+    while (t && at-- > 0) {
         t = t->next;
     }
     return t;
