@@ -13,6 +13,7 @@
 #include "net/client.h"
 
 #include "net/metrics.h"
+#include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
 
@@ -48,9 +49,8 @@ struct client {
     struct loop *loop;
     struct mem_budget *memory;
     unsigned connections_per_host;
-    char *ca_file;
-    char *cert_file;
-    char *key_file;
+    struct tls_pem pem;
+    atomic_bool has_certificate;
     CURLM *multi;
     uv_timer_t timer;
     struct host *hosts;
@@ -339,12 +339,21 @@ static CURLcode set_target(struct http_call_private *p)
     return code;
 }
 
-static void set_tls(struct http_call_private *p)
+static CURLcode set_blob(CURL *easy, CURLoption option, const struct buf *b)
 {
-    const struct client *cl = p->client;
-    if (cl->ca_file) curl_easy_setopt(p->easy, CURLOPT_CAINFO, cl->ca_file);
-    if (cl->cert_file) curl_easy_setopt(p->easy, CURLOPT_SSLCERT, cl->cert_file);
-    if (cl->key_file) curl_easy_setopt(p->easy, CURLOPT_SSLKEY, cl->key_file);
+    struct curl_blob blob = {.data = b->p, .len = b->n, .flags = CURL_BLOB_COPY};
+    return b->n > 0 ? curl_easy_setopt(easy, option, &blob) : CURLE_OK;
+}
+
+// Bytes, not files: libcurl remembers an authority by the name of its file, and reads a certificate
+// and its key whenever it connects, maybe while they are being replaced.
+static CURLcode set_tls(struct http_call_private *p)
+{
+    const struct tls_pem *pem = &p->client->pem;
+    CURLcode code = set_blob(p->easy, CURLOPT_CAINFO_BLOB, &pem->ca);
+    if (code == CURLE_OK) code = set_blob(p->easy, CURLOPT_SSLCERT_BLOB, &pem->cert);
+    if (code == CURLE_OK) code = set_blob(p->easy, CURLOPT_SSLKEY_BLOB, &pem->key);
+    return code;
 }
 
 static void set_options(struct http_call_private *p)
@@ -371,7 +380,6 @@ static void set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, p);
-    if (p->call->tls) set_tls(p);
 }
 
 static bool prepare(struct http_call_private *p, err *e)
@@ -381,6 +389,7 @@ static bool prepare(struct http_call_private *p, err *e)
     set_options(p);
     if (!set_headers(p, e)) return false;
     CURLcode code = curl_easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
+    if (code == CURLE_OK && p->call->tls) code = set_tls(p);
     if (code == CURLE_OK) code = set_target(p);
     if (code == CURLE_OK) code = set_method(p);
     if (code == CURLE_OK) return true;
@@ -560,19 +569,32 @@ struct client *client_new(struct loop *l, struct mem_budget *memory, unsigned co
     return cl;
 }
 
-void client_set_tls(struct client *c, const struct client_tls *tls)
+struct new_pem {
+    struct client *client;
+    struct tls_pem pem;
+};
+
+static void exchange_pem(void *arg)
 {
-    free(c->ca_file);
-    free(c->cert_file);
-    free(c->key_file);
-    c->ca_file = tls->ca_file ? strdup(tls->ca_file) : NULL;
-    c->cert_file = tls->cert_file ? strdup(tls->cert_file) : NULL;
-    c->key_file = tls->key_file ? strdup(tls->key_file) : NULL;
+    struct new_pem *n = arg;
+    struct tls_pem before = n->client->pem;
+    n->client->pem = n->pem;
+    n->pem = before;
+}
+
+bool client_set_tls(struct client *c, const struct client_tls *tls, err *e)
+{
+    struct new_pem n = {.client = c};
+    if (!tls_pem_read(&n.pem, tls->ca_file, tls->cert_file, tls->key_file, e)) return false;
+    atomic_store(&c->has_certificate, n.pem.cert.n > 0);
+    loop_run(c->loop, exchange_pem, &n);
+    tls_pem_release(&n.pem);
+    return true;
 }
 
 bool client_has_certificate(const struct client *c)
 {
-    return c->cert_file != NULL;
+    return atomic_load(&c->has_certificate);
 }
 
 static void on_timer_closed(uv_handle_t *h)
@@ -606,9 +628,7 @@ void client_free(struct client *c)
     loop_run(c->loop, nothing, NULL);  // whoever counted down last has left
     cond_release(&c->closed);
     lock_release(&c->lock);
-    free(c->ca_file);
-    free(c->cert_file);
-    free(c->key_file);
+    tls_pem_release(&c->pem);
     mem_must_free(c);
 }
 

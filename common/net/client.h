@@ -19,13 +19,15 @@ struct client *client_new(struct loop *l, struct mem_budget *memory, unsigned co
 void client_free(struct client *c);  // all calls must have ended
 
 // For calls with tls: whom to trust (NULL: the system's CAs), and our own certificate and key
-// (NULL: none shown). PEM files. Before the first call.
+// (NULL: none shown). PEM files, which are read now; before the first call, and again when they
+// changed, for connections to come. Fails naming the file; then what was there stays. Not from the
+// loop.
 struct client_tls {
     const char *ca_file;
     const char *cert_file;
     const char *key_file;
 };
-void client_set_tls(struct client *c, const struct client_tls *tls);
+bool client_set_tls(struct client *c, const struct client_tls *tls, err *e) MUST_CHECK;
 bool client_has_certificate(const struct client *c);
 
 struct http_call {

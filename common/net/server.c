@@ -425,6 +425,13 @@ fail:
     return NULL;
 }
 
+bool server_reload_tls(struct server *s, err *e)
+{
+    const struct server_options *o = &s->options;
+    return !s->tls ||
+           tls_context_reload(s->tls, o->tls_cert_file, o->tls_key_file, o->tls_client_ca_file, e);
+}
+
 unsigned server_port(const struct server *s)
 {
     return s->port;

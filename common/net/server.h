@@ -104,6 +104,11 @@ struct server;
 // copied, their strings borrowed until server_close, as are the loops. Returns owned.
 struct server *server_open(const struct server_options *o, struct server_app app,
                            struct loop *const *loops, size_t loop_count, err *e) MUST_CHECK;
+
+// Reads the TLS files again for connections to come; open ones keep theirs. True without TLS. Fails
+// with invalid_argument naming the file; then what was there stays. Any thread, before
+// server_close.
+bool server_reload_tls(struct server *s, err *e) MUST_CHECK;
 unsigned server_port(const struct server *s);  // 0 for a Unix socket
 
 // Stops accepting, tells clients (Connection: close, GOAWAY), lets running exchanges end until the

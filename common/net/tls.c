@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/tls.h"
 
+#include "sys/file.h"
+#include "sys/lock.h"
+
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #define SEAL_MAX ((size_t)64 << 10)  // records waiting to be sent
 #define PIECE    ((size_t)16 << 10)  // plain bytes of one record
+#define PEM_MAX  ((size_t)16 << 20)  // bytes of a file
 
 struct tls_context {
-    SSL_CTX *ssl;
+    struct lock lock;  // for ssl
+    SSL_CTX *ssl;      // connections hold it, too
 };
 
 struct tls {
@@ -43,6 +49,30 @@ static bool fail(err *e, const char *what, const char *file)
     return err_set(e, ERR_INVALID_ARGUMENT, "TLS %s %s: %s", what, file ? file : "(none)", text);
 }
 
+static bool fail_other_key(err *e, const char *key_file, const char *cert_file)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "TLS key %s is not that of certificate %s", key_file,
+                   cert_file);
+}
+
+static bool fail_key(err *e, const char *key_file, const char *cert_file)
+{
+    int why = ERR_GET_REASON(ERR_peek_last_error());
+    bool other = why == X509_R_KEY_VALUES_MISMATCH || why == X509_R_KEY_TYPE_MISMATCH;
+    if (!other) return fail(e, "key", key_file);
+    ERR_clear_error();
+    return fail_other_key(e, key_file, cert_file);
+}
+
+// A key that is locked by a password is refused; OpenSSL would ask for it on the terminal. The
+// signature is OpenSSL's.
+// NOLINTNEXTLINE(readability-non-const-parameter)
+static int no_password(char *text, int size, int writing, void *arg)
+{
+    (void)text, (void)size, (void)writing, (void)arg;
+    return -1;
+}
+
 static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
                       const char *client_ca_file, err *e)
 {
@@ -52,11 +82,15 @@ static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
     SSL_CTX_set_mode(x, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                             SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(x, on_alpn, NULL);
+    SSL_CTX_set_default_passwd_cb(x, no_password);
     if (SSL_CTX_use_certificate_chain_file(x, cert_file) != 1)
         return fail(e, "certificate", cert_file);
     if (!key_file || SSL_CTX_use_PrivateKey_file(x, key_file, SSL_FILETYPE_PEM) != 1)
-        return fail(e, "key", key_file);
-    if (SSL_CTX_check_private_key(x) != 1) return fail(e, "key does not fit", cert_file);
+        return fail_key(e, key_file, cert_file);
+    if (SSL_CTX_check_private_key(x) != 1) {  // a key of another kind
+        ERR_clear_error();
+        return fail_other_key(e, key_file, cert_file);
+    }
     if (!client_ca_file) return true;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(client_ca_file);
     if (!names || SSL_CTX_load_verify_locations(x, client_ca_file, NULL) != 1) {
@@ -70,30 +104,119 @@ static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
     return true;
 }
 
+static SSL_CTX *open_context(const char *cert_file, const char *key_file,
+                             const char *client_ca_file, err *e)
+{
+    SSL_CTX *x = SSL_CTX_new(TLS_server_method());
+    if (x && configure(x, cert_file, key_file, client_ca_file, e)) return x;
+    if (!x) fail(e, "context", NULL);
+    SSL_CTX_free(x);
+    return NULL;
+}
+
 struct tls_context *tls_context_new(const char *cert_file, const char *key_file,
                                     const char *client_ca_file, err *e)
 {
+    SSL_CTX *ssl = open_context(cert_file, key_file, client_ca_file, e);
+    if (!ssl) return NULL;
     struct tls_context *t = mem_must(sizeof *t);
-    t->ssl = SSL_CTX_new(TLS_server_method());
-    if (t->ssl && configure(t->ssl, cert_file, key_file, client_ca_file, e)) return t;
-    if (!t->ssl) fail(e, "context", NULL);
-    tls_context_free(t);
-    return NULL;
+    lock_init(&t->lock, LOCK_TLS);
+    t->ssl = ssl;
+    return t;
+}
+
+bool tls_context_reload(struct tls_context *t, const char *cert_file, const char *key_file,
+                        const char *client_ca_file, err *e)
+{
+    SSL_CTX *ssl = open_context(cert_file, key_file, client_ca_file, e);
+    if (!ssl) return false;
+    lock_take(&t->lock);
+    SSL_CTX *before = t->ssl;
+    t->ssl = ssl;
+    lock_give(&t->lock);
+    SSL_CTX_free(before);
+    return true;
 }
 
 void tls_context_free(struct tls_context *t)
 {
     if (!t) return;
     SSL_CTX_free(t->ssl);
+    lock_release(&t->lock);
     mem_must_free(t);
 }
+
+// ---- files of clients
+
+static bool read_pem(const char *file, struct buf *out, BIO **bytes, err *e)
+{
+    buf_init(out, NULL, PEM_MAX);
+    *bytes = NULL;
+    if (!file) return true;
+    if (!file_read(file, out, e)) return false;
+    *bytes = BIO_new_mem_buf(out->p, (int)out->n);
+    return *bytes != NULL || fail(e, "file", file);
+}
+
+static bool check_authority(BIO *bytes, const char *file, err *e)
+{
+    X509 *x = PEM_read_bio_X509(bytes, NULL, no_password, NULL);
+    bool ok = x != NULL;
+    X509_free(x);
+    return ok || fail(e, "CA", file);
+}
+
+static bool check_pair(BIO *cert, BIO *key, const char *cert_file, const char *key_file, err *e)
+{
+    X509 *x = PEM_read_bio_X509(cert, NULL, no_password, NULL);
+    EVP_PKEY *k = key ? PEM_read_bio_PrivateKey(key, NULL, no_password, NULL) : NULL;
+    bool ok = false;
+    if (!x)
+        fail(e, "certificate", cert_file);
+    else if (!k)
+        fail(e, "key", key_file);
+    else
+        ok = X509_check_private_key(x, k) == 1 || fail_key(e, key_file, cert_file);
+    X509_free(x);
+    EVP_PKEY_free(k);
+    return ok;
+}
+
+bool tls_pem_read(struct tls_pem *p, const char *ca_file, const char *cert_file,
+                  const char *key_file, err *e)
+{
+    BIO *ca = NULL;
+    BIO *cert = NULL;
+    BIO *key = NULL;
+    *p = (struct tls_pem){0};
+    bool ok = read_pem(ca_file, &p->ca, &ca, e) && read_pem(cert_file, &p->cert, &cert, e) &&
+              read_pem(key_file, &p->key, &key, e) && (!ca || check_authority(ca, ca_file, e)) &&
+              (!cert || check_pair(cert, key, cert_file, key_file, e));
+    BIO_free(ca);
+    BIO_free(cert);
+    BIO_free(key);
+    if (!ok) tls_pem_release(p);
+    return ok;
+}
+
+void tls_pem_release(struct tls_pem *p)
+{
+    OPENSSL_cleanse(p->key.p, p->key.n);
+    buf_release(&p->ca);
+    buf_release(&p->cert);
+    buf_release(&p->key);
+}
+
+// ---- connections
 
 struct tls *tls_new(struct tls_context *context)
 {
     err e = {0};
     struct tls *t = mem_alloc(NULL, sizeof *t, &e);
     if (!t) return NULL;
+    lock_take(&context->lock);
     t->ssl = SSL_new(context->ssl);
+    lock_give(&context->lock);
     t->in = BIO_new(BIO_s_mem());
     t->out = BIO_new(BIO_s_mem());
     if (!t->ssl || !t->in || !t->out) {

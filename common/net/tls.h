@@ -17,6 +17,23 @@ struct tls_context *tls_context_new(const char *cert_file, const char *key_file,
                                     const char *client_ca_file, err *e) MUST_CHECK;
 void tls_context_free(struct tls_context *t);
 
+// Reads the files again for connections to come. If it fails, what was there stays. Any thread.
+bool tls_context_reload(struct tls_context *t, const char *cert_file, const char *key_file,
+                        const char *client_ca_file, err *e) MUST_CHECK;
+
+// What a client shows and whom it trusts: the bytes of PEM files, empty where none is given.
+struct tls_pem {
+    struct buf ca;
+    struct buf cert;
+    struct buf key;
+};
+
+// Any file may be NULL, but a certificate needs its key. Fails naming the file that cannot be read
+// or used; then nothing is owned. Else tls_pem_release.
+bool tls_pem_read(struct tls_pem *p, const char *ca_file, const char *cert_file,
+                  const char *key_file, err *e) MUST_CHECK;
+void tls_pem_release(struct tls_pem *p);
+
 struct tls *tls_new(struct tls_context *t);  // NULL: no memory
 void tls_free(struct tls *t);
 

@@ -115,6 +115,15 @@ static void each_lane(struct program *p, void (*fn)(struct lane *l))
 
 // ---- loops and client
 
+static bool set_client_tls(struct program *p, err *e)
+{
+    const struct internal_settings *i = config_section(p->config, "internal");
+    struct client_tls tls = {.ca_file = i->tls_ca_file,
+                             .cert_file = i->tls_cert_file,
+                             .key_file = i->tls_key_file};
+    return client_set_tls(p->client, &tls, e);
+}
+
 static bool open_loops(struct program *p, err *e)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -130,13 +139,7 @@ static bool open_loops(struct program *p, err *e)
     if (!p->client_loop) return false;
     p->client = client_new(p->client_loop, &p->requests, (unsigned)i->connections_per_node, e);
     if (!p->client) return false;
-    if (i->tls_cert_file[0]) {
-        struct client_tls tls = {.ca_file = i->tls_ca_file,
-                                 .cert_file = i->tls_cert_file,
-                                 .key_file = i->tls_key_file};
-        client_set_tls(p->client, &tls);
-    }
-    return true;
+    return !i->tls_cert_file[0] || set_client_tls(p, e);
 }
 
 // ---- listeners
@@ -241,6 +244,31 @@ static bool open_internal(struct program *p, err *e)
     name_listener(p->internal_address, sizeof p->internal_address, listen,
                   server_port(p->internal.server));
     return true;
+}
+
+// ---- certificates
+
+static void tell_reload(const char *of, bool ok, const err *e)
+{
+    char quoted[LOG_QUOTE_MAX];
+    metric_add_to(&service_tls_reloads, ok ? S("well") : S("refused"), 1);
+    if (ok)
+        log_info(NULL, "tls.reloaded", "of=%s", of);
+    else
+        log_error(NULL, "tls.refused", "of=%s why=%s", of, log_quote(quoted, str_of(e->msg)));
+}
+
+void program_reload_tls(struct program *p)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct internal_settings *i = config_section(p->config, "internal");
+    err e = {0};
+    if (s->tls_cert_file[0])
+        tell_reload("public_listener", server_reload_tls(p->public.server, &e), &e);
+    if (!i->tls_cert_file[0]) return;
+    if (!str_starts(str_of(p->internal_address), S("unix:")))
+        tell_reload("internal_listener", server_reload_tls(p->internal.server, &e), &e);
+    tell_reload("client", set_client_tls(p, &e), &e);
 }
 
 // ---- members

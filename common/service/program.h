@@ -6,7 +6,7 @@
 // SIGTERM is always heard. The runner brings the process up, waits, and takes it down:
 //
 //     STARTING   program_open, services' start      listeners answer: /ready says "starting"
-//     READY      routers are published              traffic
+//     READY      routers are published              traffic; SIGHUP: certificates are read again
 //     DRAINING   program_drain                      /ready says "draining"
 //
 // Listeners open before services start, so that a long recovery is seen and a taken port is told at
@@ -71,6 +71,7 @@ struct program {
     struct lock lock;
     struct cond change;
     bool stop_wanted;
+    bool reload_wanted;  // of certificates
     bool done;
     bool well;
     err fault;
@@ -80,6 +81,7 @@ struct program {
 
 bool program_open(struct program *p, err *e) MUST_CHECK;   // everything but the services
 bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then it is READY
+void program_reload_tls(struct program *p);                // tells how it went
 void program_drain(struct program *p);
 void program_close(struct program *p);  // whatever was opened
 

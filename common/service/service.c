@@ -17,12 +17,16 @@
 
 // ---- the runner
 
-static void await_stop(struct program *p)
+// Waits until something is to be done: true, certificates are read again; false, it ends.
+static bool await_reload(struct program *p)
 {
     lock_take(&p->lock);
-    while (!p->stop_wanted)
+    while (!p->stop_wanted && !p->reload_wanted)
         cond_wait(&p->change, &p->lock);
+    bool reload = !p->stop_wanted;
+    p->reload_wanted = false;
     lock_give(&p->lock);
+    return reload;
 }
 
 static void *runner(void *arg)
@@ -30,7 +34,8 @@ static void *runner(void *arg)
     struct program *p = arg;
     bool well = program_open(p, &p->fault) && program_start(p, &p->fault);
     if (well) {
-        await_stop(p);
+        while (await_reload(p))
+            program_reload_tls(p);
         program_drain(p);
     }
     program_close(p);
@@ -75,6 +80,15 @@ static void reload(struct program *p)
     (void)!tenants_reload(p->tenants, &e);  // tells itself
 }
 
+// The runner does it: listeners are the runner's.
+static void want_tls_reload(struct program *p)
+{
+    lock_take(&p->lock);
+    p->reload_wanted = true;
+    cond_wake_all(&p->change);
+    lock_give(&p->lock);
+}
+
 static void want_stop(struct program *p)
 {
     lock_take(&p->lock);
@@ -111,6 +125,7 @@ static int run(struct program *p)
             break;
         case SIGNAL_RELOAD:
             reload(p);
+            want_tls_reload(p);
             break;
         case SIGNAL_WAKE:
             break;
@@ -158,20 +173,23 @@ static int print_config_docs(const struct config *c)
 {
     struct buf out;
     buf_init(&out, NULL, 1 << 20);
-    buf_z(&out,
-          "# Settings\n\n"
-          "This page is printed by `flametree --print-config-docs` from the rows that the "
-          "program reads its settings by.\n\n"
-          "A setting `section.key` is a line `key: value` under `section:` in the YAML file "
-          "that `--config` names, a flag `--section.key=value`, or the environment variable "
-          "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
-          "that over the default. An unknown or repeated key is an error with file and line; "
-          "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
-          "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
-          "marked so take effect at once, others need a restart and say so in the log. A value of "
-          "type YAML is a list or map; flags and environment give it as YAML text. "
-          "`runtime_config.file` names files with limits of single tenants, by the keys of "
-          "section `limits`.\n");
+    buf_z(
+        &out,
+        "# Settings\n\n"
+        "This page is printed by `flametree --print-config-docs` from the rows that the "
+        "program reads its settings by.\n\n"
+        "A setting `section.key` is a line `key: value` under `section:` in the YAML file "
+        "that `--config` names, a flag `--section.key=value`, or the environment variable "
+        "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
+        "that over the default. An unknown or repeated key is an error with file and line; "
+        "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
+        "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
+        "marked so take effect at once, others need a restart and say so in the log. It also reads "
+        "the files of certificates, keys and authorities again, for connections to come; if they "
+        "cannot be used, the ones before stay and the log says why. A value of type YAML is a list "
+        "or map; flags and environment give it as YAML text. "
+        "`runtime_config.file` names files with limits of single tenants, by the keys of "
+        "section `limits`.\n");
     config_print_markdown(c, &out);
     return print(&out);
 }

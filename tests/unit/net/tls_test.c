@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "net/tls.h"
+#include "sys/file.h"
 #include "unit/net/rig.h"
 
 #include <spawn.h>
@@ -88,6 +90,19 @@ struct want {
     const char *body;
     bool show_certificate;
 };
+
+// Its password is "secret".
+static const char locked_key[] =
+    "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+    "MIGbMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjgo6dZZjtyjAICCAAw\n"
+    "DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEH7A0yMd9mob/Ccet7xnbWAEQDnR\n"
+    "MCbfoxTyKy6gzqQKC+P4ES6pSev0Tjw2vL2vkOlsRih/4k7izpy0Ty2V9NERL//B\n"
+    "SIYuXtHzaBT3B865hrk=\n"
+    "-----END ENCRYPTED PRIVATE KEY-----\n";
+
+static const char other_key[] = "-----BEGIN PRIVATE KEY-----\n"
+                                "MC4CAQAwBQYDK2VwBCIEIFC3lWxpG4kUqYcHNGxYpuGXHptcuwSRmkhHeyBIu3v/\n"
+                                "-----END PRIVATE KEY-----\n";
 
 // The HTTP status, or 0 if there was no answer; *version is what was spoken.
 static long fetch(const struct place *p, CURL *easy, const struct want *w, struct buf *body,
@@ -205,7 +220,7 @@ static void our_client_speaks_it_too(void **state)
         struct client *client = NULL;
         assert_ok((client = client_new(p->rig->loops[0], &memory, 2, e)));
         struct client_tls tls = {.ca_file = p->cert, .cert_file = p->cert, .key_file = p->key};
-        if (trusting) client_set_tls(client, &tls);
+        if (trusting) assert_ok(client_set_tls(client, &tls, e));
         struct http_call call = {.method = "GET",
                                  .address = str_of(address),
                                  .path = S("/hello"),
@@ -220,6 +235,138 @@ static void our_client_speaks_it_too(void **state)
         client_free(client);
     }
     req_release(&req);
+}
+
+static long fetch_anew(const struct place *p)
+{
+    struct buf body;
+    buf_init(&body, NULL, 1 << 20);
+    CURL *easy = curl_easy_init();
+    long spoken = 0;
+    struct want w = {CURL_HTTP_VERSION_1_1, "https", "/hello", NULL, true};
+    long status = fetch(p, easy, &w, &body, &spoken);
+    curl_easy_cleanup(easy);
+    buf_release(&body);
+    return status;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    assert_ok(file_read(from, &b, e));
+    FILE *f = fopen(to, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.p, 1, b.n, f), b.n);
+    assert_int_equal(fclose(f), 0);
+    buf_release(&b);
+}
+
+static void reloaded_certificates_are_for_new_connections(void **state)
+{
+    struct place *p = *state;
+    struct buf body;
+    buf_init(&body, NULL, 1 << 20);
+    char old_cert[128];
+    snprintf(old_cert, sizeof old_cert, "%s/old.pem", p->dir);
+    p->rig->options.tls_client_ca_file = p->cert;
+    rig_open(p->rig);
+    CURL *easy = curl_easy_init();
+    struct want w = {CURL_HTTP_VERSION_1_1, "https", "/hello", NULL, true};
+    long spoken = 0;
+    assert_int_equal(fetch(p, easy, &w, &body, &spoken), 200);
+    copy_file(p->cert, old_cert);
+
+    make_certificate(p);
+    assert_int_equal(fetch_anew(p), 0);  // it still has the one before
+    assert_ok(server_reload_tls(p->rig->server, e));
+    assert_int_equal(fetch_anew(p), 200);
+    long connections = 1;
+    assert_int_equal(fetch(p, easy, &w, &body, &spoken), 200);
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
+    assert_int_equal(connections, 0);  // the open one is as good as it was
+
+    copy_file(old_cert, p->cert);  // does not fit the key
+    err e = {0};
+    assert_false(server_reload_tls(p->rig->server, &e));
+    assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+    if (!str_contains(str_of(e.msg), str_of(p->cert))) fail_msg("%s", e.msg);
+    assert_int_equal(fetch_anew(p), 0);  // trusts the one that is not served
+    assert_int_equal(unlink(old_cert), 0);
+    curl_easy_cleanup(easy);
+    buf_release(&body);
+}
+
+static bool call_hello(struct client *client, struct mem_budget *memory, const char *address)
+{
+    struct req req;
+    req_init(&req, RANK_DUTY, memory, 1 << 20, 60 * NS_PER_S);
+    struct http_call call = {.method = "GET",
+                             .address = str_of(address),
+                             .path = S("/hello"),
+                             .answer_max = 1000,
+                             .tls = true};
+    http_start(client, &req, &call, RANK_PUBLIC);
+    err e = {0};
+    bool ok = call_wait(&req, &call.call, &e);
+    if (!ok) assert_int_equal(e.code, ERR_UNAVAILABLE);
+    http_call_release(&call);
+    req_release(&req);
+    return ok;
+}
+
+static void our_client_takes_new_certificates_when_told(void **state)
+{
+    struct place *p = *state;
+    p->rig->options.tls_client_ca_file = p->cert;
+    rig_open(p->rig);
+    struct mem_budget memory;
+    mem_budget_init(&memory, "calls", NULL, 1 << 24);
+    char address[64];
+    snprintf(address, sizeof address, "127.0.0.1:%u", server_port(p->rig->server));
+    struct client *client = NULL;
+    assert_ok((client = client_new(p->rig->loops[0], &memory, 2, e)));
+    struct client_tls tls = {.ca_file = p->cert, .cert_file = p->cert, .key_file = p->key};
+    assert_ok(client_set_tls(client, &tls, e));
+    make_certificate(p);  // what is in the files is none of its business yet
+    assert_true(call_hello(client, &memory, address));
+    assert_ok(server_reload_tls(p->rig->server, e));
+    assert_ok(client_set_tls(client, &tls, e));
+    for (int i = 0; i < 2; i++) {
+        assert_true(call_hello(client, &memory, address));
+        const char *const keys[] = {p->cert, "/nowhere.pem", NULL};
+        for (size_t k = 0; k < COUNT(keys); k++) {
+            struct client_tls bad = {.cert_file = p->cert, .key_file = keys[k]};
+            err e = {0};
+            assert_false(client_set_tls(client, &bad, &e));
+            str named = keys[k] ? str_of(keys[k]) : S("(none)");
+            if (!str_contains(str_of(e.msg), named)) fail_msg("%s", e.msg);
+        }
+    }
+    assert_true(client_has_certificate(client));
+    client_free(client);
+}
+
+static void unusable_keys_are_refused_without_a_question(void **state)
+{
+    struct place *p = *state;
+    rig_open(p->rig);
+    static const struct {
+        const char *key;
+        const char *why;
+    } cases[] = {{locked_key, "key.pem"}, {other_key, "is not that of"}, {"", "key.pem"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        FILE *f = fopen(p->key, "w");
+        assert_non_null(f);
+        assert_true(fputs(cases[i].key, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        err e = {0};
+        assert_false(server_reload_tls(p->rig->server, &e));
+        if (!str_contains(str_of(e.msg), str_of(cases[i].why))) fail_msg("%s", e.msg);
+        struct tls_pem pem;
+        assert_false(tls_pem_read(&pem, NULL, p->cert, p->key, &e));
+        if (!str_contains(str_of(e.msg), str_of(cases[i].why))) fail_msg("%s", e.msg);
+    }
 }
 
 static void survives_broken_handshakes(void **state)
@@ -278,6 +425,9 @@ int main(void)
         TEST(takes_plain_connections_unless_tls_is_required),
         TEST(asks_clients_for_their_certificate),
         TEST(our_client_speaks_it_too),
+        TEST(reloaded_certificates_are_for_new_connections),
+        TEST(our_client_takes_new_certificates_when_told),
+        TEST(unusable_keys_are_refused_without_a_question),
         TEST(survives_broken_handshakes),
         TEST(names_the_file_it_cannot_use),
     };
