@@ -332,6 +332,7 @@ bool ingest_run(void *self, struct http_exchange *x, err *e)
     struct upload u = {.x = x, .a = &x->req.arena};
     arena_init(&u.scratch, u.a->budget, u.a->cap);
     bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run(&u, e);
+    if (ok && x->status < 300) request_delay(&u.q, x);
     request_end(&u.q);
     arena_release(&u.scratch);
     return ok;

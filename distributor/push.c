@@ -96,6 +96,7 @@ bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err 
     (void)out;  // message PushResponse has no fields
     struct request q;
     bool ok = request_begin(&q, self, &x->req, "push", e) && run(&q, in, e);
+    if (ok) request_delay(&q, x);
     request_end(&q);
     return ok;
 }

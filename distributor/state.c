@@ -105,6 +105,18 @@ bool request_send(struct request *q, err *e)
     return true;
 }
 
+void request_delay(const struct request *q, struct http_exchange *x)
+{
+    double delay = (double)q->limits->ingestion_artificial_delay * (0.9 + 0.2 * chance(NULL));
+    uint64_t until = q->begun_mono_ns + (uint64_t)delay;
+    uint64_t now = clock_mono_ns();
+    if (until <= now) return;
+    str text = arena_printf(&x->req.arena, "artificial_delay;dur=%llu",
+                            (unsigned long long)((until - now) / (uint64_t)NS_PER_MS));
+    route_header(x, "server-timing", text);
+    x->hold_until_mono_ns = until;
+}
+
 void request_end(struct request *q)
 {
     str protocol = str_of(q->protocol);

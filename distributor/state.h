@@ -37,5 +37,9 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
 // q->in and is still to be told.
 bool request_send(struct request *q, err *e) MUST_CHECK;
 
+// Holds the answer of a push that went well back as ingestion_artificial_delay says, give or take a
+// tenth, counted from its begin; the loop waits, not this thread.
+void request_delay(const struct request *q, struct http_exchange *x);
+
 // Counts what happened; once, whatever happened.
 void request_end(struct request *q);

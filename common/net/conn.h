@@ -69,6 +69,9 @@ struct server {
     _Atomic unsigned handles;  // of shards and the listener
 };
 
+// A handle of one of its loops was closed; the loop it belongs to.
+void server_handle_closed(struct server *s);
+
 struct shard {
     struct server *server;
     struct loop *loop;  // NULL in tests without a loop

@@ -15,15 +15,16 @@ static const unsigned successors[EXCHANGE_STATES] = {
     [EXCHANGE_HEAD] = BIT(BODY) | BIT(ANSWER) | BIT(DONE),
     [EXCHANGE_BODY] = BIT(QUEUED) | BIT(ANSWER) | BIT(DONE),
     [EXCHANGE_QUEUED] = BIT(RUNNING) | BIT(ANSWER),
-    [EXCHANGE_RUNNING] = BIT(ANSWER),
+    [EXCHANGE_RUNNING] = BIT(HELD) | BIT(ANSWER),
+    [EXCHANGE_HELD] = BIT(ANSWER),
     [EXCHANGE_ANSWER] = BIT(DONE),
     [EXCHANGE_DONE] = 0,
 };
 
 const char *exchange_state_name(enum exchange_state state)
 {
-    static const char *const names[EXCHANGE_STATES] = {"head",    "body",   "queued",
-                                                       "running", "answer", "done"};
+    static const char *const names[EXCHANGE_STATES] = {"head", "body",   "queued", "running",
+                                                       "held", "answer", "done"};
     return names[state];
 }
 
@@ -225,10 +226,61 @@ static void on_job_refuse(struct job *j, const err *e)
     loop_post(ex->loop, &ex->given_back);
 }
 
+// ---- answers that are held back
+
+// Outlives its exchange until libuv has closed the timer.
+struct hold {
+    uv_timer_t timer;
+    struct exchange *ex;
+    struct server *server;
+};
+
+static void on_hold_closed(uv_handle_t *h)
+{
+    struct hold *hold = CONTAINER_OF((uv_timer_t *)h, struct hold, timer);
+    struct server *s = hold->server;
+    mem_must_free(hold);
+    server_handle_closed(s);
+}
+
+static void hold_end(struct exchange *ex)
+{
+    struct hold *hold = ex->hold;
+    ex->hold = NULL;
+    uv_close((uv_handle_t *)&hold->timer, on_hold_closed);
+}
+
+static void on_hold_over(uv_timer_t *t)
+{
+    struct exchange *ex = CONTAINER_OF(t, struct hold, timer)->ex;
+    if (ex->conn) ex->conn->shard->now_ns = clock_mono_ns();
+    hold_end(ex);
+    answer(ex);
+}
+
+static bool hold_begin(struct exchange *ex)
+{
+    uint64_t now = clock_mono_ns();
+    uint64_t until = ex->x.hold_until_mono_ns;
+    if (!ex->conn || until <= now || atomic_load(&ex->server->draining)) return false;
+    struct hold *hold = mem_must(sizeof *hold);
+    uv_loop_t *uv = loop_uv(ex->loop);
+    hold->ex = ex;
+    hold->server = ex->server;
+    ex->hold = hold;
+    atomic_fetch_add(&ex->server->handles, 1);
+    set_state(ex, EXCHANGE_HELD);
+    uv_update_time(uv);
+    uv_timer_init(uv, &hold->timer);
+    uv_timer_start(&hold->timer, on_hold_over, (until - now) / (uint64_t)NS_PER_MS + 1, 0);
+    return true;
+}
+
 static void on_given_back(struct loop_task *t)
 {
     struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
     loop_assert(ex->loop);
+    if (hold_begin(ex)) return;
     if (ex->conn) ex->conn->shard->now_ns = clock_mono_ns();
     answer(ex);
 }
@@ -321,6 +373,10 @@ void exchange_abandon(struct exchange *ex)
         exchange_cancel(ex);
         unlink_conn(ex);
         return;
+    }
+    if (state == EXCHANGE_HELD) {
+        hold_end(ex);
+        set_state(ex, EXCHANGE_ANSWER);
     }
     metric_add(&net_gone, 1);
     exchange_end(ex);

@@ -6,7 +6,7 @@
 //     exchange_head           asks the app; BODY, or ANSWER when it is answered or refused at once
 //     exchange_body           bytes of the body; ANSWER when they are too many
 //     exchange_body_end       QUEUED, and then RUNNING in a worker
-//     (the worker is done)    ANSWER: conn_ops.answer is called
+//     (the worker is done)    ANSWER: conn_ops.answer is called; HELD before, if the app says so
 //     exchange_end            DONE: freed
 //
 // While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
@@ -20,6 +20,7 @@ enum exchange_state {
     EXCHANGE_BODY,
     EXCHANGE_QUEUED,
     EXCHANGE_RUNNING,
+    EXCHANGE_HELD,
     EXCHANGE_ANSWER,
     EXCHANGE_DONE,
     EXCHANGE_STATES
@@ -34,6 +35,7 @@ struct exchange {
     struct loop *loop;
     struct job job;
     struct loop_task given_back;
+    struct hold *hold;  // HELD
     _Atomic enum exchange_state state;
     struct arena kept;    // the request's arena, put aside by a refusal
     bool refused;         // app.refuse made the answer

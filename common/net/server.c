@@ -286,7 +286,7 @@ static void start_accepting(void *arg)
     uv_poll_start(&s->accepting, UV_READABLE, on_acceptable);
 }
 
-static void handle_closed(struct server *s)
+void server_handle_closed(struct server *s)
 {
     lock_take(&s->lock);
     if (atomic_fetch_sub(&s->handles, 1) == 1) cond_wake_all(&s->change);
@@ -298,17 +298,17 @@ static void on_accepting_closed(uv_handle_t *h)
     struct server *s = CONTAINER_OF((uv_poll_t *)h, struct server, accepting);
     (void)close(s->listener);
     s->listener = -1;
-    handle_closed(s);
+    server_handle_closed(s);
 }
 
 static void on_sweep_closed(uv_handle_t *h)
 {
-    handle_closed(CONTAINER_OF((uv_timer_t *)h, struct shard, sweep)->server);
+    server_handle_closed(CONTAINER_OF((uv_timer_t *)h, struct shard, sweep)->server);
 }
 
 static void on_turn_end_closed(uv_handle_t *h)
 {
-    handle_closed(CONTAINER_OF((uv_check_t *)h, struct shard, turn_end)->server);
+    server_handle_closed(CONTAINER_OF((uv_check_t *)h, struct shard, turn_end)->server);
 }
 
 static void stop_accepting(void *arg)

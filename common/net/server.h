@@ -9,6 +9,7 @@
 //     BODY     body arrives              loop    over the limit: app.refuse
 //     QUEUED   body is complete          loop    lane_submit; lane full: app.refuse
 //     RUNNING  app.run()                 worker  plain sequential code, fills the answer
+//     HELD     an answer that the application wants later waits for its time; loop
 //     ANSWER   answer is written         loop    only the loop waits for slow clients
 //     DONE     arena released
 //
@@ -62,6 +63,7 @@ struct http_exchange {
     struct http_headers trailers;  // HTTP/2 only; without a body they join the head
     struct buf out;                // cap request_memory_max unless the application changes it
     str fixed;
+    uint64_t hold_until_mono_ns;  // the loop keeps the answer back until then; no worker waits
 };
 
 enum head_verdict {
