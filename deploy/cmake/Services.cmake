@@ -1,4 +1,4 @@
-# Services.cmake - each service is a static library and a program of one line; flametree is all four together.
+# Services.cmake - each service is a static library and a program of one line; flametree is all four together, and the client.
 set(FT_SERVICES distributor ingester querier compactor)
 foreach(service IN LISTS FT_SERVICES)
     file(GLOB sources CONFIGURE_DEPENDS ${service}/*.c)
@@ -16,8 +16,12 @@ endforeach()
 if(TARGET ft_querier)
     include(Assets)   # the page, embedded into the querier
 endif()
-file(GLOB sources CONFIGURE_DEPENDS deploy/flametree/*.c)
-if(sources AND TARGET ft_distributor AND TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
-    add_executable(flametree ${sources})
-    target_link_libraries(flametree PRIVATE ft_distributor ft_ingester ft_querier ft_compactor)
+file(GLOB sources CONFIGURE_DEPENDS deploy/flametree/cli*.c)
+if(TARGET ft_distributor AND TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
+    add_library(ft_cli STATIC ${sources})   # the client
+    set_target_properties(ft_cli PROPERTIES LINKER_LANGUAGE C)
+    target_include_directories(ft_cli PUBLIC ${PROJECT_SOURCE_DIR})
+    target_link_libraries(ft_cli PUBLIC ft_flags ft_service ft_distributor)
+    add_executable(flametree deploy/flametree/main.c)
+    target_link_libraries(flametree PRIVATE ft_cli ft_distributor ft_ingester ft_querier ft_compactor)
 endif()

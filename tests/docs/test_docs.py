@@ -1,17 +1,19 @@
 """Generated pages equal what the program prints; what it exports is what Prometheus' own checker accepts."""
 import os
 import re
+import shutil
 import subprocess
 import urllib.request
 
+import pytest
 from flametree import BIN, Flametree
 
 TOP = os.path.join(os.path.dirname(__file__), "../..")
 PROGRAM = os.path.join(BIN, "flametree")
 
 
-def printed(flag):
-    return subprocess.run([PROGRAM, flag], capture_output=True, text=True, check=True).stdout
+def printed(*args):
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, check=True).stdout
 
 
 def page(name):
@@ -25,6 +27,24 @@ def test_config_page_is_what_the_program_prints():
 
 def test_metrics_page_is_what_the_program_prints():
     assert page("metrics.md") == printed("--print-metrics-docs"), "docs/metrics.md is out of date: flametree --print-metrics-docs >docs/metrics.md"
+
+
+def test_page_of_the_command_line_is_what_the_program_prints():
+    assert page("cli.md") == printed("help", "--markdown"), "docs/cli.md is out of date: flametree help --markdown >docs/cli.md"
+
+
+def test_man_page_is_what_the_program_prints():
+    assert page("../deploy/flametree/flametree.1") == printed("help", "--man"), "flametree.1 is out of date: flametree help --man >deploy/flametree/flametree.1"
+
+
+def test_man_page_is_read_without_complaints():
+    if not shutil.which("man"):
+        pytest.skip("no man here")
+    env = {**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANROFFOPT": ""}
+    shown = subprocess.run(["man", "--warnings", "-l", os.path.join(TOP, "deploy/flametree/flametree.1")], capture_output=True, text=True, env=env)
+    assert shown.returncode == 0 and not shown.stderr.strip(), shown.stderr
+    text = re.sub(".\b", "", shown.stdout)
+    assert "flametree push FILE" in text and "EXIT STATUS" in text, text[:2000]
 
 
 def test_metrics_pass_promtool():

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cli_files.h - the files that operands name.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+struct cli_files {
+    const char **v;  // paths; "-" is standard input
+    size_t n;
+    size_t cap;
+};
+
+// Directories become the files below them, in order of their names; what begins with a dot is left
+// out, and so are links to directories. Memory is the arena's. Fails naming the path.
+bool cli_files_find(struct arena *a, const char *const *operands, size_t n, struct cli_files *out,
+                    err *e) MUST_CHECK;
+
+// The bytes of a file, or of standard input.
+bool cli_files_read(const char *path, struct buf *out, err *e) MUST_CHECK;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cli_flame.h - a flame graph as a server answers it (docs/formats/flamegraph.md), made a tree
+// again, and what is told of it: collapsed text, functions. Pure.
+//
+// The answer is believed in nothing: bars of other sizes than four numbers, names that do not
+// exist, negative values, bars that lie below no bar are invalid_argument. Nothing recurses.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "querier/v1/querier.pb-c.h"
+
+#define FLAME_NONE UINT32_MAX
+
+struct flame_node {
+    uint32_t name;
+    uint32_t parent;        // FLAME_NONE of the root
+    uint32_t first_child;   // FLAME_NONE = none
+    uint32_t next_sibling;  // FLAME_NONE = none
+    int64_t left;           // edge
+    int64_t total;
+    int64_t self;
+};
+
+// Nodes level by level from the root, within a level from left to right.
+struct flame {
+    struct flame_node *nodes;
+    uint32_t count;  // 0: there are no data
+    uint32_t *level_ends;
+    uint32_t level_count;
+    str *names;
+    uint32_t name_count;
+    int64_t total;
+};
+
+// Memory is the arena's, names borrow from g.
+bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame *out,
+                err *e) MUST_CHECK;
+
+// "a;b 12\n" for each node with a self, without the root; control characters of names become '?'.
+// put is called when the buffer is well filled, and at the end: it empties b.
+struct flame_sink {
+    bool (*put)(void *arg, struct buf *b, err *e);
+    void *arg;
+};
+bool flame_folded(const struct flame *f, struct arena *a, struct buf *b,
+                  const struct flame_sink *sink, err *e) MUST_CHECK;
+
+// A walk from the root, a node before its children, from left to right.
+struct flame_walk {
+    uint32_t node;
+    uint32_t depth;
+    bool leaving;  // the children of `node` are done
+};
+struct flame_walk flame_walk_begin(const struct flame *f);  // entering the root
+bool flame_walk_next(const struct flame *f, struct flame_walk *w);
+
+// Every name but the root's: self of all its nodes, total of those that no node of the name calls.
+struct flame_function {
+    str name;
+    int64_t self;
+    int64_t total;
+};
+bool flame_functions(const struct flame *f, struct arena *a, struct flame_function **out, size_t *n,
+                     err *e) MUST_CHECK;
+void flame_functions_by_self(struct flame_function *v, size_t n);  // sorts

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/flametree/cli_rows.h"
+
+#define ON(id) (1u << CLI_##id)
+#define RANGED (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF))
+#define REMOTE (RANGED | ON(PUSH) | ON(READY))
+
+#define WORD_MAX 32  // longer words are like none of ours
+
+const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {
+#define COMMAND(id, name, operands, summary, text) {name, operands, summary, text},
+#include "deploy/flametree/cli.def"
+};
+
+const struct cli_option_row cli_options[CLI_OPTION_COUNT] = {
+#define OPTION(id, commands, name, letter, argument, fallback, variable, sentence) \
+    {commands, name, letter, argument, fallback, variable, sentence},
+#include "deploy/flametree/cli.def"
+};
+
+const struct cli_example_row cli_examples[] = {
+#define EXAMPLE(command, line, what) {CLI_##command, line, what},
+#include "deploy/flametree/cli.def"
+};
+const size_t cli_example_count = COUNT(cli_examples);
+
+const struct cli_status_row cli_statuses[] = {
+#define STATUS(number, when) {number, when},
+#include "deploy/flametree/cli.def"
+};
+const size_t cli_status_count = COUNT(cli_statuses);
+
+const struct cli_variable_row cli_variables[] = {
+#define VARIABLE(name, sentence) {name, sentence},
+#include "deploy/flametree/cli.def"
+};
+const size_t cli_variable_count = COUNT(cli_variables);
+
+static_assert(CLI_COMMAND_COUNT <= 32, "a command is a bit");
+
+bool cli_option_is_common(enum cli_option o)
+{
+    return o >= OPT_URL;
+}
+
+bool cli_choice_next(str *rest, str *choice)
+{
+    if (!rest->p) return false;
+    *choice = str_split(*rest, '|', rest);
+    return true;
+}
+
+// Edits (insert, delete, replace, swap neighbours) that lead from a to b.
+static unsigned distance(str a, str b)
+{
+    unsigned rows[3][WORD_MAX + 1];
+    unsigned *before = rows[0];
+    unsigned *last = rows[1];
+    unsigned *now = rows[2];
+    for (unsigned k = 0; k <= b.n; k++)
+        last[k] = k;
+    for (unsigned i = 1; i <= a.n; i++) {
+        now[0] = i;
+        for (unsigned k = 1; k <= b.n; k++) {
+            unsigned change = last[k - 1] + (a.p[i - 1] != b.p[k - 1]);
+            now[k] = MIN(change, MIN(last[k], now[k - 1]) + 1);
+            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
+            if (swapped) now[k] = MIN(now[k], before[k - 2] + 1);
+        }
+        unsigned *free = before;
+        before = last;
+        last = now;
+        now = free;
+    }
+    return last[b.n];
+}
+
+struct nearest {
+    const char *name;
+    unsigned distance;
+};
+
+static void consider(struct nearest *best, str text, const char *name)
+{
+    str n = str_of(name);
+    if (text.n == 0 || text.n > WORD_MAX || n.n > WORD_MAX) return;
+    unsigned d = distance(text, n);
+    if (text.n >= 3 && str_starts(n, text)) d = 1;  // an abbreviation
+    if (d > 1 + MIN(text.n, n.n) / 3 || (best->name && d >= best->distance)) return;
+    *best = (struct nearest){name, d};
+}
+
+const char *cli_nearest_command(str text)
+{
+    struct nearest best = {0};
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
+        consider(&best, text, cli_commands[i].name);
+    return best.name;
+}
+
+const char *cli_nearest_option(enum cli_command c, str text)
+{
+    struct nearest best = {0};
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        if (cli_option_is_for(&cli_options[i], c)) consider(&best, text, cli_options[i].name);
+    }
+    return best.name;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cli_text.h - text for terminals: widths, cuts, numbers with units, colours. Pure.
+//
+// Names come from profiles, so from anybody: what a terminal would obey (control characters, escape
+// sequences, marks that turn the direction of writing) and bytes that are not UTF-8 are shown as
+// U+FFFD. Nothing of a server reaches a terminal but through here.
+#pragma once
+
+#include "base/buf.h"
+
+enum text_colors {
+    TEXT_PLAIN,
+    TEXT_16,
+    TEXT_256,
+    TEXT_TRUE
+};
+
+struct text_look {
+    unsigned width;  // columns
+    enum text_colors colors;
+};
+
+// ---- characters
+
+// The next character of s, which shrinks: its bytes, its width in columns (0 to 2), and whether it
+// may be shown as it is. False at the end.
+struct text_char {
+    str bytes;
+    unsigned columns;
+    bool shown;
+};
+bool text_next(str *s, struct text_char *c);
+
+// The whole of s, or so much of it as fits into `columns` with "…" at the cut. Returns the columns.
+unsigned text_put(struct buf *b, str s);
+unsigned text_put_cut(struct buf *b, str s, unsigned columns);
+unsigned text_columns(str s);
+void text_pad(struct buf *b, unsigned columns);  // spaces
+
+// Text of several lines for a terminal: line ends and tabs stay.
+void text_filter(struct buf *b, str s);
+
+// ---- numbers: three significant digits and a unit chosen by size
+
+enum text_unit {
+    TEXT_COUNT,
+    TEXT_NS,
+    TEXT_BYTES
+};
+// The unit of a sample unit such as "nanoseconds", "ms" or "bytes", and what to multiply by.
+enum text_unit text_unit_of(str sample_unit, double *factor);
+
+#define TEXT_NUMBER_MAX 32
+const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit);
+const char *text_percent(char out[TEXT_NUMBER_MAX], double share);  // "34.1 %"
+
+// s at the right or left end of so many columns.
+void text_right(struct buf *b, const char *s, unsigned columns);
+void text_left(struct buf *b, str s, unsigned columns);
+
+// A bar of `share` (0 to 1) of so many columns, in eighths, padded.
+void text_bar(struct buf *b, double share, unsigned columns);
+
+// ---- colours
+
+enum text_ink {
+    INK_DIM,
+    INK_STRONG,
+    INK_BAR,   // of tables
+    INK_LESS,  // of a diff
+    INK_MORE,
+    INK_FAULT,
+    INK_COUNT
+};
+void text_ink(struct buf *b, enum text_colors colors, enum text_ink ink);
+// Dark text on a ground: `hue` 0 .. TEXT_HUES - 1, the last two being library and runtime; shade 0
+// .. 2.
+#define TEXT_HUES        12u
+#define TEXT_HUE_LIBRARY 10u
+#define TEXT_HUE_RUNTIME 11u
+void text_ground(struct buf *b, enum text_colors colors, unsigned hue, unsigned shade);
+void text_reset(struct buf *b, enum text_colors colors);

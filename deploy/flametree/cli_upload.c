@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/flametree/cli_upload.h"
+
+#include "codec/pb.h"
+#include "codec/squeeze.h"
+#include "codec/url.h"
+#include "decode/decode.h"
+#include "distributor/ingest_type.h"
+
+#define INFLATED_MAX  ((size_t)2 << 30)
+#define DECODED_MAX   ((size_t)4 << 30)
+#define PATH_MAX_     ((size_t)64 << 10)
+#define SNIFF_BYTES   ((size_t)64 << 10)
+#define GZIP_LEVEL    3
+#define PPROF_TIME    9u  // field time_nanos
+#define JFR_MAGIC     S_INIT("FLR\0")
+#define STDIN_SERVICE S("stdin")
+
+static const struct {
+    str name;
+} formats[] = {
+    [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
+    [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
+    [UPLOAD_JFR] = {S_INIT("jfr")},       [UPLOAD_SPEEDSCOPE] = {S_INIT("speedscope")},
+    [UPLOAD_TRIE] = {S_INIT("trie")},     [UPLOAD_TREE] = {S_INIT("tree")},
+};
+
+enum upload_format upload_format_of(str name)
+{
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        if (str_eq(formats[i].name, name)) return (enum upload_format)i;
+    }
+    return UPLOAD_AUTO;
+}
+
+// ---- what it is
+
+// Is the first line "stack count"?
+static bool is_folded(str bytes)
+{
+    str head = str_slice(bytes, 0, SNIFF_BYTES);
+    str rest = {0};
+    str line = str_trim(str_split(head, '\n', &rest));
+    size_t space = str_rfind(line, ' ');
+    int64_t count = 0;
+    return space < line.n && space > 0 && str_i64(str_slice(line, space + 1, line.n), &count) &&
+           str_find(line, '\0') == line.n;
+}
+
+static bool is_pprof(str bytes)
+{
+    struct pb_reader r = pb_reader(bytes);
+    bool sample = false;
+    while (pb_next(&r)) {
+        if (r.field == 0 || r.field > 15) return false;
+        sample = sample || (r.field == 1 && r.type == PB_BYTES) || r.field == 2;
+    }
+    return !r.fault && sample;
+}
+
+bool upload_detect(str bytes, enum upload_format *format, err *e)
+{
+    static const str jfr = JFR_MAGIC;
+    str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (str_starts(bytes, jfr)) {
+        *format = UPLOAD_JFR;
+    } else if (str_starts(trimmed, S("{"))) {
+        *format = UPLOAD_SPEEDSCOPE;
+    } else if (is_folded(bytes)) {
+        *format = UPLOAD_FOLDED;
+    } else if (is_pprof(bytes)) {
+        *format = UPLOAD_PPROF;
+    } else {
+        return err_set(
+            e, ERR_INVALID_ARGUMENT,
+            "it is none of pprof, collapsed text, JFR, speedscope; --format says what it "
+            "is");
+    }
+    return true;
+}
+
+str upload_service(str file)
+{
+    if (str_is(file, "-")) return STDIN_SERVICE;
+    size_t slash = str_rfind(file, '/');
+    str base = slash < file.n ? str_slice(file, slash + 1, file.n) : file;
+    str service = str_slice(base, 0, str_find(base, '.'));
+    return service.n ? service : base;
+}
+
+// ---- pprof
+
+bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e)
+{
+    struct pb_reader r = pb_reader(pprof);
+    const uint8_t *from = r.at;
+    while (pb_next(&r)) {
+        if (r.field != PPROF_TIME) buf_put(out, from, (size_t)(r.at - from));
+        from = r.at;
+    }
+    if (!pb_done(&r, e)) return err_wrap(e, "pprof");
+    pb_put_i64_opt(out, PPROF_TIME, time_ns);
+    return buf_ok(out, e);
+}
+
+static bool guess_name(str bytes, struct arena *a, str *name, err *e)
+{
+    struct arena scratch;
+    struct decode_options o = {.inflated_max = INFLATED_MAX};
+    struct decoded d = {0};
+    struct ingest_config none = {0};
+    arena_init(&scratch, NULL, DECODED_MAX);
+    bool ok = decode_pprof(&scratch, bytes, &o, &d, NULL, e);
+    if (ok) *name = arena_str(a, ingest_pprof_name(&d.profiles[0], &none));
+    arena_release(&scratch);
+    if (ok && name->n == 0)
+        return err_set(e, ERR_INVALID_ARGUMENT, "the profile has no sample type; --name gives one");
+    return ok;
+}
+
+static void put_label(struct buf *b, str name, str value)
+{
+    size_t mark = pb_begin(b, 1);
+    pb_put_bytes(b, 1, name);
+    pb_put_bytes(b, 2, value);
+    pb_end(b, mark);
+}
+
+// The label's value, the last one given.
+static str given(const struct upload_options *o, const char *name)
+{
+    for (size_t i = o->label_count; i-- > 0;) {
+        if (str_is(o->labels[i].name, name)) return o->labels[i].value;
+    }
+    return (str){0};
+}
+
+static bool is_last(const struct upload_options *o, size_t at)
+{
+    for (size_t i = at + 1; i < o->label_count; i++) {
+        if (str_eq(o->labels[i].name, o->labels[at].name)) return false;
+    }
+    return true;
+}
+
+static bool make_pprof(struct arena *a, const struct upload_options *o, str service, str bytes,
+                       str inflated, struct upload *out, err *e)
+{
+    str name = o->name.n ? o->name : given(o, LABEL_NAME);
+    if (!name.n && !guess_name(inflated, a, &name, e)) return false;
+    struct buf timed;
+    struct buf packed;
+    buf_init(&timed, NULL, INFLATED_MAX);
+    buf_init(&packed, NULL, INFLATED_MAX);
+    bool ok = true;
+    if (o->time_is_now) {
+        ok = upload_set_time(inflated, o->now_ns, &timed, e) &&
+             squeeze_gzip(buf_view(&timed), GZIP_LEVEL, &packed, e);
+        bytes = buf_view(&packed);
+    }
+    buf_init(&out->body, NULL, INFLATED_MAX + PATH_MAX_);
+    struct buf *b = &out->body;
+    size_t series = pb_begin(b, 1);
+    put_label(b, S(LABEL_NAME), name);
+    put_label(b, S("__delta__"), S("false"));
+    put_label(b, S(LABEL_SERVICE), service);
+    for (size_t i = 0; i < o->label_count; i++) {
+        str key = o->labels[i].name;
+        bool ours = str_is(key, LABEL_NAME) || str_is(key, LABEL_SERVICE);
+        if (!ours && is_last(o, i)) put_label(b, key, o->labels[i].value);
+    }
+    size_t sample = pb_begin(b, 2);
+    pb_put_bytes(b, 1, bytes);
+    pb_end(b, sample);
+    pb_end(b, series);
+    buf_release(&timed);
+    buf_release(&packed);
+    out->path = "/push.v1.PusherService/Push";
+    out->content_type = "application/proto";
+    out->bytes = buf_view(b);
+    return ok && buf_ok(b, e);
+}
+
+// ---- /ingest
+
+static bool may_be_app(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_' || c == '.' || c == '/' || c == '-';
+        if (!fine) return false;
+    }
+    return s.n > 0;
+}
+
+static bool has(str s, const char *any)
+{
+    for (; *any; any++) {
+        if (str_find(s, *any) < s.n) return true;
+    }
+    return false;
+}
+
+// name=app.suffix{key=value,...}, whose grammar has no quotes.
+static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, bool suffix,
+                            err *e)
+{
+    bool fits = may_be_app(service);
+    buf_str(b, fits ? service : S("upload"));
+    if (suffix) {
+        buf_byte(b, '.');
+        buf_str(b, o->name.n ? o->name : S("cpu"));
+    }
+    buf_byte(b, '{');
+    bool first = true;
+    for (size_t i = 0; i <= o->label_count; i++) {
+        bool extra = i == o->label_count;  // a service that no application may be called
+        if (extra && fits) break;
+        str key = extra ? S(LABEL_SERVICE) : o->labels[i].name;
+        str value = extra ? service : o->labels[i].value;
+        if (!extra && (str_is(key, LABEL_SERVICE) || !is_last(o, i))) continue;
+        if (has(key, "=,{}") || has(value, ",}"))
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "label %.*s=%.*s: /ingest carries no ',' and no '}'", STR(key),
+                           STR(value));
+        if (!first) buf_byte(b, ',');
+        first = false;
+        buf_str(b, key);
+        buf_byte(b, '=');
+        buf_str(b, value);
+    }
+    buf_byte(b, '}');
+    return buf_ok(b, e);
+}
+
+static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
+                        struct upload *out, err *e)
+{
+    bool text = out->format != UPLOAD_JFR;
+    struct buf name;
+    struct buf path;
+    buf_init(&name, NULL, PATH_MAX_);
+    buf_init(&path, NULL, PATH_MAX_ * 3);
+    bool ok = put_ingest_name(&name, o, service, text, e);
+    buf_z(&path, "/ingest?name=");
+    url_encode(&path, buf_view(&name));
+    buf_printf(&path, "&format=%.*s&spyName=flametree", STR(formats[out->format].name));
+    buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
+    if (text) buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    ok = ok && buf_ok(&path, e);
+    out->path = arena_str(a, buf_view(&path)).p;
+    out->content_type = "application/octet-stream";
+    out->bytes = bytes;
+    buf_release(&name);
+    buf_release(&path);
+    return ok && arena_ok(a, e);
+}
+
+// ---- the whole
+
+bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
+                 struct upload *out, err *e)
+{
+    *out = (struct upload){.format = o->format};
+    struct buf inflated;
+    buf_init(&inflated, NULL, INFLATED_MAX);
+    str plain = bytes;
+    bool ok = true;
+    if (squeeze_is_gzip(bytes)) {
+        ok = squeeze_gunzip(bytes, &inflated, e);
+        plain = buf_view(&inflated);
+    }
+    if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
+    str service = given(o, LABEL_SERVICE);
+    if (!service.n) service = upload_service(file);
+    if (ok && out->format == UPLOAD_PPROF) {
+        ok = make_pprof(a, o, service, bytes, plain, out, e);
+    } else if (ok) {
+        ok = make_ingest(a, o, service, plain, out, e);
+        if (inflated.n) {
+            out->body = buf_take(&inflated);
+            out->bytes = buf_view(&out->body);
+        }
+    }
+    buf_release(&inflated);
+    return ok;
+}
+
+void upload_release(struct upload *u)
+{
+    buf_release(&u->body);
+    *u = (struct upload){0};
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cli_upload.h - a file of profiles as the request that sends it. Pure.
+//
+// pprof goes through Push; all else through /ingest with the format's name, and the server says
+// whether it can read it.
+#pragma once
+
+#include "model/label.h"
+
+enum upload_format {
+    UPLOAD_AUTO,
+    UPLOAD_PPROF,
+    UPLOAD_FOLDED,
+    UPLOAD_LINES,
+    UPLOAD_JFR,
+    UPLOAD_SPEEDSCOPE,
+    UPLOAD_TRIE,
+    UPLOAD_TREE
+};
+enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
+
+struct upload_options {
+    enum upload_format format;
+    const label *labels;  // as given; of equal names the last counts
+    size_t label_count;
+    str name;  // first part of the profile type; empty: guessed
+    bool time_is_now;
+    int64_t now_ns;
+    uint64_t sample_rate;
+};
+
+struct upload {
+    enum upload_format format;
+    const char *path;  // of the request, with its query
+    const char *content_type;
+    struct buf body;  // owned, empty if the bytes go as they are
+    str bytes;        // what to send; borrows from body or from the file
+};
+
+// What the bytes (of a file, not compressed) are; fails with invalid_argument if nothing known.
+bool upload_detect(str bytes, enum upload_format *format, err *e) MUST_CHECK;
+
+// file is its name, for the service. Strings are the arena's; the upload borrows `bytes`. Fails
+// with invalid_argument: not what it should be, or a label that the request cannot carry.
+bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
+                 struct upload *out, err *e) MUST_CHECK;
+void upload_release(struct upload *u);
+
+// A pprof message, not compressed, with another time.
+bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e) MUST_CHECK;
+
+// "checkout.cpu.pb.gz" in whatever directory is of service checkout.
+str upload_service(str file);
