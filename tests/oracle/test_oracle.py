@@ -1,17 +1,19 @@
-"""Random profiles pushed through HTTP, random queries, equality with brute force; SIGKILL and restart in between.
+"""Random profiles pushed through HTTP, random queries, equality with brute force; SIGKILL and restart in between. On the
+cluster ingesters also hang or are away while profiles are pushed, so that others get them too.
 
 The seed is printed; ORACLE_SEED repeats a run, ORACLE_ROUNDS makes it longer.
 """
 import base64
 import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
 
 import pytest
 from client import Pprof, Server, flame, read_pprof, tree_bytes, unique
-from flametree import Flametree
+from flametree import Cluster, Flametree
 from model import Model, Sample, rows_of
 
 SEED = int(os.environ.get("ORACLE_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
@@ -182,6 +184,29 @@ def test_answers_equal_brute_force_across_kills(part):
                 fleet.server = Server(f.url, strict=True)
                 for _ in range(15):
                     fleet.check_one()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_answers_equal_brute_force_whatever_ingesters_do(part):
+    """A stopped ingester stores what it had received when it goes on, others have stored it meanwhile."""
+    rng = random.Random(SEED + part)
+    print("seed", SEED)
+    with Cluster("--distributor.append_timeout", "1s") as c:
+        fleet = Fleet(rng, c.server(), unique("oracle"))
+        for _ in range(ROUNDS):
+            fleet.push(8)
+            victim = rng.choice(c.ingesters())
+            if rng.random() < 0.7:
+                victim.signal(signal.SIGSTOP)
+                fleet.push(6)
+                victim.signal(signal.SIGCONT)
+            else:
+                victim.kill()
+                fleet.push(8)
+                victim.start()
+            for _ in range(25):
+                fleet.check_one()
+        assert c["querier"].metric("flametree_querier_loose_rows_total"), "no row was in two ingesters"
 
 
 @pytest.mark.parametrize("point", ["", "wal.write.before=die@7", "wal.sync.after=die@7", "append.ack.before=die@7"])

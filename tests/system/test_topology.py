@@ -8,7 +8,7 @@ from client import CPU, PUSH, Pprof, now_ms, pb, select, unique
 from flametree import Cluster, await_
 
 HOUR_AGO = lambda: {"start": now_ms() - 1_800_000, "end": now_ms() + 300_000}
-PODS = 12  # label sets, enough that each ingester owns some of any service
+PODS = 24  # label sets, enough that each ingester owns some of any service
 
 
 def push_pods(s, service, value=1, expected=200):
