@@ -34,7 +34,7 @@ enum discard_reason {
 // Of one request; the zero value is empty. A profile counts once, whatever it would have become.
 struct discards {
     uint64_t profiles[DISCARD_REASON_COUNT];
-    uint64_t bytes[DISCARD_REASON_COUNT];  // uncompressed
+    uint64_t bytes[DISCARD_REASON_COUNT];  // uncompressed; also of parts of profiles
 };
 
 const char *discard_name(enum discard_reason reason);

@@ -2,6 +2,7 @@
 #include "distributor/intake.h"
 
 #include "distributor/normalise.h"
+#include "distributor/relabel.h"
 #include "distributor/text.h"
 
 #define MIB ((double)(1 << 20))
@@ -68,19 +69,6 @@ static labels with_service(struct arena *a, const struct intake_item *item)
     return (labels){v, n};
 }
 
-// Sessions are not kept apart.
-static labels without_session(struct arena *a, labels ls)
-{
-    if (!labels_has(ls, S("__session_id__"))) return ls;
-    label *v = ARENA_ARRAY(a, label, ls.n);
-    if (!v) return (labels){0};
-    size_t n = 0;
-    for (size_t i = 0; i < ls.n; i++) {
-        if (!str_is(ls.v[i].name, "__session_id__")) v[n++] = ls.v[i];
-    }
-    return (labels){v, n};
-}
-
 // What a profile costs the tenant: its labels and its bytes, uncompressed.
 static bool pass(struct intake *in, const struct profile *p, labels ls, struct gate_pass *how,
                  enum discard_reason *why, err *e)
@@ -125,10 +113,14 @@ static bool check(struct intake *in, struct arena *scratch, struct profile *p, b
     return !text || validate_text(p, why, e);
 }
 
-static bool change(struct arena *scratch, struct profile *p, labels ls, err *e)
+static bool change(struct intake *in, struct arena *scratch, struct profile *p, labels *ls, err *e)
 {
-    bool ok = (!normalise_is_go(p, ls) || normalise_go_names(scratch, p)) &&
-              normalise_profile(scratch, p) && normalise_version(scratch, p, ls);
+    bool ok = !normalise_is_go(p, *ls) || normalise_go(scratch, p);
+    if (!ok || !relabel_sample_types(scratch, in->limits->relabel_types, *ls, p, e)) {
+        return arena_ok(scratch, e) && ok;
+    }
+    ok = normalise_profile(scratch, p) && normalise_version(scratch, p, *ls) &&
+         relabel_session(scratch, ls, in->limits->max_sessions_per_series);
     return arena_ok(scratch, e) && ok;
 }
 
@@ -138,6 +130,30 @@ static label *annotations(struct intake *in, const struct gate_pass *how)
     label *v = ARENA_ARRAY(in->a, label, how->annotation_count);
     if (v && how->annotation_count) memcpy(v, how->annotations, how->annotation_count * sizeof *v);
     return v;
+}
+
+struct finishing {
+    const struct limits *limits;
+    enum discard_reason *why;
+};
+
+// A group's labels: the tenant's rules, then what a series may be called.
+static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
+{
+    const struct finishing *f = arg;
+    const struct relabel_rules *rules = f->limits->relabel;
+    if (rules && !relabel_run(a, rules, *ls, ls, keep, e)) return false;
+    return !*keep || validate_labels(a, ls, f->limits, f->why, e);
+}
+
+// Bytes of samples that rules dropped: their share of the profile.
+static void count_dropped(struct intake *in, const struct profile *p, const struct split *split)
+{
+    if (split->dropped == 0) return;
+    uint64_t share = (uint64_t)p->encoded_bytes * split->dropped / p->sample_count;
+    lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, share);
+    // Of a profile that is stored in part only the bytes count.
+    if (split->group_count > 0) in->discards.profiles[DISCARD_DROPPED_BY_RELABEL_RULES]--;
 }
 
 static bool run(struct intake *in, struct arena *scratch, struct profile *p, bool text,
@@ -159,15 +175,16 @@ static bool run(struct intake *in, struct arena *scratch, struct profile *p, boo
     }
     from.annotations = annotations(in, &how);
     from.annotation_count = how.annotation_count;
-    if (!check(in, scratch, p, text, ls, why, e) || !change(scratch, p, ls, e)) return false;
+    if (!check(in, scratch, p, text, ls, why, e) || !change(in, scratch, p, &ls, e)) return false;
     if (p->sample_count == 0) return true;  // nothing is left: accepted, not stored
     if (how.stripped && !strip(scratch, p, &ls, e)) return false;
-    ls = without_session(scratch, ls);
+    struct finishing finishing = {in->limits, why};
     struct split split = {0};
-    if (!arena_ok(scratch, e) || !split_profile(scratch, p, ls, &split, e)) return false;
-    for (uint32_t i = 0; i < split.group_count; i++) {
-        if (!validate_labels(scratch, split.groups[i].ls, in->limits, why, e)) return false;
+    if (!split_profile(scratch, p, ls, &(struct split_finish){finish, &finishing}, &split, e)) {
+        return false;
     }
+    count_dropped(in, p, &split);
+    if (split.group_count == 0) return true;
     *why = DISCARD_MALFORMED_PROFILE;  // if a sum does not fit
     if (!outbox_add(&in->out, scratch, p, &split, &from, e)) {
         in->exhausted |= e->code == ERR_RESOURCE_EXHAUSTED;

@@ -2,8 +2,9 @@
 //
 // intake.h - from what agents send to records: the order of all checks and changes.
 //
-//     bytes -> decode -> service name, order of labels -> gate -> validate -> Go names -> normalise
-//           -> version -> session -> split by sample labels -> relabel -> validate labels -> outbox
+//     bytes -> decode -> service name, order of labels -> gate -> validate -> Go -> sample types
+//           -> normalise -> version -> session -> split by sample labels -> rules, validate labels
+//           -> outbox
 //
 // A request has one intake and any number of profiles. Each stands for itself: what is wrong with
 // one is told, counted, and does not touch the others. Pure: time and randomness are fields.

@@ -2,7 +2,6 @@
 #include "distributor/normalise.h"
 
 #include "codec/json.h"
-#include "decode/decode.h"
 #include "model/symbols.h"
 
 // ---- samples
@@ -80,69 +79,6 @@ bool normalise_profile(struct arena *a, struct profile *p)
     p->sample_count = n;
     clear_addresses(p);
     return true;
-}
-
-// ---- Go
-
-bool normalise_is_go(const struct profile *p, labels ls)
-{
-    static const struct {
-        str spy;
-        bool go;
-    } spies[] = {
-        {S_INIT("gospy"), true},         {S_INIT("dotnetspy"), false},
-        {S_INIT("phpspy"), false},       {S_INIT("pyspy"), false},
-        {S_INIT("rbspy"), false},        {S_INIT("nodespy"), false},
-        {S_INIT("javaspy"), false},      {S_INIT("grafana-agent.java"), false},
-        {S_INIT("pyroscope-rs"), false},
-    };
-    str spy = labels_get(ls, S("pyroscope_spy"));
-    for (size_t i = 0; i < COUNT(spies); i++) {
-        if (str_eq(spy, spies[i].spy)) return spies[i].go;
-    }
-    return str_is(decode_language(p->language_hint), "go");
-}
-
-// Position behind the bracket that closes the one at `open`; 0 if none does.
-static size_t closing(str s, size_t open)
-{
-    size_t depth = 0;
-    for (size_t i = open; i < s.n; i++) {
-        depth += s.p[i] == '[';
-        depth -= s.p[i] == ']';
-        if (depth == 0) return i + 1;
-    }
-    return 0;
-}
-
-static str without_shapes(struct arena *a, str name)
-{
-    static const str mark = S_INIT("[go.shape.");
-    if (!str_contains(name, mark)) return name;
-    char *out = arena_new(a, name.n);
-    if (!out) return name;
-    size_t n = 0;
-    for (size_t i = 0; i < name.n;) {
-        bool shape = str_starts(str_slice(name, i, name.n), mark);
-        size_t end = shape ? closing(name, i) : 0;
-        if (end) {
-            i = end;
-        } else {
-            out[n++] = name.p[i++];
-        }
-    }
-    return (str){out, n};
-}
-
-bool normalise_go_names(struct arena *a, struct profile *p)
-{
-    for (uint32_t i = 0; i < p->function_count; i++) {
-        struct profile_function *f = &p->functions[i];
-        bool same = str_eq(f->name, f->system_name);
-        f->name = without_shapes(a, f->name);
-        f->system_name = same ? f->name : without_shapes(a, f->system_name);
-    }
-    return !a->exhausted;
 }
 
 // ---- version

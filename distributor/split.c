@@ -50,70 +50,6 @@ static labels set_view(const struct label_set *s)
     return (labels){s->v, s->n};
 }
 
-// ---- default relabelling rules
-
-enum rule_output {
-    WHOLE,  // the joined source values
-    REST,   // what follows the prefix
-    TEXT
-};
-
-struct rule {
-    str sources[2];  // joined by '/'
-    str match;
-    bool prefix;
-    str target;
-    enum rule_output output;
-    str text;
-};
-
-static const struct rule rules[] = {
-    {{S_INIT("__name__")}, S_INIT("godeltaprof_"), true, S_INIT("__name_replaced__"), WHOLE, {0}},
-    {{S_INIT("__name_replaced__")},
-     S_INIT("godeltaprof_"),
-     true,
-     S_INIT("__delta__"),
-     TEXT,
-     S_INIT("false")},
-    {{S_INIT("__name__")}, S_INIT("godeltaprof_"), true, S_INIT("__name__"), REST, {0}},
-    {{S_INIT("__name__"), S_INIT("__type__")},
-     S_INIT("wall/cpu"),
-     false,
-     S_INIT("__name_replaced__"),
-     TEXT,
-     S_INIT("wall")},
-    {{S_INIT("__name__"), S_INIT("__type__")},
-     S_INIT("wall/cpu"),
-     false,
-     S_INIT("__name__"),
-     TEXT,
-     S_INIT("process_cpu")},
-};
-
-static str joined(struct arena *a, const struct rule *r, labels ls)
-{
-    str first = labels_get(ls, r->sources[0]);
-    if (r->sources[1].n == 0) return first;
-    str second = labels_get(ls, r->sources[1]);
-    if (second.n == 0) return (str){0};  // no rule matches it
-    return arena_printf(a, "%.*s/%.*s", STR(first), STR(second));
-}
-
-labels split_relabel(struct arena *a, labels ls)
-{
-    struct label_set s;
-    if (!set_init(&s, a, ls, COUNT(rules))) return (labels){0};
-    for (size_t i = 0; i < COUNT(rules); i++) {
-        const struct rule *r = &rules[i];
-        str value = joined(a, r, set_view(&s));
-        bool hit = r->prefix ? str_starts(value, r->match) : str_eq(value, r->match);
-        if (!hit) continue;
-        str outputs[] = {value, str_slice(value, r->match.n, value.n), r->text};
-        set_put(&s, r->target, outputs[r->output]);
-    }
-    return set_view(&s);
-}
-
 // ---- series
 
 labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_t type)
@@ -129,7 +65,6 @@ labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_
     };
     set_put(&s, S("__delta__"), (str){0});
     set_put(&s, S("__order__"), (str){0});
-    set_put(&s, S("__session_id__"), (str){0});
     set_put(&s, S(LABEL_PROFILE_TYPE), ptype_print(a, &id));
     set_put(&s, S("__service_name__"), labels_get(ls, S(LABEL_SERVICE)));
     set_put(&s, S("__type__"), id.sample_type);
@@ -151,7 +86,8 @@ struct splitter {
     size_t set_cap;
     size_t hash_cap;
     uint32_t set_count;
-    uint32_t *group_of;  // of each sample
+    uint32_t *group_of;  // of each sample; MAP_NONE: dropped
+    const struct split_finish *finish;
     struct split *out;
 };
 
@@ -281,6 +217,16 @@ static labels merged(struct splitter *x, labels own)
     return (labels){v, n};
 }
 
+static bool become(struct splitter *x, labels own, uint32_t *group, err *e)
+{
+    labels set = merged(x, own);
+    bool keep = true;
+    if (!arena_ok(x->a, e)) return false;
+    if (x->finish && !x->finish->run(x->finish->arg, x->a, &set, &keep, e)) return false;
+    *group = MAP_NONE;
+    return !keep || find_or_add(x, set, group, e);
+}
+
 // Then by what they become; groups that became equal are put together.
 static bool group_by_final_labels(struct splitter *x, err *e)
 {
@@ -292,11 +238,11 @@ static bool group_by_final_labels(struct splitter *x, err *e)
     x->sets = NULL;
     x->set_cap = x->set_count = 0;
     for (uint32_t i = 0; i < own_count; i++) {
-        labels set = split_relabel(x->a, merged(x, own[i]));
-        if (!arena_ok(x->a, e) || !find_or_add(x, set, &becomes[i], e)) return false;
+        if (!become(x, own[i], &becomes[i], e)) return false;
     }
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
         x->group_of[i] = becomes[x->group_of[i]];
+        x->out->dropped += x->group_of[i] == MAP_NONE;
     }
     return true;
 }
@@ -309,7 +255,7 @@ static bool collect(struct splitter *x, err *e)
     out->groups = ARENA_ARRAY(x->a, struct split_group, x->set_count);
     if (!rows || !at || !out->groups) return arena_ok(x->a, e);
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
-        at[x->group_of[i] + 1]++;
+        if (x->group_of[i] != MAP_NONE) at[x->group_of[i] + 1]++;
     }
     for (uint32_t g = 0; g < x->set_count; g++) {
         out->groups[g] = (struct split_group){
@@ -321,16 +267,17 @@ static bool collect(struct splitter *x, err *e)
         at[g + 1] += at[g];
     }
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
-        rows[at[x->group_of[i]]++] = i;
+        if (x->group_of[i] != MAP_NONE) rows[at[x->group_of[i]]++] = i;
     }
     out->group_count = x->set_count;
     return true;
 }
 
-bool split_profile(struct arena *a, const struct profile *p, labels ls, struct split *out, err *e)
+bool split_profile(struct arena *a, const struct profile *p, labels ls,
+                   const struct split_finish *finish, struct split *out, err *e)
 {
     *out = (struct split){.sent = labels_fingerprint(ls)};
-    struct splitter x = {.a = a, .p = p, .common = ls, .out = out};
+    struct splitter x = {.a = a, .p = p, .common = ls, .finish = finish, .out = out};
     map_init(&x.index, a->budget);
     x.group_of = ARENA_ARRAY(a, uint32_t, p->sample_count);
     bool ok = arena_ok(a, e) && group_by_own_labels(&x, e) && group_by_final_labels(&x, e) &&

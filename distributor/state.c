@@ -125,9 +125,9 @@ void request_end(struct request *q)
     for (int i = 0; i < DISCARD_REASON_COUNT; i++) {
         str values[] = {str_of(discard_name((enum discard_reason)i)), q->req->tenant};
         uint64_t profiles = q->in.discards.profiles[i];
-        if (profiles == 0) continue;
-        metric_add_set(&distributor_discarded_samples, values, profiles);
-        metric_add_set(&distributor_discarded_bytes, values, q->in.discards.bytes[i]);
+        uint64_t bytes = q->in.discards.bytes[i];
+        if (profiles) metric_add_set(&distributor_discarded_samples, values, profiles);
+        if (bytes) metric_add_set(&distributor_discarded_bytes, values, bytes);
     }
     metric_observe_ns_to(&distributor_request_seconds, protocol,
                          clock_mono_ns() - q->begun_mono_ns);

@@ -148,19 +148,26 @@ static bool unfit(const struct checks *c, enum discard_reason why, const char *w
                    text_labels(c->a, c->ls), what, STR(which));
 }
 
-static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
+static bool lengths_fit(const struct checks *c, label one, const struct limits *l)
 {
-    label one = c->ls.v[i];
     if (over(one.name.n, l->max_label_name_length)) {
         return unfit(c, DISCARD_LABEL_NAME_TOO_LONG, "label name too long", one.name);
     }
     if (over(one.value.n, l->max_label_value_length)) {
         return unfit(c, DISCARD_LABEL_VALUE_TOO_LONG, "label value too long", one.value);
     }
-    if (one.name.n == 0 || !str_utf8(one.name)) {
-        return invalid(c, DISCARD_INVALID_LABELS, "invalid label name",
-                       one.name.n ? one.name : S(""));
-    }
+    return true;
+}
+
+static bool name_is_valid(const struct checks *c, str name, bool valid)
+{
+    if (valid) return true;
+    return invalid(c, DISCARD_INVALID_LABELS, "invalid label name", name.n ? name : S(""));
+}
+
+static bool value_fits(const struct checks *c, size_t i)
+{
+    label one = c->ls.v[i];
     if (!str_utf8(one.value)) {
         return invalid(c, DISCARD_INVALID_LABELS, "invalid label value", one.value);
     }
@@ -170,9 +177,112 @@ static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
     return true;
 }
 
-bool validate_labels(struct arena *a, labels ls, const struct limits *l, enum discard_reason *why,
+static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
+{
+    label one = c->ls.v[i];
+    return lengths_fit(c, one, l) &&
+           name_is_valid(c, one.name, one.name.n > 0 && str_utf8(one.name)) && value_fits(c, i);
+}
+
+// ---- names that are sanitised
+
+// The first of the labels in order whose name is not below `name`; its index, n if there is none.
+static size_t place_of(labels ls, str name)
+{
+    size_t low = 0;
+    size_t high = ls.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (str_cmp(ls.v[middle].name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// The name with '_' for each dot; one that has none is the same. Empty p: not a name.
+static str sanitised(struct arena *a, str name)
+{
+    str copy = name;
+    if (str_find(name, '.') < name.n) {
+        char *text = arena_new(a, name.n);
+        if (!text) return (str){0};
+        for (size_t i = 0; i < name.n; i++)
+            text[i] = name.p[i] == '.' ? '_' : name.p[i];
+        copy.p = text;
+    }
+    return label_name_is_legacy(copy) ? copy : (str){0};
+}
+
+struct sanitising {
+    const struct checks *c;
+    labels renamed;  // labels that had dots, under their new names, in order
+    label *out;
+    size_t n;
+};
+
+// Takes a renamed label unless there is an equal one of that name: what was sent under this name,
+// or of several renamed ones the first.
+static bool take_renamed(struct sanitising *x, label sent, label now)
+{
+    labels ls = x->c->ls;
+    size_t at = place_of(ls, now.name);
+    bool there = at < ls.n && str_eq(ls.v[at].name, now.name);
+    const label *first = there ? &ls.v[at] : &x->renamed.v[place_of(x->renamed, now.name)];
+    if (first->name.p == now.name.p) {
+        x->out[x->n++] = now;
+        return true;
+    }
+    if (str_eq(first->value, now.value)) return true;
+    *x->c->why = DISCARD_DUPLICATE_LABEL_NAMES;
+    return err_set(x->c->e, ERR_INVALID_ARGUMENT,
+                   "profile with labels '%s' has duplicate label name '%.*s' after label name "
+                   "sanitization from '%.*s'",
+                   text_labels(x->c->a, ls), STR(text_shown(now.name)), STR(text_shown(sent.name)));
+}
+
+static bool take_label(struct sanitising *x, size_t i, str name, const struct limits *l)
+{
+    label one = x->c->ls.v[i];
+    if (!lengths_fit(x->c, one, l) || !name_is_valid(x->c, one.name, name.p != NULL)) return false;
+    if (name.p != one.name.p) {
+        if (!str_utf8(one.value)) return value_fits(x->c, i);
+        return take_renamed(x, one, (label){name, one.value});
+    }
+    x->out[x->n++] = one;
+    return value_fits(x->c, i);
+}
+
+// Names that become equal are found by order, so that many of them cost no square.
+static bool sanitise(const struct checks *c, labels *ls, const struct limits *l)
+{
+    struct sanitising x = {.c = c, .out = ARENA_ARRAY(c->a, label, ls->n)};
+    str *names = ARENA_ARRAY(c->a, str, ls->n);
+    label *renamed = ARENA_ARRAY(c->a, label, ls->n);
+    if (!x.out || !names || !renamed) return arena_ok(c->a, c->e);
+    for (size_t i = 0; i < ls->n; i++) {
+        names[i] = sanitised(c->a, ls->v[i].name);
+        bool changed = names[i].p && names[i].p != ls->v[i].name.p;
+        if (changed) renamed[x.renamed.n++] = (label){names[i], ls->v[i].value};
+    }
+    if (!arena_ok(c->a, c->e)) return false;
+    bool any = x.renamed.n > 0;
+    labels_sort(renamed, x.renamed.n);
+    x.renamed.v = renamed;
+    for (size_t i = 0; i < ls->n; i++) {
+        if (!take_label(&x, i, names[i], l)) return false;
+    }
+    if (any) labels_sort(x.out, x.n);
+    *ls = (labels){x.out, x.n};
+    return true;
+}
+
+bool validate_labels(struct arena *a, labels *set, const struct limits *l, enum discard_reason *why,
                      err *e)
 {
+    labels ls = *set;
     struct checks c = {a, ls, why, e};
     if (ls.n == 0) {
         *why = DISCARD_MISSING_LABELS;
@@ -192,6 +302,7 @@ bool validate_labels(struct arena *a, labels ls, const struct limits *l, enum di
     if (labels_get(ls, S(LABEL_SERVICE)).n == 0) {
         return invalid(&c, DISCARD_MISSING_LABELS, "service name is not provided", (str){0});
     }
+    if (!l->disable_label_sanitization) return sanitise(&c, set, l);
     for (size_t i = 0; i < ls.n; i++) {
         if (!label_fits(&c, i, l)) return false;
     }

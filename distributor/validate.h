@@ -21,8 +21,10 @@ bool validate_profile(struct arena *a, struct profile *p, labels ls, const struc
 // Names and values of a text format, which its decoder takes as they come.
 bool validate_text(const struct profile *p, enum discard_reason *why, err *e) MUST_CHECK;
 
-// A sorted label set, as it will be stored but for the labels that storage adds.
-bool validate_labels(struct arena *a, labels ls, const struct limits *l, enum discard_reason *why,
+// A sorted label set, as it will be stored but for the labels that storage adds. Without
+// disable_label_sanitization dots in names become '_' (a sorted set in the arena) and other
+// characters than letters, digits and '_' are refused.
+bool validate_labels(struct arena *a, labels *ls, const struct limits *l, enum discard_reason *why,
                      err *e) MUST_CHECK;
 
 // A profile of `size` bytes, uncompressed, against max_profile_size_bytes.

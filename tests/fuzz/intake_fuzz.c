@@ -18,6 +18,7 @@ static const struct limits limits = {
     .max_label_name_length = 100,
     .max_label_value_length = 100,
     .max_label_names_per_series = 30,
+    .disable_label_sanitization = true,
     .max_profile_size_bytes = 1 << 20,
     .max_profile_symbol_value_length = 20,
 };

@@ -10,6 +10,7 @@ static const struct limits stock_limits = {
     .max_label_name_length = 1024,
     .max_label_value_length = 2048,
     .max_label_names_per_series = 30,
+    .disable_label_sanitization = true,
     .max_profile_size_bytes = 4194304,
     .max_profile_stacktrace_samples = 16000,
     .max_profile_stacktrace_sample_labels = 100,

@@ -57,21 +57,6 @@ static const struct split_case cases[] = {
       {{"span_id", "xyz"}}},
      3,
      "{a=\"b\"}=0,2 {a=\"b\", k=\"v\"}=1 "},
-    {"godeltaprof",
-     {"__name__", "godeltaprof_memory"},
-     {{{0}}},
-     1,
-     "{__delta__=\"false\", __name__=\"memory\", __name_replaced__=\"godeltaprof_memory\"}=0 "},
-    {"wall that is cpu",
-     {"__name__", "wall", "__type__", "cpu"},
-     {{{0}}},
-     1,
-     "{__name__=\"process_cpu\", __name_replaced__=\"wall\", __type__=\"cpu\"}=0 "},
-    {"wall that is wall",
-     {"__name__", "wall", "__type__", "wall"},
-     {{{0}}},
-     1,
-     "{__name__=\"wall\", __type__=\"wall\"}=0 "},
     {"duplicates of the client are kept for validation",
      {"k", "1", "k", "2"},
      {{{0}}},
@@ -110,7 +95,7 @@ static void samples_are_split_by_their_labels(void **state)
         arena_init(&a, NULL, 1 << 20);
         buf_init(&b, NULL, 4096);
         struct split split;
-        assert_ok(split_profile(&a, &p, (labels){common, n}, &split, e));
+        assert_ok(split_profile(&a, &p, (labels){common, n}, NULL, &split, e));
         for (uint32_t g = 0; g < split.group_count; g++) {
             labels_print(split.groups[g].ls, &b);
             assert_true(split.groups[g].fingerprint == labels_fingerprint(split.groups[g].ls));
@@ -143,7 +128,7 @@ static void origins_are_read_from_hex(void **state)
     struct arena a;
     arena_init(&a, NULL, 1 << 20);
     struct split split;
-    assert_ok(split_profile(&a, &p, (labels){0}, &split, e));
+    assert_ok(split_profile(&a, &p, (labels){0}, NULL, &split, e));
     assert_int_equal(split.group_count, 1);
     assert_non_null(split.origins);
     assert_true(split.origins[0].span_id == UINT64_C(0x0807060504030201));
@@ -172,16 +157,19 @@ static void series_get_the_labels_of_storage(void **state)
     assert_string_equal(
         b.p, "{__name__=\"process_cpu\", __period_type__=\"cpu\", __period_unit__=\"nanoseconds\", "
              "__profile_type__=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds\", "
-             "__service_name__=\"demo\", __type__=\"cpu\", __unit__=\"nanoseconds\", "
+             "__service_name__=\"demo\", __session_id__=\"x\", __type__=\"cpu\", "
+             "__unit__=\"nanoseconds\", "
              "region=\"eu\", service_name=\"demo\"}");
     p.period_type = (struct profile_type){{0}, {0}};
     buf_clear(&b);
     labels_print(split_series(&a, (labels){v, COUNT(v)}, &p, 1), &b);
     buf_byte(&b, 0);
-    assert_string_equal(b.p, "{__name__=\"process_cpu\", "
-                             "__profile_type__=\"process_cpu:samples:::\", "
-                             "__service_name__=\"demo\", __type__=\"samples\", region=\"eu\", "
-                             "service_name=\"demo\"}");
+    assert_string_equal(
+        b.p,
+        "{__name__=\"process_cpu\", "
+        "__profile_type__=\"process_cpu:samples:::\", "
+        "__service_name__=\"demo\", __session_id__=\"x\", __type__=\"samples\", region=\"eu\", "
+        "service_name=\"demo\"}");
     buf_release(&b);
     arena_release(&a);
 }
@@ -198,7 +186,7 @@ static bool split_some(void *arg, err *e)
     struct arena a;
     arena_init(&a, &budget, 1 << 20);
     struct split split;
-    bool ok = split_profile(&a, &p, (labels){0}, &split, e);
+    bool ok = split_profile(&a, &p, (labels){0}, NULL, &split, e);
     arena_release(&a);
     assert_int_equal(budget.used, 0);
     return ok;

@@ -31,6 +31,7 @@ static const struct limits tight = {
     .max_label_name_length = 12,
     .max_label_value_length = 10,
     .max_label_names_per_series = 4,
+    .disable_label_sanitization = true,
 };
 
 static const struct {
@@ -141,13 +142,110 @@ static void labels_are_checked_in_pyroscopes_order_and_words(void **state)
     for (size_t i = 0; i < COUNT(sets); i++) {
         enum discard_reason why = DISCARD_UNKNOWN;
         err e = {0};
-        bool ok = validate_labels(&arena, (labels){sets[i].labels, sets[i].n}, &tight, &why, &e);
+        bool ok = validate_labels(&arena, &(labels){sets[i].labels, sets[i].n}, &tight, &why, &e);
         if (ok != !sets[i].message || (!ok && strcmp(e.msg, sets[i].message) != 0)) {
             fail_msg("%s: %s", sets[i].name, e.msg);
         }
         if (ok) continue;
         assert_int_equal(why, sets[i].why);
         assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+    }
+}
+
+static const struct {
+    const char *name;
+    label labels[5];
+    size_t n;
+    const char *result;  // the set, or the message
+} sanitised[] = {
+#define SVC                                 \
+    {S_INIT("__name__"), S_INIT("c")},      \
+    {                                       \
+        S_INIT("service_name"), S_INIT("s") \
+    }
+    {"plain",
+     {SVC, {S_INIT("x"), S_INIT("1")}},
+     3,
+     "{__name__=\"c\", service_name=\"s\", x=\"1\"}"},
+    {"dots",
+     {SVC, {S_INIT("t.u.v"), S_INIT("1")}, {S_INIT("ta"), S_INIT("2")}},
+     4,
+     "{__name__=\"c\", service_name=\"s\", t_u_v=\"1\", ta=\"2\"}"},
+    {"only dots",
+     {{S_INIT(".."), S_INIT("1")}, SVC},
+     3,
+     "{__=\"1\", __name__=\"c\", service_name=\"s\"}"},
+    {"equal to another that had dots",
+     {SVC, {S_INIT("x.y.z"), S_INIT("1")}, {S_INIT("x.y_z"), S_INIT("1")}},
+     4,
+     "{__name__=\"c\", service_name=\"s\", x_y_z=\"1\"}"},
+    {"different from another that had dots",
+     {SVC, {S_INIT("x.y.z"), S_INIT("1")}, {S_INIT("x.y_z"), S_INIT("2")}},
+     4,
+     "profile with labels '{__name__=\"c\", service_name=\"s\", x.y.z=\"1\", x.y_z=\"2\"}' has "
+     "duplicate label name 'x_y_z' after label name sanitization from 'x.y_z'"},
+    {"dash",
+     {SVC, {S_INIT("x-y"), S_INIT("1")}},
+     3,
+     "invalid labels '{__name__=\"c\", service_name=\"s\", x-y=\"1\"}' with error: invalid label "
+     "name 'x-y'"},
+    {"digit first",
+     {{S_INIT("1x"), S_INIT("1")}, SVC},
+     3,
+     "invalid labels '{1x=\"1\", __name__=\"c\", service_name=\"s\"}' with error: invalid label "
+     "name '1x'"},
+    {"digit behind a dot",
+     {{S_INIT(".1x"), S_INIT("1")}, SVC},
+     3,
+     "{_1x=\"1\", __name__=\"c\", service_name=\"s\"}"},
+    {"letters of others",
+     {SVC, {S_INIT("\xc3\xbc"), S_INIT("1")}},
+     3,
+     "invalid labels '{__name__=\"c\", service_name=\"s\", \xc3\xbc=\"1\"}' with error: invalid "
+     "label name '\xc3\xbc'"},
+    {"empty",
+     {{S_INIT(""), S_INIT("1")}, SVC},
+     3,
+     "invalid labels '{=\"1\", __name__=\"c\", service_name=\"s\"}' with error: invalid label "
+     "name ''"},
+    {"twice without dots",
+     {SVC, {S_INIT("x"), S_INIT("1")}, {S_INIT("x"), S_INIT("1")}},
+     4,
+     "profile with labels '{__name__=\"c\", service_name=\"s\", x=\"1\", x=\"1\"}' has duplicate "
+     "label name: 'x'"},
+    {"too long before it is sanitised",
+     {SVC, {S_INIT("x.23456789012"), S_INIT("1")}},
+     3,
+     "profile with labels '{__name__=\"c\", service_name=\"s\", x.23456789012=\"1\"}' has label "
+     "name too long: 'x.23456789012'"},
+    {"value that is not UTF-8",
+     {SVC, {S_INIT("x.y"), S_INIT("\xff")}},
+     3,
+     "invalid labels '{__name__=\"c\", service_name=\"s\", x.y=\"\\xff\"}' with error: invalid "
+     "label value '\xff'"},
+#undef SVC
+};
+
+static void names_are_sanitised(void **state)
+{
+    (void)state;
+    struct limits l = tight;
+    l.disable_label_sanitization = false;
+    for (size_t i = 0; i < COUNT(sanitised); i++) {
+        enum discard_reason why = DISCARD_UNKNOWN;
+        err e = {0};
+        struct buf b;
+        buf_init(&b, NULL, SIZE_MAX / 2);
+        labels ls = {sanitised[i].labels, sanitised[i].n};
+        if (validate_labels(&arena, &ls, &l, &why, &e)) {
+            labels_print(ls, &b);
+        } else {
+            buf_z(&b, e.msg);
+        }
+        if (!str_is(buf_view(&b), sanitised[i].result)) {
+            fail_msg("%s: %.*s", sanitised[i].name, STR(buf_view(&b)));
+        }
+        buf_release(&b);
     }
 }
 
@@ -159,7 +257,7 @@ static void label_limits_of_zero_are_none(void **state)
     label v[] = {{S("__name__"), str_make(big, sizeof big)}, {S("service_name"), S("s")}};
     struct limits none = {0};
     enum discard_reason why = DISCARD_UNKNOWN;
-    assert_ok(validate_labels(&arena, (labels){v, 2}, &none, &why, e));
+    assert_ok(validate_labels(&arena, &(labels){v, 2}, &none, &why, e));
 }
 
 // ---- profiles
@@ -324,6 +422,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(labels_are_checked_in_pyroscopes_order_and_words),
+        T(names_are_sanitised),
         T(label_limits_of_zero_are_none),
         T(profiles_have_to_be_in_the_window),
         T(windows_may_be_open_at_either_end),
