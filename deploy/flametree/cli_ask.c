@@ -72,8 +72,7 @@ static bool open_client(struct cli *c, err *e)
     if (!file_exists(ca_file))
         return err_set(e, ERR_NOT_FOUND, "--ca-file %s: there is no such file", ca_file);
     struct client_tls tls = {.ca_file = ca_file};
-    client_set_tls(c->client, &tls);
-    return true;
+    return client_set_tls(c->client, &tls, e) || err_wrap(e, "--ca-file %s", ca_file);
 }
 
 bool cli_ask_open(struct cli *c, err *e)

@@ -250,7 +250,8 @@ bool cli_diff(struct cli *c, int *status, err *e)
         return cli_wrong(status);
     for (size_t i = 0; i < 2; i++) {
         size_t at = MIN(i, c->args.operand_count - 1);
-        if (!cli_query_read(c, c->args.operands[at], &d.q[i], status, e)) return false;
+        if (!cli_query_read(c, c->args.operands[at], &d.q[i], status, e))
+            return err_wrap(e, i ? "comparison" : "baseline");
     }
     if (!ask(c, &d, status, e)) return false;
     n = MIN(n, d.count);
