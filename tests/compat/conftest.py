@@ -20,7 +20,7 @@ CANNOT_BE_HAD = re.compile(
 
 @pytest.fixture(scope="session", params=TOPOLOGIES)
 def server(request):
-    with deploy(request.param) as f:
+    with deploy(request.param, "--runtime_config.file=" + os.path.join(HERE, "overrides.yaml")) as f:
         yield f
 
 

@@ -204,6 +204,7 @@ type frame struct {
 	labels    string
 	points    map[float64]float64
 	exemplars []*typesv1.Exemplar
+	notes     []string // of its annotations
 }
 
 func labelText(labels []*typesv1.LabelPair) string {
@@ -225,29 +226,38 @@ func rate(typeID string, value, step float64) float64 {
 	return value
 }
 
-// annotation parses what the plug-in parses; a failure fails the whole query there.
-func annotation(a *typesv1.ProfileAnnotation) error {
+// annotation is what the plug-in reads of one; a failure fails the whole query there. Other keys mean nothing to it.
+func annotation(a *typesv1.ProfileAnnotation) (string, error) {
 	var text struct {
 		Body struct {
 			Source *struct {
 				UsageGroup  string  `json:"usageGroup"`
 				Probability float64 `json:"probability"`
 			} `json:"source"`
-			PeriodType string `json:"periodType"`
+			PeriodType        string `json:"periodType"`
+			PeriodLimitMb     int    `json:"periodLimitMb"`
+			LimitResetTime    int64  `json:"limitResetTime"`
+			SamplingPeriodSec int    `json:"samplingPeriodSec"`
+			SamplingRequests  int    `json:"samplingRequests"`
+			UsageGroup        string `json:"usageGroup"`
 		} `json:"body"`
 	}
 	switch a.Key {
 	case "pyroscope.ingest.throttled", "pyroscope.ingest.sampled":
 	default:
-		return nil
+		return "", nil
 	}
 	if err := json.Unmarshal([]byte(a.Value), &text); err != nil {
-		return fmt.Errorf("annotation %s: %w: %s", a.Key, err, a.Value)
+		return "", fmt.Errorf("annotation %s: %w: %s", a.Key, err, a.Value)
 	}
-	if a.Key == "pyroscope.ingest.sampled" && text.Body.Source == nil {
-		return fmt.Errorf("annotation %s without source: %s", a.Key, a.Value)
+	b := text.Body
+	if a.Key == "pyroscope.ingest.throttled" {
+		return fmt.Sprintf("throttled: %d MB a %s until %d, %d profiles in %d s of %s", b.PeriodLimitMb, b.PeriodType, b.LimitResetTime, b.SamplingRequests, b.SamplingPeriodSec, b.UsageGroup), nil
 	}
-	return nil
+	if b.Source == nil {
+		return "", fmt.Errorf("annotation %s without source: %s", a.Key, a.Value)
+	}
+	return fmt.Sprintf("sampled: %g of %s", b.Source.Probability, b.Source.UsageGroup), nil
 }
 
 // series is a metrics query.
@@ -271,8 +281,12 @@ func (p *plugin) series(request *querierv1.SelectSeriesRequest) ([]frame, error)
 			f.points[float64(last-base.UnixMilli())/1000] = rate(request.ProfileTypeID, point.Value, request.Step)
 			f.exemplars = append(f.exemplars, point.Exemplars...)
 			for _, a := range point.Annotations {
-				if err := annotation(a); err != nil {
+				note, err := annotation(a)
+				if err != nil {
 					return nil, err
+				}
+				if note != "" {
+					f.notes = append(f.notes, note)
 				}
 			}
 		}
