@@ -7,6 +7,7 @@ static bool read_sources(const struct doc *t, struct relabel_config *c, struct a
     if (t->kind != DOC_LIST && t->kind != DOC_NULL) {
         return doc_fail(t, e, "must be a list of label names");
     }
+    if (c->source_count) return doc_fail(t, e, "given twice");
     str *names = ARENA_ARRAY(a, str, t->count);
     if (!names) return arena_ok(a, e);
     for (const struct doc *one = t->first; one; one = one->next) {
@@ -33,6 +34,7 @@ static bool read_field(const struct doc *t, struct relabel_config *c, struct are
     };
     if (str_is(t->key, "source_labels")) return read_sources(t, c, a, e);
     if (str_is(t->key, "modulus")) {
+        if (c->has_modulus) return doc_fail(t, e, "given twice");
         c->has_modulus = true;
         if (t->kind == DOC_SCALAR && str_u64(t->text, &c->modulus)) return true;
         return doc_fail(t, e, "must be a whole number that is not negative");
