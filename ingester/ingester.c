@@ -79,6 +79,18 @@ static void release(struct ingester *in)
     mem_must_free(in);
 }
 
+// A log that grew up to the reserve must open again after a crash. Write buffers may be on their
+// way to the disk when pushes end there, and what they held is written once more at the start.
+static bool check(const struct config *config, err *e)
+{
+    const struct ingester_config *c = config_section(config, "ingester");
+    if (c->disk_reserve == 0 || c->disk_reserve / 2 >= c->log_memory) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "ingester.disk_reserve is %llu bytes, but must be 0 or at least twice "
+                   "ingester.log_memory, which is %llu bytes: a start after a crash may need that",
+                   (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
+}
+
 static bool start(const struct node *node, void **self, err *e)
 {
     static const char below[] = "/ingester/log";
@@ -199,6 +211,7 @@ const struct service ingester = {
     .metric_count = &ingester_metric_count,
     .internal_rpc = methods,
     .internal_rpc_count = COUNT(methods),
+    .check = check,
     .start = start,
     .ready = ready,
     .drain = drain,

@@ -15,7 +15,8 @@
 // WAL files are kept until each family with rows in them is flushed; beyond this the oldest is.
 #define WAL_BYTES_MAX ((uint64_t)256 << 20)
 
-#define READAHEAD ((size_t)2 << 20)
+#define READAHEAD     ((size_t)2 << 20)
+#define MANIFEST_STEP ((size_t)64 << 10)  // 4 MiB by default, which a small disk may not have
 
 enum {  // of RocksDB's headers, whose C face has only numbers
     RECOVER_POINT_IN_TIME = 2,
@@ -51,6 +52,7 @@ static void set_options(struct db *d, size_t buffers)
     rocksdb_options_set_write_buffer_size(o, MIN(FAMILY_BUFFER, buffers / 2));
     rocksdb_options_set_db_write_buffer_size(o, buffers);
     rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
+    rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
     rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
     rocksdb_options_set_compression(o, rocksdb_lz4_compression);
     // Read once, at a start.

@@ -224,6 +224,16 @@ static size_t collect_sections(const struct service *const *services, size_t n,
     return count;
 }
 
+static bool check_settings(const struct program *p, err *e)
+{
+    bool ok = settings_check(p->config, e);
+    for (size_t i = 0; ok && i < p->unit_count; i++) {
+        const struct service *s = p->units[i].service;
+        ok = !s->check || s->check(p->config, e);
+    }
+    return ok;
+}
+
 static int run_with_settings(struct program *p, const struct config_args *args)
 {
     err e = {0};
@@ -234,7 +244,7 @@ static int run_with_settings(struct program *p, const struct config_args *args)
         printf("flametree %s (%s)\n", service_version, service_revision);
         return EXIT_WELL;
     }
-    if (!settings_check(p->config, &e)) {
+    if (!check_settings(p, &e)) {
         fprintf(stderr, "flametree: %s\n", e.msg);
         return EXIT_WRONG;
     }

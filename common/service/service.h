@@ -49,6 +49,9 @@ struct service {
     const struct rpc_method *internal_rpc;
     size_t internal_rpc_count;
 
+    // What bounds of single rows cannot say about the service's settings; NULL: nothing.
+    bool (*check)(const struct config *c, err *e);
+
     // Returns owned state in *self. May block (recovery); /ready says "starting" meanwhile.
     bool (*start)(const struct node *node, void **self, err *e);
 

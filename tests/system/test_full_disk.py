@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from client import Pprof, Server
-from flametree import Flametree, await_
+from flametree import BIN, Flametree, await_
 
 DISK_BYTES = 24 << 20
 
@@ -78,6 +78,35 @@ def test_own_log_stops_at_the_reserve_and_others_may_take_the_rest(disk):
         f.start()
         p.reach(f)
         p.check()
+
+
+@pytest.mark.parametrize("mib", [1, 2, 4])
+@pytest.mark.parametrize("shift", [0, 300_000, 700_000])
+def test_the_least_reserve_is_enough_to_open_the_log_again(disk, mib, shift):
+    data = disk / "data"
+    data.mkdir()
+    (disk / "junk").write_bytes(bytes(shift))  # so that pushes end elsewhere
+    with Flametree("--ingester.disk_reserve", "%dMiB" % (2 * mib), "--ingester.log_memory", "%dMiB" % mib, data=str(data)) as f:
+        f.log = str(disk.parent / "test.log")
+        p = Pusher(f)
+        assert p.push(20) == 20
+        while p.push(10):
+            pass
+        assert set(p.refused) == {(429, "resource_exhausted")}, p.refused
+        f.kill()
+        f.start()
+        p.reach(f)
+        p.check()
+
+
+@pytest.mark.parametrize("reserve, memory, well", [("0", "1GiB", True), ("2MiB", "1MiB", True), ("512MiB", "256MiB", True),
+                                                   ("1", "1MiB", False), ("2097151", "1MiB", False), (None, "300MiB", False)])
+def test_a_reserve_that_is_too_small_is_refused(reserve, memory, well):
+    args = ["--check-config", "--ingester.log_memory", memory] + (["--ingester.disk_reserve", reserve] if reserve else [])
+    answer = subprocess.run([os.path.join(BIN, "flametree"), *args], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == (0 if well else 2), answer
+    for word in () if well else ("ingester.disk_reserve", "ingester.log_memory", {"1": "is 1 bytes", None: "is 536870912 bytes"}.get(reserve, reserve)):
+        assert word in answer.stderr, answer.stderr
 
 
 def test_a_disk_that_fills_up_under_writes_heals_without_a_restart(disk):
