@@ -131,6 +131,12 @@ static bool make_groups(struct repair *x)
         if (!same) x->groups[x->group_count++] = (struct group){.first = i, .source = MAP_NONE};
         x->groups[x->group_count - 1].end = i + 1;
     }
+    // Pyroscope ends the last group at the number of groups, so that mostly none of it is repaired;
+    // flame graphs of the same profile must not differ.
+    if (x->group_count) {
+        struct group *last = &x->groups[x->group_count - 1];
+        last->end = MAX(last->first, MIN(last->end, x->group_count));
+    }
     return true;
 }
 
