@@ -317,12 +317,69 @@ static void services_get_a_parcel_each(void **state)
     buf_release(&b);
 }
 
+static uint32_t away(void *arg, str service, uint64_t hash, uint32_t *home)
+{
+    (void)arg;
+    (void)service;
+    *home = (uint32_t)(hash % 3);
+    return 3;  // who gets all while the others are away
+}
+
+// Attempt 0 goes to the home only; without a client's id that is who gets the record first.
+static void only_the_home_gets_attempt_0(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    put_tables(&b);
+    struct sums *sums = mem_must(sizeof *sums);
+    dice = 7;
+    for (int i = 0; i < 60; i++)
+        put_sample(&b, sums);
+    for (int with_id = 0; with_id < 2; with_id++) {
+        struct arena a;
+        arena_init(&a, NULL, 16 << 20);
+        struct intake in;
+        intake_init(&in, &a, &stock_limits, NOW, 1);
+        outbox_init(&in.out, &a, away, NULL);
+        for (unsigned i = 0; i < 20; i++) {
+            char pod[4];
+            int n = snprintf(pod, sizeof pod, "%u", i);
+            label ls[] = {{S("__name__"), S("x")},
+                          {S("pod"), str_make(pod, (size_t)n)},
+                          {S("service_name"), S("svc")}};
+            str id = with_id ? S("id") : (str){0};
+            intake_pprof(&in, &(struct intake_item){buf_view(&b), id, ls, COUNT(ls)});
+        }
+        assert_false(in.failed);
+        outbox_seal(&in.out);
+        assert_int_equal(in.out.parcel_count, 1);
+        struct parcel *p = in.out.parcels[0];
+        uint32_t at_home[4] = {0};
+        for (uint32_t member = 0; member < COUNT(at_home); member++) {
+            parcel_address(p, member);
+            for (uint32_t i = 0; i < p->batch.record_count; i++)
+                at_home[member] += p->batch.records[i].attempt == 0;
+        }
+        assert_int_equal(at_home[0] + at_home[1] + at_home[2] + at_home[3], p->batch.record_count);
+        assert_int_equal(at_home[3], with_id ? 0 : p->batch.record_count);
+        if (with_id) assert_true(at_home[0] && at_home[1] && at_home[2]);
+        p->attempt = 2;
+        parcel_address(p, 9);
+        assert_int_equal(p->batch.records[0].attempt, 2);
+        arena_release(&a);
+    }
+    mem_must_free(sums);
+    buf_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_hold_the_sums_of_the_samples),
         cmocka_unit_test(deep_stacks_need_no_recursion),
         cmocka_unit_test(services_get_a_parcel_each),
+        cmocka_unit_test(only_the_home_gets_attempt_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,56 @@ static void damaged_replies_count_as_missing(void **state)
     }
 }
 
+// A reply that says who answers and whom he was told of.
+static struct head_reply reply_of(const char *member, const struct said *said, const char *node,
+                                  const char *const *known)
+{
+    struct head_reply r = reply(member, said, 1);
+    struct buf out;
+    buf_init(&out, NULL, 1 << 16);
+    buf_str(&out, r.bytes);
+    pb_put_bytes(&out, 14, str_of(node));
+    for (size_t i = 0; known[i]; i++)
+        pb_put_bytes(&out, 15, str_of(known[i]));
+    r.bytes = arena_str(&arena, buf_view(&out));
+    buf_release(&out);
+    return r;
+}
+
+static void member_lists_that_differ_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *node;   // that answers at the second member's address
+        uint8_t stream;     // that it owns
+        const char *known;  // to the first, besides itself
+        const char *missing;
+        const char *why;
+    } rows[] = {
+        {"the same lists", "two", 2, "two", "", ""},
+        {"another name for a node", "host", 2, "two", "", ""},
+        {"one that we were not told of", "two", 2, "three", "three",
+         "one knows it, but it is not in this querier's cluster.ingesters"},
+        {"two names for one node", "one", 1, "two", "two",
+         "at its address in cluster.ingesters answers one, as at that of one"},
+        {"two nodes of one name", "one", 2, "two", "", ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *const first[] = {"one", rows[i].known, NULL};
+        const char *const second[] = {NULL};
+        const struct said one = {1, "one", false, false, 10};
+        const struct said two = {rows[i].stream, rows[i].node, false, false, 5};
+        struct head_reply v[] = {reply_of("one", &one, "one", first),
+                                 reply_of("two", &two, rows[i].node, second)};
+        struct fetched f = {0};
+        assert_ok(fetch_choose(&arena, &(struct head_replies){v, 2}, &f, e));
+        str missing = fetch_missing(&arena, &f);
+        if (!str_is(missing, rows[i].missing)) fail_msg("%s: %.*s", rows[i].name, STR(missing));
+        if (missing.n) assert_string_equal(f.why.msg, rows[i].why);
+    }
+}
+
 static void long_lists_are_cut(void **state)
 {
     (void)state;
@@ -216,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_partial_answer_needs_a_part, begin, end),
         cmocka_unit_test_setup_teardown(codes_that_tell_something_are_kept, begin, end),
         cmocka_unit_test_setup_teardown(damaged_replies_count_as_missing, begin, end),
+        cmocka_unit_test_setup_teardown(member_lists_that_differ_are_said, begin, end),
         cmocka_unit_test_setup_teardown(long_lists_are_cut, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
