@@ -272,6 +272,38 @@ static bool at_most(uint64_t asked, int64_t most, const char *what, const char *
                    asked, what, setting, most);
 }
 
+// Names and values travel to the ingesters as text of a message. A label has no NUL byte either.
+static bool check_text(str text, const char *what, err *e)
+{
+    if (text.n && memchr(text.p, 0, text.n)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "%s of the query holds a NUL byte", what);
+    }
+    if (str_utf8(text)) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "%s of the query is not valid UTF-8", what);
+}
+
+static bool check_names(const str *names, size_t n, const char *what, err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!check_text(names[i], what, e)) return false;
+    }
+    return true;
+}
+
+static bool check_texts(const struct query *q, err *e)
+{
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (!check_text(m->name, "the name of a matcher", e) ||
+            !check_text(m->value, "the value of a matcher", e)) {
+            return false;
+        }
+    }
+    return check_names(q->labels.names, q->labels.name_count, "a label name", e) &&
+           check_names(q->totals.group_by, q->totals.group_by_count, "a label to group by", e) &&
+           check_names(q->heat.group_by, q->heat.group_by_count, "a label to group by", e);
+}
+
 bool query_check(const struct query *q, const struct query_most *most, err *e)
 {
     uint64_t points = q->totals.wanted && q->totals.points > 0 ? (uint64_t)q->totals.points - 1 : 0;
@@ -285,7 +317,7 @@ bool query_check(const struct query *q, const struct query_most *most, err *e)
            at_most(cells, most->points, "cells, 20 for each of (end - start) / step + 1 slots",
                    "querier.max_points", e) &&
            at_most(q->selector.n, most->matchers, "matchers", "querier.max_matchers", e) &&
-           at_most(names, most->labels, "labels", "querier.max_labels", e);
+           at_most(names, most->labels, "labels", "querier.max_labels", e) && check_texts(q, e);
 }
 
 bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, const str **names,

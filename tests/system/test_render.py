@@ -79,6 +79,10 @@ REFUSED = [
     ("absurd-range", {"from": "now-1h", "until": "9" * 40}, "max_query_length, actual: "),
     ("backwards", {"from": "now", "until": "now-1h"}, "query start time is after end time"),
     ("hostile-regex", {"query": CPU + '{a=~"(a*)*("}'}, 'failed to parse "query"'),
+    ("nul-in-a-group", {"groupBy": "a\0b"}, "a label to group by of the query holds a NUL byte"),
+    ("bytes-in-a-group", {"groupBy": b"\xff"}, "a label to group by of the query is not valid UTF-8"),
+    ("nul-in-a-value", {"query": CPU + '{a="\\x00"}'}, "the value of a matcher of the query holds a NUL byte"),
+    ("bytes-in-a-value", {"query": CPU + '{a="\\xff"}'}, "the value of a matcher of the query is not valid UTF-8"),
     ("bad-type", {"query": "cpu{}"}, 'failed to parse "query": profile-type selection must be of the form'),
 ]
 
@@ -104,6 +108,10 @@ def test_label_values(s):
     assert CPU in get(s, "label-values", label="__name__").expect(200).json()
     assert get(s, "label-values", label="__name__", query='{service_name="no"}').expect(200).text == "null\n"
     assert get(s, "label-values", label="pod", query=only, until="now-2h", **{"from": "now-3h"}).expect(200).text == "[]\n"
+
+
+def test_label_values_of_a_name_with_nul(s):
+    get(s, "label-values", label="a\0").expect(400, "a label name of the query holds a NUL byte", code="invalid_argument")
 
 
 # ---- DOT
