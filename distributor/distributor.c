@@ -29,7 +29,8 @@ static const struct rpc_method methods[] = {
 #define INGEST(path_)                                                                    \
     {                                                                                    \
         .verbs = "POST", .path = (path_), .run = ingest_run, .auth = ROUTE_TENANT_WRITE, \
-        .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true                         \
+        .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true, .raw_body = true,      \
+        .too_large = ingest_too_large                                                    \
     }
 
 static const struct http_route routes[] = {

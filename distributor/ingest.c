@@ -309,10 +309,24 @@ static bool body_fits(struct upload *u)
     return false;
 }
 
+// Content-Encoding says nothing of pprof, which is gzipped in itself and limited as a profile.
+static bool inflate(struct upload *u, err *e)
+{
+    str how = http_headers_get(&u->x->headers, "content-encoding");
+    if (u->format == FORMAT_PPROF && str_ieq(how, S("gzip"))) return true;
+    if (route_body(u->x, u->x->body_max, e)) return true;
+    if (e->code != ERR_OUT_OF_RANGE) return false;
+    discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, u->x->body_max);
+    str text = arena_printf(u->a, "request body too large: %s", e->msg);
+    route_error(u->x, STATUS_TOO_LARGE, ERR_INVALID_ARGUMENT, text.p ? text.p : "");
+    return false;
+}
+
 static bool run(struct upload *u, err *e)
 {
     if (!read_parameters(u, e)) return false;
     if (!body_fits(u)) return true;
+    if (!inflate(u, e)) return u->x->status == STATUS_TOO_LARGE;
     switch (u->format) {
     case FORMAT_FOLDED:
     case FORMAT_LINES:
@@ -325,6 +339,14 @@ static bool run(struct upload *u, err *e)
                        "uploads of this format (trie, tree, jfr, speedscope) are not supported; "
                        "pprof, collapsed text and lines are");
     }
+}
+
+void ingest_too_large(void *self, const struct http_exchange *x)
+{
+    (void)self;
+    str values[] = {str_of(discard_name(DISCARD_BODY_SIZE_LIMIT)), x->req.tenant};
+    metric_add_set(&distributor_discarded_samples, values, 1);
+    metric_add_set(&distributor_discarded_bytes, values, x->body_max);
 }
 
 bool ingest_run(void *self, struct http_exchange *x, err *e)

@@ -9,4 +9,7 @@
 
 #include "rpc/route.h"
 
+// Counts a body that was refused for its size before it came.
+void ingest_too_large(void *self, const struct http_exchange *x);
+
 bool ingest_run(void *self, struct http_exchange *x, err *e);

@@ -368,6 +368,7 @@ static void put_totals(const struct query_totals *t, struct buf *out)
     pb_put_i64_opt(out, 3, t->points);
     for (size_t i = 0; i < t->group_by_count; i++)
         pb_put_bytes(out, 4, t->group_by[i]);
+    pb_put_u64_opt(out, 5, t->include_sampled);
     for (size_t i = 0; i < t->call_site_count; i++)
         pb_put_bytes(out, 6, t->call_site[i]);
     pb_put_u64_opt(out, 7, (uint64_t)t->exemplars);

@@ -61,6 +61,7 @@ struct query_totals {
     const str *call_site;  // names from the root; only what lies under it counts
     size_t call_site_count;
     enum query_exemplars exemplars;
+    bool include_sampled;  // totals whose stacks sampling dropped (__sampled__="true") count too
 };
 
 // A heat map (message WantHeat): without bounds only the extent of its values is asked for.

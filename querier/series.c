@@ -138,6 +138,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         !call_site(a, m->stack_trace_selector, &q.totals, e)) {
         return false;
     }
+    q.totals.include_sampled = a->limits->include_stripped_profiles;
     a->counts_profiles = true;
     if (range.empty) return true;
     struct merged *merged;

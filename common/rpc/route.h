@@ -51,6 +51,9 @@ struct http_route {
     bool large_body;
     bool no_gzip;   // answer is never compressed here (already is, or tiny)
     bool raw_body;  // handler calls route_body itself; otherwise it finds an inflated body
+
+    // Told of a body over its limit (x->body_max) that is refused before run; on the loop. Or NULL.
+    void (*too_large)(void *service, const struct http_exchange *x);
 };
 
 struct router;

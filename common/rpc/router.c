@@ -245,7 +245,10 @@ static void on_refuse(void *self, struct http_exchange *x, const err *e)
         if (status == 413 && known) message_too_large(c, (size_t)size, &fault);
         return answer_error(x, &fault);
     }
-    if (status == 413) return plain_too_large(x, e->msg);
+    if (status == 413) {
+        if (c && c->row->http->too_large) c->row->http->too_large(c->row->service, x);
+        return plain_too_large(x, e->msg);
+    }
     error_note(x, e);
     route_error(x, status ? status : err_http_status(e->code), e->code, e->msg);
 }
