@@ -85,14 +85,15 @@ static enum format format_of(struct upload *u)
         str name;
         enum format format;
     } formats[] = {
-        {S_INIT("trie"), FORMAT_TRIE},   {S_INIT("tree"), FORMAT_TREE},
-        {S_INIT("lines"), FORMAT_LINES}, {S_INIT("jfr"), FORMAT_JFR},
-        {S_INIT("pprof"), FORMAT_PPROF}, {S_INIT("speedscope"), FORMAT_SPEEDSCOPE},
+        {S_INIT("lines"), FORMAT_LINES},
+        {S_INIT("jfr"), FORMAT_JFR},
+        {S_INIT("pprof"), FORMAT_PPROF},
+        {S_INIT("speedscope"), FORMAT_SPEEDSCOPE},
     };
     str format = parameter(u, "format");
     str type = http_headers_get(&u->x->headers, "content-type");
-    if (str_is(type, "binary/octet-stream+trie")) return FORMAT_TRIE;
-    if (str_is(type, "binary/octet-stream+tree")) return FORMAT_TREE;
+    if (str_is(format, "trie") || str_is(type, "binary/octet-stream+trie")) return FORMAT_TRIE;
+    if (str_is(format, "tree") || str_is(type, "binary/octet-stream+tree")) return FORMAT_TREE;
     for (size_t i = 0; i < COUNT(formats); i++) {
         if (str_eq(format, formats[i].name)) return formats[i].format;
     }
@@ -125,7 +126,8 @@ static void put(struct label_list *l, str name, str value)
     if (!labels_has((labels){l->v, l->n}, name)) l->v[l->n++] = (label){name, value};
 }
 
-// `app` becomes service_name, or where the client gave one, app_name if that is wanted.
+// `app` becomes service_name, or where the client gave one, even an empty one, app_name if that is
+// wanted.
 static bool make_labels(struct upload *u, str profile_name, str app, bool keep_app,
                         struct intake_item *item, err *e)
 {
@@ -139,7 +141,7 @@ static bool make_labels(struct upload *u, str profile_name, str app, bool keep_a
         bool is_private = str_starts(one.name, S("__")) && !str_is(one.name, "__session_id__");
         if (!is_private) put(&l, one.name, one.value);
     }
-    bool named = labels_get((labels){l.v, l.n}, S(LABEL_SERVICE)).n > 0;
+    bool named = labels_has((labels){l.v, l.n}, S(LABEL_SERVICE));
     if (!named) put(&l, S(LABEL_SERVICE), app);
     if (named && keep_app) put(&l, S("app_name"), app);
     item->labels = l.v;
@@ -174,6 +176,7 @@ static bool run_text(struct upload *u, err *e)
     struct intake_item item = {.bytes = buf_view(&u->x->body)};
     struct profile *p = d.profiles;
     if (!ingest_type_of_app(u->name.app, &type, e) ||
+        !ingest_text_sums(&u->scratch, p, u->q.in.nonce, e) ||
         !ingest_type_apply(&type, u->sample_rate, p, e)) {
         count_malformed(u, e);
         return false;
@@ -194,7 +197,12 @@ struct parts {
     str config;
 };
 
-// Of a form only file parts are seen.
+static void keep_first(str *kept, str bytes)
+{
+    if (!kept->p) *kept = bytes;
+}
+
+// Of a form only parts that are files, so have a file name, are seen; of several the first.
 static bool find_parts(struct upload *u, struct parts *out, err *e)
 {
     if (u->format == FORMAT_PPROF) {
@@ -206,10 +214,11 @@ static bool find_parts(struct upload *u, struct parts *out, err *e)
     str type = http_headers_get(&u->x->headers, "content-type");
     if (!multipart_parse(u->a, type, buf_view(&u->x->body), &parts, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
-        if (!parts[i].is_file) continue;
-        if (str_is(parts[i].name, "profile")) out->profile = parts[i].bytes;
-        if (str_is(parts[i].name, "prev_profile")) out->previous = parts[i].bytes;
-        if (str_is(parts[i].name, "sample_type_config")) out->config = parts[i].bytes;
+        const struct multipart_part *part = &parts[i];
+        if (part->filename.n == 0) continue;
+        if (str_is(part->name, "profile")) keep_first(&out->profile, part->bytes);
+        if (str_is(part->name, "prev_profile")) keep_first(&out->previous, part->bytes);
+        if (str_is(part->name, "sample_type_config")) keep_first(&out->config, part->bytes);
     }
     return true;
 }
@@ -275,9 +284,7 @@ static bool run_pprof(struct upload *u)
         count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
     }
-    if (parts.profile.n == 0 && parts.previous.n == 0 && u->format == FORMAT_PPROF_MULTIPART) {
-        return accepted(u);
-    }
+    if (parts.profile.n == 0) return accepted(u);
     if (!parse_pprof(u, &parts, &item, &p, &why)) {
         if (!u->q.in.failed) count_malformed(u, &why);
         return unprocessable(u, parsing, &why);

@@ -2,6 +2,7 @@
 #include "distributor/ingest_type.h"
 
 #include "codec/json.h"
+#include "distributor/stacks.h"
 #include "distributor/text.h"
 #include "sys/clock.h"
 
@@ -78,6 +79,34 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     return true;
 }
 
+bool ingest_text_sums(struct arena *a, struct profile *p, uint64_t seed, err *e)
+{
+    assert(p->type_count == 1);
+    bool any = false;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        any |= p->values[i] < 0;
+    }
+    if (!any) return true;
+    struct stacks stacks;
+    if (!stacks_init(&stacks, a, p, seed, e)) return false;
+    uint32_t *sample_of = ARENA_ARRAY(a, uint32_t, stacks.node_count);  // + 1; 0: none yet
+    if (!sample_of) return arena_ok(a, e);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        uint32_t *known = &sample_of[stacks.node_of[i]];
+        if (*known == 0) {
+            p->samples[n] = p->samples[i];
+            p->values[n] = p->values[i];
+            *known = ++n;
+        } else if (__builtin_add_overflow(p->values[*known - 1], p->values[i],
+                                          &p->values[*known - 1])) {
+            return err_set(e, ERR_OUT_OF_RANGE, "counts of a stack add up to more than 64 bits");
+        }
+    }
+    p->sample_count = n;
+    return true;
+}
+
 // ---- pprof
 
 static bool refuse_config(const struct json_reader *r, err *e)
@@ -108,7 +137,10 @@ bool ingest_config_parse(struct arena *a, str json, struct ingest_config *out, e
     if (str_trim(json).n == 0) return true;
     struct json_reader r;
     json_reader_init(&r, a, json);
-    if (json_next(&r) != JSON_OBJECT) return refuse_config(&r, e);
+    enum json_token first = json_next(&r);
+    if (first == JSON_NULL && json_next(&r) == JSON_END) return true;
+    if (first != JSON_OBJECT) return refuse_config(&r, e);
+    out->given = true;
     size_t cap = 0;
     enum json_token t = json_next(&r);
     for (; t == JSON_KEY; t = json_next(&r)) {
@@ -147,6 +179,7 @@ static str display_name(const struct ingest_config *c, str type)
     };
     const struct ingest_config_entry *entry = find(c, type);
     if (entry) return entry->display_name.n ? entry->display_name : type;
+    if (c->given) return type;
     for (size_t i = 0; i < COUNT(defaults); i++) {
         if (str_eq(defaults[i].type, type)) return defaults[i].name;
     }

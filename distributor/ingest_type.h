@@ -22,6 +22,10 @@ bool ingest_type_of_app(str app, struct ingest_type *out, err *e) MUST_CHECK;
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p,
                        err *e) MUST_CHECK;
 
+// A stack may be counted up and down again: if any count is negative, lines with the same stack
+// become one sample with their sum. Of one type. Fails with out_of_range or resource_exhausted.
+bool ingest_text_sums(struct arena *a, struct profile *p, uint64_t seed, err *e) MUST_CHECK;
+
 // ---- pprof
 struct ingest_config_entry {
     str type;
@@ -30,9 +34,10 @@ struct ingest_config_entry {
 struct ingest_config {
     struct ingest_config_entry *v;
     size_t n;
+    bool given;  // then the usual names do not apply
 };
 
-// sample_type_config: {"type": {"display-name": "...", ...}, ...}. Empty text is no configuration.
+// sample_type_config: {"type": {"display-name": "...", ...}, ...}. Empty text and null are none.
 // Fails with invalid_argument.
 bool ingest_config_parse(struct arena *a, str json, struct ingest_config *out, err *e) MUST_CHECK;
 bool ingest_config_has(const struct ingest_config *c, const char *type);

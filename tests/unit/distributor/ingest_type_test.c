@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/buf.h"
 #include "decode/decode.h"
 #include "distributor/ingest_type.h"
 #include "lib/test.h"
@@ -63,6 +64,37 @@ static void type_of_text_comes_from_the_suffix(void **state)
     }
 }
 
+static const struct {
+    const char *text;
+    const char *values;  // in order; NULL: out of range
+} sums[] = {
+    {"a;b 1\na;b 2\n", "1 2 "},  // added up when they become vectors
+    {"a;b 5\nc 1\na;b -3\n", "2 1 "},
+    {"a -1\na;b 2\n", "-1 2 "},
+    {"a 9223372036854775807\na 1\nb -1\n", NULL},
+};
+
+static void counts_of_a_stack_are_summed_if_one_is_negative(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(sums); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 1 << 20);
+        struct profile *p = folded(&a, sums[i].text);
+        err why = {0};
+        bool ok = ingest_text_sums(&a, p, 1, &why);
+        assert_true(ok == (sums[i].values != NULL));
+        struct buf b;
+        buf_init(&b, NULL, 4096);
+        for (uint32_t k = 0; ok && k < p->sample_count; k++)
+            buf_printf(&b, "%lld ", (long long)p->values[k]);
+        if (ok && !str_is(buf_view(&b), sums[i].values))
+            fail_msg("%zu: %.*s", i, STR(buf_view(&b)));
+        buf_release(&b);
+        arena_release(&a);
+    }
+}
+
 static void type_refuses_values_that_do_not_fit(void **state)
 {
     (void)state;
@@ -95,7 +127,11 @@ static const struct {
     {{"gizmos"}, "{\"gizmos\":{\"display-name\":\"widgets\"}}", "widgets"},
     {{"gizmos"}, "{\"gizmos\":{}}", "gizmos"},
     {{"gizmos", "gadgets"}, "", "gadgets"},
+    {{"samples"}, "null", "process_cpu"},
+    {{"samples"}, "{}", "samples"},
+    {{"samples"}, "{\"gizmos\":{\"display-name\":\"widgets\"}}", "samples"},
     {{"gizmos"}, "[]", NULL},
+    {{"gizmos"}, "null x", NULL},
     {{"gizmos"}, "{\"gizmos\":3}", NULL},
     {{"gizmos"}, "{\"gizmos\":{\"display-name\":3}}", NULL},
     {{"gizmos"}, "{", NULL},
@@ -147,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(type_of_text_comes_from_the_suffix),
         cmocka_unit_test(type_refuses_values_that_do_not_fit),
+        cmocka_unit_test(counts_of_a_stack_are_summed_if_one_is_negative),
         cmocka_unit_test(name_of_pprof_comes_from_types_and_configuration),
         cmocka_unit_test(scripts_show_the_file),
     };

@@ -1,0 +1,193 @@
+"""POST /ingest as SDKs send it, and what a tenant's rules make of it: what the conformance suite does not ask."""
+import gzip
+import http.client
+import json
+import time
+import urllib.parse
+
+import pytest
+from client import CPU, Pprof, Server, multipart, unique
+from flametree import Flametree
+
+SAMPLES = "process_cpu:samples:count::milliseconds"
+
+
+@pytest.fixture(scope="module")
+def s():
+    with Flametree("--limits.reject_older_than", "1h") as f:
+        yield Server(f.url, strict=True)
+
+
+def chunked(s, path, body, headers, size=7):
+    """A body without a length, in chunks of `size` bytes, as Java's client sends it."""
+    base = urllib.parse.urlsplit(s.push_url)
+    connection = http.client.HTTPConnection(base.hostname, base.port, timeout=60)
+    try:
+        pieces = (body[i:i + size] for i in range(0, len(body), size))
+        connection.request("POST", path, pieces, {**headers, "Transfer-Encoding": "chunked"}, encode_chunked=True)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def test_chunked_bodies(s):
+    service = unique()
+    form, headers = multipart(profile=gzip.compress(Pprof(("a;b", 3)).encode()))
+    query = "/ingest?" + urllib.parse.urlencode({"name": service, "spyName": "gospy"})
+    assert chunked(s, query, form, headers) == (200, b"")
+    assert chunked(s, query, b"c;d 4\n" * 3, {}) == (200, b"")
+    assert s.stacks(service) == {"a;b": 3, "c;d": 120_000_000}
+
+
+def test_as_pyroscope_go_sends(s):
+    service, now = unique(), time.time_ns()
+    name = service + "{__session_id__=0102030405060708,kit=go,otel.scope.name=com.grafana.pyroscope/go,runtime=OpenJDK 17.0.15+6}"
+    config = {"contentions": {"units": "lock_samples", "display-name": "block_count"}, "delay": {"units": "lock_nanoseconds", "display-name": "block_duration"}}
+    types = (("contentions", "count"), ("delay", "nanoseconds"))
+    profile = Pprof(("main;lock", [2, 50]), types=types, period_type=("contentions", "count"), time_ns=0).encode()
+    form, headers = multipart(profile=gzip.compress(profile), sample_type_config=json.dumps(config).encode())
+    old = headers["Content-Type"].split("=")[1]
+    boundary = "8f" * 30
+    reply = s.ingest(name, form.replace(old.encode(), boundary.encode()), {"Content-Type": "multipart/form-data; boundary=" + boundary, "User-Agent": "Go-http-client/1.1"},
+                     spyName="gospy", sampleRate="0", units="", aggregationType="", **{"from": str(now - 10**10), "until": str(now)}).expect(200)
+    assert reply.body == b""
+    assert s.types(service) == ["block:contentions:count:contentions:count", "block:delay:nanoseconds:contentions:count"]
+    assert s.stacks(service, "block:delay:nanoseconds:contentions:count") == {"main;lock": 50}
+    assert s.series(service, "kit", "otel.scope.name", "runtime", "__session_id__", "app_name", "pyroscope_spy") == [
+        {"kit": "go", "otel.scope.name": "com.grafana.pyroscope/go", "runtime": "OpenJDK 17.0.15+6", "pyroscope_spy": "gospy"}]
+
+
+def test_as_node_sends(s):
+    """A gzipped body as it is, times in seconds, a sample rate that scales nothing."""
+    service, now = unique(), int(time.time())
+    profile = Pprof(("(anonymous);work", [2, 1700]), types=(("samples", "count"), ("wall", "nanoseconds")), period_type=("wall", "nanoseconds"), time_ns=0)
+    s.ingest(service + "{process.runtime.name=nodejs}", gzip.compress(profile.encode()), {"Content-Type": "application/octet-stream"}, format="pprof", spyName="nodespy",
+             sampleRate="17", **{"from": str(now - 60), "until": str(now)}).expect(200)
+    assert s.stacks(service, "wall:wall:nanoseconds:wall:nanoseconds") == {"(anonymous);work": 1700}
+
+
+def scripted(filename, time_ns=0):
+    p = Pprof(time_ns=time_ns, types=(("samples", "count"),), period_type=("", "milliseconds"))
+    p.add([p.location("func1"), p.location("main")], 10)
+    for f in p.functions:
+        f[3] = p.text(filename)
+    return p.encode()
+
+
+@pytest.mark.parametrize("filename, stack", [("qwe.py", "qwe.py func1;qwe.py main"), ("/abs/qwe.py", "func1;main")])
+def test_as_older_python_sends(s, filename, stack):
+    """Times in milliseconds where nanoseconds belong are of 1970: the request's time counts."""
+    service = unique()
+    form, headers = multipart(profile=scripted(filename, int(time.time() * 1000)))
+    s.ingest(service, form, headers, spyName="pyspy").expect(200)
+    assert s.stacks(service, SAMPLES) == {stack: 10}
+
+
+NOTHING = [
+    ("empty-raw", b"", {}, {"format": "pprof"}), ("empty-part", *multipart(profile=b""), {}), ("only-previous", *multipart(prev_profile=b"x"), {}),
+    ("profile-of-a-span", b"a 1\n", {}, {"name": "%s{profile_id=0102030405060708}"}),
+]
+
+
+@pytest.mark.parametrize("name, body, headers, params", NOTHING, ids=[n[0] for n in NOTHING])
+def test_nothing_is_accepted(s, name, body, headers, params):
+    service = unique()
+    s.call("POST", "/ingest?" + urllib.parse.urlencode({"name": service, **{k: v.replace("%s", service) for k, v in params.items()}}), body, headers, push=True).expect(200)
+    s.send(("seen", 1), service=service)
+    assert s.stacks(service) == {"seen": 1}
+
+
+def test_first_of_several_parts_counts(s):
+    service = unique()
+    one, headers = multipart(profile=Pprof(("first", 1)).encode())
+    two, _ = multipart(profile=Pprof(("second", 1)).encode())
+    end = one.rindex(b"--conformance-boundary--")
+    s.ingest(service, one[:end] + two, headers).expect(200)
+    assert s.stacks(service) == {"first": 1}
+
+
+def test_part_with_an_empty_file_name_is_a_value(s):
+    service = unique()
+    form, headers = multipart(profile=Pprof(("a", 3)).encode())
+    s.ingest(service, form.replace(b'filename="profile.bin"', b'filename=""'), headers).expect(200)
+    s.send(("seen", 1), service=service)
+    assert s.stacks(service) == {"seen": 1}
+
+
+FORM, FORM_HEADERS = multipart(profile=Pprof(("a", 1)).encode())
+REFUSED = [
+    ("form-as-raw-pprof", FORM, FORM_HEADERS, {"format": "pprof"}, 422, "parsing IngestInput-pprof failed"),
+    ("no-boundary", FORM, {"Content-Type": "multipart/form-data"}, {}, 422, "no multipart boundary param"),
+    ("cut-form", FORM[:-30], FORM_HEADERS, {}, 422, "parsing IngestInput-pprof failed"),
+    ("bad-configuration", *multipart(profile=Pprof(("a", 1)).encode(), sample_type_config=b"{"), {}, 422, "sample_type_config"),
+    ("too-long-line", b"x" * 70_000 + b"\n", {}, {"format": "lines"}, 422, "longer than"),
+    ("unbuilt-format", b"{}", {}, {"format": "speedscope"}, 501, "not supported"),
+    ("unknown-suffix", b"a 1\n", {}, {"name": "app.gizmo"}, 400, "pyroscopeIngesterAdapter failed to convert metadata: unknown profile type: gizmo"),
+    ("count-that-overflows", b"a 9223372036854775807\n", {}, {}, 400, "does not fit 64 bits"),
+]
+
+
+@pytest.mark.parametrize("name, body, headers, params, status, text", REFUSED, ids=[r[0] for r in REFUSED])
+def test_refusals(s, name, body, headers, params, status, text):
+    s.call("POST", "/ingest?" + urllib.parse.urlencode({"name": unique(), **params}), body, headers, push=True).expect(status, text)
+
+
+SERVICES = [
+    ("given-as-text", "%s.cpu{service_name=%s-s}", "text", {"service_name": "%s-s", "app_name": "%s"}), ("given-as-pprof", "%s{service_name=%s-s}", "pprof", {"service_name": "%s-s"}),
+    ("application-of-its-own", "%s{service_name=%s-s,app_name=mine}", "text", {"service_name": "%s-s", "app_name": "mine"}),
+    ("pprof-keeps-the-suffix", "%s.cpu", "pprof", {"service_name": "%s.cpu"}), ("private-labels-are-left-out", "%s{__x__=1,y=2}", "text", {"service_name": "%s", "y": "2"}),
+]
+
+
+@pytest.mark.parametrize("name, app, kind, labels", SERVICES, ids=[r[0] for r in SERVICES])
+def test_services(s, name, app, kind, labels):
+    unit = unique()
+    wanted = {k: v.replace("%s", unit) for k, v in labels.items()}
+    body = b"a 1\n" if kind == "text" else Pprof(("a", 1)).encode()
+    s.ingest(app.replace("%s", unit), body, format="pprof" if kind == "pprof" else None).expect(200)
+    assert s.series(wanted["service_name"], "service_name", "app_name", "y", "__x__") == [wanted]
+
+
+def test_counts_of_a_stack_may_be_taken_back(s):
+    service = unique()
+    s.ingest(service + ".alloc_objects", "a;b 5\na;b -3\r\nc -1\nd +2\n").expect(200)
+    assert s.stacks(service, "memory:alloc_objects:count::") == {"a;b": 2, "d": 2}
+
+
+# ---- rules
+
+RULES = """[{action: drop, separator: /, source_labels: [__name__, span_name], regex: process_cpu/noise},
+ {action: uppercase, source_labels: [region], target_label: region}, {action: labelmap, regex: 'meta_(.*)'}, {action: labeldrop, regex: 'meta_.*'}]"""
+TYPES = "[{action: drop, source_labels: [__name__, __type__], separator: /, regex: 'memory/alloc_.*'}]"
+
+
+@pytest.fixture(scope="module")
+def ruled():
+    with Flametree("--limits.ingestion_relabeling_rules", RULES, "--limits.sample_type_relabeling_rules", TYPES, "--limits.max_sessions_per_series", "2",
+                   "--limits.disable_label_sanitization=false") as f:
+        yield f, Server(f.url, strict=True)
+
+
+def test_rules_of_series_and_sample_types(ruled):
+    f, s = ruled
+    dropped = 'flametree_distributor_discarded_%s_total{reason="dropped_by_relabel_rules",tenant="anonymous"}'
+    service = unique()
+    s.ingest(service + "{region=eu,meta_a.b=1,__session_id__=0300000000000000}", Pprof(("a", 2, {"span_name": "noise"}), ("b", 3)).encode(), format="pprof").expect(200)
+    assert s.stacks(service) == {"b": 3}
+    assert s.series(service, "region", "a_b", "meta_a.b", "meta_a_b", "__session_id__") == [{"region": "EU", "a_b": "1", "__session_id__": "0100000000000000"}]
+    assert f.metric(dropped % "bytes") > 0 and not f.metric(dropped % "samples")
+    s.ingest(unique(), Pprof(("a", 2, {"span_name": "noise"})).encode(), format="pprof").expect(200)
+    assert f.metric(dropped % "samples") == 1
+    types = (("alloc_space", "bytes"), ("inuse_space", "bytes"))
+    heap = unique()
+    s.ingest(heap, Pprof(("a", [5, 0]), ("b", [7, 9]), types=types, period_type=("space", "bytes")).encode(), format="pprof").expect(200)
+    assert s.types(heap) == ["memory:inuse_space:bytes:space:bytes"]
+    assert s.stacks(heap, "memory:inuse_space:bytes:space:bytes") == {"b": 9}
+
+
+def test_bad_rules_are_told_at_start():
+    f = Flametree("--limits.ingestion_relabeling_rules", "[{action: drop}, {action: keep, regex: '('}]")
+    with pytest.raises(Exception, match=r"ingestion_relabeling_rules.*regex: error parsing regexp: missing \)"):
+        with f:
+            pass
