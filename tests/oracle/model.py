@@ -2,7 +2,8 @@
 
 A pushed profile is normalised as the product promises: samples with a negative value or only zeros vanish, string sample
 labels become series labels unless the profile has the name already, numeric ones are dropped, empty label values mean no
-label. A sample without frames counts in totals and is in no tree.
+label. A sample without frames counts in totals and is in no tree. span_id and trace_id of a sample are no labels: what a
+row has of one (span, trace) is its part of it.
 """
 import re
 from collections import Counter, defaultdict
@@ -16,27 +17,45 @@ class Sample:
 
 
 class Row:
-    """One series of one profile: labels as stored, time, {stack: value}."""
-    __slots__ = ("labels", "time_ns", "stacks")
+    """One series of one profile: labels as stored, time, {stack: value}, {(span, trace): {stack: value}}."""
+    __slots__ = ("labels", "time_ns", "stacks", "parts", "tenant")
 
-    def __init__(self, labels, time_ns, stacks):
-        self.labels, self.time_ns, self.stacks = labels, time_ns, stacks
+    def __init__(self, labels, time_ns, stacks, parts, tenant):
+        self.labels, self.time_ns, self.stacks, self.parts, self.tenant = labels, time_ns, stacks, parts, tenant
+
+    def total(self, site=()):
+        return sum(v for k, v in self.stacks.items() if under(k, site))
+
+    def spans(self):
+        """[(span, trace, value)] of the spans that it has anything of."""
+        return [(span, trace, sum(part.values())) for (span, trace), part in self.parts.items() if span and part]
 
 
-def rows_of(labels, types, period_type, time_ns, samples):
-    groups = defaultdict(lambda: [Counter() for _ in types])
+ORIGIN = ("span_id", "trace_id")
+
+
+def under(stack, site):
+    """Does a stack begin, from the root, with the names of a call site?"""
+    return not site or stack.split(";")[:len(site)] == list(site)
+
+
+def rows_of(labels, types, period_type, time_ns, samples, tenant=None):
+    groups = defaultdict(lambda: [(Counter(), defaultdict(Counter)) for _ in types])
     for s in samples:
         if min(s.values) < 0 or not any(s.values):
             continue
-        own = {k: v for k, v in s.labels.items() if isinstance(v, str) and v}
+        own = {k: v for k, v in s.labels.items() if isinstance(v, str) and v and k not in ORIGIN}
+        origin = tuple(s.labels.get(k) for k in ORIGIN)
         merged = {**own, **{k: v for k, v in labels.items() if v}}
         columns = groups[tuple(sorted(merged.items()))]
-        for column, value in zip(columns, s.values):
+        for (column, parts), value in zip(columns, s.values):
             column[s.stack] += value
+            if any(origin) and value:
+                parts[origin][s.stack] += value
     rows = []
     for key, columns in groups.items():
         base = dict(key)
-        for (kind, unit), stacks in zip(types, columns):
+        for (kind, unit), (stacks, parts) in zip(types, columns):
             if not any(stacks.values()):
                 continue
             name = base["__name__"]
@@ -46,7 +65,7 @@ def rows_of(labels, types, period_type, time_ns, samples):
                 stored["__period_type__"] = period_type[0]
             if period_type[1]:
                 stored["__period_unit__"] = period_type[1]
-            rows.append(Row(stored, time_ns, {k: v for k, v in stacks.items() if v}))
+            rows.append(Row(stored, time_ns, {k: v for k, v in stacks.items() if v}, parts, tenant))
     return rows
 
 
@@ -60,35 +79,84 @@ OPS = {
 class Model:
     def __init__(self):
         self.rows = []
+        self.tenants = None  # those that are asked; None: all
 
     def select(self, matchers, start_ms, end_ms, first_ns=None):
         """Rows with start <= time <= end (ms taken exactly); first_ns replaces the start."""
         low = start_ms * 10**6 if first_ns is None else first_ns
         for row in self.rows:
+            if self.tenants is not None and row.tenant not in self.tenants:
+                continue
             if low <= row.time_ns <= end_ms * 10**6 and all(OPS[op](row.labels.get(k, ""), v) for k, op, v in matchers):
                 yield row
 
-    def tree(self, *query):
-        """{stack: self} of all frames below the root."""
+    def tree(self, *query, spans=None, traces=None, site=()):
+        """{stack: self} of all frames below the root; of these spans or traces only, or of stacks under a call site."""
         total = Counter()
         for row in self.select(*query):
-            for stack, value in row.stacks.items():
-                if stack:
-                    total[stack] += value
+            if spans is None and traces is None:
+                sources = [row.stacks]
+            else:
+                sources = [part for (span, trace), part in row.parts.items() if span in (spans or ()) or trace in (traces or ())]
+            for stacks in sources:
+                for stack, value in stacks.items():
+                    if stack and under(stack, site):
+                        total[stack] += value
         return dict(total)
 
-    def series(self, matchers, start_ms, end_ms, step_ms, group_by):
-        """{group: {t_ms: sum}}; point t_k = start + k * step covers (t_k - step, t_k], the first one also its left end."""
-        out = defaultdict(Counter)
+    def points(self, matchers, start_ms, end_ms, step_ms, group_by):
+        """{group: {t_ms: rows}}; point t_k = start + k * step covers (t_k - step, t_k], the first one also its left end."""
+        out = defaultdict(lambda: defaultdict(list))
         last = start_ms + (end_ms - start_ms) // step_ms * step_ms
         for row in self.select(matchers, start_ms, last, (start_ms - step_ms) * 10**6):
             k = max(0, -((start_ms * 10**6 - row.time_ns) // (step_ms * 10**6)))
-            group = tuple((g, row.labels[g]) for g in group_by if g in row.labels)
-            out[group][start_ms + k * step_ms] += sum(row.stacks.values())
-        return {g: dict(points) for g, points in out.items()}
+            out[group_of(row, group_by)][start_ms + k * step_ms].append(row)
+        return out
+
+    def series(self, matchers, start_ms, end_ms, step_ms, group_by, site=(), average=False, limit=0):
+        """[(group, [(t_ms, value)])] as answered: largest sum first, then by labels."""
+        out = []
+        for group, points in self.points(matchers, start_ms, end_ms, step_ms, group_by).items():
+            values = [(t, float(sum(r.total(site) for r in rows)) / (len(rows) if average else 1)) for t, rows in sorted(points.items())]
+            out.append((group, values))
+        out.sort(key=lambda row: (-ordered_sum(v for _, v in row[1]), row[0]))
+        return out[:limit] if limit else out
+
+    def heat(self, matchers, start_ms, end_ms, step_ms, group_by, spans=False):
+        """(lower bounds, {group: {t_ms: {bucket: [(value, row, span, trace)]}}})"""
+        found = []
+        for row in self.select(matchers, start_ms, end_ms, (start_ms - step_ms) * 10**6):
+            values = row.spans() if spans else [(None, None, row.total())]
+            found += [(value, row, span, trace) for span, trace, value in values]
+        if not found:
+            return [], {}
+        low, width = min(f[0] for f in found), max(f[0] for f in found) - min(f[0] for f in found)
+        bounds = [low + int(i * (float(max(width, 1)) / 20)) for i in range(20)]
+        slots = (end_ms - start_ms) // step_ms
+        out = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+        for f in found:
+            k = min(max(0, -((start_ms * 10**6 - f[1].time_ns) // (step_ms * 10**6))), slots)
+            bucket = max(i for i, b in enumerate(bounds) if b <= f[0])
+            out[group_of(f[1], group_by)][start_ms + k * step_ms][bucket].append(f)
+        return bounds, out
 
     def label_sets(self, names, *query):
         return sorted({tuple(sorted((n, row.labels[n]) for n in names if n in row.labels)) for row in self.select(*query)})
 
     def values(self, name, *query):
         return sorted({row.labels[name] for row in self.select(*query) if name in row.labels})
+
+    def names(self, *query):
+        return sorted({n for row in self.select(*query) for n in row.labels}, key=lambda n: n.encode())
+
+
+def group_of(row, group_by):
+    return tuple((g, row.labels[g]) for g in group_by if g in row.labels)
+
+
+def ordered_sum(values):
+    """Added one by one, as a double."""
+    total = 0.0
+    for v in values:
+        total += v
+    return total
