@@ -5,6 +5,7 @@
 #include "distributor/columns.h"
 #include "distributor/text.h"
 #include "model/vector.h"
+#include "sys/rand.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, 
     }
     map_init(&p->series, o->a->budget);
     if (!symbols_init(&p->symbols, o->a->budget, e)) return NULL;
+    symbols_seed(&p->symbols, rand_key());
     p->owner = owner;
     p->labels_hash = hash;
     p->number = o->parcel_count;

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "ingester/head_stacks.h"
+#include "sys/rand.h"
 
 // ---- life
 
@@ -71,6 +72,7 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     if (text_copy(&h->budget, tenant, &s->tenant, e) &&
         text_copy(&h->budget, service, &s->service, e) &&
         symbols_init(&s->symbols, &h->budget, e)) {
+        symbols_seed(&s->symbols, rand_key());
         return s;
     }
     service_free(s);

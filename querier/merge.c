@@ -4,6 +4,7 @@
 #include "codec/pb.h"
 #include "model/vector.h"
 #include "querier/merge_int.h"
+#include "sys/rand.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,9 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
     mem_budget_init(&m->memory, "querier.query_memory", parent, limit);
     arena_init(&m->arena, &m->memory, limit ? limit : SIZE_MAX);
     map_init(&m->group_index, &m->memory);
-    return merge_init(&m->stacks, &m->memory, !full_symbols, e);
+    if (!merge_init(&m->stacks, &m->memory, !full_symbols, e)) return false;
+    symbols_seed(&m->stacks.symbols, rand_key());
+    return true;
 }
 
 void merged_release(struct merged *m)

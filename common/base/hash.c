@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
+#include <endian.h>
 #include <pthread.h>
+#include <string.h>
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -32,6 +34,56 @@ uint64_t hash_end(const struct hash_state *h)
 {
     return XXH64_digest((const XXH64_state_t *)h->opaque);
 }
+
+// ---- SipHash-1-3
+
+static uint64_t turn_left(uint64_t v, unsigned by)
+{
+    return v << by | v >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = turn_left(v[1], 13) ^ v[0];
+    v[3] = turn_left(v[3], 16) ^ v[2];
+    v[0] = turn_left(v[0], 32) + v[3];
+    v[2] += v[1];
+    v[1] = turn_left(v[1], 17) ^ v[2];
+    v[3] = turn_left(v[3], 21) ^ v[0];
+    v[2] = turn_left(v[2], 32);
+}
+
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+}
+
+uint64_t hash_keyed(struct hash_key key, const void *p, size_t n)
+{
+    uint64_t v[4] = {key.k[0] ^ 0x736f6d6570736575u, key.k[1] ^ 0x646f72616e646f6du,
+                     key.k[0] ^ 0x6c7967656e657261u, key.k[1] ^ 0x7465646279746573u};
+    const unsigned char *at = p;
+    uint64_t word = 0;
+    uint64_t length = (uint64_t)n << 56;
+    for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        sip_word(v, le64toh(word));
+    }
+    word = 0;
+    if (n) memcpy(&word, at, n);
+    sip_word(v, le64toh(word) | length);
+    v[2] ^= 0xff;
+    sip_round(v);
+    sip_round(v);
+    sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+// ---- CRC32C
 
 static uint32_t table[256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;

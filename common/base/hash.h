@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hash.h - XXH64 (seed 0), the one hash of wire and placement formats, and CRC32C of storage.
+// hash.h - XXH64 (seed 0), the one hash of wire and placement formats, SipHash of tables that
+// strangers fill, and CRC32C of storage.
 //
 // XXH64 as https://github.com/Cyan4973/xxHash specifies it; CRC32C is the Castagnoli polynomial
 // 0x1EDC6F41 reflected, as in RFC 3720 appendix B.4.
@@ -10,6 +11,14 @@
 
 uint64_t hash_bytes(const void *p, size_t n);
 uint64_t hash_str(str s);
+
+// SipHash-1-3 (Aumasson, Bernstein): whoever does not know the key cannot make keys of a table that
+// collide. For tables inside one process only. Neither XXH64 nor hash_mix can do that, seeded or
+// not.
+struct hash_key {
+    uint64_t k[2];
+};
+uint64_t hash_keyed(struct hash_key key, const void *p, size_t n);
 
 // Mixes a further word into a hash; for keys made of several parts inside one process only.
 static inline uint64_t hash_mix(uint64_t h, uint64_t v)

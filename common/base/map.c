@@ -75,3 +75,12 @@ bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e)
     m->count++;
     return true;
 }
+
+uint64_t map_steps(const struct map *m)
+{
+    uint64_t steps = 0;
+    for (uint32_t i = 0; i < m->size; i++) {
+        if (m->slots[i].next) steps += 1 + ((i - m->slots[i].tag) & (m->size - 1));
+    }
+    return steps;
+}

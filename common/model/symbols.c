@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/symbols.h"
 
-#include "base/hash.h"
-
 // Bytes of strings live in chunks that never move, so that a str stays good while columns grow.
 // Chunks double from the first size to the largest: a small table costs little, a big one few
 // calls.
@@ -29,6 +27,7 @@ struct symbols_index {
     struct map maps[TABLES];
     size_t caps[TABLES];
     struct chunk *chunks;
+    struct hash_key key;
 };
 
 // ---- life
@@ -57,6 +56,21 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
     t->frame_count = 1;
     t->stack_count = 1;
     return true;
+}
+
+void symbols_seed(struct symbols *s, struct hash_key key)
+{
+    for (size_t i = 0; i < TABLES; i++)
+        assert(s->index->maps[i].count == 0);
+    s->index->key = key;
+}
+
+uint64_t symbols_steps(const struct symbols *s)
+{
+    uint64_t steps = 0;
+    for (size_t i = 0; i < TABLES; i++)
+        steps += map_steps(&s->index->maps[i]);
+    return steps;
 }
 
 void symbols_release(struct symbols *s)
@@ -151,7 +165,7 @@ uint32_t symbols_string(struct symbols *s, str text, err *e)
 {
     struct symbol_table *t = &s->t;
     if (text.n == 0) return 0;
-    uint64_t hash = hash_str(text);
+    uint64_t hash = hash_keyed(s->index->key, text.p, text.n);
     struct string_key key = {t->strings, text};
     uint32_t row = map_find(&s->index->maps[STRINGS], hash, same_string, &key);
     if (row != MAP_NONE) return row;
@@ -185,8 +199,9 @@ uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e)
     assert(f.name < t->string_count && f.system_name < t->string_count);
     assert(f.filename < t->string_count);
     if ((f.name | f.system_name | f.filename) == 0 && f.start_line == 0) return 0;
-    uint64_t hash = hash_mix(hash_mix((uint64_t)f.name << 32 | f.system_name, f.filename),
-                             (uint64_t)f.start_line);
+    const uint64_t words[] = {(uint64_t)f.name << 32 | f.system_name, f.filename,
+                              (uint64_t)f.start_line};
+    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
     struct function_key key = {t->functions, f};
     uint32_t row = map_find(&s->index->maps[FUNCTIONS], hash, same_function, &key);
     if (row != MAP_NONE) return row;
@@ -213,8 +228,9 @@ uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e)
     struct symbol_table *t = &s->t;
     assert(m.filename < t->string_count && m.build_id < t->string_count);
     if ((m.start | m.limit | m.offset) == 0 && (m.filename | m.build_id | m.flags) == 0) return 0;
-    uint64_t hash = hash_mix(hash_mix(m.start, m.limit), m.offset);
-    hash = hash_mix(hash_mix(hash, (uint64_t)m.filename << 32 | m.build_id), m.flags);
+    const uint64_t words[] = {m.start, m.limit, m.offset, (uint64_t)m.filename << 32 | m.build_id,
+                              m.flags};
+    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
     struct mapping_key key = {t->mappings, m};
     uint32_t row = map_find(&s->index->maps[MAPPINGS], hash, same_mapping, &key);
     if (row != MAP_NONE) return row;
@@ -241,8 +257,9 @@ uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
     struct symbol_table *t = &s->t;
     assert(f.function < t->function_count && f.mapping < t->mapping_count);
     if ((f.function | f.mapping) == 0 && (f.address | (uint64_t)f.line) == 0) return 0;
-    uint64_t hash = hash_mix((uint64_t)f.function << 32 | f.mapping, (uint64_t)f.line << 1);
-    hash = hash_mix(hash ^ f.inlined, f.address);
+    const uint64_t words[] = {(uint64_t)f.function << 32 | f.mapping, (uint64_t)f.line, f.address,
+                              f.inlined};
+    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
     struct frame_key key = {t->frames, f};
     uint32_t row = map_find(&s->index->maps[FRAMES], hash, same_frame, &key);
     if (row != MAP_NONE) return row;
@@ -263,12 +280,18 @@ static bool same_stack(const void *ctx, uint32_t row)
     return k->rows[row].parent == k->parent && k->rows[row].frame == k->frame;
 }
 
+static uint64_t hash_stack(const struct symbols *s, uint32_t parent, uint32_t frame)
+{
+    uint64_t word = (uint64_t)parent << 32 | frame;
+    return hash_keyed(s->index->key, &word, sizeof word);
+}
+
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e)
 {
     struct symbol_table *t = &s->t;
     assert(parent < t->stack_count && frame < t->frame_count);
     if (frame == 0) return parent;
-    uint64_t hash = hash_mix(0, (uint64_t)parent << 32 | frame);
+    uint64_t hash = hash_stack(s, parent, frame);
     struct stack_key key = {t->stacks, parent, frame};
     uint32_t row = map_find(&s->index->maps[STACKS], hash, same_stack, &key);
     if (row != MAP_NONE) return row;
@@ -282,7 +305,7 @@ uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t f
     const struct symbol_table *t = &s->t;
     assert(parent < t->stack_count && frame < t->frame_count);
     if (frame == 0) return parent;
-    uint64_t hash = hash_mix(0, (uint64_t)parent << 32 | frame);
+    uint64_t hash = hash_stack(s, parent, frame);
     struct stack_key key = {t->stacks, parent, frame};
     return map_find(&s->index->maps[STACKS], hash, same_stack, &key);
 }

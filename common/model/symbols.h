@@ -25,6 +25,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/map.h"
 
 struct symbol_function {
@@ -86,6 +87,13 @@ struct symbols {
 // so whoever reads while others add holds the lock of the owner. Release is idempotent.
 bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHECK;
 void symbols_release(struct symbols *s);
+
+// Random bits for the hashes of fresh tables. Tables that strangers fill need them: names and
+// stacks that collide under a known key make every addition slow. Without, the key is zero.
+void symbols_seed(struct symbols *s, struct hash_key key);
+
+// Slots of the indexes that are looked at if every row is found once. Goes through all of them.
+uint64_t symbols_steps(const struct symbols *s);
 
 // Makes room for so many rows more, if the number is known beforehand (from a decoded profile,
 // say): adding a profile's rows to fresh tables then costs half.

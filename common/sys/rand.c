@@ -29,3 +29,10 @@ uint64_t rand_u64(void)
     rand_bytes(&v, sizeof v);
     return v;
 }
+
+struct hash_key rand_key(void)
+{
+    struct hash_key key;
+    rand_bytes(&key, sizeof key);
+    return key;
+}

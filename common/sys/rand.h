@@ -3,7 +3,8 @@
 // rand.h - random bytes from the kernel.
 #pragma once
 
-#include "base/base.h"
+#include "base/hash.h"
 
 void rand_bytes(void *p, size_t n);  // ends the process if the kernel gives none
 uint64_t rand_u64(void);
+struct hash_key rand_key(void);

@@ -36,6 +36,30 @@ static void parts_hash_as_their_concatenation(void **state)
     }
 }
 
+// Values of Python's siphash13 (PYTHONHASHSEED=0, key zero), and of its authors' key 0, 1, 2 ...
+static void siphash_has_the_values_of_others(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hash_key key;
+        const char *text;
+        uint64_t want;
+    } cases[] = {
+        {{{0}}, "a", 0x407448d2b89b1813u},
+        {{{0}}, "1234567", 0xa33d651594fdae81u},
+        {{{0}}, "12345678", 0x3489982430560a87u},
+        {{{0}}, "123456789", 0x0fbc0f0007965fcfu},
+        {{{0}}, "flametree flametree flametree 42", 0x91ce499b6f7022ccu},
+        {{{0x0706050403020100u, 0x0f0e0d0c0b0a0908u}}, "", 0xabac0158050fc4dcu},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *text = cases[i].text;
+        uint64_t got = hash_keyed(cases[i].key, text, strlen(text));
+        if (got != cases[i].want) fail_msg("\"%s\" 0x%llx", text, (unsigned long long)got);
+    }
+    assert_true(hash_keyed(cases[0].key, NULL, 0) == hash_keyed(cases[0].key, "", 0));
+}
+
 static void crc32c_has_the_values_of_rfc_3720(void **state)
 {
     (void)state;
@@ -60,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xxh64_has_its_published_values),
         cmocka_unit_test(parts_hash_as_their_concatenation),
+        cmocka_unit_test(siphash_has_the_values_of_others),
         cmocka_unit_test(crc32c_has_the_values_of_rfc_3720),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 #include "model/symbols.h"
 #include "unit/model/stacks.h"
 
+#include <stdio.h>
+
 static uint32_t must(uint32_t row)
 {
     assert_int_not_equal(row, MAP_NONE);
@@ -337,6 +339,85 @@ static void ancestors_of_marked_stacks_are_marked(void **state)
     symbols_release(&s);
 }
 
+// ---- collisions
+
+#define CRAFTED  600
+#define CROWDED  1024  // slots of an index with that many rows
+#define SEED     ((struct hash_key){{0x0123456789abcdefu, 0xfedcba9876543210u}})
+#define UNSEEDED ((struct hash_key){{0}})
+
+// Do these bytes go into the first slot, if nobody knows better than to leave the key as it is?
+static bool collides(const void *p, size_t n)
+{
+    return (hash_keyed(UNSEEDED, p, n) >> 32 & (CROWDED - 1)) == 0;
+}
+
+static void add_colliding_strings(struct symbols *s)
+{
+    char text[32];
+    for (unsigned i = 0; s->t.string_count <= CRAFTED; i++) {
+        int n = snprintf(text, sizeof text, "function%u", i);
+        if (collides(text, (size_t)n))
+            assert_ok(symbols_string(s, str_make(text, (size_t)n), e) != MAP_NONE);
+    }
+}
+
+static void add_colliding_frames(struct symbols *s)
+{
+    for (uint64_t i = 1; s->t.frame_count <= CRAFTED; i++) {
+        const uint64_t words[] = {0, 0, i, 0};
+        struct symbol_frame f = {.address = i};
+        if (collides(words, sizeof words)) assert_ok(symbols_frame(s, f, e) != MAP_NONE);
+    }
+}
+
+static void add_colliding_stacks(struct symbols *s)
+{
+    uint32_t parents = CRAFTED * 2;
+    uint32_t parent = 0;
+    for (uint64_t i = 1; i <= parents; i++)  // one below the other
+        assert_ok((parent = symbols_stack(s, parent,
+                                          symbols_frame(s, (struct symbol_frame){.address = i}, e),
+                                          e)) != MAP_NONE);
+    uint32_t n = 0;
+    for (uint64_t i = 0; n < CRAFTED; i++) {
+        uint64_t word = (i / parents + 1) << 32 | (i % parents + 1);
+        if (!collides(&word, sizeof word)) continue;
+        n++;
+        assert_ok(symbols_stack(s, (uint32_t)(word >> 32), (uint32_t)word, e) != MAP_NONE);
+    }
+}
+
+static void crafted_collisions_do_not_crowd_a_seeded_table(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        void (*add)(struct symbols *s);
+    } cases[] = {
+        {"strings", add_colliding_strings},
+        {"frames", add_colliding_frames},
+        {"stacks", add_colliding_stacks},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint64_t steps[2];
+        uint64_t rows = 0;
+        for (int seeded = 0; seeded < 2; seeded++) {
+            struct symbols s;
+            assert_ok(symbols_init(&s, NULL, e));
+            if (seeded) symbols_seed(&s, SEED);
+            cases[i].add(&s);
+            steps[seeded] = symbols_steps(&s);
+            rows = s.t.string_count + s.t.frame_count + s.t.stack_count - 3;
+            symbols_release(&s);
+        }
+        // Else the cases are not crafted for the hash as it is.
+        if (steps[0] < CRAFTED * CRAFTED / 8)
+            fail_msg("%s: %llu", cases[i].name, (unsigned long long)steps[0]);
+        if (steps[1] > 4 * rows) fail_msg("%s: %llu", cases[i].name, (unsigned long long)steps[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_million_frames_deep_is_remapped_without_recursion),
         cmocka_unit_test(remapping_survives_failing_allocations),
         cmocka_unit_test(ancestors_of_marked_stacks_are_marked),
+        cmocka_unit_test(crafted_collisions_do_not_crowd_a_seeded_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
