@@ -1,0 +1,655 @@
+"""The command line client as people use it: a real program, pipes and terminals, a running server and hostile ones."""
+import fcntl
+import gzip
+import http.server
+import json
+import os
+import pty
+import re
+import select
+import socket
+import ssl
+import struct
+import subprocess
+import termios
+import threading
+import time
+
+import pytest
+from client import CPU, Pprof, pb, read_pprof, unique
+from flametree import BIN, Flametree, await_
+
+PROGRAM = os.path.join(BIN, "flametree")
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[K")
+NOTHING_THERE = {k: v for k, v in os.environ.items() if not k.startswith("FLAMETREE_") and k not in ("NO_COLOR", "COLORTERM")}
+
+
+def env_of(url=None, **more):
+    env = {**NOTHING_THERE, "TERM": "xterm-256color", **more}
+    if url:
+        env["FLAMETREE_URL"] = url
+    return env
+
+
+class At(str):
+    """The URL of what answers queries; `push` is that of what takes pushes, which may be another process."""
+    push = None
+
+
+def run(*args, url=None, data=None, env=None, **kw):
+    """stdout and stderr are text unless text=False is given."""
+    if args[:1] == ("push",) and isinstance(url, At):
+        url = url.push
+    kw = {"text": True, "timeout": 60, **kw}
+    return subprocess.run([PROGRAM, *args], input=data, capture_output=True, env=env or env_of(url), **kw)
+
+
+def ok(*args, **kw):
+    answer = run(*args, **kw)
+    assert answer.returncode == 0, answer
+    return answer.stdout
+
+
+def fails(status, *args, **kw):
+    answer = run(*args, **kw)
+    assert answer.returncode == status, answer
+    return answer.stderr
+
+
+def on_terminal(*args, url=None, columns=100, env=None, stderr_too=False):
+    """Output of the program on a terminal of so many columns, and its exit status."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower if stderr_too else subprocess.PIPE,
+                               env=env or env_of(url))
+    os.close(follower)
+    out = b""
+    while True:
+        if select.select([leader], [], [], 60)[0] == []:
+            process.kill()
+            raise AssertionError("nothing for a minute: %r" % out)
+        try:
+            got = os.read(leader, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not got:
+            break
+        out += got
+    os.close(leader)
+    if process.stderr:
+        process.stderr.close()
+    return out.decode().replace("\r\n", "\n"), process.wait(60)
+
+
+@pytest.fixture
+def url(shared):
+    shared.check_alive()
+    at = At(shared.url)
+    at.push = shared.push_url
+    return at
+
+
+@pytest.fixture
+def service(url, tmp_path):
+    """A service with one profile: main;work 60, main;idle 30, gc 10 (ms)."""
+    name = unique("cli")
+    path = tmp_path / "cpu.pb"
+    path.write_bytes(Pprof(("main;work", 60_000_000), ("main;idle", 30_000_000), ("gc", 10_000_000)).encode())
+    ok("push", str(path), "-l", "service_name=" + name, "-l", "region=eu", url=url)
+    return name
+
+
+# ---- without a server
+
+def test_help_names_every_command():
+    text = ok("help")
+    for name in ("push", "query", "series", "labels", "types", "diff", "ready", "config check", "completion"):
+        assert re.search(r"^  %s +\w" % name, text, re.M), text
+
+
+def commands():
+    return [c for c in re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", ok("help").split("Exit status")[0], re.M)]
+
+
+def test_each_command_explains_itself():
+    names = commands()
+    assert len(names) == 12, names
+    for name in names:
+        text = ok("help", *name.split())
+        assert text.startswith("usage: flametree %s" % name), text
+        assert ok(*name.split(), "--help") == text
+        assert all(len(line) <= 80 for line in text.split("Examples:")[0].splitlines()), text
+
+
+def test_help_and_version_of_the_server_stay():
+    assert "--server.listen" in ok("--help") and "flametree help" in ok("--help")
+    assert ok("version") == ok("--version")
+
+
+WRONG = [
+    (["qeury"], "did you mean `flametree query`?"), (["lables", "x"], "did you mean `flametree labels`?"), (["nonsense"], "flametree help"),
+    (["query", "--formt", "dot"], "did you mean --format?"), (["query", "--format", "svg"], "none of flame|tree|folded|pprof|json|dot"),
+    (["query", "--top"], "--top needs a value"), (["query", "--top", "many"], "--top is 'many', not a number from 1 to"),
+    (["query", "a{", "--url", "http://127.0.0.1:1"], "selector {"), (["push"], "push FILE..."), (["labels", "a", "b"], "'b' is too much"),
+    (["query", "cpu", "--from", "yesterday"], "'yesterday' is no time"), (["query", "cpu", "--from", "now-5q"], "'now-5q' is no time"),
+    (["query", "cpu", "--from", "2026-02-31T00:00:00Z"], "is no time"), (["query", "cpu", "--from", "now", "--until", "now-1h"], "is after --until"),
+    (["ready", "--url", "ftp://x"], "must be http or https"), (["ready", "--url", "http://"], "needs a host"), (["ready", "--url", "http://x:99999"], "'99999'"),
+    (["ready", "--url", "http://x/?y"], "neither ? nor #"), (["ready", "--timeout", "soon"], "--timeout"), (["ready", "--user", "nobody"], "NAME:PASSWORD"),
+    (["push", "x", "--label", "region"], "not KEY=VALUE"), (["push", "x", "--parallel", "0"], "from 1 to 64"), (["config"], "config check FILE"),
+    (["completion", "tcsh"], "none of bash|zsh|fish"), (["query", "cpu", "--format", "dot", "--top", "3"], "--top makes a table or JSON"),
+    (["diff", "a:b:c:d:e"], "both sides are the same"), (["--tenant", "x", "completion", "bash"], "has no option --tenant"),
+    (["query", "cpu{}", "--type", "cpu"], "both name a profile type"),
+]
+
+
+@pytest.mark.parametrize("args, said", WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_command_lines_end_with_2(args, said):
+    assert said in fails(2, *args)
+
+
+def test_config_check(tmp_path):
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text("server:\n  listen: 127.0.0.1:1\n")
+    bad.write_text("server:\n  listne: x\n")
+    assert "valid" in ok("config", "check", str(good))
+    assert "bad.yaml:2" in fails(2, "config", "check", str(bad))
+    assert "valid" in ok("config", "check", str(good), "--server.listen=127.0.0.1:2")
+
+
+# ---- completion
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_valid(shell):
+    text = ok("completion", shell)
+    assert "flametree" in text
+    try:
+        checked = subprocess.run([shell, "-n"], input=text, capture_output=True, text=True, timeout=30)
+    except FileNotFoundError:
+        pytest.skip("no %s here" % shell)
+    assert checked.returncode == 0 and not checked.stderr, checked.stderr
+
+
+COMPLETED = [("flametree qu", {"query"}), ("flametree query --fo", {"--format"}), ("flametree query --format f", {"flame", "folded"}),
+             ("flametree config ", {"check"}), ("flametree completion z", {"zsh"}), ("flametree push --time ", {"now", "file"}),
+             ("flametree --url=x labels --ser", {"--service"}), ("flametree push the_f", {"the_file"})]
+
+
+@pytest.mark.parametrize("line, words", COMPLETED, ids=[c[0] for c in COMPLETED])
+def test_bash_completes(tmp_path, line, words):
+    (tmp_path / "the_file").write_text("")
+    script = """
+source /dev/stdin <<'END'
+%s
+END
+line=%s
+COMP_LINE=$line COMP_POINT=${#line}
+read -ra COMP_WORDS <<<"$line"
+[[ $line == *' ' ]] && COMP_WORDS+=('')
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_flametree
+printf '%%s\\n' "${COMPREPLY[@]}"
+""" % (ok("completion", "bash"), "'%s'" % line)
+    got = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=30)
+    assert set(got.stdout.split()) == words, got
+
+
+# ---- ready, labels, types
+
+def test_ready(url):
+    assert ok("ready", url=url) == "ready\n"
+    assert ok("ready", "--url", url.replace("http://", "") + "/") == "ready\n"
+
+
+def test_ready_waits_for_a_server_that_starts():
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    at = "127.0.0.1:%d" % port
+    waiting = subprocess.Popen([PROGRAM, "ready", "--wait", "60s", "--url", "http://" + at], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env_of())
+    with Flametree(listen=at):
+        out, err = waiting.communicate(timeout=90)
+    assert waiting.returncode == 0 and out == "ready\n", err
+
+
+def test_ready_gives_up():
+    said = fails(1, "ready", "--wait", "300ms", "--url", "http://127.0.0.1:1")
+    assert "not ready within 300ms" in said and "127.0.0.1:1" in said
+
+
+def test_labels_and_types(url, service):
+    assert service in ok("labels", "service_name", url=url).split()
+    assert {"region", "service_name"} <= set(ok("labels", "--service", service, url=url).split())
+    assert ok("labels", "region", "--match", '{service_name="%s"}' % service, url=url) == "eu\n"
+    assert ok("types", "--service", service, url=url) == CPU + "\n"
+    assert json.loads(ok("types", "--format", "json", "-s", service, url=url)) == [CPU]
+    assert CPU in ok("types", url=url).split()
+
+
+def test_no_labels_is_3(url):
+    assert "no values of label nobody_has_this" in fails(3, "labels", "nobody_has_this", url=url)
+
+
+# ---- push
+
+def test_pushed_text_comes_back_the_same(url, tmp_path):
+    name, path = unique("cli"), tmp_path / "stacks.txt"
+    lines = ["main;work;f%d %d" % (i, i + 1) for i in range(200)] + ["main 7", "häufig;日本語 3"]
+    path.write_text("\n".join(lines) + "\n")
+    answer = run("push", str(path), "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    assert answer.returncode == 0 and "1 file" in answer.stderr, answer
+    got = ok("query", "--service", name, "--format", "folded", url=url)
+    assert sorted(got.splitlines()) == sorted(lines)
+
+
+def test_pushed_pprof_comes_back_as_pprof(url, service, tmp_path):
+    path = tmp_path / "out.pb.gz"
+    assert ok("query", "cpu", "-s", service, "--format", "pprof", "-o", str(path), url=url) == ""
+    profile = read_pprof(path.read_bytes())
+    assert profile["stacks"] == {"main;work": [60_000_000], "main;idle": [30_000_000], "gc": [10_000_000]}
+    assert profile["types"] == [("cpu", "nanoseconds")] and os.listdir(tmp_path).count("out.pb.gz.partial") == 0
+    piped = run("query", "cpu", "-s", service, "--format", "pprof", url=url, text=False)
+    assert read_pprof(piped.stdout)["stacks"] == profile["stacks"]
+    again = unique("cli")
+    ok("push", str(path), "--time", "now", "-l", "service_name=" + again, url=url)
+    assert sorted(ok("query", "cpu", "-s", again, "-F", "folded", url=url).split("\n")) == ["", "gc 10000000", "main;idle 30000000", "main;work 60000000"]
+
+
+def test_pprof_from_standard_input_and_service_from_the_name(url, tmp_path):
+    base = unique("shop")
+    path = tmp_path / (base + ".heap.pb.gz")
+    path.write_bytes(gzip.compress(Pprof(("a", (3, 4)), types=(("inuse_objects", "count"), ("inuse_space", "bytes")), period_type=("space", "bytes")).encode()))
+    ok("push", str(path), url=url)
+    assert set(ok("types", "-s", base, url=url).split()) == {"memory:inuse_objects:count:space:bytes", "memory:inuse_space:bytes:space:bytes"}
+    other = unique("cli")
+    ok("push", "-", "-l", "service_name=" + other, "--name", "made_up", data=path.read_bytes(), text=False, url=url)
+    assert "made_up:inuse_space:bytes:space:bytes" in ok("types", "-s", other, url=url)
+
+
+def test_old_profile_is_refused_with_a_hint_and_sent_with_time_now(url, tmp_path):
+    name, path = unique("cli"), tmp_path / "old.pb"
+    path.write_bytes(Pprof(("a", 5), time_ns=10**18).encode())
+    said = fails(1, "push", str(path), "-l", "service_name=" + name, url=url)
+    assert str(path) in said and "400 invalid_argument" in said and "ingestion window" in said and "--time now" in said, said
+    ok("push", str(path), "-l", "service_name=" + name, "--time", "now", url=url)
+    assert ok("query", "-s", name, "-F", "folded", url=url) == "a 5\n"
+
+
+def test_a_bad_file_does_not_stop_the_others(url, tmp_path):
+    name = unique("cli")
+    for i in range(9):
+        (tmp_path / ("%d.txt" % i)).write_text("f%d 1\n" % i)
+    (tmp_path / "4.txt").write_bytes(b"\xff\xfe\x00garbage")
+    (tmp_path / "5.txt").write_bytes(b"")
+    (tmp_path / "6.jfr").write_bytes(b"FLR\0" + b"\0" * 80)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "more.txt").write_text("deep 1\n")
+    (tmp_path / ".hidden").write_text("hidden 1\n")
+    said = fails(1, "push", str(tmp_path), "/no/such/file", "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    assert "4.txt: it is none of" in said and "5.txt: it is empty" in said and "6.jfr: /ingest at" in said, said
+    assert "/no/such/file: No such file" in said and "4 of 12 files failed" in said, said
+    got = ok("query", "-s", name, "-F", "folded", url=url)
+    assert sorted(got.split("\n")) == [""] + sorted(["deep 1"] + ["f%d 1" % i for i in (0, 1, 2, 3, 6, 7, 8)])
+
+
+def test_service_that_ingest_cannot_spell(url):
+    name = unique("cli") + " with spaces"
+    ok("push", "-", "-l", "service_name=" + name, "-l", "a=b=c", "--sample-rate", "0", data="x 1\n", url=url)
+    assert name in ok("labels", "service_name", url=url).splitlines()
+    assert "carries no ','" in fails(1, "push", "-", "-l", "a=b,c", data="x 1\n", url=url)
+
+
+def test_quiet_push_says_nothing(url):
+    answer = run("push", "-", "-q", "-l", "service_name=" + unique("cli"), data="x 1\n", url=url)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+# ---- query
+
+def test_query_says_what_there_is_where_there_is_nothing(url, service):
+    said = fails(3, "query", CPU + '{service_name="nobody"}', url=url)
+    assert "no data for " + CPU in said and 'service_name="nobody"' in said and service in said and CPU in said, said
+    said = fails(3, "query", CPU, "--from", "20200101", "--until", "20200102", url=url)
+    assert "2020-01-01 00:00:00" in said and "no data at all" in said, said
+
+
+def test_type_may_be_short_or_left_out(url, service, tmp_path):
+    by_word = ok("query", "cpu", "-s", service, "-F", "folded", url=url)
+    assert by_word == ok("query", '{service_name="%s"}' % service, "-F", "folded", url=url)
+    assert by_word == ok("query", 'process_cpu{service_name="%s"}' % service, "-F", "folded", url=url)
+    assert by_word == ok("query", "-t", CPU, "-s", service, "-F", "folded", url=url)
+    two = unique("cli")
+    path = tmp_path / "two.pb"
+    path.write_bytes(Pprof(("a", (1, 2)), types=(("samples", "count"), ("cpu", "nanoseconds"))).encode())
+    ok("push", str(path), "-l", "service_name=" + two, url=url)
+    said = fails(2, "query", "-s", two, url=url)
+    assert "which profile type" in said and "process_cpu:samples:count:cpu:nanoseconds" in said, said
+    assert "no profile type is like 'heap'" in fails(2, "query", "heap", "-s", two, url=url)
+
+
+def test_times_are_rfc3339_too(url, service):
+    from_ = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 600))
+    until = time.strftime("%Y-%m-%d %H:%M+01:00", time.gmtime(time.time() + 3600 + 120))
+    assert "main;work 60000000" in ok("query", "cpu", "-s", service, "--from", from_, "--until", until, "-F", "folded", url=url)
+
+
+def test_top(url, service):
+    lines = ok("query", "cpu", "-s", service, "--top", "2", url=url).splitlines()
+    assert [re.split(r" {2,}", line.strip()) for line in lines[3:]] == [["60.0 ms", "60.0 %", "60.0 ms", "60.0 %", "work"], ["30.0 ms", "30.0 %", "30.0 ms", "30.0 %", "idle"]]
+    rows = json.loads(ok("query", "cpu", "-s", service, "--top", "9", "--format", "json", url=url))
+    assert rows["total"] == 100_000_000 and {"function": "main", "self": 0, "total": 90_000_000} in rows["functions"]
+
+
+def test_recursion_counts_once(url):
+    name = unique("cli")
+    ok("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", data="f;g;f 3\nf 1\n", url=url)
+    rows = json.loads(ok("query", "-s", name, "--top", "9", "-F", "json", url=url))["functions"]
+    assert rows == [{"function": "f", "self": 4, "total": 4}, {"function": "g", "self": 0, "total": 3}]
+
+
+def test_json_and_dot_and_tree(url, service):
+    graph = json.loads(ok("query", "cpu", "-s", service, "--format", "json", url=url))["flamegraph"]
+    assert graph["total"] == "100000000" and set(graph["names"]) == {"total", "main", "work", "idle", "gc"}
+    dot = ok("query", "cpu", "-s", service, "--format", "dot", url=url)
+    assert dot.startswith("digraph") and "work" in dot
+    tree = ok("query", "cpu", "-s", service, "--format", "tree", url=url)
+    assert re.search(r"60\.0 ms   60\.0 %  │ │ work$", tree, re.M), tree
+    assert "work" not in ok("query", "cpu", "-s", service, "-F", "tree", "--depth", "2", url=url)
+
+
+def test_a_pipe_gets_plain_text_of_80_columns(url, service):
+    out = ok("query", "cpu", "-s", service, url=url)
+    assert "\x1b" not in out
+    picture = out.splitlines()[2:]
+    assert len(picture) == 3 and all(len(line) <= 80 for line in picture) and len(picture[0]) == 80, out
+    assert picture[1].startswith("│ gc") and "│ main" in picture[1] and "90.0 %" in picture[1], out
+    wide = ok("query", "cpu", "-s", service, "--width", "132", url=url).splitlines()[2]
+    assert len(wide) == 132
+
+
+def test_a_terminal_gets_its_width_and_colours(url, service):
+    out, status = on_terminal("query", "cpu", "-s", service, url=url, columns=117)
+    picture = out.splitlines()[2:]
+    assert status == 0 and all("\x1b[48;5;" in line for line in picture), out
+    assert len(ESCAPE.sub("", picture[0])) == 117 and picture[0].endswith("\x1b[0m")
+    out, _ = on_terminal("query", "cpu", "-s", service, env=env_of(url, COLORTERM="truecolor"))
+    assert "\x1b[48;2;" in out
+    out, _ = on_terminal("query", "cpu", "-s", service, env=env_of(url, TERM="xterm"))
+    assert "\x1b[48;" not in out and re.search("\x1b\\[30;4[2-7]m", out), out
+
+
+@pytest.mark.parametrize("args, env", [([], {"NO_COLOR": "1"}), (["--color", "never"], {}), ([], {"TERM": "dumb"})], ids=["NO_COLOR", "never", "dumb"])
+def test_a_terminal_without_colours(url, service, args, env):
+    out, status = on_terminal("query", "cpu", "-s", service, *args, env=env_of(url, **env))
+    assert status == 0 and "\x1b" not in out, out
+
+
+def test_colours_may_be_forced(url, service):
+    assert "\x1b[48;5;" in ok("query", "cpu", "-s", service, "--color", "always", env=env_of(url, NO_COLOR="1"))
+
+
+def test_pprof_does_not_go_to_a_terminal(url, service):
+    out, status = on_terminal("query", "cpu", "-s", service, "-F", "pprof", url=url, stderr_too=True)
+    assert status == 2 and "-o FILE" in out
+
+
+def test_a_reader_that_leaves_is_no_error(url):
+    name = unique("cli")
+    ok("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", data="".join("%s;%d 1\n" % ("x" * 60, i) for i in range(15_000)), url=url)
+    process = subprocess.Popen([PROGRAM, "query", "-s", name, "-F", "folded"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env_of(url))
+    assert process.stdout.read(10) == b"x" * 10
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 141 and said == b""
+
+
+def test_full_disk_is_an_error(url, service):
+    with open("/dev/full", "w") as full:
+        answer = subprocess.run([PROGRAM, "query", "cpu", "-s", service], stdout=full, stderr=subprocess.PIPE, text=True, env=env_of(url), timeout=60)
+    assert answer.returncode == 1 and "No space" in answer.stderr
+
+
+# ---- series and diff
+
+def test_series(url, service):
+    out = ok("series", "cpu", "-s", service, "--group-by", "region", "--step", "1m", url=url)
+    row = next(line for line in out.splitlines() if line.startswith("eu"))
+    assert "100 ms" in row and "█" in row, out
+    answer = json.loads(ok("series", "cpu", "-s", service, "-g", "region", "--step", "1m", "--format", "json", url=url))
+    assert [p["value"] for p in answer["series"][0]["points"]] == [100_000_000] and answer["series"][0]["labels"] == [{"name": "region", "value": "eu"}]
+    assert "no data for" in fails(3, "series", CPU + '{service_name="nobody"}', url=url)
+    assert "more than 11000 points" in fails(2, "series", "cpu", "--step", "1s", "--from", "now-7d", url=url)
+
+
+def test_diff(url, service, tmp_path):
+    other, path = unique("cli"), tmp_path / "b.pb"
+    path.write_bytes(Pprof(("main;work", 20), ("main;new", 80)).encode())
+    ok("push", str(path), "-l", "service_name=" + other, url=url)
+    sides = ['cpu{service_name="%s"}' % service, 'cpu{service_name="%s"}' % other]
+    lines = ok("diff", *sides, url=url).splitlines()
+    rows = {line.split()[-1]: line for line in lines[5:]}
+    assert list(rows) == ["new", "work", "idle", "gc"] and "+80.00 pp" in rows["new"] and "-40.00 pp" in rows["work"], lines
+    answer = json.loads(ok("diff", *sides, "--format", "json", "--top", "1", url=url))
+    assert answer["baseline"]["total"] == 100_000_000 and answer["comparison"]["total"] == 100
+    assert answer["functions"] == [{"function": "new", "baseline": {"self": 0, "total": 0}, "comparison": {"self": 80, "total": 80}, "change": 0.8}]
+    assert "baseline: no data" in fails(3, "diff", sides[1], "--before", "1d", url=url)
+
+
+# ---- names that attack terminals
+
+EVIL = "evil\x1b]0;owned\x07\x1b[31m\u009b31m\u202egnp"
+
+
+def test_names_never_command_a_terminal(url, tmp_path):
+    name, path = unique("cli"), tmp_path / "evil.pb"
+    path.write_bytes(Pprof((["main", EVIL], 5)).encode())
+    ok("push", str(path), "-l", "service_name=" + name, "-l", "region=" + EVIL.replace("\n", ""), url=url)
+    args = [["query", "cpu"], ["query", "cpu", "--top", "5"], ["query", "cpu", "-F", "tree"], ["query", "cpu", "-F", "folded"], ["query", "cpu", "-F", "json"],
+            ["query", "cpu", "-F", "dot"], ["series", "cpu", "-g", "region"], ["labels", "region"]]
+    for a in args:
+        out, status = on_terminal(*a, "-s", name, url=url, env=env_of(url, NO_COLOR="1"))
+        bad = [c for c in out if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or c == "\u202e")]
+        assert status == 0 and not bad and "evil" in out, (a, out)
+
+
+# ---- servers of other kinds
+
+class Stub:
+    """A server that answers every request with answer(path, headers, body) -> (status, headers, body)."""
+
+    def __init__(self, answer, context=None):
+        self.seen = []
+        stub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def reply(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                stub.seen.append((self.path, dict(self.headers.items()), body))
+                status, headers, data = answer(self.path, self.headers, body)
+                self.send_response(status)
+                for k, v in headers.items():
+                    self.send_header(k, v)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                try:
+                    self.wfile.write(data)
+                except OSError:
+                    pass
+            do_GET = do_POST = reply
+
+            def log_message(self, *args):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.host = "127.0.0.1:%d" % self.server.server_address[1]
+        self.url = "http://" + self.host
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+PROTO = {"Content-Type": "application/proto"}
+
+
+def always(status, headers, body):
+    return lambda *_: (status, headers, body)
+
+
+def test_credentials_tenant_and_prefix_are_sent(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("anna:s3cret\n")
+    with Stub(always(200, {}, b"ready")) as s:
+        ok("ready", "--url", s.url + "/pyro/scope/", "--user", "@%s" % secret, "--tenant", "team-a")
+        ok("ready", env=env_of(s.url, FLAMETREE_BEARER="t0ken", FLAMETREE_TENANT="a|b"))
+        ok("ready", "--url", "http://bob:p%40ss@" + s.host)
+        ok("--url", s.url, "ready")
+    heads = [{k.lower(): v for k, v in h.items()} for _, h, _ in s.seen]
+    assert s.seen[0][0] == "/pyro/scope/ready" and heads[0]["authorization"] == "Basic YW5uYTpzM2NyZXQ=" and heads[0]["x-scope-orgid"] == "team-a"
+    assert heads[1]["authorization"] == "Bearer t0ken" and heads[1]["x-scope-orgid"] == "a|b"
+    assert heads[2]["authorization"] == "Basic Ym9iOnBAc3M=" and "authorization" not in heads[3]
+
+
+def test_secrets_are_never_shown():
+    with Stub(always(401, {"Content-Type": "text/plain"}, b"go away")) as s:
+        for args in (["--user", "anna:s3cret"], ["--bearer", "s3cret"], ["--url", "http://anna:s3cret@" + s.host]):
+            said = fails(1, "ready", *(args if args[0] == "--url" else args + ["--url", s.url]))
+            assert "s3cret" not in said and "401" in said and "--bearer" in said, said
+    for args in (["--url", "http://anna:s3cret@"], ["--url", "http://anna:s3cret@h:x"], ["--url", "http://anna:s3cret@127.0.0.1:1"]):
+        assert "s3cret" not in run("ready", *args).stderr
+
+
+ANSWERS = [
+    ("connect error", 400, {"Content-Type": "application/json"}, b'{"code":"invalid_argument","message":"max flamegraph nodes limit 1 is greater"}', ["400 invalid_argument: max flamegraph nodes"]),
+    ("page not found", 404, {"Content-Type": "text/plain"}, b"404 page not found\n", ["404 with text/plain: 404 page not found", "--url"]),
+    ("html of a proxy", 502, {"Content-Type": "text/html"}, b"<html><head><title>502 Bad\nGateway</title></head><body>nginx</body></html>", ["502 with text/html: 502 Bad Gateway nginx"]),
+    ("login page", 200, {"Content-Type": "text/html"}, b"<h1>Please log in</h1>", ["200 with text/html instead of application/proto", "Please log in"]),
+    ("redirect", 302, {"Location": "https://sso.example/login"}, b"", ["302", "https://sso.example/login"]),
+    ("malformed message", 200, PROTO, b"\x0a\xff\xff\xff\xff\x7f", ["200, but the answer is malformed"]),
+    ("broken gzip", 200, {**PROTO, "Content-Encoding": "gzip"}, b"\x1f\x8bnonsense", ["the answer"]),
+    ("escapes in a message", 400, {"Content-Type": "application/json"}, b'{"code":"unknown","message":"\\u001b[31mred"}', ["\ufffd[31mred"]),
+    ("levels that lie", 200, PROTO, pb((1, pb((1, "total"), (2, [pb((1, b"\x00\x05\x00\x00")), pb((1, b"\x00\x09\x00\x00"))]), (3, 5)))), ["malformed: level 1 has a bar that lies below none"]),
+    ("names that are not there", 200, PROTO, pb((1, pb((1, "total"), (2, pb((1, b"\x00\x05\x00\x07"))), (3, 5)))), ["level 0 has a bar whose name does not exist"]),
+    ("odd level", 200, PROTO, pb((1, pb((1, "total"), (2, pb((1, b"\x00\x05\x00"))), (3, 5)))), ["groups of 4"]),
+    ("negative bar", 200, PROTO, pb((1, pb((1, "total"), (2, pb((1, b"\x00" + b"\xff" * 9 + b"\x01\x00\x00"))), (3, 5)))), ["negative"]),
+]
+
+
+@pytest.mark.parametrize("name, status, headers, body, said", ANSWERS, ids=[a[0] for a in ANSWERS])
+def test_answers_of_strange_servers(name, status, headers, body, said):
+    with Stub(always(status, headers, body)) as s:
+        text = fails(1, "query", CPU, url=s.url)
+    assert all(part in text for part in [*said, "SelectMergeStacktraces at " + s.url]), text
+    assert "\x1b" not in text
+
+
+def test_pyroscope_without_data_is_3():
+    """As Pyroscope answers: one root of nothing, types and series empty."""
+    def answer(path, *_):
+        return 200, PROTO, pb((1, pb((1, "total"), (2, pb((1, b"\0\0\0\0")))))) if path.endswith("Stacktraces") else b""
+    with Stub(answer) as s:
+        assert "no data at all" in fails(3, "query", CPU, url=s.url)
+
+
+def test_answer_that_is_too_large():
+    with Stub(always(200, PROTO, b"\0" * 300_000)) as s:
+        said = fails(1, "query", CPU, "--max-answer", "100KiB", url=s.url)
+    assert "larger than 100KiB" in said and "--max-answer" in said
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    with Stub(always(200, {**PROTO, "Content-Encoding": "gzip"}, bomb)) as s:
+        assert "larger than 1MiB" in fails(1, "query", CPU, "--max-answer", "1MiB", url=s.url)
+
+
+def test_slow_server():
+    release = threading.Event()
+
+    def answer(*_):
+        release.wait(60)
+        return 200, PROTO, b""
+    with Stub(answer) as s:
+        try:
+            said = fails(1, "query", CPU, "--timeout", "300ms", url=s.url)
+        finally:
+            release.set()
+    assert "no answer within 300ms" in said and "--timeout" in said
+
+
+def test_nobody_there():
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        url = "http://127.0.0.1:%d" % held.getsockname()[1]
+    said = fails(1, "query", CPU, url=url)
+    assert url in said and "SelectMergeStacktraces" in said and "onnect" in said and "--url" in said, said
+
+
+def test_tls(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with Stub(always(200, {}, b"ready"), context) as s:
+        assert ok("ready", "--url", "https://" + s.host, "--ca-file", cert) == "ready\n"
+        said = fails(1, "ready", "--url", "https://" + s.host)
+        assert "certificate" in said, said
+        assert "no such file" in fails(2, "ready", "--url", "https://" + s.host, "--ca-file", "/no/such.pem")
+
+
+def test_an_overloaded_server_gets_the_file_again(tmp_path):
+    tries = []
+
+    def answer(path, headers, body):
+        tries.append(path)
+        if len(tries) < 3:
+            return 429, {"Content-Type": "application/json", "Retry-After": "0"}, b'{"code":"resource_exhausted","message":"rate limited"}'
+        return 200, PROTO, b""
+    path = tmp_path / "a.pb"
+    path.write_bytes(Pprof(("a", 1)).encode())
+    with Stub(answer) as s:
+        ok("push", str(path), url=s.url)
+        assert len(tries) == 3
+        del tries[:]
+        assert "429 resource_exhausted: rate limited" in fails(1, "push", str(path), "--retry", "0", url=s.url)
+        assert len(tries) == 1
+
+
+def test_progress_of_a_long_push(tmp_path):
+    """A line that moves on a terminal, and is gone at the end."""
+    names = ["%03d.txt" % i for i in range(12)]
+    for name in names:
+        (tmp_path / name).write_text("a 1\n")
+    gate = threading.Semaphore(0)
+
+    def answer(*_):
+        gate.acquire(timeout=60)
+        return 200, {}, b""
+    with Stub(answer) as s:
+        leader, follower = pty.openpty()
+        process = subprocess.Popen([PROGRAM, "push", str(tmp_path), "-j", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=follower, env=env_of(s.url))
+        os.close(follower)
+        out = b""
+
+        def seen(part):
+            nonlocal out
+            if select.select([leader], [], [], 0.1)[0]:
+                try:
+                    out += os.read(leader, 65536)
+                except OSError:
+                    return True
+            return part in out
+        await_("the first line of progress", lambda: seen(b"0 of 12 files"))
+        gate.release(3)
+        await_("progress", lambda: seen(b"3 of 12 files"))
+        gate.release(20)
+        await_("the summary", lambda: seen(b"12 files, "))
+        assert process.wait(60) == 0
+        os.close(leader)
+    assert out.rindex(b"\r\x1b[K") > out.rindex(b" of 12 files"), out
