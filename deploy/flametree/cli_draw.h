@@ -29,7 +29,7 @@ void draw_spark(struct buf *b, const double *v, size_t n, double greatest,
                 const struct text_look *look);
 
 // Where a function's code comes from, as a hue of text_ground.
-unsigned draw_hue(str function);
+unsigned draw_hue(str name);
 
 // "github.com/x/y.f" as "y.f".
-str draw_short_name(str function);
+str draw_short_name(str name);

@@ -86,7 +86,7 @@ static void draw(struct push *p, const char *file)
     buf_str(&b, str_of(file));
     text_put_cut(&line, buf_view(&b), WIDTH_OF_PROGRESS);
     if (!line.failed) fwrite(line.p, 1, line.n, stderr);
-    fflush(stderr);
+    if (fflush(stderr) != 0) p->shows_progress = false;
     buf_release(&line);
     buf_release(&b);
     p->drawn = true;

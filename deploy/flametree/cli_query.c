@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PICTURE_MAX ((size_t)1 << 30)
@@ -253,7 +254,6 @@ static bool show_pprof(struct cli *c, const struct cli_query *q, int *status, er
 static bool read_view(struct cli *c, struct query_view *v, err *e)
 {
     v->format = cli_args_get(&c->args, OPT_FORMAT);
-    v->output = cli_args_get(&c->args, OPT_OUTPUT);
     double percent = 0;
     uint64_t nodes = 0;
     if (!cli_args_number(&c->args, OPT_TOP, 1, TOP_MAX, &v->top, e) ||
@@ -269,7 +269,6 @@ static bool read_view(struct cli *c, struct query_view *v, err *e)
     return true;
 }
 
-// The file is made only when there is an answer: what was there stays if the question fails.
 static bool show(struct cli *c, const struct cli_query *q, const struct query_view *view,
                  int *status, err *e)
 {
@@ -279,19 +278,24 @@ static bool show(struct cli *c, const struct cli_query *q, const struct query_vi
     return show_flame(c, q, view, status, e);
 }
 
+// What was in the file stays if the question fails.
 static bool show_in_file(struct cli *c, const struct cli_query *q, const struct query_view *view,
                          int *status, err *e)
 {
-    str name = arena_printf(&c->arena, "%s.partial", view->output);
+    struct stat st;
+    bool replace = lstat(view->output, &st) != 0 || S_ISREG(st.st_mode);  // no link and no device
+    const char *name =
+        replace ? arena_printf(&c->arena, "%s.partial", view->output).p : view->output;
     if (!arena_ok(&c->arena, e)) return false;
-    c->out_fd = open(name.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (c->out_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", name.p, strerror(errno));
+    c->out_fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (c->out_fd < 0) return err_set(e, ERR_UNAVAILABLE, "open %s: %s", name, strerror(errno));
     bool ok = show(c, q, view, status, e);
     if (close(c->out_fd) != 0 && ok)
-        ok = err_set(e, ERR_UNAVAILABLE, "write %s: %s", name.p, strerror(errno));
-    if (ok && rename(name.p, view->output) != 0)
+        ok = err_set(e, ERR_UNAVAILABLE, "write %s: %s", name, strerror(errno));
+    if (!replace) return ok;
+    if (ok && rename(name, view->output) != 0)
         ok = err_set(e, ERR_UNAVAILABLE, "rename %s: %s", view->output, strerror(errno));
-    if (!ok) unlink(name.p);
+    if (!ok && unlink(name) != 0) cli_say(c, "%s stays: %s", name, strerror(errno));
     return ok;
 }
 
@@ -299,7 +303,9 @@ bool cli_query(struct cli *c, int *status, err *e)
 {
     struct query_view view = {0};
     struct cli_query q = {0};
-    if (cli_args_get(&c->args, OPT_OUTPUT)) c->out_is_tty = false;
+    view.output = cli_args_get(&c->args, OPT_OUTPUT);
+    if (view.output && strcmp(view.output, "-") == 0) view.output = NULL;
+    if (view.output) c->out_is_tty = false;
     if (!read_view(c, &view, e) || !cli_range(c, &q.from_ns, &q.until_ns, e))
         return cli_wrong(status);
     const char *text = c->args.operand_count ? c->args.operands[0] : NULL;

@@ -228,7 +228,7 @@ bool cli_series(struct cli *c, int *status, err *e)
     if (!cli_query_read(c, text, &v.q, status, e)) return false;
     v.unit = cli_merge_unit(v.q.type);
     Querier__V1__SelectSeriesResponse *a = NULL;
-    if (!ask(c, &v, &a, status, e)) return false;
+    if (!ask(c, &v, &a, status, e) || !a) return false;
     size_t points = 0;
     for (size_t i = 0; i < a->n_series; i++)
         points += a->series[i]->n_points;

@@ -221,10 +221,11 @@ static bool put_ingest_name(struct buf *b, const struct upload_options *o, str s
         str key = extra ? S(LABEL_SERVICE) : o->labels[i].name;
         str value = extra ? service : o->labels[i].value;
         if (!extra && (str_is(key, LABEL_SERVICE) || !is_last(o, i))) continue;
-        if (has(key, "=,{}") || has(value, ",}"))
+        if (has(key, "=,{}") || has(value, ",}")) {
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "label %.*s=%.*s: /ingest carries no ',' and no '}'", STR(key),
                            STR(value));
+        }
         if (!first) buf_byte(b, ',');
         first = false;
         buf_str(b, key);

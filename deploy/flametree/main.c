@@ -10,6 +10,7 @@
 #include "querier/querier.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static int serve(int argc, char **argv)
 {
@@ -53,10 +54,9 @@ int main(int argc, char **argv)
     }
     if (cli_args_are_ours(argc, argv)) return cli_main(argc, argv);
     if (argc == 2 && is_help(argv[1])) {
-        puts("flametree is a server, whose settings follow, and a client: `flametree help` lists "
-             "its "
-             "commands.\n");
-        fflush(stdout);
+        static const char text[] = "flametree is a server, whose settings follow, and a client: "
+                                   "`flametree help` lists its commands.\n\n";
+        if (fputs(text, stdout) == EOF || fflush(stdout) != 0) return EXIT_FAILURE;
     }
     return serve(argc, argv);
 }

@@ -653,3 +653,16 @@ def test_progress_of_a_long_push(tmp_path):
         assert process.wait(60) == 0
         os.close(leader)
     assert out.rindex(b"\r\x1b[K") > out.rindex(b" of 12 files"), out
+
+
+def test_output_may_be_a_device_or_a_link(url, service, tmp_path):
+    """Only an ordinary file is replaced as a whole."""
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+    ok("query", "cpu", "-s", service, "-F", "folded", "-o", str(link), url=url)
+    assert link.is_symlink() and "main;work 60000000" in target.read_text()
+    assert "main;work 60000000" in ok("query", "cpu", "-s", service, "-F", "folded", "-o", "/dev/stdout", url=url)
+    assert "main;work 60000000" in ok("query", "cpu", "-s", service, "-F", "folded", "-o", "-", url=url)
+    fails(3, "query", CPU + '{service_name="nobody"}', "-F", "folded", "-o", str(target), url=url)
+    assert "main;work 60000000" in target.read_text() and sorted(os.listdir(tmp_path)) == ["cpu.pb", "link", "target"]

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/flametree/cli_draw.h"
+#include "lib/test.h"
+
+#include <locale.h>
+
+// docs/formats/flamegraph.md: a;b;e 1, a;c 2, a;c;d 1.
+static int64_t level0[] = {0, 4, 0, 0};
+static int64_t level1[] = {0, 4, 0, 1};
+static int64_t level2[] = {0, 1, 0, 4, 0, 3, 2, 2};
+static int64_t level3[] = {0, 1, 1, 5, 2, 1, 1, 3};
+static char *names[] = {(char[]){"total"}, (char[]){"a"}, (char[]){"c"},
+                        (char[]){"d"},     (char[]){"b"}, (char[]){"e"}};
+
+struct graph {
+    Querier__V1__FlameGraph g;
+    Querier__V1__Level levels[8];
+    Querier__V1__Level *rows[8];
+};
+
+static void graph_init(struct graph *x)
+{
+    querier__v1__flame_graph__init(&x->g);
+    x->g.names = names;
+    x->g.n_names = COUNT(names);
+    x->g.levels = x->rows;
+}
+
+static void add_level(struct graph *x, int64_t *v, size_t n)
+{
+    Querier__V1__Level *l = &x->levels[x->g.n_levels];
+    querier__v1__level__init(l);
+    l->values = v;
+    l->n_values = n;
+    x->rows[x->g.n_levels++] = l;
+}
+
+static void example(struct graph *x)
+{
+    graph_init(x);
+    add_level(x, level0, 4);
+    add_level(x, level1, 4);
+    add_level(x, level2, 8);
+    add_level(x, level3, 8);
+}
+
+static bool append(void *arg, struct buf *b, err *e)
+{
+    (void)e;
+    buf_str(arg, buf_view(b));
+    buf_clear(b);
+    return true;
+}
+
+static bool read_and_fold(void *arg, err *e)
+{
+    struct buf *out = arg;
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    struct buf b;
+    buf_clear(out);
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&b, NULL, 1 << 20);
+    example(&x);
+    struct flame_sink sink = {append, out};
+    bool ok = flame_read(&a, &x.g, &f, e) && flame_folded(&f, &a, &b, &sink, e);
+    buf_release(&b);
+    arena_release(&a);
+    return ok && buf_ok(out, e);
+}
+
+static void levels_become_collapsed_text(void **state)
+{
+    (void)state;
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    assert_ok(read_and_fold(&out, e));
+    assert_true(str_is(buf_view(&out), "a;b;e 1\na;c 2\na;c;d 1\n"));
+    assert_true(torture(read_and_fold, &out) > 0);
+    buf_release(&out);
+}
+
+static void functions_have_self_and_total(void **state)
+{
+    (void)state;
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    example(&x);
+    struct flame_function *v = NULL;
+    size_t n = 0;
+    assert_ok(flame_read(&a, &x.g, &f, e) && flame_functions(&f, &a, &v, &n, e));
+    flame_functions_by_self(v, n);
+    assert_int_equal(n, 5);
+    assert_true(str_is(v[0].name, "c") && v[0].self == 2 && v[0].total == 3);
+    assert_true(str_is(v[4].name, "a") || str_is(v[4].name, "b"));
+    arena_release(&a);
+}
+
+static void lies_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t values[8];
+        size_t n;
+        const char *message;
+    } lies[] = {
+        {"three numbers", {0, 4, 0}, 3, "groups of 4"},
+        {"name too large", {0, 4, 0, 6}, 4, "name does not exist"},
+        {"negative name", {0, 4, 0, -1}, 4, "name does not exist"},
+        {"negative gap", {-1, 4, 0, 1}, 4, "negative size"},
+        {"negative total", {0, -4, 0, 1}, 4, "negative size"},
+        {"more self than total", {0, 4, 5, 1}, 4, "more self"},
+        {"too wide", {INT64_MAX, 4, 0, 1}, 4, "too wide"},
+        {"wraps later", {0, INT64_MAX, 0, 1, 1, 1, 0, 1}, 8, "lies below none"},
+        {"beside the root", {4, 1, 0, 1}, 4, "lies below none"},
+        {"wider than the root", {0, 5, 0, 1}, 4, "lies below none"},
+        {"two, the second outside", {0, 3, 0, 1, 0, 2, 0, 1}, 8, "lies below none"},
+    };
+    for (size_t i = 0; i < COUNT(lies); i++) {
+        struct graph x;
+        struct flame f;
+        struct arena a;
+        err e = {0};
+        arena_init(&a, NULL, 1 << 20);
+        graph_init(&x);
+        add_level(&x, level0, 4);
+        int64_t values[8];
+        memcpy(values, lies[i].values, sizeof values);
+        add_level(&x, values, lies[i].n);
+        bool ok = flame_read(&a, &x.g, &f, &e);
+        if (ok || !strstr(e.msg, lies[i].message)) fail_msg("%s: %d %s", lies[i].name, ok, e.msg);
+        arena_release(&a);
+    }
+}
+
+static void nothing_is_nothing(void **state)
+{
+    (void)state;
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    assert_ok(flame_read(&a, NULL, &f, e));
+    assert_int_equal(f.count, 0);
+    graph_init(&x);
+    assert_ok(flame_read(&a, &x.g, &f, e));
+    assert_int_equal(f.count, 0);
+    int64_t zero[] = {0, 0, 0, 0};
+    add_level(&x, zero, 4);
+    assert_ok(flame_read(&a, &x.g, &f, e));
+    assert_int_equal(f.count, 0);
+    arena_release(&a);
+}
+
+static void picture_is_as_wide_as_the_terminal(void **state)
+{
+    (void)state;
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    example(&x);
+    assert_ok(flame_read(&a, &x.g, &f, e));
+    struct text_look look = {.width = 41, .colors = TEXT_PLAIN};
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    draw_flame(&b, &f, &look, (struct draw_unit){TEXT_COUNT, 1}, 0);
+    static const char expected[] = "│ total                      100.0 %  4 │\n"
+                                   "│ a                          100.0 %  4 │\n"
+                                   "│ b       │ c                 75.0 %  3 │\n"
+                                   "│ e       │                   │ d       │\n";
+    if (!str_is(buf_view(&b), expected)) fail_msg("\n%.*s", STR(buf_view(&b)));
+    for (unsigned width = 20; width < 200; width++) {
+        look.width = width;
+        look.colors = width % 4;
+        buf_clear(&b);
+        draw_flame(&b, &f, &look, (struct draw_unit){TEXT_COUNT, 1}, 0);
+        str line = {0};
+        str rest = buf_view(&b);
+        line = str_split(rest, '\n', &rest);
+        if (look.colors == TEXT_PLAIN) assert_int_equal(text_columns(line), width);
+    }
+    buf_release(&b);
+    arena_release(&a);
+}
+
+static void names_have_short_forms(void **state)
+{
+    (void)state;
+    assert_true(str_is(draw_short_name(S("github.com/a/b.(*T).M")), "b.(*T).M"));
+    assert_true(str_is(draw_short_name(S("a/b/c")), "c"));
+    assert_true(str_is(draw_short_name(S("plain")), "plain"));
+    assert_true(str_is(draw_short_name(S("f(a/b)")), "f(a/b)"));
+    assert_true(str_is(draw_short_name(S("x/")), "x/"));
+    assert_int_equal(draw_hue(S("runtime.mallocgc")), TEXT_HUE_RUNTIME);
+    assert_int_equal(draw_hue(S("net/http.(*conn).serve")), TEXT_HUE_LIBRARY);
+    assert_int_equal(draw_hue(S("github.com/a/b.F")), draw_hue(S("github.com/a/b.(*T).M")));
+    assert_int_equal(draw_hue(S("std::vec::push")), TEXT_HUE_LIBRARY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_become_collapsed_text),
+        cmocka_unit_test(functions_have_self_and_total),
+        cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(nothing_is_nothing),
+        cmocka_unit_test(picture_is_as_wide_as_the_terminal),
+        cmocka_unit_test(names_have_short_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
