@@ -413,6 +413,54 @@ static void rate_is_asked_before_validation(void **state)
     assert_false(in.exhausted);
 }
 
+static double never(void *arg)
+{
+    (void)arg;
+    return 0.5;
+}
+
+// Two stacks: 7 and 3.
+static void two_samples(struct buf *b)
+{
+    good(b);
+    pp_sample(b, (uint64_t[]){1}, 1, (int64_t[]){3}, 1);
+}
+
+static void of_a_profile_that_sampling_drops_the_total_may_stay(void **state)
+{
+    (void)state;
+    static const struct sampling_rule rule = {S_INIT("all"), 0.25};
+    static const struct selector every = {0};
+    static const struct usage_group group = {.name = S_INIT("all"), .selector = &every};
+    two_samples(&bytes);
+    for (int keep = 0; keep < 2; keep++) {
+        struct limits l = stock_limits;
+        l.usage_groups = (struct usage_groups){&group, 1};
+        l.sampling = (struct sampling){&rule, 1};
+        l.keep_stripped_profiles = keep;
+        struct gate gate = {.a = &arena, .limits = &l, .chance = never};
+        struct intake in;
+        intake_init(&in, &arena, &l, NOW, 1);
+        in.gate = &gate;
+        push(&in, buf_view(&bytes), "x");
+        assert_false(in.failed);
+        assert_int_equal(in.stored, keep);
+        assert_int_equal(in.discards.profiles[DISCARD_DROPPED_BY_SAMPLING], !keep);
+        assert_int_equal(in.out.parcel_count, keep);
+        if (!keep) continue;
+        outbox_seal(&in.out);
+        const struct batch *b = &in.out.parcels[0]->batch;
+        assert_int_equal(b->record_count, 1);
+        assert_int_equal(b->records[0].total, 10);
+        assert_int_equal(b->symbols.frame_count, 1);  // row 0 says none
+        assert_true(str_is(labels_get(b->series[0], S(LABEL_SAMPLED)), "true"));
+        assert_int_equal(b->records[0].annotation_count, 1);
+        assert_true(
+            str_is(b->records[0].annotations[0].value,
+                   "{\"body\":{\"source\":{\"usageGroup\":\"all\",\"probability\":0.25}}}"));
+    }
+}
+
 static void body_limit_counts_uncompressed_bytes(void **state)
 {
     (void)state;
@@ -474,6 +522,7 @@ int main(void)
         T(nothing_left_is_no_failure),
         T(ids_tell_repeated_uploads),
         T(rate_is_asked_before_validation),
+        T(of_a_profile_that_sampling_drops_the_total_may_stay),
         T(body_limit_counts_uncompressed_bytes),
         T(intake_fails_cleanly_without_memory),
     };
