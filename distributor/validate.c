@@ -227,6 +227,7 @@ struct sanitising {
 // or of several renamed ones the first.
 static bool take_renamed(struct sanitising *x, label sent, label now)
 {
+    assert(now.name.p);
     labels ls = x->c->ls;
     size_t at = place_of(ls, now.name);
     bool there = at < ls.n && str_eq(ls.v[at].name, now.name);

@@ -69,6 +69,7 @@ static void write_character(char **p, uint32_t c)
 // ASCII letters are one range of 26 from `first`.
 static str in_case(struct arena *a, str s, const struct range *v, size_t n, char first, int delta)
 {
+    if (s.n == 0) return S("");
     bool text = str_utf8(s);
     char *out = arena_new(a, text ? s.n * 2 : s.n);  // 2 bytes become at most 3
     if (!out) return (str){0};
