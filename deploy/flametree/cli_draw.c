@@ -50,7 +50,10 @@ unsigned draw_hue(str name)
                                           "os",   "net",     "io",    "fmt",  "bufio",
                                           "time", "strings", "sort",  "math", "bytes"};
     str package = package_of(name);
-    str first = str_slice(package, 0, str_find(package, '/'));
+    size_t n = 0;
+    while (n < name.n && !strchr("/.:", name.p[n]))
+        n++;
+    str first = str_slice(name, 0, n);
     for (size_t i = 0; i < COUNT(runtime); i++) {
         if (str_is(first, runtime[i]) || str_is(name, runtime[i])) return TEXT_HUE_RUNTIME;
     }

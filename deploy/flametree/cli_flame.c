@@ -74,6 +74,8 @@ static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t le
         f->count++;
     }
     if (level == 0 && f->count > 1) return refuse(e, level, "has more than one root");
+    if (level == 0 && f->count == 1 && f->nodes[0].left != 0)
+        return refuse(e, level, "has a root that does not begin at 0");
     return true;
 }
 

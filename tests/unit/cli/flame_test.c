@@ -198,6 +198,7 @@ static void names_have_short_forms(void **state)
     assert_true(str_is(draw_short_name(S("f(a/b)")), "f(a/b)"));
     assert_true(str_is(draw_short_name(S("x/")), "x/"));
     assert_int_equal(draw_hue(S("runtime.mallocgc")), TEXT_HUE_RUNTIME);
+    assert_int_equal(draw_hue(S("runtime.goready.func1")), TEXT_HUE_RUNTIME);
     assert_int_equal(draw_hue(S("net/http.(*conn).serve")), TEXT_HUE_LIBRARY);
     assert_int_equal(draw_hue(S("github.com/a/b.F")), draw_hue(S("github.com/a/b.(*T).M")));
     assert_int_equal(draw_hue(S("std::vec::push")), TEXT_HUE_LIBRARY);
