@@ -1,4 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { defineConfig } from '@playwright/test';
+
+// A port that nobody uses, so that two checkouts can test at once. Workers read this file as well and inherit the choice.
+const choose = "const s = require('node:net').createServer().listen(0, '127.0.0.1', () => { console.log(s.address().port); s.close(); })";
+const port = (process.env.UI_TEST_PORT ??= execFileSync(process.execPath, ['-e', choose], { encoding: 'utf8' }).trim());
+const address = `http://127.0.0.1:${port}`;
 
 export default defineConfig({
   testDir: 'tests',
@@ -7,7 +13,7 @@ export default defineConfig({
   timeout: 15_000,
   reporter: [['list'], ['json', { outputFile: 'test-results/report.json' }]],
   use: {
-    baseURL: 'http://127.0.0.1:4140',
+    baseURL: address,
     viewport: { width: 1280, height: 800 },
     timezoneId: 'UTC',
     locale: 'en-GB',
@@ -17,5 +23,5 @@ export default defineConfig({
       args: ['--disable-gpu', '--disable-dev-shm-usage', '--force-color-profile=srgb', '--font-render-hinting=none'],
     },
   },
-  webServer: { command: 'node tests/server.mjs 4140', url: 'http://127.0.0.1:4140/', reuseExistingServer: false },
+  webServer: { command: `node tests/server.mjs ${port}`, url: `${address}/`, reuseExistingServer: false },
 });

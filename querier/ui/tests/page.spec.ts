@@ -252,13 +252,13 @@ test('an answer that is not a flame graph is said to be unreadable', async ({ pa
   }
 });
 
-test('with no profile at all it tells how to push one, and starts when one arrives', async ({ page }) => {
+test('with no profile at all it tells how to push one, and starts when one arrives', async ({ page, baseURL }) => {
   await page.clock.install();
   await answerWith(page, 'Series', (r) => r.fulfill({ json: {} }));
   await answerWith(page, 'GetProfileStats', (r) => r.fulfill({ json: {} }));
   await page.goto('/');
   await expect(page.getByRole('heading', { level: 1 })).toHaveText('No profiles have arrived yet');
-  await expect(page.locator('pre').first()).toContainText('ServerAddress:   "http://127.0.0.1:4140"');
+  await expect(page.locator('pre').first()).toContainText(`ServerAddress:   "${baseURL}"`);
   await page.unrouteAll();
   await expect(async () => {
     await page.clock.runFor(2500);

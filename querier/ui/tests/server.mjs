@@ -1,5 +1,5 @@
 // Serves dist/ the way the querier does (gzip, immutable assets, the content security policy), under a path prefix too,
-// and invented answers of the query API. Usage: node tests/server.mjs [port]
+// and invented answers of the query API. Usage: node tests/server.mjs [port], else a free one.
 import http from 'node:http';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -62,6 +62,6 @@ http.createServer((req, res) => {
   const path = full.startsWith(`${PREFIX}/`) ? full.slice(PREFIX.length) : full;
   if (path.startsWith('/querier.v1.')) req.resume().on('end', () => answer(req, res, path));
   else file(req, res, path);
-}).listen(Number(process.argv[2] ?? 4140), '127.0.0.1', function () {
+}).listen(Number(process.argv[2] ?? 0), '127.0.0.1', function () {
   console.log(`http://127.0.0.1:${this.address().port}/`);
 });
