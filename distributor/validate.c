@@ -186,22 +186,6 @@ static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
 
 // ---- names that are sanitised
 
-// The first of the labels in order whose name is not below `name`; its index, n if there is none.
-static size_t place_of(labels ls, str name)
-{
-    size_t low = 0;
-    size_t high = ls.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (str_cmp(ls.v[middle].name, name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 // The name with '_' for each dot; one that has none is the same. Empty p: not a name.
 static str sanitised(struct arena *a, str name)
 {
@@ -229,9 +213,9 @@ static bool take_renamed(struct sanitising *x, label sent, label now)
 {
     assert(now.name.p);
     labels ls = x->c->ls;
-    size_t at = place_of(ls, now.name);
+    size_t at = labels_place(ls, now.name);
     bool there = at < ls.n && str_eq(ls.v[at].name, now.name);
-    const label *first = there ? &ls.v[at] : &x->renamed.v[place_of(x->renamed, now.name)];
+    const label *first = there ? &ls.v[at] : &x->renamed.v[labels_place(x->renamed, now.name)];
     if (first->name.p == now.name.p) {
         x->out[x->n++] = now;
         return true;

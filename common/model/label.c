@@ -70,6 +70,21 @@ bool labels_has(labels ls, str name)
     return find(ls, name) != NULL;
 }
 
+size_t labels_place(labels ls, str name)
+{
+    size_t low = 0;
+    size_t high = ls.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (str_cmp(ls.v[middle].name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 int labels_cmp(labels a, labels b)
 {
     for (size_t i = 0; i < a.n && i < b.n; i++) {

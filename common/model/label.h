@@ -34,6 +34,9 @@ void labels_sort(label *v, size_t n);
 str labels_get(labels ls, str name);
 bool labels_has(labels ls, str name);
 
+// Where a name is in labels in order, or would be; of equal names the first.
+size_t labels_place(labels ls, str name);
+
 int labels_cmp(labels a, labels b);  // label by label, name before value
 bool labels_eq(labels a, labels b);
 uint64_t labels_fingerprint(labels ls);

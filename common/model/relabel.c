@@ -28,26 +28,10 @@ static bool make_own(struct work *w, size_t room)
     return true;
 }
 
-// Where a name is, or would be; the first of equal ones.
-static size_t place_of(labels ls, str name)
-{
-    size_t low = 0;
-    size_t high = ls.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (str_cmp(ls.v[middle].name, name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 // The name becomes one label with this value; none if that is empty.
 static void set(struct work *w, str name, str value)
 {
-    size_t at = place_of(w->now, name);
+    size_t at = labels_place(w->now, name);
     size_t end = at;
     while (end < w->now.n && str_eq(w->now.v[end].name, name)) {
         end++;
