@@ -107,7 +107,7 @@ static bool same_group(const void *ctx, uint32_t row)
     return labels_eq(k->m->groups[row], k->ls);
 }
 
-bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e)
+static bool find_group(struct merged *m, labels ls, uint32_t *row, err *e)
 {
     uint64_t hash = labels_fingerprint(ls);
     struct group_key key = {m, ls};
@@ -154,21 +154,21 @@ static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
     return read_point(m, bytes, t, e);
 }
 
-static bool add_totals(struct merged *m, str bytes, err *e)
+bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e)
 {
-    str group = {0};  // the field may come after the points
+    str group = {0};  // the field may come after the items
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.field == 1 && r.type == PB_BYTES) group = r.bytes;
     }
     labels ls = {0};
     uint32_t row = 0;
-    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) || !merged_group(m, ls, &row, e)) {
+    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) || !find_group(m, ls, &row, e)) {
         return false;
     }
     r = pb_reader(bytes);
     while (pb_next(&r)) {
-        if (r.field == 2 && r.type == PB_BYTES && !add_point(m, row, r.bytes, e)) return false;
+        if (r.field == 2 && r.type == PB_BYTES && !add(m, row, r.bytes, e)) return false;
     }
     return pb_done(&r, e);
 }
@@ -213,7 +213,7 @@ static bool add_fields(struct merged *m, str partial, err *e)
             vector = r.bytes;
             break;
         case 4:
-            ok = add_totals(m, r.bytes, e);
+            ok = merged_add_grouped(m, r.bytes, add_point, e);
             break;
         case 5:
             ok = add_set(m, r.bytes, e);

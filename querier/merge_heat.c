@@ -134,21 +134,7 @@ static bool add_cell(struct merged *m, uint32_t group, str bytes, err *e)
 
 bool merged_add_heat(struct merged *m, str bytes, err *e)
 {
-    str group = {0};  // the field may come after the cells
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_BYTES) group = r.bytes;
-    }
-    labels ls = {0};
-    uint32_t row = 0;
-    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) || !merged_group(m, ls, &row, e)) {
-        return false;
-    }
-    r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field == 2 && r.type == PB_BYTES && !add_cell(m, row, r.bytes, e)) return false;
-    }
-    return pb_done(&r, e);
+    return merged_add_grouped(m, bytes, add_cell, e);
 }
 
 static int by_place(const void *a, const void *b)

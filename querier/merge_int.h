@@ -10,7 +10,11 @@ bool merged_no_room(const struct merged *m, err *e);
 
 // A message Labels as a sorted set; the array is the arena's.
 bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e) MUST_CHECK;
-bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e) MUST_CHECK;
+
+// A message of a group's labels (field 1) and its items (field 2), as totals and heat are: `add` is
+// called for each item with the number of the group.
+typedef bool merged_item_fn(struct merged *m, uint32_t group, str bytes, err *e);
+bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e) MUST_CHECK;
 
 // A message Annotation or Label.
 bool merged_read_pair(str bytes, label *out, err *e) MUST_CHECK;
