@@ -5,9 +5,17 @@
 
 #include <stdlib.h>
 
-void cells_init(struct cells *c, struct arena *a, struct mem_budget *memory, bool with_best)
+// walk_labels takes no names for all of them; here it is none of them.
+static const str none;
+
+void cells_init(struct cells *c, struct arena *a, struct mem_budget *memory, const str *group_by,
+                size_t group_by_count, bool with_best)
 {
-    *c = (struct cells){.arena = a, .with_best = with_best};
+    *c = (struct cells){.arena = a,
+                        .group_by = group_by_count ? group_by : &none,
+                        .group_by_count = group_by_count,
+                        .with_best = with_best,
+                        .room.arena = a};
     map_init(&c->by_labels, memory);
     map_init(&c->by_key, memory);
     map_init(&c->by_note, memory);
@@ -33,8 +41,11 @@ static bool same_group(const void *ctx, uint32_t row)
     return labels_eq(k->c->groups[row], k->ls);
 }
 
-bool cells_group(struct cells *c, labels ls, uint32_t *group, err *e)
+bool cells_group(struct cells *c, const struct service_head *s, uint32_t series, uint32_t *group,
+                 err *e)
 {
+    labels ls;
+    if (!walk_labels(&c->room, s, series, c->group_by, c->group_by_count, &ls, e)) return false;
     struct group_key key = {c, ls};
     uint64_t hash = labels_fingerprint(ls);
     *group = map_find(&c->by_labels, hash, same_group, &key);

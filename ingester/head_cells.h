@@ -26,7 +26,10 @@ struct cell_note {
 
 struct cells {
     struct arena *arena;
+    const str *group_by;
+    size_t group_by_count;
     bool with_best;
+    struct label_room room;
     labels *groups;
     size_t group_cap;
     uint32_t group_count;
@@ -42,10 +45,15 @@ struct cells {
     uint32_t note_count;
     struct map by_note;
 };
-void cells_init(struct cells *c, struct arena *a, struct mem_budget *memory, bool with_best);
+
+// Borrows the names until release.
+void cells_init(struct cells *c, struct arena *a, struct mem_budget *memory, const str *group_by,
+                size_t group_by_count, bool with_best);
 void cells_release(struct cells *c);
 
-bool cells_group(struct cells *c, labels ls, uint32_t *group, err *e) MUST_CHECK;
+// The group of a series: its labels of the names in group_by; without names all are one group.
+bool cells_group(struct cells *c, const struct service_head *s, uint32_t series, uint32_t *group,
+                 err *e) MUST_CHECK;
 
 // The row of a cell, made if it is new; rows stay as they are until cells_sort.
 bool cells_at(struct cells *c, uint32_t group, int64_t point, uint32_t bucket, uint32_t *row,

@@ -8,7 +8,6 @@ struct heat_read {
     const struct head_query *query;
     const struct head_heat_want *want;
     struct arena *arena;
-    struct label_room room;
     struct cells cells;
     struct site site;  // none: everything counts
     struct head_extent extent;
@@ -97,25 +96,13 @@ static bool add_row(struct heat_series *s, const struct row *row, err *e)
 static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)
 {
     struct heat_read *t = arg;
-    const struct rows *rows = &service->rows[series];
     struct heat_series s = {.t = t, .service = service, .series = series};
-    size_t from = 0;
-    size_t to = 0;
-    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
-    if (from == to && rows->late_n == 0) return true;
-    static const str none;
-    const str *names = t->want->group_by_count ? t->want->group_by : &none;
-    labels ls;
-    if (!walk_labels(&t->room, service, series, names, t->want->group_by_count, &ls, e) ||
-        !cells_group(&t->cells, ls, &s.group, e)) {
-        return false;
-    }
-    for (size_t i = from; i < to; i++) {
-        if (!add_row(&s, &rows->v[i], e)) return false;
-    }
-    for (size_t i = 0; i < rows->late_n; i++) {
-        if (!row_within(&rows->late[i], t->query->from_ns, t->query->to_ns)) continue;
-        if (!add_row(&s, &rows->late[i], e)) return false;
+    struct rows_cursor c = rows_within(&service->rows[series], t->query->from_ns, t->query->to_ns);
+    const struct row *row = rows_next(&c);
+    if (!row) return true;
+    if (!cells_group(&t->cells, service, series, &s.group, e)) return false;
+    for (; row; row = rows_next(&c)) {
+        if (!add_row(&s, row, e)) return false;
     }
     return true;
 }
@@ -183,10 +170,10 @@ bool head_heat(struct head *h, struct req *r, const struct head_query *q,
                const struct head_heat_want *want, struct head_heat *out, err *e)
 {
     struct head_walk w;
-    struct heat_read t = {
-        .walk = &w, .query = q, .want = want, .arena = &r->arena, .room.arena = &r->arena};
+    struct heat_read t = {.walk = &w, .query = q, .want = want, .arena = &r->arena};
     if (!check(want, e)) return false;
-    cells_init(&t.cells, &r->arena, q->memory, want->exemplars);
+    cells_init(&t.cells, &r->arena, q->memory, want->group_by, want->group_by_count,
+               want->exemplars);
     bool ok = walk_begin(&w, h, r, q, e);
     for (size_t i = 0; ok && i < w.service_count; i++)
         ok = walk_series(&w, w.services[i], false, visit, &t, e);

@@ -6,14 +6,8 @@
 
 static bool has_rows(const struct rows *rows, const struct head_query *q)
 {
-    size_t from = 0;
-    size_t to = 0;
-    rows_find(rows, q->from_ns, q->to_ns, &from, &to);
-    if (from < to) return true;
-    for (size_t i = 0; i < rows->late_n; i++) {
-        if (row_within(&rows->late[i], q->from_ns, q->to_ns)) return true;
-    }
-    return false;
+    struct rows_cursor c = rows_within(rows, q->from_ns, q->to_ns);
+    return rows_next(&c) != NULL;
 }
 
 struct labels_read {

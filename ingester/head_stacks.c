@@ -55,16 +55,10 @@ static bool fill(struct stack_mapper *m, struct stack_hour *h, err *e)
 {
     struct service_head *s = m->service;
     for (uint32_t i = 0; i < s->index.series_count; i++) {
-        const struct rows *rows = &s->rows[i];
-        size_t from = 0;
-        size_t to = 0;
-        rows_find(rows, cut_hour_start(h->hour), cut_hour_start(h->hour + 1), &from, &to);
-        for (size_t k = from; k < to; k++) {
-            if (!put_row(h, &s->symbols.t, &rows->v[k], m->end, e)) return false;
-        }
-        for (size_t k = 0; k < rows->late_n; k++) {
-            if (cut_hour(rows->late[k].time_ns) != h->hour) continue;
-            if (!put_row(h, &s->symbols.t, &rows->late[k], m->end, e)) return false;
+        struct rows_cursor c =
+            rows_within(&s->rows[i], cut_hour_start(h->hour), cut_hour_start(h->hour + 1));
+        for (const struct row *row; (row = rows_next(&c));) {
+            if (!put_row(h, &s->symbols.t, row, m->end, e)) return false;
         }
     }
     return true;

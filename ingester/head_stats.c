@@ -33,26 +33,17 @@ static void count(struct stat_read *t, const struct row *row)
 static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct stat_read *t = arg;
-    const struct rows *rows = &s->rows[series];
+    struct rows_cursor c = rows_within(&s->rows[series], t->query->from_ns, t->query->to_ns);
     uint64_t before = t->out->profiles;
-    size_t from = 0;
-    size_t to = 0;
-    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
     // Row by row only where that makes a difference.
     bool one_by_one = t->with_sizes || s->has_loose || t->query->listed;
-    if (!one_by_one && from < to) {
-        count(t, &rows->v[from]);
-        count(t, &rows->v[to - 1]);
-        t->out->profiles = before + (to - from);
+    if (!one_by_one && c.at < c.to) {
+        count(t, &c.rows->v[c.at]);
+        count(t, &c.rows->v[c.to - 1]);
+        t->out->profiles = before + (c.to - c.at);
+        c.at = c.to;
     }
-    for (size_t i = from; one_by_one && i < to; i++) {
-        if (!walk_counts(t->walk, s, series, &rows->v[i])) continue;
-        count(t, &rows->v[i]);
-        if (!measure(t, &rows->v[i], e)) return false;
-    }
-    for (size_t i = 0; i < rows->late_n; i++) {
-        const struct row *row = &rows->late[i];
-        if (!row_within(row, t->query->from_ns, t->query->to_ns)) continue;
+    for (const struct row *row; (row = rows_next(&c));) {
         if (one_by_one && !walk_counts(t->walk, s, series, row)) continue;
         count(t, row);
         if (!measure(t, row, e)) return false;

@@ -9,7 +9,6 @@ struct totals_read {
     const struct head_query *query;
     const struct head_totals_want *want;
     struct arena *arena;
-    struct label_room room;
     struct cells cells;
     struct site site;
 };
@@ -80,26 +79,16 @@ static bool add_row(struct totals_series *s, const struct row *row, err *e)
 static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)
 {
     struct totals_read *t = arg;
-    const struct rows *rows = &service->rows[series];
     struct totals_series s = {.t = t, .service = service, .series = series};
-    size_t from = 0;
-    size_t to = 0;
-    if (rows_count(rows) == 0) return true;
-    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
-    if (from == to && rows->late_n == 0) return true;
-    static const str none;
-    const str *names = t->want->group_by_count ? t->want->group_by : &none;
-    labels ls;
-    if (!walk_labels(&t->room, service, series, names, t->want->group_by_count, &ls, e) ||
-        !cells_group(&t->cells, ls, &s.group, e) || !site_know(&t->site, &service->symbols.t, e)) {
+    struct rows_cursor c = rows_within(&service->rows[series], t->query->from_ns, t->query->to_ns);
+    const struct row *row = rows_next(&c);
+    if (!row) return true;
+    if (!cells_group(&t->cells, service, series, &s.group, e) ||
+        !site_know(&t->site, &service->symbols.t, e)) {
         return false;
     }
-    for (size_t i = from; i < to; i++) {
-        if (!add_row(&s, &rows->v[i], e)) return false;
-    }
-    for (size_t i = 0; i < rows->late_n; i++) {
-        if (!row_within(&rows->late[i], t->query->from_ns, t->query->to_ns)) continue;
-        if (!add_row(&s, &rows->late[i], e)) return false;
+    for (; row; row = rows_next(&c)) {
+        if (!add_row(&s, row, e)) return false;
     }
     return true;
 }
@@ -153,14 +142,14 @@ bool head_totals(struct head *h, struct req *r, const struct head_query *q,
                             .query = q,
                             .want = want,
                             .arena = &r->arena,
-                            .room.arena = &r->arena,
                             .site = {.names = want->call_site,
                                      .n = want->call_site_count,
                                      .budget = q->memory}};
     if (want->exemplars > HEAD_SPAN) {
         return err_set(e, ERR_INVALID_ARGUMENT, "exemplars of kind %d", (int)want->exemplars);
     }
-    cells_init(&t.cells, &r->arena, q->memory, want->exemplars != HEAD_NONE);
+    cells_init(&t.cells, &r->arena, q->memory, want->group_by, want->group_by_count,
+               want->exemplars != HEAD_NONE);
     bool ok = want->step_ns > 0 || err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1",
                                            (long long)want->step_ns);
     ok = ok && walk_begin(&w, h, r, q, e);

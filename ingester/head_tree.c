@@ -103,19 +103,12 @@ static bool add_row(const struct tree_series *s, const struct row *row, err *e)
 static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct tree_read *t = arg;
-    const struct rows *rows = &s->rows[series];
     struct tree_series one = {t, s, series, s->symbols.t.stack_count};
     // The table may have grown since the last series.
     if (!mem_grow(t->budget, &t->sums, &t->room, one.stacks, sizeof *t->sums, e)) return false;
-    size_t from = 0;
-    size_t to = 0;
-    rows_find(rows, t->query->from_ns, t->query->to_ns, &from, &to);
-    for (size_t i = from; i < to; i++) {
-        if (!add_row(&one, &rows->v[i], e)) return false;
-    }
-    for (size_t i = 0; i < rows->late_n; i++) {
-        if (!row_within(&rows->late[i], t->query->from_ns, t->query->to_ns)) continue;
-        if (!add_row(&one, &rows->late[i], e)) return false;
+    struct rows_cursor c = rows_within(&s->rows[series], t->query->from_ns, t->query->to_ns);
+    for (const struct row *row; (row = rows_next(&c));) {
+        if (!add_row(&one, row, e)) return false;
     }
     return true;
 }

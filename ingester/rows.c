@@ -83,10 +83,11 @@ static size_t first_after(const struct rows *r, int64_t time_ns)
     return low;
 }
 
-void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from, size_t *to)
+struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t until)
 {
-    *from = first_after(r, after);
-    *to = until > after ? first_after(r, until) : *from;
+    size_t at = first_after(r, after);
+    size_t to = until > after ? first_after(r, until) : at;
+    return (struct rows_cursor){.rows = r, .after = after, .until = until, .at = at, .to = to};
 }
 
 // ---- removing

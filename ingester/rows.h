@@ -90,11 +90,34 @@ void rows_forgive(struct rows *r, size_t n);
 // Uses one promise; takes the row's references.
 void rows_put(struct rows *r, struct row row);
 
-// Rows v[from .. to) have their time in (after, until]; of late each has to be asked.
-void rows_find(const struct rows *r, int64_t after, int64_t until, size_t *from, size_t *to);
+// Whether its time is in (after, until].
 static inline bool row_within(const struct row *row, int64_t after, int64_t until)
 {
     return row->time_ns > after && row->time_ns <= until;
+}
+
+// All rows with their time in (after, until]: those in order, then the late ones.
+//     struct rows_cursor c = rows_within(rows, after, until);
+//     while ((row = rows_next(&c)))
+struct rows_cursor {
+    const struct rows *rows;
+    int64_t after;
+    int64_t until;
+    size_t at;  // v[at .. to) are left of v
+    size_t to;
+    size_t late;
+};
+struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t until);
+
+// NULL at the end.
+static inline const struct row *rows_next(struct rows_cursor *c)
+{
+    if (c->at < c->to) return &c->rows->v[c->at++];
+    while (c->late < c->rows->late_n) {
+        const struct row *row = &c->rows->late[c->late++];
+        if (row_within(row, c->after, c->until)) return row;
+    }
+    return NULL;
 }
 
 // Whether a row was there when the service had counted `turn` publications. The count goes round;

@@ -17,15 +17,11 @@ static void put(struct rows *r, int64_t time_ns, struct cut *cut)
 static int64_t sum_within(const struct rows *r, int64_t after, int64_t until)
 {
     int64_t sum = 0;
-    size_t from = 0;
-    size_t to = 0;
-    rows_find(r, after, until, &from, &to);
-    for (size_t i = from; i < to; i++) {
-        assert_true(row_within(&r->v[i], after, until));
-        sum += r->v[i].time_ns;
+    struct rows_cursor c = rows_within(r, after, until);
+    for (const struct row *row; (row = rows_next(&c));) {
+        assert_true(row_within(row, after, until));
+        sum += row->time_ns;
     }
-    for (size_t i = 0; i < r->late_n; i++)
-        sum += row_within(&r->late[i], after, until) ? r->late[i].time_ns : 0;
     return sum;
 }
 
