@@ -142,7 +142,10 @@ static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
 {
     const struct finishing *f = arg;
     const struct relabel_rules *rules = f->limits->relabel;
-    if (rules && !relabel_run(a, rules, *ls, ls, keep, e)) return false;
+    if (rules && !relabel_run(a, rules, *ls, ls, keep, e)) {
+        if (e->code == ERR_INVALID_ARGUMENT) *f->why = DISCARD_LABEL_VALUE_TOO_LONG;
+        return false;
+    }
     return !*keep || validate_labels(a, ls, f->limits, f->why, e);
 }
 

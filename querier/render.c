@@ -65,16 +65,18 @@ static uint64_t *no_samples(const struct side *s, err *e)
     return v;
 }
 
+static bool does_not_fit(err *e)
+{
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+}
+
 // What is not positive has no place among unsigned numbers.
 static bool add_total(const struct side *s, struct group *g, const struct merged_total *t, err *e)
 {
     int64_t v = s->average && t->profiles ? t->sum / (int64_t)t->profiles : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
     uint64_t *to = &g->samples[t->point];
-    if (v > 0 && __builtin_add_overflow(*to, (uint64_t)v, to)) {
-        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
-    }
-    return true;
+    return v <= 0 || !__builtin_add_overflow(*to, (uint64_t)v, to) || does_not_fit(e);
 }
 
 // Totals (by group, then point) as one group for each, by key. Two keys can be equal: a label may
@@ -100,13 +102,22 @@ static bool make_groups(const struct side *s, struct group **groups, size_t *cou
     return true;
 }
 
-static void put_groups(const struct side *s, const struct group *v, size_t n, struct buf *out)
+static bool add_group(const struct side *s, const struct group *from, struct group *to, err *e)
+{
+    for (size_t k = 0; k <= s->timeline.slots; k++) {
+        if (__builtin_add_overflow(to->samples[k], from->samples[k], &to->samples[k])) {
+            return does_not_fit(e);
+        }
+    }
+    return true;
+}
+
+static bool put_groups(const struct side *s, struct group *v, size_t n, struct buf *out, err *e)
 {
     buf_byte(out, '{');
     for (size_t i = 0; i < n && !out->failed; i++) {
         for (; i + 1 < n && str_eq(v[i].key, v[i + 1].key); i++) {
-            for (size_t k = 0; k <= s->timeline.slots; k++)
-                v[i + 1].samples[k] += v[i].samples[k];
+            if (!add_group(s, &v[i], &v[i + 1], e)) return false;
         }
         if (out->p[out->n - 1] != '{') buf_byte(out, ',');
         json_put_string(out, v[i].key);
@@ -114,6 +125,7 @@ static void put_groups(const struct side *s, const struct group *v, size_t n, st
         timeline_print(&s->timeline, v[i].samples, out);
     }
     buf_byte(out, '}');
+    return true;
 }
 
 // "timeline" is of all profiles only if they are one group, as it always was.
@@ -127,10 +139,9 @@ static bool put_samples(const struct side *s, struct buf *out, err *e)
     timeline_print(&s->timeline, n == 1 ? groups[0].samples : all, out);
     buf_z(out, ",\"groups\":");
     if (s->q.totals.group_by_count) {
-        put_groups(s, groups, n, out);
-    } else {
-        buf_z(out, "null");
+        return put_groups(s, groups, n, out, e);
     }
+    buf_z(out, "null");
     return true;
 }
 

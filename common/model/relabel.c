@@ -14,7 +14,24 @@ struct work {
     labels now;
     label *own;
     size_t cap;
+    size_t made;    // bytes of text that rules made
+    size_t beyond;  // bytes of a text that was not made, as it is beyond a limit
+    size_t limit;   // that one
 };
+
+// May a text of so many bytes be made? A chain of rules that each take a value a few times would
+// else fill a request's memory from one short label.
+static bool may_make(struct work *w, size_t bytes)
+{
+    bool fits = bytes <= RELABEL_TEXT_MAX;
+    if (fits && bytes <= RELABEL_ALL_MAX - w->made) {
+        w->made += bytes;
+        return true;
+    }
+    w->limit = fits ? RELABEL_ALL_MAX : RELABEL_TEXT_MAX;
+    w->beyond = fits ? w->made + bytes : bytes;
+    return false;
+}
 
 static bool make_own(struct work *w, size_t room)
 {
@@ -53,7 +70,7 @@ static str joined(struct work *w, const struct relabel_rule *r)
     size_t bytes = (r->source_count - 1) * r->separator.n;
     for (size_t i = 0; i < r->source_count; i++)
         bytes += labels_get(w->now, r->sources[i]).n;
-    char *text = arena_new(w->a, bytes);
+    char *text = may_make(w, bytes) ? arena_new(w->a, bytes) : NULL;
     if (!text) return S("");
     size_t n = 0;
     for (size_t i = 0; i < r->source_count; i++) {
@@ -91,7 +108,7 @@ static str expand(struct work *w, const struct relabel_template *t, const str *g
     size_t bytes = 0;
     for (size_t i = 0; i < t->n; i++)
         bytes += t->v[i].group == RELABEL_LITERAL ? t->v[i].text.n : groups[t->v[i].group].n;
-    char *text = arena_new(w->a, bytes);
+    char *text = may_make(w, bytes) ? arena_new(w->a, bytes) : NULL;
     if (!text) return S("");
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
@@ -157,7 +174,16 @@ static void overlay(struct work *w, labels over)
     }
     for (; k < base.n; k++)
         v[n++] = base.v[k];
-    *w = (struct work){.a = w->a, .now = {v, n}, .own = v, .cap = base.n + over.n + 1};
+    w->now = (labels){v, n};
+    w->own = v;
+    w->cap = base.n + over.n + 1;
+}
+
+static void change_case(struct work *w, const struct relabel_rule *r, str value)
+{
+    bool lower = r->action == RELABEL_LOWERCASE;
+    if (!may_make(w, value.n)) return;
+    set(w, r->target_label, lower ? relabel_lower(w->a, value) : relabel_upper(w->a, value));
 }
 
 // New names are gathered and laid over the set at once, so that many labels cost no square.
@@ -212,10 +238,8 @@ static bool run_one(struct work *w, const struct relabel_rule *r, bool *keep, er
         keep_names(w, r, true);
         break;
     case RELABEL_LOWERCASE:
-        set(w, r->target_label, relabel_lower(w->a, value));
-        break;
     case RELABEL_UPPERCASE:
-        set(w, r->target_label, relabel_upper(w->a, value));
+        change_case(w, r, value);
         break;
     case RELABEL_ACTION_COUNT:
         assert(false);
@@ -230,6 +254,11 @@ bool relabel_run(struct arena *a, const struct relabel_rules *rules, labels in, 
     *keep = true;
     for (size_t i = 0; i < rules->n && *keep; i++) {
         if (!run_one(&w, &rules->v[i], keep, e) || !arena_ok(a, e)) return false;
+        if (w.beyond) {
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "a relabelling rule makes %zu bytes of text, limit %zu", w.beyond,
+                           w.limit);
+        }
     }
     *out = w.now;
     return true;

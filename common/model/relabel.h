@@ -67,9 +67,13 @@ bool relabel_with_defaults(struct arena *a, const struct relabel_rules *rules,
 // something else.
 bool relabel_only_filters(const struct relabel_rules *rules, size_t *at);
 
+// Of the texts that rules make, joined source labels included: the longest, and all for one set.
+#define RELABEL_TEXT_MAX ((size_t)64 << 10)
+#define RELABEL_ALL_MAX  ((size_t)4 << 20)
+
 // Runs rules over a sorted set. *out is sorted and in the arena, or the given set if nothing was
 // changed; *keep is false if a rule dropped the set, and then *out means nothing. Fails with
-// resource_exhausted.
+// invalid_argument if a text gets too long, or resource_exhausted.
 bool relabel_run(struct arena *a, const struct relabel_rules *rules, labels in, labels *out,
                  bool *keep, err *e) MUST_CHECK;
 

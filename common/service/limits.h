@@ -11,6 +11,7 @@
 
 struct relabel_rules;  // model/relabel.h
 struct selector;       // model/label.h
+struct relabelling;    // limits_relabel.c
 
 #define LIMITS_GROUPS_MAX 50
 
@@ -62,6 +63,7 @@ struct limits {
 #undef ROW
     const struct relabel_rules *relabel;        // of series: the tenant's and the default ones
     const struct relabel_rules *relabel_types;  // of sample types; both NULL before limits_finish
+    const struct relabelling *relabelling;      // what these two were made of
     struct usage_groups usage_groups;
     const struct quota *quota;  // NULL: none
     struct sampling sampling;

@@ -80,16 +80,34 @@ static bool read_rules(const struct doc *list, struct arena *a, struct relabel_r
     return false;
 }
 
+struct relabelling {
+    const struct doc *rules;
+    const struct doc *types;
+    const char *position;
+};
+
+// Are the compiled rules that l has, copied from the defaults, those of its settings? Compiling is
+// most of what a tenant's overrides cost, and few have rules of their own.
+static bool is_made(const struct limits *l)
+{
+    const struct relabelling *made = l->relabelling;
+    return made && made->rules == l->ingestion_relabeling_rules &&
+           made->types == l->sample_type_relabeling_rules &&
+           strcmp(made->position, l->ingestion_relabeling_default_rules_position) == 0;
+}
+
 bool limits_relabel(struct limits *l, struct arena *a, err *e)
 {
     enum relabel_position where = RELABEL_DEFAULTS_FIRST;
     size_t at = 0;
+    if (is_made(l)) return true;
     if (!relabel_position_parse(str_of(l->ingestion_relabeling_default_rules_position), &where,
                                 e)) {
         return err_wrap(e, "ingestion_relabeling_default_rules_position");
     }
     struct relabel_rules *v = ARENA_ARRAY(a, struct relabel_rules, 2);
-    if (!v) return arena_ok(a, e);
+    struct relabelling *made = ARENA_NEW(a, struct relabelling);
+    if (!v || !made) return arena_ok(a, e);
     if (!read_rules(l->ingestion_relabeling_rules, a, &v[0], e) ||
         !relabel_with_defaults(a, &v[0], where, &v[0], e) ||
         !read_rules(l->sample_type_relabeling_rules, a, &v[1], e)) {
@@ -97,6 +115,9 @@ bool limits_relabel(struct limits *l, struct arena *a, err *e)
     }
     l->relabel = &v[0];
     l->relabel_types = &v[1];
+    *made = (struct relabelling){l->ingestion_relabeling_rules, l->sample_type_relabeling_rules,
+                                 l->ingestion_relabeling_default_rules_position};
+    l->relabelling = made;
     if (relabel_only_filters(&v[1], &at)) return true;
     return doc_fail(item(l->sample_type_relabeling_rules, at), e,
                     "action: sample types can only be dropped or kept (drop, keep)");

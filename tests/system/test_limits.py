@@ -10,7 +10,7 @@ import time
 
 import pytest
 from client import PUSH, Pprof, now_ms, pb, select, unique
-from flametree import BIN, EXAMPLES, Flametree, await_
+from flametree import BIN, EXAMPLES, TOP, Flametree, await_
 
 MIB = 1 << 20
 STOCK = os.path.join(EXAMPLES, "stock-limits.yaml")
@@ -331,3 +331,64 @@ def test_delays_take_no_workers_and_end_with_the_process():
             f.as_tenant("fast").push(labels(), Pprof(("a", 1))).expect(200)
             f.stop()
         assert [h.result() for h in held].count(200) == 0
+
+
+# ---- numbers at their ends
+
+NUMBERS = re.findall(r"^ROW\((\w+), (INT|FLOAT|DURATION|BYTES),", open(os.path.join(TOP, "common/service/limits.def")).read(), re.M)
+ENDS = {"INT": ("9223372036854775807", "9223372036854775808", "-1"), "FLOAT": ("1e300", "1e309", "-0.5", "nan", "inf"),
+        "DURATION": ("106751d", "99999999d", "-1s"), "BYTES": ("16777215TiB", "1e30")}
+
+
+def test_the_ends_of_every_number_are_refused_by_name_or_work():
+    taken = []
+    with Limited("overrides: {}\n") as f:
+        for key, value in [(key, value) for key, kind in NUMBERS for value in ENDS[kind]]:
+            check = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", "--limits.%s=%s" % (key, value)], capture_output=True, text=True)
+            taken.append(check.returncode == 0)
+            if check.returncode:
+                assert check.returncode == 2 and "limits.%s: " % key in check.stderr and value in check.stderr, check.stderr
+                continue
+            f.write("overrides:\n  edge: {%s: %s}\n" % (key, value))
+            await_("%s: %s" % (key, value), lambda: in_force(f, key))
+            service = unique()
+            f.as_tenant("edge").push(labels(service), Pprof(("a", 1))).expect(200)
+            assert f.as_tenant("edge").stacks(service) == {"a": 1}, (key, value)
+    assert len(NUMBERS) >= 20 and taken.count(True) > 10 and taken.count(False) > 20, taken
+
+
+def in_force(f, key):
+    return " %s: " % key in f.server().call("GET", "/runtime_config?mode=diff").expect(200).text
+
+
+@pytest.mark.parametrize("key", ["ingestion_rate_mb", "ingestion_burst_size_mb"])
+def test_a_rate_without_end_is_refused_with_its_bound(key):
+    for value in ("1e300", "8796093022208"):
+        check = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", "--limits.%s=%s" % (key, value)], capture_output=True, text=True)
+        assert check.returncode == 2, check
+        assert "%s: %s is above the highest value, 8796093022207" % (key, value) in check.stderr, check.stderr
+
+
+def test_a_label_that_relabelling_blows_up_is_refused_early():
+    rule = "{source_labels: [grown], target_label: grown, replacement: '$1$1$1$1'}"
+    with Limited("overrides:\n  grow: {ingestion_relabeling_rules: [%s]}\n" % ", ".join([rule] * 13)) as f:
+        before = f.rss_bytes()
+        reply = f.as_tenant("grow").push(labels(grown="0123456789abcdef"), Pprof(("a", 1))).expect(400, "a relabelling rule makes 262144 bytes of text, limit 65536")
+        assert reply.json()["code"] == "invalid_argument"
+        assert f.rss_bytes() - before < 64 * MIB
+
+
+def test_many_tenants_are_read_again_within_a_push():
+    text = "overrides:\n" + "".join("  t%d: {ingestion_rate_mb: %d, max_label_value_length: 2000}\n" % (i, 1 + i % 7) for i in range(20000))
+    with Limited(text) as f:
+        t = f.as_tenant("t19999")
+        t.push(labels(), many(3)).expect(200)
+        before = cpu_seconds(f)
+        f.write(text + "  t20000: {max_profile_stacktrace_samples: 2}\n")
+        await_("the new limit", lambda: f.as_tenant("t20000").push(labels(), many(3)).status == 400, 60)
+        print("reading 20,001 tenants took %.2f s of CPU time" % (cpu_seconds(f) - before))
+
+
+def cpu_seconds(f):
+    with open("/proc/%d/stat" % f.process.pid) as stat:
+        return sum(map(int, stat.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")

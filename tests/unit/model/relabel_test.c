@@ -428,6 +428,68 @@ static void many_labels_cost_no_square(void **state)
     assert_true(str_is(out.v[MANY].name, "z"));
 }
 
+// Each rule takes the value four times, or each label once more under a new name.
+static void texts_that_grow_from_rule_to_rule_are_refused(void **state)
+{
+    (void)state;
+    enum {
+        RULES = 80
+    };
+    static const struct {
+        const char *name;
+        struct written rule;
+        size_t values;
+        const char *message;
+    } grown[] = {
+        {"value",
+         {{"sources=a", "target=a", "replacement=$1$1$1$1"}},
+         16,
+         "a relabelling rule makes 262144 bytes of text, limit 65536"},
+        {"name",
+         {{"sources=a", "target=x${1}y", "replacement=$1$1"}},
+         40000,
+         "a relabelling rule makes 80000 bytes of text, limit 65536"},
+        {"joined",
+         {{"sources=a,a,a", "action=drop", "regex=x"}},
+         30000,
+         "a relabelling rule makes 90002 bytes of text, limit 65536"},
+        {"case",
+         {{"sources=a", "action=uppercase", "target=b"}},
+         65537,
+         "a relabelling rule makes 65537 bytes of text, limit 65536"},
+        {"all",
+         {{"sources=a", "action=uppercase", "target=b"}},
+         65536,
+         "a relabelling rule makes 4259840 bytes of text, limit 4194304"},
+        {"map",
+         {{"action=labelmap", "replacement=$1$1"}},
+         1,
+         "a relabelling rule makes 131072 bytes"},
+        {"one part", {{"sources=a", "target=b", "replacement=$1"}}, 1 << 20, ""},
+    };
+    for (size_t i = 0; i < COUNT(grown); i++) {
+        struct relabel_config written[RULES];
+        str sources[RULES][SOURCES_MAX];
+        struct relabel_rules rules;
+        labels out;
+        bool keep = false;
+        size_t at = 0;
+        err why = {0};
+        for (size_t k = 0; k < RULES; k++)
+            read_rule(&grown[i].rule, &written[k], sources[k]);
+        char *text = arena_new(&arena, grown[i].values);
+        memset(text, 'v', grown[i].values);
+        const label in[] = {{S("a"), str_make(text, grown[i].values)}, {S("b"), S("1")}};
+        assert_ok(relabel_compile(&arena, written, RULES, &rules, &at, e));
+        size_t before = arena.used;
+        bool ok = relabel_run(&arena, &rules, (labels){in, COUNT(in)}, &out, &keep, &why);
+        if (ok != (grown[i].message[0] == '\0') || !strstr(why.msg, grown[i].message)) {
+            fail_msg("%s: %d %s", grown[i].name, ok, why.msg);
+        }
+        assert_true(arena.used - before < 12 * RELABEL_ALL_MAX);
+    }
+}
+
 static bool compile_and_run(void *arg, err *e)
 {
     (void)arg;
@@ -474,6 +536,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(default_rules_stand_where_they_are_put, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sample_type_rules_only_keep_and_drop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_labels_cost_no_square, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(texts_that_grow_from_rule_to_rule_are_refused, set_up,
+                                        tear_down),
         cmocka_unit_test(want_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

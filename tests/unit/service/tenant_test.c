@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/test.h"
+#include "model/relabel.h"
 #include "service/metrics.h"
 #include "service/settings.h"
 #include "sys/file.h"
@@ -77,6 +78,23 @@ static void a_tenant_has_its_own_limits_and_the_defaults_for_the_rest(void **sta
     assert_true(of("other")->ingestion_rate_mb == 4);
     assert_true(of("empty")->ingestion_rate_mb == 4);
     assert_true(of("null-one")->disable_label_sanitization);
+    close_all();
+}
+
+// Compiling them again for each of many tenants is what a reload would spend its time on.
+static void tenants_share_the_compiled_rules_of_the_defaults(void **state)
+{
+    (void)state;
+    open_with(
+        "overrides:\n  plain: {ingestion_rate_mb: 1}\n"
+        "  own: {ingestion_relabeling_rules: [{action: drop, source_labels: [a], regex: b}]}\n"
+        "  none: {ingestion_relabeling_default_rules_position: disabled}\n",
+        NULL);
+    const struct relabel_rules *shared = of("other")->relabel;
+    assert_ptr_equal(of("plain")->relabel, shared);
+    assert_ptr_equal(of("plain")->relabel_types, of("other")->relabel_types);
+    assert_int_equal(of("own")->relabel->n, shared->n + 1);
+    assert_int_equal(of("none")->relabel->n, 0);
     close_all();
 }
 
@@ -311,6 +329,7 @@ int main(void)
     snprintf(second, sizeof second, "%s-2", path);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tenant_has_its_own_limits_and_the_defaults_for_the_rest),
+        cmocka_unit_test(tenants_share_the_compiled_rules_of_the_defaults),
         cmocka_unit_test(of_several_tenants_the_smallest_positive_limits_hold),
         cmocka_unit_test(later_files_go_over_earlier_ones),
         cmocka_unit_test(keys_without_effect_are_taken),
