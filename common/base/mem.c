@@ -5,30 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local int countdown;
-static _Thread_local bool fired;
+#ifdef FT_FAULTS
+_Atomic(mem_fault_fn) mem_fault;
 
-void mem_fail_at(int n)
+static bool fault(enum mem_kind kind)
 {
-    countdown = n;
-    fired = false;
+    mem_fault_fn ask = atomic_load_explicit(&mem_fault, memory_order_relaxed);
+    return ask && ask(kind);
 }
-
-bool mem_fault_fired(void)
+#else
+static bool fault(enum mem_kind kind)
 {
-    return fired;
+    (void)kind;
+    return false;
 }
-
-static bool fault(void)
-{
-    if (countdown <= 0 || --countdown > 0) return false;
-    fired = true;
-    return true;
-}
+#endif
 
 void *mem_try(size_t n)
 {
-    return fault() ? NULL : calloc(1, n ? n : 1);
+    return fault(MEM_MAY_FAIL) ? NULL : calloc(1, n ? n : 1);
 }
 
 void mem_try_free(void *p)
@@ -106,7 +101,7 @@ void *mem_alloc(struct mem_budget *b, size_t n, err *e)
 void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
 {
     if (n > old && !mem_reserve(b, n - old, e)) return NULL;
-    void *q = fault() ? NULL : realloc(p, n ? n : 1);
+    void *q = fault(MEM_MAY_FAIL) ? NULL : realloc(p, n ? n : 1);
     if (!q) {
         if (n > old) mem_unreserve(b, n - old);
         out_of_memory(e, n);
@@ -127,6 +122,7 @@ void mem_free(struct mem_budget *b, void *p, size_t n)
 void *mem_must(size_t n)
 {
     void *p = calloc(1, n ? n : 1);
+    (void)fault(MEM_MUST);
     if (p) return p;
     fprintf(stderr, "flametree: out of memory: the system gives no %zu bytes at start-up\n", n);
     abort();

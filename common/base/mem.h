@@ -12,7 +12,7 @@
 // that counting needs no header per allocation. Budgets are thread-safe (relaxed atomics: a limit
 // may be overrun by what racing threads take at the same instant, never by more).
 //
-// Tests: mem_fail_at(n) makes the calling thread's n-th next allocation fail.
+// In builds with fault points (FT_FAULTS) tests may make allocations fail: see mem_fault.
 #pragma once
 
 #include "base/err.h"
@@ -56,5 +56,15 @@ bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_
 void *mem_try(size_t n) MUST_CHECK;
 void mem_try_free(void *p);
 
-void mem_fail_at(int n);  // 0 = never
-bool mem_fault_fired(void);
+enum mem_kind {
+    MEM_MAY_FAIL,
+    MEM_MUST
+};
+
+#ifdef FT_FAULTS
+// Tests set this to be asked before each allocation, on its thread: true makes it fail. mem_must
+// asks as well, so that a test learns where it is called, but does not listen to the answer. NULL
+// (the default): nothing fails.
+typedef bool (*mem_fault_fn)(enum mem_kind kind);
+extern _Atomic(mem_fault_fn) mem_fault;
+#endif

@@ -2,8 +2,11 @@
 //
 // test.h - cmocka, plus what every test here needs.
 //
+// mem_fail_at(n): makes the calling thread's n-th next allocation fail.
+//
 // torture(fn, arg): runs fn again and again while its 1st, 2nd, ... allocation fails, until a run
 // needs no more. fn must return true, or false with resource_exhausted; leaks are ASan's to find.
+// For whole rooms, file calls and failures that last see torture.h.
 //
 // tail_guard(bytes, n): a copy whose last byte touches an unreadable page, so that reading one byte
 // too far crashes even without a sanitizer.
@@ -31,6 +34,33 @@
         err *e = &e_;                                               \
         if (!(call)) fail_msg("%s: %s", err_name(e_.code), e_.msg); \
     } while (0)
+
+static _Thread_local int mem_countdown;
+static _Thread_local bool mem_fired;
+
+static inline bool mem_count_down(enum mem_kind kind)
+{
+    if (kind == MEM_MUST || mem_countdown <= 0 || --mem_countdown > 0) return false;
+    mem_fired = true;
+    return true;
+}
+
+// 0 = none. A build without fault points cannot do it: the test is skipped.
+static inline void mem_fail_at(int n)
+{
+#ifdef FT_FAULTS
+    mem_fault = mem_count_down;
+#else
+    if (n) skip();
+#endif
+    mem_countdown = n;
+    mem_fired = false;
+}
+
+static inline bool mem_fault_fired(void)
+{
+    return mem_fired;
+}
 
 static inline int torture(bool (*fn)(void *arg, err *e), void *arg)
 {

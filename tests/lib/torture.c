@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/torture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include <curl/curl.h>
+#include <elfutils/libdwfl.h>
+#include <libdeflate.h>
+#include <nghttp2/nghttp2.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <rocksdb/c.h>
+#include <uv.h>
+#include <yaml.h>
+#include <zstd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#define MOST    400  // positions of a kind in one mode
+#define LIMIT_S 30
+
+enum kind {
+    ALLOCATION,
+    CALL,
+    KINDS
+};
+static const char *const kind_names[KINDS] = {"allocation", "call"};
+
+// What is disturbed now. One work at a time; read by all threads that the work has.
+static struct {
+    char name[64];  // of the work; empty: none, or it was told where the work ended
+    enum kind kind;
+    uint64_t nth;  // 0: only count
+    bool onward;
+    _Atomic bool armed;
+    _Atomic uint64_t seen[KINDS];
+    _Atomic uint64_t fired;
+    _Atomic uint64_t musts;
+    const char *_Atomic last_call;  // the one that failed last
+} now;
+
+static bool meet(enum kind kind)
+{
+    if (!atomic_load(&now.armed)) return false;
+    uint64_t n = atomic_fetch_add(&now.seen[kind], 1) + 1;
+    if (kind != now.kind || !now.nth || n < now.nth || (n > now.nth && !now.onward)) return false;
+    atomic_fetch_add(&now.fired, 1);
+    return true;
+}
+
+static bool meet_call(const char *name)
+{
+    if (!meet(CALL)) return false;
+    atomic_store(&now.last_call, name);
+    return true;
+}
+
+static bool meet_allocation(enum mem_kind kind)
+{
+    if (kind == MEM_MAY_FAIL) return meet(ALLOCATION);
+    if (atomic_load(&now.armed)) atomic_fetch_add(&now.musts, 1);
+    return false;
+}
+
+// ---- the calls
+
+static inline char *io_error(void)
+{
+    static const char text[] = "IO error: No space left on device: While appending to file";
+    char *p = malloc(sizeof text);
+    if (p) memcpy(p, text, sizeof text);
+    return p;
+}
+
+#define FAILED(number, value) (errno = (number), (value))
+#define FAIL(number, value) \
+    {                       \
+        errno = (number);   \
+        return value;       \
+    }
+
+// A room links only the libraries that it uses: those of the others are never called.
+#define CALL(type, name, parameters, arguments, instead)        \
+    extern __attribute__((weak)) type __real_##name parameters; \
+    static inline type real_##name parameters                   \
+    {                                                           \
+        return __real_##name arguments;                         \
+    }                                                           \
+    type __wrap_##name parameters;                              \
+    type __wrap_##name parameters                               \
+    {                                                           \
+        if (meet_call(#name)) instead;                          \
+        return real_##name arguments;                           \
+    }
+#include "lib/torture_calls.def"
+#undef CALL
+
+// Those with a variable number of arguments.
+extern int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    if (meet_call("open")) return FAILED(EMFILE, -1);
+    return __real_open(path, flags, mode);
+}
+
+extern int __real_fcntl(int fd, int what, ...);
+int __wrap_fcntl(int fd, int what, ...);
+int __wrap_fcntl(int fd, int what, ...)
+{
+    va_list ap;
+    va_start(ap, what);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    if (meet_call("fcntl")) return FAILED(ENOLCK, -1);
+    return __real_fcntl(fd, what, arg);
+}
+
+extern __attribute__((weak)) CURLcode __real_curl_easy_setopt(CURL *h, CURLoption option, ...);
+CURLcode __wrap_curl_easy_setopt(CURL *h, CURLoption option, ...);
+CURLcode __wrap_curl_easy_setopt(CURL *h, CURLoption option, ...)
+{
+    va_list ap;
+    va_start(ap, option);
+    void *arg = va_arg(ap, void *);  // a long or a curl_off_t passes through as well
+    va_end(ap);
+    bool copies = (option >= CURLOPTTYPE_OBJECTPOINT && option < CURLOPTTYPE_FUNCTIONPOINT) ||
+                  option >= CURLOPTTYPE_BLOB;  // only these take memory
+    if (copies && meet_call("curl_easy_setopt")) return CURLE_OUT_OF_MEMORY;
+    return __real_curl_easy_setopt(h, option, arg);
+}
+
+// ---- saying where it died
+
+static void say_where(void)
+{
+    char text[256];
+    if (!now.name[0]) return;
+    const char *call = now.kind == CALL ? atomic_load(&now.last_call) : NULL;
+    int n =
+        snprintf(text, sizeof text, "torture: it was at FLAMETREE_TORTURE_AT='%s:%s:%llu:%s'%s%s\n",
+                 now.name, kind_names[now.kind], (unsigned long long)now.nth,
+                 now.onward ? "onward" : "once", call ? ", last failed call: " : "",
+                 call ? call : "");
+    now.name[0] = '\0';
+    if (write(STDERR_FILENO, text, (size_t)n) != n) return;
+}
+
+static void on_death(int number)
+{
+    atomic_store(&now.armed, false);
+    say_where();
+    if (number == SIGALRM) abort();
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    raise(number);
+}
+
+static void listen_for_death(void)
+{
+    static bool listening;
+    if (listening) return;
+    listening = true;
+    atexit(say_where);  // a failed assertion of cmocka jumps out of here
+    sigaction(SIGABRT, &(struct sigaction){.sa_handler = on_death}, NULL);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_death}, NULL);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_set_death_callback(say_where);
+#endif
+}
+
+static void arm(bool on)
+{
+    atomic_store(&now.armed, on);
+}
+
+#define demand(condition, ...) \
+    do {                       \
+        if (condition) break;  \
+        arm(false);            \
+        say_where();           \
+        fail_msg(__VA_ARGS__); \
+    } while (0)
+
+// ---- runs
+
+static unsigned descriptors(void)
+{
+    unsigned n = 0;
+    for (int fd = 0; fd < 512; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static bool leaks(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    return __lsan_do_recoverable_leak_check() != 0;
+#else
+    return false;
+#endif
+}
+
+void torture_off(void)
+{
+    arm(false);
+}
+
+void torture_on_again(void)
+{
+    arm(true);
+}
+
+static void check_error(const struct torture_work *w, const err *e)
+{
+    uint32_t good = 1u << ERR_RESOURCE_EXHAUSTED | 1u << ERR_UNAVAILABLE | w->codes;
+    demand(e->code != ERR_OK, "%s failed without an error", w->name);
+    demand(good >> e->code & 1, "%s: unexpected code %s: %s", w->name, err_name(e->code), e->msg);
+    demand(e->msg[0] && !strstr(e->msg, "Success"), "%s: %s says nothing true: '%s'", w->name,
+           err_name(e->code), e->msg);
+}
+
+// One run with now.kind, now.nth and now.onward set; true if something was made to fail.
+static bool run_once(const struct torture_work *w, unsigned *failed)
+{
+    err e = {0};
+    unsigned fds = descriptors();
+    for (int i = 0; i < KINDS; i++)
+        atomic_store(&now.seen[i], 0);
+    atomic_store(&now.fired, 0);
+    atomic_store(&now.musts, 0);
+    atomic_store(&now.last_call, NULL);
+    alarm(w->limit_s ? w->limit_s : LIMIT_S);
+    if (w->begin) w->begin(w->arg);
+    arm(true);
+    bool ok = w->run(w->arg, &e);
+    arm(false);
+    bool fired = atomic_load(&now.fired) > 0;
+    demand(w->is_start || !atomic_load(&now.musts), "%s calls mem_must %llu times", w->name,
+           (unsigned long long)atomic_load(&now.musts));
+    demand(ok || fired, "%s fails undisturbed: %s: %s", w->name, err_name(e.code), e.msg);
+    if (!ok) check_error(w, &e);
+    if (w->check) w->check(w->arg, ok);
+    if (!ok && !w->no_repeat) {
+        ok = w->run(w->arg, &e);
+        demand(ok, "%s fails when repeated: %s: %s", w->name, err_name(e.code), e.msg);
+        if (w->check) w->check(w->arg, true);
+        *failed += 1;
+    }
+    if (w->end) w->end(w->arg);
+    alarm(0);
+    demand(descriptors() == fds, "%s left %u descriptors open, had %u", w->name, descriptors(),
+           fds);
+    demand(!getenv("FLAMETREE_TORTURE_LEAKS") || !leaks(), "%s leaks", w->name);
+    return fired;
+}
+
+// ---- positions
+
+static uint64_t ns_of(clockid_t clock)
+{
+    struct timespec t;
+    return clock_gettime(clock, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec
+                                         : 0;
+}
+
+static uint64_t mix(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t seed(void)
+{
+    static uint64_t chosen;
+    const char *given = getenv("FLAMETREE_TORTURE_SEED");
+    if (!chosen) chosen = given ? strtoull(given, NULL, 10) : ns_of(CLOCK_REALTIME) % 1000000 + 1;
+    return chosen;
+}
+
+// The i-th of `n` positions among `total`: the first half of them are dense, the rest is spread
+// over what follows, one in each of equal parts.
+static uint64_t position(unsigned i, unsigned n, uint64_t total, uint64_t *state)
+{
+    unsigned dense = n / 2;
+    if (n >= total || i < dense) return i + 1;
+    double part = (double)(total - dense) / (n - dense);
+    double within = (double)(mix(state) >> 11) / (double)(1ull << 53);
+    return dense + 1 + (uint64_t)((i - dense + within) * part);
+}
+
+static void disturb(const struct torture_work *w, enum kind kind, uint64_t total,
+                    struct torture_count *count)
+{
+    const char *all = getenv("FLAMETREE_TORTURE");
+    uint64_t most = w->most ? w->most : MOST;
+    uint64_t n = all && strcmp(all, "all") == 0 ? total : MIN(total, most);
+    for (int onward = 0; onward < 2; onward++) {
+        uint64_t state = seed();
+        now.kind = kind;
+        now.onward = onward;
+        for (unsigned i = 0; i < n; i++) {
+            now.nth = position(i, (unsigned)n, total, &state);
+            run_once(w, &count->failed);
+        }
+    }
+    now.nth = 0;
+    if (n < total)
+        print_message("torture %s: %llu of %llu %ss, FLAMETREE_TORTURE_SEED=%llu\n", w->name,
+                      (unsigned long long)n, (unsigned long long)total, kind_names[kind],
+                      (unsigned long long)seed());
+}
+
+// FLAMETREE_TORTURE_AT: 0 = not set, 1 = done, -1 = of another work.
+static int only_one(const struct torture_work *w, struct torture_count *count)
+{
+    const char *at = getenv("FLAMETREE_TORTURE_AT");
+    if (!at) return 0;
+    size_t n = strlen(w->name);
+    if (strncmp(at, w->name, n) != 0 || at[n] != ':') return -1;
+    now.kind = strncmp(at + n + 1, kind_names[CALL], 4) == 0 ? CALL : ALLOCATION;
+    const char *number = strchr(at + n + 1, ':');
+    demand(number, "FLAMETREE_TORTURE_AT is NAME:KIND:NUMBER:once|onward");
+    char *mode = NULL;
+    now.nth = strtoull(number + 1, &mode, 10);
+    now.onward = strcmp(mode, ":onward") == 0;
+    run_once(w, &count->failed);
+    now.nth = 0;
+    return 1;
+}
+
+struct torture_count torture_work(const struct torture_work *w)
+{
+    struct torture_count count = {0};
+#ifndef FT_FAULTS
+    skip();
+#else
+    mem_fault = meet_allocation;
+#endif
+    snprintf(now.name, sizeof now.name, "%s", w->name);
+    listen_for_death();
+    uint64_t began = ns_of(CLOCK_MONOTONIC);
+    now.nth = 0;
+    run_once(w, &count.failed);  // what is made once and kept is made here
+    run_once(w, &count.failed);
+    count.allocations = (unsigned)atomic_load(&now.seen[ALLOCATION]);
+    count.calls = (unsigned)atomic_load(&now.seen[CALL]);
+    if (only_one(w, &count) == 0) {
+        if (!w->no_allocs) disturb(w, ALLOCATION, count.allocations, &count);
+        if (!w->no_calls) disturb(w, CALL, count.calls, &count);
+    }
+    demand(!leaks(), "%s leaks; FLAMETREE_TORTURE_LEAKS=1 says at which position", w->name);
+    print_message("torture %s: %u allocations, %u calls, %u failed runs, %llu ms\n", w->name,
+                  count.allocations, count.calls, count.failed,
+                  (unsigned long long)((ns_of(CLOCK_MONOTONIC) - began) / 1000000));
+    now.name[0] = '\0';
+#ifdef FT_FAULTS
+    mem_fault = NULL;
+#endif
+    return count;
+}

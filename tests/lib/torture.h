@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// torture.h - the n-th allocation and the n-th file call fail, for every n.
+//
+// A piece of work is done once undisturbed, which counts its allocations (mem_alloc, mem_resize,
+// arenas, buffers) and its calls (the table torture_calls.def: files, sockets, threads, libraries).
+// Then it is done again for each n: with the n-th failing alone, and with all from the n-th on.
+// Each time:
+//
+//     begin(arg)        a fresh state, undisturbed                            (may be NULL)
+//     run(arg, e)       the work, disturbed: true, or false with *e
+//     check(arg, done)  done: the right result stands; else: as before run    (may be NULL)
+//     run, check        once more, undisturbed, if the first run failed: must succeed
+//     end(arg)          releases everything; asserts that budgets are at 0    (may be NULL)
+//
+// What is demanded besides: nothing crashes, hangs, leaks memory (LeakSanitizer) or descriptors; a
+// failed run has a code of resource_exhausted or unavailable (or of `codes`) and a message; and
+// mem_must is not called, because it would end the process, unless the work is a start.
+//
+// Failures meet all threads, since what a server does is done on many. Positions: all of them up to
+// a few hundred, then a dense prefix and a seeded spread; FLAMETREE_TORTURE=all takes every one and
+// FLAMETREE_TORTURE_SEED=n repeats a spread. A run that dies says at which position;
+// FLAMETREE_TORTURE_AT="work:allocation:17:once" does just that one.
+//
+// Only builds with fault points (FT_FAULTS: debug and sanitizers) can do this; others skip.
+#pragma once
+
+#include "lib/test.h"
+
+struct torture_work {
+    const char *name;
+    void (*begin)(void *arg);
+    bool (*run)(void *arg, err *e);
+    void (*check)(void *arg, bool done);
+    void (*end)(void *arg);
+    void *arg;
+    uint32_t codes;    // further codes that may be the answer: bits 1u << ERR_...
+    bool is_start;     // may call mem_must: a start, or work that no request reaches
+    bool no_repeat;    // the state is used up by a failure
+    bool no_calls;     // torture allocations only
+    bool no_allocs;    // torture calls only
+    unsigned most;     // positions of each kind at most; 0: 400
+    unsigned limit_s;  // a run that takes longer hangs; 0: 30
+};
+
+// What was met in the undisturbed run.
+struct torture_count {
+    unsigned allocations;
+    unsigned calls;
+    unsigned failed;  // disturbed runs that failed
+};
+
+struct torture_count torture_work(const struct torture_work *w);
+
+// Disturbs nothing from here on until torture_on_again: for parts of `run` that belong to the test.
+void torture_off(void);
+void torture_on_again(void);
