@@ -3,10 +3,9 @@
 // Sizes: compression, caps, memory.
 #include "codec/squeeze.h"
 #include "decode/decode.h"
+#include "lib/arena.h"
 #include "lib/pprof.h"
-#include "lib/test.h"
 
-static struct arena arena;
 static const struct decode_options no_options;
 
 // Strings, a type, two functions, one of them with a huge id, their locations, and one sample.
@@ -41,20 +40,6 @@ static struct profile *decoded(struct buf *b)
     assert_ok(decode_into(buf_view(b), &no_options, &p, e));
     assert_non_null(p);
     return p;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, (size_t)256 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
 }
 
 static void pprof_inflates_what_is_gzip(void **state)
@@ -225,12 +210,14 @@ static void pprof_fails_cleanly_without_memory(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(pprof_inflates_what_is_gzip),        T(pprof_caps_the_size_of_raw_and_inflated_bytes),
-        T(pprof_stops_a_bomb_at_the_cap),      T(pprof_makes_no_room_for_values_that_cannot_be),
-        T(pprof_reads_a_stack_of_a_million),   T(pprof_stops_at_the_arenas_cap),
-        T(pprof_fails_cleanly_without_memory),
+        ARENA_TEST(pprof_inflates_what_is_gzip),
+        ARENA_TEST(pprof_caps_the_size_of_raw_and_inflated_bytes),
+        ARENA_TEST(pprof_stops_a_bomb_at_the_cap),
+        ARENA_TEST(pprof_makes_no_room_for_values_that_cannot_be),
+        ARENA_TEST(pprof_reads_a_stack_of_a_million),
+        ARENA_TEST(pprof_stops_at_the_arenas_cap),
+        ARENA_TEST(pprof_fails_cleanly_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/decode.h"
+#include "lib/arena.h"
 #include "lib/pprof.h"
-#include "lib/test.h"
 #include "model/symbols.h"
 
 #include <stdio.h>
@@ -84,7 +84,6 @@ static void build(struct buf *b, const enum piece *order, int piece, part_fn *in
     assert_false(b->failed);
 }
 
-static struct arena arena;
 static const struct decode_options no_options;
 static struct profile nothing;
 
@@ -133,20 +132,6 @@ static const char *stacks_of(const struct profile *p)
     }
     text[n] = '\0';
     return text;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, (size_t)256 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
 }
 
 static void pprof_reads_every_field(void **state)
@@ -767,21 +752,20 @@ static void pprof_repairs_zero_function_ids_if_asked(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(pprof_reads_every_field),
-        T(pprof_accepts_every_order_and_encoding),
-        T(pprof_resolves_ids_and_drops_what_dangles),
-        T(pprof_forgets_labels_of_dropped_samples),
-        T(pprof_resolves_ids_that_differ_in_few_bits),
-        T(pprof_refuses_in_pyroscopes_words),
-        T(pprof_tells_the_fault_that_pyroscope_checks_first),
-        T(pprof_keeps_the_wire_rules),
-        T(pprof_survives_every_cut_and_every_flipped_bit),
-        T(pprof_takes_the_last_of_repeated_numbers),
-        T(pprof_refuses_no_bytes),
-        T(pprof_keeps_the_end_of_long_strings),
-        T(pprof_repairs_zero_function_ids_if_asked),
+        ARENA_TEST(pprof_reads_every_field),
+        ARENA_TEST(pprof_accepts_every_order_and_encoding),
+        ARENA_TEST(pprof_resolves_ids_and_drops_what_dangles),
+        ARENA_TEST(pprof_forgets_labels_of_dropped_samples),
+        ARENA_TEST(pprof_resolves_ids_that_differ_in_few_bits),
+        ARENA_TEST(pprof_refuses_in_pyroscopes_words),
+        ARENA_TEST(pprof_tells_the_fault_that_pyroscope_checks_first),
+        ARENA_TEST(pprof_keeps_the_wire_rules),
+        ARENA_TEST(pprof_survives_every_cut_and_every_flipped_bit),
+        ARENA_TEST(pprof_takes_the_last_of_repeated_numbers),
+        ARENA_TEST(pprof_refuses_no_bytes),
+        ARENA_TEST(pprof_keeps_the_end_of_long_strings),
+        ARENA_TEST(pprof_repairs_zero_function_ids_if_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/gate.h"
 #include "distributor/quota.h"
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "service/limits.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 22);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 // Limits as a tenant's overrides would give them.
 static bool read_limits(const char *text, struct limits *l, err *e)
@@ -360,19 +344,17 @@ static void a_sampler_lets_so_many_pass_in_a_period(void **state)
     quota_release(&s);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(groups_match_labels_that_are_there),
-        T(wrong_limits_of_ingestion_are_refused),
-        T(fifty_groups_and_no_more),
-        T(what_is_over_a_limit_is_refused_in_order),
-        T(what_passes_a_reached_quota_is_marked),
-        T(sampling_takes_the_lowest_probability),
-        T(stripped_profiles_are_kept_if_wished),
-        T(a_sampler_lets_so_many_pass_in_a_period),
+        ARENA_TEST(groups_match_labels_that_are_there),
+        ARENA_TEST(wrong_limits_of_ingestion_are_refused),
+        ARENA_TEST(fifty_groups_and_no_more),
+        ARENA_TEST(what_is_over_a_limit_is_refused_in_order),
+        ARENA_TEST(what_passes_a_reached_quota_is_marked),
+        ARENA_TEST(sampling_takes_the_lowest_probability),
+        ARENA_TEST(stripped_profiles_are_kept_if_wished),
+        ARENA_TEST(a_sampler_lets_so_many_pass_in_a_period),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,31 +3,26 @@
 // Bad input and its discard reason, with the proof that a good profile beside it is kept.
 #include "codec/squeeze.h"
 #include "distributor/intake.h"
+#include "lib/arena.h"
 #include "lib/limits.h"
 #include "lib/pprof.h"
-#include "lib/test.h"
 #include "model/vector.h"
 #include "sys/clock.h"
 
 #define NOW (INT64_C(1700000000) * NS_PER_S)
 
-static struct arena arena;
 static struct buf bytes;
 
 static int set_up(void **state)
 {
-    (void)state;
-    arena_init(&arena, NULL, (size_t)64 << 20);
     buf_init(&bytes, NULL, SIZE_MAX / 2);
-    return 0;
+    return arena_set_up(state);
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     buf_release(&bytes);
-    arena_release(&arena);
-    return 0;
+    return arena_tear_down(state);
 }
 
 // Strings 0..7, type cpu/nanoseconds, functions 1 and 2, locations 1 and 2, sample 1;2 = 7.

@@ -2,27 +2,11 @@
 //
 // Stacks are runs of locations, "from-to" in leaf-first order with gaps; what they become.
 #include "distributor/normalise.h"
-#include "lib/test.h"
+#include "lib/arena.h"
 
 #define STACKS_MAX 6
 #define RUNS_MAX   3
 #define LOCATIONS  400
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, (size_t)16 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 struct stack {
     uint32_t runs[RUNS_MAX][2];  // {first, count}; count 0: the end
@@ -192,10 +176,10 @@ static void want_of_memory_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(cut_stacks_get_their_root, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(recursion_is_given_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(instances_of_a_generic_are_one_location, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(want_of_memory_is_told, set_up, tear_down),
+        ARENA_TEST(cut_stacks_get_their_root),
+        ARENA_TEST(recursion_is_given_up),
+        ARENA_TEST(instances_of_a_generic_are_one_location),
+        ARENA_TEST(want_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

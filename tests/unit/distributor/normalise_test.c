@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/normalise.h"
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "model/symbols.h"
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static void samples_without_positive_value_go(void **state)
 {
@@ -169,15 +153,14 @@ static void version_goes_into_build_ids(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(samples_without_positive_value_go),
-        T(only_labels_with_text_stay),
-        T(frames_that_say_nothing_take_their_samples_along),
-        T(addresses_of_named_mappings_are_cleared),
-        T(go_names_lose_their_shapes),
-        T(language_is_told_by_spy_then_by_strings),
-        T(version_goes_into_build_ids),
+        ARENA_TEST(samples_without_positive_value_go),
+        ARENA_TEST(only_labels_with_text_stay),
+        ARENA_TEST(frames_that_say_nothing_take_their_samples_along),
+        ARENA_TEST(addresses_of_named_mappings_are_cleared),
+        ARENA_TEST(go_names_lose_their_shapes),
+        ARENA_TEST(language_is_told_by_spy_then_by_strings),
+        ARENA_TEST(version_goes_into_build_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

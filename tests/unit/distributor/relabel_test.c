@@ -4,28 +4,12 @@
 // their totals out, through the whole intake. The first cases are the table of pyroscope-api 11.4.
 #include "distributor/intake.h"
 #include "distributor/relabel.h"
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "sys/clock.h"
 
 #define NOW         (INT64_C(1700000000) * NS_PER_S)
 #define SAMPLES_MAX 3
 #define PAIRS_MAX   4
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, (size_t)64 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 struct sent {
     const char *labels[2 * PAIRS_MAX];
@@ -425,10 +409,10 @@ static void sessions_are_reduced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(series_become_what_rules_say, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(dropped_samples_count_by_their_share, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sample_types_may_be_dropped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sessions_are_reduced, set_up, tear_down),
+        ARENA_TEST(series_become_what_rules_say),
+        ARENA_TEST(dropped_samples_count_by_their_share),
+        ARENA_TEST(sample_types_may_be_dropped),
+        ARENA_TEST(sessions_are_reduced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

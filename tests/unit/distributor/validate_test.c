@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/validate.h"
+#include "lib/arena.h"
 #include "lib/limits.h"
-#include "lib/test.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
 
 #define NOW    (INT64_C(1700000000) * NS_PER_S)
 #define MINUTE (60 * NS_PER_S)
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 // ---- labels
 
@@ -419,18 +403,17 @@ static void reasons_have_pyroscopes_names(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(labels_are_checked_in_pyroscopes_order_and_words),
-        T(names_are_sanitised),
-        T(label_limits_of_zero_are_none),
-        T(profiles_have_to_be_in_the_window),
-        T(windows_may_be_open_at_either_end),
-        T(profiles_without_time_are_of_now),
-        T(deep_stacks_keep_their_root),
-        T(profiles_over_a_limit_are_refused),
-        T(text_names_have_to_be_utf8),
-        T(reasons_have_pyroscopes_names),
+        ARENA_TEST(labels_are_checked_in_pyroscopes_order_and_words),
+        ARENA_TEST(names_are_sanitised),
+        ARENA_TEST(label_limits_of_zero_are_none),
+        ARENA_TEST(profiles_have_to_be_in_the_window),
+        ARENA_TEST(windows_may_be_open_at_either_end),
+        ARENA_TEST(profiles_without_time_are_of_now),
+        ARENA_TEST(deep_stacks_keep_their_root),
+        ARENA_TEST(profiles_over_a_limit_are_refused),
+        ARENA_TEST(text_names_have_to_be_utf8),
+        ARENA_TEST(reasons_have_pyroscopes_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,12 +48,10 @@ static void *child_push(void *arg)
     for (uint32_t i = 0; i < PUSHES; i++) {
         struct fact f = fact_number(t->child->base_ns, t->first + i);
         err e = {0};
-        bool ok = whole_push(&t->child->w, &f, 1, &e);
-        while (!ok && t->child->retry) {
-            if (e.code != ERR_UNAVAILABLE) _exit(4);
-            usleep(1000);
-            ok = whole_push(&t->child->w, &f, 1, &e);
-        }
+        bool ok = false;
+        AWAIT((ok = whole_push(&t->child->w, &f, 1, &e)) || !t->child->retry ||
+              e.code != ERR_UNAVAILABLE);
+        if (!ok && t->child->retry) _exit(4);
         if (ok) tell(t->first + i);
     }
     return NULL;
@@ -92,8 +90,7 @@ static void child_fill_disk(struct child *c)
     setrlimit(RLIMIT_FSIZE, &limit);
     for (; number < TOTAL; number++) {
         struct fact f = fact_number(c->base_ns, number);
-        while (!whole_push(&c->w, &f, 1, &e))
-            usleep(1000);
+        AWAIT(whole_push(&c->w, &f, 1, &e));
         tell(number);
     }
 }
@@ -198,7 +195,8 @@ static void what_was_acknowledged_survives_a_kill_at_any_point(void **state)
         "wal.open=die@1",
     };
     for (size_t i = 0; i < COUNT(points); i++) {
-        const char *dir = dir_new();
+        char dir[DIR_MAX];
+        dir_new(dir);
         int64_t base = clock_wall_ns() - 7200 * NS_PER_S;
         bool told[TOTAL] = {false};
         int status = run_child(dir, base, "push", points[i], told);
@@ -227,7 +225,8 @@ static void a_failed_write_is_survived_and_retries_count_once(void **state)
         "wal.begin=eio@1",
     };
     for (size_t i = 0; i < COUNT(points); i++) {
-        const char *dir = dir_new();
+        char dir[DIR_MAX];
+        dir_new(dir);
         int64_t base = clock_wall_ns() - 7200 * NS_PER_S;
         bool told[TOTAL] = {false};
         int status = run_child(dir, base, "retry", points[i], told);
@@ -243,7 +242,8 @@ static void a_failed_write_is_survived_and_retries_count_once(void **state)
 static void a_disk_that_takes_nothing_is_survived(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     int64_t base = clock_wall_ns() - 7200 * NS_PER_S;
     bool told[TOTAL] = {false};
     int status = run_child(dir, base, "disk", "", told);

@@ -16,7 +16,8 @@ static void what_is_acknowledged_is_there_once_after_a_restart(void **state)
     struct whole w;
     struct dice d = {5};
     struct fact facts[60];
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     size_t n = 0;
     for (int round = 0; round < 3; round++) {
         whole_start(&w, dir, "");

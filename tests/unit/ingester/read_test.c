@@ -9,7 +9,7 @@
 #define FACTS 150
 
 struct fixture {
-    const char *dir;
+    char dir[DIR_MAX];
     struct whole w;
     struct fact facts[FACTS];
     size_t n;
@@ -19,7 +19,8 @@ struct fixture {
 
 static void fixture_start(struct fixture *x, uint64_t seed)
 {
-    *x = (struct fixture){.dir = dir_new(), .dice = {seed}};
+    *x = (struct fixture){.dice = {seed}};
+    dir_new(x->dir);
     x->base_ns = clock_wall_ns() - 7200 * NS_PER_S;
     whole_start(&x->w, x->dir, "");
     whole_await(&x->w);
@@ -300,7 +301,8 @@ static void bad_appends_are_refused_whole(void **state)
 {
     (void)state;
     static struct whole w;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct dice d = {8};
     whole_start(&w, dir, "--ingester.head_age=1h");
     whole_await(&w);
@@ -422,7 +424,8 @@ static void pushes_and_queries_at_once(void **state)
     static struct busy busy[6];
     pthread_t threads[6];
     _Atomic uint64_t pushed = 0;
-    x = (struct fixture){.dir = dir_new()};
+    x = (struct fixture){0};
+    dir_new(x.dir);
     x.base_ns = clock_wall_ns() - 7200 * NS_PER_S;
     whole_start(&x.w, x.dir, "");
     whole_await(&x.w);
@@ -441,7 +444,8 @@ static void old_cuts_expire(void **state)
 {
     (void)state;
     static struct whole w;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct dice d = {8};
     whole_start(&w, dir, "--ingester.head_age=1s --ingester.cut_age=1s");
     whole_await(&w);
@@ -449,8 +453,7 @@ static void old_cuts_expire(void **state)
     f.sampled = false;
     assert_ok(whole_push(&w, &f, 1, e));
     assert_int_equal(whole_holds(&w, &f), 1);
-    while (wal_count(w.in->wal).bytes > 0)
-        usleep(1000);
+    AWAIT(wal_count(w.in->wal).bytes == 0);
     assert_int_equal(whole_holds(&w, &f), 0);
     assert_int_equal(head_count(w.in->head).rows, 0);
     assert_ok(whole_push(&w, &f, 1, e));

@@ -121,7 +121,8 @@ static bool see(void *arg, const struct wal_entry *entry, err *e)
 static void appends_of_many_threads_are_all_there_once_in_order(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     static struct pusher pushers[THREADS];
     pthread_t threads[THREADS];
@@ -163,7 +164,8 @@ static void appends_of_many_threads_are_all_there_once_in_order(void **state)
 static void cuts_close_by_size_and_by_age_of_arrival(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     static char big[70000];
     memset(big, 'x', sizeof big - 1);
@@ -200,7 +202,8 @@ static void cuts_close_by_size_and_by_age_of_arrival(void **state)
 static void a_dropped_cut_is_gone_and_so_is_an_empty_stream(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     struct cut *cuts[8];
     fake_now = 1000 * NS_PER_S;
@@ -237,7 +240,8 @@ static void a_dropped_cut_is_gone_and_so_is_an_empty_stream(void **state)
 static void pinned_cuts_stay(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
     str batch = S("a");
@@ -258,7 +262,8 @@ static void pinned_cuts_stay(void **state)
 static void a_full_disk_refuses_before_it_fails(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
     str batch = S("0123456789");
@@ -290,7 +295,8 @@ static void a_full_disk_refuses_before_it_fails(void **state)
 static void a_drained_log_refuses(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
+    char dir[DIR_MAX];
+    dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
     str batch = S("x");
@@ -319,7 +325,8 @@ static void other_formats_are_refused(void **state)
         const char *value;
     } cases[] = {{"format", NULL, "format", "2"}, {"family", "something", NULL, NULL}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *dir = dir_new();
+        char dir[DIR_MAX];
+        dir_new(dir);
         struct wal_options o = options(dir);
         wal_close(reopen(&o, false));
         char *message = NULL;
@@ -373,9 +380,8 @@ static void copy_torn(const char *from, const char *to, size_t cut)
 static void a_torn_tail_is_cut_and_all_before_it_is_there(void **state)
 {
     (void)state;
-    const char *dir = dir_new();
-    char from[64];
-    snprintf(from, sizeof from, "%s", dir);
+    char from[DIR_MAX];
+    dir_new(from);
     struct wal_options o = options(from);
     fake_now = 1000 * NS_PER_S;
     struct wal *w = reopen(&o, true);
@@ -386,7 +392,8 @@ static void a_torn_tail_is_cut_and_all_before_it_is_there(void **state)
     }
     size_t last = 20;
     for (size_t cut = 0; cut < 700; cut += 37) {
-        const char *to = dir_new();
+        char to[DIR_MAX];
+        dir_new(to);
         struct wal_options torn = options(to);
         copy_torn(from, to, cut);
         struct wal *copy = reopen(&torn, false);

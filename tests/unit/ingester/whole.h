@@ -7,10 +7,8 @@
 #include "facts.h"
 #include "ingester/ingester.h"
 #include "ingester/ingester_int.h"
-
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "lib/await.h"
+#include "lib/dir.h"
 
 struct whole {
     struct config *config;
@@ -19,28 +17,6 @@ struct whole {
     struct node node;
     struct ingester *in;
 };
-
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-    (void)st;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
-static inline void dir_remove(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-// A new directory; the path is static.
-static inline const char *dir_new(void)
-{
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/ingester-test-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
 
 // Starts on a directory; does not wait for the replay. flags: further settings, parted by spaces.
 static inline void whole_start(struct whole *w, const char *dir, const char *flags)
@@ -71,10 +47,7 @@ static inline void whole_await(struct whole *w)
 {
     struct buf why;
     buf_init(&why, NULL, 4096);
-    while (!ingester.ready(w->in, &why)) {
-        buf_clear(&why);
-        usleep(1000);
-    }
+    AWAIT((buf_clear(&why), ingester.ready(w->in, &why)));
     buf_release(&why);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules as {"action=..", "sources=a,b", ...}, a label set in and one out; what is refused and why.
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "model/relabel.h"
 
 #include <stdio.h>
@@ -10,22 +10,6 @@
 #define FIELDS_MAX  6
 #define LABELS_MAX  8
 #define SOURCES_MAX 20
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, (size_t)64 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 struct written {
     const char *fields[FIELDS_MAX];
@@ -531,13 +515,12 @@ static void want_of_memory_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rules_do_what_prometheus_does, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bad_rules_are_told_by_field_and_value, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(default_rules_stand_where_they_are_put, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sample_type_rules_only_keep_and_drop, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_labels_cost_no_square, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_that_grow_from_rule_to_rule_are_refused, set_up,
-                                        tear_down),
+        ARENA_TEST(rules_do_what_prometheus_does),
+        ARENA_TEST(bad_rules_are_told_by_field_and_value),
+        ARENA_TEST(default_rules_stand_where_they_are_put),
+        ARENA_TEST(sample_type_rules_only_keep_and_drop),
+        ARENA_TEST(many_labels_cost_no_square),
+        ARENA_TEST(texts_that_grow_from_rule_to_rule_are_refused),
         cmocka_unit_test(want_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

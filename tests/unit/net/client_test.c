@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/dir.h"
 #include "unit/net/rig.h"
 
 #define CONNECTIONS 4
@@ -125,8 +126,8 @@ static void sends_large_bodies_and_keeps_its_connections(void **state)
 static void talks_over_a_unix_socket(void **state)
 {
     struct caller *c = *state;
-    char dir[] = "/tmp/flametree-net-XXXXXX";
-    assert_non_null(mkdtemp(dir));
+    char dir[DIR_MAX];
+    dir_new(dir);
     snprintf(c->address, sizeof c->address, "unix:%s/s", dir);
     c->rig->options.listen = c->address;
     rig_open(c->rig);

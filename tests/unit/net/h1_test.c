@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/dir.h"
 #include "unit/net/rig.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -591,8 +592,8 @@ static void cuts_what_does_not_end(void **state)
 static void listens_on_a_unix_socket(void **state)
 {
     struct rig *r = *state;
-    char dir[] = "/tmp/flametree-net-XXXXXX";
-    assert_non_null(mkdtemp(dir));
+    char dir[DIR_MAX];
+    dir_new(dir);
     char listen[64];
     snprintf(listen, sizeof listen, "unix:%s/s", dir);
     r->options.listen = listen;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/dir.h"
 #include "net/tls.h"
 #include "sys/file.h"
 #include "unit/net/rig.h"
@@ -10,16 +11,16 @@
 
 struct place {
     struct rig *rig;
-    char dir[64];
-    char cert[96];
-    char key[96];
+    char dir[DIR_MAX];
+    char cert[DIR_PATH_MAX];
+    char key[DIR_PATH_MAX];
 };
 
 // A self-signed certificate for 127.0.0.1, which is its own CA.
 static void make_certificate(struct place *p)
 {
-    snprintf(p->cert, sizeof p->cert, "%s/cert.pem", p->dir);
-    snprintf(p->key, sizeof p->key, "%s/key.pem", p->dir);
+    dir_path(p->cert, p->dir, "cert.pem");
+    dir_path(p->key, p->dir, "key.pem");
     const char *const argv[] = {"openssl",
                                 "req",
                                 "-x509",
@@ -56,8 +57,7 @@ static int setup(void **state)
 {
     struct place *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/flametree-tls-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
+    dir_new(p->dir);
     make_certificate(p);
     p->rig = rig_new();
     p->rig->options.tls_cert_file = p->cert;
@@ -70,9 +70,7 @@ static int teardown(void **state)
 {
     struct place *p = *state;
     rig_free(p->rig);
-    (void)unlink(p->cert);
-    (void)unlink(p->key);
-    assert_int_equal(rmdir(p->dir), 0);
+    dir_remove(p->dir);
     free(p);
     return 0;
 }

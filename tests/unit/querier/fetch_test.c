@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/pb.h"
+#include "lib/arena.h"
 #include "querier/fetch.h"
 #include "unit/querier/heads.h"
-
-static struct arena arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 24);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 // An answer of stream `id` whose Partial says `profiles`, so that the chosen one can be told.
 struct said {
@@ -261,13 +246,13 @@ static void long_lists_are_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_answer_of_each_stream_counts, begin, end),
-        cmocka_unit_test_setup_teardown(the_silent_are_named, begin, end),
-        cmocka_unit_test_setup_teardown(a_partial_answer_needs_a_part, begin, end),
-        cmocka_unit_test_setup_teardown(codes_that_tell_something_are_kept, begin, end),
-        cmocka_unit_test_setup_teardown(damaged_replies_count_as_missing, begin, end),
-        cmocka_unit_test_setup_teardown(member_lists_that_differ_are_said, begin, end),
-        cmocka_unit_test_setup_teardown(long_lists_are_cut, begin, end),
+        ARENA_TEST(one_answer_of_each_stream_counts),
+        ARENA_TEST(the_silent_are_named),
+        ARENA_TEST(a_partial_answer_needs_a_part),
+        ARENA_TEST(codes_that_tell_something_are_kept),
+        ARENA_TEST(damaged_replies_count_as_missing),
+        ARENA_TEST(member_lists_that_differ_are_said),
+        ARENA_TEST(long_lists_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

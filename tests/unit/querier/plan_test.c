@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "querier/plan.h"
 #include "sys/clock.h"
 
@@ -11,22 +11,6 @@
 #define NOW_MS INT64_C(1700000000000)
 #define HOUR   INT64_C(3600000)
 #define DAY    (24 * HOUR)
-
-static struct arena arena;
-
-static int begin(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 24);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static void range_obeys_limits(void **state)
 {
@@ -384,14 +368,14 @@ int main(void)
         cmocka_unit_test(range_obeys_limits),
         cmocka_unit_test(range_in_ns_is_half_open_and_saturates),
         cmocka_unit_test(max_nodes_obeys_limits),
-        cmocka_unit_test_setup_teardown(type_becomes_a_matcher_of_five_parts, begin, end),
-        cmocka_unit_test_setup_teardown(bad_selectors_name_the_selector, begin, end),
-        cmocka_unit_test_setup_teardown(ids_of_spans_and_traces_are_bytes_in_order, begin, end),
-        cmocka_unit_test_setup_teardown(ids_of_zeros_match_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(bad_ids_are_refused, begin, end),
+        ARENA_TEST(type_becomes_a_matcher_of_five_parts),
+        ARENA_TEST(bad_selectors_name_the_selector),
+        ARENA_TEST(ids_of_spans_and_traces_are_bytes_in_order),
+        ARENA_TEST(ids_of_zeros_match_nothing),
+        ARENA_TEST(bad_ids_are_refused),
         cmocka_unit_test(steps_become_buckets),
         cmocka_unit_test(steps_stay_inside_64_bits),
-        cmocka_unit_test_setup_teardown(question_reads_back, begin, end),
+        ARENA_TEST(question_reads_back),
         cmocka_unit_test(empty_question_wants_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

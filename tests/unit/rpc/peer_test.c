@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A node asks another over a Unix socket: client, server and router together.
+#include "lib/dir.h"
 #include "lib/echo.h"
-#include "lib/test.h"
 #include "rpc/peer.h"
 #include "sys/clock.h"
 
@@ -16,7 +16,7 @@ struct pair {
     struct server *server;
     struct mem_budget memory;
     struct req req;
-    char dir[64];
+    char dir[DIR_MAX];
     char address[128];
 };
 
@@ -39,8 +39,7 @@ static int setup(void **state)
 {
     struct pair *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/flametree-peer-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
+    dir_new(p->dir);
     snprintf(p->address, sizeof p->address, "unix:%s/s", p->dir);
     mem_budget_init(&p->memory, "test", NULL, (size_t)64 << 20);
     assert_ok((p->loop = loop_new("test", e)));
@@ -77,7 +76,7 @@ static int teardown(void **state)
     loop_free(p->loop);
     router_free(p->router);
     req_release(&p->req);
-    rmdir(p->dir);
+    dir_remove(p->dir);
     free(p);
     return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/test.h"
+#include "lib/dir.h"
 #include "service/config.h"
 #include "service/tenant.h"
 #include "sys/file.h"
@@ -33,7 +33,8 @@ static const struct config_row one_rows[] = {
 static const struct config_section one_section = CONFIG_SECTION("one", one_rows, struct one);
 static const struct config_section *const sections[] = {&limits_section, &one_section};
 
-static char path[64];
+static char dir[DIR_MAX];
+static char path[DIR_PATH_MAX];
 
 static void write_config(const char *text)
 {
@@ -349,15 +350,16 @@ static void durations_have_units(void **state)
 static int make_path(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/flametree-config-XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
+    dir_new(dir);
+    dir_path(path, dir, "config");
+    return 0;
 }
 
 static int remove_path(void **state)
 {
     (void)state;
-    return unlink(path);
+    dir_remove(dir);
+    return 0;
 }
 
 int main(void)

@@ -1,41 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/test.h"
+#include "lib/dir.h"
 #include "service/datadir.h"
 #include "sys/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static char base[64];
-
-static const char *in_base(char path[256], const char *name)
-{
-    snprintf(path, 256, "%s/%s", base, name);
-    return path;
-}
+static char base[DIR_MAX];
 
 static int make_base(void **state)
 {
     (void)state;
-    snprintf(base, sizeof base, "/tmp/flametree-datadir-XXXXXX");
-    return mkdtemp(base) ? 0 : -1;
+    dir_new(base);
+    return 0;
 }
 
 static int remove_base(void **state)
 {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    FILE *f = popen(command, "r");
-    return f && pclose(f) == 0 ? 0 : -1;
+    dir_remove(base);
+    return 0;
 }
 
 static void a_new_directory_gets_its_layout(void **state)
 {
     (void)state;
-    char path[256];
+    char path[DIR_PATH_MAX];
     char name[512];
-    in_base(path, "a/b");
+    dir_path(path, base, "a/b");
     struct datadir d;
     assert_ok(datadir_open(&d, path, e));
     assert_true(d.path[0] == '/');
@@ -53,9 +45,9 @@ static void a_new_directory_gets_its_layout(void **state)
 static void a_held_lock_is_refused_with_its_holder(void **state)
 {
     (void)state;
-    char path[256];
+    char path[DIR_PATH_MAX];
     char want[64];
-    in_base(path, "held");
+    dir_path(path, base, "held");
     struct datadir first;
     struct datadir second;
     assert_ok(datadir_open(&first, path, e));
@@ -70,9 +62,9 @@ static void a_held_lock_is_refused_with_its_holder(void **state)
 static void an_unknown_format_is_refused_and_left_alone(void **state)
 {
     (void)state;
-    char path[256];
+    char path[DIR_PATH_MAX];
     char name[512];
-    in_base(path, "later");
+    dir_path(path, base, "later");
     snprintf(name, sizeof name, "%s/format", path);
     assert_ok(dir_make(path, e));
     assert_ok(file_write(name, S("flametree 2\n"), e));
@@ -90,8 +82,8 @@ static void an_unknown_format_is_refused_and_left_alone(void **state)
 static void a_file_in_the_way_is_told(void **state)
 {
     (void)state;
-    char path[256];
-    in_base(path, "plain");
+    char path[DIR_PATH_MAX];
+    dir_path(path, base, "plain");
     assert_ok(file_write(path, S("x"), e));
     struct datadir d;
     err fault = {0};
@@ -102,9 +94,9 @@ static void a_file_in_the_way_is_told(void **state)
 static void ports_are_told_as_json(void **state)
 {
     (void)state;
-    char path[256];
+    char path[DIR_PATH_MAX];
     char name[512];
-    in_base(path, "ports");
+    dir_path(path, base, "ports");
     snprintf(name, sizeof name, "%s/run/ports.json", path);
     struct datadir d;
     assert_ok(datadir_open(&d, path, e));

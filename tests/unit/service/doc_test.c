@@ -1,22 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "service/config.h"
-
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static struct doc *parse(const char *text)
 {
@@ -161,13 +145,11 @@ static void a_map_is_read_into_a_struct_by_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_document_prints_on_one_line_and_parses_to_the_same, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(maps_are_merged_at_every_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_document_is_refused_with_its_line, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_fault_is_told_with_its_path, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_map_is_read_into_a_struct_by_rows, setup, teardown),
+        ARENA_TEST(a_document_prints_on_one_line_and_parses_to_the_same),
+        ARENA_TEST(maps_are_merged_at_every_level),
+        ARENA_TEST(what_is_no_document_is_refused_with_its_line),
+        ARENA_TEST(a_fault_is_told_with_its_path),
+        ARENA_TEST(a_map_is_read_into_a_struct_by_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Relabelling rules as a tenant's limits have them: YAML to compiled rules, faults with their line.
-#include "lib/test.h"
+#include "lib/arena.h"
 #include "model/relabel.h"
 #include "service/limits.h"
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
 
 static bool read_limits(const char *yaml, struct limits *l, err *e)
 {
@@ -103,8 +87,8 @@ static void faults_are_told_with_their_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rules_are_compiled_with_the_limits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(faults_are_told_with_their_place, set_up, tear_down),
+        ARENA_TEST(rules_are_compiled_with_the_limits),
+        ARENA_TEST(faults_are_told_with_their_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,6 +307,21 @@ __attribute__((noinline)) static void *burn_cycles(void *arg)
     return arg;
 }
 
+// The process profiles itself, with one busy thread, until it has pushed so often.
+static void push_busy(struct world *w, const char *thread_name, unsigned at_least)
+{
+    pthread_t thread;
+    atomic_store(&enough, false);
+    struct selfprofile *self = selfprofile_start(&w->node, false);
+    assert_non_null(self);
+    assert_ok(thread_start(&thread, thread_name, burn_cycles, NULL, e));
+    selfprofile_ready(self);
+    await_push(w, at_least);
+    selfprofile_stop(self);
+    atomic_store(&enough, true);
+    thread_join(thread);
+}
+
 struct pushed {
     str labels[3][2];
     unsigned label_count;
@@ -351,16 +366,7 @@ static void busy_thread_is_found_in_a_push(void **state)
 {
     (void)state;
     struct world *w = world_new(TAKE, true);
-    pthread_t thread;
-    atomic_store(&enough, false);
-    struct selfprofile *self = selfprofile_start(&w->node, false);
-    assert_non_null(self);
-    assert_ok(thread_start(&thread, "burner.1", burn_cycles, NULL, e));
-    selfprofile_ready(self);
-    await_push(w, 2);
-    selfprofile_stop(self);
-    atomic_store(&enough, true);
-    thread_join(thread);
+    push_busy(w, "burner.1", 2);
     struct pushed got = read_push(buf_view(&w->sink.body));
     assert_string_equal(w->sink.tenant, "observers");
     assert_int_equal(got.label_count, 3);
@@ -384,16 +390,7 @@ static void first_push_is_sampled_more_densely(void **state)
 {
     (void)state;
     struct world *w = world_new(WAIT, true);  // no second push
-    pthread_t thread;
-    atomic_store(&enough, false);
-    struct selfprofile *self = selfprofile_start(&w->node, false);
-    assert_non_null(self);
-    assert_ok(thread_start(&thread, "burner", burn_cycles, NULL, e));
-    selfprofile_ready(self);
-    await_push(w, 1);
-    selfprofile_stop(self);
-    atomic_store(&enough, true);
-    thread_join(thread);
+    push_busy(w, "burner", 1);
     rig_await(w->sink.rig, &w->sink.rig->canceled, 1);
     struct arena a;
     arena_init(&a, NULL, (size_t)16 << 20);
@@ -430,18 +427,9 @@ static void push_that_is_refused_is_counted_and_followed_by_others(void **state)
 {
     (void)state;
     struct world *w = world_new(REFUSE, true);
-    pthread_t thread;
-    atomic_store(&enough, false);
     uint64_t before = failed_pushes();
-    struct selfprofile *self = selfprofile_start(&w->node, false);
-    assert_non_null(self);
-    assert_ok(thread_start(&thread, "burner", burn_cycles, NULL, e));
-    selfprofile_ready(self);
-    await_push(w, 2);
-    atomic_store(&enough, true);
-    thread_join(thread);
+    push_busy(w, "burner", 2);
     assert_true(failed_pushes() > before);  // the second push began after the first one's end
-    selfprofile_stop(self);
     world_free(w);
 }
 
@@ -449,16 +437,7 @@ static void push_on_its_way_does_not_delay_the_end(void **state)
 {
     (void)state;
     struct world *w = world_new(WAIT, true);
-    pthread_t thread;
-    atomic_store(&enough, false);
-    struct selfprofile *self = selfprofile_start(&w->node, false);
-    assert_non_null(self);
-    assert_ok(thread_start(&thread, "burner", burn_cycles, NULL, e));
-    selfprofile_ready(self);
-    await_push(w, 1);
-    selfprofile_stop(self);
-    atomic_store(&enough, true);
-    thread_join(thread);
+    push_busy(w, "burner", 1);
     rig_await(w->sink.rig, &w->sink.rig->canceled, 1);
     world_free(w);
 }

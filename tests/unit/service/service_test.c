@@ -2,9 +2,9 @@
 //
 // A process with one service made for the purpose: each test forks it, talks to it over its port,
 // and sends it signals. The service starts and drains when files say so.
-#include "lib/test.h"
+#include "lib/await.h"
+#include "lib/dir.h"
 #include "service/service.h"
-#include "sys/clock.h"
 #include "sys/file.h"
 
 #include <arpa/inet.h>
@@ -14,42 +14,27 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#define AWAIT_NS ((uint64_t)(30 * NS_PER_S))
-
-static char base[64];
+static char base[DIR_MAX];
 
 // ---- in the child
 
-static const char *in_base(char path[128], const char *name)
-{
-    snprintf(path, 128, "%s/%s", base, name);
-    return path;
-}
-
 static bool told(const char *what)
 {
-    char path[128];
-    return file_exists(in_base(path, what));
-}
-
-static void nap(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    char path[DIR_PATH_MAX];
+    return file_exists(dir_path(path, base, what));
 }
 
 static void tell(const char *what)
 {
-    char path[128];
-    assert_ok(file_write(in_base(path, what), S("x"), e));
+    char path[DIR_PATH_MAX];
+    assert_ok(file_write(dir_path(path, base, what), S("x"), e));
 }
 
 static bool test_start(const struct node *node, void **self, err *e)
 {
     if (told("fail")) return err_set(e, ERR_DATA_LOSS, "the log is damaged");
-    while (!told("start"))
-        nap();
+    AWAIT(told("start"));
     *self = (void *)(uintptr_t)node;
     return true;
 }
@@ -67,8 +52,7 @@ static void test_drain(void *self, uint64_t deadline_mono_ns)
     (void)self;
     (void)deadline_mono_ns;
     tell("draining");
-    while (told("hang"))
-        nap();
+    AWAIT(!told("hang"));
 }
 
 static void test_stop(void *self)
@@ -88,24 +72,15 @@ static const struct service test_service = {.name = "test",
 static pid_t child;
 static unsigned port;
 
-static void await_file(const char *what)
-{
-    uint64_t until = clock_mono_ns() + AWAIT_NS;
-    while (!told(what)) {
-        if (clock_mono_ns() > until) fail_msg("waited for %s", what);
-        nap();
-    }
-}
-
 static void begin(char *flag, char *value)
 {
     fflush(NULL);
     child = fork();
     assert_int_not_equal(child, -1);
     if (child) return;
-    char path[128];
+    char path[DIR_PATH_MAX];
     char data[128];
-    if (!freopen(in_base(path, "log"), "a", stderr)) _exit(90);
+    if (!freopen(dir_path(path, base, "log"), "a", stderr)) _exit(90);
     static char program[] = "flametree-test";
     static char data_flag[] = "--server.data_dir";
     static char listen_flag[] = "--server.listen";
@@ -122,11 +97,11 @@ static void begin(char *flag, char *value)
 
 static void read_port(void)
 {
-    await_file("data/run/ports.json");
-    char path[128];
+    AWAIT(told("data/run/ports.json"));
+    char path[DIR_PATH_MAX];
     struct buf b;
     buf_init(&b, NULL, 4096);
-    assert_ok(file_read(in_base(path, "data/run/ports.json"), &b, e));
+    assert_ok(file_read(dir_path(path, base, "data/run/ports.json"), &b, e));
     buf_byte(&b, 0);
     assert_int_equal(sscanf(b.p, "{\"public\":%u,", &port), 1);
     buf_release(&b);
@@ -157,13 +132,8 @@ static void get(const char *path, char *answer, size_t size)
 static void await_answer(const char *path, const char *status, const char *part)
 {
     static char answer[65536];
-    uint64_t until = clock_mono_ns() + AWAIT_NS;
-    for (;;) {
-        get(path, answer, sizeof answer);
-        if (str_starts(str_of(answer), str_of(status)) && strstr(answer, part)) return;
-        if (clock_mono_ns() > until) fail_msg("%s: %s", path, answer);
-        nap();
-    }
+    AWAIT((get(path, answer, sizeof answer),
+           str_starts(str_of(answer), str_of(status)) && strstr(answer, part)));
 }
 
 static int code_of_child(void)
@@ -177,10 +147,10 @@ static int code_of_child(void)
 
 static bool logged(const char *part)
 {
-    char path[128];
+    char path[DIR_PATH_MAX];
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
-    assert_ok(file_read(in_base(path, "log"), &b, e));
+    assert_ok(file_read(dir_path(path, base, "log"), &b, e));
     bool found = str_contains(buf_view(&b), str_of(part));
     buf_release(&b);
     return found;
@@ -189,8 +159,8 @@ static bool logged(const char *part)
 static int make_base(void **state)
 {
     (void)state;
-    snprintf(base, sizeof base, "/tmp/flametree-service-XXXXXX");
-    return mkdtemp(base) ? 0 : -1;
+    dir_new(base);
+    return 0;
 }
 
 static int remove_base(void **state)
@@ -201,10 +171,8 @@ static int remove_base(void **state)
         waitpid(child, NULL, 0);
         child = 0;
     }
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    FILE *f = popen(command, "r");
-    return f && pclose(f) == 0 ? 0 : -1;
+    dir_remove(base);
+    return 0;
 }
 
 static void a_process_starts_serves_and_stops(void **state)
@@ -258,7 +226,7 @@ static void a_second_signal_ends_a_drain_that_hangs(void **state)
     read_port();
     await_answer("/ready", "HTTP/1.1 200", "ready");
     kill(child, SIGTERM);
-    await_file("draining");
+    AWAIT(told("draining"));
     kill(child, SIGINT);
     assert_int_equal(code_of_child(), 1);
     assert_false(told("stopped"));

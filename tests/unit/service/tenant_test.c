@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/test.h"
+#include "lib/dir.h"
 #include "model/relabel.h"
 #include "service/metrics.h"
 #include "service/settings.h"
@@ -12,8 +12,9 @@
 
 #define HOUR_NS (INT64_C(3600) * 1000000000)
 
-static char path[64];
-static char second[80];
+static char dir[DIR_MAX];
+static char path[DIR_PATH_MAX];
+static char second[DIR_PATH_MAX];
 static struct config *config;
 static struct tenants *tenants;
 static struct arena arena;
@@ -321,12 +322,24 @@ static void a_row_tells_numbers_of_tenants(void **state)
     close_all();
 }
 
+static int make_dir(void **state)
+{
+    (void)state;
+    dir_new(dir);
+    dir_path(path, dir, "first");
+    dir_path(second, dir, "second");
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    dir_remove(dir);
+    return 0;
+}
+
 int main(void)
 {
-    snprintf(path, sizeof path, "/tmp/flametree-tenant-XXXXXX");
-    int fd = mkstemp(path);
-    if (fd < 0 || close(fd) != 0) return 1;
-    snprintf(second, sizeof second, "%s-2", path);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tenant_has_its_own_limits_and_the_defaults_for_the_rest),
         cmocka_unit_test(tenants_share_the_compiled_rules_of_the_defaults),
@@ -341,8 +354,5 @@ int main(void)
         cmocka_unit_test(the_page_shows_what_is_in_force),
         cmocka_unit_test(a_row_tells_numbers_of_tenants),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    unlink(second);
-    return failed;
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -1,40 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/test.h"
+#include "lib/dir.h"
 #include "sys/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static char base[64];
-
-static const char *in_base(char path[256], const char *name)
-{
-    snprintf(path, 256, "%s/%s", base, name);
-    return path;
-}
+static char base[DIR_MAX];
 
 static int make_base(void **state)
 {
     (void)state;
-    snprintf(base, sizeof base, "/tmp/flametree-file-XXXXXX");
-    return mkdtemp(base) ? 0 : -1;
+    dir_new(base);
+    return 0;
 }
 
 static int remove_base(void **state)
 {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", base);
-    FILE *f = popen(command, "r");
-    return f && pclose(f) == 0 ? 0 : -1;
+    dir_remove(base);
+    return 0;
 }
 
 static void what_is_written_is_read(void **state)
 {
     (void)state;
-    char path[256];
-    in_base(path, "a");
+    char path[DIR_PATH_MAX];
+    dir_path(path, base, "a");
     assert_ok(file_write(path, S("one"), e));
     assert_ok(file_write(path, S("second"), e));
     struct buf b;
@@ -51,8 +43,8 @@ static void what_is_written_is_read(void **state)
 static void a_file_beyond_the_cap_is_refused(void **state)
 {
     (void)state;
-    char path[256];
-    in_base(path, "big");
+    char path[DIR_PATH_MAX];
+    dir_path(path, base, "big");
     assert_ok(file_write(path, S("0123456789"), e));
     struct buf b;
     err fault = {0};
@@ -66,8 +58,8 @@ static void a_file_beyond_the_cap_is_refused(void **state)
 static void errors_name_path_and_reason(void **state)
 {
     (void)state;
-    char path[256];
-    in_base(path, "absent/x");
+    char path[DIR_PATH_MAX];
+    dir_path(path, base, "absent/x");
     struct buf b;
     buf_init(&b, NULL, 9);
     err fault = {0};
@@ -82,15 +74,15 @@ static void errors_name_path_and_reason(void **state)
 static void directories_are_made_with_parents(void **state)
 {
     (void)state;
-    char path[256];
-    in_base(path, "d/e/f");
+    char path[DIR_PATH_MAX];
+    dir_path(path, base, "d/e/f");
     assert_ok(dir_make(path, e));
     assert_ok(dir_make(path, e));
     assert_ok(dir_sync(path, e));
     uint64_t free_bytes = 0;
     assert_ok(dir_free_bytes(path, &free_bytes, e));
-    char file[256];
-    in_base(file, "plain");
+    char file[DIR_PATH_MAX];
+    dir_path(file, base, "plain");
     assert_ok(file_write(file, S("x"), e));
     err fault = {0};
     assert_false(dir_make(file, &fault));
@@ -100,9 +92,9 @@ static void directories_are_made_with_parents(void **state)
 static void a_lock_has_one_holder_who_is_named(void **state)
 {
     (void)state;
-    char path[256];
+    char path[DIR_PATH_MAX];
     char mine[32];
-    in_base(path, "lock");
+    dir_path(path, base, "lock");
     int a = -1;
     int b = -1;
     assert_ok(lock_file_open(path, &a, e));
