@@ -141,6 +141,17 @@ bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, 
                    most);
 }
 
+bool query_pprof_nodes(const struct limits *l, int64_t asked, bool pgo, int64_t *max_nodes, err *e)
+{
+    *max_nodes = asked;
+    if (l->max_flamegraph_nodes_on_select_merge_profile &&
+        !query_max_nodes(l, asked, max_nodes, e)) {
+        return false;
+    }
+    if (pgo) *max_nodes = 0;
+    return true;
+}
+
 static bool hex_id(const char *text, const char *what, uint8_t *bytes, size_t n, err *e)
 {
     str s = str_of(text);

@@ -120,6 +120,11 @@ bool query_add_selector(struct arena *a, struct query *q, str text, err *e) MUST
 // The number of nodes a flame graph may have; negative: any (API 6.6). asked 0 = not given.
 bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, err *e) MUST_CHECK;
 
+// The same for a pprof, which is whole unless the request or the tenant's limits say otherwise; one
+// for Go's compiler (pgo) always is.
+bool query_pprof_nodes(const struct limits *l, int64_t asked, bool pgo, int64_t *max_nodes,
+                       err *e) MUST_CHECK;
+
 // Selectors of single profiles, spans or traces by their texts (16 hex digits, 32 hex digits,
 // UUIDs). Digits are bytes in order: a span id is the little-endian number of its 8 bytes. An id of
 // zeros matches nothing.

@@ -24,6 +24,8 @@ bool profile_merge(struct answer *a, str in, struct buf *out, err *e)
         .for_pprof = true,
     };
     struct stacks s;
-    bool pgo = m->stack_trace_selector && m->stack_trace_selector->go_pgo;  // is never cut
-    return stacks_read(a, &asked, &s, e) && stacks_pprof(&s, pgo ? 0 : m->max_nodes, out, e);
+    bool pgo = m->stack_trace_selector && m->stack_trace_selector->go_pgo;
+    int64_t max_nodes = 0;
+    return query_pprof_nodes(a->limits, m->max_nodes, pgo, &max_nodes, e) &&
+           stacks_read(a, &asked, &s, e) && stacks_pprof(&s, max_nodes, out, e);
 }

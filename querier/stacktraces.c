@@ -70,9 +70,11 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
     int64_t max_nodes = m->max_nodes;
     bool dot = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT;
     if (dot && max_nodes == 0) max_nodes = DOT_NODES;
-    // Profiles for Go's compiler are never cut.
-    if (pprof && m->stack_trace_selector && m->stack_trace_selector->go_pgo) max_nodes = 0;
-    if (!pprof && !query_max_nodes(a->limits, max_nodes, &max_nodes, e)) return false;
+    bool pgo = m->stack_trace_selector && m->stack_trace_selector->go_pgo;
+    if (pprof ? !query_pprof_nodes(a->limits, max_nodes, pgo, &max_nodes, e)
+              : !query_max_nodes(a->limits, max_nodes, &max_nodes, e)) {
+        return false;
+    }
     const struct stacks_asked asked = {
         .type_id = m->profile_typeid,
         .selector = m->label_selector,

@@ -19,7 +19,6 @@ static const char *const without_effect[] = {
     "max_query_parallelism",
     "query_analysis_enabled",
     "query_analysis_series_enabled",
-    "max_flamegraph_nodes_on_select_merge_profile",
     "split_queries_by_interval",
     "query_sanitize_on_merge",
     "max_async_query_concurrency",

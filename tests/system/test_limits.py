@@ -155,7 +155,25 @@ def test_without_files_there_are_no_such_pages():
         s.call("GET", "/api/v1/tenant_limits").expect(404)
 
 
-# ---- sizes (API §11.2): a body of 1 MiB, a profile of 1 MiB
+# ---- nodes of a merged pprof
+
+def test_a_merged_pprof_is_whole_unless_the_tenant_has_it_limited():
+    nodes = "max_flamegraph_nodes_default: 2, max_flamegraph_nodes_max: 4"
+    with Limited("overrides:\n  whole: {%s}\n  cut: {%s, max_flamegraph_nodes_on_select_merge_profile: true}\n" % (nodes, nodes)) as f:
+        for tenant, stacks, most in (("whole", 8, 200), ("cut", 3, 400)):  # two nodes and "other"
+            s = f.as_tenant(tenant)
+            service = unique()
+            s.push(labels(service), Pprof(*(("f%d" % i, i) for i in range(1, 9)))).expect(200)
+            start = now_ms() - 600_000
+            asked = {"profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "labelSelector": select(service), "start": start, "end": start + 1_200_000}
+            got = s.ok("SelectMergeProfile", **asked)
+            assert len(got["sample"]) == stacks, (tenant, got)
+            assert sum(int(v) for one in got["sample"] for v in one["value"]) == 36
+            s.query("SelectMergeProfile", **asked, maxNodes=5).expect(most)
+            s.query("SelectMergeStacktraces", **asked, format="PROFILE_FORMAT_PPROF", maxNodes=5).expect(most)
+
+
+# ---- sizes: a body of 1 MiB, a profile of 1 MiB
 
 @pytest.fixture(scope="module")
 def sized():

@@ -142,6 +142,40 @@ static void max_nodes_obeys_limits(void **state)
     }
 }
 
+static void pprof_is_whole_unless_a_limit_or_the_request_cuts_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t asked;
+        bool limited;
+        bool pgo;
+        int64_t wanted;
+        const char *message;
+    } rows[] = {
+        {"not given", 0, false, false, 0, NULL},
+        {"as asked", 1000, false, false, 1000, NULL},
+        {"negative", -1, false, false, -1, NULL},
+        {"for the compiler", 1000, false, true, 0, NULL},
+        {"limited, not given", 0, true, false, 10, NULL},
+        {"limited, as asked", 7, true, false, 7, NULL},
+        {"limited, too many", 1000, true, false, 0,
+         "max flamegraph nodes limit 1000 is greater than allowed 100"},
+        {"limited, for the compiler", 7, true, true, 0, NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct limits l = {.max_flamegraph_nodes_default = 10,
+                                 .max_flamegraph_nodes_max = 100,
+                                 .max_flamegraph_nodes_on_select_merge_profile = rows[i].limited};
+        int64_t got = 0;
+        err e = {0};
+        bool ok = query_pprof_nodes(&l, rows[i].asked, rows[i].pgo, &got, &e);
+        if (ok != !rows[i].message) fail_msg("%s: %s", rows[i].name, ok ? "accepted" : e.msg);
+        if (ok && got != rows[i].wanted) fail_msg("%s: %lld", rows[i].name, (long long)got);
+        if (!ok && strcmp(e.msg, rows[i].message) != 0) fail_msg("%s: %s", rows[i].name, e.msg);
+    }
+}
+
 static void type_becomes_a_matcher_of_five_parts(void **state)
 {
     (void)state;
@@ -368,6 +402,7 @@ int main(void)
         cmocka_unit_test(range_obeys_limits),
         cmocka_unit_test(range_in_ns_is_half_open_and_saturates),
         cmocka_unit_test(max_nodes_obeys_limits),
+        cmocka_unit_test(pprof_is_whole_unless_a_limit_or_the_request_cuts_it),
         ARENA_TEST(type_becomes_a_matcher_of_five_parts),
         ARENA_TEST(bad_selectors_name_the_selector),
         ARENA_TEST(ids_of_spans_and_traces_are_bytes_in_order),
