@@ -28,6 +28,12 @@ static char *refuse(struct buf *b)
     return NULL;
 }
 
+void buf_starve(struct buf *b)
+{
+    b->starved = true;
+    refuse(b);
+}
+
 char *buf_reserve(struct buf *b, size_t n)
 {
     if (b->failed || n > b->cap - b->n) return refuse(b);

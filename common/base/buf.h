@@ -43,5 +43,8 @@ str buf_view(const struct buf *b);
 // True unless a put failed; otherwise resource_exhausted with the cap.
 bool buf_ok(const struct buf *b, err *e) MUST_CHECK;
 
+// Fails it for want of memory: for who could not make what belongs into it.
+void buf_starve(struct buf *b);
+
 // Moves the bytes out; the source becomes empty.
 struct buf buf_take(struct buf *b);

@@ -84,7 +84,8 @@ enum media_step media_next(struct arena *a, str *rest, str *name, str *value, er
     bool semicolon = rest->p[0] == ';';
     *rest = str_trim(str_slice(*rest, 1, rest->n));
     if (semicolon && rest->n == 0) return MEDIA_END;  // one at the end is common
-    if (semicolon && parameter(a, rest, name, value)) return MEDIA_PARAM;
+    if (semicolon && parameter(a, rest, name, value))
+        return arena_ok(a, e) ? MEDIA_PARAM : MEDIA_FAULT;
     bad(e, "invalid media parameter");
     return MEDIA_FAULT;
 }

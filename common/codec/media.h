@@ -21,5 +21,5 @@ enum media_step {
 };
 
 // The next parameter of *rest, which shrinks. Names keep their case; a quoted value without
-// backslashes borrows, otherwise it is the arena's.
+// backslashes borrows, otherwise it is the arena's (exhausted: a fault, resource_exhausted).
 enum media_step media_next(struct arena *a, str *rest, str *name, str *value, err *e);

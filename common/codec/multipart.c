@@ -23,10 +23,12 @@ static bool boundary_of(struct arena *a, str content_type, str *boundary, err *e
     enum media_step step = MEDIA_END;
     while ((step = media_next(a, &rest, &name, &value, e)) == MEDIA_PARAM) {
         if (!str_ieq(name, S("boundary"))) continue;
+        if (!arena_ok(a, e)) return false;  // then the value is empty
         if (value.n == 0 || value.n > BOUNDARY_MAX) return bad(e, "the boundary has a bad length");
         *boundary = value;
         return true;
     }
+    if (!arena_ok(a, e)) return false;
     return bad(e, step == MEDIA_FAULT ? "the content type is malformed"
                                       : "no multipart boundary param");
 }
@@ -46,6 +48,7 @@ static bool disposition(struct arena *a, str text, struct multipart_part *part, 
             part->is_file = true;
         }
     }
+    if (!arena_ok(a, e)) return false;
     return step == MEDIA_FAULT ? bad(e, "a Content-Disposition is malformed") : true;
 }
 

@@ -227,10 +227,13 @@ struct lane *lane_new(const struct lane_options *o, err *e)
 static bool threads_suffice(struct lane *l, err *e)
 {
     if (l->idle > l->waiting || l->thread_count == l->width) return true;
-    if (!thread_start(&l->threads[l->thread_count], l->name, worker, l, e))
-        return l->thread_count > 0;
-    l->thread_count++;
-    return true;
+    err why = {0};
+    if (thread_start(&l->threads[l->thread_count], l->name, worker, l, &why)) {
+        l->thread_count++;
+        return true;
+    }
+    if (l->thread_count == 0) *e = why;
+    return l->thread_count > 0;
 }
 
 static bool admit(struct lane *l, err *e)

@@ -301,21 +301,25 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-// All registered metrics in order of name; returns owned (mem_must).
-static struct metric **sorted(size_t *count)
+// All registered metrics in order of name; returns owned. Without memory `out` fails and it is
+// NULL.
+static struct metric **sorted(size_t *count, struct buf *out)
 {
+    err e = {0};
+    *count = 0;
     lock_take(&metric_lock);
     size_t n = 0;
     for (size_t i = 0; i < table_count; i++)
         n += tables[i].n;
-    struct metric **all = mem_must(n * sizeof(struct metric *));
+    struct metric **all = mem_alloc(NULL, n * sizeof(struct metric *), &e);
+    if (!all) buf_starve(out);
     n = 0;
-    for (size_t i = 0; i < table_count; i++) {
+    for (size_t i = 0; all && i < table_count; i++) {
         for (size_t k = 0; k < tables[i].n; k++)
             all[n++] = tables[i].v[k];
     }
     lock_give(&metric_lock);
-    qsort(all, n, sizeof(struct metric *), by_name);
+    if (all) qsort(all, n, sizeof(struct metric *), by_name);
     *count = n;
     return all;
 }
@@ -331,20 +335,20 @@ void metric_print(struct buf *out)
         now[i].fn(now[i].arg);
 
     size_t n = 0;
-    struct metric **all = sorted(&n);
+    struct metric **all = sorted(&n, out);
     for (size_t i = 0; i < n; i++)
         print_metric(out, all[i]);
-    mem_must_free((void *)all);
+    mem_free(NULL, (void *)all, n * sizeof(struct metric *));
 }
 
 void metric_print_markdown(struct buf *out)
 {
     size_t n = 0;
-    struct metric **all = sorted(&n);
+    struct metric **all = sorted(&n, out);
     buf_z(out, "| metric | kind | labels | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < n; i++) {
         const struct metric *m = all[i];
         buf_printf(out, "| `%s` | %s | %s | %s |\n", m->name, kinds[m->kind], m->label, m->help);
     }
-    mem_must_free((void *)all);
+    mem_free(NULL, (void *)all, n * sizeof(struct metric *));
 }

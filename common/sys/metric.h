@@ -61,7 +61,8 @@ void metric_add_to(struct metric *m, str label_value, uint64_t n);
 void metric_set(struct metric *m, int64_t v);
 void metric_set_to(struct metric *m, str label_value, int64_t v);
 
-// Rows with several labels: counters and gauges. `values` in the order of the labels.
+// Rows with several labels: counters and gauges. `values` in the order of the labels. When there is
+// no memory for a new combination, it is not counted.
 void metric_add_set(struct metric *m, const str *values, uint64_t n);
 void metric_set_real(struct metric *m, const str *values, double v);  // also with one label or none
 

@@ -45,15 +45,18 @@ static size_t label_count(const struct metric *m)
     return n;
 }
 
+// NULL without memory: then nothing is counted.
 static struct metric_sets *sets_of(struct metric *m)
 {
+    err e = {0};
     struct metric_sets *s = atomic_load_explicit(&m->sets, memory_order_acquire);
     if (s) return s;
-    struct metric_sets *made = mem_must(sizeof *made);
+    struct metric_sets *made = mem_alloc(NULL, sizeof *made, &e);
+    if (!made) return NULL;
     if (atomic_compare_exchange_strong_explicit(&m->sets, &s, made, memory_order_acq_rel,
                                                 memory_order_acquire))
         return made;
-    mem_must_free(made);
+    mem_free(NULL, made, sizeof *made);
     return s;
 }
 
@@ -92,7 +95,9 @@ static struct metric_set *find(struct metric_sets *sets, uint64_t hash, const st
 
 static struct metric_set *make(uint64_t hash, const str *values, size_t n)
 {
-    struct metric_set *s = mem_must(sizeof *s);
+    err e = {0};
+    struct metric_set *s = mem_alloc(NULL, sizeof *s, &e);
+    if (!s) return NULL;
     char *at = s->text;
     s->hash = hash;
     for (size_t i = 0; i < n; i++) {
@@ -114,17 +119,19 @@ static struct metric_set *take(struct metric_sets *sets, const str *values, size
     s = find(sets, hash, values, n, &slot);
     if (!s && sets->count < room) {
         s = make(hash, values, n);
-        sets->count++;
+        if (s) sets->count++;
         atomic_store_explicit(&sets->slots[slot], s, memory_order_release);
     }
     lock_give(&metric_lock);
     return s;
 }
 
+// NULL without memory.
 static struct metric_set *set_of(struct metric *m, const str *values)
 {
     assert(metric_has_sets(m));
     struct metric_sets *sets = sets_of(m);
+    if (!sets) return NULL;
     size_t n = label_count(m);
     str v[METRIC_LABELS] = {{0}};
     for (size_t i = 0; i < n; i++) {
@@ -145,6 +152,7 @@ void metric_add_set(struct metric *m, const str *values, uint64_t n)
 {
     assert(m->kind == METRIC_COUNTER || m->kind == METRIC_GAUGE);
     struct metric_set *s = set_of(m, values);
+    if (!s) return;
     atomic_fetch_add_explicit(&s->sum, (int64_t)n, memory_order_relaxed);
     atomic_store_explicit(&s->shown, true, memory_order_release);
 }
@@ -153,6 +161,7 @@ void metric_set_real(struct metric *m, const str *values, double v)
 {
     assert(m->kind == METRIC_REAL);
     struct metric_set *s = set_of(m, values);
+    if (!s) return;
     int64_t bits = 0;
     memcpy(&bits, &v, sizeof bits);
     atomic_store_explicit(&s->sum, bits, memory_order_relaxed);
@@ -161,8 +170,8 @@ void metric_set_real(struct metric *m, const str *values, double v)
 
 void metric_forget_sets(struct metric *m)
 {
-    struct metric_sets *sets = sets_of(m);
-    for (size_t i = 0; i < SLOTS; i++) {
+    struct metric_sets *sets = atomic_load_explicit(&m->sets, memory_order_acquire);
+    for (size_t i = 0; sets && i < SLOTS; i++) {
         struct metric_set *s = atomic_load_explicit(&sets->slots[i], memory_order_acquire);
         if (s) atomic_store_explicit(&s->shown, false, memory_order_relaxed);
     }
@@ -206,7 +215,13 @@ void metric_print_sets(struct buf *out, const struct metric *m)
 {
     struct metric_sets *sets = atomic_load_explicit(&m->sets, memory_order_acquire);
     if (!sets) return;
-    struct metric_set **all = mem_must((FULL + 1) * sizeof(struct metric_set *));
+    err e = {0};
+    const size_t bytes = (FULL + 1) * sizeof(struct metric_set *);
+    struct metric_set **all = mem_alloc(NULL, bytes, &e);
+    if (!all) {
+        buf_starve(out);
+        return;
+    }
     size_t n = 0;
     for (size_t i = 0; i < SLOTS && n <= FULL; i++) {
         struct metric_set *s = atomic_load_explicit(&sets->slots[i], memory_order_acquire);
@@ -215,5 +230,5 @@ void metric_print_sets(struct buf *out, const struct metric *m)
     qsort((void *)all, n, sizeof(struct metric_set *), by_values);
     for (size_t i = 0; i < n; i++)
         print_set(out, m, all[i]);
-    mem_must_free((void *)all);
+    mem_free(NULL, (void *)all, bytes);
 }

@@ -257,15 +257,21 @@ struct scan {
     pid_t tids[SLOTS];
 };
 
-static void list_threads(struct scan *s)
+// False if not all could be listed: then nothing is known of those that are missing.
+static bool list_threads(struct scan *s)
 {
     DIR *d = opendir("/proc/self/task");
-    if (!d) return;
-    for (const struct dirent *f = readdir(d); f && s->n < SLOTS; f = readdir(d)) {
+    if (!d) return false;
+    errno = 0;
+    const struct dirent *f = readdir(d);
+    for (; f && s->n < SLOTS; f = readdir(d)) {
         uint64_t tid = 0;
         if (str_u64(str_of(f->d_name), &tid)) s->tids[s->n++] = (pid_t)tid;
+        errno = 0;
     }
+    bool whole = !f && errno == 0;
     closedir(d);
+    return whole;
 }
 
 // Drops our own threads from the list, and the slots of libraries' threads that are not in it: such
@@ -303,10 +309,12 @@ static bool read_name(pid_t tid, char name[COMPONENT_MAX])
 
 void sampler_scan(void)
 {
-    struct scan *s = mem_must(sizeof *s);
-    list_threads(s);
+    err e = {0};
+    struct scan *s = mem_alloc(NULL, sizeof *s, &e);
+    if (!s) return;  // the next scan finds them
+    bool whole = list_threads(s);
     lock_take(&lock);
-    compare_threads(s);
+    if (whole) compare_threads(s);
     lock_give(&lock);
     for (size_t i = 0; i < s->n; i++) {
         char name[COMPONENT_MAX];
@@ -316,7 +324,7 @@ void sampler_scan(void)
         add_thread(s->tids[i], s->tids[i] == getpid() ? "main" : name, NULL);
         lock_give(&lock);
     }
-    mem_must_free(s);
+    mem_free(NULL, s, sizeof *s);
 }
 
 // ---- the whole

@@ -24,7 +24,7 @@ struct start {
 static void *begin(void *arg)
 {
     struct start s = *(struct start *)arg;
-    mem_must_free(arg);
+    mem_free(NULL, arg, sizeof s);
     char shown[16];  // all that the kernel keeps
     snprintf(shown, sizeof shown, "%s", s.name);
     pthread_setname_np(pthread_self(), shown);
@@ -37,13 +37,14 @@ static void *begin(void *arg)
 bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg, err *e)
 {
     pthread_attr_t a;
+    struct start *s = mem_alloc(NULL, sizeof *s, e);
+    if (!s) return err_wrap(e, "thread %s", name);
     int failed = pthread_attr_init(&a);
     if (!failed) failed = pthread_attr_setstacksize(&a, STACK_BYTES);
-    struct start *s = mem_must(sizeof *s);
     *s = (struct start){.fn = fn, .arg = arg};
     snprintf(s->name, sizeof s->name, "%s", name);
     if (!failed) failed = pthread_create(t, &a, begin, s);
-    if (failed) mem_must_free(s);
+    if (failed) mem_free(NULL, s, sizeof *s);
     pthread_attr_destroy(&a);
     if (!failed) return true;
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "thread %s: %s", name, strerror(failed));

@@ -50,6 +50,7 @@ static struct {
     enum kind kind;
     uint64_t nth;  // 0: only count
     bool onward;
+    bool warming;  // the first run, which makes what is made once and kept
     _Atomic bool armed;
     _Atomic uint64_t seen[KINDS];
     _Atomic uint64_t fired;
@@ -112,6 +113,15 @@ static inline char *io_error(void)
     }
 #include "lib/torture_calls.def"
 #undef CALL
+
+// Nothing that these tests write need outlive them.
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    (void)fd;
+    if (meet_call("fsync")) return FAILED(EIO, -1);
+    return 0;
+}
 
 // Those with a variable number of arguments.
 extern int __real_open(const char *path, int flags, ...);
@@ -222,14 +232,14 @@ static bool leaks(void)
 #endif
 }
 
-void torture_off(void)
+bool torture_off(void)
 {
-    arm(false);
+    return atomic_exchange(&now.armed, false);
 }
 
-void torture_on_again(void)
+void torture_back(bool was_on)
 {
-    arm(true);
+    arm(was_on);
 }
 
 static void check_error(const struct torture_work *w, const err *e)
@@ -270,8 +280,8 @@ static bool run_once(const struct torture_work *w, unsigned *failed)
     }
     if (w->end) w->end(w->arg);
     alarm(0);
-    demand(descriptors() == fds, "%s left %u descriptors open, had %u", w->name, descriptors(),
-           fds);
+    demand(descriptors() == fds || now.warming, "%s left %u descriptors open, had %u", w->name,
+           descriptors(), fds);
     demand(!getenv("FLAMETREE_TORTURE_LEAKS") || !leaks(), "%s leaks", w->name);
     return fired;
 }
@@ -365,7 +375,9 @@ struct torture_count torture_work(const struct torture_work *w)
     listen_for_death();
     uint64_t began = ns_of(CLOCK_MONOTONIC);
     now.nth = 0;
-    run_once(w, &count.failed);  // what is made once and kept is made here
+    now.warming = true;
+    run_once(w, &count.failed);
+    now.warming = false;
     run_once(w, &count.failed);
     count.allocations = (unsigned)atomic_load(&now.seen[ALLOCATION]);
     count.calls = (unsigned)atomic_load(&now.seen[CALL]);
@@ -382,4 +394,74 @@ struct torture_count torture_work(const struct torture_work *w)
     mem_fault = NULL;
 #endif
     return count;
+}
+
+// ---- makers
+
+struct made {
+    const struct torture_maker *maker;
+    struct torture_bench bench;
+    char *first;  // what the first run made
+    size_t first_bytes;
+};
+
+static void bench_begin(void *arg)
+{
+    struct torture_bench *b = &((struct made *)arg)->bench;
+    mem_budget_init(&b->budget, "bench", NULL, 0);
+    arena_init(&b->arena, &b->budget, (size_t)1 << 30);
+    buf_init(&b->out, &b->budget, (size_t)1 << 30);
+}
+
+static bool bench_run(void *arg, err *e)
+{
+    struct made *m = arg;
+    arena_release(&m->bench.arena);
+    buf_clear(&m->bench.out);
+    return m->maker->make(&m->bench, m->maker->arg, e) && arena_ok(&m->bench.arena, e) &&
+           buf_ok(&m->bench.out, e);
+}
+
+static void bench_check(void *arg, bool done)
+{
+    struct made *m = arg;
+    str out = buf_view(&m->bench.out);
+    if (!done) return;
+    if (!m->first) {
+        m->first = malloc(out.n + 1);
+        assert_non_null(m->first);
+        if (out.n) memcpy(m->first, out.p, out.n);
+        m->first_bytes = out.n;
+    }
+    demand(str_eq(out, str_make(m->first, m->first_bytes)), "%s made something else: %.*s",
+           m->maker->name, STR(str_slice(out, 0, 200)));
+}
+
+static void bench_end(void *arg)
+{
+    struct torture_bench *b = &((struct made *)arg)->bench;
+    arena_release(&b->arena);
+    buf_release(&b->out);
+    assert_int_equal(b->budget.used, 0);
+}
+
+struct torture_count torture_make(const struct torture_maker *m)
+{
+    struct made made = {.maker = m};
+    struct torture_count n = torture_work(&(struct torture_work){.name = m->name,
+                                                                 .begin = bench_begin,
+                                                                 .run = bench_run,
+                                                                 .check = bench_check,
+                                                                 .end = bench_end,
+                                                                 .arg = &made,
+                                                                 .codes = m->codes});
+    free(made.first);
+    return n;
+}
+
+void torture_make_all(const struct torture_maker *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (torture_make(&v[i]).failed == 0) fail_msg("%s: nothing failed", v[i].name);
+    }
 }

@@ -25,6 +25,8 @@
 // Only builds with fault points (FT_FAULTS: debug and sanitizers) can do this; others skip.
 #pragma once
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "lib/test.h"
 
 struct torture_work {
@@ -52,6 +54,27 @@ struct torture_count {
 
 struct torture_count torture_work(const struct torture_work *w);
 
-// Disturbs nothing from here on until torture_on_again: for parts of `run` that belong to the test.
-void torture_off(void);
-void torture_on_again(void);
+// Nothing is disturbed or counted between the two: for parts of `run` that belong to the test.
+bool torture_off(void);
+void torture_back(bool was_on);  // as torture_off told
+
+// ---- work without state: bytes made of an input, on a bench that is new for each run
+struct torture_bench {
+    struct mem_budget budget;
+    struct arena arena;  // counts against the budget
+    struct buf out;      // likewise: what `make` puts here must always be the same
+};
+
+struct torture_maker {
+    const char *name;
+    bool (*make)(struct torture_bench *b, void *arg, err *e);
+    void *arg;
+    uint32_t codes;
+};
+
+// As torture_work: a run that succeeds must have made what the first one made, and afterwards the
+// budget must be at 0.
+struct torture_count torture_make(const struct torture_maker *m);
+
+// All of a table; asserts that each maker met an allocation or a call that failed.
+void torture_make_all(const struct torture_maker *v, size_t n);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/squeeze.h"
+#include "decode/decode.h"
+#include "lib/pprof.h"
+#include "lib/torture.h"
+
+static const struct decode_options options = {.inflated_max = 1 << 20,
+                                              .symbol_max = 12,
+                                              .repair_zero_function_ids = true};
+
+// All rows of a profile as text.
+static void print(const struct decoded *d, struct buf *out)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct profile *p = &d->profiles[i];
+        for (uint32_t s = 0; s < p->sample_count; s++) {
+            const struct profile_sample *x = &p->samples[s];
+            for (uint32_t k = 0; k < x->location_count; k++) {
+                const struct profile_location *l =
+                    &p->locations[p->stack_locations[x->first_location + k]];
+                buf_printf(out, "%llx", (unsigned long long)l->address);
+                for (uint32_t n = 0; n < l->line_count; n++) {
+                    const struct profile_line *line = &p->lines[l->first_line + n];
+                    const struct profile_function *f = &p->functions[line->function];
+                    buf_printf(out, " %.*s:%lld", STR(f->name), (long long)line->line);
+                }
+                buf_z(out, l->mapping == PROFILE_NONE ? ";" : " mapped;");
+            }
+            for (uint32_t k = 0; k < x->label_count; k++)
+                buf_printf(out, " %.*s=%.*s", STR(p->labels[x->first_label + k].key),
+                           STR(p->labels[x->first_label + k].text));
+            for (uint32_t k = 0; k < p->type_count; k++)
+                buf_printf(out, " %lld", (long long)p->values[s * p->type_count + k]);
+            buf_byte(out, '\n');
+        }
+        buf_printf(out, "%lld %.*s\n", (long long)p->time_ns, STR(p->language_hint));
+    }
+}
+
+// Ids that need a hash index, functions in order, labels, inlined lines, a mapping.
+static void build(struct buf *b)
+{
+    static const char *const strings[] = {
+        "",     "cpu",  "nanoseconds", "main.go", "work and a long name",
+        "hash", "user", "ann",         "bin",     "build"};
+    pp_type(b, 1, 2);
+    pp_type(b, 5, 2);
+    pp_type_field(b, 11, 1, 2);
+    pp_mapping(b, 1, 8, 9);
+    for (uint64_t i = 0; i < 300; i++) {
+        uint64_t id = i * 0x123456789ab + 77;
+        pp_function(b, id, 3 + i % 3, 3);
+        struct pp_line lines[] = {{id, (int64_t)i}, {77, 1}};
+        pp_location(b, id, i % 2, i, lines, 1 + i % 2);
+    }
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t ids[] = {(i * 7 % 300) * 0x123456789ab + 77, (i % 300) * 0x123456789ab + 77, 77};
+        int64_t values[] = {(int64_t)i, 1};
+        pp_sample(b, ids, COUNT(ids), values, 2);
+    }
+    for (size_t i = 0; i < COUNT(strings); i++)
+        pp_string(b, strings[i]);
+    pb_put_u64(b, 9, 1700000000000000000);
+}
+
+static bool read_pprof(struct torture_bench *b, void *arg, err *e)
+{
+    struct decoded d = {0};
+    bool over = false;
+    if (!decode_pprof(&b->arena, *(str *)arg, &options, &d, &over, e)) {
+        assert_false(over);
+        return false;
+    }
+    print(&d, &b->out);
+    return true;
+}
+
+static bool read_labelled(struct torture_bench *b, void *arg, err *e)
+{
+    (void)arg;
+    struct buf in;
+    static const struct pp_label pairs[] = {{3, 4, 0}, {3, 0, 5}};
+    bool was_on = torture_off();
+    buf_init(&in, NULL, 1 << 16);
+    pp_type(&in, 1, 2);
+    pp_function(&in, 1, 1, 0);
+    pp_place(&in, 1, 1);
+    for (int i = 0; i < 40; i++)
+        pp_labelled(&in, &(uint64_t){1}, 1, i + 1, pairs, COUNT(pairs));
+    pp_string(&in, "");
+    pp_string(&in, "cpu");
+    pp_string(&in, "ns");
+    pp_string(&in, "user");
+    pp_string(&in, "ann");
+    torture_back(was_on);
+    str bytes = buf_view(&in);
+    bool ok = read_pprof(b, &bytes, e);
+    buf_release(&in);
+    return ok;
+}
+
+static const str folded = S_INIT("main;run;step 5\nmain;run 1\n\nbad\nmain;idle;wait;poll;x 7\n"
+                                 "a;b;c;d;e;f;g;h;i;j;k;l;m;n;o;p;q;r;s;t 9\n");
+
+static bool read_folded(struct torture_bench *b, void *arg, err *e)
+{
+    struct decoded d = {0};
+    bool cut = false;
+    if (!decode_folded(&b->arena, *(str *)arg, &options, &d, &cut, e)) return false;
+    print(&d, &b->out);
+    return true;
+}
+
+static bool read_lines(struct torture_bench *b, void *arg, err *e)
+{
+    struct decoded d = {0};
+    if (!decode_lines(&b->arena, *(str *)arg, &options, &d, e)) return false;
+    print(&d, &b->out);
+    return true;
+}
+
+static void decoders_survive(void **state)
+{
+    (void)state;
+    struct buf plain;
+    struct buf packed;
+    buf_init(&plain, NULL, 1 << 20);
+    buf_init(&packed, NULL, 1 << 20);
+    build(&plain);
+    assert_ok(squeeze_gzip(buf_view(&plain), 6, &packed, e));
+    str raw = buf_view(&plain);
+    str gzip = buf_view(&packed);
+    str text = folded;
+    const struct torture_maker makers[] = {
+        {.name = "decode.pprof", .make = read_pprof, .arg = &raw},
+        {.name = "decode.pprof_gzip", .make = read_pprof, .arg = &gzip},
+        {.name = "decode.pprof_labels", .make = read_labelled},
+        {.name = "decode.folded", .make = read_folded, .arg = &text},
+        {.name = "decode.lines", .make = read_lines, .arg = &text},
+    };
+    torture_make_all(makers, COUNT(makers));
+    buf_release(&plain);
+    buf_release(&packed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoders_survive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
