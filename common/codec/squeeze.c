@@ -41,11 +41,48 @@ static uint32_t le32(const char *p)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
+// The length of the zero-terminated text of a header at `at`, with its zero; to the end if it has
+// none.
+static size_t text_size(str in, size_t at)
+{
+    const char *end = at < in.n ? memchr(in.p + at, 0, in.n - at) : NULL;
+    return end ? (size_t)(end - in.p) + 1 - at : in.n;
+}
+
+// libdeflate passes over the checksum that a member's header may carry (RFC 1952, FHCRC); one that
+// is wrong says that the member is damaged. A header that is cut is left to libdeflate.
+static bool header_is_sound(str in)
+{
+    enum {
+        FHCRC = 2,
+        FEXTRA = 4,
+        FNAME = 8,
+        FCOMMENT = 16
+    };
+    if (in.n < 10 || !(in.p[3] & FHCRC)) return true;
+    size_t at = 10;
+    if (in.p[3] & FEXTRA) {
+        if (in.n < at + 2) return true;
+        at += 2 + ((uint8_t)in.p[at] | (size_t)(uint8_t)in.p[at + 1] << 8);
+    }
+    if (in.p[3] & FNAME) at += text_size(in, at);
+    if (in.p[3] & FCOMMENT) at += text_size(in, at);
+    if (at + 2 > in.n) return true;
+    uint32_t said = (uint8_t)in.p[at] | (uint32_t)(uint8_t)in.p[at + 1] << 8;
+    return said == (libdeflate_crc32(0, in.p, at) & 0xffff);
+}
+
+static bool damaged(err *e)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "gzip data is damaged");
+}
+
 // One gzip member at the start of *in. libdeflate wants all the room at once and says only "too
 // little"; doubling and starting over costs at most as much again as the last, successful run.
 static bool member(struct libdeflate_decompressor *d, str *in, struct buf *out, err *e)
 {
     static char nowhere[1];
+    if (!header_is_sound(*in)) return damaged(e);
     size_t room = first_guess(*in, in->n >= 18 ? le32(in->p + in->n - 4) : 0);
     for (;;) {
         size_t most = out->cap - out->n;
@@ -61,9 +98,7 @@ static bool member(struct libdeflate_decompressor *d, str *in, struct buf *out, 
             *in = str_slice(*in, used, in->n);
             return true;
         }
-        if (r != LIBDEFLATE_INSUFFICIENT_SPACE) {
-            return err_set(e, ERR_INVALID_ARGUMENT, "gzip data is damaged");
-        }
+        if (r != LIBDEFLATE_INSUFFICIENT_SPACE) return damaged(e);
         if (room == most) return over_cap(out, e);
         room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
     }

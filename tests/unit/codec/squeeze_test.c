@@ -158,6 +158,31 @@ static void damage_and_cuts_are_invalid(void **state)
     buf_release(&data);
 }
 
+// A header with every optional part: extra bytes, name, comment and a checksum over all of it.
+static void a_checksum_of_a_gzip_header_is_checked(void **state)
+{
+    (void)state;
+    static const char sound[] = "\x1f\x8b\x08\x1e\0\0\0\0\0\x03"
+                                "\x02\0xy"
+                                "name\0"
+                                "note\0"
+                                "\x40\xfd"
+                                "\xcb\xcf\x4b\x05\x00\xf1\x86\x6c\x7a\x03\0\0\0";
+    enum { HEADER = 26 };
+    for (size_t wrong = 0; wrong <= HEADER; wrong++) {
+        char bytes[sizeof sound - 1];
+        struct buf out;
+        buf_init(&out, NULL, 100);
+        memcpy(bytes, sound, sizeof bytes);
+        if (wrong < HEADER) bytes[wrong] ^= 0x20;
+        err why = {0};
+        bool ok = squeeze_gunzip(str_make(bytes, sizeof bytes), &out, &why);
+        if (ok != (wrong == HEADER)) fail_msg("byte %zu: %s", wrong, why.msg);
+        if (ok) assert_true(str_is(buf_view(&out), "one"));
+        buf_release(&out);
+    }
+}
+
 static void a_lie_about_the_size_is_survived(void **state)
 {
     (void)state;
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(an_empty_output_fits_into_nothing),
         cmocka_unit_test(several_members_are_one_stream),
         cmocka_unit_test(damage_and_cuts_are_invalid),
+        cmocka_unit_test(a_checksum_of_a_gzip_header_is_checked),
         cmocka_unit_test(a_lie_about_the_size_is_survived),
         cmocka_unit_test(a_huge_zstd_window_is_refused),
         cmocka_unit_test(inflating_survives_malloc_failures),
