@@ -168,7 +168,9 @@ static void a_checksum_of_a_gzip_header_is_checked(void **state)
                                 "note\0"
                                 "\x40\xfd"
                                 "\xcb\xcf\x4b\x05\x00\xf1\x86\x6c\x7a\x03\0\0\0";
-    enum { HEADER = 26 };
+    enum {
+        HEADER = 26
+    };
     for (size_t wrong = 0; wrong <= HEADER; wrong++) {
         char bytes[sizeof sound - 1];
         struct buf out;
