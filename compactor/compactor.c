@@ -33,12 +33,6 @@ static bool ready(void *self, struct buf *why)
     return true;  // nothing is asked of it that it could not answer
 }
 
-static void drain(void *self, uint64_t deadline_mono_ns)
-{
-    (void)self;
-    (void)deadline_mono_ns;
-}
-
 static void stop(void *self)
 {
     mem_free(NULL, self, sizeof(struct state));
@@ -71,7 +65,6 @@ const struct service compactor = {
     .public_http_count = COUNT(public_http),
     .start = start,
     .ready = ready,
-    .drain = drain,
     .stop = stop,
     .lane_width = {[RANK_PUBLIC] = 1},
 };

@@ -54,21 +54,9 @@ static bool start(const struct node *node, void **self, err *e)
 static bool ready(void *self, struct buf *why)
 {
     const struct distributor_state *d = self;
-    struct arena scratch;
-    arena_init(&scratch, d->node->memory, SIZE_MAX);
-    size_t n = 0;
-    members_of(d->node->members, &scratch, MEMBER_INGESTER, &n);
-    arena_release(&scratch);
-    if (n) return true;
+    if (members_has(d->node->members, MEMBER_INGESTER)) return true;
     buf_z(why, "no ingester is known");
     return false;
-}
-
-// Nothing is kept between requests.
-static void drain(void *self, uint64_t deadline_mono_ns)
-{
-    (void)self;
-    (void)deadline_mono_ns;
 }
 
 static void stop(void *self)
@@ -90,7 +78,6 @@ const struct service distributor = {
     .public_http_count = COUNT(routes),
     .start = start,
     .ready = ready,
-    .drain = drain,
     .stop = stop,
     .lane_width = {[RANK_PUBLIC] = 64},  // they wait for the ingesters' disks, most of the time
 };

@@ -8,7 +8,7 @@
 // ---- life
 
 // Writers first: under a steady stream of queries a push would otherwise never get its turn.
-void rwlock_init(pthread_rwlock_t *l)
+static void rwlock_init(pthread_rwlock_t *l)
 {
     pthread_rwlockattr_t attr;
     pthread_rwlockattr_init(&attr);

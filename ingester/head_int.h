@@ -58,8 +58,6 @@ struct head {
     _Atomic uint64_t capped;
 };
 
-void rwlock_init(pthread_rwlock_t *l);
-
 // Found or made, with a reference; NULL and *e set on failure.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);

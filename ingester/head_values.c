@@ -84,14 +84,6 @@ bool found_before(const struct found *a, const struct found *b)
     return memcmp(a->trace.b, b->trace.b, sizeof a->trace.b) < 0;
 }
 
-static bool is_among(str name, const str *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(names[i], name)) return true;
-    }
-    return false;
-}
-
 bool found_show(const struct found *f, struct arena *a, const str *without, size_t n,
                 struct head_exemplar *out, err *e)
 {
@@ -109,7 +101,7 @@ bool found_show(const struct found *f, struct arena *a, const str *without, size
     if (v) {
         labels all = index_labels(&s->index, f->series, v);
         for (size_t i = 0; i < all.n; i++) {
-            if (!is_among(v[i].name, without, n)) v[kept++] = v[i];
+            if (!str_among(v[i].name, without, n)) v[kept++] = v[i];
         }
     }
     pthread_rwlock_unlock(&s->lock);

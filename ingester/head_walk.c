@@ -92,14 +92,6 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
     return listed ? listed->keeper == LOOSE_MINE : row->attempt == 0;
 }
 
-static bool is_among(str name, const str *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(names[i], name)) return true;
-    }
-    return false;
-}
-
 bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
                  const str *names, size_t n, labels *out, err *e)
 {
@@ -111,7 +103,7 @@ bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t
     if (!names) return true;
     size_t kept = 0;
     for (size_t i = 0; i < out->n; i++) {
-        if (is_among(room->v[i].name, names, n)) room->v[kept++] = room->v[i];
+        if (str_among(room->v[i].name, names, n)) room->v[kept++] = room->v[i];
     }
     out->n = kept;
     return true;

@@ -54,7 +54,6 @@ rpc_fn ingester_streams;
 bool append_run(struct ingester *in, struct req *r, str message, struct buf *out,
                 err *e) MUST_CHECK;
 bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e) MUST_CHECK;
-bool streams_run(struct ingester *in, struct req *r, struct buf *out, err *e) MUST_CHECK;
 
 // ---- duties
 // Applies the entries of all cuts that are not read to their end. (replay.c)

@@ -140,25 +140,13 @@ static bool put_tree(struct read *r, err *e)
     return ok;
 }
 
-static void put_pairs(struct buf *out, uint32_t field, labels ls)
-{
-    size_t mark = pb_begin(out, field);
-    for (size_t i = 0; i < ls.n; i++) {
-        size_t pair = pb_begin(out, 1);
-        pb_put_bytes_opt(out, 1, ls.v[i].name);
-        pb_put_bytes_opt(out, 2, ls.v[i].value);
-        pb_end(out, pair);
-    }
-    pb_end(out, mark);
-}
-
 static void put_exemplar(struct buf *out, uint32_t field, const struct head_exemplar *x)
 {
     size_t mark = pb_begin(out, field);
     pb_put_bytes(out, 1, str_make(x->profile.b, sizeof x->profile.b));
     pb_put_fixed64_opt(out, 2, (uint64_t)x->time_ns);
     pb_put_u64_opt(out, 3, zigzag(x->value));
-    put_pairs(out, 4, x->ls);
+    labels_put_set(x->ls, out, 4);
     pb_put_fixed64_opt(out, 5, x->span_id);
     if (x->has_trace) pb_put_bytes(out, 6, str_make(x->trace.b, sizeof x->trace.b));
     pb_end(out, mark);
@@ -170,12 +158,7 @@ static void put_point(struct buf *out, const struct head_point *p)
     pb_put_i64_opt(out, 1, p->point);
     pb_put_u64_opt(out, 2, zigzag(p->sum));
     pb_put_u64_opt(out, 3, p->profiles);
-    for (size_t i = 0; i < p->annotation_count; i++) {
-        size_t note = pb_begin(out, 4);
-        pb_put_bytes_opt(out, 1, p->annotations[i].name);
-        pb_put_bytes_opt(out, 2, p->annotations[i].value);
-        pb_end(out, note);
-    }
+    labels_put((labels){p->annotations, p->annotation_count}, out, 4);
     if (p->exemplar) put_exemplar(out, 5, p->exemplar);
     pb_end(out, mark);
 }
@@ -204,7 +187,7 @@ static bool put_totals(struct read *r, err *e)
     if (!head_totals(r->in->head, r->req, &r->query, &w, &groups, &n, e)) return false;
     for (size_t i = 0; i < n; i++) {
         size_t mark = pb_begin(r->out, 4);
-        put_pairs(r->out, 1, groups[i].group);
+        labels_put_set(groups[i].group, r->out, 1);
         for (size_t k = 0; k < groups[i].n; k++)
             put_point(r->out, &groups[i].points[k]);
         pb_end(r->out, mark);
@@ -215,7 +198,7 @@ static bool put_totals(struct read *r, err *e)
 static void put_heat_group(struct buf *out, const struct head_heat_group *g)
 {
     size_t mark = pb_begin(out, 9);
-    put_pairs(out, 1, g->group);
+    labels_put_set(g->group, out, 1);
     for (size_t i = 0; i < g->n; i++) {
         const struct head_heat_cell *c = &g->cells[i];
         size_t cell = pb_begin(out, 2);
@@ -273,7 +256,7 @@ static bool put_labels(struct read *r, err *e)
     struct head_labels_want w = {names, want->n_names};
     if (!head_labels(r->in->head, r->req, &r->query, &w, &sets, &n, e)) return false;
     for (size_t i = 0; i < n; i++)
-        put_pairs(r->out, 5, sets[i]);
+        labels_put_set(sets[i], r->out, 5);
     return true;
 }
 
@@ -429,19 +412,15 @@ bool ingester_head_read(void *service, struct http_exchange *x, str in, struct b
     return read_run(service, &x->req, in, out, e);
 }
 
-bool streams_run(struct ingester *in, struct req *req, struct buf *out, err *e)
+bool ingester_streams(void *service, struct http_exchange *x, str message, struct buf *out, err *e)
 {
+    (void)message;
+    struct ingester *in = service;
     size_t n = wal_streams(in->wal, NULL, 0);
-    struct wal_stream *v = ARENA_ARRAY(&req->arena, struct wal_stream, n + 1);
-    if (!v) return arena_ok(&req->arena, e);
+    struct wal_stream *v = ARENA_ARRAY(&x->req.arena, struct wal_stream, n + 1);
+    if (!v) return arena_ok(&x->req.arena, e);
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t i = 0; i < n; i++)
         put_stream(out, 1, &v[i], in->node->id);
     return buf_ok(out, e);
-}
-
-bool ingester_streams(void *service, struct http_exchange *x, str in, struct buf *out, err *e)
-{
-    (void)in;
-    return streams_run(service, &x->req, out, e);
 }

@@ -92,11 +92,28 @@ struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t unti
 
 // ---- removing
 
+static size_t spans_size(const struct row_spans *s)
+{
+    return sizeof *s + s->count * sizeof s->v[0] + s->n;
+}
+
+static size_t notes_size(const struct row_notes *s)
+{
+    return sizeof *s + s->count * sizeof s->v[0] + s->n;
+}
+
+static void payload_unref(struct mem_budget *b, struct payload *p)
+{
+    if (!p) return;
+    assert(p->refs > 0);
+    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->room);
+}
+
 void row_release(struct mem_budget *b, struct row *row)
 {
     payload_unref(b, row->vector);
-    row_spans_free(b, row->spans);
-    row_notes_free(b, row->notes);
+    if (row->spans) mem_free(b, row->spans, spans_size(row->spans));
+    if (row->notes) mem_free(b, row->notes, notes_size(row->notes));
 }
 
 static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, const struct cut *cut)
@@ -160,21 +177,9 @@ struct payload *payload_new(struct mem_budget *b, str bytes, err *e)
     return p;
 }
 
-void payload_unref(struct mem_budget *b, struct payload *p)
-{
-    if (!p) return;
-    assert(p->refs > 0);
-    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->room);
-}
-
 str payload_view(const struct payload *p)
 {
     return str_make(p->bytes, p->n);
-}
-
-static size_t spans_size(const struct row_spans *s)
-{
-    return sizeof *s + s->count * sizeof s->v[0] + s->n;
 }
 
 struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t bytes, err *e)
@@ -183,11 +188,6 @@ struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t b
     struct row_spans *s = mem_alloc(b, spans_size(&shape), e);
     if (s) *s = shape;
     return s;
-}
-
-void row_spans_free(struct mem_budget *b, struct row_spans *s)
-{
-    if (s) mem_free(b, s, spans_size(s));
 }
 
 char *row_spans_bytes(struct row_spans *s)
@@ -200,11 +200,6 @@ str row_span_vector(const struct row_spans *s, uint32_t i)
     const char *bytes = (const char *)&s->v[s->count];
     assert(i < s->count);
     return str_make(bytes + s->v[i].at, s->v[i].n);
-}
-
-static size_t notes_size(const struct row_notes *s)
-{
-    return sizeof *s + s->count * sizeof s->v[0] + s->n;
 }
 
 struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, uint32_t count,
@@ -234,11 +229,6 @@ struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, 
         at += (uint32_t)value.n;
     }
     return s;
-}
-
-void row_notes_free(struct mem_budget *b, struct row_notes *s)
-{
-    if (s) mem_free(b, s, notes_size(s));
 }
 
 label row_note(const struct row_notes *s, uint32_t i)

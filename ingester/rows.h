@@ -138,19 +138,16 @@ static inline size_t rows_count(const struct rows *r)
 
 // ---- what rows own
 struct payload *payload_new(struct mem_budget *b, str bytes, err *e) MUST_CHECK;  // one reference
-void payload_unref(struct mem_budget *b, struct payload *p);                      // NULL is fine
 str payload_view(const struct payload *p);
 
 struct row_spans *row_spans_new(struct mem_budget *b, uint32_t count, uint32_t bytes,
                                 err *e) MUST_CHECK;
-void row_spans_free(struct mem_budget *b, struct row_spans *s);  // NULL is fine
 char *row_spans_bytes(struct row_spans *s);
 str row_span_vector(const struct row_spans *s, uint32_t i);
 
 // The annotations are copied. NULL with *e set on failure.
 struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, uint32_t count,
                                 err *e) MUST_CHECK;
-void row_notes_free(struct mem_budget *b, struct row_notes *s);  // NULL is fine
 label row_note(const struct row_notes *s, uint32_t i);
 
 // What a row owns: vector, spans, notes.

@@ -18,19 +18,7 @@ static bool read_side(struct answer *a, const Querier__V1__SelectMergeStacktrace
     static const Querier__V1__SelectMergeStacktracesRequest none =
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
     if (!m) m = &none;
-    const struct stacks_asked asked = {
-        .type_id = m->profile_typeid,
-        .selector = m->label_selector,
-        .start_ms = m->start,
-        .end_ms = m->end,
-        .spans = m->span_selector,
-        .traces = m->trace_id_selector,
-        .profiles = m->profile_id_selector,
-        .span_count = m->n_span_selector,
-        .trace_count = m->n_trace_id_selector,
-        .profile_count = m->n_profile_id_selector,
-        .stack_selector = m->stack_trace_selector,
-    };
+    const struct stacks_asked asked = stacks_asked_of(m);
     if (stacks_read(a, &asked, &out->stacks, e) && stacks_tree(&out->stacks, &out->tree, e)) {
         return true;
     }

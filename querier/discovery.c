@@ -8,20 +8,25 @@
 
 #define LAST_HOUR_MS (INT64_C(3600) * 1000)
 
-// Range and selectors of a request as a question for labels. range->empty: ask nobody.
-static bool labels_query(struct answer *a, int64_t start_ms, int64_t end_ms, struct query *q,
+// What each of these requests says.
+struct asked {
+    int64_t start_ms;
+    int64_t end_ms;
+    char *const *matchers;
+    size_t matcher_count;
+};
+
+// As a question for labels. range->empty: ask nobody.
+static bool labels_query(struct answer *a, struct asked asked, struct query *q,
                          struct query_range *range, err *e)
 {
     *q = (struct query){.labels.wanted = true};
-    if (!query_range(a->limits, a->now_wall_ns, start_ms, end_ms, range, e)) return false;
+    if (!query_range(a->limits, a->now_wall_ns, asked.start_ms, asked.end_ms, range, e)) {
+        return false;
+    }
     query_set_range(q, range);
-    return true;
-}
-
-static bool add_matchers(struct answer *a, struct query *q, char *const *texts, size_t n, err *e)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!query_add_selector(a->arena, q, str_of(texts[i]), e)) return false;
+    for (size_t i = 0; i < asked.matcher_count; i++) {
+        if (!query_add_selector(a->arena, q, str_of(asked.matchers[i]), e)) return false;
     }
     return true;
 }
@@ -56,7 +61,8 @@ bool discovery_profile_types(struct answer *a, str in, struct buf *out, err *e)
     }
     struct query q;
     struct query_range range;
-    if (!labels_query(a, start, end, &q, &range, e)) return false;
+    struct asked asked = {.start_ms = start, .end_ms = end};
+    if (!labels_query(a, asked, &q, &range, e)) return false;
     if (range.empty) return true;
     static const str type_only[] = {S_INIT(LABEL_PROFILE_TYPE)};
     q.labels.names = type_only;
@@ -78,10 +84,8 @@ bool discovery_label_names(struct answer *a, str in, struct buf *out, err *e)
     if (!m) return false;
     struct query q;
     struct query_range range;
-    if (!labels_query(a, m->start, m->end, &q, &range, e) ||
-        !add_matchers(a, &q, m->matchers, m->n_matchers, e)) {
-        return false;
-    }
+    struct asked asked = {m->start, m->end, m->matchers, m->n_matchers};
+    if (!labels_query(a, asked, &q, &range, e)) return false;
     if (range.empty) return true;
     q.labels.names_only = true;
     struct merged *found;
@@ -100,10 +104,10 @@ bool discovery_label_values(struct answer *a, str in, struct buf *out, err *e)
     if (!m) return false;
     struct query q;
     struct query_range range;
-    if (!labels_query(a, m->start, m->end, &q, &range, e)) return false;
+    struct asked asked = {m->start, m->end, m->matchers, m->n_matchers};
+    if (!labels_query(a, asked, &q, &range, e)) return false;
     str name = str_of(m->name);
     if (name.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "name is required");
-    if (!add_matchers(a, &q, m->matchers, m->n_matchers, e)) return false;
     if (range.empty) return true;
     q.labels.names = &name;
     q.labels.name_count = 1;
@@ -119,18 +123,6 @@ bool discovery_label_values(struct answer *a, str in, struct buf *out, err *e)
 
 // ---- series
 
-static void put_set(struct buf *out, labels set)
-{
-    size_t mark = pb_begin(out, 2);
-    for (size_t i = 0; i < set.n; i++) {
-        size_t pair = pb_begin(out, 1);
-        pb_put_bytes_opt(out, 1, set.v[i].name);
-        pb_put_bytes_opt(out, 2, set.v[i].value);
-        pb_end(out, pair);
-    }
-    pb_end(out, mark);
-}
-
 // Grafana asks for these five of all series and expects four back: pyroscope_app is a name that
 // only an old storage had. Returns the number of names left.
 static size_t grafana_names(const Querier__V1__SeriesRequest *m, str *names, size_t n)
@@ -142,10 +134,7 @@ static size_t grafana_names(const Querier__V1__SeriesRequest *m, str *names, siz
         no_matchers = no_matchers && strcmp(m->matchers[i], "{}") == 0;
     if (!no_matchers || n != COUNT(five)) return n;
     for (size_t i = 0; i < COUNT(five); i++) {
-        bool found = false;
-        for (size_t k = 0; k < n; k++)
-            found = found || str_eq(names[k], five[i]);
-        if (!found) return n;
+        if (!str_among(five[i], names, n)) return n;
     }
     memcpy(names, five + 1, sizeof five - sizeof five[0]);
     return n - 1;
@@ -174,10 +163,8 @@ bool discovery_series(struct answer *a, str in, struct buf *out, err *e)
     if (!m) return false;
     struct query q;
     struct query_range range;
-    if (!labels_query(a, m->start, m->end, &q, &range, e) ||
-        !add_matchers(a, &q, m->matchers, m->n_matchers, e)) {
-        return false;
-    }
+    struct asked asked = {m->start, m->end, m->matchers, m->n_matchers};
+    if (!labels_query(a, asked, &q, &range, e)) return false;
     if (range.empty) return true;
     str *names = ARENA_ARRAY(a->arena, str, m->n_label_names);
     if (!names) return arena_ok(a->arena, e);
@@ -193,6 +180,6 @@ bool discovery_series(struct answer *a, str in, struct buf *out, err *e)
     // Only the empty set: none of the names exists anywhere, which is no series at all.
     if (found->set_count == 1 && found->sets[0].n == 0) return true;
     for (size_t i = 0; i < found->set_count; i++)
-        put_set(out, found->sets[i]);
+        labels_put_set(found->sets[i], out, 2);
     return true;
 }

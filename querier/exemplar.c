@@ -23,16 +23,6 @@ bool exemplar_type(int asked, enum query_exemplars *out, err *e)
     }
 }
 
-void exemplar_put_labels(struct buf *out, uint32_t field, labels ls)
-{
-    for (size_t i = 0; i < ls.n; i++) {
-        size_t pair = pb_begin(out, field);
-        pb_put_bytes_opt(out, 1, ls.v[i].name);
-        pb_put_bytes_opt(out, 2, ls.v[i].value);
-        pb_end(out, pair);
-    }
-}
-
 static void put_hex(struct buf *out, uint32_t field, const uint8_t *bytes, size_t n)
 {
     char text[33];
@@ -55,7 +45,7 @@ void exemplar_put(struct buf *out, uint32_t field, const struct merged_exemplar 
         put_hex(out, 3, span, sizeof span);
     }
     pb_put_i64_opt(out, 4, x->value);
-    exemplar_put_labels(out, 5, x->ls);
+    labels_put(x->ls, out, 5);
     if (x->has_trace) put_hex(out, 6, x->trace.b, sizeof x->trace.b);
     pb_end(out, mark);
 }

@@ -13,6 +13,3 @@ bool exemplar_type(int asked, enum query_exemplars *out, err *e) MUST_CHECK;
 // A profile's has its id, which profile_id_selector takes; a span's has span and trace id, for
 // span_selector and trace_id_selector.
 void exemplar_put(struct buf *out, uint32_t field, const struct merged_exemplar *x);
-
-// A label set in its order, as field 1 of Series, HeatmapSeries and the like.
-void exemplar_put_labels(struct buf *out, uint32_t field, labels ls);

@@ -153,7 +153,7 @@ static void put_row(const struct heat *h, const struct heat_row *row, struct buf
     for (size_t i = 0; i < h->q.heat.group_by_count; i++) {
         str name = h->q.heat.group_by[i];
         label pair = {name, labels_get(row->group, name)};
-        if (labels_has(row->group, name)) exemplar_put_labels(out, 1, (labels){&pair, 1});
+        if (labels_has(row->group, name)) labels_put((labels){&pair, 1}, out, 1);
     }
     for (const struct merged_cell *from = row->cells; from < end;) {
         const struct merged_cell *to = from;

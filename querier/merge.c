@@ -50,7 +50,8 @@ static bool add_stacks(struct merged *m, str symbols, str vector, err *e)
 
 // ---- labels
 
-bool merged_read_pair(str bytes, label *out, err *e)
+// A message Annotation or Label.
+static bool read_pair(str bytes, label *out, err *e)
 {
     *out = (label){0};
     struct pb_reader r = pb_reader(bytes);
@@ -70,7 +71,7 @@ bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e)
     while (pb_next(&r)) {
         if (r.field != 1 || r.type != PB_BYTES) continue;
         if (!arena_grow(&m->arena, &v, &cap, n + 1, sizeof *v)) return merged_no_room(m, e);
-        if (!merged_read_pair(r.bytes, &v[n++], e)) return false;
+        if (!read_pair(r.bytes, &v[n++], e)) return false;
     }
     labels_sort(v, n);
     *out = (labels){v, n};
@@ -137,7 +138,7 @@ static bool read_point(struct merged *m, str bytes, struct merged_total *t, err 
         if (!arena_grow(&m->arena, &notes, &cap, t->annotation_count + 1, sizeof *notes)) {
             return merged_no_room(m, e);
         }
-        if (!merged_read_pair(r.bytes, &notes[t->annotation_count++], e)) return false;
+        if (!read_pair(r.bytes, &notes[t->annotation_count++], e)) return false;
     }
     t->annotation_count = merged_sort_pairs(notes, t->annotation_count);
     t->annotations = notes;

@@ -16,9 +16,6 @@ bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e) MUST_C
 typedef bool merged_item_fn(struct merged *m, uint32_t group, str bytes, err *e);
 bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e) MUST_CHECK;
 
-// A message Annotation or Label.
-bool merged_read_pair(str bytes, label *out, err *e) MUST_CHECK;
-
 bool merged_read_exemplar(struct merged *m, str bytes, const struct merged_exemplar **out,
                           err *e) MUST_CHECK;
 

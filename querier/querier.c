@@ -157,21 +157,9 @@ static bool start(const struct node *node, void **self, err *e)
 static bool ready(void *self, struct buf *why)
 {
     const struct querier_state *q = self;
-    struct arena scratch;
-    arena_init(&scratch, q->memory, SIZE_MAX);
-    size_t n = 0;
-    members_of(q->peers.members, &scratch, MEMBER_INGESTER, &n);
-    arena_release(&scratch);
-    if (n) return true;
+    if (members_has(q->peers.members, MEMBER_INGESTER)) return true;
     buf_z(why, "no ingester is known");
     return false;
-}
-
-// Nothing is left to do when the last request has ended.
-static void drain(void *self, uint64_t deadline_mono_ns)
-{
-    (void)self;
-    (void)deadline_mono_ns;
 }
 
 static void stop(void *self)
@@ -190,6 +178,5 @@ const struct service querier = {
     .public_http_count = COUNT(pages),
     .start = start,
     .ready = ready,
-    .drain = drain,
     .stop = stop,
 };

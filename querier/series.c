@@ -7,9 +7,32 @@
 
 #include <stdlib.h>
 
+struct point {
+    int64_t time_ms;
+    double value;
+    const struct merged_exemplar *exemplar;  // or NULL
+    const label *annotations;
+    size_t annotation_count;
+};
+
+struct row {
+    labels group;  // in the order asked
+    const struct point *points;
+    size_t point_count;
+    double sum;  // of the points
+};
+
+struct options {
+    int64_t start_ms;
+    int64_t step_ms;
+    const str *group_by;
+    size_t group_by_count;
+    bool average;
+    int64_t limit;  // rows kept; 0 or less: all
+};
+
 // The pairs of a group in the order in which they were asked for.
-static bool order_group(struct arena *a, labels group, const struct series_options *o, labels *out,
-                        err *e)
+static bool order_group(struct arena *a, labels group, const struct options *o, labels *out, err *e)
 {
     label *v = ARENA_ARRAY(a, label, o->group_by_count);
     if (!v) return arena_ok(a, e);
@@ -24,10 +47,10 @@ static bool order_group(struct arena *a, labels group, const struct series_optio
 
 // Points of one group's totals [from, to). Buckets 0 and 1 are both the first point.
 static bool make_points(struct arena *a, struct merged *m, const struct merged_total *from,
-                        const struct merged_total *to, const struct series_options *o,
-                        struct series_row *row, err *e)
+                        const struct merged_total *to, const struct options *o, struct row *row,
+                        err *e)
 {
-    struct series_point *points = ARENA_ARRAY(a, struct series_point, (size_t)(to - from));
+    struct point *points = ARENA_ARRAY(a, struct point, (size_t)(to - from));
     if (!points) return arena_ok(a, e);
     size_t n = 0;
     for (const struct merged_total *t = from; t < to; t++) {
@@ -39,11 +62,11 @@ static bool make_points(struct arena *a, struct merged *m, const struct merged_t
         }
         double value = (double)sum.sum;
         if (o->average && sum.profiles) value /= (double)sum.profiles;
-        points[n++] = (struct series_point){.time_ms = o->start_ms + k * o->step_ms,
-                                            .value = value,
-                                            .exemplar = sum.exemplar,
-                                            .annotations = sum.annotations,
-                                            .annotation_count = sum.annotation_count};
+        points[n++] = (struct point){.time_ms = o->start_ms + k * o->step_ms,
+                                     .value = value,
+                                     .exemplar = sum.exemplar,
+                                     .annotations = sum.annotations,
+                                     .annotation_count = sum.annotation_count};
         row->sum += value;
     }
     row->points = points;
@@ -53,23 +76,25 @@ static bool make_points(struct arena *a, struct merged *m, const struct merged_t
 
 static int largest_first(const void *a, const void *b)
 {
-    const struct series_row *x = a;
-    const struct series_row *y = b;
+    const struct row *x = a;
+    const struct row *y = b;
     if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;
     return labels_cmp(x->group, y->group);
 }
 
-bool series_rows(struct arena *a, struct merged *m, const struct series_options *o,
-                 struct series_row **rows, size_t *count, err *e)
+// From finished totals over the buckets of query_add_totals to rows in the order of the answer.
+// Memory of the arena. Fails with out_of_range or resource_exhausted.
+static bool make_rows(struct arena *a, struct merged *m, const struct options *o, struct row **rows,
+                      size_t *count, err *e)
 {
-    struct series_row *v = ARENA_ARRAY(a, struct series_row, m->group_count);
+    struct row *v = ARENA_ARRAY(a, struct row, m->group_count);
     if (!v) return arena_ok(a, e);
     size_t n = 0;
     for (size_t i = 0, end = 0; i < m->total_count; i = end) {
         uint32_t group = m->totals[i].group;
         while (end < m->total_count && m->totals[end].group == group)
             end++;
-        struct series_row *row = &v[n++];
+        struct row *row = &v[n++];
         if (!order_group(a, m->groups[group], o, &row->group, e) ||
             !make_points(a, m, m->totals + i, m->totals + end, o, row, e)) {
             return false;
@@ -81,20 +106,20 @@ bool series_rows(struct arena *a, struct merged *m, const struct series_options 
     return true;
 }
 
-static void put_point(struct buf *out, const struct series_point *p)
+static void put_point(struct buf *out, const struct point *p)
 {
     size_t mark = pb_begin(out, 2);
     pb_put_double_opt(out, 1, p->value);
     pb_put_i64_opt(out, 2, p->time_ms);
-    exemplar_put_labels(out, 3, (labels){p->annotations, p->annotation_count});
+    labels_put((labels){p->annotations, p->annotation_count}, out, 3);
     if (p->exemplar) exemplar_put(out, 4, p->exemplar);
     pb_end(out, mark);
 }
 
-static void put_row(struct buf *out, const struct series_row *row)
+static void put_row(struct buf *out, const struct row *row)
 {
     size_t mark = pb_begin(out, 1);
-    exemplar_put_labels(out, 1, row->group);
+    labels_put(row->group, out, 1);
     for (size_t i = 0; i < row->point_count; i++)
         put_point(out, &row->points[i]);
     pb_end(out, mark);
@@ -123,7 +148,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
     struct query q = {0};
     struct query_range range;
     struct ptype type;
-    struct series_options o = {
+    struct options o = {
         .average = m->aggregation ==
                    TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE,
         .limit = m->limit,
@@ -146,9 +171,9 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
     o.start_ms = range.start_ms;
     o.group_by = q.totals.group_by;
     o.group_by_count = q.totals.group_by_count;
-    struct series_row *rows;
+    struct row *rows;
     size_t n = 0;
-    if (!series_rows(&merged->arena, merged, &o, &rows, &n, e)) return false;
+    if (!make_rows(&merged->arena, merged, &o, &rows, &n, e)) return false;
     for (size_t i = 0; i < n; i++)
         put_row(out, &rows[i]);
     return true;

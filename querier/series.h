@@ -13,32 +13,3 @@
 #include "querier/answer.h"
 
 answer_fn series_select;
-
-struct series_point {
-    int64_t time_ms;
-    double value;
-    const struct merged_exemplar *exemplar;  // or NULL
-    const label *annotations;
-    size_t annotation_count;
-};
-
-struct series_row {
-    labels group;  // in the order asked
-    const struct series_point *points;
-    size_t point_count;
-    double sum;  // of the points
-};
-
-struct series_options {
-    int64_t start_ms;
-    int64_t step_ms;
-    const str *group_by;
-    size_t group_by_count;
-    bool average;
-    int64_t limit;  // rows kept; 0 or less: all
-};
-
-// From finished totals over the buckets of query_add_totals to rows in the order of the answer.
-// Memory of the arena. Fails with out_of_range or resource_exhausted.
-bool series_rows(struct arena *a, struct merged *m, const struct series_options *o,
-                 struct series_row **rows, size_t *count, err *e) MUST_CHECK;

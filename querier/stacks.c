@@ -4,6 +4,23 @@
 #include "querier/pgo.h"
 #include "sys/clock.h"
 
+struct stacks_asked stacks_asked_of(const Querier__V1__SelectMergeStacktracesRequest *m)
+{
+    return (struct stacks_asked){
+        .type_id = m->profile_typeid,
+        .selector = m->label_selector,
+        .start_ms = m->start,
+        .end_ms = m->end,
+        .spans = m->span_selector,
+        .traces = m->trace_id_selector,
+        .profiles = m->profile_id_selector,
+        .span_count = m->n_span_selector,
+        .trace_count = m->n_trace_id_selector,
+        .profile_count = m->n_profile_id_selector,
+        .stack_selector = m->stack_trace_selector,
+    };
+}
+
 static bool selectors(struct answer *a, const struct stacks_asked *s, struct query *q, err *e)
 {
     if (s->span_count && s->trace_count) {

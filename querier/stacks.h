@@ -10,6 +10,7 @@
 #include "model/pprof.h"
 #include "model/tree.h"
 #include "querier/answer.h"
+#include "querier/v1/querier.pb-c.h"
 #include "types/v1/types.pb-c.h"
 
 struct stacks_asked {
@@ -26,6 +27,9 @@ struct stacks_asked {
     const Types__V1__StackTraceSelector *stack_selector;  // or NULL
     bool for_pprof;  // full symbols, and the stack selector's go_pgo holds
 };
+
+// Of the request that two of them are.
+struct stacks_asked stacks_asked_of(const Querier__V1__SelectMergeStacktracesRequest *m);
 
 struct stacks {
     struct query_range range;

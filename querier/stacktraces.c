@@ -75,20 +75,8 @@ bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
               : !query_max_nodes(a->limits, max_nodes, &max_nodes, e)) {
         return false;
     }
-    const struct stacks_asked asked = {
-        .type_id = m->profile_typeid,
-        .selector = m->label_selector,
-        .start_ms = m->start,
-        .end_ms = m->end,
-        .spans = m->span_selector,
-        .traces = m->trace_id_selector,
-        .profiles = m->profile_id_selector,
-        .span_count = m->n_span_selector,
-        .trace_count = m->n_trace_id_selector,
-        .profile_count = m->n_profile_id_selector,
-        .stack_selector = m->stack_trace_selector,
-        .for_pprof = pprof,
-    };
+    struct stacks_asked asked = stacks_asked_of(m);
+    asked.for_pprof = pprof;
     struct stacks s;
     if (!stacks_read(a, &asked, &s, e)) return false;
     if (s.range.empty) return true;

@@ -24,6 +24,14 @@ bool str_contains(str s, str part)
     return part.n == 0 || (s.n >= part.n && memmem(s.p, s.n, part.p, part.n) != NULL);
 }
 
+bool str_among(str s, const str *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(s, v[i])) return true;
+    }
+    return false;
+}
+
 static unsigned char lower(char c)
 {
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);

@@ -49,6 +49,7 @@ bool str_starts(str s, str prefix);
 bool str_ends(str s, str suffix);
 bool str_contains(str s, str part);
 bool str_ieq(str a, str b);  // ASCII letters without case
+bool str_among(str s, const str *v, size_t n);
 
 // Position of the first or last byte c; s.n if there is none.
 size_t str_find(str s, char c);

@@ -122,6 +122,16 @@ struct member *members_of(struct members *m, struct arena *a, enum member_kind k
     return copy;
 }
 
+bool members_has(struct members *m, enum member_kind kind)
+{
+    bool found = false;
+    lock_take(&m->lock);
+    for (size_t i = 0; i < m->n; i++)
+        found = found || m->v[i].member.kind == kind;
+    lock_give(&m->lock);
+    return found;
+}
+
 void members_report(struct members *m, str id, bool answered)
 {
     if (!answered) metric_add(&cluster_reports_failed, 1);

@@ -38,6 +38,9 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e) MU
 // none or the arena is exhausted.
 struct member *members_of(struct members *m, struct arena *a, enum member_kind kind, size_t *count);
 
+// Whether there is any of a kind, alive or not.
+bool members_has(struct members *m, enum member_kind kind);
+
 // What a call to a member said; any thread. A member counts as dead after 3 failures in a row and
 // as alive after one success.
 void members_report(struct members *m, str id, bool answered);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/json.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -91,20 +93,6 @@ static int hex4(str s)
     return v;
 }
 
-static size_t put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    out[0] = (char)(lead[n] | c);
-    return n;
-}
-
 // A \u escape, or two of them that make a surrogate pair; s begins with "\u". Returns its length,
 // 0 where it is none.
 static size_t unicode(str s, uint32_t *c)
@@ -139,7 +127,7 @@ static bool unescape(struct json_reader *r, str raw)
             uint32_t code = 0;
             size_t used = unicode(str_slice(raw, i, raw.n), &code);
             if (used == 0) return false;
-            n += put_utf8(out + n, code);
+            n += utf8_put(out + n, code);
             i += used;
             continue;
         }

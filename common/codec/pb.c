@@ -101,20 +101,6 @@ bool pb_packed_next(struct pb_reader *r, const uint8_t **at, uint64_t *v)
     return true;
 }
 
-bool pb_packed_fixed64_next(struct pb_reader *r, const uint8_t **at, uint64_t *v)
-{
-    if (r->fault) return false;
-    if (r->type != PB_BYTES) return pb_packed_next(r, at, v);
-    const uint8_t *end = pack_end(r, at);
-    if (*at == end) return false;
-    if (end - *at < 8) return stop(r, "a packed number is cut");
-    *v = 0;
-    for (int i = 0; i < 8; i++)
-        *v |= (uint64_t)(*at)[i] << (8 * i);
-    *at += 8;
-    return true;
-}
-
 // ---- writing
 
 void pb_put_varint(struct buf *b, uint64_t v)

@@ -40,11 +40,9 @@ struct pb_reader pb_reader(str message);
 bool pb_next(struct pb_reader *r);                           // false at the end or at a fault
 bool pb_done(const struct pb_reader *r, err *e) MUST_CHECK;  // was it the end?
 
-// Calls for a repeated scalar field, packed or not: the values of the current field one by one.
+// Calls for a repeated varint field, packed or not: the values of the current field one by one.
 // start with *at = NULL; false when there are no more (or a fault, which pb_done then reports).
 bool pb_packed_next(struct pb_reader *r, const uint8_t **at, uint64_t *v);
-bool pb_packed_fixed64_next(struct pb_reader *r, const uint8_t **at,
-                            uint64_t *v);  // fixed64, double
 
 static inline double pb_double(uint64_t bits)
 {

@@ -11,16 +11,6 @@ static str bytes_of(const uint8_t b[16])
     return str_make(b, 16);
 }
 
-static void put_pairs(struct buf *out, uint32_t field, const label *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t mark = pb_begin(out, field);
-        pb_put_bytes_opt(out, 1, v[i].name);
-        pb_put_bytes_opt(out, 2, v[i].value);
-        pb_end(out, mark);
-    }
-}
-
 static void put_record(struct buf *out, const struct record *r, uint64_t fingerprint)
 {
     bool sibling = r->sibling != RECORD_NO_SIBLING;
@@ -46,7 +36,7 @@ static void put_record(struct buf *out, const struct record *r, uint64_t fingerp
     }
     pb_put_u64_opt(out, 12, r->attempt);
     if (r->has_first_stream) pb_put_bytes(out, 13, bytes_of(r->first_stream.b));
-    put_pairs(out, 14, r->annotations, r->annotation_count);
+    labels_put((labels){r->annotations, r->annotation_count}, out, 14);
     pb_end(out, mark);
 }
 
@@ -57,7 +47,7 @@ bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out,
     pb_put_bytes_opt(out, 1, b->service);
     for (uint32_t i = 0; i < b->series_count; i++) {
         size_t mark = pb_begin(out, 2);
-        put_pairs(out, 1, b->series[i].v, b->series[i].n);
+        labels_put(b->series[i], out, 1);
         pb_end(out, mark);
         fingerprints[i] = labels_fingerprint(b->series[i]);
     }

@@ -151,25 +151,6 @@ labels labels_copy(struct arena *a, labels ls)
     return (labels){v, ls.n};
 }
 
-static bool is_among(str name, const str *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(names[i], name)) return true;
-    }
-    return false;
-}
-
-labels labels_project(struct arena *a, labels ls, const str *names, size_t n)
-{
-    label *v = ARENA_ARRAY(a, label, ls.n);
-    if (!v) return (labels){0};
-    size_t count = 0;
-    for (size_t i = 0; i < ls.n; i++) {
-        if (is_among(ls.v[i].name, names, n)) v[count++] = ls.v[i];
-    }
-    return (labels){v, count};
-}
-
 bool label_name_is_legacy(str name)
 {
     for (size_t i = 0; i < name.n; i++) {

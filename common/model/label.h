@@ -48,11 +48,13 @@ void labels_print(labels ls, struct buf *out);
 // that nobody can see.
 void label_quote(str s, struct buf *out);
 
+// On the wire: each label as a message of name and value (LabelPair, Label, Annotation) in `field`;
+// or all of them as one message that has such in field 1 (Labels).
+void labels_put(labels ls, struct buf *out, uint32_t field);
+void labels_put_set(labels ls, struct buf *out, uint32_t field);
+
 // A copy in the arena, strings included.
 labels labels_copy(struct arena *a, labels ls);
-
-// The pairs whose names are in `names` (any order); in the arena, strings borrowed.
-labels labels_project(struct arena *a, labels ls, const str *names, size_t n);
 
 // Is it a name in the sense of old Prometheus: [a-zA-Z_][a-zA-Z0-9_]*
 bool label_name_is_legacy(str name);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/utf8.h"
 #include "model/label.h"
 
 // Code points that Go's unicode.IsPrint refuses and that occur in real text: controls, spaces other
@@ -24,18 +25,6 @@ static bool is_seen(uint32_t c)
     return true;
 }
 
-// Bytes of the character at the start of s, with its code point; 0 if it is not UTF-8.
-static size_t character(str s, uint32_t *c)
-{
-    unsigned char lead = (unsigned char)s.p[0];
-    size_t n = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (n > s.n || !str_utf8(str_slice(s, 0, n))) return 0;
-    *c = n == 1 ? lead : lead & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++)
-        *c = *c << 6 | ((unsigned char)s.p[i] & 0x3f);
-    return n;
-}
-
 static void quote_ascii(unsigned char c, struct buf *out)
 {
     static const char letters[] = "abtnvfr";  // of 0x07 to 0x0d
@@ -57,7 +46,7 @@ void label_quote(str s, struct buf *out)
     buf_byte(out, '"');
     while (s.n > 0) {
         uint32_t c = 0;
-        size_t n = character(s, &c);
+        size_t n = utf8_get(s, &c);
         if (n == 0) {
             buf_printf(out, "\\x%02x", (unsigned char)s.p[0]);
             n = 1;

@@ -3,6 +3,7 @@
 // Letters in the other case. Unicode's simple mappings (one character to one, UnicodeData.txt) are
 // rows of relabel_case.def, sorted, as ranges: each stride-th character from `first` to `last` maps
 // to itself plus `delta`.
+#include "base/utf8.h"
 #include "model/relabel.h"
 
 struct range {
@@ -41,31 +42,6 @@ static uint32_t mapped(const struct range *v, size_t n, uint32_t c)
     return (uint32_t)((int64_t)c + v[low].delta);
 }
 
-// The character at p of valid UTF-8; *p moves behind it.
-static uint32_t read_character(const unsigned char **p)
-{
-    uint32_t c = *(*p)++;
-    if (c < 0x80) return c;
-    int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-    c &= 0x3fu >> more;
-    for (; more > 0; more--)
-        c = c << 6 | (*(*p)++ & 0x3fu);
-    return c;
-}
-
-static void write_character(char **p, uint32_t c)
-{
-    if (c < 0x80) {
-        *(*p)++ = (char)c;
-        return;
-    }
-    int more = c >= 0x10000 ? 3 : c >= 0x800 ? 2 : 1;
-    static const unsigned char leads[] = {0, 0xc0, 0xe0, 0xf0};
-    *(*p)++ = (char)(leads[more] | c >> (6 * more));
-    for (; more > 0; more--)
-        *(*p)++ = (char)(0x80 | (c >> (6 * (more - 1)) & 0x3f));
-}
-
 // ASCII letters are one range of 26 from `first`.
 static str in_case(struct arena *a, str s, const struct range *v, size_t n, char first, int delta)
 {
@@ -74,16 +50,18 @@ static str in_case(struct arena *a, str s, const struct range *v, size_t n, char
     char *out = arena_new(a, text ? s.n * 2 : s.n);  // 2 bytes become at most 3
     if (!out) return (str){0};
     char *at = out;
-    const unsigned char *p = (const unsigned char *)s.p;
-    const unsigned char *end = p + s.n;
-    while (p < end) {
-        if (*p >= 0x80 && text) {
-            write_character(&at, mapped(v, n, read_character(&p)));
-            continue;
+    while (s.n > 0) {
+        char c = s.p[0];
+        size_t used = 1;
+        if ((unsigned char)c >= 0x80 && text) {
+            uint32_t point = 0;
+            used = utf8_get(s, &point);
+            at += utf8_put(at, mapped(v, n, point));
+        } else {
+            bool letter = c >= first && c < first + 26;
+            *at++ = (char)(letter ? c + delta : c);
         }
-        char c = (char)*p++;
-        bool letter = c >= first && c < first + 26;
-        *at++ = (char)(letter ? c + delta : c);
+        s = str_slice(s, used, s.n);
     }
     return (str){out, (size_t)(at - out)};
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/utf8.h"
 #include "model/label.h"
 
 // Prometheus's grammar of a vector selector (promql/parser, "metric selector" entry point):
@@ -84,19 +85,6 @@ static bool number(struct parser *p, unsigned count, unsigned base, uint32_t *v)
     return sum <= UINT32_MAX;
 }
 
-static size_t put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        to[i] = (char)(0x80 | (c & 0x3f));
-    to[0] = (char)((0xf00 >> n & 0xff) | c);
-    return n;
-}
-
 // One escape after its backslash, as Go's strconv.UnquoteChar has it. Writes 1 to 4 bytes, never
 // more than the escape has.
 static bool escape(struct parser *p, char quote, char *to, size_t *n)
@@ -130,7 +118,7 @@ static bool escape(struct parser *p, char quote, char *to, size_t *n)
     if (v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) {
         return fault(p, "escape sequence is an invalid Unicode code point");
     }
-    *n = put_utf8(to, v);
+    *n = utf8_put(to, v);
     return true;
 }
 

@@ -21,7 +21,7 @@ static const unsigned successors[EXCHANGE_STATES] = {
     [EXCHANGE_DONE] = 0,
 };
 
-const char *exchange_state_name(enum exchange_state state)
+static const char *state_name(enum exchange_state state)
 {
     static const char *const names[EXCHANGE_STATES] = {"head", "body",   "queued", "running",
                                                        "held", "answer", "done"};
@@ -39,8 +39,8 @@ static void set_state(struct exchange *ex, enum exchange_state to)
     enum exchange_state from = state_of(ex);
     assert(successors[from] & 1u << to);
     atomic_store_explicit(&ex->state, to, memory_order_relaxed);
-    metric_add_to(&net_exchanges, str_of(exchange_state_name(from)), UINT64_MAX);
-    if (to != EXCHANGE_DONE) metric_add_to(&net_exchanges, str_of(exchange_state_name(to)), 1);
+    metric_add_to(&net_exchanges, str_of(state_name(from)), UINT64_MAX);
+    if (to != EXCHANGE_DONE) metric_add_to(&net_exchanges, str_of(state_name(to)), 1);
 }
 
 static void link_conn(struct exchange *ex, struct conn *c)

@@ -89,4 +89,3 @@ bool exchange_body_late(const struct exchange *ex, uint64_t now_ns);
 
 // The answer's body as it goes on the wire.
 str exchange_answer(const struct exchange *ex);
-const char *exchange_state_name(enum exchange_state state);

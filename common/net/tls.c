@@ -320,11 +320,6 @@ void tls_sent(struct tls *t, size_t n)
     }
 }
 
-bool tls_shaking_hands(const struct tls *t)
-{
-    return !SSL_is_init_finished(t->ssl);
-}
-
 bool tls_chose_h2(const struct tls *t)
 {
     const unsigned char *name = NULL;

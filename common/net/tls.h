@@ -47,5 +47,4 @@ void tls_say_goodbye(struct conn *c);  // close_notify, once
 str tls_pending(const struct tls *t);  // records to send
 void tls_sent(struct tls *t, size_t n);
 
-bool tls_shaking_hands(const struct tls *t);
 bool tls_chose_h2(const struct tls *t);

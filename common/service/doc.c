@@ -148,14 +148,6 @@ bool doc_parse(str yaml, const char *file, struct arena *a, struct doc **root, e
     return ok && arena_ok(a, e);
 }
 
-const struct doc *doc_get(const struct doc *map, const char *key)
-{
-    for (const struct doc *t = map ? map->first : NULL; t; t = t->next) {
-        if (str_is(t->key, key)) return t;
-    }
-    return NULL;
-}
-
 // ---- faults
 
 static size_t position(const struct doc *t)

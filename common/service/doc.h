@@ -43,9 +43,6 @@ struct doc {
 // plain and more than DOC_DEPTH_MAX levels are refused. `file` is borrowed for the nodes' life.
 bool doc_parse(str yaml, const char *file, struct arena *a, struct doc **root, err *e) MUST_CHECK;
 
-// The member of a map, or NULL.
-const struct doc *doc_get(const struct doc *map, const char *key);
-
 // Fails with "file:line: path: message"; path: "overrides.acme.rules[2].regex".
 bool doc_fail(const struct doc *t, err *e, const char *fmt, ...) PRINTF(3, 4);
 

@@ -164,27 +164,34 @@ static void name_listener(char *address, size_t size, const char *listen, unsign
     snprintf(address, size, "%.*s:%u", STR(host), port);
 }
 
-static bool open_public(struct program *p, err *e)
+// What both listeners have of section "server".
+static struct server_options common_options(struct program *p)
 {
     const struct server_settings *s = config_section(p->config, "server");
-    struct server_options o = {
-        .name = "public",
-        .listen = s->listen,
-        .tls_cert_file = or_null(s->tls_cert_file),
-        .tls_key_file = or_null(s->tls_key_file),
+    return (struct server_options){
         .memory = &p->requests,
         .request_memory_max = s->request_memory,
         .head_max = s->head_max,
         .headers_max = (unsigned)s->headers_max,
-        .streams_max = (unsigned)s->streams_max,
-        .connections_max = (unsigned)s->connections_max,
         .head_timeout_ns = (uint64_t)s->head_timeout,
         .body_timeout_ns = (uint64_t)s->body_timeout,
         .idle_timeout_ns = (uint64_t)s->idle_timeout,
         .write_timeout_ns = (uint64_t)s->write_timeout,
         .request_timeout_ns = (uint64_t)s->request_timeout,
-        .rank = RANK_PUBLIC,
     };
+}
+
+static bool open_public(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    struct server_options o = common_options(p);
+    o.name = "public";
+    o.listen = s->listen;
+    o.tls_cert_file = or_null(s->tls_cert_file);
+    o.tls_key_file = or_null(s->tls_key_file);
+    o.streams_max = (unsigned)s->streams_max;
+    o.connections_max = (unsigned)s->connections_max;
+    o.rank = RANK_PUBLIC;
     p->public.program = p;
     p->public.server = server_open(&o, front_app(&p->public), p->loops, p->loop_count, e);
     if (!p->public.server) return false;
@@ -213,31 +220,20 @@ static bool choose_internal(struct program *p, const char *configured, char *lis
 
 static bool open_internal(struct program *p, err *e)
 {
-    const struct server_settings *s = config_section(p->config, "server");
     const struct internal_settings *i = config_section(p->config, "internal");
     char listen[sizeof p->internal_address];
     if (!choose_internal(p, i->listen, listen, sizeof listen, e)) return false;
     bool tls = i->tls_cert_file[0] && !str_starts(str_of(listen), S("unix:"));
-    struct server_options o = {
-        .name = "internal",
-        .listen = listen,
-        .tls_cert_file = tls ? i->tls_cert_file : NULL,
-        .tls_key_file = tls ? i->tls_key_file : NULL,
-        .tls_client_ca_file = tls ? i->tls_ca_file : NULL,
-        .tls_required = tls,
-        .memory = &p->requests,
-        .request_memory_max = s->request_memory,
-        .head_max = s->head_max,
-        .headers_max = (unsigned)s->headers_max,
-        .streams_max = (unsigned)i->streams_max,
-        .connections_max = (unsigned)i->connections_max,
-        .head_timeout_ns = (uint64_t)s->head_timeout,
-        .body_timeout_ns = (uint64_t)s->body_timeout,
-        .idle_timeout_ns = (uint64_t)s->idle_timeout,
-        .write_timeout_ns = (uint64_t)s->write_timeout,
-        .request_timeout_ns = (uint64_t)s->request_timeout,
-        .rank = RANK_INGESTER,
-    };
+    struct server_options o = common_options(p);
+    o.name = "internal";
+    o.listen = listen;
+    o.tls_cert_file = tls ? i->tls_cert_file : NULL;
+    o.tls_key_file = tls ? i->tls_key_file : NULL;
+    o.tls_client_ca_file = tls ? i->tls_ca_file : NULL;
+    o.tls_required = tls;
+    o.streams_max = (unsigned)i->streams_max;
+    o.connections_max = (unsigned)i->connections_max;
+    o.rank = RANK_INGESTER;
     p->internal.program = p;
     p->internal.server = server_open(&o, front_app(&p->internal), p->loops, p->loop_count, e);
     if (!p->internal.server) return false;
@@ -443,7 +439,7 @@ void program_drain(struct program *p)
     for (size_t i = p->unit_count; i-- > 0;) {
         const struct unit *u = &p->units[i];
         begin = clock_mono_ns();
-        u->service->drain(u->self, deadline);
+        if (u->service->drain) u->service->drain(u->self, deadline);
         log_info(NULL, "service.drained", "service=%s took_ms=%llu", u->service->name,
                  ms_since(begin));
     }

@@ -15,6 +15,7 @@
 
 #include "codec/pb.h"
 #include "codec/squeeze.h"
+#include "model/label.h"
 #include "service/metrics.h"
 #include "service/process.h"
 #include "service/selfprofile_int.h"
@@ -111,21 +112,14 @@ static void show_stats(struct selfprofile *p)
 
 // ---- pushes
 
-static void put_label(struct buf *b, str name, str value)
-{
-    size_t m = pb_begin(b, 1);
-    pb_put_bytes(b, 1, name);
-    pb_put_bytes(b, 2, value);
-    pb_end(b, m);
-}
-
 // push.v1.PushRequest with one series and one sample.
 static void put_request(const struct selfprofile *p, str pprof, struct buf *body)
 {
     size_t series = pb_begin(body, 1);
-    put_label(body, S("__name__"), S("process_cpu"));
-    put_label(body, S("service_name"), S("flametree"));
-    put_label(body, S("instance"), str_of(p->id));
+    const label own[] = {{S(LABEL_NAME), S("process_cpu")},
+                         {S(LABEL_SERVICE), S("flametree")},
+                         {S("instance"), str_of(p->id)}};
+    labels_put((labels){own, COUNT(own)}, body, 1);
     size_t sample = pb_begin(body, 2);
     pb_put_bytes(body, 1, pprof);
     pb_end(body, sample);

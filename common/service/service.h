@@ -59,6 +59,7 @@ struct service {
     bool (*ready)(void *self, struct buf *why);
 
     // No new work comes any more; finish what must be finished before `deadline_mono_ns`.
+    // NULL: nothing is left when the last request has ended.
     void (*drain)(void *self, uint64_t deadline_mono_ns);
     void (*stop)(void *self);  // frees self
 

@@ -14,7 +14,6 @@
 #include <protobuf-c/protobuf-c.h>
 
 #define ASK_QUERIER "/querier.v1.QuerierService/"
-#define ASK_PUSH    "/push.v1.PusherService/Push"
 
 // Reads --url and the other options of a server. Idempotent; cli_main closes. Fails with
 // invalid_argument.

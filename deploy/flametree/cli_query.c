@@ -41,8 +41,14 @@ struct draw_unit cli_merge_unit(str type)
     return u;
 }
 
-bool cli_merge_ask(struct cli *c, const struct cli_query *q, struct cli_merge_how how,
-                   Querier__V1__SelectMergeStacktracesResponse **answer, err *e)
+struct how {
+    Querier__V1__ProfileFormat format;
+    uint64_t nodes;  // 0: the server's default; --max-nodes goes over both
+};
+
+// The answer is c->arena's.
+static bool ask(struct cli *c, const struct cli_query *q, struct how how,
+                Querier__V1__SelectMergeStacktracesResponse **answer, err *e)
 {
     Querier__V1__SelectMergeStacktracesRequest m =
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
@@ -69,9 +75,9 @@ bool cli_merge_ask(struct cli *c, const struct cli_query *q, struct cli_merge_ho
 bool cli_merge_flame(struct cli *c, const struct cli_query *q, uint64_t nodes, struct flame *f,
                      err *e)
 {
-    struct cli_merge_how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, nodes};
+    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, nodes};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!cli_merge_ask(c, q, how, &answer, e)) return false;
+    if (!ask(c, q, how, &answer, e)) return false;
     return flame_read(&c->arena, answer->flamegraph, f, e) ||
            err_wrap(e, "SelectMergeStacktraces at %.*s", STR(c->url.shown));
 }
@@ -187,9 +193,9 @@ static bool write_text(struct cli *c, str text, err *e)
 
 static bool show_json(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
-    struct cli_merge_how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, 0};
+    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, 0};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!cli_merge_ask(c, q, how, &answer, e)) return false;
+    if (!ask(c, q, how, &answer, e)) return false;
     if (!answer->flamegraph || answer->flamegraph->total == 0)
         return cli_query_is_empty(c, q, status, e);
     struct buf b;
@@ -203,9 +209,9 @@ static bool show_json(struct cli *c, const struct cli_query *q, int *status, err
 
 static bool show_dot(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
-    struct cli_merge_how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT, 0};
+    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT, 0};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!cli_merge_ask(c, q, how, &answer, e)) return false;
+    if (!ask(c, q, how, &answer, e)) return false;
     str dot = pb_text(answer->dot);
     if (dot.n > 0) return write_text(c, dot, e);
     if (!answer->flamegraph || answer->flamegraph->total == 0)

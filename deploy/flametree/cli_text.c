@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/flametree/cli_text.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <wchar.h>
@@ -9,23 +11,6 @@
 #define ELLIPSIS    S("…")
 
 // ---- characters
-
-// Length of the UTF-8 character at the start of s and its code point; 0 if there is none.
-static size_t decode(str s, uint32_t *point)
-{
-    uint8_t first = (uint8_t)s.p[0];
-    if (first < 0x80) {
-        *point = first;
-        return 1;
-    }
-    size_t n = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || s.n < n || !str_utf8(str_slice(s, 0, n))) return 0;
-    uint32_t v = first & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++)
-        v = v << 6 | ((uint8_t)s.p[i] & 0x3fu);
-    *point = v;
-    return n;
-}
 
 // Characters that act instead of being seen: controls, marks of direction, invisible joiners.
 static bool acts(uint32_t c)
@@ -48,7 +33,7 @@ bool text_next(str *s, struct text_char *c)
 {
     if (s->n == 0) return false;
     uint32_t point = 0;
-    size_t n = decode(*s, &point);
+    size_t n = utf8_get(*s, &point);
     c->bytes = str_slice(*s, 0, n ? n : 1);
     c->columns = 1;
     c->shown = n > 0 && !acts(point);

@@ -119,14 +119,6 @@ static bool guess_name(str bytes, struct arena *a, str *name, err *e)
     return ok;
 }
 
-static void put_label(struct buf *b, str name, str value)
-{
-    size_t mark = pb_begin(b, 1);
-    pb_put_bytes(b, 1, name);
-    pb_put_bytes(b, 2, value);
-    pb_end(b, mark);
-}
-
 // The label's value, the last one given.
 static str given(const struct upload_options *o, const char *name)
 {
@@ -162,13 +154,14 @@ static bool make_pprof(struct arena *a, const struct upload_options *o, str serv
     buf_init(&out->body, NULL, INFLATED_MAX + PATH_MAX_);
     struct buf *b = &out->body;
     size_t series = pb_begin(b, 1);
-    put_label(b, S(LABEL_NAME), name);
-    put_label(b, S("__delta__"), S("false"));
-    put_label(b, S(LABEL_SERVICE), service);
+    const label first[] = {{S(LABEL_NAME), name},
+                           {S("__delta__"), S("false")},
+                           {S(LABEL_SERVICE), service}};
+    labels_put((labels){first, COUNT(first)}, b, 1);
     for (size_t i = 0; i < o->label_count; i++) {
         str key = o->labels[i].name;
         bool ours = str_is(key, LABEL_NAME) || str_is(key, LABEL_SERVICE);
-        if (!ours && is_last(o, i)) put_label(b, key, o->labels[i].value);
+        if (!ours && is_last(o, i)) labels_put((labels){&o->labels[i], 1}, b, 1);
     }
     size_t sample = pb_begin(b, 2);
     pb_put_bytes(b, 1, bytes);

@@ -92,41 +92,29 @@ static void repeated_numbers_are_read_packed_or_not(void **state)
     (void)state;
     str m = S("\x0a\x04\x01\x96\x01\x03"
               "\x08\x05"
-              "\x0a\x00"
-              "\x12\x10\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
-              "\x11\x03\x00\x00\x00\x00\x00\x00\x00");
+              "\x0a\x00");
     uint64_t seen[16];
     size_t n = 0;
     struct pb_reader r = pb_reader(m);
     while (pb_next(&r)) {
         const uint8_t *at = NULL;
         uint64_t v = 0;
-        if (r.field == 1) {
-            while (pb_packed_next(&r, &at, &v))
-                seen[n++] = v;
-        } else {
-            while (pb_packed_fixed64_next(&r, &at, &v))
-                seen[n++] = v;
-        }
+        while (pb_packed_next(&r, &at, &v))
+            seen[n++] = v;
     }
     assert_ok(pb_done(&r, e));
-    static const uint64_t want[] = {1, 150, 3, 5, 1, 2, 3};
+    static const uint64_t want[] = {1, 150, 3, 5};
     assert_int_equal(n, COUNT(want));
     assert_memory_equal(seen, want, sizeof want);
 
-    static const str bad[] = {S_INIT("\x0a\x01\x80"),
-                              S_INIT("\x12\x09\x01\x02\x03\x04\x05\x06\x07\x08\x09")};
-    for (size_t i = 0; i < COUNT(bad); i++) {
-        r = pb_reader(bad[i]);
-        assert_true(pb_next(&r));
-        const uint8_t *at = NULL;
-        uint64_t v = 0;
-        while (i == 0 ? pb_packed_next(&r, &at, &v) : pb_packed_fixed64_next(&r, &at, &v)) {
-        }
-        assert_false(pb_next(&r));
-        err why = {0};
-        assert_false(pb_done(&r, &why));
-    }
+    r = pb_reader(S("\x0a\x01\x80"));  // is cut
+    assert_true(pb_next(&r));
+    const uint8_t *at = NULL;
+    uint64_t v = 0;
+    assert_false(pb_packed_next(&r, &at, &v));
+    assert_false(pb_next(&r));
+    err why = {0};
+    assert_false(pb_done(&r, &why));
 }
 
 static void writer_leaves_out_zeros_and_nests(void **state)

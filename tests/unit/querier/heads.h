@@ -112,16 +112,16 @@ static inline bool head_wants_span(const Flametree__V1__WantTree *t, uint64_t sp
 
 // ---- answers
 
-static inline void head_put_labels(struct buf *out, uint32_t field, labels ls)
+// The pairs whose names are in `names`.
+static inline labels head_project(struct arena *a, labels ls, const str *names, size_t n)
 {
-    size_t mark = pb_begin(out, field);
+    label *v = ARENA_ARRAY(a, label, ls.n);
+    if (!v) return (labels){0};
+    size_t count = 0;
     for (size_t i = 0; i < ls.n; i++) {
-        size_t pair = pb_begin(out, 1);
-        pb_put_bytes(out, 1, ls.v[i].name);
-        pb_put_bytes(out, 2, ls.v[i].value);
-        pb_end(out, pair);
+        if (str_among(ls.v[i].name, names, n)) v[count++] = ls.v[i];
     }
-    pb_end(out, mark);
+    return (labels){v, count};
 }
 
 static inline void head_put_tree(const struct head *h, const struct head_query *q, struct buf *out)
@@ -194,7 +194,7 @@ static inline void head_put_exemplar(const struct head_query *q, const struct he
             grouped = grouped || str_is(all.v[i].name, group_by[k]);
         if (!grouped) kept[count++] = all.v[i];
     }
-    head_put_labels(out, 4, (labels){kept, count});
+    labels_put_set((labels){kept, count}, out, 4);
     pb_put_fixed64_opt(out, 5, span);
     pb_end(out, mark);
 }
@@ -241,8 +241,8 @@ static inline void head_put_totals(const struct head *h, const struct head_query
         if (after <= -(__int128)t->step_ns || point >= t->points) continue;
         size_t mark = pb_begin(out, 4);
         labels group =
-            labels_project(q->arena, head_labels(q->arena, row->labels), names, t->n_group_by);
-        head_put_labels(out, 1, group);
+            head_project(q->arena, head_labels(q->arena, row->labels), names, t->n_group_by);
+        labels_put_set(group, out, 1);
         head_put_point(q, row, h->annotations ? h->annotations[i] : NULL, point, out);
         pb_end(out, mark);
     }
@@ -275,9 +275,8 @@ static inline void head_put_heat_value(const struct head_query *q, const struct 
         if (w->lower_bounds[i] <= value) bucket = i;
     }
     size_t mark = pb_begin(out, 9);
-    head_put_labels(out, 1,
-                    labels_project(q->arena, head_labels(q->arena, row->labels), names,
-                                   w->n_group_by));
+    labels_put_set(head_project(q->arena, head_labels(q->arena, row->labels), names, w->n_group_by),
+                   out, 1);
     size_t cell = pb_begin(out, 2);
     pb_put_i64_opt(out, 1, slot);
     pb_put_u64_opt(out, 2, bucket);
@@ -320,8 +319,8 @@ static inline void head_put_sets(const struct head *h, const struct head_query *
         for (size_t k = 0; w->names_only && k < ls.n; k++)
             pb_put_bytes(out, 6, ls.v[k].name);
         if (w->names_only) continue;
-        if (w->n_names) ls = labels_project(q->arena, ls, names, w->n_names);
-        head_put_labels(out, 5, ls);
+        if (w->n_names) ls = head_project(q->arena, ls, names, w->n_names);
+        labels_put_set(ls, out, 5);
     }
 }
 

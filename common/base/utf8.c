@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/utf8.h"
+
+size_t utf8_get(str s, uint32_t *c)
+{
+    if (s.n == 0) return 0;
+    unsigned char lead = (unsigned char)s.p[0];
+    size_t n = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (n > s.n || !str_utf8(str_slice(s, 0, n))) return 0;
+    *c = n == 1 ? lead : lead & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++)
+        *c = *c << 6 | ((unsigned char)s.p[i] & 0x3f);
+    return n;
+}
+
+size_t utf8_put(char out[4], uint32_t c)
+{
+    assert(c <= 0x10ffff);
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)((0xf00u >> n & 0xff) | c);
+    return n;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/utf8.h"
+#include "lib/test.h"
+
+static void every_character_there_and_back(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t first;
+        size_t bytes;
+    } sizes[] = {{0, 1}, {0x80, 2}, {0x800, 3}, {0x10000, 4}, {0x110000, 0}};
+    for (size_t i = 0; i + 1 < COUNT(sizes); i++) {
+        for (uint32_t c = sizes[i].first; c < sizes[i + 1].first; c++) {
+            if (c >= 0xd800 && c < 0xe000) continue;
+            char out[4];
+            uint32_t back = 0;
+            size_t n = utf8_put(out, c);
+            if (n != sizes[i].bytes || utf8_get(str_make(out, n), &back) != n || back != c) {
+                fail_msg("U+%04X: %zu bytes, U+%04X", c, n, back);
+            }
+        }
+    }
+}
+
+static void what_is_no_character_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        str bytes;
+    } cases[] = {
+        {"nothing", S_INIT("")},
+        {"a rest", S_INIT("\x80")},
+        {"cut", S_INIT("\xe2\x82")},
+        {"overlong", S_INIT("\xc0\x80")},
+        {"surrogate", S_INIT("\xed\xa0\x80")},
+        {"too large", S_INIT("\xf4\x90\x80\x80")},
+        {"no lead", S_INIT("\xff")},
+        {"ASCII in it", S_INIT("\xe2\x41\x82")},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint32_t c = 7;
+        if (utf8_get(cases[i].bytes, &c) != 0 || c != 7) fail_msg("%s", cases[i].name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character_there_and_back),
+        cmocka_unit_test(what_is_no_character_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
