@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/route.h"
 
+#include "base/fault.h"
 #include "cluster/place.h"
 #include "codec/pb.h"
 #include "distributor/metrics.h"
@@ -173,6 +174,7 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
         if (v[i].started) calls[started++] = &v[i].call.http.call;
     }
     err fault = {0};
+    FAULT("route.started");
     if (started) (void)!call_gather(r->req, calls, started, started, false, &fault);
     for (size_t i = 0; i < n; i++) {
         settle(r, &v[i]);
@@ -184,6 +186,7 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
 bool route_send(struct route *r, struct outbox *o, err *e)
 {
     err first = {0};
+    FAULT("route.send");
     for (;;) {
         size_t n = 0;
         struct shipment *v = pack(r, o, &n);
@@ -191,6 +194,7 @@ bool route_send(struct route *r, struct outbox *o, err *e)
         if (n == 0) break;
         if (!attempt(r, v, n, &first, e) || !req_alive(r->req, e)) return false;
     }
+    FAULT("route.send.after");
     if (first.code == ERR_OK) return true;
     *e = first;
     return err_wrap(e, "storing profiles");

@@ -165,9 +165,11 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
 {
     struct wal_place place = {0};
     a->reason = "log";
+    FAULT("append.stage.before");
     if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !stage(a, e)) {
         return false;
     }
+    FAULT("append.log.before");
     if (!log_new(a, &place, e)) {
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
         abandon(a, a->n);

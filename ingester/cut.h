@@ -8,6 +8,10 @@
 //
 //     OPEN --size, age, end of its stream--> CLOSED --older than head_age--> dropped
 //
+// Ages are counted by the boot clock (sys/clock.h), which no jump of the wall clock changes. For a
+// cut that was found at a start the log makes of its wall times what the boot clock would have
+// been.
+//
 // The log (wal.h) owns the cuts and changes them; rows of the head point to theirs. A cut goes away
 // only after its rows did. `hours` has a lock of its own, so that who publishes rows needs no
 // other.
@@ -38,6 +42,10 @@ struct cut {
     uint64_t bytes;          // of its entries
     int64_t opened_wall_ns;  // arrival of its first entry
     int64_t newest_wall_ns;  // of its last; for a cut found open at a start: not before it
+    int64_t opened_boot_ns;  // these two by the boot clock; of the first only of an own cut
+    int64_t newest_boot_ns;
+    int64_t found_wall_ns;  // when a cut of an earlier process was found,
+    int64_t found_boot_ns;  // by both clocks; 0: it is of this one
     bool closed;
     uint32_t pins;        // appends between log and head; keep it from being dropped
     void *family;         // the log's handle

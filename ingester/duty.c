@@ -2,6 +2,7 @@
 //
 // duty.c - the thread that looks after the log: replay at the start, cuts that close by age, cuts
 // that are too old, and opening the log again after a failed write.
+#include "base/fault.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -70,7 +71,7 @@ static void reopen(struct ingester *in)
 // were in the way.
 static void expire(struct ingester *in, unsigned *tries)
 {
-    int64_t before = clock_wall_ns() - ingester_settings(in)->head_age;
+    int64_t keep_ns = ingester_settings(in)->head_age;
     size_t n = wal_cuts(in->wal, NULL, 0);
     struct cut **cuts = mem_must((n + 1) * sizeof(struct cut *));
     n = MIN(n, wal_cuts(in->wal, cuts, n));
@@ -80,7 +81,8 @@ static void expire(struct ingester *in, unsigned *tries)
         char stream[ULID_TEXT];
         size_t rows = 0;
         err e = {0};
-        if (!wal_cut_is_past(in->wal, c, before)) continue;
+        if (!wal_cut_is_past(in->wal, c, keep_ns)) continue;
+        FAULT("cut.expire");
         if (!head_drop(in->head, c, *tries >= POLITE_TRIES, &rows)) {
             ++*tries;
             break;

@@ -7,6 +7,7 @@
 // the distance of two ids never grows, and vectors are rewritten where they are: everything that
 // can fail for want of memory happens before the first row is touched. Readers are excluded by the
 // drop, and a service with staged rows, which hold old numbers, is left for another time.
+#include "base/fault.h"
 #include "codec/varint.h"
 #include "ingester/head_stacks.h"
 #include "model/vector.h"
@@ -125,6 +126,7 @@ static void compact_stacks(struct service_head *s)
         s->live_stacks = live;  // whatever comes of it: not again before it doubled
     }
     if (used && live <= count / 2 && copy_symbols(s, &a, used, &fresh, &m)) {
+        FAULT("head.compact.stacks");
         m.stacks[0] = 1;
         visit_vectors(s, renumber, m.stacks);
         symbols_release(&s->symbols);
@@ -169,6 +171,7 @@ static void compact_series(struct service_head *s, uint32_t live)
     struct new_series fresh;
     arena_init(&a, &s->head->budget, SIZE_MAX);
     if (copy_series(s, &a, live, &fresh)) {
+        FAULT("head.compact.series");
         uint32_t kept = 0;
         for (uint32_t i = 0; i < s->index.series_count; i++) {
             if (rows_count(&s->rows[i])) {

@@ -4,6 +4,7 @@
 //
 // Rows find their place by time and ids drop what is there, so the order of cuts does not matter.
 // The limit of the head is off meanwhile: what was acknowledged is held, pushes wait for room.
+#include "base/fault.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -45,6 +46,7 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
               head_stage(in->head, &arena, entry->tenant, &batch,
                          (uint64_t)limits->max_stacks_per_service_hour, &staged, e);
     if (ok) head_publish(staged, r->cut);
+    FAULT("replay.entry");
     arena_release(&arena);
     atomic_fetch_add_explicit(&r->all->entries, 1, memory_order_relaxed);
     return ok;

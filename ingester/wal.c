@@ -181,6 +181,7 @@ static void note_commit(struct wal *w, struct waiter *group, size_t bytes)
     c->last_seq = w->next_seq - 1;
     c->read_seq = c->last_seq;
     c->newest_wall_ns = w->options.wall_ns();
+    c->newest_boot_ns = w->options.boot_ns();
     c->bytes += bytes;
     w->bytes += bytes;
     w->streams[w->stream_count - 1].highest_seq = c->last_seq;

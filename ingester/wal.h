@@ -46,6 +46,7 @@ struct wal_options {
     uint64_t disk_reserve;     // bytes that stay free on the file system
     uint64_t disk_max;         // bytes of entries that the log holds at most; 0 = no limit
     int64_t (*wall_ns)(void);  // NULL: the clock
+    int64_t (*boot_ns)(void);  // the same
 };
 
 // Opens the log, makes it if there is none. Refuses a directory whose format it does not know.
@@ -100,8 +101,11 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
 // Closes the open cut if it is due. BROKEN if that write fails.
 void wal_tick(struct wal *w);
 
-// May it go? Closed, newest arrival before `before`, not pinned.
-bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t before_wall_ns);
+// May it go? Closed, not pinned, newest arrival more than keep_ns ago. Of a cut that was found at a
+// start only the wall clock of then knows; so it goes only if the wall clock still says the same,
+// and not in the first hour (or keep_ns), in which a clock that was wrong at the start is set
+// right.
+bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns);
 
 // Forgets a cut; its rows are gone already. Frees c.
 bool wal_drop(struct wal *w, struct cut *c, err *e) MUST_CHECK;

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fault.h"
 #include "ingester/wal_int.h"
+#include "sys/clock.h"
+#include "sys/log.h"
 
 // Each cut is a column family, and making one takes RocksDB longer the more there are (5 ms at 100,
 // 50 ms at 500, 400 ms at 2000; the others wait). Beyond this many, age alone closes a cut so late
 // that as many again fill the time for which cuts are kept.
 #define CUTS_MANY 128
+
+// How long a clock may be wrong after a start (a machine without one of its own boots in 1970 or
+// wherever its firmware thinks it is, until it is told the time).
+#define FOUND_STAYS_NS (3600 * NS_PER_S)
+
+// From one look to the next a clock that is only steered moves less.
+#define WALL_SLEW_NS NS_PER_S
 
 // ---- tables; bookkeeping of a few hundred bytes a cut
 
@@ -51,6 +60,16 @@ void wal_add_stream(struct wal *w, const struct wal_stream *s)
 
 // ---- closing and opening, with the lead
 
+static void put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
+                    struct buf *value)
+{
+    char key[META_KEY];
+    buf_clear(value);
+    meta_cut_key(c->stream, c->number, key);
+    meta_cut_value(c, value);
+    if (!value->failed) meta_put(&w->db, batch, key, buf_view(value));
+}
+
 bool wal_close_cut(struct wal *w, err *e)
 {
     struct cut *c = w->open;
@@ -60,17 +79,17 @@ bool wal_close_cut(struct wal *w, err *e)
     c->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
-    char key[META_KEY];
     struct buf value;
     buf_init(&value, NULL, 4096);
-    meta_cut_key(c->stream, c->number, key);
-    meta_cut_value(c, &value);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    meta_put(&w->db, batch, key, buf_view(&value));
+    put_row(w, batch, c, &value);
     // Not synced: entries tell where a cut ends, and the next synced write carries it along. The
     // flush lets RocksDB delete its own files of what the cut holds.
     bool ok = buf_ok(&value, e) && db_write(&w->db, batch, false, e) &&
               db_family_flush(&w->db, c->family, e);
+    if (ok && FAULT_ERRNO("wal.cut.close.after")) {
+        ok = err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
+    }
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
     return ok;
@@ -82,7 +101,7 @@ static bool is_due(struct wal *w, size_t bytes)
     int64_t age = w->options.cut_age_ns;
     if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
     if (c->bytes > 0 && c->bytes + bytes > w->options.cut_bytes) return true;
-    return w->options.wall_ns() - c->opened_wall_ns >= age;
+    return w->options.boot_ns() - c->opened_boot_ns >= age;
 }
 
 bool wal_need_cut(struct wal *w, size_t bytes, err *e)
@@ -91,12 +110,16 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     if (w->open) return true;
     id128 stream = w->streams[w->stream_count - 1].id;
     struct cut *c = cut_new(stream, w->next_cut);
-    if (!db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
+    bool ok = !FAULT_ERRNO("wal.cut.open") || err_set(e, ERR_UNAVAILABLE, "log: open cut: %m");
+    if (!ok || !db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
         cut_free(c);
         return false;
     }
+    FAULT("wal.cut.open.after");
     c->opened_wall_ns = w->options.wall_ns();
     c->newest_wall_ns = c->opened_wall_ns;
+    c->opened_boot_ns = w->options.boot_ns();
+    c->newest_boot_ns = c->opened_boot_ns;
     w->next_cut++;
     lock_take(&w->lock);
     wal_add_cut(w, c);
@@ -105,22 +128,56 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     return true;
 }
 
+// The wall clock was set: what this process noted by it is put right, for a later one to read.
+static bool follow_wall_clock(struct wal *w, err *e)
+{
+    int64_t ahead = w->options.wall_ns() - w->options.boot_ns();
+    int64_t jump = ahead - w->wall_ahead_ns;
+    w->wall_ahead_ns = ahead;
+    if (jump > -WALL_SLEW_NS && jump < WALL_SLEW_NS) return true;
+    log_warn(NULL, "clock.jumped", "by_ms=%lld", (long long)(jump / NS_PER_MS));
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->found_boot_ns) continue;
+        c->opened_wall_ns = c->opened_boot_ns + ahead;
+        c->newest_wall_ns = c->newest_boot_ns + ahead;
+        if (c->closed) put_row(w, batch, c, &value);
+    }
+    lock_give(&w->lock);
+    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, false, e);
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
 void wal_tick(struct wal *w)
 {
     err e = {0};
     wal_take_lead(w);
-    if (wal_state(w) == WAL_OPEN && w->open && is_due(w, 0) && !wal_close_cut(w, &e)) {
-        wal_break(w, &e);
+    if (wal_state(w) == WAL_OPEN) {
+        bool ok = follow_wall_clock(w, &e);
+        if (ok && w->open && is_due(w, 0)) ok = wal_close_cut(w, &e);
+        if (!ok) wal_break(w, &e);
     }
     wal_give_lead(w);
 }
 
 // ---- dropping
 
-bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t before_wall_ns)
+bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
 {
+    int64_t wall_ns = w->options.wall_ns();
+    int64_t boot_ns = w->options.boot_ns();
     lock_take(&w->lock);
-    bool past = c->closed && c->pins == 0 && c->newest_wall_ns < before_wall_ns;
+    bool past = c->closed && c->pins == 0 && boot_ns - c->newest_boot_ns > keep_ns;
+    if (past && c->found_boot_ns) {
+        past = wall_ns - MIN(c->newest_wall_ns, c->found_wall_ns) > keep_ns &&
+               boot_ns - c->found_boot_ns > MIN(keep_ns, FOUND_STAYS_NS);
+    }
     lock_give(&w->lock);
     return past;
 }
@@ -164,6 +221,7 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
     }
     ok = ok && db_family_drop(&w->db, c->family, e);
     if (ok) {
+        FAULT("wal.cut.drop.after");
         char key[META_KEY];
         rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
         meta_cut_key(c->stream, c->number, key);

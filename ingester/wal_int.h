@@ -96,6 +96,7 @@ struct wal {
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
+    int64_t wall_ahead_ns;  // of the boot clock, at the last look
     size_t reserved;
 };
 

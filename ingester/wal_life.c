@@ -43,11 +43,20 @@ static bool read_cut_row(struct wal *w, struct cut *c, err *e)
     bool ok = db_meta_get(&w->db, str_of(key), &value, &found, e) &&
               (!found || meta_cut_read(buf_view(&value), c, e));
     buf_release(&value);
-    if (!ok || c->closed) return ok;
-    c->closed = true;
-    c->bytes = 0;
-    c->newest_wall_ns = w->options.wall_ns();
-    if (c->opened_wall_ns == 0) c->opened_wall_ns = c->newest_wall_ns;
+    if (!ok) return false;
+    int64_t now = w->options.wall_ns();
+    int64_t began = (int64_t)uuid_ms(c->stream) * NS_PER_MS;
+    if (!c->closed) {
+        c->closed = true;
+        c->bytes = 0;
+        if (c->opened_wall_ns == 0) c->opened_wall_ns = now;
+        c->newest_wall_ns = MAX(now, MAX(c->opened_wall_ns, c->newest_wall_ns));
+    }
+    // Streams follow each other also where the clock was set back (next_stream).
+    if (began <= now) c->newest_wall_ns = MAX(c->newest_wall_ns, began);
+    c->found_wall_ns = now;
+    c->found_boot_ns = w->options.boot_ns();
+    c->newest_boot_ns = c->found_boot_ns - MAX(now - c->newest_wall_ns, 0);
     return true;
 }
 
@@ -61,6 +70,7 @@ static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
     c->family = f->handle;
     bool ok = db_bounds(&w->db, c->family, &first, &last, e);
     if (!known && (!ok || first == 0)) {  // made just before the process ended
+        FAULT("wal.family.drop");
         ok = ok && db_family_drop(&w->db, c->family, e);
         cut_free(c);
         return ok;
@@ -137,7 +147,10 @@ static bool settle(struct wal *w, err *e)
         meta_cut_value(w->cuts[i], &value);
         meta_put(&w->db, batch, key, buf_view(&value));
     }
-    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    bool ok = buf_ok(&value, e);
+    if (ok && FAULT_ERRNO("wal.settle")) ok = err_set(e, ERR_UNAVAILABLE, "log: settle: %m");
+    ok = ok && db_write(&w->db, batch, true, e);
+    FAULT("wal.settle.after");
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
     return ok;
@@ -178,6 +191,8 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     struct wal *w = mem_must(sizeof *w);
     w->options = *o;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
+    if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
+    w->wall_ahead_ns = w->options.wall_ns() - w->options.boot_ns();
     lock_init(&w->lock, LOCK_WAL);
     cond_init(&w->idle);
     if (mem_reserve(o->memory, o->buffers, e)) {
@@ -203,12 +218,20 @@ void wal_close(struct wal *w)
     mem_must_free(w);
 }
 
-bool wal_begin(struct wal *w, err *e)
+// Behind all streams that are held, also where the clock was set back.
+static id128 next_stream(const struct wal *w)
 {
     uint8_t random[10];
     rand_bytes(random, sizeof random);
-    struct wal_stream own = {.id = ulid_make((uint64_t)(w->options.wall_ns() / NS_PER_MS), random),
-                             .state = "open"};
+    uint64_t ms = (uint64_t)(MAX(w->options.wall_ns(), 0) / NS_PER_MS);
+    for (size_t i = 0; i < w->stream_count; i++)
+        ms = MAX(ms, uuid_ms(w->streams[i].id) + 1);
+    return ulid_make(ms, random);
+}
+
+bool wal_begin(struct wal *w, err *e)
+{
+    struct wal_stream own = {.id = next_stream(w), .state = "open"};
     char key[META_KEY];
     struct buf value;
     assert(wal_state(w) == WAL_RECOVERED);
@@ -217,6 +240,7 @@ bool wal_begin(struct wal *w, err *e)
     meta_stream_key(own.id, key);
     meta_stream_value(&own, w->options.owner, &value);
     meta_put(&w->db, batch, key, buf_view(&value));
+    FAULT("wal.begin.before");
     bool ok = buf_ok(&value, e) && db_write(&w->db, batch, true, e);
     if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
     rocksdb_writebatch_destroy(batch);
@@ -246,6 +270,7 @@ bool wal_recover(struct wal *w, err *e)
     if (w->open) w->open->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
+    FAULT("wal.recover");
     bool ok = load(w, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
@@ -264,6 +289,7 @@ void wal_drain(struct wal *w)
         cond_wait(&w->idle, &w->lock);
     w->led = true;
     lock_give(&w->lock);
+    FAULT("wal.drain");
     if (open && !wal_close_cut(w, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));

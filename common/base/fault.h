@@ -9,6 +9,9 @@
 // presets): FLAMETREE_FAULTS="wal.sync.before=die@3;wal.write=enospc@1+". An action is die (SIGKILL
 // to itself), delay:MS, or the name of an errno (eio, enospc); @n means the n-th time, @n+ from the
 // n-th time on, nothing means every time. In release builds the macros are empty.
+//
+// tests/system/test_kill_points.py finds all points in the sources and kills a process at each: who
+// adds one where its scenario does not come by extends the scenario.
 #pragma once
 
 #include "base/base.h"

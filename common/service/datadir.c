@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/datadir.h"
 
+#include "base/fault.h"
 #include "codec/json.h"
 #include "sys/file.h"
 
@@ -48,6 +49,7 @@ bool datadir_open(struct datadir *d, const char *path, err *e)
     bool ok = check_format(d, e);
     for (size_t i = 0; ok && i < COUNT(parts); i++)
         ok = join(name, d->path, parts[i], e) && dir_make(name, e);
+    FAULT("datadir.made");
     ok = ok && dir_sync(d->path, e);
     if (!ok) datadir_close(d);
     return ok;

@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clock.h - wall time and monotonic time, which never mix: *_wall_ns and *_mono_ns.
+// clock.h - three clocks, which never mix: *_wall_ns, *_mono_ns, *_boot_ns.
+//
+//     wall   what people and profiles call time. It jumps, forward and back, by hours or years,
+//     when
+//            somebody sets it or a machine wakes. For: times of profiles and the window in which a
+//            push may lie, "now" of a query, names (ULIDs), log lines, certificates. Nothing waits
+//            for it, and nothing that was acknowledged is dropped because of it alone.
+//     mono   goes on evenly, stands still while the machine sleeps. For: deadlines, timeouts, time
+//            limits of connections, rates and quotas, how long something took, when to look again.
+//     boot   as mono, but goes on while the machine sleeps. For: ages of what is kept (cuts of the
+//            log), which a process counts from its start on. What it finds there from an earlier
+//            process has only wall times; ingester/wal.h says how far they are believed.
+//
+// In builds with fault points FLAMETREE_CLOCK names a file of two native int64: nanoseconds by
+// which wall and boot are off. Tests write to it while the process runs.
 #pragma once
 
 #include "base/base.h"
@@ -10,3 +24,4 @@
 
 int64_t clock_wall_ns(void);   // Unix nanoseconds
 uint64_t clock_mono_ns(void);  // since some fixed point; never goes back
+int64_t clock_boot_ns(void);   // since some fixed point; never goes back

@@ -88,10 +88,12 @@ bool file_write(const char *path, str bytes, err *e)
 
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     if (fd < 0) return fail(e, "create", temp);
-    bool ok = write_all(fd, bytes) && fsync(fd) == 0;
+    bool ok = write_all(fd, bytes) && !FAULT_ERRNO("file.sync") && fsync(fd) == 0;
     if (!ok) fail(e, "write", temp);
     if (close(fd) != 0 && ok) ok = fail(e, "close", temp);
+    FAULT("file.rename");
     if (ok && rename(temp, path) != 0) ok = fail(e, "rename to", path);
+    FAULT("file.rename.after");
     if (ok) return dir_sync(parent, e);
     if (unlink(temp) != 0) return false;  // it is in nobody's way; the next write replaces it
     return false;
@@ -170,6 +172,7 @@ bool lock_file_open(const char *path, int *fd, err *e)
     }
     char pid[32];
     int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
+    FAULT("file.lock");
     if (ftruncate(f, 0) != 0 || pwrite(f, pid, (size_t)n, 0) != n) {
         bool ok = fail(e, "write", path);
         close_quietly(f);

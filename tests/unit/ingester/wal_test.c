@@ -18,6 +18,12 @@ static int64_t fake_clock(void)
     return fake_now;
 }
 
+static int64_t set_ahead;  // what somebody did to the wall clock
+static int64_t fake_wall(void)
+{
+    return fake_now + set_ahead;
+}
+
 static struct wal_options options(const char *dir)
 {
     return (struct wal_options){.dir = dir,
@@ -26,7 +32,8 @@ static struct wal_options options(const char *dir)
                                 .cut_bytes = 1 << 20,
                                 .cut_age_ns = 600 * NS_PER_S,
                                 .keep_ns = 31 * 86400 * NS_PER_S,
-                                .wall_ns = fake_clock};
+                                .wall_ns = fake_wall,
+                                .boot_ns = fake_clock};
 }
 
 static struct wal *reopen(const struct wal_options *o, bool begin)
@@ -211,9 +218,9 @@ static void a_dropped_cut_is_gone_and_so_is_an_empty_stream(void **state)
     struct cut *first = append(w, "a").cut;
     fake_now += 700 * NS_PER_S;
     struct cut *second = append(w, "b").cut;
-    assert_true(wal_cut_is_past(w, first, fake_now));
-    assert_false(wal_cut_is_past(w, first, 1000 * NS_PER_S));
-    assert_false(wal_cut_is_past(w, second, fake_now + 1));  // open
+    assert_true(wal_cut_is_past(w, first, 699 * NS_PER_S));
+    assert_false(wal_cut_is_past(w, first, 700 * NS_PER_S));
+    assert_false(wal_cut_is_past(w, second, -1));  // open
     assert_ok(wal_drop(w, first, e));
     assert_int_equal(wal_cuts(w, cuts, COUNT(cuts)), 1);
     end(w);
@@ -250,10 +257,118 @@ static void pinned_cuts_stay(void **state)
     assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
     fake_now += 700 * NS_PER_S;
     wal_tick(w);
-    assert_false(wal_cut_is_past(w, place.cut, fake_now));
+    assert_false(wal_cut_is_past(w, place.cut, 0));
     wal_unpin(w, place.cut);
-    assert_true(wal_cut_is_past(w, place.cut, fake_now));
+    assert_true(wal_cut_is_past(w, place.cut, 0));
     end(w);
+    dir_remove(dir);
+}
+
+// ---- clocks
+
+#define HOUR (3600 * NS_PER_S)
+#define DAY  (24 * HOUR)
+#define KEEP (10 * DAY)
+
+static void a_wall_clock_that_jumps_ages_nothing(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 100 * DAY;
+    set_ahead = 20000 * DAY;
+    struct wal *w = reopen(&o, true);
+    struct cut *open = append(w, "a").cut;
+    set_ahead += 40 * DAY;
+    wal_tick(w);
+    assert_int_equal(wal_count(w).open_cuts, 1);
+    set_ahead -= 80 * DAY;
+    fake_now += 600 * NS_PER_S;
+    wal_tick(w);  // 10 minutes are over, whatever the wall clock says
+    assert_int_equal(wal_count(w).closed_cuts, 1);
+    for (int i = -1; i <= 1; i++) {
+        set_ahead = 20000 * DAY + i * 40 * DAY;
+        wal_tick(w);
+        assert_false(wal_cut_is_past(w, open, KEEP));
+        assert_int_equal(open->newest_wall_ns, fake_wall() - 600 * NS_PER_S);
+    }
+    fake_now += KEEP;
+    set_ahead = 0;
+    assert_true(wal_cut_is_past(w, open, KEEP));
+    end(w);
+    set_ahead = 0;
+    dir_remove(dir);
+}
+
+// Closes cut 1 at a time, ends, and finds it again with the wall clock elsewhere.
+static struct wal *found(const struct wal_options *o, int64_t ahead, int64_t ahead_later,
+                         struct cut **c)
+{
+    set_ahead = ahead;
+    struct wal *w = reopen(o, true);
+    append(w, "a");
+    end(w);
+    set_ahead = ahead_later;
+    w = reopen(o, true);
+    assert_int_equal(wal_cuts(w, c, 1), 1);
+    return w;
+}
+
+static void what_is_found_at_a_start_waits_for_the_clock_to_be_set(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t ahead[3];  // as it was written, at the start, and later on
+        int64_t later;     // by the boot clock
+        bool past;
+    } jumps[] = {
+        {"the same day", {0, 0, 0}, 2 * HOUR, false},
+        {"long away", {0, 40 * DAY, 40 * DAY}, 2 * HOUR, true},
+        {"long away, but not for an hour", {0, 40 * DAY, 40 * DAY}, HOUR, false},
+        {"ahead at the start, then set", {0, 40 * DAY, 0}, 2 * HOUR, false},
+        {"behind at the start, then set", {0, -40 * DAY, 0}, 2 * HOUR, false},
+        {"set ahead later", {0, 0, 40 * DAY}, 2 * HOUR, false},
+        {"written ahead", {40 * DAY, 0, 0}, 2 * HOUR, false},
+        {"written ahead, kept long enough", {40 * DAY, 0, 0}, KEEP + HOUR, true},
+        {"kept long enough", {0, 0, 0}, KEEP + HOUR, true},
+        {"kept long enough, but the clock is behind", {0, 0, -40 * DAY}, KEEP + HOUR, false},
+    };
+    for (size_t i = 0; i < COUNT(jumps); i++) {
+        char dir[DIR_MAX];
+        dir_new(dir);
+        struct wal_options o = options(dir);
+        const int64_t base = 20000 * DAY;
+        fake_now = 100 * DAY;
+        struct cut *c = NULL;
+        struct wal *w = found(&o, base + jumps[i].ahead[0], base + jumps[i].ahead[1], &c);
+        set_ahead = base + jumps[i].ahead[2];
+        fake_now += jumps[i].later;
+        if (wal_cut_is_past(w, c, KEEP) != jumps[i].past) fail_msg("%s", jumps[i].name);
+        end(w);
+        dir_remove(dir);
+    }
+    set_ahead = 0;
+}
+
+static void streams_follow_each_other_also_when_the_clock_goes_back(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 1000 * DAY;
+    for (int i = 0; i < 4; i++) {
+        struct wal *w = reopen(&o, true);
+        struct wal_stream streams[8];
+        assert_int_equal(wal_streams(w, streams, COUNT(streams)), i + 1);
+        for (int k = 0; k < i; k++)
+            assert_true(memcmp(streams[k].id.b, streams[k + 1].id.b, sizeof streams[k].id.b) < 0);
+        append(w, "a");
+        end(w);
+        fake_now -= 300 * DAY;
+    }
     dir_remove(dir);
 }
 
@@ -428,6 +543,9 @@ int main(void)
         cmocka_unit_test(cuts_close_by_size_and_by_age_of_arrival),
         cmocka_unit_test(a_dropped_cut_is_gone_and_so_is_an_empty_stream),
         cmocka_unit_test(pinned_cuts_stay),
+        cmocka_unit_test(a_wall_clock_that_jumps_ages_nothing),
+        cmocka_unit_test(what_is_found_at_a_start_waits_for_the_clock_to_be_set),
+        cmocka_unit_test(streams_follow_each_other_also_when_the_clock_goes_back),
         cmocka_unit_test(a_full_disk_refuses_before_it_fails),
         cmocka_unit_test(a_drained_log_refuses),
         cmocka_unit_test(other_formats_are_refused),

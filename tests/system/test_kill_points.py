@@ -1,0 +1,171 @@
+"""A process is killed, or its disk fails, at every named fault point of the write path (common/base/fault.h): what was acknowledged is
+there exactly once afterwards, and a push again with the same id counts once.
+
+The points are read from the sources, so none can be forgotten: a point at which no process dies in the life below fails its test.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from flametree import BIN, TOP, Flametree, await_
+from faultclock import FaultClock
+from ledger import Ledger
+
+LONG = os.environ.get("FLAMETREE_NIGHTLY") == "1"
+ROOMS = ("common", "ingester", "distributor", "querier", "compactor", "deploy")
+FOUND = {}
+for room in ROOMS:
+    for folder, _, names in os.walk(os.path.join(TOP, room)):
+        for name in names:
+            if name.endswith((".c", ".h")) and name != "fault.h":
+                with open(os.path.join(folder, name)) as source:
+                    for kind, point in re.findall(r'\bFAULT(_ERRNO)?\(\s*"([^"]+)"', source.read()):
+                        FOUND[point] = kind or FOUND.get(point, "")
+POINTS = sorted(FOUND)
+FAILING = sorted(point for point, kind in FOUND.items() if kind)
+
+# Small cuts, so that they close; small memory, so that buffers are flushed; a head age that a shifted clock passes at once.
+FLAGS = ("--ingester.cut_bytes", "6KiB", "--ingester.log_memory", "1MiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0")
+HOUR = 3600 * 10**9
+OLD = ["old.%d" % i for i in range(40)]
+# Of what only old cuts have there is so much that tables are made anew when they go.
+STACKS = ["of.old.%d" % i for i in range(10)]
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """A data directory as a killed process leaves it: a full cut, and one that was made and never written."""
+    data = tmp_path_factory.mktemp("grown")
+    f = Flametree(*FLAGS, "--ingester.cut_bytes", "64KiB", data=str(data), env={"FLAMETREE_FAULTS": "wal.cut.open.after=die@2"})
+    f.start()
+    book = Ledger(f)
+    for i, name in enumerate(OLD):
+        for k in range(7):
+            book.push("%s.%d" % (name, k), *["%s.%d.%d" % (s, i, k) for s in STACKS], labels={"pod": "%d-%d" % (i, k)})
+        if f.process.poll() is not None:
+            break
+    assert f.process.wait() == -9 and len(book.acked) > 70, book.answers
+    return data, book
+
+
+class Life:
+    """One process on a copy of that directory, through all that a write path does; who is killed on the way, stops there."""
+
+    def __init__(self, grown, tmp_path, faults):
+        data, book = grown
+        self.data = tmp_path / "data"
+        shutil.copytree(data, self.data, ignore=shutil.ignore_patterns("*.sock"))
+        self.clock = FaultClock(tmp_path / "clock")
+        self.f = Flametree(*FLAGS, data=str(self.data), env={"FLAMETREE_FAULTS": faults, **self.clock.env})
+        self.book = Ledger(self.f, now_ns=self.clock.now_ns)
+        self.book.bodies, self.book.acked, self.book.unsure = dict(book.bodies), set(book.acked), set(book.unsure)
+        self.old = set(book.bodies)
+
+    def ended(self):
+        return self.f.process.poll() is not None
+
+    def start(self):
+        self.f.start(wait=False)
+        try:
+            self.f.await_ready()
+        except AssertionError:
+            if self.f.process is not None:
+                raise
+            return False
+        return True
+
+    def push(self, names, **kw):
+        for name in names:
+            for _ in range(200):
+                if self.ended() or self.book.push(name, **kw) == 200:
+                    break
+            if self.ended():
+                return False
+        return True
+
+    def forget_old(self):
+        """Two days pass; what comes after them stays."""
+        before = self.expired()
+        self.old |= set(self.book.bodies)
+        self.clock.pass_(48 * HOUR)
+        if not self.push(["new.%d" % i for i in range(3)]):
+            return False
+        await_("old cuts to go", lambda: self.ended() or self.expired() > before)
+        return not self.ended()
+
+    def expired(self):
+        try:
+            return self.f.metric("flametree_ingester_expired_cuts_total") or 0
+        except OSError:
+            return 0
+
+    def run(self):
+        """True if it came to its end alive."""
+        if not self.start():
+            return False
+        alive = self.push(["mid.%d" % i for i in range(25)], weight=600) and self.forget_old()
+        alive = alive and self.push(["late.%d" % i for i in range(3)])
+        if alive:
+            self.f.signal(15)
+            self.f.process.wait(60)
+        return alive
+
+    def again(self):
+        """A process without faults finds everything."""
+        if self.f.process and not self.ended():
+            self.f.kill()
+        self.f.process = None
+        self.f.env.pop("FLAMETREE_FAULTS")
+        self.f.start()
+        self.book.check(gone=self.old)
+        known = set(self.book.acked | self.book.unsure) - self.old
+        self.book.bodies = {name: body for name, body in self.book.bodies.items() if name in known}
+        self.book.acked -= self.old
+        self.book.unsure -= self.old
+        self.book.retry()
+        self.book.check()
+        assert set(self.book.found()) == known
+
+
+def times():
+    return [1, 2, 5] if LONG else [1]
+
+
+# A write that fails lets the log be opened again on the way.
+REOPEN = "wal.write.before=eio@9"
+
+
+@pytest.mark.parametrize("time", times())
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at(grown, tmp_path, point, time):
+    life = Life(grown, tmp_path, "%s=die@%d;%s" % (point, time, REOPEN))
+    try:
+        came_to_its_end = life.run()
+        code = life.f.process.returncode if life.f.process else None
+        if time == 1:
+            assert not came_to_its_end or code == -9, "no process met the fault point %s: let Life.run() reach it" % point
+        life.again()
+    finally:
+        if life.f.process:
+            life.f.kill()
+
+
+@pytest.mark.parametrize("error", ["eio", "enospc"] if LONG else ["eio"])
+@pytest.mark.parametrize("point", FAILING)
+def test_a_failure_at(grown, tmp_path, point, error):
+    """A failed call is told, and the process goes on; at its start it may end instead, with a reason."""
+    life = Life(grown, tmp_path, "%s=%s@1;%s" % (point, error, REOPEN))
+    try:
+        if not life.start():
+            said = life.f.tail()
+            assert {"eio": "Input/output error", "enospc": "No space left on device"}[error] in said and "Sanitizer" not in said, said
+        else:
+            assert life.push(["mid.%d" % i for i in range(25)], weight=600) and life.forget_old(), life.f.tail()
+            assert {status for status, _ in life.book.answers} <= {200, 429, 503}, life.book.answers
+            life.book.check(gone=life.old)
+        life.again()
+    finally:
+        if life.f.process:
+            life.f.kill()
