@@ -4,7 +4,7 @@
 //
 // A member list is configured (ids and addresses of the internal listeners); liveness is what the
 // last calls and probes said. Nothing that must be right depends on liveness: it only says whom to
-// ask first. In the all-in-one the list has one ingester, on a Unix socket. A new member counts as
+// ask first. In the all-in-one the list has one ingester, itself. A new member counts as
 // alive. Readers copy; all functions may be called from any thread.
 #pragma once
 

@@ -35,7 +35,8 @@ struct lane {
     struct cond empty;  // nothing is inside
     unsigned inside;    // jobs waiting and running
     unsigned waiting;
-    unsigned idle;  // threads
+    unsigned running;  // in the lane's threads and in those that entered; at most `width`
+    unsigned idle;     // threads
     unsigned thread_count;
     bool draining;
     bool ending;
@@ -128,6 +129,42 @@ static struct job *job_take(struct lane *l)
     return j;
 }
 
+static bool turn_unlink(struct turn *t, struct job *j)
+{
+    struct job *before = NULL;
+    for (struct job *at = t->first; at; before = at, at = at->next) {
+        if (at != j) continue;
+        if (before)
+            before->next = j->next;
+        else
+            t->first = j->next;
+        if (t->last == j) t->last = before;
+        return true;
+    }
+    return false;
+}
+
+static bool job_unlink(struct lane *l, struct job *j)
+{
+    struct turn *before = NULL;
+    struct turn *t = l->ring_first;
+    for (; t && !turn_unlink(t, j); t = t->next)
+        before = t;
+    if (!t) return false;
+    l->waiting--;
+    if (t->first) {
+        t->tenant = t->first->req->tenant;
+        return true;
+    }
+    if (before)
+        before->next = t->next;
+    else
+        l->ring_first = t->next;
+    if (l->ring_last == t) l->ring_last = before;
+    turn_end(l, t);
+    return true;
+}
+
 // ---- workers
 
 static bool job_may_run(const struct lane *l, const struct job *j, uint64_t waited_ns, err *e)
@@ -160,7 +197,7 @@ static void *worker(void *arg)
     rank_here = (int)l->rank;
     lock_take(&l->lock);
     for (;;) {
-        if (!l->ring_first) {
+        if (!l->ring_first || l->running == l->width) {
             if (l->ending) break;
             l->idle++;
             cond_wait(&l->work, &l->lock);
@@ -168,9 +205,11 @@ static void *worker(void *arg)
             continue;
         }
         struct job *j = job_take(l);
+        l->running++;
         lock_give(&l->lock);
         job_do(l, j);
         lock_take(&l->lock);
+        l->running--;
         if (--l->inside == 0) cond_wake_all(&l->empty);
     }
     lock_give(&l->lock);
@@ -259,6 +298,41 @@ bool lane_submit(struct lane *l, struct job *j, err *e)
     lock_give(&l->lock);
     if (!ok) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     return ok;
+}
+
+bool lane_withdraw(struct lane *l, struct job *j)
+{
+    lock_take(&l->lock);
+    bool ok = job_unlink(l, j);
+    if (ok && --l->inside == 0) cond_wake_all(&l->empty);
+    lock_give(&l->lock);
+    return ok;
+}
+
+bool lane_enter(struct lane *l, int *before)
+{
+    lock_take(&l->lock);
+    bool ok = !l->draining && l->waiting == 0 && l->running < l->width;
+    if (ok) {
+        l->inside++;
+        l->running++;
+    }
+    lock_give(&l->lock);
+    if (!ok) return false;
+    metric_observe_ns_to(&loop_lane_wait, str_of(l->name), 0);
+    *before = rank_here;
+    rank_here = (int)l->rank;
+    return true;
+}
+
+void lane_leave(struct lane *l, int before)
+{
+    rank_here = before;
+    lock_take(&l->lock);
+    l->running--;
+    if (--l->inside == 0) cond_wake_all(&l->empty);
+    if (l->ring_first && l->idle) cond_wake_one(&l->work);
+    lock_give(&l->lock);
 }
 
 void lane_drain(struct lane *l)

@@ -35,8 +35,18 @@ struct lane *lane_new(const struct lane_options *o, err *e) MUST_CHECK;  // retu
 // Any thread. False: j was not taken and neither run nor refuse will be called. The job is the
 // lane's until one of them is called, and may be freed by them.
 bool lane_submit(struct lane *l, struct job *j, err *e) MUST_CHECK;
+
+// Takes a job back that has not begun: true, and neither run nor refuse will be called. Any thread.
+bool lane_withdraw(struct lane *l, struct job *j);
+
 void lane_drain(struct lane *l);  // refuses new jobs, waits for all inside
 void lane_free(struct lane *l);   // after drain; joins the threads
+
+// Makes the calling thread one of the lane's for a while, if a job would begin at once: nobody
+// waits and a place is free. What it does until lane_leave counts as a job of the lane. *before
+// keeps the rank that the thread had. False: the lane is busy or drains; submit a job instead.
+bool lane_enter(struct lane *l, int *before);
+void lane_leave(struct lane *l, int before);
 
 // The rank of the lane that runs the calling thread; -1 outside of lanes.
 int lane_rank_here(void);

@@ -29,8 +29,10 @@ void req_release(struct req *r)
 
 bool req_alive(const struct req *r, err *e)
 {
-    if (atomic_load_explicit(&r->canceled, memory_order_relaxed))
-        return err_set(e, ERR_CANCELED, "the client went away");
+    for (const struct req *at = r; at; at = at->asker) {
+        if (atomic_load_explicit(&at->canceled, memory_order_relaxed))
+            return err_set(e, ERR_CANCELED, "the client went away");
+    }
     if (req_left_ns(r) == 0)
         return err_set(e, ERR_DEADLINE_EXCEEDED, "the request's deadline has passed");
     return true;

@@ -29,6 +29,7 @@ struct req {
     str tenant;                 // "anonymous" when multi-tenancy is off; reads: sorted, "a|b"
     uint64_t deadline_mono_ns;  // 0 = none
     atomic_bool canceled;       // the asker is gone
+    const struct req *asker;    // of a call within the process: canceled with it; NULL: none
     enum rank rank;
     struct log_fields log;
     char request_id[27];  // ULID

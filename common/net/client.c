@@ -13,6 +13,7 @@
 #include "net/client.h"
 
 #include "net/metrics.h"
+#include "net/near.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
@@ -49,6 +50,8 @@ struct client {
     struct loop *loop;
     struct mem_budget *memory;
     unsigned connections_per_host;
+    str near_address;
+    struct server *near;  // or NULL
     struct tls_pem pem;
     atomic_bool has_certificate;
     CURLM *multi;
@@ -670,8 +673,16 @@ static void stop_call(struct call *call)
     loop_post(p->client->loop, &p->stop);
 }
 
+void client_near(struct client *c, str address, struct server *s)
+{
+    c->near_address = address;
+    c->near = s;
+}
+
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)
 {
+    if (cl->near && !c->tls && str_eq(c->address, cl->near_address))
+        return near_start(cl->near, cl->memory, r, c, rank);
     struct http_call_private *p = mem_must(sizeof *p);
     p->call = c;
     p->client = cl;
@@ -691,6 +702,7 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
 
 void http_call_release(struct http_call *c)
 {
+    if (c->near) near_release(c);
     if (!c->inner) return;
     buf_release(&c->answer);
     c->answer_headers = (struct http_headers){0};

@@ -3,7 +3,7 @@
 // client.h - HTTP/1.1 requests to other processes (libcurl on a loop), waited for by jobs.
 //
 // libcurl 7.88 cannot reuse h2c connections, so HTTP/1.1 with keep-alive is pinned. Addresses are
-// "host:port" or "unix:/path".
+// "host:port" or "unix:/path". Calls to a server of the same process stay inside it (near.h).
 #pragma once
 
 #include "loop/call.h"
@@ -30,6 +30,11 @@ struct client_tls {
 bool client_set_tls(struct client *c, const struct client_tls *tls, err *e) MUST_CHECK;
 bool client_has_certificate(const struct client *c);
 
+// Calls without tls to `address` go to this server's application at once, without a socket. Before
+// the first call; the server must live longer than all calls. One address, borrowed.
+struct server;
+void client_near(struct client *c, str address, struct server *s);
+
 struct http_call {
     struct call call;
     // asked; everything borrowed until the call ended
@@ -44,7 +49,9 @@ struct http_call {
     unsigned status;
     struct http_headers answer_headers;  // live until http_call_release
     struct buf answer;                   // owned: http_call_release
-    struct http_call_private *inner;
+    struct http_call_private *inner;     // private, as what follows
+    struct exchange *near;
+    uint64_t near_started_ns;
 };
 
 // Starts it under r's deadline; finish with call_wait/call_gather on &c->call, then release. Fails

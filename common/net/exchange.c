@@ -86,6 +86,29 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     return ex;
 }
 
+struct exchange *exchange_inside(struct server *s, const struct req *asker,
+                                 void (*done)(struct exchange *ex), struct http_call *call)
+{
+    err e = {0};
+    struct exchange *ex = mem_alloc(NULL, sizeof *ex, &e);
+    if (!ex) return NULL;
+    const struct server_options *o = &s->options;
+    ex->server = s;
+    ex->done = done;
+    ex->call = call;
+    ex->x.version = 11;
+    req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
+    ex->x.req.asker = asker;
+    atomic_fetch_add(&s->exchanges, 1);
+    metric_add_to(&net_exchanges, S("head"), 1);
+    if (atomic_load(&s->draining)) {  // server_close may not have seen it: see free_now
+        exchange_end(ex);
+        return NULL;
+    }
+    metric_add_to(&net_requests, S("inside"), 1);
+    return ex;
+}
+
 static void free_now(struct exchange *ex)
 {
     struct server *s = ex->server;
@@ -156,11 +179,16 @@ static void add_retry_after(struct http_exchange *x)
     http_headers_add(&x->answer_headers, &x->req.arena, S("retry-after"), S("1"));
 }
 
-// Loop. The answer is complete.
+// Loop, or any thread without one. The answer is complete.
 static void answer(struct exchange *ex)
 {
     unsigned status = ex->x.status;
     add_retry_after(&ex->x);
+    if (ex->done) {
+        set_state(ex, EXCHANGE_ANSWER);
+        ex->done(ex);
+        return;
+    }
     if (!ex->conn || ex->conn->state == CONN_CLOSED) {
         metric_add(&net_gone, 1);
         set_state(ex, EXCHANGE_ANSWER);
@@ -210,12 +238,18 @@ static void run(struct exchange *ex)
     }
 }
 
+static void give_back(struct exchange *ex)
+{
+    if (ex->done) return answer(ex);
+    loop_post(ex->loop, &ex->given_back);
+}
+
 static void on_job_run(struct job *j)
 {
     struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
     set_state(ex, EXCHANGE_RUNNING);
     run(ex);
-    loop_post(ex->loop, &ex->given_back);
+    give_back(ex);
 }
 
 static void on_job_refuse(struct job *j, const err *e)
@@ -223,7 +257,7 @@ static void on_job_refuse(struct job *j, const err *e)
     struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
     set_state(ex, EXCHANGE_RUNNING);
     refuse(ex, err_http_status(e->code), e, "lane");
-    loop_post(ex->loop, &ex->given_back);
+    give_back(ex);
 }
 
 // ---- answers that are held back
@@ -331,7 +365,7 @@ bool exchange_body(struct exchange *ex, const char *p, size_t n)
         return false;
     }
     ex->mark_bytes += n;
-    if (ex->mark_bytes >= PROGRESS_BYTES) {
+    if (ex->conn && ex->mark_bytes >= PROGRESS_BYTES) {
         ex->mark_bytes = 0;
         ex->mark_ns = ex->conn->shard->now_ns;
     }
@@ -342,9 +376,12 @@ void exchange_body_end(struct exchange *ex)
 {
     set_state(ex, EXCHANGE_QUEUED);
     struct http_exchange *x = &ex->x;
-    if (!x->lane) {
+    int before = 0;
+    bool entered = x->lane && ex->done && lane_enter(x->lane, &before);
+    if (!x->lane || entered) {
         set_state(ex, EXCHANGE_RUNNING);
         run(ex);
+        if (entered) lane_leave(x->lane, before);
         answer(ex);
         return;
     }
@@ -364,6 +401,14 @@ void exchange_end(struct exchange *ex)
 void exchange_cancel(struct exchange *ex)
 {
     atomic_store_explicit(&ex->x.req.canceled, true, memory_order_relaxed);
+}
+
+bool exchange_withdraw(struct exchange *ex)
+{
+    exchange_cancel(ex);
+    if (!lane_withdraw(ex->x.lane, &ex->job)) return false;
+    set_state(ex, EXCHANGE_ANSWER);
+    return true;
 }
 
 void exchange_abandon(struct exchange *ex)

@@ -9,6 +9,9 @@
 //     (the worker is done)    ANSWER: conn_ops.answer is called; HELD before, if the app says so
 //     exchange_end            DONE: freed
 //
+// A call from within the process (near.h) is an exchange without connection and loop: whoever makes
+// its answer tells `done`.
+//
 // While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
 // whose connection went away meanwhile is freed when the worker gives it back.
 #pragma once
@@ -35,7 +38,9 @@ struct exchange {
     struct loop *loop;
     struct job job;
     struct loop_task given_back;
-    struct hold *hold;  // HELD
+    void (*done)(struct exchange *ex);  // of a call from within the process; else NULL
+    struct http_call *call;             // the same
+    struct hold *hold;                  // HELD
     _Atomic enum exchange_state state;
     struct arena kept;    // the request's arena, put aside by a refusal
     bool refused;         // app.refuse made the answer
@@ -54,6 +59,12 @@ struct exchange {
 
 // A new request of c; NULL when there is no memory.
 struct exchange *exchange_new(struct conn *c, unsigned version);
+
+// A call from within the process, canceled with `asker`. Its answer is told to `done`, once, by
+// whichever thread made it, which does not touch the exchange after that. NULL when there is no
+// memory or the server drains.
+struct exchange *exchange_inside(struct server *s, const struct req *asker,
+                                 void (*done)(struct exchange *ex), struct http_call *call);
 
 // From here on its arena is memory that does not count, so that it can be refused when the budget
 // is used up. What was made before stays.
@@ -79,6 +90,10 @@ void exchange_end(struct exchange *ex);
 // Its client is gone.
 void exchange_abandon(struct exchange *ex);
 void exchange_cancel(struct exchange *ex);  // tells a running handler only
+
+// Takes a call from within the process out of its lane if it still waits there: true, and `done` is
+// not told. The job that made it.
+bool exchange_withdraw(struct exchange *ex);
 
 bool exchange_has_head(const struct exchange *ex);
 bool exchange_wants_body(const struct exchange *ex);

@@ -239,6 +239,7 @@ static bool open_internal(struct program *p, err *e)
     if (!p->internal.server) return false;
     name_listener(p->internal_address, sizeof p->internal_address, listen,
                   server_port(p->internal.server));
+    client_near(p->client, str_of(p->internal_address), p->internal.server);
     return true;
 }
 

@@ -13,7 +13,7 @@
 //     stop:   listeners drain -> services' drain, stop, in reverse -> lanes, loops -> exit 0
 //
 // Services talk to each other only through the internal listener's protocol, also within one
-// process.
+// process (there without a socket: net/near.h).
 #pragma once
 
 #include "cluster/member.h"

@@ -208,6 +208,61 @@ static void a_worker_has_the_rank_of_its_lane(void **state)
     assert_int_equal(rank_seen, RANK_PUBLIC);
 }
 
+static void whoever_enters_counts_as_a_job(void **state)
+{
+    (void)state;
+    struct lane *l = new_lane(2, 10, 0);
+    int before[3] = {0};
+    assert_true(lane_enter(l, &before[0]));
+    assert_int_equal(lane_rank_here(), RANK_PUBLIC);
+    assert_true(lane_enter(l, &before[1]));
+    assert_false(lane_enter(l, &before[2]));  // the width
+    assert_ok(lane_submit(l, make_job(0, "a", 'a'), e));
+    assert_int_equal(world.at_gate, 0);  // there is no place
+    lane_leave(l, before[1]);
+    assert_int_equal(lane_rank_here(), RANK_PUBLIC);
+    await_at_gate(1);
+    lane_leave(l, before[0]);
+    assert_int_equal(lane_rank_here(), -1);
+    assert_true(lane_enter(l, &before[0]));
+    assert_ok(lane_submit(l, make_job(1, "a", 'b'), e));
+    assert_false(lane_enter(l, &before[1]));  // somebody waits
+    lane_leave(l, before[0]);
+    finish(l);
+    assert_int_equal(world.done, 2);
+}
+
+static void nobody_enters_a_draining_lane(void **state)
+{
+    (void)state;
+    struct lane *l = new_lane(2, 10, 0);
+    int before = 0;
+    lane_drain(l);
+    assert_false(lane_enter(l, &before));
+    finish(l);
+}
+
+static void a_waiting_job_can_be_withdrawn(void **state)
+{
+    (void)state;
+    static const char *const tenants[] = {"a", "a", "b", "a", "c"};
+    struct lane *l = new_lane(1, 10, 0);
+    struct job *running = make_job(0, "x", 'x');
+    assert_ok(lane_submit(l, running, e));
+    await_at_gate(1);
+    assert_false(lane_withdraw(l, running));
+    for (size_t i = 0; i < COUNT(tenants); i++)
+        assert_ok(lane_submit(l, make_job(i + 1, tenants[i], (char)('a' + i)), e));
+    assert_true(lane_withdraw(l, &jobs[4].job));  // the last of "a"
+    assert_true(lane_withdraw(l, &jobs[3].job));  // all of "b", in the middle of the ring
+    assert_true(lane_withdraw(l, &jobs[5].job));  // all of "c", at its end
+    assert_false(lane_withdraw(l, &jobs[5].job));
+    assert_true(lane_withdraw(l, &jobs[1].job));  // the first of "a"
+    assert_ok(lane_submit(l, make_job(6, "c", 'f'), e));
+    finish(l);
+    assert_string_equal(world.order, "xbf");
+}
+
 static void use_and_limit_are_metrics(void **state)
 {
     (void)state;
@@ -271,6 +326,9 @@ int main(void)
         cmocka_unit_test(a_job_whose_time_is_over_is_refused),
         cmocka_unit_test(a_draining_lane_takes_no_jobs),
         cmocka_unit_test(a_worker_has_the_rank_of_its_lane),
+        cmocka_unit_test(whoever_enters_counts_as_a_job),
+        cmocka_unit_test(nobody_enters_a_draining_lane),
+        cmocka_unit_test(a_waiting_job_can_be_withdrawn),
         cmocka_unit_test(use_and_limit_are_metrics),
         cmocka_unit_test(wrong_sizes_are_refused),
         cmocka_unit_test(every_job_runs_once_under_load),
