@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/auth.h"
 
+#include "base/utf8.h"
+
 #include <stdlib.h>
 
 #define TENANT_MAX 150
@@ -11,23 +13,15 @@ static bool is_tenant_byte(unsigned char c)
     return c != 0 && strchr("!-_.*'()", c) != NULL;
 }
 
-// Bytes of the character at the start of s, for the message; a byte that begins none counts as one.
-static int character(str s)
-{
-    for (size_t n = 1; n <= MIN((size_t)4, s.n); n++) {
-        if (str_utf8(str_slice(s, 0, n))) return (int)n;
-    }
-    return 1;
-}
-
 bool auth_tenant_check(str id, err *e)
 {
     for (size_t i = 0; i < id.n; i++) {
         if (is_tenant_byte((unsigned char)id.p[i])) continue;
         str rest = str_slice(id, i, id.n);
+        uint32_t c = 0;
         return err_set(e, ERR_UNAUTHENTICATED,
                        "tenant ID '%.*s' contains unsupported character '%.*s'", STR(id),
-                       character(rest), rest.p);
+                       (int)MAX(utf8_get(rest, &c), (size_t)1), rest.p);
     }
     if (id.n > TENANT_MAX) {
         return err_set(e, ERR_UNAUTHENTICATED, "tenant ID is too long: max %d characters",

@@ -58,11 +58,9 @@ def test_metrics_pass_promtool():
 
 
 def test_links_in_pages_lead_somewhere():
-    pages = [os.path.join(TOP, "README.md")]
-    for folder, _, files in os.walk(os.path.join(TOP, "docs")):
-        pages += [os.path.join(folder, f) for f in files if f.endswith(".md")]
-    for service in ("distributor", "ingester", "querier", "compactor"):
-        pages.append(os.path.join(TOP, service, "README.md"))
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
+    pages = [os.path.join(TOP, f) for f in listed if os.path.exists(os.path.join(TOP, f))]
+    assert len(pages) > 10, pages
     missing = []
     for path in pages:
         with open(path, encoding="utf-8") as f:
@@ -70,3 +68,31 @@ def test_links_in_pages_lead_somewhere():
                 if not re.match(r"[a-z]+:", target) and not os.path.exists(os.path.join(os.path.dirname(path), target)):
                     missing.append((os.path.relpath(path, TOP), target))
     assert not missing, missing
+
+
+def test_files_and_functions_of_the_journey_are_there():
+    """Each `path` on the page exists, and each `function()` is defined in the file that was named last before it, or next after "in"."""
+    text = page("how-a-profile-travels.md")
+    wrong, file, count = [], None, 0
+    tokens = list(re.finditer(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S)))
+    is_path = lambda t: re.fullmatch(r"[\w./-]+/[\w.-]+\.\w+", t) and not t.startswith("/")
+    for i, token in enumerate(tokens):
+        name = token.group(1)
+        if is_path(name):
+            file = os.path.join(TOP, name)
+            if not os.path.isfile(file):
+                wrong.append("no file " + name)
+        elif re.fullmatch(r"\w+\(\)", name):
+            between = tokens[i + 1].start() - token.end() if i + 1 < len(tokens) else 0
+            after = token.string[token.end():token.end() + between].strip() == "in"
+            where = os.path.join(TOP, tokens[i + 1].group(1)) if after else file
+            with open(where, encoding="utf-8") as f:
+                source = f.read()
+            name = name[:-2]
+            c = r"^[a-z][\w *]*[ *]%s\((?![^;{]*;)" % name  # a definition: no ; before its {
+            ts = r"^ *(export )?(async )?function %s\b|^ *(private )?%s\(.*\{$|^ *(export )?const %s = \(" % (name, name, name)
+            if not re.search(c if where.endswith((".c", ".h")) else ts, source, re.M):
+                wrong.append("no %s() in %s" % (name, os.path.relpath(where, TOP)))
+            count += 1
+    assert not wrong, wrong
+    assert count > 50
