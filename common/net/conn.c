@@ -27,6 +27,27 @@ size_t conn_pending(const struct conn *c)
     return c->out.n - c->out_at + c->lent.n;
 }
 
+bool conn_may_say_more(const struct conn *c)
+{
+    size_t pending = conn_pending(c);
+    bool counted = c->out.room <= CONN_OUT_KEEP || c->out_counted == c->out.room;
+    return pending == 0 || (counted && pending < CONN_OUT_MANY);
+}
+
+// Output must work without the budget, to say that it is used up; so this cannot fail.
+static void count_output(struct conn *c)
+{
+    struct mem_budget *memory = c->shard->server->options.memory;
+    size_t room = c->out.room > CONN_OUT_KEEP ? c->out.room : 0;
+    err e = {0};
+    if (room < c->out_counted) {
+        mem_unreserve(memory, c->out_counted - room);
+        c->out_counted = room;
+    } else if (room > c->out_counted && mem_reserve(memory, room - c->out_counted, &e)) {
+        c->out_counted = room;
+    }
+}
+
 static size_t pending_on_wire(const struct conn *c)
 {
     return conn_pending(c) + (c->tls ? tls_pending(c->tls).n : 0);
@@ -46,6 +67,7 @@ void conn_put(struct conn *c, const void *p, size_t n)
     if (c->state == CONN_CLOSED) return;
     buf_put(&c->out, p, n);
     if (c->out.failed) conn_close(c);
+    if (c->out.room != c->out_counted) count_output(c);
     conn_dirty(c);
 }
 
@@ -67,8 +89,8 @@ struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
     c->fd = fd;
     c->is_tcp = is_tcp;
     c->mark_ns = s->now_ns;
-    // Input is counted: it grows as clients like. Output is bounded by CONN_OUT_MANY and must work
-    // when the budget is used up, to say so.
+    // Input is counted: it grows as clients like. So is output, but it must work when the budget is
+    // used up, to say so: count_output.
     buf_init(&c->in, s->server->options.memory, s->server->options.head_max + 2 * CONN_CHUNK);
     buf_init(&c->out, NULL, CONN_OUT_MAX);
     memcpy(c->peer, peer, MIN(strlen(peer), sizeof c->peer - 1));
@@ -106,6 +128,7 @@ void conn_end(struct conn *c)
     if (c->fd >= 0) (void)close(c->fd);
     buf_release(&c->in);
     buf_release(&c->out);
+    count_output(c);
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -113,6 +136,7 @@ void conn_end(struct conn *c)
     if (c->next) c->next->prev = c->prev;
     struct server *server = s->server;
     metric_add_to(&net_connections, str_of(server->options.name), UINT64_MAX);
+    if (c->turned_away) atomic_fetch_sub(&server->turned_away, 1);
     mem_free(NULL, c, sizeof *c);
     if (!s->first && s->loop) uv_timer_stop(&s->sweep);
     if (atomic_fetch_sub(&server->connections, 1) != 1 || !atomic_load(&server->draining)) return;
@@ -311,6 +335,7 @@ void conn_take_written(struct conn *c, size_t n)
         c->out_at = 0;
         buf_clear(&c->out);
         if (c->out.room > CONN_OUT_KEEP) buf_release(&c->out);
+        if (c->out_counted) count_output(c);
     }
     c->lent = str_slice(c->lent, n, c->lent.n);
 }
@@ -373,7 +398,7 @@ static void set_interest(struct conn *c)
     if (c->fd < 0) return;
     int interest = 0;
     if (wants_input(c)) interest |= UV_READABLE;
-    if (pending_on_wire(c)) interest |= UV_WRITABLE;
+    if (pending_on_wire(c) || c->eager) interest |= UV_WRITABLE;
     if (!c->input_over && !c->hangup && !(interest & UV_READABLE)) interest |= UV_DISCONNECT;
     if (interest == c->interest) return;
     if ((interest & ~c->interest) & UV_WRITABLE) {  // from now on the client keeps us waiting
@@ -388,9 +413,12 @@ static void set_interest(struct conn *c)
 void conn_settle(struct conn *c)
 {
     bool empty = flush(c);
-    for (int i = 0; i < ROUNDS_A_TURN && empty && c->state == CONN_OPEN && !c->finishing; i++) {
+    int rounds = 0;
+    c->eager = false;
+    while (empty && c->state == CONN_OPEN && !c->finishing && !c->eager) {
         if (!c->ops->more(c)) break;
         empty = flush(c);
+        c->eager = ++rounds == ROUNDS_A_TURN;
     }
     if (empty && c->finishing && c->state != CONN_LINGER && c->state != CONN_CLOSED) {
         if (c->tls) tls_say_goodbye(c);

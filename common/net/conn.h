@@ -62,6 +62,7 @@ struct server {
     unsigned port;
     char *unix_path;
     _Atomic unsigned connections;  // accepted and not yet freed
+    _Atomic unsigned turned_away;  // of these: over the limit, and being told so
     _Atomic unsigned exchanges;
     atomic_bool draining;
     struct lock lock;          // for `change` only
@@ -124,6 +125,8 @@ struct conn {
     bool input_over;  // the client sent FIN, and all before it was read
     bool hangup;      // the client sent FIN while we did not read
     bool finishing;   // conn_finish was said
+    bool turned_away;
+    bool eager;  // had its share of a turn, and more to say
     bool secure;
     bool is_tcp;
     enum conn_state state;
@@ -138,6 +141,7 @@ struct conn {
     struct buf in;               // not consumed yet; counted
     struct buf out;              // to be sent, from out_at
     size_t out_at;
+    size_t out_counted;  // bytes of `out` that the budget knows of
     str lent;            // then these, borrowed from the exchange being written
     uint64_t mark_ns;    // when what we wait for began: head, idle, linger
     uint64_t write_ns;   // last progress of writing
@@ -176,7 +180,11 @@ void conn_plain(struct conn *c, const char *p, size_t n);  // bytes after TLS
 // connection is closed.
 void conn_put(struct conn *c, const void *p, size_t n);
 void conn_lend(struct conn *c, str bytes);
-size_t conn_pending(const struct conn *c);         // bytes, without TLS' own
+size_t conn_pending(const struct conn *c);  // bytes, without TLS' own
+
+// Is there room for more output, beside what waits for a slow client? Copied output is counted
+// against the budget, and when that is used up one frame at a time has to do.
+bool conn_may_say_more(const struct conn *c);
 void conn_take_written(struct conn *c, size_t n);  // n bytes of output have gone (or become TLS')
 
 void conn_dirty(struct conn *c);

@@ -4,8 +4,8 @@
 #include "net/metrics.h"
 #include "sys/clock.h"
 
-// Refusals are made in memory that is not counted, so that they work when the budget is used up:
-// this much for each, for as long as it is being written.
+// Refusals are made in memory that counts elsewhere, so that they work when the budget is used up:
+// at most this much for each, for as long as it is being written.
 #define REFUSAL_MAX ((size_t)64 << 10)
 
 #define BIT(state) (1u << (EXCHANGE_##state))
@@ -68,10 +68,13 @@ static void unlink_conn(struct exchange *ex)
 struct exchange *exchange_new(struct conn *c, unsigned version)
 {
     err e = {0};
-    struct exchange *ex = mem_alloc(NULL, sizeof *ex, &e);
-    if (!ex) return NULL;
     struct server *s = c->shard->server;
     const struct server_options *o = &s->options;
+    struct mem_budget *from = o->memory;
+    struct exchange *ex = mem_alloc(from, sizeof *ex, &e);
+    if (!ex) ex = mem_alloc(from = o->refusals, sizeof *ex, &e);
+    if (!ex) return NULL;
+    ex->from = from;
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
     ex->x.version = version;
     ex->x.tls = c->secure;
@@ -117,7 +120,7 @@ static void free_now(struct exchange *ex)
     arena_release(&ex->kept);
     buf_release(&ex->x.body);
     buf_release(&ex->x.out);
-    mem_free(NULL, ex, sizeof *ex);
+    mem_free(ex->from, ex, sizeof *ex);
     // Sequentially consistent with server_close, which sets `draining` before it looks at the
     // count: one of the two sees the other.
     if (atomic_fetch_sub(&s->exchanges, 1) != 1 || !atomic_load(&s->draining)) return;
@@ -131,7 +134,8 @@ void exchange_spare(struct exchange *ex)
     assert(!ex->spare);
     ex->spare = true;
     ex->kept = ex->x.req.arena;
-    arena_init(&ex->x.req.arena, NULL, ex->server->options.head_max * 4 + REFUSAL_MAX);
+    const struct server_options *o = &ex->server->options;
+    arena_init(&ex->x.req.arena, o->refusals, o->head_max * 4 + REFUSAL_MAX);
 }
 
 str exchange_answer(const struct exchange *ex)
@@ -139,10 +143,11 @@ str exchange_answer(const struct exchange *ex)
     return ex->x.fixed.n ? ex->x.fixed : buf_view(&ex->x.out);
 }
 
-static void clear_answer(struct http_exchange *x)
+static void clear_answer(struct exchange *ex)
 {
+    struct http_exchange *x = &ex->x;
     buf_release(&x->out);
-    buf_init(&x->out, NULL, REFUSAL_MAX);
+    buf_init(&x->out, ex->server->options.refusals, REFUSAL_MAX);
     x->fixed = (str){0};
     x->answer_headers = (struct http_headers){0};
     x->trailers = (struct http_headers){0};
@@ -159,13 +164,13 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     buf_release(&x->body);
     if (!ex->spare) {
         ex->kept = x->req.arena;
-        arena_init(&x->req.arena, NULL, REFUSAL_MAX);
+        arena_init(&x->req.arena, ex->server->options.refusals, REFUSAL_MAX);
     }
-    clear_answer(x);
+    clear_answer(ex);
     x->status = status;
     ex->server->app.refuse(ex->server->app.self, x, e);
     if (x->out.failed || x->req.arena.exhausted || x->status == 0) {
-        clear_answer(x);
+        clear_answer(ex);
         x->req.arena.exhausted = false;
         x->status = status;
         x->fixed = str_of(err_name(e->code));
@@ -214,10 +219,11 @@ void exchange_reject(struct exchange *ex, unsigned status, const err *e, const c
 {
     metric_add_to(&net_refused, str_of(reason), 1);
     if (!ex->spare) exchange_spare(ex);
-    clear_answer(&ex->x);
+    clear_answer(ex);
     ex->x.status = status;
     buf_z(&ex->x.out, e->msg);
     buf_byte(&ex->x.out, '\n');
+    if (ex->x.out.failed) ex->x.fixed = str_of(err_name(e->code));
     http_headers_add(&ex->x.answer_headers, &ex->x.req.arena, S("content-type"),
                      S("text/plain; charset=utf-8"));
     answer(ex);
@@ -370,6 +376,17 @@ bool exchange_body(struct exchange *ex, const char *p, size_t n)
         ex->mark_ns = ex->conn->shard->now_ns;
     }
     return true;
+}
+
+bool exchange_body_fits(struct exchange *ex, uint64_t more)
+{
+    const struct http_exchange *x = &ex->x;
+    assert(state_of(ex) == EXCHANGE_BODY);
+    if (more <= x->body_max - x->body.n) return true;
+    err e = {0};
+    err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is more than %zu bytes", x->body_max);
+    exchange_refuse(ex, 413, &e, "body_too_large");
+    return false;
 }
 
 void exchange_body_end(struct exchange *ex)

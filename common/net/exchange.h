@@ -42,11 +42,12 @@ struct exchange {
     struct http_call *call;             // the same
     struct hold *hold;                  // HELD
     _Atomic enum exchange_state state;
-    struct arena kept;    // the request's arena, put aside by a refusal
-    bool refused;         // app.refuse made the answer
-    bool spare;           // the arena is not counted
-    bool body_only_head;  // HEAD, 204, 304: no body is sent
-    uint64_t mark_ns;     // last progress of what the client owes us
+    struct mem_budget *from;  // what the exchange itself counts against
+    struct arena kept;        // the request's arena, put aside by a refusal
+    bool refused;             // app.refuse made the answer
+    bool spare;               // the arena is not counted
+    bool body_only_head;      // HEAD, 204, 304: no body is sent
+    uint64_t mark_ns;         // last progress of what the client owes us
     size_t mark_bytes;
     struct h2_stream {
         int32_t id;
@@ -77,6 +78,9 @@ bool exchange_head(struct exchange *ex, uint64_t length);
 // False: refused, answer was given to conn_ops.answer.
 bool exchange_body(struct exchange *ex, const char *p, size_t n);
 void exchange_body_end(struct exchange *ex);
+
+// The client announces so many more bytes. False: that is over the limit, and it was refused.
+bool exchange_body_fits(struct exchange *ex, uint64_t more);
 
 // Lets the app refuse it with this HTTP status and fault, and gives the answer to the connection.
 void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason);

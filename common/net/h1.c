@@ -231,6 +231,8 @@ static size_t read_chunks(struct conn *c, const char *p, size_t n)
     str data = {0};
     size_t used = h1_chunks_feed(&h->chunks, p, n, &data);
     if (data.n && !exchange_body(h->exchange, data.p, data.n)) return used;
+    if (h->chunks.state == H1_CHUNK_DATA && !exchange_body_fits(h->exchange, h->chunks.left))
+        return used;
     if (h->chunks.state == H1_CHUNKS_DONE) {
         body_is_whole(c);
     } else if (h->chunks.state == H1_CHUNKS_BROKEN) {
@@ -259,7 +261,7 @@ static size_t advance(struct conn *c, const char *p, size_t n)
     const struct h1 *h = &c->h1;
     size_t used = 0;
     while (used < n && c->state == CONN_OPEN && !c->finishing) {
-        if (conn_pending(c) > CONN_OUT_MANY) break;  // a pipeline faster than its reader
+        if (!conn_may_say_more(c)) break;  // a pipeline faster than its reader
         size_t before = used;
         if (h->phase == H1_HEAD)
             used += collect_head(c, p + used, n - used);
@@ -344,10 +346,8 @@ static void h1_input_over(struct conn *c)
         return;
     }
     if (h->phase == H1_WRITE) return;
-    if (conn_pending(c) > 0)
-        conn_finish(c);  // it may still read the last answer
-    else
-        conn_close(c);
+    // It may still read what was said and ask by what it sent before; h1_more comes to the end.
+    if (conn_pending(c) == 0) conn_close(c);
 }
 
 static void h1_sweep(struct conn *c)

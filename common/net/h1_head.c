@@ -86,12 +86,26 @@ static void lift_parser_limit(void)
     http_parser_set_max_header_size(UINT32_MAX);  // heads are limited before they are parsed
 }
 
+// "METHOD target HTTP/d.d", one space at each place: http-parser takes more of them, targets with
+// tabs, lines without a version and those of other protocols.
+static bool is_request_line(str line)
+{
+    static const char version[] = "HTTP/";
+    str rest = {0};
+    str target_and_version = {0};
+    str method = str_split(line, ' ', &target_and_version);
+    str target = str_split(target_and_version, ' ', &rest);
+    if (!http_is_token(method) || target.n == 0 || rest.n != sizeof version + 2) return false;
+    return str_starts(rest, S("HTTP/")) && rest.p[5] >= '0' && rest.p[5] <= '9' &&
+           rest.p[6] == '.' && rest.p[7] >= '0' && rest.p[7] <= '9';
+}
+
 // "GET http://host/path?query" and "GET /path?query".
 static bool split_target(struct h1_head *h, str target, err *e)
 {
     for (size_t i = 0; i < target.n; i++) {
         unsigned char c = (unsigned char)target.p[i];
-        if (c <= 0x20 || c == 0x7f)
+        if (c <= 0x20 || c == 0x7f || c == '#')
             return err_set(e, ERR_INVALID_ARGUMENT, "request target holds byte 0x%02x", c);
     }
     if (str_starts(target, S("http://")) || str_starts(target, S("https://"))) {
@@ -100,6 +114,8 @@ static bool split_target(struct h1_head *h, str target, err *e)
         while (end < rest.n && rest.p[end] != '/' && rest.p[end] != '?')
             end++;
         h->authority = str_slice(rest, 0, end);
+        if (end == 0 || !http_is_authority(h->authority))
+            return err_set(e, ERR_INVALID_ARGUMENT, "request target names no valid host");
         target = str_slice(rest, end, rest.n);
         if (target.n == 0) target = S("/");
     } else if (!str_starts(target, S("/")) && !str_is(target, "*")) {
@@ -123,6 +139,8 @@ struct framing {
     unsigned hosts;
     unsigned lengths;
     unsigned codings;
+    bool bad_host;
+    bool other_host;  // than the target names
     bool close;
     bool keep;
 };
@@ -134,6 +152,8 @@ static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_
     str value = at->value;
     if (str_is(name, "host")) {
         f->hosts++;
+        f->bad_host |= !http_is_authority(value);
+        f->other_host |= h->authority.p && !http_same_authority(h->authority, value);
         if (!h->authority.p) h->authority = value;
     } else if (str_is(name, "content-length")) {
         f->lengths++;
@@ -174,6 +194,8 @@ static unsigned check_framing(struct h1_head *h, err *e)
     if (f.codings > 1) fault = "Transfer-Encoding is given more than once";
     if (f.lengths && f.codings) fault = "both Content-Length and Transfer-Encoding are given";
     if (f.codings && h->http10) fault = "Transfer-Encoding needs HTTP/1.1";
+    if (f.other_host) fault = "Host is not the host that the request target names";
+    if (f.bad_host) fault = "Host is not a host";
     if (f.hosts > 1) fault = "Host is given more than once";
     if (f.hosts == 0 && !h->http10) fault = "Host is missing";
     if (fault) {
@@ -235,6 +257,11 @@ unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_ma
         err_set(e, ERR_INVALID_ARGUMENT, "a header line begins with a space");
         return 400;
     }
+    const char *line_end = memchr(p, '\r', n);
+    if (!is_request_line(str_make(p, line_end ? (size_t)(line_end - p) : n))) {
+        err_set(e, ERR_INVALID_ARGUMENT, "request line is not \"METHOD target HTTP/1.1\"");
+        return 400;
+    }
     struct parse s = {.head = h, .arena = a, .headers_max = headers_max};
     http_parser parser;
     http_parser_init(&parser, HTTP_REQUEST);
@@ -274,6 +301,63 @@ static int hex_value(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// Text of extensions and trailers is skipped, but only text.
+static bool is_text(struct h1_chunks *k, unsigned char c)
+{
+    return ++k->extra <= EXTRA_MAX && (c >= 0x20 || c == '\t') && c != 0x7f;
+}
+
+// Between a chunk's size and its extensions: some readers take "5 7" for 5, others for 57.
+static enum h1_chunk_state space_byte(struct h1_chunks *k, unsigned char c)
+{
+    if (++k->extra > EXTRA_MAX) return H1_CHUNKS_BROKEN;
+    if (c == ';') return H1_CHUNK_EXTENSION;
+    return c == ' ' || c == '\t' ? H1_CHUNK_SPACE : H1_CHUNKS_BROKEN;
+}
+
+// RFC 9112 section 7.1.1. A line end within quotes is the end to some readers, text to others.
+static enum h1_chunk_state extension_byte(struct h1_chunks *k, unsigned char c)
+{
+    if (c == '\r') return k->quoted ? H1_CHUNKS_BROKEN : H1_CHUNK_SIZE_END;
+    if (!is_text(k, c)) return H1_CHUNKS_BROKEN;
+    bool escaped = k->escaped;
+    k->escaped = k->quoted && c == '\\' && !escaped;
+    if (c == '"' && !escaped) k->quoted = !k->quoted;
+    if (k->quoted || c == '"' || strchr(";= \t", c)) return H1_CHUNK_EXTENSION;
+    char byte = (char)c;
+    return http_is_token(str_make(&byte, 1)) ? H1_CHUNK_EXTENSION : H1_CHUNKS_BROKEN;
+}
+
+// Nobody asks for trailers, so all are dropped; but one that frames or routes messages was meant
+// for a reader that does not drop it.
+static bool may_trail(str name)
+{
+    static const char *const heads[] = {
+        "content-length", "transfer-encoding", "host", "connection", "upgrade", "te", "trailer",
+        "expect",         "content-encoding"};
+    for (size_t i = 0; i < COUNT(heads); i++)
+        if (str_ieq(name, str_of(heads[i]))) return false;
+    return name.n > 0;
+}
+
+static enum h1_chunk_state trailer_byte(struct h1_chunks *k, unsigned char c)
+{
+    if (c == '\r' && (k->in_line == 0 || k->in_value)) return H1_CHUNK_TRAILER_END;
+    if (!is_text(k, c)) return H1_CHUNKS_BROKEN;
+    if (k->in_value) return H1_CHUNK_TRAILER;
+    if (c == ':') {
+        k->in_value = true;
+        bool whole = k->in_line <= sizeof k->name;  // no name that matters is longer
+        bool good = whole ? may_trail(str_make(k->name, k->in_line)) : true;
+        return good ? H1_CHUNK_TRAILER : H1_CHUNKS_BROKEN;
+    }
+    char byte = (char)c;
+    if (!http_is_token(str_make(&byte, 1))) return H1_CHUNKS_BROKEN;
+    if (k->in_line < sizeof k->name) k->name[k->in_line] = byte;
+    k->in_line++;
+    return H1_CHUNK_TRAILER;
+}
+
 static enum h1_chunk_state size_byte(struct h1_chunks *k, unsigned char c)
 {
     int v = hex_value(c);
@@ -283,13 +367,7 @@ static enum h1_chunk_state size_byte(struct h1_chunks *k, unsigned char c)
     }
     if (k->digits == 0) return H1_CHUNKS_BROKEN;
     if (c == '\r') return H1_CHUNK_SIZE_END;
-    return c == ';' || c == ' ' || c == '\t' ? H1_CHUNK_EXTENSION : H1_CHUNKS_BROKEN;
-}
-
-// Text of extensions and trailers is skipped, but only text.
-static bool is_text(struct h1_chunks *k, unsigned char c)
-{
-    return ++k->extra <= EXTRA_MAX && (c >= 0x20 || c == '\t') && c != 0x7f;
+    return c == ';' || c == ' ' || c == '\t' ? space_byte(k, c) : H1_CHUNKS_BROKEN;
 }
 
 static enum h1_chunk_state framing_byte(struct h1_chunks *k, unsigned char c)
@@ -297,9 +375,10 @@ static enum h1_chunk_state framing_byte(struct h1_chunks *k, unsigned char c)
     switch (k->state) {
     case H1_CHUNK_SIZE:
         return size_byte(k, c);
+    case H1_CHUNK_SPACE:
+        return space_byte(k, c);
     case H1_CHUNK_EXTENSION:
-        if (c == '\r') return H1_CHUNK_SIZE_END;
-        return is_text(k, c) ? H1_CHUNK_EXTENSION : H1_CHUNKS_BROKEN;
+        return extension_byte(k, c);
     case H1_CHUNK_SIZE_END:
         k->digits = 0;
         k->in_line = 0;
@@ -310,13 +389,12 @@ static enum h1_chunk_state framing_byte(struct h1_chunks *k, unsigned char c)
     case H1_CHUNK_DATA_LF:
         return c == '\n' ? H1_CHUNK_SIZE : H1_CHUNKS_BROKEN;
     case H1_CHUNK_TRAILER:
-        if (c == '\r') return H1_CHUNK_TRAILER_END;
-        k->in_line++;
-        return is_text(k, c) ? H1_CHUNK_TRAILER : H1_CHUNKS_BROKEN;
+        return trailer_byte(k, c);
     case H1_CHUNK_TRAILER_END:
         if (c != '\n') return H1_CHUNKS_BROKEN;
         if (k->in_line == 0) return H1_CHUNKS_DONE;
         k->in_line = 0;
+        k->in_value = false;
         return H1_CHUNK_TRAILER;
     case H1_CHUNK_DATA:
     case H1_CHUNKS_DONE:

@@ -8,9 +8,12 @@
 // checked here as well, and only this header knows the library.
 //
 // Refused (RFC 9112 sections 2.2, 3.2, 5, 6): line ends without CR, CR without LF, folded lines,
-// spaces before the colon or in names, Content-Length together with Transfer-Encoding, repeated or
+// spaces before the colon or in names, request lines with more than one space at a place, with a
+// fragment or without a version, Content-Length together with Transfer-Encoding, repeated or
 // non-decimal Content-Length, Transfer-Encoding other than one "chunked", either with HTTP/1.0,
-// missing or repeated Host, control bytes anywhere.
+// a Host that is missing, repeated, no host, or another one than the target names, control bytes
+// anywhere. In chunked bodies: anything between a chunk's size and its end of line that is no
+// extension, open quotes, trailers that are no headers or by which messages are framed.
 #pragma once
 
 #include "net/http.h"
@@ -55,6 +58,7 @@ unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_ma
 struct h1_chunks {
     enum h1_chunk_state {
         H1_CHUNK_SIZE,
+        H1_CHUNK_SPACE,  // after the size
         H1_CHUNK_EXTENSION,
         H1_CHUNK_SIZE_END,
         H1_CHUNK_DATA,
@@ -68,7 +72,11 @@ struct h1_chunks {
     uint64_t left;     // bytes of the chunk
     unsigned digits;   // of its size
     unsigned extra;    // bytes of extensions and trailers, limited
-    unsigned in_line;  // bytes of the trailer line
+    unsigned in_line;  // bytes of the trailer's name
+    bool in_value;     // of the trailer
+    bool quoted;       // in an extension's quotes
+    bool escaped;      // the byte after a backslash there
+    char name[20];     // of the trailer, as much as fits
 };
 
 // Reads up to n bytes and returns how many; *data becomes the part of them that is body (may be

@@ -9,7 +9,13 @@
 // What attackers send too much of is counted per interval, and the connection is ended with
 // ENHANCE_YOUR_CALM beyond the limits below: resets (CVE-2023-44487), faults that make us reset
 // (CVE-2025-8671), SETTINGS and PING (CVE-2019-9515, -9512), empty DATA (CVE-2019-9518),
-// CONTINUATION (CVE-2024-28182).
+// CONTINUATION (CVE-2024-28182), WINDOW_UPDATE beyond what our DATA gives reason for. A head that
+// is HEAD_BOMB times over its limit ends it at once: a byte on the wire may stand for 4 KiB of
+// header (CVE-2016-1544), all of which would be looked through.
+//
+// nghttp2 is lenient towards HEADERS on streams that are over. After a reset of ours they may have
+// been under way; otherwise they are a fault, as RFC 9113 section 5.1 has it. (DATA there is
+// dropped by nghttp2 without a word to us.)
 #include "net/exchange.h"
 #include "net/metrics.h"
 #include "sys/clock.h"
@@ -26,23 +32,40 @@
 // hundred calls when a server stalls, and pings once per round trip while it measures.
 enum flood {
     FLOOD_RESET,
+    FLOOD_FAULT,
     FLOOD_SETTINGS,
     FLOOD_PING,
     FLOOD_EMPTY_DATA,
     FLOOD_CONTINUATION,
+    FLOOD_WINDOW,
     FLOOD_OTHER,
     FLOODS
 };
-static const unsigned flood_max[FLOODS] = {
-    [FLOOD_RESET] = 1000,     [FLOOD_SETTINGS] = 100,     [FLOOD_PING] = 5000,
-    [FLOOD_EMPTY_DATA] = 500, [FLOOD_CONTINUATION] = 500, [FLOOD_OTHER] = 1000,
+static const struct {
+    const char *reason;  // in metrics
+    unsigned max;
+} floods[FLOODS] = {
+    [FLOOD_RESET] = {"flood_reset", 1000},
+    [FLOOD_FAULT] = {"flood_fault", 1000},
+    [FLOOD_SETTINGS] = {"flood_settings", 100},
+    [FLOOD_PING] = {"flood_ping", 5000},
+    [FLOOD_EMPTY_DATA] = {"flood_empty_data", 500},
+    [FLOOD_CONTINUATION] = {"flood_continuation", 500},
+    [FLOOD_WINDOW] = {"flood_window", 5000},
+    [FLOOD_OTHER] = {"flood_other", 1000},
 };
+#define WINDOW_CREDIT 4  // WINDOW_UPDATEs that each DATA or HEADERS frame of ours may cause
+#define HEAD_BOMB     2
 
 struct h2 {
     nghttp2_session *session;
     uint64_t flood_since_ns;
     unsigned flood[FLOODS];
     unsigned requests;
+    int32_t last_stream;  // highest that had HEADERS
+    uint64_t reset_ns;    // when a stream was last reset by us, or is about to be
+    unsigned resets_due;  // counted already, but not sent yet
+    bool ended;           // GOAWAY with an error is on its way: what still comes is dropped
     bool draining;
     bool last_named;  // the second GOAWAY was sent
 };
@@ -54,6 +77,15 @@ static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
 
 // ---- floods
 
+static void end_session(struct conn *c, uint32_t code, const char *reason)
+{
+    struct h2 *h = c->h2;
+    if (h->ended) return;
+    h->ended = true;
+    metric_add_to(&net_refused, str_of(reason), 1);
+    nghttp2_session_terminate_session(h->session, code);
+}
+
 static void count_flood(struct conn *c, enum flood kind)
 {
     struct h2 *h = c->h2;
@@ -62,9 +94,28 @@ static void count_flood(struct conn *c, enum flood kind)
         h->flood_since_ns = now;
         memset(h->flood, 0, sizeof h->flood);
     }
-    if (++h->flood[kind] != flood_max[kind] + 1) return;
-    metric_add_to(&net_refused, S("flood"), 1);
-    nghttp2_session_terminate_session(h->session, NGHTTP2_ENHANCE_YOUR_CALM);
+    if (++h->flood[kind] > floods[kind].max)
+        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, floods[kind].reason);
+}
+
+// Our own frames explain this many of the client's.
+static void allow_windows(struct h2 *h)
+{
+    h->flood[FLOOD_WINDOW] -= MIN(h->flood[FLOOD_WINDOW], (unsigned)WINDOW_CREDIT);
+}
+
+// HEADERS belong to a stream that is open or is being opened.
+static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
+{
+    struct h2 *h = c->h2;
+    bool opens = hd->stream_id > h->last_stream;
+    if (opens) h->last_stream = hd->stream_id;
+    if (opens || h->draining) return;  // streams after GOAWAY are not opened here
+    if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
+    if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
+        end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");
+    else
+        count_flood(c, FLOOD_OTHER);
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
@@ -89,7 +140,14 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
             count_flood(c, FLOOD_EMPTY_DATA);
         break;
     case NGHTTP2_HEADERS:
-    case NGHTTP2_WINDOW_UPDATE:  // one for every few KB that we send
+        check_stream(c, hd);
+        break;
+    case NGHTTP2_WINDOW_UPDATE:
+        count_flood(c, FLOOD_WINDOW);
+        break;
+    case NGHTTP2_PRIORITY:
+        if (hd->stream_id == 0) end_session(c, NGHTTP2_PROTOCOL_ERROR, "bad_frames");
+        count_flood(c, FLOOD_OTHER);
         break;
     default:
         count_flood(c, FLOOD_OTHER);
@@ -103,7 +161,10 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     (void)session;
     (void)frame;
     (void)code;
-    count_flood(user, FLOOD_RESET);
+    struct conn *c = user;
+    c->h2->reset_ns = c->shard->now_ns;
+    c->h2->resets_due++;
+    count_flood(c, FLOOD_FAULT);
     return 0;
 }
 
@@ -113,6 +174,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct conn *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+    if (c->h2->ended) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     struct exchange *ex = exchange_new(c, 20);
     if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     ex->h2.id = frame->hd.stream_id;
@@ -147,12 +209,18 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
     (void)flags;
-    const struct server_options *o = &((struct conn *)user)->shard->server->options;
+    struct conn *c = user;
+    const struct server_options *o = &c->shard->server->options;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex || exchange_has_head(ex)) return 0;  // trailers: nobody asks for them
+    if (!ex || c->h2->ended) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     str n = text_of(name);
     str v = text_of(value);
     ex->h2.head_bytes += n.n + v.n + 32;  // as RFC 9113 section 6.5.2 counts
+    if (ex->h2.head_bytes / HEAD_BOMB > o->head_max) {
+        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, "flood_head");
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    if (exchange_has_head(ex)) return 0;  // trailers: nobody asks for them
     if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
         ex->h2.head_fault = 431;
         return 0;
@@ -173,11 +241,37 @@ static void say_continue(struct conn *c, const struct exchange *ex)
     nghttp2_submit_headers(c->h2->session, 0, ex->h2.id, NULL, &nv, 1, NULL);
 }
 
+static bool has_fragment(str s)
+{
+    return str_find(s, '#') < s.n;
+}
+
+// What nghttp2 lets pass and HTTP/1.1 refuses as well (h1_head.h). Returns the status to refuse it
+// with, or 0.
+static unsigned check_head(const struct http_exchange *x, err *e)
+{
+    const char *fault = NULL;
+    str host = http_headers_get(&x->headers, "host");
+    if (!str_starts(x->path, S("/")) && !str_is(x->path, "*")) fault = ":path is not a path";
+    if (has_fragment(x->path) || has_fragment(x->query)) fault = ":path has a fragment";
+    if (!http_is_authority(x->authority)) fault = ":authority is not a host";
+    if (host.n && !http_same_authority(host, x->authority)) fault = "Host is not :authority";
+    if (fault) {
+        err_set(e, ERR_INVALID_ARGUMENT, "%s", fault);
+        return 400;
+    }
+    str expect = http_headers_get(&x->headers, "expect");
+    if (expect.n == 0 || str_ieq(expect, S("100-continue"))) return 0;
+    err_set(e, ERR_INVALID_ARGUMENT, "the only expectation met here is 100-continue");
+    return 417;
+}
+
 static void head_is_whole(struct conn *c, struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
     err e = {0};
     if (ex->h2.head_fault == 431) {
+        count_flood(c, FLOOD_FAULT);
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "request head is more than %zu bytes or %u headers",
                 ex->server->options.head_max, ex->server->options.headers_max);
         exchange_reject(ex, 431, &e, "head_too_large");
@@ -193,6 +287,11 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
         exchange_reject(ex, 405, &e, "bad_request");
         return;
     }
+    unsigned status = check_head(x, &e);
+    if (status) {
+        exchange_reject(ex, status, &e, "bad_request");
+        return;
+    }
     uint64_t length = ex->h2.input_over ? 0 : UINT64_MAX;
     str given = http_headers_get(&x->headers, "content-length");
     if (given.n && !str_u64(given, &length)) length = UINT64_MAX;
@@ -206,8 +305,11 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct conn *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex) return 0;
+    if (!ex || c->h2->ended) return 0;
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ex->h2.input_over = true;
+    bool padding = frame->hd.type == NGHTTP2_DATA && frame->data.padlen > 0;
+    if (padding && frame->hd.length <= frame->data.padlen && !ex->h2.input_over)
+        count_flood(c, FLOOD_EMPTY_DATA);
     if (!exchange_has_head(ex)) head_is_whole(c, ex);
     // The exchange may have been answered by now, but lives until its stream closes.
     if (ex->h2.input_over && exchange_wants_body(ex)) exchange_body_end(ex);
@@ -324,12 +426,37 @@ static void h2_answer(struct conn *c, struct exchange *ex)
     if (failed) nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
 }
 
+// Not all that nghttp2 answers by a reset is an invalid frame to it: a body that is not as long as
+// was said is none.
+static void reset_sent(struct conn *c, uint32_t code)
+{
+    c->h2->reset_ns = c->shard->now_ns;
+    // The others are our own: an answer before the body ended, an answer nobody read, no memory.
+    if (code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL || code == NGHTTP2_INTERNAL_ERROR)
+        return;
+    metric_add_to(&net_refused, S("bad_request"), 1);
+    if (c->h2->resets_due > 0)
+        c->h2->resets_due--;
+    else
+        count_flood(c, FLOOD_FAULT);
+}
+
+static void goaway_sent(struct conn *c, uint32_t code)
+{
+    if (code == NGHTTP2_NO_ERROR || c->h2->ended) return;
+    c->h2->ended = true;
+    metric_add_to(&net_refused, S("bad_frames"), 1);
+}
+
 // A client that is answered before it sent its whole body is told to stop (RFC 9113 section 8.1).
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
+    struct conn *c = user;
     uint8_t type = frame->hd.type;
-    (void)user;
+    if (type == NGHTTP2_RST_STREAM) reset_sent(c, frame->rst_stream.error_code);
+    if (type == NGHTTP2_GOAWAY) goaway_sent(c, frame->goaway.error_code);
     if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return 0;
+    allow_windows(c->h2);
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     const struct exchange *ex = exchange_of(session, frame->hd.stream_id);
     if (ex && !ex->h2.input_over)
@@ -383,17 +510,51 @@ static void h2_open(struct conn *c)
     if (!c->h2 || !new_session(c) || !greet(c)) conn_close(c);
 }
 
+// The last word of a session that is broken beyond saying it. What was put is whole frames.
+static void say_goaway(struct conn *c, uint32_t code)
+{
+    const unsigned last = (unsigned)nghttp2_session_get_last_proc_stream_id(c->h2->session);
+    const unsigned char frame[] = {0,
+                                   0,
+                                   8,
+                                   NGHTTP2_GOAWAY,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   (unsigned char)(last >> 24),
+                                   last >> 16 & 0xff,
+                                   last >> 8 & 0xff,
+                                   last & 0xff,
+                                   0,
+                                   0,
+                                   0,
+                                   (unsigned char)code};
+    c->h2->ended = true;
+    conn_put(c, frame, sizeof frame);
+    conn_finish(c);
+}
+
 static void h2_feed(struct conn *c, const char *p, size_t n)
 {
-    if (nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n) < 0) conn_close(c);
     conn_dirty(c);
+    if (c->h2->ended) return;
+    ssize_t took = nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n);
+    if (took >= 0 || c->h2->ended) return;
+    bool flood = took == NGHTTP2_ERR_FLOODED || took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+    if (took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS)
+        metric_add_to(&net_refused, S("flood_continuation"), 1);
+    else
+        metric_add_to(&net_refused, flood ? S("flood_other") : S("bad_frames"), 1);
+    say_goaway(c, flood ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_INTERNAL_ERROR);
 }
 
 static bool h2_more(struct conn *c)
 {
     nghttp2_session *session = c->h2->session;
     bool some = false;
-    while (conn_pending(c) < CONN_OUT_MANY && c->state == CONN_OPEN) {
+    while (conn_may_say_more(c) && c->state == CONN_OPEN) {
         const uint8_t *p = NULL;
         ssize_t n = nghttp2_session_mem_send(session, &p);
         if (n < 0) conn_close(c);
@@ -432,7 +593,7 @@ static void sweep_exchange(struct conn *c, struct exchange *ex)
     uint64_t now = c->shard->now_ns;
     if (!exchange_has_head(ex) && now > ex->mark_ns + o->head_timeout_ns) {
         conn_timed_out("head");  // half a head blocks the whole connection
-        nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, "timeout");
     } else if (exchange_body_late(ex, now)) {
         conn_timed_out("body");
         err e = {0};
@@ -459,7 +620,7 @@ static void name_last(struct h2 *h)
                           NGHTTP2_NO_ERROR, NULL, 0);
 }
 
-static void h2_sweep(struct conn *c)
+static void sweep_session(struct conn *c)
 {
     struct h2 *h = c->h2;
     const struct server_options *o = &c->shard->server->options;
@@ -471,6 +632,12 @@ static void h2_sweep(struct conn *c)
     conn_timed_out("idle");
     c->mark_ns = c->shard->now_ns;
     nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR);
+}
+
+static void h2_sweep(struct conn *c)
+{
+    sweep_session(c);
+    if (nghttp2_session_want_write(c->h2->session)) conn_dirty(c);
 }
 
 static void h2_drain(struct conn *c)

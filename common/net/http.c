@@ -50,6 +50,43 @@ bool http_is_value(str s)
     return true;
 }
 
+// RFC 3986 section 3.2.2: what a registered name consists of, beside letters and digits. Bytes of
+// UTF-8 are no part of it.
+static bool is_host_byte(unsigned char c, bool in_brackets)
+{
+    if (in_brackets && c == ':') return true;
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return true;
+    return c != 0 && strchr("-._~%!$&'()*+;=", c) != NULL;
+}
+
+bool http_is_authority(str s)
+{
+    bool v6 = str_starts(s, S("["));
+    size_t end = v6 ? str_find(s, ']') : str_find(s, ':');
+    str host = str_slice(s, v6, end);
+    for (size_t i = 0; i < host.n; i++)
+        if (!is_host_byte((unsigned char)host.p[i], v6)) return false;
+    if (v6 && (end == s.n || host.n == 0)) return false;
+    str rest = str_slice(s, end + v6, s.n);
+    if (rest.n == 0) return true;
+    if (host.n == 0 || rest.p[0] != ':' || rest.n > 6) return false;
+    for (size_t i = 1; i < rest.n; i++)
+        if (rest.p[i] < '0' || rest.p[i] > '9') return false;
+    return true;
+}
+
+static str without_default_port(str s)
+{
+    if (str_ends(s, S(":80"))) return str_slice(s, 0, s.n - 3);
+    if (str_ends(s, S(":443"))) return str_slice(s, 0, s.n - 4);
+    return str_ends(s, S(":")) ? str_slice(s, 0, s.n - 1) : s;
+}
+
+bool http_same_authority(str a, str b)
+{
+    return str_ieq(without_default_port(a), without_default_port(b));
+}
+
 void http_lower(char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)

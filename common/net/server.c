@@ -20,6 +20,7 @@
 
 #define ACCEPTS_A_TURN 64
 #define BACKLOG        1024
+#define TURNED_AWAY    64  // clients over the limit that are told so at once, beside those within it
 #define SWEEP_MIN_NS   ((uint64_t)(5 * NS_PER_MS))
 #define SWEEP_MAX_NS   ((uint64_t)NS_PER_S)
 
@@ -146,13 +147,19 @@ struct arrival {
     struct shard *shard;
     int fd;
     bool is_tcp;
+    bool turned_away;
     char peer[64];
 };
 
-static void give_up(struct server *s, int fd)
+static const char too_many[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+                               "Retry-After: 1\r\nConnection: close\r\n\r\n";
+
+static void give_up(struct arrival *a)
 {
-    (void)close(fd);
+    struct server *s = a->shard->server;
+    (void)close(a->fd);
     atomic_fetch_sub(&s->connections, 1);
+    if (a->turned_away) atomic_fetch_sub(&s->turned_away, 1);
 }
 
 static void on_arrival(struct loop_task *t)
@@ -163,11 +170,17 @@ static void on_arrival(struct loop_task *t)
     bool first = !s->first;
     struct conn *c = conn_new(s, a->fd, a->is_tcp, a->peer);
     if (!c)
-        give_up(s->server, a->fd);
+        give_up(a);
     else if (first)
         uv_timer_start(&s->sweep, s->sweep.timer_cb, s->sweep_ns / (uint64_t)NS_PER_MS,
                        s->sweep_ns / (uint64_t)NS_PER_MS);
-    if (c && conn_is_draining(c)) conn_drain(c);
+    if (c && a->turned_away) {
+        c->turned_away = true;
+        conn_put(c, too_many, sizeof too_many - 1);
+        conn_finish(c);
+    } else if (c && conn_is_draining(c)) {
+        conn_drain(c);
+    }
     mem_must_free(a);
 }
 
@@ -184,27 +197,43 @@ static void describe_peer(const struct sockaddr_storage *at, socklen_t n, char p
     (void)snprintf(peer, 64, v6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-// One connection too many is told so, as far as that is possible without waiting.
-static void refuse_connection(struct server *s, int fd)
+// Says so as far as that is possible without waiting; a client that has sent its request by now
+// may see a reset only.
+static void refuse_connection(const struct server *s, int fd)
 {
-    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-                               "Retry-After: 1\r\nConnection: close\r\n\r\n";
-    metric_add_to(&net_refused, S("connections"), 1);
-    if (!s->tls) (void)!send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!s->tls) (void)!send(fd, too_many, sizeof too_many - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)shutdown(fd, SHUT_WR);
     (void)close(fd);
 }
 
+// Is there room for one more? *turned_away: only for saying that there is none. Called by the
+// accepting loop alone, so that the limit holds to the one.
+static bool admit(struct server *s, bool *turned_away)
+{
+    unsigned all = atomic_load(&s->connections);  // first: it goes down last
+    unsigned away = atomic_load(&s->turned_away);
+    unsigned inside = all - away;
+    *turned_away = inside >= s->options.connections_max;
+    if (*turned_away) {
+        metric_add_to(&net_refused, S("connections"), 1);
+        if (s->tls || away >= TURNED_AWAY) return false;
+        atomic_fetch_add(&s->turned_away, 1);
+    }
+    atomic_fetch_add(&s->connections, 1);
+    return true;
+}
+
 static void welcome(struct server *s, int fd, const struct sockaddr_storage *at, socklen_t n)
 {
+    bool turned_away = false;
     metric_add_to(&net_accepted, str_of(s->options.name), 1);
-    if (atomic_fetch_add(&s->connections, 1) >= s->options.connections_max) {
-        atomic_fetch_sub(&s->connections, 1);
+    if (!admit(s, &turned_away)) {
         refuse_connection(s, fd);
         return;
     }
     struct arrival *a = mem_must(sizeof *a);
     a->task.run = on_arrival;
+    a->turned_away = turned_away;
     a->fd = fd;
     a->is_tcp = !s->unix_path;
     describe_peer(at, n, a->peer);
@@ -255,10 +284,8 @@ static void on_sweep(uv_timer_t *t)
 {
     struct shard *s = CONTAINER_OF(t, struct shard, sweep);
     s->now_ns = clock_mono_ns();
-    for (struct conn *c = s->first; c; c = c->next) {
+    for (struct conn *c = s->first; c; c = c->next)
         conn_sweep(c);
-        conn_dirty(c);
-    }
     shard_settle(s);
 }
 

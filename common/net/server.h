@@ -19,10 +19,11 @@
 //
 // app.refuse makes the answer in the manner of the request's protocol. It finds in x->status the
 // HTTP status that fits: 413 (body over its limit), 429 (memory, lane, answer over its cap), 408
-// (body too slow), 400 (malformed chunks), 499, 500, 503, 504 by the fault's code. Its memory does
-// not count against the budget, so it works when that is used up. What is no request at all (bad
-// request line, head too large or too slow) is answered here, in plain text, with Connection:
-// close.
+// (body too slow), 400 (malformed chunks), 499, 500, 503, 504 by the fault's code. Its memory
+// counts against a budget of its own, so it works when the other is used up; when that is as well,
+// an answer is a word, and a request without room for itself ends its stream or connection. What is
+// no request at all (bad request line, head too large or too slow) is answered here, in plain text,
+// with Connection: close.
 //
 // Limits (struct server_options): head bytes, header count, body bytes, streams per connection,
 // connections, and times. Against smuggling: names with spaces, bare LF, both Content-Length and
@@ -86,8 +87,9 @@ struct server_options {
     const char *tls_client_ca_file;  // clients must show a certificate of these; NULL: none asked
     bool tls_required;               // with TLS: refuse connections without it
     struct mem_budget *memory;
-    size_t request_memory_max;  // cap of one request's arena
-    size_t head_max;            // bytes of one head
+    struct mem_budget *refusals;  // of requests that did not fit into memory; NULL: not counted
+    size_t request_memory_max;    // cap of one request's arena
+    size_t head_max;              // bytes of one head
     unsigned headers_max;
     unsigned streams_max;  // concurrent, per connection
     unsigned connections_max;

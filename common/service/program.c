@@ -16,7 +16,8 @@
 #define DUTY_QUEUE 64
 #define ADMIN_WIDTH \
     2  // pages of the process have workers of their own, so that they answer under load
-#define ADMIN_QUEUE 64
+#define ADMIN_QUEUE  64
+#define REFUSALS_MAX ((size_t)16 << 20)
 
 #define SOCKET_PATH_MAX \
     ((int)sizeof("unix:") - 1 + (int)sizeof(((struct sockaddr_un *)0)->sun_path))
@@ -170,6 +171,7 @@ static struct server_options common_options(struct program *p)
     const struct server_settings *s = config_section(p->config, "server");
     return (struct server_options){
         .memory = &p->requests,
+        .refusals = &p->refusals,
         .request_memory_max = s->request_memory,
         .head_max = s->head_max,
         .headers_max = (unsigned)s->headers_max,
@@ -315,6 +317,8 @@ bool program_open(struct program *p, err *e)
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
     process_watch_budget(&p->memory);
     process_watch_budget(&p->requests);
+    mem_budget_init(&p->refusals, "refusals", NULL, REFUSALS_MAX);
+    process_watch_budget(&p->refusals);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
@@ -476,6 +480,7 @@ void program_close(struct program *p)
     datadir_close(&p->datadir);
     if (p->run_fd >= 0 && close(p->run_fd) != 0) log_warn(NULL, "close.failed", "path=%s", "run");
     process_unwatch_budget(&p->requests);
+    process_unwatch_budget(&p->refusals);
     process_unwatch_budget(&p->memory);
     assert(atomic_load(&p->memory.used) == 0);  // what was counted was given back
 }

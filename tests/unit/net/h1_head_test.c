@@ -55,9 +55,9 @@ static void says_what_a_head_says(void **state)
     } cases[] = {
         {"plain", S_INIT("GET /a/b?c=d?e HTTP/1.1\r\nHost: h:1\r\n\r\n"), "/a/b", "c=d?e", "h:1",
          true, false, 0},
-        {"absolute", S_INIT("GET http://x.y:2/a HTTP/1.1\r\nHost: h\r\n\r\n"), "/a", "", "x.y:2",
-         true, false, 0},
-        {"absolute without path", S_INIT("GET http://x?q HTTP/1.1\r\nHost: h\r\n\r\n"), "/", "q",
+        {"absolute", S_INIT("GET http://x.y:2/a HTTP/1.1\r\nHost: X.y:2\r\n\r\n"), "/a", "",
+         "x.y:2", true, false, 0},
+        {"absolute without path", S_INIT("GET http://x?q HTTP/1.1\r\nHost: x:80\r\n\r\n"), "/", "q",
          "x", true, false, 0},
         {"star", S_INIT("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"), "*", "", "h", true, false, 0},
         {"length", S_INIT("POST /p HTTP/1.1\r\nHost:h\r\ncontent-LENGTH: \t17 \r\n\r\n"), "/p", "",
@@ -94,6 +94,53 @@ static void says_what_a_head_says(void **state)
         free(p);
         arena_release(&a);
     }
+}
+
+static void tells_hosts_from_other_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {
+        {"", true},
+        {"a", true},
+        {"A-b_c.d~", true},
+        {"a:0", true},
+        {"a:65535", true},
+        {"a:", true},
+        {"10.0.0.1:80", true},
+        {"[::1]", true},
+        {"[fe80::1]:80", true},
+        {"%41", true},
+        {":80", false},
+        {"a:x", false},
+        {"a:123456", false},
+        {"a:1:2", false},
+        {"::1", false},
+        {"[::1", false},
+        {"[]", false},
+        {"[::1]a", false},
+        {"[::1]:x", false},
+        {"a b", false},
+        {"a/b", false},
+        {"u@a", false},
+        {"a,b", false},
+        {"a?b", false},
+        {"a#b", false},
+        {"a\\b", false},
+        {"a\"", false},
+        {"\xc3\xa4", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *p = GUARDED(str_of(cases[i].text));
+        if (http_is_authority(str_make(p, strlen(cases[i].text))) != cases[i].good)
+            fail_msg("\"%s\"", cases[i].text);
+    }
+    assert_true(http_same_authority(S("A.b:80"), S("a.B")));
+    assert_true(http_same_authority(S("a:443"), S("a:")));
+    assert_false(http_same_authority(S("a:81"), S("a")));
+    assert_false(http_same_authority(S("a"), S("")));
 }
 
 static void keeps_headers_in_order_with_lower_case_names(void **state)
@@ -154,6 +201,21 @@ static void decodes_chunks_wherever_they_are_cut(void **state)
         {"not hex", S_INIT("g\r\n"), NULL, 0},
         {"prefix", S_INIT("0x3\r\nabc\r\n"), NULL, 0},
         {"16 digits", S_INIT("0000000000000001\r\na\r\n0\r\n\r\n"), NULL, 0},
+        {"space, then extension", S_INIT("2 \t;a\r\nxy\r\n0\r\n\r\n"), "xy", 16},
+        {"quoted extension", S_INIT("2;a=\"; \\\" , \"\r\nxy\r\n0\r\n\r\n"), "xy", 24},
+        {"trailer without value", S_INIT("0\r\nA:\r\n\r\n"), "", 9},
+        {"long trailer", S_INIT("0\r\nContent-Length-Of-The-Whole-Message: 1\r\n\r\nx"), "", 45},
+        {"space after size", S_INIT("2 \r\nxy\r\n0\r\n\r\n"), NULL, 0},
+        {"two sizes", S_INIT("2 2\r\nxy\r\n0\r\n\r\n"), NULL, 0},
+        {"open quotes", S_INIT("2;a=\"\r\nxy\r\n0\r\n\r\n"), NULL, 0},
+        {"escaped quote", S_INIT("2;a=\"\\\"\r\nxy\r\n0\r\n\r\n"), NULL, 0},
+        {"no token in extension", S_INIT("2;a,b\r\nxy\r\n0\r\n\r\n"), NULL, 0},
+        {"trailer without colon", S_INIT("0\r\nA\r\n\r\n"), NULL, 0},
+        {"trailer without name", S_INIT("0\r\n: a\r\n\r\n"), NULL, 0},
+        {"space before colon", S_INIT("0\r\nA : a\r\n\r\n"), NULL, 0},
+        {"folded trailer", S_INIT("0\r\nA: a\r\n b\r\n\r\n"), NULL, 0},
+        {"trailer that frames", S_INIT("0\r\nTransfer-encoding: chunked\r\n\r\n"), NULL, 0},
+        {"trailer that routes", S_INIT("0\r\nHOST: a\r\n\r\n"), NULL, 0},
         {"LF in extension", S_INIT("1;\na\r\n"), NULL, 0},
         {"LF in trailer", S_INIT("0\r\nA: b\n\r\n"), NULL, 0},
         {"control byte in trailer", S_INIT("0\r\nA: \001\r\n\r\n"), NULL, 0},
@@ -203,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_the_end_of_a_head_wherever_it_is_cut),
         cmocka_unit_test(says_what_a_head_says),
+        cmocka_unit_test(tells_hosts_from_other_text),
         cmocka_unit_test(keeps_headers_in_order_with_lower_case_names),
         cmocka_unit_test(decodes_chunks_wherever_they_are_cut),
         cmocka_unit_test(limits_what_surrounds_chunks),
