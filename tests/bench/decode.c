@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench.decode FILE... - how fast pprof messages are read, on one core.
+// bench.decode [--only decode|intern|whole RUNS] FILE... - how fast pprof messages are read, on one
+// core.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
 // validate, normalise, split, intern symbols, encode vectors and batches. Files may be gzip; they
-// are inflated before the clock starts. One that is refused is left out and named on stderr.
+// are inflated before the clock starts. One that is refused is left out and named on stderr. A
+// fixed number of runs of one step is for tools that count instructions.
 #include "codec/squeeze.h"
 #include "distributor/intake.h"
+#include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #define SPAN_NS   (NS_PER_S / 4)  // of one measurement
 #define ARENA_MAX ((size_t)4 << 30)
@@ -22,6 +26,7 @@ static const struct limits limits = {.max_label_names_per_series = 30};
 struct work {
     str bytes;
     int64_t now_ns;
+    uint64_t runs;  // 0: as many as fit the span
 };
 
 static bool only_decode(const struct work *w)
@@ -83,16 +88,24 @@ static bool whole_intake(const struct work *w)
     return ok;
 }
 
-// Bytes per second, over as many runs as fit the span.
+// CPU time of this thread: what else runs on the machine does not count.
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+// Bytes per second of CPU, over as many runs as fit the span, or a fixed number of them.
 static double speed(bool (*run)(const struct work *), const struct work *w)
 {
-    uint64_t began = clock_mono_ns();
+    uint64_t began = cpu_ns();
     uint64_t now = began;
     uint64_t runs = 0;
-    while (now - began < SPAN_NS) {
+    while (w->runs ? runs < w->runs : now - began < SPAN_NS) {
         if (!run(w)) return 0;
         runs++;
-        now = clock_mono_ns();
+        now = cpu_ns();
     }
     return (double)runs * (double)w->bytes.n * 1e9 / (double)(now - began);
 }
@@ -107,43 +120,68 @@ static bool load(const char *path, struct buf *raw, struct buf *plain, str *byte
     return true;
 }
 
+static const struct {
+    const char *name;
+    bool (*run)(const struct work *);
+} steps[] = {{"decode", only_decode}, {"intern", decode_and_intern}, {"whole", whole_intake}};
+
+struct tally {
+    double bytes;
+    double seconds[COUNT(steps)];
+};
+
+// One line; a step that was not asked for is 0.
+static void measure(const char *path, const struct work *w, const char *only, struct tally *t)
+{
+    const char *slash = strrchr(path, '/');
+    double rate[COUNT(steps)] = {0};
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        if (only && strcmp(only, steps[i].name) != 0) continue;
+        rate[i] = speed(steps[i].run, w);
+        if (rate[i] > 0) continue;
+        fprintf(stderr, "bench.decode: %s is refused\n", path);
+        return;
+    }
+    t->bytes += (double)w->bytes.n;
+    printf("%s\t%zu", slash ? slash + 1 : path, w->bytes.n);
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        if (rate[i] > 0) t->seconds[i] += (double)w->bytes.n / rate[i];
+        printf("\t%.0f", rate[i]);
+    }
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
-    double bytes = 0;
-    double decode_s = 0;
-    double intern_s = 0;
-    double intake_s = 0;
-    for (int i = 1; i < argc; i++) {
-        struct work w = {.now_ns = clock_wall_ns()};
+    process_tune_malloc();  // as in the program, whose memory does not go back at every request
+    const char *only = NULL;
+    uint64_t runs = 0;
+    int first = 1;
+    if (argc > 3 && strcmp(argv[1], "--only") == 0) {
+        only = argv[2];
+        if (!str_u64(str_of(argv[3]), &runs)) return 2;
+        first = 4;
+    }
+    struct tally t = {0};
+    for (int i = first; i < argc; i++) {
+        struct work w = {.now_ns = clock_wall_ns(), .runs = runs};
         struct buf raw;
         struct buf plain;
         err e = {0};
         buf_init(&raw, NULL, BYTES_MAX);
         buf_init(&plain, NULL, BYTES_MAX);
-        double decode = 0;
-        double intern = 0;
-        double intake = 0;
         if (load(argv[i], &raw, &plain, &w.bytes, &e)) {
-            decode = speed(only_decode, &w);
-            intern = speed(decode_and_intern, &w);
-            intake = speed(whole_intake, &w);
-        }
-        if (decode > 0 && intern > 0 && intake > 0) {
-            const char *slash = strrchr(argv[i], '/');
-            printf("%s\t%zu\t%.0f\t%.0f\t%.0f\n", slash ? slash + 1 : argv[i], w.bytes.n, decode,
-                   intern, intake);
-            bytes += (double)w.bytes.n;
-            decode_s += (double)w.bytes.n / decode;
-            intern_s += (double)w.bytes.n / intern;
-            intake_s += (double)w.bytes.n / intake;
+            measure(argv[i], &w, only, &t);
         } else {
-            fprintf(stderr, "bench.decode: %s is refused: %s\n", argv[i], e.msg);
+            fprintf(stderr, "bench.decode: %s: %s\n", argv[i], e.msg);
         }
         buf_release(&raw);
         buf_release(&plain);
     }
-    if (bytes > 0)
-        printf("all\t%.0f\t%.0f\t%.0f\t%.0f\n", bytes, bytes / decode_s, bytes / intern_s,
-               bytes / intake_s);
-    return bytes > 0 ? 0 : 1;
+    if (t.bytes == 0) return 1;
+    printf("all\t%.0f", t.bytes);
+    for (size_t i = 0; i < COUNT(steps); i++)
+        printf("\t%.0f", t.seconds[i] > 0 ? t.bytes / t.seconds[i] : 0);
+    printf("\n");
+    return 0;
 }
