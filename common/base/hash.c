@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
-#include <endian.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -35,52 +34,45 @@ uint64_t hash_end(const struct hash_state *h)
     return XXH64_digest((const XXH64_state_t *)h->opaque);
 }
 
-// ---- SipHash-1-3
+// ---- the keyed hash
 
-static uint64_t turn_left(uint64_t v, unsigned by)
+static uint64_t word_at(const unsigned char *p)
 {
-    return v << by | v >> (64 - by);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = turn_left(v[1], 13) ^ v[0];
-    v[3] = turn_left(v[3], 16) ^ v[2];
-    v[0] = turn_left(v[0], 32) + v[3];
-    v[2] += v[1];
-    v[1] = turn_left(v[1], 17) ^ v[2];
-    v[3] = turn_left(v[3], 21) ^ v[0];
-    v[2] = turn_left(v[2], 32);
-}
-
-static void sip_word(uint64_t v[4], uint64_t word)
-{
-    v[3] ^= word;
-    sip_round(v);
-    v[0] ^= word;
-}
-
-uint64_t hash_keyed(struct hash_key key, const void *p, size_t n)
-{
-    uint64_t v[4] = {key.k[0] ^ 0x736f6d6570736575u, key.k[1] ^ 0x646f72616e646f6du,
-                     key.k[0] ^ 0x6c7967656e657261u, key.k[1] ^ 0x7465646279746573u};
-    const unsigned char *at = p;
     uint64_t word = 0;
-    uint64_t length = (uint64_t)n << 56;
-    for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
-        memcpy(&word, at, sizeof word);
-        sip_word(v, le64toh(word));
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+static uint64_t half_at(const unsigned char *p)
+{
+    uint32_t half = 0;
+    memcpy(&half, p, sizeof half);
+    return half;
+}
+
+uint64_t hash_keyed(const struct hash_key *key, const void *p, size_t n)
+{
+    const unsigned char *at = p;
+    uint64_t h = key->k[1];
+    uint64_t a = 0;
+    uint64_t b = 0;
+    size_t left = n;
+    for (; left > 16; left -= 16, at += 16)
+        h = hash_fold(word_at(at) ^ key->k[0], word_at(at + 8) ^ h);
+    if (n > 16) {  // the last words overlap what was read before
+        a = word_at(at + left - 16);
+        b = word_at(at + left - 8);
+    } else if (n >= 8) {
+        a = word_at(at);
+        b = word_at(at + n - 8);
+    } else if (n >= 4) {
+        a = half_at(at);
+        b = half_at(at + n - 4);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            a = a << 8 | at[i];
     }
-    word = 0;
-    if (n) memcpy(&word, at, n);
-    sip_word(v, le64toh(word) | length);
-    v[2] ^= 0xff;
-    sip_round(v);
-    sip_round(v);
-    sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return hash_fold(hash_fold(a ^ key->k[2], b ^ h) ^ key->k[3], key->k[1] ^ n);
 }
 
 // ---- CRC32C

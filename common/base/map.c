@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/map.h"
 
-struct map_slot {
-    uint32_t tag;   // upper half of the hash
-    uint32_t next;  // row + 1; 0 = free
-};
-
 void map_init(struct map *m, struct mem_budget *budget)
 {
     *m = (struct map){.budget = budget};
@@ -25,12 +20,11 @@ static uint32_t tag_of(uint64_t hash)
 uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),
                   const void *ctx)
 {
-    if (m->size == 0) return MAP_NONE;
-    uint32_t tag = tag_of(hash);
-    for (uint32_t i = tag & (m->size - 1); m->slots[i].next; i = (i + 1) & (m->size - 1)) {
-        if (m->slots[i].tag == tag && same(ctx, m->slots[i].next - 1)) return m->slots[i].next - 1;
-    }
-    return MAP_NONE;
+    uint32_t step = 0;
+    uint32_t row = map_next(m, hash, &step);
+    while (row != MAP_NONE && !same(ctx, row))
+        row = map_next(m, hash, &step);
+    return row;
 }
 
 static void place(struct map_slot *slots, uint32_t size, struct map_slot s)

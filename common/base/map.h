@@ -16,6 +16,11 @@
 
 #define MAP_NONE UINT32_MAX
 
+struct map_slot {
+    uint32_t tag;   // upper half of the hash; its low bits say where to begin
+    uint32_t next;  // row + 1; 0 = free
+};
+
 struct map {
     struct map_slot *slots;
     uint32_t size;  // slots, a power of two, 0 before the first put
@@ -25,6 +30,22 @@ struct map {
 
 void map_init(struct map *m, struct mem_budget *budget);
 void map_release(struct map *m);
+
+// The rows with this hash one by one, MAP_NONE behind the last; *step = 0 begins. For owners that
+// compare in line:
+//
+//     uint32_t step = 0;
+//     uint32_t row = map_next(&m, hash, &step);
+//     while (row != MAP_NONE && !same(row)) row = map_next(&m, hash, &step);
+static inline uint32_t map_next(const struct map *m, uint64_t hash, uint32_t *step)
+{
+    uint32_t tag = (uint32_t)(hash >> 32);
+    if (m->size == 0) return MAP_NONE;
+    for (;;) {
+        struct map_slot s = m->slots[(tag + (*step)++) & (m->size - 1)];
+        if (s.next == 0 || s.tag == tag) return s.next - 1;
+    }
+}
 
 // The first row with this hash for which same(ctx, row) holds; MAP_NONE if there is none.
 uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),

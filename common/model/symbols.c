@@ -37,6 +37,7 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
     *s = (struct symbols){.budget = budget};
     s->index = mem_alloc(budget, sizeof *s->index, e);
     if (!s->index) return false;
+    s->index->key = HASH_KEY_PUBLIC;
     size_t *caps = s->index->caps;
     for (size_t i = 0; i < TABLES; i++)
         map_init(&s->index->maps[i], budget);
@@ -117,21 +118,28 @@ bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e)
 // ---- adding rows. Each add makes room first and counts the row last, so that a failure in between
 // leaves nothing behind but spare room.
 
-// The end of a table whose `columns` has room for one more row; counts it once the index has it.
+// The end of a table whose column has room for one more row; counts it once the index has it.
 static uint32_t finish(struct symbols *s, enum table table, uint64_t hash, uint32_t *count, err *e)
 {
     if (!map_put(&s->index->maps[table], hash, *count, e)) return MAP_NONE;
     return (*count)++;
 }
 
-static bool room(struct symbols *s, enum table table, void *column, uint32_t count, size_t size,
-                 err *e)
+static bool more_room(struct symbols *s, enum table table, void *column, uint32_t count,
+                      size_t size, err *e)
 {
     // MAP_NONE is no row.
     if (count == MAP_NONE) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "a symbol table has 2^32 rows, its limit");
     }
     return mem_grow(s->budget, column, &s->index->caps[table], (size_t)count + 1, size, e);
+}
+
+static inline bool room(struct symbols *s, enum table table, void *column, uint32_t count,
+                        size_t size, err *e)
+{
+    bool fits = count < s->index->caps[table] && count != MAP_NONE;
+    return fits || more_room(s, table, column, count, size, e);
 }
 
 static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
@@ -150,25 +158,16 @@ static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
     return c;
 }
 
-struct string_key {
-    const str *rows;
-    str text;
-};
-
-static bool same_string(const void *ctx, uint32_t row)
-{
-    const struct string_key *k = ctx;
-    return str_eq(k->rows[row], k->text);
-}
-
 uint32_t symbols_string(struct symbols *s, str text, err *e)
 {
     struct symbol_table *t = &s->t;
     if (text.n == 0) return 0;
-    uint64_t hash = hash_keyed(s->index->key, text.p, text.n);
-    struct string_key key = {t->strings, text};
-    uint32_t row = map_find(&s->index->maps[STRINGS], hash, same_string, &key);
-    if (row != MAP_NONE) return row;
+    uint64_t hash = hash_keyed(&s->index->key, text.p, text.n);
+    uint32_t step = 0;
+    uint32_t row = 0;
+    while ((row = map_next(&s->index->maps[STRINGS], hash, &step)) != MAP_NONE) {
+        if (str_eq(t->strings[row], text)) return row;
+    }
     if (!room(s, STRINGS, &t->strings, t->string_count, sizeof *t->strings, e)) return MAP_NONE;
     struct chunk *c = chunk_for(s, text.n, e);
     if (!c) return MAP_NONE;
@@ -180,17 +179,10 @@ uint32_t symbols_string(struct symbols *s, str text, err *e)
     return row;
 }
 
-struct function_key {
-    const struct symbol_function *rows;
-    struct symbol_function f;
-};
-
-static bool same_function(const void *ctx, uint32_t row)
+static inline bool same_function(const struct symbol_function *a, const struct symbol_function *b)
 {
-    const struct function_key *k = ctx;
-    const struct symbol_function *r = &k->rows[row];
-    return r->name == k->f.name && r->system_name == k->f.system_name &&
-           r->filename == k->f.filename && r->start_line == k->f.start_line;
+    return a->name == b->name && a->system_name == b->system_name && a->filename == b->filename &&
+           a->start_line == b->start_line;
 }
 
 uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e)
@@ -200,56 +192,46 @@ uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e)
     assert(f.filename < t->string_count);
     if ((f.name | f.system_name | f.filename) == 0 && f.start_line == 0) return 0;
     const uint64_t words[] = {(uint64_t)f.name << 32 | f.system_name, f.filename,
-                              (uint64_t)f.start_line};
-    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
-    struct function_key key = {t->functions, f};
-    uint32_t row = map_find(&s->index->maps[FUNCTIONS], hash, same_function, &key);
-    if (row != MAP_NONE) return row;
+                              (uint64_t)f.start_line, 0};
+    uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
+    uint32_t step = 0;
+    uint32_t row = 0;
+    while ((row = map_next(&s->index->maps[FUNCTIONS], hash, &step)) != MAP_NONE) {
+        if (same_function(&t->functions[row], &f)) return row;
+    }
     if (!room(s, FUNCTIONS, &t->functions, t->function_count, sizeof f, e)) return MAP_NONE;
     t->functions[t->function_count] = f;
     return finish(s, FUNCTIONS, hash, &t->function_count, e);
 }
 
-struct mapping_key {
-    const struct symbol_mapping *rows;
-    struct symbol_mapping m;
-};
-
-static bool same_mapping(const void *ctx, uint32_t row)
+static inline bool same_mapping(const struct symbol_mapping *a, const struct symbol_mapping *b)
 {
-    const struct mapping_key *k = ctx;
-    const struct symbol_mapping *r = &k->rows[row];
-    return r->start == k->m.start && r->limit == k->m.limit && r->offset == k->m.offset &&
-           r->filename == k->m.filename && r->build_id == k->m.build_id && r->flags == k->m.flags;
+    return a->start == b->start && a->limit == b->limit && a->offset == b->offset &&
+           a->filename == b->filename && a->build_id == b->build_id && a->flags == b->flags;
 }
 
 uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e)
 {
     struct symbol_table *t = &s->t;
     assert(m.filename < t->string_count && m.build_id < t->string_count);
-    if ((m.start | m.limit | m.offset) == 0 && (m.filename | m.build_id | m.flags) == 0) return 0;
-    const uint64_t words[] = {m.start, m.limit, m.offset, (uint64_t)m.filename << 32 | m.build_id,
-                              m.flags};
-    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
-    struct mapping_key key = {t->mappings, m};
-    uint32_t row = map_find(&s->index->maps[MAPPINGS], hash, same_mapping, &key);
-    if (row != MAP_NONE) return row;
+    if ((m.filename | m.build_id | m.flags) == 0 && (m.start | m.limit | m.offset) == 0) return 0;
+    const uint64_t words[] = {
+        (uint64_t)m.filename << 32 | m.build_id, m.flags, m.start, m.limit, m.offset, 0};
+    uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
+    uint32_t step = 0;
+    uint32_t row = 0;
+    while ((row = map_next(&s->index->maps[MAPPINGS], hash, &step)) != MAP_NONE) {
+        if (same_mapping(&t->mappings[row], &m)) return row;
+    }
     if (!room(s, MAPPINGS, &t->mappings, t->mapping_count, sizeof m, e)) return MAP_NONE;
     t->mappings[t->mapping_count] = m;
     return finish(s, MAPPINGS, hash, &t->mapping_count, e);
 }
 
-struct frame_key {
-    const struct symbol_frame *rows;
-    struct symbol_frame f;
-};
-
-static bool same_frame(const void *ctx, uint32_t row)
+static inline bool same_frame(const struct symbol_frame *a, const struct symbol_frame *b)
 {
-    const struct frame_key *k = ctx;
-    const struct symbol_frame *r = &k->rows[row];
-    return r->function == k->f.function && r->line == k->f.line && r->address == k->f.address &&
-           r->mapping == k->f.mapping && r->inlined == k->f.inlined;
+    return a->function == b->function && a->line == b->line && a->address == b->address &&
+           a->mapping == b->mapping && a->inlined == b->inlined;
 }
 
 uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
@@ -259,31 +241,29 @@ uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
     if ((f.function | f.mapping) == 0 && (f.address | (uint64_t)f.line) == 0) return 0;
     const uint64_t words[] = {(uint64_t)f.function << 32 | f.mapping, (uint64_t)f.line, f.address,
                               f.inlined};
-    uint64_t hash = hash_keyed(s->index->key, words, sizeof words);
-    struct frame_key key = {t->frames, f};
-    uint32_t row = map_find(&s->index->maps[FRAMES], hash, same_frame, &key);
-    if (row != MAP_NONE) return row;
+    uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
+    uint32_t step = 0;
+    uint32_t row = 0;
+    while ((row = map_next(&s->index->maps[FRAMES], hash, &step)) != MAP_NONE) {
+        if (same_frame(&t->frames[row], &f)) return row;
+    }
     if (!room(s, FRAMES, &t->frames, t->frame_count, sizeof f, e)) return MAP_NONE;
     t->frames[t->frame_count] = f;
     return finish(s, FRAMES, hash, &t->frame_count, e);
 }
 
-struct stack_key {
-    const struct symbol_stack *rows;
-    uint32_t parent;
-    uint32_t frame;
-};
-
-static bool same_stack(const void *ctx, uint32_t row)
+// The row, or MAP_NONE and the hash under which it is to be added.
+static inline uint32_t find_stack(const struct symbols *s, uint32_t parent, uint32_t frame,
+                                  uint64_t *hash)
 {
-    const struct stack_key *k = ctx;
-    return k->rows[row].parent == k->parent && k->rows[row].frame == k->frame;
-}
-
-static uint64_t hash_stack(const struct symbols *s, uint32_t parent, uint32_t frame)
-{
-    uint64_t word = (uint64_t)parent << 32 | frame;
-    return hash_keyed(s->index->key, &word, sizeof word);
+    const struct symbol_stack *rows = s->t.stacks;
+    *hash = hash_word(&s->index->key, (uint64_t)parent << 32 | frame);
+    uint32_t step = 0;
+    uint32_t row = 0;
+    while ((row = map_next(&s->index->maps[STACKS], *hash, &step)) != MAP_NONE) {
+        if (rows[row].parent == parent && rows[row].frame == frame) break;
+    }
+    return row;
 }
 
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e)
@@ -291,9 +271,8 @@ uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *
     struct symbol_table *t = &s->t;
     assert(parent < t->stack_count && frame < t->frame_count);
     if (frame == 0) return parent;
-    uint64_t hash = hash_stack(s, parent, frame);
-    struct stack_key key = {t->stacks, parent, frame};
-    uint32_t row = map_find(&s->index->maps[STACKS], hash, same_stack, &key);
+    uint64_t hash = 0;
+    uint32_t row = find_stack(s, parent, frame, &hash);
     if (row != MAP_NONE) return row;
     if (!room(s, STACKS, &t->stacks, t->stack_count, sizeof *t->stacks, e)) return MAP_NONE;
     t->stacks[t->stack_count] = (struct symbol_stack){parent, frame};
@@ -302,12 +281,9 @@ uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *
 
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame)
 {
-    const struct symbol_table *t = &s->t;
-    assert(parent < t->stack_count && frame < t->frame_count);
-    if (frame == 0) return parent;
-    uint64_t hash = hash_stack(s, parent, frame);
-    struct stack_key key = {t->stacks, parent, frame};
-    return map_find(&s->index->maps[STACKS], hash, same_stack, &key);
+    assert(parent < s->t.stack_count && frame < s->t.frame_count);
+    uint64_t hash = 0;
+    return frame == 0 ? parent : find_stack(s, parent, frame, &hash);
 }
 
 // ---- reading

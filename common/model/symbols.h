@@ -89,7 +89,7 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHE
 void symbols_release(struct symbols *s);
 
 // Random bits for the hashes of fresh tables. Tables that strangers fill need them: names and
-// stacks that collide under a known key make every addition slow. Without, the key is zero.
+// stacks that collide under a known key make every addition slow. Without, the key is a public one.
 void symbols_seed(struct symbols *s, struct hash_key key);
 
 // Slots of the indexes that are looked at if every row is found once. Goes through all of them.

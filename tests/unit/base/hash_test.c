@@ -36,28 +36,88 @@ static void parts_hash_as_their_concatenation(void **state)
     }
 }
 
-// Values of Python's siphash13 (PYTHONHASHSEED=0, key zero), and of its authors' key 0, 1, 2 ...
-static void siphash_has_the_values_of_others(void **state)
+static const struct hash_key keys[] = {
+    HASH_KEY_PUBLIC,
+    {{0x0706050403020100u, 0x0f0e0d0c0b0a0908u, 0x1716151413121110u, 0x1f1e1d1c1b1a1918u}},
+};
+
+static int popcount(uint64_t v)
+{
+    return __builtin_popcountll(v);
+}
+
+// Every byte, the length and the key reach about half of the upper bits, which tables use.
+static void the_keyed_hash_depends_on_every_bit(void **state)
 {
     (void)state;
-    static const struct {
-        struct hash_key key;
-        const char *text;
-        uint64_t want;
-    } cases[] = {
-        {{{0}}, "a", 0x407448d2b89b1813u},
-        {{{0}}, "1234567", 0xa33d651594fdae81u},
-        {{{0}}, "12345678", 0x3489982430560a87u},
-        {{{0}}, "123456789", 0x0fbc0f0007965fcfu},
-        {{{0}}, "flametree flametree flametree 42", 0x91ce499b6f7022ccu},
-        {{{0x0706050403020100u, 0x0f0e0d0c0b0a0908u}}, "", 0xabac0158050fc4dcu},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *text = cases[i].text;
-        uint64_t got = hash_keyed(cases[i].key, text, strlen(text));
-        if (got != cases[i].want) fail_msg("\"%s\" 0x%llx", text, (unsigned long long)got);
+    unsigned char text[100];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (unsigned char)(i * 31);
+    assert_true(hash_keyed(&keys[0], NULL, 0) == hash_keyed(&keys[0], "", 0));
+    for (size_t n = 1; n <= sizeof text; n++) {
+        uint64_t all = hash_keyed(&keys[0], text, n);
+        assert_true(popcount(all ^ hash_keyed(&keys[0], text, n - 1)) > 8);
+        assert_true(popcount(all ^ hash_keyed(&keys[1], text, n)) > 8);
+        int sum = 0;
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            text[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            int changed = popcount((all ^ hash_keyed(&keys[0], text, n)) >> 32);
+            text[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            if (changed < 3) fail_msg("%zu bytes, bit %zu: %d", n, bit, changed);
+            sum += changed;
+        }
+        double mean = sum / (8.0 * (double)n);
+        if (mean < 14 || mean > 18) fail_msg("%zu bytes: %f", n, mean);
     }
-    assert_true(hash_keyed(cases[0].key, NULL, 0) == hash_keyed(cases[0].key, "", 0));
+}
+
+static void the_keyed_hash_reads_the_same_bytes_wherever_they_are(void **state)
+{
+    (void)state;
+    static const char text[] = "net/http.(*conn).serve.func1.deferwrap2.inlined";
+    char room[sizeof text + 8];
+    for (size_t n = 0; n < sizeof text; n++) {
+        uint64_t want = hash_keyed(&keys[1], text, n);
+        for (size_t at = 0; at < 8; at++) {
+            memset(room, (int)at, sizeof room);
+            memcpy(room + at, text, n);
+            assert_true(hash_keyed(&keys[1], room + at, n) == want);
+        }
+    }
+}
+
+// Small numbers, which rows are made of, must not crowd a table: of n rows in 2n slots about a
+// fifth share one with a row before them.
+static void words_that_differ_little_spread(void **state)
+{
+    (void)state;
+    enum {
+        ROWS = 1 << 12,
+        SLOTS = 2 * ROWS
+    };
+    for (size_t k = 0; k < COUNT(keys); k++) {
+        for (unsigned shift = 0; shift < 64; shift += 4) {
+            static bool taken[3][SLOTS];
+            unsigned met[3] = {0};
+            memset(taken, 0, sizeof taken);
+            for (uint64_t i = 0; i < ROWS; i++) {
+                uint64_t v = i << shift | i >> 1 >> (63 - shift);
+                const uint64_t words[] = {v, 0, 7, 0};
+                const uint64_t swapped[] = {0, v, 0, 7};
+                const uint64_t hashes[] = {hash_word(&keys[k], v), hash_words(&keys[k], words, 4),
+                                           hash_words(&keys[k], swapped, 4)};
+                for (size_t h = 0; h < 3; h++) {
+                    bool *slot = &taken[h][hashes[h] >> 32 & (SLOTS - 1)];
+                    met[h] += *slot;
+                    *slot = true;
+                }
+            }
+            for (size_t h = 0; h < 3; h++) {
+                if (met[h] > ROWS / 3)
+                    fail_msg("key %zu shift %u kind %zu: %u", k, shift, h, met[h]);
+            }
+        }
+    }
 }
 
 static void crc32c_has_the_values_of_rfc_3720(void **state)
@@ -84,7 +144,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xxh64_has_its_published_values),
         cmocka_unit_test(parts_hash_as_their_concatenation),
-        cmocka_unit_test(siphash_has_the_values_of_others),
+        cmocka_unit_test(the_keyed_hash_depends_on_every_bit),
+        cmocka_unit_test(the_keyed_hash_reads_the_same_bytes_wherever_they_are),
+        cmocka_unit_test(words_that_differ_little_spread),
         cmocka_unit_test(crc32c_has_the_values_of_rfc_3720),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
