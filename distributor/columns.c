@@ -57,10 +57,10 @@ static bool add_row(int64_t *to, const int64_t *values, uint32_t n, err *e)
     return true;
 }
 
-bool columns_make(struct columns *c, struct arena *a, struct stacks_rows *to, const uint32_t *rows,
+bool columns_make(struct columns *c, struct arena *a, struct stacks *to, const uint32_t *rows,
                   uint32_t n, err *e)
 {
-    const struct profile *p = to->s->p;
+    const struct profile *p = to->p;
     uint32_t types = p->type_count;
     uint64_t *keys = ARENA_ARRAY(a, uint64_t, n);
     uint64_t *other = ARENA_ARRAY(a, uint64_t, n);
@@ -69,7 +69,7 @@ bool columns_make(struct columns *c, struct arena *a, struct stacks_rows *to, co
     int64_t *totals = ARENA_ARRAY(a, int64_t, types);
     if (!keys || !other || !stacks || !sums || !totals) return arena_ok(a, e);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t stack = stacks_row(to, to->s->node_of[rows[i]], e);
+        uint32_t stack = stacks_row(to, rows[i], e);
         if (stack == MAP_NONE) return false;
         keys[i] = (uint64_t)stack << 32 | rows[i];
     }

@@ -15,7 +15,7 @@ struct columns {
 
 // `rows` are samples of the profile that `to` translates; their values are not negative. Memory is
 // the arena's. Fails with out_of_range or resource_exhausted.
-bool columns_make(struct columns *c, struct arena *a, struct stacks_rows *to, const uint32_t *rows,
+bool columns_make(struct columns *c, struct arena *a, struct stacks *to, const uint32_t *rows,
                   uint32_t n, err *e) MUST_CHECK;
 
 static inline int64_t columns_value(const struct columns *c, uint32_t i, uint32_t type)

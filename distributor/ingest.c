@@ -175,8 +175,7 @@ static bool run_text(struct upload *u, err *e)
     struct ingest_type type;
     struct intake_item item = {.bytes = buf_view(&u->x->body)};
     struct profile *p = d.profiles;
-    if (!ingest_type_of_app(u->name.app, &type, e) ||
-        !ingest_text_sums(&u->scratch, p, u->q.in.nonce, e) ||
+    if (!ingest_type_of_app(u->name.app, &type, e) || !ingest_text_sums(&u->scratch, p, e) ||
         !ingest_type_apply(&type, u->sample_rate, p, e)) {
         count_malformed(u, e);
         return false;

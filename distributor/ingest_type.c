@@ -5,6 +5,7 @@
 #include "distributor/stacks.h"
 #include "distributor/text.h"
 #include "sys/clock.h"
+#include "sys/rand.h"
 
 // ---- text
 
@@ -79,21 +80,22 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     return true;
 }
 
-bool ingest_text_sums(struct arena *a, struct profile *p, uint64_t seed, err *e)
+// Samples of one stack become one, the first of them.
+static bool add_up(struct arena *a, struct profile *p, struct symbols *names, err *e)
 {
-    assert(p->type_count == 1);
-    bool any = false;
-    for (uint32_t i = 0; i < p->sample_count; i++) {
-        any |= p->values[i] < 0;
-    }
-    if (!any) return true;
     struct stacks stacks;
-    if (!stacks_init(&stacks, a, p, seed, e)) return false;
-    uint32_t *sample_of = ARENA_ARRAY(a, uint32_t, stacks.node_count);  // + 1; 0: none yet
+    uint32_t *rows = ARENA_ARRAY(a, uint32_t, p->sample_count);
+    if (!rows) return arena_ok(a, e);
+    if (!stacks_init(&stacks, a, p, names, e)) return false;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        rows[i] = stacks_row(&stacks, i, e);
+        if (rows[i] == MAP_NONE) return false;
+    }
+    uint32_t *sample_of = ARENA_ARRAY(a, uint32_t, names->t.stack_count);  // + 1; 0: none yet
     if (!sample_of) return arena_ok(a, e);
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sample_count; i++) {
-        uint32_t *known = &sample_of[stacks.node_of[i]];
+        uint32_t *known = &sample_of[rows[i]];
         if (*known == 0) {
             p->samples[n] = p->samples[i];
             p->values[n] = p->values[i];
@@ -105,6 +107,22 @@ bool ingest_text_sums(struct arena *a, struct profile *p, uint64_t seed, err *e)
     }
     p->sample_count = n;
     return true;
+}
+
+bool ingest_text_sums(struct arena *a, struct profile *p, err *e)
+{
+    assert(p->type_count == 1);
+    bool any = false;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        any |= p->values[i] < 0;
+    }
+    if (!any) return true;
+    struct symbols names;
+    if (!symbols_init(&names, a->budget, e)) return false;
+    symbols_seed(&names, rand_key());
+    bool ok = add_up(a, p, &names, e);
+    symbols_release(&names);
+    return ok;
 }
 
 // ---- pprof

@@ -24,7 +24,7 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
 
 // A stack may be counted up and down again: if any count is negative, lines with the same stack
 // become one sample with their sum. Of one type. Fails with out_of_range or resource_exhausted.
-bool ingest_text_sums(struct arena *a, struct profile *p, uint64_t seed, err *e) MUST_CHECK;
+bool ingest_text_sums(struct arena *a, struct profile *p, err *e) MUST_CHECK;
 
 // ---- pprof
 struct ingest_config_entry {

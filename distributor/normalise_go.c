@@ -42,7 +42,7 @@ static size_t closing(str s, size_t open)
 static str without_shapes(struct arena *a, str name)
 {
     static const str mark = S_INIT("[go.shape.");
-    if (!str_contains(name, mark)) return name;
+    if (str_find(name, '[') == name.n || !str_contains(name, mark)) return name;
     char *out = arena_new(a, name.n);
     if (!out) return name;
     size_t n = 0;
@@ -66,9 +66,11 @@ static bool drop_shapes(struct arena *a, struct profile *p, bool *changed)
     for (uint32_t i = 0; i < p->function_count; i++) {
         struct profile_function *f = &p->functions[i];
         size_t before = f->name.n;
-        bool same = str_eq(f->name, f->system_name);
+        str system_name = f->system_name;
+        bool same =
+            system_name.n == before && (system_name.p == f->name.p || str_eq(system_name, f->name));
         f->name = without_shapes(a, f->name);
-        f->system_name = same ? f->name : without_shapes(a, f->system_name);
+        f->system_name = same ? f->name : without_shapes(a, system_name);
         *changed |= f->name.n != before;
     }
     return !a->exhausted;

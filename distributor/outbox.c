@@ -95,13 +95,12 @@ struct packing {
     const struct profile *p;
     const struct split *split;
     const struct outbox_source *from;
-    struct stacks stacks;
-    struct stacks_rows **rows;  // of parcels; NULL until this profile touches one
-    uint32_t *types;            // order in which types are written: siblings after their base
+    struct stacks **stacks;  // of parcels; NULL until this profile touches one
+    uint32_t *types;         // order in which types are written: siblings after their base
     uint64_t body_hash;
     struct parcel *parcel;  // of the group at hand
     uint32_t home;
-    struct stacks_rows *to;
+    struct stacks *to;
 };
 
 static id128 id_of(const struct packing *x, uint64_t fingerprint)
@@ -316,12 +315,13 @@ static bool choose_parcel(struct packing *x, const struct split_group *g, err *e
     x->parcel = parcel_of(o, service, owner, x->split->sent, e);
     if (!x->parcel) return false;
     size_t row = x->parcel->number;
-    if (!x->rows[row]) {
-        x->rows[row] = ARENA_NEW(x->scratch, struct stacks_rows);
-        if (!x->rows[row]) return arena_ok(x->scratch, e);
-        if (!stacks_rows_init(x->rows[row], &x->stacks, &x->parcel->symbols, e)) return false;
+    if (!x->stacks[row]) {
+        struct stacks *to = ARENA_NEW(x->scratch, struct stacks);
+        if (!to) return arena_ok(x->scratch, e);
+        if (!stacks_init(to, x->scratch, x->p, &x->parcel->symbols, e)) return false;
+        x->stacks[row] = to;
     }
-    x->to = x->rows[row];
+    x->to = x->stacks[row];
     return true;
 }
 
@@ -353,11 +353,10 @@ bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p
         .body_hash = hash_str(from->body),
         .types = ARENA_ARRAY(scratch, uint32_t, p->type_count),
         // A group adds at most one parcel.
-        .rows = ARENA_ARRAY(scratch, struct stacks_rows *, o->parcel_count + split->group_count),
+        .stacks = ARENA_ARRAY(scratch, struct stacks *, o->parcel_count + split->group_count),
     };
-    if (!x.types || !x.rows) return arena_ok(scratch, e);
+    if (!x.types || !x.stacks) return arena_ok(scratch, e);
     if (!sums_fit(p, e)) return false;
-    if (!stacks_init(&x.stacks, scratch, p, from->nonce, e)) return false;
     for (uint32_t i = 0; i < split->group_count; i++) {
         if (!choose_parcel(&x, &split->groups[i], e)) return false;
         if (!add_group(&x, &split->groups[i], e)) return false;

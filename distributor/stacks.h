@@ -1,45 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stacks.h - the stacks of one profile as a prefix tree over its locations.
+// stacks.h - from the samples of one profile to stack rows of one symbol table.
 //
-// A profile repeats the same callers in thousands of samples. Here each distinct path of locations
-// from the root becomes one node, found by one look-up of (parent, location), and names, frames and
-// stacks of a batch (model/symbols.h) are asked for once a node instead of once a sample.
+// A profile repeats the same callers in thousands of samples. So a function, a mapping and the
+// frames of a location are asked for once, a stack once a sample, and of a stack only what differs
+// from the one before it, counted from the root.
 #pragma once
 
 #include "model/profile.h"
 #include "model/symbols.h"
 
-struct stacks {
-    struct arena *a;
-    const struct profile *p;
-    uint32_t *node_of;  // of each sample: its leaf; 0 = no frames
-    uint32_t *parent;   // of each node, smaller than the node; row 0 is the root
-    uint32_t *location;
-    uint32_t node_count;
-    size_t node_cap;
-    size_t location_cap;
-    struct stacks_slot *slots;
-    uint32_t slot_count;
-    uint64_t seed;
-    uint32_t *way;  // scratch of stacks_row, a row for each node
+#define STACKS_TEXTS 256
+
+// A string that was asked for, known by where it is: file names repeat from function to function.
+struct stacks_text {
+    const char *p;
+    uint32_t n;
+    uint32_t row;
 };
 
-// Builds the tree of all samples. `seed` is a number that senders cannot know. Fails with
-// resource_exhausted.
-bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, uint64_t seed,
-                 err *e) MUST_CHECK;
-
-// From nodes to rows of one symbol table, made when they are first asked for.
-struct stacks_rows {
-    const struct stacks *s;
+struct stacks {
+    const struct profile *p;
     struct symbols *to;
-    uint32_t *stacks;     // of nodes; row + 1, 0 = not yet asked for
+    uint32_t *rows;       // of samples; row + 1, 0 = not yet asked for
     uint32_t *functions;  // of the profile's functions, likewise
     uint32_t *mappings;
+    uint32_t *frames;      // of locations, outermost first, likewise
+    uint32_t *places;      // of locations: their first frame
+    uint32_t *path;        // stack rows of the stack before, from the root
+    const uint32_t *last;  // its locations
+    uint32_t last_count;
+    struct stacks_text texts[STACKS_TEXTS];
 };
-bool stacks_rows_init(struct stacks_rows *r, const struct stacks *s, struct symbols *to,
-                      err *e) MUST_CHECK;
 
-// The stack row of a node; MAP_NONE and *e set on failure.
-uint32_t stacks_row(struct stacks_rows *r, uint32_t node, err *e) MUST_CHECK;
+// Memory is the arena's. Makes room for the profile's rows in the table. Fails with
+// resource_exhausted.
+bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, struct symbols *to,
+                 err *e) MUST_CHECK;
+
+// The stack row of a sample; MAP_NONE and *e set on failure.
+uint32_t stacks_row(struct stacks *s, uint32_t sample, err *e) MUST_CHECK;

@@ -128,10 +128,36 @@ static size_t utf8_rest(const unsigned char *p, size_t left)
     return n;
 }
 
+static uint64_t eight(const unsigned char *p)
+{
+    uint64_t word = 0;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+// Bytes below 0x80 only? The last words may overlap.
+static bool is_ascii(const unsigned char *p, size_t n)
+{
+    uint64_t high = 0;
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        high |= (eight(p + i) | eight(p + i + 8)) | (eight(p + i + 16) | eight(p + i + 24));
+    for (; i + 8 <= n; i += 8)
+        high |= eight(p + i);
+    if (n >= 8) {
+        high |= eight(p + n - 8);
+    } else {
+        for (; i < n; i++)
+            high |= p[i];
+    }
+    return (high & 0x8080808080808080u) == 0;
+}
+
 bool str_utf8(str s)
 {
     const unsigned char *p = (const unsigned char *)s.p;
     const unsigned char *end = s.n ? p + s.n : p;
+    if (is_ascii(p, s.n)) return true;  // nearly all
     while (p < end) {
         if (end - p >= 8) {
             uint64_t word = 0;

@@ -82,7 +82,7 @@ static void counts_of_a_stack_are_summed_if_one_is_negative(void **state)
         arena_init(&a, NULL, 1 << 20);
         struct profile *p = folded(&a, sums[i].text);
         err why = {0};
-        bool ok = ingest_text_sums(&a, p, 1, &why);
+        bool ok = ingest_text_sums(&a, p, &why);
         assert_true(ok == (sums[i].values != NULL));
         struct buf b;
         buf_init(&b, NULL, 4096);
