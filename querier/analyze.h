@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// analyze.h - AnalyzeQuery: what a query would read (pyroscope-api 6.15).
+// analyze.h - AnalyzeQuery: what a query would read.
 //
 // One scope, "Short term storage": the streams that hold matching profiles, and of those series,
 // profiles, samples and bytes. Figures are of each ingester on its own: a series that two of them

@@ -22,8 +22,8 @@ static bool read_side(struct answer *a, const Querier__V1__SelectMergeStacktrace
     if (stacks_read(a, &asked, &out->stacks, e) && stacks_tree(&out->stacks, &out->tree, e)) {
         return true;
     }
-    // Faults of the question have one code here (API 6.14); faults of ours keep theirs, so that
-    // nobody takes a missing ingester for a bad question.
+    // Faults of the question have one code here; faults of ours keep theirs, so that nobody
+    // takes a missing ingester for a bad question.
     if (err_http_status(e->code) == 400) e->code = ERR_INVALID_ARGUMENT;
     return err_wrap(e, "%s side", name);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// diff.h - Diff: two merges side by side in one graph (pyroscope-api 6.14).
+// diff.h - Diff: two merges side by side in one graph.
 #pragma once
 
 #include "querier/answer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// discovery.h - what is there: profile types, label names, values, and series (pyroscope-api 6.4,
-// 6.5). All four take a time range and, but for the first, selectors that must all hold; answers
-// are sorted and distinct, and exact to single profiles.
+// discovery.h - what is there: profile types, label names, values, and series. All four take a
+// time range and, but for the first, selectors that must all hold; answers are sorted and distinct,
+// and exact to single profiles.
 #pragma once
 
 #include "querier/answer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exemplar.h - exemplars as clients see them: types.v1.Exemplar (pyroscope-api 6.12, 6.13).
+// exemplar.h - exemplars as clients see them: types.v1.Exemplar.
 #pragma once
 
 #include "querier/merge.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// heatmap.h - SelectHeatmap: how many profiles, or spans, have how large a value, over time
-// (pyroscope-api 6.13).
+// heatmap.h - SelectHeatmap: how many profiles, or spans, have how large a value, over time.
 //
 // The y axis spans the values of all groups, so the heads are asked twice: for the least and the
 // largest value, which give the 20 buckets, then for counts. They count where the rows lie, so

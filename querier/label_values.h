@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // label_values.h - GET /pyroscope/label-values?label=NAME[&from=&until=&query=]: the values of a
-// label as a JSON array of strings, sorted (pyroscope-api 6.18). Without times, of the last hour.
-// The label __name__ stands for profile type ids, whose absence is null as it always was.
+// label as a JSON array of strings, sorted. Without times, of the last hour. The label __name__
+// stands for profile type ids, whose absence is null as it always was.
 #pragma once
 
 #include "querier/answer.h"

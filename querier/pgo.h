@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pgo.h - profiles for Go's profile-guided optimisation: stacks cut to what the compiler looks at
-// (pyroscope-api 6.9, go_pgo).
+// (go_pgo of a stack trace selector).
 #pragma once
 
 #include "model/merge.h"

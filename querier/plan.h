@@ -4,8 +4,8 @@
 //
 // A request names a time range in ms, a profile type and a selector; the heads understand matchers,
 // a range (from, to] in ns and wants (HeadReadRequest of proto/flametree/v1/internal.proto). This
-// file is the way from one to the other, with every check and message of pyroscope-api 6.1-6.3, 6.6
-// and 6.12. Time is an argument; memory is the given arena's; nothing here blocks.
+// file is the way from one to the other, with Pyroscope's checks and messages. Time is an argument;
+// memory is the given arena's; nothing here blocks.
 //
 //     request ms         [start, end]                       both inclusive
 //     heads ns           (start * 10^6 - 1, end * 10^6]
@@ -101,7 +101,7 @@ struct query {
     bool nothing;     // no profile can match: nobody needs to be asked
 };
 
-// Checks a range and lays max_query_lookback and max_query_length over it (API 6.3). Fails with
+// Checks a range and lays max_query_lookback and max_query_length over it. Fails with
 // invalid_argument.
 bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, int64_t end_ms,
                  struct query_range *out, err *e) MUST_CHECK;
@@ -117,7 +117,7 @@ bool query_add_type(struct arena *a, struct query *q, str id, struct ptype *type
 // Adds the matchers of a selector; the empty text is refused, "{}" is everything.
 bool query_add_selector(struct arena *a, struct query *q, str text, err *e) MUST_CHECK;
 
-// The number of nodes a flame graph may have; negative: any (API 6.6). asked 0 = not given.
+// The number of nodes a flame graph may have; negative: any. asked 0 = not given.
 bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, err *e) MUST_CHECK;
 
 // The same for a pprof, which is whole unless the request or the tenant's limits say otherwise; one

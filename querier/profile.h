@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // profile.h - SelectMergeProfile: everything that matches as one google.v1.Profile, for export and
-// for go tool pprof (pyroscope-api 6.11). The answer is the profile message itself; without data it
-// is empty.
+// for go tool pprof. The answer is the profile message itself; without data it is empty.
 #pragma once
 
 #include "querier/answer.h"

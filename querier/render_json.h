@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// render_json.h - flame graphs as "flamebearer" JSON (pyroscope-api 6.16). Pure.
+// render_json.h - flame graphs as "flamebearer" JSON. Pure.
 #pragma once
 
 #include "base/buf.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// render_query.h - the parameters of the older GET routes (pyroscope-api 6.16-6.18), from the query
-// of a URL to what a question needs.
+// render_query.h - the parameters of the older GET routes, from the query of a URL to
+// what a question needs.
 #pragma once
 
 #include "querier/answer.h"

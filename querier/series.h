@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// series.h - SelectSeries: totals over time, in groups (pyroscope-api 6.12; plan.h draws the
-// buckets).
+// series.h - SelectSeries: totals over time, in groups (plan.h draws the buckets).
 //
 // A group is the values of the asked labels; those that a series does not have are left out. Points
 // exist only where profiles are. The value of a point is the sum of the profiles' totals, or that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stacktraces.h - SelectMergeStacktraces and its older sister SelectMergeSpanProfile
-// (pyroscope-api 6.6-6.10): one flame graph, tree or pprof over everything that matches.
+// stacktraces.h - SelectMergeStacktraces and its older sister SelectMergeSpanProfile: one flame
+// graph, tree or pprof over everything that matches.
 #pragma once
 
 #include "querier/answer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stats.h - GetProfileStats: is there anything, and from when to when (pyroscope-api 6.15).
+// stats.h - GetProfileStats: is there anything, and from when to when.
 #pragma once
 
 #include "querier/answer.h"

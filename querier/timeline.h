@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// timeline.h - the samples over time of /pyroscope/render (pyroscope-api 6.16).
+// timeline.h - the samples over time of /pyroscope/render.
 //
 // A timeline has slots of a round number of seconds, aligned to multiples of it from the epoch:
 //

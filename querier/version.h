@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// version.h - version.v1.Version: which query API this server speaks (pyroscope-api 7.7).
+// version.h - version.v1.Version: which query API this server speaks.
 #pragma once
 
 #include "querier/answer.h"

@@ -92,6 +92,6 @@ struct profile {
     str default_type;
     str drop_frames;
     str keep_frames;
-    str language_hint;     // first string that tells the language by API 3.3 step 7; empty if none
+    str language_hint;     // first string that tells the language; empty if none
     size_t encoded_bytes;  // size of the uncompressed input
 };

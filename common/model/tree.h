@@ -6,7 +6,7 @@
 // function names (lines, files and addresses folded together); frames without a name add no node,
 // so stacks without any name, the empty one among them, count in no total. Nodes come after their
 // parents; children are in byte order of their names, and the child "other" that truncation made
-// comes last. Totals come from one reverse pass. Rules: "pyroscope-api" 6.7 and 6.8, restated in
+// comes last. Totals come from one reverse pass. Rules:
 // docs/formats/flamegraph.md.
 //
 // Nothing recurses: a stack may be a million frames deep. Memory is the arena's, whose cap ends

@@ -81,7 +81,7 @@ void router_add_http(struct router *r, const struct http_route *rows, size_t n, 
 // The application side of a server.
 struct server_app router_app(struct router *r);
 
-// Does the request's Accept header carry allow-utf8-labelnames=true? (API 1.1, 6.5)
+// Does the request's Accept header carry allow-utf8-labelnames=true?
 bool route_wants_utf8_names(const struct http_exchange *x);
 
 // Inflates x->body in place as its Content-Encoding says (gzip, zstd); a body that does not look

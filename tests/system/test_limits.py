@@ -1,4 +1,4 @@
-"""Limits of single tenants: files of overrides read at run time, sizes of API §11.2, quotas, sampling, usage groups."""
+"""Limits of single tenants: files of overrides read at run time, sizes of bodies and profiles, quotas, sampling, usage groups."""
 import base64
 import gzip
 import json

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What becomes of a profile's series under a tenant's rules: labels and samples in, series and
-// their totals out, through the whole intake. The first cases are the table of pyroscope-api 11.4.
+// their totals out, through the whole intake.
 #include "distributor/intake.h"
 #include "distributor/relabel.h"
 #include "lib/arena.h"

@@ -125,7 +125,7 @@ static void values_count_where_the_api_says(void **state)
     ask_close(&k);
 }
 
-// The table of pyroscope-api 11.5: where a time lies, with start 100, end 1000 and step 100.
+// Where a time lies, with start 100, end 1000 and step 100.
 static void slots_are_named_by_their_right_edge(void **state)
 {
     (void)state;
