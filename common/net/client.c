@@ -2,7 +2,7 @@
 //
 // A call's life, all on the loop but the first and the last step:
 //
-//     POSTED    http_start (job)          on_start            -> WAITING
+//     POSTED    http_start (job)          on_start            -> WAITING, OVER (no memory)
 //     WAITING   for a connection of its address               -> RUNNING, OVER (stopped)
 //     RUNNING   libcurl has it            libcurl is done     -> OVER
 //                                         stopped             -> OVER
@@ -60,7 +60,8 @@ struct client {
     CURL *spare[SPARE_MAX];
     size_t spare_count;
     size_t running;
-    struct lock lock;  // for `handles`
+    struct http_call_private *blind;  // calls to be ended, by next
+    struct lock lock;                 // for `handles`
     struct cond closed;
     size_t handles;  // libuv handles that are not closed
 };
@@ -82,6 +83,7 @@ struct http_call_private {
     atomic_uint refs;
     enum call_state state;
     bool too_large;  // the answer
+    bool blind;      // in the client's list of such: its socket cannot be waited for
     CURL *easy;
     struct curl_slist *headers;
     struct arena arena;  // answer's headers
@@ -92,7 +94,7 @@ struct http_call_private {
 
 // Which states may follow.
 static const unsigned successors[] = {
-    [CALL_POSTED] = 1u << CALL_WAITING,
+    [CALL_POSTED] = 1u << CALL_WAITING | 1u << CALL_OVER,
     [CALL_WAITING] = 1u << CALL_RUNNING | 1u << CALL_OVER,
     [CALL_RUNNING] = 1u << CALL_OVER,
     [CALL_OVER] = 0,
@@ -108,11 +110,12 @@ static void unref(struct http_call_private *p)
 {
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     arena_release(&p->arena);
-    mem_must_free(p);
+    mem_free(NULL, p, sizeof *p);
 }
 
 // ---- addresses
 
+// NULL without memory.
 static struct host *host_of(struct client *cl, str address, bool tls)
 {
     size_t n = address.n + (tls ? 4 : 0);
@@ -121,7 +124,9 @@ static struct host *host_of(struct client *cl, str address, bool tls)
         if (n == name.n && str_starts(name, address) && (!tls || str_ends(name, S("+tls"))))
             return h;
     }
-    struct host *h = mem_must(sizeof *h + n + 1);
+    err e = {0};
+    struct host *h = mem_alloc(NULL, sizeof *h + n + 1, &e);
+    if (!h) return NULL;
     h->name_bytes = n;
     memcpy(h->name, address.p, address.n);
     if (tls) memcpy(h->name + address.n, "+tls", 4);
@@ -137,7 +142,7 @@ static void forget_if_idle(struct client *cl, struct host *h)
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
-    mem_must_free(h);
+    mem_free(NULL, h, sizeof *h + h->name_bytes + 1);
 }
 
 static void wait_turn(struct host *h, struct http_call_private *p)
@@ -183,17 +188,27 @@ static void give_easy(struct client *cl, CURL *easy)
     cl->spare[cl->spare_count++] = easy;
 }
 
+static void no_longer_blind(struct client *cl, struct http_call_private *p)
+{
+    struct http_call_private **at = &cl->blind;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    p->blind = false;
+}
+
 // The call is over; fault NULL = answered. Takes it out of wherever it is. The caller looks after
 // the host's queue.
 static void finish(struct http_call_private *p, const err *fault)
 {
     struct client *cl = p->client;
     struct http_call *c = p->call;
+    if (p->blind) no_longer_blind(cl, p);
     if (p->state == CALL_RUNNING) {
         curl_multi_remove_handle(cl->multi, p->easy);
         p->host->running--;
         cl->running--;
-    } else {
+    } else if (p->state == CALL_WAITING) {
         leave_queue(p->host, p);
     }
     set_state(p, CALL_OVER);
@@ -217,7 +232,7 @@ static void describe(const struct http_call_private *p, CURLcode code, err *e)
         kind = ERR_DEADLINE_EXCEEDED;
     if (code == CURLE_WRITE_ERROR) {
         kind = ERR_RESOURCE_EXHAUSTED;
-        if (p->arena.exhausted)
+        if (p->arena.exhausted && !p->arena.starved)
             why = "the answer's head is too large";
         else if (p->too_large)
             why = "the answer is too large";
@@ -359,7 +374,7 @@ static CURLcode set_tls(struct http_call_private *p)
     return code;
 }
 
-static void set_options(struct http_call_private *p)
+static CURLcode set_options(struct http_call_private *p)
 {
     CURL *easy = p->easy;
     long left_ms = 0;  // none
@@ -372,8 +387,6 @@ static void set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");  // whatever the environment says
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
@@ -383,15 +396,18 @@ static void set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, p);
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROXY, "");  // whatever the environment says
+    if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    return code;
 }
 
 static bool prepare(struct http_call_private *p, err *e)
 {
     p->easy = take_easy(p->client);
     if (!p->easy) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a request");
-    set_options(p);
-    if (!set_headers(p, e)) return false;
-    CURLcode code = curl_easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
+    CURLcode code = set_options(p);
+    if (code == CURLE_OK && !set_headers(p, e)) return false;
+    if (code == CURLE_OK) code = curl_easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
     if (code == CURLE_OK && p->call->tls) code = set_tls(p);
     if (code == CURLE_OK) code = set_target(p);
     if (code == CURLE_OK) code = set_method(p);
@@ -414,7 +430,12 @@ static void start_waiting(struct client *cl, struct host *h)
         set_state(p, CALL_RUNNING);
         h->running++;
         cl->running++;
-        curl_multi_add_handle(cl->multi, p->easy);
+        CURLMcode code = curl_multi_add_handle(cl->multi, p->easy);
+        if (code == CURLM_OK) continue;
+        const struct http_call *c = p->call;
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "%s %.*s%.*s: %s", c->method, STR(c->address),
+                STR(c->path), curl_multi_strerror(code));
+        finish(p, &e);
     }
     forget_if_idle(cl, h);
 }
@@ -439,11 +460,26 @@ static void take_finished(struct client *cl)
     }
 }
 
+static void end_blind(struct client *cl)
+{
+    while (cl->blind) {
+        struct http_call_private *p = cl->blind;
+        struct host *h = p->host;
+        const struct http_call *c = p->call;
+        err e = {0};
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "%s %.*s%.*s: the loop takes no more sockets",
+                c->method, STR(c->address), STR(c->path));
+        finish(p, &e);
+        start_waiting(cl, h);
+    }
+}
+
 static void act(struct client *cl, curl_socket_t fd, int events)
 {
     int running = 0;
     curl_multi_socket_action(cl->multi, fd, events, &running);
     take_finished(cl);
+    end_blind(cl);
 }
 
 // ---- sockets and time
@@ -476,17 +512,19 @@ static void on_socket_closed(uv_handle_t *h)
 {
     struct socket *s = CONTAINER_OF((uv_poll_t *)h, struct socket, poll);
     struct client *cl = s->client;
-    mem_must_free(s);
+    mem_free(NULL, s, sizeof *s);
     handle_closed(cl);
 }
 
 static struct socket *watch(struct client *cl, curl_socket_t fd)
 {
-    struct socket *s = mem_must(sizeof *s);
+    err e = {0};
+    struct socket *s = mem_alloc(NULL, sizeof *s, &e);
+    if (!s) return NULL;
     s->client = cl;
     s->fd = fd;
     if (uv_poll_init_socket(loop_uv(cl->loop), &s->poll, fd) != 0) {
-        mem_must_free(s);
+        mem_free(NULL, s, sizeof *s);
         return NULL;
     }
     handle_opened(cl);
@@ -494,9 +532,20 @@ static struct socket *watch(struct client *cl, curl_socket_t fd)
     return s;
 }
 
+// Whoever answers libcurl with an error here ends all its transfers, so only the one is noted that
+// cannot go on.
+static void note_blind(struct client *cl, CURL *easy)
+{
+    struct http_call_private *p = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &p);
+    if (!p || p->blind) return;
+    p->blind = true;
+    p->next = cl->blind;
+    cl->blind = p;
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
-    (void)easy;
     struct client *cl = arg;
     struct socket *s = socket_arg;
     if (what == CURL_POLL_REMOVE) {
@@ -507,11 +556,11 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
         return 0;
     }
     if (!s) s = watch(cl, fd);
-    if (!s) return -1;
     int events = 0;
     if (what & CURL_POLL_IN) events |= UV_READABLE;
     if (what & CURL_POLL_OUT) events |= UV_WRITABLE;
-    return uv_poll_start(&s->poll, events, on_ready) == 0 ? 0 : -1;
+    if (!s || uv_poll_start(&s->poll, events, on_ready) != 0) note_blind(cl, easy);
+    return 0;
 }
 
 static void on_time(uv_timer_t *t)
@@ -642,8 +691,16 @@ static void on_start(struct loop_task *t)
     struct http_call_private *p = CONTAINER_OF(t, struct http_call_private, start);
     struct client *cl = p->client;
     loop_assert(cl->loop);
+    const struct http_call *c = p->call;
+    struct host *h = host_of(cl, c->address, c->tls);
+    if (!h) {
+        err e = {0};
+        err_set(&e, ERR_RESOURCE_EXHAUSTED, "%s %.*s%.*s: no memory for a request", c->method,
+                STR(c->address), STR(c->path));
+        finish(p, &e);
+        return;
+    }
     set_state(p, CALL_WAITING);
-    struct host *h = host_of(cl, p->call->address, p->call->tls);
     wait_turn(h, p);
     start_waiting(cl, h);
     act(cl, CURL_SOCKET_TIMEOUT, 0);
@@ -659,7 +716,7 @@ static void on_stop(struct loop_task *t)
         struct client *cl = p->client;
         struct host *h = p->host;
         finish(p, &e);
-        start_waiting(cl, h);
+        if (h) start_waiting(cl, h);
     }
     unref(p);
 }
@@ -683,7 +740,17 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
 {
     if (cl->near && !c->tls && str_eq(c->address, cl->near_address))
         return near_start(cl->near, cl->memory, r, c, rank);
-    struct http_call_private *p = mem_must(sizeof *p);
+    err e = {0};
+    struct http_call_private *p = mem_alloc(NULL, sizeof *p, &e);
+    c->inner = p;
+    c->status = 0;
+    c->answer_headers = (struct http_headers){0};
+    buf_init(&c->answer, cl->memory, c->answer_max);
+    call_begin(&c->call, rank, stop_call);
+    if (!p) {
+        call_finish(&c->call, &e);
+        return;
+    }
     p->call = c;
     p->client = cl;
     p->start.run = on_start;
@@ -692,11 +759,6 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
     p->deadline_ns = r->deadline_mono_ns;
     atomic_store_explicit(&p->refs, 2, memory_order_relaxed);
     arena_init(&p->arena, cl->memory, HEAD_MAX);
-    c->inner = p;
-    c->status = 0;
-    c->answer_headers = (struct http_headers){0};
-    buf_init(&c->answer, cl->memory, c->answer_max);
-    call_begin(&c->call, rank, stop_call);
     loop_post(cl->loop, &p->start);
 }
 

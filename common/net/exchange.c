@@ -279,7 +279,7 @@ static void on_hold_closed(uv_handle_t *h)
 {
     struct hold *hold = CONTAINER_OF((uv_timer_t *)h, struct hold, timer);
     struct server *s = hold->server;
-    mem_must_free(hold);
+    mem_free(NULL, hold, sizeof *hold);
     server_handle_closed(s);
 }
 
@@ -303,7 +303,9 @@ static bool hold_begin(struct exchange *ex)
     uint64_t now = clock_mono_ns();
     uint64_t until = ex->x.hold_until_mono_ns;
     if (!ex->conn || until <= now || atomic_load(&ex->server->draining)) return false;
-    struct hold *hold = mem_must(sizeof *hold);
+    err e = {0};
+    struct hold *hold = mem_alloc(NULL, sizeof *hold, &e);
+    if (!hold) return false;  // sooner than wanted, but answered
     uv_loop_t *uv = loop_uv(ex->loop);
     hold->ex = ex;
     hold->server = ex->server;

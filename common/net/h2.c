@@ -75,6 +75,12 @@ static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
     return nghttp2_session_get_stream_user_data(session, stream);
 }
 
+// Ends a stream, or the connection if not even that can be said.
+static void end_stream(struct conn *c, int32_t stream, uint32_t code)
+{
+    if (nghttp2_submit_rst_stream(c->h2->session, 0, stream, code) != 0) conn_close(c);
+}
+
 // ---- floods
 
 static void end_session(struct conn *c, uint32_t code, const char *reason)
@@ -83,7 +89,7 @@ static void end_session(struct conn *c, uint32_t code, const char *reason)
     if (h->ended) return;
     h->ended = true;
     metric_add_to(&net_refused, str_of(reason), 1);
-    nghttp2_session_terminate_session(h->session, code);
+    if (nghttp2_session_terminate_session(h->session, code) != 0) conn_close(c);
 }
 
 static void count_flood(struct conn *c, enum flood kind)
@@ -238,7 +244,7 @@ static void say_continue(struct conn *c, const struct exchange *ex)
     char name[] = ":status";
     char value[] = "100";
     nghttp2_nv nv = {(uint8_t *)name, (uint8_t *)value, sizeof name - 1, sizeof value - 1, 0};
-    nghttp2_submit_headers(c->h2->session, 0, ex->h2.id, NULL, &nv, 1, NULL);
+    if (nghttp2_submit_headers(c->h2->session, 0, ex->h2.id, NULL, &nv, 1, NULL) < 0) conn_close(c);
 }
 
 static bool has_fragment(str s)
@@ -358,20 +364,21 @@ static size_t add_headers(nghttp2_nv *nv, size_t n, const struct http_headers *h
     return n;
 }
 
-static void submit_trailers(nghttp2_session *session, const struct exchange *ex)
+static void submit_trailers(struct conn *c, const struct exchange *ex)
 {
     const struct http_headers *t = &ex->x.trailers;
     err e = {0};
     nghttp2_nv *nv = mem_alloc(NULL, t->n * sizeof *nv, &e);
     int failed = -1;
-    if (nv) failed = nghttp2_submit_trailer(session, ex->h2.id, nv, add_headers(nv, 0, t));
-    if (failed) nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
+    if (nv) failed = nghttp2_submit_trailer(c->h2->session, ex->h2.id, nv, add_headers(nv, 0, t));
+    if (failed) end_stream(c, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
     mem_free(NULL, nv, t->n * sizeof *nv);
 }
 
 static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room,
                        uint32_t *flags, nghttp2_data_source *source, void *user)
 {
+    (void)session;
     (void)stream;
     struct conn *c = user;
     struct exchange *ex = source->ptr;
@@ -388,7 +395,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, si
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (ex->x.trailers.n) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            submit_trailers(session, ex);
+            submit_trailers(c, ex);
         }
     }
     return (ssize_t)n;
@@ -423,7 +430,7 @@ static void h2_answer(struct conn *c, struct exchange *ex)
     nghttp2_nv *nv = mem_alloc(NULL, most * sizeof *nv, &e);
     int failed = nv ? submit(session, ex, nv) : NGHTTP2_ERR_NOMEM;
     mem_free(NULL, nv, most * sizeof *nv);
-    if (failed) nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
+    if (failed) end_stream(c, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
 }
 
 // Not all that nghttp2 answers by a reset is an invalid frame to it: a body that is not as long as
@@ -459,8 +466,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     allow_windows(c->h2);
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     const struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (ex && !ex->h2.input_over)
-        nghttp2_submit_rst_stream(session, 0, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    if (ex && !ex->h2.input_over) end_stream(c, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
 }
 
@@ -605,7 +611,7 @@ static void sweep_exchange(struct conn *c, struct exchange *ex)
         } else if (now > ex->mark_ns + o->write_timeout_ns) {
             conn_timed_out("write");
             ex->mark_ns = now;
-            nghttp2_submit_rst_stream(session, 0, ex->h2.id, NGHTTP2_CANCEL);
+            end_stream(c, ex->h2.id, NGHTTP2_CANCEL);
         }
     }
 }
@@ -631,7 +637,7 @@ static void sweep_session(struct conn *c)
     if (c->exchanges || c->shard->now_ns <= c->mark_ns + limit) return;
     conn_timed_out("idle");
     c->mark_ns = c->shard->now_ns;
-    nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR);
+    if (nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR) != 0) conn_close(c);
 }
 
 static void h2_sweep(struct conn *c)

@@ -181,7 +181,7 @@ static void on_arrival(struct loop_task *t)
     } else if (c && conn_is_draining(c)) {
         conn_drain(c);
     }
-    mem_must_free(a);
+    mem_free(NULL, a, sizeof *a);
 }
 
 static void describe_peer(const struct sockaddr_storage *at, socklen_t n, char peer[64])
@@ -231,7 +231,12 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
         refuse_connection(s, fd);
         return;
     }
-    struct arrival *a = mem_must(sizeof *a);
+    err e = {0};
+    struct arrival *a = mem_alloc(NULL, sizeof *a, &e);
+    if (!a) {
+        give_up(s, fd);
+        return;
+    }
     a->task.run = on_arrival;
     a->turned_away = turned_away;
     a->fd = fd;

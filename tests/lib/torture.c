@@ -36,6 +36,7 @@
 
 #define MOST    400  // positions of a kind in one mode
 #define LIMIT_S 30
+#define SLOW_MS 1500  // a run that waits for a time limit is worth a look
 
 enum kind {
     ALLOCATION,
@@ -55,12 +56,15 @@ static struct {
     _Atomic uint64_t seen[KINDS];
     _Atomic uint64_t fired;
     _Atomic uint64_t musts;
-    const char *_Atomic last_call;  // the one that failed last
+    const char *_Atomic calls[16];  // that failed, the first ones
+    const char *_Atomic last_call;
 } now;
+
+static _Thread_local bool spared;
 
 static bool meet(enum kind kind)
 {
-    if (!atomic_load(&now.armed)) return false;
+    if (!atomic_load(&now.armed) || spared) return false;
     uint64_t n = atomic_fetch_add(&now.seen[kind], 1) + 1;
     if (kind != now.kind || !now.nth || n < now.nth || (n > now.nth && !now.onward)) return false;
     atomic_fetch_add(&now.fired, 1);
@@ -71,13 +75,18 @@ static bool meet_call(const char *name)
 {
     if (!meet(CALL)) return false;
     atomic_store(&now.last_call, name);
+    for (size_t i = 0; i < COUNT(now.calls); i++) {
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong(&now.calls[i], &none, name) || strcmp(none, name) == 0)
+            break;
+    }
     return true;
 }
 
 static bool meet_allocation(enum mem_kind kind)
 {
     if (kind == MEM_MAY_FAIL) return meet(ALLOCATION);
-    if (atomic_load(&now.armed)) atomic_fetch_add(&now.musts, 1);
+    if (atomic_load(&now.armed) && !spared) atomic_fetch_add(&now.musts, 1);
     return false;
 }
 
@@ -156,8 +165,9 @@ CURLcode __wrap_curl_easy_setopt(CURL *h, CURLoption option, ...)
     va_start(ap, option);
     void *arg = va_arg(ap, void *);  // a long or a curl_off_t passes through as well
     va_end(ap);
-    bool copies = (option >= CURLOPTTYPE_OBJECTPOINT && option < CURLOPTTYPE_FUNCTIONPOINT) ||
-                  option >= CURLOPTTYPE_BLOB;  // only these take memory
+    bool copies = option == CURLOPT_URL || option == CURLOPT_PROXY ||  // only these take memory
+                  option == CURLOPT_PROTOCOLS_STR || option == CURLOPT_CUSTOMREQUEST ||
+                  option == CURLOPT_UNIX_SOCKET_PATH || option >= CURLOPTTYPE_BLOB;
     if (copies && meet_call("curl_easy_setopt")) return CURLE_OUT_OF_MEMORY;
     return __real_curl_easy_setopt(h, option, arg);
 }
@@ -215,7 +225,14 @@ static void arm(bool on)
 
 // ---- runs
 
-static unsigned descriptors(void)
+static uint64_t ns_of(clockid_t clock)
+{
+    struct timespec t;
+    return clock_gettime(clock, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec
+                                         : 0;
+}
+
+unsigned torture_descriptors(void)
 {
     unsigned n = 0;
     for (int fd = 0; fd < 512; fd++)
@@ -232,14 +249,18 @@ static bool leaks(void)
 #endif
 }
 
-bool torture_off(void)
+void torture_spare(bool on)
 {
-    return atomic_exchange(&now.armed, false);
+    spared = on;
 }
 
-void torture_back(bool was_on)
+bool torture_failed_call(const char *name)
 {
-    arm(was_on);
+    for (size_t i = 0; i < COUNT(now.calls); i++) {
+        const char *call = atomic_load(&now.calls[i]);
+        if (call && strcmp(call, name) == 0) return true;
+    }
+    return false;
 }
 
 static void check_error(const struct torture_work *w, const err *e)
@@ -255,17 +276,21 @@ static void check_error(const struct torture_work *w, const err *e)
 static bool run_once(const struct torture_work *w, unsigned *failed)
 {
     err e = {0};
-    unsigned fds = descriptors();
+    unsigned fds = torture_descriptors();
     for (int i = 0; i < KINDS; i++)
         atomic_store(&now.seen[i], 0);
     atomic_store(&now.fired, 0);
     atomic_store(&now.musts, 0);
     atomic_store(&now.last_call, NULL);
+    for (size_t i = 0; i < COUNT(now.calls); i++)
+        atomic_store(&now.calls[i], NULL);
     alarm(w->limit_s ? w->limit_s : LIMIT_S);
+    uint64_t began = ns_of(CLOCK_MONOTONIC);
     if (w->begin) w->begin(w->arg);
     arm(true);
     bool ok = w->run(w->arg, &e);
     arm(false);
+    spared = false;
     bool fired = atomic_load(&now.fired) > 0;
     demand(w->is_start || !atomic_load(&now.musts), "%s calls mem_must %llu times", w->name,
            (unsigned long long)atomic_load(&now.musts));
@@ -280,20 +305,18 @@ static bool run_once(const struct torture_work *w, unsigned *failed)
     }
     if (w->end) w->end(w->arg);
     alarm(0);
-    demand(descriptors() == fds || now.warming, "%s left %u descriptors open, had %u", w->name,
-           descriptors(), fds);
+    uint64_t took_ms = (ns_of(CLOCK_MONOTONIC) - began) / 1000000;
+    if (took_ms > SLOW_MS)
+        print_message("torture %s: %llu ms at %s:%llu:%s\n", w->name, (unsigned long long)took_ms,
+                      kind_names[now.kind], (unsigned long long)now.nth,
+                      now.onward ? "onward" : "once");
+    demand(torture_descriptors() == fds || now.warming || w->lives_on,
+           "%s left %u descriptors open, had %u", w->name, torture_descriptors(), fds);
     demand(!getenv("FLAMETREE_TORTURE_LEAKS") || !leaks(), "%s leaks", w->name);
     return fired;
 }
 
 // ---- positions
-
-static uint64_t ns_of(clockid_t clock)
-{
-    struct timespec t;
-    return clock_gettime(clock, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec
-                                         : 0;
-}
 
 static uint64_t mix(uint64_t *state)
 {

@@ -39,6 +39,7 @@ struct torture_work {
     uint32_t codes;    // further codes that may be the answer: bits 1u << ERR_...
     bool is_start;     // may call mem_must: a start, or work that no request reaches
     bool no_repeat;    // the state is used up by a failure
+    bool lives_on;     // what it opens may be closed later: the test compares torture_descriptors
     bool no_calls;     // torture allocations only
     bool no_allocs;    // torture calls only
     unsigned most;     // positions of each kind at most; 0: 400
@@ -54,9 +55,15 @@ struct torture_count {
 
 struct torture_count torture_work(const struct torture_work *w);
 
-// Nothing is disturbed or counted between the two: for parts of `run` that belong to the test.
-bool torture_off(void);
-void torture_back(bool was_on);  // as torture_off told
+// While it is on, nothing that the calling thread does is disturbed or counted: for parts of `run`
+// that belong to the test, such as the client of a server. It ends with `run` at the latest.
+void torture_spare(bool on);
+
+// Was this call made to fail in this run?
+bool torture_failed_call(const char *name);
+
+// How many descriptors are open.
+unsigned torture_descriptors(void);
 
 // ---- work without state: bytes made of an input, on a bench that is new for each run
 struct torture_bench {

@@ -80,7 +80,7 @@ static bool read_labelled(struct torture_bench *b, void *arg, err *e)
     (void)arg;
     struct buf in;
     static const struct pp_label pairs[] = {{3, 4, 0}, {3, 0, 5}};
-    bool was_on = torture_off();
+    torture_spare(true);
     buf_init(&in, NULL, 1 << 16);
     pp_type(&in, 1, 2);
     pp_function(&in, 1, 1, 0);
@@ -92,7 +92,7 @@ static bool read_labelled(struct torture_bench *b, void *arg, err *e)
     pp_string(&in, "ns");
     pp_string(&in, "user");
     pp_string(&in, "ann");
-    torture_back(was_on);
+    torture_spare(false);
     str bytes = buf_view(&in);
     bool ok = read_pprof(b, &bytes, e);
     buf_release(&in);

@@ -166,7 +166,7 @@ static unsigned metrics_used;
 static bool count_and_print(void *arg, err *e)
 {
     (void)arg;
-    bool was_on = torture_off();
+    torture_spare(true);
     static struct metric *table[1];
     struct metric *m = &pairs[metrics_used++ % COUNT(pairs)];
     bool fresh = m->name == NULL;
@@ -174,7 +174,7 @@ static bool count_and_print(void *arg, err *e)
         *m = (struct metric){.name = "t_pairs", .label = "a,b", .help = "", .kind = METRIC_COUNTER};
     table[0] = m;
     if (fresh) metric_register(table, 1);
-    torture_back(was_on);
+    torture_spare(false);
 
     const str first[] = {S("x"), S("y")};
     const str second[] = {S("x"), S("z")};
