@@ -90,10 +90,9 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
 }
 
 struct exchange *exchange_inside(struct server *s, const struct req *asker,
-                                 void (*done)(struct exchange *ex), struct http_call *call)
+                                 void (*done)(struct exchange *ex), struct http_call *call, err *e)
 {
-    err e = {0};
-    struct exchange *ex = mem_alloc(NULL, sizeof *ex, &e);
+    struct exchange *ex = mem_alloc(NULL, sizeof *ex, e);
     if (!ex) return NULL;
     const struct server_options *o = &s->options;
     ex->server = s;
@@ -106,6 +105,7 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
     metric_add_to(&net_exchanges, S("head"), 1);
     if (atomic_load(&s->draining)) {  // server_close may not have seen it: see free_now
         exchange_end(ex);
+        err_set(e, ERR_UNAVAILABLE, "the server is shutting down");
         return NULL;
     }
     metric_add_to(&net_requests, S("inside"), 1);

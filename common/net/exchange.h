@@ -62,10 +62,11 @@ struct exchange {
 struct exchange *exchange_new(struct conn *c, unsigned version);
 
 // A call from within the process, canceled with `asker`. Its answer is told to `done`, once, by
-// whichever thread made it, which does not touch the exchange after that. NULL when there is no
-// memory or the server drains.
+// whichever thread made it, which does not touch the exchange after that. Fails with
+// resource_exhausted, or unavailable while the server drains.
 struct exchange *exchange_inside(struct server *s, const struct req *asker,
-                                 void (*done)(struct exchange *ex), struct http_call *call);
+                                 void (*done)(struct exchange *ex), struct http_call *call,
+                                 err *e) MUST_CHECK;
 
 // From here on its arena is memory that does not count, so that it can be refused when the budget
 // is used up. What was made before stays.

@@ -61,10 +61,11 @@ void near_start(struct server *s, struct mem_budget *memory, struct req *r, stru
     c->answer_headers = (struct http_headers){0};
     buf_init(&c->answer, memory, c->answer_max);
     call_begin(&c->call, rank, stop);
-    struct exchange *ex = exchange_inside(s, r, on_answer, c);
+    err e = {0};
+    struct exchange *ex = exchange_inside(s, r, on_answer, c, &e);
     c->near = ex;
     if (!ex) {
-        fail(c, ERR_UNAVAILABLE, "the server is shutting down");
+        fail(c, e.code, e.msg);
         return;
     }
     struct http_exchange *x = &ex->x;

@@ -191,6 +191,9 @@ static void a_client_gets_the_answer_or_is_told(void **state)
     struct torture_count n = torture_work(
         &(struct torture_work){.name = "net.client", .run = ask_some, .arg = &c, .lives_on = true});
     assert_true(n.allocations > 10 && n.calls > 10);
+    client_near(c.client, str_of(c.address), c.rig->server);  // the same without sockets
+    n = torture_work(&(struct torture_work){.name = "net.near", .run = ask_some, .arg = &c});
+    assert_true(n.allocations > 5 && n.calls == 0);
     client_free(c.client);
     rig_free(c.rig);
     assert_int_equal(atomic_load(&c.memory.used), 0);
