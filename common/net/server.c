@@ -227,14 +227,11 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
 {
     bool turned_away = false;
     metric_add_to(&net_accepted, str_of(s->options.name), 1);
-    if (!admit(s, &turned_away)) {
-        refuse_connection(s, fd);
-        return;
-    }
     err e = {0};
     struct arrival *a = mem_alloc(NULL, sizeof *a, &e);
-    if (!a) {
-        give_up(s, fd);
+    if (!a || !admit(s, &turned_away)) {
+        mem_free(NULL, a, sizeof *a);
+        refuse_connection(s, fd);
         return;
     }
     a->task.run = on_arrival;
