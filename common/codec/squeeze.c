@@ -29,6 +29,13 @@ static bool over_cap(const struct buf *out, err *e)
                    out->cap);
 }
 
+// `out` fails with it, which tells it from reaching the cap.
+static bool no_memory(struct buf *out, const char *what, err *e)
+{
+    buf_starve(out);
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a %s", what);
+}
+
 static size_t first_guess(str in, uint64_t claimed)
 {
     size_t most = MAX(in.n, (size_t)ROOM_MIN / GUESS_MAX) * GUESS_MAX;
@@ -110,7 +117,7 @@ bool squeeze_gunzip(str in, struct buf *out, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "gzip data has an invalid header");
     }
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-    if (!d) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a gzip decompressor");
+    if (!d) return no_memory(out, "gzip decompressor", e);
     bool ok = true;
     while (ok && in.n > 0) {
         ok = squeeze_is_gzip(in) ? member(d, &in, out, e)
@@ -125,7 +132,7 @@ bool squeeze_gzip(str in, int level, struct buf *out, err *e)
 {
     assert(level >= 1 && level <= 12);
     struct libdeflate_compressor *c = libdeflate_alloc_compressor(level);
-    if (!c) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a gzip compressor");
+    if (!c) return no_memory(out, "gzip compressor", e);
     size_t room = MIN(libdeflate_gzip_compress_bound(c, in.n), out->cap - out->n);
     char *at = buf_reserve(out, room);
     size_t n = at ? libdeflate_gzip_compress(c, in.n ? in.p : "", in.n, at, room) : 0;
@@ -135,12 +142,10 @@ bool squeeze_gzip(str in, int level, struct buf *out, err *e)
     return buf_ok(out, e);
 }
 
-static bool zstd_damaged(size_t code, err *e)
+static bool zstd_damaged(struct buf *out, size_t code, err *e)
 {
     ZSTD_ErrorCode what = ZSTD_getErrorCode(code);
-    if (what == ZSTD_error_memory_allocation) {
-        return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a zstd decompressor");
-    }
+    if (what == ZSTD_error_memory_allocation) return no_memory(out, "zstd decompressor", e);
     return err_set(e, ERR_INVALID_ARGUMENT, "zstd data is damaged: %s", ZSTD_getErrorName(code));
 }
 
@@ -157,7 +162,7 @@ static bool unzstd(ZSTD_DCtx *d, str in, struct buf *out, err *e)
         ZSTD_outBuffer to = {at, room, 0};
         size_t read = from.pos;
         size_t left = ZSTD_decompressStream(d, &to, &from);
-        if (ZSTD_isError(left)) return zstd_damaged(left, e);
+        if (ZSTD_isError(left)) return zstd_damaged(out, left, e);
         out->n += to.pos;
         bool all_read = from.pos == from.size;
         if (left == 0 && all_read) return true;
@@ -175,7 +180,7 @@ bool squeeze_unzstd(str in, struct buf *out, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "zstd data has an invalid header");
     }
     ZSTD_DCtx *d = ZSTD_createDCtx();
-    if (!d) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a zstd decompressor");
+    if (!d) return no_memory(out, "zstd decompressor", e);
     ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX);
     bool ok = unzstd(d, in, out, e);
     ZSTD_freeDCtx(d);

@@ -4,8 +4,9 @@
 //
 // Output grows by doubling up to the cap of `out`; what the input says about its own size is a
 // first guess, and only while it is modest. Reaching the cap or the budget is resource_exhausted,
-// damage and cuts are invalid_argument; then what was added to `out` is not to be used. Several
-// gzip members or zstd frames are one stream; other bytes after the last are an error.
+// damage and cuts are invalid_argument; then what was added to `out` is not to be used. Want of
+// memory leaves `out` failed, reaching the cap does not. Several gzip members or zstd frames are
+// one stream; other bytes after the last are an error.
 #pragma once
 
 #include "base/buf.h"

@@ -64,6 +64,13 @@ static inline void exchange_refused(const struct server_app *app, struct http_ex
     x->trailers = (struct http_headers){0};
     x->status = status;
     app->refuse(app->self, x, e);
+    if (!x->out.failed && !x->req.arena.exhausted && x->status) return;
+    buf_release(&x->out);  // there is no memory at all
+    x->answer_headers = (struct http_headers){0};
+    x->trailers = (struct http_headers){0};
+    x->req.arena.exhausted = false;
+    x->status = status;
+    x->fixed = str_of(err_name(e->code));
 }
 
 // The head, the body and the answer, each with what net checks in between.
