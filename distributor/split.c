@@ -136,14 +136,6 @@ static bool read_origin(const struct profile_label *l, struct split_origin *o)
     return true;
 }
 
-static int by_name_and_value(const void *one, const void *two)
-{
-    const label *a = one;
-    const label *b = two;
-    int c = str_cmp(a->name, b->name);
-    return c ? c : str_cmp(a->value, b->value);
-}
-
 // The labels of a sample that make series, in order, each name once; *set may stay in v.
 static labels own_labels(struct splitter *x, uint32_t row, label *v)
 {
@@ -162,7 +154,7 @@ static labels own_labels(struct splitter *x, uint32_t row, label *v)
         }
         if (x->out->origins) x->out->origins[row] = origin;
     }
-    if (n > 1) qsort(v, n, sizeof *v, by_name_and_value);
+    if (n > 1) qsort(v, n, sizeof *v, label_order);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (kept == 0 || !str_eq(v[kept - 1].name, v[i].name)) v[kept++] = v[i];

@@ -150,14 +150,6 @@ bool cells_note(struct cells *c, uint32_t row, const struct row_notes *notes, er
     return true;
 }
 
-static int by_note(const void *a, const void *b)
-{
-    const label *x = a;
-    const label *y = b;
-    int keys = str_cmp(x->name, y->name);
-    return keys ? keys : str_cmp(x->value, y->value);
-}
-
 bool cells_notes(const struct cells *c, const struct cell *cell, const label **out, size_t *n,
                  err *e)
 {
@@ -171,7 +163,7 @@ bool cells_notes(const struct cells *c, const struct cell *cell, const label **o
     size_t used = 0;
     for (uint32_t at = cell->notes; at; at = c->notes[at - 1].next)
         v[used++] = c->notes[at - 1].note;
-    qsort(v, used, sizeof *v, by_note);
+    qsort(v, used, sizeof *v, label_order);
     *out = v;
     return true;
 }

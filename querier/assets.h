@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// assets - the files of the web page, compiled into the querier.
+//
+// assets.h - the files of the web page, compiled into the querier.
 //
 // querier/ui/dist holds the built page: index.html, one script, one style sheet, a font, a logo,
 // licences. While building, deploy/cmake/Assets.cmake puts their bytes into .rodata and writes a

@@ -85,11 +85,18 @@ size_t labels_place(labels ls, str name)
     return low;
 }
 
+int label_order(const void *a, const void *b)
+{
+    const label *x = a;
+    const label *y = b;
+    int names = str_cmp(x->name, y->name);
+    return names ? names : str_cmp(x->value, y->value);
+}
+
 int labels_cmp(labels a, labels b)
 {
     for (size_t i = 0; i < a.n && i < b.n; i++) {
-        int c = str_cmp(a.v[i].name, b.v[i].name);
-        if (c == 0) c = str_cmp(a.v[i].value, b.v[i].value);
+        int c = label_order(&a.v[i], &b.v[i]);
         if (c != 0) return c;
     }
     return a.n < b.n ? -1 : a.n > b.n;

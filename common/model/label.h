@@ -37,7 +37,8 @@ bool labels_has(labels ls, str name);
 // Where a name is in labels in order, or would be; of equal names the first.
 size_t labels_place(labels ls, str name);
 
-int labels_cmp(labels a, labels b);  // label by label, name before value
+int label_order(const void *a, const void *b);  // for qsort: by name, then value
+int labels_cmp(labels a, labels b);             // label by label in that order
 bool labels_eq(labels a, labels b);
 uint64_t labels_fingerprint(labels ls);
 

@@ -10,7 +10,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
         COMMAND ${CMAKE_COMMAND} -DDIST=${dist} -DOUT=${out} -DGZIP=${GZIP} -P ${CMAKE_CURRENT_LIST_FILE}
         DEPENDS ${files} ${CMAKE_CURRENT_LIST_FILE} COMMENT "Embedding the page" VERBATIM)
     set_source_files_properties(${out}/bytes.S PROPERTIES OBJECT_DEPENDS "${files}")
-    target_sources(ft_querier PRIVATE querier/ui/assets.c ${out}/table.c ${out}/bytes.S)
+    target_sources(ft_querier PRIVATE ${out}/table.c ${out}/bytes.S)
     return()
 endif()
 
