@@ -1,7 +1,7 @@
 // What to show when an address leaves it open.
 import type { Catalog } from './api/client';
-import { parseQuery, SERVICE, serviceOf, type Query } from './query';
-import { preferredType } from './ptype';
+import { parseQuery, SERVICE, serviceOf, withService, type Query } from './query';
+import { fromLegacy, isTypeId, preferredType } from './ptype';
 
 /** The server's profiles of itself: always there, seldom what one came for. */
 const OURSELVES = 'flametree';
@@ -27,8 +27,13 @@ export type Choice =
 export function choose(text: string, catalog: Catalog | null): Choice {
   const asked = parseQuery(text);
   if (asked === null) return { kind: 'unreadable' };
-  if (asked.type !== '') return { kind: 'query', query: asked };
+  if (asked.type.includes(':')) return isTypeId(asked.type) ? { kind: 'query', query: asked } : { kind: 'unreadable' };
   if (catalog === null) return { kind: 'waiting' };
+  if (asked.type !== '') {
+    const known = fromLegacy(asked.type, (service) => catalog.get(service) ?? []);
+    if (!known) return { kind: 'unreadable' };
+    return { kind: 'query', query: withService({ type: known.type, matchers: asked.matchers }, known.service) };
+  }
   let { matchers } = asked;
   if (matchers.length === 0) {
     const service = defaultService(catalog);

@@ -12,9 +12,10 @@ const BYTES: Scale = [
 const COUNT: Scale = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
 const SCALES: Record<Unit, Scale> = { nanoseconds: TIME, bytes: BYTES, count: COUNT };
 
-/** Three significant digits of a number below 1000 or so. */
-function digits(v: number): string {
+/** Three significant digits of a number below 1000 or so, two of a very small one. */
+export function digits(v: number): string {
   const size = Math.abs(v);
+  if (size > 0 && size < 0.00995) return String(Number(v.toPrecision(2)));
   if (size >= 99.95) return v.toFixed(0);
   return v.toFixed(size >= 9.995 ? 1 : 2);
 }
@@ -34,6 +35,21 @@ export function percent(share: number): string {
   if (share === 0) return '0 %';
   if (share < 0.0001) return '<0.01 %';
   return `${(share * 100).toFixed(share >= 0.09995 ? 1 : 2)} %`;
+}
+
+/** A change of share in percentage points, with a real minus sign. */
+export function points(change: number): string {
+  const size = Math.abs(change);
+  if (size === 0) return '0 pp';
+  const text = size < 0.00005 ? '<0.01' : (size * 100).toFixed(size >= 0.09995 ? 1 : 2);
+  return `${change > 0 ? '+' : '−'}${text} pp`;
+}
+
+/** The factor from one value to another, or a word where there is none. */
+export function times(from: number, to: number): string {
+  if (from === to) return from === 0 ? '–' : '×1.00';
+  if (from === 0) return 'new';
+  return to === 0 ? 'gone' : `×${digits(to / from)}`;
 }
 
 /** All digits in groups of three. Beyond 2^53 a double is no longer exact, and the text says so. */

@@ -1,5 +1,5 @@
 // Profile types: `name:sample type:sample unit:period type:period unit`, for people and for number formats.
-import type { Unit } from './format';
+import { digits, value, type Unit } from './format';
 
 const NAMES: Record<string, string> = {
   'process_cpu:cpu': 'CPU time',
@@ -57,8 +57,68 @@ export function unitOf(id: string): { unit: Unit; factor: number; stored: string
   return { unit: 'count', factor: 1, stored: stored === 'count' ? '' : stored };
 }
 
+/** Writes values of a profile type. */
+export function valueWriter(id: string): (v: number) => string {
+  const { unit, factor } = unitOf(id);
+  return (v) => value(v * factor, unit);
+}
+
+/** How values over time are read: what stored values per second are multiplied by, and how the result is written. */
+export interface Rate { factor: number; what: string; write: (v: number) => string }
+
+/** CPU time per time is cores, space is bytes a second; gauges are the mean of their profiles, and no rate. */
+export function rateOf(id: string): Rate {
+  const { unit, factor } = unitOf(id), plain = (v: number) => value(v, unit);
+  if (isGauge(id)) return { factor, what: 'mean of the profiles', write: plain };
+  if (unit === 'nanoseconds') {
+    const cpu = id.startsWith(CPU);
+    return {
+      factor: factor / 1e9, what: cpu ? 'cores in use' : 'seconds per second',
+      write: (v) => (cpu ? `${digits(v)} ${v === 1 ? 'core' : 'cores'}` : `${digits(v)} s/s`),
+    };
+  }
+  return { factor, what: 'per second', write: (v) => `${plain(v)}/s` };
+}
+
 /** Values like heap in use are states, not amounts: over a range they are summed over its profiles. */
 export const isGauge = (id: string): boolean => GAUGES.test(parts(id)[1] ?? '');
+
+interface Legacy { type: string; service: string }
+
+const LEGACY_CPU = ['process_cpu:cpu:nanoseconds', 'process_cpu:cpu:nanoseconds:cpu:nanoseconds'];
+const LEGACY_WALL = ['wall:wall:nanoseconds', 'wall:wall:nanoseconds:cpu:nanoseconds'];
+const memory = (sample: string, unit: string) => [`memory:${sample}:${unit}`, `memory:${sample}:${unit}:space:bytes`];
+const delays = (name: string) => [`${name}:delay:nanoseconds`, `${name}:delay:nanoseconds:contentions:count`];
+const counts = (name: string) => [`${name}:contentions:count`, `${name}:contentions:count:contentions:count`];
+
+/** Suffixes of the names that agents used before there were profile types: what a type begins with, and a whole one. */
+const SUFFIXES: Record<string, string[]> = {
+  cpu: LEGACY_CPU, itimer: LEGACY_CPU,
+  wall: LEGACY_WALL, seconds: LEGACY_WALL, nanoseconds: LEGACY_WALL, microseconds: LEGACY_WALL, milliseconds: LEGACY_WALL,
+  inuse_objects: memory('inuse_objects', 'count'), inuse_space: memory('inuse_space', 'bytes'),
+  alloc_objects: memory('alloc_objects', 'count'), alloc_space: memory('alloc_space', 'bytes'),
+  goroutines: ['goroutine', 'goroutines:goroutine:count:goroutine:count'],
+  mutex_count: counts('mutex'), mutex_duration: delays('mutex'), block_count: counts('block'), block_duration: delays('block'),
+  lock_count: counts('block'), lock_duration: delays('block'),
+  alloc_in_new_tlab_objects: memory('alloc_in_new_tlab_objects', 'count'),
+  alloc_in_new_tlab_bytes: memory('alloc_in_new_tlab_bytes', 'bytes'),
+  alloc_outside_tlab_objects: memory('alloc_outside_tlab_objects', 'count'),
+  alloc_outside_tlab_bytes: memory('alloc_outside_tlab_bytes', 'bytes'),
+  live: memory('live', 'count'), exceptions: ['exceptions:samples:count', 'exceptions:samples:count::'],
+};
+
+/**
+ * The type and service of a name such as `shop.cpu`, which links in traces have; the type is one of `types` if any of
+ * the service's fits. Null if the suffix is unknown.
+ */
+export function fromLegacy(name: string, typesOf: (service: string) => string[]): Legacy | null {
+  const dot = name.lastIndexOf('.'), service = dot < 0 ? name : name.slice(0, dot);
+  const [start, whole] = SUFFIXES[dot < 0 ? 'cpu' : name.slice(dot + 1)] ?? [];
+  if (start === undefined || service === '') return null;
+  return { service, type: typesOf(service).find((id) => id.startsWith(start)) ?? whole };
+}
+
+export const isTypeId = (text: string): boolean => [5, 6].includes(parts(text).length);
 
 /** What to show of a service when nobody asked for anything: CPU time, or else the first by name. */
 export function preferredType(ids: string[]): string {

@@ -70,3 +70,18 @@ export function withService(q: Query, service: string): Query {
   const others = q.matchers.filter((m) => m.label !== SERVICE);
   return { ...q, matchers: [{ label: SERVICE, op: '=', value: service }, ...others] };
 }
+
+/** Chips of everything but the service. */
+export function filtersOf(q: Query): Matcher[] {
+  const service = serviceOf(q);
+  return q.matchers.filter((m) => !(m.label === SERVICE && m.op === '=' && m.value === service));
+}
+
+export const withFilter = (q: Query, m: Matcher): Query =>
+  ({ ...q, matchers: [...q.matchers.filter((o) => !(o.label === m.label && o.op === m.op && o.value === m.value)), m] });
+
+/** Links in traces name a span in what looks like a filter. The server wants it as a list of its own. */
+export function splitSpans(matchers: Matcher[]): { plain: Matcher[]; spans: string[] } {
+  const isSpan = (m: Matcher) => m.label === 'profile_id' && m.op === '=' && /^[0-9a-fA-F]{16}$/.test(m.value);
+  return { plain: matchers.filter((m) => !isSpan(m)), spans: matchers.filter(isSpan).map((m) => m.value.toLowerCase()) };
+}

@@ -1,5 +1,6 @@
 // Times in addresses, in Pyroscope's grammar: `now`, `now-1h`, or a number whose length tells its unit
 // (13 digits ms, 16 µs, 19 ns, otherwise s). Relative times stay relative in links; absolute ones are written in ms.
+import { signal } from '@preact/signals';
 
 export interface Preset { from: string; text: string }
 
@@ -17,6 +18,7 @@ export const PRESETS: Preset[] = [
 const UNIT_MS: Record<string, number> = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3, M: 2592000e3, y: 31536000e3 };
 const WORDS: Record<string, string> = { s: 'second', m: 'minute', h: 'hour', d: 'day', w: 'week', M: 'month', y: 'year' };
 const RELATIVE = /^now(?:-(\d{1,9})([smhdwMy]))?$/;
+const SHORTEST_MS = 1e3;
 
 /** A time in ms, or null for text that is not a time. */
 export function readTime(text: string, nowMs: number): number | null {
@@ -41,17 +43,65 @@ export function readRange(from: string, until: string, nowMs: number): Range | n
 /** True if the range moves with the clock, so that refreshing it makes sense. */
 export const isRelative = (until: string): boolean => until.startsWith('now');
 
+export interface RangeText { from: string; until: string }
+
+/** `now-90m`, to the second. */
+function ago(lengthMs: number): string {
+  const ms = Math.round(lengthMs / 1e3) * 1e3, unit = ['d', 'h', 'm', 's'].find((u) => ms % UNIT_MS[u] === 0)!;
+  return ms === 0 ? 'now' : `now-${ms / UNIT_MS[unit]}${unit}`;
+}
+
+/** The range so long before; relative if it ends now. */
+export function rangeBefore({ from, until }: RangeText, range: Range, byMs: number): RangeText {
+  if (until === 'now' && RELATIVE.test(from)) return { from: ago(range.end - range.start + byMs), until: ago(byMs) };
+  return { from: String(Math.round(range.start - byMs)), until: String(Math.round(range.end - byMs)) };
+}
+
+/** The range earlier or later by a part of its length, as far as now. */
+export function moveRange(range: Range, by: number, nowMs: number): RangeText {
+  const length = range.end - range.start, end = Math.min(nowMs, range.end + by * length);
+  return { from: String(Math.round(end - length)), until: String(Math.round(end)) };
+}
+
+/** The range longer or shorter: about its middle, or up to now if it ends there. */
+export function scaleRange({ from, until }: RangeText, range: Range, by: number, nowMs: number): RangeText {
+  const m = RELATIVE.exec(from), length = Math.max(SHORTEST_MS, (range.end - range.start) * by);
+  if (until === 'now' && m?.[1]) {
+    return { from: ago(length), until };
+  }
+  const end = Math.min(nowMs, (range.start + range.end + length) / 2);
+  return { from: String(Math.round(end - length)), until: String(Math.round(end)) };
+}
+
+/** The zone of all times on the page: the browser's, or UTC. */
+export const utc = signal(false);
+
 // 24 hours, day before the name of the month: nothing to confuse on either side of the Atlantic.
-const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
-const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const formats = new Map<string, Intl.DateTimeFormat>();
+function format(name: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = name + (utc.value ? ' UTC' : '');
+  let f = formats.get(key);
+  if (!f) formats.set(key, (f = new Intl.DateTimeFormat('en-GB', { ...options, ...(utc.value ? { timeZone: 'UTC' } : {}) })));
+  return f;
+}
 
-export const clock = (ms: number): string => CLOCK.format(ms);
-export const moment = (ms: number): string => `${DAY.format(ms)}, ${clock(ms)}`;
+export const clock = (ms: number): string =>
+  format('clock', { hour: '2-digit', minute: '2-digit', second: '2-digit' }).format(ms);
+const minutes = (ms: number): string => format('minutes', { hour: '2-digit', minute: '2-digit' }).format(ms);
+const day = (ms: number): string => format('day', { day: 'numeric', month: 'short', year: 'numeric' }).format(ms);
+const shortDay = (ms: number): string => format('short day', { day: 'numeric', month: 'short' }).format(ms);
+export const moment = (ms: number): string => `${day(ms)}, ${clock(ms)}`;
 
-/** The zone that all times on the page are in. */
+/** The name of the zone at a time. */
 export function zoneName(ms: number): string {
-  const parts = new Intl.DateTimeFormat('en-GB', { timeZoneName: 'short' }).formatToParts(ms);
+  const parts = format('zone', { timeZoneName: 'short' }).formatToParts(ms);
   return parts.find((p) => p.type === 'timeZoneName')?.value ?? '';
+}
+
+/** A mark of a time axis whose marks are so many seconds apart. */
+export function tickText(ms: number, apartS: number): string {
+  if (apartS >= 86400 || clock(ms) === '00:00:00') return shortDay(ms);
+  return apartS < 60 ? clock(ms) : minutes(ms);
 }
 
 /** "Last 6 hours", "21 Nov 2026, 09:00:00 – 10:00:00". */
@@ -60,17 +110,17 @@ export function rangeText(from: string, until: string, range: Range): string {
   if (preset) return preset.text;
   const m = RELATIVE.exec(from);
   if (until === 'now' && m?.[1]) return `Last ${m[1]} ${WORDS[m[2]]}${m[1] === '1' ? '' : 's'}`;
-  const sameDay = DAY.format(range.start) === DAY.format(range.end);
+  const sameDay = day(range.start) === day(range.end);
   return `${moment(range.start)} – ${sameDay ? clock(range.end) : moment(range.end)}`;
 }
 
-/** What <input type="datetime-local"> holds: the time in the zone of the browser. */
+/** What <input type="datetime-local"> holds: the time in the zone of the page. */
 export function toField(ms: number): string {
-  const local = new Date(ms - new Date(ms).getTimezoneOffset() * 60e3);
-  return local.toISOString().slice(0, 19);
+  const local = utc.value ? ms : ms - new Date(ms).getTimezoneOffset() * 60e3;
+  return new Date(local).toISOString().slice(0, 19);
 }
 
 export function fromField(text: string): number | null {
-  const ms = new Date(text).getTime();
+  const ms = new Date(utc.value && text ? `${text}Z` : text).getTime();
   return Number.isNaN(ms) ? null : ms;
 }

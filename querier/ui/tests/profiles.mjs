@@ -54,6 +54,48 @@ export function encodeResponse({ names, levels }) {
   return field(1, Buffer.concat(graph));
 }
 
+/** Two sets of folded stacks as one comparison: names and levels of 7 numbers a frame. */
+export function encodeDiff(left, right) {
+  const node = (name) => ({ name, l: [0, 0], r: [0, 0], children: new Map() }), root = node('total');
+  const add = (stacks, side) => {
+    for (const [stack, value] of stacks) {
+      let at = root;
+      at[side][0] += value;
+      for (const name of stack.split(';')) {
+        if (!at.children.has(name)) at.children.set(name, node(name));
+        at = at.children.get(name);
+        at[side][0] += value;
+      }
+      at[side][1] += value;
+    }
+  };
+  add(left, 'l');
+  add(right, 'r');
+  const names = [], index = new Map(), levels = [];
+  const indexOf = (name) => {
+    if (!index.has(name)) index.set(name, names.push(name) - 1);
+    return index.get(name);
+  };
+  for (let row = [[root, 0, 0]]; row.length > 0; ) {
+    const values = [], next = [];
+    let endL = 0, endR = 0;
+    for (const [n, x, y] of row) {
+      values.push(x - endL, n.l[0], n.l[1], y - endR, n.r[0], n.r[1], indexOf(n.name));
+      endL = x + n.l[0];
+      endR = y + n.r[0];
+      let a = x + n.l[1], b = y + n.r[1];
+      for (const child of [...n.children.values()].sort((p, q) => (p.name < q.name ? -1 : 1))) {
+        next.push([child, a, b]);
+        a += child.l[0];
+        b += child.r[0];
+      }
+    }
+    levels.push(values);
+    row = next;
+  }
+  return { names, levels };
+}
+
 function random(seed) {
   let s = seed;
   return () => {

@@ -1,7 +1,7 @@
 // What needs no browser: numbers, times, queries, the wire, the layout of frames, names and colours.
 import { expect, test } from '@playwright/test';
 import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
-import { readMergeResponse, writeMergeRequest } from '../src/api/wire';
+import { readGraphResponse, writeMergeRequest } from '../src/api/wire';
 import { choose } from '../src/choice';
 import { makePaint, PALETTES } from '../src/flame/colors';
 import { firstBeyond, pick } from '../src/flame/draw';
@@ -93,7 +93,7 @@ test('the request is the protobuf that the contract asks for', () => {
 
 // The example of the wire contract: a;b;e=1, a;c=2, a;c;d=1.
 const STACKS: [string, number][] = [['a;b;e', 1], ['a;c', 2], ['a;c;d', 1]];
-const wire = (stacks: [string, number][]) => readMergeResponse(new Uint8Array(encodeResponse(encodeLevels(stacks))));
+const wire = (stacks: [string, number][]) => readGraphResponse(new Uint8Array(encodeResponse(encodeLevels(stacks))));
 const names = (f: Flame, frames: number[]) => frames.map((i) => nameOf(f, i));
 
 test('an answer becomes frames with parents, children and places', () => {
@@ -127,20 +127,20 @@ test('names that are not ASCII and values beyond 32 bits survive', () => {
 
 test('no bytes hang or crash the reader: they are read or refused', () => {
   const whole = new Uint8Array(encodeResponse(encodeLevels(STACKS)));
-  for (let n = 1; n < whole.length; n++) expect(() => buildFlame(readMergeResponse(whole.subarray(0, n))), `${n}`).toThrow(/flame graph/);
+  for (let n = 1; n < whole.length; n++) expect(() => buildFlame(readGraphResponse(whole.subarray(0, n))), `${n}`).toThrow(/flame graph/);
   const surprises: string[] = [];
   let seed = 1;
   for (let round = 0; round < 3000; round++) {
     const broken = whole.slice();
     for (let k = 0; k < 3; k++) broken[(seed = (seed * 48271) % 0x7fffffff) % broken.length] = seed & 255;
     try {
-      buildFlame(readMergeResponse(broken));
+      buildFlame(readGraphResponse(broken));
     } catch (e) {
       if (!/flame graph/.test(String(e))) surprises.push(String(e));
     }
   }
   expect(surprises).toEqual([]);
-  expect(buildFlame(readMergeResponse(new Uint8Array(0))).total[0]).toBe(0);
+  expect(buildFlame(readGraphResponse(new Uint8Array(0))).total[0]).toBe(0);
 });
 
 test('a point finds its frame', () => {

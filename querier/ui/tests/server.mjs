@@ -5,9 +5,10 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
+import { encodeDiff, encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
 
 const PREFIX = '/behind/a/proxy'; // the same page, elsewhere
+const PAGES = ['/', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff'];
 const DIST = new URL('../dist/', import.meta.url).pathname;
 const POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
   "require-trusted-types-for 'script'";
@@ -24,7 +25,25 @@ const graph = process.env.FLAMEGRAPH_JSON
   ? { names: recorded().names, levels: recorded().levels.map((l) => l.values.map(Number)) }
   : encodeLevels([...synthetic(900), ['net/http.(*conn).serve;other', 9e8]]);
 
+/** A value for every bucket of every group: the services, or two regions. */
+function selectSeries({ profileTypeID, labelSelector, start, end, step, groupBy = [] }) {
+  const byService = Object.entries(SERVICES).filter(([s, types]) => types.includes(profileTypeID) && (labelSelector === '{}' || labelSelector.includes(s)));
+  const groups = { service_name: byService.map(([s]) => s), region: ['eu', 'us'], pod: ['a', 'b', 'c'] }[groupBy[0]] ?? [''];
+  const series = byService.length === 0 ? [] : groups.map((value, g) => {
+    const points = [];
+    for (let t = start; t <= end; t += step * 1000) {
+      points.push({ timestamp: String(t), value: (g + 1) * step * 1e9 * (1 + 0.3 * Math.sin(t / 600e3)) * (g === 0 && t > (start + end) / 2 ? 2 : 1) });
+    }
+    return { labels: groupBy.length > 0 ? [{ name: groupBy[0], value }] : [], points };
+  });
+  return { series };
+}
+
 const API = {
+  SelectSeries: selectSeries,
+  LabelNames: () => ({ names: ['__profile_type__', 'pod', 'region', 'service_name'] }),
+  LabelValues: ({ name }) => ({ names: { region: ['eu', 'us'], pod: ['a', 'b', 'c'] }[name] ?? [] }),
+  Diff: () => encodeResponse(encodeDiff(synthetic(400), [...synthetic(400), ['main.main;github.com/acme/shop/cart.(*Server).Slow', 4e9]])),
   Series: () => ({
     labelsSet: Object.entries(SERVICES).flatMap(([service, types]) => types.map((type) => ({
       labels: [{ name: '__profile_type__', value: type }, { name: 'service_name', value: service }],
@@ -34,16 +53,16 @@ const API = {
   SelectMergeStacktraces: () => encodeResponse(graph),
 };
 
-function answer(req, res, path) {
+function answer(req, res, path, sent) {
   const method = API[path.slice('/querier.v1.QuerierService/'.length)];
   if (!method || req.method !== 'POST') return res.writeHead(404).end();
-  const type = req.headers['content-type'], out = method();
+  const type = req.headers['content-type'], out = method(type === 'application/json' ? JSON.parse(sent) : null);
   const body = gzipSync(Buffer.isBuffer(out) ? out : JSON.stringify(out));
   return res.writeHead(200, { 'Content-Type': type, 'Content-Encoding': 'gzip' }).end(body);
 }
 
 function file(req, res, path) {
-  const name = path === '/' ? 'index.html' : path.slice(1);
+  const name = PAGES.includes(path) ? 'index.html' : path.slice(1);
   if (!existsSync(DIST + name)) return res.writeHead(404).end();
   const body = readFileSync(DIST + name), etag = `"${createHash('sha256').update(body).digest('hex').slice(0, 16)}"`;
   const headers = {
@@ -60,7 +79,8 @@ function file(req, res, path) {
 http.createServer((req, res) => {
   const full = new URL(req.url, 'http://x').pathname;
   const path = full.startsWith(`${PREFIX}/`) ? full.slice(PREFIX.length) : full;
-  if (path.startsWith('/querier.v1.')) req.resume().on('end', () => answer(req, res, path));
+  const parts = [];
+  if (path.startsWith('/querier.v1.')) req.on('data', (p) => parts.push(p)).on('end', () => answer(req, res, path, Buffer.concat(parts).toString()));
   else file(req, res, path);
 }).listen(Number(process.argv[2] ?? 0), '127.0.0.1', function () {
   console.log(`http://127.0.0.1:${this.address().port}/`);

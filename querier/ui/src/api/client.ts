@@ -1,6 +1,7 @@
 // The calls of the page: Connect unary, at addresses relative to the page so that a path prefix works.
-import { readMergeResponse, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
+import { readGraphResponse, writeDiffRequest, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
 import { SERVICE } from '../query';
+import type { Buckets, Point } from '../series';
 
 /** A refused or failed call, in the server's words. */
 export class CallError extends Error {
@@ -10,7 +11,7 @@ export class CallError extends Error {
 }
 
 /** How exact an answer is, as far as the server says so in its headers. */
-export interface Exactness { profiles: number | null; exact: string | null; tookMs: number | null }
+export interface Exactness { profiles: number | null; exact: string | null; tookMs: number | null; missing: string | null }
 export interface GraphAnswer { graph: WireGraph; exactness: Exactness }
 export type Catalog = Map<string, string[]>; // service -> profile types, both sorted
 export interface Stats { ingested: boolean; newestMs: number | null }
@@ -41,7 +42,12 @@ async function failure(r: Response): Promise<CallError> {
 /** Sends once, and once more if the server asks for a moment. */
 async function call(method: string, type: string, body: BodyInit, signal: AbortSignal): Promise<Response> {
   const send = () => fetch(`./querier.v1.QuerierService/${method}`, {
-    method: 'POST', headers: { 'Content-Type': type, 'Connect-Protocol-Version': '1' }, body, signal,
+    method: 'POST', body, signal,
+    // Accept lets names of labels through that only newer clients expect, such as `k8s.pod`.
+    headers: {
+      'Content-Type': type, Accept: '*/*; allow-utf8-labelnames=true', 'Connect-Protocol-Version': '1',
+      'Flametree-Partial': 'allow', // the page says what is missing
+    },
   }).catch((e) => {
     throw signal.aborted ? e : new CallError('unavailable', 'The server did not answer. It may be down, or the network.');
   });
@@ -97,11 +103,45 @@ function readExactness(h: Headers): Exactness {
     profiles: profiles !== null && /^\d+$/.test(profiles) ? Number(profiles) : null,
     exact: h.get('Flametree-Exact'),
     tookMs: duration(h.get('Server-Timing')),
+    missing: h.get('Flametree-Missing'),
   };
 }
 
-export async function merged(request: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> {
-  const r = await call('SelectMergeStacktraces', 'application/proto', writeMergeRequest(request), signal);
-  const graph = readMergeResponse(new Uint8Array(await r.arrayBuffer()));
-  return { graph, exactness: readExactness(r.headers) };
+async function graph(method: string, body: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<GraphAnswer> {
+  const r = await call(method, 'application/proto', body, signal);
+  return { graph: readGraphResponse(new Uint8Array(await r.arrayBuffer())), exactness: readExactness(r.headers) };
+}
+
+export const merged = (request: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
+  graph('SelectMergeStacktraces', writeMergeRequest(request), signal);
+
+export const compared = (left: MergeRequest, right: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
+  graph('Diff', writeDiffRequest(left, right), signal);
+
+export interface SeriesRequest { type: string; selector: string; buckets: Buckets; groupBy?: string; gauge: boolean; limit?: number }
+export interface SeriesAnswer { group: string; points: Point[] } // the value of the label grouped by, or nothing
+
+/** Values over time, largest series first. */
+export async function series(q: SeriesRequest, signal: AbortSignal): Promise<SeriesAnswer[]> {
+  type Wire = { series?: { labels?: { value?: string }[]; points?: { value?: number; timestamp?: string | number }[] }[] };
+  const { first, step, count } = q.buckets;
+  const answer = await json<Wire>('SelectSeries', {
+    profileTypeID: q.type, labelSelector: q.selector, start: first, end: first + (count - 1) * step, step: step / 1e3,
+    groupBy: q.groupBy ? [q.groupBy] : [], ...(q.gauge ? { aggregation: 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE' } : {}),
+    ...(q.limit ? { limit: q.limit } : {}),
+  }, signal);
+  return (answer.series ?? []).map((s) => ({
+    group: s.labels?.[0]?.value ?? '',
+    points: (s.points ?? []).map((p) => ({ t: Number(p.timestamp ?? 0), v: Number(p.value ?? 0) })),
+  }));
+}
+
+type Names = { names?: string[] };
+
+export async function labelNames(selector: string, range: { start: number; end: number }, signal: AbortSignal): Promise<string[]> {
+  return (await json<Names>('LabelNames', { matchers: [selector], ...range }, signal)).names ?? [];
+}
+
+export async function labelValues(name: string, selector: string, range: { start: number; end: number }, signal: AbortSignal): Promise<string[]> {
+  return (await json<Names>('LabelValues', { name, matchers: [selector], ...range }, signal)).names ?? [];
 }

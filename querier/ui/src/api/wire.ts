@@ -1,33 +1,78 @@
 // The little of protobuf that flame graphs need. They travel binary because 200 000 frames parse in 20 ms so and in
 // 340 ms as JSON, whose 64-bit numbers are strings.
 
-export interface MergeRequest { type: string; selector: string; start: number; end: number; maxNodes: number }
+export interface MergeRequest {
+  type: string;
+  selector: string;
+  start: number;
+  end: number;
+  maxNodes: number;
+  path?: string[]; // only stacks that begin with these functions
+  spans?: string[]; // only what these spans did
+}
 export interface WireGraph { names: string[]; levels: Float64Array[] }
 
-/** querier.v1.SelectMergeStacktracesRequest: profile_typeID 1, label_selector 2, start 3, end 4, max_nodes 5. */
-export function writeMergeRequest(q: MergeRequest): Uint8Array<ArrayBuffer> {
-  const out: number[] = [];
-  const varint = (n: number) => {
+/** Collects the bytes of one message. */
+class Writer {
+  readonly bytes: number[] = [];
+
+  private varint(n: number): void {
     let v = n;
-    for (; v > 127; v = Math.floor(v / 128)) out.push((v % 128) | 128);
-    out.push(v);
-  };
-  const text = (field: number, s: string) => {
-    const bytes = new TextEncoder().encode(s);
-    varint((field << 3) | 2);
-    varint(bytes.length);
-    for (const b of bytes) out.push(b);
-  };
-  const number = (field: number, n: number) => {
-    varint(field << 3);
-    varint(n);
-  };
-  text(1, q.type);
-  text(2, q.selector);
-  number(3, q.start);
-  number(4, q.end);
-  number(5, q.maxNodes);
-  return Uint8Array.from(out);
+    for (; v > 127; v = Math.floor(v / 128)) this.bytes.push((v % 128) | 128);
+    this.bytes.push(v);
+  }
+
+  number(field: number, n: number): void {
+    this.varint(field << 3);
+    this.varint(n);
+  }
+
+  part(field: number, bytes: ArrayLike<number>): void {
+    this.varint((field << 3) | 2);
+    this.varint(bytes.length);
+    for (let i = 0; i < bytes.length; i++) this.bytes.push(bytes[i]);
+  }
+
+  text(field: number, s: string): void {
+    this.part(field, new TextEncoder().encode(s));
+  }
+}
+
+/** types.v1.StackTraceSelector { call_site 1: Location { name 1 } } */
+function callSite(path: string[]): number[] {
+  const selector = new Writer();
+  for (const name of path) {
+    const location = new Writer();
+    location.text(1, name);
+    selector.part(1, location.bytes);
+  }
+  return selector.bytes;
+}
+
+function mergeRequest(q: MergeRequest): number[] {
+  const out = new Writer();
+  out.text(1, q.type);
+  out.text(2, q.selector);
+  out.number(3, q.start);
+  out.number(4, q.end);
+  out.number(5, q.maxNodes);
+  if (q.path && q.path.length > 0) out.part(7, callSite(q.path));
+  for (const span of q.spans ?? []) out.text(11, span);
+  return out.bytes;
+}
+
+/**
+ * querier.v1.SelectMergeStacktracesRequest: profile_typeID 1, label_selector 2, start 3, end 4, max_nodes 5,
+ * stack_trace_selector 7, span_selector 11.
+ */
+export const writeMergeRequest = (q: MergeRequest): Uint8Array<ArrayBuffer> => Uint8Array.from(mergeRequest(q));
+
+/** querier.v1.DiffRequest: left 1, right 2. */
+export function writeDiffRequest(left: MergeRequest, right: MergeRequest): Uint8Array<ArrayBuffer> {
+  const out = new Writer();
+  out.part(1, mergeRequest(left));
+  out.part(2, mergeRequest(right));
+  return Uint8Array.from(out.bytes);
 }
 
 const utf8 = new TextDecoder();
@@ -84,8 +129,8 @@ class Reader {
 
 const FIELD_1 = (1 << 3) | 2, FIELD_2 = (2 << 3) | 2; // both length-delimited
 
-/** types: Response { flamegraph 1 }, FlameGraph { names 1, levels 2 }, Level { values 1, packed }. */
-export function readMergeResponse(bytes: Uint8Array): WireGraph {
+/** Response { flamegraph 1 }, FlameGraph and FlameGraphDiff { names 1, levels 2 }, Level { values 1, packed }. */
+export function readGraphResponse(bytes: Uint8Array): WireGraph {
   const graph: WireGraph = { names: [], levels: [] };
   const each = (r: Reader, field: (tag: number) => boolean) => {
     while (r.at < r.end) {

@@ -1,87 +1,116 @@
 // The flame graph with all that belongs to it: the path to the zoomed frame, the picture, the tooltip, and words for
 // those who cannot see it. Function names are chosen by whoever pushes profiles: they only ever become text.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, type Flame } from './model';
+import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, share, type Flame } from './model';
 import { FlameView, type Spot } from './view';
-import { origin, shorter } from './names';
+import type { Shape } from './draw';
+import { origin, REST, shorter } from './names';
 import type { Paint } from './colors';
-import { exact, percent, plural, value } from '../format';
-import { unitOf } from '../ptype';
+import { exact, percent, plural, points, times } from '../format';
+import { unitOf, valueWriter } from '../ptype';
+
+/** What shares are shares of: the totals of the whole profile, of which the graph may be a part. */
+export interface Whole { left: number; right: number }
+
+export interface FrameMenu { name: string; frame: number; x: number; y: number; callers: string[] }
 
 interface Props {
   flame: Flame;
   paint: Paint;
   type: string; // profile type of the values
+  whole: Whole;
+  shape?: Shape;
+  lit: Uint8Array | null; // names that a search found; all others step back
   zoom: string; // key of the zoomed frame, empty for the root
+  lost?: boolean; // what the address asks for was not found by whoever asked
   maxNodes: number;
+  label: string; // what it is, for those who cannot see it
+  aside?: ComponentChildren; // in the line above the picture; without it there is no such line
   onZoom: (key: string) => void;
+  onRest?: (frame: number) => void; // asks for what was cut off, where that can be done
+  onMenu: (menu: FrameMenu) => void;
+  onTarget: (name: string | null) => void; // the function that keys mean
 }
 
 const SHOWN_CALLERS = 3;
+const WHOLE_SHAPE: Shape = { upward: false, firstLevel: 0 };
 
-/** Writes values of one profile type. */
-function writer(type: string): (v: number) => string {
-  const { unit, factor } = unitOf(type);
-  return (v) => value(v * factor, unit);
-}
-
-export function FlameGraph({ flame, paint, type, zoom, maxNodes, onZoom }: Props) {
+export function FlameGraph(p: Props) {
+  const { flame, paint, zoom, shape = WHOLE_SHAPE } = p;
   const box = useRef<HTMLDivElement>(null), view = useRef<FlameView | null>(null);
   const [spot, setSpot] = useState<(Spot & { of: Flame; byKey: boolean }) | null>(null);
   const found = useMemo(() => (zoom ? findFrame(flame, zoom) : ROOT), [flame, zoom]);
-  const focus = Math.max(ROOT, found);
-  const latest = useRef({ flame, onZoom });
-  latest.current = { flame, onZoom };
+  const focus = Math.max(ROOT, found), latest = useRef(p);
+  latest.current = p;
 
   const zoomTo = (frame: number) => {
-    const now = latest.current;
-    now.onZoom(frame === ROOT ? '' : frameKey(now.flame, frame));
+    const { flame: f, onZoom, onRest } = latest.current;
+    if (onRest && frame !== ROOT && nameOf(f, frame) === REST) onRest(frame);
+    else onZoom(frame === ROOT ? '' : frameKey(f, frame));
   };
   useEffect(() => {
     const v = new FlameView(box.current!, {
       onZoom: zoomTo,
-      onSpot: (s, byKey) => setSpot(s && { ...s, of: latest.current.flame, byKey }),
+      onSpot: (s, byKey) => {
+        const { flame: f, onTarget } = latest.current;
+        onTarget(s && s.frame !== ROOT ? nameOf(f, s.frame) : null);
+        setSpot(s && { ...s, of: f, byKey });
+      },
+      onMenu: ({ frame, x, y }) => {
+        const { flame: f, onMenu } = latest.current;
+        setSpot(null);
+        onMenu({ name: nameOf(f, frame), frame, x, y, callers: pathTo(f, frame).map((i) => nameOf(f, i)) });
+      },
     });
     view.current = v;
     return () => v.destroy();
   }, []);
-  useEffect(() => view.current!.show(flame, paint, focus), [flame, paint, focus]);
+  useEffect(() => view.current!.show({ flame, paint, shape, focus, lit: p.lit }), [flame, paint, focus, p.lit, shape.upward, shape.firstLevel]);
 
   const current = spot?.of === flame ? spot : null;
   return (
     <div class="flame">
-      <Path flame={flame} type={type} focus={focus} lost={found < 0} zoomTo={zoomTo} />
+      {p.aside !== undefined && (
+        <Path flame={flame} type={p.type} whole={p.whole} focus={focus} lost={found < 0 || p.lost === true} zoomTo={zoomTo} aside={p.aside} />
+      )}
       <div class="scroller" ref={box}>
         <div class="spacer">
           <div class="outline" hidden />
           <canvas tabIndex={0} role="application" aria-roledescription="flame graph" data-frames={flame.count}
-            aria-label={`Flame graph of ${plural(flame.count, 'frame')}. Arrow keys walk it, Enter zooms, Escape shows all.`} />
+            aria-label={`${p.label} of ${plural(flame.count, 'frame')}. Arrow keys walk it, Enter zooms, Escape shows all. The table holds the same numbers.`} />
         </div>
       </div>
-      <div class="keys" aria-hidden="true"><kbd>↑ ↓ ← →</kbd> walk <kbd>Enter</kbd> zoom <kbd>Esc</kbd> show all</div>
-      {current && <Tooltip flame={flame} paint={paint} type={type} spot={current} maxNodes={maxNodes} />}
-      <div class="unseen" aria-live="polite">{current?.byKey ? spoken(flame, type, current.frame) : ''}</div>
+      <div class="keys" aria-hidden="true"><kbd>↑ ↓ ← →</kbd> walk <kbd>Enter</kbd> zoom <kbd>Esc</kbd> show all <kbd>s</kbd> sandwich <kbd>?</kbd> keys</div>
+      {current && <Tooltip flame={flame} paint={paint} type={p.type} whole={p.whole} spot={current} maxNodes={p.maxNodes} asks={p.onRest !== undefined} />}
+      <div class="unseen" aria-live="polite">{current?.byKey ? spoken(flame, p.type, p.whole, current.frame) : ''}</div>
     </div>
   );
 }
 
-function spoken(f: Flame, type: string, i: number): string {
-  const write = writer(type), share = (v: number) => percent(f.total[ROOT] ? v / f.total[ROOT] : 0);
-  return `${nameOf(f, i)}, total ${write(f.total[i])}, ${share(f.total[i])}, self ${share(f.self[i])}, ` +
-    `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
+function spoken(f: Flame, type: string, whole: Whole, i: number): string {
+  const place = `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
+  if (f.right) {
+    const left = percent(share(f.total[i], whole.left)), right = percent(share(f.right.total[i], whole.right));
+    return `${nameOf(f, i)}, baseline ${left}, comparison ${right}, change ${points(share(f.right.total[i], whole.right) - share(f.total[i], whole.left))}, ${place}`;
+  }
+  const part = (v: number) => percent(share(v, whole.left));
+  return `${nameOf(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
 }
 
-interface PathProps { flame: Flame; type: string; focus: number; lost: boolean; zoomTo: (frame: number) => void }
+interface PathProps {
+  flame: Flame; type: string; whole: Whole; focus: number; lost: boolean; zoomTo: (frame: number) => void; aside: ComponentChildren;
+}
 
 /** The way from the root to the zoomed frame; every part of it is a way back. */
-function Path({ flame: f, type, focus, lost, zoomTo }: PathProps) {
-  const write = writer(type);
+function Path({ flame: f, type, whole, focus, lost, zoomTo, aside }: PathProps) {
+  const write = valueWriter(type);
   const callers = pathTo(f, focus).slice(0, -1), shown = callers.slice(-SHOWN_CALLERS);
   const short = (i: number) => shorter(nameOf(f, i))[0];
   return (
     <nav class="path" aria-label="Zoomed frame">
       {focus === ROOT ? (
-        <span class="dim">{lost ? 'The zoomed frame is not in this profile: all of it is shown.' : 'Click a frame to zoom in.'}</span>
+        <span class="dim cut">{lost ? 'The zoomed frame is not in this profile: all of it is shown.' : 'Click a frame to zoom in, right-click for more.'}</span>
       ) : (
         <>
           <button class="btn small" onClick={() => zoomTo(ROOT)}>Show all</button>
@@ -91,23 +120,22 @@ function Path({ flame: f, type, focus, lost, zoomTo }: PathProps) {
             <li class="here" aria-current="true" title={nameOf(f, focus)}>{short(focus)}</li>
           </ol>
           <span class="figures num">
-            <b>{write(f.total[focus])}</b> {percent(f.total[focus] / f.total[ROOT])} of total
-            <span class="self"> · self {write(f.self[focus])}</span>
+            {f.right ? <><b>{percent(share(f.total[focus], whole.left))} → {percent(share(f.right.total[focus], whole.right))}</b></>
+              : <><b>{write(f.total[focus])}</b> {percent(share(f.total[focus], whole.left))} of total<span class="self"> · self {write(f.self[focus])}</span></>}
           </span>
         </>
       )}
+      {aside}
     </nav>
   );
 }
 
 const ORIGINS = { runtime: 'runtime', library: 'standard library', code: '', rest: 'not a function' };
 
-interface TooltipProps { flame: Flame; paint: Paint; type: string; spot: Spot; maxNodes: number }
+interface TooltipProps { flame: Flame; paint: Paint; type: string; whole: Whole; spot: Spot; maxNodes: number; asks: boolean }
 
-function Tooltip({ flame: f, paint, type, spot, maxNodes }: TooltipProps) {
+function Tooltip({ flame: f, paint, type, whole, spot, maxNodes, asks }: TooltipProps) {
   const ref = useRef<HTMLDivElement>(null), i = spot.frame, name = nameOf(f, i), o = origin(name);
-  const write = writer(type), { stored } = unitOf(type), sum = f.total[ROOT];
-  const share = (v: number, of: number) => percent(of ? v / of : 0);
   const from = o.kind === 'library' ? `${ORIGINS.library} · ${o.package}` : ORIGINS[o.kind] || o.package;
   useLayoutEffect(() => {
     const el = ref.current!, { offsetWidth: w, offsetHeight: h } = el;
@@ -119,20 +147,49 @@ function Tooltip({ flame: f, paint, type, spot, maxNodes }: TooltipProps) {
     <div class="tooltip" role="tooltip" ref={ref}>
       <div class="function">{name || '(no name)'}</div>
       {i !== ROOT && from && (
-        <div class="from"><i style={{ background: paint.styles[paint.ofName[f.name[i]]] }} />{from}</div>
+        <div class="from"><i style={{ background: paint.styles[paint.styleOf(f, i)] }} />{from}</div>
       )}
-      <table>
-        <thead><tr><td /><th scope="col">Value</th><th scope="col">of total</th><th scope="col">of caller</th></tr></thead>
-        <tbody>
-          <tr>
-            <th scope="row">Total</th><td>{write(f.total[i])}</td><td>{share(f.total[i], sum)}</td>
-            <td>{i === ROOT ? '–' : share(f.total[i], f.total[f.parent[i]])}</td>
-          </tr>
-          <tr><th scope="row">Self</th><td>{write(f.self[i])}</td><td>{share(f.self[i], sum)}</td><td /></tr>
-          <tr><th scope="row">Exact</th><td>{exact(f.total[i])}</td><td colSpan={2} class="dim">{stored}</td></tr>
-        </tbody>
-      </table>
-      {o.kind === 'rest' && <p>The sum of what was left out to keep to {exact(maxNodes)} frames.</p>}
+      {f.right ? <Changes flame={f} type={type} whole={whole} frame={i} /> : <Values flame={f} type={type} whole={whole} frame={i} />}
+      {o.kind === 'rest' && <p>The sum of what was left out to keep to {exact(maxNodes)} frames.{asks && ' A click asks for it.'}</p>}
     </div>
+  );
+}
+
+interface FiguresProps { flame: Flame; type: string; whole: Whole; frame: number }
+
+function Values({ flame: f, type, whole, frame: i }: FiguresProps) {
+  const write = valueWriter(type), part = (v: number, of: number) => percent(share(v, of));
+  return (
+    <table>
+      <thead><tr><td /><th scope="col">Value</th><th scope="col">of total</th><th scope="col">of caller</th></tr></thead>
+      <tbody>
+        <tr>
+          <th scope="row">Total</th><td>{write(f.total[i])}</td><td>{part(f.total[i], whole.left)}</td>
+          <td>{i === ROOT ? '–' : part(f.total[i], f.total[f.parent[i]])}</td>
+        </tr>
+        <tr><th scope="row">Self</th><td>{write(f.self[i])}</td><td>{part(f.self[i], whole.left)}</td><td /></tr>
+        <tr><th scope="row">Exact</th><td>{exact(f.total[i])}</td><td colSpan={2} class="dim">{unitOf(type).stored}</td></tr>
+      </tbody>
+    </table>
+  );
+}
+
+function Changes({ flame: f, type, whole, frame: i }: FiguresProps) {
+  const write = valueWriter(type), { total, self } = f.right!;
+  const row = (name: string, left: number, right: number, change: string) => (
+    <tr><th scope="row">{name}</th><td>{write(left)}</td><td>{write(right)}</td><td>{change}</td></tr>
+  );
+  return (
+    <table>
+      <thead><tr><td /><th scope="col">Baseline</th><th scope="col">Comparison</th><th scope="col">Change</th></tr></thead>
+      <tbody>
+        <tr>
+          <th scope="row">Share</th><td>{percent(share(f.total[i], whole.left))}</td><td>{percent(share(total[i], whole.right))}</td>
+          <td>{points(share(total[i], whole.right) - share(f.total[i], whole.left))}</td>
+        </tr>
+        {row('Total', f.total[i], total[i], times(f.total[i], total[i]))}
+        {row('Self', f.self[i], self[i], points(share(self[i], whole.right) - share(f.self[i], whole.left)))}
+      </tbody>
+    </table>
   );
 }

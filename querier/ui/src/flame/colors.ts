@@ -1,9 +1,13 @@
 // Colours of frames. Hues have equal lightness in OKLCH, so that no package shouts; three close shades of each keep
 // neighbours apart. Code has a hue, the standard library is blue-grey and the runtime grey, so real code stands out.
 import { origin, type Kind } from './names';
-import { hashText, type Flame } from './model';
+import { changeOf, hashText, ROOT, share, type Flame } from './model';
 
 export type Theme = 'dark' | 'light';
+/** What the colour of a frame tells. In a comparison it always tells the change. */
+export type ColorBy = 'package' | 'function' | 'self';
+/** `safe` is told apart by everyone; green and red are nearly one colour to every twelfth man. */
+export type DiffPalette = 'safe' | 'classic';
 
 export interface Palette {
   code: string[]; // three shades a hue
@@ -20,6 +24,9 @@ const SHADES = 3, SHADE_STEP = 0.028;
 /** So many of the heaviest packages never share a hue. */
 const DISTINCT = 8;
 const LEGEND = 5;
+/** Shares of self from which a frame has the strongest colour, and changes of a share; smaller ones go by the root. */
+const HOT = 0.1, LOUD = 0.25, UNCHANGED = 0.0005;
+const HEAT_STEPS = 8, DIFF_STEPS = 11;
 
 /** OKLCH to sRGB: Björn Ottosson, "A perceptual color space for image processing". */
 function oklch(lightness: number, chroma: number, hue: number): string {
@@ -62,8 +69,10 @@ export interface Paint {
   palette: Palette;
   styles: string[];
   rest: number; // the style of cut-off frames, which is drawn hatched; -1 if there are none
-  ofName: Uint16Array; // name -> style
+  ofName: Uint16Array; // name -> style, where names have colours
+  styleOf: (f: Flame, frame: number) => number;
   legend: LegendEntry[]; // the origins with most self time
+  scale: { from: string; to: string; colors: string[] } | null; // the meaning of colours that are a measure
 }
 
 const GROUPS: Record<Kind, (pkg: string) => string> = {
@@ -86,7 +95,61 @@ function pickHues(weights: Map<string, number>): (pkg: string) => number {
   return (pkg) => moved.get(pkg) ?? hashText(pkg) % HUES.length;
 }
 
-export function makePaint(f: Flame, theme: Theme): Paint {
+/** One grey, then from pale to strong. */
+export function heatScale(theme: Theme): string[] {
+  const dark = theme === 'dark';
+  return Array.from({ length: HEAT_STEPS + 1 }, (_, i) => {
+    const t = i / HEAT_STEPS;
+    return i === 0 ? oklch(dark ? 0.62 : 0.92, 0.008, 260) : oklch(dark ? 0.66 + 0.07 * t : 0.92 - 0.17 * t, 0.02 + 0.13 * t, 75 - 35 * t);
+  });
+}
+
+/** From much less over grey to much more. */
+export function diffScale(theme: Theme, palette: DiffPalette): string[] {
+  const dark = theme === 'dark', less = palette === 'safe' ? 248 : 150, more = palette === 'safe' ? 52 : 25;
+  return Array.from({ length: 2 * DIFF_STEPS + 1 }, (_, k) => {
+    const i = k - DIFF_STEPS, t = Math.abs(i) / DIFF_STEPS;
+    if (i === 0) return oklch(dark ? 0.62 : 0.91, 0.006, 260);
+    return oklch(dark ? 0.64 + 0.1 * t : 0.91 - 0.17 * t, 0.02 + (dark ? 0.135 : 0.14) * t, i < 0 ? less : more);
+  });
+}
+
+/** The step of diffScale for a change of share, in parts of 1. */
+export function diffStep(change: number): number {
+  if (Math.abs(change) < UNCHANGED) return DIFF_STEPS;
+  const t = Math.min(1, Math.sqrt(Math.abs(change) / LOUD));
+  return DIFF_STEPS + Math.sign(change) * Math.max(1, Math.round(t * DIFF_STEPS));
+}
+
+/** Colours by a number that each frame has. Cut-off frames stay hatched. */
+function paintMeasure(f: Flame, palette: Palette, scale: NonNullable<Paint['scale']>, stepOf: (f: Flame, frame: number) => number): Paint {
+  const rest = f.names.some((n) => origin(n).kind === 'rest') ? scale.colors.length : -1;
+  const isRest = Uint8Array.from(f.names, (n) => (origin(n).kind === 'rest' ? 1 : 0));
+  const styles = rest < 0 ? scale.colors : [...scale.colors, palette.runtime[0]];
+  return {
+    palette, styles, rest, ofName: new Uint16Array(f.names.length), legend: [], scale,
+    styleOf: (of, i) => (isRest[of.name[i]] ? rest : stepOf(of, i)),
+  };
+}
+
+export function paintChange(f: Flame, theme: Theme, palette: DiffPalette): Paint {
+  const scale = { from: '−25 pp', to: '+25 pp', colors: diffScale(theme, palette) };
+  const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;
+  // Halves of a sandwich are parts of the same whole, so the whole is that of `f`, not of the frame's own graph.
+  return paintMeasure(f, PALETTES[theme], scale, (of, i) =>
+    diffStep(of.right ? share(of.right.total[i], right) - share(of.total[i], left) : changeOf(of, i)));
+}
+
+function paintSelf(f: Flame, theme: Theme): Paint {
+  const scale = { from: 'self 0 %', to: '10 %', colors: heatScale(theme) }, whole = f.total[ROOT];
+  const stepOf = (of: Flame, i: number) => {
+    const part = share(of.self[i], whole);
+    return part === 0 ? 0 : Math.max(1, Math.round(Math.min(1, Math.sqrt(part / HOT)) * HEAT_STEPS));
+  };
+  return paintMeasure(f, PALETTES[theme], scale, stepOf);
+}
+
+function paintNames(f: Flame, theme: Theme, by: 'package' | 'function'): Paint {
   const palette = PALETTES[theme], origins = f.names.map(origin);
   const packages = new Map<string, number>(), groups = new Map<string, number>();
   const add = (m: Map<string, number>, key: string, v: number) => key && m.set(key, (m.get(key) ?? 0) + v);
@@ -97,27 +160,33 @@ export function makePaint(f: Flame, theme: Theme): Paint {
   }
   const hueOf = pickHues(packages);
   const color = (name: string, kind: Kind, pkg: string): string => {
-    const shade = hashText(name) % SHADES;
+    const hash = hashText(name), shade = hash % SHADES;
+    if (kind !== 'rest' && by === 'function') return palette.code[hash % palette.code.length];
     if (kind === 'code') return palette.code[hueOf(pkg) * SHADES + shade];
     if (kind === 'library') return palette.library[(hashText(pkg.split('/')[0]) % LIBRARY_HUES.length) * SHADES + shade];
     return palette.runtime[kind === 'rest' ? 0 : shade];
   };
-  const styles: string[] = [], styleOf = new Map<string, number>(), ofName = new Uint16Array(f.names.length);
+  const styles: string[] = [], known = new Map<string, number>(), ofName = new Uint16Array(f.names.length);
   let rest = -1;
   origins.forEach((o, i) => {
     const c = color(f.names[i], o.kind, o.package), key = o.kind === 'rest' ? 'rest' : c;
-    if (!styleOf.has(key)) {
-      styleOf.set(key, styles.length);
+    if (!known.has(key)) {
+      known.set(key, styles.length);
       styles.push(c);
     }
-    ofName[i] = styleOf.get(key)!;
+    ofName[i] = known.get(key)!;
     if (o.kind === 'rest') rest = ofName[i];
   });
   const swatch = (group: string): string => {
     if (group === GROUPS.runtime('')) return palette.runtime[0];
     return group === GROUPS.library('') ? palette.library[0] : palette.code[hueOf(group) * SHADES];
   };
-  const legend = [...groups].filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]).slice(0, LEGEND)
+  const legend = by === 'function' ? [] : [...groups].filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]).slice(0, LEGEND)
     .map(([group]) => ({ text: group.replace(/^github\.com\//, ''), color: swatch(group) }));
-  return { palette, styles, rest, ofName, legend };
+  return { palette, styles, rest, ofName, legend, scale: null, styleOf: (of, i) => ofName[of.name[i]] };
+}
+
+/** Colours of a graph and of all that is made from it: order, sandwich and table share its names. */
+export function makePaint(f: Flame, theme: Theme, by: ColorBy = 'package'): Paint {
+  return by === 'self' ? paintSelf(f, theme) : paintNames(f, theme, by);
 }

@@ -19,6 +19,34 @@ const ASCII = 127, OTHER_ADVANCE = 12;
 /** The part of the root's width that is on screen, as shares. */
 export interface View { lo: number; hi: number }
 
+/** What lies where: rows from the top down, or from the bottom up, with or without the row of the root. */
+export interface Shape { upward: boolean; firstLevel: 0 | 1 }
+
+export interface Picture {
+  flame: Flame;
+  paint: Paint;
+  shape: Shape;
+  focus: number; // levels above it step back to the colour of dust
+  lit: Uint8Array | null; // marks of names; all others step back
+}
+
+export const rowsOf = (f: Flame, s: Shape): number => f.depth - s.firstLevel;
+
+/** Height of all rows, or of the visible part if that is more. */
+export const tallOf = (f: Flame, s: Shape, height: number): number => Math.max(rowsOf(f, s) * ROW, height);
+
+/** Upper edge of a level within that height. */
+export function topOf(f: Flame, s: Shape, level: number, height: number): number {
+  const row = level - s.firstLevel;
+  return s.upward ? tallOf(f, s, height) - (row + 1) * ROW : row * ROW;
+}
+
+/** The level at a place within that height; -1 where there is none. */
+export function levelAt(f: Flame, s: Shape, y: number, height: number): number {
+  const row = Math.floor((s.upward ? tallOf(f, s, height) - 1 - y : y) / ROW);
+  return row < 0 || row >= rowsOf(f, s) ? -1 : row + s.firstLevel;
+}
+
 /** First frame of [from, to) whose right edge lies beyond x; `to` if none does. */
 export function firstBeyond(f: Flame, from: number, to: number, x: number): number {
   let a = from, b = to;
@@ -95,7 +123,7 @@ export class Renderer {
   private readonly advance = new Float32Array(ASCII + 1);
   private crowded = false;
   private forms: string[][] = [];
-  private formsOf: Flame | null = null;
+  private formsOf: string[] | null = null;
   private hatch: { paint: Paint; pattern: CanvasPattern } | null = null;
   width = 0;
   height = 0;
@@ -120,29 +148,29 @@ export class Renderer {
     this.canvas.style.height = `${height}px`;
   }
 
-  /** Rows above the focus step back to the colour of dust. `moving`: one picture of many, to be drawn fine later. */
-  draw(f: Flame, paint: Paint, view: View, scroll: number, focus: number, moving: boolean): void {
-    const { ctx, width, height, rects } = this, dust = paint.styles.length, focusLevel = levelOf(f, focus);
-    const first = Math.max(0, Math.floor(scroll / ROW)), last = Math.min(f.depth - 1, Math.floor((scroll + height) / ROW));
+  /** `moving`: one picture of many, to be drawn fine later. */
+  draw(picture: Picture, view: View, scroll: number, moving: boolean): void {
+    const { ctx, width, height, rects } = this, { flame: f, paint, shape, lit } = picture;
+    const focusLevel = levelOf(f, picture.focus);
     const finest = moving && this.crowded ? DUST_BELOW_MOVING : DUST_BELOW;
+    const levels: { level: number; y: number }[] = [];
+    for (let level = shape.firstLevel; level < f.depth; level++) {
+      const y = topOf(f, shape, level, height) - scroll;
+      if (y > -ROW && y < height) levels.push({ level, y });
+    }
     ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     ctx.clearRect(0, 0, width, height);
     rects.count = 0;
-    for (let level = first; level <= last; level++) {
-      this.collectRow(f, paint, view, level, level * ROW - scroll, finest, level < focusLevel ? dust : -1);
-    }
+    for (const { level, y } of levels) this.collectRow(picture, view, level, y, finest, level < focusLevel);
     if (!moving) this.crowded = rects.count > CROWDED;
-    this.fill(paint, dust);
+    this.fill(paint, paint.styles.length);
     ctx.font = FONT;
     ctx.textBaseline = 'middle';
-    for (let level = first; level <= last; level++) {
-      ctx.fillStyle = level < focusLevel ? paint.palette.dustText : paint.palette.text;
-      this.labelRow(f, view, level, level * ROW - scroll);
-    }
+    for (const { level, y } of levels) this.labelRow(f, paint, view, level, y, level < focusLevel, lit);
   }
 
-  private collectRow(f: Flame, paint: Paint, view: View, level: number, y: number, finest: number, style: number): void {
-    const { width, rects } = this, k = width / (view.hi - view.lo), dust = paint.styles.length;
+  private collectRow(p: Picture, view: View, level: number, y: number, finest: number, back: boolean): void {
+    const { width, rects } = this, { flame: f, paint, lit } = p, k = width / (view.hi - view.lo), dust = paint.styles.length;
     const end = f.levelStart[level + 1];
     let dustFrom = NaN, dustTo = NaN;
     const flush = () => {
@@ -161,8 +189,8 @@ export class Renderer {
         i = gallop(f, i, end, view.lo + (b + 0.25) / k);
       } else {
         flush();
-        const left = Math.max(0, a);
-        rects.add(style >= 0 ? style : paint.ofName[f.name[i]], left, y, Math.min(width, b) - left);
+        const left = Math.max(0, a), dull = back || (lit !== null && !lit[f.name[i]]);
+        rects.add(dull ? dust : paint.styleOf(f, i), left, y, Math.min(width, b) - left);
         i++;
       }
     }
@@ -210,13 +238,16 @@ export class Renderer {
     return this.hatch.pattern;
   }
 
-  private labelRow(f: Flame, view: View, level: number, y: number): void {
+  private labelRow(f: Flame, paint: Paint, view: View, level: number, y: number, back: boolean, lit: Uint8Array | null): void {
+    const { ctx } = this, { text: bright, dustText: dull } = paint.palette;
     const k = this.width / (view.hi - view.lo), narrowest = LABEL_FROM / k, end = f.levelStart[level + 1];
     for (let i = firstBeyond(f, f.levelStart[level], end, view.lo); i < end && f.x[i] < view.hi; i++) {
       if (f.w[i] < narrowest) continue;
       const left = Math.max(0, (f.x[i] - view.lo) * k), right = Math.min(this.width, (f.x[i] + f.w[i] - view.lo) * k);
       const text = this.label(f, f.name[i], right - left - 2 * PAD);
-      if (text) this.ctx.fillText(text, left + PAD, y + ROW / 2);
+      if (!text) continue;
+      ctx.fillStyle = back || (lit !== null && !lit[f.name[i]]) ? dull : bright;
+      ctx.fillText(text, left + PAD, y + ROW / 2);
     }
   }
 
@@ -233,8 +264,8 @@ export class Renderer {
 
   /** The longest form of a name that fits; the shortest one cut if none does; nothing if little of it would remain. */
   private label(f: Flame, name: number, room: number): string {
-    if (this.formsOf !== f) {
-      this.formsOf = f;
+    if (this.formsOf !== f.names) {
+      this.formsOf = f.names;
       this.forms = [];
     }
     const forms = (this.forms[name] ??= shorter(f.names[name]));

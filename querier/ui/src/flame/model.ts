@@ -8,7 +8,13 @@
 //     a ──────────────────────────        level 1: [0,4,0,1]
 //     b ────── c ─────────────────        level 2: [0,1,0,4, 0,3,2,2]
 //     e ──────         d ─────────        level 3: [0,1,1,5, 2,1,1,3]
+//
+// A comparison has 7 numbers: gap, total and self of the baseline, the same of the comparison, name. Each side is a
+// whole layout of the same tree, and so is any weighted sum of the two.
 import type { WireGraph } from '../api/wire';
+
+/** What a comparison has besides the columns of its baseline. */
+export interface Side { total: Float64Array; self: Float64Array }
 
 export interface Flame {
   names: string[];
@@ -21,43 +27,60 @@ export interface Flame {
   children: Int32Array; // how many, from firstChild on
   total: Float64Array;
   self: Float64Array;
+  right: Side | null; // of a comparison; total and self are then the baseline's
   x: Float64Array; // left edge and width as shares of the root
   w: Float64Array;
 }
 
 export const ROOT = 0;
 
-/** Takes the wire's arrays apart; they need not be kept. Refuses what is not a flame graph. */
-export function buildFlame({ names, levels }: WireGraph): Flame {
-  // An answer without any level is how an empty message reads: nothing was found.
-  const rows = levels.length > 0 ? levels : [Float64Array.of(0, 0, 0, 0)];
-  const labels = names.length > 0 ? names : ['total'];
-  const depth = rows.length, levelStart = new Int32Array(depth + 1);
-  for (let l = 0; l < depth; l++) {
-    if (rows[l].length % 4 !== 0) throw new Error('The flame graph has a broken level.');
-    levelStart[l + 1] = levelStart[l] + rows[l].length / 4;
-  }
-  const count = levelStart[depth];
-  if (levelStart[1] !== 1) throw new Error('The flame graph has no single root.');
-  const f: Flame = {
-    names: labels, count, depth, levelStart,
+export function emptyFlame(names: string[], levelStart: Int32Array, compared: boolean): Flame {
+  const depth = levelStart.length - 1, count = levelStart[depth];
+  return {
+    names, count, depth, levelStart,
     name: new Int32Array(count), parent: new Int32Array(count).fill(-1),
     firstChild: new Int32Array(count), children: new Int32Array(count),
     total: new Float64Array(count), self: new Float64Array(count),
+    right: compared ? { total: new Float64Array(count), self: new Float64Array(count) } : null,
     x: new Float64Array(count), w: new Float64Array(count),
   };
-  const scale = rows[0][1] > 0 ? 1 / rows[0][1] : 0;
-  for (let l = 0, i = 0; l < depth; l++) {
+}
+
+/** What a side's value counts in the width of a bar: the mean of the shares. One side empty: all to the other. */
+function weights(left: number, right: number): [number, number] {
+  const sides = (left > 0 ? 1 : 0) + (right > 0 ? 1 : 0);
+  return [left > 0 ? 1 / left / sides : 0, right > 0 ? 1 / right / sides : 0];
+}
+
+/** Takes the wire's arrays apart; they need not be kept. Refuses what is not a flame graph. */
+export function buildFlame({ names, levels }: WireGraph, compared = false): Flame {
+  const stride = compared ? 7 : 4, nameAt = stride - 1;
+  // An answer without any level is how an empty message reads: nothing was found.
+  const rows = levels.length > 0 ? levels : [new Float64Array(stride)];
+  const labels = names.length > 0 ? names : ['total'];
+  const levelStart = new Int32Array(rows.length + 1);
+  for (let l = 0; l < rows.length; l++) {
+    if (rows[l].length % stride !== 0) throw new Error('The flame graph has a broken level.');
+    levelStart[l + 1] = levelStart[l] + rows[l].length / stride;
+  }
+  if (levelStart[1] !== 1) throw new Error('The flame graph has no single root.');
+  const f = emptyFlame(labels, levelStart, compared);
+  const [wl, wr] = weights(rows[0][1], compared ? rows[0][4] : 0);
+  for (let l = 0, i = 0; l < f.depth; l++) {
     const v = rows[l];
-    for (let j = 0, end = 0; j < v.length; j += 4, i++) {
-      const start = end + v[j];
-      end = start + v[j + 1];
-      f.x[i] = start * scale;
-      f.w[i] = v[j + 1] * scale;
-      f.total[i] = v[j + 1];
+    for (let j = 0, left = 0, right = 0; j < v.length; j += stride, i++) {
+      f.x[i] = (left += v[j]) * wl;
+      left += f.total[i] = v[j + 1];
       f.self[i] = v[j + 2];
-      if (!(v[j + 3] < labels.length)) throw new Error('The flame graph names a function that it does not list.');
-      f.name[i] = v[j + 3];
+      f.w[i] = f.total[i] * wl;
+      if (f.right) {
+        f.x[i] += (right += v[j + 3]) * wr;
+        right += f.right.total[i] = v[j + 4];
+        f.right.self[i] = v[j + 5];
+        f.w[i] += f.right.total[i] * wr;
+      }
+      if (!(v[j + nameAt] < labels.length)) throw new Error('The flame graph names a function that it does not list.');
+      f.name[i] = v[j + nameAt];
     }
   }
   link(f);
@@ -102,8 +125,17 @@ export function pathTo(f: Flame, frame: number): number[] {
 export function heaviestChild(f: Flame, frame: number): number {
   let best = -1;
   const end = f.firstChild[frame] + f.children[frame];
-  for (let i = f.firstChild[frame]; i < end; i++) if (best < 0 || f.total[i] > f.total[best]) best = i;
+  for (let i = f.firstChild[frame]; i < end; i++) if (best < 0 || f.w[i] > f.w[best]) best = i;
   return best;
+}
+
+/** Share of a part in the whole, 0 where there is no whole. */
+export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0);
+
+/** Change of a frame's share of the total from baseline to comparison, in parts of 1. */
+export function changeOf(f: Flame, frame: number): number {
+  if (!f.right) return 0;
+  return share(f.right.total[frame], f.right.total[ROOT]) - share(f.total[frame], f.total[ROOT]);
 }
 
 /** FNV-1a. */

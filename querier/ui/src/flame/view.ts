@@ -1,9 +1,8 @@
 // The flame graph as a thing on the page: a canvas as large as its visible part, sticky in a tall spacer, plus an
 // outline. It owns what moves every frame (scrolling, zooming, pointing) and tells the page of choices; the page owns
 // what lasts (the data, the zoomed frame) and hands it down.
-import { pick, Renderer, ROW, type View } from './draw';
-import { heaviestChild, levelOf, ROOT, type Flame } from './model';
-import type { Paint } from './colors';
+import { levelAt, pick, Renderer, ROW, tallOf, topOf, type Picture, type View } from './draw';
+import { heaviestChild, levelOf, ROOT } from './model';
 
 export interface Spot { frame: number; x: number; y: number } // client pixels
 
@@ -11,9 +10,13 @@ export interface Listener {
   onZoom(frame: number): void;
   /** The frame under the pointer, or under the keyboard's cursor, or none. */
   onSpot(spot: Spot | null, byKey: boolean): void;
+  /** A menu of what can be done with a frame is asked for. */
+  onMenu(spot: Spot): void;
 }
 
 const ZOOM_MS = 220, SETTLE_MS = 90;
+const NARROWEST = 1e-9; // part of the root that the wheel zooms to
+const WHEEL_PER_PX = 0.002, DRAG_FROM_PX = 4;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class FlameView {
@@ -22,12 +25,12 @@ export class FlameView {
   private readonly canvas: HTMLCanvasElement;
   private readonly outline: HTMLElement;
   private readonly resizing: ResizeObserver;
-  private flame: Flame | null = null;
-  private paint: Paint | null = null;
-  private focus = ROOT;
+  private picture: Picture | null = null;
   private view: View = { lo: 0, hi: 1 };
+  private byHand = false; // the view is not that of the zoomed frame
   private cursor = -1; // of the keyboard
   private pointer: { x: number; y: number } | null = null;
+  private drag: { x: number; from: View; moved: boolean } | null = null;
   private animation = 0;
   private queued = 0;
   private settling = 0;
@@ -41,11 +44,17 @@ export class FlameView {
     this.resizing = new ResizeObserver(() => this.resize());
     this.resizing.observe(scroller);
     scroller.addEventListener('scroll', this.onScroll);
-    this.canvas.addEventListener('pointermove', this.onPointer);
-    this.canvas.addEventListener('pointerleave', this.onLeave);
-    this.canvas.addEventListener('click', this.onClick);
-    this.canvas.addEventListener('keydown', this.onKey);
-    this.canvas.addEventListener('blur', this.onBlur);
+    const { canvas } = this;
+    canvas.addEventListener('pointerdown', this.onDown);
+    canvas.addEventListener('pointermove', this.onPointer);
+    canvas.addEventListener('pointerup', this.onUp);
+    canvas.addEventListener('pointercancel', this.onUp);
+    canvas.addEventListener('pointerleave', this.onLeave);
+    canvas.addEventListener('click', this.onClick);
+    canvas.addEventListener('contextmenu', this.onContextMenu);
+    canvas.addEventListener('wheel', this.onWheel, { passive: false });
+    canvas.addEventListener('keydown', this.onKey);
+    canvas.addEventListener('blur', this.onBlur);
     void document.fonts.load('500 12px "Inter Variable"').then(() => {
       this.renderer.measureFont();
       this.draw();
@@ -57,26 +66,28 @@ export class FlameView {
     cancelAnimationFrame(this.animation);
     cancelAnimationFrame(this.queued);
     clearTimeout(this.settling);
-    this.flame = null;
+    this.picture = null;
   }
 
-  /** New data, a new theme or a new zoom. Only a zoom within the same data moves; everything else is there at once. */
-  show(flame: Flame, paint: Paint, focus: number): void {
-    const sameData = flame === this.flame;
+  /** New data, new colours or a new zoom. Only a zoom within the same data moves; everything else is there at once. */
+  show(picture: Picture): void {
+    const { flame, focus, shape } = picture, before = this.picture, sameData = flame === before?.flame;
     if (!sameData) this.cursor = -1;
-    const zoomed = focus !== this.focus;
-    this.flame = flame;
-    this.paint = paint;
-    this.focus = focus;
-    this.spacer.style.height = `${Math.max(flame.depth * ROW, this.renderer.height)}px`;
+    const zoomed = focus !== before?.focus;
+    if (!sameData || zoomed) this.byHand = false;
+    this.picture = picture;
+    this.setHeight();
+    if (!sameData && shape.upward) this.scroller.scrollTop = this.scroller.scrollHeight;
     const target = { lo: flame.x[focus], hi: flame.x[focus] + Math.max(flame.w[focus], 1e-12) };
     if (sameData && zoomed && !still.matches) {
       this.leave();
       this.animate(target);
       return;
     }
-    cancelAnimationFrame(this.animation);
-    this.view = target;
+    if (!sameData || zoomed) {
+      cancelAnimationFrame(this.animation);
+      this.view = target;
+    }
     this.draw();
     if (zoomed || !this.pointer) this.leave();
     else this.point(this.pointer.x, this.pointer.y); // the same place may be another function now
@@ -100,24 +111,41 @@ export class FlameView {
   }
 
   private draw(moving = false): void {
-    if (!this.flame || !this.paint || this.renderer.width === 0) return;
-    this.renderer.draw(this.flame, this.paint, this.view, this.scroller.scrollTop, this.focus, moving);
+    if (!this.picture || this.renderer.width === 0) return;
+    this.renderer.draw(this.picture, this.view, this.scroller.scrollTop, moving);
+    this.canvas.dataset.drawn = String(this.picture.flame.count);
+  }
+
+  /** Many changes in a row: one coarse picture per screen frame, and a fine one when they are over. */
+  private drawSoon(): void {
+    this.queued ||= requestAnimationFrame(() => {
+      this.queued = 0;
+      this.draw(true);
+    });
+    clearTimeout(this.settling);
+    this.settling = window.setTimeout(() => this.draw(), SETTLE_MS);
+  }
+
+  private setHeight(): void {
+    const p = this.picture, height = this.renderer.height;
+    if (p) this.spacer.style.height = `${tallOf(p.flame, p.shape, height)}px`;
   }
 
   private resize(): void {
     const { clientWidth, clientHeight } = this.scroller;
     if (clientWidth === 0) return;
     this.renderer.resize(clientWidth, clientHeight);
-    if (this.flame) this.spacer.style.height = `${Math.max(this.flame.depth * ROW, clientHeight)}px`;
+    this.setHeight();
+    if (this.picture?.shape.upward) this.scroller.scrollTop = this.scroller.scrollHeight;
     this.leave();
     this.draw();
   }
 
   private frameAt(clientX: number, clientY: number): number {
-    if (!this.flame) return -1;
-    const box = this.canvas.getBoundingClientRect();
-    const level = Math.floor((clientY - box.top + this.scroller.scrollTop) / ROW);
-    return pick(this.flame, this.view, this.renderer.width, clientX - box.left, level);
+    if (!this.picture) return -1;
+    const { flame, shape } = this.picture, box = this.canvas.getBoundingClientRect();
+    const level = levelAt(flame, shape, clientY - box.top + this.scroller.scrollTop, this.renderer.height);
+    return pick(flame, this.view, this.renderer.width, clientX - box.left, level);
   }
 
   private point(clientX: number, clientY: number): void {
@@ -127,14 +155,25 @@ export class FlameView {
     this.listener.onSpot(frame >= 0 ? { frame, x: clientX, y: clientY } : null, false);
   }
 
+  /** Left and right edge of a frame in pixels of the canvas, as far as they are on it. */
+  private edges(frame: number): [number, number] {
+    const f = this.picture!.flame, k = this.renderer.width / (this.view.hi - this.view.lo);
+    return [
+      Math.max(0, (f.x[frame] - this.view.lo) * k),
+      Math.min(this.renderer.width, (f.x[frame] + f.w[frame] - this.view.lo) * k),
+    ];
+  }
+
+  private topOf(frame: number): number {
+    const { flame, shape } = this.picture!;
+    return topOf(flame, shape, levelOf(flame, frame), this.renderer.height);
+  }
+
   private showOutline(frame: number): void {
-    const f = this.flame;
-    this.outline.hidden = frame < 0 || !f;
-    if (frame < 0 || !f) return;
-    const k = this.renderer.width / (this.view.hi - this.view.lo);
-    const left = Math.max(0, (f.x[frame] - this.view.lo) * k);
-    const right = Math.min(this.renderer.width, (f.x[frame] + f.w[frame] - this.view.lo) * k);
-    this.outline.style.transform = `translate(${left}px, ${levelOf(f, frame) * ROW}px)`;
+    this.outline.hidden = frame < 0 || !this.picture;
+    if (this.outline.hidden) return;
+    const [left, right] = this.edges(frame);
+    this.outline.style.transform = `translate(${left}px, ${this.topOf(frame)}px)`;
     this.outline.style.width = `${Math.max(2, right - left - 1)}px`;
     this.outline.style.height = `${ROW - 1}px`;
   }
@@ -144,10 +183,58 @@ export class FlameView {
     this.listener.onSpot(null, false);
   }
 
+  private readonly onDown = (e: PointerEvent): void => {
+    if (e.button !== 0 || e.pointerType === 'touch' || this.view.hi - this.view.lo >= 1) return;
+    this.drag = { x: e.clientX, from: this.view, moved: false };
+  };
+
   private readonly onPointer = (e: PointerEvent): void => {
     if (e.pointerType === 'touch') return; // a finger hides what a tooltip would tell; the path above the graph tells it
+    if (this.drag) {
+      this.pan(e);
+      if (this.drag.moved) return;
+    }
     this.pointer = { x: e.clientX, y: e.clientY };
     this.point(e.clientX, e.clientY);
+  };
+
+  /** A zoomed picture can be pulled sideways. */
+  private pan(e: PointerEvent): void {
+    const drag = this.drag!, by = e.clientX - drag.x;
+    if (!drag.moved && Math.abs(by) < DRAG_FROM_PX) return;
+    if (!drag.moved) {
+      drag.moved = true;
+      this.canvas.setPointerCapture(e.pointerId);
+      cancelAnimationFrame(this.animation);
+      this.leave();
+    }
+    const w = drag.from.hi - drag.from.lo;
+    this.moveView(drag.from.lo - (by / this.renderer.width) * w, w);
+  }
+
+  private readonly onUp = (): void => {
+    // The click that follows a drag is none; it comes before any timer.
+    const moved = this.drag?.moved;
+    if (moved) setTimeout(() => (this.drag = null));
+    else this.drag = null;
+  };
+
+  private moveView(lo: number, w: number): void {
+    const width = Math.min(1, Math.max(NARROWEST, w)), left = Math.min(1 - width, Math.max(0, lo));
+    this.view = { lo: left, hi: left + width };
+    this.byHand = true;
+    this.drawSoon();
+  }
+
+  /** With Ctrl or ⌘, which a pinch sends too, the wheel zooms about the pointer. A plain wheel scrolls. */
+  private readonly onWheel = (e: WheelEvent): void => {
+    if (!this.picture || !(e.ctrlKey || e.metaKey)) return;
+    e.preventDefault();
+    cancelAnimationFrame(this.animation);
+    this.leave();
+    const { lo, hi } = this.view, part = (e.clientX - this.canvas.getBoundingClientRect().left) / this.renderer.width;
+    const w = (hi - lo) * Math.exp(e.deltaY * (e.deltaMode === 1 ? 16 : 1) * WHEEL_PER_PX);
+    this.moveView(lo + part * (hi - lo) - part * Math.min(1, w), w);
   };
 
   private readonly onLeave = (): void => {
@@ -162,37 +249,55 @@ export class FlameView {
 
   /** A click on the zoomed frame goes one up, any other click zooms. */
   private readonly onClick = (e: MouseEvent): void => {
-    const frame = this.frameAt(e.clientX, e.clientY);
-    if (frame < 0 || !this.flame) return;
+    if (this.drag?.moved) return;
+    const frame = this.frameAt(e.clientX, e.clientY), p = this.picture;
+    if (frame < 0 || !p) return;
     this.cursor = frame;
-    this.listener.onZoom(frame === this.focus ? Math.max(ROOT, this.flame.parent[frame]) : frame);
+    if (frame !== p.focus) this.listener.onZoom(frame);
+    else if (this.byHand) this.comeBack();
+    else this.listener.onZoom(Math.max(ROOT, p.flame.parent[frame]));
+  };
+
+  /** Back to the zoomed frame after the picture was pulled or zoomed by the wheel. */
+  private comeBack(): void {
+    const { flame: f, focus } = this.picture!;
+    this.byHand = false;
+    this.view = { lo: f.x[focus], hi: f.x[focus] + Math.max(f.w[focus], 1e-12) };
+    this.draw();
+  }
+
+  private readonly onContextMenu = (e: MouseEvent): void => {
+    // A keyboard's menu key has no place of its own: it means the frame of the cursor.
+    const byKey = e.button !== 2 && this.cursor >= 0, frame = byKey ? this.cursor : this.frameAt(e.clientX, e.clientY);
+    if (frame < 0) return;
+    e.preventDefault();
+    this.listener.onMenu(byKey ? this.spotOf(frame) : { frame, x: e.clientX, y: e.clientY });
   };
 
   private readonly onScroll = (): void => {
     this.leave();
-    this.queued ||= requestAnimationFrame(() => {
-      this.queued = 0;
-      this.draw(true);
-    });
-    clearTimeout(this.settling);
-    this.settling = window.setTimeout(() => this.draw(), SETTLE_MS);
+    this.drawSoon();
   };
 
   private readonly onKey = (e: KeyboardEvent): void => {
-    if (!this.flame || e.ctrlKey || e.metaKey || e.altKey) return;
-    const at = this.cursor < 0 ? this.focus : this.cursor;
+    if (!this.picture || e.ctrlKey || e.metaKey || e.altKey) return;
+    const at = this.cursor < 0 ? this.picture.focus : this.cursor;
     if (e.key === 'Enter') this.listener.onZoom(at);
-    else if (e.key === 'Escape') this.listener.onZoom(ROOT);
+    else if (e.key === 'Escape' && this.byHand) {
+      e.stopPropagation(); // first the place, then what Escape means to the page
+      this.comeBack();
+    }
     else if (e.key.startsWith('Arrow')) this.moveTo(this.cursor < 0 ? at : this.neighbour(at, e.key));
     else return;
     e.preventDefault();
   };
 
-  /** Down is the heaviest callee, up the caller, sideways the next frame of the same caller. */
+  /** Down is the heaviest callee, up the caller, sideways the next frame of the same caller; upward is mirrored. */
   private neighbour(frame: number, key: string): number {
-    const f = this.flame!;
-    if (key === 'ArrowUp') return Math.max(ROOT, f.parent[frame]);
-    if (key === 'ArrowDown') {
+    const { flame: f, shape } = this.picture!;
+    const [deeper, back] = shape.upward ? ['ArrowUp', 'ArrowDown'] : ['ArrowDown', 'ArrowUp'];
+    if (key === back) return Math.max(ROOT, f.parent[frame]);
+    if (key === deeper) {
       const child = heaviestChild(f, frame);
       return child < 0 ? frame : child;
     }
@@ -200,8 +305,15 @@ export class FlameView {
     return next > ROOT && next < f.count && f.parent[next] === f.parent[frame] ? next : frame;
   }
 
-  private moveTo(frame: number): void {
-    const f = this.flame!, level = levelOf(f, frame), top = level * ROW;
+  private spotOf(frame: number): Spot {
+    const box = this.canvas.getBoundingClientRect(), [left] = this.edges(frame);
+    const x = box.left + Math.min(this.renderer.width - 40, left);
+    return { frame, x, y: box.top + this.topOf(frame) + ROW - this.scroller.scrollTop };
+  }
+
+  private moveTo(to: number): void {
+    const { flame: f, shape } = this.picture!, frame = levelOf(f, to) < shape.firstLevel ? this.firstShown() : to;
+    const top = this.topOf(frame);
     // Scrolling hides the outline, so the outline waits until the scroll event is over.
     const { scrollTop, clientHeight } = this.scroller;
     if (top < scrollTop) this.scroller.scrollTop = top;
@@ -209,13 +321,17 @@ export class FlameView {
     this.cursor = frame;
     const place = () => {
       this.showOutline(frame);
-      const box = this.canvas.getBoundingClientRect(), k = this.renderer.width / (this.view.hi - this.view.lo);
-      const x = box.left + Math.min(this.renderer.width - 40, Math.max(0, (f.x[frame] - this.view.lo) * k));
-      this.listener.onSpot({ frame, x, y: box.top + top + ROW - this.scroller.scrollTop }, true);
+      this.listener.onSpot(this.spotOf(frame), true);
     };
     if (this.scroller.scrollTop === scrollTop) place();
     else requestAnimationFrame(() => requestAnimationFrame(place));
     // A frame outside the zoomed part cannot be outlined: step out to it.
     if (f.x[frame] + f.w[frame] <= this.view.lo || f.x[frame] >= this.view.hi) this.listener.onZoom(ROOT);
+  }
+
+  /** Where the walk begins if the root has no row. */
+  private firstShown(): number {
+    const child = heaviestChild(this.picture!.flame, ROOT);
+    return child < 0 ? ROOT : child;
   }
 }

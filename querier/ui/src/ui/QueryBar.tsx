@@ -1,29 +1,37 @@
-// What is shown: service, profile type, and the filters that a link may bring along. At its right end, how exact the
-// answer is, as far as the server says.
-import { go } from '../address';
-import type { Answer } from '../answer';
+// What is shown: service, profile type and filters. At its right end, how exact the answer is, as far as the server says.
+import type { ComponentChildren } from 'preact';
+import { address, go } from '../address';
 import type { Catalog, Exactness } from '../api/client';
 import { typesOf } from '../choice';
 import { nameTypes, preferredType } from '../ptype';
-import { queryText, SERVICE, serviceOf, withService, type Matcher, type Query } from '../query';
+import { filtersOf, queryText, serviceOf, splitSpans, withFilter, withService, type Matcher, type Query } from '../query';
 import { exact, plural, value } from '../format';
-import { clock } from '../time';
+import { clock, readRange } from '../time';
+import { FilterEditor } from './FilterEditor';
 import { Icon } from './icons';
 
-interface Props { query: Query | null; catalog: Catalog | null; answer: Answer | null; failed: Error | null }
+interface Props {
+  query: Query | null;
+  catalog: Catalog | null;
+  answer: { exactness: Exactness; at: number } | null;
+  failed: Error | null;
+  ask?: (q: Query) => void; // what a choice does, if it is not enough to put it into the address
+  children?: ComponentChildren;
+}
 
-export function QueryBar({ query, catalog, answer, failed }: Props) {
+export const rangeNow = () => readRange(address.value.from, address.value.until, Date.now()) ?? { start: Date.now() - 3600e3, end: Date.now() };
+
+const askIt = (q: Query): void => go({ query: queryText(q), zoom: '', within: '' });
+
+export function QueryBar({ query, catalog, answer, failed, ask = askIt, children }: Props) {
   const service = query ? serviceOf(query) : null, type = query?.type ?? '';
   const services = [...(catalog?.keys() ?? [])];
   const types = nameTypes([...new Set([...(catalog ? typesOf(catalog, service) : []), ...(type ? [type] : [])])]);
-  const filters = query?.matchers.filter((m) => !(m.label === SERVICE && m.op === '=' && m.value === service)) ?? [];
 
-  const ask = (q: Query) => go({ query: queryText(q), zoom: '' });
   const chooseService = (s: string) => {
     const has = catalog?.get(s) ?? [];
     ask(withService({ type: has.includes(type) ? type : preferredType(has), matchers: query?.matchers ?? [] }, s));
   };
-  const remove = (m: Matcher) => ask({ type, matchers: query!.matchers.filter((other) => other !== m) });
   return (
     <div class="querybar">
       <label class="field">
@@ -41,18 +49,31 @@ export function QueryBar({ query, catalog, answer, failed }: Props) {
           {types.map((t) => <option key={t.id} value={t.id}>{t.text}</option>)}
         </select>
       </label>
-      {filters.map((m) => (
-        <span class="chip" key={m.label + m.op + m.value}>
-          <span class="cut">{m.label} {m.op} <b>{m.value || '(empty)'}</b></span>
-          <button aria-label={`Remove the filter ${m.label}`} title="Remove this filter" onClick={() => remove(m)}><Icon name="close" /></button>
-        </span>
-      ))}
+      {query && <Chips filters={filtersOf(query)} remove={(m) => ask({ type, matchers: query.matchers.filter((other) => other !== m) })} />}
+      {query && type !== '' && <FilterEditor query={query} range={rangeNow} add={(m) => ask(withFilter(query, m))} />}
+      {children}
       <span class="status num">
         {failed && <span class="warning" title={failed.message}>The list of services did not load.</span>}
         {answer && <Pill of={answer.exactness} />}
         {answer && <span class="dim" title="When the server answered">as of {clock(answer.at)}</span>}
       </span>
     </div>
+  );
+}
+
+export function Chips({ filters, remove }: { filters: Matcher[]; remove: (m: Matcher) => void }) {
+  return (
+    <>
+      {filters.map((m) => {
+        const span = splitSpans([m]).spans.length > 0;
+        return (
+          <span class="chip" key={m.label + m.op + m.value}>
+            <span class="cut">{span ? 'span' : m.label} {m.op} <b>{m.value || '(empty)'}</b></span>
+            <button aria-label={`Remove the filter ${m.label}`} title="Remove this filter" onClick={() => remove(m)}><Icon name="close" /></button>
+          </span>
+        );
+      })}
+    </>
   );
 }
 
@@ -73,5 +94,5 @@ function Pill({ of }: { of: Exactness }) {
     of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
   ].filter(Boolean);
   if (words.length === 0) return null;
-  return <span class="pill">{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
+  return <span class="pill" title={of.missing ?? undefined}>{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
 }

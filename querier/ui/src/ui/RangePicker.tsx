@@ -1,40 +1,19 @@
-// The time range: a list of ranges that end now, and two fields for any other.
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { go } from '../address';
-import { fromField, PRESETS, rangeText, readRange, toField, zoneName } from '../time';
+// The time range: a list of ranges that end now, and two fields for any other, which do what dragging a timeline does.
+import { useState } from 'preact/hooks';
+import { address, go } from '../address';
+import { fromField, PRESETS, rangeText, readRange, toField, utc, zoneName } from '../time';
 import { Icon } from './icons';
+import { usePopover } from './popover';
 
 export function RangePicker({ from, until }: { from: string; until: string }) {
-  const [open, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null), button = useRef<HTMLButtonElement>(null);
+  const { open, setOpen, close, box, button, onKeyDown } = usePopover();
   const range = readRange(from, until, Date.now());
-  const close = (back: boolean) => {
-    setOpen(false);
-    if (back) button.current!.focus();
-  };
-
-  // Before anything else can happen: the next key belongs to the panel.
-  useLayoutEffect(() => {
-    if (!open) return undefined;
-    const panel = box.current!.querySelector<HTMLElement>('.panel')!;
-    (panel.querySelector<HTMLElement>('[aria-current]') ?? panel.querySelector('button'))!.focus();
-    const outside = (e: Event) => {
-      if (!box.current!.contains(e.target as Node)) close(false);
-    };
-    document.addEventListener('pointerdown', outside);
-    document.addEventListener('focusin', outside);
-    return () => {
-      document.removeEventListener('pointerdown', outside);
-      document.removeEventListener('focusin', outside);
-    };
-  }, [open]);
-
   const choose = (newFrom: string, newUntil: string) => {
     go({ from: newFrom, until: newUntil });
     close(true);
   };
   return (
-    <div class="range" ref={box} onKeyDown={(e) => open && e.key === 'Escape' && close(true)}>
+    <div class="popover" ref={box} onKeyDown={onKeyDown}>
       <button class="btn" ref={button} aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="clock" /><span class="cut">{range ? rangeText(from, until, range) : 'Time range'}</span>
       </button>
@@ -52,7 +31,7 @@ export function RangePicker({ from, until }: { from: string; until: string }) {
               );
             })}
           </ul>
-          <Fixed start={range?.start ?? Date.now() - 3600e3} end={range?.end ?? Date.now()} choose={choose} />
+          <Fixed key={String(utc.value)} start={range?.start ?? Date.now() - 3600e3} end={range?.end ?? Date.now()} choose={choose} />
         </div>
       )}
     </div>
@@ -77,6 +56,10 @@ function Fixed({ start, end, choose }: FixedProps) {
       <label>From<input type="datetime-local" step="1" value={a} onInput={(e) => setA(e.currentTarget.value)} /></label>
       <label>Until<input type="datetime-local" step="1" value={b} onInput={(e) => setB(e.currentTarget.value)} /></label>
       <p class="wrong" role="alert">{wrong}</p>
+      <label class="check">
+        <input type="checkbox" checked={utc.value} onChange={() => go({ tz: address.value.tz === 'UTC' ? '' : 'UTC' }, 'replace')} />
+        All times in UTC
+      </label>
       <button class="btn primary" type="submit">Apply</button>
     </form>
   );

@@ -1,5 +1,6 @@
 // One request that follows its inputs. The last answer stays while the next one is under way, and an answer that was
 // overtaken is dropped.
+import { computed, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
@@ -7,6 +8,10 @@ export interface Loaded<T> {
   error: Error | null; // of the last question, if it failed
   busy: boolean;
 }
+
+const pending = signal(0);
+/** Is any request of the page under way? */
+export const busy = computed(() => pending.value > 0);
 
 /** `question` is null while there is nothing to ask. A change of `again` asks the same question once more. */
 export function useLoad<T>(question: string | null, again: number, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
@@ -19,12 +24,21 @@ export function useLoad<T>(question: string | null, again: number, load: (signal
       return undefined;
     }
     const control = new AbortController();
+    let counted = true;
+    const settle = () => {
+      if (counted) pending.value--;
+      counted = false;
+    };
+    pending.value++;
     setState((s) => ({ ...s, busy: true }));
     latest.current(control.signal).then(
       (data) => control.signal.aborted || setState({ data, error: null, busy: false }),
       (error: Error) => control.signal.aborted || setState((s) => ({ ...s, error, busy: false })),
-    );
-    return () => control.abort();
+    ).finally(settle);
+    return () => {
+      control.abort();
+      settle();
+    };
   }, [question, again]);
   return state;
 }

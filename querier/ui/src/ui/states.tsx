@@ -4,8 +4,17 @@ import type { ComponentChildren } from 'preact';
 import { go } from '../address';
 import { CallError } from '../api/client';
 import { typeName } from '../ptype';
-import { queryText, SERVICE, serviceOf, type Query } from '../query';
+import { filtersOf, queryText, serviceOf, type Query } from '../query';
 import { isRelative, moment, rangeText, type Range } from '../time';
+import { copyText } from './clipboard';
+import { useRepeat } from './useRepeat';
+
+const FIRST_PROFILE_POLL_S = 5;
+
+/** While nothing was ever pushed the page looks for the first profile by itself. */
+export function useFirstProfile(nothingYet: boolean, busy: boolean, again: number, refresh: () => void): void {
+  useRepeat(nothingYet ? FIRST_PROFILE_POLL_S : 0, busy, again, refresh);
+}
 
 const IN_WORDS: Record<string, string> = {
   invalid_argument: 'The server refused the query',
@@ -67,12 +76,12 @@ interface NoMatchProps { query: Query; from: string; until: string; range: Range
 
 /** There are profiles, but none here: other filters, a wider range, or the place where the newest is. */
 export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
-  const filters = query.matchers.filter((m) => m.label !== SERVICE), last = filters[filters.length - 1];
+  const filters = filtersOf(query), last = filters[filters.length - 1];
   const service = serviceOf(query), dayAgo = isRelative(until) && range.end - range.start < 86400e3;
   const what = query.type ? `${typeName(query.type)} profiles` : 'profiles';
   const newestElsewhere = newestMs !== null && (newestMs < range.start || newestMs > range.end);
   // It may be of any service, so the query goes as well.
-  const toNewest = () => go({ query: '', from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '' });
+  const toNewest = () => go({ query: '', from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '', within: '' }, 'push', 'flame');
   const period = rangeText(from, until, range);
   return (
     <State title={`No ${what} here`} role="status">
@@ -95,7 +104,7 @@ export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
 }
 
 /** Nothing was ever pushed: how to push something here. */
-export function NothingYet({ every }: { every: number }) {
+export function NothingYet() {
   const server = new URL('.', location.href).href.replace(/\/$/, '');
   const go = `import "github.com/grafana/pyroscope-go"
 
@@ -111,7 +120,7 @@ pyroscope.Start(pyroscope.Config{
       <Code text={go} />
       <p>Or push one stack by hand:</p>
       <Code text={curl} />
-      <p class="dim">This page looks again every {every} seconds.</p>
+      <p class="dim">This page looks again every {FIRST_PROFILE_POLL_S} seconds.</p>
     </State>
   );
 }
@@ -119,14 +128,12 @@ pyroscope.Start(pyroscope.Config{
 function Code({ text }: { text: string }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
+    setCopied(await copyText(text));
   };
   return (
     <div class="code">
       <pre tabIndex={0} role="region" aria-label="Example">{text}</pre>
-      {/* The clipboard exists only on secure pages. */}
-      {window.isSecureContext && <button class="btn small" onClick={() => void copy()}>{copied ? 'Copied' : 'Copy'}</button>}
+      <button class="btn small" onClick={() => void copy()}>{copied ? 'Copied' : 'Copy'}</button>
     </div>
   );
 }

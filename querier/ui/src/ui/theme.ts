@@ -34,3 +34,14 @@ export function toggleTheme(): void {
     // as above
   }
 }
+
+/** Colours of lines that are shown together, told apart on the theme's background. */
+const LINES: Record<Theme, string[]> = {
+  dark: ['#ff8552', '#6aa9ff', '#5cc98f', '#d9a8ff', '#f2c94c', '#4fd0d9', '#ff8fb1', '#a5b4c4'],
+  light: ['#c8431a', '#1769c9', '#1a7f4b', '#7c3fc0', '#8a6000', '#0b7c86', '#b8316a', '#566272'],
+};
+export const lineColors = (of: Theme): string[] => LINES[of];
+
+/** Baseline and comparison. */
+const SIDES: Record<Theme, { a: string; b: string }> = { dark: { a: '#6aa9ff', b: '#ffa64d' }, light: { a: '#1769c9', b: '#9c4f00' } };
+export const sideColors = (of: Theme): { a: string; b: string } => SIDES[of];

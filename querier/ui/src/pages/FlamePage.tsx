@@ -1,0 +1,98 @@
+// One profile type of one service: its values over time, and everything that was counted, as a flame graph.
+import { useEffect, useMemo } from 'preact/hooks';
+import { address, go } from '../address';
+import { ask, readMaxNodes, type Answer } from '../answer';
+import { stats } from '../api/client';
+import { ROOT } from '../flame/model';
+import { parseQuery, queryText, selector, splitSpans, type Query } from '../query';
+import { isGauge, rateOf, typeName, valueWriter } from '../ptype';
+import { clock, type Range } from '../time';
+import { shownRange } from '../ui/CopyLink';
+import { useLoad } from '../ui/load';
+import { QueryBar } from '../ui/QueryBar';
+import { Banner, Failure, NoMatch, NothingYet, Unreadable, useFirstProfile, Waiting } from '../ui/states';
+import { lineColors, theme } from '../ui/theme';
+import { Timeline } from '../ui/timeline';
+import { useLines } from '../ui/useLines';
+import { Workbench } from '../ui/Workbench';
+import type { PageProps } from './page';
+
+const TIMELINE_PX = 118;
+export const zoomTo = ({ start, end }: Range): void => go({ from: String(start), until: String(end) });
+
+export function FlamePage({ known, choice, query, range, period, again, refresh }: PageProps) {
+  const { query: text, from, until, within, maxNodes } = address.value, nodes = readMaxNodes(maxNodes);
+  const question = query && `${queryText(query)} ${period} ${nodes} ${within}`;
+  const graph = useLoad<Answer>(question, again, (signal) => ask(question!, query!, range(), nodes, within, signal));
+
+  const answer = graph.data, current = answer !== null && answer.question === question;
+  const empty = answer !== null && answer.flame.total[ROOT] === 0;
+  const none = choice.kind === 'nothing' || (current && empty);
+  const past = useLoad(none ? 'stats' : null, again, stats);
+  const nothingYet = none && past.data?.ingested === false;
+  useFirstProfile(nothingYet, past.busy || graph.busy || known.busy, again, refresh);
+  const shown = query ?? parseQuery(text);
+  useEffect(() => {
+    shownRange.value = answer?.range ?? null;
+  }, [answer]);
+
+  const content = () => {
+    if (choice.kind === 'unreadable') return <Unreadable what="query" text={text} wayOut={() => go({ query: '', zoom: '', within: '' }, 'push', 'flame')} />;
+    if (known.error && !question) return <Failure error={known.error} retry={refresh} />;
+    if (graph.error && !current) return <Failure error={graph.error} retry={refresh} />;
+    if (none && (past.data || past.error)) {
+      if (nothingYet) return <NothingYet />;
+      return <NoMatch query={shown!} from={from} until={until} range={answer?.range ?? range()} newestMs={past.data?.newestMs ?? null} />;
+    }
+    if (!answer || empty || none) return <Waiting />;
+    return <ProfileCard answer={answer} failed={graph.error} retry={refresh} />;
+  };
+  return (
+    <>
+      <QueryBar query={shown} catalog={known.data} answer={current && !none ? answer : null} failed={question ? known.error : null} />
+      <main aria-busy={known.busy || graph.busy}>
+        {query && !none && <Over query={query} period={period} range={range} again={again} />}
+        {content()}
+      </main>
+    </>
+  );
+}
+
+interface OverProps { query: Query; period: string; range: () => Range; again: number }
+
+/** The values over time. It is an addition: where they cannot be had the profile is shown without. */
+function Over({ query, period, range, again }: OverProps) {
+  const { plain, spans } = splitSpans(query.matchers);
+  const over = useLines({ type: query.type, selector: selector(plain) }, period, range, again);
+  const { data } = over, type = data?.type ?? query.type, rate = rateOf(type), stroke = lineColors(theme.value)[0];
+  const lines = useMemo(
+    () => data && [{ label: typeName(data.type), color: stroke, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }],
+    [data, stroke]);
+  return (
+    <section class="card over" aria-label="Over time">
+      <div class="head">
+        <h2>{typeName(type)} over time</h2><span class="dim">{rate.what}{spans.length > 0 && ', of all spans'}</span>
+        {over.error ? <span class="warning">This did not load: {over.error.message}</span> : <span class="dim hint">drag to zoom</span>}
+      </div>
+      {data && lines ? (
+        <Timeline label={`${typeName(type)} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX} write={rate.write} onSelect={zoomTo} />
+      ) : <div class="plot" style={{ height: `${TIMELINE_PX}px` }} />}
+    </section>
+  );
+}
+
+interface CardProps { answer: Answer; failed: Error | null; retry: () => void }
+
+function ProfileCard({ answer, failed, retry }: CardProps) {
+  const { flame, maxNodes, path, lost } = answer, { type } = answer.query;
+  return (
+    <section class="card work" aria-labelledby="what">
+      {failed && <Banner error={failed} kept={`shown is the answer of ${clock(answer.at)}`} retry={retry} />}
+      <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost}>
+        <h1 id="what">{typeName(type)}</h1>
+        <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
+        {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}
+      </Workbench>
+    </section>
+  );
+}

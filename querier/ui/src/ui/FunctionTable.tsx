@@ -1,0 +1,164 @@
+// The functions of a flame graph as a table: the same numbers for those who would rather read, sort or listen. Only the
+// rows that can be seen exist.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Paint } from '../flame/colors';
+import { share, type Flame } from '../flame/model';
+import type { Whole } from '../flame/FlameGraph';
+import { shorter } from '../flame/names';
+import { functionRows, type FunctionRow } from '../flame/stacks';
+import { percent, points } from '../format';
+import { valueWriter } from '../ptype';
+
+interface Props {
+  flame: Flame;
+  paint: Paint;
+  type: string;
+  whole: Whole;
+  lit: Uint8Array | null; // names to keep
+  selected: string;
+  sort: string; // as in the address
+  onSort: (sort: string) => void;
+  onSelect: (name: string) => void;
+  onMenu: (name: string, x: number, y: number) => void;
+  onTarget: (name: string | null) => void;
+}
+
+const ROW = 26, SPARE = 6;
+
+type Column = 'name' | 'self' | 'total' | 'base' | 'comp' | 'change';
+interface Order { column: Column; up: boolean }
+
+const HEADS: Record<Column, string> = { name: 'Function', self: 'Self', total: 'Total', base: 'Baseline', comp: 'Compar.', change: 'Change' };
+
+/** `total` is the heaviest first, `total-up` the lightest; names begin with A unless `name-down` is asked. */
+function readOrder(text: string, columns: Column[]): Order {
+  const [name, way] = text.split('-'), column = columns.find((c) => c === name) ?? (columns.includes('self') ? 'self' : 'change');
+  return { column, up: column === 'name' ? way !== 'down' : way === 'up' };
+}
+function writeOrder({ column, up }: Order): string {
+  if (column === 'name') return up ? 'name' : 'name-down';
+  return up ? `${column}-up` : column;
+}
+
+export function FunctionTable(p: Props) {
+  const { flame: f, whole } = p, compared = f.right !== null;
+  const columns: Column[] = compared ? ['name', 'base', 'comp', 'change'] : ['name', 'self', 'total'];
+  const order = readOrder(p.sort, columns), box = useRef<HTMLDivElement>(null);
+  const [seen, setSeen] = useState({ top: 0, height: 600 }), [active, setActive] = useState(0), moved = useRef(false);
+
+  const all = useMemo(() => functionRows(f), [f]);
+  const number = (r: FunctionRow, c: Column): number => {
+    if (c === 'self') return r.self;
+    if (c === 'total') return r.total;
+    if (c === 'base') return share(r.total, whole.left);
+    return share(r.rightTotal, whole.right) - (c === 'change' ? share(r.total, whole.left) : 0);
+  };
+  const rows = useMemo(() => {
+    const kept = p.lit ? all.filter((r) => p.lit![r.name]) : all.slice(), way = order.up ? 1 : -1;
+    const name = (r: FunctionRow) => f.names[r.name];
+    const weight = (r: FunctionRow) => Math.abs(number(r, order.column));
+    const byName = (a: FunctionRow, b: FunctionRow) => (name(a) < name(b) ? -1 : 1);
+    return kept.sort(order.column === 'name' ? (a, b) => way * byName(a, b) : (a, b) => way * (weight(a) - weight(b)) || byName(a, b));
+  }, [all, p.lit, order.column, order.up, whole.left, whole.right]);
+  const most = useMemo(() => {
+    const of = (c: Column) => all.reduce((m, r) => Math.max(m, Math.abs(number(r, c))), 0);
+    return { self: of('self'), total: whole.left, base: 1, comp: 1, change: compared ? of('change') : 1, name: 1 };
+  }, [all, whole.left]);
+
+  useLayoutEffect(() => {
+    const el = box.current!, watch = new ResizeObserver(() => setSeen({ top: el.scrollTop, height: el.clientHeight }));
+    watch.observe(el);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    box.current!.scrollTop = 0;
+    setActive(0);
+  }, [f, p.sort, p.lit]);
+  useLayoutEffect(() => {
+    if (moved.current) box.current!.querySelector<HTMLElement>(`[data-row="${active}"]`)?.focus({ preventScroll: true });
+    moved.current = false;
+  }, [active, seen]);
+
+  const onKeyDown = (e: KeyboardEvent) => {
+    const page = Math.max(1, Math.floor(seen.height / ROW) - 1);
+    const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: rows.length - 1 }[e.key];
+    if (to === undefined || rows.length === 0) return;
+    e.preventDefault();
+    const row = Math.max(0, Math.min(rows.length - 1, to)), el = box.current!;
+    if (row * ROW < el.scrollTop) el.scrollTop = row * ROW;
+    else if ((row + 1) * ROW > el.scrollTop + el.clientHeight) el.scrollTop = (row + 1) * ROW - el.clientHeight;
+    moved.current = true;
+    setSeen({ top: el.scrollTop, height: el.clientHeight });
+    setActive(row);
+  };
+  const from = Math.max(0, Math.floor(seen.top / ROW) - SPARE), to = Math.min(rows.length, Math.ceil((seen.top + seen.height) / ROW) + SPARE);
+  const tabbable = active >= from && active < to ? active : from;
+  return (
+    <div class={`table ${compared ? 'four' : 'three'}`} role="table" aria-label="Functions" aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
+      <div role="rowgroup">
+        <div class="thead" role="row" aria-rowindex={1}>
+          {columns.map((c) => (
+            <div key={c} role="columnheader" aria-sort={order.column !== c ? 'none' : order.up ? 'ascending' : 'descending'}>
+              <button onClick={() => p.onSort(writeOrder({ column: c, up: order.column === c ? !order.up : c === 'name' }))}>
+                {HEADS[c]}<span aria-hidden="true">{order.column !== c ? '' : order.up ? ' ↑' : ' ↓'}</span>
+              </button>
+            </div>
+          ))}
+        </div>
+      </div>
+      <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={(e) => setSeen({ top: e.currentTarget.scrollTop, height: e.currentTarget.clientHeight })}>
+        <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
+          {rows.slice(from, to).map((r, k) => (
+            <Row key={r.name} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable} focused={() => setActive(from + k)} number={number} />
+          ))}
+        </div>
+        {rows.length === 0 && <p class="none">{p.lit ? 'No function is called like this.' : 'There are no functions.'}</p>}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps extends Props {
+  row: FunctionRow;
+  index: number;
+  most: Record<Column, number>;
+  tabbable: boolean;
+  focused: () => void;
+  number: (r: FunctionRow, c: Column) => number;
+}
+
+function Row({ flame: f, paint, type, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
+  const name = f.names[row.name], write = valueWriter(type);
+  const cell = (c: Column, text: string, color?: string) => (
+    <div class="cell" role="cell">
+      <i style={{ width: `${share(Math.abs(number(row, c)), most[c]) * 100}%`, ...(color ? { background: color } : {}) }} /><span>{text}</span>
+    </div>
+  );
+  const change = number(row, 'change'), marks = paint.scale?.colors ?? [];
+  return (
+    <div class={`trow${selected === name ? ' selected' : ''}`} role="row" aria-rowindex={index + 2} style={{ top: `${index * ROW}px` }}
+      onClick={() => onSelect(name)} onPointerEnter={() => onTarget(name)} onPointerLeave={() => onTarget(null)}
+      onContextMenu={(e) => {
+        e.preventDefault();
+        const box = e.currentTarget.getBoundingClientRect();
+        onMenu(name, e.button === 2 ? e.clientX : box.left + 24, e.button === 2 ? e.clientY : box.bottom);
+      }}>
+      <div class="fn" role="cell">
+        {!f.right && !paint.scale && <i style={{ background: paint.styles[paint.ofName[row.name]] }} />}
+        <button data-row={index} tabIndex={tabbable ? 0 : -1} aria-pressed={selected === name} title={name} onFocus={() => {
+          focused();
+          onTarget(name);
+        }}>{shorter(name)[0] || '(no name)'}</button>
+      </div>
+      {f.right ? (
+        <>
+          <div class="cell" role="cell"><span>{percent(number(row, 'base'))}</span></div>
+          <div class="cell" role="cell"><span>{percent(number(row, 'comp'))}</span></div>
+          {cell('change', points(change), `${marks[change > 0 ? marks.length - 1 : 0]}66`)}
+        </>
+      ) : (
+        <>{cell('self', write(row.self))}{cell('total', write(row.total))}</>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,288 @@
+// One profile, or two compared, from all sides: search, table, flame graph, sandwich, and what can be done with a
+// function. What is chosen here is in the address.
+import type { ComponentChildren } from 'preact';
+import { useMemo, useRef, useState } from 'preact/hooks';
+import { address, go } from '../address';
+import { withinOf } from '../answer';
+import { makePaint, paintChange, type ColorBy, type DiffPalette, type Paint } from '../flame/colors';
+import { FlameGraph, type FrameMenu, type Whole } from '../flame/FlameGraph';
+import type { Shape } from '../flame/draw';
+import { frameKey, ROOT, share, type Flame } from '../flame/model';
+import { REST, shorter } from '../flame/names';
+import { heaviestFirst, markNames, matcher, outermost, sandwich, type Matched } from '../flame/stacks';
+import { percent, plural } from '../format';
+import { valueWriter } from '../ptype';
+import { FunctionTable } from './FunctionTable';
+import { Icon } from './icons';
+import { useKeys } from './keys';
+import { Menu, type MenuAt, type MenuItem } from './Menu';
+import { Segments } from './Segments';
+import { theme } from './theme';
+import { copy } from './toast';
+
+interface Props {
+  flame: Flame;
+  type: string;
+  maxNodes: number;
+  path: string[]; // the functions that all stacks begin with, if it was asked so
+  lost: boolean;
+  children: ComponentChildren; // what it is, above all
+}
+
+const MORE_NODES = 4, MOST_NODES = 1048576;
+const UP: Shape = { upward: true, firstLevel: 1 }, DOWN: Shape = { upward: false, firstLevel: 1 };
+/** Before the key of a frame among the callers. */
+const CALLER = 'u';
+
+type Show = 'table' | 'both' | 'flame' | 'sandwich';
+const SHOWS: [Show, string][] = [['table', 'Table'], ['both', 'Both'], ['flame', 'Flame graph'], ['sandwich', 'Sandwich']];
+const COLORS: [ColorBy, string][] = [['package', 'Package'], ['function', 'Function'], ['self', 'Self share']];
+const ORDERS: [string, string][] = [['name', 'By name'], ['heavy', 'Heaviest left']];
+const PALETTES: [DiffPalette, string][] = [['safe', 'Blue–orange'], ['classic', 'Green–red']];
+
+const oneOf = <T extends string>(text: string, list: [T, string][], otherwise: T): T =>
+  list.find(([k]) => k === text)?.[0] ?? otherwise;
+
+/** A regular expression that only this name matches. */
+const exactly = (name: string): string => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
+
+export function Workbench({ flame, type, maxNodes, path, lost, children }: Props) {
+  const a = address.value, show = oneOf(a.show, SHOWS, 'both'), colorBy = oneOf(a.color, COLORS, 'package');
+  const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = flame.right !== null;
+  const [menu, setMenu] = useState<MenuAt | null>(null), target = useRef<string | null>(null), input = useRef<HTMLInputElement>(null);
+
+  const shaped = useMemo(() => (a.order === 'heavy' ? heaviestFirst(flame) : flame), [flame, a.order]);
+  const whole: Whole = { left: flame.total[ROOT], right: flame.right?.total[ROOT] ?? 0 };
+  const paint = useMemo(
+    () => (compared ? paintChange(flame, theme.value, palette) : makePaint(flame, theme.value, colorBy)),
+    [flame, theme.value, colorBy, palette]);
+  const found = useMemo(() => {
+    const test = matcher(search);
+    return test && markNames(flame, test);
+  }, [flame, search]);
+  const picked = useMemo(() => (fn ? markNames(flame, (n) => n === fn) : null), [flame, fn]);
+  const lit = found ?? (show === 'sandwich' ? null : picked);
+  const matched = useMemo(() => (lit ? outermost(flame, lit) : null), [flame, lit]);
+
+  const sandwichOf = (name: string) => go({ show: 'sandwich', fn: name, zoom: '' });
+  const select = (name: string) => go(show === 'sandwich' ? { fn: name, zoom: '' } : { fn: name === fn ? '' : name });
+  /** What was cut off below a caller: all stacks through it, or more frames if that is known already. */
+  const askRest = (f: Flame, frame: number) => {
+    const caller = f.parent[frame], known = within.endsWith(frameKey(f, caller));
+    if (caller === ROOT || known) go({ maxNodes: String(Math.min(MOST_NODES, maxNodes * MORE_NODES)) });
+    else go({ within: withinOf(within, f, caller), zoom: frameKey(f, caller) });
+  };
+  const functionItems = (name: string): MenuItem[] => [
+    { text: 'Callers and callees', key: 's', run: () => sandwichOf(name) },
+    { text: fn === name && show !== 'sandwich' ? 'Highlight no longer' : 'Highlight', run: () => go({ fn: fn === name ? '' : name, ...(show === 'sandwich' ? { show: 'both' } : {}) }) },
+    { text: 'Search for it', run: () => go({ search: exactly(name) }) },
+    { text: 'Copy name', key: 'c', run: () => void copy(name, 'Name') },
+  ];
+  /** Of a frame of the whole graph; in a sandwich only the function counts. */
+  const frameMenu = (f: Flame, { name, frame, x, y, callers }: FrameMenu) => {
+    if (frame === ROOT) return;
+    const key = frameKey(f, frame), items: MenuItem[] = [];
+    const narrow = { text: 'Only stacks through here', run: () => go({ within: withinOf(within, f, frame), zoom: key }) };
+    if (name === REST && !compared) items.push({ text: 'Show what was cut off here', run: () => askRest(f, frame) });
+    else items.push({ text: 'Zoom in', key: 'Enter', run: () => go({ zoom: key }) }, ...(compared ? [] : [narrow]), ...functionItems(name));
+    items.push({ text: 'Copy the stack', run: () => void copy(callers.join('\n'), 'Stack') });
+    setMenu({ title: name, x, y, items });
+  };
+  const common = { paint, type, whole, maxNodes, lit, onTarget: (n: string | null) => (target.current = n) };
+
+  const meant = (): string | null => target.current ?? (fn || null);
+  useKeys([
+    { keys: ['/'], text: 'Search functions', run: () => input.current!.focus() },
+    {
+      keys: ['Escape'], text: 'Clear the search, then the zoom, then the highlight', run: () => {
+        if (address.value.search) go({ search: '' });
+        else if (address.value.zoom) go({ zoom: '' });
+        else if (address.value.fn && address.value.show !== 'sandwich') go({ fn: '' });
+        else return false;
+        return true;
+      },
+    },
+    { keys: ['s'], text: 'Sandwich: callers and callees of the function', run: () => {
+      const name = meant();
+      if (name === null) go({ show: 'sandwich' });
+      else sandwichOf(name);
+    } },
+    { keys: ['c'], text: 'Copy the name of the function', run: () => {
+      const name = meant();
+      if (name !== null) void copy(name, 'Name');
+      return name !== null;
+    } },
+    { keys: ['t'], text: 'Table', run: () => go({ show: 'table' }) },
+    { keys: ['f'], text: 'Flame graph', run: () => go({ show: 'flame' }) },
+    { keys: ['b'], text: 'Table and flame graph', run: () => go({ show: 'both' }) },
+  ]);
+  const [left, middle] = [show !== 'flame', show !== 'table'];
+  return (
+    <>
+      <div class="head">{children}<Legend paint={paint} /></div>
+      <div class="tools">
+        <Search value={search} input={input} />
+        <Segments label="Show" value={show} of={SHOWS} set={(v) => go({ show: v, ...((v === 'sandwich') === (show === 'sandwich') ? {} : { zoom: '' }) })} />
+        <Hits flame={flame} type={type} whole={whole} matched={matched} search={search} fn={fn} lit={lit} />
+        <span class="spring" />
+        {compared ? (
+          <Choice label="Colours" value={palette} of={PALETTES} set={(v) => go({ palette: v })} />
+        ) : (
+          <Choice label="Colour" value={colorBy} of={COLORS} set={(v) => go({ color: v })} />
+        )}
+        <Choice label="Order" value={a.order === 'heavy' ? 'heavy' : 'name'} of={ORDERS} set={(v) => go({ order: v })} />
+      </div>
+      {path.length > 0 && <Narrowed path={path} />}
+      <div class={`split ${left && middle ? 'two' : 'one'}`}>
+        {left && (
+          <FunctionTable {...common} flame={flame} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
+            onSelect={select} onMenu={(name, x, y) => setMenu({ title: name, x, y, items: functionItems(name) })} />
+        )}
+        {middle && show !== 'sandwich' && (
+          <FlameGraph {...common} flame={shaped} zoom={zoom} lost={lost} label={compared ? 'Flame graph of the change' : 'Flame graph'}
+            aside={<span class="dim num size">{plural(flame.count, 'frame')}, {flame.depth - 1} deep</span>}
+            onZoom={(key) => go({ zoom: key })} onRest={compared ? undefined : (frame) => askRest(shaped, frame)} onMenu={(m) => frameMenu(shaped, m)} />
+        )}
+        {show === 'sandwich' && (
+          <Halves flame={flame} fn={fn} zoom={zoom} type={type} whole={whole} common={common}
+            onMenu={(m) => m.frame !== ROOT && setMenu({ title: m.name, x: m.x, y: m.y, items: m.name === REST ? [] : functionItems(m.name) })} />
+        )}
+      </div>
+      {menu && menu.items.length > 0 && <Menu {...menu} close={() => setMenu(null)} />}
+    </>
+  );
+}
+
+/** Typing replaces the address, so that Back leads to before the search and not to its letters. */
+function Search({ value, input }: { value: string; input: { current: HTMLInputElement | null } }) {
+  return (
+    <span class="field search">
+      <Icon name="search" />
+      <input ref={input} type="text" placeholder="Search functions" aria-label="Search functions, regular expressions allowed" spellcheck={false}
+        value={value} onInput={(e) => go({ search: e.currentTarget.value }, 'replace')}
+        onKeyDown={(e) => {
+          if (e.key === 'Enter') e.currentTarget.blur();
+          if (e.key !== 'Escape') return;
+          e.stopPropagation();
+          if (value) go({ search: '' }, 'replace');
+          else e.currentTarget.blur();
+        }} />
+      {value ? <button class="clear" aria-label="Clear the search" onClick={() => go({ search: '' })}><Icon name="close" /></button> : <kbd>/</kbd>}
+    </span>
+  );
+}
+
+interface HitsProps { flame: Flame; type: string; whole: Whole; matched: Matched | null; search: string; fn: string; lit: Uint8Array | null }
+
+/** How much of the whole is lit, nested hits counted once. */
+function Hits({ flame: f, type, whole, matched, search, fn, lit }: HitsProps) {
+  const names = useMemo(() => (lit ? lit.reduce((n, m) => n + m, 0) : 0), [lit]);
+  if (!matched) return <span class="hits num" role="status" />;
+  const shares = f.right
+    ? <b>{percent(share(matched.total, whole.left))} → {percent(share(matched.rightTotal, whole.right))}</b>
+    : <><b>{percent(share(matched.total, whole.left))}</b> · {valueWriter(type)(matched.total)}</>;
+  return (
+    <span class="hits num" role="status">
+      {search ? 'matched' : <span class="cut" title={fn}>{shorter(fn)[0]}</span>} {shares}
+      {search ? <span class="dim"> in {plural(names, 'function')}</span>
+        : <button class="clear" aria-label="Highlight no longer" onClick={() => go({ fn: '' })}><Icon name="close" /></button>}
+    </span>
+  );
+}
+
+function Choice<T extends string>({ label, value, of, set }: { label: string; value: T; of: [T, string][]; set: (v: T) => void }) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <select value={value} onChange={(e) => set(e.currentTarget.value as T)}>
+        {of.map(([k, text]) => <option key={k} value={k}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Legend({ paint }: { paint: Paint }) {
+  if (paint.scale) {
+    const { from, to, colors } = paint.scale;
+    return (
+      <div class="legend num" role="img" aria-label={`Colours from ${from} to ${to}`}>
+        <span>{from}</span><span class="ramp">{colors.map((c) => <i key={c} style={{ background: c }} />)}</span><span>{to}</span>
+      </div>
+    );
+  }
+  if (paint.legend.length === 0) return null;
+  return (
+    <ul class="legend" aria-label="Colours">
+      {paint.legend.map((l) => <li key={l.text}><i style={{ background: l.color }} /><span class="cut">{l.text}</span></li>)}
+    </ul>
+  );
+}
+
+function Narrowed({ path }: { path: string[] }) {
+  return (
+    <div class="narrowed">
+      <span class="cut">Only stacks through <b title={path.join('\n')}>{path[path.length - 1]}</b>; all shares are of these.</span>
+      <button class="btn small" onClick={() => go({ within: '', zoom: '' })}>Show all stacks</button>
+    </div>
+  );
+}
+
+interface HalvesProps {
+  flame: Flame;
+  fn: string;
+  zoom: string;
+  type: string;
+  whole: Whole;
+  common: { paint: Paint; type: string; whole: Whole; maxNodes: number; lit: Uint8Array | null; onTarget: (n: string | null) => void };
+  onMenu: (m: FrameMenu) => void;
+}
+
+/** Callers grow up, callees down, the function is between them. Both halves are as wide as its total. */
+function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
+  const both = useMemo(() => (fn ? sandwich(flame, fn) : null), [flame, fn]);
+  if (!both) {
+    return (
+      <div class="choose">
+        <b>{fn ? 'This function is not in this profile' : 'Choose a function'}</b>
+        <p class="dim">{fn ? <span class="said">{fn}</span> : 'A row of the table shows who calls it and what it calls.'}</p>
+      </div>
+    );
+  }
+  const { callers, callees } = both, write = valueWriter(type), up = zoom.startsWith(CALLER) && zoom.length === 8;
+  return (
+    <div class="halves">
+      <div class="half" data-half="callers">
+        <span class="tag">callers</span>
+        {callers.depth > 1 ? (
+          <FlameGraph {...common} flame={callers} shape={UP} zoom={up ? zoom.slice(1) : ''} label="Callers"
+            onZoom={(key) => go({ zoom: key && CALLER + key })} onMenu={onMenu} />
+        ) : <p class="none">Nothing calls it: its stacks begin here.</p>}
+      </div>
+      <div class="middle num">
+        <b class="cut" title={fn}>{fn}</b>
+        {callees.right ? (
+          <span>total <b>{percent(share(callees.total[ROOT], whole.left))} → {percent(share(callees.right.total[ROOT], whole.right))}</b></span>
+        ) : (
+          <>
+            <span>total <b>{write(callees.total[ROOT])}</b> {percent(share(callees.total[ROOT], whole.left))}</span>
+            <span>self <b>{write(selfOf(flame, fn))}</b></span>
+          </>
+        )}
+        {zoom && <button class="btn small" onClick={() => go({ zoom: '' })}>Show all</button>}
+      </div>
+      <div class="half" data-half="callees">
+        <span class="tag">callees</span>
+        {callees.depth > 1 ? (
+          <FlameGraph {...common} flame={callees} shape={DOWN} zoom={up ? '' : zoom} label="Callees"
+            onZoom={(key) => go({ zoom: key })} onMenu={onMenu} />
+        ) : <p class="none">It calls nothing.</p>}
+      </div>
+    </div>
+  );
+}
+
+/** All that a function has for itself, in inner frames of a recursion too. */
+function selfOf(f: Flame, name: string): number {
+  const index = f.names.indexOf(name);
+  return f.self.reduce((sum, v, i) => (f.name[i] === index ? sum + v : sum), 0);
+}
