@@ -58,7 +58,8 @@ static bool admits(const struct wal *w, err *e)
     case WAL_OPEN:
         return true;
     case WAL_BROKEN:
-        return err_set(e, ERR_UNAVAILABLE, "the log is being opened again after a failed write");
+        return err_set(e, ERR_UNAVAILABLE, "the log is being opened again after a failed write: %s",
+                       w->fault.msg);
     case WAL_RECOVERED:
         return err_set(e, ERR_UNAVAILABLE, "the log is being read");
     case WAL_DRAINED:

@@ -93,10 +93,10 @@ class Ledger:
                 (self.refused if certain else self.unsure).add(name)
         return status
 
-    def retry(self, seconds=30):
-        """Everything again, acknowledged or not, each until it is taken."""
+    def retry(self, names=None, seconds=30):
+        """These, or everything, again, acknowledged or not, each until it is taken."""
         deadline = time.monotonic() + seconds
-        for name in list(self.bodies):
+        for name in list(self.bodies) if names is None else list(names):
             while self.push(name) != 200:
                 assert time.monotonic() < deadline, self.answers
                 time.sleep(0.05)

@@ -1,4 +1,6 @@
-"""The disk of the data directory is full: pushes are refused and say why, what was acknowledged stays, and space heals."""
+"""The disk of the data directory is full or read-only: pushes are refused and say why, what was acknowledged stays, and space heals.
+
+Failures of single calls are in test_kill_points.py."""
 import os
 import subprocess
 from collections import Counter
@@ -6,22 +8,37 @@ from collections import Counter
 import pytest
 from client import Pprof, Server
 from flametree import BIN, Flametree, await_
+from ledger import Ledger
 
 DISK_BYTES = 24 << 20
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A small file system of its own; needs the right to mount."""
-    path = tmp_path / "disk"
+def mounted(path, *how):
+    """Mounts a small file system for the time of a test; needs the right to."""
     path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d" % DISK_BYTES, "none", str(path)], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip("no right to mount: " + mounted.stderr.strip())
+    done = subprocess.run(["mount", *how, str(path)], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("no right to mount: " + done.stderr.strip())
     try:
         yield path
     finally:
         subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    yield from mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=%d" % DISK_BYTES, "none")
+
+
+@pytest.fixture
+def real_disk(tmp_path):
+    """One that a file system error makes read-only under a process that writes."""
+    image = tmp_path / "image"
+    with open(image, "wb") as f:
+        f.truncate(2 * DISK_BYTES)
+    if subprocess.run(["mke2fs", "-q", "-t", "ext4", str(image)], capture_output=True).returncode:
+        pytest.skip("no ext4 can be made")
+    yield from mounted(tmp_path / "disk", "-o", "loop,errors=remount-ro", str(image))
 
 
 class Pusher:
@@ -51,14 +68,15 @@ class Pusher:
         assert not [name for name in self.acked if got.get(name) != 1], "acknowledged, but lost or doubled"
 
 
-def fill(path):
-    """Another program takes all that is left."""
+def fill(path, leave=0):
+    """Another program takes all that is left, but for so many pages."""
     with open(path, "wb", buffering=0) as junk:
         try:
             while True:
                 junk.write(b"x" * 4096)
         except OSError:
             pass
+        junk.truncate(max(0, os.path.getsize(path) - 4096 * leave))
 
 
 def test_own_log_stops_at_the_reserve_and_others_may_take_the_rest(disk):
@@ -128,3 +146,120 @@ def test_a_disk_that_fills_up_under_writes_heals_without_a_restart(disk):
         f.start()
         p.reach(f)
         p.check()
+
+
+# ---- in the middle of a commit
+
+def why(answer):
+    """Every refusal names the disk."""
+    code, message = answer.error()
+    if answer.status == 429:
+        assert code == "resource_exhausted" and "the disk of the log has" in message and answer.headers["Retry-After"], message
+    else:
+        assert answer.status == 503 and code == "unavailable" and "No space left on device" in message, (answer.status, message)
+
+
+def on(disk, *flags, **kw):
+    (disk / "data").mkdir()
+    f = Flametree("--ingester.disk_reserve", "0", *flags, data=str(disk / "data"), **kw)
+    f.log = str(disk.parent / "test.log")
+    return f
+
+
+def logged(f, text):
+    with open(f.log) as log:
+        return log.read().count(text)
+
+
+# Small cuts meet the end when one opens and closes (RocksDB's MANIFEST and tables), large profiles in the WAL, and small
+# buffers when they are flushed meanwhile.
+@pytest.mark.parametrize("cut, weight, pages", [("4KiB", 1500, (3, 8)), ("64KiB", 30_000, (8, 60)), ("64MiB", 60_000, (34, 90))])
+def test_a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing(disk, cut, weight, pages):
+    with on(disk, "--ingester.log_memory", "1MiB", "--ingester.cut_bytes", cut) as f:
+        book = Ledger(f)
+        push = lambda name: book.push(name, weight=weight)
+        assert [push("first.%d" % i) for i in range(8)] == [200] * 8
+        for leave in pages:
+            fill(disk / "junk", leave)
+            for i in range(25):
+                if push("%d.%d" % (leave, i)) != 200:
+                    why(book.last)
+            f.check_alive()
+            book.check()
+            os.unlink(disk / "junk")
+            await_("pushes to be taken again", lambda: push("after.%d" % leave) == 200)
+            book.check()
+        assert logged(f, "event=log.failed"), "the disk never failed under a write"
+        assert logged(f, "No space left on device")
+
+        fill(disk / "junk", pages[-1])  # and the process ends in the middle of it
+        for i in range(25):
+            push("last.%d" % i)
+        f.kill()
+        f.start(wait=False)
+        try:
+            f.await_ready()
+        except AssertionError:
+            assert f.process is None and "No space left on device" in f.tail(3), f.tail()
+        os.unlink(disk / "junk")
+        if f.process is None:
+            f.start()
+        book.check()
+        await_("pushes to be taken again", lambda: push("again") == 200)
+        book.retry(book.unsure)
+        book.check()
+
+
+def test_a_disk_that_is_full_when_the_log_is_opened_again_is_tried_until_it_is_not(disk):
+    faults = "wal.write.before=enospc@12;wal.recover=delay:300"
+    with on(disk, "--ingester.log_memory", "1MiB", env={"FLAMETREE_FAULTS": faults}) as f:
+        book = Ledger(f)
+        for i in range(11):
+            assert book.push("first.%d" % i, weight=60_000) == 200
+        assert book.push("failed", weight=60_000) == 503
+        fill(disk / "junk")
+        await_("opening to fail twice", lambda: logged(f, "event=log.reopen_failed") >= 2)
+        assert book.push("meanwhile") == 503
+        why(book.last)
+        ready = Server(f.url).call("GET", "/ready")
+        assert ready.status == 503 and "No space left on device" in ready.text, ready
+        book.check()
+        os.unlink(disk / "junk")
+        await_("pushes to be taken again", lambda: book.push("after") == 200)
+        assert Server(f.url).call("GET", "/ready").status == 200
+        book.check()
+        f.kill()
+        f.start()
+        book.check()
+
+
+def test_a_file_system_that_turns_read_only_is_told_and_loses_nothing(real_disk):
+    device = subprocess.run(["findmnt", "-n", "-o", "SOURCE", str(real_disk)], capture_output=True, text=True).stdout.strip()
+    trigger = "/sys/fs/ext4/%s/trigger_fs_error" % os.path.basename(device)
+    if not os.access(trigger, os.W_OK):
+        pytest.skip("no %s" % trigger)
+    with on(real_disk, "--ingester.log_memory", "1MiB", "--ingester.cut_bytes", "16KiB") as f:
+        book = Ledger(f)
+        for i in range(40):
+            assert book.push("first.%d" % i, weight=2000) == 200
+        with open(trigger, "w") as error:
+            error.write("1")
+        await_("a push to be refused", lambda: book.push("late.%d" % len(book.bodies), weight=2000) != 200)
+        for i in range(5):
+            assert book.push("refused.%d" % i, weight=2000) == 503
+            assert "Read-only file system" in book.last.error()[1], book.last.body
+        await_("opening to fail", lambda: logged(f, "event=log.reopen_failed"))
+        f.check_alive()
+        book.check()
+        f.kill()
+
+        ended = subprocess.run([f.program, *f.args], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1 and "Read-only file system" in ended.stderr, ended
+        image = str(real_disk.parent / "image")
+        for step in (["umount", str(real_disk)], ["e2fsck", "-fy", image], ["mount", "-o", "loop", image, str(real_disk)]):
+            done = subprocess.run(step, capture_output=True, text=True)
+            assert done.returncode <= 1, done
+        f.start()
+        book.check()
+        book.retry()
+        assert set(book.found()) == set(book.bodies)
