@@ -116,7 +116,7 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     struct h2 *h = c->h2;
     bool opens = hd->stream_id > h->last_stream;
     if (opens) h->last_stream = hd->stream_id;
-    if (opens || h->draining) return;  // streams after GOAWAY are not opened here
+    if (opens || h->draining || hd->stream_id == 0) return;  // streams after GOAWAY are not opened here
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
         end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");
