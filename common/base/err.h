@@ -5,7 +5,7 @@
 // A function that can fail returns bool and takes `err *e` last. On failure it fills *e where the
 // fault is known and returns false; callers add where they were and pass it up:
 //
-//     if (!block_open(&b, src, e)) return err_wrap(e, "day block %s", id);
+//     if (!file_read(path, &b, e)) return err_wrap(e, "certificate");
 //
 // An err lives on the caller's stack, owns nothing and needs no release, so it works when memory
 // is what ran out. On success *e is untouched. `e` is never NULL.

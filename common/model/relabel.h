@@ -4,9 +4,8 @@
 //
 // A rule joins the values of its source labels with a separator and does what its action says:
 //
-//     replace            if the regex matches, target = replacement, both with $1 and ${name} of
-//     the
-//                        match; an empty result removes the target
+//     replace            if the regex matches, target = replacement, both with $1 and ${name}
+//                        of the match; an empty result removes the target
 //     lowercase uppercase  target = the joined values in that case
 //     hashmod            target = last 8 bytes of the MD5 of the joined values, modulo modulus
 //     keep drop          the set is dropped unless, or if, the regex matches

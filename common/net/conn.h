@@ -5,9 +5,8 @@
 // A shard is a server's part on one loop: connections there, one read buffer, one timer. All of
 // this belongs to the loop's thread.
 //
-//     socket -> conn_read -> [tls] -> sniff -> ops->feed   (h1.c, h2.c)
-//     ops: exchange_* ... app ... ops->answer -> conn_put/conn_lend -> [tls] -> conn_flush ->
-//     socket
+//     socket -> conn_feed -> [tls_feed] -> conn_plain -> ops->feed    (h1.c, h2.c)
+//     exchange_* ... app ... ops->answer -> conn_put, conn_lend -> [tls_seal] -> socket
 //
 // States, and what moves between them:
 //
@@ -15,8 +14,7 @@
 //     OPEN    a protocol speaks               conn_finish, when all is sent -> LINGER
 //     LINGER  our side is shut; what still comes is dropped, so that the last answer is not lost
 //             to a reset                      end of input or LINGER_NS     -> CLOSED
-//     CLOSED  handle closes; memory goes in its callback, so pointers hold until the loop's turn
-//     ends
+//     CLOSED  handle closes; memory goes in its callback, so pointers hold until the turn ends
 //
 // Nothing is written or given up in the middle of an event: events mark the connection dirty, and
 // at the end of the loop's turn the shard flushes, asks the protocol for more, sets what to poll

@@ -4,7 +4,7 @@
 //
 // An RPC handler takes and gives protobuf bytes; what was on the wire (Connect proto or JSON, gRPC,
 // gRPC-Web, any compression) is this room's business. A plain handler sees the exchange itself.
-// Protocol rules: docs/design.md names the sections; errors are err codes (Connect's).
+// Protocol rules: connect.c and grpc.c name their pages; errors are err codes (Connect's).
 //
 // A path may have both an RPC row and plain rows (OTLP has): then gRPC content types take the
 // first.

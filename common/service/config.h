@@ -80,8 +80,8 @@ struct config_section {
 //     #include "ingester/config.def"
 //     #undef ROW
 //     };
-//     const struct config_section ingester_section = CONFIG_SECTION("ingester", rows, struct
-//     ingester_config);
+//     const struct config_section ingester_section =
+//         CONFIG_SECTION("ingester", rows, struct ingester_config);
 #define CONFIG_ROW(owner, key_, type_, fallback_, low_, high_, reload_, sentence_) \
     {.key = #key_,                                                                 \
      .type = CONFIG_T_##type_,                                                     \

@@ -2,11 +2,10 @@
 //
 // clock.h - three clocks, which never mix: *_wall_ns, *_mono_ns, *_boot_ns.
 //
-//     wall   what people and profiles call time. It jumps, forward and back, by hours or years,
-//     when
-//            somebody sets it or a machine wakes. For: times of profiles and the window in which a
-//            push may lie, "now" of a query, names (ULIDs), log lines, certificates. Nothing waits
-//            for it, and nothing that was acknowledged is dropped because of it alone.
+//     wall   what people and profiles call time. It jumps, by hours or years, if somebody sets it
+//            or a machine wakes. For: times of profiles and the window in which a push may lie,
+//            "now" of a query, names (ULIDs), log lines, certificates. Nothing waits for it, and
+//            nothing that was acknowledged is dropped because of it alone.
 //     mono   goes on evenly, stands still while the machine sleeps. For: deadlines, timeouts, time
 //            limits of connections, rates and quotas, how long something took, when to look again.
 //     boot   as mono, but goes on while the machine sleeps. For: ages of what is kept (cuts of the

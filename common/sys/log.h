@@ -2,9 +2,8 @@
 //
 // log.h - logfmt lines on stderr, one event a line, event name first.
 //
-//     log_info(&r->log, "segment.flushed", "bytes=%zu rows=%zu", bytes, rows);
-//     ts=2026-11-21T09:30:00.123Z level=info event=segment.flushed tenant=a req=01H… bytes=12
-//     rows=3
+//     log_info(&r->log, "cut.closed", "bytes=%zu rows=%zu", bytes, rows);
+//     ts=2026-11-21T09:30:00.123Z level=info event=cut.closed tenant=a req=01H… bytes=12 rows=3
 //
 // error = somebody must act; warn = we coped; info = state changed; debug. Values that may hold
 // spaces or quotes go through log_quote. A repeated event (same call site) is printed at most 10

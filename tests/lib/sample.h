@@ -4,13 +4,29 @@
 // would make it from:
 //
 //     message Sample {
-//       int32 i32 = 1;          uint64 u64 = 2;            sint64 s64 = 3;      double wide = 4;
-//       float narrow = 5;       bool yes = 6;              Color color = 7;     string text_part =
-//       8; bytes blob = 9;         Sample child = 10;         repeated int64 numbers = 11; repeated
-//       string texts = 12;                        repeated Sample children = 13; repeated fixed64
-//       stamps = 14;                      repeated bytes blobs = 15; oneof pick { int64 pick_number
-//       = 16; string pick_text = 17; Sample pick_child = 18; } string sample_typeID = 20; repeated
-//       double doubles = 21; fixed32 f32 = 22;
+//       int32 i32 = 1;
+//       uint64 u64 = 2;
+//       sint64 s64 = 3;
+//       double wide = 4;
+//       float narrow = 5;
+//       bool yes = 6;
+//       Color color = 7;
+//       string text_part = 8;
+//       bytes blob = 9;
+//       Sample child = 10;
+//       repeated int64 numbers = 11;
+//       repeated string texts = 12;
+//       repeated Sample children = 13;
+//       repeated fixed64 stamps = 14;
+//       repeated bytes blobs = 15;
+//       oneof pick {
+//         int64 pick_number = 16;
+//         string pick_text = 17;
+//         Sample pick_child = 18;
+//       }
+//       string sample_typeID = 20;
+//       repeated double doubles = 21;
+//       fixed32 f32 = 22;
 //     }
 //     enum Color { COLOR_NONE = 0; COLOR_RED = 1; COLOR_BLUE = 5; }
 #pragma once
