@@ -54,6 +54,7 @@ static void service_free(struct service_head *s)
     ids_release(&s->ids, b);
     stack_hours_release(s);
     index_release(&s->index);
+    symbols_hints_release(&s->hints);
     symbols_release(&s->symbols);
     text_free(b, &s->tenant);
     text_free(b, &s->service);
@@ -69,6 +70,7 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     atomic_init(&s->refs, 1);
     rwlock_init(&s->lock);
     index_init(&s->index, &h->budget);
+    symbols_hints_init(&s->hints, &h->budget);
     if (text_copy(&h->budget, tenant, &s->tenant, e) &&
         text_copy(&h->budget, service, &s->service, e) &&
         symbols_init(&s->symbols, &h->budget, e)) {

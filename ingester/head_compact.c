@@ -131,6 +131,7 @@ static void compact_stacks(struct service_head *s)
         visit_vectors(s, renumber, m.stacks);
         symbols_release(&s->symbols);
         s->symbols = fresh;
+        symbols_hints_release(&s->hints);
         stack_hours_release(s);
     }
     arena_release(&a);

@@ -31,6 +31,7 @@ struct service_head {
     bool doomed;            // for the sweep
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
+    struct symbols_hints hints;
     struct index index;
     struct rows *rows;  // by series number
     size_t rows_cap;

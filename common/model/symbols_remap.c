@@ -16,6 +16,63 @@ bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct s
     return arena_ok(a, e);
 }
 
+// ---- hints
+
+void symbols_hints_init(struct symbols_hints *h, struct mem_budget *budget)
+{
+    *h = (struct symbols_hints){.budget = budget};
+}
+
+void symbols_hints_release(struct symbols_hints *h)
+{
+    mem_free(h->budget, h->function_of, h->function_cap * sizeof *h->function_of);
+    mem_free(h->budget, h->frame_of, h->frame_cap * sizeof *h->frame_of);
+    symbols_hints_init(h, h->budget);
+}
+
+static bool note(struct mem_budget *budget, uint32_t **v, size_t *cap, uint32_t at, uint32_t row,
+                 err *e)
+{
+    if (at >= *cap && !mem_grow(budget, v, cap, (size_t)at + 1, sizeof **v, e)) return false;
+    (*v)[at] = row;
+    return true;
+}
+
+// Is this string that one of the target? Its strings are unique, so equal bytes are equal rows.
+static bool is_string(struct symbols_remap *m, uint32_t row, uint32_t there)
+{
+    uint32_t *known = &m->strings[row];
+    if (*known == 0 && str_eq(m->from->strings[row], m->to->t.strings[there])) *known = there + 1;
+    return *known == there + 1;
+}
+
+// The function that the name named last, if it is this one; 0 if not, also for the names of none.
+static uint32_t guess_function(struct symbols_remap *m, const struct symbol_function *f,
+                               uint32_t name)
+{
+    const struct symbols_hints *h = m->hints;
+    uint32_t guess = name < h->function_cap ? h->function_of[name] : 0;
+    if (guess == 0) return 0;
+    const struct symbol_function *g = &m->to->t.functions[guess];
+    bool same = g->name == name && g->start_line == f->start_line &&
+                is_string(m, f->system_name, g->system_name) &&
+                is_string(m, f->filename, g->filename);
+    return same ? guess : 0;
+}
+
+static uint32_t guess_frame(const struct symbols_remap *m, const struct symbol_frame *f)
+{
+    const struct symbols_hints *h = m->hints;
+    uint32_t guess = f->function < h->frame_cap ? h->frame_of[f->function] : 0;
+    if (guess == 0) return 0;
+    const struct symbol_frame *g = &m->to->t.frames[guess];
+    bool same = g->function == f->function && g->line == f->line && g->address == f->address &&
+                g->mapping == f->mapping && g->inlined == f->inlined;
+    return same ? guess : 0;
+}
+
+// ---- rows
+
 static bool string(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
     uint32_t *known = &m->strings[row];
@@ -35,6 +92,12 @@ static bool function(struct symbols_remap *m, uint32_t row, uint32_t *out, err *
         const struct symbol_function *f = &m->from->functions[row];
         struct symbol_function copy = {0};
         if (!string(m, f->name, &copy.name, e)) return false;
+        uint32_t guess = m->hints ? guess_function(m, f, copy.name) : 0;
+        if (guess) {
+            *known = guess + 1;
+            *out = guess;
+            return true;
+        }
         if (!m->names_only) {
             copy.start_line = f->start_line;
             if (!string(m, f->system_name, &copy.system_name, e) ||
@@ -45,6 +108,9 @@ static bool function(struct symbols_remap *m, uint32_t row, uint32_t *out, err *
         uint32_t added = symbols_function(m->to, copy, e);
         if (added == MAP_NONE) return false;
         *known = added + 1;
+        struct symbols_hints *h = m->hints;
+        if (h && !note(h->budget, &h->function_of, &h->function_cap, copy.name, added, e))
+            return false;
     }
     *out = *known - 1;
     return true;
@@ -80,12 +146,30 @@ static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
             copy.inlined = f->inlined;
             if (!mapping(m, f->mapping, &copy.mapping, e)) return false;
         }
-        uint32_t added = symbols_frame(m->to, copy, e);
-        if (added == MAP_NONE) return false;
+        struct symbols_hints *h = m->hints;
+        uint32_t added = h ? guess_frame(m, &copy) : 0;
+        if (added == 0) {
+            added = symbols_frame(m->to, copy, e);
+            if (added == MAP_NONE) return false;
+            if (h && !note(h->budget, &h->frame_of, &h->frame_cap, copy.function, added, e))
+                return false;
+        }
         *known = added + 1;
     }
     *out = *known - 1;
     return true;
+}
+
+// The child of a stack. The first that a stack got most often lies right behind it.
+static uint32_t child_of(struct symbols *to, uint32_t parent, uint32_t frame, err *e)
+{
+    const struct symbol_table *t = &to->t;
+    uint32_t guess = parent + 1;
+    if (frame != 0 && guess < t->stack_count && t->stacks[guess].parent == parent &&
+        t->stacks[guess].frame == frame) {
+        return guess;
+    }
+    return symbols_stack(to, parent, frame, e);
 }
 
 // A stack may be a million frames deep and nobody may recurse. On the way up to the first row that
@@ -113,7 +197,7 @@ uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e)
             m->stacks[at] = 0;
             continue;
         }
-        result = symbols_stack(m->to, result, to_frame, e);
+        result = child_of(m->to, result, to_frame, e);
         m->stacks[at] = result == MAP_NONE ? 0 : result + 1;
     }
     return result;
