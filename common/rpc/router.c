@@ -16,16 +16,20 @@ struct router *router_new(const struct router_options *o)
 void router_free(struct router *r)
 {
     if (!r) return;
-    mem_free(NULL, r->rows, r->cap * sizeof *r->rows);
+    mem_must_free(r->rows);
     mem_must_free(r);
 }
 
 static void add(struct router *r, struct row row)
 {
-    err e = {0};
-    bool ok = mem_grow(NULL, (void *)&r->rows, &r->cap, r->count + 1, sizeof row, &e);
-    assert(ok && "start-up");
-    (void)ok;
+    if (r->count == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 64;
+        struct row *more = mem_must(cap * sizeof row);
+        if (r->count) memcpy(more, r->rows, r->count * sizeof row);
+        mem_must_free(r->rows);
+        r->rows = more;
+        r->cap = cap;
+    }
     r->rows[r->count++] = row;
 }
 

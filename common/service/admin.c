@@ -42,8 +42,12 @@ void admin_ready(struct program *p, struct http_exchange *x)
     else
         explain(p, &why);
     if (why.n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(&why, "starting\n");
-    struct buf *out = page(x, why.n ? 503 : 200, S("text/plain; charset=utf-8"));
-    if (why.n)
+    if (why.failed) {  // nothing may have been said for want of memory
+        buf_clear(&why);
+        buf_z(&why, "no memory to say whether it is ready\n");
+    }
+    struct buf *out = page(x, why.n || why.failed ? 503 : 200, S("text/plain; charset=utf-8"));
+    if (why.n || why.failed)
         buf_str(out, buf_view(&why));
     else
         buf_z(out, "ready");

@@ -53,7 +53,7 @@ struct config *config_new(const struct config_section *const *sections, size_t n
 static void snapshot_free(struct snapshot *s)
 {
     arena_release(&s->arena);
-    mem_must_free(s);
+    mem_free(NULL, s, sizeof *s);
 }
 
 void config_free(struct config *c)
@@ -216,7 +216,8 @@ static bool read_all(const struct config *c, struct snapshot *s, err *e)
 
 static struct snapshot *snapshot_read(const struct config *c, err *e)
 {
-    struct snapshot *s = mem_must(sizeof *s);
+    struct snapshot *s = mem_alloc(NULL, sizeof *s, e);
+    if (!s) return NULL;
     arena_init(&s->arena, NULL, SNAPSHOT_MAX_BYTES);
     if (read_all(c, s, e)) return s;
     snapshot_free(s);

@@ -22,10 +22,12 @@ static bool check_format(const struct datadir *d, err *e)
 {
     char path[PATH_MAX];
     if (!join(path, d->path, "format", e)) return false;
-    if (!file_exists(path)) return file_write(path, FORMAT, e);
     struct buf text;
+    err why = {0};
     buf_init(&text, NULL, 4096);
-    bool ok = file_read(path, &text, e);
+    bool ok = file_read(path, &text, &why);
+    if (!ok && why.code == ERR_NOT_FOUND) return file_write(path, FORMAT, e);
+    if (!ok) *e = why;  // it may be another format's
     str found = str_trim(buf_view(&text));
     if (ok && !str_eq(found, str_trim(FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION,

@@ -131,8 +131,12 @@ bool doc_parse(str yaml, const char *file, struct arena *a, struct doc **root, e
     while (ok && !end) {
         yaml_event_t ev;
         if (!yaml_parser_parse(&p, &ev)) {
-            ok = err_set(e, ERR_INVALID_ARGUMENT, "%s:%u: %s", file,
-                         (unsigned)p.problem_mark.line + 1, p.problem ? p.problem : "not YAML");
+            ok = false;
+            if (p.error == YAML_MEMORY_ERROR)
+                err_set(e, ERR_RESOURCE_EXHAUSTED, "%s: out of memory", file);
+            else
+                err_set(e, ERR_INVALID_ARGUMENT, "%s:%u: %s", file,
+                        (unsigned)p.problem_mark.line + 1, p.problem ? p.problem : "not YAML");
             break;
         }
         end = ev.type == YAML_STREAM_END_EVENT;

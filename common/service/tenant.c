@@ -41,7 +41,7 @@ static void unref(void *arg)
     struct snapshot *s = arg;
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
     overrides_release(&s->overrides);
-    mem_must_free(s);
+    mem_free(NULL, s, sizeof *s);
 }
 
 static struct snapshot *take(struct tenants *t)
@@ -139,7 +139,8 @@ const struct limits *tenant_limits(const struct config *c, struct arena *a, str 
 
 static struct snapshot *build(const struct tenants *t, CONFIG_LIST files, str *texts, err *e)
 {
-    struct snapshot *s = mem_must(sizeof *s);
+    struct snapshot *s = mem_alloc(NULL, sizeof *s, e);
+    if (!s) return NULL;
     atomic_init(&s->refs, 1);
     s->config_version = config_version(t->config);
     s->defaults = config_section(t->config, "limits");

@@ -477,7 +477,9 @@ struct torture_count torture_make(const struct torture_maker *m)
                                                                  .check = bench_check,
                                                                  .end = bench_end,
                                                                  .arg = &made,
-                                                                 .codes = m->codes});
+                                                                 .codes = m->codes,
+                                                                 .is_start = m->is_start,
+                                                                 .most = m->most});
     free(made.first);
     return n;
 }

@@ -77,6 +77,8 @@ struct torture_maker {
     bool (*make)(struct torture_bench *b, void *arg, err *e);
     void *arg;
     uint32_t codes;
+    bool is_start;
+    unsigned most;
 };
 
 // As torture_work: a run that succeeds must have made what the first one made, and afterwards the
