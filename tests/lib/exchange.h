@@ -15,6 +15,7 @@
 struct ask {
     const char *method;  // NULL: POST
     const char *path;
+    const char *query;    // NULL: none
     const char *headers;  // "name: value\n" each, names in lower case
     str body;
     unsigned version;  // 0: 11
@@ -45,6 +46,7 @@ static inline struct http_exchange *exchange_new(const struct ask *ask)
     req_init(&x->req, RANK_PUBLIC, ask->budget, ask->memory ? ask->memory : 64 << 20, 0);
     x->method = str_of(ask->method ? ask->method : "POST");
     x->path = str_of(ask->path);
+    x->query = str_of(ask->query ? ask->query : "");
     x->version = ask->version ? ask->version : 11;
     exchange_headers(x, str_of(ask->headers ? ask->headers : ""));
     buf_init(&x->out, ask->budget, 64 << 20);
