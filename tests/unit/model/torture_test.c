@@ -30,12 +30,9 @@ static bool selector_and_labels(struct torture_bench *b, void *arg, err *e)
     if (!selector_parse(a, S("up{a=\"1\", 'b c'!=\"\", pod=~\"p-[0-9]+\", zone!~`a|b`, x='\\n'}"),
                         &sel, e))
         return false;
-    static const str names[] = {S_INIT("pod"), S_INIT("a")};
     labels copy = labels_copy(a, ls);
-    labels two = labels_project(a, ls, names, COUNT(names));
     if (!arena_ok(a, e)) return false;
     buf_printf(&b->out, "%zu %d %d ", sel.n, selector_matches(&sel, copy), labels_eq(copy, ls));
-    labels_print(two, &b->out);
     labels_print(copy, &b->out);
     struct ptype t;
     if (!ptype_parse(S("cpu:samples:count:cpu:nanoseconds"), &t, e)) return false;
