@@ -96,7 +96,9 @@ struct wal {
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
-    int64_t wall_ahead_ns;  // of the boot clock, at the last look
+    uint64_t room_until_ns;  // monotonic: until then the disk is known to have `room_left` bytes
+    uint64_t room_left;      // that may be written before one looks again
+    int64_t wall_ahead_ns;   // of the boot clock, at the last look
     size_t reserved;
 };
 

@@ -311,6 +311,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
         for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
             exchange_cancel(ex);
     }
+    c->unread = (events & UV_READABLE) && !wants_input(c);
     if (events & UV_READABLE) read_socket(c);
     conn_dirty(c);
 }
@@ -401,6 +402,9 @@ static void set_interest(struct conn *c)
     if (pending_on_wire(c) || c->eager) interest |= UV_WRITABLE;
     if (!c->input_over && !c->hangup && !(interest & UV_READABLE)) interest |= UV_DISCONNECT;
     if (interest == c->interest) return;
+    // A client that waits for its answer sends nothing, as a rule. Until it does (or leaves, which
+    // is seen as something to read as well) polling stays as it is: a request then costs no change.
+    if (interest == UV_DISCONNECT && c->interest == UV_READABLE && !c->unread) return;
     if ((interest & ~c->interest) & UV_WRITABLE) {  // from now on the client keeps us waiting
         c->write_ns = c->shard->now_ns;
         c->write_bytes = 0;

@@ -122,6 +122,7 @@ struct conn {
     bool dirty;
     bool input_over;  // the client sent FIN, and all before it was read
     bool hangup;      // the client sent FIN while we did not read
+    bool unread;      // the client sent something that is not read yet
     bool finishing;   // conn_finish was said
     bool turned_away;
     bool eager;  // had its share of a turn, and more to say

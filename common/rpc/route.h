@@ -36,6 +36,8 @@ struct rpc_method {
     enum route_auth auth;
     enum rank rank;
     bool large_body;  // body limit is the tenants' ingestion limit instead of the small one
+    bool
+        checks_wire;  // run reads the bytes by itself and believes nothing of them: no check before
 };
 
 // Fills x's answer (status, headers, out/fixed); false: *e is answered as a plain JSON error.

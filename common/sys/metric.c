@@ -52,7 +52,7 @@ void metric_register(struct metric *const *table, size_t n)
 
 static bool cell_is(const struct metric_cell *c, str value)
 {
-    return str_is(value, c->value);
+    return value.n == c->value_n && (value.n == 0 || memcmp(value.p, c->value, value.n) == 0);
 }
 
 // Values are added under the lock and published by cell_count (release); a reader that sees the
@@ -79,6 +79,7 @@ static struct metric_cell *cell_add(struct metric *m, str value)
             c = &m->cells[n];
             memcpy(c->value, value.p, value.n);
             c->value[value.n] = '\0';
+            c->value_n = value.n;
             atomic_store_explicit(&m->cell_count, n + 1, memory_order_release);
         }
     }
@@ -89,9 +90,9 @@ static struct metric_cell *cell_add(struct metric *m, str value)
 static struct metric_cell *cell_of(struct metric *m, str value)
 {
     assert(m->label[0] && !metric_has_sets(m));
-    if (value.n >= sizeof m->cells->value || !str_utf8(value)) value = S("other");
     struct metric_cell *c = cell_find(m, value, 0);
     if (c) return c;
+    if (value.n >= sizeof m->cells->value || !str_utf8(value)) value = S("other");
     if (atomic_load_explicit(&m->cell_count, memory_order_acquire) == METRIC_CELLS)
         return &m->cells[METRIC_CELLS - 1];
     return cell_add(m, value);

@@ -38,6 +38,7 @@ enum metric_kind {
 
 struct metric_cell {
     char value[64];  // of the label
+    size_t value_n;  // its bytes
     _Atomic uint64_t count;
     _Atomic int64_t sum;  // counter and gauge value; histogram and seconds: nanoseconds
     _Atomic uint64_t buckets[METRIC_BUCKETS];

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-void rand_bytes(void *p, size_t n)
+static void kernel_bytes(void *p, size_t n)
 {
     unsigned char *at = p;
     while (n > 0) {
@@ -21,6 +21,25 @@ void rand_bytes(void *p, size_t n)
         at += got;
         n -= (size_t)got;
     }
+}
+
+// Small pieces come from what the thread has in store, so that ids and keys cost no system call
+// each. What was given out is wiped.
+void rand_bytes(void *p, size_t n)
+{
+    static _Thread_local unsigned char store[512];
+    static _Thread_local size_t left;
+    if (n > sizeof store / 8) {
+        kernel_bytes(p, n);
+        return;
+    }
+    if (n > left) {
+        kernel_bytes(store, sizeof store);
+        left = sizeof store;
+    }
+    left -= n;
+    memcpy(p, store + left, n);
+    memset(store + left, 0, n);
 }
 
 uint64_t rand_u64(void)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rand.h - random bytes from the kernel.
+// rand.h - random bytes from the kernel, fetched by each thread in larger pieces. Not for a process
+// that forks and goes on: both would have the same ones.
 #pragma once
 
 #include "base/hash.h"
