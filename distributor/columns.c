@@ -57,36 +57,58 @@ static bool add_row(int64_t *to, const int64_t *values, uint32_t n, err *e)
     return true;
 }
 
-bool columns_make(struct columns *c, struct arena *a, struct stacks *to, const uint32_t *rows,
-                  uint32_t n, err *e)
+bool columns_room_init(struct columns_room *r, struct arena *a, uint32_t type_count, uint32_t rows,
+                       uint32_t columns, err *e)
 {
-    const struct profile *p = to->p;
-    uint32_t types = p->type_count;
-    uint64_t *keys = ARENA_ARRAY(a, uint64_t, n);
-    uint64_t *other = ARENA_ARRAY(a, uint64_t, n);
-    uint32_t *stacks = ARENA_ARRAY(a, uint32_t, n);
-    int64_t *sums = ARENA_ARRAY(a, int64_t, (size_t)n * types);
-    int64_t *totals = ARENA_ARRAY(a, int64_t, types);
-    if (!keys || !other || !stacks || !sums || !totals) return arena_ok(a, e);
+    *r = (struct columns_room){
+        .keys = ARENA_ARRAY(a, uint64_t, rows),
+        .other = ARENA_ARRAY(a, uint64_t, rows),
+        .stacks = ARENA_ARRAY(a, uint32_t, rows),
+        .sums = ARENA_ARRAY(a, int64_t, (size_t)rows * type_count),
+        .totals = ARENA_ARRAY(a, int64_t, (size_t)columns * type_count),
+    };
+    return arena_ok(a, e);
+}
+
+// Sample rows by stack: the stack above, the sample below.
+static bool sorted_keys(struct columns_room *room, struct stacks *to, const uint32_t *rows,
+                        uint32_t n, err *e)
+{
+    bool ascending = true;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t stack = stacks_row(to, rows[i], e);
         if (stack == MAP_NONE) return false;
-        keys[i] = (uint64_t)stack << 32 | rows[i];
+        room->keys[i] = (uint64_t)stack << 32 | rows[i];
+        ascending = ascending && (i == 0 || room->keys[i - 1] < room->keys[i]);
     }
+    if (ascending) return true;
     if (n > INSERT_MAX) {
-        radix_sort(&keys, &other, n);
+        radix_sort(&room->keys, &room->other, n);
     } else {
-        insertion_sort(keys, n);
+        insertion_sort(room->keys, n);
     }
-    uint32_t count = 0;
+    return true;
+}
+
+bool columns_make(struct columns *c, struct columns_room *room, struct stacks *to,
+                  const uint32_t *rows, uint32_t n, err *e)
+{
+    const struct profile *p = to->p;
+    uint32_t types = p->type_count;
+    if (!sorted_keys(room, to, rows, n, e)) return false;
+    *c = (struct columns){room->stacks, room->sums, room->totals, 0, types};
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t stack = (uint32_t)(keys[i] >> 32);
-        const int64_t *values = p->values + (size_t)(uint32_t)keys[i] * types;
-        if (count == 0 || stacks[count - 1] != stack) stacks[count++] = stack;
-        if (!add_row(sums + (size_t)(count - 1) * types, values, types, e)) return false;
-        if (!add_row(totals, values, types, e)) return false;
+        uint32_t stack = (uint32_t)(room->keys[i] >> 32);
+        const int64_t *values = p->values + (size_t)(uint32_t)room->keys[i] * types;
+        if (c->count == 0 || room->stacks[-1] != stack) {
+            *room->stacks++ = stack;
+            room->sums += types;
+            c->count++;
+        }
+        if (!add_row(room->sums - types, values, types, e)) return false;
+        if (!add_row(c->totals, values, types, e)) return false;
     }
-    *c = (struct columns){stacks, sums, totals, count, types};
+    room->totals += types;
     return true;
 }
 

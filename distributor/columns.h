@@ -13,10 +13,21 @@ struct columns {
     uint32_t type_count;
 };
 
-// `rows` are samples of the profile that `to` translates; their values are not negative. Memory is
-// the arena's. Fails with out_of_range or resource_exhausted.
-bool columns_make(struct columns *c, struct arena *a, struct stacks *to, const uint32_t *rows,
-                  uint32_t n, err *e) MUST_CHECK;
+// Memory of several columns of one profile, made at once: `rows` in all of them together.
+struct columns_room {
+    uint64_t *keys;
+    uint64_t *other;
+    uint32_t *stacks;
+    int64_t *sums;
+    int64_t *totals;
+};
+bool columns_room_init(struct columns_room *r, struct arena *a, uint32_t type_count, uint32_t rows,
+                       uint32_t columns, err *e) MUST_CHECK;
+
+// `rows` are samples of the profile that `to` translates; their values are not negative. Takes its
+// part of the room. Fails with out_of_range or resource_exhausted.
+bool columns_make(struct columns *c, struct columns_room *room, struct stacks *to,
+                  const uint32_t *rows, uint32_t n, err *e) MUST_CHECK;
 
 static inline int64_t columns_value(const struct columns *c, uint32_t i, uint32_t type)
 {

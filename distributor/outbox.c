@@ -7,6 +7,7 @@
 #include "model/vector.h"
 #include "sys/rand.h"
 
+#include <endian.h>
 #include <stdlib.h>
 
 // A parcel above this is followed by another one for the same service, so that no message between
@@ -101,6 +102,7 @@ struct packing {
     struct parcel *parcel;  // of the group at hand
     uint32_t home;
     struct stacks *to;
+    struct buf vector;  // scratch
 };
 
 static id128 id_of(const struct packing *x, uint64_t fingerprint)
@@ -120,22 +122,13 @@ static id128 id_of(const struct packing *x, uint64_t fingerprint)
 
 static bool put_vector(struct packing *x, const struct columns *c, uint32_t type, str *out, err *e)
 {
-    struct vector_entry *v = ARENA_ARRAY(x->scratch, struct vector_entry, c->count);
-    if (!v) return arena_ok(x->scratch, e);
-    size_t n = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        int64_t value = columns_value(c, i, type);
-        if (value) v[n++] = (struct vector_entry){c->stacks[i], value};
-    }
-    struct buf b;
-    buf_init(&b, x->o->a->budget, SIZE_MAX / 2);
-    vector_encode(v, n, &b);
-    bool ok = buf_ok(&b, e);
-    if (ok) *out = arena_str(x->o->a, buf_view(&b));
-    buf_release(&b);
+    struct buf *b = &x->vector;
+    buf_clear(b);
+    x->o->values += vector_encode_column(c->stacks, c->sums + type, c->type_count, c->count, b);
+    if (!buf_ok(b, e)) return false;
+    *out = arena_str(x->o->a, buf_view(b));
     x->parcel->bytes += out->n;
-    x->o->values += n;
-    return ok && arena_ok(x->o->a, e);
+    return arena_ok(x->o->a, e);
 }
 
 // ---- spans
@@ -145,12 +138,23 @@ struct span_sample {
     uint32_t row;
 };
 
+// Eight bytes as a number that orders as they do.
+static uint64_t trace_word(const struct split_origin *o, size_t at)
+{
+    uint64_t word = 0;
+    memcpy(&word, o->trace_id + at, sizeof word);
+    return be64toh(word);
+}
+
 static int by_origin(const void *one, const void *two)
 {
     const struct span_sample *a = one;
     const struct span_sample *b = two;
-    int c = memcmp(a->origin.trace_id, b->origin.trace_id, sizeof a->origin.trace_id);
-    if (c) return c;
+    for (size_t i = 0; i < sizeof a->origin.trace_id; i += 8) {
+        uint64_t x = trace_word(&a->origin, i);
+        uint64_t y = trace_word(&b->origin, i);
+        if (x != y) return x < y ? -1 : 1;
+    }
     if (a->origin.has_trace != b->origin.has_trace) return a->origin.has_trace ? 1 : -1;
     if (a->origin.span_id != b->origin.span_id) {
         return a->origin.span_id < b->origin.span_id ? -1 : 1;
@@ -185,6 +189,8 @@ static bool collect_spans(struct packing *x, const struct split_group *g, struct
     }
     if (n == 0) return true;
     qsort(v, n, sizeof *v, by_origin);
+    struct columns_room room;
+    if (!columns_room_init(&room, x->scratch, x->p->type_count, n, n, e)) return false;
     out->columns = ARENA_ARRAY(x->scratch, struct columns, n);
     out->origins = ARENA_ARRAY(x->scratch, struct split_origin, n);
     if (!out->columns || !out->origins) return arena_ok(x->scratch, e);
@@ -194,10 +200,8 @@ static bool collect_spans(struct packing *x, const struct split_group *g, struct
             rows[i] = v[i].row;
         }
         out->origins[out->count] = v[first].origin;
-        if (!columns_make(&out->columns[out->count++], x->scratch, x->to, rows + first, i - first,
-                          e)) {
-            return false;
-        }
+        struct columns *c = &out->columns[out->count++];
+        if (!columns_make(c, &room, x->to, rows + first, i - first, e)) return false;
     }
     return true;
 }
@@ -285,8 +289,10 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     struct columns c;
     struct spans spans;
     struct written *bases = ARENA_ARRAY(x->scratch, struct written, x->p->type_count);
+    struct columns_room room;
     if (!bases) return arena_ok(x->scratch, e);
-    if (!columns_make(&c, x->scratch, x->to, g->rows, g->row_count, e) ||
+    if (!columns_room_init(&room, x->scratch, x->p->type_count, g->row_count, 1, e) ||
+        !columns_make(&c, &room, x->to, g->rows, g->row_count, e) ||
         !collect_spans(x, g, &spans, e)) {
         return false;
     }
@@ -357,11 +363,12 @@ bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p
     };
     if (!x.types || !x.stacks) return arena_ok(scratch, e);
     if (!sums_fit(p, e)) return false;
-    for (uint32_t i = 0; i < split->group_count; i++) {
-        if (!choose_parcel(&x, &split->groups[i], e)) return false;
-        if (!add_group(&x, &split->groups[i], e)) return false;
-    }
-    return true;
+    buf_init(&x.vector, scratch->budget, SIZE_MAX / 2);
+    bool ok = true;
+    for (uint32_t i = 0; i < split->group_count && ok; i++)
+        ok = choose_parcel(&x, &split->groups[i], e) && add_group(&x, &split->groups[i], e);
+    buf_release(&x.vector);
+    return ok;
 }
 
 void outbox_seal(struct outbox *o)

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#define SORT_MAX 16  // labels up to which insertion is quicker
+
 // ---- sets of labels that are being edited; name order is kept
 
 struct label_set {
@@ -118,48 +120,77 @@ static bool find_or_add(struct splitter *x, labels wanted, uint32_t *group, err 
     return map_put(&x->index, hash, *group, e);
 }
 
+static bool is_origin(str key)
+{
+    return str_is(key, "trace_id") || str_is(key, "span_id") || str_is(key, "profile_id");
+}
+
 // The span id as agents write it, 16 hex digits, is the little-endian number of its bytes.
-static bool read_origin(const struct profile_label *l, struct split_origin *o)
+static void read_origin(const struct profile_label *l, struct split_origin *o)
 {
     uint8_t bytes[8];
     if (str_is(l->key, "trace_id")) {
         o->has_trace = hex_parse(l->text, o->trace_id, sizeof o->trace_id);
-        return true;
-    }
-    if (!str_is(l->key, "span_id") && !str_is(l->key, "profile_id")) return false;
-    if (hex_parse(l->text, bytes, sizeof bytes)) {
+    } else if (hex_parse(l->text, bytes, sizeof bytes)) {
         o->span_id = 0;
         for (size_t i = 0; i < sizeof bytes; i++) {
             o->span_id |= (uint64_t)bytes[i] << (8 * i);
         }
     }
-    return true;
 }
 
-// The labels of a sample that make series, in order, each name once; *set may stay in v.
+static void sort(label *v, size_t n)
+{
+    if (n > SORT_MAX) {
+        qsort(v, n, sizeof *v, label_order);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        label one = v[i];
+        size_t at = i;
+        for (; at > 0 && label_order(&v[at - 1], &one) > 0; at--)
+            v[at] = v[at - 1];
+        v[at] = one;
+    }
+}
+
+// The labels of a sample that make series, in order, each name once; they may stay in v.
 static labels own_labels(struct splitter *x, uint32_t row, label *v)
 {
     const struct profile_sample *s = &x->p->samples[row];
     size_t n = 0;
     for (uint32_t i = 0; i < s->label_count; i++) {
         const struct profile_label *l = &x->p->labels[s->first_label + i];
-        struct split_origin origin =
-            x->out->origins ? x->out->origins[row] : (struct split_origin){0};
-        if (!read_origin(l, &origin)) {
+        if (!is_origin(l->key)) {
             v[n++] = (label){l->key, l->text};
             continue;
         }
         if (!x->out->origins) {
             x->out->origins = ARENA_ARRAY(x->a, struct split_origin, x->p->sample_count);
         }
-        if (x->out->origins) x->out->origins[row] = origin;
+        if (x->out->origins) read_origin(l, &x->out->origins[row]);
     }
-    if (n > 1) qsort(v, n, sizeof *v, label_order);
+    sort(v, n);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (kept == 0 || !str_eq(v[kept - 1].name, v[i].name)) v[kept++] = v[i];
     }
     return (labels){v, kept};
+}
+
+static bool same_text(str a, str b)
+{
+    return a.n == b.n && (a.p == b.p || str_eq(a, b));  // of one string table, as a rule
+}
+
+static bool same_labels(labels a, labels b)
+{
+    if (a.n != b.n) return false;
+    for (size_t i = 0; i < a.n; i++) {
+        if (!same_text(a.v[i].name, b.v[i].name)) return false;
+        if (!same_text(a.v[i].value, b.v[i].value)) return false;
+    }
+    return true;
 }
 
 // First by the samples' own labels, which most samples share with their neighbour.
@@ -173,7 +204,7 @@ static bool group_by_own_labels(struct splitter *x, err *e)
     if (!v) return arena_ok(x->a, e);
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
         labels own = own_labels(x, i, v);
-        if (i > 0 && labels_eq(own, x->sets[x->group_of[i - 1]])) {
+        if (i > 0 && same_labels(own, x->sets[x->group_of[i - 1]])) {
             x->group_of[i] = x->group_of[i - 1];
             continue;
         }

@@ -88,22 +88,21 @@ void hex_print(const uint8_t *bytes, size_t n, char *hex)
     hex[2 * n] = '\0';
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
+// The value of a hex digit plus 1; 0 of other characters.
+static const uint8_t hex_digits[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 bool hex_parse(str hex, uint8_t *bytes, size_t n)
 {
     if (hex.n != 2 * n) return false;
     for (size_t i = 0; i < n; i++) {
-        int high = hex_digit(hex.p[2 * i]);
-        int low = hex_digit(hex.p[2 * i + 1]);
-        if (high < 0 || low < 0) return false;
-        bytes[i] = (uint8_t)(high << 4 | low);
+        unsigned high = hex_digits[(unsigned char)hex.p[2 * i]];
+        unsigned low = hex_digits[(unsigned char)hex.p[2 * i + 1]];
+        if (high == 0 || low == 0) return false;
+        bytes[i] = (uint8_t)((high - 1) << 4 | (low - 1));
     }
     return true;
 }

@@ -66,6 +66,48 @@ void pb_put_bytes_opt(struct buf *b, uint32_t field, str s);
 size_t pb_begin(struct buf *b, uint32_t field);
 void pb_end(struct buf *b, size_t mark);
 
+// The same into room that was made before, at most PB_RAW_MAX bytes each and the string's; fields
+// below 16. They return where the next one goes.
+#define PB_RAW_MAX (1 + VARINT_MAX)
+
+static inline uint8_t *pb_raw_varint(uint8_t *at, uint64_t v)
+{
+    return at + varint_put(at, v);
+}
+static inline uint8_t *pb_raw_u64(uint8_t *at, uint32_t field, uint64_t v)
+{
+    *at++ = (uint8_t)(field << 3 | PB_VARINT);
+    return pb_raw_varint(at, v);
+}
+static inline uint8_t *pb_raw_u64_opt(uint8_t *at, uint32_t field, uint64_t v)
+{
+    return v ? pb_raw_u64(at, field, v) : at;
+}
+static inline uint8_t *pb_raw_fixed64_opt(uint8_t *at, uint32_t field, uint64_t v)
+{
+    if (!v) return at;
+    *at++ = (uint8_t)(field << 3 | PB_FIXED64);
+    for (int i = 0; i < 8; i++)
+        at[i] = (uint8_t)(v >> (8 * i));
+    return at + 8;
+}
+// The head of a message or string of n bytes, which follow.
+static inline uint8_t *pb_raw_head(uint8_t *at, uint32_t field, size_t n)
+{
+    *at++ = (uint8_t)(field << 3 | PB_BYTES);
+    return pb_raw_varint(at, n);
+}
+static inline uint8_t *pb_raw_bytes(uint8_t *at, uint32_t field, str s)
+{
+    at = pb_raw_head(at, field, s.n);
+    if (s.n) __builtin_memcpy(at, s.p, s.n);
+    return at + s.n;
+}
+static inline uint8_t *pb_raw_bytes_opt(uint8_t *at, uint32_t field, str s)
+{
+    return s.n ? pb_raw_bytes(at, field, s) : at;
+}
+
 // ---- protobuf-c, only behind this
 //
 // protobuf_c_message_unpack recurses without limit and amplifies (8 MB of "12 00" became 379 MB),

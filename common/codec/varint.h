@@ -19,6 +19,12 @@ static inline size_t varint_put(uint8_t *p, uint64_t v)
     return n;
 }
 
+// Bytes that varint_put writes.
+static inline size_t varint_size(uint64_t v)
+{
+    return (size_t)(63 - __builtin_clzll(v | 1)) / 7 + 1;
+}
+
 // The slow path of varint_get: more than one byte, or an end.
 bool varint_get_long(const uint8_t **p, const uint8_t *end, uint64_t *v) MUST_CHECK;
 

@@ -11,31 +11,55 @@ static str bytes_of(const uint8_t b[16])
     return str_make(b, 16);
 }
 
+static size_t span_bytes(const struct span_part *s)
+{
+    size_t id = s->span_id ? 9 : 0;
+    size_t trace = s->has_trace ? 18 : 0;
+    size_t vector = s->vector.n ? 1 + varint_size(s->vector.n) + s->vector.n : 0;
+    return id + trace + vector;
+}
+
+static uint8_t *put_span(uint8_t *at, const struct span_part *s)
+{
+    at = pb_raw_head(at, 11, span_bytes(s));
+    at = pb_raw_fixed64_opt(at, 1, s->span_id);
+    if (s->has_trace) at = pb_raw_bytes(at, 2, bytes_of(s->trace_id));
+    return pb_raw_bytes_opt(at, 3, s->vector);
+}
+
+// More than a record takes without its annotations.
+static size_t record_room(const struct record *r)
+{
+    size_t room = 16 * PB_RAW_MAX + 2 * sizeof r->id + r->vector.n;
+    for (uint32_t i = 0; i < r->span_count; i++)
+        room += 4 * PB_RAW_MAX + sizeof r->spans[i].trace_id + r->spans[i].vector.n;
+    return room;
+}
+
 static void put_record(struct buf *out, const struct record *r, uint64_t fingerprint)
 {
     bool sibling = r->sibling != RECORD_NO_SIBLING;
     size_t mark = pb_begin(out, 4);
-    pb_put_u64_opt(out, 1, r->series);
-    pb_put_fixed64_opt(out, 2, fingerprint);
-    pb_put_fixed64_opt(out, 3, (uint64_t)r->time_ns);
-    pb_put_bytes(out, 4, bytes_of(r->id.b));
-    pb_put_i64_opt(out, 5, r->duration_ns);
-    pb_put_i64_opt(out, 6, r->period);
-    pb_put_bytes_opt(out, 7, r->vector);
+    char *room = buf_reserve(out, record_room(r));
+    if (!room) return;
+    uint8_t *at = (uint8_t *)room;
+    at = pb_raw_u64_opt(at, 1, r->series);
+    at = pb_raw_fixed64_opt(at, 2, fingerprint);
+    at = pb_raw_fixed64_opt(at, 3, (uint64_t)r->time_ns);
+    at = pb_raw_bytes(at, 4, bytes_of(r->id.b));
+    at = pb_raw_u64_opt(at, 5, (uint64_t)r->duration_ns);
+    at = pb_raw_u64_opt(at, 6, (uint64_t)r->period);
+    at = pb_raw_bytes_opt(at, 7, r->vector);
     if (sibling) {
-        pb_put_u64(out, 8, (uint64_t)r->sibling + 1);
-        pb_put_u64_opt(out, 9, zigzag(r->factor));
+        at = pb_raw_u64(at, 8, (uint64_t)r->sibling + 1);
+        at = pb_raw_u64_opt(at, 9, zigzag(r->factor));
     }
-    pb_put_u64_opt(out, 10, zigzag(r->total));
-    for (uint32_t i = 0; i < r->span_count; i++) {
-        size_t part = pb_begin(out, 11);
-        pb_put_fixed64_opt(out, 1, r->spans[i].span_id);
-        if (r->spans[i].has_trace) pb_put_bytes(out, 2, bytes_of(r->spans[i].trace_id));
-        pb_put_bytes_opt(out, 3, r->spans[i].vector);
-        pb_end(out, part);
-    }
-    pb_put_u64_opt(out, 12, r->attempt);
-    if (r->has_first_stream) pb_put_bytes(out, 13, bytes_of(r->first_stream.b));
+    at = pb_raw_u64_opt(at, 10, zigzag(r->total));
+    for (uint32_t i = 0; i < r->span_count; i++)
+        at = put_span(at, &r->spans[i]);
+    at = pb_raw_u64_opt(at, 12, r->attempt);
+    if (r->has_first_stream) at = pb_raw_bytes(at, 13, bytes_of(r->first_stream.b));
+    out->n += (size_t)((char *)at - room);
     labels_put((labels){r->annotations, r->annotation_count}, out, 14);
     pb_end(out, mark);
 }

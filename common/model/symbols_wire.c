@@ -171,23 +171,104 @@ static bool is_zero(const struct encoder *x, const struct column *c)
 static void put_column(const struct encoder *x, uint32_t field, const struct column *c)
 {
     if (!c->always && is_zero(x, c)) return;
-    uint8_t bytes[512];
-    size_t n = 0;
     size_t mark = 0;
     bool begun = false;
     for (uint32_t i = 1; i < x->rows[c->table].count; i++) {
         if (!id_of(x, c->table, i)) continue;
         if (!begun) mark = pb_begin(x->out, field);
         begun = true;
-        n += varint_put(bytes + n, value_of(x, c, i));
-        if (n > sizeof bytes - VARINT_MAX) {
-            buf_put(x->out, bytes, n);
-            n = 0;
-        }
+        pb_put_varint(x->out, value_of(x, c, i));
     }
-    if (!begun) return;
-    buf_put(x->out, bytes, n);
+    if (begun) pb_end(x->out, mark);
+}
+
+// ---- the same for tables that are written as they are, which is every batch of a distributor:
+// what a column holds is asked once, not once a row
+
+#define BLOCK 128  // rows that are put together before they are written
+
+static uint64_t wide_at(const char *at)
+{
+    uint64_t v = 0;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+static uint32_t narrow_at(const char *at)
+{
+    uint32_t v = 0;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+static bool all_zero(const struct rows *r, const struct column *c)
+{
+    uint64_t any = 0;
+    const char *at = r->at + r->size + c->offset;
+    for (uint32_t i = 1; i < r->count; i++, at += r->size) {
+        bool wide = c->kind == NUMBER || c->kind == SIGNED;
+        any |= c->kind == FLAG ? *(const bool *)at : wide ? wide_at(at) : narrow_at(at);
+    }
+    return any == 0;
+}
+
+// n rows from `row` on; where the next goes.
+static uint8_t *put_rows(uint8_t *to, const struct rows *r, const struct column *c, uint32_t row,
+                         uint32_t n)
+{
+    const char *at = r->at + row * r->size + c->offset;
+    const char *end = at + n * r->size;
+    switch (c->kind) {
+    case REF:
+    case FLAGS:
+        for (; at < end; at += r->size)
+            to += varint_put(to, narrow_at(at));
+        break;
+    case PARENT:
+        for (; at < end; at += r->size)
+            to += varint_put(to, row++ - narrow_at(at));
+        break;
+    case NUMBER:
+        for (; at < end; at += r->size)
+            to += varint_put(to, wide_at(at));
+        break;
+    case SIGNED:
+        for (; at < end; at += r->size)
+            to += varint_put(to, zigzag((int64_t)wide_at(at)));
+        break;
+    case FLAG:
+        for (; at < end; at += r->size)
+            *to++ = *(const bool *)at;
+        break;
+    }
+    return to;
+}
+
+static void put_whole_column(const struct encoder *x, uint32_t field, const struct column *c)
+{
+    const struct rows *r = &x->rows[c->table];
+    if (r->count == 1 || (!c->always && all_zero(r, c))) return;
+    size_t mark = pb_begin(x->out, field);
+    for (uint32_t i = 1; i < r->count;) {
+        uint32_t n = MIN(r->count - i, (uint32_t)BLOCK);
+        uint8_t block[BLOCK * VARINT_MAX];
+        buf_put(x->out, block, (size_t)(put_rows(block, r, c, i, n) - block));
+        i += n;
+    }
     pb_end(x->out, mark);
+}
+
+static void put_whole(const struct encoder *x, const struct symbol_table *t)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 1; i < t->string_count; i++)
+        bytes += 1 + varint_size(t->strings[i].n) + t->strings[i].n;
+    uint8_t *at = bytes ? (uint8_t *)buf_reserve(x->out, bytes) : NULL;
+    if (at) x->out->n += bytes;
+    for (uint32_t i = 1; at && i < t->string_count; i++)
+        at = pb_raw_bytes(at, FIELD_STRINGS, t->strings[i]);
+    for (size_t i = 0; i < COUNT(columns); i++)
+        put_whole_column(x, (uint32_t)i + FIELD_FIRST, &columns[i]);
 }
 
 bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
@@ -198,6 +279,10 @@ bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena
     if (used && !renumber(&x, t, used, a)) return arena_ok(a, e);
     for (uint32_t i = 0; stack_ids && i < t->stack_count; i++)
         stack_ids[i] = id_of(&x, STACKS, i);
+    if (!used) {
+        put_whole(&x, t);
+        return buf_ok(out, e);
+    }
     for (uint32_t i = 1; i < t->string_count; i++) {
         if (id_of(&x, STRINGS, i)) pb_put_bytes(out, FIELD_STRINGS, t->strings[i]);
     }

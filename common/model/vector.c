@@ -100,6 +100,7 @@ static uint64_t magnitude(int64_t v)
 // The greatest common divisor of g and v, where g = 0 is "none yet".
 static uint64_t gcd(uint64_t g, uint64_t v)
 {
+    if (g != 0 && v % g == 0) return g;  // values are mostly multiples of one of them
     while (v != 0) {
         uint64_t rest = g % v;
         g = v;
@@ -108,35 +109,48 @@ static uint64_t gcd(uint64_t g, uint64_t v)
     return g;
 }
 
+// Entries are put together in blocks on the stack: a cap of the buf is met to the byte.
+enum {
+    BLOCK = 64
+};
+
 struct writer {
     struct buf *out;
     int64_t divisor;
     uint32_t last;
+    uint32_t n;  // entries in the block
+    size_t used;
+    uint8_t block[BLOCK * ENTRY_MAX];
 };
 
 // 2^63, the divisor if all values are INT64_MIN, is no int64: then it is 2^62.
-static struct writer begin(struct buf *out, size_t n, uint64_t divisor)
+static void begin(struct writer *w, struct buf *out, size_t n, uint64_t divisor)
 {
     if (divisor == 0) divisor = 1;
     if (divisor > INT64_MAX) divisor /= 2;
-    uint8_t head[2 * VARINT_MAX];
-    size_t used = varint_put(head, n);
-    used += varint_put(head + used, divisor);
-    buf_put(out, head, used);
-    return (struct writer){.out = out, .divisor = (int64_t)divisor};
+    w->out = out;
+    w->divisor = (int64_t)divisor;
+    w->last = 0;
+    w->n = 0;
+    w->used = varint_put(w->block, n);
+    w->used += varint_put(w->block + w->used, divisor);
 }
 
-static void put(struct writer *w, uint32_t stack, int64_t value)
+static void end_block(struct writer *w)
 {
-    char *at = buf_reserve(w->out, ENTRY_MAX);
-    if (!at) return;
-    uint8_t entry[ENTRY_MAX];
-    size_t used = varint_put(entry, stack - w->last);
+    buf_put(w->out, w->block, w->used);
+    w->n = 0;
+    w->used = 0;
+}
+
+static inline void put(struct writer *w, uint32_t stack, int64_t value)
+{
+    if (w->n == BLOCK - 1) end_block(w);  // the head takes the room of one entry
     int64_t quotient = w->divisor == 1 ? value : value / w->divisor;
-    used += varint_put(entry + used, zigzag(quotient));
-    memcpy(at, entry, used);
-    w->out->n += used;
+    w->used += varint_put(w->block + w->used, stack - w->last);
+    w->used += varint_put(w->block + w->used, zigzag(quotient));
     w->last = stack;
+    w->n++;
 }
 
 void vector_encode(const struct vector_entry *v, size_t n, struct buf *out)
@@ -144,11 +158,33 @@ void vector_encode(const struct vector_entry *v, size_t n, struct buf *out)
     uint64_t divisor = 0;
     for (size_t i = 0; i < n && divisor != 1; i++)
         divisor = gcd(divisor, magnitude(v[i].value));
-    struct writer w = begin(out, n, divisor);
+    struct writer w;
+    begin(&w, out, n, divisor);
     for (size_t i = 0; i < n; i++) {
         assert(v[i].value != 0 && (i == 0 || v[i - 1].stack < v[i].stack));
         put(&w, v[i].stack, v[i].value);
     }
+    end_block(&w);
+}
+
+size_t vector_encode_column(const uint32_t *stacks, const int64_t *values, size_t stride, size_t n,
+                            struct buf *out)
+{
+    uint64_t divisor = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        int64_t value = values[i * stride];
+        if (value == 0) continue;
+        count++;
+        if (divisor != 1) divisor = gcd(divisor, magnitude(value));
+    }
+    struct writer w;
+    begin(&w, out, count, divisor);
+    for (size_t i = 0; i < n; i++) {
+        if (values[i * stride] != 0) put(&w, stacks[i], values[i * stride]);
+    }
+    end_block(&w);
+    return count;
 }
 
 void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids, struct buf *out)
@@ -160,10 +196,12 @@ void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids
         count++;
         if (divisor != 1) divisor = gcd(divisor, magnitude(sums[i]));
     }
-    struct writer w = begin(out, count, divisor);
+    struct writer w;
+    begin(&w, out, count, divisor);
     for (size_t i = 0; i < n; i++) {
         if (sums[i] != 0) put(&w, stack_ids ? stack_ids[i] : (uint32_t)i, sums[i]);
     }
+    end_block(&w);
 }
 
 // ---- reading

@@ -25,6 +25,11 @@ bool vector_normalise(struct vector_entry *v, size_t *n, err *e) MUST_CHECK;
 // Normalised entries -> bytes.
 void vector_encode(const struct vector_entry *v, size_t n, struct buf *out);
 
+// values[i * stride] of stacks[i], which ascend, for each i below n where it is not 0 -> bytes. How
+// many there are.
+size_t vector_encode_column(const uint32_t *stacks, const int64_t *values, size_t stride, size_t n,
+                            struct buf *out);
+
 // The non-zero ones of n dense sums -> bytes. stack_ids, if not NULL, gives the id to write for
 // each row (ascending over the rows that are not zero), as symbols_encode makes them.
 void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids, struct buf *out);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
 #include "lib/test.h"
 #include "model/label.h"
 
@@ -91,6 +92,24 @@ static void the_fingerprint_is_that_of_the_format(void **state)
     const label moved[] = {pair("a", "1b"), pair("c", "23")};
     assert_true(labels_fingerprint((labels){moved, 2}) != labels_fingerprint((labels){v, 2}));
     assert_true(labels_fingerprint((labels){0}) == 0xef46db3751d8e999u);
+}
+
+// However long the set, it is the hash of one text.
+static void fingerprints_of_long_sets_are_no_others(void **state)
+{
+    (void)state;
+    static char text[3000];
+    static char whole[2 * sizeof text];
+    memset(text, 'x', sizeof text);
+    for (size_t n = 900; n < sizeof text; n += n < 1100 ? 1 : 400) {
+        const label v[] = {{S("a"), str_make(text, n / 2)}, {S("b"), str_make(text, n - n / 2)}};
+        size_t used = 0;
+        for (size_t i = 0; i < COUNT(v); i++) {
+            used += (size_t)snprintf(whole + used, sizeof whole - used, "%.*s\377%.*s\377",
+                                     STR(v[i].name), STR(v[i].value));
+        }
+        assert_true(labels_fingerprint((labels){v, COUNT(v)}) == hash_bytes(whole, used));
+    }
 }
 
 static const struct {
@@ -207,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_missing_label_reads_as_empty),
         cmocka_unit_test(comparing_goes_label_by_label),
         cmocka_unit_test(the_fingerprint_is_that_of_the_format),
+        cmocka_unit_test(fingerprints_of_long_sets_are_no_others),
         cmocka_unit_test(quoting_is_that_of_go),
         cmocka_unit_test(printing_looks_like_a_selector),
         cmocka_unit_test(a_copy_needs_nothing_of_the_original),
