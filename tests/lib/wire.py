@@ -28,6 +28,14 @@ def address_of(where):
     return where if isinstance(where, tuple) else (where.host, where.ports["public"])
 
 
+def ready(sock, events, seconds):
+    """Which of the events are there within so many seconds; 0: none. (select() cannot watch thousands of sockets.)"""
+    poll = select.poll()
+    poll.register(sock, events)
+    got = poll.poll(seconds * 1000)
+    return got[0][1] if got else 0
+
+
 class Answer:
     """One HTTP/1.1 answer."""
 
@@ -72,7 +80,7 @@ class Wire:
         """Waits for bytes or the end; False when neither came in time."""
         if self.end:
             return True
-        if not select.select([self.socket], [], [], seconds)[0]:
+        if not ready(self.socket, select.POLLIN, seconds):
             return False
         try:
             got = self.socket.recv(1 << 18)
@@ -96,10 +104,10 @@ class Wire:
         view, deadline = memoryview(data), time.monotonic() + WAIT_SECONDS
         while view and not self.end:
             assert time.monotonic() < deadline, "waited for the server to read %d bytes more" % len(view)
-            readable, writable, _ = select.select([self.socket] if reading else [], [self.socket], [], 1)
-            if readable:
+            events = ready(self.socket, select.POLLOUT | (select.POLLIN if reading else 0), 1)
+            if reading and events & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 self.receive(0)
-            if writable and not self.end:
+            if events & ~select.POLLIN and not self.end:
                 try:
                     view = view[self.socket.send(view[:1 << 16]):]
                 except BlockingIOError:
