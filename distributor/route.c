@@ -7,7 +7,6 @@
 #include "distributor/metrics.h"
 #include "loop/call.h"
 #include "rpc/peer.h"
-#include "sys/clock.h"
 
 #define APPEND_PATH       "/flametree.v1.IngesterService/Append"
 #define APPEND_ANSWER_MAX 65536

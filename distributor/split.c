@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/split.h"
 
-#include "base/hash.h"
 #include "base/map.h"
 #include "base/ulid.h"
 #include "model/ptype.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/hash.h"
 #include "ingester/head_int.h"
 
 #include <stdlib.h>

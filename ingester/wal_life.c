@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fault.h"
-#include "ingester/metrics.h"
 #include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"

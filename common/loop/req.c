@@ -29,6 +29,7 @@ void req_release(struct req *r)
 
 bool req_alive(const struct req *r, err *e)
 {
+    assert(r);
     for (const struct req *at = r; at; at = at->asker) {
         if (atomic_load_explicit(&at->canceled, memory_order_relaxed))
             return err_set(e, ERR_CANCELED, "the client went away");

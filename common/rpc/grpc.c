@@ -9,7 +9,6 @@
 //     flags    = 1: bytes are compressed; 0x80: bytes are trailers
 #include "codec/squeeze.h"
 #include "rpc/rpc_int.h"
-#include "sys/clock.h"
 
 #define HEAD_BYTES  5
 #define COMPRESSED  0x01

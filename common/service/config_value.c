@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/config_int.h"
-#include "sys/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 // Rows that several heads have, walked at random: copies show up before, between and after the
 // rounds of a question, heads start anew. What was there when the question was asked counts once,
 // what came later at most once.
-#include "querier/config.h"
 #include "unit/querier/ask.h"
 
 #define HEADS 4
