@@ -1,16 +1,18 @@
 // What needs no browser: numbers, times, queries, the wire, the layout of frames, names and colours.
 import { expect, test } from '@playwright/test';
+import { contrast } from './contrast';
 import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
-import { readGraphResponse, writeMergeRequest } from '../src/api/wire';
+import { readGraphResponse, writeDiffRequest, writeMergeRequest } from '../src/api/wire';
 import { choose } from '../src/choice';
 import { makePaint, PALETTES } from '../src/flame/colors';
 import { firstBeyond, pick } from '../src/flame/draw';
 import { buildFlame, findFrame, frameKey, heaviestChild, levelOf, nameOf, pathTo, type Flame } from '../src/flame/model';
 import { origin, shorter } from '../src/flame/names';
-import { exact, percent, plural, value } from '../src/format';
-import { isGauge, nameTypes, preferredType, typeName, unitOf } from '../src/ptype';
-import { parseQuery, queryText, selector, serviceOf, withService } from '../src/query';
-import { fromField, rangeText, readRange, readTime, toField } from '../src/time';
+import { digits, exact, percent, plural, points, times, value } from '../src/format';
+import { fromLegacy, isGauge, nameTypes, preferredType, rateOf, typeName, unitOf } from '../src/ptype';
+import { filtersOf, parseQuery, queryText, selector, serviceOf, splitSpans, withFilter, withService } from '../src/query';
+import { bucketsOf, coarser, lineOf, rhythmOf, timesOf, trend, type Point } from '../src/series';
+import { fromField, moveRange, rangeBefore, rangeText, readRange, readTime, scaleRange, tickText, toField, utc, zoneName } from '../src/time';
 
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
@@ -27,6 +29,12 @@ test('numbers have three digits and the unit of their size', () => {
   expect(exact(4920000000)).toBe('4\u202f920\u202f000\u202f000');
   expect(exact(2 ** 60)).toMatch(/^≈ /);
   expect([plural(1, 'frame'), plural(2110, 'frame')]).toEqual(['1 frame', '2\u202f110 frames']);
+});
+
+test('changes are in percentage points and factors, with a real minus sign', () => {
+  expect([0, 0.0343, -0.131, 0.00001].map(points)).toEqual(['0 pp', '+3.43 pp', '−13.1 pp', '+<0.01 pp']);
+  expect([times(180, 616), times(0, 5), times(5, 0), times(0, 0), times(4, 4)]).toEqual(['×3.42', 'new', 'gone', '–', '×1.00']);
+  expect([0, 0.00029, 0.123, 5.689, 12.34, 640].map(digits)).toEqual(['0.00', '0.00029', '0.12', '5.69', '12.3', '640']);
 });
 
 test('times follow the grammar of the addresses', () => {
@@ -167,16 +175,6 @@ test('names shorten, and tell where they are from', () => {
   for (const [name, [kind, pkg]] of Object.entries(cases)) expect(origin(name), name).toEqual({ kind, package: pkg });
 });
 
-function luminance(hex: string): number {
-  const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255)
-    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-function contrast(a: string, b: string): number {
-  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
-  return (high + 0.05) / (low + 0.05);
-}
-
 test('text on every colour of the graph has the contrast of WCAG AA', () => {
   for (const [theme, p] of Object.entries(PALETTES)) {
     for (const c of [...p.code, ...p.library, ...p.runtime]) expect(contrast(c, p.text), `${theme} ${c}`).toBeGreaterThan(4.5);
@@ -190,4 +188,105 @@ test('the heaviest packages have colours of their own and the legend names them'
   expect(new Set(colors).size).toBe(colors.length);
   expect(paint.legend.length).toBe(5);
   expect(paint.rest).toBe(paint.ofName[f.names.indexOf('other')]);
+});
+
+test('old names become types and services; what has no meaning is unreadable', () => {
+  const SPACE = 'memory:alloc_space:bytes:space:bytes', has = (s: string) => (s === 'shop' ? ['memory:alloc_space:bytes::', CPU] : []);
+  expect(fromLegacy('shop.cpu', has)).toEqual({ service: 'shop', type: CPU });
+  expect(fromLegacy('a.b.itimer', has)).toEqual({ service: 'a.b', type: CPU });
+  expect(fromLegacy('shop.alloc_space', has)).toEqual({ service: 'shop', type: 'memory:alloc_space:bytes::' }); // as it was pushed
+  expect(fromLegacy('else.alloc_space', has)).toEqual({ service: 'else', type: SPACE });
+  expect(fromLegacy('shop', has)).toEqual({ service: 'shop', type: CPU });
+  expect([fromLegacy('shop.nonsense', has), fromLegacy('.cpu', has)]).toEqual([null, null]);
+  const chosen = choose('shop.cpu{profile_id="00c0ffee00c0ffee", region="eu"}', new Map([['shop', [CPU]]]));
+  expect(chosen).toMatchObject({ kind: 'query', query: { type: CPU } });
+  if (chosen.kind !== 'query') return;
+  expect(serviceOf(chosen.query)).toBe('shop');
+  expect(splitSpans(chosen.query.matchers)).toEqual({
+    plain: [{ label: 'service_name', op: '=', value: 'shop' }, { label: 'region', op: '=', value: 'eu' }], spans: ['00c0ffee00c0ffee'],
+  });
+  expect(splitSpans([{ label: 'profile_id', op: '=', value: 'not a span' }]).spans).toEqual([]);
+  expect([choose('a:b', new Map()), choose('shop.nonsense', new Map())].map((c) => c.kind)).toEqual(['unreadable', 'unreadable']);
+});
+
+test('filters are added once and listed without the service', () => {
+  const q = parseQuery(`${CPU}{service_name="a", region="eu"}`)!, eu = q.matchers[1];
+  expect(filtersOf(q)).toEqual([eu]);
+  expect(withFilter(q, { ...eu }).matchers.length).toBe(2);
+  expect(withFilter(q, { ...eu, op: '!=' }).matchers.length).toBe(3);
+});
+
+test('requests name call sites, spans and both sides of a comparison', () => {
+  const q = { type: 'a', selector: '{}', start: 1, end: 2, maxNodes: 3 }, plain = '0a0161' + '12027b7d' + '1801' + '2002' + '2803';
+  const hex = (b: Uint8Array) => Buffer.from(b).toString('hex');
+  expect(hex(writeMergeRequest({ ...q, path: [], spans: [] }))).toBe(plain);
+  expect(hex(writeMergeRequest({ ...q, path: ['m', 'xy'] }))).toBe(`${plain}3a0b` + '0a030a016d' + '0a040a027879');
+  expect(hex(writeMergeRequest({ ...q, spans: ['00c0ffee00c0ffee'] }))).toBe(`${plain}5a10${Buffer.from('00c0ffee00c0ffee').toString('hex')}`);
+  expect(hex(writeDiffRequest(q, q))).toBe(`0a0d${plain}120d${plain}`);
+});
+
+test('a timeline has at most 400 round, aligned buckets that cover the range', () => {
+  for (const seconds of [1, 59, 300, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 400 * 86400, 9 * 365 * 86400]) {
+    const range = { start: NOW - seconds * 1e3, end: NOW }, b = bucketsOf(range), last = b.first + (b.count - 1) * b.step;
+    expect(b.count, `${seconds} s`).toBeLessThanOrEqual(400);
+    expect(b.first % b.step).toBe(0);
+    expect(b.first - b.step).toBeLessThanOrEqual(range.start);
+    expect(b.first).toBeGreaterThan(range.start);
+    expect(last).toBeGreaterThanOrEqual(range.end);
+    expect(last - b.step).toBeLessThan(range.end);
+    expect(timesOf(b).length).toBe(b.count);
+  }
+  expect(bucketsOf({ start: NOW - 3600e3, end: NOW }).step).toBe(15e3);
+  expect(bucketsOf({ start: NOW - 60e3, end: NOW }).step).toBe(5e3);
+});
+
+test('values are rates: cores, bytes a second; gauges are means, and gaps of them are unknown', () => {
+  const b = { first: 10e3, step: 10e3, count: 4 }, at = (...v: [number, number][]): Point[] => v.map(([t, value]) => ({ t: t * 1e3, v: value }));
+  const cpu = rateOf(CPU), space = rateOf('memory:alloc_space:bytes:space:bytes'), heap = rateOf('memory:inuse_space:bytes:space:bytes');
+  expect(lineOf(at([10, 5e9], [30, 20e9]), b, 1, cpu, false, 1e6)).toEqual([0.5, 0, 2, 0]);
+  expect([cpu.write(0.5), cpu.write(1), space.write(2048), heap.write(2048)]).toEqual(['0.50 cores', '1.00 core', '2.00 KiB/s', '2.00 KiB']);
+  expect(lineOf(at([20, 4096]), b, 1, space, false, 1e6)).toEqual([0, 409.6, 0, 0]);
+  expect(lineOf(at([20, 4096]), b, 1, heap, true, 1e6)).toEqual([null, 4096, null, null]);
+  expect(lineOf(at([10, 5e9], [20, 5e9], [30, 5e9]), b, 1, cpu, false, 25e3)).toEqual([0.5, 0.5, null, null]); // it is 25 s
+  expect(lineOf(at([10, 5e9], [20, 15e9], [40, 10e9]), b, 2, cpu, false, 1e6)).toEqual([1, 0.5]);
+  expect(lineOf(at([10, 6e9], [40, 5e9]), b, 3, cpu, false, 1e6)).toEqual([0.2, 0.5]); // the last is a third as long
+});
+
+test('buckets widen until the rhythm of the agents is gone', () => {
+  const b = { first: 15e3, step: 15e3, count: 240 }, every = (s: number, n: number): Point[] => Array.from({ length: n }, (_, i) => ({ t: 15e3 * Math.ceil((i * s) / 15 + 0.01), v: 1 }));
+  expect([rhythmOf(every(10, 300), b), rhythmOf(every(15, 200), b), rhythmOf([], b), rhythmOf(every(15, 2), b)]).toEqual([1, 1, 1, 1]);
+  expect(rhythmOf(every(30, 100), b)).toBe(4);
+  expect(rhythmOf(every(60, 50), b)).toBe(8);
+  expect(rhythmOf([...every(15, 20), ...every(15, 20).map((p) => ({ ...p, t: p.t + 2400e3 }))], b)).toBe(1); // it was off for a while
+  expect(coarser(b, 4)).toEqual({ first: 60e3, step: 60e3, count: 60 });
+  for (const v of lineOf(every(30, 120), b, 4, rateOf('x:alloc_objects:count::'), false, 1e12)) expect(v).toBeCloseTo(1 / 30, 2);
+});
+
+test('a trend is of what there was since there is anything', () => {
+  expect(trend([1, 1, 1, 2, 2, 2])).toBeCloseTo(1);
+  expect(trend([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, null])).toBeCloseTo(0);
+  expect([trend([]), trend([0, 0, 0]), trend([0, 0, 0, 0, 1])]).toEqual([null, null, null]);
+});
+
+test('ranges move, widen and shrink, no further than now; relative ones stay relative', () => {
+  const range = readRange('now-1h', 'now', NOW)!, fixed = { start: NOW - 7200e3, end: NOW - 3600e3 };
+  const texts = { from: String(fixed.start), until: String(fixed.end) };
+  expect(scaleRange({ from: 'now-1h', until: 'now' }, range, 2, NOW)).toEqual({ from: 'now-2h', until: 'now' });
+  expect(scaleRange({ from: 'now-1h', until: 'now' }, range, 0.5, NOW)).toEqual({ from: 'now-30m', until: 'now' });
+  expect(scaleRange(texts, fixed, 0.5, NOW)).toEqual({ from: String(NOW - 6300e3), until: String(NOW - 4500e3) });
+  expect(scaleRange(texts, fixed, 8, NOW).until).toBe(String(NOW));
+  expect(moveRange(fixed, -0.5, NOW)).toEqual({ from: String(NOW - 9000e3), until: String(NOW - 5400e3) });
+  expect(moveRange(fixed, 2, NOW)).toEqual({ from: String(NOW - 3600e3), until: String(NOW) });
+  expect(rangeBefore({ from: 'now-1h', until: 'now' }, range, 3600e3)).toEqual({ from: 'now-2h', until: 'now-1h' });
+  expect(rangeBefore({ from: 'now-1h', until: 'now' }, range, 86400e3)).toEqual({ from: 'now-25h', until: 'now-1d' });
+  expect(rangeBefore(texts, fixed, 3600e3)).toEqual({ from: String(NOW - 10800e3), until: String(NOW - 7200e3) });
+});
+
+test('all times are in the zone that is chosen', () => {
+  utc.value = true;
+  expect(toField(NOW)).toBe('2026-11-21T09:30:00');
+  expect(fromField('2026-11-21T09:30:00')).toBe(NOW);
+  expect(zoneName(NOW)).toBe('UTC');
+  expect([tickText(NOW, 60), tickText(NOW, 5), tickText(Date.UTC(2026, 9, 23), 60), tickText(NOW, 86400)]).toEqual(['09:30', '09:30:00', '23 Oct', '21 Nov']);
+  utc.value = false;
 });
