@@ -72,8 +72,11 @@ static void reopen(struct ingester *in)
 static void expire(struct ingester *in, unsigned *tries)
 {
     int64_t keep_ns = ingester_settings(in)->head_age;
+    err none = {0};
     size_t n = wal_cuts(in->wal, NULL, 0);
-    struct cut **cuts = mem_must((n + 1) * sizeof(struct cut *));
+    const size_t bytes = (n + 1) * sizeof(struct cut *);
+    struct cut **cuts = mem_alloc(NULL, bytes, &none);
+    if (!cuts) return;  // the next tick tries again
     n = MIN(n, wal_cuts(in->wal, cuts, n));
     for (size_t i = 0; i < n && !duty_is_over(in); i++) {
         struct cut *c = cuts[i];
@@ -98,7 +101,7 @@ static void expire(struct ingester *in, unsigned *tries)
         metric_add(&ingester_expired_profiles, rows);
         log_info(NULL, "cut.expired", "stream=%s cut=%" PRIu64 " rows=%zu", stream, number, rows);
     }
-    mem_must_free(cuts);
+    mem_free(NULL, (void *)cuts, bytes);
 }
 
 static void tick(struct ingester *in, unsigned *tries)
@@ -115,14 +118,25 @@ static void tick(struct ingester *in, unsigned *tries)
     }
 }
 
+static bool is_passing(const err *e)
+{
+    return e->code == ERR_RESOURCE_EXHAUSTED || e->code == ERR_UNAVAILABLE;
+}
+
 void *duty_main(void *arg)
 {
     struct ingester *in = arg;
     unsigned tries = 0;
     err e = {0};
+    char text[LOG_QUOTE_MAX];
     bool read = replay_run(in, &e);
+    // Want of memory passes; what was read twice is recognised by its ids.
+    while (!read && is_passing(&e) && !duty_is_over(in)) {
+        log_warn(NULL, "log.replay_again", "fault=%s", log_quote(text, str_of(e.msg)));
+        wait(in);
+        read = replay_run(in, &e);
+    }
     if (!read && !duty_is_over(in)) {
-        char text[LOG_QUOTE_MAX];
         log_error(NULL, "log.unreadable", "fault=%s", log_quote(text, str_of(e.msg)));
         set_phase(in, INGESTER_FAILED, &e);
     }

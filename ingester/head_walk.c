@@ -54,7 +54,8 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
     }
     pthread_rwlock_unlock(&h->lock);
     *kept = *w;
-    qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
+    if (w->service_count)
+        qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
     return arena_ok(&r->arena, e);
 }
 

@@ -33,8 +33,11 @@ const struct ingester_config *ingester_settings(const struct ingester *in)
 static void count_streams(struct ingester *in)
 {
     static const char *const states[] = {"open", "unchecked", "sealed-owner"};
+    err none = {0};
     size_t n = wal_streams(in->wal, NULL, 0);
-    struct wal_stream *v = mem_must((n + 1) * sizeof *v);
+    const size_t bytes = (n + 1) * sizeof(struct wal_stream);
+    struct wal_stream *v = mem_alloc(NULL, bytes, &none);
+    if (!v) return;  // the gauges stay
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t s = 0; s < COUNT(states); s++) {
         int64_t count = 0;
@@ -42,7 +45,7 @@ static void count_streams(struct ingester *in)
             count += strcmp(v[i].state, states[s]) == 0;
         metric_set_to(&ingester_streams_by_state, str_of(states[s]), count);
     }
-    mem_must_free(v);
+    mem_free(NULL, v, bytes);
 }
 
 static void set_gauges(void *arg)

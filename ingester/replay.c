@@ -19,6 +19,7 @@
 struct replay {
     struct ingester *in;
     struct cut **cuts;
+    size_t bytes;  // of cuts
     size_t n;
     _Atomic size_t next;
     _Atomic uint64_t entries;
@@ -70,14 +71,17 @@ static void *work(void *arg)
     }
 }
 
-static void find_unread(struct replay *all)
+static bool find_unread(struct replay *all, err *e)
 {
     size_t count = wal_cuts(all->in->wal, NULL, 0);
-    all->cuts = mem_must((count + 1) * sizeof(struct cut *));
+    all->bytes = (count + 1) * sizeof(struct cut *);
+    all->cuts = mem_alloc(NULL, all->bytes, e);
+    if (!all->cuts) return false;
     wal_cuts(all->in->wal, all->cuts, count);
     for (size_t i = 0; i < count; i++) {
         if (wal_is_unread(all->cuts[i])) all->cuts[all->n++] = all->cuts[i];
     }
+    return true;
 }
 
 bool replay_run(struct ingester *in, err *e)
@@ -86,8 +90,8 @@ bool replay_run(struct ingester *in, err *e)
     pthread_t threads[WORKERS_MAX];
     size_t started = 0;
     uint64_t began = clock_mono_ns();
+    if (!find_unread(&all, e)) return false;
     lock_init(&all.lock, LOCK_CUT);
-    find_unread(&all);
     atomic_store(&in->cuts_read, 0);
     atomic_store(&in->cuts_found, all.n);
     head_set_limit(in->head, 0);
@@ -101,7 +105,7 @@ bool replay_run(struct ingester *in, err *e)
     for (size_t i = 0; i < started; i++)
         thread_join(threads[i]);
     head_set_limit(in->head, ingester_settings(in)->head_memory);
-    mem_must_free(all.cuts);
+    mem_free(NULL, (void *)all.cuts, all.bytes);
     lock_release(&all.lock);
     if (all.failed) {
         *e = all.fault;

@@ -381,7 +381,8 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     rocksdb_iter_get_error(it, &message);
     rocksdb_iter_destroy(it);
     if (message) {
-        (void)err_set(e, ERR_DATA_LOSS, "log: read: %s", message);
+        bool lost = str_starts(str_of(message), S("Corruption"));
+        (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "log: read: %s", message);
         rocksdb_free(message);
         return false;
     }

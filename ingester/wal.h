@@ -90,8 +90,8 @@ typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
 // Has the cut entries that the owner was not given?
 bool wal_is_unread(const struct cut *c);
 
-// Calls fn for each of them in order; then none are left. Fails with data_loss for an entry that is
-// not what its key says.
+// Calls fn for each of them in order; then none are left. Fails with data_loss for what is damaged,
+// unavailable for what cannot be read now.
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
 
 // ---- cuts

@@ -18,9 +18,10 @@
 
 // ---- tables; bookkeeping of a few hundred bytes a cut
 
-struct cut *cut_new(id128 stream, uint64_t number)
+struct cut *cut_new(id128 stream, uint64_t number, err *e)
 {
-    struct cut *c = mem_must(sizeof *c);
+    struct cut *c = mem_alloc(NULL, sizeof *c, e);
+    if (!c) return NULL;
     c->stream = stream;
     c->number = number;
     lock_init(&c->lock, LOCK_CUT);
@@ -32,42 +33,44 @@ void cut_free(struct cut *c)
     if (!c) return;
     db_family_release(c->family);
     lock_release(&c->lock);
-    mem_must_free(c);
+    mem_free(NULL, c, sizeof *c);
 }
 
-static void *grown(void *old, size_t n, size_t *cap, size_t size)
+bool wal_make_room(struct wal *w, err *e)
 {
-    if (n < *cap) return old;
-    size_t more = *cap ? *cap * 2 : 8;
-    void *p = mem_must(more * size);
-    if (n) memcpy(p, old, n * size);
-    mem_must_free(old);
-    *cap = more;
-    return p;
+    lock_take(&w->lock);
+    bool ok =
+        mem_grow(NULL, (void *)&w->cuts, &w->cut_cap, w->cut_count + 1, sizeof(struct cut *), e) &&
+        mem_grow(NULL, &w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams, e);
+    lock_give(&w->lock);
+    return ok;
 }
 
 void wal_add_cut(struct wal *w, struct cut *c)
 {
-    w->cuts = grown(w->cuts, w->cut_count, &w->cut_cap, sizeof(struct cut *));
+    assert(w->cut_count < w->cut_cap);
     w->cuts[w->cut_count++] = c;
 }
 
 void wal_add_stream(struct wal *w, const struct wal_stream *s)
 {
-    w->streams = grown(w->streams, w->stream_count, &w->stream_cap, sizeof *w->streams);
+    assert(w->stream_count < w->stream_cap);
     w->streams[w->stream_count++] = *s;
 }
 
 // ---- closing and opening, with the lead
 
-static void put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
-                    struct buf *value)
+// The row of a cut, in `value` meanwhile.
+static bool put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
+                    struct buf *value, err *e)
 {
     char key[META_KEY];
     buf_clear(value);
     meta_cut_key(c->stream, c->number, key);
     meta_cut_value(c, value);
-    if (!value->failed) meta_put(&w->db, batch, key, buf_view(value));
+    if (!buf_ok(value, e)) return false;
+    meta_put(&w->db, batch, key, buf_view(value));
+    return true;
 }
 
 bool wal_close_cut(struct wal *w, err *e)
@@ -82,10 +85,9 @@ bool wal_close_cut(struct wal *w, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    put_row(w, batch, c, &value);
     // Not synced: entries tell where a cut ends, and the next synced write carries it along. The
     // flush lets RocksDB delete its own files of what the cut holds.
-    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, false, e) &&
+    bool ok = put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
               db_family_flush(&w->db, c->family, e);
     if (ok && FAULT_ERRNO("wal.cut.close.after")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
@@ -109,7 +111,9 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
     if (w->open) return true;
     id128 stream = w->streams[w->stream_count - 1].id;
-    struct cut *c = cut_new(stream, w->next_cut);
+    if (!wal_make_room(w, e)) return false;
+    struct cut *c = cut_new(stream, w->next_cut, e);
+    if (!c) return false;
     bool ok = !FAULT_ERRNO("wal.cut.open") || err_set(e, ERR_UNAVAILABLE, "log: open cut: %m");
     if (!ok || !db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
         cut_free(c);
@@ -139,16 +143,17 @@ static bool follow_wall_clock(struct wal *w, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    bool ok = true;
     lock_take(&w->lock);
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
         if (c->found_boot_ns) continue;
         c->opened_wall_ns = c->opened_boot_ns + ahead;
         c->newest_wall_ns = c->newest_boot_ns + ahead;
-        if (c->closed) put_row(w, batch, c, &value);
+        if (ok && c->closed) ok = put_row(w, batch, c, &value, e);
     }
     lock_give(&w->lock);
-    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, false, e);
+    ok = ok && db_write(&w->db, batch, false, e);
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
     return ok;

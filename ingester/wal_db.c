@@ -100,12 +100,13 @@ static bool open_families(struct db *d, const char *dir, char **names, size_t co
                           struct db_family **families, size_t *n, err *e)
 {
     char *message = NULL;
-    const rocksdb_options_t **options = mem_must(count * sizeof *options);
-    rocksdb_column_family_handle_t **handles = mem_must(count * sizeof(void *));
-    struct db_family *out = mem_must(count * sizeof *out);
-    bool ok = true;
+    const size_t options_bytes = count * sizeof(void *);
+    const rocksdb_options_t **options = mem_alloc(NULL, options_bytes, e);
+    rocksdb_column_family_handle_t **handles = mem_alloc(NULL, count * sizeof(void *), e);
+    struct db_family *out = mem_alloc(NULL, count * sizeof *out, e);
+    bool ok = options && handles && out;
     *n = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; ok && i < count; i++)
         options[i] = d->options;
     for (size_t i = 0; ok && i < count; i++)
         ok = strcmp(names[i], "default") == 0 || family_parse(names[i], &out[i], e);
@@ -123,10 +124,10 @@ static bool open_families(struct db *d, const char *dir, char **names, size_t co
             out[(*n)++] = out[i];
         }
     }
-    mem_must_free(options);
-    mem_must_free(handles);
+    mem_free(NULL, (void *)options, options_bytes);
+    mem_free(NULL, (void *)handles, count * sizeof(void *));
     if (!ok) {
-        mem_must_free(out);
+        mem_free(NULL, out, count * sizeof *out);
         return false;
     }
     qsort(out, *n, sizeof *out, by_stream_and_number);
@@ -180,7 +181,7 @@ bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **f
     if (ok && !check_format(d, e)) {
         for (size_t i = 0; i < *n; i++)
             db_family_release((*families)[i].handle);
-        mem_must_free(*families);
+        mem_free(NULL, *families, *n * sizeof **families);
         ok = false;
     }
     if (!ok) db_close(d);
@@ -217,6 +218,10 @@ bool db_family_drop(struct db *d, void *handle, err *e)
 {
     char *message = NULL;
     rocksdb_drop_column_family(d->rocks, handle, &message);
+    if (message && strstr(message, "already dropped")) {  // by a try that was said to have failed
+        rocksdb_free(message);
+        message = NULL;
+    }
     return !failed(message, "drop column family", e);
 }
 

@@ -30,7 +30,7 @@ struct db_family {
 
 #define FAMILY_TEXT (26 + 1 + 16 + 1)
 
-// Opens or makes it; *families (to be given to mem_must_free) are those of cuts, in order.
+// Opens or makes it; *families (to be given to mem_free, uncounted) are those of cuts, in order.
 bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **families, size_t *n,
              err *e) MUST_CHECK;
 void db_close(struct db *d);  // idempotent; families' handles first
@@ -110,8 +110,9 @@ void wal_break(struct wal *w, const err *fault);
 bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
 
 // (wal_cut.c)
-struct cut *cut_new(id128 stream, uint64_t number);
+struct cut *cut_new(id128 stream, uint64_t number, err *e) MUST_CHECK;
 void cut_free(struct cut *c);
+bool wal_make_room(struct wal *w, err *e) MUST_CHECK;               // for one more of each:
 void wal_add_cut(struct wal *w, struct cut *c);                     // with w->lock
 void wal_add_stream(struct wal *w, const struct wal_stream *s);     // the same
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead

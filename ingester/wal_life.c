@@ -63,7 +63,11 @@ static bool read_cut_row(struct wal *w, struct cut *c, err *e)
 static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
 {
     struct cut *known = find_cut(w, f->stream, f->number);
-    struct cut *c = known ? known : cut_new(f->stream, f->number);
+    struct cut *c = known;
+    if (!wal_make_room(w, e) || (!known && !(c = cut_new(f->stream, f->number, e)))) {
+        db_family_release(f->handle);
+        return false;
+    }
     uint64_t first = 0;
     uint64_t last = 0;
     c->family = f->handle;
@@ -74,7 +78,10 @@ static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
         cut_free(c);
         return ok;
     }
-    if (ok && !known) ok = read_cut_row(w, c, e);
+    if (!known && !read_cut_row(w, c, e)) {
+        cut_free(c);
+        return false;
+    }
     if (ok && last < c->last_seq) {
         log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
                   c->number, last, c->last_seq);
@@ -134,19 +141,21 @@ static bool settle(struct wal *w, err *e)
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     buf_init(&value, NULL, 4096);
     tidy(w, batch);
-    for (size_t i = 0; i < w->stream_count; i++) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->stream_count; i++) {
         buf_clear(&value);
         meta_stream_key(w->streams[i].id, key);
         meta_stream_value(&w->streams[i], w->options.owner, &value);
-        meta_put(&w->db, batch, key, buf_view(&value));
+        ok = buf_ok(&value, e);
+        if (ok) meta_put(&w->db, batch, key, buf_view(&value));
     }
-    for (size_t i = 0; i < w->cut_count; i++) {
+    for (size_t i = 0; ok && i < w->cut_count; i++) {
         buf_clear(&value);
         meta_cut_key(w->cuts[i]->stream, w->cuts[i]->number, key);
         meta_cut_value(w->cuts[i], &value);
-        meta_put(&w->db, batch, key, buf_view(&value));
+        ok = buf_ok(&value, e);
+        if (ok) meta_put(&w->db, batch, key, buf_view(&value));
     }
-    bool ok = buf_ok(&value, e);
     if (ok && FAULT_ERRNO("wal.settle")) ok = err_set(e, ERR_UNAVAILABLE, "log: settle: %m");
     ok = ok && db_write(&w->db, batch, true, e);
     FAULT("wal.settle.after");
@@ -169,7 +178,7 @@ static bool load(struct wal *w, err *e)
             db_family_release(families[i].handle);
         }
     }
-    mem_must_free(families);
+    mem_free(NULL, families, n * sizeof *families);
     return ok && settle(w, e);
 }
 
@@ -187,7 +196,8 @@ static void unload(struct wal *w)
 struct wal *wal_open(const struct wal_options *o, err *e)
 {
     if (!dir_make(o->dir, e)) return NULL;
-    struct wal *w = mem_must(sizeof *w);
+    struct wal *w = mem_alloc(NULL, sizeof *w, e);
+    if (!w) return NULL;
     w->options = *o;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
     if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
@@ -209,12 +219,12 @@ void wal_close(struct wal *w)
     unload(w);
     for (size_t i = 0; i < w->cut_count; i++)
         cut_free(w->cuts[i]);
-    mem_must_free(w->cuts);
-    mem_must_free(w->streams);
+    mem_free(NULL, (void *)w->cuts, w->cut_cap * sizeof(struct cut *));
+    mem_free(NULL, w->streams, w->stream_cap * sizeof *w->streams);
     mem_unreserve(w->options.memory, w->reserved);
     cond_release(&w->idle);
     lock_release(&w->lock);
-    mem_must_free(w);
+    mem_free(NULL, w, sizeof *w);
 }
 
 // Behind all streams that are held, also where the clock was set back.
@@ -240,7 +250,7 @@ bool wal_begin(struct wal *w, err *e)
     meta_stream_value(&own, w->options.owner, &value);
     meta_put(&w->db, batch, key, buf_view(&value));
     FAULT("wal.begin.before");
-    bool ok = buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    bool ok = wal_make_room(w, e) && buf_ok(&value, e) && db_write(&w->db, batch, true, e);
     if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);

@@ -100,7 +100,7 @@ bool meta_streams(struct wal *w, err *e)
         if (!str_starts(key, str_of(stream_prefix))) break;
         value.p = rocksdb_iter_value(it, &value.n);
         struct wal_stream s;
-        ok = stream_read(key, value, &s, e);
+        ok = stream_read(key, value, &s, e) && wal_make_room(w, e);
         if (ok) wal_add_stream(w, &s);
     }
     rocksdb_iter_get_error(it, &message);

@@ -100,6 +100,11 @@ static inline char *io_error(void)
     return p;
 }
 
+static inline bool done_all_the_same(void)
+{
+    return now.nth % 2 == 0;
+}
+
 #define FAILED(number, value) (errno = (number), (value))
 #define FAIL(number, value) \
     {                       \
@@ -252,6 +257,11 @@ static bool leaks(void)
 void torture_spare(bool on)
 {
     spared = on;
+}
+
+void torture_end(void)
+{
+    arm(false);
 }
 
 bool torture_failed_call(const char *name)

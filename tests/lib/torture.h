@@ -59,6 +59,9 @@ struct torture_count torture_work(const struct torture_work *w);
 // that belong to the test, such as the client of a server. It ends with `run` at the latest.
 void torture_spare(bool on);
 
+// The disturbance is over for the rest of this run, for all threads: now the work must get well.
+void torture_end(void);
+
 // Was this call made to fail in this run?
 bool torture_failed_call(const char *name);
 
