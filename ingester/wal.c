@@ -2,6 +2,7 @@
 #include "ingester/wal.h"
 
 #include "base/fault.h"
+#include "codec/block.h"
 #include "codec/pb.h"
 #include "ingester/metrics.h"
 #include "ingester/wal_int.h"
@@ -13,9 +14,6 @@
 
 // One write holds at most so much; the rest is the next leader's. RocksDB copies it once more.
 #define GROUP_BYTES_MAX ((size_t)16 << 20)
-
-// Of an entry besides tenant and batch: key, seq, cut, tags, lengths, and RocksDB's own record.
-#define ENTRY_OVERHEAD 64
 
 // ---- the lead
 
@@ -68,6 +66,9 @@ static bool admits(const struct wal *w, err *e)
     abort();
 }
 
+// No message between nodes is larger (internal.body_max).
+#define BATCH_BYTES_MAX ((size_t)1 << 30)
+
 // With much more than that free the disk is looked at ten times a second, not for each commit.
 #define ROOM_AMPLE   ((uint64_t)256 << 20)
 #define ROOM_STEP    ((uint64_t)16 << 20)  // bytes of entries until one looks again
@@ -103,13 +104,15 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
 }
 
 // Message Entry up to the bytes of its batch.
-static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant, size_t batch)
+static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant,
+                     const struct packed_batch *b)
 {
     pb_put_u64_opt(out, 1, seq);
     pb_put_u64_opt(out, 2, cut);
     pb_put_bytes_opt(out, 3, tenant);
-    pb_put_varint(out, 4 << 3 | PB_BYTES);
-    pb_put_varint(out, batch);
+    pb_put_u64_opt(out, 5, b->size);
+    pb_put_varint(out, (b->size ? 6 : 4) << 3 | PB_BYTES);
+    pb_put_varint(out, b->bytes.n);
 }
 
 // Gathered from two places, so that the batch is copied once only.
@@ -118,16 +121,17 @@ static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, const struct
 {
     struct buf head;
     buf_init(&head, NULL, from->tenant.n + ENTRY_OVERHEAD);
-    for (size_t i = 0; i < from->n; i++) {
+    for (size_t i = 0; i < from->batches->n; i++) {
+        const struct packed_batch *b = &from->batches->v[i];
         char key[8];
         const char *keys[] = {key};
         size_t key_size = sizeof key;
         key_print(*seq, key);
         buf_clear(&head);
-        put_head(&head, *seq, w->open->number, from->tenant, from->batches[i].n);
+        put_head(&head, *seq, w->open->number, from->tenant, b);
         if (!buf_ok(&head, e)) break;
-        const char *values[] = {head.p, from->batches[i].p};
-        const size_t sizes[] = {head.n, from->batches[i].n};
+        const char *values[] = {head.p, b->bytes.p};
+        const size_t sizes[] = {head.n, b->bytes.n};
         rocksdb_writebatch_putv_cf(batch, w->open->family, 1, keys, &key_size, 2, values, sizes);
         ++*seq;
     }
@@ -277,13 +281,10 @@ static void lead(struct wal *w)
     pass_lead(w);
 }
 
-bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
-                err *e)
+static bool append(struct wal *w, str tenant, const struct packed *batches, struct wal_place *place,
+                   err *e)
 {
-    assert(n > 0);
-    struct waiter me = {.tenant = tenant, .batches = batches, .n = n, .e = e};
-    for (size_t i = 0; i < n; i++)
-        me.bytes += batches[i].n + tenant.n + ENTRY_OVERHEAD;
+    struct waiter me = {.tenant = tenant, .batches = batches, .bytes = batches->weight, .e = e};
     cond_init(&me.wake);
     lock_take(&w->lock);
     bool ok = admits(w, e);
@@ -307,6 +308,17 @@ bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct 
     }
     lock_give(&w->lock);
     cond_release(&me.wake);
+    return ok;
+}
+
+bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
+                err *e)
+{
+    assert(n > 0);
+    struct packed packed;
+    if (!wal_pack(w, tenant, batches, n, &packed, e)) return false;
+    bool ok = append(w, tenant, &packed, place, e);
+    wal_unpack(w, &packed);
     return ok;
 }
 
@@ -337,27 +349,36 @@ struct scan {
     wal_entry_fn *fn;
     void *arg;
     uint64_t bytes;
+    struct buf unpacked;
 };
 
 static bool scan_one(struct scan *s, str key, str value, err *e)
 {
     struct wal_entry entry = {0};
     uint64_t cut = 0;
+    uint64_t size = 0;
+    str block = {0};
     struct pb_reader r = pb_reader(value);
     while (pb_next(&r)) {
         if (r.field == 1 && r.type == PB_VARINT) entry.seq = r.number;
         if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
         if (r.field == 3 && r.type == PB_BYTES) entry.tenant = r.bytes;
         if (r.field == 4 && r.type == PB_BYTES) entry.batch = r.bytes;
+        if (r.field == 5 && r.type == PB_VARINT) size = r.number;
+        if (r.field == 6 && r.type == PB_BYTES) block = r.bytes;
     }
     if (r.fault || key.n != 8 || entry.seq != key_parse(key.p) || cut != s->cut->number) {
         return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
                        (unsigned long long)s->cut->number);
     }
-    s->bytes += entry.batch.n + entry.tenant.n + ENTRY_OVERHEAD;
+    s->bytes += entry.batch.n + block.n + entry.tenant.n + ENTRY_OVERHEAD;
     if (entry.seq <= s->cut->read_seq) return true;
-    return s->fn(s->arg, &entry, e) ||
-           err_wrap(e, "log: entry %llu", (unsigned long long)entry.seq);
+    buf_clear(&s->unpacked);
+    bool ok = size == 0 || block_unpack(block, size, &s->unpacked, e);
+    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    if (size) entry.batch = buf_view(&s->unpacked);
+    ok = ok && s->fn(s->arg, &entry, e);
+    return ok || err_wrap(e, "log: entry %llu", (unsigned long long)entry.seq);
 }
 
 bool wal_is_unread(const struct cut *c)
@@ -370,6 +391,7 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     struct scan s = {.cut = c, .fn = fn, .arg = arg};
     bool ok = true;
     char *message = NULL;
+    buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
     rocksdb_iterator_t *it = rocksdb_create_iterator_cf(w->db.rocks, w->db.scan, c->family);
     for (rocksdb_iter_seek_to_first(it); ok && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
         str key = {0};
@@ -380,6 +402,7 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     }
     rocksdb_iter_get_error(it, &message);
     rocksdb_iter_destroy(it);
+    buf_release(&s.unpacked);
     if (message) {
         bool lost = str_starts(str_of(message), S("Corruption"));
         (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "log: read: %s", message);

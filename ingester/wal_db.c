@@ -54,7 +54,7 @@ static void set_options(struct db *d, size_t buffers)
     rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
     rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
     rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
-    rocksdb_options_set_compression(o, rocksdb_lz4_compression);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);  // entries are packed already
     // Read once, at a start.
     rocksdb_block_based_options_set_no_block_cache(d->table, 1);
     rocksdb_options_set_block_based_table_factory(o, d->table);
@@ -141,11 +141,12 @@ static bool check_format(struct db *d, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     bool ok = db_meta_get(d, S("format"), &value, &found, e);
-    if (ok && found && !str_eq(buf_view(&value), S(WAL_FORMAT))) {
+    bool plain = found && str_is(buf_view(&value), WAL_FORMAT_PLAIN);
+    if (ok && found && !plain && !str_eq(buf_view(&value), S(WAL_FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION, "log: format '%.*s' is unknown, this is '%s'",
                      STR(str_slice(buf_view(&value), 0, 64)), WAL_FORMAT);
     }
-    if (ok && !found) {
+    if (ok && (!found || plain)) {
         rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
         meta_put(d, batch, "format", S(WAL_FORMAT));
         ok = db_write(d, batch, true, e);

@@ -8,7 +8,11 @@
 
 #include <rocksdb/c.h>
 
-#define WAL_FORMAT "1"
+#define WAL_FORMAT       "2"
+#define WAL_FORMAT_PLAIN "1"  // before there were packed batches; read, and then made "2"
+
+// Of an entry besides tenant and batch: key, seq, cut, tags, lengths, and RocksDB's own record.
+#define ENTRY_OVERHEAD 64
 
 // ---- the database (wal_db.c)
 struct db {
@@ -59,12 +63,30 @@ void meta_cut_value(const struct cut *c, struct buf *out);
 bool meta_cut_read(str value, struct cut *c, err *e) MUST_CHECK;
 void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value);
 
+// ---- batches as entries keep them (wal_pack.c)
+struct packed_batch {
+    str bytes;
+    size_t size;  // of the batch, if the bytes are its block; else 0
+    size_t from;  // in packed.bytes
+    size_t n;
+};
+
+struct packed {
+    struct packed_batch *v;
+    size_t n;
+    size_t weight;  // bytes of their entries
+    struct buf bytes;
+};
+struct wal;
+bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct packed *p,
+              err *e) MUST_CHECK;
+void wal_unpack(struct wal *w, struct packed *p);
+
 // ---- the log
 struct waiter {
     struct waiter *next;
     str tenant;
-    const str *batches;
-    size_t n;
+    const struct packed *batches;
     size_t bytes;
     struct wal_place place;
     bool leads;

@@ -1,7 +1,7 @@
 # Libraries.cmake - which of Debian's libraries each room uses. A room that is not named uses only libc.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-foreach(lib IN ITEMS libuv libnghttp2 openssl libcrypto libcurl libprotobuf-c zlib libzstd libdeflate libxxhash re2 yaml-0.1
+foreach(lib IN ITEMS libuv libnghttp2 openssl libcrypto libcurl libprotobuf-c zlib libzstd liblz4 libdeflate libxxhash re2 yaml-0.1
                      libdw libelf)
     string(MAKE_C_IDENTIFIER ${lib} id)
     pkg_check_modules(${id} REQUIRED IMPORTED_TARGET ${lib})
@@ -10,7 +10,7 @@ find_library(HTTP_PARSER http_parser REQUIRED)
 find_library(ROCKSDB rocksdb REQUIRED)
 
 set(FT_LIBS_base PkgConfig::libxxhash PkgConfig::re2 Threads::Threads)
-set(FT_LIBS_codec PkgConfig::libprotobuf_c PkgConfig::zlib PkgConfig::libzstd PkgConfig::libdeflate m)
+set(FT_LIBS_codec PkgConfig::libprotobuf_c PkgConfig::zlib PkgConfig::libzstd PkgConfig::liblz4 PkgConfig::libdeflate m)
 set(FT_LIBS_model PkgConfig::libcrypto)  # MD5 of relabelling rules
 set(FT_LIBS_sys PkgConfig::libdw PkgConfig::libelf)
 set(FT_LIBS_loop PkgConfig::libuv)

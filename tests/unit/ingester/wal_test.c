@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingester/wal.h"
+#include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/thread.h"
@@ -175,7 +175,9 @@ static void cuts_close_by_size_and_by_age_of_arrival(void **state)
     dir_new(dir);
     struct wal_options o = options(dir);
     static char big[70000];
-    memset(big, 'x', sizeof big - 1);
+    uint64_t x = 1;
+    for (size_t i = 0; i < sizeof big - 1; i++)  // what cannot be packed
+        big[i] = (char)(1 + ((x = x * 6364136223846793005u + 1442695040888963407u) >> 33) % 255);
     fake_now = 1000 * NS_PER_S;
     o.cut_bytes = 100000;
     struct wal *w = reopen(&o, true);
@@ -438,7 +440,7 @@ static void other_formats_are_refused(void **state)
         const char *family;
         const char *key;
         const char *value;
-    } cases[] = {{"format", NULL, "format", "2"}, {"family", "something", NULL, NULL}};
+    } cases[] = {{"format", NULL, "format", "3"}, {"family", "something", NULL, NULL}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         char dir[DIR_MAX];
         dir_new(dir);
@@ -462,6 +464,141 @@ static void other_formats_are_refused(void **state)
         err fault = {0};
         assert_null(wal_open(&o, &fault));
         if (fault.code != ERR_FAILED_PRECONDITION) fail_msg("%s: %s", cases[i].name, fault.msg);
+        dir_remove(dir);
+    }
+}
+
+static bool note_large(void *arg, const struct wal_entry *entry, err *e)
+{
+    (void)e;
+    buf_str(arg, entry->batch);
+    return true;
+}
+
+static void large_batches_are_packed_and_come_back(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct mem_budget budget;
+    mem_budget_init(&budget, "test", NULL, (size_t)1 << 30);
+    o.memory = &budget;
+    struct wal *w = reopen(&o, true);
+    struct buf large;
+    struct buf want;
+    struct buf got;
+    buf_init(&large, NULL, 1 << 24);
+    buf_init(&want, NULL, 1 << 24);
+    buf_init(&got, NULL, 1 << 24);
+    uint64_t x = 1;
+    while (large.n < 300000)
+        buf_printf(&large, "main.function_number_%u;", (unsigned)(large.n % 977));
+    char noise[5000];
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
+    str batches[] = {buf_view(&large), S("small"), str_make(noise, sizeof noise),
+                     str_slice(buf_view(&large), 0, 700)};
+    struct wal_place place;
+    for (size_t i = 0; i < COUNT(batches); i++)
+        buf_str(&want, batches[i]);
+    assert_ok(wal_append(w, S("t"), batches, COUNT(batches), &place, e));
+    wal_unpin(w, place.cut);
+    assert_true(wal_count(w).bytes < 150000);
+    end(w);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    w = wal_open(&o, &(err){0});
+    struct cut *cuts[2];
+    assert_int_equal(wal_cuts(w, cuts, 2), 1);
+    assert_ok(wal_scan(w, cuts[0], note_large, &got, e));
+    assert_true(str_eq(buf_view(&got), buf_view(&want)));
+    wal_close(w);
+    buf_release(&large);
+    buf_release(&want);
+    buf_release(&got);
+    dir_remove(dir);
+}
+
+// Replaces the value of a key in a family of a closed log.
+static void overwrite(const char *dir, const char *key, size_t key_n, str value, bool in_cut)
+{
+    char *message = NULL;
+    size_t n = 0;
+    rocksdb_options_t *ro = rocksdb_options_create();
+    rocksdb_writeoptions_t *wo = rocksdb_writeoptions_create();
+    char **names = rocksdb_list_column_families(ro, dir, &n, &message);
+    const rocksdb_options_t *all[8] = {ro, ro, ro, ro, ro, ro, ro, ro};
+    rocksdb_column_family_handle_t *handles[8];
+    rocksdb_t *db = rocksdb_open_column_families(ro, dir, (int)n, (const char *const *)names, all,
+                                                 handles, &message);
+    assert_null(message);
+    for (size_t i = 0; i < n; i++) {
+        if ((strcmp(names[i], "default") != 0) == in_cut)
+            rocksdb_put_cf(db, wo, handles[i], key, key_n, value.p, value.n, &message);
+        assert_null(message);
+        rocksdb_column_family_handle_destroy(handles[i]);
+    }
+    rocksdb_list_column_families_destroy(names, n);
+    rocksdb_close(db);
+    rocksdb_writeoptions_destroy(wo);
+    rocksdb_options_destroy(ro);
+}
+
+static void the_format_before_packing_is_read_and_raised(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct wal *w = reopen(&o, true);
+    append(w, "plain");
+    end(w);
+    for (int i = 0; i < 2; i++) {
+        if (i == 0) overwrite(dir, "format", 6, S("1"), false);
+        w = wal_open(&o, &(err){0});
+        struct cut *cuts[2];
+        assert_non_null(w);
+        assert_int_equal(wal_cuts(w, cuts, 2), 1);
+        assert_scans(w, cuts[0], "1:t:plain ");
+        struct buf value;
+        bool found = false;
+        buf_init(&value, NULL, 100);
+        assert_ok(db_meta_get(&w->db, S("format"), &value, &found, e));
+        assert_true(found && str_is(buf_view(&value), "2"));
+        buf_release(&value);
+        wal_close(w);
+    }
+    dir_remove(dir);
+}
+
+static void a_damaged_block_is_data_loss(void **state)
+{
+    (void)state;
+    static const char *const values[] = {
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x02\xff\xff",  // no block
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x04\x30"
+        "abc",                                // of 3 bytes, not 100
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64",  // none
+    };
+    for (size_t i = 0; i < COUNT(values); i++) {
+        char dir[DIR_MAX];
+        dir_new(dir);
+        struct wal_options o = options(dir);
+        struct wal *w = reopen(&o, true);
+        append(w, "good");
+        end(w);
+        overwrite(dir, "\0\0\0\0\0\0\0\1", 8, str_of(values[i]), true);
+        w = wal_open(&o, &(err){0});
+        struct cut *cuts[2];
+        struct buf text;
+        err fault = {0};
+        assert_non_null(w);
+        buf_init(&text, NULL, 1000);
+        assert_int_equal(wal_cuts(w, cuts, 2), 1);
+        assert_false(wal_scan(w, cuts[0], note, &text, &fault));
+        assert_int_equal(fault.code, ERR_DATA_LOSS);
+        buf_release(&text);
+        wal_close(w);
         dir_remove(dir);
     }
 }
@@ -549,6 +686,9 @@ int main(void)
         cmocka_unit_test(a_full_disk_refuses_before_it_fails),
         cmocka_unit_test(a_drained_log_refuses),
         cmocka_unit_test(other_formats_are_refused),
+        cmocka_unit_test(large_batches_are_packed_and_come_back),
+        cmocka_unit_test(the_format_before_packing_is_read_and_raised),
+        cmocka_unit_test(a_damaged_block_is_data_loss),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
