@@ -3,27 +3,15 @@
 // Uploads through the whole distributor to an invented ingester in the same process. What is
 // acknowledged must have arrived whole; what failed says so, and the same upload then succeeds.
 #include "codec/squeeze.h"
-#include "distributor/config.h"
 #include "distributor/distributor.h"
 #include "lib/exchange.h"
+#include "lib/near.h"
 #include "lib/pprof.h"
 #include "lib/torture.h"
 #include "model/batch.h"
-#include "rpc/route.h"
-#include "sys/clock.h"
 
 struct place {
-    struct config *config;
-    struct mem_budget memory;
-    struct loop *loop;
-    struct client *client;
-    struct members *members;
-    struct router *ingesters;
-    struct server *server;
-    struct node node;
-    void *self;
-    struct router *router;
-    struct server_app app;
+    struct near near;
     uint64_t records;  // that the ingesters were given in this run, each row once
     int64_t total;
     struct row {
@@ -80,83 +68,19 @@ static const struct rpc_method append_row[] = {
      .rank = RANK_INGESTER},
 };
 
-// ---- the place
-
-static void open_ingester(struct place *p)
-{
-    static struct lane *const lanes[RANK_COUNT];
-    struct router_options o = {.multitenancy = true,
-                               .body_max = 1 << 24,
-                               .answer_max = 1 << 20,
-                               .memory = &p->memory};
-    p->ingesters = router_new(&o);
-    router_add_rpc(p->ingesters, append_row, COUNT(append_row), p, lanes);
-    struct server_options s = {.name = "internal",
-                               .listen = "127.0.0.1:0",
-                               .memory = &p->memory,
-                               .request_memory_max = 1 << 24,
-                               .head_max = 16384,
-                               .headers_max = 64,
-                               .streams_max = 16,
-                               .connections_max = 16,
-                               .head_timeout_ns = 10 * NS_PER_S,
-                               .body_timeout_ns = 10 * NS_PER_S,
-                               .idle_timeout_ns = 10 * NS_PER_S,
-                               .write_timeout_ns = 10 * NS_PER_S,
-                               .request_timeout_ns = 10 * NS_PER_S,
-                               .rank = RANK_INGESTER};
-    assert_ok((p->loop = loop_new("loop", e)));
-    assert_ok((p->client = client_new(p->loop, &p->memory, 4, e)));
-    assert_ok((p->server = server_open(&s, router_app(p->ingesters), &p->loop, 1, e)));
-    client_near(p->client, S("near"), p->server);
-    assert_ok((p->members = members_new(e)));
-    assert_ok(members_add(p->members, MEMBER_INGESTER, S("a=near"), e));
-    assert_ok(members_add(p->members, MEMBER_INGESTER, S("b=near"), e));
-}
-
 static int set_up(void **state)
 {
-    static struct place place;
-    static const struct config_section *sections[2];
-    static struct lane *const lanes[RANK_COUNT];
-    struct place *p = &place;
-    char program[] = "test";
-    char *argv[] = {program, NULL};
-    struct config_args args;
-    sections[0] = distributor.config;
-    sections[1] = &limits_section;
-    *p = (struct place){.config = config_new(sections, COUNT(sections))};
-    assert_ok(config_load(p->config, 1, argv, &args, e));
-    mem_budget_init(&p->memory, "requests", NULL, (size_t)64 << 20);
-    open_ingester(p);
-    p->node = (struct node){.config = p->config,
-                            .memory = &p->memory,
-                            .client = p->client,
-                            .members = p->members,
-                            .id = "test"};
-    assert_ok(distributor.start(&p->node, &p->self, e));
-    struct router_options o = {.body_max = 1 << 24, .answer_max = 1 << 20, .memory = &p->memory};
-    p->router = router_new(&o);
-    router_add_rpc(p->router, distributor.public_rpc, distributor.public_rpc_count, p->self, lanes);
-    router_add_http(p->router, distributor.public_http, distributor.public_http_count, p->self,
-                    lanes);
-    p->app = router_app(p->router);
-    *state = p;
+    static struct place p;
+    near_open(&p.near, &distributor, append_row, COUNT(append_row), &p);
+    assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("a=near"), e));
+    assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("b=near"), e));
+    *state = &p;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct place *p = *state;
-    router_free(p->router);
-    distributor.stop(p->self);
-    client_free(p->client);
-    server_close(p->server);
-    router_free(p->ingesters);
-    loop_free(p->loop);
-    members_free(p->members);
-    config_free(p->config);
-    assert_int_equal(atomic_load(&p->memory.used), 0);
+    near_close(&((struct place *)*state)->near);
     return 0;
 }
 
@@ -181,11 +105,11 @@ static bool run(void *arg, err *e)
     struct upload *u = arg;
     begin(u);
     torture_spare(true);
-    u->ask.budget = &u->place->memory;
+    u->ask.budget = &u->place->near.memory;
     struct http_exchange *x = exchange_new(&u->ask);
     x->req.tenant = S("anonymous");
     torture_spare(false);
-    exchange_go(&u->place->app, x, u->ask.body);
+    exchange_go(&u->place->near.app, x, u->ask.body);
     torture_spare(true);
     bool ok = x->status == 200;
     str body = exchange_body(x);
@@ -211,7 +135,7 @@ static void check(void *arg, bool done)
 
 static void end(void *arg)
 {
-    assert_int_equal(atomic_load(&((struct upload *)arg)->place->memory.used), 0);
+    assert_int_equal(atomic_load(&((struct upload *)arg)->place->near.memory.used), 0);
 }
 
 static void torture_upload(const char *name, struct upload *u)

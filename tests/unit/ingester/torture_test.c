@@ -279,7 +279,7 @@ static void cuts_close_and_go_or_tell(void **state)
                                                                  .check = turn_check,
                                                                  .arg = &l,
                                                                  .lives_on = true,
-                                                                 .most = 8});
+                                                                 .most = 5});
     assert_true(n.calls >= 4);
     wal_drain(l.wal);
     wal_close(l.wal);
@@ -338,7 +338,7 @@ static void a_log_opens_again_or_tells(void **state)
                                                                  .check = recover_check,
                                                                  .arg = &l,
                                                                  .lives_on = true,
-                                                                 .most = 8});
+                                                                 .most = 5});
     assert_true(n.calls >= 4);
     wal_drain(l.wal);
     wal_close(l.wal);
