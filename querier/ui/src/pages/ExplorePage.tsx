@@ -117,13 +117,13 @@ function Values({ query, by, measure, over }: ValuesProps) {
                   <td class="dim">{gauge ? '–' : percent(share(l.sum, all))}</td>
                   <td class={change !== null && change > RISE ? 'rises' : 'dim'}>{change === null ? '–' : `${change >= 0 ? '+' : '−'}${digits(Math.abs(change) * 100)} %`}</td>
                   <td>
-                    <button class="btn small" title={`Only ${shown}`} aria-label={`Only ${shown}`} onClick={() => go({ query: q })}>only</button>{' '}
-                    <button class="btn small" title={`Without ${shown}`} aria-label={`Without ${shown}`}
+                    <button class="btn small" title={`Only ${shown}`} aria-label={`only ${shown}`} onClick={() => go({ query: q })}>only</button>{' '}
+                    <button class="btn small" title={`Without ${shown}`} aria-label={`not ${shown}`}
                       onClick={() => go({ query: queryText(withFilter(query, { ...only(l.group), op: '!=' })) })}>not</button>
                   </td>
                   <td>
-                    <button class="btn small a" aria-pressed={leftQuery === q} aria-label={`${shown} as baseline`} onClick={() => go({ leftQuery: q }, 'replace')}>Base</button>{' '}
-                    <button class="btn small b" aria-pressed={rightQuery === q} aria-label={`${shown} as comparison`} onClick={() => go({ rightQuery: q }, 'replace')}>Comp.</button>
+                    <button class="btn small a" aria-pressed={leftQuery === q} title="As baseline" aria-label={`Base: ${shown}`} onClick={() => go({ leftQuery: q }, 'replace')}>Base</button>{' '}
+                    <button class="btn small b" aria-pressed={rightQuery === q} title="As comparison" aria-label={`Comp.: ${shown}`} onClick={() => go({ rightQuery: q }, 'replace')}>Comp.</button>
                   </td>
                 </tr>
               );
