@@ -2,13 +2,24 @@
 #include "codec/pb.h"
 #include "model/label.h"
 
+static size_t text_bytes(str s)
+{
+    return s.n ? 1 + varint_size(s.n) + s.n : 0;
+}
+
 void labels_put(labels ls, struct buf *out, uint32_t field)
 {
+    assert(field < 16);
     for (size_t i = 0; i < ls.n; i++) {
-        size_t pair = pb_begin(out, field);
-        pb_put_bytes_opt(out, 1, ls.v[i].name);
-        pb_put_bytes_opt(out, 2, ls.v[i].value);
-        pb_end(out, pair);
+        label one = ls.v[i];
+        size_t pair = text_bytes(one.name) + text_bytes(one.value);
+        size_t all = 1 + varint_size(pair) + pair;
+        uint8_t *at = (uint8_t *)buf_reserve(out, all);
+        if (!at) return;
+        at = pb_raw_head(at, field, pair);
+        at = pb_raw_bytes_opt(at, 1, one.name);
+        (void)pb_raw_bytes_opt(at, 2, one.value);
+        out->n += all;
     }
 }
 

@@ -31,6 +31,18 @@ bool ptype_parse(str text, struct ptype *t, err *e)
 
 str ptype_print(struct arena *a, const struct ptype *t)
 {
-    return arena_printf(a, "%.*s:%.*s:%.*s:%.*s:%.*s", STR(t->name), STR(t->sample_type),
-                        STR(t->sample_unit), STR(t->period_type), STR(t->period_unit));
+    const str parts[] = {t->name, t->sample_type, t->sample_unit, t->period_type, t->period_unit};
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT(parts); i++)
+        n += parts[i].n + 1;
+    char *text = arena_new(a, n);
+    if (!text) return (str){0};
+    char *at = text;
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        if (parts[i].n) memcpy(at, parts[i].p, parts[i].n);
+        at += parts[i].n;
+        *at++ = ':';
+    }
+    text[n - 1] = '\0';
+    return (str){text, n - 1};
 }

@@ -185,22 +185,22 @@ static inline bool same_function(const struct symbol_function *a, const struct s
            a->start_line == b->start_line;
 }
 
-uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e)
+uint32_t symbols_function_at(struct symbols *s, const struct symbol_function *f, err *e)
 {
     struct symbol_table *t = &s->t;
-    assert(f.name < t->string_count && f.system_name < t->string_count);
-    assert(f.filename < t->string_count);
-    if ((f.name | f.system_name | f.filename) == 0 && f.start_line == 0) return 0;
-    const uint64_t words[] = {(uint64_t)f.name << 32 | f.system_name, f.filename,
-                              (uint64_t)f.start_line, 0};
+    assert(f->name < t->string_count && f->system_name < t->string_count);
+    assert(f->filename < t->string_count);
+    if ((f->name | f->system_name | f->filename) == 0 && f->start_line == 0) return 0;
+    const uint64_t words[] = {(uint64_t)f->name << 32 | f->system_name, f->filename,
+                              (uint64_t)f->start_line, 0};
     uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
     uint32_t step = 0;
     uint32_t row = 0;
     while ((row = map_next(&s->index->maps[FUNCTIONS], hash, &step)) != MAP_NONE) {
-        if (same_function(&t->functions[row], &f)) return row;
+        if (same_function(&t->functions[row], f)) return row;
     }
-    if (!room(s, FUNCTIONS, &t->functions, t->function_count, sizeof f, e)) return MAP_NONE;
-    t->functions[t->function_count] = f;
+    if (!room(s, FUNCTIONS, &t->functions, t->function_count, sizeof *f, e)) return MAP_NONE;
+    t->functions[t->function_count] = *f;
     return finish(s, FUNCTIONS, hash, &t->function_count, e);
 }
 
@@ -210,21 +210,22 @@ static inline bool same_mapping(const struct symbol_mapping *a, const struct sym
            a->filename == b->filename && a->build_id == b->build_id && a->flags == b->flags;
 }
 
-uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e)
+uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e)
 {
     struct symbol_table *t = &s->t;
-    assert(m.filename < t->string_count && m.build_id < t->string_count);
-    if ((m.filename | m.build_id | m.flags) == 0 && (m.start | m.limit | m.offset) == 0) return 0;
+    assert(m->filename < t->string_count && m->build_id < t->string_count);
+    if ((m->filename | m->build_id | m->flags) == 0 && (m->start | m->limit | m->offset) == 0)
+        return 0;
     const uint64_t words[] = {
-        (uint64_t)m.filename << 32 | m.build_id, m.flags, m.start, m.limit, m.offset, 0};
+        (uint64_t)m->filename << 32 | m->build_id, m->flags, m->start, m->limit, m->offset, 0};
     uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
     uint32_t step = 0;
     uint32_t row = 0;
     while ((row = map_next(&s->index->maps[MAPPINGS], hash, &step)) != MAP_NONE) {
-        if (same_mapping(&t->mappings[row], &m)) return row;
+        if (same_mapping(&t->mappings[row], m)) return row;
     }
-    if (!room(s, MAPPINGS, &t->mappings, t->mapping_count, sizeof m, e)) return MAP_NONE;
-    t->mappings[t->mapping_count] = m;
+    if (!room(s, MAPPINGS, &t->mappings, t->mapping_count, sizeof *m, e)) return MAP_NONE;
+    t->mappings[t->mapping_count] = *m;
     return finish(s, MAPPINGS, hash, &t->mapping_count, e);
 }
 
@@ -234,21 +235,21 @@ static inline bool same_frame(const struct symbol_frame *a, const struct symbol_
            a->mapping == b->mapping && a->inlined == b->inlined;
 }
 
-uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
+uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *e)
 {
     struct symbol_table *t = &s->t;
-    assert(f.function < t->function_count && f.mapping < t->mapping_count);
-    if ((f.function | f.mapping) == 0 && (f.address | (uint64_t)f.line) == 0) return 0;
-    const uint64_t words[] = {(uint64_t)f.function << 32 | f.mapping, (uint64_t)f.line, f.address,
-                              f.inlined};
+    assert(f->function < t->function_count && f->mapping < t->mapping_count);
+    if ((f->function | f->mapping) == 0 && (f->address | (uint64_t)f->line) == 0) return 0;
+    const uint64_t words[] = {(uint64_t)f->function << 32 | f->mapping, (uint64_t)f->line,
+                              f->address, f->inlined};
     uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
     uint32_t step = 0;
     uint32_t row = 0;
     while ((row = map_next(&s->index->maps[FRAMES], hash, &step)) != MAP_NONE) {
-        if (same_frame(&t->frames[row], &f)) return row;
+        if (same_frame(&t->frames[row], f)) return row;
     }
-    if (!room(s, FRAMES, &t->frames, t->frame_count, sizeof f, e)) return MAP_NONE;
-    t->frames[t->frame_count] = f;
+    if (!room(s, FRAMES, &t->frames, t->frame_count, sizeof *f, e)) return MAP_NONE;
+    t->frames[t->frame_count] = *f;
     return finish(s, FRAMES, hash, &t->frame_count, e);
 }
 

@@ -110,10 +110,27 @@ bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e)
 // exist. Strings are copied and should be UTF-8: decoders refuse others. MAP_NONE and *e set on
 // failure (resource_exhausted); then the table is as before.
 uint32_t symbols_string(struct symbols *s, str text, err *e) MUST_CHECK;
-uint32_t symbols_function(struct symbols *s, struct symbol_function f, err *e) MUST_CHECK;
-uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m, err *e) MUST_CHECK;
-uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e) MUST_CHECK;
+uint32_t symbols_function_at(struct symbols *s, const struct symbol_function *f, err *e) MUST_CHECK;
+uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e) MUST_CHECK;
+uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *e) MUST_CHECK;
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e) MUST_CHECK;
+
+// The same by value. In line, because copying a row that was just put together field by field costs
+// more than finding it.
+static inline MUST_CHECK uint32_t symbols_function(struct symbols *s, struct symbol_function f,
+                                                   err *e)
+{
+    return symbols_function_at(s, &f, e);
+}
+static inline MUST_CHECK uint32_t symbols_mapping(struct symbols *s, struct symbol_mapping m,
+                                                  err *e)
+{
+    return symbols_mapping_at(s, &m, e);
+}
+static inline MUST_CHECK uint32_t symbols_frame(struct symbols *s, struct symbol_frame f, err *e)
+{
+    return symbols_frame_at(s, &f, e);
+}
 
 // The row of a stack if it is there; MAP_NONE otherwise.
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
