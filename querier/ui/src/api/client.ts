@@ -126,13 +126,14 @@ export async function series(q: SeriesRequest, signal: AbortSignal): Promise<Ser
   type Wire = { series?: { labels?: { value?: string }[]; points?: { value?: number; timestamp?: string | number }[] }[] };
   const { first, step, count } = q.buckets;
   const answer = await json<Wire>('SelectSeries', {
-    profileTypeID: q.type, labelSelector: q.selector, start: first, end: first + (count - 1) * step, step: step / 1e3,
+    // The first bucket of an answer has its left edge as well: one more is asked for, and left out.
+    profileTypeID: q.type, labelSelector: q.selector, start: first - step, end: first + (count - 1) * step, step: step / 1e3,
     groupBy: q.groupBy ? [q.groupBy] : [], ...(q.gauge ? { aggregation: 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE' } : {}),
     ...(q.limit ? { limit: q.limit } : {}),
   }, signal);
   return (answer.series ?? []).map((s) => ({
     group: s.labels?.[0]?.value ?? '',
-    points: (s.points ?? []).map((p) => ({ t: Number(p.timestamp ?? 0), v: Number(p.value ?? 0) })),
+    points: (s.points ?? []).map((p) => ({ t: Number(p.timestamp ?? 0), v: Number(p.value ?? 0) })).filter((p) => p.t >= first),
   }));
 }
 
