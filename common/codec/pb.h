@@ -41,15 +41,8 @@ bool pb_next(struct pb_reader *r);                           // false at the end
 bool pb_done(const struct pb_reader *r, err *e) MUST_CHECK;  // was it the end?
 
 // Calls for a repeated varint field, packed or not: the values of the current field one by one.
-// start with *at = NULL; false when there are no more (or a fault, which pb_done then reports).
+// Start with *at = NULL; false when there are no more (or a fault, which pb_done then reports).
 bool pb_packed_next(struct pb_reader *r, const uint8_t **at, uint64_t *v);
-
-static inline double pb_double(uint64_t bits)
-{
-    double d = 0;
-    __builtin_memcpy(&d, &bits, sizeof d);
-    return d;
-}
 
 // ---- writing. Zero values are left out by the *_opt forms only.
 void pb_put_varint(struct buf *b, uint64_t v);

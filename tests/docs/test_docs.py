@@ -57,16 +57,48 @@ def test_metrics_pass_promtool():
     assert names and all(n.startswith((b"flametree_", b"process_")) for n in names), names
 
 
-def test_links_in_pages_lead_somewhere():
+def pages():
+    """Path below the top and text of every page of the repository."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
-    pages = [os.path.join(TOP, f) for f in listed if os.path.exists(os.path.join(TOP, f))]
-    assert len(pages) > 10, pages
+    found = {}
+    for path in listed:
+        if os.path.exists(os.path.join(TOP, path)):
+            with open(os.path.join(TOP, path), encoding="utf-8") as f:
+                found[path] = f.read()
+    assert len(found) > 10, found.keys()
+    return found
+
+
+def test_links_in_pages_lead_somewhere():
     missing = []
-    for path in pages:
-        with open(path, encoding="utf-8") as f:
-            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", f.read()):
-                if not re.match(r"[a-z]+:", target) and not os.path.exists(os.path.join(os.path.dirname(path), target)):
-                    missing.append((os.path.relpath(path, TOP), target))
+    for path, text in pages().items():
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            if not re.match(r"[a-z]+:", target) and not os.path.exists(os.path.join(TOP, os.path.dirname(path), target)):
+                missing.append((path, target))
+    assert not missing, missing
+
+
+def test_files_settings_and_metrics_that_pages_name_exist():
+    """A file by its path from the top, from the page or from common/, or by its name alone."""
+    config, metrics = page("config.md"), page("metrics.md")
+    sections = re.findall(r"^## (\w+)$", config, re.M)
+    files = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
+    missing = []
+    for path, text in pages().items():
+        if path.startswith("tests/conformance/"):
+            continue  # names files of its own world
+        for token in re.findall(r"`([^`\n]+)`", text):
+            if re.fullmatch(r"[\w./-]+\.(c|h|def|md|py|tsx?|mjs|yaml|cmake|sh|proto)", token):
+                near = (os.path.join(TOP, d, token) for d in ("", os.path.dirname(path), "common"))
+                ok = any(map(os.path.exists, near)) or any(("/" + f).endswith("/" + token) for f in files)
+            elif (dotted := re.fullmatch(r"(\w+)\.(\w+)", token)) and dotted[1] in sections:
+                ok = re.search(r"^\| `%s` " % dotted[2], config, re.M)
+            elif metric := re.match(r"flametree_\w+", token):
+                ok = metric[0] in metrics
+            else:
+                continue
+            if not ok:
+                missing.append((path, token))
     assert not missing, missing
 
 
