@@ -96,7 +96,7 @@ bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a
 {
     *m = (struct stack_mapper){.service = s};
     if (!symbols_remap_init(&m->remap, a, from, &s->symbols, e)) return false;
-    m->remap.hints = &s->hints;
+    symbols_remap_hint(&m->remap, &s->hints);
     uint64_t most = (uint64_t)s->symbols.t.stack_count + from->stack_count - 2;
     if (limit == 0 || most <= limit) return true;
     m->limit = limit;

@@ -47,6 +47,12 @@ static inline uint32_t map_next(const struct map *m, uint64_t hash, uint32_t *st
     }
 }
 
+// Says that this hash will be looked up soon.
+static inline void map_fetch(const struct map *m, uint64_t hash)
+{
+    if (m->size) __builtin_prefetch(&m->slots[(uint32_t)(hash >> 32) & (m->size - 1)]);
+}
+
 // The first row with this hash for which same(ctx, row) holds; MAP_NONE if there is none.
 uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *ctx, uint32_t row),
                   const void *ctx);

@@ -179,6 +179,22 @@ uint32_t symbols_string(struct symbols *s, str text, err *e)
     return row;
 }
 
+uint64_t symbols_string_hash(const struct symbols *s, str text)
+{
+    return hash_keyed(&s->index->key, text.p, text.n);
+}
+
+void symbols_string_fetch(const struct symbols *s, uint64_t hash)
+{
+    map_fetch(&s->index->maps[STRINGS], hash);
+}
+
+uint32_t symbols_string_maybe(const struct symbols *s, uint64_t hash)
+{
+    uint32_t step = 0;
+    return map_next(&s->index->maps[STRINGS], hash, &step);
+}
+
 static inline bool same_function(const struct symbol_function *a, const struct symbol_function *b)
 {
     return a->name == b->name && a->system_name == b->system_name && a->filename == b->filename &&

@@ -132,6 +132,13 @@ static inline MUST_CHECK uint32_t symbols_frame(struct symbols *s, struct symbol
     return symbols_frame_at(s, &f, e);
 }
 
+// Looking up many strings at once, a step for all before the next for one, so that the processor
+// waits for memory once: its hash; the place in the index is fetched; the row that may be it, or
+// MAP_NONE (compare).
+uint64_t symbols_string_hash(const struct symbols *s, str text);
+void symbols_string_fetch(const struct symbols *s, uint64_t hash);
+uint32_t symbols_string_maybe(const struct symbols *s, uint64_t hash);
+
 // The row of a stack if it is there; MAP_NONE otherwise.
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
 
@@ -157,7 +164,7 @@ void symbols_hints_release(struct symbols_hints *h);  // when the table's rows c
 struct symbols_remap {
     const struct symbol_table *from;
     struct symbols *to;
-    struct symbols_hints *hints;  // of *to; may be set after init, else NULL
+    struct symbols_hints *hints;  // symbols_remap_hint, else NULL
     bool names_only;  // may be set after init: frames keep nothing but the name of their function,
                       // frames without name vanish
     uint32_t *strings;  // 0 = not yet mapped, else row + 1
@@ -169,6 +176,9 @@ struct symbols_remap {
 // The arrays are the arena's. *from and its columns must stay as they are while the remap is used.
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
+
+// After init: all rows of `from` will be asked for, and the hints are of *to.
+void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints);
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
 uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e) MUST_CHECK;
 

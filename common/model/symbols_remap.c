@@ -71,6 +71,48 @@ static uint32_t guess_frame(const struct symbols_remap *m, const struct symbol_f
     return same ? guess : 0;
 }
 
+// A few functions at a time, so that what was fetched is still there when it is needed.
+#define TOGETHER 32u
+
+// Finds the names of functions [from, to) in the target, those that are there.
+static void find_names(struct symbols_remap *m, uint32_t from, uint32_t to)
+{
+    uint64_t hashes[TOGETHER];
+    uint32_t maybe[TOGETHER];
+    const struct symbol_table *t = &m->to->t;
+    const struct symbols_hints *h = m->hints;
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t name = m->from->functions[i].name;
+        hashes[i - from] = symbols_string_hash(m->to, m->from->strings[name]);
+        symbols_string_fetch(m->to, hashes[i - from]);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t row = maybe[i - from] = symbols_string_maybe(m->to, hashes[i - from]);
+        if (row == MAP_NONE) continue;
+        __builtin_prefetch(&t->strings[row]);
+        if (row < h->function_cap) __builtin_prefetch(&h->function_of[row]);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t row = maybe[i - from];
+        if (row == MAP_NONE) continue;
+        __builtin_prefetch(t->strings[row].p);
+        if (row < h->function_cap) __builtin_prefetch(&t->functions[h->function_of[row]]);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t row = maybe[i - from];
+        if (row != MAP_NONE) (void)is_string(m, m->from->functions[i].name, row);
+    }
+}
+
+void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints)
+{
+    uint32_t n = m->from->function_count;
+    assert(!m->names_only);
+    m->hints = hints;
+    for (uint32_t from = 1; from < n; from += TOGETHER)
+        find_names(m, from, MIN(from + TOGETHER, n));
+}
+
 // ---- rows
 
 static bool string(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)

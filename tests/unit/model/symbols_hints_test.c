@@ -10,7 +10,7 @@ static void remap_all(struct random *r, const struct symbol_table *from, struct 
     struct symbols_remap m;
     arena_init(&a, NULL, (size_t)64 << 20);
     assert_ok(symbols_remap_init(&m, &a, from, to, e));
-    m.hints = hints;
+    if (hints) symbols_remap_hint(&m, hints);
     for (uint32_t i = 0; i < from->stack_count; i++) {
         err e = {0};
         uint32_t stack = random_below(r, from->stack_count);
@@ -108,7 +108,7 @@ static void what_is_found_says_what_was_asked(void **state)
         random_symbols(&r, &from, 150);
         arena_init(&a, NULL, (size_t)64 << 20);
         assert_ok(symbols_remap_init(&m, &a, &from.t, &to, e));
-        m.hints = &hints;
+        symbols_remap_hint(&m, &hints);
         for (uint32_t i = 0; i < from.t.stack_count; i++) {
             err e = {0};
             uint32_t there = symbols_remap_stack(&m, i, &e);
