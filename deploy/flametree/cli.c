@@ -48,7 +48,10 @@ static void put_message(const char *head, const char *text)
     buf_z(&b, head);
     text_filter(&b, str_of(text));
     buf_byte(&b, '\n');
-    if (!b.failed) fwrite(b.p, 1, b.n, stderr);
+    if (!b.failed)
+        fwrite(b.p, 1, b.n, stderr);
+    else
+        fputs("flametree: out of memory\n", stderr);
     buf_release(&b);
 }
 

@@ -42,6 +42,7 @@ static bool read_authorization(struct cli *c, err *e)
     str user = {0};
     str bearer = {0};
     if (!secret(c, OPT_USER, &user, e) || !secret(c, OPT_BEARER, &bearer, e)) return false;
+    if (!arena_ok(&c->arena, e)) return false;  // then they would seem not to be given
     if (bearer.n && cli_args_has(&c->args, OPT_USER)) bearer = (str){0};  // over the environment
     if (bearer.n) {
         c->authorization = arena_printf(&c->arena, "Bearer %.*s", STR(bearer));
@@ -54,8 +55,10 @@ static bool read_authorization(struct cli *c, err *e)
         buf_init(&text, NULL, SECRET_FILE_MAX * 2);
         buf_z(&text, "Basic ");
         base64_put(&text, user, true);
-        c->authorization = arena_str(&c->arena, buf_view(&text));
+        bool ok = buf_ok(&text, e);
+        if (ok) c->authorization = arena_str(&c->arena, buf_view(&text));
         buf_release(&text);
+        if (!ok) return false;
     }
     if (http_is_value(c->authorization)) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "the token holds a character that no header may hold");
@@ -89,7 +92,7 @@ bool cli_ask_open(struct cli *c, err *e)
     const char *max = cli_args_get(&c->args, OPT_MAX_ANSWER);
     if (!config_bytes(str_of(max), &c->answer_max, e)) return err_wrap(e, "--max-answer");
     c->answer_max = MIN(MAX(c->answer_max, ERROR_BODY_MAX), (uint64_t)1 << 40);
-    return open_client(c, e);
+    return arena_ok(&c->arena, e) && open_client(c, e);
 }
 
 void cli_ask_close(struct cli *c)

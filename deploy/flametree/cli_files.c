@@ -31,14 +31,24 @@ static bool list(struct arena *a, const char *dir, struct cli_files *files, stru
     DIR *d = opendir(dir);
     if (!d) return fail(dir, e);
     bool ok = true;
-    for (struct dirent *x; ok && (x = readdir(d));) {
+    for (struct dirent *x; ok;) {
+        errno = 0;
+        x = readdir(d);
+        if (!x) {
+            if (errno) ok = fail(dir, e);
+            break;
+        }
         if (x->d_name[0] == '.') continue;
         bool slash = str_ends(str_of(dir), S("/"));
         const char *path = arena_printf(a, "%s%s%s", dir, slash ? "" : "/", x->d_name).p;
         struct stat st;
         struct stat link;
         ok = arena_ok(a, e);
-        if (!ok || stat(path, &st) != 0 || lstat(path, &link) != 0) continue;
+        if (!ok) break;
+        if (stat(path, &st) != 0 || lstat(path, &link) != 0) {
+            if (errno != ENOENT && errno != ELOOP) ok = fail(path, e);  // a link to nowhere
+            continue;
+        }
         if (S_ISREG(st.st_mode)) ok = add(a, files, path, e);
         if (S_ISDIR(link.st_mode)) ok = add(a, dirs, path, e);
     }

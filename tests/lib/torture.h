@@ -88,5 +88,5 @@ struct torture_maker {
 // budget must be at 0.
 struct torture_count torture_make(const struct torture_maker *m);
 
-// All of a table; asserts that each maker met an allocation or a call that failed.
+// All of a table; asserts that each maker met an allocation or a call.
 void torture_make_all(const struct torture_maker *v, size_t n);

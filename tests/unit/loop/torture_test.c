@@ -123,7 +123,7 @@ static void lanes_run_what_they_take(void **state)
                                                                  .check = lane_check,
                                                                  .end = lane_end,
                                                                  .arg = &t});
-    assert_true(n.calls > 2);
+    assert_true(n.calls >= 2);
 }
 
 // ---- requests and calls

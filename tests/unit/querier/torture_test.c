@@ -137,7 +137,6 @@ static const struct question questions[] = {
      "&rightUntil=" TO,
      NULL},
     {"render_values", "/pyroscope/label-values", "label=pod&from=" FROM "&until=" TO, NULL},
-    {"page", "/", NULL, NULL},
 };
 
 static void questions_are_answered_truly_or_not_at_all(void **state)
