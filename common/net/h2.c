@@ -65,7 +65,8 @@ struct h2 {
     int32_t last_stream;  // highest that had HEADERS
     uint64_t reset_ns;    // when a stream was last reset by us, or is about to be
     unsigned resets_due;  // counted already, but not sent yet
-    bool ended;           // GOAWAY with an error is on its way: what still comes is dropped
+    bool broken;          // ended by us with end_code: the session must not be called any more
+    uint32_t end_code;
     bool draining;
     bool last_named;  // the second GOAWAY was sent
 };
@@ -83,13 +84,37 @@ static void end_stream(struct conn *c, int32_t stream, uint32_t code)
 
 // ---- floods
 
+// Ends the connection. Within a callback nghttp2_session_terminate_session is no way to do it: what
+// follows in the same bytes is read nevertheless, and some of it meets an assert. So callbacks fail
+// instead (`verdict`), which stops the session where it is, and say_goaway has the last word.
 static void end_session(struct conn *c, uint32_t code, const char *reason)
 {
     struct h2 *h = c->h2;
-    if (h->ended) return;
-    h->ended = true;
+    if (h->broken) return;
+    h->broken = true;
+    h->end_code = code;
     metric_add_to(&net_refused, str_of(reason), 1);
-    if (nghttp2_session_terminate_session(h->session, code) != 0) conn_close(c);
+}
+
+static int verdict(const struct conn *c)
+{
+    return c->h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+// What was put before is whole frames.
+static void say_goaway(struct conn *c)
+{
+    struct h2 *h = c->h2;
+    unsigned last = (unsigned)nghttp2_session_get_last_proc_stream_id(h->session);
+    unsigned char frame[17] = {[2] = 8, [3] = NGHTTP2_GOAWAY};
+    for (int i = 0; i < 4; i++) {
+        frame[9 + i] = (unsigned char)(last >> (24 - 8 * i));
+        frame[13 + i] = (unsigned char)(h->end_code >> (24 - 8 * i));
+    }
+    conn_put(c, frame, sizeof frame);
+    conn_finish(c);
+    while (c->exchanges)
+        exchange_abandon(c->exchanges);
 }
 
 static void count_flood(struct conn *c, enum flood kind)
@@ -116,7 +141,8 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     struct h2 *h = c->h2;
     bool opens = hd->stream_id > h->last_stream;
     if (opens) h->last_stream = hd->stream_id;
-    if (opens || h->draining || hd->stream_id == 0) return;  // streams after GOAWAY are not opened here
+    if (opens || h->draining || hd->stream_id == 0)
+        return;  // streams after GOAWAY are not opened here
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
         end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");
@@ -158,7 +184,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     default:
         count_flood(c, FLOOD_OTHER);
     }
-    return 0;
+    return verdict(c);
 }
 
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code,
@@ -171,7 +197,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     c->h2->reset_ns = c->shard->now_ns;
     c->h2->resets_due++;
     count_flood(c, FLOOD_FAULT);
-    return 0;
+    return verdict(c);
 }
 
 // ---- requests
@@ -180,7 +206,6 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     struct conn *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-    if (c->h2->ended) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     struct exchange *ex = exchange_new(c, 20);
     if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     ex->h2.id = frame->hd.stream_id;
@@ -218,13 +243,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
     struct conn *c = user;
     const struct server_options *o = &c->shard->server->options;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex || c->h2->ended) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // the rest is not looked at
     str n = text_of(name);
     str v = text_of(value);
     ex->h2.head_bytes += n.n + v.n + 32;  // as RFC 9113 section 6.5.2 counts
     if (ex->h2.head_bytes / HEAD_BOMB > o->head_max) {
         end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, "flood_head");
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        return verdict(c);
     }
     if (exchange_has_head(ex)) return 0;  // trailers: nobody asks for them
     if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
@@ -311,7 +336,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct conn *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex || c->h2->ended) return 0;
+    if (!ex) return 0;
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ex->h2.input_over = true;
     bool padding = frame->hd.type == NGHTTP2_DATA && frame->data.padlen > 0;
     if (padding && frame->hd.length <= frame->data.padlen && !ex->h2.input_over)
@@ -319,7 +344,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (!exchange_has_head(ex)) head_is_whole(c, ex);
     // The exchange may have been answered by now, but lives until its stream closes.
     if (ex->h2.input_over && exchange_wants_body(ex)) exchange_body_end(ex);
-    return 0;
+    return verdict(c);
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *p,
@@ -425,6 +450,7 @@ static int submit(nghttp2_session *session, struct exchange *ex, nghttp2_nv *nv)
 static void h2_answer(struct conn *c, struct exchange *ex)
 {
     nghttp2_session *session = c->h2->session;
+    if (c->h2->broken) return;  // it goes with the connection
     size_t most = 2 + ex->x.answer_headers.n + ex->x.trailers.n;
     err e = {0};
     nghttp2_nv *nv = mem_alloc(NULL, most * sizeof *nv, &e);
@@ -448,21 +474,15 @@ static void reset_sent(struct conn *c, uint32_t code)
         count_flood(c, FLOOD_FAULT);
 }
 
-static void goaway_sent(struct conn *c, uint32_t code)
-{
-    if (code == NGHTTP2_NO_ERROR || c->h2->ended) return;
-    c->h2->ended = true;
-    metric_add_to(&net_refused, S("bad_frames"), 1);
-}
-
 // A client that is answered before it sent its whole body is told to stop (RFC 9113 section 8.1).
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct conn *c = user;
     uint8_t type = frame->hd.type;
     if (type == NGHTTP2_RST_STREAM) reset_sent(c, frame->rst_stream.error_code);
-    if (type == NGHTTP2_GOAWAY) goaway_sent(c, frame->goaway.error_code);
-    if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return 0;
+    if (type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+        metric_add_to(&net_refused, S("bad_frames"), 1);
+    if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return verdict(c);
     allow_windows(c->h2);
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
     const struct exchange *ex = exchange_of(session, frame->hd.stream_id);
@@ -508,65 +528,55 @@ static bool greet(struct conn *c)
            nghttp2_session_set_local_window_size(session, 0, 0, CONNECTION_WINDOW) == 0;
 }
 
+// What the session has to say becomes output. True if there was anything.
+static bool pump(struct conn *c)
+{
+    bool some = false;
+    while (conn_may_say_more(c) && c->state == CONN_OPEN && !c->h2->broken) {
+        const uint8_t *p = NULL;
+        ssize_t n = nghttp2_session_mem_send(c->h2->session, &p);
+        if (n < 0 && !c->h2->broken) conn_close(c);
+        if (n <= 0) break;
+        conn_put(c, p, (size_t)n);
+        some = true;
+    }
+    return some;
+}
+
 static void h2_open(struct conn *c)
 {
     err e = {0};
     c->h2 = mem_alloc(NULL, sizeof *c->h2, &e);
     c->mark_ns = c->shard->now_ns;
-    if (!c->h2 || !new_session(c) || !greet(c)) conn_close(c);
-}
-
-// The last word of a session that is broken beyond saying it. What was put is whole frames.
-static void say_goaway(struct conn *c, uint32_t code)
-{
-    const unsigned last = (unsigned)nghttp2_session_get_last_proc_stream_id(c->h2->session);
-    const unsigned char frame[] = {0,
-                                   0,
-                                   8,
-                                   NGHTTP2_GOAWAY,
-                                   0,
-                                   0,
-                                   0,
-                                   0,
-                                   0,
-                                   (unsigned char)(last >> 24),
-                                   last >> 16 & 0xff,
-                                   last >> 8 & 0xff,
-                                   last & 0xff,
-                                   0,
-                                   0,
-                                   0,
-                                   (unsigned char)code};
-    c->h2->ended = true;
-    conn_put(c, frame, sizeof frame);
-    conn_finish(c);
+    if (!c->h2 || !new_session(c) || !greet(c)) {
+        conn_close(c);
+        return;
+    }
+    (void)pump(c);  // SETTINGS come first, whatever the client says
 }
 
 static void h2_feed(struct conn *c, const char *p, size_t n)
 {
     conn_dirty(c);
-    if (c->h2->ended) return;
+    if (c->h2->broken) return;
     ssize_t took = nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n);
-    if (took >= 0 || c->h2->ended) return;
-    bool flood = took == NGHTTP2_ERR_FLOODED || took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+    if (took >= 0) return;
     if (took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS)
-        metric_add_to(&net_refused, S("flood_continuation"), 1);
+        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, floods[FLOOD_CONTINUATION].reason);
+    else if (took == NGHTTP2_ERR_FLOODED)
+        end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, floods[FLOOD_OTHER].reason);
     else
-        metric_add_to(&net_refused, flood ? S("flood_other") : S("bad_frames"), 1);
-    say_goaway(c, flood ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_INTERNAL_ERROR);
+        end_session(c, NGHTTP2_INTERNAL_ERROR, "bad_frames");
+    say_goaway(c);
 }
 
 static bool h2_more(struct conn *c)
 {
     nghttp2_session *session = c->h2->session;
-    bool some = false;
-    while (conn_may_say_more(c) && c->state == CONN_OPEN) {
-        const uint8_t *p = NULL;
-        ssize_t n = nghttp2_session_mem_send(session, &p);
-        if (n < 0) conn_close(c);
-        if (n <= 0) break;
-        conn_put(c, p, (size_t)n);
-        some = true;
+    bool some = pump(c);
+    if (c->h2->broken) {
+        say_goaway(c);
+        return false;
     }
     if (!some && !nghttp2_session_want_read(session) && !nghttp2_session_want_write(session))
         conn_finish(c);
@@ -642,14 +652,19 @@ static void sweep_session(struct conn *c)
 
 static void h2_sweep(struct conn *c)
 {
+    const struct h2 *h = c->h2;
+    if (h->broken) return;
     sweep_session(c);
-    if (nghttp2_session_want_write(c->h2->session)) conn_dirty(c);
+    if (h->broken)
+        say_goaway(c);
+    else if (nghttp2_session_want_write(h->session))
+        conn_dirty(c);
 }
 
 static void h2_drain(struct conn *c)
 {
     struct h2 *h = c->h2;
-    if (h->draining) return;
+    if (h->draining || h->broken) return;
     h->draining = true;
     nghttp2_submit_shutdown_notice(h->session);
     if (!c->exchanges) name_last(h);

@@ -28,9 +28,10 @@
 // Limits (struct server_options): head bytes, header count, body bytes, streams per connection,
 // connections, and times. Against smuggling: names with spaces, bare LF, both Content-Length and
 // Transfer-Encoding, repeated Content-Length are refused (h1_head.h has the list). Against h2
-// floods: resets, settings, pings and CONTINUATIONs are counted per interval. Head and body memory
-// counts against the budget; when it is exhausted requests get 429 (Connect: resource_exhausted)
-// with Retry-After: 1.
+// floods: what a client sends too much of is counted per interval (h2.c has the kinds). Memory of
+// requests, and of what waits to be sent, counts against the budget; when it is exhausted requests
+// get 429 (Connect: resource_exhausted) with Retry-After: 1. A connection itself does not count:
+// under 1 KiB, with HTTP/2 some 15 KiB; connections_max is their limit.
 #pragma once
 
 #include "loop/lane.h"
