@@ -497,7 +497,7 @@ struct torture_count torture_make(const struct torture_maker *m)
 void torture_make_all(const struct torture_maker *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct torture_count n = torture_make(&v[i]);
-        if (n.allocations + n.calls == 0) fail_msg("%s: nothing was met", v[i].name);
+        struct torture_count met = torture_make(&v[i]);
+        if (met.allocations + met.calls == 0) fail_msg("%s: nothing was met", v[i].name);
     }
 }
