@@ -1,6 +1,8 @@
 // The pages of a running server, named by FLAMETREE_URL, that has profiles of the service `flametree`; more are pushed
 // here. What is on screen is compared with what was pushed.
 import { expect, test, type Page } from '@playwright/test';
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import { canvas, click, CPU, drag, flame, hover, parameter, watch } from './pages';
 
 const SERVER = process.env.FLAMETREE_URL?.replace(/\/$/, ''), PUSH = (process.env.FLAMETREE_PUSH_URL ?? SERVER)?.replace(/\/$/, '');
@@ -96,6 +98,22 @@ test('what the server cut off is fetched by a click, exactly', async ({ page }) 
   await expect(page.locator('.path .here')).toHaveText('rare');
   await hover(page, 0.1, 3);
   await expect(tip).toContainText(/^x4.*40.0 ms40.0 %/);
+});
+
+test('the profile is saved as pprof and as folded stacks', async ({ page }) => {
+  await visit(page, flame(RANGE, QUERY));
+  const take = async (name: RegExp) => {
+    await page.getByRole('button', { name: 'Download' }).click();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('dialog', { name: 'Download' }).getByRole('button', { name }).click();
+    return saved;
+  };
+  const text = await take(/Folded/);
+  expect(text.suggestedFilename()).toMatch(/^shop-\d+-CPU_time-.*\.folded\.txt$/);
+  expect(readFileSync(await text.path(), 'utf8').split('\n')).toContain('main;walk;walk;alloc 1000000000');
+  const pprof = await take(/pprof/), bytes = gunzipSync(readFileSync(await pprof.path())).toString('latin1');
+  expect(pprof.suggestedFilename()).toMatch(/\.pb\.gz$/);
+  for (const name of ['nanoseconds', 'rare', 'x4', 'idle']) expect(bytes).toContain(name);
 });
 
 test('labels lead to a comparison that adds up', async ({ page }) => {

@@ -27,6 +27,7 @@ export const flame = (rest = '', query = CHECKOUT) => `/flame?query=${encodeURIC
 
 /** Where a share of the width meets a level. */
 export async function spot(page: Page, share: number, level: number, of = canvas(page)) {
+  await expect(of).toHaveAttribute('data-drawn', /\d/);
   const box = (await of.boundingBox())!;
   return { x: box.x + box.width * share, y: box.y + level * 20 + 10 };
 }

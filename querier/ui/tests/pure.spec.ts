@@ -2,7 +2,7 @@
 import { expect, test } from '@playwright/test';
 import { contrast } from './contrast';
 import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
-import { readGraphResponse, writeDiffRequest, writeMergeRequest } from '../src/api/wire';
+import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest } from '../src/api/wire';
 import { choose } from '../src/choice';
 import { makePaint, PALETTES } from '../src/flame/colors';
 import { firstBeyond, pick } from '../src/flame/draw';
@@ -222,6 +222,9 @@ test('requests name call sites, spans and both sides of a comparison', () => {
   expect(hex(writeMergeRequest({ ...q, path: [], spans: [] }))).toBe(plain);
   expect(hex(writeMergeRequest({ ...q, path: ['m', 'xy'] }))).toBe(`${plain}3a0b` + '0a030a016d' + '0a040a027879');
   expect(hex(writeMergeRequest({ ...q, spans: ['00c0ffee00c0ffee'] }))).toBe(`${plain}5a10${Buffer.from('00c0ffee00c0ffee').toString('hex')}`);
+  expect(hex(writeMergeRequest({ ...q, maxNodes: 0, asProfile: true }))).toBe('0a0161' + '12027b7d' + '1801' + '2002' + '2800' + '3004');
+  expect(hex(readProfileResponse(Buffer.from('0a00' + '2a05' + '0a03010203', 'hex')))).toBe('010203');
+  expect(() => readProfileResponse(Buffer.from('2a05', 'hex'))).toThrow(/too early/);
   expect(hex(writeDiffRequest(q, q))).toBe(`0a0d${plain}120d${plain}`);
 });
 

@@ -5,7 +5,7 @@ import { readGraphResponse } from '../src/api/wire';
 import { diffScale, diffStep, heatScale, makePaint, paintChange, PALETTES } from '../src/flame/colors';
 import { levelAt, ROW, topOf, type Shape } from '../src/flame/draw';
 import { buildFlame, changeOf, findFrame, frameKey, nameOf, pathTo, ROOT, type Flame } from '../src/flame/model';
-import { functionRows, heaviestFirst, markNames, matcher, outermost, sandwich, walk } from '../src/flame/stacks';
+import { folded, functionRows, heaviestFirst, markNames, matcher, outermost, sandwich, walk } from '../src/flame/stacks';
 import { contrast } from './contrast';
 
 type Stacks = [string, number][];
@@ -95,6 +95,11 @@ test('the order of the heaviest changes places only', () => {
   }
   expect(wrong).toEqual([]);
   for (const i of [3, 50, g.count - 1]) expect(frameKey(f, findFrame(f, frameKey(g, i)))).toBe(frameKey(g, i));
+});
+
+test('folded stacks are those that were pushed', () => {
+  expect(folded(graph(RECURSIVE)).trim().split('\n').sort()).toEqual(RECURSIVE.map(([stack, v]) => `${stack} ${v}`).sort());
+  expect(folded(graph([]))).toBe('');
 });
 
 // The example of the wire contract: L a;b=1, a;c=2; R a;b=4, a;c=8.

@@ -1,5 +1,5 @@
 // The calls of the page: Connect unary, at addresses relative to the page so that a path prefix works.
-import { readGraphResponse, writeDiffRequest, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
+import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
 import { SERVICE } from '../query';
 import type { Buckets, Point } from '../series';
 
@@ -114,6 +114,12 @@ async function graph(method: string, body: Uint8Array<ArrayBuffer>, signal: Abor
 
 export const merged = (request: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
   graph('SelectMergeStacktraces', writeMergeRequest(request), signal);
+
+/** Everything that the request finds, as a pprof profile. */
+export async function profile(request: MergeRequest, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  const r = await call('SelectMergeStacktraces', 'application/proto', writeMergeRequest({ ...request, asProfile: true, maxNodes: 0 }), signal);
+  return readProfileResponse(new Uint8Array(await r.arrayBuffer()));
+}
 
 export const compared = (left: MergeRequest, right: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
   graph('Diff', writeDiffRequest(left, right), signal);

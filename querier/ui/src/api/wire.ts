@@ -9,6 +9,7 @@ export interface MergeRequest {
   maxNodes: number;
   path?: string[]; // only stacks that begin with these functions
   spans?: string[]; // only what these spans did
+  asProfile?: boolean; // a pprof file instead of a flame graph
 }
 export interface WireGraph { names: string[]; levels: Float64Array[] }
 
@@ -49,6 +50,8 @@ function callSite(path: string[]): number[] {
   return selector.bytes;
 }
 
+const PPROF = 4; // of querier.v1.ProfileFormat
+
 function mergeRequest(q: MergeRequest): number[] {
   const out = new Writer();
   out.text(1, q.type);
@@ -56,13 +59,14 @@ function mergeRequest(q: MergeRequest): number[] {
   out.number(3, q.start);
   out.number(4, q.end);
   out.number(5, q.maxNodes);
+  if (q.asProfile) out.number(6, PPROF);
   if (q.path && q.path.length > 0) out.part(7, callSite(q.path));
   for (const span of q.spans ?? []) out.text(11, span);
   return out.bytes;
 }
 
 /**
- * querier.v1.SelectMergeStacktracesRequest: profile_typeID 1, label_selector 2, start 3, end 4, max_nodes 5,
+ * querier.v1.SelectMergeStacktracesRequest: profile_typeID 1, label_selector 2, start 3, end 4, max_nodes 5, format 6,
  * stack_trace_selector 7, span_selector 11.
  */
 export const writeMergeRequest = (q: MergeRequest): Uint8Array<ArrayBuffer> => Uint8Array.from(mergeRequest(q));
@@ -127,17 +131,38 @@ class Reader {
   }
 }
 
-const FIELD_1 = (1 << 3) | 2, FIELD_2 = (2 << 3) | 2; // both length-delimited
+const FIELD_1 = (1 << 3) | 2, FIELD_2 = (2 << 3) | 2, FIELD_5 = (5 << 3) | 2; // all length-delimited
+
+/** The bytes of a message. */
+const bytesOf = (r: Reader): Uint8Array<ArrayBuffer> => r.bytes.slice(r.at, r.end) as Uint8Array<ArrayBuffer>;
+
+/** Walks over the fields of a message; what `field` does not take is stepped over. */
+function each(r: Reader, field: (tag: number) => boolean): void {
+  while (r.at < r.end) {
+    const tag = r.varint();
+    if (!field(tag)) r.skip(tag & 7);
+  }
+}
+
+/** Response { pprof 5 }, PprofProfile { profile 1 }: the profile as it is, nothing where nothing was found. */
+export function readProfileResponse(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  let profile: Uint8Array<ArrayBuffer> = new Uint8Array(0);
+  const response = new Reader(bytes, 0, bytes.length);
+  each(response, (tag) => {
+    if (tag !== FIELD_5) return false;
+    const inner = response.message();
+    each(inner, (t) => {
+      if (t === FIELD_1) profile = bytesOf(inner.message());
+      return t === FIELD_1;
+    });
+    return true;
+  });
+  return profile;
+}
 
 /** Response { flamegraph 1 }, FlameGraph and FlameGraphDiff { names 1, levels 2 }, Level { values 1, packed }. */
 export function readGraphResponse(bytes: Uint8Array): WireGraph {
   const graph: WireGraph = { names: [], levels: [] };
-  const each = (r: Reader, field: (tag: number) => boolean) => {
-    while (r.at < r.end) {
-      const tag = r.varint();
-      if (!field(tag)) r.skip(tag & 7);
-    }
-  };
   const level = (r: Reader) => {
     let values: Float64Array = new Float64Array(0);
     each(r, (tag) => {

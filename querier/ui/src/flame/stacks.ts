@@ -111,6 +111,16 @@ export function heaviestFirst(f: Flame): Flame {
   return g;
 }
 
+/** Folded stacks, a line for each that has something of its own, as flamegraph.pl and others read them. */
+export function folded(f: Flame): string {
+  const path: string[] = [], lines: string[] = [];
+  walk(f, ROOT, (i) => {
+    if (i !== ROOT) path.push(f.names[f.name[i]].replaceAll(';', ':'));
+    if (f.self[i] > 0 && path.length > 0) lines.push(`${path.join(';')} ${f.self[i]}`);
+  }, () => path.pop());
+  return lines.join('\n') + (lines.length > 0 ? '\n' : '');
+}
+
 /** A tree under construction. */
 interface Node { name: number; w: number; total: number; self: number; rightTotal: number; rightSelf: number; children: Map<number, Node> | null }
 

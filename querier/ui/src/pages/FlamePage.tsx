@@ -8,6 +8,7 @@ import { parseQuery, queryText, selector, splitSpans, type Query } from '../quer
 import { isGauge, rateOf, typeName, valueWriter } from '../ptype';
 import { clock, type Range } from '../time';
 import { shownRange } from '../ui/CopyLink';
+import { Download } from '../ui/Download';
 import { useLoad } from '../ui/load';
 import { QueryBar } from '../ui/QueryBar';
 import { Banner, Failure, NoMatch, NothingYet, Unreadable, useFirstProfile, Waiting } from '../ui/states';
@@ -92,6 +93,7 @@ function ProfileCard({ answer, failed, retry }: CardProps) {
         <h1 id="what">{typeName(type)}</h1>
         <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
         {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}
+        <Download answer={answer} />
       </Workbench>
     </section>
   );
