@@ -25,6 +25,8 @@ export interface Point { t: number; v: number } // right edge in ms, sum
 
 /** Gaps longer than so many usual ones are not the rhythm of an agent: nothing ran. */
 const PAUSE = 3, LEAST_BUCKETS = 20;
+/** So long after its time a profile may come. */
+const LATE_MS = 60e3;
 
 /**
  * How many buckets to take as one so that lines do not show the rhythm in which profiles come: 1 if nearly every bucket
@@ -45,7 +47,7 @@ export const coarser = (b: Buckets, by: number): Buckets =>
 
 /**
  * One value per bucket of `by` asked ones. Where nothing is a rate is 0 and a gauge unknown. A bucket that is not over
- * at `nowMs` is unknown too: profiles come when their time has passed.
+ * at `nowMs` is unknown too, and so are the last ones if they are empty: profiles come when their time has passed.
  */
 export function lineOf(points: Point[], asked: Buckets, by: number, rate: Rate, gauge: boolean, nowMs: number): (number | null)[] {
   const b = coarser(asked, by), sums = new Array<number>(b.count).fill(0), filled = new Array<number>(b.count).fill(0);
@@ -56,11 +58,13 @@ export function lineOf(points: Point[], asked: Buckets, by: number, rate: Rate, 
     filled[i]++;
   }
   const end = asked.first + (asked.count - 1) * asked.step;
-  return sums.map((sum, i) => {
+  const values = sums.map((sum, i) => {
     if (gauge) return filled[i] > 0 ? sum / filled[i] : null;
     const right = Math.min(end, b.first + i * b.step), length = right - (b.first + (i - 1) * b.step);
     return right > nowMs ? null : sum / (length / 1e3);
   });
+  for (let i = b.count - 1; i >= 0 && filled[i] === 0 && b.first + i * b.step > nowMs - LATE_MS; i--) values[i] = null;
+  return values;
 }
 
 /** The middles of the buckets, in seconds. */

@@ -167,7 +167,8 @@ test('names shorten, and tell where they are from', () => {
   const cases: Record<string, [string, string]> = {
     'runtime.mallocgc': ['runtime', 'runtime'], 'net/http.(*conn).serve': ['library', 'net/http'],
     'github.com/a/b/c/d.F': ['code', 'github.com/a/b'], 'java.util.HashMap.get': ['library', 'java.util'],
-    '<serde::de::X as Y>::z': ['code', 'serde'], 'core::fmt::write': ['library', 'core'],
+    '<serde::de::X as Y>::z': ['code', 'serde'], 'char* rocksdb::put': ['code', 'rocksdb'],
+    'TLS init function for rocksdb::perf': ['code', 'rocksdb'], 'rocksdb::DB::Get(char const&)': ['code', 'rocksdb'], 'core::fmt::write': ['library', 'core'],
     'main.work': ['code', 'main'], plain: ['code', ''], other: ['rest', ''],
     '[librocksdb.so.7.8]': ['library', 'librocksdb'],
     '[no frame pointer]': ['library', 'no frame pointer'],
@@ -251,6 +252,7 @@ test('values are rates: cores, bytes a second; gauges are means, and gaps of the
   expect(lineOf(at([20, 4096]), b, 1, space, false, 1e6)).toEqual([0, 409.6, 0, 0]);
   expect(lineOf(at([20, 4096]), b, 1, heap, true, 1e6)).toEqual([null, 4096, null, null]);
   expect(lineOf(at([10, 5e9], [20, 5e9], [30, 5e9]), b, 1, cpu, false, 25e3)).toEqual([0.5, 0.5, null, null]); // it is 25 s
+  expect(lineOf(at([10, 5e9]), b, 1, cpu, false, 45e3)).toEqual([0.5, null, null, null]); // the next may be on its way
   expect(lineOf(at([10, 5e9], [20, 15e9], [40, 10e9]), b, 2, cpu, false, 1e6)).toEqual([1, 0.5]);
   expect(lineOf(at([10, 6e9], [40, 5e9]), b, 3, cpu, false, 1e6)).toEqual([0.2, 0.5]); // the last is a third as long
 });

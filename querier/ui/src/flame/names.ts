@@ -32,7 +32,8 @@ export function origin(name: string): Origin {
   if (GO_LIBRARY.test(name)) return { kind: 'library', package: /^[^.]*/.exec(name)![0] };
   if (JAVA_LIBRARY.test(name)) return { kind: 'library', package: name.split(/[./]/).slice(0, 2).join('.') };
   if (name.includes('::')) {
-    const crate = name.replace(/^[<&]+/, '').split('::')[0];
+    // Before the first part may stand what it returns (`char* rocksdb::f`) or what it is (`TLS init function for a::b`).
+    const crate = name.replace(/^[<&]+/, '').split('::')[0].split(/[\s*&]+/).pop()!;
     return { kind: /^(std|core|alloc)$/.test(crate) ? 'library' : 'code', package: crate };
   }
   const slash = name.lastIndexOf('/', name.includes('(') ? name.indexOf('(') : undefined);

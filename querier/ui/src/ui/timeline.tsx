@@ -21,7 +21,7 @@ interface Props {
   onSelect?: (range: Range) => void;
 }
 
-const AXIS_LEFT = 64, AXIS_BELOW = 26, ABOVE = 8, RIGHT = 16, TICKS_APART = 90, LEAST_DRAG_PX = 4, TOLD = 8;
+const AXIS_LEFT = 64, AXIS_BELOW = 26, ABOVE = 8, RIGHT = 26, TICKS_APART = 90, LEAST_DRAG_PX = 4, TOLD = 8;
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
 
 /** A round number near v: 1, 2 or 5 with zeros. */
