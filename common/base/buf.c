@@ -42,7 +42,7 @@ char *buf_reserve(struct buf *b, size_t n)
     if (room < b->n + n) room = b->n + n;
     if (room > b->cap) room = b->cap;
     err e = {0};
-    char *p = mem_resize(b->budget, b->p, b->room, room, &e);
+    char *p = mem_resize_bare(b->budget, b->p, b->room, room, &e);
     b->starved = !p;
     if (!p) return refuse(b);
     b->p = p;

@@ -100,6 +100,13 @@ void *mem_alloc(struct mem_budget *b, size_t n, err *e)
 
 void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
 {
+    void *q = mem_resize_bare(b, p, old, n, e);
+    if (q && n > old) memset((char *)q + old, 0, n - old);
+    return q;
+}
+
+void *mem_resize_bare(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
+{
     if (n > old && !mem_reserve(b, n - old, e)) return NULL;
     void *q = fault(MEM_MAY_FAIL) ? NULL : realloc(p, n ? n : 1);
     if (!q) {
@@ -107,7 +114,6 @@ void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e)
         out_of_memory(e, n);
         return NULL;
     }
-    if (n > old) memset((char *)q + old, 0, n - old);
     if (n < old) mem_unreserve(b, old - n);
     return q;
 }

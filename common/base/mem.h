@@ -40,6 +40,9 @@ void *mem_alloc(struct mem_budget *b, size_t n, err *e) MUST_CHECK;
 
 // Grows or shrinks p of old bytes to n; the new part is zeroed. On failure p stays valid.
 void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e) MUST_CHECK;
+
+// The same, but what is new has any content. For bytes that are written before they are read.
+void *mem_resize_bare(struct mem_budget *b, void *p, size_t old, size_t n, err *e) MUST_CHECK;
 void mem_free(struct mem_budget *b, void *p, size_t n);  // NULL is fine
 
 // Zeroed memory for bookkeeping of fixed size; ends the process when there is none.

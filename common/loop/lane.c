@@ -293,9 +293,11 @@ bool lane_submit(struct lane *l, struct job *j, err *e)
     if (ok) {
         job_put(l, j);
         l->inside++;
-        if (l->idle) cond_wake_one(&l->work);
     }
+    bool wake = ok && l->idle > 0;
     lock_give(&l->lock);
+    // Not under the lock, for which whoever is woken would wait at once.
+    if (wake) cond_wake_one(&l->work);
     if (!ok) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     return ok;
 }
@@ -331,8 +333,9 @@ void lane_leave(struct lane *l, int before)
     lock_take(&l->lock);
     l->running--;
     if (--l->inside == 0) cond_wake_all(&l->empty);
-    if (l->ring_first && l->idle) cond_wake_one(&l->work);
+    bool wake = l->ring_first && l->idle > 0;
     lock_give(&l->lock);
+    if (wake) cond_wake_one(&l->work);
 }
 
 void lane_drain(struct lane *l)

@@ -40,7 +40,7 @@ bool lane_submit(struct lane *l, struct job *j, err *e) MUST_CHECK;
 bool lane_withdraw(struct lane *l, struct job *j);
 
 void lane_drain(struct lane *l);  // refuses new jobs, waits for all inside
-void lane_free(struct lane *l);   // after drain; joins the threads
+void lane_free(struct lane *l);   // after drain, when no thread is in a call of it any more; joins
 
 // Makes the calling thread one of the lane's for a while, if a job would begin at once: nobody
 // waits and a place is free. What it does until lane_leave counts as a job of the lane. *before

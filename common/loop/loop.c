@@ -5,11 +5,19 @@
 #include "sys/lock.h"
 #include "sys/thread.h"
 
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 struct loop {
     uv_loop_t uv;
-    uv_async_t wake;
+    uv_poll_t wake;
+    int wake_fd;         // an eventfd: readable when the inbox was empty and is not any more
+    atomic_uint waking;  // threads that are about to write to it
     pthread_t thread;
     char name[32];
 
@@ -22,9 +30,14 @@ static _Thread_local const struct loop *here;
 
 // Takes the whole inbox at once, so that the lock is held for two lines; tasks posted meanwhile run
 // on the next turn, after sockets had theirs.
-static void on_wake(uv_async_t *a)
+static void on_wake(uv_poll_t *p, int status, int events)
 {
-    struct loop *l = CONTAINER_OF(a, struct loop, wake);
+    struct loop *l = CONTAINER_OF(p, struct loop, wake);
+    (void)status;
+    (void)events;
+    uint64_t count = 0;
+    while (read(l->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
+        ;
     lock_take(&l->lock);
     struct loop_task *t = l->first;
     l->first = NULL;
@@ -56,14 +69,23 @@ struct loop *loop_new(const char *name, err *e)
         err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
         goto fail_init;
     }
-    failed = uv_async_init(&l->uv, &l->wake, on_wake);
-    if (failed) {
-        err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (l->wake_fd < 0) {
+        err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: eventfd: %s", name, strerror(errno));
         goto fail_loop;
     }
-    if (thread_start(&l->thread, l->name, loop_main, l, e)) return l;
+    failed = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
+    if (failed) {
+        err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
+        goto fail_fd;
+    }
+    failed = uv_poll_start(&l->wake, UV_READABLE, on_wake);
+    if (!failed && thread_start(&l->thread, l->name, loop_main, l, e)) return l;
+    if (failed) err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
     uv_close((uv_handle_t *)&l->wake, NULL);
     uv_run(&l->uv, UV_RUN_DEFAULT);
+fail_fd:
+    (void)close(l->wake_fd);
 fail_loop:
     uv_loop_close(&l->uv);
 fail_init:
@@ -101,6 +123,9 @@ void loop_free(struct loop *l)
     int left = uv_loop_close(&l->uv);
     if (left) uv_walk(&l->uv, on_leak, l);
     assert(left == 0);
+    while (atomic_load_explicit(&l->waking, memory_order_acquire) > 0)
+        sched_yield();
+    (void)close(l->wake_fd);
     lock_release(&l->lock);
     mem_must_free(l);
 }
@@ -136,10 +161,16 @@ void loop_post(struct loop *l, struct loop_task *t)
     else
         l->first = t;
     l->last = t;
-    // Under the lock: a task that ends the loop may run the moment it is visible, and the handle
-    // must still be open here.
-    if (wake) uv_async_send(&l->wake);
+    if (wake) atomic_fetch_add_explicit(&l->waking, 1, memory_order_relaxed);
     lock_give(&l->lock);
+    if (!wake) return;
+    // Not under the lock, for which the loop would wait at once; loop_free waits for who is here.
+    // Not uv_async_send, whose receiver spins until its sender, which the kernel may have put aside
+    // for it, has returned.
+    const uint64_t one = 1;
+    while (write(l->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    atomic_fetch_sub_explicit(&l->waking, 1, memory_order_release);
 }
 
 struct run {
