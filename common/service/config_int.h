@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config_int.h - what the files of config share: texts of settings, before and after parsing.
+// config_int.h - what the files of config share: texts of settings, before and after parsing. And
+// tenant.c compares values.
 #pragma once
 
 #include "service/config.h"

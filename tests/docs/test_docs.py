@@ -102,6 +102,15 @@ def test_files_settings_and_metrics_that_pages_name_exist():
     assert not missing, missing
 
 
+def test_every_room_and_folder_of_tests_has_its_row():
+    with open(os.path.join(TOP, "common/LAYERS"), encoding="utf-8") as f:
+        rooms = re.findall(r"^(\w+):", f.read(), re.M)
+    folders = {f.split("/")[1] for f in subprocess.run(["git", "ls-files", "tests/*/*"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()}
+    rows = lambda path: re.findall(r"^\| `(\w+)` \|", pages()[path], re.M)
+    assert rows("common/README.md") == rooms
+    assert set(rows("tests/README.md")) == folders
+
+
 def test_files_and_functions_of_the_journey_are_there():
     """Each `path` on the page exists, and each `function()` is defined in the file that was named last before it, or next after "in"."""
     text = page("how-a-profile-travels.md")
