@@ -115,6 +115,7 @@ static const struct http_route pages[] = {
         PAGE("/"),
     PAGE("/explore"),
     PAGE("/flame"),
+    PAGE("/types"),
     PAGE("/compare"),
     PAGE("/comparison"),
     PAGE("/comparison-diff"),

@@ -10,6 +10,7 @@ import { ComparePage } from './pages/ComparePage';
 import { ExplorePage } from './pages/ExplorePage';
 import { FlamePage } from './pages/FlamePage';
 import { ServicesPage } from './pages/ServicesPage';
+import { TypesPage } from './pages/TypesPage';
 import { Header, VIEWS } from './ui/Header';
 import { Help } from './ui/Help';
 import { useKeys } from './ui/keys';
@@ -18,7 +19,7 @@ import { Unreadable } from './ui/states';
 import { Toast } from './ui/toast';
 import { useRepeat } from './ui/useRepeat';
 
-const PAGES = { services: ServicesPage, flame: FlamePage, explore: ExplorePage, compare: ComparePage };
+const PAGES = { services: ServicesPage, types: TypesPage, flame: FlamePage, explore: ExplorePage, compare: ComparePage };
 const MOVE = 0.5;
 
 function changeRange(change: 'earlier' | 'later' | 'wider' | 'narrower'): boolean {
@@ -48,7 +49,7 @@ export function App() {
 
   const view = VIEWS.find((v) => v.to === page.value)!;
   useEffect(() => {
-    const what = page.value === 'services' ? view.text : [query && serviceOf(query), query && typeName(query.type)].filter(Boolean).join(' · ');
+    const what = page.value === 'services' ? view.text : [query && serviceOf(query), page.value === 'types' ? 'Profile types' : query && typeName(query.type)].filter(Boolean).join(' · ');
     document.title = what ? `${what} – Flametree` : 'Flametree';
   }, [query, page.value]);
 

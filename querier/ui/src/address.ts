@@ -3,7 +3,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import { DEFAULT_FROM, utc } from './time';
 
-export type Page = 'services' | 'flame' | 'explore' | 'compare';
+export type Page = 'services' | 'types' | 'flame' | 'explore' | 'compare';
 
 const DEFAULTS = {
   query: '', from: DEFAULT_FROM, until: 'now', tz: '', maxNodes: '', refresh: '', // of all pages
@@ -19,7 +19,7 @@ const COMMON: Param[] = ['query', 'from', 'until', 'tz', 'maxNodes', 'refresh'];
 
 /** All pages lie one level deep, so that relative addresses work under any path prefix. The first name is ours. */
 const PATHS: Record<Page, string[]> = {
-  services: [''], flame: ['flame'], explore: ['explore'], compare: ['compare', 'comparison', 'comparison-diff', 'diff'],
+  services: [''], types: ['types'], flame: ['flame'], explore: ['explore'], compare: ['compare', 'comparison', 'comparison-diff', 'diff'],
 };
 
 const place = signal({ path: location.pathname, search: location.search });

@@ -12,10 +12,10 @@ const BYTES: Scale = [
 const COUNT: Scale = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
 const SCALES: Record<Unit, Scale> = { nanoseconds: TIME, bytes: BYTES, count: COUNT };
 
-/** Three significant digits of a number below 1000 or so, two of a very small one. */
+/** Three significant digits of a number below 1000 or so, two of a very small one, and just 0. */
 export function digits(v: number): string {
   const size = Math.abs(v);
-  if (size > 0 && size < 0.00995) return String(Number(v.toPrecision(2)));
+  if (size < 0.00995) return String(Number(v.toPrecision(2)));
   if (size >= 99.95) return v.toFixed(0);
   return v.toFixed(size >= 9.995 ? 1 : 2);
 }

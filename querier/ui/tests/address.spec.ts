@@ -21,7 +21,7 @@ const load = () => import('../src/address');
 test('a path is a page, and the root with a query is the flame graph', async () => {
   const { page } = await load();
   const cases: [string, Page][] = [
-    ['/', 'services'], ['/?sort=name', 'services'], ['/?query=a:b{}', 'flame'], ['/flame', 'flame'], ['/explore?query=x', 'explore'],
+    ['/', 'services'], ['/?sort=name', 'services'], ['/?query=a:b{}', 'flame'], ['/flame', 'flame'], ['/explore?query=x', 'explore'], ['/types?query=x', 'types'],
     ['/compare', 'compare'], ['/comparison?leftQuery=x', 'compare'], ['/comparison-diff', 'compare'], ['/diff?query=x', 'compare'],
     ['/behind/a/proxy/', 'services'], ['/behind/a/proxy/flame', 'flame'], ['/behind/a/proxy/?query=x', 'flame'],
   ];

@@ -34,12 +34,12 @@ const visit = (page: Page, address: string) => page.goto(SERVER + address);
 const total = (page: Page) => page.locator('.total');
 
 test('the server answers with the page at its addresses, and nowhere else', async ({ page }) => {
-  for (const path of ['/', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff']) {
+  for (const path of ['/', '/types', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff']) {
     const r = await page.request.get(SERVER + path);
     expect([r.status(), r.headers()['content-type']], path).toEqual([200, 'text/html; charset=utf-8']);
     expect(r.headers()['content-security-policy'], path).toContain("default-src 'self'");
   }
-  for (const path of ['/labels', '/types', '/nothing', '/assets/nothing.js']) expect((await page.request.get(SERVER + path)).status(), path).toBe(404);
+  for (const path of ['/labels', '/nothing', '/assets/nothing.js']) expect((await page.request.get(SERVER + path)).status(), path).toBe(404);
 });
 
 test('from the services to the flame graph, which has exactly what was pushed', async ({ page }) => {

@@ -34,7 +34,7 @@ test('numbers have three digits and the unit of their size', () => {
 test('changes are in percentage points and factors, with a real minus sign', () => {
   expect([0, 0.0343, -0.131, 0.00001].map(points)).toEqual(['0 pp', '+3.43 pp', '−13.1 pp', '+<0.01 pp']);
   expect([times(180, 616), times(0, 5), times(5, 0), times(0, 0), times(4, 4)]).toEqual(['×3.42', 'new', 'gone', '–', '×1.00']);
-  expect([0, 0.00029, 0.123, 5.689, 12.34, 640].map(digits)).toEqual(['0.00', '0.00029', '0.12', '5.69', '12.3', '640']);
+  expect([0, 0.00029, 0.123, 5.689, 12.34, 640].map(digits)).toEqual(['0', '0.00029', '0.12', '5.69', '12.3', '640']);
 });
 
 test('times follow the grammar of the addresses', () => {

@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { encodeDiff, encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
 
 const PREFIX = '/behind/a/proxy'; // the same page, elsewhere
-const PAGES = ['/', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff'];
+const PAGES = ['/', '/types', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff'];
 const DIST = new URL('../dist/', import.meta.url).pathname;
 const POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
   "require-trusted-types-for 'script'";

@@ -428,6 +428,20 @@ test('services: cards by use, filtered, starred, and the way to a flame graph', 
   await expect(cards).toHaveCount(1);
 });
 
+test('types: a card for each, and the way to a flame graph', async ({ page }) => {
+  await page.goto(`/types?query=${encodeURIComponent(CHECKOUT)}`);
+  const cards = page.locator('.service');
+  await expect(cards).toHaveCount(4);
+  await expect(page).toHaveTitle('checkout · Profile types – Flametree');
+  await expect(cards.filter({ hasText: 'Space in use' })).toContainText('mean of the profiles');
+  await expect(cards.filter({ hasText: 'CPU time' })).toContainText(/\d cores?/);
+  await page.getByLabel('Service').selectOption('payments');
+  await expect(cards).toHaveCount(2);
+  await page.getByRole('link', { name: 'Allocated space' }).click();
+  await expect(page).toHaveURL(/\/flame\?query=memory:alloc_space.*payments/);
+  await expect(canvas(page)).toBeVisible();
+});
+
 test('labels: values over time and in all, and two of them to compare', async ({ page }) => {
   await page.goto(`/explore?query=${encodeURIComponent(CHECKOUT)}`);
   const labels = page.getByRole('navigation', { name: 'Labels' }), values = page.locator('table.values tbody tr');
@@ -499,7 +513,7 @@ test('compare: sides have their own times and filters, swap, and the time before
 });
 
 const STATES: [what: string, address: string, ready: string][] = [
-  ['services', '/', 'svg.spark'], ['a search', flame('&search=Serve'), '.hits b'], ['a table', flame('&show=table&color=self'), '.trow'],
+  ['services', '/', 'svg.spark'], ['types', `/types?query=${encodeURIComponent(CHECKOUT)}`, 'svg.spark'], ['a search', flame('&search=Serve'), '.hits b'], ['a table', flame('&show=table&color=self'), '.trow'],
   ['a sandwich', flame('&show=sandwich&fn=net/http.(*conn).serve'), '.middle'],
   ['colours by function', flame('&show=flame&color=function&order=heavy'), 'canvas[data-drawn]'],
   ['labels', `/explore?query=${encodeURIComponent(CHECKOUT)}&measure=hist`, '.values td'],

@@ -10,6 +10,7 @@ import { theme, toggleTheme } from './theme';
 
 export const VIEWS: { to: Page; text: string; key: string }[] = [
   { to: 'services', text: 'Services', key: 'gs' },
+  { to: 'types', text: 'Types', key: 'gt' },
   { to: 'flame', text: 'Flame graph', key: 'gf' },
   { to: 'explore', text: 'Labels', key: 'gl' },
   { to: 'compare', text: 'Compare', key: 'gc' },
