@@ -1,5 +1,6 @@
 """Many connections at once, too many of them, and clients that leave at every stage: what a connection costs, that the limit says so and is
 over when they leave, and that nothing is left behind or half stored."""
+import os
 import resource
 import selectors
 import socket
@@ -111,18 +112,27 @@ def test_a_thousand_connections_of_http2(record_property):
         idle(f, connections=0)
 
 
+def metric_over(wire, name):
+    """As Flametree.metric, over a connection that is there."""
+    wire.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+    lines = wire.answer().body.decode().splitlines()
+    return next((float(value) for key, _, value in (line.rpartition(" ") for line in lines) if key == name), 0)
+
+
 def test_the_limit_of_connections_says_so_and_recovers():
-    with Flametree("--server.connections_max", "40", env=LEAN) as f:
+    limit = 40
+    with Flametree("--server.connections_max", str(limit), env=LEAN) as f, Wire(f) as first:
         def refused():
-            return f.metric('flametree_net_refused_total{reason="connections"}') or 0
-        await_("the connections of the start to end", lambda: connections(f) <= 1)
-        kept = [Wire(f) for _ in range(39)]  # one is left for /metrics
+            return metric_over(first, 'flametree_net_refused_total{reason="connections"}')
+
+        def inside():
+            return metric_over(first, 'flametree_net_connections{listener="public"}')
+        await_("the connections of the start to end", lambda: inside() == 1)
+        kept = [Wire(f) for _ in range(limit - 1)]
         for w in kept:
             ask(w)
-        assert refused() == 0
-        kept.append(Wire(f))
-        ask(kept[-1])
-        # More than are told at once, each of which has sent its request before it is told; those beyond may see nothing but the end.
+        assert (refused(), inside()) == (0, limit)
+        # Each has sent its request before it is told; more than are told at once may see nothing but the end.
         over = [Wire(f) for _ in range(50)]
         for w in over:
             w.send(READY)
@@ -132,23 +142,26 @@ def test_the_limit_of_connections_says_so_and_recovers():
             assert w.end == "fin"
         for w in kept:
             ask(w)  # those inside do not notice
+        assert refused() == 50
         for w in over + kept[:20]:
             w.close()
-        await_("room", lambda: admitted(f))
-        assert refused() >= 50
-        again = [Wire(f) for _ in range(15)]
+        await_("those who left to be gone", lambda: inside() == limit - 20)
+        again = [Wire(f) for _ in range(20)]
         for w in again:
             ask(w)
+        assert (refused(), inside()) == (50, limit)
         for w in again + kept[20:]:
             w.close()
-        idle(f, connections=0)
+        idle(f, connections=1)
 
 
 def admitted(f):
     """Is there room for one more?"""
     with Wire(f) as w:
         w.send(READY)
-        return w.answer().status == 200
+        w.await_("an answer or the end", lambda: w.end or w.input)
+        answer = w.take()
+        return answer is not None and answer.status == 200
 
 
 def test_a_storm_beyond_the_limit_is_over_when_it_ends():
@@ -165,6 +178,30 @@ def test_a_storm_beyond_the_limit_is_over_when_it_ends():
                     w.reset()
         await_("room", lambda: admitted(f))
         idle(f, connections=0)
+
+
+def test_out_of_descriptors_those_inside_stay_and_others_are_told():
+    with Flametree(env=LEAN) as f, Wire(f) as inside:
+        ask(inside)
+        used = max(int(fd) for fd in os.listdir("/proc/%d/fd" % f.process.pid))
+        before = resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, (used + 20, before[1]))
+        wires = [Wire(f) for _ in range(40)]
+        statuses = []
+        for w in wires:
+            w.send(READY)
+            w.await_("an answer or the end", lambda: w.end or w.input)
+            answer = w.take()
+            statuses.append(answer.status if answer else None)  # a reset may overtake the answer: nothing could be waited for
+        assert statuses.count(200) >= 10 and statuses.count(200) + statuses.count(503) + statuses.count(None) == 40, statuses
+        assert statuses.count(200) < 40, statuses
+        ask(inside)
+        for w in wires:
+            w.close()
+        await_("room", lambda: admitted(f))
+        resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, before)
+        assert f.metric('flametree_net_refused_total{reason="descriptors"}') >= 1
+        idle(f, connections=1)
 
 
 # ---- clients that leave
@@ -234,6 +271,8 @@ def test_push_whose_client_leaves_in_the_middle_stores_nothing(f, client, make, 
     for cut in (1, 20, 100, len(data) // 3, len(data) // 2, len(data) - 2000, len(data) - 1):
         with Wire(f) as neighbour:
             w = client(f)
+            if client is H2:
+                w.await_pong()  # nothing else is sent after the piece, which would fill it up
             w.send(data[:cut])
             ask(neighbour)  # by now what was sent was most likely read
             leave(w)
