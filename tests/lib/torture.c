@@ -83,12 +83,14 @@ static bool meet_call(const char *name)
     return true;
 }
 
+#ifdef FT_FAULTS
 static bool meet_allocation(enum mem_kind kind)
 {
     if (kind == MEM_MAY_FAIL) return meet(ALLOCATION);
     if (atomic_load(&now.armed) && !spared) atomic_fetch_add(&now.musts, 1);
     return false;
 }
+#endif
 
 // ---- the calls
 
