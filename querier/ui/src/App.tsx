@@ -49,7 +49,8 @@ export function App() {
 
   const view = VIEWS.find((v) => v.to === page.value)!;
   useEffect(() => {
-    const what = page.value === 'services' ? view.text : [query && serviceOf(query), page.value === 'types' ? 'Profile types' : query && typeName(query.type)].filter(Boolean).join(' · ');
+    const parts = [query && serviceOf(query), page.value === 'types' ? 'Profile types' : query && typeName(query.type)];
+    const what = page.value === 'services' ? view.text : parts.filter(Boolean).join(' · ');
     document.title = what ? `${what} – Flametree` : 'Flametree';
   }, [query, page.value]);
 
@@ -65,7 +66,9 @@ export function App() {
   return (
     <>
       <Header onRefresh={refresh} onHelp={() => setHelp(true)} />
-      {readable ? <Page known={known} choice={choice} query={query} range={range} period={period} again={again} refresh={refresh} /> : (
+      {readable ? (
+        <Page known={known} choice={choice} query={query} range={range} period={period} again={again} refresh={refresh} />
+      ) : (
         <main><Unreadable what="time range" text={`from=${from} until=${until}`} wayOut={() => go({ from: 'now-1h', until: 'now' })} /></main>
       )}
       {help && <Help close={() => setHelp(false)} />}

@@ -485,7 +485,7 @@ test('compare: moves, table, tooltip and sandwich of the change', async ({ page 
   expect(parameter(page, 'palette')).toBe('classic');
 });
 
-test('compare: sides have their own times and filters, swap, and the time before', async ({ page }) => {
+test('compare: sides have their own times and filters, swap, the time before, and links', async ({ page, context }) => {
   const asked: { left: string; right: string }[] = [];
   await answerWith(page, 'Diff', (r) => {
     const sent = r.request().postDataBuffer()!;
@@ -510,6 +510,16 @@ test('compare: sides have their own times and filters, swap, and the time before
   await page.getByLabel('Baseline').first().selectOption('The time before');
   await expect(left).toContainText('20 Nov 2026, 09:00:00 – 10:00:00');
   await expect(right).toContainText('20 Nov 2026, 10:00:00 – 11:00:00');
+  // Relative times become fixed ones in a link that is to show the same tomorrow.
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&leftFrom=now-2h&leftUntil=now-1h`);
+  await expect(page.locator('.moves')).toBeVisible();
+  await page.getByRole('button', { name: 'Copy link' }).click();
+  await page.getByRole('button', { name: /To these very times/ }).click();
+  await expect(page.locator('.toast')).toHaveText('Link copied');
+  const copied = new URL(await page.evaluate(() => navigator.clipboard.readText())).searchParams;
+  const [whole, base, comparison] = ['from', 'leftFrom', 'rightFrom'].map((k) => Number(copied.get(k)));
+  expect([whole - base, comparison - whole, Number(copied.get('leftUntil')) - base]).toEqual([3600e3, 0, 3600e3]);
 });
 
 const STATES: [what: string, address: string, ready: string][] = [

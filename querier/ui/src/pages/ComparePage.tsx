@@ -11,7 +11,7 @@ import { points } from '../format';
 import { rateOf, typeName, valueWriter } from '../ptype';
 import { parseQuery, queryText, selector, splitSpans, withFilter, type Matcher, type Query } from '../query';
 import { clock, rangeBefore, rangeText, readRange, type Range } from '../time';
-import { shownRange } from '../ui/CopyLink';
+import { shownRange, shownSides } from '../ui/CopyLink';
 import { FilterEditor } from '../ui/FilterEditor';
 import { Icon } from '../ui/icons';
 import { useLoad } from '../ui/load';
@@ -63,6 +63,12 @@ function readSides(query: Query, whole: Range, catalog: Catalog | null): Sides |
   return l && r && { left: { query: left, ...l }, right: { query: right, ...r }, whole };
 }
 
+/** Both sides at the very times that they have now. */
+const fixedTimes = ({ left, right }: Sides): Patch => ({
+  leftFrom: String(Math.round(left.range.start)), leftUntil: String(Math.round(left.range.end)),
+  rightFrom: String(Math.round(right.range.start)), rightUntil: String(Math.round(right.range.end)),
+});
+
 interface Compared { question: string; type: string; at: number; maxNodes: number; flame: Flame; exactness: Exactness }
 
 const PRESETS: [string, string][] = [['', 'Halves of the range'], ['before', 'The time before'], ['day', 'A day before'], ['week', 'A week before']];
@@ -79,18 +85,24 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
   const sides = useMemo(() => query && readSides(query, range(), known.data), [question, again]);
   const diff = useLoad<Compared>(sides && question, again, async (signal) => {
     const { left, right } = readSides(query!, range(), known.data)!;
-    const { graph, exactness } = await compared(mergeRequest(left.query, left.range, nodes), mergeRequest(right.query, right.range, nodes), signal);
+    const of = (side: Side) => mergeRequest(side.query, side.range, nodes);
+    const { graph, exactness } = await compared(of(left), of(right), signal);
     return { question: question!, type: left.query.type, at: Date.now(), maxNodes: nodes, flame: buildFlame(graph, true), exactness };
   });
   const { data } = diff, current = data !== null && data.question === question;
   useEffect(() => {
     shownRange.value = sides?.whole ?? null;
+    shownSides.value = sides ? fixedTimes(sides) : {};
+    return () => {
+      shownSides.value = {};
+    };
   }, [sides]);
 
   const content = () => {
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={a.query} wayOut={() => go({ query: '' })} />;
     if (query && !sides) {
-      return <Unreadable what="query or time of a side" text={[leftQuery, rightQuery, a.leftFrom, a.leftUntil, a.rightFrom, a.rightUntil].filter(Boolean).join(' ')}
+      const text = [leftQuery, rightQuery, a.leftFrom, a.leftUntil, a.rightFrom, a.rightUntil].filter(Boolean).join(' ');
+      return <Unreadable what="query or time of a side" text={text}
         wayOut={() => go({ leftQuery: '', rightQuery: '', leftFrom: '', leftUntil: '', rightFrom: '', rightUntil: '' })} />;
     }
     if (known.error && !query) return <Failure error={known.error} retry={refresh} />;
@@ -102,7 +114,8 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
           <SideCard name="left" common={query!} sides={sides} times={times} again={again} total={current ? data.flame.total[ROOT] : null} />
           <SideCard name="right" common={query!} sides={sides} times={times} again={again} total={current ? data.flame.right!.total[ROOT] : null} />
         </div>
-        {diff.error && !current ? <Failure error={diff.error} retry={refresh} /> : data ? <Result of={data} failed={diff.error} retry={refresh} /> : <Waiting />}
+        {diff.error && !current && <Failure error={diff.error} retry={refresh} />}
+        {(current || !diff.error) && (data ? <Result of={data} failed={diff.error} retry={refresh} /> : <Waiting />)}
       </>
     );
   };
@@ -165,8 +178,13 @@ function SideCard({ name, common, sides, times, again, total }: SideProps) {
         {total !== null && <b class="num">{valueWriter(query.type)(total)}</b>}
       </div>
       {data && lines ? (
-        <Timeline label={`${title} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX} write={rate.write} band={{ range, color }} onSelect={select} />
-      ) : <div class="plot" style={{ height: `${TIMELINE_PX}px` }}>{over.error && <span class="warning">{over.error.message}</span>}</div>}
+        <Timeline label={`${title} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX}
+          write={rate.write} band={{ range, color }} onSelect={select} />
+      ) : (
+        <div class="plot" style={{ height: `${TIMELINE_PX}px` }}>
+          {over.error && <span class="warning">{over.error.message}</span>}
+        </div>
+      )}
     </section>
   );
 }
@@ -202,7 +220,9 @@ function Result({ of, failed, retry }: { of: Compared; failed: Error | null; ret
       <section class="card work" aria-label="Profile">
         {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
         {sides.length === 1 && <p class="none">{sides[0]} has no profiles: there is nothing to compare with.</p>}
-        <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false}><h2>Change of {typeName(type)}</h2><span class="dim">from A to B, in percentage points of the total</span></Workbench>
+        <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false}>
+          <h2>Change of {typeName(type)}</h2><span class="dim">from A to B, in percentage points of the total</span>
+        </Workbench>
       </section>
     </>
   );

@@ -94,14 +94,16 @@ function Values({ query, by, measure, over }: ValuesProps) {
           <h1>{typeName(over.type)} by {by}</h1><span class="dim">{rate.what}{over.lines.length > DRAWN_LINES && `, the ${DRAWN_LINES} largest`}</span>
           <ul class="legend">{lines.map((l) => <li key={l.label}><i style={{ background: l.color }} /><span class="cut">{l.label}</span></li>)}</ul>
         </div>
-        <Timeline label={`${typeName(over.type)} by ${by}`} range={over.range} buckets={over.buckets} lines={lines} height={TIMELINE_PX} write={rate.write} onSelect={zoomTo} />
+        <Timeline label={`${typeName(over.type)} by ${by}`} range={over.range} buckets={over.buckets} lines={lines}
+          height={TIMELINE_PX} write={rate.write} onSelect={zoomTo} />
       </section>
       <section class="card">
         <div class="head"><h2>Values</h2><Segments label="Measure" value={measure} of={MEASURES} set={(m) => go({ measure: m })} /></div>
         <table class="values num">
           <thead><tr>
             <th scope="col">{by}</th><th scope="col"><span class="unseen">{measure === 'hist' ? 'Histogram' : 'Bar'}</span></th>
-            <th scope="col">{measure === 'max' ? 'maximum' : 'mean'}</th><th scope="col">share</th><th scope="col">trend</th><th scope="col">filter</th><th scope="col">compare</th>
+            <th scope="col">{measure === 'max' ? 'maximum' : 'mean'}</th>
+            {['share', 'trend', 'filter', 'compare'].map((t) => <th key={t} scope="col">{t}</th>)}
           </tr></thead>
           <tbody>
             {over.lines.map((l, i) => {
@@ -115,15 +117,19 @@ function Values({ query, by, measure, over }: ValuesProps) {
                   </td>
                   <td><b>{rate.write(value(l.values))}</b></td>
                   <td class="dim">{gauge ? '–' : percent(share(l.sum, all))}</td>
-                  <td class={change !== null && change > RISE ? 'rises' : 'dim'}>{change === null ? '–' : `${change >= 0 ? '+' : '−'}${digits(Math.abs(change) * 100)} %`}</td>
+                  <td class={change !== null && change > RISE ? 'rises' : 'dim'}>
+                    {change === null ? '–' : `${change >= 0 ? '+' : '−'}${digits(Math.abs(change) * 100)} %`}
+                  </td>
                   <td>
                     <button class="btn small" title={`Only ${shown}`} aria-label={`only ${shown}`} onClick={() => go({ query: q })}>only</button>{' '}
                     <button class="btn small" title={`Without ${shown}`} aria-label={`not ${shown}`}
                       onClick={() => go({ query: queryText(withFilter(query, { ...only(l.group), op: '!=' })) })}>not</button>
                   </td>
                   <td>
-                    <button class="btn small a" aria-pressed={leftQuery === q} title="As baseline" aria-label={`Base: ${shown}`} onClick={() => go({ leftQuery: q }, 'replace')}>Base</button>{' '}
-                    <button class="btn small b" aria-pressed={rightQuery === q} title="As comparison" aria-label={`Comp.: ${shown}`} onClick={() => go({ rightQuery: q }, 'replace')}>Comp.</button>
+                    <button class="btn small a" aria-pressed={leftQuery === q} title="As baseline" aria-label={`Base: ${shown}`}
+                      onClick={() => go({ leftQuery: q }, 'replace')}>Base</button>{' '}
+                    <button class="btn small b" aria-pressed={rightQuery === q} title="As comparison" aria-label={`Comp.: ${shown}`}
+                      onClick={() => go({ rightQuery: q }, 'replace')}>Comp.</button>
                   </td>
                 </tr>
               );
@@ -144,7 +150,10 @@ function Histogram({ values, most, color }: { values: (number | null)[]; most: n
   const tallest = Math.max(...counts, 1);
   return (
     <svg class="histogram" viewBox={`0 0 ${BINS * 10} 24`} preserveAspectRatio="none" role="img" aria-label="Histogram of the values over time">
-      {counts.map((n, i) => n > 0 && <rect key={i} x={i * 10 + 1} width="8" y={24 - Math.max(2, (n / tallest) * 24)} height={Math.max(2, (n / tallest) * 24)} fill={color} />)}
+      {counts.map((n, i) => {
+        const h = Math.max(2, (n / tallest) * 24);
+        return n > 0 && <rect key={i} x={i * 10 + 1} width="8" y={24 - h} height={h} fill={color} />;
+      })}
     </svg>
   );
 }

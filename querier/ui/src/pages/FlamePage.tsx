@@ -76,7 +76,8 @@ function Over({ query, period, range, again }: OverProps) {
         {over.error ? <span class="warning">This did not load: {over.error.message}</span> : <span class="dim hint">drag to zoom</span>}
       </div>
       {data && lines ? (
-        <Timeline label={`${typeName(type)} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX} write={rate.write} onSelect={zoomTo} />
+        <Timeline label={`${typeName(type)} over time`} range={data.range} buckets={data.buckets} lines={lines}
+          height={TIMELINE_PX} write={rate.write} onSelect={zoomTo} />
       ) : <div class="plot" style={{ height: `${TIMELINE_PX}px` }} />}
     </section>
   );

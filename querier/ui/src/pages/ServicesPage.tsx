@@ -118,11 +118,13 @@ function ServiceCard({ card: { service, line, use, rise }, type, types }: { card
   const star = favourites.value.has(service), rate = rateOf(type), { a, b } = sideColors(theme.value);
   const to = line ? type : preferredType(types), rises = rise !== null && rise > RISE, falls = rise !== null && rise < -RISE;
   const [big, ...unit] = rate.write(use).split(/(?<=\d) /);
+  const query = queryText({ type: to, matchers: [{ label: SERVICE, op: '=', value: service }] });
   return (
     <li class="card service">
       <div class="row">
-        <h2 class="cut"><Link to="flame" title={service} patch={{ query: queryText({ type: to, matchers: [{ label: SERVICE, op: '=', value: service }] }) }}>{service}</Link></h2>
-        <button class={`star${star ? ' on' : ''}`} aria-pressed={star} aria-label={`Favourite ${service}`} title="Favourite" onClick={() => toggleFavourite(service)}><Icon name="star" /></button>
+        <h2 class="cut"><Link to="flame" title={service} patch={{ query }}>{service}</Link></h2>
+        <button class={`star${star ? ' on' : ''}`} aria-pressed={star} aria-label={`Favourite ${service}`} title="Favourite"
+          onClick={() => toggleFavourite(service)}><Icon name="star" /></button>
       </div>
       {line ? (
         <>

@@ -1,6 +1,6 @@
 // What you see, as a link: with the range as it is, or with the very times that are on screen.
 import { signal } from '@preact/signals';
-import { href } from '../address';
+import { href, type Patch } from '../address';
 import { isRelative, readRange, type Range } from '../time';
 import { Icon } from './icons';
 import { usePopover } from './popover';
@@ -8,6 +8,8 @@ import { copy } from './toast';
 
 /** The times of the answer on screen. */
 export const shownRange = signal<Range | null>(null);
+/** Those of two sides, where a page has them. */
+export const shownSides = signal<Patch>({});
 
 export function CopyLink({ from, until }: { from: string; until: string }) {
   const { open, setOpen, close, box, button, onKeyDown } = usePopover();
@@ -18,7 +20,7 @@ export function CopyLink({ from, until }: { from: string; until: string }) {
   };
   const fixed = () => {
     const { start, end } = shownRange.value ?? readRange(from, until, Date.now()) ?? { start: 0, end: 0 };
-    return href({ from: String(Math.round(start)), until: String(Math.round(end)), refresh: '' });
+    return href({ from: String(Math.round(start)), until: String(Math.round(end)), refresh: '', ...shownSides.value });
   };
   return (
     <div class="popover" ref={box} onKeyDown={onKeyDown}>
