@@ -166,9 +166,8 @@ void loop_post(struct loop *l, struct loop_task *t)
     if (!wake) return;
     // Not under the lock, for which the loop would wait at once; loop_free waits for who is here.
     // Not uv_async_send, whose receiver spins until its sender, which the kernel may have put aside
-    // for it, has returned.
-    const uint64_t one = 1;
-    while (write(l->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+    // for it, has returned. It fails only if the counter is full, and then the loop is awake.
+    while (eventfd_write(l->wake_fd, 1) != 0 && errno == EINTR)
         ;
     atomic_fetch_sub_explicit(&l->waking, 1, memory_order_release);
 }
