@@ -139,9 +139,9 @@ void mem_must_free(void *p)
     free(p);
 }
 
-bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e)
+static bool grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e,
+                 void *(*resize)(struct mem_budget *, void *, size_t, size_t, err *))
 {
-    if (need <= *cap) return true;
     size_t more = *cap ? *cap : 8;
     while (more < need) {
         if (__builtin_mul_overflow(more, 2, &more)) return out_of_memory(e, SIZE_MAX);
@@ -150,9 +150,19 @@ bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_
     if (__builtin_mul_overflow(more, size, &bytes)) return out_of_memory(e, SIZE_MAX);
     void *p = NULL;
     memcpy(&p, items, sizeof p);  // items is a T **; copied as bytes to obey aliasing rules
-    p = mem_resize(b, p, *cap * size, bytes, e);
+    p = resize(b, p, *cap * size, bytes, e);
     if (!p) return false;
     memcpy(items, &p, sizeof p);
     *cap = more;
     return true;
+}
+
+bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e)
+{
+    return need <= *cap || grow(b, items, cap, need, size, e, mem_resize);
+}
+
+bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e)
+{
+    return need <= *cap || grow(b, items, cap, need, size, e, mem_resize_bare);
 }

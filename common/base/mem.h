@@ -55,6 +55,10 @@ void mem_must_free(void *p);
 bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
               err *e) MUST_CHECK;
 
+// The same, but what is new has any content.
+bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
+                   err *e) MUST_CHECK;
+
 // Uncounted malloc behind the fault point; for arenas and tests.
 void *mem_try(size_t n) MUST_CHECK;
 void mem_try_free(void *p);

@@ -98,7 +98,8 @@ static bool reserve(struct symbols *s, enum table table, void *column, uint32_t 
                     uint32_t more, size_t size, err *e)
 {
     if (more > MAP_NONE - count) more = MAP_NONE - count;
-    return mem_grow(s->budget, column, &s->index->caps[table], (size_t)count + more, size, e) &&
+    return mem_grow_bare(s->budget, column, &s->index->caps[table], (size_t)count + more, size,
+                         e) &&
            map_reserve(&s->index->maps[table], count + more, e);
 }
 
@@ -132,7 +133,7 @@ static bool more_room(struct symbols *s, enum table table, void *column, uint32_
     if (count == MAP_NONE) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "a symbol table has 2^32 rows, its limit");
     }
-    return mem_grow(s->budget, column, &s->index->caps[table], (size_t)count + 1, size, e);
+    return mem_grow_bare(s->budget, column, &s->index->caps[table], (size_t)count + 1, size, e);
 }
 
 static inline bool room(struct symbols *s, enum table table, void *column, uint32_t count,
@@ -149,9 +150,10 @@ static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
     size_t size = first ? MIN(first->size * 2, (size_t)CHUNK_LARGEST) : CHUNK_FIRST;
     bool odd = n > size / 4;  // a chunk of its own, behind the first, which is filled on
     if (odd) size = n;
-    struct chunk *c = mem_alloc(s->budget, sizeof *c + size, e);
+    struct chunk *c = mem_resize_bare(s->budget, NULL, 0, sizeof *c + size, e);
     if (!c) return NULL;
     c->size = size;
+    c->used = 0;
     struct chunk **at = odd && first ? &first->next : &s->index->chunks;
     c->next = *at;
     *at = c;
