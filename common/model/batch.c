@@ -30,9 +30,9 @@ static uint8_t *put_span(uint8_t *at, const struct span_part *s)
 // More than a record takes without its annotations.
 static size_t record_room(const struct record *r)
 {
-    size_t room = 16 * PB_RAW_MAX + 2 * sizeof r->id + r->vector.n;
+    size_t room = (size_t)16 * PB_RAW_MAX + 2 * sizeof r->id + r->vector.n;
     for (uint32_t i = 0; i < r->span_count; i++)
-        room += 4 * PB_RAW_MAX + sizeof r->spans[i].trace_id + r->spans[i].vector.n;
+        room += (size_t)4 * PB_RAW_MAX + sizeof r->spans[i].trace_id + r->spans[i].vector.n;
     return room;
 }
 
