@@ -37,7 +37,8 @@ static void await_ready(struct whole *w)
 {
     struct buf why;
     buf_init(&why, NULL, 4096);
-    AWAIT((duty_wake(w->in), buf_clear(&why), ingester.ready(w->in, &why)));
+    AWAIT((duty_wake(w->in), buf_clear(&why),
+           ingester.ready(w->in, &why) && wal_state(w->in->wal) == WAL_OPEN));
     buf_release(&why);
 }
 
