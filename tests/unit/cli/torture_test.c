@@ -220,7 +220,7 @@ static bool push(void *arg, err *e)
 {
     (void)arg;
     const char *const args[] = {"flametree", "push",   "--url",   url,         "--user", "a:b",
-                                "--label",   "zone=z", "--quiet", "--timeout", "500ms",     profiles};
+                                "--label",   "zone=z", "--quiet", "--timeout", "500ms",  profiles};
     atomic_store(&pushed, 0);
     return run_command(args, COUNT(args), e);
 }
