@@ -216,6 +216,7 @@ void intake_pprof(struct intake *in, const struct intake_item *item)
 {
     struct arena scratch;
     arena_init(&scratch, in->a->budget, in->a->cap - in->a->used);
+    scratch.setting = in->a->setting;
     struct decode_options o = {
         .inflated_max = intake_size_max(in),
         .symbol_max = (uint32_t)MIN(in->limits->max_profile_symbol_value_length, INT32_MAX),

@@ -135,6 +135,14 @@ static struct shipment *pack(struct route *r, struct outbox *o, size_t *count)
     return v;
 }
 
+static bool is_over(const struct outbox *o)
+{
+    for (size_t i = 0; i < o->parcel_count; i++) {
+        if (o->parcels[i]->state == PARCEL_WAITING) return false;
+    }
+    return true;
+}
+
 static void keep_first(err *first, const struct shipment *s, uint32_t asked)
 {
     if (first->code != ERR_OK) return;
@@ -186,12 +194,12 @@ bool route_send(struct route *r, struct outbox *o, err *e)
 {
     err first = {0};
     FAULT("route.send");
-    for (;;) {
+    while (!is_over(o)) {  // from the last attempt on nothing can fail
         size_t n = 0;
         struct shipment *v = pack(r, o, &n);
         if (!v) return arena_ok(&r->req->arena, e);
-        if (n == 0) break;
-        if (!attempt(r, v, n, &first, e) || !req_alive(r->req, e)) return false;
+        if (!attempt(r, v, n, &first, e)) return false;
+        if (!is_over(o) && !req_alive(r->req, e)) return false;
     }
     FAULT("route.send.after");
     if (first.code == ERR_OK) return true;

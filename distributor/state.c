@@ -7,6 +7,9 @@
 
 #define MIB ((double)(1 << 20))
 
+// Headers of an answer to a push that went well.
+#define ANSWER_MEMORY 4096
+
 static size_t distributors(const struct request *q)
 {
     size_t n = 0;
@@ -83,7 +86,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     q->in.lost = lost;
     q->in.lost_arg = q;
     const struct distributor_config *config = config_section(node->config, "distributor");
-    if (!route_init(&q->route, node->client, node->members, config, node->memory, req, e)) {
+    if (!route_init(&q->route, node->client, node->members, config, req->arena.budget, req, e)) {
         return false;
     }
     outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
@@ -99,7 +102,11 @@ bool request_send(struct request *q, err *e)
     }
     outbox_seal(&in->out);
     if (in->out.parcel_count == 0) return true;
+    // What is stored must not be refused afterwards for want of memory: its sender would send it
+    // again, and without an id both would count.
+    if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_ok(&q->req->arena, e);
     if (!route_send(&q->route, &in->out, e)) return false;
+    arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);
     return true;

@@ -19,6 +19,10 @@
 
 #include <inttypes.h>
 
+// What the answer takes: its message, and in the arena headers.
+#define ANSWER_BYTES  128
+#define ANSWER_MEMORY 2048
+
 // The distributor's clock and its own limit of age come first; this is the net under them.
 #define AGE_SLACK (INT64_C(3600) * NS_PER_S)
 
@@ -123,6 +127,14 @@ static bool stage(struct append *a, err *e)
     return true;
 }
 
+// An answer that does not fit after the rows are stored would tell that they are not.
+static bool make_room(struct append *a, struct buf *out, err *e)
+{
+    a->reason = "memory";
+    if (!arena_spare(&a->req->arena, ANSWER_MEMORY)) return arena_ok(&a->req->arena, e);
+    return buf_reserve(out, ANSWER_BYTES) != NULL || buf_ok(out, e);
+}
+
 // Batches of which every record is known are in the log already.
 static bool log_new(struct append *a, struct wal_place *place, err *e)
 {
@@ -166,7 +178,8 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
     struct wal_place place = {0};
     a->reason = "log";
     FAULT("append.stage.before");
-    if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !stage(a, e)) {
+    if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !make_room(a, out, e) ||
+        !stage(a, e)) {
         return false;
     }
     FAULT("append.log.before");
@@ -179,6 +192,7 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
     FAULT("append.apply.before");
     publish(a, place.cut);
     if (place.cut) wal_unpin(a->in->wal, place.cut);
+    arena_use_spare(&a->req->arena);
     answer(a, &place, out);
     FAULT("append.ack.before");
     return buf_ok(out, e);

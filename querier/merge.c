@@ -14,6 +14,7 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
     *m = (struct merged){.oldest_ns = INT64_MAX, .newest_ns = INT64_MIN};
     mem_budget_init(&m->memory, "querier.query_memory", parent, limit);
     arena_init(&m->arena, &m->memory, limit ? limit : SIZE_MAX);
+    m->arena.setting = m->memory.name;
     map_init(&m->group_index, &m->memory);
     if (!merge_init(&m->stacks, &m->memory, !full_symbols, e)) return false;
     symbols_seed(&m->stacks.symbols, rand_key());

@@ -47,7 +47,51 @@ void arena_release(struct arena *a)
         next = c->next;
         mem_free(a->budget, c, sizeof *c + c->size);
     }
+    if (a->spare) mem_free(a->budget, a->spare, sizeof *a->spare + a->spare->size);
     arena_init(a, a->budget, a->cap);
+}
+
+void arena_move(struct arena *a, struct mem_budget *to)
+{
+    size_t held = 0;
+    err ignored = {0};
+    for (const struct arena_chunk *c = a->chunks; c; c = c->next)
+        held += sizeof *c + c->size;
+    assert(!a->spare);
+    if (mem_reserve(to, held, &ignored)) {
+        mem_unreserve(a->budget, held);
+        a->budget = to;
+        return;
+    }
+    a->exhausted = true;
+    a->starved = true;
+}
+
+bool arena_spare(struct arena *a, size_t n)
+{
+    err ignored = {0};
+    assert(!a->spare);
+    a->spare = mem_alloc(a->budget, sizeof *a->spare + n, &ignored);
+    if (a->spare) {
+        a->spare->size = n;
+        return true;
+    }
+    a->exhausted = true;
+    a->starved = true;
+    return false;
+}
+
+void arena_use_spare(struct arena *a)
+{
+    struct arena_chunk *c = a->spare;
+    if (!c) return;
+    a->spare = NULL;
+    c->next = a->chunks;
+    a->chunks = c;
+    a->reserved += c->size;
+    a->cap += c->size;  // which may be what is used up
+    a->exhausted = false;
+    a->starved = false;
 }
 
 static void *refuse(struct arena *a)
@@ -154,10 +198,11 @@ bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
 bool arena_ok(const struct arena *a, err *e)
 {
     if (!a->exhausted) return true;
-    if (a->starved) {
+    if (a->starved) return mem_no_room(a->budget, "this request", a->used, e);
+    if (a->setting) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED,
-                       "memory budget %s: no room for this request (%zu bytes in use)",
-                       a->budget ? a->budget->name : "of the system", a->used);
+                       "request needs more than %s, %zu bytes (%zu in use)", a->setting, a->cap,
+                       a->used);
     }
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "request needs more than its %zu bytes (%zu in use)",
                    a->cap, a->used);

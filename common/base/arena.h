@@ -19,17 +19,29 @@
 
 struct arena {
     struct arena_chunk *chunks;
+    struct arena_chunk *spare;
     struct arena_hook *hooks;
     struct mem_budget *budget;
-    size_t used;      // bytes handed out, rounding included
-    size_t reserved;  // bytes of chunks
-    size_t cap;       // `used` never exceeds this
+    size_t used;          // bytes handed out, rounding included
+    size_t reserved;      // bytes of chunks
+    size_t cap;           // `used` never exceeds this
+    const char *setting;  // where the cap comes from, for messages; NULL: nowhere
     bool exhausted;
     bool starved;  // exhausted for want of memory, not at its cap
 };
 
 void arena_init(struct arena *a, struct mem_budget *budget, size_t cap);
 void arena_release(struct arena *a);
+
+// Puts n bytes aside for what must not fail later, such as the answer to something that cannot be
+// undone; arena_use_spare makes them available and forgets what did not fit until then. False and
+// exhausted if they are not to be had. Once in an arena's life.
+bool arena_spare(struct arena *a, size_t n);
+void arena_use_spare(struct arena *a);
+
+// Counts against another budget from here on, with what it holds. If that does not fit there the
+// arena stays where it is, and is exhausted.
+void arena_move(struct arena *a, struct mem_budget *to);
 
 // Zeroed, aligned for any type. NULL at the cap.
 void *arena_new(struct arena *a, size_t size);

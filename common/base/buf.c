@@ -113,11 +113,7 @@ str buf_view(const struct buf *b)
 bool buf_ok(const struct buf *b, err *e)
 {
     if (!b->failed) return true;
-    if (b->starved) {
-        return err_set(e, ERR_RESOURCE_EXHAUSTED,
-                       "memory budget %s: no room for more output (%zu bytes written)",
-                       b->budget ? b->budget->name : "of the system", b->n);
-    }
+    if (b->starved) return mem_no_room(b->budget, "more output", b->n, e);
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "output needs more than its %zu bytes (%zu written)",
                    b->cap, b->n);
 }

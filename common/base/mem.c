@@ -36,23 +36,53 @@ void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *
 {
     b->name = name;
     b->parent = parent;
+    b->leaves = 0;
     atomic_init(&b->limit, limit);
     atomic_init(&b->used, 0);
     atomic_init(&b->peak, 0);
     atomic_init(&b->refused, 0);
 }
 
-static bool reserve_one(struct mem_budget *b, size_t n, err *e)
+const struct mem_budget *mem_tightest(const struct mem_budget *b)
+{
+    const struct mem_budget *found = NULL;
+    size_t least = SIZE_MAX;
+    for (; b; b = b->parent) {
+        size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+        size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+        size_t room = limit > used ? limit - used : 0;
+        if (limit == 0 || (found && room >= least)) continue;
+        found = b;
+        least = room;
+    }
+    return found;
+}
+
+bool mem_no_room(const struct mem_budget *b, const char *what, size_t held, err *e)
+{
+    const struct mem_budget *t = mem_tightest(b);
+    if (!t) return err_set(e, ERR_RESOURCE_EXHAUSTED, "out of memory: no room for %s", what);
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "memory budget %s: no room for %s (%zu bytes), %zu of %zu are in use", t->name,
+                   what, held, atomic_load_explicit(&t->used, memory_order_relaxed),
+                   atomic_load_explicit(&t->limit, memory_order_relaxed));
+}
+
+// `leave` of b's limit are for others.
+static bool reserve_one(struct mem_budget *b, size_t n, size_t leave, err *e)
 {
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+    size_t most = limit > leave ? limit - leave : 0;
     size_t before = atomic_fetch_add_explicit(&b->used, n, memory_order_relaxed);
     size_t after = before + n;
-    if (limit && (after > limit || after < before)) {
+    if (limit && (after > most || after < before)) {
         atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
         atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
+        char rest[64] = "";
+        if (leave) snprintf(rest, sizeof rest, ", %zu are left to others", leave);
         return err_set(e, ERR_RESOURCE_EXHAUSTED,
-                       "memory budget %s: %zu bytes more do not fit, %zu of %zu are in use",
-                       b->name, n, before, limit);
+                       "memory budget %s: %zu bytes more do not fit, %zu of %zu are in use%s",
+                       b->name, n, before, limit, rest);
     }
     size_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
     while (after > peak &&
@@ -64,8 +94,9 @@ static bool reserve_one(struct mem_budget *b, size_t n, err *e)
 
 bool mem_reserve(struct mem_budget *b, size_t n, err *e)
 {
-    for (struct mem_budget *at = b; at; at = at->parent) {
-        if (reserve_one(at, n, e)) continue;
+    size_t leave = 0;
+    for (struct mem_budget *at = b; at; leave = MAX(leave, at->leaves), at = at->parent) {
+        if (reserve_one(at, n, leave, e)) continue;
         for (struct mem_budget *back = b; back != at; back = back->parent) {
             atomic_fetch_sub_explicit(&back->used, n, memory_order_relaxed);
         }

@@ -8,9 +8,11 @@
 // 3. Fixed-size bookkeeping and start-up: mem_must(), which ends the process with a message.
 //
 // Budgets form a tree: what a child takes counts against its parents as well, so that a limit for
-// the whole process holds whichever part grows. Sizes are given back by the caller (sized free), so
-// that counting needs no header per allocation. Budgets are thread-safe (relaxed atomics: a limit
-// may be overrun by what racing threads take at the same instant, never by more).
+// the whole process holds whichever part grows. A child may have to leave some room in its parents
+// to others (`leaves`, set after init), so that a flood of one kind of work does not end the rest.
+// Sizes are given back by the caller (sized free), so that counting needs no header per allocation.
+// Budgets are thread-safe (relaxed atomics: a limit may be overrun by what racing threads take at
+// the same instant, never by more).
 //
 // In builds with fault points (FT_FAULTS) tests may make allocations fail: see mem_fault.
 #pragma once
@@ -23,6 +25,7 @@ struct mem_budget {
     const char *name;           // such as "head"; in messages and metrics
     struct mem_budget *parent;  // or NULL
     _Atomic size_t limit;       // bytes; 0 = no limit of its own
+    size_t leaves;              // bytes that what it takes leaves free in its parents
     _Atomic size_t used;
     _Atomic size_t peak;
     _Atomic uint64_t refused;  // requests that did not fit
@@ -30,6 +33,12 @@ struct mem_budget {
 
 void mem_budget_init(struct mem_budget *b, const char *name, struct mem_budget *parent,
                      size_t limit);
+
+// The limit that b meets first: b or a parent, the one with the least room; NULL: there is none.
+const struct mem_budget *mem_tightest(const struct mem_budget *b);
+
+// Fails with resource_exhausted: there was no room for more of `what`, which has `held` bytes.
+bool mem_no_room(const struct mem_budget *b, const char *what, size_t held, err *e);
 
 // Takes n bytes from b and its parents, all or nothing. b may be NULL: then everything fits.
 bool mem_reserve(struct mem_budget *b, size_t n, err *e) MUST_CHECK;

@@ -75,11 +75,9 @@ bool merge_source_add(struct merge_source *source, str vector, int64_t factor, e
 static bool begin(struct merge *m, struct arena *scratch, const struct symbol_table *t,
                   struct merge_source *source, err *e)
 {
-    const struct mem_budget *budget = m->symbols.budget;
     arena_init(scratch, m->symbols.budget, SIZE_MAX);
     if (merge_from(m, scratch, t, source, e)) return true;
-    return err_set(e, ERR_RESOURCE_EXHAUSTED, "memory budget %s: no room to map %u stacks",
-                   budget ? budget->name : "(none)", t->stack_count);
+    return mem_no_room(m->symbols.budget, "stacks", t->stack_count * sizeof(uint32_t), e);
 }
 
 bool merge_add(struct merge *m, const struct symbol_table *t, str vector, int64_t factor, err *e)

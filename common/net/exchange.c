@@ -76,6 +76,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     if (!ex) return NULL;
     ex->from = from;
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
+    ex->x.req.arena.setting = "server.request_memory";
     ex->x.version = version;
     ex->x.tls = c->secure;
     ex->x.peer = arena_str(&ex->x.req.arena, str_of(c->peer));
@@ -100,6 +101,7 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
     ex->call = call;
     ex->x.version = 11;
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
+    ex->x.req.arena.setting = "server.request_memory";
     ex->x.req.asker = asker;
     atomic_fetch_add(&s->exchanges, 1);
     metric_add_to(&net_exchanges, S("head"), 1);
@@ -236,7 +238,7 @@ static void run(struct exchange *ex)
     struct http_exchange *x = &ex->x;
     err e = {0};
     ex->server->app.run(ex->server->app.self, x);
-    if (!buf_ok(&x->out, &e) || !arena_ok(&x->req.arena, &e)) {
+    if (!arena_ok(&x->req.arena, &e) || !buf_ok(&x->out, &e)) {
         refuse(ex, 429, &e, "answer_too_large");
     } else if (x->status < 200 || x->status > 599) {
         err_set(&e, ERR_INTERNAL, "the handler gave status %u", x->status);
@@ -350,7 +352,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     }
     // The cap is what was announced, so that doubling wastes nothing at the end; but memory is
     // taken only as bytes arrive, or a thousand heads could claim everything.
-    buf_init(&x->body, s->options.memory, (size_t)MIN(length, (uint64_t)x->body_max));
+    buf_init(&x->body, x->req.arena.budget, (size_t)MIN(length, (uint64_t)x->body_max));
     set_state(ex, EXCHANGE_BODY);
     return true;
 }
@@ -366,9 +368,8 @@ bool exchange_body(struct exchange *ex, const char *p, size_t n)
         return false;
     }
     buf_put(&x->body, p, n);
-    if (x->body.failed) {
-        err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for the body: %zu bytes of it came",
-                x->body.n);
+    if (!buf_ok(&x->body, &e)) {
+        err_wrap(&e, "body");
         exchange_refuse(ex, 429, &e, "memory");
         return false;
     }

@@ -69,6 +69,7 @@ struct router_options {
     // The same for a tenant's request to a method with large_body; NULL: body_max. On the loop.
     size_t (*large_body_max)(void *arg, struct arena *a, str tenant);
     void *arg;
+    struct mem_budget *large_memory;  // what requests to such methods count against; NULL: memory
 };
 
 struct router *router_new(const struct router_options *o);

@@ -19,6 +19,9 @@
 #define ADMIN_QUEUE  64
 #define REFUSALS_MAX ((size_t)16 << 20)
 
+// Pushes leave this part of the memory to others, so that a flood of them ends no query.
+#define PUSHES_LEAVE 8
+
 #define SOCKET_PATH_MAX \
     ((int)sizeof("unix:") - 1 + (int)sizeof(((struct sockaddr_un *)0)->sun_path))
 
@@ -313,10 +316,13 @@ bool program_open(struct program *p, err *e)
     p->run_fd = -1;
     p->node.all_in_one = p->unit_count > 1;
     choose_id(p);
-    mem_budget_init(&p->memory, "process", NULL, s->memory_limit);
+    mem_budget_init(&p->memory, "server.memory_limit", NULL, s->memory_limit);
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
+    mem_budget_init(&p->pushes, "pushes", &p->requests, 0);
+    p->pushes.leaves = s->memory_limit / PUSHES_LEAVE;
     process_watch_budget(&p->memory);
     process_watch_budget(&p->requests);
+    process_watch_budget(&p->pushes);
     mem_budget_init(&p->refusals, "refusals", NULL, REFUSALS_MAX);
     process_watch_budget(&p->refusals);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
@@ -378,12 +384,14 @@ static void publish(struct program *p)
         .arg = p,
         .answer_max = s->answer_max,
         .memory = &p->requests,
+        .large_memory = &p->pushes,
     };
     struct router_options internal = {
         .multitenancy = a->multitenancy_enabled,
         .body_max = i->body_max,
         .answer_max = i->body_max,
         .memory = &p->requests,
+        .large_memory = &p->pushes,
     };
     struct router *outer = router_new(&public);
     struct router *inner = router_new(&internal);
@@ -479,6 +487,7 @@ void program_close(struct program *p)
     if (p->datadir.lock >= 0) datadir_remove_ports(&p->datadir);
     datadir_close(&p->datadir);
     if (p->run_fd >= 0 && close(p->run_fd) != 0) log_warn(NULL, "close.failed", "path=%s", "run");
+    process_unwatch_budget(&p->pushes);
     process_unwatch_budget(&p->requests);
     process_unwatch_budget(&p->refusals);
     process_unwatch_budget(&p->memory);

@@ -51,6 +51,7 @@ struct program {
     int run_fd;                  // of the directory of a socket whose path is too long; else -1
     struct mem_budget memory;    // all that is counted
     struct mem_budget requests;  // bodies, arenas and answers
+    struct mem_budget pushes;    // of those, what pushes have
     struct mem_budget refusals;  // answers to those that found no room; small, beside `memory`
     struct loop *loops[LOOPS_MAX];
     size_t loop_count;

@@ -132,9 +132,12 @@ class Flametree:
         assert code == 0, "%s ended with %d\n%s" % (self.program, code, self.tail())
         return code
 
-    def rss_bytes(self):
+    def rss_bytes(self, row="VmRSS"):
         with open("/proc/%d/status" % self.process.pid) as f:
-            return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmRSS"))
+            return next(int(line.split()[1]) * 1024 for line in f if line.startswith(row))
+
+    def peak_rss_bytes(self):
+        return self.rss_bytes("VmHWM")
 
     def metric(self, name):
         """Value of a metric as /metrics prints it, its labels part of the name."""
@@ -161,6 +164,12 @@ class Flametree:
         finally:
             if self.own_data:
                 shutil.rmtree(self.data, ignore_errors=True)
+
+
+def is_sanitized(f):
+    """AddressSanitizer keeps what is freed and shadows the rest: its memory says nothing of the program's."""
+    with open("/proc/%d/maps" % f.process.pid) as maps:
+        return "libasan" in maps.read()
 
 
 class Cluster:

@@ -41,6 +41,7 @@ class Ledger:
         self.lock, self.local = threading.Lock(), threading.local()
         self.bodies, self.acked, self.unsure, self.refused = {}, set(), set(), set()
         self.answers = Counter()  # (status, code)
+        self.why = {}  # the last error of a name
         self.last = None
 
     # ---- pushing
@@ -80,8 +81,9 @@ class Ledger:
             self.bodies[name] = self.body(name, extra, weight, labels)
         answer = self.send(self.bodies[name])
         status = answer.status if answer else 0
-        code = answer.error()[0] if status not in (0, 200) else None
+        code, why = answer.error() if status not in (0, 200) else (None, None)
         with self.lock:
+            self.why[name] = (status, why)
             self.last = answer
             self.answers[status, code] += 1
             if status == 200:
@@ -119,6 +121,6 @@ class Ledger:
         assert not wrong, "acknowledged, but not there once: %s" % dict(sorted(wrong.items())[:20])
         wrong = {name: got[name] for name in (self.unsure | gone) & set(got) if got[name] != 1}
         assert not wrong, "there more than once: %s" % dict(sorted(wrong.items())[:20])
-        wrong = {name: got[name] for name in self.refused - self.acked - self.unsure - gone if name in got}
+        wrong = {name: self.why[name] for name in self.refused - self.acked - self.unsure - gone if name in got}
         assert not wrong, "refused, but there: %s" % dict(sorted(wrong.items())[:20])
         return got

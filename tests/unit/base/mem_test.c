@@ -28,6 +28,87 @@ static void a_budget_counts_against_its_parents(void **state)
     assert_ok(mem_reserve(NULL, SIZE_MAX, e));
 }
 
+static void a_budget_leaves_room_to_others(void **state)
+{
+    (void)state;
+    struct mem_budget process;
+    struct mem_budget pushes;
+    struct mem_budget queries;
+    mem_budget_init(&process, "process", NULL, 1000);
+    mem_budget_init(&pushes, "pushes", &process, 0);
+    mem_budget_init(&queries, "queries", &process, 0);
+    pushes.leaves = 100;
+    err why = {0};
+    assert_ptr_equal(mem_tightest(&pushes), &process);
+    assert_false(mem_reserve(&pushes, 901, &why));
+    assert_string_equal(why.msg, "memory budget process: 901 bytes more do not fit, 0 of 1000 are "
+                                 "in use, 100 are left to others");
+    assert_ok(mem_reserve(&pushes, 900, e));
+    assert_false(mem_reserve(&pushes, 1, &why));
+    assert_ok(mem_reserve(&queries, 100, e));
+    assert_false(mem_reserve(&queries, 1, &why));
+    mem_unreserve(&queries, 100);
+    mem_unreserve(&pushes, 900);
+    assert_int_equal(process.used, 0);
+}
+
+static void an_arena_moves_to_another_budget(void **state)
+{
+    (void)state;
+    struct mem_budget process;
+    struct mem_budget from;
+    struct mem_budget to;
+    struct mem_budget full;
+    struct arena a;
+    err why = {0};
+    mem_budget_init(&process, "process", NULL, 100000);
+    mem_budget_init(&from, "from", &process, 0);
+    mem_budget_init(&to, "to", &process, 0);
+    mem_budget_init(&full, "full", &process, 10);
+    arena_init(&a, &from, 1 << 20);
+    assert_non_null(arena_new(&a, 5000));
+    assert_non_null(arena_new(&a, 5000));
+    size_t held = from.used;
+    arena_move(&a, &to);
+    assert_int_equal(from.used, 0);
+    assert_int_equal(to.used, held);
+    assert_int_equal(process.used, held);
+    assert_ok(arena_ok(&a, e));
+    arena_move(&a, &full);
+    assert_int_equal(to.used, held);
+    assert_false(arena_ok(&a, &why));
+    assert_int_equal(why.code, ERR_RESOURCE_EXHAUSTED);
+    arena_release(&a);
+    assert_int_equal(process.used, 0);
+}
+
+static void an_arena_keeps_what_was_put_aside(void **state)
+{
+    (void)state;
+    struct mem_budget b;
+    struct arena a;
+    mem_budget_init(&b, "test", NULL, 20000);
+    arena_init(&a, &b, 6000);
+    assert_true(arena_spare(&a, 1000));
+    assert_non_null(arena_new(&a, 5000));
+    assert_null(arena_new(&a, 2000));  // at its cap
+    assert_false(arena_ok(&a, &(err){0}));
+    arena_use_spare(&a);
+    assert_ok(arena_ok(&a, e));
+    assert_non_null(arena_new(&a, 900));
+    arena_use_spare(&a);  // once
+    arena_release(&a);
+    assert_int_equal(b.used, 0);
+    arena_init(&a, &b, 60000);
+    assert_true(arena_spare(&a, 1000));
+    arena_release(&a);  // unused
+    assert_int_equal(b.used, 0);
+    arena_init(&a, &b, 60000);
+    assert_false(arena_spare(&a, 30000));
+    assert_false(arena_ok(&a, &(err){0}));
+    arena_release(&a);
+}
+
 static void mem_resize_counts_the_difference_and_zeroes(void **state)
 {
     (void)state;
@@ -220,13 +301,15 @@ static void what_lacks_memory_names_the_budget_not_the_cap(void **state)
     assert_null(buf_reserve(&b, 1000));
     assert_false(buf_ok(&b, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
-    assert_string_equal(e.msg, "memory budget small: no room for more output (3 bytes written)");
+    assert_string_equal(
+        e.msg, "memory budget small: no room for more output (3 bytes), 64 of 256 are in use");
     buf_release(&b);
     arena_init(&a, &budget, 1 << 20);
     assert_null(arena_new(&a, 1000));
     assert_false(arena_ok(&a, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
-    assert_string_equal(e.msg, "memory budget small: no room for this request (0 bytes in use)");
+    assert_string_equal(
+        e.msg, "memory budget small: no room for this request (0 bytes), 0 of 256 are in use");
     arena_release(&a);
     assert_int_equal(budget.used, 0);
 }
@@ -276,6 +359,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_counts_against_its_parents),
+        cmocka_unit_test(a_budget_leaves_room_to_others),
+        cmocka_unit_test(an_arena_moves_to_another_budget),
+        cmocka_unit_test(an_arena_keeps_what_was_put_aside),
         cmocka_unit_test(mem_resize_counts_the_difference_and_zeroes),
         cmocka_unit_test(mem_grow_survives_failures),
         cmocka_unit_test(arena_refuses_at_cap),
