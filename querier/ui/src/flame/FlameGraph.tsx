@@ -34,6 +34,7 @@ interface Props {
 }
 
 const SHOWN_CALLERS = 3;
+const HOW_TO_WALK = 'Arrow keys walk it, Enter zooms, Escape shows all. The table holds the same numbers.';
 const WHOLE_SHAPE: Shape = { upward: false, firstLevel: 0 };
 
 export function FlameGraph(p: Props) {
@@ -78,7 +79,7 @@ export function FlameGraph(p: Props) {
         <div class="spacer">
           <div class="outline" hidden />
           <canvas tabIndex={0} role="application" aria-roledescription="flame graph" data-frames={flame.count}
-            aria-label={`${p.label} of ${plural(flame.count, 'frame')}. Arrow keys walk it, Enter zooms, Escape shows all. The table holds the same numbers.`} />
+            aria-label={`${p.label} of ${plural(flame.count, 'frame')}. ${HOW_TO_WALK}`} />
         </div>
       </div>
       <div class="keys" aria-hidden="true"><kbd>↑ ↓ ← →</kbd> walk <kbd>Enter</kbd> zoom <kbd>Esc</kbd> show all <kbd>s</kbd> sandwich <kbd>?</kbd> keys</div>
@@ -91,8 +92,8 @@ export function FlameGraph(p: Props) {
 function spoken(f: Flame, type: string, whole: Whole, i: number): string {
   const place = `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
   if (f.right) {
-    const left = percent(share(f.total[i], whole.left)), right = percent(share(f.right.total[i], whole.right));
-    return `${nameOf(f, i)}, baseline ${left}, comparison ${right}, change ${points(share(f.right.total[i], whole.right) - share(f.total[i], whole.left))}, ${place}`;
+    const left = share(f.total[i], whole.left), right = share(f.right.total[i], whole.right);
+    return `${nameOf(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${points(right - left)}, ${place}`;
   }
   const part = (v: number) => percent(share(v, whole.left));
   return `${nameOf(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;

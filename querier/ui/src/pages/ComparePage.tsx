@@ -161,7 +161,9 @@ function SideCard({ name, common, sides, times, again, total }: SideProps) {
   const color = sideColors(theme.value)[name === 'left' ? 'a' : 'b'], extra = beyond(query, common);
   const view = { start: Math.min(range.start, sides.whole.start), end: Math.max(range.end, sides.whole.end) };
   const over = useLines({ type: query.type, selector: selector(plain) }, times, () => view, again), { data } = over;
-  const lines = useMemo(() => data && [{ label: typeName(data.type), color, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }], [data, color]);
+  const lines = useMemo(
+    () => data && [{ label: typeName(data.type), color, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }],
+    [data, color]);
   const set = (q: Query): void => go({ [`${name}Query`]: queryText(q) === queryText(common) ? '' : queryText(q), zoom: '' } as Patch);
   const select = ({ start, end }: Range): void => {
     // The other side keeps what it shows now.

@@ -28,7 +28,8 @@ interface LabelCount { name: string; values: number | null }
 async function countLabels(query: Query, range: { start: number; end: number }, signal: AbortSignal): Promise<LabelCount[]> {
   const of = selector([...splitSpans(query.matchers).plain, { label: '__profile_type__', op: '=', value: query.type }]);
   const names = (await labelNames(of, range, signal)).filter((n) => !n.startsWith('__') && n !== SERVICE);
-  const counted = await Promise.all(names.slice(0, COUNTED_LABELS).map(async (name) => ({ name, values: (await labelValues(name, of, range, signal)).length })));
+  const count = async (name: string) => ({ name, values: (await labelValues(name, of, range, signal)).length });
+  const counted = await Promise.all(names.slice(0, COUNTED_LABELS).map(count));
   return [...counted, ...names.slice(COUNTED_LABELS).map((name) => ({ name, values: null }))];
 }
 

@@ -43,7 +43,8 @@ export function TypesPage({ known, choice, query, range, period, again, refresh 
     if (error && !over.data) return <Failure error={error} retry={refresh} />;
     if (known.data && types.length === 0) return <p class="none">There are no profiles of {service ?? 'any service'} in this range.</p>;
     if (over.data?.service !== service) return <Waiting />;
-    return <ul class="cards">{over.data.lines.map((l) => <TypeCard key={l.type} service={service!} line={l} text={types.find((t) => t.id === l.type)?.text ?? l.type} />)}</ul>;
+    const nameOf = (type: string) => types.find((t) => t.id === type)?.text ?? type;
+    return <ul class="cards">{over.data.lines.map((l) => <TypeCard key={l.type} service={service!} line={l} text={nameOf(l.type)} />)}</ul>;
   };
   const services = [...(known.data?.keys() ?? [])];
   return (
@@ -65,7 +66,8 @@ export function TypesPage({ known, choice, query, range, period, again, refresh 
 }
 
 function TypeCard({ service, line: { type, values }, text }: { service: string; line: TypeLine; text: string }) {
-  const rate = rateOf(type), [big, ...unit] = rate.write(mean(values)).split(/(?<=\d) /), query = queryText({ type, matchers: [{ label: SERVICE, op: '=', value: service }] });
+  const rate = rateOf(type), [big, ...unit] = rate.write(mean(values)).split(/(?<=\d) /);
+  const query = queryText({ type, matchers: [{ label: SERVICE, op: '=', value: service }] });
   return (
     <li class="card service">
       <h2 class="cut"><Link to="flame" patch={{ query }} title={type}>{text}</Link></h2>

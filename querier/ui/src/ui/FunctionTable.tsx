@@ -79,6 +79,7 @@ export function FunctionTable(p: Props) {
     moved.current = false;
   }, [active, seen]);
 
+  const look = () => setSeen({ top: box.current!.scrollTop, height: box.current!.clientHeight });
   const onKeyDown = (e: KeyboardEvent) => {
     const page = Math.max(1, Math.floor(seen.height / ROW) - 1);
     const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: rows.length - 1 }[e.key];
@@ -88,7 +89,7 @@ export function FunctionTable(p: Props) {
     if (row * ROW < el.scrollTop) el.scrollTop = row * ROW;
     else if ((row + 1) * ROW > el.scrollTop + el.clientHeight) el.scrollTop = (row + 1) * ROW - el.clientHeight;
     moved.current = true;
-    setSeen({ top: el.scrollTop, height: el.clientHeight });
+    look();
     setActive(row);
   };
   const from = Math.max(0, Math.floor(seen.top / ROW) - SPARE), to = Math.min(rows.length, Math.ceil((seen.top + seen.height) / ROW) + SPARE);
@@ -106,10 +107,11 @@ export function FunctionTable(p: Props) {
           ))}
         </div>
       </div>
-      <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={(e) => setSeen({ top: e.currentTarget.scrollTop, height: e.currentTarget.clientHeight })}>
+      <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={look}>
         <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(from, to).map((r, k) => (
-            <Row key={r.name} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable} focused={() => setActive(from + k)} number={number} />
+            <Row key={r.name} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
+              focused={() => setActive(from + k)} number={number} />
           ))}
         </div>
         {rows.length === 0 && <p class="none">{p.lit ? 'No function is called like this.' : 'There are no functions.'}</p>}

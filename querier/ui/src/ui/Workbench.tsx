@@ -74,7 +74,8 @@ export function Workbench({ flame, type, maxNodes, path, lost, children }: Props
   };
   const functionItems = (name: string): MenuItem[] => [
     { text: 'Callers and callees', key: 's', run: () => sandwichOf(name) },
-    { text: fn === name && show !== 'sandwich' ? 'Highlight no longer' : 'Highlight', run: () => go({ fn: fn === name ? '' : name, ...(show === 'sandwich' ? { show: 'both' } : {}) }) },
+    show === 'sandwich' ? { text: 'Highlight in the flame graph', run: () => go({ fn: name, show: 'both', zoom: '' }) }
+      : { text: fn === name ? 'Highlight no longer' : 'Highlight', run: () => go({ fn: fn === name ? '' : name }) },
     { text: 'Search for it', run: () => go({ search: exactly(name) }) },
     { text: 'Copy name', key: 'c', run: () => void copy(name, 'Name') },
   ];

@@ -22,6 +22,7 @@ interface Props {
 }
 
 const AXIS_LEFT = 64, AXIS_BELOW = 26, ABOVE = 8, RIGHT = 26, TICKS_APART = 90, LEAST_DRAG_PX = 4, TOLD = 8;
+const HOW_TO_SELECT = 'Drag to choose a time range; the time range button has fields for the same.';
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
 
 /** A round number near v: 1, 2 or 5 with zeros. */
@@ -113,8 +114,10 @@ export function Timeline(p: Props) {
   }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone]);
   return (
     <div class="plot" style={{ height: `${p.height}px` }}>
-      <div ref={box} class="canvas" role="img" aria-label={`${p.label}.${selectable ? ' Drag to choose a time range; the time range button has fields for the same.' : ''}`} />
-      {point && point.i < times.length && <Reading at={times[point.i] * 1e3} index={point.i} left={point.left} width={width} lines={p.lines} write={p.write} />}
+      <div ref={box} class="canvas" role="img" aria-label={selectable ? `${p.label}. ${HOW_TO_SELECT}` : p.label} />
+      {point && point.i < times.length && (
+        <Reading at={times[point.i] * 1e3} index={point.i} left={point.left} width={width} lines={p.lines} write={p.write} />
+      )}
     </div>
   );
 }
@@ -139,7 +142,8 @@ const SPARK_WIDTH = 300, SPARK_HEIGHT = 56;
 /** A line without axes. Values that are unknown are left out. */
 export function Spark({ values, color: stroke }: { values: (number | null)[]; color: string }) {
   const most = Math.max(...values.map((v) => v ?? 0)) * 1.08 || 1, last = Math.max(1, values.length - 1);
-  const dots = values.flatMap((v, i) => (v === null ? [] : [`${((i / last) * SPARK_WIDTH).toFixed(1)} ${(SPARK_HEIGHT - (v / most) * (SPARK_HEIGHT - 2)).toFixed(1)}`]));
+  const dot = (v: number, i: number) => `${((i / last) * SPARK_WIDTH).toFixed(1)} ${(SPARK_HEIGHT - (v / most) * (SPARK_HEIGHT - 2)).toFixed(1)}`;
+  const dots = values.flatMap((v, i) => (v === null ? [] : [dot(v, i)]));
   const line = dots.length === 1 ? `M${dots[0]}h2` : `M${dots.join('L')}`;
   if (dots.length === 0) return <svg class="spark" viewBox={`0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`} aria-hidden="true" />;
   const [firstX] = dots[0].split(' '), [lastX] = dots[dots.length - 1].split(' ');
