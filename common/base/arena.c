@@ -45,7 +45,10 @@ void arena_release(struct arena *a)
         h->fn(h->arg);
     for (struct arena_chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;
-        mem_free(a->budget, c, sizeof *c + c->size);
+        if (CHUNK_EACH)
+            mem_free(a->budget, c, sizeof *c + c->size);
+        else
+            mem_give(a->budget, c, sizeof *c + c->size, sizeof *c + c->used);
     }
     if (a->spare) mem_free(a->budget, a->spare, sizeof *a->spare + a->spare->size);
     arena_init(a, a->budget, a->cap);
@@ -107,7 +110,8 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t need)
     size_t room = CHUNK_EACH ? 0 : MIN(MAX(a->reserved, (size_t)CHUNK_MIN), (size_t)CHUNK_MAX);
     if (room < need) room = need;
     err e = {0};
-    struct arena_chunk *c = mem_alloc(a->budget, sizeof *c + room, &e);
+    struct arena_chunk *c = CHUNK_EACH ? mem_alloc(a->budget, sizeof *c + room, &e)
+                                       : mem_take(a->budget, sizeof *c + room, &e);
     a->starved = !c;
     if (!c) return NULL;
     c->size = room;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,89 @@ void mem_free(struct mem_budget *b, void *p, size_t n)
     if (!p) return;
     free(p);
     mem_unreserve(b, n);
+}
+
+// ---- pieces that are kept
+
+// Freed with its thread.
+struct kept {
+    size_t bytes;
+    unsigned n;
+    struct {
+        void *p;
+        size_t n;
+    } v[8];
+};
+
+static _Thread_local struct kept *kept_here;
+static pthread_key_t kept_key;
+static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
+static bool kept_works;
+
+static void kept_free(void *arg)
+{
+    struct kept *k = arg;
+    while (k->n > 0)
+        free(k->v[--k->n].p);
+    free(k);
+    kept_here = NULL;
+}
+
+static void kept_begin(void)
+{
+    kept_works = pthread_key_create(&kept_key, kept_free) == 0;
+}
+
+static struct kept *kept_of_thread(void)
+{
+    if (kept_here) return kept_here;
+    (void)pthread_once(&kept_once, kept_begin);
+    if (!kept_works) return NULL;
+    kept_here = calloc(1, sizeof *kept_here);
+    if (kept_here && pthread_setspecific(kept_key, kept_here) != 0) kept_free(kept_here);
+    return kept_here;
+}
+
+static void *take_kept(size_t n)
+{
+    struct kept *k = kept_here;
+    for (unsigned i = k ? k->n : 0; i-- > 0;) {
+        if (k->v[i].n != n) continue;
+        void *p = k->v[i].p;
+        k->v[i] = k->v[--k->n];
+        k->bytes -= n;
+        return p;
+    }
+    return NULL;
+}
+
+void *mem_take(struct mem_budget *b, size_t n, err *e)
+{
+    if (!mem_reserve(b, n, e)) return NULL;
+    void *p = NULL;
+    if (!fault(MEM_MAY_FAIL)) {
+        p = take_kept(n);
+        if (!p) p = calloc(1, n);
+    }
+    if (p) return p;
+    mem_unreserve(b, n);
+    out_of_memory(e, n);
+    return NULL;
+}
+
+void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty)
+{
+    assert(dirty <= n);
+    mem_unreserve(b, n);
+    struct kept *k = n <= MEM_KEPT_MAX / 2 ? kept_of_thread() : NULL;
+    if (!k || k->n == COUNT(k->v) || k->bytes + n > MEM_KEPT_MAX) {
+        free(p);
+        return;
+    }
+    memset(p, 0, dirty);
+    k->v[k->n].p = p;
+    k->v[k->n++].n = n;
+    k->bytes += n;
 }
 
 void *mem_must(size_t n)

@@ -355,6 +355,30 @@ static void buf_survives_malloc_failures(void **state)
     assert_int_equal(budget.used, 0);
 }
 
+static void pieces_given_back_come_again_zeroed(void **state)
+{
+    (void)state;
+    struct mem_budget b;
+    mem_budget_init(&b, "pieces", NULL, 1 << 20);
+    static const size_t sizes[] = {4000,  8000,  4000, 131072, 131073, 4000, 60000,
+                                   60000, 60000, 100,  100,    100,    100,  100};
+    for (int round = 0; round < 3; round++) {
+        unsigned char *v[COUNT(sizes)];
+        for (size_t i = 0; i < COUNT(sizes); i++) {
+            assert_ok((v[i] = mem_take(&b, sizes[i], e)));
+            for (size_t k = 0; k < sizes[i]; k++)
+                assert_int_equal(v[i][k], 0);
+            memset(v[i], 0xa5, sizes[i] / 2 + i);
+        }
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            mem_give(&b, v[i], sizes[i], sizes[i] / 2 + i);
+        assert_int_equal(atomic_load(&b.used), 0);
+    }
+    err fault = {0};
+    assert_null(mem_take(&b, 2 << 20, &fault));  // the budget holds for them as well
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +397,7 @@ int main(void)
         cmocka_unit_test(what_lacks_memory_names_the_budget_not_the_cap),
         cmocka_unit_test(buf_prints_numbers_and_formats),
         cmocka_unit_test(buf_survives_malloc_failures),
+        cmocka_unit_test(pieces_given_back_come_again_zeroed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
