@@ -14,7 +14,8 @@ add_library(torture OBJECT EXCLUDE_FROM_ALL tests/lib/torture.c)
 set_target_properties(torture PROPERTIES FT_TEST ON)
 target_include_directories(torture PRIVATE tests)
 target_link_libraries(torture PRIVATE ft_flags PkgConfig::libcurl PkgConfig::libuv PkgConfig::libnghttp2 PkgConfig::openssl)
-set(torture_options -Wl,--wrap=open -Wl,--wrap=fcntl -Wl,--wrap=fsync -Wl,--wrap=curl_easy_setopt)  # written out in torture.c
+set(torture_options -Wl,--wrap=open -Wl,--wrap=fcntl -Wl,--wrap=fsync -Wl,--wrap=curl_easy_setopt
+    -Wl,--wrap=nghttp2_session_server_new2)  # written out in torture.c
 foreach(row IN LISTS rows)
     string(REGEX REPLACE "^CALL\\([^,]*, ([A-Za-z0-9_]+),.*" "\\1" call ${row})
     list(APPEND torture_options -Wl,--wrap=${call})
