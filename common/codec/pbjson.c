@@ -207,10 +207,10 @@ static bool set_enum(void *slot, field *f, str text, bool quoted, err *e)
     } else {
         bool negative = false;
         uint64_t number = 0;
-        if (!whole_number(text, &negative, &number) || number > INT32_MAX) {
+        if (!whole_number(text, &negative, &number) || number > (uint64_t)INT32_MAX + negative) {
             return refuse(f, "an enum value", e);
         }
-        v = negative ? -(int32_t)number : (int32_t)number;
+        v = (int32_t)(negative ? -(int64_t)number : (int64_t)number);
         if (!protobuf_c_enum_descriptor_get_value(desc, v)) v = 0;
     }
     memcpy(slot, &v, sizeof v);
