@@ -575,10 +575,9 @@ static void a_damaged_block_is_data_loss(void **state)
 {
     (void)state;
     static const char *const values[] = {
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x02\xff\xff",  // no block
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x04\x30"
-        "abc",                                // of 3 bytes, not 100
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64",  // none
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x02\xff\xff",    // no block
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x04\x30\141bc",  // of 3 bytes, not 100
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64",                    // none
     };
     for (size_t i = 0; i < COUNT(values); i++) {
         char dir[DIR_MAX];
