@@ -352,22 +352,30 @@ struct scan {
     struct buf unpacked;
 };
 
+// What an entry says; size 0: its batch is not packed.
+static bool read_entry(str value, struct wal_entry *entry, uint64_t *cut, uint64_t *size,
+                       str *block)
+{
+    struct pb_reader r = pb_reader(value);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_VARINT) entry->seq = r.number;
+        if (r.field == 2 && r.type == PB_VARINT) *cut = r.number;
+        if (r.field == 3 && r.type == PB_BYTES) entry->tenant = r.bytes;
+        if (r.field == 4 && r.type == PB_BYTES) entry->batch = r.bytes;
+        if (r.field == 5 && r.type == PB_VARINT) *size = r.number;
+        if (r.field == 6 && r.type == PB_BYTES) *block = r.bytes;
+    }
+    return !r.fault;
+}
+
 static bool scan_one(struct scan *s, str key, str value, err *e)
 {
     struct wal_entry entry = {0};
     uint64_t cut = 0;
     uint64_t size = 0;
     str block = {0};
-    struct pb_reader r = pb_reader(value);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_VARINT) entry.seq = r.number;
-        if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
-        if (r.field == 3 && r.type == PB_BYTES) entry.tenant = r.bytes;
-        if (r.field == 4 && r.type == PB_BYTES) entry.batch = r.bytes;
-        if (r.field == 5 && r.type == PB_VARINT) size = r.number;
-        if (r.field == 6 && r.type == PB_BYTES) block = r.bytes;
-    }
-    if (r.fault || key.n != 8 || entry.seq != key_parse(key.p) || cut != s->cut->number) {
+    if (!read_entry(value, &entry, &cut, &size, &block) || key.n != 8 ||
+        entry.seq != key_parse(key.p) || cut != s->cut->number) {
         return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
                        (unsigned long long)s->cut->number);
     }
