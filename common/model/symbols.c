@@ -228,20 +228,36 @@ static inline bool same_mapping(const struct symbol_mapping *a, const struct sym
            a->filename == b->filename && a->build_id == b->build_id && a->flags == b->flags;
 }
 
-uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e)
+// The row, or MAP_NONE and the hash under which it is to be added.
+static uint32_t find_mapping(const struct symbols *s, const struct symbol_mapping *m,
+                             uint64_t *hash)
 {
-    struct symbol_table *t = &s->t;
-    assert(m->filename < t->string_count && m->build_id < t->string_count);
+    assert(m->filename < s->t.string_count && m->build_id < s->t.string_count);
     if ((m->filename | m->build_id | m->flags) == 0 && (m->start | m->limit | m->offset) == 0)
         return 0;
     const uint64_t words[] = {
         (uint64_t)m->filename << 32 | m->build_id, m->flags, m->start, m->limit, m->offset, 0};
-    uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
+    *hash = hash_words(&s->index->key, words, COUNT(words));
     uint32_t step = 0;
     uint32_t row = 0;
-    while ((row = map_next(&s->index->maps[MAPPINGS], hash, &step)) != MAP_NONE) {
-        if (same_mapping(&t->mappings[row], m)) return row;
+    while ((row = map_next(&s->index->maps[MAPPINGS], *hash, &step)) != MAP_NONE) {
+        if (same_mapping(&s->t.mappings[row], m)) break;
     }
+    return row;
+}
+
+uint32_t symbols_find_mapping(const struct symbols *s, const struct symbol_mapping *m)
+{
+    uint64_t hash = 0;
+    return find_mapping(s, m, &hash);
+}
+
+uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e)
+{
+    struct symbol_table *t = &s->t;
+    uint64_t hash = 0;
+    uint32_t row = find_mapping(s, m, &hash);
+    if (row != MAP_NONE) return row;
     if (!room(s, MAPPINGS, &t->mappings, t->mapping_count, sizeof *m, e)) return MAP_NONE;
     t->mappings[t->mapping_count] = *m;
     return finish(s, MAPPINGS, hash, &t->mapping_count, e);
@@ -253,14 +269,39 @@ static inline bool same_frame(const struct symbol_frame *a, const struct symbol_
            a->mapping == b->mapping && a->inlined == b->inlined;
 }
 
+static inline uint64_t frame_hash(const struct symbols *s, const struct symbol_frame *f)
+{
+    const uint64_t words[] = {(uint64_t)f->function << 32 | f->mapping, (uint64_t)f->line,
+                              f->address, f->inlined};
+    return hash_words(&s->index->key, words, COUNT(words));
+}
+
+uint64_t symbols_frame_fetch(const struct symbols *s, const struct symbol_frame *f)
+{
+    uint64_t hash = frame_hash(s, f);
+    map_fetch(&s->index->maps[FRAMES], hash);
+    return hash;
+}
+
+uint32_t symbols_frame_maybe(const struct symbols *s, uint64_t hash)
+{
+    uint32_t step = 0;
+    uint32_t row = map_next(&s->index->maps[FRAMES], hash, &step);
+    if (row != MAP_NONE) __builtin_prefetch(&s->t.frames[row]);
+    return row;
+}
+
+bool symbols_is_frame(const struct symbols *s, uint32_t row, const struct symbol_frame *f)
+{
+    return same_frame(&s->t.frames[row], f);
+}
+
 uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *e)
 {
     struct symbol_table *t = &s->t;
     assert(f->function < t->function_count && f->mapping < t->mapping_count);
     if ((f->function | f->mapping) == 0 && (f->address | (uint64_t)f->line) == 0) return 0;
-    const uint64_t words[] = {(uint64_t)f->function << 32 | f->mapping, (uint64_t)f->line,
-                              f->address, f->inlined};
-    uint64_t hash = hash_words(&s->index->key, words, COUNT(words));
+    uint64_t hash = frame_hash(s, f);
     uint32_t step = 0;
     uint32_t row = 0;
     while ((row = map_next(&s->index->maps[FRAMES], hash, &step)) != MAP_NONE) {

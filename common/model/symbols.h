@@ -139,7 +139,14 @@ uint64_t symbols_string_hash(const struct symbols *s, str text);
 void symbols_string_fetch(const struct symbols *s, uint64_t hash);
 uint32_t symbols_string_maybe(const struct symbols *s, uint64_t hash);
 
-// The row of a stack if it is there; MAP_NONE otherwise.
+// Frames likewise: its hash, whose place is fetched; the row that may be it, which is fetched, or
+// MAP_NONE; whether that is it.
+uint64_t symbols_frame_fetch(const struct symbols *s, const struct symbol_frame *f);
+uint32_t symbols_frame_maybe(const struct symbols *s, uint64_t hash);
+bool symbols_is_frame(const struct symbols *s, uint32_t row, const struct symbol_frame *f);
+
+// The row of a mapping or stack if it is there; MAP_NONE otherwise.
+uint32_t symbols_find_mapping(const struct symbols *s, const struct symbol_mapping *m);
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
 
 // Name of the function of a frame as flame graphs show it; empty if it has none.
@@ -147,16 +154,13 @@ str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
 
 // ---- from one table into another. Rows are copied when they are first asked for.
 
-// Where rows were found lately: the last function of a name, the last frame of a function. Guesses,
-// which are looked at before the indexes because they lie close together and save two thirds of the
-// look-ups of strings; never believed. For a table that is remapped into again and again, under its
-// lock.
+// Where rows were found lately: the last function of a name. Guesses, which are looked at before
+// the indexes because they save two thirds of the look-ups of strings; never believed. For a table
+// that is remapped into again and again, under its lock.
 struct symbols_hints {
     struct mem_budget *budget;
     uint32_t *function_of;  // by string
-    uint32_t *frame_of;     // by function
     size_t function_cap;
-    size_t frame_cap;
 };
 void symbols_hints_init(struct symbols_hints *h, struct mem_budget *budget);
 void symbols_hints_release(struct symbols_hints *h);  // when the table's rows change their numbers
@@ -177,7 +181,8 @@ struct symbols_remap {
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
 
-// After init: all rows of `from` will be asked for, and the hints are of *to.
+// After init: all rows of `from` will be asked for, and the hints are of *to. Finds those functions
+// and frames that are there, many at once; adds none.
 void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints);
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
 uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e) MUST_CHECK;

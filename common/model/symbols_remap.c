@@ -26,7 +26,6 @@ void symbols_hints_init(struct symbols_hints *h, struct mem_budget *budget)
 void symbols_hints_release(struct symbols_hints *h)
 {
     mem_free(h->budget, h->function_of, h->function_cap * sizeof *h->function_of);
-    mem_free(h->budget, h->frame_of, h->frame_cap * sizeof *h->frame_of);
     symbols_hints_init(h, h->budget);
 }
 
@@ -60,22 +59,11 @@ static uint32_t guess_function(struct symbols_remap *m, const struct symbol_func
     return same ? guess : 0;
 }
 
-static uint32_t guess_frame(const struct symbols_remap *m, const struct symbol_frame *f)
-{
-    const struct symbols_hints *h = m->hints;
-    uint32_t guess = f->function < h->frame_cap ? h->frame_of[f->function] : 0;
-    if (guess == 0) return 0;
-    const struct symbol_frame *g = &m->to->t.frames[guess];
-    bool same = g->function == f->function && g->line == f->line && g->address == f->address &&
-                g->mapping == f->mapping && g->inlined == f->inlined;
-    return same ? guess : 0;
-}
-
-// A few functions at a time, so that what was fetched is still there when it is needed.
+// A few rows at a time, so that what was fetched is still there when it is needed.
 #define TOGETHER 32u
 
-// Finds the names of functions [from, to) in the target, those that are there.
-static void find_names(struct symbols_remap *m, uint32_t from, uint32_t to)
+// Finds functions [from, to) in the target, or at least their names, those that are there.
+static void find_functions(struct symbols_remap *m, uint32_t from, uint32_t to)
 {
     uint64_t hashes[TOGETHER];
     uint32_t maybe[TOGETHER];
@@ -99,18 +87,78 @@ static void find_names(struct symbols_remap *m, uint32_t from, uint32_t to)
         if (row < h->function_cap) __builtin_prefetch(&t->functions[h->function_of[row]]);
     }
     for (uint32_t i = from; i < to; i++) {
+        const struct symbol_function *f = &m->from->functions[i];
         uint32_t row = maybe[i - from];
-        if (row != MAP_NONE) (void)is_string(m, m->from->functions[i].name, row);
+        if (row == MAP_NONE || !is_string(m, f->name, row)) continue;
+        uint32_t guess = guess_function(m, f, row);
+        if (guess) m->functions[i] = guess + 1;
+    }
+}
+
+// Is this string in the target?
+static bool find_string(struct symbols_remap *m, uint32_t row)
+{
+    str text = m->from->strings[row];
+    if (m->strings[row]) return true;
+    uint32_t there = text.n ? symbols_string_maybe(m->to, symbols_string_hash(m->to, text)) : 0;
+    return there != MAP_NONE && is_string(m, row, there);
+}
+
+static void find_mapping(struct symbols_remap *m, uint32_t row)
+{
+    struct symbol_mapping copy = m->from->mappings[row];
+    if (!find_string(m, copy.filename) || !find_string(m, copy.build_id)) return;
+    copy.filename = m->strings[copy.filename] - 1;
+    copy.build_id = m->strings[copy.build_id] - 1;
+    uint32_t there = symbols_find_mapping(m->to, &copy);
+    if (there != MAP_NONE) m->mappings[row] = there + 1;
+}
+
+// A frame with the target's numbers; false if the target lacks what it refers to.
+static bool translate(const struct symbols_remap *m, uint32_t row, struct symbol_frame *out)
+{
+    *out = m->from->frames[row];
+    uint32_t function = out->function ? m->functions[out->function] : 1;
+    uint32_t mapping = out->mapping ? m->mappings[out->mapping] : 1;
+    if (function == 0 || mapping == 0) return false;
+    out->function = function - 1;
+    out->mapping = mapping - 1;
+    return true;
+}
+
+// Finds frames [from, to) in the target, those that are there.
+static void find_frames(struct symbols_remap *m, uint32_t from, uint32_t to)
+{
+    struct symbol_frame frames[TOGETHER];
+    uint32_t rows[TOGETHER];
+    uint64_t hashes[TOGETHER];
+    uint32_t maybe[TOGETHER];
+    uint32_t n = 0;
+    for (uint32_t i = from; i < to; i++) {
+        if (!translate(m, i, &frames[n])) continue;
+        rows[n] = i;
+        hashes[n] = symbols_frame_fetch(m->to, &frames[n]);
+        n++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        maybe[i] = symbols_frame_maybe(m->to, hashes[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (maybe[i] == MAP_NONE || !symbols_is_frame(m->to, maybe[i], &frames[i])) continue;
+        m->frames[rows[i]] = maybe[i] + 1;
     }
 }
 
 void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints)
 {
-    uint32_t n = m->from->function_count;
+    const struct symbol_table *t = m->from;
     assert(!m->names_only);
     m->hints = hints;
-    for (uint32_t from = 1; from < n; from += TOGETHER)
-        find_names(m, from, MIN(from + TOGETHER, n));
+    for (uint32_t from = 1; from < t->function_count; from += TOGETHER)
+        find_functions(m, from, MIN(from + TOGETHER, t->function_count));
+    for (uint32_t i = 1; i < t->mapping_count; i++)
+        find_mapping(m, i);
+    for (uint32_t from = 1; from < t->frame_count; from += TOGETHER)
+        find_frames(m, from, MIN(from + TOGETHER, t->frame_count));
 }
 
 // ---- rows
@@ -188,14 +236,8 @@ static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
             copy.inlined = f->inlined;
             if (!mapping(m, f->mapping, &copy.mapping, e)) return false;
         }
-        struct symbols_hints *h = m->hints;
-        uint32_t added = h ? guess_frame(m, &copy) : 0;
-        if (added == 0) {
-            added = symbols_frame(m->to, copy, e);
-            if (added == MAP_NONE) return false;
-            if (h && !note(h->budget, &h->frame_of, &h->frame_cap, copy.function, added, e))
-                return false;
-        }
+        uint32_t added = symbols_frame(m->to, copy, e);
+        if (added == MAP_NONE) return false;
         *known = added + 1;
     }
     *out = *known - 1;
