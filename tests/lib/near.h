@@ -10,6 +10,7 @@
 // Calls to the ingester stay inside the process (client_near), so a request runs on one thread.
 #pragma once
 
+#include "lib/listener.h"
 #include "lib/test.h"
 #include "service/service.h"
 #include "sys/clock.h"
@@ -39,20 +40,7 @@ static inline void near_open_ingester(struct near *n, const struct rpc_method *r
                                .memory = &n->memory};
     n->ingesters = router_new(&o);
     router_add_rpc(n->ingesters, rows, count, arg, lanes);
-    struct server_options s = {.name = "internal",
-                               .listen = "127.0.0.1:0",
-                               .memory = &n->memory,
-                               .request_memory_max = 1 << 24,
-                               .head_max = 16384,
-                               .headers_max = 64,
-                               .streams_max = 16,
-                               .connections_max = 16,
-                               .head_timeout_ns = 10 * NS_PER_S,
-                               .body_timeout_ns = 10 * NS_PER_S,
-                               .idle_timeout_ns = 10 * NS_PER_S,
-                               .write_timeout_ns = 10 * NS_PER_S,
-                               .request_timeout_ns = 10 * NS_PER_S,
-                               .rank = RANK_INGESTER};
+    struct server_options s = listener_for("internal", "127.0.0.1:0", &n->memory, RANK_INGESTER);
     assert_ok((n->loop = loop_new("loop", e)));
     assert_ok((n->client = client_new(n->loop, &n->memory, 4, e)));
     assert_ok((n->server = server_open(&s, router_app(n->ingesters), &n->loop, 1, e)));

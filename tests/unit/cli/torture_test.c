@@ -7,6 +7,7 @@
 #include "deploy/flametree/cli_files.h"
 #include "deploy/flametree/cli_upload.h"
 #include "lib/dir.h"
+#include "lib/listener.h"
 #include "lib/torture.h"
 #include "querier/v1/querier.pb-c.h"
 #include "rpc/route.h"
@@ -100,20 +101,7 @@ static int set_up(void **state)
     router = router_new(&o);
     router_add_http(router, uploads, COUNT(uploads), NULL, lanes);
     router_add_rpc(router, methods, COUNT(methods), NULL, lanes);
-    struct server_options s = {.name = "public",
-                               .listen = "127.0.0.1:0",
-                               .memory = &memory,
-                               .request_memory_max = 1 << 20,
-                               .head_max = 16384,
-                               .headers_max = 64,
-                               .streams_max = 16,
-                               .connections_max = 64,
-                               .head_timeout_ns = 10 * NS_PER_S,
-                               .body_timeout_ns = 10 * NS_PER_S,
-                               .idle_timeout_ns = 10 * NS_PER_S,
-                               .write_timeout_ns = 10 * NS_PER_S,
-                               .request_timeout_ns = 10 * NS_PER_S,
-                               .rank = RANK_PUBLIC};
+    struct server_options s = listener_for("public", "127.0.0.1:0", &memory, RANK_PUBLIC);
     assert_ok((loop = loop_new("loop", e)));
     assert_ok((server = server_open(&s, router_app(router), &loop, 1, e)));
     snprintf(url, sizeof url, "http://127.0.0.1:%u", server_port(server));

@@ -191,16 +191,32 @@ static int64_t tell_now(void)
     return now_ns;
 }
 
-static struct wal_options log_options(const struct log *l)
+static struct wal_options log_options(const struct log *l, uint64_t cut_bytes)
 {
     return (struct wal_options){.dir = l->dir,
                                 .owner = "ingester-0",
                                 .buffers = 4 << 20,
-                                .cut_bytes = 300,  // one append fills it
+                                .cut_bytes = cut_bytes,
                                 .cut_age_ns = 600 * NS_PER_S,
                                 .keep_ns = 10 * NS_PER_S,
                                 .wall_ns = tell_now,
                                 .boot_ns = tell_now};
+}
+
+static void log_begin(struct log *l, uint64_t cut_bytes)
+{
+    *l = (struct log){0};
+    dir_new(l->dir);
+    struct wal_options o = log_options(l, cut_bytes);
+    assert_ok((l->wal = wal_open(&o, e)));
+    assert_ok(wal_begin(l->wal, e));
+}
+
+static void log_end(struct log *l)
+{
+    wal_drain(l->wal);
+    wal_close(l->wal);
+    dir_remove(l->dir);
 }
 
 static bool count_entry(void *arg, const struct wal_entry *entry, err *e)
@@ -271,11 +287,7 @@ static void cuts_close_and_go_or_tell(void **state)
 {
     (void)state;
     static struct log l;
-    l = (struct log){0};
-    dir_new(l.dir);
-    struct wal_options o = log_options(&l);
-    assert_ok((l.wal = wal_open(&o, e)));
-    assert_ok(wal_begin(l.wal, e));
+    log_begin(&l, 300);  // one append fills a cut
     struct torture_count n = torture_work(&(struct torture_work){.name = "ingester.cuts",
                                                                  .run = turn_over,
                                                                  .check = turn_check,
@@ -283,9 +295,7 @@ static void cuts_close_and_go_or_tell(void **state)
                                                                  .lives_on = true,
                                                                  .most = 5});
     assert_true(n.calls >= 4);
-    wal_drain(l.wal);
-    wal_close(l.wal);
-    dir_remove(l.dir);
+    log_end(&l);
 }
 
 static void break_log(void *arg)
@@ -322,12 +332,7 @@ static void a_log_opens_again_or_tells(void **state)
 {
     (void)state;
     static struct log l;
-    l = (struct log){0};
-    dir_new(l.dir);
-    struct wal_options o = log_options(&l);
-    o.cut_bytes = 200;
-    assert_ok((l.wal = wal_open(&o, e)));
-    assert_ok(wal_begin(l.wal, e));
+    log_begin(&l, 200);
     char text[120] = {0};
     str batch = str_make(text, sizeof text);
     for (; l.acknowledged < 6; l.acknowledged++) {
@@ -343,9 +348,7 @@ static void a_log_opens_again_or_tells(void **state)
                                                                  .lives_on = true,
                                                                  .most = 5});
     assert_true(n.calls >= 4);
-    wal_drain(l.wal);
-    wal_close(l.wal);
-    dir_remove(l.dir);
+    log_end(&l);
 }
 
 // ---- questions

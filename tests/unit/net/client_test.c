@@ -1,54 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/dir.h"
-#include "unit/net/rig.h"
-
-#define CONNECTIONS 4
-
-struct caller {
-    struct rig *rig;
-    struct client *client;
-    char address[128];
-    struct req req;
-    struct mem_budget memory;
-};
-
-static int setup(void **state)
-{
-    struct caller *c = calloc(1, sizeof *c);
-    assert_non_null(c);
-    c->rig = rig_new();
-    mem_budget_init(&c->memory, "calls", NULL, (size_t)64 << 20);
-    assert_ok((c->client = client_new(c->rig->loops[0], &c->memory, CONNECTIONS, e)));
-    req_init(&c->req, RANK_DUTY, &c->memory, 1 << 20, 60 * NS_PER_S);
-    *state = c;
-    return 0;
-}
-
-static void open_server(struct caller *c)
-{
-    rig_open(c->rig);
-    snprintf(c->address, sizeof c->address, "127.0.0.1:%u", server_port(c->rig->server));
-}
-
-static int teardown(void **state)
-{
-    struct caller *c = *state;
-    client_free(c->client);
-    req_release(&c->req);
-    rig_free(c->rig);
-    assert_int_equal(atomic_load(&c->memory.used), 0);
-    free(c);
-    return 0;
-}
-
-static struct http_call ask(const struct caller *c, const char *method, str path, str body)
-{
-    return (struct http_call){.method = method,
-                              .address = str_of(c->address),
-                              .path = path,
-                              .body = body,
-                              .answer_max = 4 << 20};
-}
+#include "unit/net/caller.h"
 
 static void start(struct caller *c, struct http_call *call)
 {
@@ -58,9 +10,9 @@ static void start(struct caller *c, struct http_call *call)
 static void asks_and_gets_the_answer(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     for (int i = 0; i < 50; i++) {
-        struct http_call call = ask(c, "POST", S("/echo?x=../y"), S("some bytes"));
+        struct http_call call = caller_call(c, "POST", S("/echo?x=../y"), S("some bytes"));
         struct http_header extra[] = {{S("x-a"), S("b")}, {S("x-empty"), S("")}};
         call.headers = (struct http_headers){extra, 2, 2};
         start(c, &call);
@@ -82,7 +34,8 @@ static void asks_and_gets_the_answer(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         bool put = strcmp(cases[i].method, "PUT") == 0;
-        struct http_call call = ask(c, cases[i].method, cases[i].path, put ? S("abc") : S(""));
+        struct http_call call =
+            caller_call(c, cases[i].method, cases[i].path, put ? S("abc") : S(""));
         start(c, &call);
         assert_ok(call_wait(&c->req, &call.call, e));
         assert_int_equal(call.status, cases[i].status);
@@ -94,7 +47,7 @@ static void asks_and_gets_the_answer(void **state)
 static void sends_large_bodies_and_keeps_its_connections(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     char *body = malloc(RIG_BODY_MAX);
     assert_non_null(body);
     memset(body, 'b', RIG_BODY_MAX);
@@ -102,7 +55,7 @@ static void sends_large_bodies_and_keeps_its_connections(void **state)
     struct call *waits[40];
     for (int round = 0; round < 5; round++) {
         for (size_t i = 0; i < COUNT(calls); i++) {
-            calls[i] = ask(c, "POST", S("/echo"), str_make(body, RIG_BODY_MAX));
+            calls[i] = caller_call(c, "POST", S("/echo"), str_make(body, RIG_BODY_MAX));
             start(c, &calls[i]);
             waits[i] = &calls[i].call;
         }
@@ -132,7 +85,7 @@ static void talks_over_a_unix_socket(void **state)
     c->rig->options.listen = c->address;
     rig_open(c->rig);
     for (int i = 0; i < 3; i++) {
-        struct http_call call = ask(c, "POST", S("/echo"), S("local"));
+        struct http_call call = caller_call(c, "POST", S("/echo"), S("local"));
         start(c, &call);
         assert_ok(call_wait(&c->req, &call.call, e));
         assert_true(str_is(buf_view(&call.answer), "local"));
@@ -146,12 +99,12 @@ static void talks_over_a_unix_socket(void **state)
 static void says_unavailable_when_nobody_listens(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     server_close(c->rig->server);
     c->rig->server = NULL;
     const char *const addresses[] = {c->address, "unix:/nowhere/at/all"};
     for (size_t i = 0; i < COUNT(addresses); i++) {
-        struct http_call call = ask(c, "GET", S("/hello"), S(""));
+        struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
         call.address = str_of(addresses[i]);
         start(c, &call);
         err e = {0};
@@ -165,10 +118,10 @@ static void says_unavailable_when_nobody_listens(void **state)
 static void stops_at_the_deadline(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     struct req soon;
     req_init(&soon, RANK_DUTY, &c->memory, 1 << 20, 20 * NS_PER_MS);
-    struct http_call call = ask(c, "GET", S("/wait"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/wait"), S(""));
     http_start(c->client, &soon, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&soon, &call.call, &e));
@@ -181,12 +134,12 @@ static void stops_at_the_deadline(void **state)
 static void stops_when_the_asker_is_gone(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     // More than may run at once, so that some are stopped while they wait for a connection.
     struct http_call calls[CONNECTIONS + 3];
     struct call *waits[COUNT(calls)];
     for (size_t i = 0; i < COUNT(calls); i++) {
-        calls[i] = ask(c, "GET", S("/wait"), S(""));
+        calls[i] = caller_call(c, "GET", S("/wait"), S(""));
         start(c, &calls[i]);
         waits[i] = &calls[i].call;
     }
@@ -203,9 +156,9 @@ static void stops_when_the_asker_is_gone(void **state)
 static void takes_the_first_answers_and_stops_the_rest(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
-    struct http_call calls[] = {ask(c, "GET", S("/wait"), S("")),
-                                ask(c, "GET", S("/hello"), S(""))};
+    caller_open(c);
+    struct http_call calls[] = {caller_call(c, "GET", S("/wait"), S("")),
+                                caller_call(c, "GET", S("/hello"), S(""))};
     struct call *waits[] = {&calls[0].call, &calls[1].call};
     start(c, &calls[0]);
     start(c, &calls[1]);
@@ -220,8 +173,8 @@ static void takes_the_first_answers_and_stops_the_rest(void **state)
 static void refuses_answers_over_the_limit(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
-    struct http_call call = ask(c, "GET", S("/big"), S(""));
+    caller_open(c);
+    struct http_call call = caller_call(c, "GET", S("/big"), S(""));
     call.answer_max = RIG_BIG - 1;
     start(c, &call);
     err e = {0};
@@ -231,7 +184,7 @@ static void refuses_answers_over_the_limit(void **state)
     http_call_release(&call);
 
     atomic_store(&c->memory.limit, 100000);
-    call = ask(c, "GET", S("/big"), S(""));
+    call = caller_call(c, "GET", S("/big"), S(""));
     start(c, &call);
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
@@ -241,9 +194,9 @@ static void refuses_answers_over_the_limit(void **state)
 static void refuses_headers_that_would_end_the_line(void **state)
 {
     struct caller *c = *state;
-    open_server(c);
+    caller_open(c);
     struct http_header bad[] = {{S("x-a"), S("b\r\nx-c: d")}};
-    struct http_call call = ask(c, "GET", S("/hello"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
     call.headers = (struct http_headers){bad, 1, 1};
     start(c, &call);
     err e = {0};
@@ -256,9 +209,9 @@ static void asks_again_when_a_kept_connection_was_closed(void **state)
 {
     struct caller *c = *state;
     c->rig->options.idle_timeout_ns = 20 * NS_PER_MS;
-    open_server(c);
+    caller_open(c);
     for (int i = 0; i < 5; i++) {
-        struct http_call call = ask(c, "POST", S("/echo"), S("again"));
+        struct http_call call = caller_call(c, "POST", S("/echo"), S("again"));
         start(c, &call);
         assert_ok(call_wait(&c->req, &call.call, e));
         http_call_release(&call);
@@ -276,7 +229,7 @@ static void asks_again_when_a_kept_connection_was_closed(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, caller_new, caller_free)
 
 int main(void)
 {

@@ -2,53 +2,7 @@
 //
 // Calls to a server of the same process: the same answers as over a socket, without one.
 #include "loop/lane.h"
-#include "unit/net/rig.h"
-
-struct caller {
-    struct rig *rig;
-    struct client *far;   // over the socket
-    struct client *near;  // inside
-    char address[128];
-    struct req req;
-    struct mem_budget memory;
-};
-
-static int setup(void **state)
-{
-    struct caller *c = calloc(1, sizeof *c);
-    assert_non_null(c);
-    c->rig = rig_new();
-    rig_open(c->rig);
-    mem_budget_init(&c->memory, "calls", NULL, (size_t)64 << 20);
-    assert_ok((c->far = client_new(c->rig->loops[0], &c->memory, 4, e)));
-    assert_ok((c->near = client_new(c->rig->loops[0], &c->memory, 4, e)));
-    snprintf(c->address, sizeof c->address, "127.0.0.1:%u", server_port(c->rig->server));
-    client_near(c->near, str_of(c->address), c->rig->server);
-    req_init(&c->req, RANK_DUTY, &c->memory, 1 << 20, 60 * NS_PER_S);
-    *state = c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct caller *c = *state;
-    client_free(c->far);
-    client_free(c->near);
-    req_release(&c->req);
-    rig_free(c->rig);
-    assert_int_equal(atomic_load(&c->memory.used), 0);
-    free(c);
-    return 0;
-}
-
-static struct http_call ask(const struct caller *c, const char *method, str path, str body)
-{
-    return (struct http_call){.method = method,
-                              .address = str_of(c->address),
-                              .path = path,
-                              .body = body,
-                              .answer_max = 4 << 20};
-}
+#include "unit/net/caller.h"
 
 static uint64_t connections(void)
 {
@@ -90,9 +44,9 @@ static void a_near_call_is_answered_as_a_far_one(void **state)
         struct http_call calls[2];
         for (size_t k = 0; k < 2; k++) {
             struct http_call *call = &calls[k];
-            *call = ask(c, cases[i].method, cases[i].path, str_make(body, cases[i].body));
+            *call = caller_call(c, cases[i].method, cases[i].path, str_make(body, cases[i].body));
             uint64_t before = connections();
-            http_start(k ? c->near : c->far, &c->req, call, RANK_PUBLIC);
+            http_start(k ? c->near : c->client, &c->req, call, RANK_PUBLIC);
             assert_ok(call_wait(&c->req, &call->call, e));
             if (k) assert_int_equal(connections(), before);
         }
@@ -118,7 +72,7 @@ static void another_address_is_far(void **state)
     struct caller *c = *state;
     uint64_t before = connections();
     client_near(c->near, S("127.0.0.1:1"), c->rig->server);
-    struct http_call call = ask(c, "GET", S("/hello"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     assert_ok(call_wait(&c->req, &call.call, e));
     assert_int_equal(call.status, 200);
@@ -129,7 +83,7 @@ static void another_address_is_far(void **state)
 static void limits_of_answers_hold(void **state)
 {
     struct caller *c = *state;
-    struct http_call call = ask(c, "GET", S("/big"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/big"), S(""));
     call.answer_max = RIG_BIG - 1;
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     err e = {0};
@@ -139,7 +93,7 @@ static void limits_of_answers_hold(void **state)
     http_call_release(&call);
 
     atomic_store(&c->memory.limit, 100000);
-    call = ask(c, "GET", S("/big"), S(""));
+    call = caller_call(c, "GET", S("/big"), S(""));
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
@@ -164,7 +118,7 @@ static void a_busy_lane_is_waited_for(void **state)
     struct http_call calls[3];
     struct call *waits[COUNT(calls)];
     for (size_t i = 0; i < COUNT(calls); i++) {
-        calls[i] = ask(c, "POST", S("/echo"), S("patience"));
+        calls[i] = caller_call(c, "POST", S("/echo"), S("patience"));
         http_start(c->near, &c->req, &calls[i], RANK_PUBLIC);
         waits[i] = &calls[i].call;
         assert_false(call_is_over(waits[i]));
@@ -186,7 +140,7 @@ static void waiting_ends_at_the_deadline_and_with_the_asker(void **state)
     fill_lane(c, fds);
     struct req soon;
     req_init(&soon, RANK_DUTY, &c->memory, 1 << 20, 20 * NS_PER_MS);
-    struct http_call call = ask(c, "GET", S("/hello"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
     http_start(c->near, &soon, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&soon, &call.call, &e));
@@ -194,7 +148,7 @@ static void waiting_ends_at_the_deadline_and_with_the_asker(void **state)
     http_call_release(&call);
     req_release(&soon);
 
-    call = ask(c, "GET", S("/hello"), S(""));
+    call = caller_call(c, "GET", S("/hello"), S(""));
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     atomic_store(&c->req.canceled, true);
     assert_false(call_wait(&c->req, &call.call, &e));
@@ -234,7 +188,7 @@ static void a_handler_sees_that_the_asker_is_gone(void **state)
     assert_ok((c->rig->server = server_open(&c->rig->options, app, c->rig->loops, 1, e)));
     client_near(c->near, str_of(c->address), c->rig->server);
     assert_int_equal(pthread_create(&thread, NULL, cancel_at_the_gate, c), 0);
-    struct http_call call = ask(c, "GET", S("/wait"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/wait"), S(""));
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     err e = {0};
     (void)!call_wait(&c->req, &call.call, &e);
@@ -247,7 +201,7 @@ static void a_draining_server_is_unavailable(void **state)
 {
     struct caller *c = *state;
     server_drain(c->rig->server, 0);
-    struct http_call call = ask(c, "GET", S("/hello"), S(""));
+    struct http_call call = caller_call(c, "GET", S("/hello"), S(""));
     http_start(c->near, &c->req, &call, RANK_PUBLIC);
     err e = {0};
     assert_false(call_wait(&c->req, &call.call, &e));
@@ -262,7 +216,7 @@ static void *call_often(void *arg)
     struct req req;
     req_init(&req, RANK_DUTY, &c->memory, 1 << 20, 60 * NS_PER_S);
     for (int i = 0; i < 300; i++) {
-        struct http_call call = ask(c, "POST", S("/echo"), S("one of many"));
+        struct http_call call = caller_call(c, "POST", S("/echo"), S("one of many"));
         http_start(c->near, &req, &call, RANK_PUBLIC);
         err e = {0};
         bool ok = call_wait(&req, &call.call, &e);
@@ -283,7 +237,7 @@ static void many_threads_share_the_lane(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, caller_near, caller_free)
 
 int main(void)
 {

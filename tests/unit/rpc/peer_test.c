@@ -3,6 +3,7 @@
 // A node asks another over a Unix socket: client, server and router together.
 #include "lib/dir.h"
 #include "lib/echo.h"
+#include "lib/listener.h"
 #include "rpc/peer.h"
 #include "sys/clock.h"
 
@@ -47,19 +48,7 @@ static int setup(void **state)
     p->router = echo_router(true);
     static struct lane *const lanes[RANK_COUNT];
     router_add_rpc(p->router, told, COUNT(told), NULL, lanes);
-    struct server_options o = {.name = "internal",
-                               .listen = p->address,
-                               .memory = &p->memory,
-                               .request_memory_max = 1 << 20,
-                               .head_max = 16384,
-                               .headers_max = 64,
-                               .streams_max = 16,
-                               .connections_max = 16,
-                               .head_timeout_ns = 10000000000,
-                               .body_timeout_ns = 10000000000,
-                               .idle_timeout_ns = 10000000000,
-                               .write_timeout_ns = 10000000000,
-                               .rank = RANK_INGESTER};
+    struct server_options o = listener_for("internal", p->address, &p->memory, RANK_INGESTER);
     assert_ok((p->server = server_open(&o, router_app(p->router), &p->loop, 1, e)));
     req_init(&p->req, RANK_PUBLIC, &p->memory, 1 << 20, 60 * (uint64_t)NS_PER_S);
     p->req.tenant = S("a tenant");

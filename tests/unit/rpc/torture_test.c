@@ -5,6 +5,7 @@
 #include "lib/dir.h"
 #include "lib/echo.h"
 #include "lib/exchange.h"
+#include "lib/listener.h"
 #include "lib/torture.h"
 #include "rpc/peer.h"
 #include "sys/clock.h"
@@ -147,20 +148,7 @@ static void a_peer_answers_or_the_asker_is_told(void **state)
     assert_ok((loop = loop_new("test", e)));
     assert_ok((p.client = client_new(loop, &p.memory, 4, e)));
     struct router *r = echo_router(true);
-    struct server_options o = {.name = "internal",
-                               .listen = p.address,
-                               .memory = &p.memory,
-                               .request_memory_max = 1 << 20,
-                               .head_max = 16384,
-                               .headers_max = 64,
-                               .streams_max = 16,
-                               .connections_max = 16,
-                               .head_timeout_ns = 10 * NS_PER_S,
-                               .body_timeout_ns = 10 * NS_PER_S,
-                               .idle_timeout_ns = 10 * NS_PER_S,
-                               .write_timeout_ns = 10 * NS_PER_S,
-                               .request_timeout_ns = 10 * NS_PER_S,
-                               .rank = RANK_INGESTER};
+    struct server_options o = listener_for("internal", p.address, &p.memory, RANK_INGESTER);
     assert_ok((server = server_open(&o, router_app(r), &loop, 1, e)));
     struct torture_count n = torture_work(
         &(struct torture_work){.name = "rpc.peer", .run = ask_peer, .arg = &p, .lives_on = true});
