@@ -633,7 +633,7 @@ def test_progress_of_a_long_push(tmp_path):
         return 200, {}, b""
     with Stub(answer) as s:
         leader, follower = pty.openpty()
-        process = subprocess.Popen([PROGRAM, "push", str(tmp_path), "-j", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=follower, env=env_of(s.url))
+        process = subprocess.Popen([PROGRAM, "push", str(tmp_path), "-j", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=follower, env=env_of(s.url))
         os.close(follower)
         out = b""
 
