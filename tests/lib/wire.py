@@ -266,6 +266,7 @@ class H2(Wire):
         self.streams, self.goaway, self.goaways, self.acks, self.pongs, self.max_streams = {}, None, [], 0, 0, None
         self.keep_bodies = True
         self.grant = True  # give back windows as data come
+        self.stream_window, self.windows = 65535, {0: 65535}  # what DATA may still be sent, by stream; 0: the connection
         self.later, self.sending = b"", False
         self.send(PREFACE + settings(HEADER_TABLE_SIZE=0, **values) if initial is None else initial)
 
@@ -286,9 +287,14 @@ class H2(Wire):
                 name, value = struct.unpack(">HI", payload[at:at + 6])
                 if name == MAX_CONCURRENT_STREAMS:
                     self.max_streams = value
+                elif name == INITIAL_WINDOW_SIZE:
+                    self.windows = {i: w if i == 0 else w + value - self.stream_window for i, w in self.windows.items()}
+                    self.stream_window = value
             self.put(frame(SETTINGS, ACK, 0))
         elif kind == SETTINGS:
             self.acks += 1
+        elif kind == WINDOW_UPDATE:
+            self.windows[stream] = self.windows.get(stream, self.stream_window) + struct.unpack(">I", payload)[0]
         elif kind == PING:
             self.pongs += 1
         elif kind == GOAWAY:
@@ -345,12 +351,25 @@ class H2(Wire):
             data += frame(DATA, END_STREAM, stream, body)
         return self.send(data)
 
+    def over(self, stream):
+        """The stream, if it ended or was reset."""
+        s = self.streams.get(stream)
+        return s if s and (s.ended or s.reset is not None) else None
+
+    def send_data(self, stream, payload, flags=0):
+        """One DATA frame as soon as both windows have room for it, as RFC 9113 section 5.2 asks of clients. False: the stream was over before."""
+        def room():
+            return self.over(stream) or min(self.windows[0], self.windows.setdefault(stream, self.stream_window)) >= len(payload)
+        self.await_("room for DATA of stream %d" % stream, room)
+        if self.over(stream):
+            return False
+        for i in (0, stream):
+            self.windows[i] -= len(payload)
+        return self.send(frame(DATA, flags, stream, payload))
+
     def await_end(self, stream):
         """The stream, when it ended or was reset."""
-        def over():
-            s = self.streams.get(stream)
-            return s if s and (s.ended or s.reset is not None) else None
-        return self.await_("the end of stream %d" % stream, over)
+        return self.await_("the end of stream %d" % stream, lambda: self.over(stream))
 
     def await_pong(self):
         """A PING and its answer: the server has read all that was sent before. False: the connection ended."""
