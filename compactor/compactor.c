@@ -7,14 +7,14 @@
 #define PAGE_MAX_BYTES ((size_t)64 << 10)
 
 struct state {
-    const struct node *node;
+    const struct process *process;
 };
 
-static bool start(const struct node *node, void **self, err *e)
+static bool start(const struct process *process, void **self, err *e)
 {
     struct state *s = mem_alloc(NULL, sizeof *s, e);
     if (!s) return false;
-    s->node = node;
+    s->process = process;
     size_t n = 0;
     const struct duty *all = duties_list(&n);
     int64_t count[DUTY_STATES] = {0};

@@ -40,11 +40,11 @@ static const struct http_route routes[] = {
 
 // ---- life
 
-static bool start(const struct node *node, void **self, err *e)
+static bool start(const struct process *process, void **self, err *e)
 {
     (void)e;
     struct distributor_state *d = mem_must(sizeof *d);
-    d->node = node;
+    d->process = process;
     rates_init(&d->rates);
     quota_init(&d->samplers);
     *self = d;
@@ -54,7 +54,7 @@ static bool start(const struct node *node, void **self, err *e)
 static bool ready(void *self, struct buf *why)
 {
     const struct distributor_state *d = self;
-    if (members_has(d->node->members, MEMBER_INGESTER)) return true;
+    if (members_has(d->process->members, MEMBER_INGESTER)) return true;
     buf_z(why, "no ingester is known");
     return false;
 }

@@ -13,7 +13,7 @@
 static size_t distributors(const struct request *q)
 {
     size_t n = 0;
-    members_of(q->self->node->members, &q->req->arena, MEMBER_DISTRIBUTOR, &n);
+    members_of(q->self->process->members, &q->req->arena, MEMBER_DISTRIBUTOR, &n);
     return MAX(n, (size_t)1);
 }
 
@@ -64,12 +64,12 @@ static void lost(void *arg, enum discard_reason why, size_t bytes)
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
                    const char *protocol, err *e)
 {
-    const struct node *node = self->node;
+    const struct process *process = self->process;
     *q = (struct request){
         .self = self,
         .req = req,
         .protocol = protocol,
-        .limits = tenant_limits(node->config, &req->arena, req->tenant),
+        .limits = tenant_limits(process->config, &req->arena, req->tenant),
         .begun_mono_ns = clock_mono_ns(),
     };
     intake_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
@@ -85,8 +85,9 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     q->in.gate = &q->gate;
     q->in.lost = lost;
     q->in.lost_arg = q;
-    const struct distributor_config *config = config_section(node->config, "distributor");
-    if (!route_init(&q->route, node->client, node->members, config, req->arena.budget, req, e)) {
+    const struct distributor_config *config = config_section(process->config, "distributor");
+    if (!route_init(&q->route, process->client, process->members, config, req->arena.budget, req,
+                    e)) {
         return false;
     }
     outbox_init(&q->in.out, &req->arena, route_owner, &q->route);

@@ -13,7 +13,7 @@
 #include "service/service.h"
 
 struct distributor_state {
-    const struct node *node;
+    const struct process *process;
     struct rates rates;
     struct quota_samplers samplers;
 };

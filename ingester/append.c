@@ -113,7 +113,7 @@ static void abandon(struct append *a, size_t n)
 static bool stage(struct append *a, err *e)
 {
     const struct limits *limits =
-        tenant_limits(a->in->node->config, &a->req->arena, a->req->tenant);
+        tenant_limits(a->in->process->config, &a->req->arena, a->req->tenant);
     uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
     a->reason = "memory";
     for (size_t i = 0; i < a->n; i++) {

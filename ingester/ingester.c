@@ -25,7 +25,7 @@ const struct config_section ingester_section = {.name = "ingester",
 
 const struct ingester_config *ingester_settings(const struct ingester *in)
 {
-    return config_section(in->node->config, "ingester");
+    return config_section(in->process->config, "ingester");
 }
 
 // ---- gauges
@@ -94,21 +94,21 @@ static bool check(const struct config *config, err *e)
                    (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
 }
 
-static bool start(const struct node *node, void **self, err *e)
+static bool start(const struct process *process, void **self, err *e)
 {
     static const char below[] = "/ingester/log";
     struct ingester *in = mem_must(sizeof *in);
-    in->node = node;
-    size_t room = strlen(node->data_dir) + sizeof below;
+    in->process = process;
+    size_t room = strlen(process->data_dir) + sizeof below;
     in->dir = mem_must(room);
-    snprintf(in->dir, room, "%s%s", node->data_dir, below);
+    snprintf(in->dir, room, "%s%s", process->data_dir, below);
     lock_init(&in->lock, LOCK_INGESTER);
     cond_init(&in->wake);
     const struct ingester_config *c = ingester_settings(in);
-    in->head = head_new(node->memory, c->head_memory);
+    in->head = head_new(process->memory, c->head_memory);
     struct wal_options o = {.dir = in->dir,
-                            .owner = node->id,
-                            .memory = node->memory,
+                            .owner = process->id,
+                            .memory = process->memory,
                             .buffers = c->log_memory,
                             .cut_bytes = c->cut_bytes,
                             .cut_age_ns = c->cut_age,

@@ -25,7 +25,7 @@ enum ingester_phase {
 };
 
 struct ingester {
-    const struct node *node;
+    const struct process *process;
     struct head *head;
     struct wal *wal;
     char *dir;

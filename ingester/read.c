@@ -342,7 +342,7 @@ static bool put_own_stream(struct read *r, err *e)
     struct wal_stream *v = ARENA_ARRAY(&r->req->arena, struct wal_stream, n + 1);
     if (!v) return arena_ok(&r->req->arena, e);
     n = MIN(n, wal_streams(r->in->wal, v, n));
-    if (n) put_stream(r->out, 1, &v[n - 1], r->in->node->id);
+    if (n) put_stream(r->out, 1, &v[n - 1], r->in->process->id);
     return read_loose(r, n ? &v[n - 1] : NULL, e);
 }
 
@@ -369,10 +369,10 @@ static bool put_members(struct read *r, err *e)
 {
     size_t n = 0;
     struct arena *a = &r->req->arena;
-    const struct node *node = r->in->node;
+    const struct process *process = r->in->process;
     const struct member *v = NULL;
-    pb_put_bytes_opt(r->out, 14, str_of(node->id));
-    if (node->members) v = members_of(node->members, a, MEMBER_INGESTER, &n);
+    pb_put_bytes_opt(r->out, 14, str_of(process->id));
+    if (process->members) v = members_of(process->members, a, MEMBER_INGESTER, &n);
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);
     return arena_ok(a, e);
@@ -396,7 +396,7 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
 {
     struct read r = {.in = in, .req = req, .out = out};
     uint64_t began = clock_mono_ns();
-    mem_budget_init(&r.budget, "ingester.query_memory", in->node->memory,
+    mem_budget_init(&r.budget, "ingester.query_memory", in->process->memory,
                     ingester_settings(in)->query_memory);
     r.query.memory = &r.budget;
     bool ok = ingester_answers(in, e) && read_request(&r, message, e) && answer(&r, e);
@@ -421,6 +421,6 @@ bool ingester_streams(void *service, struct http_exchange *x, str message, struc
     if (!v) return arena_ok(&x->req.arena, e);
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t i = 0; i < n; i++)
-        put_stream(out, 1, &v[i], in->node->id);
+        put_stream(out, 1, &v[i], in->process->id);
     return buf_ok(out, e);
 }

@@ -41,8 +41,8 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
     struct batch batch;
     struct staged *staged = NULL;
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
-    arena_init(&arena, in->node->memory, ENTRY_MEMORY);
-    const struct limits *limits = tenant_limits(in->node->config, &arena, entry->tenant);
+    arena_init(&arena, in->process->memory, ENTRY_MEMORY);
+    const struct limits *limits = tenant_limits(in->process->config, &arena, entry->tenant);
     bool ok = batch_decode(&arena, entry->batch, &batch, e) &&
               head_stage(in->head, &arena, entry->tenant, &batch,
                          (uint64_t)limits->max_stacks_per_service_hour, &staged, e);

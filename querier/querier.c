@@ -141,15 +141,17 @@ static const struct http_route pages[] = {
 
 // ---- life
 
-static bool start(const struct node *node, void **self, err *e)
+static bool start(const struct process *process, void **self, err *e)
 {
     (void)e;
     struct querier_state *q = mem_must(sizeof *q);
     *q = (struct querier_state){
-        .config = node->config,
-        .memory = node->memory,
+        .config = process->config,
+        .memory = process->memory,
         .ask = fetch_peers,
-        .peers = {.client = node->client, .members = node->members, .config = node->config},
+        .peers = {.client = process->client,
+                  .members = process->members,
+                  .config = process->config},
     };
     q->transport = &q->peers;
     *self = q;

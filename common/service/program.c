@@ -210,7 +210,7 @@ static bool open_public(struct program *p, err *e)
 static bool choose_internal(struct program *p, const char *configured, char *listen, size_t size,
                             err *e)
 {
-    const char *fixed = p->node.all_in_one ? NULL : "127.0.0.1:4041";
+    const char *fixed = p->process.all_in_one ? NULL : "127.0.0.1:4041";
     if (configured[0]) fixed = configured;
     int n = fixed ? snprintf(listen, size, "%s", fixed)
                   : snprintf(listen, size, "unix:%s/run/internal.sock", p->datadir.path);
@@ -291,7 +291,7 @@ static bool open_members(struct program *p, err *e)
     if (!p->members) return false;
     if (!add_members(p, MEMBER_INGESTER, "cluster.ingesters", c->ingesters, e)) return false;
     if (!add_members(p, MEMBER_QUERIER, "cluster.queriers", c->queriers, e)) return false;
-    if (!p->node.all_in_one || c->ingesters.n > 0) return true;
+    if (!p->process.all_in_one || c->ingesters.n > 0) return true;
     char self[sizeof p->id + sizeof p->internal_address + 2];
     int n = snprintf(self, sizeof self, "%s=%s", p->id, p->internal_address);
     return members_add(p->members, MEMBER_INGESTER, str_make(self, (size_t)n), e);
@@ -314,7 +314,7 @@ bool program_open(struct program *p, err *e)
     const struct server_settings *s = config_section(p->config, "server");
     p->datadir.lock = -1;
     p->run_fd = -1;
-    p->node.all_in_one = p->unit_count > 1;
+    p->process.all_in_one = p->unit_count > 1;
     choose_id(p);
     mem_budget_init(&p->memory, "server.memory_limit", NULL, s->memory_limit);
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
@@ -328,21 +328,21 @@ bool program_open(struct program *p, err *e)
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
-    p->node = (struct node){
+    p->process = (struct process){
         .config = p->config,
         .memory = &p->memory,
         .client = p->client,
         .members = p->members,
         .data_dir = p->datadir.path,
         .id = p->id,
-        .all_in_one = p->node.all_in_one,
+        .all_in_one = p->process.all_in_one,
         .public_port = server_port(p->public.server),
         .public_address = p->public_address,
         .internal_address = p->internal_address,
     };
-    log_info(NULL, "process.listening", "public_port=%u internal=%s id=%s", p->node.public_port,
+    log_info(NULL, "process.listening", "public_port=%u internal=%s id=%s", p->process.public_port,
              p->internal_address, p->id);
-    return datadir_write_ports(&p->datadir, p->node.public_port, p->internal_address, e);
+    return datadir_write_ports(&p->datadir, p->process.public_port, p->internal_address, e);
 }
 
 static unsigned long long ms_since(uint64_t begin_mono_ns)
@@ -355,7 +355,8 @@ static bool start_units(struct program *p, err *e)
     for (size_t i = 0; i < p->unit_count; i++) {
         struct unit *u = &p->units[i];
         uint64_t begin = clock_mono_ns();
-        if (!u->service->start(&p->node, &u->self, e)) return err_wrap(e, "%s", u->service->name);
+        if (!u->service->start(&p->process, &u->self, e))
+            return err_wrap(e, "%s", u->service->name);
         atomic_store_explicit(&u->started, true, memory_order_release);
         log_info(NULL, "service.started", "service=%s took_ms=%llu", u->service->name,
                  ms_since(begin));
@@ -423,13 +424,13 @@ static bool takes_pushes(const struct program *p)
 
 bool program_start(struct program *p, err *e)
 {
-    p->selfprofile = selfprofile_start(&p->node, takes_pushes(p));  // sees the start as well
+    p->selfprofile = selfprofile_start(&p->process, takes_pushes(p));  // sees the start as well
     if (!start_units(p, e)) return false;
     publish(p);
     atomic_store(&p->state, PROGRAM_READY);
     metric_set(&service_ready, 1);
     if (p->selfprofile) selfprofile_ready(p->selfprofile);
-    log_info(NULL, "process.ready", "public_port=%u", p->node.public_port);
+    log_info(NULL, "process.ready", "public_port=%u", p->process.public_port);
     return true;
 }
 

@@ -67,7 +67,7 @@ struct program {
     struct lane *admin_lanes[RANK_COUNT];
     struct unit units[SERVICES_MAX];
     size_t unit_count;
-    struct node node;
+    struct process process;
 
     _Atomic enum program_state state;
     struct lock lock;

@@ -317,14 +317,14 @@ static void read_url(struct selfprofile *p, str url)
     snprintf(p->path, sizeof p->path, "%.*s" SELFPROFILE_PUSH_PATH, STR(path));
 }
 
-static bool find_target(struct selfprofile *p, const struct node *node, bool takes_pushes)
+static bool find_target(struct selfprofile *p, const struct process *process, bool takes_pushes)
 {
     if (p->settings->url[0]) {
         read_url(p, str_of(p->settings->url));
         return true;
     }
     if (!takes_pushes) return false;
-    snprintf(p->address, sizeof p->address, "%s", node->public_address);
+    snprintf(p->address, sizeof p->address, "%s", process->public_address);
     snprintf(p->path, sizeof p->path, "%s", SELFPROFILE_PUSH_PATH);
     return true;
 }
@@ -356,20 +356,20 @@ static void release(struct selfprofile *p)
     mem_must_free(p);
 }
 
-struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes)
+struct selfprofile *selfprofile_start(const struct process *process, bool takes_pushes)
 {
-    const struct self_profile_settings *s = config_section(node->config, "self_profile");
+    const struct self_profile_settings *s = config_section(process->config, "self_profile");
     if (!s->enabled) return NULL;
     struct selfprofile *p = mem_must(sizeof *p);
     p->settings = s;
-    p->client = node->client;
-    p->id = node->id;
-    mem_budget_init(&p->memory, "self_profile", node->memory, MEMORY_MAX);
+    p->client = process->client;
+    p->id = process->id;
+    mem_budget_init(&p->memory, "self_profile", process->memory, MEMORY_MAX);
     process_watch_budget(&p->memory);
     lock_init(&p->lock, LOCK_SELFPROFILE);
     cond_init(&p->change);
     stack_sums_init(&p->sums, &p->memory);
-    if (!find_target(p, node, takes_pushes)) {
+    if (!find_target(p, process, takes_pushes)) {
         release(p);
         return NULL;
     }

@@ -35,10 +35,10 @@ struct selfprofile;
 #define SELFPROFILE_PUSH_PATH "/push.v1.PusherService/Push"
 
 // Begins, before the services start, so that their recovery is seen as well. takes_pushes: the
-// public listener of this process has the push path. Everything of *node that it needs is borrowed
-// until selfprofile_stop. Returns NULL when it is switched off, has nowhere to send to, or the
-// system refuses (then a line in the log says why: no service fails for it).
-struct selfprofile *selfprofile_start(const struct node *node, bool takes_pushes);
+// public listener of this process has the push path. Everything of *process that it needs is
+// borrowed until selfprofile_stop. Returns NULL when it is switched off, has nowhere to send to, or
+// the system refuses (then a line in the log says why: no service fails for it).
+struct selfprofile *selfprofile_start(const struct process *process, bool takes_pushes);
 
 // From now on the listeners answer: pushes begin.
 void selfprofile_ready(struct selfprofile *p);

@@ -24,7 +24,7 @@
 #include "sys/metric.h"
 
 // What a process gives its services. Borrowed for their whole life.
-struct node {
+struct process {
     const struct config *config;
     struct mem_budget *memory;  // the whole process
     struct client *client;      // to other nodes
@@ -53,7 +53,7 @@ struct service {
     bool (*check)(const struct config *c, err *e);
 
     // Returns owned state in *self. May block (recovery); /ready says "starting" meanwhile.
-    bool (*start)(const struct node *node, void **self, err *e);
+    bool (*start)(const struct process *process, void **self, err *e);
 
     // Is it ready for traffic? Otherwise one line why. Cheap; any thread.
     bool (*ready)(void *self, struct buf *why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// near.h - a node for tests of one service, with an invented ingester in the same process.
+// near.h - a process for tests of one service, with an invented ingester in the same process.
 //
 //     struct near n;
 //     near_open(&n, &querier, rows, count, arg);    the service is started; rows are the ingester
@@ -23,7 +23,7 @@ struct near {
     struct members *members;
     struct router *ingesters;
     struct server *server;
-    struct node node;
+    struct process process;
     const struct service *service;
     void *self;
     struct router *router;
@@ -62,12 +62,12 @@ static inline void near_open(struct near *n, const struct service *service,
     assert_ok(config_load(n->config, 1, argv, &args, e));
     mem_budget_init(&n->memory, "requests", NULL, (size_t)64 << 20);
     near_open_ingester(n, rows, count, arg);
-    n->node = (struct node){.config = n->config,
-                            .memory = &n->memory,
-                            .client = n->client,
-                            .members = n->members,
-                            .id = "test"};
-    assert_ok(service->start(&n->node, &n->self, e));
+    n->process = (struct process){.config = n->config,
+                                  .memory = &n->memory,
+                                  .client = n->client,
+                                  .members = n->members,
+                                  .id = "test"};
+    assert_ok(service->start(&n->process, &n->self, e));
     struct router_options o = {.body_max = 1 << 24, .answer_max = 1 << 24, .memory = &n->memory};
     n->router = router_new(&o);
     router_add_rpc(n->router, service->public_rpc, service->public_rpc_count, n->self, lanes);

@@ -4,13 +4,13 @@
 #include "lib/torture.h"
 #include "rpc/route.h"
 
-static const struct node node = {.id = "test"};
+static const struct process process = {.id = "test"};
 
 static bool start(void *arg, err *e)
 {
     (void)arg;
     void *self = NULL;
-    if (!compactor.start(&node, &self, e)) return false;
+    if (!compactor.start(&process, &self, e)) return false;
     compactor.stop(self);
     return true;
 }

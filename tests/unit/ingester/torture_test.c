@@ -74,7 +74,7 @@ static bool start(void *arg, err *e)
     struct place *p = arg;
     void *self = NULL;
     p->w.in = NULL;
-    if (!ingester.start(&p->w.node, &self, e)) return false;
+    if (!ingester.start(&p->w.process, &self, e)) return false;
     p->w.in = self;
     // The log is read in the background: disturbed for a while, then it must get well.
     struct buf why;
@@ -105,7 +105,7 @@ static void a_start_reads_all_or_tells(void **state)
         .name = "ingester.start", .run = start, .arg = &p, .is_start = true, .most = 6});
     assert_true(n.allocations > 20 && n.calls > 10);
     void *self = NULL;
-    assert_ok(ingester.start(&p.w.node, &self, e));
+    assert_ok(ingester.start(&p.w.process, &self, e));
     p.w.in = self;
     await_ready(&p.w);
     place_close(&p);

@@ -14,7 +14,7 @@ struct whole {
     struct config *config;
     char flags[400];
     struct mem_budget memory;
-    struct node node;
+    struct process process;
     struct ingester *in;
 };
 
@@ -34,12 +34,12 @@ static inline void whole_start(struct whole *w, const char *dir, const char *fla
         if (*at) *at++ = 0;
     }
     assert_ok(config_load(w->config, argc, argv, &args, e));
-    w->node = (struct node){.config = w->config,
-                            .memory = &w->memory,
-                            .data_dir = dir,
-                            .id = "ingester-0"};
+    w->process = (struct process){.config = w->config,
+                                  .memory = &w->memory,
+                                  .data_dir = dir,
+                                  .id = "ingester-0"};
     void *self = NULL;
-    assert_ok(ingester.start(&w->node, &self, e));
+    assert_ok(ingester.start(&w->process, &self, e));
     w->in = self;
 }
 

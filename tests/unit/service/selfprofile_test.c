@@ -240,7 +240,7 @@ struct world {
     struct loop *loop;
     struct client *client;
     struct mem_budget memory;
-    struct node node;
+    struct process process;
 };
 
 static struct world *world_new(enum manner manner, bool on)
@@ -270,10 +270,10 @@ static struct world *world_new(enum manner manner, bool on)
     mem_budget_init(&w->memory, "process", NULL, (size_t)256 << 20);
     assert_ok((w->loop = loop_new("loop.client", e)) != NULL);
     assert_ok((w->client = client_new(w->loop, &w->memory, 4, e)) != NULL);
-    w->node = (struct node){.config = w->config,
-                            .memory = &w->memory,
-                            .client = w->client,
-                            .id = "node-1"};
+    w->process = (struct process){.config = w->config,
+                                  .memory = &w->memory,
+                                  .client = w->client,
+                                  .id = "node-1"};
     return w;
 }
 
@@ -312,7 +312,7 @@ static void push_busy(struct world *w, const char *thread_name, unsigned at_leas
 {
     pthread_t thread;
     atomic_store(&enough, false);
-    struct selfprofile *self = selfprofile_start(&w->node, false);
+    struct selfprofile *self = selfprofile_start(&w->process, false);
     assert_non_null(self);
     assert_ok(thread_start(&thread, thread_name, burn_cycles, NULL, e));
     selfprofile_ready(self);
@@ -446,7 +446,7 @@ static void nothing_is_pushed_before_it_is_ready(void **state)
 {
     (void)state;
     struct world *w = world_new(TAKE, true);
-    struct selfprofile *self = selfprofile_start(&w->node, false);
+    struct selfprofile *self = selfprofile_start(&w->process, false);
     assert_non_null(self);
     selfprofile_stop(self);
     assert_int_equal(w->sink.pushes, 0);
@@ -457,7 +457,7 @@ static void it_is_off_by_its_row(void **state)
 {
     (void)state;
     struct world *w = world_new(TAKE, false);
-    assert_null(selfprofile_start(&w->node, true));
+    assert_null(selfprofile_start(&w->process, true));
     selfprofile_stop(NULL);
     world_free(w);
 }

@@ -31,11 +31,11 @@ static void tell(const char *what)
     assert_ok(file_write(dir_path(path, base, what), S("x"), e));
 }
 
-static bool test_start(const struct node *node, void **self, err *e)
+static bool test_start(const struct process *process, void **self, err *e)
 {
     if (told("fail")) return err_set(e, ERR_DATA_LOSS, "the log is damaged");
     AWAIT(told("start"));
-    *self = (void *)(uintptr_t)node;
+    *self = (void *)(uintptr_t)process;
     return true;
 }
 

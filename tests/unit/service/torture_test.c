@@ -245,9 +245,9 @@ static void a_directory_opens_or_tells(void **state)
 
 // ---- a whole process
 
-static bool unit_start(const struct node *node, void **self, err *e)
+static bool unit_start(const struct process *process, void **self, err *e)
 {
-    struct mem_budget *m = node->memory;
+    struct mem_budget *m = process->memory;
     *self = mem_alloc(m, 64, e);
     if (*self) mem_unreserve(m, 64);
     return *self != NULL;
