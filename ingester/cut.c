@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/cut.h"
 
-#define HOUR_NS INT64_C(3600000000000)
-
-int64_t cut_hour(int64_t time_ns)
-{
-    if (time_ns > INT64_MIN) time_ns--;
-    int64_t hour = time_ns / HOUR_NS;
-    return time_ns % HOUR_NS < 0 ? hour - 1 : hour;
-}
-
-int64_t cut_hour_start(int64_t hour)
-{
-    int64_t start = 0;
-    if (!__builtin_mul_overflow(hour, HOUR_NS, &start)) return start;
-    return hour < 0 ? INT64_MIN : INT64_MAX;
-}
+#include "model/slot.h"
 
 static void insert(struct cut_hours *h, int64_t hour)
 {
@@ -35,7 +21,7 @@ static void insert(struct cut_hours *h, int64_t hour)
 void cut_note(struct cut *c, int64_t time_ns)
 {
     struct cut_hours *h = &c->hours;
-    int64_t hour = cut_hour(time_ns);
+    int64_t hour = slot_of(time_ns, SLOT_HOUR);
     lock_take(&c->lock);
     if (h->n == 0 || hour < h->first) h->first = hour;
     if (h->n == 0 || hour > h->last) h->last = hour;

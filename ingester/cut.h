@@ -24,8 +24,8 @@
 
 #define CUT_HOURS 24
 
-// Unix hours of profile time that occur in a cut: slot (a, b] number floor((t - 1) / 1 h). The rule
-// is one or two; beyond CUT_HOURS of them the span from first to last stands for all.
+// Hours of profile time that occur in a cut (model/slot.h). The rule is one or two; beyond
+// CUT_HOURS of them the span from first to last stands for all.
 struct cut_hours {
     int64_t v[CUT_HOURS];  // ascending while n <= CUT_HOURS
     uint32_t n;            // CUT_HOURS + 1: only first and last are known
@@ -53,10 +53,6 @@ struct cut {
     struct lock lock;     // of hours
     struct cut_hours hours;
 };
-
-// floor((t - 1 ns) / 1 h), and the time at which an hour begins (exclusive)
-int64_t cut_hour(int64_t time_ns);
-int64_t cut_hour_start(int64_t hour);
 
 // Notes that a row of this profile time is in the cut. Any thread.
 void cut_note(struct cut *c, int64_t time_ns);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/head_stacks.h"
 
+#include "model/slot.h"
 #include "model/vector.h"
 
 // ---- sets of an hour
@@ -55,8 +56,8 @@ static bool fill(struct stack_mapper *m, struct stack_hour *h, err *e)
 {
     struct service_head *s = m->service;
     for (uint32_t i = 0; i < s->index.series_count; i++) {
-        struct rows_cursor c =
-            rows_within(&s->rows[i], cut_hour_start(h->hour), cut_hour_start(h->hour + 1));
+        struct rows_cursor c = rows_within(&s->rows[i], slot_start(h->hour, SLOT_HOUR),
+                                           slot_start(h->hour + 1, SLOT_HOUR));
         for (const struct row *row; (row = rows_next(&c));) {
             if (!put_row(h, &s->symbols.t, row, m->end, e)) return false;
         }

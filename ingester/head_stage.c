@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/head_int.h"
 #include "ingester/head_stacks.h"
+#include "model/slot.h"
 #include "model/vector.h"
 #include "sys/log.h"
 
@@ -152,7 +153,7 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
                       .duration_ns = rec->duration_ns,
                       .period = rec->period,
                       .attempt = rec->attempt};
-    if (!mapper_hour(&x->mapper, cut_hour(rec->time_ns), e)) return false;
+    if (!mapper_hour(&x->mapper, slot_of(rec->time_ns, SLOT_HOUR), e)) return false;
     if (!payload_of(x, i, &row.vector, e)) return false;
     if (!spans_of(x, rec, &row.spans, e) || !notes_of(x, rec, &row.notes, e)) {
         row_release(b, &row);

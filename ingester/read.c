@@ -11,6 +11,7 @@
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "model/slot.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -351,8 +352,8 @@ static bool put_cuts(struct read *r, err *e)
     struct wal_ref *refs = NULL;
     size_t n = 0;
     if (r->query.to_ns <= r->query.from_ns) return true;
-    if (!wal_refs(r->in->wal, &r->req->arena, cut_hour(r->query.from_ns + 1),
-                  cut_hour(r->query.to_ns), &refs, &n, e)) {
+    if (!wal_refs(r->in->wal, &r->req->arena, slot_of(r->query.from_ns + 1, SLOT_HOUR),
+                  slot_of(r->query.to_ns, SLOT_HOUR), &refs, &n, e)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {

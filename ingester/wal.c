@@ -2,7 +2,7 @@
 #include "ingester/wal.h"
 
 #include "base/fault.h"
-#include "codec/block.h"
+#include "codec/lz4.h"
 #include "codec/pb.h"
 #include "ingester/metrics.h"
 #include "ingester/wal_int.h"
@@ -382,7 +382,7 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
     s->bytes += entry.batch.n + block.n + entry.tenant.n + ENTRY_OVERHEAD;
     if (entry.seq <= s->cut->read_seq) return true;
     buf_clear(&s->unpacked);
-    bool ok = size == 0 || block_unpack(block, size, &s->unpacked, e);
+    bool ok = size == 0 || lz4_unpack(block, size, &s->unpacked, e);
     if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     if (size) entry.batch = buf_view(&s->unpacked);
     ok = ok && s->fn(s->arg, &entry, e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/block.h"
+#include "codec/lz4.h"
 #include "ingester/wal_int.h"
 
 // A batch of names is three times as large as its block, so packing costs less than it saves: the
@@ -15,7 +15,7 @@ bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct pa
         struct packed_batch *b = &p->v[i];
         bool smaller = false;
         b->from = p->bytes.n;
-        ok = block_pack(batches[i], &p->bytes, &smaller, e);
+        ok = lz4_pack(batches[i], &p->bytes, &smaller, e);
         b->size = smaller ? batches[i].n : 0;
         b->n = p->bytes.n - b->from;
         p->weight += tenant.n + ENTRY_OVERHEAD + (smaller ? b->n : batches[i].n);

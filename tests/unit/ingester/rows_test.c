@@ -2,6 +2,7 @@
 #include "facts.h"
 #include "ingester/ids.h"
 #include "ingester/rows.h"
+#include "model/slot.h"
 
 #include <stdlib.h>
 
@@ -147,7 +148,7 @@ static void hours_of_a_cut_are_its_slots(void **state)
                  {INT64_C(3600000000001), 1},
                  {INT64_MIN, -2562048}};
     for (size_t i = 0; i < COUNT(cases); i++)
-        assert_int_equal(cut_hour(cases[i].time), cases[i].hour);
+        assert_int_equal(slot_of(cases[i].time, SLOT_HOUR), cases[i].hour);
     struct cut c = {.number = 1};
     int64_t out[100];
     lock_init(&c.lock, LOCK_CUT);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/block.h"
+#include "codec/lz4.h"
 
 #include <limits.h>
 #include <lz4.h>
 
 #define LEAST 256  // bytes; below that nothing is won
 
-bool block_pack(str in, struct buf *out, bool *packed, err *e)
+bool lz4_pack(str in, struct buf *out, bool *packed, err *e)
 {
     *packed = false;
     if (in.n < LEAST || in.n > LZ4_MAX_INPUT_SIZE) return true;
@@ -20,7 +20,7 @@ bool block_pack(str in, struct buf *out, bool *packed, err *e)
     return true;
 }
 
-bool block_unpack(str block, size_t size, struct buf *out, err *e)
+bool lz4_unpack(str block, size_t size, struct buf *out, err *e)
 {
     if (block.n == 0 || block.n > INT_MAX || size > LZ4_MAX_INPUT_SIZE) {
         return err_set(e, ERR_INVALID_ARGUMENT, "a block of %zu bytes for %zu", block.n, size);
