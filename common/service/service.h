@@ -21,6 +21,7 @@
 #include "rpc/route.h"
 #include "service/config.h"
 #include "service/tenant.h"
+#include "store/store.h"
 #include "sys/metric.h"
 
 // What a process gives its services. Borrowed for their whole life.
@@ -30,6 +31,7 @@ struct process {
     struct client *client;      // to other nodes
     struct members *members;
     const char *data_dir;  // absolute; subdirectories are the services' own
+    struct store *store;   // objects; NULL: none is set, heads keep everything
     const char *id;        // this process' member id
     bool all_in_one;
     unsigned public_port;          // the real one

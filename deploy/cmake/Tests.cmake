@@ -47,7 +47,7 @@ foreach(fuzzer IN LISTS fuzzers)
     add_executable(fuzz.${name} tests/fuzz/${fuzzer})
     target_include_directories(fuzz.${name} PRIVATE tests)
     set_target_properties(fuzz.${name} PROPERTIES FT_TEST ON)
-    target_link_libraries(fuzz.${name} PRIVATE ft_service $<TARGET_NAME_IF_EXISTS:ft_distributor> $<TARGET_NAME_IF_EXISTS:ft_querier>
+    target_link_libraries(fuzz.${name} PRIVATE ft_service ft_block ft_manifest $<TARGET_NAME_IF_EXISTS:ft_distributor> $<TARGET_NAME_IF_EXISTS:ft_querier>
         $<TARGET_NAME_IF_EXISTS:ft_cli>)
     if(FT_FUZZ)
         target_compile_options(fuzz.${name} PRIVATE -fsanitize=fuzzer)

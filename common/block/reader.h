@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// reader.h - a block, read in pieces: bytes in, checked structures out.
+//
+// Nothing here does IO. A reader has the footer's bytes, learns from it where the sections of a
+// service are, has their bytes read by whoever can (source.h reads from a store), and gives them
+// back to be opened and parsed:
+//
+//     last BLOCK_TRAILER bytes --block_trailer--> extent of the footer
+//     footer --block_footer_parse--> services: extents of index, symbols, ...
+//     index --block_index_parse--> keys, nodes, where vectors, totals, heads, details, spans are
+//     bytes of an extent --block_section--> its contents: CRC right, inflated, of the stated size
+//
+// Everything is checked before it is believed: after a parse succeeded every number in the
+// structures is in range. Damage is data_loss, saying which section; what does not fit the arena
+// resource_exhausted. Structures are the arena's and borrow from the bytes given.
+#pragma once
+
+#include "block/block.h"
+#include "model/columns.h"
+
+#define BLOCK_TRAILER 32
+
+// Bytes at..at+stored of the object. Empty: stored is 0.
+struct block_extent {
+    uint64_t at;
+    uint32_t stored;
+    uint32_t raw;  // when inflated
+    uint32_t crc;  // CRC32C of the stored bytes
+    bool packed;
+};
+
+// The footer's extent from the object's last bytes and its size.
+bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e) MUST_CHECK;
+
+// The contents of a section; borrows `stored` if it is not packed, else the arena's.
+bool block_section(struct arena *a, const struct block_extent *x, str stored, const char *what,
+                   str *out, err *e) MUST_CHECK;
+
+// ---- footer
+struct block_dataset {
+    str type;
+    uint64_t profiles;  // 0 where only series with __sampled__="true" have some
+    int64_t first_ns;   // times of rows or nodes, sampled ones included
+    int64_t last_ns;
+};
+
+struct block_service_ref {
+    str name;
+    const struct block_dataset *datasets;  // in order of type
+    uint32_t dataset_count;
+    struct block_extent totals;  // these four lie next to each other, in this order
+    struct block_extent index;
+    struct block_extent symbols;
+    struct block_extent all;  // vectors of ALL nodes, if they fit one section; else see the index
+};
+
+struct block_footer {
+    struct block_about about;
+    const struct block_service_ref *services;  // in order of names
+    uint32_t service_count;
+};
+
+bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
+                        struct block_footer *out, err *e) MUST_CHECK;
+const struct block_service_ref *block_find_service(const struct block_footer *f, str name);
+
+// ---- index of a service
+struct block_key_ref {
+    enum block_class class;
+    uint32_t type;  // row of index.types
+    labels ls;
+    bool sampled;         // __sampled__="true"
+    uint32_t first_node;  // nodes first_node .. + node_count - 1
+    uint32_t node_count;
+    uint64_t first_total;
+    uint32_t total_count;
+    uint64_t first_row;
+    uint64_t row_count;
+};
+
+struct block_node_ref {
+    struct block_node node;
+    uint32_t frame;  // of index.vectors
+    uint32_t place;  // in that frame
+};
+
+// A section that holds a run of vectors, rows or totals of the service.
+struct block_frame {
+    struct block_extent extent;
+    uint64_t first;  // number of its first one
+    uint64_t count;
+    int64_t first_ns;  // heads, details, spans: times of its rows
+    int64_t last_ns;
+};
+struct block_frames {
+    const struct block_frame *v;
+    uint32_t n;
+};
+const struct block_frame *block_frame_of(const struct block_frames *f, uint64_t number);
+
+struct block_dropped_labels {
+    const str *v;
+    uint32_t n;
+};
+
+struct block_index {
+    const str *types;
+    const struct block_dropped_labels *dropped;  // by type: what its projections leave out
+    uint32_t type_count;
+    const struct block_key_ref *keys;  // in order of type, class, labels
+    uint32_t key_count;
+    const struct block_node_ref *nodes;
+    uint32_t node_count;
+    uint32_t stack_count;          // rows of the symbols
+    struct block_frames nodes_at;  // vectors of nodes
+    struct block_frames vectors;   // vectors of rows, by number
+    struct block_frames totals;
+    struct block_frames heads;    // times and totals of rows, by row number
+    struct block_frames details;  // the rest of a row, the same runs as heads
+    struct block_frames spans;    // of rows that have some; runs as heads, only where there are any
+    struct block_extent blooms;   // of the span frames; empty: there are no spans
+    const struct block_postings *postings;  // keys.h
+};
+bool block_index_parse(struct arena *a, str contents, struct block_index *out, err *e) MUST_CHECK;
+
+// ---- vectors: a frame's contents, then any of its vectors (columns; checked by columns_add)
+struct block_vectors {
+    const uint32_t *ends;
+    uint32_t n;
+    str bytes;
+};
+bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct block_vectors *out,
+                         err *e) MUST_CHECK;
+str block_vector_at(const struct block_vectors *v, uint32_t place);
+
+// ---- totals and rows: a frame's contents to columns
+bool block_totals_parse(struct arena *a, str contents, uint64_t count, struct block_total **out,
+                        err *e) MUST_CHECK;
+
+struct block_heads {
+    const int64_t *times;
+    const int64_t *totals;
+    const uint32_t *attempts;  // NULL: all 0
+    uint64_t n;
+};
+bool block_heads_parse(struct arena *a, str contents, uint64_t count, struct block_heads *out,
+                       err *e) MUST_CHECK;
+
+struct block_details {
+    const id128 *ids;
+    const uint64_t *vectors;
+    const int64_t *factors;    // NULL: all 1
+    const int64_t *durations;  // NULL: all 0, as for the next
+    const int64_t *periods;
+    const id128 *first_streams;  // NULL: nobody has one; zeros: that row has none
+    const labels *annotations;   // NULL: nobody has some
+    uint64_t n;
+};
+bool block_details_parse(struct arena *a, str contents, uint64_t count, struct block_details *out,
+                         err *e) MUST_CHECK;
+
+// ---- spans: the bloom filters, and a frame's contents to the spans of each of its rows
+struct block_blooms;
+bool block_blooms_parse(struct arena *a, str contents, uint32_t frames,
+                        const struct block_blooms **out, err *e) MUST_CHECK;
+bool block_bloom_may_have_span(const struct block_blooms *b, uint32_t frame, uint64_t span_id);
+bool block_bloom_may_have_trace(const struct block_blooms *b, uint32_t frame, id128 trace);
+
+struct block_row_spans {
+    const struct block_span *v;
+    uint32_t n;
+};
+bool block_spans_parse(struct arena *a, str contents, uint64_t count, struct block_row_spans **rows,
+                       err *e) MUST_CHECK;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// source.h - sections of a block in a store.
+//
+// The plain way to read blocks, for compaction, coverage checks and tools; the querier plans its
+// reads over many blocks and keeps what it read (querier/blocks.h). Damage, absence and failures
+// are told with the object's name.
+#pragma once
+
+#include "block/reader.h"
+#include "store/store.h"
+
+struct block_source {
+    struct store *store;
+    str name;  // of the object
+    uint64_t size;
+    struct block_footer footer;
+};
+
+// Reads and parses the footer, with one read if it is among the last 64 KB.
+bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
+                       struct block_source *out, err *e) MUST_CHECK;
+
+// The contents of n sections, read together.
+bool block_source_sections(struct arena *a, const struct block_source *src, struct req *r,
+                           const struct block_extent *x, size_t n, str *contents,
+                           err *e) MUST_CHECK;
+
+// Symbols and index of a service.
+bool block_source_service(struct arena *a, const struct block_source *src, struct req *r,
+                          const struct block_service_ref *service, struct symbol_table *symbols,
+                          struct block_index *index, err *e) MUST_CHECK;

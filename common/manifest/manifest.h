@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// manifest.h - which blocks of a tenant are live.
+//
+// One chain of versions per tenant. A version is a root, which names pages; a page lists the blocks
+// of one kind and window (raw and h: a day; d: floor(Unix day / 28)). Pages are immutable, so a
+// commit writes the pages that change and then root v + 1, which only one writer can create: that
+// is the one moment at which anything becomes visible. Messages Root, Page and BlockRef of
+// proto/flametree/v1/internal.proto; docs/formats/manifest.md has the protocol.
+//
+//     newest     the highest version that a LIST shows; never guessed by probing
+//     commit     change applied to the newest; lost the race: applied again to what won, if what it
+//                was made from still lives (else aborted: make it anew)
+//     time-out   root v + 1 may be ours: the writer's nonce in it tells
+//     garbage    what a commit removes stands in the root with the time; sweep deletes it once
+//                readers of older versions are gone
+//     orphans    objects that no version ever named: by the time in their ULID, after 48 h
+//
+// A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
+// days in the page. It is not counted from then on, listed or not.
+//
+// A parent (h, d) names for each of its child windows the leaves that it sums (cover). Its nodes
+// there count only if all of them are live or expired; live leaves that it does not name are
+// counted beside it. Expired means removed by retention: the page keeps their ids.
+//
+// A manifest is an immutable value with references; readers share it. Times are wall clock ns
+// given by the caller.
+#pragma once
+
+#include "block/block.h"
+#include "manifest/names.h"
+#include "store/store.h"
+
+struct manifests;
+struct manifest;
+
+// For each child window of a parent: hours [hour, hour + hours) and the leaves summed.
+struct manifest_cover {
+    int64_t hour;
+    uint32_t hours;
+    const id128 *leaves;  // ascending
+    size_t leaf_count;
+};
+
+struct manifest_block {
+    id128 id;
+    enum block_kind kind;  // RAW, HOURS, DAYS
+    int64_t from_hour;
+    uint32_t hours;
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+    uint32_t classes;
+    uint64_t bytes;
+    uint64_t rows;
+    int64_t first_ns;  // of its profiles
+    int64_t last_ns;
+    int64_t made_ns;                      // wall clock of the commit
+    const struct manifest_cover *covers;  // HOURS, DAYS
+    size_t cover_count;
+    const struct segment_name *sources;  // RAW: those of the last 7 days, in order
+    size_t source_count;
+    uint32_t format;
+    str name;  // of its object
+};
+
+// ---- reading
+// memory: budget for what is kept; pages are kept by id as long as they fit. wall_ns NULL: the
+// clock.
+struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
+                                 int64_t (*wall_ns)(void), err *e) MUST_CHECK;
+void manifests_close(struct manifests *ms);
+
+// The newest version (with a LIST), with a reference; version 0, without blocks, if there is none.
+struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant,
+                                 err *e) MUST_CHECK;
+
+// What was newest when somebody last asked, or NULL: for prefetch only.
+struct manifest *manifest_known(struct manifests *ms, str tenant);
+struct manifest *manifest_hold(struct manifest *m);  // one more reference
+void manifest_let_go(struct manifest *m);
+
+uint64_t manifest_version(const struct manifest *m);
+str manifest_tenant(const struct manifest *m);
+// Live blocks in order of kind, from_hour, pack_lo, id.
+const struct manifest_block *manifest_blocks(const struct manifest *m, size_t *n);
+const struct manifest_block *manifest_find(const struct manifest *m, id128 id);
+bool manifest_counts(const struct manifest *m, id128 leaf);  // live, or expired by retention
+bool manifest_absorbed(const struct manifest *m, const struct segment_name *segment);
+
+// ---- the tenant's listed segments and newest manifest, in that order, as exact answers need them.
+// LISTs are shared: who asks joins the next one that starts.
+struct snapshot_segment {
+    struct segment_name name;
+    uint64_t bytes;
+};
+struct snapshot {
+    struct manifest *manifest;          // a reference of its own
+    struct snapshot_segment *segments;  // in order, absorbed ones left out; the arena's
+    size_t segment_count;
+};
+bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                   struct snapshot *out, err *e) MUST_CHECK;
+void snapshot_release(struct snapshot *s);
+
+// ---- changing
+struct manifest_change {
+    const struct manifest_block *add;  // id, bytes ... as written; name and made_ns are set here
+    size_t add_count;
+    const id128 *remove;  // replaced: become garbage; must be live, or the commit is aborted
+    size_t remove_count;
+    const id128 *expire;  // removed by retention: become garbage, their ids keep counting
+    size_t expire_count;
+    const id128 *needs;  // must be live or expired
+    size_t need_count;
+    int64_t begun_ns;  // wall clock at which its making began; older than an hour: aborted
+};
+// False with aborted: what it was made from is gone, or its segments were absorbed by another leaf.
+// *now, if not NULL, is the version that has it, with a reference.
+bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
+                     const struct manifest_change *c, struct manifest **now, err *e) MUST_CHECK;
+
+// The name of a block's object; the arena's.
+str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b);
+
+// ---- cleaning
+struct manifest_sweep {
+    int64_t segment_grace_ns;  // after absorption, 2 h
+    int64_t garbage_grace_ns;  // after removal, 2 h
+    int64_t version_age_ns;    // versions stay at least so long, 24 h,
+    uint32_t versions;         // and at least so many, 64
+    int64_t orphan_age_ns;     // 48 h
+    // counted
+    uint64_t segments_deleted;
+    uint64_t blocks_deleted;
+    uint64_t pages_deleted;
+    uint64_t roots_deleted;
+    uint64_t orphans_deleted;
+};
+bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct manifest_sweep *s,
+                    err *e) MUST_CHECK;
+
+// ---- tenants and the cluster
+// Notes that a tenant has data; remembered, so that it costs one request a process and tenant.
+bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
+bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
+                  err *e) MUST_CHECK;
+
+// Creates or reads v1/cluster; refuses a format that is not known (failed_precondition).
+bool cluster_claim(struct store *s, struct req *r, id128 *cluster, err *e) MUST_CHECK;

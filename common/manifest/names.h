@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// names.h - names of objects in the store (docs/formats/manifest.md).
+//
+//     v1/cluster                                                  cluster id, format
+//     v1/tenants/<tenant>                                         who has data
+//     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
+//     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
+//     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
+//     v1/<hh>/<tenant>/{raw,h,d}/<first hour>-<hours>/<pack>-<ulid>   blocks
+//
+// hh: two hex digits, the top byte of XXH64 of the tenant. Numbers are zero-padded lower-case hex
+// (hour, cut, version, hours: 16, 16, 16, 4 digits; part and pack: 8), so names sort as they count;
+// hours before the epoch are refused. Streams and ULIDs are 26 characters.
+#pragma once
+
+#include "base/arena.h"
+#include "base/ulid.h"
+
+#define NAME_MAX_BYTES 512
+
+struct segment_name {
+    int64_t hour;
+    id128 stream;
+    uint64_t cut;
+    uint32_t part;
+};
+int segment_name_cmp(const struct segment_name *a, const struct segment_name *b);  // as bytes sort
+
+// The part behind live/a/, and back. 26 + 3 numbers.
+#define SEGMENT_TEXT 80
+void segment_name_print(const struct segment_name *n, char text[SEGMENT_TEXT]);
+bool segment_name_parse(str text, struct segment_name *n) MUST_CHECK;
+
+// Whole names and prefixes; the arena's.
+str name_cluster(void);
+str name_tenants(void);  // prefix
+str name_tenant(struct arena *a, str tenant);
+str name_live(struct arena *a, str tenant);      // prefix of segments, then roots
+str name_segments(struct arena *a, str tenant);  // prefix
+str name_segment(struct arena *a, str tenant, const struct segment_name *n);
+str name_roots(struct arena *a, str tenant);  // prefix
+str name_root(struct arena *a, str tenant, uint64_t version);
+bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
+str name_pages(struct arena *a, str tenant);                     // prefix
+str name_page(struct arena *a, str tenant, id128 id);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// local.h - a store in a directory of this machine.
+//
+//     <dir>/o/<name>        the objects
+//     <dir>/t/<ulid>        what is being written; swept at open
+//
+// An upload writes a file of its own in t/, syncs it, and links it to its name (link(2) fails if
+// the name is taken, so creation is atomic), then syncs the folder. Folders are made as names need
+// them and removed when the last object is gone. Reads and writes go through io_uring where the
+// kernel lets us, otherwise through a pool of threads; flametree_store_io says which.
+//
+// Several processes may use one directory at a time. At open it is tried whether the file system
+// keeps the promises of store.h (two links to one name, fsync of a folder); if not, open fails with
+// failed_precondition.
+#pragma once
+
+#include "store/store.h"
+
+struct store_local_options {
+    const char *dir;            // made if it is not there
+    struct mem_budget *memory;  // what reads and writes hold counts here; may be NULL
+    unsigned width;             // operations at once; 0: 16
+    bool no_uring;              // threads, whatever the kernel offers
+};
+
+// Returns owned.
+struct store *store_open_local(const struct store_local_options *o, err *e) MUST_CHECK;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// store.h - objects: named bytes that are created once, read by ranges, listed and deleted.
+//
+// What a store promises, whichever it is, and what everything above is built on:
+//
+//     creation is atomic    an object is there whole or not at all, and only one creation of a name
+//                           succeeds; who was second is told so. Never replaced, never appended to.
+//     durable               what was created survives the loss of power
+//     consistent            a read, a list or a creation that begins after a creation or deletion
+//                           ended sees it
+//
+// A creation that failed may have happened all the same (a time-out, a crash): whoever cares reads
+// what is there and recognises his own bytes. Names are ASCII, '/' separates folders, parts are
+// never empty, "." or ".."; common/manifest/names.h has those in use.
+//
+// All calls block and come from jobs and duties, never from loops; from any thread, many at once.
+// Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
+//
+//     not_found             no such object
+//     out_of_range          the object is shorter than the read
+//     unavailable           the store cannot be reached, is full, or an operation failed; try later
+//     deadline_exceeded, canceled    of the request
+//     resource_exhausted    no memory here
+//     failed_precondition   at open: this store must not be used, and why
+#pragma once
+
+#include "base/buf.h"
+#include "loop/req.h"
+
+#define STORE_NAME_MAX 1024
+
+struct store;
+
+// ---- reading
+
+// One piece of one object. `to` has room for n bytes; after the call either ok, or fault is set.
+struct store_read {
+    str name;
+    uint64_t at;
+    size_t n;
+    char *to;
+    bool ok;
+    err fault;
+};
+
+// Reads all pieces, many at once; each has its own result. Pieces of one object that lie less than
+// 1 MB apart may be read as one. Returns when all have one.
+void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n);
+
+bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to,
+                err *e) MUST_CHECK;
+
+// The whole object, appended to *out.
+bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e) MUST_CHECK;
+
+// ---- listing
+
+// Calls fn for each object whose name begins with `prefix` and comes after `after` (empty: all), in
+// byte order of names. fn false ends the list, which then fails with *e as fn set it. Borrowed.
+typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
+bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
+                err *e) MUST_CHECK;
+
+// The distinct names of folders directly below a prefix that ends in '/', without it, in order.
+bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg,
+                   err *e) MUST_CHECK;
+
+// ---- creating, piece by piece; one thread at a time
+struct store_upload;
+
+// NULL and *e set on failure. `about` bytes will come, as far as is known.
+struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about,
+                                 err *e) MUST_CHECK;
+bool store_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
+
+// Makes it visible; the upload is freed whatever comes. *existed: the name was taken before, and
+// nothing changed. On failure it may be there or not.
+bool store_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
+void store_abandon(struct store_upload *u);  // nothing of it stays
+
+bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed,
+               err *e) MUST_CHECK;
+
+// ---- deleting. An object that is not there is fine.
+bool store_delete(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
+
+// ---- life
+void store_close(struct store *s);  // nobody is inside; NULL is fine
+
+// A kind of store is these functions; each begins its own struct with a struct store. Contracts are
+// those above. What is NULL in `folders` is made of list.
+struct store_kind {
+    const char *name;  // "local", "s3"
+    void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
+    bool (*list)(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
+                 err *e);
+    bool (*folders)(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e);
+    struct store_upload *(*begin)(struct store *s, struct req *r, str name, uint64_t about, err *e);
+    bool (*write)(struct store_upload *u, str bytes, err *e);
+    bool (*commit)(struct store_upload *u, bool *existed, err *e);
+    void (*abandon)(struct store_upload *u);
+    bool (*remove)(struct store *s, struct req *r, str name, err *e);
+    bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
+    void (*close)(struct store *s);
+};
+struct store {
+    const struct store_kind *kind;
+};
+struct store_upload {
+    struct store *store;
+};

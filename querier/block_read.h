@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// block_read.h - what pieces of blocks contribute to an answer.
+//
+// Each function reads the pieces of a plan for one tenant and adds what matches the query to *m,
+// as merged_add would for a head's partial answer. Of each object only the services and profile
+// types are read that the selector can mean. Key classes: ALL if only service and type are matched
+// and grouped by, PROJECTION if it keeps every label that is, else SERIES; the plan was made for
+// that (block_read_classes).
+//
+// An object that cannot be read or is damaged does not end the question: it is noted in *out, with
+// its name and why, so that the caller can plan again without it, or say that it is missing.
+#pragma once
+
+#include "querier/blocks.h"
+#include "querier/levels.h"
+#include "querier/merge.h"
+#include "querier/plan.h"
+
+struct block_fault {
+    const struct level_object *object;
+    err why;
+};
+
+struct block_reads {
+    struct block_fault *faults;  // the request arena's
+    size_t fault_count;
+    size_t fault_cap;
+    uint64_t objects;
+    uint64_t nodes;
+    uint64_t rows;
+    uint64_t reads;
+    uint64_t bytes;
+};
+
+// How fine and of which classes the objects have to be for this question, before a plan is made:
+// fills use, classes, packs, step of *ask. Only from the question.
+bool block_read_ask(const struct query *q, struct level_ask *ask, err *e) MUST_CHECK;
+
+// Whether the projections in these pieces keep all labels that the question needs. If not, the
+// caller plans again for SERIES.
+bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
+                         const struct level_plan *p, bool *survives, struct block_reads *out,
+                         err *e) MUST_CHECK;
+
+// All wants of the question: tree, totals, heat, labels, stats. Rows of `skip` (model/loose.h), if
+// it is not NULL, do not count: somebody else does.
+bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,
+                const struct loose_set *skip, struct merged *m, struct block_reads *out,
+                err *e) MUST_CHECK;

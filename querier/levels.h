@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// levels.h - which parts of which objects add up to a range: the planner. Pure.
+//
+// In: the segments and live blocks of a snapshot, the range (from, to], which services (packs), and
+// how fine the answer has to be. Out: pieces, such that every row of the snapshot within the range
+// is in exactly one of them:
+//
+//     window complete and covered?   the parent's nodes          DAYS, then HOURS
+//     a child missing or not named   the leaf itself             RAW
+//     not absorbed yet               the segment
+//     edges                          rows of leaves and segments; where retention has removed them
+//                                    the range is rounded outward to what is left, and said so
+//
+// A parent is used for a child window only if every leaf that its cover names there is live or
+// expired; live leaves that it does not name are pieces of their own.
+#pragma once
+
+#include "manifest/manifest.h"
+
+// What is read: a segment or a block. Borrows from the snapshot.
+struct level_object {
+    enum block_kind kind;
+    const struct manifest_block *block;  // NULL: a segment
+    const struct snapshot_segment *segment;
+    str name;  // of the object in the store
+    uint64_t bytes;
+};
+
+enum level_use {
+    LEVEL_NODES,   // whole slots of the object's nodes: sums over time
+    LEVEL_TOTALS,  // whole fine slots of its totals (HOURS: minutes, DAYS: hours)
+    LEVEL_ROWS     // rows whose times are in the range
+};
+
+// (from_ns, to_ns] of an object, for services whose pack is within [pack_lo, pack_hi]. For
+// LEVEL_NODES the range is whole slots of the kind's narrowest node (RAW five minutes, SEGMENT and
+// HOURS hours, DAYS days): the reader adds, key by key, the widest nodes that fit; a wide node that
+// was not written has its children in the same object (RAW: the rows).
+struct level_piece {
+    const struct level_object *object;
+    enum level_use use;
+    int64_t from_ns;
+    int64_t to_ns;
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+};
+
+struct level_ask {
+    int64_t from_ns;  // exclusive
+    int64_t to_ns;    // inclusive
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+    enum level_use use;  // the coarsest that will do
+    uint32_t classes;    // a parent is used only if it has all of these (1 << enum block_class)
+    int64_t step_ns;     // LEVEL_TOTALS: borders first_ns + k * step_ns must not lie within a slot
+    int64_t first_ns;
+};
+
+struct level_plan {
+    struct level_piece *pieces;  // in order of object kind, coarsest first, then time
+    size_t n;
+    bool rounded;  // the range that is answered is larger than the one asked for:
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
+// The arena's. Fails with resource_exhausted only.
+bool level_plan(struct arena *a, const struct snapshot *s, const struct level_ask *ask,
+                struct level_plan *out, err *e) MUST_CHECK;
