@@ -12,6 +12,7 @@
 // its name and why, so that the caller can plan again without it, or say that it is missing.
 #pragma once
 
+#include "model/loose.h"
 #include "querier/blocks.h"
 #include "querier/levels.h"
 #include "querier/merge.h"
