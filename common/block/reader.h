@@ -49,10 +49,10 @@ struct block_service_ref {
     str name;
     const struct block_dataset *datasets;  // in order of type
     uint32_t dataset_count;
-    struct block_extent totals;  // these four lie next to each other, in this order
-    struct block_extent index;
+    struct block_extent totals;  // if they are one frame; else see the index. These four lie next
+    struct block_extent index;   // to each other, in this order
     struct block_extent symbols;
-    struct block_extent all;  // vectors of ALL nodes, if they fit one section; else see the index
+    struct block_extent all;  // vectors of ALL nodes, if they are one frame; else see the index
 };
 
 struct block_footer {
@@ -64,6 +64,10 @@ struct block_footer {
 bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
                         struct block_footer *out, err *e) MUST_CHECK;
 const struct block_service_ref *block_find_service(const struct block_footer *f, str name);
+
+// ---- symbols of a service: symbols_decode, and stacks are in depth-first order
+bool block_symbols_parse(struct arena *a, str contents, struct symbol_table *out,
+                         err *e) MUST_CHECK;
 
 // ---- index of a service
 struct block_key_ref {
@@ -81,7 +85,7 @@ struct block_key_ref {
 
 struct block_node_ref {
     struct block_node node;
-    uint32_t frame;  // of index.vectors
+    uint32_t frame;  // of index.nodes_at
     uint32_t place;  // in that frame
 };
 
@@ -157,8 +161,9 @@ struct block_details {
     const labels *annotations;   // NULL: nobody has some
     uint64_t n;
 };
-bool block_details_parse(struct arena *a, str contents, uint64_t count, struct block_details *out,
-                         err *e) MUST_CHECK;
+// `heads` are those of the same run: ids are kept as what times do not tell.
+bool block_details_parse(struct arena *a, str contents, const struct block_heads *heads,
+                         struct block_details *out, err *e) MUST_CHECK;
 
 // ---- spans: the bloom filters, and a frame's contents to the spans of each of its rows
 struct block_blooms;
