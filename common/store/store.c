@@ -1,48 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
+#define PART_MAX 255  // what file systems allow a name to be
+
+// ---- names
+
+// Those of a prefix, whose last part may be empty or unfinished.
+static bool check_bytes(str name, const char *what, err *e)
+{
+    if (name.n > STORE_NAME_MAX) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "%s of an object is %zu bytes long, limit %d", what,
+                       name.n, STORE_NAME_MAX);
+    }
+    for (size_t i = 0; i < name.n; i++) {
+        unsigned char c = (unsigned char)name.p[i];
+        if (c <= ' ' || c > '~') {
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "%s of an object has byte 0x%02x at %zu; it must be printable ASCII",
+                           what, c, i);
+        }
+    }
+    return true;
+}
+
+static bool check_parts(str name, const char *what, bool last_may_be_empty, err *e)
+{
+    str rest = name;
+    while (rest.p) {
+        str part = str_split(rest, '/', &rest);
+        bool last = !rest.p;
+        if (part.n == 0 && last && last_may_be_empty) break;
+        if (part.n == 0 || str_is(part, ".") || str_is(part, "..")) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "%s of an object '%.*s' has a part '%.*s'",
+                           what, STR(name), STR(part));
+        }
+        if (part.n > PART_MAX) {
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "%s of an object has a part of %zu bytes, limit %d", what, part.n,
+                           PART_MAX);
+        }
+    }
+    return true;
+}
+
+bool store_name_check(str name, err *e)
+{
+    if (name.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "name of an object is empty");
+    return check_bytes(name, "name", e) && check_parts(name, "name", false, e);
+}
+
+bool store_prefix_check(str prefix, err *e)
+{
+    return check_bytes(prefix, "prefix", e) && check_parts(prefix, "prefix", true, e);
+}
+
+// ---- reading
+
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
 {
-    if (n) s->kind->read_many(s, r, v, n);
+    size_t from = 0;  // since here all names are good
+    for (size_t i = 0; i < n; i++) {
+        v[i].ok = false;
+        if (store_name_check(v[i].name, &v[i].fault)) continue;
+        if (i > from) s->kind->read_many(s, r, v + from, i - from);
+        from = i + 1;
+    }
+    if (n > from) s->kind->read_many(s, r, v + from, n - from);
 }
 
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to, err *e)
 {
     struct store_read one = {.name = name, .at = at, .n = n, .to = to};
-    s->kind->read_many(s, r, &one, 1);
+    store_read_many(s, r, &one, 1);
     if (!one.ok) *e = one.fault;
     return one.ok;
 }
 
+bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+{
+    return store_name_check(name, e) && s->kind->size(s, r, name, size, e);
+}
+
+bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e)
+{
+    uint64_t size = 0;
+    if (!store_size(s, r, name, &size, e)) return false;
+    if (size == 0) return true;
+    char *to = buf_reserve(out, size);
+    if (!to) return buf_ok(out, e);  // which it is not
+    if (!store_read(s, r, name, 0, size, to, e)) return false;
+    out->n += size;
+    return true;
+}
+
+// ---- listing
+
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e)
 {
-    return s->kind->list(s, r, prefix, after, fn, arg, e);
+    return store_prefix_check(prefix, e) && check_bytes(after, "start", e) &&
+           s->kind->list(s, r, prefix, after, fn, arg, e);
 }
+
+// Folders are found by listing up to the first name in one, and going on behind all names in it.
+struct hop {
+    size_t prefix;
+    char folder[STORE_NAME_MAX + 1];  // whole name of the one found, then what to go on after
+    size_t n;
+    bool found;
+};
+
+static bool hop_see(void *arg, str name, uint64_t size, err *e)
+{
+    struct hop *h = arg;
+    (void)size;
+    str below = str_slice(name, h->prefix, name.n);
+    size_t end = str_find(below, '/');
+    if (end == below.n) return true;
+    h->n = h->prefix + end;
+    memcpy(h->folder, name.p, h->n);
+    h->found = true;
+    return err_set(e, ERR_CANCELED, "found");
+}
+
+static bool hop_on(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e)
+{
+    struct hop h = {.prefix = prefix.n};
+    for (;;) {
+        err end = {0};
+        h.found = false;
+        bool ok = s->kind->list(s, r, prefix, str_make(h.folder, h.n), hop_see, &h, &end);
+        if (!h.found) {
+            if (!ok) *e = end;
+            return ok;
+        }
+        str folder = str_make(h.folder, h.n);
+        if (!fn(arg, str_slice(folder, h.prefix, folder.n), 0, e)) return false;
+        h.folder[h.n++] = '/' + 1;  // the least that no name in it begins with
+    }
+}
+
+bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e)
+{
+    if (!store_prefix_check(prefix, e)) return false;
+    if (prefix.n && !str_ends(prefix, S("/"))) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "prefix of folders '%.*s' does not end in '/'",
+                       STR(prefix));
+    }
+    if (s->kind->folders) return s->kind->folders(s, r, prefix, fn, arg, e);
+    return hop_on(s, r, prefix, fn, arg, e);
+}
+
+// ---- creating
 
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
 {
-    return s->kind->begin(s, r, name, about, e);
+    return store_name_check(name, e) ? s->kind->begin(s, r, name, about, e) : NULL;
 }
 
 bool store_write(struct store_upload *u, str bytes, err *e)
 {
-    return u->store->kind->write(u, bytes, e);
+    return bytes.n == 0 || u->store->kind->write(u, bytes, e);
 }
 
 bool store_commit(struct store_upload *u, bool *existed, err *e)
 {
+    *existed = false;
     return u->store->kind->commit(u, existed, e);
 }
 
 void store_abandon(struct store_upload *u)
 {
-    u->store->kind->abandon(u);
+    if (u) u->store->kind->abandon(u);
 }
+
+bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed, err *e)
+{
+    *existed = false;
+    struct store_upload *u = store_begin(s, r, name, bytes.n, e);
+    if (!u) return false;
+    if (store_write(u, bytes, e)) return store_commit(u, existed, e);
+    store_abandon(u);
+    return false;
+}
+
+// ---- deleting
 
 bool store_delete(struct store *s, struct req *r, str name, err *e)
 {
-    return s->kind->remove(s, r, name, e);
+    return store_name_check(name, e) && s->kind->remove(s, r, name, e);
 }
 
 void store_close(struct store *s)

@@ -11,8 +11,9 @@
 //                           ended sees it
 //
 // A creation that failed may have happened all the same (a time-out, a crash): whoever cares reads
-// what is there and recognises his own bytes. Names are ASCII, '/' separates folders, parts are
-// never empty, "." or ".."; common/manifest/names.h has those in use.
+// what is there and recognises his own bytes. Names are printable ASCII without spaces, '/'
+// separates folders, parts are at most 255 bytes and never empty, "." or ".."; anything else is
+// invalid_argument here and reaches no store. common/manifest/names.h has the names in use.
 //
 // All calls block and come from jobs and duties, never from loops; from any thread, many at once.
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
@@ -31,6 +32,10 @@
 #define STORE_NAME_MAX 1024
 
 struct store;
+
+// Is it a name, or the beginning of names? Otherwise invalid_argument.
+bool store_name_check(str name, err *e) MUST_CHECK;
+bool store_prefix_check(str prefix, err *e) MUST_CHECK;
 
 // ---- reading
 
@@ -51,6 +56,8 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to,
                 err *e) MUST_CHECK;
 
+bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e) MUST_CHECK;
+
 // The whole object, appended to *out.
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e) MUST_CHECK;
 
@@ -62,7 +69,8 @@ typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
 
-// The distinct names of folders directly below a prefix that ends in '/', without it, in order.
+// The distinct names of folders directly below a prefix that ends in '/' (or is empty), without it,
+// in the order of the names below them ("a-b" comes before "a", as '-' comes before '/').
 bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg,
                    err *e) MUST_CHECK;
 
@@ -77,7 +85,7 @@ bool store_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
 // Makes it visible; the upload is freed whatever comes. *existed: the name was taken before, and
 // nothing changed. On failure it may be there or not.
 bool store_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
-void store_abandon(struct store_upload *u);  // nothing of it stays
+void store_abandon(struct store_upload *u);  // nothing of it stays; NULL is fine
 
 bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existed,
                err *e) MUST_CHECK;

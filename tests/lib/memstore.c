@@ -1,0 +1,646 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/memstore.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PAGE 1000
+
+struct object {
+    char *name;
+    size_t name_n;
+    char *bytes;
+    uint64_t n;
+};
+
+struct objects {
+    pthread_mutex_t mutex;
+    unsigned stores;
+    struct object *v;  // in the order of names
+    size_t n;
+    size_t cap;
+};
+
+struct order {
+    enum memstore_fault what;
+    uint64_t after;  // operations that are still fine
+    uint64_t count;
+};
+
+struct memstore {
+    struct store store;
+    struct objects *objects;
+    struct order orders[MEMSTORE_OPS];  // under the mutex, as all below
+    struct memstore_totals totals;
+    size_t uploads;
+    size_t page;
+    memstore_hook *before;
+    memstore_hook *after;
+    void *arg;
+};
+
+struct upload {
+    struct store_upload upload;
+    struct req *req;
+    char *name;
+    size_t name_n;
+    char *bytes;
+    size_t n;
+    size_t cap;
+};
+
+static struct memstore *memstore_of(struct store *s)
+{
+    return (struct memstore *)s;
+}
+
+static void *must(void *p)
+{
+    if (!p) abort();
+    return p;
+}
+
+static char *copy(const char *p, size_t n)
+{
+    char *to = must(malloc(n + 1));
+    if (n) memcpy(to, p, n);
+    to[n] = '\0';
+    return to;
+}
+
+static void lock(struct memstore *m)
+{
+    if (pthread_mutex_lock(&m->objects->mutex)) abort();
+}
+
+static void unlock(struct memstore *m)
+{
+    if (pthread_mutex_unlock(&m->objects->mutex)) abort();
+}
+
+// ---- objects; the mutex is held
+
+static str name_of(const struct object *o)
+{
+    return str_make(o->name, o->name_n);
+}
+
+// Position of the first object whose name is not less.
+static size_t place_of(const struct objects *o, str name)
+{
+    size_t from = 0;
+    size_t to = o->n;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (str_cmp(name_of(&o->v[middle]), name) < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from;
+}
+
+static struct object *find(const struct objects *o, str name)
+{
+    size_t i = place_of(o, name);
+    return i < o->n && str_eq(name_of(&o->v[i]), name) ? &o->v[i] : NULL;
+}
+
+// Takes the bytes.
+static bool insert(struct objects *o, str name, char *bytes, size_t n)
+{
+    if (find(o, name)) return false;
+    if (o->n == o->cap) {
+        o->cap = o->cap ? 2 * o->cap : 64;
+        o->v = must(realloc(o->v, o->cap * sizeof *o->v));
+    }
+    size_t i = place_of(o, name);
+    memmove(o->v + i + 1, o->v + i, (o->n - i) * sizeof *o->v);
+    o->v[i] = (struct object){copy(name.p, name.n), name.n, bytes, n};
+    o->n += 1;
+    return true;
+}
+
+static void take_out(struct objects *o, str name)
+{
+    struct object *found = find(o, name);
+    if (!found) return;
+    free(found->name);
+    free(found->bytes);
+    size_t i = (size_t)(found - o->v);
+    memmove(o->v + i, o->v + i + 1, (o->n - i - 1) * sizeof *o->v);
+    o->n -= 1;
+}
+
+// ---- operations
+
+static enum memstore_fault ordered(struct memstore *m, enum memstore_op op)
+{
+    struct order *o = &m->orders[op];
+    if (o->count == 0) return MEMSTORE_FINE;
+    if (o->after > 0) {
+        o->after -= 1;
+        return MEMSTORE_FINE;
+    }
+    if (o->count != UINT64_MAX) o->count -= 1;
+    return o->what;
+}
+
+// Counts it, asks the hook; the fault that it meets.
+static enum memstore_fault op_begin(struct memstore *m, struct memstore_event *ev)
+{
+    lock(m);
+    m->totals.ops[ev->op] += 1;
+    enum memstore_fault what = ordered(m, ev->op);
+    unlock(m);
+    enum memstore_fault asked = m->before ? m->before(m->arg, ev) : MEMSTORE_FINE;
+    return asked ? asked : what;
+}
+
+static bool op_end(struct memstore *m, struct memstore_event *ev, bool ok)
+{
+    ev->ok = ok;
+    lock(m);
+    if (!ok) m->totals.failed[ev->op] += 1;
+    unlock(m);
+    if (m->after) m->after(m->arg, ev);
+    return ok;
+}
+
+static bool fails(const struct memstore_event *ev, enum memstore_fault what, err *e)
+{
+    static const char *const words[] = {"create", "read", "list", "delete"};
+    return err_set(e, ERR_UNAVAILABLE, "%s object %.*s: %s", words[ev->op], STR(ev->name),
+                   what == MEMSTORE_LANDS ? "timed out" : "the test wants it to fail");
+}
+
+static bool alive(struct req *r, err *e)
+{
+    return !r || req_alive(r, e);
+}
+
+static struct memstore_event event(struct memstore *m, struct req *r, enum memstore_op op, str name)
+{
+    return (struct memstore_event){.store = &m->store, .req = r, .op = op, .name = name};
+}
+
+static bool no_object(str name, err *e)
+{
+    return err_set(e, ERR_NOT_FOUND, "read object %.*s: there is none", STR(name));
+}
+
+static bool read_bytes(struct memstore *m, struct store_read *v, enum memstore_fault what, err *e)
+{
+    bool ok = true;
+    lock(m);
+    const struct object *o = find(m->objects, v->name);
+    if (!o) {
+        ok = no_object(v->name, e);
+    } else if (v->at > o->n || v->n > o->n - v->at || what == MEMSTORE_SHORT) {
+        uint64_t n = v->at < o->n ? MIN(v->n, o->n - v->at) / 2 : 0;
+        if (n) memcpy(v->to, o->bytes + v->at, n);
+        ok = err_set(e, ERR_OUT_OF_RANGE,
+                     "read object %.*s: it ends before byte %llu + %zu; there are %llu",
+                     STR(v->name), (unsigned long long)v->at, v->n, (unsigned long long)o->n);
+    } else if (v->n) {
+        memcpy(v->to, o->bytes + v->at, v->n);
+        if (what == MEMSTORE_FLIPS) v->to[v->n / 2] ^= 0x10;
+        m->totals.read_bytes += v->n;
+    }
+    unlock(m);
+    return ok;
+}
+
+static void read_one(struct memstore *m, struct req *r, struct store_read *v)
+{
+    struct memstore_event ev = event(m, r, MEMSTORE_READ, v->name);
+    enum memstore_fault what = op_begin(m, &ev);
+    ev.bytes = v->n;
+    v->ok = alive(r, &v->fault);
+    if (v->ok && what == MEMSTORE_FAILS) v->ok = fails(&ev, what, &v->fault);
+    if (v->ok) v->ok = ev.done = read_bytes(m, v, what, &v->fault);
+    if (v->ok && what == MEMSTORE_LANDS) v->ok = fails(&ev, what, &v->fault);
+    if (!op_end(m, &ev, v->ok)) return;
+}
+
+static void memory_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        read_one(memstore_of(s), r, &v[i]);
+}
+
+static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+{
+    struct memstore *m = memstore_of(s);
+    struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
+    enum memstore_fault what = op_begin(m, &ev);
+    bool ok = alive(r, e);
+    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_LANDS)) ok = fails(&ev, what, e);
+    if (ok) {
+        lock(m);
+        const struct object *o = find(m->objects, name);
+        if (o) *size = o->n;
+        unlock(m);
+        ok = ev.done = o || no_object(name, e);
+    }
+    return op_end(m, &ev, ok);
+}
+
+// ---- listing
+
+struct seen {
+    char *name;
+    size_t n;
+    uint64_t size;
+};
+
+// Up to a page of copies; how many.
+static size_t copy_page(struct memstore *m, str prefix, str after, struct seen *page)
+{
+    size_t n = 0;
+    lock(m);
+    const struct objects *o = m->objects;
+    for (size_t i = place_of(o, str_cmp(after, prefix) > 0 ? after : prefix);
+         i < o->n && n < m->page && str_starts(name_of(&o->v[i]), prefix); i++) {
+        if (str_eq(name_of(&o->v[i]), after)) continue;
+        page[n++] = (struct seen){copy(o->v[i].name, o->v[i].name_n), o->v[i].name_n, o->v[i].n};
+    }
+    unlock(m);
+    return n;
+}
+
+static bool list_page(struct memstore *m, struct req *r, str prefix, str after, struct seen *page,
+                      size_t *n, err *e)
+{
+    struct memstore_event ev = event(m, r, MEMSTORE_LIST, prefix);
+    enum memstore_fault what = op_begin(m, &ev);
+    bool ok = alive(r, e);
+    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
+    if (ok) {
+        *n = copy_page(m, prefix, after, page);
+        ev.bytes = *n;
+        ev.done = true;
+        if (what == MEMSTORE_LANDS) ok = fails(&ev, what, e);
+    }
+    return op_end(m, &ev, ok);
+}
+
+static bool memory_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn,
+                        void *arg, err *e)
+{
+    struct memstore *m = memstore_of(s);
+    struct seen *page = must(calloc(m->page, sizeof *page));
+    char last[STORE_NAME_MAX];
+    bool ok = true;
+    for (bool more = true; ok && more;) {
+        size_t n = 0;
+        ok = list_page(m, r, prefix, after, page, &n, e);
+        more = n == m->page;
+        for (size_t i = 0; i < n; i++) {
+            ok = ok && fn(arg, str_make(page[i].name, page[i].n), page[i].size, e);
+            if (i + 1 == n) {
+                memcpy(last, page[i].name, page[i].n);
+                after = str_make(last, page[i].n);
+            }
+            free(page[i].name);
+        }
+    }
+    free(page);
+    return ok;
+}
+
+// ---- creating
+
+static struct store_upload *memory_begin(struct store *s, struct req *r, str name, uint64_t about,
+                                         err *e)
+{
+    struct memstore *m = memstore_of(s);
+    if (!alive(r, e)) return NULL;
+    (void)about;
+    struct upload *u = must(calloc(1, sizeof *u));
+    u->upload.store = s;
+    u->req = r;
+    u->name = copy(name.p, name.n);
+    u->name_n = name.n;
+    lock(m);
+    m->uploads += 1;
+    unlock(m);
+    return &u->upload;
+}
+
+static bool memory_write(struct store_upload *up, str bytes, err *e)
+{
+    struct upload *u = (struct upload *)up;
+    if (!alive(u->req, e)) return false;
+    if (u->n + bytes.n > u->cap) {
+        u->cap = MAX(2 * u->cap, u->n + bytes.n);
+        u->bytes = must(realloc(u->bytes, u->cap));
+    }
+    memcpy(u->bytes + u->n, bytes.p, bytes.n);
+    u->n += bytes.n;
+    return true;
+}
+
+static void memory_abandon(struct store_upload *up)
+{
+    struct upload *u = (struct upload *)up;
+    struct memstore *m = memstore_of(up->store);
+    lock(m);
+    m->uploads -= 1;
+    unlock(m);
+    free(u->name);
+    free(u->bytes);
+    free(u);
+}
+
+static bool memory_commit(struct store_upload *up, bool *existed, err *e)
+{
+    struct upload *u = (struct upload *)up;
+    struct memstore *m = memstore_of(up->store);
+    str name = str_make(u->name, u->name_n);
+    struct memstore_event ev = event(m, u->req, MEMSTORE_CREATE, name);
+    ev.bytes = u->n;
+    enum memstore_fault what = op_begin(m, &ev);
+    bool ok = alive(u->req, e);
+    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
+    if (ok) {
+        char *bytes = copy(u->bytes, u->n);
+        lock(m);
+        ev.done = insert(m->objects, name, bytes, u->n);
+        if (ev.done) m->totals.created_bytes += u->n;
+        unlock(m);
+        if (!ev.done) free(bytes);
+        if (what == MEMSTORE_LANDS) {
+            ok = fails(&ev, what, e);
+        } else {
+            *existed = !ev.done;
+        }
+    }
+    if (!op_end(m, &ev, ok)) *existed = false;
+    memory_abandon(up);
+    return ok;
+}
+
+// ---- deleting
+
+static bool memory_remove(struct store *s, struct req *r, str name, err *e)
+{
+    struct memstore *m = memstore_of(s);
+    struct memstore_event ev = event(m, r, MEMSTORE_DELETE, name);
+    enum memstore_fault what = op_begin(m, &ev);
+    bool ok = alive(r, e);
+    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
+    if (ok) {
+        lock(m);
+        take_out(m->objects, name);
+        unlock(m);
+        ev.done = true;
+        if (what == MEMSTORE_LANDS) ok = fails(&ev, what, e);
+    }
+    return op_end(m, &ev, ok);
+}
+
+// ---- life
+
+static void memory_close(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    struct objects *o = m->objects;
+    lock(m);
+    assert(m->uploads == 0);
+    bool last = --o->stores == 0;
+    unlock(m);
+    if (last) {
+        for (size_t i = 0; i < o->n; i++) {
+            free(o->v[i].name);
+            free(o->v[i].bytes);
+        }
+        free(o->v);
+        pthread_mutex_destroy(&o->mutex);
+        free(o);
+    }
+    free(m);
+}
+
+static const struct store_kind memory_kind = {
+    .name = "memory",
+    .read_many = memory_read_many,
+    .list = memory_list,
+    .begin = memory_begin,
+    .write = memory_write,
+    .commit = memory_commit,
+    .abandon = memory_abandon,
+    .remove = memory_remove,
+    .size = memory_size,
+    .close = memory_close,
+};
+
+static struct store *open_over(struct objects *o)
+{
+    struct memstore *m = must(calloc(1, sizeof *m));
+    m->store.kind = &memory_kind;
+    m->objects = o;
+    m->page = PAGE;
+    return &m->store;
+}
+
+struct store *memstore_open(void)
+{
+    struct objects *o = must(calloc(1, sizeof *o));
+    if (pthread_mutex_init(&o->mutex, NULL)) abort();
+    o->stores = 1;
+    return open_over(o);
+}
+
+struct store *memstore_again(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    assert(s->kind == &memory_kind);
+    lock(m);
+    m->objects->stores += 1;
+    unlock(m);
+    return open_over(m->objects);
+}
+
+// ---- faults
+
+void memstore_fail(struct store *s, enum memstore_op op, enum memstore_fault what, uint64_t nth,
+                   uint64_t count)
+{
+    struct memstore *m = memstore_of(s);
+    assert(nth > 0 && op < MEMSTORE_OPS);
+    lock(m);
+    m->orders[op] = (struct order){what, nth - 1, count};
+    unlock(m);
+}
+
+void memstore_heal(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    memset(m->orders, 0, sizeof m->orders);
+    unlock(m);
+}
+
+void memstore_set_hooks(struct store *s, memstore_hook *before, memstore_hook *after, void *arg)
+{
+    struct memstore *m = memstore_of(s);
+    m->before = before;
+    m->after = after;
+    m->arg = arg;
+}
+
+void memstore_set_page(struct store *s, size_t names)
+{
+    assert(names > 0);
+    memstore_of(s)->page = names;
+}
+
+// ---- what is there
+
+static struct object *there(struct memstore *m, const char *name)
+{
+    struct object *o = find(m->objects, str_of(name));
+    if (!o) abort();  // the test has a wrong idea of what is there
+    return o;
+}
+
+bool memstore_has(struct store *s, const char *name)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    bool has = find(m->objects, str_of(name)) != NULL;
+    unlock(m);
+    return has;
+}
+
+void memstore_flip(struct store *s, const char *name, uint64_t at, unsigned bit)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    struct object *o = there(m, name);
+    assert(at < o->n && bit < 8);
+    o->bytes[at] = (char)(o->bytes[at] ^ (1 << bit));
+    unlock(m);
+}
+
+void memstore_cut(struct store *s, const char *name, uint64_t size)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    struct object *o = there(m, name);
+    assert(size <= o->n);
+    o->n = size;
+    unlock(m);
+}
+
+void memstore_drop(struct store *s, const char *name)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    take_out(m->objects, str_of(name));
+    unlock(m);
+}
+
+void memstore_set(struct store *s, const char *name, str bytes)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    take_out(m->objects, str_of(name));
+    if (!insert(m->objects, str_of(name), copy(bytes.p, bytes.n), bytes.n)) abort();
+    unlock(m);
+}
+
+str memstore_bytes(struct store *s, const char *name)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    struct object *o = there(m, name);
+    str bytes = str_make(o->bytes, o->n);
+    unlock(m);
+    return bytes;
+}
+
+// Calls fn for each, under the mutex.
+static void each(struct store *s, const char *prefix, void (*fn)(void *arg, const struct object *o),
+                 void *arg)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    const struct objects *o = m->objects;
+    for (size_t i = place_of(o, str_of(prefix));
+         i < o->n && str_starts(name_of(&o->v[i]), str_of(prefix)); i++)
+        fn(arg, &o->v[i]);
+    unlock(m);
+}
+
+static void add_one(void *arg, const struct object *o)
+{
+    (void)o;
+    *(size_t *)arg += 1;
+}
+
+size_t memstore_count(struct store *s, const char *prefix)
+{
+    size_t n = 0;
+    each(s, prefix, add_one, &n);
+    return n;
+}
+
+static void add_size(void *arg, const struct object *o)
+{
+    *(uint64_t *)arg += o->n;
+}
+
+uint64_t memstore_size(struct store *s, const char *prefix)
+{
+    uint64_t n = 0;
+    each(s, prefix, add_size, &n);
+    return n;
+}
+
+static void add_name(void *arg, const struct object *o)
+{
+    str *all = arg;
+    char *p = must(realloc((char *)(uintptr_t)all->p, all->n + o->name_n + 2));
+    memcpy(p + all->n, o->name, o->name_n);
+    memcpy(p + all->n + o->name_n, "\n", 2);
+    *all = str_make(p, all->n + o->name_n + 1);
+}
+
+char *memstore_names(struct store *s, const char *prefix)
+{
+    str all = {0};
+    each(s, prefix, add_name, &all);
+    return all.p ? (char *)(uintptr_t)all.p : copy("", 0);
+}
+
+// ---- what was asked
+
+struct memstore_totals memstore_totals(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    struct memstore_totals totals = m->totals;
+    unlock(m);
+    return totals;
+}
+
+void memstore_reset_totals(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    m->totals = (struct memstore_totals){0};
+    unlock(m);
+}
+
+size_t memstore_uploads(struct store *s)
+{
+    struct memstore *m = memstore_of(s);
+    lock(m);
+    size_t n = m->uploads;
+    unlock(m);
+    return n;
+}
