@@ -126,7 +126,9 @@ struct block_index {
     struct block_extent blooms;   // of the span frames; empty: there are no spans
     const struct block_postings *postings;  // keys.h
 };
-bool block_index_parse(struct arena *a, str contents, struct block_index *out, err *e) MUST_CHECK;
+// `service` is where its contents were found: extents are kept relative to that.
+bool block_index_parse(struct arena *a, str contents, const struct block_service_ref *service,
+                       struct block_index *out, err *e) MUST_CHECK;
 
 // ---- vectors: a frame's contents, then any of its vectors (columns; checked by columns_add)
 struct block_vectors {
