@@ -22,6 +22,7 @@
 //     nodes     by key: a slot of the grid (model/slot.h) with vector, profiles, total, first and
 //               last time
 //     totals    by key: slots of the block's fine width (minute, hour) with sum and profiles
+//     (both are of all rows, whatever their attempt: who has to leave one out reads rows)
 //     rows      by SERIES key, by time: profiles with vectors, spans and what else was pushed
 //
 // A block is made of sections; each has its own CRC32C, most are packed by zstd where that wins. A

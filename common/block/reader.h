@@ -41,6 +41,7 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
 struct block_dataset {
     str type;
     uint64_t profiles;  // 0 where only series with __sampled__="true" have some
+    uint64_t loose;     // rows with attempt > 0 (model/loose.h): who asks looks for copies of them
     int64_t first_ns;   // times of rows or nodes, sampled ones included
     int64_t last_ns;
 };
