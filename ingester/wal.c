@@ -111,18 +111,24 @@ static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant,
     pb_put_u64_opt(out, 2, cut);
     pb_put_bytes_opt(out, 3, tenant);
     pb_put_u64_opt(out, 5, b->size);
+    if (b->size && b->base) pb_put_u64_opt(out, 7, b->base->seq);
     pb_put_varint(out, (b->size ? 6 : 4) << 3 | PB_BYTES);
     pb_put_varint(out, b->bytes.n);
 }
 
 // Gathered from two places, so that the batch is copied once only.
-static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, const struct waiter *from,
+static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, struct waiter *from,
                         uint64_t *seq, err *e)
 {
     struct buf head;
     buf_init(&head, NULL, from->tenant.n + ENTRY_OVERHEAD);
     for (size_t i = 0; i < from->batches->n; i++) {
         const struct packed_batch *b = &from->batches->v[i];
+        struct packed_batch whole = {.bytes = b->whole};
+        if (b->size && b->base && !wal_is_base(b->base, w->open)) {  // its cut closed meanwhile
+            from->bytes += b->whole.n - b->bytes.n;
+            b = &whole;
+        }
         char key[8];
         const char *keys[] = {key};
         size_t key_size = sizeof key;
@@ -189,11 +195,13 @@ static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *brok
 }
 
 // What a commit changed, for all to see. With w->lock.
-static void note_commit(struct wal *w, struct waiter *group, size_t bytes)
+static void note_commit(struct wal *w, struct waiter *group)
 {
     struct cut *c = w->open;
     uint64_t first = w->next_seq;
+    size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
+        bytes += x->bytes;
         x->place.stream = c->stream;
         x->place.cut = c;
         c->pins++;
@@ -272,7 +280,7 @@ static void lead(struct wal *w)
     bool ok = commit(w, group, bytes, &broken, &fault);
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
-    if (ok) note_commit(w, group, bytes);
+    if (ok) note_commit(w, group);
     while (group) {
         struct waiter *x = group;
         group = x->next;
@@ -318,6 +326,7 @@ bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct 
     struct packed packed;
     if (!wal_pack(w, tenant, batches, n, &packed, e)) return false;
     bool ok = append(w, tenant, &packed, place, e);
+    if (ok) wal_offer(w, &packed, place);
     wal_unpack(w, &packed);
     return ok;
 }
@@ -345,48 +354,116 @@ bool wal_position(struct wal *w, struct wal_place *place, err *e)
 // ---- reading back
 
 struct scan {
+    struct wal *wal;
     const struct cut *cut;
     wal_entry_fn *fn;
     void *arg;
     uint64_t bytes;
     struct buf unpacked;
+    struct scan_base {
+        uint64_t seq;  // 0: none
+        struct buf bytes;
+    } bases[BASES_MAX];
 };
 
-// What an entry says; size 0: its batch is not packed.
-static bool read_entry(str value, struct wal_entry *entry, uint64_t *cut, uint64_t *size,
-                       str *block)
+// An entry as it is kept; size 0: its batch is not packed.
+struct kept {
+    struct wal_entry entry;
+    uint64_t size;
+    uint64_t base;
+    str block;
+};
+
+static bool read_kept(const struct cut *c, str key, str value, struct kept *k, err *e)
 {
+    uint64_t cut = 0;
+    *k = (struct kept){0};
     struct pb_reader r = pb_reader(value);
     while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_VARINT) entry->seq = r.number;
-        if (r.field == 2 && r.type == PB_VARINT) *cut = r.number;
-        if (r.field == 3 && r.type == PB_BYTES) entry->tenant = r.bytes;
-        if (r.field == 4 && r.type == PB_BYTES) entry->batch = r.bytes;
-        if (r.field == 5 && r.type == PB_VARINT) *size = r.number;
-        if (r.field == 6 && r.type == PB_BYTES) *block = r.bytes;
+        if (r.field == 1 && r.type == PB_VARINT) k->entry.seq = r.number;
+        if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
+        if (r.field == 3 && r.type == PB_BYTES) k->entry.tenant = r.bytes;
+        if (r.field == 4 && r.type == PB_BYTES) k->entry.batch = r.bytes;
+        if (r.field == 5 && r.type == PB_VARINT) k->size = r.number;
+        if (r.field == 6 && r.type == PB_BYTES) k->block = r.bytes;
+        if (r.field == 7 && r.type == PB_VARINT) k->base = r.number;
     }
-    return !r.fault;
+    if (!r.fault && key.n == 8 && k->entry.seq == key_parse(key.p) && cut == c->number) return true;
+    return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
+                   (unsigned long long)c->number);
+}
+
+// Reads the entry that others name as their base, which has none itself.
+static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
+{
+    struct wal *w = s->wal;
+    char key[8];
+    char *message = NULL;
+    size_t n = 0;
+    struct kept k;
+    key_print(seq, key);
+    char *value =
+        rocksdb_get_cf(w->db.rocks, w->db.scan, s->cut->family, key, sizeof key, &n, &message);
+    if (message) {
+        bool lost = str_starts(str_of(message), S("Corruption"));
+        (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "read: %s", message);
+        rocksdb_free(message);
+        return false;
+    }
+    if (!value) return err_set(e, ERR_DATA_LOSS, "it is not there");
+    bool ok = read_kept(s->cut, str_make(key, sizeof key), str_make(value, n), &k, e);
+    if (ok && k.base) ok = err_set(e, ERR_DATA_LOSS, "it has a base itself");
+    if (ok && k.size) ok = lz4_unpack(k.block, k.size, out, e);
+    if (ok && !k.size) {
+        buf_str(out, k.entry.batch);
+        ok = buf_ok(out, e);
+    }
+    rocksdb_free(value);
+    return ok;
+}
+
+// The bytes of a base, read when they are first asked for.
+static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
+{
+    if (k->base >= k->entry.seq) {
+        return err_set(e, ERR_DATA_LOSS, "its base is entry %llu", (unsigned long long)k->base);
+    }
+    struct scan_base *b = &s->bases[k->base % BASES_MAX];
+    if (b->seq != k->base) {
+        b->seq = 0;
+        buf_release(&b->bytes);
+        buf_init(&b->bytes, s->wal->options.memory, LZ4_BASE_MAX);
+        if (!read_base(s, k->base, &s->unpacked, e)) {
+            return err_wrap(e, "base %llu", (unsigned long long)k->base);
+        }
+        buf_str(&b->bytes, str_slice(buf_view(&s->unpacked), 0, LZ4_BASE_MAX));
+        buf_clear(&s->unpacked);
+        if (!buf_ok(&b->bytes, e)) return false;
+        b->seq = k->base;
+    }
+    *bytes = buf_view(&b->bytes);
+    return true;
+}
+
+static bool unpack(struct scan *s, const struct kept *k, struct buf *out, err *e)
+{
+    str base = {0};
+    if (k->base && !find_base(s, k, &base, e)) return false;
+    return lz4_unpack_against(base, k->block, k->size, out, e);
 }
 
 static bool scan_one(struct scan *s, str key, str value, err *e)
 {
-    struct wal_entry entry = {0};
-    uint64_t cut = 0;
-    uint64_t size = 0;
-    str block = {0};
-    if (!read_entry(value, &entry, &cut, &size, &block) || key.n != 8 ||
-        entry.seq != key_parse(key.p) || cut != s->cut->number) {
-        return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
-                       (unsigned long long)s->cut->number);
-    }
-    s->bytes += entry.batch.n + block.n + entry.tenant.n + ENTRY_OVERHEAD;
-    if (entry.seq <= s->cut->read_seq) return true;
+    struct kept k;
+    if (!read_kept(s->cut, key, value, &k, e)) return false;
+    s->bytes += k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
+    if (k.entry.seq <= s->cut->read_seq) return true;
     buf_clear(&s->unpacked);
-    bool ok = size == 0 || lz4_unpack(block, size, &s->unpacked, e);
+    bool ok = k.size == 0 || unpack(s, &k, &s->unpacked, e);
     if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
-    if (size) entry.batch = buf_view(&s->unpacked);
-    ok = ok && s->fn(s->arg, &entry, e);
-    return ok || err_wrap(e, "log: entry %llu", (unsigned long long)entry.seq);
+    if (k.size) k.entry.batch = buf_view(&s->unpacked);
+    ok = ok && s->fn(s->arg, &k.entry, e);
+    return ok || err_wrap(e, "log: entry %llu", (unsigned long long)k.entry.seq);
 }
 
 bool wal_is_unread(const struct cut *c)
@@ -396,7 +473,7 @@ bool wal_is_unread(const struct cut *c)
 
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 {
-    struct scan s = {.cut = c, .fn = fn, .arg = arg};
+    struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
     bool ok = true;
     char *message = NULL;
     buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
@@ -411,6 +488,8 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     rocksdb_iter_get_error(it, &message);
     rocksdb_iter_destroy(it);
     buf_release(&s.unpacked);
+    for (size_t i = 0; i < BASES_MAX; i++)
+        buf_release(&s.bases[i].bytes);
     if (message) {
         bool lost = str_starts(str_of(message), S("Corruption"));
         (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "log: read: %s", message);

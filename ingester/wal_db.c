@@ -141,12 +141,13 @@ static bool check_format(struct db *d, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     bool ok = db_meta_get(d, S("format"), &value, &found, e);
-    bool plain = found && str_is(buf_view(&value), WAL_FORMAT_PLAIN);
-    if (ok && found && !plain && !str_eq(buf_view(&value), S(WAL_FORMAT))) {
+    str is = buf_view(&value);
+    bool older = found && (str_is(is, "1") || str_is(is, "2"));
+    if (ok && found && !older && !str_eq(is, S(WAL_FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION, "log: format '%.*s' is unknown, this is '%s'",
-                     STR(str_slice(buf_view(&value), 0, 64)), WAL_FORMAT);
+                     STR(str_slice(is, 0, 64)), WAL_FORMAT);
     }
-    if (ok && (!found || plain)) {
+    if (ok && (!found || older)) {
         rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
         meta_put(d, batch, "format", S(WAL_FORMAT));
         ok = db_write(d, batch, true, e);

@@ -8,8 +8,8 @@
 
 #include <rocksdb/c.h>
 
-#define WAL_FORMAT       "2"
-#define WAL_FORMAT_PLAIN "1"  // before there were packed batches; read, and then made "2"
+// Formats 1 (no batch is packed) and 2 (none has a base) are read, and then made 3.
+#define WAL_FORMAT "3"
 
 // Of an entry besides tenant and batch: key, seq, cut, tags, lengths, and RocksDB's own record.
 #define ENTRY_OVERHEAD 64
@@ -64,9 +64,27 @@ bool meta_cut_read(str value, struct cut *c, err *e) MUST_CHECK;
 void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value);
 
 // ---- batches as entries keep them (wal_pack.c)
+
+// An earlier batch of the open cut, against which later ones of its service are packed: they have
+// mostly the same names. Shared by whoever packs; one reference is the log's.
+struct base {
+    uint64_t kind;  // of batches that are alike
+    id128 stream;
+    uint64_t cut;
+    uint64_t seq;
+    _Atomic uint32_t refs;
+    struct lz4_base *ready;
+    size_t n;
+    char bytes[];  // the first ones of the batch
+};
+#define BASES_MAX 64
+
 struct packed_batch {
+    str whole;
     str bytes;
-    size_t size;  // of the batch, if the bytes are its block; else 0
+    size_t size;        // of the batch, if the bytes are its block; else 0
+    struct base *base;  // of the block, or NULL
+    uint64_t kind;
     size_t from;  // in packed.bytes
     size_t n;
 };
@@ -82,12 +100,17 @@ bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct pa
               err *e) MUST_CHECK;
 void wal_unpack(struct wal *w, struct packed *p);
 
+// Batches of this append may be bases from now on.
+void wal_offer(struct wal *w, const struct packed *p, const struct wal_place *place);
+bool wal_is_base(const struct base *b, const struct cut *c);  // is it of this cut?
+void wal_forget_bases(struct wal *w);                         // with the lead, without w->lock
+
 // ---- the log
 struct waiter {
     struct waiter *next;
     str tenant;
     const struct packed *batches;
-    size_t bytes;
+    size_t bytes;  // of its entries; more once a base turned out to be of another cut
     struct wal_place place;
     bool leads;
     bool done;
@@ -113,6 +136,8 @@ struct wal {
     size_t stream_count;
     size_t stream_cap;
     uint64_t bytes;
+    struct base *bases[BASES_MAX];  // of the open cut
+    size_t base_count;
     // changed only by who has the lead
     struct db db;
     struct cut *open;  // NULL: the next append makes one

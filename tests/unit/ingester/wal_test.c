@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "codec/pb.h"
 #include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -174,16 +175,17 @@ static void cuts_close_by_size_and_by_age_of_arrival(void **state)
     char dir[DIR_MAX];
     dir_new(dir);
     struct wal_options o = options(dir);
-    static char big[70000];
+    static char big[2][70000];
     uint64_t x = 1;
-    for (size_t i = 0; i < sizeof big - 1; i++)  // what cannot be packed
-        big[i] = (char)(1 + ((x = x * 6364136223846793005u + 1442695040888963407u) >> 33) % 255);
+    for (size_t i = 0; i < 2 * (sizeof big[0] - 1); i++)  // what cannot be packed
+        big[i % 2][i / 2] =
+            (char)(1 + ((x = x * 6364136223846793005u + 1442695040888963407u) >> 33) % 255);
     fake_now = 1000 * NS_PER_S;
     o.cut_bytes = 100000;
     struct wal *w = reopen(&o, true);
-    append(w, big);
+    append(w, big[0]);
     assert_int_equal(append(w, "a").cut->number, 1);
-    assert_int_equal(append(w, big).cut->number, 2);
+    assert_int_equal(append(w, big[1]).cut->number, 2);
     fake_now += 599 * NS_PER_S;
     assert_int_equal(append(w, "b").cut->number, 2);
     fake_now += NS_PER_S;
@@ -440,7 +442,7 @@ static void other_formats_are_refused(void **state)
         const char *family;
         const char *key;
         const char *value;
-    } cases[] = {{"format", NULL, "format", "3"}, {"family", "something", NULL, NULL}};
+    } cases[] = {{"format", NULL, "format", "4"}, {"family", "something", NULL, NULL}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         char dir[DIR_MAX];
         dir_new(dir);
@@ -519,6 +521,61 @@ static void large_batches_are_packed_and_come_back(void **state)
     dir_remove(dir);
 }
 
+// A batch as the packer sees it: the service first, then mostly names.
+static void put_batch(struct buf *out, const char *service, unsigned number)
+{
+    buf_clear(out);
+    pb_put_bytes(out, 1, str_of(service));
+    for (unsigned i = 0; out->n < 30000; i++)
+        buf_printf(out, "github.com/%s/function_%u_of_many;", service, i * i * 2654435761u);
+    buf_printf(out, "the only thing that is new: %u", number);
+}
+
+static void what_was_said_before_in_a_cut_costs_little(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct mem_budget budget;
+    mem_budget_init(&budget, "test", NULL, (size_t)1 << 30);
+    o.memory = &budget;
+    o.cut_bytes = 30000;  // several cuts, each with bases of its own
+    struct wal *w = reopen(&o, true);
+    struct buf batch;
+    struct buf want;
+    struct buf got;
+    buf_init(&batch, NULL, 1 << 20);
+    buf_init(&want, NULL, 1 << 24);
+    buf_init(&got, NULL, 1 << 24);
+    for (unsigned i = 0; i < 200; i++) {
+        struct wal_place place;
+        uint64_t before = wal_count(w).bytes;
+        put_batch(&batch, i % 3 ? "api" : "web", i);
+        str bytes = buf_view(&batch);
+        buf_str(&want, bytes);
+        assert_ok(wal_append(w, S("t"), &bytes, 1, &place, e));
+        wal_unpin(w, place.cut);
+        if (place.cut->last_seq > place.cut->first_seq + 6)
+            assert_true(wal_count(w).bytes - before < 1000);
+    }
+    end(w);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    w = wal_open(&o, &(err){0});
+    struct cut *cuts[64];
+    size_t n = wal_cuts(w, cuts, COUNT(cuts));
+    assert_true(n > 1 && n < 20);
+    for (size_t i = 0; i < n; i++)
+        assert_ok(wal_scan(w, cuts[i], note_large, &got, e));
+    assert_true(str_eq(buf_view(&got), buf_view(&want)));
+    wal_close(w);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    buf_release(&batch);
+    buf_release(&want);
+    buf_release(&got);
+    dir_remove(dir);
+}
+
 // Replaces the value of a key in a family of a closed log.
 static void overwrite(const char *dir, const char *key, size_t key_n, str value, bool in_cut)
 {
@@ -544,7 +601,7 @@ static void overwrite(const char *dir, const char *key, size_t key_n, str value,
     rocksdb_options_destroy(ro);
 }
 
-static void the_format_before_packing_is_read_and_raised(void **state)
+static void formats_before_this_one_are_read_and_raised(void **state)
 {
     (void)state;
     char dir[DIR_MAX];
@@ -553,8 +610,8 @@ static void the_format_before_packing_is_read_and_raised(void **state)
     struct wal *w = reopen(&o, true);
     append(w, "plain");
     end(w);
-    for (int i = 0; i < 2; i++) {
-        if (i == 0) overwrite(dir, "format", 6, S("1"), false);
+    for (int i = 0; i < 3; i++) {
+        if (i > 0) overwrite(dir, "format", 6, i == 1 ? S("1") : S("2"), false);
         w = wal_open(&o, &(err){0});
         struct cut *cuts[2];
         assert_non_null(w);
@@ -564,7 +621,7 @@ static void the_format_before_packing_is_read_and_raised(void **state)
         bool found = false;
         buf_init(&value, NULL, 100);
         assert_ok(db_meta_get(&w->db, S("format"), &value, &found, e));
-        assert_true(found && str_is(buf_view(&value), "2"));
+        assert_true(found && str_is(buf_view(&value), "3"));
         buf_release(&value);
         wal_close(w);
     }
@@ -575,9 +632,11 @@ static void a_damaged_block_is_data_loss(void **state)
 {
     (void)state;
     static const char *const values[] = {
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x02\xff\xff",    // no block
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x04\x30\141bc",  // of 3 bytes, not 100
-        "\x08\x01\x10\x01\x1a\x01t\x28\x64",                    // none
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x02\xff\xff",             // no block
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64\x32\x04\x30\141bc",           // of 3 bytes, not 100
+        "\x08\x01\x10\x01\x1a\x01t\x28\x64",                             // none
+        "\x08\x01\x10\x01\x1a\x01t\x28\x04\x38\x01\x32\x05\x40\141bcd",  // its own base
+        "\x08\x01\x10\x01\x1a\x01t\x28\x04\x38\x09\x32\x05\x40\141bcd",  // a later one
     };
     for (size_t i = 0; i < COUNT(values); i++) {
         char dir[DIR_MAX];
@@ -686,7 +745,8 @@ int main(void)
         cmocka_unit_test(a_drained_log_refuses),
         cmocka_unit_test(other_formats_are_refused),
         cmocka_unit_test(large_batches_are_packed_and_come_back),
-        cmocka_unit_test(the_format_before_packing_is_read_and_raised),
+        cmocka_unit_test(what_was_said_before_in_a_cut_costs_little),
+        cmocka_unit_test(formats_before_this_one_are_read_and_raised),
         cmocka_unit_test(a_damaged_block_is_data_loss),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
     };
