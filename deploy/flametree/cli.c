@@ -154,14 +154,18 @@ static bool run_help(struct cli *c, struct buf *b, err *e)
         return true;
     }
     str name = str_of(c->args.operands[0]);
-    if (c->args.operand_count == 2 || str_is(name, "config"))
-        name = arena_printf(&c->arena, "%.*s %s", STR(name),
-                            c->args.operand_count == 2 ? c->args.operands[1] : "check");
+    if (c->args.operand_count == 2)
+        name = arena_printf(&c->arena, "%.*s %s", STR(name), c->args.operands[1]);
+    bool found = false;
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (!str_is(name, cli_commands[i].name)) continue;
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (!str_is(name, cli_commands[i].name) && (w.second.n == 0 || !str_eq(name, w.first)))
+            continue;
+        if (found) buf_byte(b, '\n');
         cli_help_command(b, (enum cli_command)i);
-        return true;
+        found = true;
     }
+    if (found) return true;
     const char *near = cli_nearest_command(name);
     return err_set(e, ERR_INVALID_ARGUMENT, "unknown command '%.*s'%s%s%s", STR(name),
                    near ? "; did you mean `flametree help " : "", near ? near : "",
@@ -196,8 +200,10 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
 static bool run(struct cli *c, int *status, err *e)
 {
     cli_run *fn = runs[c->args.command];
-    if (fn && !cli_args_has(&c->args, OPT_COMMAND_HELP))
-        return cli_ask_open(c, e) ? fn(c, status, e) : cli_wrong(status);
+    if (fn && !cli_args_has(&c->args, OPT_COMMAND_HELP)) {
+        bool remote = cli_option_is_for(&cli_options[OPT_URL], c->args.command);
+        return !remote || cli_ask_open(c, e) ? fn(c, status, e) : cli_wrong(status);
+    }
     struct buf b;
     buf_init(&b, NULL, TEXT_MAX);
     bool ok = run_text(c, &b, e) || cli_wrong(status);

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define WORDS_MAX ((size_t)200)  // of messages
+
 struct reading {
     struct cli_args *args;
     char **argv;
@@ -20,12 +22,11 @@ static bool find_command(int argc, char **argv, int at, enum cli_command *c, int
 {
     str one = str_of(argv[at]);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        str second = {0};
-        str first = str_split(str_of(cli_commands[i].name), ' ', &second);
-        if (!str_eq(first, one)) continue;
-        if (second.n && (at + 1 >= argc || !str_is(second, argv[at + 1]))) continue;
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (!str_eq(w.first, one)) continue;
+        if (w.second.n && (at + 1 >= argc || !str_is(w.second, argv[at + 1]))) continue;
         *c = (enum cli_command)i;
-        *words = second.n ? 2 : 1;
+        *words = w.second.n ? 2 : 1;
         return true;
     }
     return false;
@@ -158,8 +159,17 @@ static bool check_operands(const struct cli_args *a, err *e)
 static bool unknown_command(const struct reading *r, err *e)
 {
     const char *word = r->argv[r->at];
-    if (strcmp(word, "config") == 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "it goes: flametree config check FILE");
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.second.n == 0 || !str_is(w.first, word)) continue;
+        struct buf b;
+        buf_init(&b, NULL, WORDS_MAX);
+        cli_put_seconds(&b, w.first, "|");
+        err_set(e, ERR_INVALID_ARGUMENT, "it goes: flametree %s %.*s %s", word, STR(buf_view(&b)),
+                cli_commands[i].operands);
+        buf_release(&b);
+        return false;
+    }
     const char *near = cli_nearest_command(str_of(word));
     if (near)
         return err_set(e, ERR_INVALID_ARGUMENT,

@@ -24,6 +24,22 @@ static void put_choices(struct buf *b, const char *argument)
     }
 }
 
+// What a command does; of several with one first word, which they are.
+static void put_summary(struct buf *b, enum cli_command c, void (*put)(struct buf *b, const char *))
+{
+    bool alone = c + 1 == CLI_COMMAND_COUNT || cli_command_words((enum cli_command)(c + 1)).is_head;
+    if (alone) {
+        put(b, cli_commands[c].summary);
+        return;
+    }
+    struct buf seconds;
+    buf_init(&seconds, NULL, 200);
+    cli_put_seconds(&seconds, cli_command_words(c).first, ", ");
+    buf_byte(&seconds, '\0');
+    if (seconds.n) put(b, seconds.p);
+    buf_release(&seconds);
+}
+
 // ---- bash
 
 static void bash_command(struct buf *b, enum cli_command c)
@@ -60,6 +76,17 @@ static void bash_command(struct buf *b, enum cli_command c)
     buf_printf(b, "'\n        files=%s ;;\n", takes_files(c) ? "1" : "");
 }
 
+// 'config check' | ...
+static void bash_pairs(struct buf *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_words((enum cli_command)i).second.n == 0) continue;
+        buf_printf(b, "%s'%s'", any ? " | " : "", cli_commands[i].name);
+        any = true;
+    }
+}
+
 static void bash(struct buf *b)
 {
     buf_z(b, "# bash completion of flametree; printed by: flametree completion bash\n"
@@ -70,22 +97,32 @@ static void bash(struct buf *b)
              "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
              "        case ${COMP_WORDS[i]} in\n"
              "        -*) ;;\n"
-             "        config) [ \"${COMP_WORDS[i + 1]}\" = check ] && ((i + 1 < COMP_CWORD)) && "
-             "command='config check' || command=config; break ;;\n"
-             "        *) command=${COMP_WORDS[i]}; break ;;\n"
+             "        *)\n"
+             "            command=${COMP_WORDS[i]}\n"
+             "            ((i + 1 < COMP_CWORD)) && case \"$command ${COMP_WORDS[i + 1]}\" in\n"
+             "            ");
+    bash_pairs(b);
+    buf_z(b, ") command+=\" ${COMP_WORDS[i + 1]}\" ;;\n"
+             "            esac\n"
+             "            break ;;\n"
              "        esac\n"
              "    done\n"
              "    case $command in\n"
              "    '') COMPREPLY=($(compgen -W '");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        str rest = {0};
-        str word = str_split(str_of(cli_commands[i].name), ' ', &rest);
-        buf_printf(b, "%.*s ", STR(word));
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.is_head) buf_printf(b, "%.*s ", STR(w.first));
     }
-    buf_z(b, "--help --version --config --check-config' -- \"$cur\")); return ;;\n"
-             "    config) COMPREPLY=($(compgen -W 'check' -- \"$cur\")); return ;;\n");
-    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
+    buf_z(b, "--help --version --config --check-config' -- \"$cur\")); return ;;\n");
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.is_head && w.second.n) {
+            buf_printf(b, "    %.*s) COMPREPLY=($(compgen -W '", STR(w.first));
+            cli_put_seconds(b, w.first, " ");
+            buf_z(b, "' -- \"$cur\")); return ;;\n");
+        }
         bash_command(b, (enum cli_command)i);
+    }
     buf_z(b, "    *) return ;;\n"
              "    esac\n"
              "    case $cur in\n"
@@ -137,36 +174,49 @@ static void zsh_option(struct buf *b, const struct cli_option_row *o)
     buf_byte(b, '\'');
 }
 
+static void zsh_command(struct buf *b, enum cli_command c)
+{
+    buf_printf(b, "    '%s') _arguments", cli_commands[c].name);
+    for (size_t k = 0; k < CLI_OPTION_COUNT; k++) {
+        if (cli_option_is_for(&cli_options[k], c)) zsh_option(b, &cli_options[k]);
+    }
+    if (takes_files(c)) buf_z(b, " '*:file:_files'");
+    if (cli_has_choices(cli_commands[c].operands)) {
+        buf_z(b, " '1:which:(");
+        put_choices(b, cli_commands[c].operands);
+        buf_z(b, ")'");
+    }
+    buf_z(b, " ;;\n");
+}
+
 static void zsh(struct buf *b)
 {
     buf_z(b, "#compdef flametree\n# zsh completion of flametree; printed by: flametree completion "
              "zsh\n_flametree() {\n    local -a commands\n    commands=(");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        str rest = {0};
-        str word = str_split(str_of(cli_commands[i].name), ' ', &rest);
-        buf_printf(b, " '%.*s:", STR(word));
-        zsh_text(b, cli_commands[i].summary);
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (!w.is_head) continue;
+        buf_printf(b, " '%.*s:", STR(w.first));
+        put_summary(b, (enum cli_command)i, zsh_text);
         buf_z(b, "'");
     }
     buf_z(b, ")\n    if ((CURRENT == 2)); then _describe command commands; return; fi\n"
              "    local command=${words[2]}\n    shift words; ((CURRENT--))\n"
              "    case $command in\n");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        const char *name = i == CLI_CONFIG_CHECK ? "config" : cli_commands[i].name;
-        buf_printf(b, "    %s) _arguments", name);
-        for (size_t k = 0; k < CLI_OPTION_COUNT; k++) {
-            if (cli_option_is_for(&cli_options[k], (enum cli_command)i))
-                zsh_option(b, &cli_options[k]);
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.is_head && w.second.n) {
+            buf_printf(b, "    %.*s)\n        if ((CURRENT == 2)); then compadd ", STR(w.first));
+            cli_put_seconds(b, w.first, " ");
+            buf_printf(b,
+                       "; return; fi\n        command=\"%.*s ${words[2]}\"\n"
+                       "        shift words; ((CURRENT--)) ;;\n",
+                       STR(w.first));
         }
-        if (i == CLI_CONFIG_CHECK) buf_z(b, " '1:command:(check)'");
-        if (takes_files((enum cli_command)i)) buf_z(b, " '*:file:_files'");
-        if (cli_has_choices(cli_commands[i].operands)) {
-            buf_z(b, " '1:which:(");
-            put_choices(b, cli_commands[i].operands);
-            buf_z(b, ")'");
-        }
-        buf_z(b, " ;;\n");
     }
+    buf_z(b, "    esac\n    case $command in\n");
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
+        zsh_command(b, (enum cli_command)i);
     buf_z(b, "    esac\n}\n_flametree \"$@\"\n");
 }
 
@@ -182,10 +232,18 @@ static void fish_text(struct buf *b, const char *text)
     buf_byte(b, '\'');
 }
 
-static void fish_option(struct buf *b, const char *command, const struct cli_option_row *o)
+// The condition that this command was given.
+static void fish_given(struct buf *b, struct cli_words w)
 {
-    buf_printf(b, "complete -c flametree -n '__fish_seen_subcommand_from %s' -l %s", command,
-               o->name);
+    buf_printf(b, "__fish_seen_subcommand_from %.*s", STR(w.first));
+    if (w.second.n) buf_printf(b, "; and __fish_seen_subcommand_from %.*s", STR(w.second));
+}
+
+static void fish_option(struct buf *b, struct cli_words w, const struct cli_option_row *o)
+{
+    buf_z(b, "complete -c flametree -n '");
+    fish_given(b, w);
+    buf_printf(b, "' -l %s", o->name);
     if (o->letter) buf_printf(b, " -s %c", o->letter);
     if (o->argument[0]) buf_z(b, " -r");
     if (o->argument[0] && !wants_file(o->argument)) buf_z(b, " -f");
@@ -199,33 +257,40 @@ static void fish_option(struct buf *b, const char *command, const struct cli_opt
     buf_byte(b, '\n');
 }
 
+// The first word of a command, and of a command of two words those that may follow.
+static void fish_head(struct buf *b, enum cli_command c)
+{
+    struct cli_words w = cli_command_words(c);
+    buf_printf(b, "complete -c flametree -f -n __fish_use_subcommand -a %.*s -d ", STR(w.first));
+    put_summary(b, c, fish_text);
+    buf_byte(b, '\n');
+    if (w.second.n == 0) return;
+    buf_printf(b,
+               "complete -c flametree -f -n '__fish_seen_subcommand_from %.*s; and not "
+               "__fish_seen_subcommand_from ",
+               STR(w.first));
+    cli_put_seconds(b, w.first, " ");
+    buf_z(b, "' -a '");
+    cli_put_seconds(b, w.first, " ");
+    buf_z(b, "'\n");
+}
+
 static void fish(struct buf *b)
 {
     buf_z(b, "# fish completion of flametree; printed by: flametree completion fish\n");
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
-        str second = {0};
-        str word = str_split(str_of(cli_commands[i].name), ' ', &second);
-        buf_printf(b, "complete -c flametree -f -n __fish_use_subcommand -a %.*s -d ", STR(word));
-        fish_text(b, cli_commands[i].summary);
-        buf_byte(b, '\n');
-        struct buf name;
-        buf_init(&name, NULL, 64);
-        buf_str(&name, word);
-        buf_byte(&name, '\0');
-        for (size_t k = 0; name.n && k < CLI_OPTION_COUNT; k++) {
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.is_head) fish_head(b, (enum cli_command)i);
+        for (size_t k = 0; k < CLI_OPTION_COUNT; k++) {
             if (cli_option_is_for(&cli_options[k], (enum cli_command)i))
-                fish_option(b, name.p, &cli_options[k]);
+                fish_option(b, w, &cli_options[k]);
         }
-        if (second.n)
-            buf_printf(b, "complete -c flametree -n '__fish_seen_subcommand_from %.*s' -a '%.*s'\n",
-                       STR(word), STR(second));
-        if (cli_has_choices(cli_commands[i].operands)) {
-            buf_printf(b, "complete -c flametree -f -n '__fish_seen_subcommand_from %.*s' -a '",
-                       STR(word));
-            put_choices(b, cli_commands[i].operands);
-            buf_z(b, "'\n");
-        }
-        buf_release(&name);
+        if (!cli_has_choices(cli_commands[i].operands)) continue;
+        buf_z(b, "complete -c flametree -f -n '");
+        fish_given(b, w);
+        buf_z(b, "' -a '");
+        put_choices(b, cli_commands[i].operands);
+        buf_z(b, "'\n");
     }
 }
 

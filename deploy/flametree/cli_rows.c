@@ -43,6 +43,28 @@ bool cli_option_is_common(enum cli_option o)
     return o >= OPT_URL;
 }
 
+struct cli_words cli_command_words(enum cli_command c)
+{
+    struct cli_words w = {0};
+    str before = {0};
+    w.first = str_split(str_of(cli_commands[c].name), ' ', &w.second);
+    if (c > 0) before = str_split(str_of(cli_commands[c - 1].name), ' ', &(str){0});
+    w.is_head = !str_eq(before, w.first);
+    return w;
+}
+
+void cli_put_seconds(struct buf *b, str first, const char *between)
+{
+    bool any = false;
+    for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
+        struct cli_words w = cli_command_words((enum cli_command)i);
+        if (w.second.n == 0 || !str_eq(w.first, first)) continue;
+        if (any) buf_z(b, between);
+        buf_str(b, w.second);
+        any = true;
+    }
+}
+
 bool cli_choice_next(str *rest, str *choice)
 {
     if (!rest->p) return false;

@@ -3,7 +3,7 @@
 // cli_rows.h - the rows of cli.def as tables. Pure.
 #pragma once
 
-#include "base/str.h"
+#include "base/buf.h"
 
 enum cli_command {
 #define COMMAND(id, ...) CLI_##id,
@@ -63,6 +63,17 @@ static inline bool cli_option_is_for(const struct cli_option_row *o, enum cli_co
 {
     return (o->commands >> c & 1) != 0;
 }
+
+// Commands of two words that share the first stand together, as `block ls` and `block show` do.
+struct cli_words {
+    str first;
+    str second;    // empty of a command of one word
+    bool is_head;  // the first row with this first word
+};
+struct cli_words cli_command_words(enum cli_command c);
+
+// "ls|show|verify" of a first word, with something else between them; empty if it has none.
+void cli_put_seconds(struct buf *b, str first, const char *between);
 
 // Of the options that every request to a server has, which help shows apart.
 bool cli_option_is_common(enum cli_option o);

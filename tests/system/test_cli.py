@@ -135,7 +135,7 @@ WRONG = [
     (["query", "cpu", "--from", "2026-02-31T00:00:00Z"], "is no time"), (["query", "cpu", "--from", "now", "--until", "now-1h"], "is after --until"),
     (["ready", "--url", "ftp://x"], "must be http or https"), (["ready", "--url", "http://"], "needs a host"), (["ready", "--url", "http://x:99999"], "'99999'"),
     (["ready", "--url", "http://x/?y"], "neither ? nor #"), (["ready", "--timeout", "soon"], "--timeout"), (["ready", "--user", "nobody"], "NAME:PASSWORD"),
-    (["push", "x", "--label", "region"], "not KEY=VALUE"), (["push", "x", "--parallel", "0"], "from 1 to 64"), (["config"], "config check FILE"),
+    (["push", "x", "--label", "region"], "not KEY=VALUE"), (["push", "x", "--parallel", "0"], "from 1 to 64"), (["config"], "config check [FILE]"),
     (["completion", "tcsh"], "none of bash|zsh|fish"), (["query", "cpu", "--format", "dot", "--top", "3"], "--top makes a table or JSON"),
     (["diff", "a:b:c:d:e"], "both sides are the same"), (["--tenant", "x", "completion", "bash"], "has no option --tenant"),
     (["query", "cpu{}", "--type", "cpu"], "both name a profile type"),
