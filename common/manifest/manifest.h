@@ -74,7 +74,7 @@ void manifests_close(struct manifests *ms);
 struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant,
                                  err *e) MUST_CHECK;
 
-// What was newest when somebody last asked, or NULL: for prefetch only.
+// What was newest when somebody last asked, with a reference, or NULL: for prefetch only.
 struct manifest *manifest_known(struct manifests *ms, str tenant);
 struct manifest *manifest_hold(struct manifest *m);  // one more reference
 void manifest_let_go(struct manifest *m);
@@ -119,8 +119,10 @@ struct manifest_change {
 bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
                      const struct manifest_change *c, struct manifest **now, err *e) MUST_CHECK;
 
-// The name of a block's object; the arena's.
+// The name of a block's object, the arena's; and what its part behind v1/<hh>/<tenant>/ says: kind,
+// from_hour, hours, pack_lo and id.
 str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b);
+bool manifest_block_name_parse(str text, struct manifest_block *b) MUST_CHECK;
 
 // ---- cleaning
 struct manifest_sweep {
@@ -128,7 +130,7 @@ struct manifest_sweep {
     int64_t garbage_grace_ns;  // after removal, 2 h
     int64_t version_age_ns;    // versions stay at least so long, 24 h,
     uint32_t versions;         // and at least so many, 64
-    int64_t orphan_age_ns;     // 48 h
+    int64_t orphan_age_ns;  // 48 h; 0: orphans are not looked for, which costs LISTs of all blocks
     // counted
     uint64_t segments_deleted;
     uint64_t blocks_deleted;

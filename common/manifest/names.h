@@ -19,6 +19,11 @@
 
 #define NAME_MAX_BYTES 512
 
+// May a tenant be called so? 1 to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..", as
+// requests may name them (rpc/auth.h). What a store lists under other names is not ours.
+#define NAME_TENANT_MAX 150
+bool name_tenant_ok(str tenant);
+
 struct segment_name {
     int64_t hour;
     id128 stream;
@@ -36,11 +41,17 @@ bool segment_name_parse(str text, struct segment_name *n) MUST_CHECK;
 str name_cluster(void);
 str name_tenants(void);  // prefix
 str name_tenant(struct arena *a, str tenant);
-str name_live(struct arena *a, str tenant);      // prefix of segments, then roots
-str name_segments(struct arena *a, str tenant);  // prefix
+str name_of_tenant(struct arena *a, str tenant);  // prefix of all that a tenant has
+str name_live(struct arena *a, str tenant);       // prefix of segments, then roots
+str name_segments(struct arena *a, str tenant);   // prefix
 str name_segment(struct arena *a, str tenant, const struct segment_name *n);
 str name_roots(struct arena *a, str tenant);  // prefix
 str name_root(struct arena *a, str tenant, uint64_t version);
 bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
 str name_pages(struct arena *a, str tenant);                     // prefix
 str name_page(struct arena *a, str tenant, id128 id);
+
+// Pieces of names: what *rest begins with, which shrinks.
+bool name_hex(str *rest, size_t digits, uint64_t *v) MUST_CHECK;
+bool name_char(str *rest, char c) MUST_CHECK;
+bool name_ulid(str *rest, id128 *id) MUST_CHECK;

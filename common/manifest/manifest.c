@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manifest/manifest.h"
+
+#include "base/hash.h"
+#include "manifest/manifest_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TENANTS_KEPT 4096                  // entries of tenants that nobody uses now
+#define READ_BYTES   ((uint64_t)32 << 20)  // of pages at a time, unless one has more
+#define LOOKS        4                     // at what is newest, while versions are swept under us
+
+// ---- life
+
+struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
+                                 int64_t (*wall_ns)(void), err *e)
+{
+    struct manifests *ms = mem_alloc(memory, sizeof *ms, e);
+    if (!ms) return NULL;
+    ms->store = s;
+    ms->memory = memory;
+    ms->wall_ns = wall_ns ? wall_ns : clock_wall_ns;
+    lock_init(&ms->lock, LOCK_MANIFESTS);
+    cond_init(&ms->change);
+    metric_register(manifest_metrics, manifest_metric_count);
+    return ms;
+}
+
+void manifests_close(struct manifests *ms)
+{
+    if (!ms) return;
+    while (manifests_shrink(ms)) {
+    }
+    assert(ms->tenant_count == 0);
+    cond_release(&ms->change);
+    lock_release(&ms->lock);
+    mem_free(ms->memory, ms, sizeof *ms);
+}
+
+// ---- tenants, under the lock
+
+static void unlink_use(struct manifests *ms, struct tenant *t)
+{
+    *(t->newer ? &t->newer->older : &ms->newest) = t->older;
+    *(t->older ? &t->older->newer : &ms->oldest) = t->newer;
+    t->newer = NULL;
+    t->older = NULL;
+}
+
+static void link_use(struct manifests *ms, struct tenant *t)
+{
+    t->older = ms->newest;
+    *(ms->newest ? &ms->newest->newer : &ms->oldest) = t;
+    ms->newest = t;
+}
+
+static struct tenant *find(struct manifests *ms, str name, uint64_t hash)
+{
+    struct tenant *t = ms->chains[hash % TENANT_CHAINS];
+    while (t && !(t->hash == hash && str_eq(str_make(t->name, t->name_n), name)))
+        t = t->next;
+    return t;
+}
+
+static void unlink_tenant(struct manifests *ms, struct tenant *t)
+{
+    struct tenant **at = &ms->chains[t->hash % TENANT_CHAINS];
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    unlink_use(ms, t);
+    ms->tenant_count--;
+    metric_set(&manifest_kept, (int64_t)ms->tenant_count);
+}
+
+static struct tenant *take_oldest(struct manifests *ms)
+{
+    struct tenant *t = ms->oldest;
+    while (t && t->users)
+        t = t->newer;
+    if (t) unlink_tenant(ms, t);
+    return t;
+}
+
+static void tenant_free(struct manifests *ms, struct tenant *t)
+{
+    if (!t) return;
+    manifest_let_go(t->known);
+    mem_free(ms->memory, t, sizeof *t + t->name_n);
+}
+
+bool manifests_shrink(struct manifests *ms)
+{
+    lock_take(&ms->lock);
+    struct tenant *t = take_oldest(ms);
+    lock_give(&ms->lock);
+    tenant_free(ms, t);
+    return t != NULL;
+}
+
+static struct tenant *tenant_new(struct manifests *ms, str name, uint64_t hash, err *e)
+{
+    struct tenant *t = mem_alloc(ms->memory, sizeof *t + name.n, e);
+    while (!t && manifests_shrink(ms))
+        t = mem_alloc(ms->memory, sizeof *t + name.n, e);
+    if (!t) return NULL;
+    t->hash = hash;
+    t->name_n = name.n;
+    if (name.n) memcpy(t->name, name.p, name.n);
+    return t;
+}
+
+struct tenant *tenant_take(struct manifests *ms, str name, err *e)
+{
+    uint64_t hash = hash_str(name);
+    if (!name_tenant_ok(name)) {
+        err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is no name of a tenant",
+                STR(str_slice(name, 0, NAME_TENANT_MAX)));
+        return NULL;
+    }
+    struct tenant *made = NULL;
+    for (;;) {
+        struct tenant *spare = NULL;
+        lock_take(&ms->lock);
+        struct tenant *t = find(ms, name, hash);
+        if (t) {
+            unlink_use(ms, t);
+        } else if (made) {
+            t = made;
+            made = NULL;
+            if (ms->tenant_count >= TENANTS_KEPT) spare = take_oldest(ms);
+            t->next = ms->chains[hash % TENANT_CHAINS];
+            ms->chains[hash % TENANT_CHAINS] = t;
+            ms->tenant_count++;
+            metric_set(&manifest_kept, (int64_t)ms->tenant_count);
+        }
+        if (t) {
+            link_use(ms, t);
+            t->users++;
+        }
+        lock_give(&ms->lock);
+        tenant_free(ms, spare);
+        if (t) {
+            tenant_free(ms, made);
+            return t;
+        }
+        made = tenant_new(ms, name, hash, e);
+        if (!made) return NULL;
+    }
+}
+
+void tenant_give(struct manifests *ms, struct tenant *t)
+{
+    lock_take(&ms->lock);
+    assert(t->users > 0);
+    t->users--;
+    lock_give(&ms->lock);
+}
+
+struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
+{
+    lock_take(&ms->lock);
+    struct manifest *m = t->known ? manifest_hold(t->known) : NULL;
+    lock_give(&ms->lock);
+    return m;
+}
+
+void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
+{
+    struct manifest *old = m;
+    lock_take(&ms->lock);
+    if (!t->known || t->known->version < m->version) {
+        old = t->known;
+        t->known = manifest_hold(m);
+    } else {
+        old = NULL;
+    }
+    lock_give(&ms->lock);
+    manifest_let_go(old);
+}
+
+static void tenant_forget(struct manifests *ms, struct tenant *t)
+{
+    lock_take(&ms->lock);
+    struct manifest *old = t->known;
+    t->known = NULL;
+    lock_give(&ms->lock);
+    manifest_let_go(old);
+}
+
+// ---- versions
+
+struct manifest *manifest_hold(struct manifest *m)
+{
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+void manifest_let_go(struct manifest *m)
+{
+    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1) return;
+    struct mem_budget *memory = m->arena.budget;
+    for (size_t i = 0; i < m->page_count; i++)
+        page_let_go(m->pages[i]);
+    map_release(&m->ids);
+    arena_release(&m->arena);
+    mem_free(memory, m, sizeof *m);
+}
+
+static uint64_t id_hash(id128 id)
+{
+    return hash_bytes(id.b, sizeof id.b);
+}
+
+static id128 id_of_row(const struct manifest *m, uint32_t row)
+{
+    return row < m->block_count ? m->blocks[row].id : m->expired[row - m->block_count]->id;
+}
+
+static uint32_t row_of(const struct manifest *m, id128 id)
+{
+    uint32_t step = 0;
+    uint64_t hash = id_hash(id);
+    uint32_t row = map_next(&m->ids, hash, &step);
+    while (row != MAP_NONE && !id128_eq(id_of_row(m, row), id))
+        row = map_next(&m->ids, hash, &step);
+    return row;
+}
+
+static bool gather(struct manifest *m, err *e)
+{
+    size_t blocks = 0;
+    size_t past = 0;
+    for (size_t i = 0; i < m->page_count; i++) {
+        blocks += m->pages[i]->block_count;
+        past += m->pages[i]->past_count;
+    }
+    if (blocks + past > UINT32_MAX / 2)
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "%zu blocks", blocks + past);
+    m->blocks = ARENA_ARRAY(&m->arena, struct manifest_block, blocks);
+    m->expired = ARENA_ARRAY(&m->arena, const struct past_block *, past);
+    if (!m->blocks || !m->expired) return arena_ok(&m->arena, e);
+    for (size_t i = 0; i < m->page_count; i++) {
+        const struct page *p = m->pages[i];
+        if (p->block_count)
+            memcpy(&m->blocks[m->block_count], p->blocks, p->block_count * sizeof *p->blocks);
+        m->block_count += p->block_count;
+        for (size_t k = 0; k < p->past_count; k++)
+            if (p->past[k].expired) m->expired[m->expired_count++] = &p->past[k];
+    }
+    return true;
+}
+
+bool manifest_finish(struct manifest *m, err *e)
+{
+    if (!gather(m, e)) return false;
+    uint32_t rows = (uint32_t)(m->block_count + m->expired_count);
+    if (!map_reserve(&m->ids, rows, e)) return false;
+    for (uint32_t row = 0; row < rows; row++) {
+        id128 id = id_of_row(m, row);
+        if (row_of(m, id) != MAP_NONE) {
+            char text[ULID_TEXT];
+            ulid_print(id, text);
+            return err_set(e, ERR_DATA_LOSS,
+                           "manifest version %" PRIu64 " of tenant %.*s: id %s occurs twice",
+                           m->version, STR(m->tenant), text);
+        }
+        if (!map_put(&m->ids, id_hash(id), row, e)) return false;
+    }
+    return true;
+}
+
+struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e)
+{
+    struct manifest *m = mem_alloc(ms->memory, sizeof *m, e);
+    if (!m) return NULL;
+    arena_init(&m->arena, ms->memory, SIZE_MAX / 4);
+    map_init(&m->ids, ms->memory);
+    atomic_init(&m->refs, 1);
+    m->tenant = arena_str(&m->arena, tenant);
+    if (arena_ok(&m->arena, e)) return m;
+    manifest_let_go(m);
+    return NULL;
+}
+
+// ---- reading
+
+struct highest {
+    str prefix;
+    uint64_t version;
+};
+
+static bool see_root(void *arg, str name, uint64_t size, err *e)
+{
+    struct highest *h = arg;
+    uint64_t version = 0;
+    (void)size;
+    (void)e;
+    if (!name_root_version(str_slice(name, h->prefix.n, name.n), &version))
+        metric_add(&manifest_foreign, 1);
+    else if (version > h->version)
+        h->version = version;
+    return true;
+}
+
+bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
+                   uint64_t *version, err *e)
+{
+    struct highest h = {.prefix = name_roots(&r->arena, tenant)};
+    str from = after ? name_root(&r->arena, tenant, after) : (str){0};
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_list(ms->store, r, h.prefix, from, see_root, &h, e)) return false;
+    *version = h.version;
+    return true;
+}
+
+static struct page *page_of(const struct manifest *base, const struct page_ref *ref)
+{
+    for (size_t i = 0; base && i < base->page_count; i++) {
+        const struct page_ref *b = &base->refs_of[i];
+        if (id128_eq(b->id, ref->id) && b->hash == ref->hash && b->kind == ref->kind &&
+            b->window == ref->window)
+            return page_hold(base->pages[i]);
+    }
+    return NULL;
+}
+
+// A page as it was read. That it is not there, or not as the root says, is damage.
+static bool take_page(struct manifests *ms, struct manifest *m, size_t i,
+                      const struct store_read *read, err *e)
+{
+    const struct page_ref *ref = &m->refs_of[i];
+    if (!read->ok) {
+        *e = read->fault;
+        return err_wrap(e, "manifest version %" PRIu64, m->version);
+    }
+    str bytes = str_make(read->to, read->n);
+    if (hash_str(bytes) != ref->hash)
+        return err_set(e, ERR_DATA_LOSS,
+                       "%.*s: its hash is %016" PRIx64 ", manifest version %" PRIu64
+                       " says %016" PRIx64,
+                       STR(read->name), hash_str(bytes), m->version, ref->hash);
+    m->pages[i] = page_parse(ms->memory, m->tenant, ref, bytes, e);
+    return m->pages[i] != NULL;
+}
+
+// The missing ones of pages first .. end - 1, which have `bytes`.
+static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, size_t first,
+                       size_t end, uint64_t bytes, err *e)
+{
+    struct store_read *v = mem_alloc(ms->memory, (end - first) * sizeof *v, e);
+    char *room = v ? mem_alloc(ms->memory, bytes, e) : NULL;
+    char *at = room;
+    size_t n = 0;
+    bool ok = room != NULL;
+    for (size_t i = first; ok && i < end; i++) {
+        if (m->pages[i]) continue;
+        v[n++] = (struct store_read){.name = name_page(&r->arena, m->tenant, m->refs_of[i].id),
+                                     .n = m->refs_of[i].bytes,
+                                     .to = at};
+        at += m->refs_of[i].bytes;
+        ok = arena_ok(&r->arena, e);
+    }
+    if (ok) store_read_many(ms->store, r, v, n);
+    metric_add(&manifest_pages_read, n);
+    n = 0;
+    for (size_t i = first; ok && i < end; i++)
+        if (!m->pages[i]) ok = take_page(ms, m, i, &v[n++], e);
+    mem_free(ms->memory, room, bytes);
+    mem_free(ms->memory, v, (end - first) * sizeof *v);
+    return ok;
+}
+
+static bool fill_pages(struct manifests *ms, struct req *r, struct manifest *m,
+                       const struct manifest *base, err *e)
+{
+    for (size_t i = 0; i < m->page_count; i++)
+        m->pages[i] = page_of(base, &m->refs_of[i]);
+    size_t first = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->page_count; i++) {
+        if (m->pages[i]) continue;
+        uint64_t more = m->refs_of[i].bytes;
+        if (bytes && bytes + more > READ_BYTES) {
+            if (!read_pages(ms, r, m, first, i, bytes, e)) return false;
+            first = i;
+            bytes = 0;
+        }
+        bytes += more;
+    }
+    return !bytes || read_pages(ms, r, m, first, m->page_count, bytes, e);
+}
+
+static struct manifest *load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
+                             const struct manifest *base, err *e)
+{
+    struct buf bytes;
+    buf_init(&bytes, ms->memory, MANIFEST_ROOT_MAX);
+    struct manifest *m = NULL;
+    str name = name_root(&r->arena, tenant, version);
+    if (arena_ok(&r->arena, e) && store_get(ms->store, r, name, &bytes, e))
+        m = root_parse(ms->memory, tenant, version, buf_view(&bytes), e);
+    buf_release(&bytes);
+    if (m && fill_pages(ms, r, m, base, e) && manifest_finish(m, e)) return m;
+    manifest_let_go(m);
+    return NULL;
+}
+
+struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
+                               const struct manifest *base, err *e)
+{
+    struct manifest *m = load(ms, r, tenant, version, base, e);
+    while (!m && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
+        m = load(ms, r, tenant, version, base, e);
+    return m;
+}
+
+// One look at the store. NULL with not_found if what was listed is gone when it is read.
+static struct manifest *look(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
+                             err *e)
+{
+    struct manifest *known = tenant_known(ms, t);
+    uint64_t version = 0;
+    struct manifest *m = NULL;
+    bool ok = manifest_list(ms, r, tenant, known ? known->version - 1 : 0, &version, e);
+    if (ok && known && version == 0) {  // gone: the store was emptied or put back
+        tenant_forget(ms, t);
+        ok = manifest_list(ms, r, tenant, 0, &version, e);
+    }
+    if (ok && known && known->version == version)
+        m = manifest_hold(known);
+    else if (ok && version)
+        m = manifest_load(ms, r, tenant, version, known, e);
+    else if (ok)
+        m = manifest_empty(ms, tenant, e);
+    if (m && m->version) tenant_learn(ms, t, m);
+    manifest_let_go(known);
+    return m;
+}
+
+struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant, err *e)
+{
+    struct tenant *t = tenant_take(ms, tenant, e);
+    if (!t) return NULL;
+    struct manifest *m = look(ms, r, t, tenant, e);
+    for (int i = 1; !m && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
+        m = look(ms, r, t, tenant, e);
+    tenant_give(ms, t);
+    if (!m && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;
+    return m;
+}
+
+struct manifest *manifest_known(struct manifests *ms, str tenant)
+{
+    lock_take(&ms->lock);
+    struct tenant *t = find(ms, tenant, hash_str(tenant));
+    struct manifest *m = t && t->known ? manifest_hold(t->known) : NULL;
+    lock_give(&ms->lock);
+    return m;
+}
+
+// ---- lookups
+
+uint64_t manifest_version(const struct manifest *m)
+{
+    return m->version;
+}
+
+str manifest_tenant(const struct manifest *m)
+{
+    return m->tenant;
+}
+
+const struct manifest_block *manifest_blocks(const struct manifest *m, size_t *n)
+{
+    *n = m->block_count;
+    return m->blocks;
+}
+
+const struct manifest_block *manifest_find(const struct manifest *m, id128 id)
+{
+    uint32_t row = row_of(m, id);
+    return row < m->block_count ? &m->blocks[row] : NULL;
+}
+
+bool manifest_counts(const struct manifest *m, id128 leaf)
+{
+    return row_of(m, leaf) != MAP_NONE;
+}
+
+struct wanted_page {
+    enum block_kind kind;
+    int64_t window;
+};
+
+static int by_window(const void *key, const void *at)
+{
+    const struct wanted_page *a = key;
+    const struct page_ref *b = at;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    return a->window < b->window ? -1 : a->window > b->window;
+}
+
+const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window)
+{
+    struct wanted_page key = {kind, window};
+    if (m->page_count == 0) return NULL;
+    const struct page_ref *at =
+        bsearch(&key, m->refs_of, m->page_count, sizeof *m->refs_of, by_window);
+    return at ? m->pages[at - m->refs_of] : NULL;
+}
+
+// The first of its entries; NULL if there is none.
+const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s)
+{
+    size_t from = 0;
+    size_t to = p->absorbed_count;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        if (segment_name_cmp(&p->absorbed[mid].name, s) < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    bool found = from < p->absorbed_count && segment_name_cmp(&p->absorbed[from].name, s) == 0;
+    return found ? &p->absorbed[from] : NULL;
+}
+
+bool manifest_absorbed(const struct manifest *m, const struct segment_name *segment)
+{
+    const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, segment->hour));
+    return p && page_absorbed(p, segment);
+}

@@ -1,0 +1,751 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A change, until it is in a version or cannot be:
+//
+//     newest version -> is what it was made from still there? -> its pages -> root v + 1
+//
+// What goes wrong: another writer created v + 1 first (again from the beginning; pages that did not
+// change meanwhile are kept), or the creation failed and may have happened (what is there is
+// compared with what was sent, which has our nonce in it). Until v + 1 is known to be another's we
+// send nothing but those bytes, so a change never lands twice.
+#include "base/fault.h"
+#include "base/hash.h"
+#include "manifest/manifest_int.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define JOB_AGE_MAX  (60 * 60 * NS_PER_S)
+#define ATTEMPTS     64  // races lost in a row
+#define PUTS         5   // of one root, while the store fails
+#define PAUSE_MAX_NS (200 * NS_PER_MS)
+#define ASIDE_BYTES  ((size_t)96 << 20)  // memory of the look at a root whose creation failed
+#define ASIDE_NS     ((uint64_t)5 * NS_PER_S)
+
+// A page that was written for this change.
+struct made {
+    struct page_ref ref;
+    struct page *page;
+    id128 from;  // the page that it replaces; zeros: none
+    bool empty;  // nothing is left: the version has no such page
+};
+
+struct work {
+    struct manifests *ms;
+    struct req *r;
+    str tenant;
+    const struct manifest_change *change;
+    const struct manifest_cleaning *cleaning;  // or NULL
+    id128 nonce;
+    struct arena arena;  // of the whole change
+    id128 *gone;         // removed and expired, in order
+    size_t gone_count;
+    struct made *made;
+    size_t made_count;
+    size_t made_room;
+    // of this attempt
+    const struct manifest *base;
+    int64_t now_ns;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool has_id(const id128 *v, size_t n, id128 id)
+{
+    return n && bsearch(&id, v, n, sizeof *v, by_id);
+}
+
+static bool is_among(const id128 *v, size_t n, id128 id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id128_eq(v[i], id)) return true;
+    return false;
+}
+
+// ---- is the change as it should be? Asked once.
+
+static bool check_add(const struct work *w, size_t i, err *e)
+{
+    const struct manifest_change *c = w->change;
+    const struct manifest_block *b = &c->add[i];
+    char id[ULID_TEXT];
+    ulid_print(b->id, id);
+    if (!manifest_block_check(b, e)) {
+        e->code = ERR_INVALID_ARGUMENT;
+        return err_wrap(e, "block %s", id);
+    }
+    for (size_t k = 0; k < i; k++) {
+        const struct manifest_block *o = &c->add[k];
+        if (id128_eq(o->id, b->id))
+            return err_set(e, ERR_INVALID_ARGUMENT, "block %s is added twice", id);
+    }
+    return true;
+}
+
+static bool packs_meet(const struct manifest_block *a, const struct manifest_block *b)
+{
+    return a->pack_lo <= b->pack_hi && b->pack_lo <= a->pack_hi;
+}
+
+static bool share_source(const struct manifest_block *a, const struct manifest_block *b,
+                         const struct segment_name **which)
+{
+    for (size_t i = 0, k = 0; i < a->source_count && k < b->source_count;) {
+        int order = segment_name_cmp(&a->sources[i], &b->sources[k]);
+        *which = &a->sources[i];
+        if (order == 0) return true;
+        if (order < 0)
+            i++;
+        else
+            k++;
+    }
+    return false;
+}
+
+static bool check_shared(const struct manifest_change *c, err *e)
+{
+    for (size_t i = 0; i < c->add_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const struct segment_name *which = NULL;
+            if (!packs_meet(&c->add[i], &c->add[k]) ||
+                !share_source(&c->add[i], &c->add[k], &which))
+                continue;
+            char text[SEGMENT_TEXT];
+            segment_name_print(which, text);
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "segment %s is a source of two leaves whose packs overlap", text);
+        }
+    }
+    return true;
+}
+
+static bool work_begin(struct work *w, err *e)
+{
+    const struct manifest_change *c = w->change;
+    arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
+    rand_bytes(w->nonce.b, sizeof w->nonce.b);
+    for (size_t i = 0; i < c->add_count; i++)
+        if (!check_add(w, i, e)) return false;
+    if (!check_shared(c, e)) return false;
+    w->gone_count = c->remove_count + c->expire_count;
+    w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
+    if (!w->gone) return arena_ok(&w->arena, e);
+    if (c->remove_count) memcpy(w->gone, c->remove, c->remove_count * sizeof *w->gone);
+    if (c->expire_count)
+        memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
+    qsort(w->gone, w->gone_count, sizeof *w->gone, by_id);
+    for (size_t i = 1; i < w->gone_count; i++)
+        if (id128_eq(w->gone[i - 1], w->gone[i]))
+            return err_set(e, ERR_INVALID_ARGUMENT, "a block is removed twice");
+    return true;
+}
+
+static void work_end(struct work *w)
+{
+    for (size_t i = 0; i < w->made_count; i++)
+        page_let_go(w->made[i].page);
+    arena_release(&w->arena);
+}
+
+// ---- may it be applied to this version?
+
+static bool gone_by_now(const struct work *w, const char *what, id128 id, err *e)
+{
+    char text[ULID_TEXT];
+    ulid_print(id, text);
+    return err_set(e, ERR_ABORTED, "%s %s is not live in manifest version %" PRIu64, what, text,
+                   w->base->version);
+}
+
+static bool check_inputs(const struct work *w, err *e)
+{
+    const struct manifest_change *c = w->change;
+    for (size_t i = 0; i < w->gone_count; i++)
+        if (!manifest_find(w->base, w->gone[i]))
+            return gone_by_now(w, "replaced block", w->gone[i], e);
+    for (size_t i = 0; i < c->need_count; i++)
+        if (!manifest_counts(w->base, c->needs[i]))
+            return gone_by_now(w, "needed block", c->needs[i], e);
+    for (size_t i = 0; i < c->add_count; i++) {
+        char text[ULID_TEXT];
+        ulid_print(c->add[i].id, text);
+        if (manifest_counts(w->base, c->add[i].id))
+            return err_set(e, ERR_ABORTED, "block %s is there already", text);
+        for (size_t k = 0; k < w->base->garbage_count; k++)
+            if (str_ends(w->base->garbage[k].name, str_of(text)))
+                return err_set(e, ERR_ABORTED, "block %s was removed before", text);
+    }
+    return true;
+}
+
+// A segment is absorbed once: nobody else may name it, but leaves of other packs.
+static bool check_source(const struct work *w, const struct page *p, const struct manifest_block *b,
+                         const struct segment_name *s, err *e)
+{
+    const struct absorbed *at = page_absorbed(p, s);
+    const struct absorbed *end = p->absorbed + p->absorbed_count;
+    for (; at && at < end && segment_name_cmp(&at->name, s) == 0; at++) {
+        bool live = at->by < p->block_count;
+        const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
+        if (live &&
+            (!packs_meet(by, b) || is_among(w->change->remove, w->change->remove_count, by->id)))
+            continue;
+        char text[SEGMENT_TEXT];
+        char id[ULID_TEXT];
+        segment_name_print(s, text);
+        ulid_print(live ? by->id : p->past[at->by - p->block_count].id, id);
+        return err_set(e, ERR_ABORTED, "segment %s was absorbed by leaf %s", text, id);
+    }
+    return true;
+}
+
+static bool check_sources(const struct work *w, err *e)
+{
+    const struct manifest_change *c = w->change;
+    for (size_t i = 0; i < c->add_count; i++) {
+        const struct manifest_block *b = &c->add[i];
+        const struct page *p =
+            b->source_count
+                ? manifest_page(w->base, b->kind, manifest_window(b->kind, b->from_hour))
+                : NULL;
+        for (size_t k = 0; p && k < b->source_count; k++)
+            if (!check_source(w, p, b, &b->sources[k], e)) return false;
+    }
+    return true;
+}
+
+// An earlier try of the caller landed, although he was told that it failed.
+static bool is_there(const struct work *w)
+{
+    const struct manifest_change *c = w->change;
+    for (size_t i = 0; i < c->add_count; i++) {
+        const struct manifest_block *b = manifest_find(w->base, c->add[i].id);
+        if (!b || b->bytes != c->add[i].bytes) return false;
+    }
+    for (size_t i = 0; i < w->gone_count; i++)
+        if (manifest_find(w->base, w->gone[i])) return false;
+    return c->add_count > 0;
+}
+
+// ---- pages
+
+struct touched {
+    enum block_kind kind;
+    int64_t window;
+};
+
+static int by_kind_window(const void *a, const void *b)
+{
+    const struct touched *x = a;
+    const struct touched *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return x->window < y->window ? -1 : x->window > y->window;
+}
+
+static bool touch_all(struct work *w, struct touched **out, size_t *count, err *e)
+{
+    const struct manifest_change *c = w->change;
+    size_t n = 0;
+    size_t more = w->cleaning ? w->cleaning->page_count : 0;
+    struct touched *v = ARENA_ARRAY(&w->arena, struct touched, c->add_count + w->gone_count + more);
+    if (!v) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < c->add_count; i++)
+        v[n++] =
+            (struct touched){c->add[i].kind, manifest_window(c->add[i].kind, c->add[i].from_hour)};
+    for (size_t i = 0; i < w->gone_count; i++) {
+        const struct manifest_block *b = manifest_find(w->base, w->gone[i]);
+        v[n++] = (struct touched){b->kind, manifest_window(b->kind, b->from_hour)};
+    }
+    for (size_t i = 0; i < more; i++) {
+        const struct page_ref *p = &w->cleaning->pages[i];
+        if (manifest_page(w->base, p->kind, p->window))
+            v[n++] = (struct touched){p->kind, p->window};
+    }
+    qsort(v, n, sizeof *v, by_kind_window);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || by_kind_window(&v[i - 1], &v[i]) != 0) v[kept++] = v[i];
+    *out = v;
+    *count = kept;
+    return true;
+}
+
+static bool is_cleaned(const struct work *w, const struct touched *t)
+{
+    for (size_t i = 0; w->cleaning && i < w->cleaning->page_count; i++) {
+        const struct page_ref *p = &w->cleaning->pages[i];
+        if (p->kind == t->kind && p->window == t->window) return true;
+    }
+    return false;
+}
+
+// Those of a leaf's sources that no block of the change names.
+static bool claimed(const struct work *w, const struct segment_name *s)
+{
+    for (size_t i = 0; i < w->change->add_count; i++) {
+        const struct manifest_block *b = &w->change->add[i];
+        size_t from = 0;
+        size_t to = b->source_count;
+        while (from < to) {
+            size_t mid = from + (to - from) / 2;
+            int order = segment_name_cmp(&b->sources[mid], s);
+            if (order == 0) return true;
+            if (order < 0)
+                from = mid + 1;
+            else
+                to = mid;
+        }
+    }
+    return false;
+}
+
+struct sources {
+    const struct segment_name *v;
+    size_t n;
+};
+
+static struct sources unclaimed(struct work *w, struct sources all)
+{
+    struct segment_name *v = ARENA_ARRAY(&w->arena, struct segment_name, all.n);
+    size_t n = 0;
+    for (size_t i = 0; v && i < all.n; i++)
+        if (!claimed(w, &all.v[i])) v[n++] = all.v[i];
+    return (struct sources){v, n};
+}
+
+static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
+{
+    struct segment_name *v = ARENA_ARRAY(&w->arena, struct segment_name, all.n);
+    size_t n = 0;
+    for (size_t i = 0; v && i < all.n; i++)
+        if (w->cleaning->keep_source(w->cleaning->arg, &all.v[i], since_ns)) v[n++] = all.v[i];
+    return (struct sources){v, n};
+}
+
+// A block that leaves: NULL if nothing needs to be remembered of it.
+static const struct past_block *past_of(struct work *w, const struct manifest_block *b)
+{
+    bool expired = is_among(w->change->expire, w->change->expire_count, b->id);
+    struct sources left = {b->sources, b->source_count};
+    if (b->kind != BLOCK_RAW) return NULL;
+    if (!expired) left = unclaimed(w, left);
+    if (!expired && left.n == 0) return NULL;
+    struct past_block *p = ARENA_NEW(&w->arena, struct past_block);
+    if (p) *p = (struct past_block){b->id, expired, w->now_ns, left.v, left.n};
+    return p;
+}
+
+static const struct manifest_block *clean_block(struct work *w, const struct manifest_block *b)
+{
+    struct sources left = kept(w, (struct sources){b->sources, b->source_count}, b->made_ns);
+    if (left.n == b->source_count) return b;
+    struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
+    if (!copy) return b;
+    *copy = *b;
+    copy->sources = left.v;
+    copy->source_count = left.n;
+    return copy;
+}
+
+// NULL: it is needed no more.
+static const struct past_block *clean_past(struct work *w, const struct past_block *p)
+{
+    struct past_block *copy = ARENA_NEW(&w->arena, struct past_block);
+    if (!copy) return p;
+    *copy = *p;
+    struct sources left = kept(w, (struct sources){p->sources, p->source_count}, p->removed_ns);
+    copy->sources = left.v;
+    copy->source_count = left.n;
+    copy->expired = p->expired && w->cleaning->keep_past(w->cleaning->arg, p);
+    return copy->expired || left.n ? copy : NULL;
+}
+
+static int by_block(const void *a, const void *b)
+{
+    return manifest_block_cmp(*(const struct manifest_block *const *)a,
+                              *(const struct manifest_block *const *)b);
+}
+
+static int by_past_id(const void *a, const void *b)
+{
+    const struct past_block *x = *(const struct past_block *const *)a;
+    const struct past_block *y = *(const struct past_block *const *)b;
+    return memcmp(x->id.b, y->id.b, sizeof x->id.b);
+}
+
+static void draft_old(struct work *w, struct page_draft *d, const struct page *p, bool clean)
+{
+    for (size_t i = 0; i < p->block_count; i++) {
+        const struct manifest_block *b = &p->blocks[i];
+        if (has_id(w->gone, w->gone_count, b->id)) {
+            const struct past_block *past = past_of(w, b);
+            if (past) d->past[d->past_count++] = past;
+        } else {
+            d->blocks[d->block_count++] = clean ? clean_block(w, b) : b;
+        }
+    }
+    for (size_t i = 0; i < p->past_count; i++) {
+        const struct past_block *past = clean ? clean_past(w, &p->past[i]) : &p->past[i];
+        if (past) d->past[d->past_count++] = past;
+    }
+}
+
+static bool draft_new(struct work *w, struct page_draft *d, err *e)
+{
+    for (size_t i = 0; i < w->change->add_count; i++) {
+        const struct manifest_block *b = &w->change->add[i];
+        if (b->kind != d->kind || manifest_window(b->kind, b->from_hour) != d->window) continue;
+        struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
+        if (!copy) return arena_ok(&w->arena, e);
+        *copy = *b;
+        copy->made_ns = w->now_ns;
+        d->blocks[d->block_count++] = copy;
+    }
+    return true;
+}
+
+static bool draft_page(struct work *w, const struct touched *t, const struct page *old,
+                       struct page_draft *d, err *e)
+{
+    size_t blocks = old ? old->block_count : 0;
+    size_t past = old ? old->past_count : 0;
+    *d = (struct page_draft){.kind = t->kind, .window = t->window};
+    d->blocks =
+        ARENA_ARRAY(&w->arena, const struct manifest_block *, blocks + w->change->add_count);
+    d->past = ARENA_ARRAY(&w->arena, const struct past_block *, blocks + past);
+    if (!d->blocks || !d->past) return arena_ok(&w->arena, e);
+    if (old) draft_old(w, d, old, is_cleaned(w, t));
+    if (!draft_new(w, d, e)) return false;
+    qsort(d->blocks, d->block_count, sizeof *d->blocks, by_block);
+    qsort(d->past, d->past_count, sizeof *d->past, by_past_id);
+    return arena_ok(&w->arena, e);
+}
+
+static id128 new_id(const struct work *w)
+{
+    uint8_t random[10];
+    rand_bytes(random, sizeof random);
+    return ulid_make((uint64_t)(MAX(w->now_ns, 0) / NS_PER_MS), random);
+}
+
+// Writes a page. It is read back from its bytes first: nothing is written that could not be read.
+static bool write_page(struct work *w, const struct page_draft *d, struct made *m, err *e)
+{
+    struct buf bytes;
+    bool existed = false;
+    buf_init(&bytes, w->ms->memory, MANIFEST_PAGE_MAX);
+    page_print(d, &bytes);
+    bool ok = buf_ok(&bytes, e);
+    if (ok) {
+        m->ref =
+            (struct page_ref){new_id(w), d->kind, d->window, bytes.n, hash_str(buf_view(&bytes))};
+        m->page = page_parse(w->ms->memory, w->tenant, &m->ref, buf_view(&bytes), e);
+        str name = name_page(&w->arena, w->tenant, m->ref.id);
+        FAULT("manifest.page.before");
+        ok = m->page && arena_ok(&w->arena, e) &&
+             store_put(w->ms->store, w->r, name, buf_view(&bytes), &existed, e);
+        FAULT("manifest.page.after");
+    }
+    buf_release(&bytes);
+    if (ok) return true;
+    page_let_go(m->page);
+    m->page = NULL;
+    return err_wrap(e, "manifest page");
+}
+
+static const struct page_ref *ref_of(const struct manifest *m, const struct touched *t)
+{
+    for (size_t i = 0; i < m->page_count; i++)
+        if (m->refs_of[i].kind == t->kind && m->refs_of[i].window == t->window)
+            return &m->refs_of[i];
+    return NULL;
+}
+
+// The page of this change for t: of an earlier attempt if what it replaces is still the same.
+static struct made *make_page(struct work *w, const struct touched *t, err *e)
+{
+    const struct page_ref *old = ref_of(w->base, t);
+    id128 from = old ? old->id : (id128){0};
+    for (size_t i = 0; i < w->made_count; i++) {
+        struct made *m = &w->made[i];
+        if (m->ref.kind == t->kind && m->ref.window == t->window && id128_eq(m->from, from))
+            return m;
+    }
+    struct page_draft d = {0};
+    struct made m = {.ref = {.kind = t->kind, .window = t->window}, .from = from};
+    if (!arena_grow(&w->arena, &w->made, &w->made_room, w->made_count + 1, sizeof m)) {
+        (void)!arena_ok(&w->arena, e);
+        return NULL;
+    }
+    if (!draft_page(w, t, manifest_page(w->base, t->kind, t->window), &d, e)) return NULL;
+    m.empty = d.block_count == 0 && d.past_count == 0;
+    if (!m.empty && !write_page(w, &d, &m, e)) return NULL;
+    w->made[w->made_count] = m;
+    return &w->made[w->made_count++];
+}
+
+// ---- the root
+
+struct next {
+    struct manifest root;  // as it will be written; its arrays are the change's arena's
+    struct page **pages;   // borrowed from base and made
+};
+
+static int by_ref(const void *a, const void *b)
+{
+    const struct page_ref *x = a;
+    const struct page_ref *y = b;
+    struct touched s = {x->kind, x->window};
+    struct touched t = {y->kind, y->window};
+    return by_kind_window(&s, &t);
+}
+
+static struct page *page_with(const struct work *w, id128 id)
+{
+    for (size_t i = 0; i < w->made_count; i++)
+        if (w->made[i].page && id128_eq(w->made[i].ref.id, id)) return w->made[i].page;
+    for (size_t i = 0; i < w->base->page_count; i++)
+        if (id128_eq(w->base->refs_of[i].id, id)) return w->base->pages[i];
+    abort();
+}
+
+static bool is_forgotten(const struct work *w, str name)
+{
+    return w->cleaning && str_among(name, w->cleaning->forget, w->cleaning->forget_count);
+}
+
+static void throw_away(struct work *w, struct manifest *root, str name, uint64_t bytes)
+{
+    root->garbage[root->garbage_count++] = (struct garbage){name, bytes, w->now_ns};
+}
+
+static bool list_garbage(struct work *w, struct manifest *root, const struct touched *t, size_t n,
+                         err *e)
+{
+    str prefix = name_of_tenant(&w->arena, w->tenant);
+    root->garbage =
+        ARENA_ARRAY(&w->arena, struct garbage, w->base->garbage_count + w->gone_count + n);
+    if (!root->garbage) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < w->base->garbage_count; i++)
+        if (!is_forgotten(w, w->base->garbage[i].name))
+            root->garbage[root->garbage_count++] = w->base->garbage[i];
+    for (size_t i = 0; i < w->gone_count; i++) {
+        const struct manifest_block *b = manifest_find(w->base, w->gone[i]);
+        throw_away(w, root, str_slice(b->name, prefix.n, b->name.n), b->bytes);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct page_ref *old = ref_of(w->base, &t[i]);
+        char id[ULID_TEXT];
+        if (!old) continue;
+        ulid_print(old->id, id);
+        throw_away(w, root, arena_printf(&w->arena, "page/%s", id), old->bytes);
+    }
+    return arena_ok(&w->arena, e);
+}
+
+static bool is_touched(const struct page_ref *p, const struct touched *t, size_t n)
+{
+    struct touched key = {p->kind, p->window};
+    return n && bsearch(&key, t, n, sizeof *t, by_kind_window);
+}
+
+static bool draft_root(struct work *w, struct manifest *root, const struct touched *t, size_t n,
+                       err *e)
+{
+    const struct manifest *base = w->base;
+    *root = (struct manifest){
+        .tenant = w->tenant,
+        .version = base->version + 1,
+        .parent_hash = base->version ? base->hash : 0,
+        .nonce = w->nonce,
+        .made_ns = w->now_ns,
+        .tombstones = base->tombstones,
+        .tombstone_count = base->tombstone_count,
+    };
+    root->refs_of = ARENA_ARRAY(&w->arena, struct page_ref, base->page_count + n);
+    if (!root->refs_of) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < base->page_count; i++)
+        if (!is_touched(&base->refs_of[i], t, n))
+            root->refs_of[root->page_count++] = base->refs_of[i];
+    for (size_t i = 0; i < n; i++) {
+        struct made *m = make_page(w, &t[i], e);
+        if (!m) return false;
+        if (!m->empty) root->refs_of[root->page_count++] = m->ref;
+    }
+    qsort(root->refs_of, root->page_count, sizeof *root->refs_of, by_ref);
+    return list_garbage(w, root, t, n, e);
+}
+
+// The version as everybody will read it.
+static struct manifest *read_back(struct work *w, const struct manifest *root, str bytes, err *e)
+{
+    struct manifest *m = root_parse(w->ms->memory, w->tenant, root->version, bytes, e);
+    if (!m) return NULL;
+    assert(m->page_count == root->page_count);
+    for (size_t i = 0; i < m->page_count; i++)
+        m->pages[i] = page_hold(page_with(w, m->refs_of[i].id));
+    if (manifest_finish(m, e)) return m;
+    manifest_let_go(m);
+    return NULL;
+}
+
+enum outcome {
+    LANDED,
+    LOST,
+    FAILED
+};
+
+// What is at the root's name, after a creation that failed or was second: with a time limit of its
+// own, since not to know is worse than to wait a little longer. FAILED with not_found: nothing.
+static enum outcome whose(struct work *w, str name, str bytes, err *e)
+{
+    struct req aside;
+    struct buf there;
+    enum outcome out = FAILED;
+    req_init(&aside, w->r->rank, w->ms->memory, ASIDE_BYTES, ASIDE_NS);
+    buf_init(&there, w->ms->memory, MANIFEST_ROOT_MAX);
+    if (store_get(w->ms->store, &aside, name, &there, e))
+        out = str_eq(buf_view(&there), bytes) ? LANDED : LOST;
+    buf_release(&there);
+    req_release(&aside);
+    return out;
+}
+
+static void pause_for(int attempt)
+{
+    int64_t most = MIN(NS_PER_MS << MIN(attempt, 10), PAUSE_MAX_NS);
+    int64_t ns = (int64_t)(rand_u64() % (uint64_t)most);
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static enum outcome create_root(struct work *w, str name, str bytes, err *e)
+{
+    for (int i = 0; i < PUTS; i++) {
+        bool existed = false;
+        err fault = {0};
+        err unseen = {0};
+        if (i) pause_for(i + 3);
+        if (i && !req_alive(w->r, e)) return FAILED;
+        FAULT("manifest.root.before");
+        bool ok = store_put(w->ms->store, w->r, name, bytes, &existed, &fault);
+        FAULT("manifest.root.after");
+        if (ok && !existed) return LANDED;
+        enum outcome out = whose(w, name, bytes, &unseen);
+        if (out != FAILED) return out;
+        if (ok && unseen.code == ERR_NOT_FOUND) return LOST;  // and swept since
+        *e = ok ? unseen : fault;
+        err_wrap(e, "manifest root, which may have been created");
+        if (unseen.code != ERR_NOT_FOUND) return FAILED;
+    }
+    return FAILED;
+}
+
+// ---- attempts
+
+static enum outcome land(struct work *w, struct manifest **now, err *e)
+{
+    struct touched *t = NULL;
+    size_t n = 0;
+    struct manifest root = {0};
+    struct buf bytes;
+    if (!touch_all(w, &t, &n, e) || !draft_root(w, &root, t, n, e)) return FAILED;
+    buf_init(&bytes, w->ms->memory, MANIFEST_ROOT_MAX);
+    root_print(&root, &bytes);
+    str name = name_root(&w->arena, w->tenant, root.version);
+    struct manifest *m = NULL;
+    if (buf_ok(&bytes, e) && arena_ok(&w->arena, e)) m = read_back(w, &root, buf_view(&bytes), e);
+    enum outcome out = m ? create_root(w, name, buf_view(&bytes), e) : FAILED;
+    buf_release(&bytes);
+    if (out == LANDED) {
+        *now = m;
+        return LANDED;
+    }
+    manifest_let_go(m);
+    return out;
+}
+
+static bool is_young(const struct work *w, err *e)
+{
+    int64_t age = w->now_ns - w->change->begun_ns;
+    if (w->cleaning || age <= JOB_AGE_MAX) return true;
+    return err_set(e, ERR_ABORTED, "the job began %" PRId64 " s ago, allowed %" PRId64,
+                   age / NS_PER_S, JOB_AGE_MAX / NS_PER_S);
+}
+
+static bool changes_nothing(const struct work *w)
+{
+    const struct manifest_change *c = w->change;
+    const struct manifest_cleaning *k = w->cleaning;
+    return c->add_count + w->gone_count == 0 && (!k || k->forget_count + k->page_count == 0);
+}
+
+// One attempt at the version that is newest now; it is in *now.
+static enum outcome attempt(struct work *w, struct manifest **now, err *e)
+{
+    w->base = *now;
+    w->now_ns = MAX(w->ms->wall_ns(), w->base->made_ns);
+    if (!req_alive(w->r, e)) return FAILED;
+    if (is_there(w)) {
+        metric_add_to(&manifest_commits, S("found"), 1);
+        return LANDED;
+    }
+    if (!is_young(w, e) || !check_inputs(w, e) || !check_sources(w, e)) return FAILED;
+    if (changes_nothing(w)) return LANDED;
+    struct manifest *next = NULL;
+    enum outcome out = land(w, &next, e);
+    if (out != LANDED) return out;
+    manifest_let_go(*now);
+    *now = next;
+    metric_add_to(&manifest_commits, S("landed"), 1);
+    return LANDED;
+}
+
+static bool run(struct work *w, struct manifest **now, err *e)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (i) pause_for(i);
+        *now = manifest_newest(w->ms, w->r, w->tenant, e);
+        if (!*now) return false;
+        enum outcome out = attempt(w, now, e);
+        if (out == LANDED) return true;
+        manifest_let_go(*now);
+        *now = NULL;
+        if (out == FAILED) return false;
+        metric_add(&manifest_races, 1);
+    }
+    return err_set(e, ERR_ABORTED, "%d other changes of the manifest came first", ATTEMPTS);
+}
+
+bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
+                    const struct manifest_change *c, const struct manifest_cleaning *cleaning,
+                    struct manifest **now, err *e)
+{
+    struct work w = {.ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
+    struct manifest *m = NULL;
+    bool ok = work_begin(&w, e) && run(&w, &m, e);
+    struct tenant *t = ok && m->version ? tenant_take(ms, tenant, &(err){0}) : NULL;
+    if (t) {
+        tenant_learn(ms, t, m);
+        tenant_give(ms, t);
+    }
+    work_end(&w);
+    if (!ok)
+        metric_add_to(&manifest_commits, e->code == ERR_ABORTED ? S("aborted") : S("failed"), 1);
+    if (ok && now)
+        *now = m;
+    else
+        manifest_let_go(m);
+    if (!ok) err_wrap(e, "commit to the manifest of tenant %.*s", STR(tenant));
+    return ok;
+}
+
+bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
+                     const struct manifest_change *c, struct manifest **now, err *e)
+{
+    return manifest_apply(ms, r, tenant, c, NULL, now, e);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// manifest_int.h - what the files manifest*.c share.
+//
+//     manifest_wire.c      roots and pages: bytes to checked values and back
+//     manifest.c           tenants, the newest version, lookups
+//     manifest_commit.c    changes
+//     manifest_snapshot.c  shared LISTs
+//     manifest_sweep.c     cleaning
+//     manifest_tenants.c   who has data, the cluster's id
+//
+// A page is immutable and counted; a version holds the pages that it names, so that versions of a
+// tenant share those that did not change. The table of tenants is under one lock, which is never
+// held while the store is asked.
+#pragma once
+
+#include "base/map.h"
+#include "manifest/manifest.h"
+#include "manifest/metrics.h"
+#include "sys/clock.h"
+#include "sys/lock.h"
+
+#define MANIFEST_FORMAT 1
+
+// What is read of one object at most; a page of a busy day is some hundred KB.
+#define MANIFEST_ROOT_MAX ((uint64_t)64 << 20)
+#define MANIFEST_PAGE_MAX ((uint64_t)256 << 20)
+#define MANIFEST_HOUR_MAX INT64_C(2562046)  // the last one that ends in an int64 of nanoseconds
+
+// A leaf that is no more but counts on, or whose segments nobody else names.
+struct past_block {
+    id128 id;
+    bool expired;
+    int64_t removed_ns;
+    const struct segment_name *sources;
+    size_t source_count;
+};
+
+struct absorbed {
+    struct segment_name name;
+    uint32_t by;  // row of the page's blocks; block_count + row of its past
+};
+
+struct page {
+    atomic_uint refs;
+    struct arena arena;  // of all that follows
+    struct manifest_block *blocks;
+    size_t block_count;
+    struct past_block *past;
+    size_t past_count;
+    struct absorbed *absorbed;  // in order of names
+    size_t absorbed_count;
+};
+
+struct page_ref {
+    id128 id;
+    enum block_kind kind;
+    int64_t window;
+    uint64_t bytes;
+    uint64_t hash;
+};
+
+struct garbage {
+    str name;  // behind name_of_tenant
+    uint64_t bytes;
+    int64_t removed_ns;
+};
+
+struct manifest {
+    atomic_uint refs;
+    struct arena arena;  // of all that follows but the pages
+    str tenant;
+    uint64_t version;
+    uint64_t hash;  // XXH64 of the root's bytes
+    uint64_t parent_hash;
+    id128 nonce;
+    int64_t made_ns;
+    struct page_ref *refs_of;  // in order of kind and window
+    struct page **pages;       // of those; a reference each
+    size_t page_count;
+    struct garbage *garbage;
+    size_t garbage_count;
+    str *tombstones;  // messages as they are
+    size_t tombstone_count;
+    struct manifest_block *blocks;  // of all pages
+    size_t block_count;
+    const struct past_block **expired;
+    size_t expired_count;
+    struct map ids;  // rows of blocks, then of expired
+};
+
+// One round of a shared LIST.
+struct listing {
+    unsigned refs;  // under the lock
+    bool done;
+    bool lost;  // who made it was called off: others try again
+    bool ok;
+    err fault;
+    struct manifest *manifest;
+    struct snapshot_segment *segments;
+    size_t segment_count;
+    size_t segment_room;
+};
+
+struct tenant {
+    struct tenant *next;   // in its chain
+    struct tenant *newer;  // in order of use
+    struct tenant *older;
+    struct manifest *known;   // or NULL
+    struct listing *running;  // or NULL
+    struct listing *waiting;  // the one that starts next; or NULL
+    unsigned users;           // threads that hold a pointer to it
+    bool noted;
+    uint64_t hash;
+    size_t name_n;
+    char name[];
+};
+
+#define TENANT_CHAINS 1024
+
+struct manifests {
+    struct store *store;
+    struct mem_budget *memory;
+    int64_t (*wall_ns)(void);
+    struct lock lock;
+    struct cond change;  // of a listing
+    struct tenant *chains[TENANT_CHAINS];
+    struct tenant *newest;  // in order of use
+    struct tenant *oldest;
+    size_t tenant_count;
+};
+
+// ---- manifest_wire.c
+
+// The values of a page's bytes; a reference. data_loss with the page's name and the field; where
+// `what` it is should be known from `ref`.
+struct page *page_parse(struct mem_budget *memory, str tenant, const struct page_ref *ref,
+                        str bytes, err *e) MUST_CHECK;
+struct page *page_hold(struct page *p);
+void page_let_go(struct page *p);
+
+// What a page is to have; written in the order given.
+struct page_draft {
+    enum block_kind kind;
+    int64_t window;
+    const struct manifest_block **blocks;
+    size_t block_count;
+    const struct past_block **past;
+    size_t past_count;
+};
+void page_print(const struct page_draft *d, struct buf *out);
+
+// A version without its pages yet, with a reference; its refs_of etc. are set.
+struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t version, str bytes,
+                            err *e) MUST_CHECK;
+void root_print(const struct manifest *m, struct buf *out);
+
+// Is it what a commit may add? Says what is wrong with it otherwise.
+bool manifest_block_check(const struct manifest_block *b, err *e) MUST_CHECK;
+int64_t manifest_window(enum block_kind kind, int64_t hour);
+int manifest_block_cmp(const struct manifest_block *a, const struct manifest_block *b);
+
+// "raw/<hour>-<hours>/<pack>-<ulid>" or "page/<ulid>"; *page tells which.
+bool name_garbage_parse(str text, struct manifest_block *b, bool *page) MUST_CHECK;
+
+// ---- manifest.c
+
+// Makes lookups ready once all pages are there. data_loss if a block is named twice.
+bool manifest_finish(struct manifest *m, err *e) MUST_CHECK;
+
+// The tenant's entry, held until tenant_give. NULL and *e if there is no memory.
+struct tenant *tenant_take(struct manifests *ms, str tenant, err *e) MUST_CHECK;
+void tenant_give(struct manifests *ms, struct tenant *t);
+struct manifest *tenant_known(struct manifests *ms, struct tenant *t);  // a reference, or NULL
+void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
+
+// Gives back what is kept of tenants that nobody uses now, the longest unused ones first; false if
+// there is nothing.
+bool manifests_shrink(struct manifests *ms);
+
+struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e) MUST_CHECK;
+
+// A version as the store has it: root and those pages that `base` (or NULL) has not. not_found if
+// the root, or a page of it, is not there.
+struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
+                               const struct manifest *base, err *e) MUST_CHECK;
+
+// The highest version listed after `after` (0: all), 0 if there is none.
+bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
+                   uint64_t *version, err *e) MUST_CHECK;
+
+// The page of a kind and window, the first entry of a segment in it; NULL if there is none.
+const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
+const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s);
+
+// ---- manifest_commit.c
+
+// What a sweep changes besides: drops entries of the garbage list, and what pages need no more.
+struct manifest_cleaning {
+    const str *forget;  // names in the garbage list
+    size_t forget_count;
+    bool (*keep_source)(void *arg, const struct segment_name *s, int64_t since_ns);
+    bool (*keep_past)(void *arg, const struct past_block *p);
+    void *arg;
+    const struct page_ref *pages;  // those to be cleaned
+    size_t page_count;
+};
+bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
+                    const struct manifest_change *c, const struct manifest_cleaning *cleaning,
+                    struct manifest **now, err *e) MUST_CHECK;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared LISTs. Of a tenant there is at most one under way; who asks while it runs waits for the
+// next, which one of the waiting makes when the first is done:
+//
+//     ask --nobody lists--> makes it            ask --somebody does--> waits for the next
+//     the maker was called off (deadline, cancel): the others are as if they asked just now
+#include "base/fault.h"
+#include "manifest/manifest_int.h"
+
+#include <stdlib.h>
+
+#define LOOKS       4
+#define CANCEL_TICK ((uint64_t)100 * NS_PER_MS)
+
+// ---- listings: counted under the lock
+
+static struct listing *listing_new(struct manifests *ms, err *e)
+{
+    struct listing *l = mem_alloc(ms->memory, sizeof *l, e);
+    while (!l && manifests_shrink(ms))
+        l = mem_alloc(ms->memory, sizeof *l, e);
+    return l;
+}
+
+static void listing_free(struct manifests *ms, struct listing *l)
+{
+    if (!l) return;
+    manifest_let_go(l->manifest);
+    mem_free(ms->memory, l->segments, l->segment_room * sizeof *l->segments);
+    mem_free(ms->memory, l, sizeof *l);
+}
+
+static void listing_give(struct manifests *ms, struct listing *l)
+{
+    lock_take(&ms->lock);
+    bool last = --l->refs == 0;
+    lock_give(&ms->lock);
+    if (last) listing_free(ms, l);
+}
+
+// ---- making one
+
+struct seeing {
+    struct manifests *ms;
+    struct listing *to;
+    size_t prefix;  // bytes of name_live
+    uint64_t version;
+};
+
+static bool see(void *arg, str name, uint64_t size, err *e)
+{
+    struct seeing *s = arg;
+    struct listing *l = s->to;
+    str rest = str_slice(name, s->prefix, name.n);
+    str what = str_slice(rest, 2, rest.n);
+    struct snapshot_segment segment = {.bytes = size};
+    uint64_t version = 0;
+    if (str_starts(rest, S("a/")) && segment_name_parse(what, &segment.name)) {
+        if (!mem_grow(s->ms->memory, &l->segments, &l->segment_room, l->segment_count + 1,
+                      sizeof segment, e))
+            return false;
+        l->segments[l->segment_count++] = segment;
+    } else if (str_starts(rest, S("m/")) && name_root_version(what, &version)) {
+        s->version = MAX(s->version, version);
+    } else {
+        metric_add(&manifest_foreign, 1);
+    }
+    return true;
+}
+
+static void leave_out_absorbed(struct listing *l)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->segment_count; i++)
+        if (!manifest_absorbed(l->manifest, &l->segments[i].name))
+            l->segments[kept++] = l->segments[i];
+    l->segment_count = kept;
+}
+
+// Names came in order of their bytes, which is that of segment_name_cmp.
+static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
+                      struct listing *l, err *e)
+{
+    str prefix = name_live(&r->arena, tenant);
+    struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n};
+    l->segment_count = 0;
+    metric_add(&manifest_lists, 1);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_list(ms->store, r, prefix, (str){0}, see, &s, e)) return false;
+    FAULT("manifest.listed");
+    struct manifest *known = tenant_known(ms, t);
+    if (known && known->version == s.version)
+        l->manifest = manifest_hold(known);
+    else if (s.version)
+        l->manifest = manifest_load(ms, r, tenant, s.version, known, e);
+    else
+        l->manifest = manifest_empty(ms, tenant, e);
+    manifest_let_go(known);
+    if (!l->manifest) return false;
+    if (s.version) tenant_learn(ms, t, l->manifest);
+    leave_out_absorbed(l);
+    return true;
+}
+
+static bool make(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
+                 struct listing *l, err *e)
+{
+    bool ok = make_once(ms, r, t, tenant, l, e);
+    for (int i = 1; !ok && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
+        ok = make_once(ms, r, t, tenant, l, e);
+    if (!ok && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;
+    return ok;
+}
+
+// ---- sharing one
+
+static void run_listing(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
+                        struct listing *l)
+{
+    err fault = {0};
+    err ignored = {0};
+    bool ok = make(ms, r, t, tenant, l, &fault);
+    bool lost = !ok && !req_alive(r, &ignored);
+    lock_take(&ms->lock);
+    l->ok = ok;
+    l->lost = lost;
+    l->fault = fault;
+    l->done = true;
+    t->running = NULL;
+    cond_wake_all(&ms->change);
+    lock_give(&ms->lock);
+}
+
+// The listing to be waited for: the one that starts next, which is `spare` if nobody waits yet.
+// *mine: the caller makes it, now.
+static struct listing *join(struct manifests *ms, struct req *r, struct tenant *t,
+                            struct listing **spare, bool *mine, err *e)
+{
+    bool ok = true;
+    lock_take(&ms->lock);
+    if (!t->waiting) {
+        t->waiting = *spare;
+        *spare = NULL;
+    }
+    struct listing *l = t->waiting;
+    l->refs++;
+    while (ok && t->waiting == l && t->running) {
+        uint64_t left = req_left_ns(r);
+        (void)cond_wait_until(&ms->change, &ms->lock, clock_mono_ns() + MIN(left, CANCEL_TICK));
+        ok = req_alive(r, e);
+    }
+    *mine = ok && t->waiting == l;
+    if (*mine) {
+        t->running = l;
+        t->waiting = NULL;
+    }
+    while (ok && !*mine && !l->done) {
+        uint64_t left = req_left_ns(r);
+        (void)cond_wait_until(&ms->change, &ms->lock, clock_mono_ns() + MIN(left, CANCEL_TICK));
+        ok = l->done || req_alive(r, e);
+    }
+    bool last = false;
+    if (!ok) {
+        last = --l->refs == 0;
+        if (last && t->waiting == l) t->waiting = NULL;
+    }
+    lock_give(&ms->lock);
+    if (last) listing_free(ms, l);
+    return ok ? l : NULL;
+}
+
+static struct listing *share(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
+                             err *e)
+{
+    for (;;) {
+        bool mine = false;
+        struct listing *spare = listing_new(ms, e);
+        if (!spare) return NULL;
+        struct listing *l = join(ms, r, t, &spare, &mine, e);
+        listing_free(ms, spare);
+        if (!l) return NULL;
+        if (mine)
+            run_listing(ms, r, t, tenant, l);
+        else
+            metric_add(&manifest_joins, 1);
+        if (l->ok) return l;
+        bool again = !mine && l->lost;
+        *e = l->fault;
+        listing_give(ms, l);
+        if (!again) return NULL;
+    }
+}
+
+bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                   struct snapshot *out, err *e)
+{
+    *out = (struct snapshot){0};
+    if (!req_alive(r, e)) return false;
+    struct tenant *t = tenant_take(ms, tenant, e);
+    if (!t) return false;
+    struct listing *l = share(ms, r, t, tenant, e);
+    tenant_give(ms, t);
+    if (!l) return err_wrap(e, "segments of tenant %.*s", STR(tenant));
+    out->segments = ARENA_ARRAY(a, struct snapshot_segment, l->segment_count);
+    bool ok = out->segments || arena_ok(a, e);
+    if (ok) {
+        if (l->segment_count)
+            memcpy(out->segments, l->segments, l->segment_count * sizeof *l->segments);
+        out->segment_count = l->segment_count;
+        out->manifest = manifest_hold(l->manifest);
+    }
+    listing_give(ms, l);
+    return ok;
+}
+
+void snapshot_release(struct snapshot *s)
+{
+    manifest_let_go(s->manifest);
+    *s = (struct snapshot){0};
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cleaning, in this order, each step for itself so that it may be ended anywhere:
+//
+//     segments   listed, absorbed long enough ago: deleted
+//     garbage    of the newest version, old enough: deleted
+//     commit     entries of garbage that was deleted, sources and expired leaves that nobody needs
+//                to know any more: forgotten in one version
+//     roots      old versions: deleted, oldest first
+//     orphans    blocks and pages that were never named: deleted
+//
+// What the newest version names stays, whatever the clock says. A source is forgotten only after a
+// LIST did not show its segment, so a segment that is still there never counts again.
+#include "base/fault.h"
+#include "manifest/manifest_int.h"
+
+#include <stdlib.h>
+
+#define SOURCES_KEPT (7 * 24 * 60 * 60 * NS_PER_S)
+#define PAST_KEPT    (24 * 60 * 60 * NS_PER_S)
+
+struct sweeping {
+    struct manifests *ms;
+    struct req *r;
+    str tenant;
+    str prefix;  // name_of_tenant
+    struct manifest_sweep *s;
+    struct manifest *m;
+    int64_t now_ns;
+    struct arena arena;
+    struct segment_name *listed;  // absorbed segments that are there, in order
+    size_t listed_count;
+    size_t listed_room;
+    id128 *named;  // by covers of live parents, in order
+    size_t named_count;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool is_old(int64_t now_ns, int64_t since_ns, int64_t grace_ns)
+{
+    return since_ns <= now_ns && now_ns - since_ns >= grace_ns;
+}
+
+static bool erase(struct sweeping *w, str name, const char *what, uint64_t *count, err *e)
+{
+    if (!arena_ok(&w->arena, e) || !req_alive(w->r, e)) return false;
+    FAULT("manifest.sweep.before");
+    if (!store_delete(w->ms->store, w->r, name, e)) return false;
+    FAULT("manifest.sweep.after");
+    ++*count;
+    metric_add_to(&manifest_swept, str_of(what), 1);
+    return true;
+}
+
+// ---- segments
+
+// When the last of the leaves that absorbed it was committed; false: nobody did.
+static bool absorbed_since(const struct manifest *m, const struct segment_name *s, int64_t *since)
+{
+    const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, s->hour));
+    const struct absorbed *at = p ? page_absorbed(p, s) : NULL;
+    if (!at) return false;
+    *since = INT64_MIN;
+    for (; at < p->absorbed + p->absorbed_count && segment_name_cmp(&at->name, s) == 0; at++) {
+        int64_t ns = at->by < p->block_count ? p->blocks[at->by].made_ns
+                                             : p->past[at->by - p->block_count].removed_ns;
+        *since = MAX(*since, ns);
+    }
+    return true;
+}
+
+static bool see_segment(void *arg, str name, uint64_t size, err *e)
+{
+    struct sweeping *w = arg;
+    struct segment_name s = {0};
+    int64_t since = 0;
+    (void)size;
+    if (!segment_name_parse(str_slice(name, w->prefix.n + S("live/a/").n, name.n), &s)) {
+        metric_add(&manifest_foreign, 1);
+        return true;
+    }
+    if (!absorbed_since(w->m, &s, &since)) return true;
+    if (!arena_grow(&w->arena, &w->listed, &w->listed_room, w->listed_count + 1, sizeof s))
+        return arena_ok(&w->arena, e);
+    w->listed[w->listed_count++] = s;
+    return true;
+}
+
+static bool sweep_segments(struct sweeping *w, err *e)
+{
+    str prefix = name_segments(&w->arena, w->tenant);
+    if (!arena_ok(&w->arena, e)) return false;
+    if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_segment, w, e)) return false;
+    for (size_t i = 0; i < w->listed_count; i++) {
+        int64_t since = 0;
+        if (!absorbed_since(w->m, &w->listed[i], &since)) continue;
+        if (!is_old(w->now_ns, since, w->s->segment_grace_ns)) continue;
+        str name = name_segment(&w->arena, w->tenant, &w->listed[i]);
+        if (!erase(w, name, "segment", &w->s->segments_deleted, e)) return false;
+    }
+    return true;
+}
+
+// ---- garbage
+
+static bool is_named_page(const struct manifest *m, id128 id)
+{
+    for (size_t i = 0; i < m->page_count; i++)
+        if (id128_eq(m->refs_of[i].id, id)) return true;
+    return false;
+}
+
+// Deletes what may go; its names become `forget`.
+static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *e)
+{
+    str *forget = ARENA_ARRAY(&w->arena, str, w->m->garbage_count);
+    if (!forget) return arena_ok(&w->arena, e);
+    c->forget = forget;
+    for (size_t i = 0; i < w->m->garbage_count; i++) {
+        const struct garbage *g = &w->m->garbage[i];
+        struct manifest_block b = {0};
+        bool page = false;
+        if (!is_old(w->now_ns, g->removed_ns, w->s->garbage_grace_ns)) continue;
+        bool known = name_garbage_parse(g->name, &b, &page);
+        assert(known);  // root_parse saw to it
+        bool live = page ? is_named_page(w->m, b.id) : manifest_find(w->m, b.id) != NULL;
+        if (live) continue;
+        str name = arena_printf(&w->arena, "%.*s%.*s", STR(w->prefix), STR(g->name));
+        uint64_t *count = page ? &w->s->pages_deleted : &w->s->blocks_deleted;
+        if (!erase(w, name, page ? "page" : "block", count, e)) return false;
+        forget[c->forget_count++] = g->name;
+    }
+    return true;
+}
+
+// ---- what pages need no more
+
+static bool keep_source(void *arg, const struct segment_name *s, int64_t since_ns)
+{
+    const struct sweeping *w = arg;
+    if (!is_old(w->now_ns, since_ns, SOURCES_KEPT)) return true;
+    size_t from = 0;
+    size_t to = w->listed_count;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        int order = segment_name_cmp(&w->listed[mid], s);
+        if (order == 0) return true;
+        if (order < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return false;
+}
+
+static bool keep_past(void *arg, const struct past_block *p)
+{
+    const struct sweeping *w = arg;
+    if (!is_old(w->now_ns, p->removed_ns, PAST_KEPT)) return true;
+    return w->named_count && bsearch(&p->id, w->named, w->named_count, sizeof(id128), by_id);
+}
+
+static bool gather_named(struct sweeping *w, err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->m->block_count; i++)
+        for (size_t k = 0; k < w->m->blocks[i].cover_count; k++)
+            n += w->m->blocks[i].covers[k].leaf_count;
+    w->named = ARENA_ARRAY(&w->arena, id128, n);
+    if (!w->named) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < w->m->block_count; i++) {
+        for (size_t k = 0; k < w->m->blocks[i].cover_count; k++) {
+            const struct manifest_cover *c = &w->m->blocks[i].covers[k];
+            if (c->leaf_count)
+                memcpy(w->named + w->named_count, c->leaves, c->leaf_count * sizeof *c->leaves);
+            w->named_count += c->leaf_count;
+        }
+    }
+    qsort(w->named, n, sizeof *w->named, by_id);
+    return true;
+}
+
+static bool all_may_go(struct sweeping *w, const struct segment_name *v, size_t n, int64_t since)
+{
+    for (size_t i = 0; i < n; i++)
+        if (keep_source(w, &v[i], since)) return false;
+    return true;
+}
+
+// A page is written anew once all that it will ever lose may go, so that it happens once or twice
+// in its life: all sources of live and past leaves, or all expired ones.
+static bool wants_cleaning(struct sweeping *w, const struct page *p)
+{
+    size_t sources = 0;
+    size_t expired = 0;
+    bool sources_go = true;
+    bool expired_go = true;
+    for (size_t i = 0; i < p->block_count && sources_go; i++) {
+        const struct manifest_block *b = &p->blocks[i];
+        sources += b->source_count;
+        sources_go = all_may_go(w, b->sources, b->source_count, b->made_ns);
+    }
+    for (size_t i = 0; i < p->past_count; i++) {
+        const struct past_block *b = &p->past[i];
+        sources += b->source_count;
+        expired += b->expired;
+        if (sources_go) sources_go = all_may_go(w, b->sources, b->source_count, b->removed_ns);
+        if (b->expired && keep_past(w, b)) expired_go = false;
+    }
+    return (sources && sources_go) || (expired && expired_go);
+}
+
+static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
+{
+    struct page_ref *v = ARENA_ARRAY(&w->arena, struct page_ref, w->m->page_count);
+    if (!v || !gather_named(w, e)) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < w->m->page_count; i++)
+        if (w->m->refs_of[i].kind == BLOCK_RAW && wants_cleaning(w, w->m->pages[i]))
+            v[c->page_count++] = w->m->refs_of[i];
+    c->pages = v;
+    return true;
+}
+
+// ---- roots
+
+struct roots {
+    struct arena *arena;
+    size_t prefix;
+    uint64_t *v;  // in order
+    size_t n;
+    size_t room;
+};
+
+static bool see_root(void *arg, str name, uint64_t size, err *e)
+{
+    struct roots *l = arg;
+    uint64_t version = 0;
+    (void)size;
+    if (!name_root_version(str_slice(name, l->prefix, name.n), &version)) return true;
+    if (!arena_grow(l->arena, &l->v, &l->room, l->n + 1, sizeof *l->v))
+        return arena_ok(l->arena, e);
+    l->v[l->n++] = version;
+    return true;
+}
+
+static bool made_at(struct sweeping *w, uint64_t version, int64_t *made_ns, err *e)
+{
+    struct buf bytes;
+    struct manifest *m = NULL;
+    buf_init(&bytes, w->ms->memory, MANIFEST_ROOT_MAX);
+    str name = name_root(&w->arena, w->tenant, version);
+    if (arena_ok(&w->arena, e) && store_get(w->ms->store, w->r, name, &bytes, e))
+        m = root_parse(w->ms->memory, w->tenant, version, buf_view(&bytes), e);
+    buf_release(&bytes);
+    if (!m) return false;
+    *made_ns = m->made_ns;
+    manifest_let_go(m);  // it has no pages
+    return true;
+}
+
+// Times grow with versions, so few are read. A version that went meanwhile was old enough.
+static bool count_old(struct sweeping *w, const struct roots *l, size_t *old, err *e)
+{
+    size_t from = 0;
+    size_t to = l->n > w->s->versions ? l->n - w->s->versions : 0;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        int64_t made = INT64_MIN;
+        err fault = {0};
+        if (!made_at(w, l->v[mid], &made, &fault) && fault.code != ERR_NOT_FOUND) {
+            *e = fault;
+            return false;
+        }
+        if (made == INT64_MIN || is_old(w->now_ns, made, w->s->version_age_ns))
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    *old = from;
+    return true;
+}
+
+static bool sweep_roots(struct sweeping *w, err *e)
+{
+    str prefix = name_roots(&w->arena, w->tenant);
+    struct roots l = {.arena = &w->arena, .prefix = prefix.n};
+    size_t old = 0;
+    if (!arena_ok(&w->arena, e)) return false;
+    if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_root, &l, e)) return false;
+    if (!count_old(w, &l, &old, e)) return false;
+    for (size_t i = 0; i < old; i++) {
+        if (l.v[i] >= w->m->version) break;
+        str name = name_root(&w->arena, w->tenant, l.v[i]);
+        if (!erase(w, name, "root", &w->s->roots_deleted, e)) return false;
+    }
+    return true;
+}
+
+// ---- orphans
+
+struct orphans {
+    struct sweeping *w;
+    const id128 *named;  // pages and garbage, in order
+    size_t named_count;
+    str *v;
+    size_t n;
+    size_t room;
+};
+
+static bool see_object(void *arg, str name, uint64_t size, err *e)
+{
+    struct orphans *o = arg;
+    struct manifest_block b = {0};
+    bool page = false;
+    (void)size;
+    if (!name_garbage_parse(str_slice(name, o->w->prefix.n, name.n), &b, &page)) {
+        metric_add(&manifest_foreign, 1);
+        return true;
+    }
+    uint64_t ms = 0;
+    for (int i = 0; i < 6; i++)
+        ms = ms << 8 | b.id.b[i];
+    if (!is_old(o->w->now_ns, (int64_t)ms * NS_PER_MS, o->w->s->orphan_age_ns)) return true;
+    if (manifest_find(o->w->m, b.id)) return true;
+    if (o->named_count && bsearch(&b.id, o->named, o->named_count, sizeof b.id, by_id)) return true;
+    if (!arena_grow(&o->w->arena, &o->v, &o->room, o->n + 1, sizeof *o->v))
+        return arena_ok(&o->w->arena, e);
+    o->v[o->n++] = arena_str(&o->w->arena, name);
+    return arena_ok(&o->w->arena, e);
+}
+
+static bool sweep_orphans(struct sweeping *w, err *e)
+{
+    static const char *const folders[] = {"raw/", "h/", "d/", "page/"};
+    id128 *named = ARENA_ARRAY(&w->arena, id128, w->m->page_count + w->m->garbage_count);
+    if (!named) return arena_ok(&w->arena, e);
+    struct orphans o = {.w = w, .named = named};
+    for (size_t i = 0; i < w->m->page_count; i++)
+        named[o.named_count++] = w->m->refs_of[i].id;
+    for (size_t i = 0; i < w->m->garbage_count; i++) {
+        struct manifest_block b = {0};
+        bool page = false;
+        if (name_garbage_parse(w->m->garbage[i].name, &b, &page)) named[o.named_count++] = b.id;
+    }
+    qsort(named, o.named_count, sizeof *named, by_id);
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        str prefix = arena_printf(&w->arena, "%.*s%s", STR(w->prefix), folders[i]);
+        if (!arena_ok(&w->arena, e)) return false;
+        if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_object, &o, e)) return false;
+    }
+    for (size_t i = 0; i < o.n; i++)
+        if (!erase(w, o.v[i], "orphan", &w->s->orphans_deleted, e)) return false;
+    return true;
+}
+
+// ---- all of it
+
+static bool run(struct sweeping *w, err *e)
+{
+    struct manifest_cleaning c = {.keep_source = keep_source, .keep_past = keep_past, .arg = w};
+    struct manifest_change none = {.begun_ns = w->now_ns};
+    if (!sweep_segments(w, e) || !sweep_garbage(w, &c, e) || !pick_pages(w, &c, e)) return false;
+    FAULT("manifest.swept");
+    if (c.forget_count + c.page_count) {
+        struct manifest *now = NULL;
+        if (!manifest_apply(w->ms, w->r, w->tenant, &none, &c, &now, e)) return false;
+        manifest_let_go(w->m);
+        w->m = now;
+    }
+    if (!sweep_roots(w, e)) return false;
+    return w->s->orphan_age_ns <= 0 || sweep_orphans(w, e);
+}
+
+bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct manifest_sweep *s,
+                    err *e)
+{
+    struct sweeping w = {.ms = ms, .r = r, .tenant = tenant, .s = s};
+    assert(s->versions > 0);
+    w.m = manifest_newest(ms, r, tenant, e);
+    if (!w.m) return err_wrap(e, "sweep of tenant %.*s", STR(tenant));
+    arena_init(&w.arena, ms->memory, SIZE_MAX / 4);
+    w.now_ns = ms->wall_ns();
+    w.prefix = name_of_tenant(&w.arena, tenant);
+    bool ok = arena_ok(&w.arena, e) && run(&w, e);
+    arena_release(&w.arena);
+    manifest_let_go(w.m);
+    return ok || err_wrap(e, "sweep of tenant %.*s", STR(tenant));
+}

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+#include "codec/pb.h"
+#include "flametree/v1/internal.pb-c.h"
+#include "manifest/manifest_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define DAY_HOURS     24
+#define WINDOW_DAYS   28
+#define HOURS_MAX     (WINDOW_DAYS * DAY_HOURS)
+#define SCRATCH_FLOOR ((size_t)1 << 20)
+
+// ---- what is what
+
+static const char *kind_folder(enum block_kind kind)
+{
+    switch (kind) {
+    case BLOCK_RAW:
+        return "raw";
+    case BLOCK_HOURS:
+        return "h";
+    case BLOCK_DAYS:
+        return "d";
+    case BLOCK_SEGMENT:
+        break;
+    }
+    return NULL;
+}
+
+int64_t manifest_window(enum block_kind kind, int64_t hour)
+{
+    int64_t day = hour / DAY_HOURS;
+    return kind == BLOCK_DAYS ? day / WINDOW_DAYS : day;
+}
+
+int manifest_block_cmp(const struct manifest_block *a, const struct manifest_block *b)
+{
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->from_hour != b->from_hour) return a->from_hour < b->from_hour ? -1 : 1;
+    if (a->pack_lo != b->pack_lo) return a->pack_lo < b->pack_lo ? -1 : 1;
+    return memcmp(a->id.b, b->id.b, sizeof a->id.b);
+}
+
+str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b)
+{
+    char id[ULID_TEXT];
+    ulid_print(b->id, id);
+    str prefix = name_of_tenant(a, tenant);
+    return arena_printf(a, "%.*s%s/%016" PRIx64 "-%04" PRIx32 "/%08" PRIx32 "-%s", STR(prefix),
+                        kind_folder(b->kind), (uint64_t)b->from_hour, b->hours, b->pack_lo, id);
+}
+
+bool manifest_block_name_parse(str text, struct manifest_block *b)
+{
+    static const enum block_kind kinds[] = {BLOCK_RAW, BLOCK_HOURS, BLOCK_DAYS};
+    struct manifest_block out = {0};
+    str rest = {0};
+    str folder = str_split(text, '/', &rest);
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (str_is(folder, kind_folder(kinds[i]))) out.kind = kinds[i];
+    uint64_t hour = 0;
+    uint64_t hours = 0;
+    uint64_t pack = 0;
+    if (!out.kind || !name_hex(&rest, 16, &hour) || hour > MANIFEST_HOUR_MAX) return false;
+    if (!name_char(&rest, '-') || !name_hex(&rest, 4, &hours) || !name_char(&rest, '/'))
+        return false;
+    if (!name_hex(&rest, 8, &pack) || !name_char(&rest, '-') || !name_ulid(&rest, &out.id))
+        return false;
+    out.from_hour = (int64_t)hour;
+    out.hours = (uint32_t)hours;
+    out.pack_lo = (uint32_t)pack;
+    if (rest.n) return false;
+    *b = out;
+    return true;
+}
+
+bool name_garbage_parse(str text, struct manifest_block *b, bool *page)
+{
+    str rest = str_slice(text, 5, text.n);
+    *page = str_starts(text, S("page/"));
+    if (!*page) return manifest_block_name_parse(text, b);
+    return name_ulid(&rest, &b->id) && rest.n == 0;
+}
+
+// ---- checks of values, wherever they come from
+
+static bool check_times(const struct manifest_block *b, err *e)
+{
+    int64_t from = slot_start(b->from_hour, SLOT_HOUR);
+    int64_t to = slot_start(b->from_hour + b->hours, SLOT_HOUR);
+    if (b->first_ns > b->last_ns)
+        return err_set(e, ERR_DATA_LOSS, "last_ns %" PRId64 " is before first_ns %" PRId64,
+                       b->last_ns, b->first_ns);
+    bool empty = b->first_ns == 0 && b->last_ns == 0;
+    if (!empty && (b->first_ns <= from || b->last_ns > to))
+        return err_set(e, ERR_DATA_LOSS,
+                       "first_ns %" PRId64 " to last_ns %" PRId64 " are not within (%" PRId64
+                       ", %" PRId64 "]",
+                       b->first_ns, b->last_ns, from, to);
+    return true;
+}
+
+static bool check_range(const struct manifest_block *b, err *e)
+{
+    if (b->from_hour < 0 || b->from_hour > MANIFEST_HOUR_MAX)
+        return err_set(e, ERR_DATA_LOSS, "from_hour is %" PRId64 ", allowed 0 to %" PRId64,
+                       b->from_hour, MANIFEST_HOUR_MAX);
+    if (b->hours < 1 || b->hours > HOURS_MAX)
+        return err_set(e, ERR_DATA_LOSS, "hours is %" PRIu32 ", allowed 1 to %d", b->hours,
+                       HOURS_MAX);
+    int64_t last = b->from_hour + b->hours - 1;
+    if (manifest_window(b->kind, b->from_hour) != manifest_window(b->kind, last))
+        return err_set(e, ERR_DATA_LOSS,
+                       "hours %" PRIu32 " from_hour %" PRId64 " reach into another window",
+                       b->hours, b->from_hour);
+    if (b->pack_lo > b->pack_hi)
+        return err_set(e, ERR_DATA_LOSS, "pack_lo %08" PRIx32 " is above pack_hi %08" PRIx32,
+                       b->pack_lo, b->pack_hi);
+    return true;
+}
+
+static bool check_cover(const struct manifest_block *b, size_t i, err *e)
+{
+    const struct manifest_cover *c = &b->covers[i];
+    int64_t from = i ? c[-1].hour + c[-1].hours : b->from_hour;
+    int64_t to = b->from_hour + b->hours;
+    if (c->hours < 1 || c->hours > HOURS_MAX || c->hour < from || c->hour > to - c->hours)
+        return err_set(e, ERR_DATA_LOSS,
+                       "cover %zu: hour %" PRId64 " and hours %" PRIu32 " are not within %" PRId64
+                       " to %" PRId64,
+                       i, c->hour, c->hours, from, to);
+    for (size_t k = 1; k < c->leaf_count; k++) {
+        if (memcmp(c->leaves[k - 1].b, c->leaves[k].b, sizeof c->leaves[k].b) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "cover %zu: leaves are not in order at %zu", i, k);
+    }
+    return true;
+}
+
+static bool check_sources(const struct segment_name *v, size_t n, int64_t from, int64_t to, err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].hour < from || v[i].hour >= to)
+            return err_set(e, ERR_DATA_LOSS,
+                           "source %zu: hour %" PRId64 " is not within %" PRId64 " to %" PRId64, i,
+                           v[i].hour, from, to);
+        if (i && segment_name_cmp(&v[i - 1], &v[i]) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "sources are not in order at %zu", i);
+    }
+    return true;
+}
+
+bool manifest_block_check(const struct manifest_block *b, err *e)
+{
+    if (!kind_folder(b->kind)) return err_set(e, ERR_DATA_LOSS, "kind is %d", (int)b->kind);
+    if (!check_range(b, e) || !check_times(b, e)) return false;
+    if (b->classes == 0 || b->classes >> BLOCK_CLASSES)
+        return err_set(e, ERR_DATA_LOSS, "classes is %" PRIx32, b->classes);
+    if (b->bytes == 0 || b->bytes > INT64_MAX)
+        return err_set(e, ERR_DATA_LOSS, "bytes is %" PRIu64, b->bytes);
+    if (b->kind == BLOCK_RAW && b->cover_count)
+        return err_set(e, ERR_DATA_LOSS, "covers: a leaf has %zu", b->cover_count);
+    if (b->kind != BLOCK_RAW && b->source_count)
+        return err_set(e, ERR_DATA_LOSS, "sources: a parent has %zu", b->source_count);
+    for (size_t i = 0; i < b->cover_count; i++)
+        if (!check_cover(b, i, e)) return false;
+    return check_sources(b->sources, b->source_count, b->from_hour, b->from_hour + b->hours, e);
+}
+
+// ---- reading: values of messages
+
+static bool read_id(ProtobufCBinaryData d, const char *what, id128 *id, err *e)
+{
+    if (d.len != sizeof id->b)
+        return err_set(e, ERR_DATA_LOSS, "%s has %zu bytes, not 16", what, d.len);
+    memcpy(id->b, d.data, sizeof id->b);
+    return true;
+}
+
+static bool read_sources(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
+                         const struct segment_name **out, err *e)
+{
+    struct segment_name *names = ARENA_ARRAY(a, struct segment_name, n);
+    if (!names) return arena_ok(a, e);
+    for (size_t i = 0; i < n; i++) {
+        names[i] = (struct segment_name){.hour = v[i]->hour, .cut = v[i]->cut, .part = v[i]->part};
+        if (!read_id(v[i]->stream, "stream", &names[i].stream, e))
+            return err_wrap(e, "source %zu", i);
+    }
+    *out = names;
+    return true;
+}
+
+static bool read_covers(struct arena *a, Flametree__V1__Cover **v, size_t n,
+                        struct manifest_block *b, err *e)
+{
+    struct manifest_cover *covers = ARENA_ARRAY(a, struct manifest_cover, n);
+    if (!covers) return arena_ok(a, e);
+    for (size_t i = 0; i < n; i++) {
+        str leaves = pb_blob(v[i]->leaves);
+        if (leaves.n % sizeof(id128))
+            return err_set(e, ERR_DATA_LOSS, "cover %zu: leaves have %zu bytes, not times 16", i,
+                           leaves.n);
+        id128 *ids = ARENA_ARRAY(a, id128, leaves.n / sizeof(id128));
+        if (!ids) return arena_ok(a, e);
+        if (leaves.n) memcpy(ids, leaves.p, leaves.n);
+        covers[i] = (struct manifest_cover){v[i]->hour, v[i]->hours, ids, leaves.n / sizeof(id128)};
+    }
+    b->covers = covers;
+    b->cover_count = n;
+    return true;
+}
+
+static bool read_block(struct arena *a, str tenant, const Flametree__V1__BlockRef *m,
+                       struct manifest_block *b, err *e)
+{
+    *b = (struct manifest_block){
+        .kind = (enum block_kind)m->kind,
+        .from_hour = m->from_hour,
+        .hours = m->hours,
+        .pack_lo = m->pack_lo,
+        .pack_hi = m->pack_hi,
+        .classes = m->classes,
+        .bytes = m->bytes,
+        .rows = m->rows,
+        .first_ns = m->first_ns,
+        .last_ns = m->last_ns,
+        .made_ns = m->made_ns,
+        .source_count = m->n_sources,
+        .format = m->format,
+    };
+    if (!read_id(m->id, "id", &b->id, e)) return false;
+    if (!read_covers(a, m->covers, m->n_covers, b, e)) return false;
+    if (!read_sources(a, m->sources, m->n_sources, &b->sources, e)) return false;
+    if (!manifest_block_check(b, e)) return false;
+    b->name = manifest_block_name(a, tenant, b);
+    return arena_ok(a, e);
+}
+
+static bool read_blocks(struct page *p, str tenant, const struct page_ref *ref,
+                        const Flametree__V1__Page *m, err *e)
+{
+    p->block_count = m->n_blocks;
+    p->blocks = ARENA_ARRAY(&p->arena, struct manifest_block, m->n_blocks);
+    if (!p->blocks) return arena_ok(&p->arena, e);
+    for (size_t i = 0; i < m->n_blocks; i++) {
+        struct manifest_block *b = &p->blocks[i];
+        if (!read_block(&p->arena, tenant, m->blocks[i], b, e)) return err_wrap(e, "block %zu", i);
+        if (b->kind != ref->kind || manifest_window(b->kind, b->from_hour) != ref->window)
+            return err_set(e, ERR_DATA_LOSS,
+                           "block %zu: kind %d and from_hour %" PRId64 " belong to another page", i,
+                           (int)b->kind, b->from_hour);
+        if (i && manifest_block_cmp(b - 1, b) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "blocks are not in order at %zu", i);
+    }
+    return true;
+}
+
+static bool read_past(struct page *p, const struct page_ref *ref, const Flametree__V1__Page *m,
+                      err *e)
+{
+    p->past_count = m->n_past;
+    p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past);
+    if (!p->past) return arena_ok(&p->arena, e);
+    for (size_t i = 0; i < m->n_past; i++) {
+        const Flametree__V1__PastBlock *from = m->past[i];
+        struct past_block *b = &p->past[i];
+        *b = (struct past_block){.expired = from->expired, .removed_ns = from->removed_ns};
+        b->source_count = from->n_sources;
+        if (!read_id(from->id, "id", &b->id, e) ||
+            !read_sources(&p->arena, from->sources, from->n_sources, &b->sources, e))
+            return err_wrap(e, "past %zu", i);
+        int64_t hour = ref->window * DAY_HOURS;
+        bool leaf = ref->kind == BLOCK_RAW;
+        if (!leaf && b->source_count)
+            return err_set(e, ERR_DATA_LOSS, "past %zu: sources of a parent", i);
+        if (!check_sources(b->sources, b->source_count, hour, hour + DAY_HOURS, e))
+            return err_wrap(e, "past %zu", i);
+        if (i && memcmp(p->past[i - 1].id.b, b->id.b, sizeof b->id.b) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "past is not in order at %zu", i);
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct absorbed *x = a;
+    const struct absorbed *y = b;
+    int order = segment_name_cmp(&x->name, &y->name);
+    return order ? order : x->by < y->by ? -1 : x->by > y->by;
+}
+
+static bool index_sources(struct page *p, err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->block_count; i++)
+        n += p->blocks[i].source_count;
+    for (size_t i = 0; i < p->past_count; i++)
+        n += p->past[i].source_count;
+    p->absorbed = ARENA_ARRAY(&p->arena, struct absorbed, n);
+    if (!p->absorbed) return arena_ok(&p->arena, e);
+    for (size_t i = 0; i < p->block_count + p->past_count; i++) {
+        bool live = i < p->block_count;
+        const struct segment_name *v =
+            live ? p->blocks[i].sources : p->past[i - p->block_count].sources;
+        size_t count = live ? p->blocks[i].source_count : p->past[i - p->block_count].source_count;
+        for (size_t k = 0; k < count; k++)
+            p->absorbed[p->absorbed_count++] = (struct absorbed){v[k], (uint32_t)i};
+    }
+    assert(p->absorbed_count == n);
+    qsort(p->absorbed, n, sizeof *p->absorbed, by_name);
+    return true;
+}
+
+static bool check_format(uint32_t format, err *e)
+{
+    if (format == MANIFEST_FORMAT) return true;
+    return err_set(e, ERR_FAILED_PRECONDITION,
+                   "format is %" PRIu32 ", this program knows %d; a newer one wrote it", format,
+                   MANIFEST_FORMAT);
+}
+
+// The message, in scratch memory. What is malformed in the store is damage.
+static ProtobufCMessage *unpack(struct arena *scratch, const ProtobufCMessageDescriptor *desc,
+                                str bytes, err *e)
+{
+    ProtobufCMessage *m = pb_unpack(scratch, desc, bytes, e);
+    if (!m && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    return m;
+}
+
+// Unpacked messages are larger than their bytes, by a bounded factor (a pointer, a struct and a
+// slab for a message of two bytes).
+static size_t scratch_cap(str bytes)
+{
+    return SCRATCH_FLOOR + bytes.n * 512;
+}
+
+static bool fill_page(struct page *p, struct arena *scratch, str tenant, const struct page_ref *ref,
+                      str bytes, err *e)
+{
+    const Flametree__V1__Page *m =
+        (const Flametree__V1__Page *)unpack(scratch, &flametree__v1__page__descriptor, bytes, e);
+    if (!m || !check_format(m->format, e)) return false;
+    if (m->kind != ref->kind || m->window != ref->window)
+        return err_set(e, ERR_DATA_LOSS,
+                       "kind %" PRIu32 " and window %" PRId64 ", the root says %d and %" PRId64,
+                       m->kind, m->window, (int)ref->kind, ref->window);
+    return read_blocks(p, tenant, ref, m, e) && read_past(p, ref, m, e) && index_sources(p, e) &&
+           arena_ok(&p->arena, e);
+}
+
+struct page *page_parse(struct mem_budget *memory, str tenant, const struct page_ref *ref,
+                        str bytes, err *e)
+{
+    struct page *p = mem_alloc(memory, sizeof *p, e);
+    if (!p) return NULL;
+    struct arena scratch;
+    arena_init(&scratch, memory, scratch_cap(bytes));
+    arena_init(&p->arena, memory, SIZE_MAX / 4);
+    atomic_init(&p->refs, 1);
+    bool ok = fill_page(p, &scratch, tenant, ref, bytes, e);
+    arena_release(&scratch);
+    if (ok) return p;
+    page_let_go(p);
+    char id[ULID_TEXT];
+    ulid_print(ref->id, id);
+    err_wrap(e, "manifest page %s of tenant %.*s", id, STR(tenant));
+    return NULL;
+}
+
+struct page *page_hold(struct page *p)
+{
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+void page_let_go(struct page *p)
+{
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    struct mem_budget *memory = p->arena.budget;
+    arena_release(&p->arena);
+    mem_free(memory, p, sizeof *p);
+}
+
+// ---- reading: roots
+
+static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *e)
+{
+    m->refs_of = ARENA_ARRAY(&m->arena, struct page_ref, from->n_pages);
+    m->pages = ARENA_ARRAY(&m->arena, struct page *, from->n_pages);
+    if (!m->refs_of || !m->pages) return arena_ok(&m->arena, e);
+    for (size_t i = 0; i < from->n_pages; i++) {
+        const Flametree__V1__PageRef *p = from->pages[i];
+        struct page_ref *to = &m->refs_of[i];
+        *to = (struct page_ref){
+            .kind = (enum block_kind)p->kind,
+            .window = p->window,
+            .bytes = p->bytes,
+            .hash = p->hash,
+        };
+        if (!read_id(p->id, "id", &to->id, e)) return err_wrap(e, "page %zu", i);
+        if (!kind_folder(to->kind))
+            return err_set(e, ERR_DATA_LOSS, "page %zu: kind is %" PRIu32, i, p->kind);
+        if (to->window < 0 || to->window > manifest_window(to->kind, MANIFEST_HOUR_MAX))
+            return err_set(e, ERR_DATA_LOSS, "page %zu: window is %" PRId64, i, p->window);
+        if (to->bytes == 0 || to->bytes > MANIFEST_PAGE_MAX)
+            return err_set(e, ERR_DATA_LOSS,
+                           "page %zu: bytes is %" PRIu64 ", allowed 1 to %" PRIu64, i, to->bytes,
+                           MANIFEST_PAGE_MAX);
+        if (i &&
+            (to[-1].kind > to->kind || (to[-1].kind == to->kind && to[-1].window >= to->window)))
+            return err_set(e, ERR_DATA_LOSS, "pages are not in order at %zu", i);
+    }
+    m->page_count = from->n_pages;
+    return true;
+}
+
+static bool read_garbage(struct manifest *m, const Flametree__V1__Root *from, err *e)
+{
+    m->garbage = ARENA_ARRAY(&m->arena, struct garbage, from->n_garbage);
+    if (!m->garbage) return arena_ok(&m->arena, e);
+    for (size_t i = 0; i < from->n_garbage; i++) {
+        const Flametree__V1__Garbage *g = from->garbage[i];
+        struct manifest_block block = {0};
+        bool page = false;
+        str name = pb_text(g->name);
+        if (!name_garbage_parse(name, &block, &page))
+            return err_set(e, ERR_DATA_LOSS, "garbage %zu: name is '%.*s'", i,
+                           STR(str_slice(name, 0, 200)));
+        m->garbage[i] = (struct garbage){arena_str(&m->arena, name), g->bytes, g->removed_ns};
+    }
+    m->garbage_count = from->n_garbage;
+    return arena_ok(&m->arena, e);
+}
+
+static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from, err *e)
+{
+    m->tombstones = ARENA_ARRAY(&m->arena, str, from->n_tombstones);
+    if (!m->tombstones) return arena_ok(&m->arena, e);
+    for (size_t i = 0; i < from->n_tombstones; i++) {
+        size_t n = flametree__v1__tombstone__get_packed_size(from->tombstones[i]);
+        uint8_t *bytes = arena_new(&m->arena, n);
+        if (!bytes) return arena_ok(&m->arena, e);
+        m->tombstones[i] =
+            str_make(bytes, flametree__v1__tombstone__pack(from->tombstones[i], bytes));
+    }
+    m->tombstone_count = from->n_tombstones;
+    return true;
+}
+
+static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err *e)
+{
+    const Flametree__V1__Root *from =
+        (const Flametree__V1__Root *)unpack(scratch, &flametree__v1__root__descriptor, bytes, e);
+    if (!from || !check_format(from->format, e)) return false;
+    if (!str_eq(pb_text(from->tenant), m->tenant))
+        return err_set(e, ERR_DATA_LOSS, "tenant is '%.*s'",
+                       STR(str_slice(pb_text(from->tenant), 0, NAME_TENANT_MAX)));
+    if (from->version != m->version)
+        return err_set(e, ERR_DATA_LOSS, "version is %" PRIu64, from->version);
+    if (!read_id(from->nonce, "nonce", &m->nonce, e)) return false;
+    m->parent_hash = from->parent_hash;
+    m->made_ns = from->made_ns;
+    if (m->version == 1 && m->parent_hash)
+        return err_set(e, ERR_DATA_LOSS, "parent_hash of version 1 is %016" PRIx64, m->parent_hash);
+    return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e);
+}
+
+struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t version, str bytes,
+                            err *e)
+{
+    struct manifest *m = mem_alloc(memory, sizeof *m, e);
+    if (!m) return NULL;
+    struct arena scratch;
+    arena_init(&scratch, memory, scratch_cap(bytes));
+    arena_init(&m->arena, memory, SIZE_MAX / 4);
+    map_init(&m->ids, memory);
+    atomic_init(&m->refs, 1);
+    m->tenant = arena_str(&m->arena, tenant);
+    m->version = version;
+    m->hash = hash_str(bytes);
+    bool ok = arena_ok(&m->arena, e) && fill_root(m, &scratch, bytes, e);
+    arena_release(&scratch);
+    if (ok) return m;
+    manifest_let_go(m);
+    err_wrap(e, "manifest version %" PRIu64 " of tenant %.*s", version, STR(tenant));
+    return NULL;
+}
+
+// ---- writing
+
+static str id_str(const id128 *id)
+{
+    return str_make(id->b, sizeof id->b);
+}
+
+static void put_sources(struct buf *out, uint32_t field, const struct segment_name *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(out, field);
+        pb_put_i64_opt(out, 1, v[i].hour);
+        pb_put_bytes(out, 2, id_str(&v[i].stream));
+        pb_put_u64_opt(out, 3, v[i].cut);
+        pb_put_u64_opt(out, 4, v[i].part);
+        pb_end(out, mark);
+    }
+}
+
+static void put_block(struct buf *out, const struct manifest_block *b)
+{
+    pb_put_bytes(out, 1, id_str(&b->id));
+    pb_put_u64_opt(out, 2, b->kind);
+    pb_put_i64_opt(out, 3, b->from_hour);
+    pb_put_u64_opt(out, 4, b->hours);
+    pb_put_u64_opt(out, 5, b->pack_lo);
+    pb_put_u64_opt(out, 6, b->pack_hi);
+    pb_put_u64_opt(out, 7, b->classes);
+    pb_put_u64_opt(out, 8, b->bytes);
+    pb_put_u64_opt(out, 9, b->rows);
+    pb_put_fixed64_opt(out, 10, (uint64_t)b->first_ns);
+    pb_put_fixed64_opt(out, 11, (uint64_t)b->last_ns);
+    pb_put_fixed64_opt(out, 12, (uint64_t)b->made_ns);
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        size_t mark = pb_begin(out, 13);
+        pb_put_i64_opt(out, 1, c->hour);
+        pb_put_u64_opt(out, 2, c->hours);
+        pb_put_bytes_opt(out, 3, str_make(c->leaves, c->leaf_count * sizeof *c->leaves));
+        pb_end(out, mark);
+    }
+    put_sources(out, 14, b->sources, b->source_count);
+    pb_put_u64_opt(out, 15, b->format);
+}
+
+void page_print(const struct page_draft *d, struct buf *out)
+{
+    pb_put_u64_opt(out, 1, MANIFEST_FORMAT);
+    pb_put_u64_opt(out, 2, d->kind);
+    pb_put_i64_opt(out, 3, d->window);
+    for (size_t i = 0; i < d->block_count; i++) {
+        size_t mark = pb_begin(out, 4);
+        put_block(out, d->blocks[i]);
+        pb_end(out, mark);
+    }
+    for (size_t i = 0; i < d->past_count; i++) {
+        const struct past_block *p = d->past[i];
+        size_t mark = pb_begin(out, 5);
+        pb_put_bytes(out, 1, id_str(&p->id));
+        pb_put_u64_opt(out, 2, p->expired);
+        pb_put_fixed64_opt(out, 3, (uint64_t)p->removed_ns);
+        put_sources(out, 4, p->sources, p->source_count);
+        pb_end(out, mark);
+    }
+}
+
+void root_print(const struct manifest *m, struct buf *out)
+{
+    pb_put_u64_opt(out, 1, MANIFEST_FORMAT);
+    pb_put_bytes_opt(out, 2, m->tenant);
+    pb_put_u64_opt(out, 3, m->version);
+    pb_put_fixed64_opt(out, 4, m->parent_hash);
+    pb_put_bytes(out, 5, id_str(&m->nonce));
+    pb_put_fixed64_opt(out, 6, (uint64_t)m->made_ns);
+    for (size_t i = 0; i < m->page_count; i++) {
+        const struct page_ref *p = &m->refs_of[i];
+        size_t mark = pb_begin(out, 7);
+        pb_put_bytes(out, 1, id_str(&p->id));
+        pb_put_u64_opt(out, 2, p->kind);
+        pb_put_i64_opt(out, 3, p->window);
+        pb_put_u64_opt(out, 4, p->bytes);
+        pb_put_fixed64_opt(out, 5, p->hash);
+        pb_end(out, mark);
+    }
+    for (size_t i = 0; i < m->garbage_count; i++) {
+        const struct garbage *g = &m->garbage[i];
+        size_t mark = pb_begin(out, 8);
+        pb_put_bytes_opt(out, 1, g->name);
+        pb_put_u64_opt(out, 2, g->bytes);
+        pb_put_fixed64_opt(out, 3, (uint64_t)g->removed_ns);
+        pb_end(out, mark);
+    }
+    for (size_t i = 0; i < m->tombstone_count; i++)
+        pb_put_bytes(out, 9, m->tombstones[i]);
+}
