@@ -3,10 +3,11 @@
 // keys.h - the keys of a service's block as label pairs with postings, and which of them a selector
 // means.
 //
-// Names and values are kept once, sorted; each name has a column that says which value each key has,
-// as runs where keys in order make them (keys_int.h has the bytes, and why there is no set for each
-// value). A regex runs once for each distinct value of its label. The bytes are part of the index
-// section (docs/formats/block.md). Labels are UTF-8; those of a key are in order, names unique.
+// Names and values are kept once, sorted; each name has a column that says which value each key
+// has, as runs where keys in order make them (keys_int.h has the bytes, and why there is no set for
+// each value). A regex runs once for each distinct value of its label. The bytes are part of the
+// index section (docs/formats/block.md). Labels are UTF-8; those of a key are in order, names
+// unique.
 #pragma once
 
 #include "block/block.h"

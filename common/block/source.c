@@ -56,12 +56,12 @@ static bool read_footer(struct arena *a, struct block_source *src, struct req *r
 bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
                        struct block_source *out, err *e)
 {
-    struct block_extent x = {0};
+    struct block_extent *x = &out->footer_at;
     str stored = {0};
     str contents = {0};
     *out = (struct block_source){.store = s, .name = arena_str(a, name), .size = size};
-    if (!arena_ok(a, e) || !read_footer(a, out, r, &x, &stored, e)) return false;
-    return (block_section(a, &x, stored, "footer", &contents, e) &&
+    if (!arena_ok(a, e) || !read_footer(a, out, r, x, &stored, e)) return false;
+    return (block_section(a, x, stored, "footer", &contents, e) &&
             block_footer_parse(a, contents, size, &out->footer, e)) ||
            named(name, e);
 }

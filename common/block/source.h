@@ -14,6 +14,7 @@ struct block_source {
     struct store *store;
     str name;  // of the object
     uint64_t size;
+    struct block_extent footer_at;
     struct block_footer footer;
 };
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// verify_int.h - what verify.c reads of a service and verify_sums.c compares; for these two.
+#pragma once
+
+#include "block/verify.h"
+
+struct verify {
+    const struct block_source *src;
+    struct req *req;
+    const struct block_verify_options *o;
+    struct block_verified *out;
+    struct block_extent *extents;  // of all sections, the footer included
+    size_t extent_count;
+    size_t extent_cap;
+    struct arena whole;  // of the block: extents
+    struct arena arena;  // of the service
+    const struct block_service_ref *service;
+    struct symbol_table symbols;
+    struct block_index index;
+
+    // By node and by number of a vector; empty where a section could not be read.
+    str *node_vectors;
+    bool nodes_whole;  // all sections of them were good
+    str *vectors;
+    int64_t *vector_totals;
+    bool *vector_used;
+    uint64_t vector_count;
+    bool vectors_whole;
+
+    struct block_total *totals;
+    uint64_t total_count;
+    bool totals_whole;
+
+    // By row.
+    int64_t *times;
+    int64_t *row_totals;
+    uint32_t *attempts;
+    int64_t *factors;
+    uint64_t *row_vectors;
+    id128 *ids;
+    uint64_t row_count;
+    bool rows_whole;
+};
+
+// One more fault of the service at hand.
+void verify_fault(struct verify *v, const char *fmt, ...) PRINTF(2, 3);
+
+// "2026-11-21T10:05:00Z + 5m" of a slot, for faults.
+#define VERIFY_SLOT_TEXT 64
+const char *verify_slot(char text[VERIFY_SLOT_TEXT], int64_t slot, int64_t width);
+
+// Sums against what they are of, of the service at hand. False and *e: no memory.
+bool verify_sums(struct verify *v, err *e) MUST_CHECK;
