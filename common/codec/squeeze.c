@@ -187,6 +187,20 @@ bool squeeze_unzstd(str in, struct buf *out, err *e)
     return ok;
 }
 
+bool squeeze_unzstd_to(str in, void *out, size_t n, err *e)
+{
+    ZSTD_DCtx *d = ZSTD_createDCtx();
+    if (!d) return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for a zstd decompressor");
+    size_t made = ZSTD_decompressDCtx(d, out, n, in.p, in.n);
+    ZSTD_freeDCtx(d);
+    if (ZSTD_isError(made)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "zstd data is damaged: %s",
+                       ZSTD_getErrorName(made));
+    }
+    if (made == n) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "zstd data has %zu bytes instead of %zu", made, n);
+}
+
 bool squeeze_zstd(str in, int level, struct buf *out, err *e)
 {
     size_t room = MIN(ZSTD_compressBound(in.n), out->cap - out->n);

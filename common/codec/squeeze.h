@@ -18,4 +18,6 @@ bool squeeze_gunzip(str in, struct buf *out, err *e) MUST_CHECK;
 // level 1 to 12 for gzip, 1 to 19 for zstd
 bool squeeze_gzip(str in, int level, struct buf *out, err *e) MUST_CHECK;
 bool squeeze_unzstd(str in, struct buf *out, err *e) MUST_CHECK;
+// The same into n bytes, which it must fill.
+bool squeeze_unzstd_to(str in, void *out, size_t n, err *e) MUST_CHECK;
 bool squeeze_zstd(str in, int level, struct buf *out, err *e) MUST_CHECK;

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block/order.h"
+
+// Marks of rows, then their new numbers; 0 is left out, row 0 is always there.
+struct rows {
+    uint32_t *strings;
+    uint32_t *functions;
+    uint32_t *mappings;
+    uint32_t *frames;
+    uint32_t *stacks;
+};
+
+// Marks become numbers. How many rows there are then.
+static uint32_t number(uint32_t *ids, uint32_t count)
+{
+    uint32_t next = 1;
+    ids[0] = 0;
+    for (uint32_t i = 1; i < count; i++)
+        ids[i] = ids[i] ? next++ : 0;
+    return next;
+}
+
+static void mark(const struct symbol_table *t, const bool *used, struct rows *m)
+{
+    for (uint32_t i = t->stack_count; i-- > 1;) {
+        if (used && !used[i] && !m->stacks[i]) continue;
+        m->stacks[i] = 1;
+        m->stacks[t->stacks[i].parent] = 1;
+        m->frames[t->stacks[i].frame] = 1;
+    }
+    for (uint32_t i = 1; i < t->frame_count; i++) {
+        if (!m->frames[i]) continue;
+        m->functions[t->frames[i].function] = 1;
+        m->mappings[t->frames[i].mapping] = 1;
+    }
+    for (uint32_t i = 1; i < t->function_count; i++) {
+        if (!m->functions[i]) continue;
+        m->strings[t->functions[i].name] = 1;
+        m->strings[t->functions[i].system_name] = 1;
+        m->strings[t->functions[i].filename] = 1;
+    }
+    for (uint32_t i = 1; i < t->mapping_count; i++) {
+        if (!m->mappings[i]) continue;
+        m->strings[t->mappings[i].filename] = 1;
+        m->strings[t->mappings[i].build_id] = 1;
+    }
+}
+
+// Marked stacks get their numbers in depth-first order. Parents come before children, so the rows
+// below a stack are counted backwards and places are given forwards: a stack begins where what its
+// parent gave away so far ends. below[i] is first the number of rows of the subtree, then the next
+// free place in it.
+static void place(const struct symbol_table *t, uint32_t *ids, uint32_t *below)
+{
+    for (uint32_t i = t->stack_count; i-- > 1;) {
+        if (!ids[i]) continue;
+        below[i]++;
+        below[t->stacks[i].parent] += below[i];
+    }
+    below[0] = 1;
+    ids[0] = 0;
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        if (!ids[i]) continue;
+        uint32_t parent = t->stacks[i].parent;
+        uint32_t size = below[i];
+        ids[i] = below[parent];
+        below[parent] += size;
+        below[i] = ids[i] + 1;
+    }
+}
+
+static void copy_rows(const struct symbol_table *t, const struct rows *m, struct symbol_table *out)
+{
+    for (uint32_t i = 1; i < t->string_count; i++) {
+        if (m->strings[i]) out->strings[m->strings[i]] = t->strings[i];
+    }
+    for (uint32_t i = 1; i < t->function_count; i++) {
+        if (!m->functions[i]) continue;
+        struct symbol_function *f = &out->functions[m->functions[i]];
+        *f = t->functions[i];
+        f->name = m->strings[f->name];
+        f->system_name = m->strings[f->system_name];
+        f->filename = m->strings[f->filename];
+    }
+    for (uint32_t i = 1; i < t->mapping_count; i++) {
+        if (!m->mappings[i]) continue;
+        struct symbol_mapping *p = &out->mappings[m->mappings[i]];
+        *p = t->mappings[i];
+        p->filename = m->strings[p->filename];
+        p->build_id = m->strings[p->build_id];
+    }
+    for (uint32_t i = 1; i < t->frame_count; i++) {
+        if (!m->frames[i]) continue;
+        struct symbol_frame *f = &out->frames[m->frames[i]];
+        *f = t->frames[i];
+        f->function = m->functions[f->function];
+        f->mapping = m->mappings[f->mapping];
+    }
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        if (!m->stacks[i]) continue;
+        out->stacks[m->stacks[i]] =
+            (struct symbol_stack){m->stacks[t->stacks[i].parent], m->frames[t->stacks[i].frame]};
+    }
+}
+
+bool block_order(struct arena *a, const struct symbol_table *t, const bool *used,
+                 struct symbol_table *out, uint32_t *map, err *e)
+{
+    struct rows m = {.strings = ARENA_ARRAY(a, uint32_t, t->string_count),
+                     .functions = ARENA_ARRAY(a, uint32_t, t->function_count),
+                     .mappings = ARENA_ARRAY(a, uint32_t, t->mapping_count),
+                     .frames = ARENA_ARRAY(a, uint32_t, t->frame_count),
+                     .stacks = map};
+    uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
+    if (!arena_ok(a, e)) return false;
+    memset(map, 0, t->stack_count * sizeof *map);
+    mark(t, used, &m);
+    uint32_t stacks = 1;
+    for (uint32_t i = 1; i < t->stack_count; i++)
+        stacks += map[i] != 0;
+    place(t, map, below);
+    *out = (struct symbol_table){.string_count = number(m.strings, t->string_count),
+                                 .function_count = number(m.functions, t->function_count),
+                                 .mapping_count = number(m.mappings, t->mapping_count),
+                                 .frame_count = number(m.frames, t->frame_count),
+                                 .stack_count = stacks};
+    out->strings = ARENA_ARRAY(a, str, out->string_count);
+    out->functions = ARENA_ARRAY(a, struct symbol_function, out->function_count);
+    out->mappings = ARENA_ARRAY(a, struct symbol_mapping, out->mapping_count);
+    out->frames = ARENA_ARRAY(a, struct symbol_frame, out->frame_count);
+    out->stacks = ARENA_ARRAY(a, struct symbol_stack, out->stack_count);
+    if (!arena_ok(a, e)) return false;
+    out->strings[0] = S("");
+    copy_rows(t, &m, out);
+    return true;
+}
+
+// In depth-first order the parent of each stack is the stack before it or one of its ancestors.
+// Walking up from the stack before takes a step for each stack that is left for good, so all walks
+// together take no more steps than there are stacks.
+bool block_is_ordered(const struct symbol_table *t)
+{
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        uint32_t at = i - 1;
+        while (at > t->stacks[i].parent)
+            at = t->stacks[at].parent;
+        if (at != t->stacks[i].parent) return false;
+    }
+    return true;
+}

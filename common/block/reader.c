@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block/reader.h"
+
+#include "base/hash.h"
+#include "block/order.h"
+#include "block/wire_int.h"
+#include "codec/squeeze.h"
+
+// ---- the trailer: at, stored, raw (0: not packed), CRC32C of the footer, version, CRC32C of all
+// that, magic
+static uint64_t fixed(const char *p, int n)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++)
+        v |= (uint64_t)(uint8_t)p[i] << (8 * i);
+    return v;
+}
+
+bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e)
+{
+    if (bytes.n < BLOCK_TRAILER || size < BLOCK_TRAILER) {
+        return err_set(e, ERR_DATA_LOSS, "this is no block: it has %llu bytes",
+                       (unsigned long long)MIN(size, bytes.n));
+    }
+    const char *p = bytes.p + bytes.n - BLOCK_TRAILER;
+    if (memcmp(p + 28, BLOCK_MAGIC, 4) != 0) {
+        return err_set(e, ERR_DATA_LOSS, "this is no block: it does not end with %s", BLOCK_MAGIC);
+    }
+    if (fixed(p + 24, 4) != crc32c(0, p, 24)) {
+        return err_set(e, ERR_DATA_LOSS, "the trailer is damaged: its CRC32C is wrong");
+    }
+    uint64_t version = fixed(p + 20, 4);
+    if (version != BLOCK_VERSION) {
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "the block has format version %llu, this program reads version %d",
+                       (unsigned long long)version, BLOCK_VERSION);
+    }
+    *footer = (struct block_extent){.at = fixed(p, 8),
+                                    .stored = (uint32_t)fixed(p + 8, 4),
+                                    .raw = (uint32_t)fixed(p + 12, 4),
+                                    .crc = (uint32_t)fixed(p + 16, 4)};
+    footer->packed = footer->raw != 0;
+    if (!footer->packed) footer->raw = footer->stored;
+    if (footer->at > size - BLOCK_TRAILER || size - BLOCK_TRAILER - footer->at != footer->stored ||
+        (footer->packed && !block_raw_is_sane(footer->stored, footer->raw))) {
+        return err_set(e, ERR_DATA_LOSS, "the trailer is damaged: the footer is not before it");
+    }
+    return true;
+}
+
+bool block_section(struct arena *a, const struct block_extent *x, str stored, const char *what,
+                   str *out, err *e)
+{
+    if (stored.n != x->stored) {
+        return err_set(e, ERR_DATA_LOSS, "%s at %llu: %zu bytes of %u", what,
+                       (unsigned long long)x->at, stored.n, x->stored);
+    }
+    uint32_t crc = crc32c(0, stored.p, stored.n);
+    if (x->stored != 0 && crc != x->crc) {
+        return err_set(e, ERR_DATA_LOSS, "%s at %llu: CRC32C is %08x instead of %08x", what,
+                       (unsigned long long)x->at, crc, x->crc);
+    }
+    *out = stored;
+    if (!x->packed) return true;
+    char *raw = arena_new(a, x->raw);
+    if (!raw) return arena_ok(a, e);
+    *out = str_make(raw, x->raw);
+    if (squeeze_unzstd_to(stored, raw, x->raw, e)) return true;
+    if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    return err_wrap(e, "%s at %llu", what, (unsigned long long)x->at);
+}
+
+// ---- footer
+static void read_about(struct arena *a, struct wire *w, struct block_about *about)
+{
+    uint64_t kind = wire_u64(w);
+    if (kind < BLOCK_SEGMENT || kind > BLOCK_DAYS) wire_fail(w, "its kind is none");
+    about->kind = (enum block_kind)kind;
+    about->id = wire_id(w);
+    about->tenant = wire_str(w);
+    about->from_hour = wire_i64(w);
+    uint64_t hours = wire_u64(w);
+    if (!block_hours_are_sane(about->from_hour, hours)) wire_fail(w, "its hours are no such hours");
+    about->hours = (uint32_t)hours;
+    about->pack_lo = wire_fixed32(w);
+    about->pack_hi = wire_fixed32(w);
+    uint64_t classes = wire_u64(w);
+    if (classes >= 1u << BLOCK_CLASSES) wire_fail(w, "a class of its keys is none");
+    about->classes = (uint32_t)classes;
+    about->source_count = (size_t)wire_count(w, 1);
+    str *sources = ARENA_ARRAY(a, str, about->source_count);
+    about->sources = sources;
+    for (size_t i = 0; sources && i < about->source_count; i++)
+        sources[i] = wire_str(w);
+}
+
+static void read_datasets(struct arena *a, struct wire *w, struct block_service_ref *s)
+{
+    s->dataset_count = (uint32_t)wire_count(w, 4);
+    struct block_dataset *v = ARENA_ARRAY(a, struct block_dataset, s->dataset_count);
+    s->datasets = v;
+    if (!v) s->dataset_count = 0;
+    for (uint32_t i = 0; i < s->dataset_count; i++) {
+        v[i].type = wire_str(w);
+        v[i].profiles = wire_u64(w);
+        v[i].first_ns = wire_i64(w);
+        uint64_t length = wire_u64(w);
+        v[i].last_ns = (int64_t)((uint64_t)v[i].first_ns + length);
+        if (length > (uint64_t)INT64_MAX - (uint64_t)v[i].first_ns) {
+            wire_fail(w, "the time of a dataset does not fit 64 bits");
+        }
+        if (i > 0 && str_cmp(v[i - 1].type, v[i].type) >= 0) {
+            wire_fail(w, "datasets are not in order");
+        }
+    }
+}
+
+static void read_service(struct arena *a, struct wire *w, struct block_service_ref *s, uint64_t *at)
+{
+    s->name = wire_str(w);
+    read_datasets(a, w, s);
+    uint64_t gap = wire_u64(w);
+    if (gap > (uint64_t)INT64_MAX || __builtin_add_overflow(*at, gap, at)) {
+        wire_fail(w, "a service lies outside of any object");
+        return;
+    }
+    s->totals = wire_extent(w, *at, at, true);
+    s->index = wire_extent(w, *at, at, false);
+    s->symbols = wire_extent(w, *at, at, false);
+    s->all = wire_extent(w, *at, at, true);
+}
+
+bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
+                        struct block_footer *out, err *e)
+{
+    struct wire w = wire_of(contents);
+    uint64_t at = 0;
+    *out = (struct block_footer){0};
+    read_about(a, &w, &out->about);
+    out->service_count = (uint32_t)wire_count(&w, 7);
+    struct block_service_ref *v = ARENA_ARRAY(a, struct block_service_ref, out->service_count);
+    out->services = v;
+    for (uint32_t i = 0; v && i < out->service_count && !w.fault; i++) {
+        read_service(a, &w, &v[i], &at);
+        if (at > object_size) wire_fail(&w, "a service lies outside of the object");
+        if (i > 0 && str_cmp(v[i - 1].name, v[i].name) >= 0) {
+            wire_fail(&w, "services are not in order");
+        }
+    }
+    return arena_ok(a, e) && wire_done(&w, "footer", e);
+}
+
+const struct block_service_ref *block_find_service(const struct block_footer *f, str name)
+{
+    uint32_t lo = 0;
+    uint32_t hi = f->service_count;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        int order = str_cmp(f->services[mid].name, name);
+        if (order == 0) return &f->services[mid];
+        if (order < 0) lo = mid + 1;
+        if (order > 0) hi = mid;
+    }
+    return NULL;
+}
+
+bool block_symbols_parse(struct arena *a, str contents, struct symbol_table *out, err *e)
+{
+    if (!symbols_decode(a, contents, out, e)) {
+        if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+        return false;
+    }
+    if (block_is_ordered(out)) return true;
+    return err_set(e, ERR_DATA_LOSS, "symbols: stacks are not in depth-first order");
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block/wire_int.h"
+
+// ---- vectors: the size of each, then their bytes
+bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct block_vectors *out,
+                         err *e)
+{
+    struct wire w = wire_of(contents);
+    if (count > contents.n) wire_fail(&w, "there are more vectors than bytes");
+    uint32_t n = w.fault ? 0 : (uint32_t)count;
+    uint32_t *ends = ARENA_ARRAY(a, uint32_t, n);
+    if (!ends) return arena_ok(a, e);
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < n && !w.fault; i++) {
+        uint64_t size = wire_u64(&w);
+        if (size > contents.n || end + size > contents.n) {
+            wire_fail(&w, "a vector is larger than the frame");
+        }
+        end += size;
+        ends[i] = (uint32_t)end;
+    }
+    *out = (struct block_vectors){ends, n, wire_bytes(&w, end)};
+    return wire_done(&w, "vectors", e);
+}
+
+str block_vector_at(const struct block_vectors *v, uint32_t place)
+{
+    uint32_t from = place ? v->ends[place - 1] : 0;
+    return str_slice(v->bytes, from, v->ends[place]);
+}
+
+// How many rows the next part of a frame has; the parts make `count`.
+static size_t part_of(struct wire *w, uint64_t count, size_t done)
+{
+    uint64_t n = wire_u64(w);
+    if (n >= 1 && n <= count - done) return (size_t)n;
+    wire_fail(w, "its parts have other numbers of rows than the frame");
+    return 0;
+}
+
+static bool is_run(uint64_t count, const char *what, err *e)
+{
+    if (count <= BLOCK_RUN_MAX) return true;
+    return err_set(e, ERR_DATA_LOSS, "%s: %llu in a frame, of which at most %d", what,
+                   (unsigned long long)count, BLOCK_RUN_MAX);
+}
+
+static bool all_are(const int64_t *v, size_t n, int64_t one)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] != one) return false;
+    }
+    return true;
+}
+
+bool block_totals_parse(struct arena *a, str contents, uint64_t count, struct block_total **out,
+                        err *e)
+{
+    if (!is_run(count, "totals", e)) return false;
+    struct wire w = wire_of(contents);
+    struct block_total *v = ARENA_ARRAY(a, struct block_total, count);
+    int64_t *columns = ARENA_ARRAY(a, int64_t, 3 * count);
+    if (!v || !columns) return arena_ok(a, e);
+    for (size_t done = 0; done < count && !w.fault;) {
+        size_t n = part_of(&w, count, done);
+        for (size_t c = 0; c < 3; c++)
+            wire_numbers(&w, columns + c * n, n);
+        for (size_t i = 0; i < n; i++) {
+            if (columns[2 * n + i] < 0) wire_fail(&w, "a number of profiles is negative");
+            v[done + i] =
+                (struct block_total){columns[i], columns[n + i], (uint64_t)columns[2 * n + i]};
+        }
+        done += n;
+    }
+    *out = v;
+    return wire_done(&w, "totals", e);
+}
+
+bool block_heads_parse(struct arena *a, str contents, uint64_t count, struct block_heads *out,
+                       err *e)
+{
+    if (!is_run(count, "heads", e)) return false;
+    struct wire w = wire_of(contents);
+    int64_t *times = ARENA_ARRAY(a, int64_t, count);
+    int64_t *totals = ARENA_ARRAY(a, int64_t, count);
+    int64_t *numbers = ARENA_ARRAY(a, int64_t, count);
+    uint32_t *attempts = ARENA_ARRAY(a, uint32_t, count);
+    if (!arena_ok(a, e)) return false;
+    for (size_t done = 0; done < count && !w.fault;) {
+        size_t n = part_of(&w, count, done);
+        wire_numbers(&w, times + done, n);
+        wire_numbers(&w, totals + done, n);
+        wire_numbers(&w, numbers + done, n);
+        done += n;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i] < 0 || numbers[i] > UINT32_MAX) wire_fail(&w, "an attempt is none");
+        attempts[i] = (uint32_t)numbers[i];
+    }
+    *out = (struct block_heads){times, totals, all_are(numbers, count, 0) ? NULL : attempts, count};
+    return wire_done(&w, "heads", e);
+}
+
+// ---- details
+struct details {
+    struct arena *a;
+    struct wire w;
+    const struct block_heads *heads;
+    struct block_details *out;
+    size_t n;
+    int64_t *numbers;  // scratch
+};
+
+static void read_columns(struct details *d)
+{
+    size_t n = d->n;
+    int64_t *columns[4] = {0};
+    for (size_t c = 0; c < COUNT(columns); c++)
+        columns[c] = ARENA_ARRAY(d->a, int64_t, n);
+    uint64_t *vectors = ARENA_ARRAY(d->a, uint64_t, n);
+    if (d->a->exhausted) return;
+    for (size_t done = 0; done < n && !d->w.fault;) {
+        size_t part = part_of(&d->w, n, done);
+        for (size_t c = 0; c < COUNT(columns); c++)
+            wire_numbers(&d->w, columns[c] + done, part);
+        done += part;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (columns[0][i] < 0) wire_fail(&d->w, "the number of a vector is negative");
+        if (columns[1][i] == 0) wire_fail(&d->w, "a factor is 0");
+        vectors[i] = (uint64_t)columns[0][i];
+    }
+    d->out->vectors = vectors;
+    d->out->factors = all_are(columns[1], n, 1) ? NULL : columns[1];
+    d->out->durations = all_are(columns[2], n, 0) ? NULL : columns[2];
+    d->out->periods = all_are(columns[3], n, 0) ? NULL : columns[3];
+}
+
+static labels read_labels(struct details *d)
+{
+    size_t n = (size_t)wire_count(&d->w, 2);
+    label *v = ARENA_ARRAY(d->a, label, n);
+    for (size_t i = 0; v && i < n; i++) {
+        v[i].name = wire_str(&d->w);
+        v[i].value = wire_str(&d->w);
+        if (!str_utf8(v[i].name) || !str_utf8(v[i].value)) {
+            wire_fail(&d->w, "an annotation is not valid UTF-8");
+        }
+    }
+    return (labels){v, n};
+}
+
+static void read_annotations(struct details *d)
+{
+    size_t sets = (size_t)wire_count(&d->w, 1);
+    if (sets == 0 || d->w.fault) return;
+    labels *set = ARENA_ARRAY(d->a, labels, sets);
+    labels *annotations = ARENA_ARRAY(d->a, labels, d->n);
+    if (!set || !annotations) return;
+    for (size_t i = 0; i < sets && !d->w.fault; i++)
+        set[i] = read_labels(d);
+    wire_numbers(&d->w, d->numbers, d->n);
+    for (size_t i = 0; i < d->n && !d->w.fault; i++) {
+        uint64_t number = (uint64_t)d->numbers[i];
+        if (number > sets) {
+            wire_fail(&d->w, "annotations of a row are none");
+        } else if (number > 0) {
+            annotations[i] = set[number - 1];
+        }
+    }
+    d->out->annotations = annotations;
+}
+
+static void read_first_streams(struct details *d)
+{
+    uint64_t n = wire_count(&d->w, 1 + sizeof(id128));
+    if (n == 0 || d->w.fault) return;
+    id128 *v = ARENA_ARRAY(d->a, id128, d->n);
+    if (!v) return;
+    uint64_t row = 0;
+    for (uint64_t i = 0; i < n && !d->w.fault; i++, row++) {
+        uint64_t gap = wire_u64(&d->w);
+        id128 id = wire_id(&d->w);
+        if (gap >= d->n || row + gap >= d->n) {
+            wire_fail(&d->w, "a first stream is of no row");
+            return;
+        }
+        row += gap;
+        v[row] = id;
+    }
+    d->out->first_streams = v;
+}
+
+// Profile ids: the time part is what the row's time does not tell; of the rest, 74 bits, nine bytes
+// stand by row, then two bits of each row.
+static void read_ids(struct details *d)
+{
+    struct wire *w = &d->w;
+    id128 *v = ARENA_ARRAY(d->a, id128, d->n);
+    d->out->ids = v;
+    if (!v) return;
+    uint8_t form = wire_byte(w);
+    if (form == BLOCK_IDS_ANY) {
+        for (size_t i = 0; i < d->n && !w->fault; i++)
+            v[i] = wire_id(w);
+        return;
+    }
+    if (form != BLOCK_IDS_UUID) wire_fail(w, "ids have a form that is none");
+    wire_numbers(w, d->numbers, d->n);
+    str most = wire_bytes(w, d->n * 9);
+    str bits = wire_bytes(w, (d->n + 3) / 4);
+    for (size_t i = 0; i < d->n && !w->fault; i++) {
+        uint64_t ms = block_ms_of(d->heads->times[i]) + (uint64_t)d->numbers[i];
+        const uint8_t *from = (const uint8_t *)most.p + 9 * i;
+        unsigned two = (uint8_t)bits.p[i / 4] >> (2 * (i % 4)) & 3;
+        for (int b = 0; b < 6; b++)
+            v[i].b[b] = (uint8_t)(ms >> (8 * (5 - b)));
+        v[i].b[6] = (uint8_t)(0x80 | two << 2 | from[0] >> 6);
+        v[i].b[7] = from[1];
+        v[i].b[8] = (uint8_t)(0x80 | (from[0] & 0x3f));
+        memcpy(v[i].b + 9, from + 2, 7);
+    }
+}
+
+bool block_details_parse(struct arena *a, str contents, const struct block_heads *heads,
+                         struct block_details *out, err *e)
+{
+    if (!is_run(heads->n, "details", e)) return false;
+    struct details d = {a, wire_of(contents), heads, out, (size_t)heads->n, NULL};
+    *out = (struct block_details){.n = heads->n};
+    d.numbers = ARENA_ARRAY(a, int64_t, d.n);
+    if (!d.numbers) return arena_ok(a, e);
+    read_columns(&d);
+    read_annotations(&d);
+    read_first_streams(&d);
+    read_ids(&d);
+    return arena_ok(a, e) && wire_done(&d.w, "details", e);
+}

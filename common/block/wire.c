@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block/wire_int.h"
+
+struct wire wire_of(str contents)
+{
+    const uint8_t *at = (const uint8_t *)contents.p;
+    return (struct wire){.at = at, .end = contents.n ? at + contents.n : at};
+}
+
+void wire_fail(struct wire *w, const char *fault)
+{
+    if (!w->fault) w->fault = fault;
+    w->at = w->end;
+}
+
+bool wire_done(struct wire *w, const char *what, err *e)
+{
+    if (!w->fault && w->at != w->end) w->fault = "bytes follow its end";
+    if (!w->fault) return true;
+    return err_set(e, ERR_DATA_LOSS, "%s: %s", what, w->fault);
+}
+
+uint64_t wire_u64(struct wire *w)
+{
+    uint64_t v = 0;
+    if (!varint_get(&w->at, w->end, &v)) wire_fail(w, "a number is cut off or has over 64 bits");
+    return v;
+}
+
+int64_t wire_i64(struct wire *w)
+{
+    return unzigzag(wire_u64(w));
+}
+
+str wire_bytes(struct wire *w, uint64_t n)
+{
+    if (n > (uint64_t)(w->end - w->at)) {
+        wire_fail(w, "it ends too early");
+        return (str){0};
+    }
+    str s = str_make(w->at, (size_t)n);
+    if (n) w->at += n;
+    return s;
+}
+
+uint8_t wire_byte(struct wire *w)
+{
+    str s = wire_bytes(w, 1);
+    return s.n ? (uint8_t)*s.p : 0;
+}
+
+uint32_t wire_fixed32(struct wire *w)
+{
+    str s = wire_bytes(w, 4);
+    const uint8_t *b = (const uint8_t *)s.p;
+    if (!s.n) return 0;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+str wire_str(struct wire *w)
+{
+    return wire_bytes(w, wire_u64(w));
+}
+
+id128 wire_id(struct wire *w)
+{
+    id128 id = {0};
+    str s = wire_bytes(w, sizeof id.b);
+    if (s.n) memcpy(id.b, s.p, sizeof id.b);
+    return id;
+}
+
+uint64_t wire_count(struct wire *w, size_t size)
+{
+    uint64_t n = wire_u64(w);
+    if (n <= (uint64_t)(w->end - w->at) / size) return n;
+    wire_fail(w, "there are fewer bytes than a number asks for");
+    return 0;
+}
+
+struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool several)
+{
+    struct block_extent x = {.at = at};
+    uint8_t form = wire_byte(w);
+    *end = at;
+    if (form == WIRE_NONE) return x;
+    uint64_t stored = wire_u64(w);
+    if (__builtin_add_overflow(at, stored, end) || *end > INT64_MAX) {
+        *end = at;
+        wire_fail(w, "a section lies outside of any object");
+    }
+    if (form == WIRE_SEVERAL && several) return x;
+    uint64_t raw = form == WIRE_PACKED ? wire_u64(w) : stored;
+    x.crc = wire_fixed32(w);
+    x.packed = form == WIRE_PACKED;
+    if (form > WIRE_PACKED) wire_fail(w, "a section has a form that is none");
+    if (stored == 0 || stored > BLOCK_SECTION_MAX || raw > BLOCK_SECTION_MAX ||
+        (x.packed && !block_raw_is_sane(stored, raw))) {
+        wire_fail(w, "the size of a section is no such size");
+        return x;
+    }
+    x.stored = (uint32_t)stored;
+    x.raw = (uint32_t)raw;
+    return x;
+}
+
+void wire_put_u64(struct buf *out, uint64_t v)
+{
+    uint8_t bytes[VARINT_MAX];
+    buf_put(out, bytes, varint_put(bytes, v));
+}
+
+void wire_put_i64(struct buf *out, int64_t v)
+{
+    wire_put_u64(out, zigzag(v));
+}
+
+void wire_put_fixed32(struct buf *out, uint32_t v)
+{
+    uint8_t b[4] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
+    buf_put(out, b, sizeof b);
+}
+
+void wire_put_str(struct buf *out, str s)
+{
+    wire_put_u64(out, s.n);
+    buf_str(out, s);
+}
+
+void wire_put_extent(struct buf *out, const struct block_extent *x)
+{
+    buf_byte(out, x->stored == 0 ? WIRE_NONE : x->packed ? WIRE_PACKED : WIRE_PLAIN);
+    if (x->stored == 0) return;
+    wire_put_u64(out, x->stored);
+    if (x->packed) wire_put_u64(out, x->raw);
+    wire_put_fixed32(out, x->crc);
+}
+
+// ---- columns of numbers
+//
+// Form 0: all are 0. Form 1: all are the number that follows (zigzag). Else base (zigzag; the
+// least) and divisor, then for each its quotient q = (number - base) / divisor:
+//
+//     form 2    q
+//     form 3    q - the one before           zigzag, modulo 2^64
+//     form 4    the same of these differences
+//
+// The writer takes the form with the fewest bytes. Times at nearly equal intervals are form 4.
+enum form {
+    ZERO,
+    SAME,
+    PLAIN,
+    DELTA,
+    DELTA_OF_DELTA,
+    FORMS
+};
+
+static uint64_t gcd(uint64_t g, uint64_t v)
+{
+    while (v != 0) {
+        uint64_t rest = g % v;
+        g = v;
+        v = rest;
+    }
+    return g;
+}
+
+struct column {
+    int64_t base;
+    uint64_t divisor;
+    uint64_t last;   // quotient
+    uint64_t delta;  // last difference
+};
+
+static inline uint64_t in_form(struct column *c, enum form form, int64_t v)
+{
+    uint64_t q = (uint64_t)v - (uint64_t)c->base;
+    if (c->divisor > 1) q /= c->divisor;
+    if (form == PLAIN) return q;
+    uint64_t delta = q - c->last;
+    c->last = q;
+    if (form == DELTA) return zigzag((int64_t)delta);
+    uint64_t second = delta - c->delta;
+    c->delta = delta;
+    return zigzag((int64_t)second);
+}
+
+static size_t size_in(struct column c, enum form form, const int64_t *v, size_t n)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++)
+        size += varint_size(in_form(&c, form, v[i]));
+    return size;
+}
+
+void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
+{
+    struct column c = {.base = n ? v[0] : 0};
+    bool same = true;
+    for (size_t i = 1; i < n; i++) {
+        same = same && v[i] == v[0];
+        c.base = MIN(c.base, v[i]);
+    }
+    if (same) {
+        buf_byte(out, c.base ? SAME : ZERO);
+        if (c.base) wire_put_i64(out, c.base);
+        return;
+    }
+    for (size_t i = 0; i < n && c.divisor != 1; i++)
+        c.divisor = gcd(c.divisor, (uint64_t)v[i] - (uint64_t)c.base);
+    enum form best = PLAIN;
+    size_t least = SIZE_MAX;
+    for (enum form form = PLAIN; form < FORMS; form++) {
+        size_t size = size_in(c, form, v, n);
+        if (size < least) best = form;
+        least = MIN(size, least);
+    }
+    buf_byte(out, (unsigned char)best);
+    wire_put_i64(out, c.base);
+    wire_put_u64(out, c.divisor);
+    uint8_t *to = (uint8_t *)buf_reserve(out, least);
+    if (!to) return;
+    for (size_t i = 0; i < n; i++)
+        to += varint_put(to, in_form(&c, best, v[i]));
+    out->n += least;
+}
+
+static void fill(int64_t *to, size_t n, int64_t v)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = v;
+}
+
+void wire_numbers(struct wire *w, int64_t *to, size_t n)
+{
+    uint8_t form = wire_byte(w);
+    if (form <= SAME) {
+        fill(to, n, form == SAME ? wire_i64(w) : 0);
+        return;
+    }
+    if (form >= FORMS) wire_fail(w, "a column has a form that is none");
+    int64_t base = wire_i64(w);
+    uint64_t divisor = wire_u64(w);
+    uint64_t most = (uint64_t)INT64_MAX - (uint64_t)base;
+    if (divisor == 0) wire_fail(w, "the divisor of a column is 0");
+    if (n > (uint64_t)(w->end - w->at)) wire_fail(w, "a column ends too early");
+    uint64_t last = 0;
+    uint64_t delta = 0;
+    for (size_t i = 0; i < n && !w->fault; i++) {
+        uint64_t q = wire_u64(w);
+        if (form != PLAIN) {
+            q = (uint64_t)unzigzag(q);
+            if (form == DELTA_OF_DELTA) q = delta += q;
+            q = last += q;
+        }
+        uint64_t above = 0;
+        if (__builtin_mul_overflow(q, divisor, &above) || above > most) {
+            wire_fail(w, "a number of a column does not fit 64 bits");
+            break;
+        }
+        to[i] = (int64_t)((uint64_t)base + above);
+    }
+}

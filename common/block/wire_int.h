@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wire_int.h - what the bytes of a block's sections are made of; private to writer*.c and
+// reader*.c. docs/formats/block.md has the bytes.
+//
+// A wire walks contents that somebody else owns. Its first fault sticks: a reader reads straight
+// through, with zeros after the fault, and asks wire_done() once. Whoever allocates by a number
+// that was read asks wire_count() for it, which knows how many bytes are left.
+#pragma once
+
+#include "base/buf.h"
+#include "block/reader.h"
+#include "codec/varint.h"
+
+#define BLOCK_VERSION     1
+#define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
+#define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more
+#define BLOCK_RUN_MAX     65536                // rows or totals of a frame
+
+// A section is packed only as far as that, so that a few bytes cannot claim much memory.
+#define BLOCK_RAW_ANY   ((size_t)1 << 20)
+#define BLOCK_RAW_TIMES 64
+
+#define BLOCK_MAGIC "FTBL"
+
+// A number for the width of a node, and back (0: none).
+static inline int64_t block_width_of(uint8_t code)
+{
+    static const int64_t widths[] = {SLOT_FIVE, SLOT_HOUR, SLOT_DAY, SLOT_WEEK, SLOT_WINDOW};
+    return code < COUNT(widths) ? widths[code] : 0;
+}
+
+// Hours whose slots of any width fit 64 bits.
+#define BLOCK_HOUR_MAX (INT64_MAX / SLOT_HOUR - 1000)
+static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
+{
+    return from >= -BLOCK_HOUR_MAX && from <= BLOCK_HOUR_MAX && hours >= 1 &&
+           hours <= (uint64_t)(BLOCK_HOUR_MAX - from);
+}
+
+// Profile ids of a frame.
+#define BLOCK_IDS_ANY  0  // 16 bytes each
+#define BLOCK_IDS_UUID 1  // as uuid_profile makes them
+
+// floor(time / 1 ms); of an id's time only 48 bits count.
+static inline uint64_t block_ms_of(int64_t time_ns)
+{
+    int64_t ms = time_ns / 1000000;
+    return (uint64_t)(time_ns % 1000000 < 0 ? ms - 1 : ms);
+}
+
+static inline bool block_is_sampled(labels ls)
+{
+    return str_is(labels_get(ls, S(LABEL_SAMPLED)), "true");
+}
+
+static inline bool block_raw_is_sane(uint64_t stored, uint64_t raw)
+{
+    return raw <= BLOCK_SECTION_MAX && raw <= BLOCK_RAW_ANY + BLOCK_RAW_TIMES * stored;
+}
+
+// Where sections are: form, stored, raw (form 2), CRC32C.
+enum wire_extent {
+    WIRE_NONE = 0,
+    WIRE_PLAIN = 1,
+    WIRE_PACKED = 2,
+    WIRE_SEVERAL = 3  // not one section; stored is what all of them take; no CRC32C
+};
+
+struct wire {
+    const uint8_t *at;
+    const uint8_t *end;
+    const char *fault;  // the first one
+};
+
+struct wire wire_of(str contents);
+void wire_fail(struct wire *w, const char *fault);
+bool wire_done(struct wire *w, const char *what, err *e) MUST_CHECK;  // at the end, no fault
+
+uint64_t wire_u64(struct wire *w);
+int64_t wire_i64(struct wire *w);
+uint8_t wire_byte(struct wire *w);
+uint32_t wire_fixed32(struct wire *w);
+str wire_bytes(struct wire *w, uint64_t n);
+str wire_str(struct wire *w);  // length, bytes
+id128 wire_id(struct wire *w);
+
+// A number of things that take at least `size` bytes each in what follows.
+uint64_t wire_count(struct wire *w, size_t size);
+
+// A section at `at`; *end becomes where it ends. `several`: it may be WIRE_SEVERAL; then the extent
+// is empty.
+struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool several);
+
+// n numbers of a column.
+void wire_numbers(struct wire *w, int64_t *to, size_t n);
+
+// ---- writing
+void wire_put_u64(struct buf *out, uint64_t v);
+void wire_put_i64(struct buf *out, int64_t v);
+void wire_put_fixed32(struct buf *out, uint32_t v);
+void wire_put_str(struct buf *out, str s);
+void wire_put_extent(struct buf *out, const struct block_extent *x);
+void wire_put_numbers(struct buf *out, const int64_t *v, size_t n);

@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+#include "block/order.h"
+#include "block/writer_int.h"
+#include "codec/squeeze.h"
+
+#include <stdio.h>
+
+#define LEVEL_DEFAULT 3
+
+static bool wrong(struct block_writer *w, err *e, const char *what)
+{
+    w->failed = true;
+    return err_set(e, ERR_INTERNAL, "block of service %.*s: %s", STR(w->s.name), what);
+}
+
+// Remembers that a step failed: what was written is no block any more.
+static bool step(struct block_writer *w, bool ok)
+{
+    if (!ok) w->failed = true;
+    return ok;
+}
+
+// ---- sections
+bool writer_emit(struct block_writer *w, str bytes, err *e)
+{
+    if (bytes.n == 0) return true;
+    if (!w->sink(w->arg, bytes, e)) return false;
+    w->at += bytes.n;
+    return true;
+}
+
+static bool pack(struct block_writer *w, str contents, size_t split, err *e)
+{
+    buf_clear(&w->packed);
+    if (split == 0 || split >= contents.n) split = contents.n;
+    if (!squeeze_zstd(str_slice(contents, 0, split), w->level, &w->packed, e)) return false;
+    return split == contents.n ||
+           squeeze_zstd(str_slice(contents, split, contents.n), w->level, &w->packed, e);
+}
+
+bool writer_section(struct block_writer *w, str contents, size_t split, const char *what,
+                    struct buf *keep, struct block_extent *x, err *e)
+{
+    if (contents.n > BLOCK_SECTION_MAX) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "%s have %zu bytes, a section at most %zu", what,
+                       contents.n, BLOCK_SECTION_MAX);
+    }
+    if (!pack(w, contents, split, e)) return err_wrap(e, "%s", what);
+    str stored = buf_view(&w->packed);
+    bool packed =
+        stored.n <= contents.n - contents.n / 20 && block_raw_is_sane(stored.n, contents.n);
+    if (!packed) stored = contents;
+    *x = (struct block_extent){.at = keep ? keep->n : w->at,
+                               .stored = (uint32_t)stored.n,
+                               .raw = (uint32_t)contents.n,
+                               .crc = crc32c(0, stored.p, stored.n),
+                               .packed = packed};
+    if (!keep) return writer_emit(w, stored, e);
+    buf_str(keep, stored);
+    return buf_ok(keep, e);
+}
+
+// ---- begin
+static void vectors_init(struct block_writer *w, struct writer_vectors *v, const char *what)
+{
+    *v = (struct writer_vectors){.what = what};
+    buf_init(&v->sizes, w->memory, BLOCK_SECTION_MAX);
+    buf_init(&v->bytes, w->memory, BLOCK_SECTION_MAX);
+}
+
+static void frames_release(struct block_writer *w, struct writer_frames *f)
+{
+    mem_free(w->memory, f->v, f->cap * sizeof *f->v);
+    *f = (struct writer_frames){0};
+}
+
+static void vectors_release(struct block_writer *w, struct writer_vectors *v)
+{
+    buf_release(&v->sizes);
+    buf_release(&v->bytes);
+    frames_release(w, &v->frames);
+}
+
+static void service_init(struct block_writer *w)
+{
+    struct writer_service *s = &w->s;
+    *s = (struct writer_service){0};
+    arena_init(&s->arena, w->memory, SIZE_MAX);
+    vectors_init(w, &s->row_vectors, "vectors");
+    vectors_init(w, &s->node_vectors, "vectors of nodes");
+    vectors_init(w, &s->all_vectors, "vectors of all");
+    buf_init(&s->kept_symbols, w->memory, SIZE_MAX);
+    buf_init(&s->kept_all, w->memory, SIZE_MAX);
+    buf_init(&s->kept_totals, w->memory, SIZE_MAX);
+    buf_init(&s->kept_heads, w->memory, SIZE_MAX);
+    s->all_vectors.keep = &s->kept_all;
+}
+
+static void service_release(struct block_writer *w)
+{
+    struct writer_service *s = &w->s;
+    vectors_release(w, &s->row_vectors);
+    vectors_release(w, &s->node_vectors);
+    vectors_release(w, &s->all_vectors);
+    frames_release(w, &s->totals);
+    frames_release(w, &s->heads);
+    frames_release(w, &s->details);
+    frames_release(w, &s->spans);
+    buf_release(&s->kept_symbols);
+    buf_release(&s->kept_all);
+    buf_release(&s->kept_totals);
+    buf_release(&s->kept_heads);
+    mem_free(w->memory, s->types, s->type_cap * sizeof *s->types);
+    mem_free(w->memory, s->keys, s->key_cap * sizeof *s->keys);
+    mem_free(w->memory, s->nodes, s->node_cap * sizeof *s->nodes);
+    mem_free(w->memory, s->vector_totals, s->vector_cap * sizeof *s->vector_totals);
+    arena_release(&s->arena);
+    service_init(w);
+}
+
+void block_abandon(struct block_writer *w)
+{
+    if (!w) return;
+    struct mem_budget *memory = w->memory;
+    service_release(w);
+    block_spans_release(&w->spans);
+    arena_release(&w->row_arena);
+    arena_release(&w->arena);
+    buf_release(&w->services);
+    buf_release(&w->contents);
+    buf_release(&w->packed);
+    buf_release(&w->last_name);
+    mem_free(memory, w->rows, WRITER_ROWS * sizeof *w->rows);
+    mem_free(memory, w->totals, WRITER_TOTALS * sizeof *w->totals);
+    mem_free(memory, w->column, WRITER_TOTALS * sizeof *w->column);
+    mem_free(memory, w, sizeof *w);
+}
+
+static bool copy_about(struct block_writer *w, const struct block_about *about, err *e)
+{
+    w->about = *about;
+    if (about->kind < BLOCK_SEGMENT || about->kind > BLOCK_DAYS) {
+        return err_set(e, ERR_INTERNAL, "block: kind %d is none", (int)about->kind);
+    }
+    if (!block_hours_are_sane(about->from_hour, about->hours)) {
+        return err_set(e, ERR_INTERNAL, "block: hours %lld and %u more are no such hours",
+                       (long long)about->from_hour, about->hours);
+    }
+    str *sources = ARENA_ARRAY(&w->arena, str, about->source_count);
+    w->about.tenant = arena_str(&w->arena, about->tenant);
+    w->about.sources = sources;
+    for (size_t i = 0; sources && i < about->source_count; i++)
+        sources[i] = arena_str(&w->arena, about->sources[i]);
+    return arena_ok(&w->arena, e);
+}
+
+struct block_writer *block_begin(const struct block_writer_options *o, err *e)
+{
+    struct block_writer *w = mem_alloc(o->memory, sizeof *w, e);
+    if (!w) return NULL;
+    w->sink = o->sink;
+    w->arg = o->arg;
+    w->memory = o->memory;
+    w->level = o->zstd_level ? o->zstd_level : LEVEL_DEFAULT;
+    w->written = (struct block_written){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
+    arena_init(&w->arena, o->memory, SIZE_MAX);
+    arena_init(&w->row_arena, o->memory, SIZE_MAX);
+    buf_init(&w->services, o->memory, BLOCK_SECTION_MAX);
+    buf_init(&w->contents, o->memory, SIZE_MAX);
+    buf_init(&w->packed, o->memory, SIZE_MAX);
+    buf_init(&w->last_name, o->memory, SIZE_MAX);
+    service_init(w);
+    block_spans_init(&w->spans, o->memory);
+    w->rows = mem_alloc(o->memory, WRITER_ROWS * sizeof *w->rows, e);
+    w->totals = w->rows ? mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->totals, e) : NULL;
+    w->column = w->totals ? mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->column, e) : NULL;
+    if (w->column && copy_about(w, &o->about, e)) return w;
+    block_abandon(w);
+    return NULL;
+}
+
+// ---- the end of a service
+static bool keep_heads(struct block_writer *w, err *e)
+{
+    struct writer_service *s = &w->s;
+    for (uint32_t i = 0; i < s->heads.n; i++)
+        s->heads.v[i].extent.at += w->at;
+    return writer_emit(w, buf_view(&s->kept_heads), e);
+}
+
+static bool put_blooms(struct block_writer *w, err *e)
+{
+    if (w->s.spans.n == 0) return true;
+    buf_clear(&w->contents);
+    return block_spans_blooms(&w->spans, &w->contents, e) && buf_ok(&w->contents, e) &&
+           writer_section(w, buf_view(&w->contents), 0, "filters of spans", NULL, &w->s.blooms, e);
+}
+
+// Profiles that are not sampled: rows if there are any, else those of the first class with nodes.
+static uint64_t profiles_of(const struct writer_type *t)
+{
+    if (t->rows) return t->rows;
+    for (int c = 0; c < BLOCK_CLASSES; c++) {
+        if (t->by_nodes[c].profiles) return t->by_nodes[c].profiles;
+    }
+    return 0;
+}
+
+static void put_datasets(struct block_writer *w)
+{
+    struct writer_service *s = &w->s;
+    struct buf *out = &w->services;
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < s->type_count; t++)
+        n += s->types[t].timed;
+    wire_put_u64(out, n);
+    for (uint32_t t = 0; t < s->type_count; t++) {
+        const struct writer_type *type = &s->types[t];
+        if (!type->timed) continue;
+        wire_put_str(out, type->name);
+        wire_put_u64(out, profiles_of(type));
+        wire_put_i64(out, type->first_ns);
+        wire_put_u64(out, (uint64_t)type->last_ns - (uint64_t)type->first_ns);
+        w->written.profiles += profiles_of(type);
+        w->written.first_ns = MIN(w->written.first_ns, type->first_ns);
+        w->written.last_ns = MAX(w->written.last_ns, type->last_ns);
+    }
+}
+
+// Frames that were kept: one is told as a section, of several only what they take.
+static void put_kept(struct buf *out, const struct writer_frames *f, const struct buf *kept)
+{
+    static const struct block_extent none;
+    if (f->n <= 1) {
+        wire_put_extent(out, f->n ? &f->v[0].extent : &none);
+        return;
+    }
+    buf_byte(out, WIRE_SEVERAL);
+    wire_put_u64(out, kept->n);
+}
+
+static bool end_frames(struct block_writer *w, err *e)
+{
+    struct writer_service *s = &w->s;
+    return writer_cut_rows(w, e) && writer_cut_totals(w, e) &&
+           writer_cut_vectors(w, &s->row_vectors, e) &&
+           writer_cut_vectors(w, &s->node_vectors, e) &&
+           writer_cut_vectors(w, &s->all_vectors, e) && put_blooms(w, e) && keep_heads(w, e);
+}
+
+static bool end_service(struct block_writer *w, err *e)
+{
+    struct writer_service *s = &w->s;
+    struct block_extent index = {0};
+    if (!s->open) return true;
+    if (!end_frames(w, e)) return false;
+    wire_put_str(&w->services, s->name);
+    put_datasets(w);
+    wire_put_u64(&w->services, w->at - w->tail);
+    put_kept(&w->services, &s->totals, &s->kept_totals);
+    if (!writer_emit(w, buf_view(&s->kept_totals), e)) return false;
+    buf_clear(&w->contents);
+    if (!writer_index(w, &w->contents, e) || !buf_ok(&w->contents, e) ||
+        !writer_section(w, buf_view(&w->contents), 0, "index", NULL, &index, e)) {
+        return false;
+    }
+    wire_put_extent(&w->services, &index);
+    wire_put_extent(&w->services, &s->symbols);
+    put_kept(&w->services, &s->all_vectors.frames, &s->kept_all);
+    if (!writer_emit(w, buf_view(&s->kept_symbols), e) ||
+        !writer_emit(w, buf_view(&s->kept_all), e)) {
+        return false;
+    }
+    w->tail = w->at;
+    w->written.services++;
+    buf_clear(&w->last_name);
+    buf_str(&w->last_name, s->name);
+    bool ok = buf_ok(&w->services, e) && buf_ok(&w->last_name, e);
+    service_release(w);
+    return ok;
+}
+
+// ---- what the caller says
+static bool keep_symbols(struct block_writer *w, const struct symbol_table *t, err *e)
+{
+    struct arena scratch;
+    arena_init(&scratch, w->memory, SIZE_MAX);
+    buf_clear(&w->contents);
+    bool ok = symbols_encode(t, NULL, &scratch, NULL, &w->contents, e) && buf_ok(&w->contents, e) &&
+              writer_section(w, buf_view(&w->contents), 0, "symbols", &w->s.kept_symbols,
+                             &w->s.symbols, e);
+    arena_release(&scratch);
+    buf_release(&w->contents);  // much larger than frames are
+    buf_release(&w->packed);
+    return ok;
+}
+
+bool block_service(struct block_writer *w, str name, const struct symbol_table *t, err *e)
+{
+    assert(!w->failed);
+    if (!step(w, end_service(w, e))) return false;
+    w->s.name = arena_str(&w->s.arena, name);
+    if (!arena_ok(&w->s.arena, e)) return step(w, false);
+    if (w->written.services > 0 && str_cmp(buf_view(&w->last_name), name) >= 0) {
+        return wrong(w, e, "it does not come in order");
+    }
+    uint32_t pack_number = block_pack(name);
+    if (pack_number < w->about.pack_lo || pack_number > w->about.pack_hi) {
+        return wrong(w, e, "it belongs to another pack");
+    }
+    if (!block_is_ordered(t)) return wrong(w, e, "its stacks are not in depth-first order");
+    w->s.open = true;
+    w->s.stack_count = t->stack_count;
+    return step(w, keep_symbols(w, t, e));
+}
+
+// The total of columns; a frame ends before a vector that would make it too large.
+static bool add_vector(struct block_writer *w, struct writer_vectors *v, str columns,
+                       int64_t *total, err *e)
+{
+    if (!columns_check(columns, w->s.stack_count, total, e)) {
+        e->code = ERR_INTERNAL;
+        return err_wrap(e, "block of service %.*s", STR(w->s.name));
+    }
+    if (v->bytes.n + v->sizes.n + columns.n > BLOCK_FRAME && !writer_cut_vectors(w, v, e)) {
+        return false;
+    }
+    wire_put_u64(&v->sizes, columns.n);
+    buf_str(&v->bytes, columns);
+    v->count++;
+    return buf_ok(&v->sizes, e) && buf_ok(&v->bytes, e);
+}
+
+bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open);
+    int64_t total = 0;
+    if (!add_vector(w, &s->row_vectors, columns, &total, e) ||
+        !mem_grow(w->memory, &s->vector_totals, &s->vector_cap, s->vector_count + 1,
+                  sizeof *s->vector_totals, e)) {
+        return step(w, false);
+    }
+    s->vector_totals[s->vector_count] = total;
+    *number = s->vector_count++;
+    return true;
+}
+
+// The type at hand, which is this one or the next.
+static struct writer_type *type_of(struct block_writer *w, str name, err *e)
+{
+    struct writer_service *s = &w->s;
+    struct writer_type *last = s->type_count ? &s->types[s->type_count - 1] : NULL;
+    int order = last ? str_cmp(last->name, name) : -1;
+    if (order == 0) return last;
+    if (order > 0) {
+        wrong(w, e, "types do not come in order");
+        return NULL;
+    }
+    if (!mem_grow(w->memory, &s->types, &s->type_cap, (size_t)s->type_count + 1, sizeof *s->types,
+                  e)) {
+        return NULL;
+    }
+    struct writer_type *t = &s->types[s->type_count];
+    *t = (struct writer_type){.name = arena_str(&s->arena, name)};
+    if (!arena_ok(&s->arena, e)) return NULL;
+    s->type_count++;
+    writer_part(&w->row_parts, w->row_count);
+    writer_part(&w->total_parts, w->total_count);
+    return t;
+}
+
+bool block_dropped(struct block_writer *w, str type, const str *names, size_t n, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open);
+    struct writer_type *t = type_of(w, type, e);
+    if (!t) return step(w, false);
+    if (t->keys[BLOCK_PROJECTION] || t->keys[BLOCK_SERIES] || t->dropped_count) {
+        return wrong(w, e, "what projections leave out comes before them, once");
+    }
+    str *copy = ARENA_ARRAY(&s->arena, str, n);
+    for (size_t i = 0; copy && i < n; i++) {
+        if (i > 0 && str_cmp(names[i - 1], names[i]) >= 0) {
+            return wrong(w, e, "labels that projections leave out are not in order");
+        }
+        copy[i] = arena_str(&s->arena, names[i]);
+    }
+    t->dropped = copy;
+    t->dropped_count = (uint32_t)n;
+    return step(w, arena_ok(&s->arena, e));
+}
+
+bool block_key(struct block_writer *w, enum block_class class, str type, labels ls, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open && class < BLOCK_CLASSES);
+    uint32_t types = s->type_count;
+    struct writer_type *t = type_of(w, type, e);
+    if (!t) return step(w, false);
+    const struct writer_key *last =
+        s->key_count && types == s->type_count ? &s->keys[s->key_count - 1] : NULL;
+    if (last && t->keys[BLOCK_ALL] + t->keys[BLOCK_PROJECTION] + t->keys[BLOCK_SERIES] > 0 &&
+        (last->class > class || (last->class == class && labels_cmp(last->ls, ls) >= 0))) {
+        return wrong(w, e, "keys do not come in order");
+    }
+    if (s->key_count == UINT32_MAX ||
+        !mem_grow(w->memory, &s->keys, &s->key_cap, (size_t)s->key_count + 1, sizeof *s->keys, e)) {
+        return step(w, false);
+    }
+    s->keys[s->key_count++] = (struct writer_key){.class = class, .ls = labels_copy(&s->arena, ls)};
+    t->keys[class]++;
+    s->sampled = block_is_sampled(ls);
+    s->last_width = 0;
+    s->last_total_slot = INT64_MIN;
+    s->last_time_ns = INT64_MIN;
+    memset(&s->last_id, 0, sizeof s->last_id);
+    w->written.classes |= 1u << class;
+    return step(w, arena_ok(&s->arena, e));
+}
+
+static bool is_within(const struct block_writer *w, int64_t slot, int64_t width)
+{
+    int64_t from = slot_start(w->about.from_hour, SLOT_HOUR);
+    int64_t to = slot_start(w->about.from_hour + w->about.hours, SLOT_HOUR);
+    return slot_start(slot, width) >= from && slot < INT64_MAX && slot_start(slot + 1, width) <= to;
+}
+
+static void saw(struct writer_type *t, int64_t first_ns, int64_t last_ns)
+{
+    t->first_ns = t->timed ? MIN(t->first_ns, first_ns) : first_ns;
+    t->last_ns = t->timed ? MAX(t->last_ns, last_ns) : last_ns;
+    t->timed = true;
+}
+
+static const char *fault_of_node(const struct block_writer *w, const struct block_node *n)
+{
+    const struct writer_service *s = &w->s;
+    uint8_t code = 0;
+    while (block_width_of(code) != n->width && block_width_of(code) != 0)
+        code++;
+    if (block_width_of(code) == 0) return "the width of a node is none";
+    if (!is_within(w, n->slot, n->width)) return "a node lies outside of the block";
+    if (n->width < s->last_width || (n->width == s->last_width && n->slot <= s->last_slot)) {
+        return "nodes do not come in order";
+    }
+    if (n->profiles == 0 || n->profiles > INT64_MAX) return "a node has no profiles";
+    if (slot_of(n->first_ns, n->width) != n->slot || slot_of(n->last_ns, n->width) != n->slot ||
+        n->first_ns > n->last_ns) {
+        return "times of a node are not in its slot";
+    }
+    return NULL;
+}
+
+bool block_node(struct block_writer *w, const struct block_node *n, str columns, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open && s->key_count > 0);
+    const char *fault = fault_of_node(w, n);
+    if (fault) return wrong(w, e, fault);
+    struct writer_key *key = &s->keys[s->key_count - 1];
+    struct writer_type *t = &s->types[s->type_count - 1];
+    int64_t total = 0;
+    if (!add_vector(w, key->class == BLOCK_ALL ? &s->all_vectors : &s->node_vectors, columns,
+                    &total, e)) {
+        return step(w, false);
+    }
+    if (total != n->total) return wrong(w, e, "the total of a node is not that of its vector");
+    if (s->node_count == UINT32_MAX || !mem_grow(w->memory, &s->nodes, &s->node_cap,
+                                                 (size_t)s->node_count + 1, sizeof *s->nodes, e)) {
+        return step(w, false);
+    }
+    s->nodes[s->node_count++] = *n;
+    key->nodes++;
+    s->last_width = n->width;
+    s->last_slot = n->slot;
+    saw(t, n->first_ns, n->last_ns);
+    struct writer_profiles *p = &t->by_nodes[key->class];
+    if (s->sampled || (p->width && p->width < n->width)) return true;
+    if (p->width != n->width) *p = (struct writer_profiles){.width = n->width};
+    p->profiles += n->profiles;
+    return true;
+}
+
+bool block_total(struct block_writer *w, const struct block_total *t, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open && s->key_count > 0);
+    int64_t width = w->about.kind == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
+    struct writer_key *key = &s->keys[s->key_count - 1];
+    if (!is_within(w, t->slot, width)) return wrong(w, e, "a total lies outside of the block");
+    if (key->totals > 0 && t->slot <= s->last_total_slot) {
+        return wrong(w, e, "totals do not come in order");
+    }
+    if (t->profiles > INT64_MAX) return wrong(w, e, "a total has too many profiles");
+    if (key->totals == UINT32_MAX) return wrong(w, e, "a key has too many totals");
+    if (w->total_count == WRITER_TOTALS && !step(w, writer_cut_totals(w, e))) return false;
+    w->totals[w->total_count++] = *t;
+    key->totals++;
+    s->last_total_slot = t->slot;
+    return true;
+}
+
+static const char *fault_of_row(const struct block_writer *w, const struct block_row *row)
+{
+    const struct writer_service *s = &w->s;
+    const struct writer_key *key = &s->keys[s->key_count - 1];
+    int64_t total = 0;
+    if (key->class != BLOCK_SERIES) return "a row is of no series";
+    if (row->time_ns < s->last_time_ns || (key->rows > 0 && row->time_ns == s->last_time_ns &&
+                                           memcmp(row->id.b, s->last_id.b, sizeof row->id.b) < 0)) {
+        return "rows do not come in order";
+    }
+    if (!is_within(w, slot_of(row->time_ns, SLOT_HOUR), SLOT_HOUR)) {
+        return "a row lies outside of the block";
+    }
+    if (row->vector >= s->vector_count) return "a row has a vector that was not written";
+    if (row->factor == 0) return "a row has factor 0";
+    if (__builtin_mul_overflow(s->vector_totals[row->vector], row->factor, &total) ||
+        total != row->total) {
+        return "the total of a row is not that of its vector";
+    }
+    return NULL;
+}
+
+static bool check_spans(struct block_writer *w, const struct block_row *row, err *e)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i < row->span_count; i++) {
+        if (columns_check(row->spans[i].vector, w->s.stack_count, &total, e)) continue;
+        e->code = ERR_INTERNAL;
+        return err_wrap(e, "block of service %.*s: a span", STR(w->s.name));
+    }
+    return true;
+}
+
+bool block_row(struct block_writer *w, const struct block_row *row, err *e)
+{
+    struct writer_service *s = &w->s;
+    assert(!w->failed && s->open && s->key_count > 0);
+    const char *fault = fault_of_row(w, row);
+    if (fault) return wrong(w, e, fault);
+    bool full = w->row_count == WRITER_ROWS || w->row_arena.used > BLOCK_FRAME ||
+                block_spans_bytes(&w->spans) > BLOCK_FRAME;
+    if (!check_spans(w, row, e) || (full && !writer_cut_rows(w, e)) ||
+        !block_spans_row(&w->spans, row->spans, row->span_count, e)) {
+        return step(w, false);
+    }
+    struct block_row *copy = &w->rows[w->row_count];
+    *copy = *row;
+    copy->spans = NULL;
+    copy->annotations = labels_copy(&w->row_arena, row->annotations);
+    if (!arena_ok(&w->row_arena, e)) return step(w, false);
+    w->row_count++;
+    w->written.rows++;
+    struct writer_type *t = &s->types[s->type_count - 1];
+    s->keys[s->key_count - 1].rows++;
+    s->last_time_ns = row->time_ns;
+    s->last_id = row->id;
+    if (!s->sampled) t->rows++;
+    saw(t, row->time_ns, row->time_ns);
+    return true;
+}
+
+// ---- the end of a block
+static void put_about(const struct block_writer *w, struct buf *out)
+{
+    const struct block_about *about = &w->about;
+    wire_put_u64(out, about->kind);
+    buf_put(out, about->id.b, sizeof about->id.b);
+    wire_put_str(out, about->tenant);
+    wire_put_i64(out, about->from_hour);
+    wire_put_u64(out, about->hours);
+    wire_put_fixed32(out, about->pack_lo);
+    wire_put_fixed32(out, about->pack_hi);
+    wire_put_u64(out, about->classes | w->written.classes);
+    wire_put_u64(out, about->source_count);
+    for (size_t i = 0; i < about->source_count; i++)
+        wire_put_str(out, about->sources[i]);
+    wire_put_u64(out, w->written.services);
+}
+
+static bool put_footer(struct block_writer *w, err *e)
+{
+    struct buf *out = &w->contents;
+    struct block_extent x = {0};
+    buf_clear(out);
+    put_about(w, out);
+    buf_str(out, buf_view(&w->services));
+    if (!buf_ok(out, e) || !writer_section(w, buf_view(out), 0, "footer", NULL, &x, e)) {
+        return false;
+    }
+    buf_clear(out);
+    wire_put_fixed32(out, (uint32_t)x.at);
+    wire_put_fixed32(out, (uint32_t)(x.at >> 32));
+    wire_put_fixed32(out, x.stored);
+    wire_put_fixed32(out, x.packed ? x.raw : 0);
+    wire_put_fixed32(out, x.crc);
+    wire_put_fixed32(out, BLOCK_VERSION);
+    wire_put_fixed32(out, out->failed ? 0 : crc32c(0, out->p, out->n));
+    buf_z(out, BLOCK_MAGIC);
+    return buf_ok(out, e) && writer_emit(w, buf_view(out), e);
+}
+
+bool block_finish(struct block_writer *w, struct block_written *out, err *e)
+{
+    assert(!w->failed);
+    bool ok = end_service(w, e) && put_footer(w, e);
+    w->written.bytes = w->at;
+    if (!w->written.rows && w->written.first_ns > w->written.last_ns) {
+        w->written.first_ns = 0;
+        w->written.last_ns = 0;
+    }
+    w->written.classes |= w->about.classes;
+    *out = w->written;
+    block_abandon(w);
+    return ok;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block/keys.h"
+#include "block/writer_int.h"
+
+static void put_types(const struct writer_service *s, struct buf *out)
+{
+    wire_put_u64(out, s->type_count);
+    for (uint32_t t = 0; t < s->type_count; t++) {
+        const struct writer_type *type = &s->types[t];
+        wire_put_str(out, type->name);
+        wire_put_u64(out, type->dropped_count);
+        for (uint32_t i = 0; i < type->dropped_count; i++)
+            wire_put_str(out, type->dropped[i]);
+        for (int c = 0; c < BLOCK_CLASSES; c++)
+            wire_put_u64(out, type->keys[c]);
+    }
+}
+
+static bool put_keys(struct block_writer *w, struct buf *out, err *e)
+{
+    struct writer_service *s = &w->s;
+    struct arena scratch;
+    struct buf postings;
+    arena_init(&scratch, w->memory, SIZE_MAX);
+    buf_init(&postings, w->memory, BLOCK_SECTION_MAX);
+    labels *ls = ARENA_ARRAY(&scratch, labels, s->key_count);
+    for (uint32_t k = 0; ls && k < s->key_count; k++)
+        ls[k] = s->keys[k].ls;
+    bool ok = arena_ok(&scratch, e) &&
+              block_postings_encode(&scratch, ls, s->key_count, &postings, e) &&
+              buf_ok(&postings, e);
+    wire_put_str(out, buf_view(&postings));
+    for (uint32_t k = 0; k < s->key_count; k++) {
+        wire_put_u64(out, s->keys[k].nodes);
+        wire_put_u64(out, s->keys[k].totals);
+        if (s->keys[k].class == BLOCK_SERIES) wire_put_u64(out, s->keys[k].rows);
+    }
+    buf_release(&postings);
+    arena_release(&scratch);
+    return ok;
+}
+
+static int64_t part_of_node(const struct block_node *n, int64_t from_hour, int column)
+{
+    switch (column) {
+    case 0:
+        return n->slot - slot_of(slot_start(from_hour, SLOT_HOUR) + 1, n->width);
+    case 1:
+        return (int64_t)n->profiles;
+    case 2:
+        return n->total;
+    case 3:
+        return n->first_ns - slot_start(n->slot, n->width);
+    default:
+        return n->last_ns - n->first_ns;
+    }
+}
+
+static bool put_nodes(struct block_writer *w, struct buf *out, err *e)
+{
+    struct writer_service *s = &w->s;
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        uint8_t code = 0;
+        while (block_width_of(code) != s->nodes[i].width)
+            code++;
+        buf_byte(out, code);
+    }
+    int64_t *column = mem_alloc(w->memory, (s->node_count + 1) * sizeof *column, e);
+    if (!column) return false;
+    for (int c = 0; c < 5; c++) {
+        for (uint32_t i = 0; i < s->node_count; i++)
+            column[i] = part_of_node(&s->nodes[i], w->about.from_hour, c);
+        wire_put_numbers(out, column, s->node_count);
+    }
+    mem_free(w->memory, column, (s->node_count + 1) * sizeof *column);
+    return true;
+}
+
+// Frames that were kept have places relative to where they will be, as `base` is there; so have
+// those in the index whose place is told by the footer.
+static void put_frames(struct buf *out, const struct writer_frames *f, bool timed)
+{
+    uint64_t base = 0;
+    wire_put_u64(out, f->n);
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct block_frame *one = &f->v[i];
+        wire_put_u64(out, one->count);
+        wire_put_u64(out, one->extent.at - base);
+        wire_put_extent(out, &one->extent);
+        base = one->extent.at + one->extent.stored;
+        if (!timed) continue;
+        wire_put_i64(out, one->first_ns);
+        wire_put_u64(out, (uint64_t)one->last_ns - (uint64_t)one->first_ns);
+    }
+}
+
+// Details are of every run of heads, spans of some.
+static void put_beside(struct buf *out, const struct writer_frames *f, bool all)
+{
+    uint64_t base = 0;
+    uint64_t run = 0;
+    if (!all) wire_put_u64(out, f->n);
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct block_frame *one = &f->v[i];
+        if (!all) wire_put_u64(out, one->first - run);
+        run = one->first + 1;
+        wire_put_u64(out, one->extent.at - base);
+        wire_put_extent(out, &one->extent);
+        base = one->extent.at + one->extent.stored;
+    }
+}
+
+bool writer_index(struct block_writer *w, struct buf *out, err *e)
+{
+    struct writer_service *s = &w->s;
+    wire_put_u64(out, s->stack_count);
+    wire_put_i64(out, w->about.from_hour);
+    put_types(s, out);
+    if (!put_keys(w, out, e) || !put_nodes(w, out, e)) return false;
+    wire_put_u64(out, s->vector_count);
+    put_frames(out, &s->row_vectors.frames, false);
+    put_frames(out, &s->node_vectors.frames, false);
+    put_frames(out, &s->all_vectors.frames, false);
+    put_frames(out, &s->totals, false);
+    put_frames(out, &s->heads, true);
+    put_beside(out, &s->details, true);
+    put_beside(out, &s->spans, false);
+    if (s->spans.n) wire_put_u64(out, s->blooms.at);
+    wire_put_extent(out, &s->blooms);
+    return true;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// writer_int.h - the state of a block that is being written; private to writer*.c.
+//
+// A service's vectors, details and spans go to the sink frame by frame. What is kept until the
+// service ends: heads, totals and vectors of ALL, packed; symbols, packed; and for the index the
+// labels of keys, nodes without their vectors, and where frames are.
+#pragma once
+
+#include "block/spans.h"
+#include "block/wire_int.h"
+#include "block/writer.h"
+
+// Frames of one kind. Those that are kept have places relative to the buffer.
+struct writer_frames {
+    struct block_frame *v;
+    size_t cap;
+    uint32_t n;
+};
+
+// Vectors on their way into frames.
+struct writer_vectors {
+    struct buf sizes;
+    struct buf bytes;
+    uint64_t count;  // of the frame at hand
+    struct writer_frames frames;
+    struct buf *keep;  // where frames are kept; NULL: they go to the sink
+    const char *what;
+};
+
+struct writer_key {
+    enum block_class class;
+    labels ls;
+    uint32_t nodes;
+    uint32_t totals;
+    uint64_t rows;
+};
+
+// Profiles of one class of a type: those of the narrowest nodes.
+struct writer_profiles {
+    int64_t width;
+    uint64_t profiles;
+};
+
+struct writer_type {
+    str name;
+    const str *dropped;
+    uint32_t dropped_count;
+    uint32_t keys[BLOCK_CLASSES];
+    struct writer_profiles by_nodes[BLOCK_CLASSES];  // not sampled
+    uint64_t rows;                                   // not sampled
+    bool timed;                                      // has rows or nodes
+    int64_t first_ns;
+    int64_t last_ns;
+};
+
+// Rows, or totals, of the frame at hand. A part is what belongs to one type.
+struct writer_parts {
+    size_t ends[BLOCK_RUN_MAX / 1024];
+    size_t n;
+};
+
+struct writer_service {
+    bool open;
+    str name;
+    uint32_t stack_count;
+    struct arena arena;  // labels, names
+    struct writer_type *types;
+    size_t type_cap;
+    uint32_t type_count;
+    struct writer_key *keys;
+    size_t key_cap;
+    uint32_t key_count;
+    struct block_node *nodes;
+    size_t node_cap;
+    uint32_t node_count;
+    int64_t *vector_totals;
+    size_t vector_cap;
+    uint64_t vector_count;
+    struct writer_vectors row_vectors;
+    struct writer_vectors node_vectors;
+    struct writer_vectors all_vectors;
+    struct writer_frames totals;
+    struct writer_frames heads;
+    struct writer_frames details;
+    struct writer_frames spans;  // first: number of the run
+    struct block_extent blooms;
+    struct block_extent symbols;
+    struct buf kept_symbols;
+    struct buf kept_all;
+    struct buf kept_totals;
+    struct buf kept_heads;
+    bool sampled;  // the key at hand
+    int64_t last_width;
+    int64_t last_slot;
+    int64_t last_total_slot;
+    int64_t last_time_ns;
+    id128 last_id;
+};
+
+#define WRITER_ROWS   4096  // of a frame
+#define WRITER_TOTALS 32768
+
+struct block_writer {
+    struct block_about about;
+    block_sink *sink;
+    void *arg;
+    struct mem_budget *memory;
+    int level;
+    bool failed;
+    uint64_t at;          // bytes that went to the sink
+    struct arena arena;   // about
+    struct buf services;  // of the footer
+    uint64_t tail;        // where the last service ended
+    struct buf contents;  // of the section at hand
+    struct buf packed;
+    struct writer_service s;
+    struct buf last_name;    // of the services
+    struct block_row *rows;  // of the frame at hand; annotations are in row_arena
+    uint32_t row_count;
+    struct writer_parts row_parts;
+    struct arena row_arena;
+    struct block_spans spans;
+    struct block_total *totals;
+    uint32_t total_count;
+    struct writer_parts total_parts;
+    int64_t *column;  // scratch, WRITER_TOTALS
+    struct block_written written;
+};
+
+// Packs contents if that wins and writes them to the sink, or appends them to *keep. `split`:
+// where contents of another nature begin, which are packed by themselves; 0: nowhere.
+bool writer_section(struct block_writer *w, str contents, size_t split, const char *what,
+                    struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
+bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
+bool writer_frame_add(struct block_writer *w, struct writer_frames *f,
+                      const struct block_frame *one, err *e) MUST_CHECK;
+
+// Ends the frame at hand, if there is one.
+bool writer_cut_vectors(struct block_writer *w, struct writer_vectors *v, err *e) MUST_CHECK;
+bool writer_cut_rows(struct block_writer *w, err *e) MUST_CHECK;
+bool writer_cut_totals(struct block_writer *w, err *e) MUST_CHECK;
+
+// What comes next is of another type.
+void writer_part(struct writer_parts *p, size_t at);
+
+// Contents of the frame at hand. Details: *split is where ids begin.
+void writer_heads(struct block_writer *w, struct buf *out);
+bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
+void writer_totals(struct block_writer *w, struct buf *out);
+
+// Contents of the index; writes nothing.
+bool writer_index(struct block_writer *w, struct buf *out, err *e) MUST_CHECK;

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/columns.h"
+
+#include "codec/varint.h"
+
+#define TOP_BITS UINT64_C(0x8080808080808080)
+
+// ---- writing
+
+static uint64_t magnitude(int64_t v)
+{
+    return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
+
+// The greatest common divisor of g and v, where g = 0 is "none yet".
+static uint64_t gcd(uint64_t g, uint64_t v)
+{
+    if (g != 0 && v % g == 0) return g;  // values are mostly multiples of one of them
+    while (v != 0) {
+        uint64_t rest = g % v;
+        g = v;
+        v = rest;
+    }
+    return g;
+}
+
+// Numbers are put together in blocks on the stack.
+enum {
+    BLOCK = 1024
+};
+
+struct writer {
+    struct buf *out;
+    size_t used;
+    uint8_t block[BLOCK + VARINT_MAX];
+};
+
+static void end_block(struct writer *w)
+{
+    buf_put(w->out, w->block, w->used);
+    w->used = 0;
+}
+
+static inline void put(struct writer *w, uint64_t v)
+{
+    if (w->used >= BLOCK) end_block(w);
+    w->used += varint_put(w->block + w->used, v);
+}
+
+// The head; the divisor as vector.h has it: 2^62 where it would be 2^63, which is no int64.
+static int64_t begin(struct writer *w, struct buf *out, size_t n, uint64_t divisor)
+{
+    if (divisor == 0) divisor = 1;
+    if (divisor > INT64_MAX) divisor /= 2;
+    w->out = out;
+    w->used = 0;
+    put(w, n);
+    put(w, divisor);
+    return (int64_t)divisor;
+}
+
+void columns_encode(const struct vector_entry *v, size_t n, struct buf *out)
+{
+    uint64_t divisor = 0;
+    for (size_t i = 0; i < n && divisor != 1; i++)
+        divisor = gcd(divisor, magnitude(v[i].value));
+    struct writer w;
+    int64_t unit = begin(&w, out, n, divisor);
+    for (size_t i = 0; i < n; i++) {
+        assert(v[i].value != 0 && (i == 0 || v[i - 1].stack < v[i].stack));
+        put(&w, i ? v[i].stack - v[i - 1].stack : v[i].stack);
+    }
+    for (size_t i = 0; i < n; i++)
+        put(&w, zigzag(unit == 1 ? v[i].value : v[i].value / unit));
+    end_block(&w);
+}
+
+void columns_encode_sums(const int64_t *sums, size_t n, struct buf *out)
+{
+    uint64_t divisor = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] == 0) continue;
+        count++;
+        if (divisor != 1) divisor = gcd(divisor, magnitude(sums[i]));
+    }
+    struct writer w;
+    int64_t unit = begin(&w, out, count, divisor);
+    size_t last = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] == 0) continue;
+        put(&w, i - last);
+        last = i;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (sums[i] != 0) put(&w, zigzag(unit == 1 ? sums[i] : sums[i] / unit));
+    }
+    end_block(&w);
+}
+
+bool columns_from_vector(str vector, const uint32_t *map, struct arena *scratch, struct buf *out,
+                         err *e)
+{
+    struct vector_reader r;
+    if (!vector_open(&r, vector, e)) return false;
+    size_t room = (size_t)r.left;
+    struct vector_entry *v = ARENA_ARRAY(scratch, struct vector_entry, room + 1);
+    if (!v) return arena_ok(scratch, e);
+    size_t n = 0;
+    while (n <= room && vector_next(&r, &v[n])) {
+        uint32_t stack = v[n].stack;
+        if (map) v[n].stack = map[stack];
+        if (stack != 0 && v[n].stack == 0) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "vector: stack %u has no other number", stack);
+        }
+        n++;
+    }
+    if (!vector_done(&r, e) || !vector_normalise(v, &n, e)) return false;
+    columns_encode(v, n, out);
+    return buf_ok(out, e);
+}
+
+// ---- reading
+
+struct reader {
+    const uint8_t *deltas;
+    const uint8_t *values;
+    const uint8_t *middle;  // end of deltas, where values began
+    const uint8_t *end;
+    uint64_t n;
+    uint64_t left;
+    int64_t divisor;
+    uint64_t stack;
+};
+
+// Behind the n-th number from `at` on, NULL if there are not so many: numbers end where the top bit
+// is not set, which is counted for eight bytes at once.
+static const uint8_t *skip(const uint8_t *at, const uint8_t *end, uint64_t n)
+{
+    while (n >= 8 && end - at >= 8) {
+        uint64_t word = 0;
+        memcpy(&word, at, sizeof word);
+        n -= (uint64_t)__builtin_popcountll(~word & TOP_BITS);
+        at += 8;
+    }
+    while (n > 0 && at < end)
+        n -= *at++ < 0x80;
+    return n == 0 ? at : NULL;
+}
+
+static bool refuse(const struct reader *r, const char *fault, err *e)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "columns: after stack %llu, %llu entries before the end: %s",
+                   (unsigned long long)r->stack, (unsigned long long)r->left, fault);
+}
+
+static bool outside(uint64_t stack, size_t n, err *e)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "columns: stack %llu is not below %zu",
+                   (unsigned long long)stack, n);
+}
+
+static bool open(struct reader *r, str bytes, err *e)
+{
+    const uint8_t *at = (const uint8_t *)bytes.p;
+    const uint8_t *end = bytes.n ? at + bytes.n : at;
+    uint64_t divisor = 0;
+    *r = (struct reader){0};
+    if (!varint_get(&at, end, &r->n) || !varint_get(&at, end, &divisor)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "columns: %zu bytes end in the head", bytes.n);
+    }
+    if (divisor == 0 || divisor > INT64_MAX) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "columns: divisor %llu is not a positive int64",
+                       (unsigned long long)divisor);
+    }
+    if (r->n > (uint64_t)(end - at) / 2) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "columns: %llu entries do not fit %zu bytes",
+                       (unsigned long long)r->n, bytes.n);
+    }
+    r->left = r->n;
+    r->deltas = at;
+    r->middle = skip(at, end, r->n);
+    if (!r->middle) return refuse(r, "the stacks are cut off", e);
+    r->values = r->middle;
+    r->end = end;
+    r->divisor = (int64_t)divisor;
+    return true;
+}
+
+// The next entry with every check.
+static bool next(struct reader *r, struct vector_entry *v, err *e)
+{
+    uint64_t delta = 0;
+    uint64_t bits = 0;
+    if (!varint_get(&r->deltas, r->middle, &delta) || !varint_get(&r->values, r->end, &bits)) {
+        return refuse(r, "an entry is cut off or is no varint", e);
+    }
+    if (delta == 0 && r->left != r->n) return refuse(r, "stacks do not ascend", e);
+    if (delta > UINT32_MAX - r->stack) return refuse(r, "a stack does not fit 32 bits", e);
+    if (bits == 0) return refuse(r, "a value is zero", e);
+    if (__builtin_mul_overflow(unzigzag(bits), r->divisor, &v->value)) {
+        return refuse(r, "a value does not fit 64 bits", e);
+    }
+    r->stack += delta;
+    v->stack = (uint32_t)r->stack;
+    r->left--;
+    return true;
+}
+
+static bool done(const struct reader *r, err *e)
+{
+    return r->values == r->end ? true : refuse(r, "bytes follow the last entry", e);
+}
+
+bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e)
+{
+    struct reader r;
+    struct vector_entry v;
+    if (!open(&r, columns, e)) return false;
+    int64_t sum = 0;
+    while (r.left > 0) {
+        if (!next(&r, &v, e)) return false;
+        if (v.stack >= stack_count) return outside(v.stack, stack_count, e);
+        if (!sum_add(&sum, v.value)) {
+            return err_set(e, ERR_OUT_OF_RANGE, "columns: the total does not fit 64 bits");
+        }
+    }
+    *total = sum;
+    return done(&r, e);
+}
+
+// A varint of up to three bytes; 0 for a longer one. Returns its length.
+static inline size_t quick_get(const uint8_t *at, uint64_t *v)
+{
+    *v = at[0];
+    if (at[0] < 0x80) return 1;
+    *v = (at[0] & 0x7fu) | (uint64_t)at[1] << 7;
+    if (at[1] < 0x80) return 2;
+    *v = (*v & 0x3fff) | (uint64_t)at[2] << 14;
+    return at[2] < 0x80 ? 3 : 0;
+}
+
+// The entries that are short and not among the last few, with the checks of next() but without its
+// state in memory: this is where queries spend their time. Stops before whatever it does not
+// understand. Deltas are followed by values, so only those need room.
+static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
+{
+    const uint8_t *deltas = r->deltas;
+    const uint8_t *values = r->values;
+    const uint8_t *end = r->end;
+    uint64_t left = r->left;
+    uint64_t stack = r->stack;
+    uint64_t least = left == r->n ? 0 : 1;  // of the delta: the first entry may be stack 0
+    for (; left > 0 && end - values >= 3; left--) {
+        uint64_t delta = 0;
+        uint64_t bits = 0;
+        size_t delta_n = quick_get(deltas, &delta);
+        size_t bits_n = quick_get(values, &bits);
+        if (!delta_n || !bits_n || delta < least || bits == 0 || delta >= n - stack) break;
+        int64_t value = 0;
+        if (__builtin_mul_overflow(unzigzag(bits), unit, &value)) break;
+        int64_t sum = 0;
+        if (__builtin_add_overflow(sums[stack + delta], value, &sum)) break;
+        stack += delta;
+        sums[stack] = sum;
+        least = 1;
+        deltas += delta_n;
+        values += bits_n;
+    }
+    bool any = left != r->left;
+    r->deltas = deltas;
+    r->values = values;
+    r->left = left;
+    r->stack = stack;
+    return any;
+}
+
+bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e)
+{
+    struct reader r;
+    struct vector_entry v;
+    int64_t unit = 0;
+    if (!open(&r, columns, e)) return false;
+    bool quick = n > 0 && !__builtin_mul_overflow(r.divisor, factor, &unit);
+    while (r.left > 0) {
+        if (quick && add_quickly(&r, unit, sums, n)) continue;
+        if (!next(&r, &v, e)) return false;
+        if (v.stack >= n) return outside(v.stack, n, e);
+        int64_t value = 0;
+        if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sums[v.stack], value)) {
+            return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits",
+                           v.stack);
+        }
+    }
+    return done(&r, e);
+}
+
+bool columns_entries(struct arena *a, str columns, size_t most, struct vector_entry **v, size_t *n,
+                     err *e)
+{
+    struct reader r;
+    if (!open(&r, columns, e)) return false;
+    if (r.n > most) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "columns: %llu entries, of which at most %zu",
+                       (unsigned long long)r.n, most);
+    }
+    struct vector_entry *list = ARENA_ARRAY(a, struct vector_entry, r.n + 1);
+    if (!list) return arena_ok(a, e);
+    for (size_t i = 0; i < r.n; i++) {
+        if (!next(&r, &list[i], e)) return false;
+    }
+    *v = list;
+    *n = (size_t)r.n;
+    return done(&r, e);
+}

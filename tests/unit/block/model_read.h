@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// model_read.h - a block against the model that it was written from.
+#pragma once
+
+#include "unit/block/model.h"
+
+struct model_block {
+    str bytes;
+    struct block_footer footer;
+};
+
+static inline str model_section(str bytes, const struct block_extent *x)
+{
+    str contents = {0};
+    assert_true(x->at + x->stored <= bytes.n);
+    assert_ok(block_section(&arena, x, str_slice(bytes, x->at, x->at + x->stored), "section",
+                            &contents, e));
+    return str_make(tail_guard(contents.p, contents.n), contents.n);
+}
+
+static inline void model_open(str bytes, struct model_block *b)
+{
+    struct block_extent x = {0};
+    b->bytes = bytes;
+    assert_ok(block_trailer(bytes, bytes.n, &x, e));
+    assert_ok(block_footer_parse(&arena, model_section(bytes, &x), bytes.n, &b->footer, e));
+}
+
+// Its memory is given back at once: frames are inflated again for each vector.
+static inline bool model_has_vector(const struct model_block *b, const struct block_frame *f,
+                                    uint64_t place, str wanted)
+{
+    struct arena scratch;
+    struct block_vectors v = {0};
+    str contents = {0};
+    str stored = str_slice(b->bytes, f->extent.at, f->extent.at + f->extent.stored);
+    arena_init(&scratch, NULL, SIZE_MAX);
+    assert_ok(block_section(&scratch, &f->extent, stored, "vectors", &contents, e));
+    assert_ok(block_vectors_parse(&scratch, contents, f->count, &v, e));
+    assert_true(place < v.n);
+    bool same = str_eq(block_vector_at(&v, (uint32_t)place), wanted);
+    arena_release(&scratch);
+    return same;
+}
+
+static inline void model_same_nodes(const struct model_block *b, const struct block_index *x,
+                                    const struct model_key *k, const struct block_key_ref *ref)
+{
+    assert_int_equal(ref->node_count, k->node_count);
+    for (uint32_t i = 0; i < k->node_count; i++) {
+        const struct block_node_ref *n = &x->nodes[ref->first_node + i];
+        const struct block_node *want = &k->nodes[i].node;
+        assert_true(n->node.slot == want->slot && n->node.width == want->width);
+        assert_true(n->node.profiles == want->profiles && n->node.total == want->total);
+        assert_true(n->node.first_ns == want->first_ns && n->node.last_ns == want->last_ns);
+        assert_true(n->frame < x->nodes_at.n);
+        assert_true(model_has_vector(b, &x->nodes_at.v[n->frame], n->place, k->nodes[i].columns));
+    }
+}
+
+static inline void model_same_totals(const struct model_block *b, const struct block_index *x,
+                                     const struct model_key *k, const struct block_key_ref *ref)
+{
+    assert_int_equal(ref->total_count, k->total_count);
+    const struct block_frame *have = NULL;
+    struct block_total *v = NULL;
+    for (uint32_t i = 0; i < k->total_count; i++) {
+        const struct block_frame *f = block_frame_of(&x->totals, ref->first_total + i);
+        assert_non_null(f);
+        if (f != have) {
+            assert_ok(
+                block_totals_parse(&arena, model_section(b->bytes, &f->extent), f->count, &v, e));
+        }
+        have = f;
+        const struct block_total *t = &v[ref->first_total + i - f->first];
+        assert_true(t->slot == k->totals[i].slot && t->sum == k->totals[i].sum &&
+                    t->profiles == k->totals[i].profiles);
+    }
+}
+
+struct model_run {
+    const struct block_frame *frame;
+    struct block_heads heads;
+    struct block_details details;
+    struct block_row_spans *spans;
+};
+
+static inline void model_run(const struct model_block *b, const struct block_index *x,
+                             const struct block_frame *f, struct model_run *run)
+{
+    const struct block_frame *d = &x->details.v[f - x->heads.v];
+    *run = (struct model_run){.frame = f};
+    assert_true(d->first == f->first && d->count == f->count);
+    assert_ok(
+        block_heads_parse(&arena, model_section(b->bytes, &f->extent), f->count, &run->heads, e));
+    assert_ok(block_details_parse(&arena, model_section(b->bytes, &d->extent), &run->heads,
+                                  &run->details, e));
+    for (uint32_t i = 0; i < x->spans.n; i++) {
+        const struct block_frame *s = &x->spans.v[i];
+        if (s->first != f->first) continue;
+        assert_ok(block_spans_parse(&arena, model_section(b->bytes, &s->extent), f->count,
+                                    &run->spans, e));
+    }
+}
+
+static inline void model_same_row(const struct model_block *b, const struct block_index *x,
+                                  const struct model_service *s, const struct block_row *row,
+                                  const struct model_run *run, uint64_t i)
+{
+    const struct block_details *d = &run->details;
+    assert_true(run->heads.times[i] == row->time_ns && run->heads.totals[i] == row->total);
+    assert_int_equal(run->heads.attempts ? run->heads.attempts[i] : 0, row->attempt);
+    assert_true(row->time_ns >= run->frame->first_ns && row->time_ns <= run->frame->last_ns);
+    assert_memory_equal(&d->ids[i], &row->id, sizeof row->id);
+    assert_true(d->vectors[i] == row->vector);
+    assert_true((d->factors ? d->factors[i] : 1) == row->factor);
+    assert_true((d->durations ? d->durations[i] : 0) == row->duration_ns);
+    assert_true((d->periods ? d->periods[i] : 0) == row->period);
+    id128 none = {0};
+    const id128 *first = d->first_streams ? &d->first_streams[i] : &none;
+    assert_true(id128_eq(*first, row->has_first_stream ? row->first_stream : none));
+    assert_true(labels_eq(d->annotations ? d->annotations[i] : (labels){0}, row->annotations));
+    assert_int_equal(run->spans ? run->spans[i].n : 0, row->span_count);
+    for (size_t k = 0; k < row->span_count; k++) {
+        const struct block_span *one = &run->spans[i].v[k];
+        assert_true(one->span_id == row->spans[k].span_id);
+        assert_true(one->has_trace == row->spans[k].has_trace);
+        assert_true(str_eq(one->vector, row->spans[k].vector));
+    }
+    const struct block_frame *f = block_frame_of(&x->vectors, row->vector);
+    assert_non_null(f);
+    assert_true(model_has_vector(b, f, row->vector - f->first, s->vectors[row->vector]));
+}
+
+static inline void model_same_rows(const struct model_block *b, const struct block_index *x,
+                                   const struct model_service *s, const struct model_key *k,
+                                   const struct block_key_ref *ref)
+{
+    assert_int_equal(ref->row_count, k->row_count);
+    struct model_run run = {0};
+    for (uint32_t i = 0; i < k->row_count; i++) {
+        const struct block_frame *f = block_frame_of(&x->heads, ref->first_row + i);
+        assert_non_null(f);
+        if (f != run.frame) model_run(b, x, f, &run);
+        model_same_row(b, x, s, &k->rows[i], &run, ref->first_row + i - f->first);
+    }
+}
+
+static inline void model_same_service(const struct model_block *b, const struct model_service *s)
+{
+    const struct block_service_ref *ref = block_find_service(&b->footer, s->name);
+    struct symbol_table t = {0};
+    struct block_index x = {0};
+    assert_non_null(ref);
+    assert_ok(block_symbols_parse(&arena, model_section(b->bytes, &ref->symbols), &t, e));
+    assert_ok(block_index_parse(&arena, model_section(b->bytes, &ref->index), ref, &x, e));
+    assert_int_equal(x.stack_count, s->symbols.stack_count);
+    assert_int_equal(t.stack_count, s->symbols.stack_count);
+    assert_memory_equal(t.stacks, s->symbols.stacks, t.stack_count * sizeof *t.stacks);
+    assert_int_equal(x.type_count, s->type_count);
+    assert_int_equal(x.key_count, s->key_count);
+    for (uint32_t i = 0; i < x.type_count; i++) {
+        assert_true(str_eq(x.types[i], s->types[i].name));
+        assert_int_equal(x.dropped[i].n, s->types[i].dropped_count);
+    }
+    for (uint32_t i = 0; i < x.key_count; i++) {
+        const struct model_key *k = &s->keys[i];
+        assert_int_equal(x.keys[i].class, k->class);
+        assert_true(str_eq(x.types[x.keys[i].type], k->type));
+        assert_true(labels_eq(x.keys[i].ls, k->ls));
+        assert_true(x.keys[i].sampled == str_is(labels_get(k->ls, S(LABEL_SAMPLED)), "true"));
+        model_same_nodes(b, &x, k, &x.keys[i]);
+        model_same_totals(b, &x, k, &x.keys[i]);
+        model_same_rows(b, &x, s, k, &x.keys[i]);
+    }
+}
+
+static inline void model_same(const struct model *m, str bytes)
+{
+    struct model_block b = {0};
+    model_open(bytes, &b);
+    const struct block_about *about = &b.footer.about;
+    assert_int_equal(about->kind, m->about.kind);
+    assert_true(str_eq(about->tenant, m->about.tenant) && id128_eq(about->id, m->about.id));
+    assert_true(about->from_hour == m->about.from_hour && about->hours == m->about.hours);
+    assert_int_equal(about->source_count, m->about.source_count);
+    assert_int_equal(b.footer.service_count, m->service_count);
+    for (uint32_t i = 0; i < m->service_count; i++)
+        model_same_service(&b, &m->services[i]);
+}
