@@ -13,9 +13,16 @@
 //                                    the range is rounded outward to what is left, and said so
 //
 // A parent is used for a child window only if every leaf that its cover names there is live or
-// expired; live leaves that it does not name are pieces of their own.
+// expired; live leaves that it does not name are pieces of their own. Of several parents of a
+// window the coarsest is used, of these the one that serves most windows. Rows of an expired leaf
+// are only in parents that name it, so there only those will do.
+//
+// What happens in which file: levels_window.c says what is there (which windows of parents are
+// whole, which leaves are expired, which packs there are), levels.c lays the range over it,
+// levels_print.c shows the result.
 #pragma once
 
+#include "base/buf.h"
 #include "manifest/manifest.h"
 
 // What is read: a segment or a block. Borrows from the snapshot.
@@ -36,7 +43,8 @@ enum level_use {
 // (from_ns, to_ns] of an object, for services whose pack is within [pack_lo, pack_hi]. For
 // LEVEL_NODES the range is whole slots of the kind's narrowest node (RAW five minutes, SEGMENT and
 // HOURS hours, DAYS days): the reader adds, key by key, the widest nodes that fit; a wide node that
-// was not written has its children in the same object (RAW: the rows).
+// was not written has its children in the same object (RAW: the rows). For LEVEL_TOTALS a slot
+// counts in the step in which it ends, in the last one if it ends later.
 struct level_piece {
     const struct level_object *object;
     enum level_use use;
@@ -55,16 +63,54 @@ struct level_ask {
     uint32_t classes;    // a parent is used only if it has all of these (1 << enum block_class)
     int64_t step_ns;     // LEVEL_TOTALS: borders first_ns + k * step_ns must not lie within a slot
     int64_t first_ns;
+    const str *without;  // names of objects that cannot be read
+    size_t without_count;
+    const str *row_by_row;  // names of leaves and segments whose nodes must not be used
+    size_t row_by_row_count;
 };
 
 struct level_plan {
     struct level_piece *pieces;  // in order of object kind, coarsest first, then time
     size_t n;
-    bool rounded;  // the range that is answered is larger than the one asked for:
+    bool rounded;  // the range that is answered is another than the one asked for:
     int64_t from_ns;
     int64_t to_ns;
+    int64_t slot_ns;  // LEVEL_TOTALS: the widest slot within which borders of steps lie, or 0
+
+    // Objects of ask.without for which nothing else can serve.
+    const struct level_object **missing;
+    size_t missing_count;
+
+    bool gone;  // retention removed rows somewhere in this range, and no node can serve instead
+    int64_t gone_from_ns;
+    int64_t gone_to_ns;
 };
 
 // The arena's. Fails with resource_exhausted only.
 bool level_plan(struct arena *a, const struct snapshot *s, const struct level_ask *ask,
                 struct level_plan *out, err *e) MUST_CHECK;
+
+// The same for who has no manifest.
+enum level_leaf {
+    LEVEL_DEAD,  // replaced or deleted, or never heard of
+    LEVEL_LIVE,
+    LEVEL_EXPIRED  // removed by retention
+};
+struct level_given {
+    str tenant;
+    const struct manifest_block *blocks;  // live ones
+    size_t block_count;
+    const struct snapshot_segment *segments;
+    size_t segment_count;
+    enum level_leaf (*leaf)(const void *arg, id128 id);
+    const void *arg;
+};
+struct level_given level_given_of(const struct snapshot *s);
+bool level_plan_given(struct arena *a, const struct level_given *g, const struct level_ask *ask,
+                      struct level_plan *out, err *e) MUST_CHECK;
+
+// How far the answered range is from the one asked for, in ns; 0: it is exact.
+int64_t level_rounding(const struct level_plan *p, const struct level_ask *ask);
+
+// For people: a line a piece.
+void level_print(const struct level_plan *p, struct buf *out);
