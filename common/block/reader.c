@@ -96,13 +96,14 @@ static void read_about(struct arena *a, struct wire *w, struct block_about *abou
 
 static void read_datasets(struct arena *a, struct wire *w, struct block_service_ref *s)
 {
-    s->dataset_count = (uint32_t)wire_count(w, 4);
+    s->dataset_count = (uint32_t)wire_count(w, 5);
     struct block_dataset *v = ARENA_ARRAY(a, struct block_dataset, s->dataset_count);
     s->datasets = v;
     if (!v) s->dataset_count = 0;
     for (uint32_t i = 0; i < s->dataset_count; i++) {
         v[i].type = wire_str(w);
         v[i].profiles = wire_u64(w);
+        v[i].loose = wire_u64(w);
         v[i].first_ns = wire_i64(w);
         uint64_t length = wire_u64(w);
         v[i].last_ns = (int64_t)((uint64_t)v[i].first_ns + length);

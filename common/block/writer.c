@@ -220,6 +220,7 @@ static void put_datasets(struct block_writer *w)
         if (!type->timed) continue;
         wire_put_str(out, type->name);
         wire_put_u64(out, profiles_of(type));
+        wire_put_u64(out, type->loose);
         wire_put_i64(out, type->first_ns);
         wire_put_u64(out, (uint64_t)type->last_ns - (uint64_t)type->first_ns);
         w->written.profiles += profiles_of(type);
@@ -559,6 +560,7 @@ bool block_row(struct block_writer *w, const struct block_row *row, err *e)
     s->last_time_ns = row->time_ns;
     s->last_id = row->id;
     if (!s->sampled) t->rows++;
+    t->loose += row->attempt > 0;
     saw(t, row->time_ns, row->time_ns);
     return true;
 }

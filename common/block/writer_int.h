@@ -49,6 +49,7 @@ struct writer_type {
     uint32_t keys[BLOCK_CLASSES];
     struct writer_profiles by_nodes[BLOCK_CLASSES];  // not sampled
     uint64_t rows;                                   // not sampled
+    uint64_t loose;                                  // rows with attempt > 0
     bool timed;                                      // has rows or nodes
     int64_t first_ns;
     int64_t last_ns;
