@@ -9,7 +9,9 @@
 // that (block_read_classes).
 //
 // An object that cannot be read or is damaged does not end the question: it is noted in *out, with
-// its name and why, so that the caller can plan again without it, or say that it is missing.
+// its name and why, so that the caller can plan again without it, into a new struct merged because
+// something of it may be in this one, or say that it is missing. False is returned only where the
+// question cannot go on: its memory, its time, a sum that does not fit.
 #pragma once
 
 #include "model/loose.h"

@@ -96,6 +96,21 @@ static bool add_name(struct merged *m, str name, err *e)
     return true;
 }
 
+bool merged_new_set(struct merged *m, labels set, err *e)
+{
+    if (!arena_grow(&m->arena, &m->sets, &m->set_cap, m->set_count + 1, sizeof *m->sets)) {
+        return merged_no_room(m, e);
+    }
+    m->sets[m->set_count++] = labels_copy(&m->arena, set);
+    return !m->arena.exhausted || merged_no_room(m, e);
+}
+
+bool merged_new_name(struct merged *m, str name, err *e)
+{
+    return add_name(m, arena_str(&m->arena, name), e) &&
+           (!m->arena.exhausted || merged_no_room(m, e));
+}
+
 // ---- totals
 
 struct group_key {
@@ -109,19 +124,26 @@ static bool same_group(const void *ctx, uint32_t row)
     return labels_eq(k->m->groups[row], k->ls);
 }
 
-static bool find_group(struct merged *m, labels ls, uint32_t *row, err *e)
+static bool find_group(struct merged *m, labels ls, bool copy, uint32_t *row, err *e)
 {
     uint64_t hash = labels_fingerprint(ls);
     struct group_key key = {m, ls};
     *row = map_find(&m->group_index, hash, same_group, &key);
     if (*row != MAP_NONE) return true;
+    if (copy) ls = labels_copy(&m->arena, ls);
     if (m->group_count >= MAP_NONE - 1 ||
         !arena_grow(&m->arena, &m->groups, &m->group_cap, m->group_count + 1, sizeof *m->groups)) {
         return merged_no_room(m, e);
     }
+    if (m->arena.exhausted) return merged_no_room(m, e);
     *row = (uint32_t)m->group_count;
     m->groups[m->group_count++] = ls;
     return map_put(&m->group_index, hash, *row, e);
+}
+
+bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e)
+{
+    return find_group(m, ls, true, row, e);
 }
 
 static bool read_point(struct merged *m, str bytes, struct merged_total *t, err *e)
@@ -146,14 +168,21 @@ static bool read_point(struct merged *m, str bytes, struct merged_total *t, err 
     return pb_done(&r, e);
 }
 
-static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
+bool merged_new_total(struct merged *m, uint32_t group, int64_t point, uint32_t *row, err *e)
 {
-    if (!arena_grow(&m->arena, &m->totals, &m->total_cap, m->total_count + 1, sizeof *m->totals)) {
+    if (m->total_count >= MAP_NONE - 1 ||
+        !arena_grow(&m->arena, &m->totals, &m->total_cap, m->total_count + 1, sizeof *m->totals)) {
         return merged_no_room(m, e);
     }
-    struct merged_total *t = &m->totals[m->total_count++];
-    *t = (struct merged_total){.group = group};
-    return read_point(m, bytes, t, e);
+    *row = (uint32_t)m->total_count;
+    m->totals[m->total_count++] = (struct merged_total){.group = group, .point = point};
+    return true;
+}
+
+static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
+{
+    uint32_t row = 0;
+    return merged_new_total(m, group, 0, &row, e) && read_point(m, bytes, &m->totals[row], e);
 }
 
 bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e)
@@ -165,7 +194,8 @@ bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e
     }
     labels ls = {0};
     uint32_t row = 0;
-    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) || !find_group(m, ls, &row, e)) {
+    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) ||
+        !find_group(m, ls, false, &row, e)) {
         return false;
     }
     r = pb_reader(bytes);

@@ -42,7 +42,7 @@ static int by_id(const struct merged_exemplar *a, const struct merged_exemplar *
     return memcmp(a->trace.b, b->trace.b, sizeof a->trace.b);
 }
 
-static bool is_before(const struct merged_exemplar *a, const struct merged_exemplar *b)
+bool merged_is_before(const struct merged_exemplar *a, const struct merged_exemplar *b)
 {
     if (a->value != b->value) return a->value > b->value;
     if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns;
@@ -56,7 +56,7 @@ bool merged_choose(struct merged *m, const struct merged_exemplar *a,
         *out = a ? a : b;
         return true;
     }
-    *out = is_before(b, a) ? b : a;
+    *out = merged_is_before(b, a) ? b : a;
     if (a->time_ns != b->time_ns || by_id(a, b) != 0) return true;
     struct merged_exemplar *both = ARENA_NEW(&m->arena, struct merged_exemplar);
     label *v = ARENA_ARRAY(&m->arena, label, a->ls.n);

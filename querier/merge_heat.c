@@ -21,13 +21,31 @@ bool merged_add_extent(struct merged *m, str bytes, err *e)
     return true;
 }
 
-static bool add_cell(struct merged *m, uint32_t group, str bytes, err *e)
+void merged_stretch(struct merged *m, int64_t value)
 {
-    if (!arena_grow(&m->arena, &m->cells, &m->cell_cap, m->cell_count + 1, sizeof *m->cells)) {
+    if (m->extent_count == 0 || value < m->least) m->least = value;
+    if (m->extent_count == 0 || value > m->largest) m->largest = value;
+    m->extent_count++;
+}
+
+bool merged_new_cell(struct merged *m, uint32_t group, int64_t slot, uint32_t bucket, uint32_t *row,
+                     err *e)
+{
+    if (m->cell_count >= MAP_NONE - 1 ||
+        !arena_grow(&m->arena, &m->cells, &m->cell_cap, m->cell_count + 1, sizeof *m->cells)) {
         return merged_no_room(m, e);
     }
-    struct merged_cell *c = &m->cells[m->cell_count++];
-    *c = (struct merged_cell){.group = group};
+    *row = (uint32_t)m->cell_count;
+    m->cells[m->cell_count++] =
+        (struct merged_cell){.group = group, .bucket = bucket, .slot = slot};
+    return true;
+}
+
+static bool add_cell(struct merged *m, uint32_t group, str bytes, err *e)
+{
+    uint32_t row = 0;
+    if (!merged_new_cell(m, group, 0, 0, &row, e)) return false;
+    struct merged_cell *c = &m->cells[row];
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.type == PB_VARINT && r.field == 1) c->slot = (int64_t)r.number;

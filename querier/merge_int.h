@@ -25,6 +25,22 @@ bool merged_choose(struct merged *m, const struct merged_exemplar *a,
                    const struct merged_exemplar *b, const struct merged_exemplar **out,
                    err *e) MUST_CHECK;
 
+// Whether a is to be shown rather than b: the order of message Exemplar.
+bool merged_is_before(const struct merged_exemplar *a, const struct merged_exemplar *b);
+
+// The number of a group, made if it is new; its labels are then copied.
+bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e) MUST_CHECK;
+
+// One more, which merged_finish unites with others of its place.
+bool merged_new_total(struct merged *m, uint32_t group, int64_t point, uint32_t *row,
+                      err *e) MUST_CHECK;
+bool merged_new_cell(struct merged *m, uint32_t group, int64_t slot, uint32_t bucket, uint32_t *row,
+                     err *e) MUST_CHECK;
+bool merged_new_set(struct merged *m, labels set, err *e) MUST_CHECK;  // copied
+bool merged_new_name(struct merged *m, str name, err *e) MUST_CHECK;   // copied
+
+void merged_stretch(struct merged *m, int64_t value);  // one more value of the extent
+
 // Sorts by key and value and makes unique; returns the number left.
 size_t merged_sort_pairs(label *v, size_t n);
 

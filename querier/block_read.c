@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/block_read.h"
+
+#include "querier/block_int.h"
+#include "querier/metrics.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+// Sections and sums of a wave, as far as they are known before it.
+#define WAVE_BYTES ((uint64_t)16 << 20)
+#define WAVE_UNITS 256u
+
+bool block_no_room(const struct block_walk *w, err *e)
+{
+    return merged_no_room(w->m, e);
+}
+
+// ---- what the question needs
+
+static bool is_filtered(const struct query_tree *t)
+{
+    return t->span_count || t->trace_count || t->profile_count;
+}
+
+static bool comes_with_all(str name)
+{
+    return str_is(name, LABEL_SERVICE) || str_is(name, LABEL_PROFILE_TYPE);
+}
+
+struct names {
+    const str *v;
+    size_t n;
+};
+
+// The labels that are matched, grouped by or shown, list by list.
+static size_t name_lists(const struct query *q, struct names lists[3])
+{
+    size_t n = 0;
+    if (q->totals.wanted) lists[n++] = (struct names){q->totals.group_by, q->totals.group_by_count};
+    if (q->heat.wanted) lists[n++] = (struct names){q->heat.group_by, q->heat.group_by_count};
+    if (q->labels.wanted) lists[n++] = (struct names){q->labels.names, q->labels.name_count};
+    return n;
+}
+
+static bool shows_all_labels(const struct query *q)
+{
+    return q->labels.wanted && (q->labels.names_only || q->labels.name_count == 0);
+}
+
+// Whether keys without any other labels than service and type will do.
+static bool needs_only_all(const struct query *q)
+{
+    struct names lists[3];
+    size_t n = name_lists(q, lists);
+    if (shows_all_labels(q) || q->stat_sizes) return false;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        if (!comes_with_all(q->selector.v[i].name)) return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < lists[i].n; k++) {
+            if (!comes_with_all(lists[i].v[k])) return false;
+        }
+    }
+    return true;
+}
+
+// Series that sampling left without stacks have keys of class SERIES only.
+static bool needs_sampled(const struct query *q)
+{
+    return (q->totals.wanted && q->totals.include_sampled) || q->labels.wanted || q->stats;
+}
+
+static enum level_use use_of(const struct query *q)
+{
+    bool tree_of_nodes = q->tree.wanted && !is_filtered(&q->tree);
+    if (q->heat.wanted || (q->tree.wanted && !tree_of_nodes)) return LEVEL_ROWS;
+    if (!q->totals.wanted) return LEVEL_NODES;
+    bool only_totals = q->totals.exemplars == QUERY_NO_EXEMPLARS && q->totals.call_site_count == 0;
+    if (!only_totals || q->tree.wanted || q->labels.wanted || q->stats) return LEVEL_ROWS;
+    return LEVEL_TOTALS;
+}
+
+bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
+{
+    if (q->totals.wanted && q->totals.step_ns <= 0) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1",
+                       (long long)q->totals.step_ns);
+    }
+    ask->use = use_of(q);
+    ask->step_ns = q->totals.wanted ? q->totals.step_ns : 0;
+    ask->first_ns = q->totals.first_ns;
+    ask->pack_lo = 0;
+    ask->pack_hi = UINT32_MAX;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (m->op != MATCH_EQ || !str_is(m->name, LABEL_SERVICE)) continue;
+        ask->pack_lo = block_pack(m->value);
+        ask->pack_hi = ask->pack_lo;
+    }
+    // What of sampled series ALL does not tell, footers do: that they are there, and since when.
+    bool by_footer = q->labels.wanted || q->stats;
+    if (needs_only_all(q) && (by_footer || !needs_sampled(q))) {
+        ask->classes = 1u << BLOCK_ALL;
+    } else if (needs_sampled(q)) {
+        ask->classes = 1u << BLOCK_SERIES;
+    } else {
+        ask->classes = 1u << BLOCK_PROJECTION;
+    }
+    return true;
+}
+
+// ---- faults
+
+static bool ends_question(enum err_code code)
+{
+    return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE || code == ERR_CANCELED ||
+           code == ERR_DEADLINE_EXCEEDED;
+}
+
+bool block_note(struct block_walk *w, struct block_object *o, const err *why, err *e)
+{
+    struct block_reads *out = w->out;
+    if (ends_question(why->code)) {
+        *e = *why;
+        return false;
+    }
+    if (o->faulty) return true;
+    o->faulty = true;
+    if (!arena_grow(&w->req->arena, &out->faults, &out->fault_cap, out->fault_count + 1,
+                    sizeof *out->faults)) {
+        return arena_ok(&w->req->arena, e);
+    }
+    struct block_fault *f = &out->faults[out->fault_count++];
+    *f = (struct block_fault){.object = o->object, .why = *why};
+    if (f->why.code == ERR_INVALID_ARGUMENT) f->why.code = ERR_DATA_LOSS;
+    err_wrap(&f->why, "%.*s", STR(o->object->name));
+    metric_add(&querier_block_faults, 1);
+    return true;
+}
+
+// ---- objects and their services
+
+static int by_name(const void *a, const void *b)
+{
+    const struct level_piece *x = *(const struct level_piece *const *)a;
+    const struct level_piece *y = *(const struct level_piece *const *)b;
+    return str_cmp(x->object->name, y->object->name);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool list_skipped(struct block_walk *w)
+{
+    if (!w->skip || w->skip->n == 0) {
+        w->skip = NULL;
+        return true;
+    }
+    w->skip_ms = ARENA_ARRAY(&w->arena, int64_t, w->skip->n);
+    if (!w->skip_ms) return false;
+    w->skip_count = w->skip->n;
+    for (uint32_t i = 0; i < w->skip->n; i++)
+        w->skip_ms[i] = (int64_t)uuid_ms(w->skip->v[i].key.id);
+    qsort(w->skip_ms, w->skip_count, sizeof *w->skip_ms, by_number);
+    return true;
+}
+
+static bool has_skipped(const struct block_walk *w, const struct block_about *about)
+{
+    int64_t first = slot_start(about->from_hour, SLOT_HOUR) / NS_PER_MS - 1;
+    int64_t last = slot_start(about->from_hour + about->hours, SLOT_HOUR) / NS_PER_MS + 1;
+    size_t lo = 0;
+    size_t hi = w->skip_count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (w->skip_ms[mid] < first) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo < w->skip_count && w->skip_ms[lo] <= last;
+}
+
+// Objects of the plan, each once, with its pieces.
+static bool list_objects(struct block_walk *w, const struct level_plan *p)
+{
+    const struct level_piece **order = ARENA_ARRAY(&w->arena, const struct level_piece *, p->n);
+    w->objects = ARENA_ARRAY(&w->arena, struct block_object, p->n);
+    if (!order || !w->objects) return false;
+    for (size_t i = 0; i < p->n; i++)
+        order[i] = &p->pieces[i];
+    if (p->n) qsort(order, p->n, sizeof *order, by_name);
+    for (size_t i = 0; i < p->n; i++) {
+        struct block_object *last = w->object_count ? &w->objects[w->object_count - 1] : NULL;
+        if (!last || !str_eq(last->object->name, order[i]->object->name)) {
+            last = &w->objects[w->object_count++];
+            *last = (struct block_object){.object = order[i]->object, .pieces = &order[i]};
+        }
+        last->piece_count++;
+    }
+    return true;
+}
+
+static bool load_footers(struct block_walk *w, err *e)
+{
+    struct block_want *v = ARENA_ARRAY(&w->arena, struct block_want, w->object_count);
+    if (!v) return block_no_room(w, e);
+    for (size_t i = 0; i < w->object_count; i++)
+        v[i] = (struct block_want){.object = w->objects[i].object, .part = BLOCK_PART_FOOTER};
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->object_count; i += WAVE_UNITS)
+        ok = blocks_load(w, v + i, MIN(WAVE_UNITS, w->object_count - i), e);
+    for (size_t i = 0; i < w->object_count; i++) {
+        struct block_object *o = &w->objects[i];
+        o->kept = v[i].kept;
+        o->footer = o->kept ? &o->kept->footer : NULL;
+        if (ok && v[i].why) ok = block_note(w, o, v[i].why, e);
+        if (o->footer &&
+            (o->footer->about.kind == BLOCK_SEGMENT || o->footer->about.kind == BLOCK_RAW)) {
+            o->may_skip = has_skipped(w, &o->footer->about);
+        }
+    }
+    return ok;
+}
+
+// Whether a piece can have something of the service that the question means.
+static bool concerns(const struct block_walk *w, const struct block_service_ref *s,
+                     const struct level_piece *p)
+{
+    uint32_t pack = block_pack(s->name);
+    if (pack < p->pack_lo || pack > p->pack_hi) return false;
+    for (uint32_t i = 0; i < s->dataset_count; i++) {
+        const struct block_dataset *d = &s->datasets[i];
+        if (block_touches(p, d->first_ns, d->last_ns) && block_asks_type(w->q, s->name, d->type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool add_unit(struct block_walk *w, struct block_object *o,
+                     const struct block_service_ref *s, err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->piece_count; i++)
+        n += concerns(w, s, o->pieces[i]);
+    if (n == 0) return true;
+    const struct level_piece **pieces = ARENA_ARRAY(&w->arena, const struct level_piece *, n);
+    if (!pieces ||
+        !arena_grow(&w->arena, &w->units, &w->unit_cap, w->unit_count + 1, sizeof *w->units)) {
+        return block_no_room(w, e);
+    }
+    n = 0;
+    for (size_t i = 0; i < o->piece_count; i++) {
+        if (concerns(w, s, o->pieces[i])) pieces[n++] = o->pieces[i];
+    }
+    w->units[w->unit_count++] =
+        (struct block_unit){.object = o, .service = s, .pieces = pieces, .piece_count = n};
+    return true;
+}
+
+// A selector that names its service finds it; others look at all.
+static const struct block_service_ref *only_service(const struct query *q,
+                                                    const struct block_footer *f, bool *named)
+{
+    *named = false;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (m->op != MATCH_EQ || !str_is(m->name, LABEL_SERVICE)) continue;
+        *named = true;
+        return block_find_service(f, m->value);
+    }
+    return NULL;
+}
+
+static bool list_units(struct block_walk *w, err *e)
+{
+    for (size_t i = 0; i < w->object_count; i++) {
+        struct block_object *o = &w->objects[i];
+        if (!o->footer || o->faulty) continue;
+        bool named = false;
+        const struct block_service_ref *one = only_service(w->q, o->footer, &named);
+        w->out->objects++;
+        if (named) {
+            if (one && block_asks_service(w->q, one->name) && !add_unit(w, o, one, e)) return false;
+            continue;
+        }
+        for (uint32_t k = 0; k < o->footer->service_count; k++) {
+            const struct block_service_ref *s = &o->footer->services[k];
+            if (block_asks_service(w->q, s->name) && !add_unit(w, o, s, e)) return false;
+        }
+    }
+    return true;
+}
+
+// ---- life of a walk
+
+static bool list_needed(struct block_walk *w)
+{
+    const struct query *q = w->q;
+    struct names lists[3];
+    size_t n = name_lists(q, lists);
+    size_t most = q->selector.n;
+    for (size_t i = 0; i < n; i++)
+        most += lists[i].n;
+    str *v = ARENA_ARRAY(&w->arena, str, most);
+    if (!v) return false;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        if (!comes_with_all(q->selector.v[i].name)) v[w->needed_count++] = q->selector.v[i].name;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < lists[i].n; k++) {
+            if (!comes_with_all(lists[i].v[k])) v[w->needed_count++] = lists[i].v[k];
+        }
+    }
+    w->needed = v;
+    w->only_all = needs_only_all(q);
+    return true;
+}
+
+static bool walk_begin(struct block_walk *w, const struct level_plan *p, err *e)
+{
+    arena_init(&w->arena, &w->m->memory, SIZE_MAX);
+    arena_init(&w->wave, &w->m->memory, SIZE_MAX);
+    if (!list_needed(w) || !list_skipped(w) || !list_objects(w, p)) return block_no_room(w, e);
+    return load_footers(w, e) && list_units(w, e);
+}
+
+static void walk_end(struct block_walk *w)
+{
+    for (size_t i = 0; i < w->object_count; i++)
+        blocks_let_go(w->blocks, w->objects[i].kept);
+    arena_release(&w->wave);
+    arena_release(&w->arena);
+}
+
+// ---- waves
+
+static bool wants_symbols(const struct query *q)
+{
+    return q->tree.wanted || (q->totals.wanted && q->totals.call_site_count > 0);
+}
+
+static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct block_want *wants = ARENA_ARRAY(&w->wave, struct block_want, 2 * n);
+    if (!wants) return block_no_room(w, e);
+    bool symbols = wants_symbols(w->q);
+    for (size_t i = 0; i < n; i++) {
+        const struct block_service_ref *s = v[i].service;
+        struct block_want want = {.object = v[i].object->object, .service = s};
+        want.part = BLOCK_PART_INDEX;
+        want.extent = &s->index;
+        wants[i] = want;
+        want.part = BLOCK_PART_SYMBOLS;
+        want.extent = &s->symbols;
+        wants[n + i] = want;
+    }
+    bool ok = blocks_load(w, wants, symbols ? 2 * n : n, e);
+    for (size_t i = 0; i < n; i++) {
+        struct block_unit *u = &v[i];
+        u->index_kept = wants[i].kept;
+        u->symbols_kept = wants[n + i].kept;
+        if (u->index_kept) u->index = &u->index_kept->index;
+        if (u->symbols_kept) u->symbols = &u->symbols_kept->symbols;
+        const err *why = wants[i].why ? wants[i].why : wants[n + i].why;
+        if (ok && why) ok = block_note(w, u->object, why, e);
+    }
+    return ok;
+}
+
+static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        blocks_let_go(w->blocks, v[i].index_kept);
+        blocks_let_go(w->blocks, v[i].symbols_kept);
+        v[i].index_kept = NULL;
+        v[i].symbols_kept = NULL;
+        v[i].index = NULL;
+        v[i].symbols = NULL;
+    }
+    arena_release(&w->wave);
+}
+
+// Units of faulty objects go to the end and are not looked at.
+static size_t keep_sound(struct block_unit *v, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].object->faulty) continue;
+        struct block_unit u = v[kept];
+        v[kept++] = v[i];
+        v[i] = u;
+    }
+    return kept;
+}
+
+static bool read_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    const struct query *q = w->q;
+    bool ok = load_wave(w, v, n, e);
+    size_t sound = ok ? keep_sound(v, n) : 0;
+    ok = ok && (!q->tree.wanted || block_read_tree(w, v, sound, e)) &&
+         (!q->totals.wanted || block_read_totals(w, v, sound, e)) &&
+         (!q->heat.wanted || block_read_heat(w, v, sound, e)) &&
+         (!q->labels.wanted || block_read_labels(w, v, sound, e)) &&
+         (!q->stats || block_read_stats(w, v, sound, e));
+    release_wave(w, v, n);
+    return ok;
+}
+
+static uint64_t unit_bytes(const struct block_walk *w, const struct block_unit *u)
+{
+    const struct block_service_ref *s = u->service;
+    uint64_t n = s->index.raw;
+    if (wants_symbols(w->q)) n += s->symbols.raw + s->all.raw;
+    if (w->q->totals.wanted) n += s->totals.raw;
+    return n;
+}
+
+// Units about which footers say all that is wanted are done; the others stay.
+static bool ask_footers(struct block_walk *w, err *e)
+{
+    const struct query *q = w->q;
+    bool others = q->tree.wanted || q->totals.wanted || q->heat.wanted;
+    size_t kept = 0;
+    if (!w->only_all || others || q->labels.wanted == q->stats) return true;
+    for (size_t i = 0; i < w->unit_count; i++) {
+        bool done = false;
+        if (q->labels.wanted && !block_labels_by_footer(w, &w->units[i], &done, e)) return false;
+        if (q->stats) done = block_stats_by_footer(w, &w->units[i]);
+        if (!done) w->units[kept++] = w->units[i];
+    }
+    w->unit_count = kept;
+    return true;
+}
+
+static bool read_waves(struct block_walk *w, err *e)
+{
+    if (!ask_footers(w, e)) return false;
+    for (size_t i = 0; i < w->unit_count;) {
+        uint64_t bytes = unit_bytes(w, &w->units[i]);
+        size_t to = i + 1;
+        while (to < w->unit_count && to - i < WAVE_UNITS) {
+            uint64_t more = unit_bytes(w, &w->units[to]);
+            if (bytes + more > WAVE_BYTES) break;
+            bytes += more;
+            to++;
+        }
+        if (!req_alive(w->req, e) || !read_wave(w, w->units + i, to - i, e)) return false;
+        i = to;
+    }
+    return true;
+}
+
+bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,
+                const struct loose_set *skip, struct merged *m, struct block_reads *out, err *e)
+{
+    struct block_walk w = {.blocks = b, .req = r, .q = q, .skip = skip, .m = m, .out = out};
+    bool ok = walk_begin(&w, p, e) && read_waves(&w, e);
+    block_cells_release(&w);
+    walk_end(&w);
+    return ok;
+}
+
+// ---- projections
+
+static bool survives_in(struct block_walk *w, const struct block_unit *u)
+{
+    for (uint32_t t = 0; t < u->index->type_count; t++) {
+        if (block_asks_type(w->q, u->service->name, u->index->types[t]) &&
+            !block_projection_keeps(w, &u->index->dropped[t])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
+                         const struct level_plan *p, bool *survives, struct block_reads *out,
+                         err *e)
+{
+    struct merged m = {0};  // for its budget
+    mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
+    struct block_walk w = {.blocks = b, .req = r, .q = q, .m = &m, .out = out};
+    *survives = true;
+    bool ok = walk_begin(&w, p, e);
+    for (size_t i = 0; ok && *survives && i < w.unit_count; i++) {
+        struct block_unit *u = &w.units[i];
+        uint32_t classes = u->object->footer->about.classes;
+        if (w.only_all || block_has_rows(u) || !(classes & 1u << BLOCK_PROJECTION)) continue;
+        if (classes & 1u << BLOCK_SERIES) continue;
+        struct block_want want = {.object = u->object->object,
+                                  .part = BLOCK_PART_INDEX,
+                                  .service = u->service,
+                                  .extent = &u->service->index};
+        ok = req_alive(r, e) && blocks_load(&w, &want, 1, e);
+        if (!ok) break;
+        if (want.why) ok = block_note(&w, u->object, want.why, e);
+        if (!want.kept) continue;
+        u->index = &want.kept->index;
+        *survives = survives_in(&w, u);
+        u->index = NULL;
+        blocks_let_go(b, want.kept);
+    }
+    walk_end(&w);
+    return ok;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What there is, counted as cheaply as blocks allow: by footers where a whole type is meant, else
+// by nodes and the times of rows. Sizes are what lies in the store for what is meant: the frames of
+// vectors by the share of rows that count, symbols and indexes of the services whole. Samples are
+// not counted: that would mean to read all vectors.
+#include "querier/block_cells.h"
+
+struct stats {
+    struct block_walk *w;
+    struct block_scans scans;
+};
+
+static void count(struct merged *m, uint64_t profiles, int64_t first_ns, int64_t last_ns)
+{
+    if (profiles == 0) return;
+    m->stat_profiles += profiles;
+    m->oldest_ns = MIN(m->oldest_ns, first_ns);
+    m->newest_ns = MAX(m->newest_ns, last_ns);
+}
+
+bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
+{
+    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
+        const struct block_dataset *d = &u->service->datasets[i];
+        if (!block_asks_type(w->q, u->service->name, d->type)) continue;
+        for (size_t k = 0; k < u->piece_count; k++) {
+            const struct level_piece *p = u->pieces[k];
+            bool first = block_within(p, d->first_ns);
+            if (first != block_within(p, d->last_ns)) return false;
+            if (!first && block_touches(p, d->first_ns, d->last_ns)) return false;
+        }
+    }
+    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
+        const struct block_dataset *d = &u->service->datasets[i];
+        bool in = false;
+        for (size_t k = 0; k < u->piece_count; k++)
+            in = in || block_within(u->pieces[k], d->first_ns);
+        // Of sampled ones it is only known that they are there.
+        if (in && block_asks_type(w->q, u->service->name, d->type)) {
+            count(w->m, MAX(d->profiles, 1), d->first_ns, d->last_ns);
+        }
+    }
+    return true;
+}
+
+static bool add_node(void *arg, const struct block_node_ref *n, err *e)
+{
+    struct stats *t = arg;
+    (void)e;
+    count(t->w->m, n->node.profiles, n->node.first_ns, n->node.last_ns);
+    return true;
+}
+
+static bool add_key(struct stats *t, struct block_unit *u, uint32_t key, err *e)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    struct merged *m = t->w->m;
+    uint64_t before = m->stat_profiles;
+    bool scanned = false;
+    for (size_t i = 0; i < u->piece_count; i++) {
+        const struct level_piece *p = u->pieces[i];
+        struct block_scan scan = {.unit = u, .key = key, .from_ns = p->from_ns, .to_ns = p->to_ns};
+        if (!block_has_rows(u)) {
+            if (!block_nodes_within(u->index, k, p->from_ns, p->to_ns, add_node, t, e))
+                return false;
+        } else if (k->row_count) {
+            scanned = true;
+            if (!block_add_scan(t->w, &t->scans, scan, e)) return false;
+        }
+    }
+    if (scanned || m->stat_profiles == before || !t->w->q->stat_sizes) return true;
+    return block_series_seen(t->w, k->ls, e);
+}
+
+static void add_sizes(struct stats *t, const struct block_unit *u, uint64_t meant, uint64_t all)
+{
+    const struct block_index *x = u->index;
+    const struct block_frames *at = block_has_rows(u) ? &x->vectors : &x->nodes_at;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < at->n; i++)
+        bytes += at->v[i].extent.stored;
+    if (meant == 0) return;
+    t->w->m->profile_bytes += (uint64_t)((double)bytes * (double)meant / (double)all);
+    t->w->m->symbol_bytes += u->service->symbols.stored;
+    t->w->m->index_bytes += u->service->index.stored;
+}
+
+static bool add_unit(struct stats *t, struct block_unit *u, err *e)
+{
+    const struct block_index *x = u->index;
+    uint32_t classes = u->object->footer->about.classes;
+    enum block_class class = classes & 1u << BLOCK_SERIES ? BLOCK_SERIES : BLOCK_ALL;
+    uint64_t meant = 0;
+    uint64_t all = 0;
+    err why = {0};
+    if (class == BLOCK_ALL && !t->w->only_all) {
+        err_set(&why, ERR_FAILED_PRECONDITION, "it no longer has all labels of its series");
+        return block_note(t->w, u->object, &why, e);
+    }
+    bool ok = block_select_keys(t->w, u, &why);
+    for (uint32_t i = 0; ok && i < x->key_count; i++) {
+        uint64_t n = block_has_rows(u) ? x->keys[i].row_count : x->keys[i].node_count;
+        all += n;
+        if (!block_is_meant(t->w, u, i, class)) continue;
+        meant += n;
+        ok = add_key(t, u, i, &why);
+    }
+    if (ok && t->w->q->stat_sizes) add_sizes(t, u, meant, all);
+    return ok || block_note(t->w, u->object, &why, e);
+}
+
+static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    struct stats *t = arg;
+    (void)columns;
+    count(t->w->m, 1, h->time_ns, h->time_ns);
+    return !t->w->q->stat_sizes || block_series_seen(t->w, h->unit->index->keys[h->key].ls, e);
+}
+
+bool block_read_stats(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct stats t = {.w = w};
+    struct block_rows rows = {.fn = add_row, .arg = &t};
+    for (size_t i = 0; i < n; i++) {
+        if (!req_alive(w->req, e)) return false;
+        if (!v[i].object->faulty && !add_unit(&t, &v[i], e)) return false;
+    }
+    return block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+}

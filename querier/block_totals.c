@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/columns.h"
+#include "querier/block_cells.h"
+
+#include <stdlib.h>
+
+#define CHUNK_BYTES ((uint64_t)8 << 20)
+#define CHUNK_GETS  256u
+
+// Totals of a key within a piece.
+struct take {
+    struct block_unit *unit;
+    uint32_t key;
+    uint32_t group;
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
+// A frame of totals and what is taken of it.
+struct frame {
+    struct block_unit *unit;
+    uint32_t frame;
+    const struct take *takes;  // of the unit
+    size_t take_count;
+};
+
+struct totals_unit {
+    const uint32_t *matched;  // stacks of the call site
+    uint32_t *groups;         // by key, 1 + number; 0: not looked for yet
+};
+
+struct totals {
+    struct block_walk *w;
+    const struct query_totals *q;
+    struct block_site site;
+    struct block_scans scans;
+    struct take *takes;
+    size_t take_count;
+    size_t take_cap;
+};
+
+// The point whose slot (first + (k-1) * step, first + k * step] holds the time: the quotient
+// rounded up. False if it is none of the asked ones.
+static bool point_of(const struct query_totals *q, int64_t time_ns, int64_t *point)
+{
+    int64_t distance = 0;
+    if (__builtin_sub_overflow(time_ns, q->first_ns, &distance)) return false;
+    if (distance <= -q->step_ns) return false;
+    *point = distance / q->step_ns + (distance % q->step_ns > 0);
+    return *point < q->points;
+}
+
+static bool group_of(struct totals *t, struct block_unit *u, uint32_t key, uint32_t *group, err *e)
+{
+    struct totals_unit *own = u->of_want;
+    if (own->groups[key] == 0) {
+        if (!block_group(t->w, u, key, t->q->group_by, t->q->group_by_count, group, e)) {
+            return false;
+        }
+        own->groups[key] = *group + 1;
+    }
+    *group = own->groups[key] - 1;
+    return true;
+}
+
+// ---- what to read
+
+// Sampled series are in keys of their own, whatever the class.
+static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_t key,
+                     const enum block_class *classes)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    if (!block_asks_type(t->w->q, u->service->name, u->index->types[k->type])) return false;
+    if (k->sampled) {
+        return t->q->include_sampled && block_is_meant(t->w, u, key, BLOCK_SERIES);
+    }
+    return block_is_meant(t->w, u, key, classes[k->type]);
+}
+
+static bool take_totals(struct totals *t, struct block_unit *u, const struct level_piece *p, err *e)
+{
+    const struct block_index *x = u->index;
+    struct block_walk *w = t->w;
+    enum block_class *classes = ARENA_ARRAY(&w->wave, enum block_class, x->type_count);
+    if (!classes) return block_no_room(w, e);
+    for (uint32_t i = 0; i < x->type_count; i++) {
+        if (block_asks_type(w->q, u->service->name, x->types[i]) &&
+            !block_class_for(w, u, i, &classes[i], e)) {
+            return false;
+        }
+    }
+    if (!block_select_keys(w, u, e)) return false;
+    for (uint32_t i = 0; i < x->key_count; i++) {
+        if (x->keys[i].total_count == 0 || !is_taken(t, u, i, classes)) continue;
+        struct take take = {.unit = u, .key = i, .from_ns = p->from_ns, .to_ns = p->to_ns};
+        if (!group_of(t, u, i, &take.group, e)) return false;
+        if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
+            return block_no_room(w, e);
+        }
+        t->takes[t->take_count++] = take;
+    }
+    return true;
+}
+
+static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
+{
+    struct totals_unit *own = ARENA_NEW(&t->w->wave, struct totals_unit);
+    if (!own) return block_no_room(t->w, e);
+    own->groups = ARENA_ARRAY(&t->w->wave, uint32_t, u->index->key_count);
+    if (!own->groups) return block_no_room(t->w, e);
+    u->of_want = own;
+    return t->q->call_site_count == 0 ||
+           block_site_know(&t->site, t->w, u->symbols, &own->matched, e);
+}
+
+static bool add_unit(struct totals *t, struct block_unit *u, err *e)
+{
+    err why = {0};
+    bool ok = begin_unit(t, u, &why);
+    for (size_t i = 0; ok && i < u->piece_count; i++) {
+        const struct level_piece *p = u->pieces[i];
+        ok = block_has_rows(u) ? block_scan_unit(t->w, u, p, t->q->include_sampled, &t->scans, &why)
+                               : take_totals(t, u, p, &why);
+    }
+    return ok || block_note(t->w, u->object, &why, e);
+}
+
+// ---- totals
+
+static bool add_total(struct totals *t, const struct take *take, const struct block_total *v,
+                      int64_t end_ns, err *e)
+{
+    int64_t point = 0;
+    uint32_t row = 0;
+    // Where rows are gone a slot may end behind the last point: it is the last one's.
+    if (end_ns - t->q->first_ns <= -t->q->step_ns) return true;
+    if (!point_of(t->q, end_ns, &point)) point = t->q->points - 1;
+    if (!block_total_at(t->w, take->group, point, &row, e)) return false;
+    struct merged_total *to = &t->w->m->totals[row];
+    to->profiles += v->profiles;
+    if (sum_add(&to->sum, v->sum)) return true;
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
+                   (long long)point);
+}
+
+static bool add_take(struct totals *t, const struct take *take, const struct block_frame *f,
+                     const struct block_total *v, err *e)
+{
+    const struct block_unit *u = take->unit;
+    const struct block_key_ref *k = &u->index->keys[take->key];
+    int64_t width = block_kind_of(u) == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
+    uint64_t lo = MAX(k->first_total, f->first);
+    uint64_t hi = MIN(k->first_total + k->total_count, f->first + f->count);
+    for (uint64_t i = lo; i < hi; i++) {
+        const struct block_total *total = &v[i - f->first];
+        int64_t start = slot_start(total->slot, width);
+        int64_t end = slot_start(total->slot + 1, width);
+        if (start < take->from_ns || end > take->to_ns) continue;
+        if (!add_total(t, take, total, end, e)) return false;
+    }
+    return true;
+}
+
+static bool use_frame(struct totals *t, const struct frame *f, const struct block_get *got, err *e)
+{
+    const struct block_frame *at = &f->unit->index->totals.v[f->frame];
+    struct block_total *v = NULL;
+    struct arena a;
+    str bytes;
+    err why = {0};
+    if (f->unit->object->faulty) return true;
+    arena_init(&a, &t->w->m->memory, SIZE_MAX);
+    bool ok = block_contents(&a, &at->extent, got, "totals", &bytes, &why) &&
+              block_totals_parse(&a, bytes, at->count, &v, &why);
+    for (size_t i = 0; ok && i < f->take_count; i++)
+        ok = add_take(t, &f->takes[i], at, v, &why);
+    arena_release(&a);
+    return ok || block_note(t->w, f->unit->object, &why, e);
+}
+
+static bool use_frames(struct totals *t, const struct frame *v, size_t n, err *e)
+{
+    struct block_get gets[CHUNK_GETS];
+    struct block_io io = {0};
+    for (size_t i = 0; i < n; i++) {
+        const struct block_extent *x = &v[i].unit->index->totals.v[v[i].frame].extent;
+        gets[i] =
+            (struct block_get){.object = v[i].unit->object->object, .at = x->at, .n = x->stored};
+    }
+    bool ok = block_fetch(t->w, &io, gets, n, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = req_alive(t->w->req, e) && use_frame(t, &v[i], &gets[i], e);
+    block_io_release(t->w, &io);
+    return ok;
+}
+
+static bool overlaps(const struct block_frame *f, const struct take *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct block_key_ref *k = &v[i].unit->index->keys[v[i].key];
+        if (k->first_total < f->first + f->count && f->first < k->first_total + k->total_count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_totals(struct totals *t, err *e)
+{
+    struct frame frames[CHUNK_GETS];
+    size_t n = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->take_count;) {
+        struct block_unit *u = t->takes[i].unit;
+        size_t to = i + 1;
+        while (to < t->take_count && t->takes[to].unit == u)
+            to++;
+        for (uint32_t f = 0; f < u->index->totals.n; f++) {
+            const struct block_frame *at = &u->index->totals.v[f];
+            if (!overlaps(at, &t->takes[i], to - i)) continue;
+            if (n == CHUNK_GETS || (n && bytes + at->extent.raw > CHUNK_BYTES)) {
+                if (!use_frames(t, frames, n, e)) return false;
+                n = 0;
+                bytes = 0;
+            }
+            frames[n++] = (struct frame){u, f, &t->takes[i], to - i};
+            bytes += at->extent.raw;
+        }
+        i = to;
+    }
+    return use_frames(t, frames, n, e);
+}
+
+// ---- rows
+
+static bool offer(struct totals *t, const struct block_hit *h, uint32_t row, int64_t value, err *e)
+{
+    struct totals_unit *own = h->unit->of_want;
+    struct block_walk *w = t->w;
+    const struct merged_exemplar *best = w->m->totals[row].exemplar;
+    const str *without = t->q->group_by;
+    size_t n = t->q->group_by_count;
+    bool ok = true;
+    if (t->q->exemplars == QUERY_PROFILES)
+        ok = block_offer(w, h, NULL, value, without, n, &best, e);
+    bool of_spans = t->q->exemplars == QUERY_SPANS && h->spans;
+    for (uint32_t i = 0; ok && of_spans && i < h->spans->n; i++) {
+        const struct block_span *s = &h->spans->v[i];
+        bool any = false;
+        if (s->span_id == 0) continue;
+        ok = block_site_sum(&t->site, own->matched, h->unit->index->stack_count, s->vector, 1,
+                            &value, &any, e) &&
+             (!any || block_offer(w, h, s, value, without, n, &best, e));
+    }
+    w->m->totals[row].exemplar = best;
+    return ok;
+}
+
+static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    struct totals *t = arg;
+    struct totals_unit *own = h->unit->of_want;
+    struct block_walk *w = t->w;
+    int64_t point = 0;
+    int64_t value = h->total;
+    bool any = true;
+    uint32_t group = 0;
+    uint32_t row = 0;
+    if (!point_of(t->q, h->time_ns, &point)) return true;
+    if (!group_of(t, h->unit, h->key, &group, e) || !block_total_at(w, group, point, &row, e)) {
+        return false;
+    }
+    if (t->site.n && !block_site_sum(&t->site, own->matched, h->unit->index->stack_count, columns,
+                                     h->factor, &value, &any, e)) {
+        return false;
+    }
+    struct merged_total *to = &w->m->totals[row];
+    to->profiles++;
+    if (!sum_add(&to->sum, value)) {
+        return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
+                       (long long)point);
+    }
+    if (t->q->exemplars && any && !offer(t, h, row, value, e)) return false;
+    return h->annotations.n == 0 || block_annotate(w, row, h->annotations, e);
+}
+
+bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct totals t = {.w = w, .q = &w->q->totals};
+    struct block_rows rows = {.details = true,
+                              .vectors = t.q->call_site_count > 0,
+                              .spans = t.q->exemplars == QUERY_SPANS,
+                              .fn = add_row,
+                              .arg = &t};
+    block_site_init(&t.site, w, t.q->call_site, t.q->call_site_count);
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
+    ok = ok && read_totals(&t, e) && block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+    block_site_release(&t.site);
+    return ok;
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/block_int.h"
+#include "querier/metrics.h"
+
+#include <stdlib.h>
+
+// Frames of keys' own nodes are read so much at a time; those of ALL are kept.
+#define CHUNK_BYTES ((uint64_t)8 << 20)
+#define CHUNK_GETS  256u
+
+struct node_add {
+    struct block_unit *unit;
+    const struct block_node_ref *node;
+};
+
+// Sums of a unit by its own stack ids.
+struct tree_unit {
+    int64_t *sums;
+    uint64_t profiles;
+};
+
+struct tree {
+    struct block_walk *w;
+    struct node_add *adds;
+    size_t n;
+    size_t cap;
+    struct block_scans scans;
+    const id128 *profiles;  // these three sorted
+    const uint64_t *spans;
+    const id128 *traces;
+    struct block_unit *unit;  // that nodes are being chosen of
+};
+
+// ---- filters
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void *sorted(struct arena *a, const void *v, size_t n, size_t size,
+                    int (*order)(const void *, const void *))
+{
+    void *out = arena_array(a, size, n);
+    if (!out || n == 0) return out;
+    memcpy(out, v, n * size);
+    qsort(out, n, size, order);
+    return out;
+}
+
+static bool sort_filters(struct tree *t, err *e)
+{
+    const struct query_tree *q = &t->w->q->tree;
+    struct arena *a = &t->w->wave;
+    t->profiles = sorted(a, q->profiles, q->profile_count, sizeof(id128), by_id);
+    t->spans = sorted(a, q->spans, q->span_count, sizeof *t->spans, by_number);
+    t->traces = sorted(a, q->traces, q->trace_count, sizeof(id128), by_id);
+    return !a->exhausted || block_no_room(t->w, e);
+}
+
+// A span without id is none, whatever was asked for.
+static bool is_wanted(const struct tree *t, const struct block_span *s)
+{
+    const struct query_tree *q = &t->w->q->tree;
+    if (q->span_count && (s->span_id == 0 || !bsearch(&s->span_id, t->spans, q->span_count,
+                                                      sizeof s->span_id, by_number))) {
+        return false;
+    }
+    if (q->trace_count == 0) return true;
+    return s->has_trace && bsearch(&s->trace, t->traces, q->trace_count, sizeof(id128), by_id);
+}
+
+// ---- what to add
+
+static bool note_node(void *arg, const struct block_node_ref *node, err *e)
+{
+    struct tree *t = arg;
+    if (!arena_grow(&t->w->wave, &t->adds, &t->cap, t->n + 1, sizeof *t->adds)) {
+        return block_no_room(t->w, e);
+    }
+    t->adds[t->n++] = (struct node_add){t->unit, node};
+    return true;
+}
+
+static bool scan_type(struct tree *t, uint32_t type, int64_t from_ns, int64_t to_ns, err *e)
+{
+    struct block_unit *u = t->unit;
+    if (from_ns >= to_ns) return true;
+    for (uint32_t i = 0; i < u->index->key_count; i++) {
+        const struct block_key_ref *k = &u->index->keys[i];
+        if (k->class != BLOCK_SERIES || k->type != type || k->sampled || k->row_count == 0)
+            continue;
+        struct block_scan scan = {.unit = u, .key = i, .from_ns = from_ns, .to_ns = to_ns};
+        if (!block_add_scan(t->w, &t->scans, scan, e)) return false;
+    }
+    return true;
+}
+
+// Nodes of ALL and rows of the type where there is none: too few for a node.
+static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_key_ref *all,
+                            const struct level_piece *p, err *e)
+{
+    const struct block_index *x = t->unit->index;
+    uint64_t rows = 0;
+    uint64_t in_nodes = 0;
+    for (uint32_t i = 0; i < x->key_count; i++) {
+        const struct block_key_ref *k = &x->keys[i];
+        if (k->class == BLOCK_SERIES && k->type == type && !k->sampled) rows += k->row_count;
+    }
+    int64_t done = p->from_ns;
+    for (uint32_t i = 0; all && i < all->node_count; i++) {
+        const struct block_node_ref *n = &x->nodes[all->first_node + i];
+        in_nodes += n->node.profiles;
+    }
+    for (uint32_t i = 0; all && i < all->node_count; i++) {
+        const struct block_node_ref *n = &x->nodes[all->first_node + i];
+        int64_t start = slot_start(n->node.slot, n->node.width);
+        int64_t end = slot_start(n->node.slot + 1, n->node.width);
+        if (start < done || end > p->to_ns) continue;
+        if (rows != in_nodes && !scan_type(t, type, done, start, e)) return false;
+        if (!note_node(t, n, e)) return false;
+        done = end;
+    }
+    return rows == in_nodes || scan_type(t, type, done, p->to_ns, e);
+}
+
+static const struct block_key_ref *key_of_all(const struct block_index *x, uint32_t type)
+{
+    for (uint32_t i = 0; i < x->key_count; i++) {
+        if (x->keys[i].class == BLOCK_ALL && x->keys[i].type == type) return &x->keys[i];
+    }
+    return NULL;
+}
+
+static bool add_keys(struct tree *t, uint32_t type, enum block_class class,
+                     const struct level_piece *p, err *e)
+{
+    struct block_unit *u = t->unit;
+    for (uint32_t i = 0; i < u->index->key_count; i++) {
+        const struct block_key_ref *k = &u->index->keys[i];
+        if (k->type != type || k->sampled || !block_is_meant(t->w, u, i, class)) continue;
+        if (!block_nodes_within(u->index, k, p->from_ns, p->to_ns, note_node, t, e)) return false;
+    }
+    return true;
+}
+
+static bool add_type(struct tree *t, uint32_t type, const struct level_piece *p, err *e)
+{
+    struct block_unit *u = t->unit;
+    enum block_class class = BLOCK_ALL;
+    if (!block_asks_type(t->w->q, u->service->name, u->index->types[type])) return true;
+    if (block_has_rows(u)) {
+        return add_all_of_leaf(t, type, key_of_all(u->index, type), p, e);
+    }
+    if (!block_class_for(t->w, u, type, &class, e)) return false;
+    if (class != BLOCK_ALL && !block_select_keys(t->w, u, e)) return false;
+    return add_keys(t, type, class, p, e);
+}
+
+static bool add_piece(struct tree *t, const struct level_piece *p, err *e)
+{
+    struct block_walk *w = t->w;
+    struct block_unit *u = t->unit;
+    const struct query_tree *q = &w->q->tree;
+    bool filtered = q->span_count || q->trace_count || q->profile_count;
+    bool by_rows = p->use == LEVEL_ROWS || filtered || !w->only_all || u->object->may_skip;
+    if (by_rows && block_has_rows(u)) return block_scan_unit(w, u, p, false, &t->scans, e);
+    for (uint32_t i = 0; i < u->index->type_count; i++) {
+        if (!add_type(t, i, p, e)) return false;
+    }
+    return true;
+}
+
+static bool add_unit(struct tree *t, struct block_unit *u, err *e)
+{
+    struct tree_unit *own = ARENA_NEW(&t->w->wave, struct tree_unit);
+    if (!own) return block_no_room(t->w, e);
+    u->of_want = own;
+    t->unit = u;
+    err why = {0};
+    for (size_t i = 0; i < u->piece_count; i++) {
+        if (!add_piece(t, u->pieces[i], &why)) return block_note(t->w, u->object, &why, e);
+    }
+    return true;
+}
+
+// ---- adding
+
+static int64_t *sums_of(struct tree *t, struct block_unit *u, err *e)
+{
+    struct tree_unit *own = u->of_want;
+    if (!own->sums) {
+        own->sums = mem_alloc(&t->w->m->memory, u->symbols->stack_count * sizeof *own->sums, e);
+    }
+    return own->sums;
+}
+
+static bool add_node(struct tree *t, const struct node_add *a, const struct block_vectors *v,
+                     err *e)
+{
+    struct tree_unit *own = a->unit->of_want;
+    int64_t *sums = sums_of(t, a->unit, e);
+    if (!sums || !columns_add(block_vector_at(v, a->node->place), 1, sums,
+                              a->unit->symbols->stack_count, e)) {
+        return false;
+    }
+    own->profiles += a->node->node.profiles;
+    t->w->out->nodes++;
+    return true;
+}
+
+static int by_frame(const void *a, const void *b)
+{
+    const struct node_add *x = a;
+    const struct node_add *y = b;
+    if (x->unit != y->unit) return x->unit < y->unit ? -1 : 1;
+    if (x->node->frame != y->node->frame) return x->node->frame < y->node->frame ? -1 : 1;
+    return x->node->place < y->node->place ? -1 : x->node->place > y->node->place;
+}
+
+static bool same_frame(const struct node_add *a, const struct node_add *b)
+{
+    return a->unit == b->unit && a->node->frame == b->node->frame;
+}
+
+static const struct block_frame *frame_of(const struct node_add *a)
+{
+    return &a->unit->index->nodes_at.v[a->node->frame];
+}
+
+// Nodes of ALL: frames that are kept.
+static bool add_kept(struct tree *t, const struct node_add *v, size_t n, struct block_want *wants,
+                     err *e)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i && same_frame(&v[i - 1], &v[i])) continue;
+        wants[count++] = (struct block_want){.object = v[i].unit->object->object,
+                                             .part = BLOCK_PART_VECTORS,
+                                             .service = v[i].unit->service,
+                                             .extent = &frame_of(&v[i])->extent,
+                                             .count = frame_of(&v[i])->count};
+    }
+    bool ok = blocks_load(t->w, wants, count, e);
+    size_t at = 0;
+    for (size_t i = 0; ok && i < n; i++) {
+        struct block_object *o = v[i].unit->object;
+        err why = {0};
+        if (i && !same_frame(&v[i - 1], &v[i])) at++;
+        if (o->faulty) continue;
+        if (wants[at].why) {
+            ok = block_note(t->w, o, wants[at].why, e);
+        } else if (!add_node(t, &v[i], &wants[at].kept->vectors, &why)) {
+            ok = block_note(t->w, o, &why, e);
+        }
+        ok = ok && req_alive(t->w->req, e);
+    }
+    for (size_t i = 0; i < count; i++)
+        blocks_let_go(t->w->blocks, wants[i].kept);
+    return ok;
+}
+
+static bool add_frame(struct tree *t, const struct node_add *v, size_t n,
+                      const struct block_get *got, err *e)
+{
+    const struct block_frame *f = frame_of(v);
+    struct block_vectors vectors;
+    struct arena a;
+    str bytes;
+    err why = {0};
+    if (v->unit->object->faulty) return true;
+    arena_init(&a, &t->w->m->memory, SIZE_MAX);
+    bool ok = block_contents(&a, &f->extent, got, "vectors of nodes", &bytes, &why) &&
+              block_vectors_parse(&a, bytes, f->count, &vectors, &why);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = add_node(t, &v[i], &vectors, &why);
+    arena_release(&a);
+    return ok || block_note(t->w, v->unit->object, &why, e);
+}
+
+// Nodes of other keys: frames read and forgotten.
+static bool add_read(struct tree *t, const struct node_add *v, size_t n, err *e)
+{
+    struct block_get gets[CHUNK_GETS];
+    struct block_io io = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct block_extent *x = &frame_of(&v[i])->extent;
+        if (i && same_frame(&v[i - 1], &v[i])) continue;
+        gets[count++] =
+            (struct block_get){.object = v[i].unit->object->object, .at = x->at, .n = x->stored};
+    }
+    bool ok = block_fetch(t->w, &io, gets, count, e);
+    count = 0;
+    for (size_t i = 0; ok && i < n;) {
+        size_t to = i + 1;
+        while (to < n && same_frame(&v[i], &v[to]))
+            to++;
+        ok = req_alive(t->w->req, e) && add_frame(t, v + i, to - i, &gets[count++], e);
+        i = to;
+    }
+    block_io_release(t->w, &io);
+    return ok;
+}
+
+static bool add_nodes(struct tree *t, err *e)
+{
+    if (t->n == 0) return true;
+    qsort(t->adds, t->n, sizeof *t->adds, by_frame);
+    struct block_want *wants = ARENA_ARRAY(&t->w->wave, struct block_want, CHUNK_GETS);
+    if (!wants) return block_no_room(t->w, e);
+    size_t from = 0;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i <= t->n; i++) {
+        bool end = i == t->n;
+        if (!end && i > from && same_frame(&t->adds[i - 1], &t->adds[i])) continue;
+        uint64_t more = end ? 0 : frame_of(&t->adds[i])->extent.raw;
+        if (i > from && (end || count == CHUNK_GETS || bytes + more > CHUNK_BYTES)) {
+            bool ok = t->w->only_all ? add_kept(t, t->adds + from, i - from, wants, e)
+                                     : add_read(t, t->adds + from, i - from, e);
+            if (!ok) return false;
+            from = i;
+            count = 0;
+            bytes = 0;
+        }
+        count++;
+        bytes += more;
+    }
+    return true;
+}
+
+static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    struct tree *t = arg;
+    const struct query_tree *q = &t->w->q->tree;
+    struct tree_unit *own = h->unit->of_want;
+    uint32_t stacks = h->unit->symbols->stack_count;
+    int64_t *sums = sums_of(t, h->unit, e);
+    if (!sums) return false;
+    if (q->span_count == 0 && q->trace_count == 0) {
+        own->profiles++;
+        return columns_add(columns, h->factor, sums, stacks, e);
+    }
+    bool found = false;
+    for (uint32_t i = 0; i < h->spans->n; i++) {
+        if (!is_wanted(t, &h->spans->v[i])) continue;
+        if (!columns_add(h->spans->v[i].vector, 1, sums, stacks, e)) return false;
+        found = true;
+    }
+    own->profiles += found;
+    return true;
+}
+
+static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *e)
+{
+    struct merged *m = t->w->m;
+    struct tree_unit *own = u->of_want;
+    bool ok = wanted;
+    if (ok && own->sums && !u->object->faulty) {
+        ok = req_alive(t->w->req, e) && merge_add_sums(&m->stacks, u->symbols, own->sums, e);
+        m->profiles += own->profiles;
+    }
+    mem_free(&m->memory, own->sums, u->symbols->stack_count * sizeof *own->sums);
+    own->sums = NULL;
+    return ok;
+}
+
+bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct tree t = {.w = w};
+    const struct query_tree *q = &w->q->tree;
+    bool of_spans = q->span_count || q->trace_count;
+    if (!sort_filters(&t, e)) return false;
+    struct block_rows rows = {.details = q->profile_count > 0,
+                              .vectors = !of_spans,
+                              .spans = of_spans,
+                              .only_spans = of_spans,
+                              .ids = t.profiles,
+                              .id_count = q->profile_count,
+                              .fn = add_row,
+                              .arg = &t};
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        v[i].of_want = NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = req_alive(w->req, e) && add_unit(&t, &v[i], e);
+    ok = ok && add_nodes(&t, e) && block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+    metric_add(&querier_block_nodes, t.n);
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].of_want) continue;
+        ok = finish_unit(&t, &v[i], ok, e);
+    }
+    return ok;
+}
