@@ -7,6 +7,7 @@
 #include "rpc/metrics.h"
 #include "service/metrics.h"
 #include "service/service.h"
+#include "store/metrics.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/lock.h"
@@ -116,6 +117,7 @@ void process_metrics_begin(void)
 {
     started_wall_ns = clock_wall_ns();
     metric_register(loop_metrics, loop_metric_count);
+    metric_register(store_metrics, store_metric_count);
     metric_register(net_metrics, net_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);

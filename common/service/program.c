@@ -425,7 +425,7 @@ static bool takes_pushes(const struct program *p)
 bool program_start(struct program *p, err *e)
 {
     p->selfprofile = selfprofile_start(&p->process, takes_pushes(p));  // sees the start as well
-    if (!start_units(p, e)) return false;
+    if (!storage_open(p, e) || !start_units(p, e)) return false;
     publish(p);
     atomic_store(&p->state, PROGRAM_READY);
     metric_set(&service_ready, 1);
@@ -477,6 +477,7 @@ void program_close(struct program *p)
         log_info(NULL, "service.stopped", "service=%s took_ms=%llu", u->service->name,
                  ms_since(begin));
     }
+    storage_close(p);
     if (p->public.router) router_free(p->public.router);
     if (p->internal.router) router_free(p->internal.router);
     each_lane(p, lane_free);

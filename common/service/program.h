@@ -52,6 +52,7 @@ struct program {
     struct mem_budget memory;    // all that is counted
     struct mem_budget requests;  // bodies, arenas and answers
     struct mem_budget pushes;    // of those, what pushes have
+    struct mem_budget storage;   // what reads and writes of objects hold meanwhile
     struct mem_budget refusals;  // answers to those that found no room; small, beside `memory`
     struct loop *loops[LOOPS_MAX];
     size_t loop_count;
@@ -86,6 +87,11 @@ bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then
 void program_reload_tls(struct program *p);                // tells how it went
 void program_drain(struct program *p);
 void program_close(struct program *p);  // whatever was opened
+
+// ---- storage.c: the store of objects, open while services run
+
+bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
+void storage_close(struct program *p);
 
 // ---- front.c
 

@@ -51,6 +51,12 @@ static const struct config_row self_profile_rows[] = {
 #undef ROW
 };
 
+static const struct config_row storage_rows[] = {
+#define ROW(...) CONFIG_ROW(struct storage_settings, __VA_ARGS__)
+#include "service/storage.def"
+#undef ROW
+};
+
 #define X(name)                                         \
     static const struct config_section name##_section = \
         CONFIG_SECTION(#name, name##_rows, struct name##_settings);
@@ -79,6 +85,7 @@ bool settings_check(const struct config *c, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "log.level: '%s' is none of debug, info, warn, error", l->level);
     if (!selfprofile_check(config_section(c, "self_profile"), e)) return false;
+    if (!storage_check(config_section(c, "storage"), e)) return false;
     if (!s->data_dir[0])
         return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
     if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;

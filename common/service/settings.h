@@ -8,7 +8,8 @@
 
 // name of the section = name of the struct = name of the .def file
 #define SETTINGS(X) \
-    X(server) X(internal) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile)
+    X(server)       \
+    X(internal) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile) X(storage)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
@@ -46,9 +47,16 @@ struct lanes_settings {
 #undef ROW
 };
 
+struct storage_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/storage.def"
+#undef ROW
+};
+
 #define SETTINGS_MAX 16
 extern const struct config_section *const settings_sections[];
 extern const size_t settings_section_count;
 
 // What bounds of single rows cannot say: pairs that belong together, names of levels.
 bool settings_check(const struct config *c, err *e) MUST_CHECK;
+bool storage_check(const struct storage_settings *s, err *e) MUST_CHECK;  // of section storage

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
+#include "store/metrics.h"
+#include "sys/clock.h"
+
 #define PART_MAX 255  // what file systems allow a name to be
 
 // ---- names
@@ -54,11 +57,38 @@ bool store_prefix_check(str prefix, err *e)
     return check_bytes(prefix, "prefix", e) && check_parts(prefix, "prefix", true, e);
 }
 
+// ---- metrics
+
+static void count(str operation, str result, uint64_t n)
+{
+    if (n > 0) metric_add_set(&store_operations, (str[]){operation, result}, n);
+}
+
+// Counts an operation; returns ok.
+static bool counted(str operation, uint64_t began, bool ok, const err *e)
+{
+    metric_observe_ns_to(&store_seconds, operation, clock_mono_ns() - began);
+    count(operation, ok ? S("ok") : str_of(err_name(e->code)), 1);
+    return ok;
+}
+
 // ---- reading
+
+static void count_reads(const struct store_read *v, size_t n, uint64_t began)
+{
+    size_t fine = 0;
+    metric_observe_ns_to(&store_seconds, S("read"), clock_mono_ns() - began);
+    for (size_t i = 0; i < n; i++) {
+        fine += v[i].ok;
+        if (!v[i].ok) count(S("read"), str_of(err_name(v[i].fault.code)), 1);
+    }
+    count(S("read"), S("ok"), fine);
+}
 
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
 {
     size_t from = 0;  // since here all names are good
+    uint64_t began = clock_mono_ns();
     for (size_t i = 0; i < n; i++) {
         v[i].ok = false;
         if (store_name_check(v[i].name, &v[i].fault)) continue;
@@ -66,6 +96,7 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
         from = i + 1;
     }
     if (n > from) s->kind->read_many(s, r, v + from, n - from);
+    if (n > 0) count_reads(v, n, began);
 }
 
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to, err *e)
@@ -78,7 +109,9 @@ bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n,
 
 bool store_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
 {
-    return store_name_check(name, e) && s->kind->size(s, r, name, size, e);
+    uint64_t began = clock_mono_ns();
+    bool ok = store_name_check(name, e) && s->kind->size(s, r, name, size, e);
+    return counted(S("size"), began, ok, e);
 }
 
 bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e)
@@ -98,8 +131,10 @@ bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e)
 {
-    return store_prefix_check(prefix, e) && check_bytes(after, "start", e) &&
-           s->kind->list(s, r, prefix, after, fn, arg, e);
+    uint64_t began = clock_mono_ns();
+    bool ok = store_prefix_check(prefix, e) && check_bytes(after, "start", e) &&
+              s->kind->list(s, r, prefix, after, fn, arg, e);
+    return counted(S("list"), began, ok, e);
 }
 
 // Folders are found by listing up to the first name in one, and going on behind all names in it.
@@ -142,13 +177,15 @@ static bool hop_on(struct store *s, struct req *r, str prefix, store_visit *fn, 
 
 bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e)
 {
+    uint64_t began = clock_mono_ns();
     if (!store_prefix_check(prefix, e)) return false;
     if (prefix.n && !str_ends(prefix, S("/"))) {
         return err_set(e, ERR_INVALID_ARGUMENT, "prefix of folders '%.*s' does not end in '/'",
                        STR(prefix));
     }
-    if (s->kind->folders) return s->kind->folders(s, r, prefix, fn, arg, e);
-    return hop_on(s, r, prefix, fn, arg, e);
+    bool ok = s->kind->folders ? s->kind->folders(s, r, prefix, fn, arg, e)
+                               : hop_on(s, r, prefix, fn, arg, e);
+    return counted(S("list"), began, ok, e);
 }
 
 // ---- creating
@@ -166,7 +203,9 @@ bool store_write(struct store_upload *u, str bytes, err *e)
 bool store_commit(struct store_upload *u, bool *existed, err *e)
 {
     *existed = false;
-    return u->store->kind->commit(u, existed, e);
+    uint64_t began = clock_mono_ns();
+    bool ok = u->store->kind->commit(u, existed, e);
+    return counted(*existed ? S("exists") : S("create"), began, ok, e);
 }
 
 void store_abandon(struct store_upload *u)
@@ -188,7 +227,9 @@ bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existe
 
 bool store_delete(struct store *s, struct req *r, str name, err *e)
 {
-    return store_name_check(name, e) && s->kind->remove(s, r, name, e);
+    uint64_t began = clock_mono_ns();
+    bool ok = store_name_check(name, e) && s->kind->remove(s, r, name, e);
+    return counted(S("delete"), began, ok, e);
 }
 
 void store_close(struct store *s)

@@ -152,7 +152,7 @@ bool dir_free_bytes(const char *path, uint64_t *bytes, err *e)
 
 // A lock of the open file description, not of the process: two opens in one process exclude each
 // other as well, and closing some other descriptor of the file does not lose it.
-static bool lock_open_file(int fd)
+bool lock_file_take(int fd)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     return fcntl(fd, F_OFD_SETLK, &l) == 0;
@@ -162,7 +162,7 @@ bool lock_file_open(const char *path, int *fd, err *e)
 {
     int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (f < 0) return fail(e, "open", path);
-    if (!lock_open_file(f)) {
+    if (!lock_file_take(f)) {
         char pid[32] = "";
         ssize_t n = pread(f, pid, sizeof pid - 1, 0);
         str holder = str_trim(str_make(pid, n > 0 ? (size_t)n : 0));

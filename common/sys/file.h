@@ -31,3 +31,7 @@ bool dir_free_bytes(const char *path, uint64_t *bytes, err *e) MUST_CHECK;
 // with the process, whatever happens to it. Fails with failed_precondition naming the holder.
 bool lock_file_open(const char *path, int *fd, err *e) MUST_CHECK;
 void lock_file_close(int fd);
+
+// The same lock on a file that is open for writing, until fd is closed. False and errno: EAGAIN or
+// EACCES if somebody else has it.
+bool lock_file_take(int fd) MUST_CHECK;

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/lane.h"
+#include "store/io_int.h"
+#include "sys/lock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <liburing.h>
+
+#define WIDTH     16
+#define WIDTH_MAX 128
+#define RINGS     16  // at once; who finds none free uses threads
+#define HELPERS   8   // threads that help one caller at most
+#define QUEUE_MAX 256
+
+struct ring {
+    struct io_uring uring;
+    bool made;
+    bool busy;
+};
+
+struct io {
+    struct lock lock;  // of `rings`: who has which
+    struct ring rings[RINGS];
+    bool uring;
+    unsigned width;
+    struct lane *lane;
+};
+
+// ---- by system calls
+
+static void advance(struct io_op *o, size_t n)
+{
+    o->done += n;
+    while (n > 0 && n >= o->v->iov_len) {
+        n -= o->v->iov_len;
+        o->v += 1;
+        o->v_n -= 1;
+    }
+    if (n == 0) return;
+    o->v->iov_base = (char *)o->v->iov_base + n;
+    o->v->iov_len -= n;
+}
+
+static ssize_t once(const struct io_op *o)
+{
+    off_t at = (off_t)(o->at + o->done);
+    if (o->what == IO_SYNC) return fsync(o->fd);
+    if (o->what == IO_WRITE) return pwritev(o->fd, o->v, o->v_n, at);
+    return preadv(o->fd, o->v, o->v_n, at);
+}
+
+// What is left of it.
+static void finish(struct io_op *o)
+{
+    o->error = 0;
+    do {
+        ssize_t n = once(o);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) o->error = errno;
+        if (n <= 0) break;
+        advance(o, (size_t)n);
+    } while (o->done < o->n);
+    if (o->what == IO_WRITE && !o->error && o->done < o->n) o->error = EIO;
+    o->settled = true;
+}
+
+static bool follows_failure(const struct io_op *v, size_t i)
+{
+    return v[i].after && v[i - 1].error;
+}
+
+// The one at i and those that come after it.
+static void do_chain(struct io_op *v, size_t n, size_t i)
+{
+    for (size_t at = i; at < n && (at == i || v[at].after); at++) {
+        v[at].began = true;
+        if (follows_failure(v, at)) {
+            v[at].error = v[at - 1].error;
+        } else {
+            finish(&v[at]);
+        }
+    }
+}
+
+// ---- with the help of threads
+
+struct crowd {
+    struct io_op *v;
+    size_t n;
+    struct req *req;
+    atomic_size_t next;
+    struct lock lock;
+    struct cond gone;
+    unsigned inside;  // helpers that have not ended; under the lock
+};
+
+struct helper {
+    struct job job;
+    struct crowd *crowd;
+    bool sent;
+};
+
+static void take_part(struct crowd *c)
+{
+    err ended = {0};
+    while (!c->req || req_alive(c->req, &ended)) {
+        size_t i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
+        if (i >= c->n) return;
+        if (!c->v[i].after) do_chain(c->v, c->n, i);
+    }
+}
+
+static void leave(struct crowd *c)
+{
+    lock_take(&c->lock);
+    if (--c->inside == 0) cond_wake_one(&c->gone);
+    lock_give(&c->lock);
+}
+
+static void help(struct job *j)
+{
+    struct helper *h = CONTAINER_OF(j, struct helper, job);
+    take_part(h->crowd);
+    leave(h->crowd);
+}
+
+static void help_not(struct job *j, const err *e)
+{
+    (void)e;  // the caller sees by himself how his request does
+    leave(CONTAINER_OF(j, struct helper, job)->crowd);
+}
+
+static void run_crowd(struct io *io, struct crowd *c)
+{
+    struct helper helpers[HELPERS];
+    size_t n = MIN(MIN(c->n - 1, (size_t)io->width - 1), COUNT(helpers));
+    for (size_t i = 0; i < n; i++) {
+        helpers[i] = (struct helper){.job = {.req = c->req, .run = help, .refuse = help_not},
+                                     .crowd = c,
+                                     .sent = true};
+        lock_take(&c->lock);
+        c->inside += 1;
+        lock_give(&c->lock);
+        err busy = {0};
+        if (lane_submit(io->lane, &helpers[i].job, &busy)) continue;
+        helpers[i].sent = false;
+        leave(c);
+    }
+    take_part(c);
+    for (size_t i = 0; i < n; i++) {
+        if (helpers[i].sent && lane_withdraw(io->lane, &helpers[i].job)) leave(c);
+    }
+    lock_take(&c->lock);
+    while (c->inside > 0)
+        cond_wait(&c->gone, &c->lock);
+    lock_give(&c->lock);
+}
+
+static void run_threads(struct io *io, struct req *r, struct io_op *v, size_t n)
+{
+    struct crowd c = {.v = v, .n = n, .req = r};
+    if (n == 1 || !r || io->width == 1) {
+        take_part(&c);
+        return;
+    }
+    lock_init(&c.lock, LOCK_STORE);
+    cond_init(&c.gone);
+    run_crowd(io, &c);
+    cond_release(&c.gone);
+    lock_release(&c.lock);
+}
+
+// ---- by io_uring
+
+// Where a ring cannot do what a system call can, and what a broken chain leaves behind.
+static bool worth_a_call(int error)
+{
+    return error == EINTR || error == EAGAIN || error == ECANCELED || error == EOPNOTSUPP ||
+           error == EINVAL || error == ENOMEM;
+}
+
+static void settle(struct io_op *o, int result)
+{
+    if (result < 0 && worth_a_call(-result)) return;
+    if (result < 0) o->error = -result;
+    if (result > 0) advance(o, (size_t)result);
+    o->settled = result < 0 || o->done >= o->n || (o->what == IO_READ && result == 0);
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct io_op *o, bool more)
+{
+    switch (o->what) {
+    case IO_READ:
+        io_uring_prep_readv(sqe, o->fd, o->v, (unsigned)o->v_n, o->at);
+        break;
+    case IO_WRITE:
+        io_uring_prep_writev(sqe, o->fd, o->v, (unsigned)o->v_n, o->at);
+        break;
+    case IO_SYNC:
+        io_uring_prep_fsync(sqe, o->fd, 0);
+        break;
+    }
+    io_uring_sqe_set_data(sqe, o);
+    if (more) io_uring_sqe_set_flags(sqe, IOSQE_IO_LINK);
+    o->began = true;
+}
+
+// Waits until something is done, and takes it; how many. Never gives up: the kernel writes into
+// memory of the caller as long as anything is on its way.
+static unsigned reap(struct io_uring *u)
+{
+    for (;;) {
+        struct io_uring_cqe *cqe = NULL;
+        unsigned head = 0;
+        unsigned n = 0;
+        io_uring_for_each_cqe(u, head, cqe)
+        {
+            settle(io_uring_cqe_get_data(cqe), cqe->res);
+            n += 1;
+        }
+        if (n > 0) {
+            io_uring_cq_advance(u, n);
+            return n;
+        }
+        int failed = io_uring_wait_cqe(u, &cqe);
+        if (failed && failed != -EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+struct flight {
+    size_t next;       // not yet given to the ring
+    unsigned waiting;  // in the ring, not yet given to the kernel
+    unsigned flying;
+};
+
+// Fills the ring with whole chains.
+static void fill(struct io *io, struct io_uring *u, struct io_op *v, size_t n, struct flight *f)
+{
+    while (f->next < n) {
+        size_t end = f->next + 1;
+        while (end < n && v[end].after)
+            end += 1;
+        size_t chain = end - f->next;
+        if (f->waiting + f->flying + chain > io->width || io_uring_sq_space_left(u) < chain) return;
+        for (; f->next < end; f->next++) {
+            prepare(io_uring_get_sqe(u), &v[f->next], f->next + 1 < end);
+            f->waiting += 1;
+        }
+    }
+}
+
+// False: the kernel takes nothing more, and what waits in the ring must not reach it later.
+static bool fly(struct io_uring *u, struct flight *f)
+{
+    if (f->waiting > 0) {
+        int taken = io_uring_submit(u);
+        if (taken <= 0 && taken != -EINTR && f->flying == 0) return false;
+        if (taken > 0) {
+            f->waiting -= (unsigned)taken;
+            f->flying += (unsigned)taken;
+        }
+    }
+    // A chain of which the kernel took only the beginning is no chain any more: then one part is
+    // over before the next one goes.
+    do {
+        if (f->flying > 0) f->flying -= reap(u);
+    } while (f->waiting > 0 && f->flying > 0);
+    return true;
+}
+
+// False: the ring must not be used again. Operations that began and are not settled remain.
+static bool run_ring(struct io *io, struct io_uring *u, struct req *r, struct io_op *v, size_t n)
+{
+    struct flight f = {0};
+    err ended = {0};
+    for (;;) {
+        if (!r || req_alive(r, &ended)) fill(io, u, v, n, &f);
+        if (f.waiting + f.flying == 0) return true;
+        if (!fly(u, &f)) return false;
+    }
+}
+
+// A write that came out short broke its chain, or worse, did not: what comes after it is done anew.
+static void finish_rest(struct io_op *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].began || v[i].settled) continue;
+        if (!follows_failure(v, i)) finish(&v[i]);
+        if (v[i].settled && i + 1 < n && v[i + 1].after && !v[i + 1].error)
+            v[i + 1].settled = false;
+        if (!v[i].settled) v[i].error = v[i - 1].error;
+    }
+}
+
+static struct ring *ring_take(struct io *io, unsigned depth)
+{
+    struct ring *found = NULL;
+    lock_take(&io->lock);
+    for (size_t i = 0; i < RINGS && !(found && found->made); i++) {
+        if (!io->rings[i].busy && (!found || io->rings[i].made)) found = &io->rings[i];
+    }
+    if (found) found->busy = true;
+    lock_give(&io->lock);
+    if (!found || found->made) return found;
+    found->made = io_uring_queue_init(depth, &found->uring, 0) == 0;
+    if (found->made) return found;
+    lock_take(&io->lock);
+    found->busy = false;
+    lock_give(&io->lock);
+    return NULL;
+}
+
+static void ring_give(struct io *io, struct ring *ring, bool usable)
+{
+    if (!usable) io_uring_queue_exit(&ring->uring);
+    lock_take(&io->lock);
+    ring->made = usable;
+    ring->busy = false;
+    lock_give(&io->lock);
+}
+
+void io_run(struct io *io, struct req *r, struct io_op *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        assert(!v[i].after || i > 0);
+        v[i].began = v[i].settled = false;
+        v[i].done = 0;
+        v[i].error = 0;
+    }
+    struct ring *ring = io->uring && n > 1 ? ring_take(io, io->width) : NULL;
+    if (!ring) {
+        run_threads(io, r, v, n);
+        return;
+    }
+    bool usable = run_ring(io, &ring->uring, r, v, n);
+    ring_give(io, ring, usable);
+    finish_rest(v, n);
+    size_t begun = 0;
+    while (!usable && begun < n && v[begun].began)
+        begun += 1;
+    if (!usable && begun < n) run_threads(io, r, v + begun, n - begun);
+}
+
+// ---- life
+
+bool io_has_uring(const struct io *io)
+{
+    return io->uring;
+}
+
+static bool try_uring(struct io *io)
+{
+    int failed = io_uring_queue_init(io->width, &io->rings[0].uring, 0);
+    if (failed) {
+        // Containers forbid it more often than not; nothing is wrong with that.
+        char text[128];
+        log_info(NULL, "store.no_uring", "why=\"%s\"", strerror_r(-failed, text, sizeof text));
+        return false;
+    }
+    if (io->rings[0].uring.features & IORING_FEAT_NODROP) return io->rings[0].made = true;
+    io_uring_queue_exit(&io->rings[0].uring);
+    log_info(NULL, "store.no_uring", "why=\"the kernel is too old\"");
+    return false;
+}
+
+struct io *io_open(unsigned width, bool no_uring, err *e)
+{
+    struct io *io = mem_must(sizeof *io);
+    io->width = width ? MIN(width, WIDTH_MAX) : WIDTH;
+    struct lane_options o = {.name = "store.disk",
+                             .rank = RANK_DISK,
+                             .width = io->width,
+                             .queue_max = QUEUE_MAX};
+    io->lane = lane_new(&o, e);
+    if (!io->lane) {
+        mem_must_free(io);
+        return NULL;
+    }
+    lock_init(&io->lock, LOCK_STORE);
+    io->uring = !no_uring && try_uring(io);
+    return io;
+}
+
+void io_close(struct io *io)
+{
+    if (!io) return;
+    lane_drain(io->lane);
+    lane_free(io->lane);
+    for (size_t i = 0; i < RINGS; i++) {
+        assert(!io->rings[i].busy);
+        if (io->rings[i].made) io_uring_queue_exit(&io->rings[i].uring);
+    }
+    lock_release(&io->lock);
+    mem_must_free(io);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/local_int.h"
+#include "store/metrics.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/rand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+// Another process that opens the same directory needs a moment.
+#define OPEN_WAIT_NS ((uint64_t)(30 * NS_PER_S))
+#define OPEN_LOOK_NS (10 * NS_PER_MS)
+
+void local_path_of(const struct local *l, str name, struct local_path *path)
+{
+    int n = snprintf(path->p, sizeof path->p, "%s/%c/%.*s", l->dir, l->tree, STR(name));
+    assert(n > 0 && (size_t)n < sizeof path->p);
+    path->n = (size_t)n;
+    path->top = path->n - name.n;
+}
+
+bool local_fault(err *e, int why, const char *verb, str name)
+{
+    enum err_code code = ERR_UNAVAILABLE;
+    if (why == ENOENT || why == ENOTDIR || why == EISDIR) code = ERR_NOT_FOUND;
+    if (why == ENOMEM) code = ERR_RESOURCE_EXHAUSTED;
+    // A file system that cannot do what we need: no links, no sync of folders.
+    if (why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK || why == EINVAL)
+        code = ERR_FAILED_PRECONDITION;
+    char text[128];
+    return err_set(e, code, "%s object %.*s: %s", verb, STR(name),
+                   strerror_r(why, text, sizeof text));
+}
+
+bool local_alive(const struct req *r, err *e)
+{
+    return !r || req_alive(r, e);
+}
+
+void local_close_file(int fd)
+{
+    int why = errno;
+    if (fd >= 0 && close(fd) != 0) errno = why;  // read, or synced before: nothing is lost
+    errno = why;
+}
+
+static void local_close(struct store *s)
+{
+    struct local *l = local_of(s);
+    io_close(l->io);
+    lock_release(&l->lock);
+    mem_must_free(l);
+}
+
+static const struct store_kind local_kind = {
+    .name = "local",
+    .read_many = local_read_many,
+    .list = local_list,
+    .folders = local_folders,
+    .begin = local_begin,
+    .write = local_write,
+    .commit = local_commit,
+    .abandon = local_abandon,
+    .remove = local_remove,
+    .size = local_size,
+    .close = local_close,
+};
+
+// ---- opening
+
+static bool name_dir(struct local *l, const char *dir, err *e)
+{
+    if (!dir_make(dir, e)) return false;
+    char *real = realpath(dir, NULL);
+    if (!real) return err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));
+    size_t n = strlen(real);
+    bool ok = n < sizeof l->dir;
+    if (ok) memcpy(l->dir, real, n + 1);
+    free(real);
+    return ok || err_set(e, ERR_INVALID_ARGUMENT, "its path is %zu bytes long, limit %zu", n,
+                         sizeof l->dir - 1);
+}
+
+static bool make_dirs(const struct local *l, err *e)
+{
+    char path[PATH_MAX];
+    for (const char *part = "ot"; *part; part++) {
+        snprintf(path, sizeof path, "%s/%c", l->dir, *part);
+        if (!dir_make(path, e)) return false;
+    }
+    return dir_sync(l->dir, e);
+}
+
+static bool take_turn(const struct local *l, int *fd, err *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/t/%s", l->dir, LOCAL_LOCK);
+    uint64_t until = clock_mono_ns() + OPEN_WAIT_NS;
+    for (;;) {
+        err why = {0};
+        if (lock_file_open(path, fd, &why)) return true;
+        if (why.code != ERR_FAILED_PRECONDITION || clock_mono_ns() >= until) {
+            *e = why;
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = OPEN_LOOK_NS}, NULL);
+    }
+}
+
+// Does the file system keep the promises of store.h? An object in t/ is created, which must not
+// work twice, read and deleted, by the same steps as all others.
+static bool try_out(struct local *l, struct req *r, err *e)
+{
+    uint8_t random[10];
+    char name[ULID_TEXT];
+    char found[ULID_TEXT] = "";
+    bool existed = false;
+    rand_bytes(random, sizeof random);
+    ulid_print(ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random), name);
+    struct store *s = &l->store;
+    str text = str_of(name);
+    if (!store_put(s, r, text, text, &existed, e)) return false;
+    if (existed) return err_set(e, ERR_FAILED_PRECONDITION, "it has objects that nobody created");
+    if (!store_put(s, r, text, text, &existed, e)) return false;
+    if (!existed)
+        return err_set(e, ERR_FAILED_PRECONDITION, "an object could be created a second time");
+    if (!store_read(s, r, text, 0, text.n, found, e)) return false;
+    if (!str_eq(text, str_of(found)))
+        return err_set(e, ERR_FAILED_PRECONDITION, "it does not hold what was written");
+    return store_delete(s, r, text, e);
+}
+
+static bool prepare(struct local *l, err *e)
+{
+    int turn = -1;
+    struct req r;
+    if (!make_dirs(l, e) || !take_turn(l, &turn, e)) return false;
+    req_init(&r, RANK_DUTY, NULL, 1 << 16, 0);
+    l->tree = 't';
+    bool ok = local_sweep(l, e) && try_out(l, &r, e);
+    l->tree = 'o';
+    req_release(&r);
+    lock_file_close(turn);
+    return ok;
+}
+
+struct store *store_open_local(const struct store_local_options *o, err *e)
+{
+    metric_register(store_metrics, store_metric_count);
+    struct local *l = mem_must(sizeof *l);
+    l->store.kind = &local_kind;
+    l->memory = o->memory;
+    lock_init(&l->lock, LOCK_STORE);
+    bool ok =
+        name_dir(l, o->dir, e) && (l->io = io_open(o->width, o->no_uring, e)) && prepare(l, e);
+    if (!ok) {
+        local_close(&l->store);
+        err_wrap(e, "store %s", o->dir);
+        return NULL;
+    }
+    bool uring = io_has_uring(l->io);
+    metric_set_to(&store_io, S("uring"), uring);
+    metric_set_to(&store_io, S("threads"), !uring);
+    log_info(NULL, "store.opened", "kind=local dir=%s io=%s", l->dir, uring ? "uring" : "threads");
+    return &l->store;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// local_int.h - what the files of the local store share; for local*.c.
+#pragma once
+
+#include "base/ulid.h"
+#include "store/io_int.h"
+#include "store/local.h"
+#include "sys/lock.h"
+
+#include <limits.h>
+
+// Held in t/ by who opens the store: he tries it out and sweeps.
+#define LOCAL_LOCK "lock"
+
+#define LOCAL_DIR_MAX (PATH_MAX - STORE_NAME_MAX - 8)
+
+// Folders whose entries in those above them are known to be durable: path and identity.
+#define LOCAL_FOLDERS 256
+struct local_folder {
+    uint64_t path;
+    uint64_t identity;
+};
+
+struct local {
+    struct store store;
+    struct io *io;
+    struct mem_budget *memory;
+    char dir[LOCAL_DIR_MAX];
+    char tree;         // 'o', or 't' while it is tried out
+    struct lock lock;  // of `known`
+    struct local_folder known[LOCAL_FOLDERS];
+};
+
+struct local_path {
+    char p[PATH_MAX];
+    size_t n;
+    size_t top;  // bytes of <dir>/o/
+};
+
+static inline struct local *local_of(struct store *s)
+{
+    return (struct local *)s;
+}
+
+// <dir>/o/<name>
+void local_path_of(const struct local *l, str name, struct local_path *path);
+
+// Fails with what errno number `why` means for "verb object name".
+bool local_fault(err *e, int why, const char *verb, str name);
+bool local_alive(const struct req *r, err *e) MUST_CHECK;
+void local_close_file(int fd);  // errno stays
+
+// ---- local_read.c
+void local_read_many(struct store *s, struct req *r, struct store_read *v, size_t n);
+bool local_size(struct store *s, struct req *r, str name, uint64_t *size, err *e) MUST_CHECK;
+
+// ---- local_list.c
+bool local_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
+                err *e) MUST_CHECK;
+bool local_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg,
+                   err *e) MUST_CHECK;
+
+// ---- local_upload.c
+struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about,
+                                 err *e) MUST_CHECK;
+bool local_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
+bool local_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
+void local_abandon(struct store_upload *u);
+bool local_remove(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
+
+// Removes files of t/ that no living process holds.
+bool local_sweep(struct local *l, err *e) MUST_CHECK;

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "store/local_int.h"
+#include "store/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Bytes between two pieces that are rather read than left out. From the page cache 64 kB take as
+// long as a further operation does (about 5 us); a disk reads ahead of us by as much anyway.
+#define GAP_MAX ((size_t)64 << 10)
+
+// What is under way at once: files open, reads, pieces and gaps in them. On the stack of the
+// caller, so that reading needs no memory but for gaps and for the order of many pieces.
+#define FILES  32
+#define READS  64
+#define PARTS  256
+#define SORTED 32
+
+struct batch {
+    struct local *local;
+    int fds[FILES];
+    size_t files;
+    struct io_op ops[READS];
+    struct store_read **first[READS];  // pieces of an operation
+    size_t counts[READS];
+    size_t n;
+    struct iovec parts[PARTS];
+    size_t part_n;
+    char **gap;  // where bytes between pieces go; made when the first ones come
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct store_read *x = *(struct store_read *const *)a;
+    const struct store_read *y = *(struct store_read *const *)b;
+    int order = str_cmp(x->name, y->name);
+    if (order) return order;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void refuse(struct store_read *v, const err *e)
+{
+    v->ok = false;
+    v->fault = *e;
+}
+
+static void ends_before(struct store_read *v, uint64_t end)
+{
+    v->ok = err_set(&v->fault, ERR_OUT_OF_RANGE,
+                    "read object %.*s: it ends before byte %llu, %zu bytes at %llu are asked for",
+                    STR(v->name), (unsigned long long)end, v->n, (unsigned long long)v->at);
+}
+
+// ---- one batch
+
+static int open_object(struct local *l, str name, err *e)
+{
+    struct local_path path;
+    local_path_of(l, name, &path);
+    int fd = FAULT_ERRNO("store.read") ? -1 : open(path.p, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) local_fault(e, errno, "read", name);
+    return fd;
+}
+
+static_assert(PARTS <= IOV_MAX, "an operation takes all parts of a batch");
+
+static bool fits(struct batch *b, const struct store_read *v)
+{
+    const struct io_op *o = &b->ops[b->n - 1];
+    uint64_t end = o->at + o->n;
+    if (v->at < end || v->at - end > GAP_MAX || b->part_n + 2 > PARTS) return false;
+    err no_room = {0};  // then it is an operation of its own
+    if (v->at > end && !*b->gap)
+        *b->gap = mem_resize_bare(b->local->memory, NULL, 0, GAP_MAX, &no_room);
+    return v->at == end || *b->gap;
+}
+
+static void add_part(struct batch *b, char *to, size_t n)
+{
+    struct io_op *o = &b->ops[b->n - 1];
+    b->parts[b->part_n++] = (struct iovec){to, n};
+    o->v_n += 1;
+    o->n += n;
+}
+
+// Joins the piece to the last operation, or begins one. False: the batch is full.
+static bool add_piece(struct batch *b, struct store_read **v, bool same_file)
+{
+    struct store_read *piece = *v;
+    if (same_file && b->n > 0 && fits(b, piece)) {
+        const struct io_op *o = &b->ops[b->n - 1];
+        size_t gap = (size_t)(piece->at - o->at - o->n);
+        if (gap > 0) add_part(b, *b->gap, gap);
+        metric_add(&store_gaps, gap);
+        b->counts[b->n - 1] += 1;
+    } else {
+        if (b->n == READS || b->part_n + 1 > PARTS) return false;
+        b->ops[b->n] = (struct io_op){.what = IO_READ,
+                                      .fd = b->fds[b->files - 1],
+                                      .v = &b->parts[b->part_n],
+                                      .at = piece->at};
+        b->first[b->n] = v;
+        b->counts[b->n++] = 1;
+    }
+    add_part(b, piece->to, piece->n);
+    return true;
+}
+
+// Fills the batch with pieces of v; how many of them are in it or have failed.
+static size_t fill(struct batch *b, struct store_read **v, size_t n)
+{
+    size_t i = 0;
+    while (i < n && b->files < FILES) {
+        err why = {0};
+        str name = v[i]->name;
+        int fd = open_object(b->local, name, &why);
+        bool first = true;
+        if (fd >= 0) b->fds[b->files++] = fd;
+        for (; i < n && str_eq(v[i]->name, name); i++, first = false) {
+            if (fd < 0) {
+                refuse(v[i], &why);
+            } else if (v[i]->at > INT64_MAX - v[i]->n) {
+                ends_before(v[i], INT64_MAX);
+            } else if (!add_piece(b, &v[i], !first)) {
+                return i;
+            }
+        }
+    }
+    return i;
+}
+
+static void settle(const struct io_op *o, const struct req *r, uint64_t at, struct store_read *v)
+{
+    err why = {0};
+    v->ok = true;
+    if (!o->began) {
+        if (local_alive(r, &why)) err_set(&why, ERR_DEADLINE_EXCEEDED, "too late");
+        err_wrap(&why, "read object %.*s", STR(v->name));
+        refuse(v, &why);
+    } else if (v->n <= o->done && v->at - at <= o->done - v->n) {
+        metric_add_to(&store_bytes, S("read"), v->n);
+    } else if (o->error) {
+        local_fault(&why, o->error, "read", v->name);
+        refuse(v, &why);
+    } else {
+        ends_before(v, at + o->done + 1);
+    }
+}
+
+static void run(struct batch *b, struct req *r)
+{
+    uint64_t at[READS];
+    for (size_t i = 0; i < b->n; i++)
+        at[i] = b->ops[i].at;
+    if (b->n > 0) io_run(b->local->io, r, b->ops, b->n);
+    metric_add(&store_reads, b->n);
+    for (size_t i = 0; i < b->n; i++) {
+        for (size_t k = 0; k < b->counts[i]; k++)
+            settle(&b->ops[i], r, at[i], b->first[i][k]);
+    }
+    for (size_t i = 0; i < b->files; i++)
+        local_close_file(b->fds[i]);
+}
+
+static void run_all(struct local *l, struct req *r, struct store_read **v, size_t n)
+{
+    char *gap = NULL;
+    for (size_t i = 0; i < n;) {
+        struct batch b;  // 10 kB that need not be 0
+        b.local = l;
+        b.gap = &gap;
+        b.files = b.n = b.part_n = 0;
+        err why = {0};
+        bool alive = local_alive(r, &why);
+        if (alive) i += fill(&b, v + i, n - i);
+        if (!alive) refuse(v[i++], &why);
+        run(&b, r);
+    }
+    mem_free(l->memory, gap, GAP_MAX);
+}
+
+void local_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
+{
+    struct local *l = local_of(s);
+    struct store_read *few[SORTED];
+    err why = {0};
+    struct store_read **sorted =
+        n <= SORTED ? few : mem_alloc(l->memory, n * sizeof(struct store_read *), &why);
+    if (!sorted) {
+        for (size_t i = 0; i < n; i++)
+            refuse(&v[i], &why);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &v[i];
+    if (n > 1) qsort(sorted, n, sizeof *sorted, by_place);
+    run_all(l, r, sorted, n);
+    if (sorted != few) mem_free(l->memory, sorted, n * sizeof(struct store_read *));
+}
+
+bool local_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+{
+    struct local_path path;
+    struct stat st;
+    if (!local_alive(r, e)) return false;
+    local_path_of(local_of(s), name, &path);
+    if (stat(path.p, &st) != 0) return local_fault(e, errno, "look at", name);
+    if (!S_ISREG(st.st_mode)) return local_fault(e, ENOENT, "look at", name);
+    *size = (uint64_t)st.st_size;
+    return true;
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A creation, when all goes well:
+//
+//     t/<ulid> made and locked, bytes written           store_begin, store_write
+//     the rest written, the file synced
+//     linked to its name, folders made as needed
+//     its folder synced, and those above it that may be new
+//     t/<ulid> removed                                  store_commit
+//
+// What ends a process before the link leaves a file in t/, which whoever opens the store next
+// removes: the lock went with the process. After the link the object is there; whether it is
+// durable nobody was told. The lock and not the age says that a file is in use, because clocks
+// differ and uploads take as long as they take.
+#include "base/fault.h"
+#include "base/hash.h"
+#include "store/local_int.h"
+#include "store/metrics.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/rand.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Small pieces are put together in memory; as much as one write takes.
+#define CHUNK_MAX ((size_t)256 << 10)
+#define CHUNK_MIN ((size_t)4 << 10)
+
+// Attempts to link into a folder that somebody else removes each time.
+#define LINK_TRIES 100
+
+struct upload {
+    struct store_upload upload;
+    struct local *local;
+    struct req *req;
+    int fd;
+    char *chunk;
+    size_t chunk_n;
+    size_t chunk_cap;
+    uint64_t at;  // bytes in the file
+    size_t name_n;
+    char name[STORE_NAME_MAX + 1];
+    char temp[PATH_MAX];
+};
+
+static str upload_name(const struct upload *u)
+{
+    return str_make(u->name, u->name_n);
+}
+
+// ---- the unfinished file
+
+static bool is_taken(int why)
+{
+    return why == EAGAIN || why == EACCES;
+}
+
+// Nobody else has it locked, and it is still there: between its making and its locking somebody who
+// sweeps may have taken it for left over.
+static bool is_ours(int fd)
+{
+    struct stat st;
+    return lock_file_take(fd) && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+static void temp_name(const struct local *l, char temp[PATH_MAX])
+{
+    uint8_t random[10];
+    char ulid[ULID_TEXT];
+    rand_bytes(random, sizeof random);
+    ulid_print(ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random), ulid);
+    snprintf(temp, PATH_MAX, "%s/t/%s", l->dir, ulid);
+}
+
+static bool make_temp(struct upload *u, err *e)
+{
+    for (int tries = 0; tries < LINK_TRIES; tries++) {
+        temp_name(u->local, u->temp);
+        u->fd = open(u->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+        if (u->fd < 0) return local_fault(e, errno, "create", upload_name(u));
+        if (is_ours(u->fd)) return true;
+        int why = errno;
+        local_close_file(u->fd);
+        u->fd = -1;
+        bool gone = unlink(u->temp) != 0 && errno == ENOENT;
+        if (!gone && !is_taken(why)) return local_fault(e, why, "create", upload_name(u));
+    }
+    return local_fault(e, EBUSY, "create", upload_name(u));
+}
+
+static void upload_free(struct upload *u)
+{
+    // Who sweeps sees a file without a lock, or none.
+    if (u->fd >= 0 && unlink(u->temp) != 0 && errno != ENOENT) {
+        err why = {0};
+        char text[LOG_QUOTE_MAX];
+        local_fault(&why, errno, "remove the unfinished file of", upload_name(u));
+        log_warn(&u->req->log, "store.left_over", "why=%s", log_quote(text, str_of(why.msg)));
+    }
+    local_close_file(u->fd);
+    mem_free(u->local->memory, u->chunk, u->chunk_cap);
+    mem_free(u->local->memory, u, sizeof *u);
+}
+
+struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
+{
+    struct local *l = local_of(s);
+    if (!local_alive(r, e)) return NULL;
+    struct upload *u = mem_alloc(l->memory, sizeof *u, e);
+    if (!u) return NULL;
+    u->upload.store = s;
+    u->local = l;
+    u->req = r;
+    u->fd = -1;
+    u->name_n = name.n;
+    memcpy(u->name, name.p, name.n);
+    size_t cap = about < CHUNK_MIN ? CHUNK_MIN : about > CHUNK_MAX ? CHUNK_MAX : (size_t)about;
+    u->chunk = mem_resize_bare(l->memory, NULL, 0, cap, e);
+    if (u->chunk) u->chunk_cap = cap;
+    if (u->chunk && make_temp(u, e)) {
+        FAULT("store.temp");
+        return &u->upload;
+    }
+    upload_free(u);
+    return NULL;
+}
+
+// ---- its bytes
+
+// Writes what is in the chunk and then `more`; then syncs if it is the end.
+static bool flush(struct upload *u, str more, bool end, err *e)
+{
+    struct iovec v[2] = {{u->chunk, u->chunk_n}, {(char *)(uintptr_t)more.p, more.n}};
+    size_t empty = u->chunk_n == 0;
+    struct io_op ops[2] = {{.what = IO_WRITE,
+                            .fd = u->fd,
+                            .v = v + empty,
+                            .v_n = (int)(1 - empty) + (more.n > 0),
+                            .at = u->at,
+                            .n = u->chunk_n + more.n},
+                           {.what = IO_SYNC, .fd = u->fd}};
+    struct io_op *first = ops[0].n ? ops : ops + 1;
+    size_t n = (size_t)(ops + 1 + end - first);
+    ops[1].after = first == ops;
+    if (n == 0) return true;
+    if (!local_alive(u->req, e)) return false;
+    if (FAULT_ERRNO("store.write")) return local_fault(e, errno, "write", upload_name(u));
+    if (end && FAULT_ERRNO("store.sync")) return local_fault(e, errno, "sync", upload_name(u));
+    io_run(u->local->io, NULL, first, n);
+    for (size_t i = 0; i < n; i++) {
+        if (first[i].error)
+            return local_fault(e, first[i].error, first[i].what == IO_SYNC ? "sync" : "write",
+                               upload_name(u));
+    }
+    metric_add_to(&store_bytes, S("written"), ops[0].n);
+    u->at += ops[0].n;
+    u->chunk_n = 0;
+    return true;
+}
+
+bool local_write(struct store_upload *up, str bytes, err *e)
+{
+    struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    if (u->chunk_n + bytes.n > u->chunk_cap) return flush(u, bytes, false, e);
+    memcpy(u->chunk + u->chunk_n, bytes.p, bytes.n);
+    u->chunk_n += bytes.n;
+    return true;
+}
+
+// ---- folders
+
+static uint64_t identity_of(int fd)
+{
+    struct statx s;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &s) != 0) return 0;
+    uint64_t id = hash_mix(s.stx_ino, (uint64_t)s.stx_btime.tv_sec);
+    return hash_mix(id, s.stx_btime.tv_nsec) | 1;
+}
+
+static bool is_known(struct local *l, uint64_t path, uint64_t identity)
+{
+    const struct local_folder *f = &l->known[path % LOCAL_FOLDERS];
+    lock_take(&l->lock);
+    bool known = f->path == path && f->identity == identity;
+    lock_give(&l->lock);
+    return known && identity;
+}
+
+static void set_known(struct local *l, uint64_t path, uint64_t identity)
+{
+    lock_take(&l->lock);
+    l->known[path % LOCAL_FOLDERS] = (struct local_folder){path, identity};
+    lock_give(&l->lock);
+}
+
+// Makes the path that of the folder it is in; false at <dir>/o.
+static bool path_up(struct local_path *p)
+{
+    if (p->n < p->top) return false;
+    while (p->p[p->n - 1] != '/')
+        p->n -= 1;
+    p->p[--p->n] = '\0';
+    return true;
+}
+
+// Syncs the folder of a path and those above it, up to one whose entry in its own folder is known
+// to be durable: some other process may have made it just now and not have synced it yet. Folders
+// that are gone took what was in them along.
+static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
+{
+    uint64_t below = 0;  // the folder whose entry becomes durable next, and what it is
+    uint64_t below_identity = 0;
+    while (path_up(&p)) {
+        int fd = open(p.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0) return errno == ENOENT || local_fault(e, errno, "sync the folder of", name);
+        bool ok = fsync(fd) == 0 || local_fault(e, errno, "sync the folder of", name);
+        uint64_t identity = identity_of(fd);
+        local_close_file(fd);
+        if (!ok) return false;
+        if (below) set_known(l, below, below_identity);
+        below = hash_bytes(p.p, p.n);
+        below_identity = identity;
+        if (is_known(l, below, identity)) break;
+    }
+    return true;
+}
+
+// Makes those of the path that are not there, unless somebody removes them meanwhile.
+static bool make_folders(const struct local_path *to, str name, err *e)
+{
+    struct local_path p = *to;
+    for (size_t i = p.top; i < p.n; i++) {
+        if (p.p[i] != '/') continue;
+        p.p[i] = '\0';
+        int why = mkdir(p.p, 0750) == 0 ? 0 : errno;
+        p.p[i] = '/';
+        if (why == ENOENT) return true;
+        if (why && why != EEXIST) return local_fault(e, why, "make a folder for", name);
+    }
+    return true;
+}
+
+// Removes the folders of a path that are empty.
+static void remove_folders(struct local_path p)
+{
+    while (path_up(&p) && p.n > p.top && rmdir(p.p) == 0)
+        ;
+}
+
+// ---- the name
+
+// False: it is a folder that is left over empty, and now gone, or one with objects (*e).
+static bool is_object(const struct local_path *to, str name, err *e)
+{
+    struct stat st;
+    if (lstat(to->p, &st) != 0 || !S_ISDIR(st.st_mode)) return true;
+    if (rmdir(to->p) == 0 || errno == ENOENT) return false;
+    return err_set(e, ERR_INVALID_ARGUMENT, "create object %.*s: objects are below that name",
+                   STR(name));
+}
+
+// Gives the file its name. *existed: it is taken.
+static bool link_to(const char *temp, const struct local_path *to, str name, bool *existed, err *e)
+{
+    err why = {0};
+    for (int tries = 0; tries < LINK_TRIES; tries++) {
+        if (FAULT_ERRNO("store.link")) return local_fault(e, errno, "create", name);
+        if (link(temp, to->p) == 0) return true;
+        if (errno == ENOENT) {
+            if (!make_folders(to, name, e)) return false;
+        } else if (errno != EEXIST) {
+            return local_fault(e, errno, "create", name);
+        } else if (is_object(to, name, &why)) {
+            return *existed = true;
+        } else if (why.code) {
+            *e = why;
+            return false;
+        }
+    }
+    return err_set(e, ERR_UNAVAILABLE, "create object %.*s: its folder is removed again and again",
+                   STR(name));
+}
+
+static bool finish(struct upload *u, bool *existed, err *e)
+{
+    struct local_path to;
+    str name = upload_name(u);
+    local_path_of(u->local, name, &to);
+    if (!flush(u, (str){0}, true, e)) return false;
+    FAULT("store.synced");
+    if (!local_alive(u->req, e)) return false;
+    if (!link_to(u->temp, &to, name, existed, e)) {
+        remove_folders(to);
+        return false;
+    }
+    FAULT("store.linked");
+    // Who was second syncs as well: what he finds must not be gone after the loss of power.
+    return sync_folders(u->local, to, name, e);
+}
+
+bool local_commit(struct store_upload *up, bool *existed, err *e)
+{
+    struct upload *u = CONTAINER_OF(up, struct upload, upload);
+    bool ok = finish(u, existed, e);
+    if (!ok) *existed = false;
+    upload_free(u);
+    FAULT("store.created");
+    return ok;
+}
+
+void local_abandon(struct store_upload *up)
+{
+    upload_free(CONTAINER_OF(up, struct upload, upload));
+}
+
+// ---- what others left
+
+// Removes it unless somebody is writing it.
+static bool sweep_file(const struct local *l, str name, err *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/t/%.*s", l->dir, STR(name));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || local_fault(e, errno, "sweep unfinished", name);
+    bool ok = true;
+    if (lock_file_take(fd)) {
+        ok =
+            unlink(path) == 0 || errno == ENOENT || local_fault(e, errno, "sweep unfinished", name);
+        if (ok) metric_add(&store_swept, 1);
+    } else if (!is_taken(errno)) {
+        ok = local_fault(e, errno, "sweep unfinished", name);
+    }
+    local_close_file(fd);
+    return ok;
+}
+
+bool local_sweep(struct local *l, err *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/t", l->dir);
+    DIR *dir = opendir(path);
+    if (!dir) return local_fault(e, errno, "sweep folder", S("t"));
+    bool ok = true;
+    for (;;) {
+        errno = 0;
+        const struct dirent *d = readdir(dir);
+        if (!d && errno) ok = local_fault(e, errno, "sweep folder", S("t"));
+        if (!d) break;
+        str name = str_of(d->d_name);
+        if (str_is(name, ".") || str_is(name, "..") || str_is(name, LOCAL_LOCK)) continue;
+        ok = sweep_file(l, name, e);
+        if (!ok) break;
+    }
+    if (closedir(dir) != 0 && ok) ok = local_fault(e, errno, "sweep folder", S("t"));
+    return ok;
+}
+
+// ---- deleting
+
+// The folder is synced: an object that came back after the loss of power would be taken for one
+// that nobody dealt with yet.
+static bool remove_file(const struct local_path *path, str name, err *e)
+{
+    struct local_path folder = *path;
+    path_up(&folder);
+    int fd = open(folder.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || errno == ENOTDIR || local_fault(e, errno, "delete", name);
+    bool ok = !FAULT_ERRNO("store.delete") && unlink(path->p) == 0;
+    bool there = ok || (errno != ENOENT && errno != ENOTDIR && errno != EISDIR);
+    if (!ok && there) local_fault(e, errno, "delete", name);
+    if (ok) {
+        FAULT("store.deleted");
+        ok = fsync(fd) == 0 || local_fault(e, errno, "sync the folder of", name);
+    }
+    local_close_file(fd);
+    return ok || !there;
+}
+
+bool local_remove(struct store *s, struct req *r, str name, err *e)
+{
+    struct local_path path;
+    if (!local_alive(r, e)) return false;
+    local_path_of(local_of(s), name, &path);
+    if (!remove_file(&path, name, e)) return false;
+    remove_folders(path);
+    return true;
+}
