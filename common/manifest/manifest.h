@@ -17,7 +17,10 @@
 //     orphans    objects that no version ever named: by the time in their ULID, after 48 h
 //
 // A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
-// days in the page. It is not counted from then on, listed or not.
+// days in the page (longer if its object is still there then). It is not counted from then on,
+// listed or not. It is absorbed once: two live leaves may both name it only if their packs are
+// apart, and all that hold rows of it come in one commit. A leaf that is replaced hands its sources
+// on; those that its successors do not name stay absorbed all the same.
 //
 // A parent (h, d) names for each of its child windows the leaves that it sums (cover). Its nodes
 // there count only if all of them are live or expired; live leaves that it does not name are
@@ -115,7 +118,9 @@ struct manifest_change {
     int64_t begun_ns;  // wall clock at which its making began; older than an hour: aborted
 };
 // False with aborted: what it was made from is gone, or its segments were absorbed by another leaf.
-// *now, if not NULL, is the version that has it, with a reference.
+// invalid_argument: a block is not as it should be. Whatever else: it may have landed after all, so
+// its blocks must not be deleted (the sweep does that); the same change, committed again, lands
+// once. *now, if not NULL, is the version that has it, with a reference.
 bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
                      const struct manifest_change *c, struct manifest **now, err *e) MUST_CHECK;
 

@@ -721,27 +721,33 @@ static bool run(struct work *w, struct manifest **now, err *e)
     return err_set(e, ERR_ABORTED, "%d other changes of the manifest came first", ATTEMPTS);
 }
 
+static bool apply(struct manifests *ms, struct req *r, str tenant, const struct manifest_change *c,
+                  const struct manifest_cleaning *cleaning, struct manifest **now, err *e)
+{
+    struct work w = {.ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
+    bool ok = work_begin(&w, e) && run(&w, now, e);
+    work_end(&w);
+    return ok;
+}
+
 bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
                     const struct manifest_change *c, const struct manifest_cleaning *cleaning,
                     struct manifest **now, err *e)
 {
-    struct work w = {.ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
     struct manifest *m = NULL;
-    bool ok = work_begin(&w, e) && run(&w, &m, e);
-    struct tenant *t = ok && m->version ? tenant_take(ms, tenant, &(err){0}) : NULL;
-    if (t) {
-        tenant_learn(ms, t, m);
-        tenant_give(ms, t);
-    }
-    work_end(&w);
-    if (!ok)
-        metric_add_to(&manifest_commits, e->code == ERR_ABORTED ? S("aborted") : S("failed"), 1);
+    struct tenant *t = tenant_take(ms, tenant, e);
+    bool ok = t && apply(ms, r, tenant, c, cleaning, &m, e);
+    while (t && !ok && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
+        ok = apply(ms, r, tenant, c, cleaning, &m, e);
+    if (ok && m->version) tenant_learn(ms, t, m);
+    if (t) tenant_give(ms, t);
     if (ok && now)
         *now = m;
     else
         manifest_let_go(m);
-    if (!ok) err_wrap(e, "commit to the manifest of tenant %.*s", STR(tenant));
-    return ok;
+    if (ok) return true;
+    metric_add_to(&manifest_commits, e->code == ERR_ABORTED ? S("aborted") : S("failed"), 1);
+    return err_wrap(e, "commit to the manifest of tenant %.*s", STR(tenant));
 }
 
 bool manifest_commit(struct manifests *ms, struct req *r, str tenant,

@@ -260,6 +260,8 @@ static bool read_blocks(struct page *p, str tenant, const struct page_ref *ref,
 static bool read_past(struct page *p, const struct page_ref *ref, const Flametree__V1__Page *m,
                       err *e)
 {
+    if (m->n_past && ref->kind != BLOCK_RAW)
+        return err_set(e, ERR_DATA_LOSS, "past: a page of parents has %zu", m->n_past);
     p->past_count = m->n_past;
     p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past);
     if (!p->past) return arena_ok(&p->arena, e);
@@ -272,9 +274,6 @@ static bool read_past(struct page *p, const struct page_ref *ref, const Flametre
             !read_sources(&p->arena, from->sources, from->n_sources, &b->sources, e))
             return err_wrap(e, "past %zu", i);
         int64_t hour = ref->window * DAY_HOURS;
-        bool leaf = ref->kind == BLOCK_RAW;
-        if (!leaf && b->source_count)
-            return err_set(e, ERR_DATA_LOSS, "past %zu: sources of a parent", i);
         if (!check_sources(b->sources, b->source_count, hour, hour + DAY_HOURS, e))
             return err_wrap(e, "past %zu", i);
         if (i && memcmp(p->past[i - 1].id.b, b->id.b, sizeof b->id.b) >= 0)
