@@ -99,6 +99,7 @@ void store_read_many(struct store *s, struct req *r, struct store_read *v, size_
     if (n > 0) count_reads(v, n, began);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): written into
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to, err *e)
 {
     struct store_read one = {.name = name, .at = at, .n = n, .to = to};

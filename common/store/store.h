@@ -49,8 +49,9 @@ struct store_read {
     err fault;
 };
 
-// Reads all pieces, many at once; each has its own result. Pieces of one object that lie less than
-// 1 MB apart may be read as one. Returns when all have one.
+// Reads all pieces, many at once; each has its own result. Pieces of one object that lie close
+// together (less than 1 MB, as the kind of store finds it cheaper) may be read as one. Returns when
+// all have one.
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n);
 
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to,

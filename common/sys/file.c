@@ -163,6 +163,11 @@ bool lock_file_open(const char *path, int *fd, err *e)
     int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (f < 0) return fail(e, "open", path);
     if (!lock_file_take(f)) {
+        if (errno != EAGAIN && errno != EACCES) {
+            bool ok = fail(e, "lock", path);
+            close_quietly(f);
+            return ok;
+        }
         char pid[32] = "";
         ssize_t n = pread(f, pid, sizeof pid - 1, 0);
         str holder = str_trim(str_make(pid, n > 0 ? (size_t)n : 0));

@@ -109,6 +109,7 @@ static struct object *find(const struct objects *o, str name)
 }
 
 // Takes the bytes.
+// NOLINTNEXTLINE(readability-non-const-parameter)
 static bool insert(struct objects *o, str name, char *bytes, size_t n)
 {
     if (find(o, name)) return false;
@@ -601,20 +602,26 @@ uint64_t memstore_size(struct store *s, const char *prefix)
     return n;
 }
 
+struct names {
+    char *text;
+    size_t n;
+};
+
 static void add_name(void *arg, const struct object *o)
 {
-    str *all = arg;
-    char *p = must(realloc((char *)(uintptr_t)all->p, all->n + o->name_n + 2));
-    memcpy(p + all->n, o->name, o->name_n);
-    memcpy(p + all->n + o->name_n, "\n", 2);
-    *all = str_make(p, all->n + o->name_n + 1);
+    struct names *all = arg;
+    all->text = must(realloc(all->text, all->n + o->name_n + 2));
+    memcpy(all->text + all->n, o->name, o->name_n);
+    all->n += o->name_n;
+    memcpy(all->text + all->n, "\n", 2);
+    all->n += 1;
 }
 
 char *memstore_names(struct store *s, const char *prefix)
 {
-    str all = {0};
+    struct names all = {0};
     each(s, prefix, add_name, &all);
-    return all.p ? (char *)(uintptr_t)all.p : copy("", 0);
+    return all.text ? all.text : copy("", 0);
 }
 
 // ---- what was asked

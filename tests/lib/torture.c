@@ -16,11 +16,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include <curl/curl.h>
 #include <elfutils/libdwfl.h>
 #include <libdeflate.h>
+#include <liburing.h>
 #include <nghttp2/nghttp2.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>

@@ -201,13 +201,13 @@ static void pieces_that_lie_close_are_read_at_once(void **state)
         const char *name;
         uint64_t at;
     } pieces[7] = {
-        {"a", 500 * KB},        // far from the others
-        {"a", 64 * KB + 100},   // as far from the next one as may be
-        {"a", 0},               //
-        {"a", 128 * KB + 201},  // one byte too far
-        {"b", 0},               //
-        {"b", 100},             // touches
-        {"b", 150},             // overlaps
+        {"a", 500 * KB},       // far from the others
+        {"a", 16 * KB + 100},  // as far from the next one as may be
+        {"a", 0},              //
+        {"a", 32 * KB + 201},  // one byte too far
+        {"b", 0},              //
+        {"b", 100},            // touches
+        {"b", 150},            // overlaps
     };
     struct store_read v[7];
     for (size_t i = 0; i < COUNT(v); i++)
@@ -223,7 +223,7 @@ static void pieces_that_lie_close_are_read_at_once(void **state)
         assert_memory_equal(to[i], bytes + v[i].at, 100);
     }
     assert_int_equal((uint64_t)atomic_load(&store_reads.cells[0].sum) - before, 5);
-    assert_int_equal((uint64_t)atomic_load(&store_gaps.cells[0].sum) - gaps, 64 * KB);
+    assert_int_equal((uint64_t)atomic_load(&store_gaps.cells[0].sum) - gaps, 16 * KB);
     mem_must_free(bytes);
 }
 
