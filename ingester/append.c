@@ -13,6 +13,7 @@
 // shows the entries, a retry is recognised by its ids.
 #include "base/fault.h"
 #include "codec/pb.h"
+#include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -76,6 +77,10 @@ static bool check_ages(struct append *a, const struct batch *b, err *e)
     int64_t now = clock_wall_ns();
     for (uint32_t i = 0; i < b->record_count; i++) {
         int64_t old = 0;
+        if (a->in->flush && b->records[i].time_ns <= 0) {  // no segment is named for its hour
+            return err_set(e, ERR_INVALID_ARGUMENT, "a profile is of %" PRId64 " ns since 1970",
+                           b->records[i].time_ns);
+        }
         if (__builtin_sub_overflow(now, b->records[i].time_ns, &old)) {
             old = b->records[i].time_ns < 0 ? INT64_MAX : 0;
         }
@@ -202,6 +207,8 @@ bool append_run(struct ingester *in, struct req *r, str message, struct buf *out
 {
     struct append a = {.in = in, .req = r};
     if (run(&a, message, out, e)) return true;
+    bool full = strcmp(a.reason, "memory") == 0 || strcmp(a.reason, "disk") == 0;
+    if (full && in->flush) (void)flush_blame(in->flush, e);
     metric_add_to(&ingester_refused, str_of(a.reason), 1);
     return false;
 }

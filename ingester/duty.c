@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // duty.c - the thread that looks after the log: replay at the start, cuts that close by age, cuts
-// that are too old, and opening the log again after a failed write.
+// that are too old (where there is no store to take them), and opening the log again after a failed
+// write.
 #include "base/fault.h"
+#include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -110,7 +112,11 @@ static void tick(struct ingester *in, unsigned *tries)
     head_set_limit(in->head, c->head_memory);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
     if (wal_state(in->wal) == WAL_OPEN) {
-        expire(in, tries);
+        if (in->flush) {
+            flush_wake(in->flush);
+        } else {
+            expire(in, tries);
+        }
     } else {
         err fault = {.code = ERR_UNAVAILABLE, .msg = "a write failed"};
         if (in->phase == INGESTER_READY) set_phase(in, INGESTER_REOPENING, &fault);

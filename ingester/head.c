@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "ingester/head_stacks.h"
+#include "model/slot.h"
 #include "sys/rand.h"
 
 // ---- life
@@ -188,15 +189,36 @@ struct service_head *head_service(struct head *h, str tenant, str service, err *
 
 // ---- dropping
 
-static size_t drop_from(struct service_head *s, const struct cut *cut)
+struct removal {
+    const struct cut *cut;
+    bool whole;  // all of the cut
+    int64_t after;
+    int64_t until;
+    const struct loose_set *keys;
+    uint64_t series;  // fingerprint
+};
+
+static bool goes(const void *arg, const struct row *row)
+{
+    const struct removal *x = arg;
+    if (row->cut != x->cut) return false;
+    if (x->whole) return true;
+    if (!row_within(row, x->after, x->until)) return false;
+    return !x->keys || loose_find(x->keys, (struct loose_key){x->series, row->id});
+}
+
+static size_t drop_from(struct service_head *s, struct removal *what)
 {
     struct mem_budget *b = &s->head->budget;
     size_t dropped = 0;
     pthread_rwlock_wrlock(&s->lock);
-    for (uint32_t i = 0; i < s->index.series_count; i++)
-        dropped += rows_drop(&s->rows[i], b, cut);
+    for (uint32_t i = 0; i < s->index.series_count; i++) {
+        what->series = s->index.series[i].fingerprint;
+        dropped += rows_remove(&s->rows[i], b, goes, what);
+    }
     s->row_count -= dropped;
     if (dropped > 0) {  // the numbers of series may change
+        s->shape++;
         stack_hours_release(s);
         service_compact(s);
         ids_clear(&s->ids);
@@ -248,7 +270,7 @@ static void sweep(struct head *h)
     pthread_rwlock_unlock(&h->lock);
 }
 
-static struct service_head *service_at(struct head *h, uint32_t i)
+struct service_head *head_service_at(struct head *h, uint32_t i)
 {
     pthread_rwlock_rdlock(&h->lock);
     struct service_head *s = i < h->service_count ? h->services[i] : NULL;
@@ -257,24 +279,50 @@ static struct service_head *service_at(struct head *h, uint32_t i)
     return s;
 }
 
+bool head_exclude(struct head *h, bool insist)
+{
+    if (!insist) return pthread_rwlock_trywrlock(&h->drops) == 0;
+    pthread_rwlock_wrlock(&h->drops);
+    return true;
+}
+
+void head_admit(struct head *h)
+{
+    pthread_rwlock_unlock(&h->drops);
+}
+
+// tenant NULL: of all.
+static size_t remove_rows(struct head *h, const str *tenant, struct removal *what)
+{
+    struct service_head *s = NULL;
+    size_t rows = 0;
+    // Only sweep takes services out, so numbers hold while new ones are added behind.
+    for (uint32_t i = 0; (s = head_service_at(h, i)); i++) {
+        if (!tenant || str_eq(s->tenant, *tenant)) rows += drop_from(s, what);
+        service_unref(s);
+    }
+    atomic_fetch_sub_explicit(&h->rows, rows, memory_order_relaxed);
+    sweep(h);
+    return rows;
+}
+
+size_t head_remove(struct head *h, const struct head_removal *what)
+{
+    struct removal x = {.cut = what->cut,
+                        .after = slot_start(what->hour, SLOT_HOUR),
+                        .until = slot_start(what->hour + 1, SLOT_HOUR),
+                        .keys = what->keys};
+    return remove_rows(h, &what->tenant, &x);
+}
+
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
 {
     *rows = 0;
-    if (insist) {
-        pthread_rwlock_wrlock(&h->drops);
-    } else if (pthread_rwlock_trywrlock(&h->drops) != 0) {
-        return false;
-    }
-    struct service_head *s = NULL;
+    if (!head_exclude(h, insist)) return false;
+    struct removal x = {.cut = cut, .whole = true};
     atomic_store_explicit(&cut->dropped, true, memory_order_relaxed);  // ordered by the lock
-    // Only this function takes services out, so numbers hold while new ones are added behind.
-    for (uint32_t i = 0; (s = service_at(h, i)); i++) {
-        *rows += drop_from(s, cut);
-        service_unref(s);
-    }
-    atomic_fetch_sub_explicit(&h->rows, *rows, memory_order_relaxed);
-    sweep(h);
-    pthread_rwlock_unlock(&h->drops);
+    *rows = remove_rows(h, NULL, &x);
+    head_admit(h);
     return true;
 }
 

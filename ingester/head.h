@@ -19,8 +19,8 @@
 //
 // Readers take the lock service by service and series by series, so that a long query delays no
 // push. A push that was answered before is never missed, and sums hold a batch whole or not at all:
-// what comes while a service is read is left out. Rows leave only by head_drop, which readers
-// exclude (head_hold), so an answer holds a cut whole or not at all.
+// what comes while a service is read is left out. Rows leave only by head_drop and head_remove,
+// which readers exclude (head_hold), so an answer holds the piece of a cut whole or not at all.
 //
 // Memory counts against one budget; its name is that of the configuration row.
 #pragma once
@@ -63,6 +63,35 @@ void head_abandon(struct staged *s);
 // Removes all rows of a cut, then services without rows. False if readers hold the head; with
 // `insist` it waits for them, and new ones for it.
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
+
+// The same in steps, for rows that go before their cut does. Between the first and the last no
+// reader is inside, so answers and what they name change together.
+struct head_removal {
+    struct cut *cut;
+    str tenant;
+    int64_t hour;
+    const struct loose_set *keys;  // only these; NULL: all of them
+};
+bool head_exclude(struct head *h, bool insist);  // false as head_drop
+size_t head_remove(struct head *h, const struct head_removal *what);
+void head_admit(struct head *h);
+
+// ---- what a closed cut has
+
+// Its rows of one tenant and hour of profile time: what becomes a segment.
+struct head_piece {
+    str tenant;
+    int64_t hour;
+    uint64_t rows;
+};
+
+// In order of tenant and hour; the arena's. The cut does not change any more.
+bool head_pieces(struct head *h, const struct cut *cut, struct arena *a, struct head_piece **out,
+                 size_t *n, err *e) MUST_CHECK;
+
+// Adds the keys of a piece's rows; *services are those that have some, in no order, the arena's.
+bool head_piece_keys(struct head *h, const struct cut *cut, const struct head_piece *piece,
+                     struct loose_set *keys, str **services, size_t *n, err *e) MUST_CHECK;
 
 // ---- reading
 struct head_query {

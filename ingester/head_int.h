@@ -41,6 +41,7 @@ struct service_head {
     uint32_t turn;         // publications so far
     uint32_t live_stacks;  // at the last compaction
     uint32_t pass;         // number of compactions
+    uint32_t shape;        // drops of rows so far: numbers of series and stacks may be others
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
 };
@@ -62,6 +63,10 @@ struct head {
 // Found or made, with a reference; NULL and *e set on failure.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);
+
+// The i-th of the table, with a reference; NULL behind the last. While the head is held numbers
+// stay, and new ones come behind.
+struct service_head *head_service_at(struct head *h, uint32_t i);
 
 // After rows were dropped, with the service's lock and no readers: gives back the memory of symbols
 // and series that no row names any more, once it is worth while. (head_compact.c)

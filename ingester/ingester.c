@@ -2,6 +2,7 @@
 #include "ingester/ingester.h"
 
 #include "flametree/v1/internal.pb-c.h"
+#include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 
@@ -68,12 +69,14 @@ static void set_gauges(void *arg)
     metric_set(&ingester_log_bytes, (int64_t)w.bytes);
     metric_set(&ingester_log_limit, (int64_t)c->log_disk);
     count_streams(in);
+    if (in->flush) flush_gauges(in->flush);
 }
 
 // ---- life
 
 static void release(struct ingester *in)
 {
+    flush_free(in->flush);
     wal_close(in->wal);
     head_free(in->head);
     cond_release(&in->wake);
@@ -92,6 +95,12 @@ static bool check(const struct config *config, err *e)
                    "ingester.disk_reserve is %llu bytes, but must be 0 or at least twice "
                    "ingester.log_memory, which is %llu bytes: a start after a crash may need that",
                    (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
+}
+
+// Queries do not read segments yet: only where a test asks for it.
+static bool flushes(const struct process *process)
+{
+    return process->store && getenv("FLAMETREE_FLUSH");
 }
 
 static bool start(const struct process *process, void **self, err *e)
@@ -116,7 +125,13 @@ static bool start(const struct process *process, void **self, err *e)
                             .disk_reserve = c->disk_reserve,
                             .disk_max = c->log_disk};
     in->wal = wal_open(&o, e);
-    if (!in->wal || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+    bool ok = in->wal != NULL;
+    if (ok && flushes(process)) {
+        in->flush = flush_new(in, e);
+        ok = in->flush && flush_start(in->flush, e);
+    }
+    if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+        if (in->flush) flush_drain(in->flush, 0);
         release(in);
         return false;
     }
@@ -163,8 +178,7 @@ static bool ready(void *self, struct buf *why)
 
 static void drain(void *self, uint64_t deadline_mono_ns)
 {
-    (void)deadline_mono_ns;  // commits are short; what runs in lanes ended before
-    struct ingester *in = self;
+    struct ingester *in = self;  // commits are short; what runs in lanes ended before
     lock_take(&in->lock);
     bool first = !in->stopping;
     in->stopping = true;
@@ -173,6 +187,7 @@ static void drain(void *self, uint64_t deadline_mono_ns)
     if (!first) return;
     thread_join(in->duty);
     wal_drain(in->wal);
+    if (in->flush) flush_drain(in->flush, deadline_mono_ns);
 }
 
 static void stop(void *self)
@@ -208,11 +223,26 @@ static const struct rpc_method methods[] = {
      .rank = RANK_INGESTER},
 };
 
+static const struct http_route public_http[] = {
+    {.verbs = "POST",
+     .path = "/ingester/flush",
+     .run = ingester_post_flush,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ingester/cuts",
+     .run = ingester_get_cuts,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
+};
+
 const struct service ingester = {
     .name = "ingester",
     .config = &ingester_section,
     .metrics = ingester_metrics,
     .metric_count = &ingester_metric_count,
+    .public_http = public_http,
+    .public_http_count = COUNT(public_http),
     .internal_rpc = methods,
     .internal_rpc_count = COUNT(methods),
     .check = check,

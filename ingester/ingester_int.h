@@ -28,6 +28,7 @@ struct ingester {
     const struct process *process;
     struct head *head;
     struct wal *wal;
+    struct flush *flush;  // NULL: no store, cuts go by age
     char *dir;
     pthread_t duty;
     struct lock lock;  // of phase, fault, stopping
@@ -48,6 +49,8 @@ bool ingester_answers(struct ingester *in, err *e) MUST_CHECK;
 rpc_fn ingester_append;     // append.c
 rpc_fn ingester_head_read;  // read.c
 rpc_fn ingester_streams;
+http_fn ingester_post_flush;  // flush_http.c
+http_fn ingester_get_cuts;
 
 // The body of an append without its exchange, for tests: bytes of AppendRequest in, of
 // AppendResponse out.

@@ -3,12 +3,14 @@
 // read.c - IngesterService/HeadRead and Streams.
 //
 // All rows that the head has are in the answer for its open stream, also those of streams that
-// ended: this process owned them all and holds every acknowledged row, so the answer is complete.
-// `refresh` and `serve_as` speak of segments and adoption; without them there is nothing to check
-// or to serve otherwise. Rows that other ingesters may have as well: model/loose.h.
+// ended: this process owned them all and holds every acknowledged row that is in no segment, so the
+// answer is complete. What `refresh` names is looked up in the store first, and what is there is in
+// the answer no more (flush.h). `serve_as` speaks of adoption; without backups there is nothing to
+// serve otherwise. Rows that other ingesters may have as well: model/loose.h.
 #include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
+#include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "model/slot.h"
@@ -356,10 +358,12 @@ static bool put_cuts(struct read *r, err *e)
                   slot_of(r->query.to_ns, SLOT_HOUR), &refs, &n, e)) {
         return false;
     }
+    if (r->in->flush) flush_names(r->in->flush, r->query.tenants, r->query.tenant_count, refs, &n);
     for (size_t i = 0; i < n; i++) {
         size_t mark = pb_begin(r->out, 3);
         pb_put_bytes(r->out, 1, str_make(refs[i].stream.b, sizeof refs[i].stream.b));
         pb_put_u64_opt(r->out, 2, refs[i].cut);
+        pb_put_u64_opt(r->out, 3, refs[i].first_part);
         pb_put_i64_opt(r->out, 4, refs[i].hour);
         pb_end(r->out, mark);
     }
@@ -379,15 +383,33 @@ static bool put_members(struct read *r, err *e)
     return arena_ok(a, e);
 }
 
-// Cuts are named before they are read: what is acknowledged by then is found, and a cut that begins
-// later is not named.
+static bool read_refresh(struct read *r, err *e)
+{
+    size_t n = r->ask->n_refresh;
+    if (n == 0 || !r->in->flush) return true;
+    struct wal_ref *refs = ARENA_ARRAY(&r->req->arena, struct wal_ref, n);
+    if (!refs) return arena_ok(&r->req->arena, e);
+    for (size_t i = 0; i < n; i++) {
+        const Flametree__V1__CutRef *ref = r->ask->refresh[i];
+        if (ref->stream.len != sizeof refs[i].stream.b) {
+            return err_set(e, ERR_INVALID_ARGUMENT, "stream of refresh %zu has %zu bytes, not 16",
+                           i, ref->stream.len);
+        }
+        refs[i] = (struct wal_ref){.cut = ref->cut, .hour = ref->hour};
+        memcpy(refs[i].stream.b, ref->stream.data, sizeof refs[i].stream.b);
+    }
+    return flush_refresh(r->in->flush, r->req, r->query.tenants, r->query.tenant_count, refs, n, e);
+}
+
+// Cuts are named after they were read: rows that come meanwhile are in the answer or not, but none
+// is in it that is not named, as the asker takes what is not named from segments as well.
 static bool answer(struct read *r, err *e)
 {
     size_t mark = pb_begin(r->out, 1);
     head_hold(r->in->head);
     bool ok = put_own_stream(r, e);
     pb_put_u64(r->out, 2, 1);
-    ok = ok && put_cuts(r, e) && put_partial(r, e);
+    ok = ok && put_partial(r, e) && put_cuts(r, e);
     head_let_go(r->in->head);
     pb_end(r->out, mark);
     return ok && put_members(r, e) && buf_ok(r->out, e);
@@ -400,7 +422,8 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
     mem_budget_init(&r.budget, "ingester.query_memory", in->process->memory,
                     ingester_settings(in)->query_memory);
     r.query.memory = &r.budget;
-    bool ok = ingester_answers(in, e) && read_request(&r, message, e) && answer(&r, e);
+    bool ok = ingester_answers(in, e) && read_request(&r, message, e) && read_refresh(&r, e) &&
+              answer(&r, e);
     loose_release(&r.listed);
     loose_release(&r.met);
     assert(atomic_load(&r.budget.used) == 0);

@@ -27,8 +27,7 @@ void rows_forgive(struct rows *r, size_t n)
 
 // ---- putting
 
-// The id as second key makes the order of rows the same in every run.
-static int compare(const void *a, const void *b)
+int rows_order(const void *a, const void *b)
 {
     const struct row *x = a;
     const struct row *y = b;
@@ -40,14 +39,14 @@ static int compare(const void *a, const void *b)
 static void settle(struct rows *r)
 {
     assert(r->cap >= r->n + r->late_n);
-    qsort(r->late, r->late_n, sizeof *r->late, compare);
+    qsort(r->late, r->late_n, sizeof *r->late, rows_order);
     size_t to = r->n + r->late_n;
     size_t from = r->n;
     size_t late = r->late_n;
     r->n = to;
     r->late_n = 0;
     while (late > 0) {
-        bool older = from == 0 || compare(&r->v[from - 1], &r->late[late - 1]) < 0;
+        bool older = from == 0 || rows_order(&r->v[from - 1], &r->late[late - 1]) < 0;
         r->v[--to] = older ? r->late[--late] : r->v[--from];
     }
 }
@@ -116,11 +115,12 @@ void row_release(struct mem_budget *b, struct row *row)
     if (row->notes) mem_free(b, row->notes, notes_size(row->notes));
 }
 
-static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, const struct cut *cut)
+static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, row_test *goes,
+                          const void *arg)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        if (v[i].cut == cut) {
+        if (goes(arg, &v[i])) {
             row_release(b, &v[i]);
         } else {
             v[kept++] = v[i];
@@ -142,14 +142,25 @@ static void shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t nee
     *cap = need == 0 ? 0 : *cap / 2;
 }
 
-size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut)
+size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg)
 {
     size_t before = rows_count(r);
-    r->n = keep_others(r->v, r->n, b, cut);
-    r->late_n = keep_others(r->late, r->late_n, b, cut);
+    r->n = keep_others(r->v, r->n, b, goes, arg);
+    r->late_n = keep_others(r->late, r->late_n, b, goes, arg);
+    if (rows_count(r) == before) return 0;
     shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised);
     shrink(b, &r->late, &r->late_cap, r->late_n + r->promised);
     return before - rows_count(r);
+}
+
+static bool is_of_cut(const void *arg, const struct row *row)
+{
+    return row->cut == arg;
+}
+
+size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut)
+{
+    return rows_remove(r, b, is_of_cut, cut);
 }
 
 void rows_release(struct rows *r, struct mem_budget *b)

@@ -127,8 +127,13 @@ static inline bool row_by(const struct row *row, uint32_t turn)
     return turn - row->turn < UINT32_C(1) << 31;
 }
 
-// Removes the rows of a cut, their memory included. Returns how many.
+// Removes the rows of a cut, or those that `goes` names, their memory included. Returns how many.
 size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut);
+typedef bool row_test(const void *arg, const struct row *row);
+size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg);
+
+// For qsort: by time, then id, which makes the order of rows the same in every run.
+int rows_order(const void *a, const void *b);
 
 void rows_release(struct rows *r, struct mem_budget *b);
 static inline size_t rows_count(const struct rows *r)

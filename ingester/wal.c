@@ -524,6 +524,28 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max)
     return n;
 }
 
+size_t wal_look(struct wal *w, struct wal_cut *out, size_t max)
+{
+    lock_take(&w->lock);
+    size_t n = w->cut_count;
+    for (size_t i = 0; i < MIN(n, max); i++) {
+        struct cut *c = w->cuts[i];
+        out[i] = (struct wal_cut){.cut = c,
+                                  .stream = c->stream,
+                                  .number = c->number,
+                                  .bytes = c->bytes,
+                                  .entries = c->first_seq ? c->last_seq - c->first_seq + 1 : 0,
+                                  .opened_wall_ns = c->opened_wall_ns,
+                                  .newest_boot_ns = c->newest_boot_ns,
+                                  .closed = c->closed,
+                                  .ready = c->closed && c->pins == 0 && c->last_seq > 0 &&
+                                           !wal_is_unread(c),
+                                  .found = c->found_boot_ns != 0};
+    }
+    lock_give(&w->lock);
+    return n;
+}
+
 static bool add_refs(struct cut *c, struct arena *a, int64_t first, int64_t last,
                      struct wal_ref **refs, size_t *cap, size_t *n)
 {
@@ -532,7 +554,7 @@ static bool add_refs(struct cut *c, struct arena *a, int64_t first, int64_t last
         got = cut_hours_within(c, first, last, hours, COUNT(hours));
         if (!arena_grow(a, refs, cap, *n + got, sizeof **refs)) return false;
         for (size_t i = 0; i < got; i++)
-            (*refs)[(*n)++] = (struct wal_ref){c->stream, c->number, hours[i]};
+            (*refs)[(*n)++] = (struct wal_ref){c->stream, c->number, hours[i], 0};
         if (got) first = hours[got - 1] + 1;
     }
     return true;

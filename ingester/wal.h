@@ -19,8 +19,9 @@
 // numbers may be used up, and a new one begins. Entries that turn out to be there may show up,
 // those that were acknowledged must: the owner scans the cuts that are not read to their end.
 //
-// Threads: wal_append, wal_unpin, wal_state and wal_counts from any; the rest from one at a time
-// (the ingester's duty thread), wal_scan from several while no append runs.
+// Threads: wal_append, wal_unpin, wal_cut_now, wal_drop and all that only looks from any; the rest
+// from one at a time (the ingester's duty thread), wal_scan from several while no append runs. A
+// cut lives until wal_drop.
 #pragma once
 
 #include "base/arena.h"
@@ -57,7 +58,8 @@ void wal_close(struct wal *w);  // after a drain, or without having begun; frees
 // Starts a stream of its own and admits appends. On failure the log is BROKEN.
 bool wal_begin(struct wal *w, err *e) MUST_CHECK;
 
-// Refuses appends, waits for those inside, closes the open cut.
+// Refuses appends, waits for those inside, closes the open cut. Cuts may be dropped still, if the
+// log was open before.
 void wal_drain(struct wal *w);
 
 // In state BROKEN: closes and opens the database. On failure it stays BROKEN: try again later.
@@ -101,6 +103,9 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
 // Closes the open cut if it is due. BROKEN if that write fails.
 void wal_tick(struct wal *w);
 
+// Closes the open cut if it has entries. BROKEN if that write fails.
+bool wal_cut_now(struct wal *w, err *e) MUST_CHECK;
+
 // May it go? Closed, not pinned, newest arrival more than keep_ns ago. Of a cut that was found at a
 // start only the wall clock of then knows; so it goes only if the wall clock still says the same,
 // and not in the first hour (or keep_ns), in which a clock that was wrong at the start is set
@@ -116,11 +121,27 @@ struct wal_ref {
     id128 stream;
     uint64_t cut;
     int64_t hour;
+    uint32_t first_part;  // 0; who answers may know more (flush.h)
 };
 bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_hour,
               struct wal_ref **refs, size_t *n, err *e) MUST_CHECK;
 
 // ---- looking
+struct wal_cut {
+    struct cut *cut;
+    id128 stream;
+    uint64_t number;
+    uint64_t bytes;
+    uint64_t entries;
+    int64_t opened_wall_ns;
+    int64_t newest_boot_ns;
+    bool closed;
+    bool ready;  // closed, its rows are all in the head and become no more
+    bool found;  // of an earlier process
+};
+// As wal_cuts.
+size_t wal_look(struct wal *w, struct wal_cut *out, size_t max);
+
 enum wal_state wal_state(struct wal *w);
 
 struct wal_stream {

@@ -102,6 +102,7 @@ static bool is_due(struct wal *w, size_t bytes)
 {
     const struct cut *c = w->open;
     int64_t age = w->options.cut_age_ns;
+    if (c->last_seq == 0) return false;
     if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
     if (c->bytes > 0 && c->bytes + bytes > w->options.cut_bytes) return true;
     return w->options.boot_ns() - c->opened_boot_ns >= age;
@@ -173,6 +174,18 @@ void wal_tick(struct wal *w)
     wal_give_lead(w);
 }
 
+bool wal_cut_now(struct wal *w, err *e)
+{
+    wal_take_lead(w);
+    bool ok = true;
+    if (wal_state(w) == WAL_OPEN && w->open && w->open->last_seq > 0) {
+        ok = wal_close_cut(w, e);
+        if (!ok) wal_break(w, e);
+    }
+    wal_give_lead(w);
+    return ok;
+}
+
 // ---- dropping
 
 bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
@@ -221,7 +234,8 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
 {
     assert(c->closed && c->pins == 0);
     wal_take_lead(w);
-    bool ok = wal_state(w) == WAL_OPEN ||
+    enum wal_state state = wal_state(w);
+    bool ok = state == WAL_OPEN || (state == WAL_DRAINED && w->drained_open) ||
               err_set(e, ERR_UNAVAILABLE, "log: no cut is dropped while it is not open");
     if (ok && FAULT_ERRNO("wal.cut.drop")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");

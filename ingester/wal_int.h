@@ -123,7 +123,8 @@ struct wal {
     struct wal_options options;
     struct lock lock;  // of what follows up to `turn`
     enum wal_state state;
-    err fault;  // of BROKEN
+    bool drained_open;  // of DRAINED: the database was fine
+    err fault;          // of BROKEN
     struct waiter *first;
     struct waiter *last;
     bool led;            // somebody has the lead: a leader or the duty thread

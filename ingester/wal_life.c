@@ -295,6 +295,7 @@ void wal_drain(struct wal *w)
     lock_take(&w->lock);
     bool open = w->state == WAL_OPEN;
     w->state = WAL_DRAINED;
+    w->drained_open = open;
     while (w->led || w->first)
         cond_wait(&w->idle, &w->lock);
     w->led = true;
@@ -303,6 +304,7 @@ void wal_drain(struct wal *w)
     if (open && !wal_close_cut(w, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));
+        w->drained_open = false;
     }
     wal_give_lead(w);
 }

@@ -18,8 +18,10 @@ struct whole {
     struct ingester *in;
 };
 
-// Starts on a directory; does not wait for the replay. flags: further settings, parted by spaces.
-static inline void whole_start(struct whole *w, const char *dir, const char *flags)
+// Starts on a directory, with a store or without (NULL); does not wait for the replay. flags:
+// further settings, parted by spaces.
+static inline void whole_start_with(struct whole *w, const char *dir, const char *flags,
+                                    struct store *store)
 {
     static const struct config_section *const sections[] = {&ingester_section, &limits_section};
     char *argv[24] = {NULL};
@@ -37,10 +39,16 @@ static inline void whole_start(struct whole *w, const char *dir, const char *fla
     w->process = (struct process){.config = w->config,
                                   .memory = &w->memory,
                                   .data_dir = dir,
+                                  .store = store,
                                   .id = "ingester-0"};
     void *self = NULL;
     assert_ok(ingester.start(&w->process, &self, e));
     w->in = self;
+}
+
+static inline void whole_start(struct whole *w, const char *dir, const char *flags)
+{
+    whole_start_with(w, dir, flags, NULL);
 }
 
 static inline void whole_await(struct whole *w)

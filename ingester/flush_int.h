@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// flush_int.h - the inside of flush*.c.
+#pragma once
+
+#include "ingester/flush.h"
+#include "ingester/ingester_int.h"
+#include "manifest/manifest.h"
+
+#define FLUSH_WIDTH_MAX 16
+
+enum piece_state {
+    PIECE_WAITS,
+    PIECE_COVERED,
+    PIECE_GONE
+};
+
+struct piece {
+    struct head_piece is;  // rows: those that the head has
+    enum piece_state state;
+    bool busy;            // somebody works on it
+    bool look;            // there may be parts that this process does not know of
+    bool looked;          // there were reasons to look: what is created is looked at once more
+    uint32_t first_part;  // the rows are in no part below it
+};
+
+struct closed_cut {
+    struct cut *cut;
+    id128 stream;
+    uint64_t number;
+    uint64_t bytes;
+    int64_t newest_boot_ns;
+    uint64_t ticket;  // in order of arrival here
+    bool found;       // of an earlier process
+    bool ready;       // the head has all its rows
+    bool listing;     // somebody finds out its pieces
+    bool listed;
+    bool covered;
+    bool dropping;
+    bool dropped;    // from the head
+    uint32_t users;  // requests that work on it; it is not dropped meanwhile
+    unsigned failures;
+    uint64_t try_at;  // monotonic
+    unsigned polite;  // how often its drop gave way to readers
+    struct arena arena;
+    struct piece *pieces;  // in order of tenant, hour
+    size_t n;
+};
+
+struct flush {
+    struct ingester *in;
+    struct store *store;
+    struct manifests *manifests;
+    struct mem_budget budget;
+    pthread_t thread;
+    bool started;
+    struct req whole;  // of all work of the thread: canceled at the end of a drain
+    struct lock lock;  // of what follows
+    struct cond wake;  // of the thread
+    struct cond change;
+    struct closed_cut **cuts;  // oldest first
+    size_t n;
+    size_t cap;
+    uint64_t tickets;
+    unsigned demands;  // requests that wait: no politeness, no back-off
+    bool draining;
+    bool ended;
+    unsigned failures;       // of the store, in a row
+    uint64_t try_at;         // monotonic; not before it
+    uint64_t failed;         // tries that failed, since the start
+    uint64_t failing_since;  // monotonic; 0: all is well
+    err fault;               // of the last failure
+    struct flush_totals totals;
+};
+
+// ---- flush.c
+
+// Makes the table of cuts agree with the log's. With the lock.
+void flush_adopt(struct flush *f);
+
+// ---- flush_cut.c
+
+// Finds out the cut's pieces, once.
+bool closed_list(struct flush *f, struct req *r, struct closed_cut *c, err *e) MUST_CHECK;
+
+// One try to have all pieces covered.
+bool closed_cover(struct flush *f, struct closed_cut *c, err *e) MUST_CHECK;
+
+// Waits until nobody works on the piece, then it is the caller's.
+bool piece_take(struct flush *f, struct req *r, struct piece *p, err *e) MUST_CHECK;
+void piece_give(struct flush *f, struct piece *p);
+
+// ---- flush_look.c: what of a piece is in the store
+
+// A snapshot of a tenant, for several looks. Zero value is none.
+struct look {
+    struct arena arena;
+    bool ready;  // arena
+    bool taken;
+    str tenant;
+    struct snapshot snapshot;
+};
+void look_release(struct look *l);
+
+// The tenant's snapshot, taken anew unless one is there already.
+bool look_take(struct flush *f, struct req *r, struct look *l, str tenant, err *e) MUST_CHECK;
+void look_forget(struct look *l);  // the next one is taken anew
+
+// Compares the piece's rows with the parts of the snapshot. All there: COVERED. Some: they leave
+// the head and first_part grows. The piece is the caller's.
+bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cut *c,
+                struct piece *p, err *e) MUST_CHECK;
+
+// Takes the rows of a covered piece out of the head: GONE.
+void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p);
+
+// Whether the snapshot's leaves name this part as a source.
+bool look_absorbed(const struct look *l, const struct closed_cut *c, const struct piece *p,
+                   uint32_t part);

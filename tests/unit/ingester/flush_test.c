@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Closed cuts become segments: every row in every field, each exactly once whatever happens on the
+// way. A question is answered here as the querier does it: the head, then what it does not name.
+#include "block/writer.h"
+#include "flametree/v1/internal.pb-c.h"
+#include "ingester/head_segment.h"
+#include "ingester/metrics.h"
+#include "segments.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+#define HOUR (3600 * NS_PER_S)
+
+struct world {
+    char dir[DIR_MAX];
+    char flags[200];
+    struct store *store;
+    struct whole w;
+    struct dice dice;
+    struct lines want[COUNT(fact_tenants)];
+    uint64_t rows;
+};
+
+static void start(struct world *x)
+{
+    whole_start_with(&x->w, x->dir, x->flags, x->store);
+    whole_await(&x->w);
+}
+
+static void world_start(struct world *x, uint64_t seed, const char *flags)
+{
+    *x = (struct world){.dice = {seed}};
+    dir_new(x->dir);
+    snprintf(x->flags, sizeof x->flags, "%s", flags);
+    x->store = memstore_open();
+    for (size_t i = 0; i < COUNT(x->want); i++)
+        lines_init(&x->want[i]);
+    setenv("FLAMETREE_FLUSH", "1", 1);
+    start(x);
+}
+
+static void world_end(struct world *x)
+{
+    whole_stop(&x->w);
+    assert_int_equal(memstore_uploads(x->store), 0);
+    store_close(x->store);
+    for (size_t i = 0; i < COUNT(x->want); i++)
+        lines_release(&x->want[i]);
+    dir_remove(x->dir);
+}
+
+static void restart(struct world *x)
+{
+    whole_stop(&x->w);
+    start(x);
+}
+
+// ---- pushes
+
+// A batch with all that a record may have: siblings, repeated attempts, first streams.
+static str rich_batch(struct arena *a, struct dice *d, const struct fact *facts, size_t n,
+                      struct batch *b)
+{
+    struct batch plain;
+    struct buf out;
+    assert_ok(batch_decode(a, fact_batch(a, facts, n), &plain, e));
+    *b = plain;
+    b->records = ARENA_ARRAY(a, struct record, 2 * n);
+    b->series = ARENA_ARRAY(a, labels, 2 * n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct record *r = &b->records[i];
+        b->series[i] = plain.series[i];
+        *r = plain.records[i];
+        r->duration_ns = (int64_t)roll(d, 3) * NS_PER_S;
+        r->period = (int64_t)roll(d, 3) * 10000000;
+        if (roll(d, 6) == 0) r->attempt = 1 + (uint32_t)roll(d, 2);
+        r->has_first_stream = r->attempt > 0 && roll(d, 2);
+        if (r->has_first_stream) memset(r->first_stream.b, 1 + (int)roll(d, 200), 16);
+        if (roll(d, 3) != 0) continue;
+        // The same profile with another type, a multiple of this one.
+        uint32_t at = b->record_count++;
+        struct record *s = &b->records[at];
+        *s = *r;
+        s->series = b->series_count++;
+        s->vector = (str){0};
+        s->sibling = i;
+        s->factor = roll(d, 2) ? 10000000 : -3;
+        s->total = r->total * s->factor;
+        s->spans = NULL;
+        s->span_count = 0;
+        labels ls = labels_copy(a, plain.series[i]);
+        label *v = ARENA_ARRAY(a, label, ls.n);
+        memcpy(v, ls.v, ls.n * sizeof *v);
+        v[labels_place(ls, S(LABEL_PROFILE_TYPE))].value = S("wall:wall:nanoseconds:wall:n");
+        b->series[s->series] = (labels){v, ls.n};
+    }
+    buf_init(&out, NULL, 1 << 26);
+    assert_ok(batch_encode(b, a, &out, e));
+    str bytes = arena_str(a, buf_view(&out));
+    buf_release(&out);
+    return bytes;
+}
+
+static MUST_CHECK bool push_bytes(struct world *x, str tenant, str batch, err *e)
+{
+    struct req r;
+    struct buf message;
+    struct buf answer;
+    req_init(&r, RANK_INGESTER, &x->w.memory, SIZE_MAX, 0);
+    r.tenant = tenant;
+    buf_init(&message, NULL, 1 << 26);
+    buf_init(&answer, NULL, 1 << 26);
+    pb_put_bytes(&message, 1, batch);
+    bool ok = append_run(x->w.in, &r, buf_view(&message), &answer, e);
+    buf_release(&message);
+    buf_release(&answer);
+    req_release(&r);
+    return ok;
+}
+
+// Profiles of one service and tenant with times in the last `span_ns`.
+static void push(struct world *x, size_t n, int64_t span_ns)
+{
+    struct arena a;
+    struct batch b;
+    struct fact facts[8];
+    assert_true(n <= COUNT(facts));
+    arena_init(&a, NULL, SIZE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        facts[i] = fact_roll(&x->dice, clock_wall_ns() - span_ns, span_ns);
+        facts[i].tenant = facts[0].tenant;
+        facts[i].service = facts[0].service;
+    }
+    str bytes = rich_batch(&a, &x->dice, facts, n, &b);
+    assert_ok(push_bytes(x, str_of(fact_tenants[facts->tenant]), bytes, e));
+    lines_of_batch(&x->want[facts->tenant], str_of(fact_tenants[facts->tenant]), &b);
+    x->rows += b.record_count;
+    arena_release(&a);
+}
+
+// ---- looking
+
+static bool flush(struct world *x, struct flush_totals *done, err *e)
+{
+    struct req r;
+    req_init(&r, RANK_PUBLIC, &x->w.memory, SIZE_MAX, (uint64_t)(60 * NS_PER_S));
+    bool ok = flush_now(x->w.in->flush, &r, true, done, e);
+    req_release(&r);
+    return ok;
+}
+
+// Everything once, however it is spread.
+static void check(struct world *x)
+{
+    for (size_t i = 0; i < COUNT(x->want); i++) {
+        struct req r;
+        struct lines got;
+        req_init(&r, RANK_PUBLIC, NULL, SIZE_MAX, 0);
+        lines_init(&got);
+        assert_true(lines_of_question(&got, &x->w, str_of(fact_tenants[i]), &r));
+        lines_same(&got, &x->want[i]);
+        lines_release(&got);
+        req_release(&r);
+    }
+}
+
+static size_t segments(struct world *x)
+{
+    char *names = memstore_names(x->store, "");
+    size_t n = 0;
+    for (char *at = names; (at = strstr(at, "/live/a/")); at++)
+        n++;
+    free(names);
+    return n;
+}
+
+static uint64_t rows_held(struct world *x)
+{
+    return head_count(x->w.in->head).rows;
+}
+
+// Distinct (tenant, hour) of what was pushed.
+static size_t hours_of(struct world *x)
+{
+    size_t n = 0;
+    for (size_t t = 0; t < COUNT(x->want); t++) {
+        int64_t seen[1024];
+        size_t hours = 0;
+        for (size_t i = 0; i < x->want[t].n; i++) {
+            const char *at = strstr(x->want[t].v[i].p, " t=");
+            int64_t hour = slot_of(strtoll(at + 3, NULL, 10), SLOT_HOUR);
+            size_t k = 0;
+            while (k < hours && seen[k] != hour)
+                k++;
+            if (k == hours) seen[hours++] = hour;
+        }
+        n += hours;
+    }
+    return n;
+}
+
+static uint64_t count_of(struct metric *m)
+{
+    return (uint64_t)atomic_load(&m->cells[0].sum);
+}
+
+// ---- tests
+
+static void a_flushed_cut_is_in_the_store_row_by_row(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct world x;
+        struct flush_totals done = {0};
+        world_start(&x, seed, "");
+        for (size_t i = 0; i < 60; i++)
+            push(&x, 1 + roll(&x.dice, 8), (seed % 2 ? 1 : 40) * HOUR);
+        check(&x);
+        assert_int_equal(rows_held(&x), x.rows);
+        assert_ok(flush(&x, &done, e));
+        assert_int_equal(done.cuts, 1);
+        assert_int_equal(done.rows, x.rows);
+        assert_int_equal(done.segments, hours_of(&x));
+        assert_int_equal(segments(&x), done.segments);
+        check(&x);
+        AWAIT(rows_held(&x) == 0 && wal_cuts(x.w.in->wal, NULL, 0) == 0);
+        check(&x);
+        world_end(&x);
+    }
+}
+
+static void what_comes_later_goes_into_segments_of_its_own(void **state)
+{
+    (void)state;
+    struct world x;
+    struct flush_totals done = {0};
+    world_start(&x, 11, "");
+    for (size_t round = 0; round < 5; round++) {
+        for (size_t i = 0; i < 8; i++)
+            push(&x, 1 + roll(&x.dice, 8), HOUR);
+        check(&x);
+        assert_ok(flush(&x, &done, e));
+        assert_int_equal(done.cuts, 1);
+        check(&x);
+    }
+    assert_ok(flush(&x, &done, e));
+    assert_int_equal(done.cuts + done.segments + done.rows + done.bytes, 0);
+    world_end(&x);
+}
+
+static void hundreds_of_hours_in_one_cut_become_as_many_segments(void **state)
+{
+    (void)state;
+    struct world x;
+    struct flush_totals done = {0};
+    world_start(&x, 21, "--ingester.flush_memory=16MiB --ingester.flush_width=4");
+    for (size_t i = 0; i < 250; i++)
+        push(&x, 1 + roll(&x.dice, 8), 30 * 24 * HOUR);
+    assert_ok(flush(&x, &done, e));
+    assert_int_equal(done.rows, x.rows);
+    assert_true(done.segments > 400);
+    assert_int_equal(done.segments, hours_of(&x));
+    check(&x);
+    world_end(&x);
+}
+
+static void a_creation_that_landed_all_the_same_counts_once(void **state)
+{
+    (void)state;
+    struct world x;
+    struct flush_totals done = {0};
+    err fault = {0};
+    world_start(&x, 31, "--ingester.flush_width=1");
+    for (size_t i = 0; i < 20; i++)
+        push(&x, 1 + roll(&x.dice, 8), 3 * HOUR);
+    // The first creation notes the tenant.
+    memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, 3);
+    assert_false(flush(&x, &done, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    check(&x);
+    memstore_heal(x.store);
+    assert_ok(flush(&x, &done, e));
+    check(&x);
+    assert_int_equal(segments(&x), hours_of(&x));
+    AWAIT(rows_held(&x) == 0);
+    check(&x);
+    world_end(&x);
+}
+
+static void a_store_that_fails_is_tried_again_and_told(void **state)
+{
+    (void)state;
+    struct world x;
+    struct flush_totals done = {0};
+    err fault = {0};
+    world_start(&x, 41, "--ingester.head_memory=1MiB");
+    uint64_t failures = count_of(&ingester_flush_failures);
+    memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    push(&x, 8, HOUR);
+    assert_false(flush(&x, &done, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    assert_true(count_of(&ingester_flush_failures) > failures);
+    check(&x);
+    // Ingest goes on until the head is full, which then says whose fault it is.
+    struct arena a;
+    arena_init(&a, NULL, SIZE_MAX);
+    bool refused = false;
+    fault = (err){0};
+    for (size_t i = 0; i < 20000 && !refused; i++) {
+        struct batch b;
+        struct fact f = fact_roll(&x.dice, clock_wall_ns() - HOUR, HOUR);
+        str bytes = rich_batch(&a, &x.dice, &f, 1, &b);
+        str tenant = str_of(fact_tenants[f.tenant]);
+        refused = !push_bytes(&x, tenant, bytes, &fault);
+        if (refused) break;
+        lines_of_batch(&x.want[f.tenant], tenant, &b);
+    }
+    arena_release(&a);
+    assert_true(refused);
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(fault.msg, "the object store has not taken profiles for "));
+    assert_non_null(strstr(fault.msg, "ingester.head_memory"));
+    // It recovers by itself.
+    memstore_heal(x.store);
+    AWAIT(wal_count(x.w.in->wal).closed_cuts == 0);
+    push(&x, 8, HOUR);
+    check(&x);
+    assert_ok(flush(&x, &done, e));
+    check(&x);
+    world_end(&x);
+}
+
+// The store has everything, head and log have it still, and the process starts again.
+static void after_a_restart_what_is_covered_is_not_written_again(void **state)
+{
+    (void)state;
+#ifdef FT_FAULTS
+    struct world x;
+    err fault = {0};
+    struct flush_totals done = {0};
+    world_start(&x, 51, "");
+    for (size_t i = 0; i < 30; i++)
+        push(&x, 1 + roll(&x.dice, 8), 20 * HOUR);
+    memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, UINT64_MAX);
+    assert_false(flush(&x, &done, &fault));
+    restart(&x);
+    memstore_heal(x.store);
+    check(&x);
+    push(&x, 8, 20 * HOUR);
+    AWAIT(wal_count(x.w.in->wal).closed_cuts == 0);
+    check(&x);
+    assert_ok(flush(&x, &done, e));
+    assert_true(done.rows >= 8 && done.rows <= 16);
+    check(&x);
+    assert_int_equal(rows_held(&x), 0);
+    world_end(&x);
+#else
+    skip();
+#endif
+}
+
+// ---- parts that others wrote
+
+static bool segment_sink(void *arg, str bytes, err *e)
+{
+    struct buf *out = arg;
+    buf_str(out, bytes);
+    return buf_ok(out, e);
+}
+
+// A segment of the open cut that has only some rows, as if somebody else had flushed them: the
+// first of the batches that were pushed.
+static void put_part(struct world *x, str tenant, str batch, uint32_t part, int64_t hour)
+{
+    struct arena a;
+    struct req r;
+    struct batch b;
+    struct buf bytes;
+    struct staged *s = NULL;
+    struct block_written written;
+    struct wal_cut open[4];
+    bool existed = true;
+    size_t n = wal_look(x->w.in->wal, open, COUNT(open));
+    assert_int_equal(n, 1);
+    struct cut cut = {.stream = open[0].stream, .number = open[0].number};
+    struct head *head = head_new(NULL, 0);
+    lock_init(&cut.lock, LOCK_CUT);
+    arena_init(&a, NULL, SIZE_MAX);
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    buf_init(&bytes, NULL, SIZE_MAX);
+    assert_ok(batch_decode(&a, batch, &b, e));
+    assert_ok(head_stage(head, &a, tenant, &b, 0, &s, e));
+    head_publish(s, &cut);
+    struct head_segment ask = {.cut = &cut,
+                               .piece = {.tenant = tenant, .hour = hour},
+                               .sink = segment_sink,
+                               .arg = &bytes};
+    assert_ok(head_segment(head, &r, &ask, &written, e));
+    struct segment_name name = {hour, cut.stream, cut.number, part};
+    assert_ok(
+        store_put(x->store, &r, name_segment(&a, tenant, &name), buf_view(&bytes), &existed, e));
+    assert_false(existed);
+    buf_release(&bytes);
+    head_free(head);
+    lock_release(&cut.lock);
+    req_release(&r);
+    arena_release(&a);
+}
+
+struct parts {
+    struct world x;
+    str tenant;
+    size_t tenant_row;
+    int64_t hour;
+    struct arena arena;
+    str batches[4];
+};
+
+// Batches of one tenant and hour.
+static void parts_start(struct parts *p, uint64_t seed)
+{
+    struct world *x = &p->x;
+    world_start(x, seed, "--ingester.flush_width=1");
+    arena_init(&p->arena, NULL, SIZE_MAX);
+    p->tenant_row = roll(&x->dice, 2);
+    p->tenant = str_of(fact_tenants[p->tenant_row]);
+    p->hour = slot_of(clock_wall_ns(), SLOT_HOUR) - 2;
+    for (size_t i = 0; i < COUNT(p->batches); i++) {
+        struct fact facts[5];
+        struct batch b;
+        for (size_t k = 0; k < COUNT(facts); k++) {
+            facts[k] = fact_roll(&x->dice, slot_start(p->hour, SLOT_HOUR) + 1, HOUR - 1);
+            facts[k].tenant = (unsigned)p->tenant_row;
+            facts[k].service = facts[0].service;
+        }
+        p->batches[i] = rich_batch(&p->arena, &x->dice, facts, COUNT(facts), &b);
+        assert_ok(push_bytes(x, p->tenant, p->batches[i], e));
+        lines_of_batch(&x->want[p->tenant_row], p->tenant, &b);
+        x->rows += b.record_count;
+    }
+}
+
+static void parts_end(struct parts *p)
+{
+    arena_release(&p->arena);
+    world_end(&p->x);
+}
+
+static void a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct flush_totals done = {0};
+    err fault = {0};
+    parts_start(&p, 61);
+    put_part(&p.x, p.tenant, p.batches[0], 0, p.hour);
+    put_part(&p.x, p.tenant, p.batches[2], 1, p.hour);
+    check(&p.x);  // named with part 0: neither counts twice
+    // The third creation would be of part 2.
+    memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 3, UINT64_MAX);
+    assert_false(flush(&p.x, &done, &fault));
+    assert_true(rows_held(&p.x) < p.x.rows && rows_held(&p.x) > 0);
+    check(&p.x);  // the head has a remainder from part 2 on
+    memstore_heal(p.x.store);
+    assert_ok(flush(&p.x, &done, e));
+    assert_true(done.rows > 0 && done.rows < p.x.rows);
+    assert_int_equal(segments(&p.x), 3);
+    check(&p.x);
+    AWAIT(rows_held(&p.x) == 0);
+    check(&p.x);
+    parts_end(&p);
+}
+
+// ---- absorbed parts
+
+// Makes a leaf of all listed segments of the tenant. One that has several is that of the first:
+// tests look at one.
+static void absorb(struct parts *p, bool sweep)
+{
+    struct req r;
+    struct snapshot s;
+    bool existed = true;
+    struct manifests *ms = NULL;
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    assert_ok((ms = manifests_open(p->x.store, NULL, NULL, e)) != NULL);
+    assert_ok(snapshot_take(ms, &r, &r.arena, p->tenant, &s, e));
+    assert_int_equal(s.segment_count, 1);
+    str segment = name_segment(&r.arena, p->tenant, &s.segments[0].name);
+    str bytes = memstore_bytes(p->x.store, segment.p);
+    struct manifest_block leaf = {.id = ulid_make(77, (const uint8_t *)"0123456789"),
+                                  .kind = BLOCK_RAW,
+                                  .from_hour = p->hour,
+                                  .hours = 1,
+                                  .pack_hi = UINT32_MAX,
+                                  .classes = 1u << BLOCK_ALL | 1u << BLOCK_SERIES,
+                                  .bytes = bytes.n,
+                                  .rows = 1,
+                                  .first_ns = slot_start(p->hour, SLOT_HOUR) + 1,
+                                  .last_ns = slot_start(p->hour + 1, SLOT_HOUR),
+                                  .sources = &s.segments[0].name,
+                                  .source_count = 1};
+    struct manifest_change change = {.add = &leaf, .add_count = 1, .begun_ns = clock_wall_ns()};
+    str name = manifest_block_name(&r.arena, p->tenant, &leaf);
+    assert_ok(store_put(p->x.store, &r, name, bytes, &existed, e));
+    assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
+    if (sweep) memstore_drop(p->x.store, segment.p);
+    snapshot_release(&s);
+    manifests_close(ms);
+    req_release(&r);
+}
+
+// Asks the head as the querier does when a leaf has what the head names.
+static void refresh(struct parts *p)
+{
+    struct req r;
+    struct buf message;
+    struct buf answer;
+    struct wal_cut cuts[4];
+    size_t n = wal_look(p->x.w.in->wal, cuts, COUNT(cuts));
+    req_init(&r, RANK_INGESTER, &p->x.w.memory, SIZE_MAX, 0);
+    r.tenant = p->tenant;
+    buf_init(&message, NULL, 1 << 20);
+    buf_init(&answer, NULL, 1 << 20);
+    pb_put_i64_opt(&message, 2, slot_start(p->hour, SLOT_HOUR));
+    pb_put_i64_opt(&message, 3, slot_start(p->hour + 1, SLOT_HOUR));
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(&message, 8);
+        pb_put_bytes(&message, 1, str_make(cuts[i].stream.b, sizeof cuts[i].stream.b));
+        pb_put_u64_opt(&message, 2, cuts[i].number);
+        pb_put_i64_opt(&message, 4, p->hour);
+        pb_end(&message, mark);
+    }
+    assert_ok(read_run(p->x.w.in, &r, buf_view(&message), &answer, e));
+    buf_release(&message);
+    buf_release(&answer);
+    req_release(&r);
+}
+
+static void what_a_leaf_has_leaves_the_head_when_a_question_says_so(void **state)
+{
+    (void)state;
+    for (unsigned how = 0; how < 4; how++) {
+        const bool whole = how & 1;
+        struct parts p;
+        struct flush_totals done = {0};
+        err fault = {0};
+        parts_start(&p, 71 + how);
+        if (whole) {
+            // The creation lands unnoticed.
+            memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, 1);
+            assert_false(flush(&p.x, &done, &fault));
+            memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+        } else {
+            put_part(&p.x, p.tenant, p.batches[1], 0, p.hour);
+            memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+            assert_false(flush(&p.x, &done, &fault));
+        }
+        check(&p.x);
+        memstore_heal(p.x.store);
+        absorb(&p, how & 2);
+        memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+        refresh(&p);
+        check(&p.x);
+        if (whole) assert_int_equal(rows_held(&p.x), 0);
+        memstore_heal(p.x.store);
+        assert_ok(flush(&p.x, &done, e));
+        AWAIT(rows_held(&p.x) == 0);
+        check(&p.x);
+        parts_end(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_flushed_cut_is_in_the_store_row_by_row),
+        cmocka_unit_test(what_comes_later_goes_into_segments_of_its_own),
+        cmocka_unit_test(hundreds_of_hours_in_one_cut_become_as_many_segments),
+        cmocka_unit_test(a_creation_that_landed_all_the_same_counts_once),
+        cmocka_unit_test(a_store_that_fails_is_tried_again_and_told),
+        cmocka_unit_test(after_a_restart_what_is_covered_is_not_written_again),
+        cmocka_unit_test(a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next),
+        cmocka_unit_test(what_a_leaf_has_leaves_the_head_when_a_question_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
