@@ -114,37 +114,13 @@ static bool add_keys(struct labels_read *t, struct block_unit *u, enum block_cla
     return true;
 }
 
-// A window without keys of series: its ALL nodes, and for types without, that they are there.
-static bool add_types(struct labels_read *t, struct block_unit *u, err *e)
-{
-    const struct block_index *x = u->index;
-    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
-        const struct block_dataset *d = &u->service->datasets[i];
-        if (!block_asks_type(t->w->q, u->service->name, d->type)) continue;
-        bool there = d->profiles == 0;
-        for (uint32_t k = 0; k < x->key_count && !there; k++) {
-            if (x->keys[k].class != BLOCK_ALL || !str_eq(x->types[x->keys[k].type], d->type))
-                continue;
-            for (size_t p = 0; p < u->piece_count && !there; p++)
-                there = has_node(x, &x->keys[k], u->pieces[p]);
-        }
-        if (there && !show_type(t->w, u, d->type, e)) return false;
-    }
-    return true;
-}
-
 static bool add_unit(struct labels_read *t, struct block_unit *u, err *e)
 {
     err why = {0};
     uint32_t classes = u->object->footer->about.classes;
-    bool ok = true;
-    if (classes & 1u << BLOCK_SERIES) {
-        ok = add_keys(t, u, BLOCK_SERIES, &why);
-    } else if (t->w->only_all) {
-        ok = add_types(t, u, &why);
-    } else {
-        ok = err_set(&why, ERR_FAILED_PRECONDITION, "it no longer has all labels of its series");
-    }
+    bool ok = classes & 1u << BLOCK_SERIES
+                  ? add_keys(t, u, BLOCK_SERIES, &why)
+                  : err_set(&why, ERR_FAILED_PRECONDITION, "it no longer has its series");
     return ok || block_note(t->w, u->object, &why, e);
 }
 

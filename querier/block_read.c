@@ -65,7 +65,8 @@ static bool needs_only_all(const struct query *q)
     return true;
 }
 
-// Series that sampling left without stacks have keys of class SERIES only.
+// Series that sampling left without stacks have keys of class SERIES only; labels show them, and
+// they count where it is asked what there is.
 static bool needs_sampled(const struct query *q)
 {
     return (q->totals.wanted && q->totals.include_sampled) || q->labels.wanted || q->stats;
@@ -98,9 +99,9 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
         ask->pack_lo = block_pack(m->value);
         ask->pack_hi = ask->pack_lo;
     }
-    // What of sampled series ALL does not tell, footers do: that they are there, and since when.
-    bool by_footer = q->labels.wanted || q->stats;
-    if (needs_only_all(q) && (by_footer || !needs_sampled(q))) {
+    // Of all there is, footers say enough.
+    bool of_all = q->stats && q->from_ns == INT64_MIN && q->to_ns == INT64_MAX;
+    if (needs_only_all(q) && (of_all || !needs_sampled(q))) {
         ask->classes = 1u << BLOCK_ALL;
     } else if (needs_sampled(q)) {
         ask->classes = 1u << BLOCK_SERIES;

@@ -128,13 +128,15 @@ static bool add_unit(struct totals *t, struct block_unit *u, err *e)
 // ---- totals
 
 static bool add_total(struct totals *t, const struct take *take, const struct block_total *v,
-                      int64_t end_ns, err *e)
+                      int64_t start_ns, int64_t end_ns, err *e)
 {
     int64_t point = 0;
     uint32_t row = 0;
-    // Where rows are gone a slot may end behind the last point: it is the last one's.
-    if (end_ns - t->q->first_ns <= -t->q->step_ns) return true;
-    if (!point_of(t->q, end_ns, &point)) point = t->q->points - 1;
+    if (!point_of(t->q, end_ns, &point)) {
+        // Where rows are gone the last border may lie within a slot.
+        if (!point_of(t->q, start_ns + 1, &point)) return true;
+        point = t->q->points - 1;
+    }
     if (!block_total_at(t->w, take->group, point, &row, e)) return false;
     struct merged_total *to = &t->w->m->totals[row];
     to->profiles += v->profiles;
@@ -156,7 +158,7 @@ static bool add_take(struct totals *t, const struct take *take, const struct blo
         int64_t start = slot_start(total->slot, width);
         int64_t end = slot_start(total->slot + 1, width);
         if (start < take->from_ns || end > take->to_ns) continue;
-        if (!add_total(t, take, total, end, e)) return false;
+        if (!add_total(t, take, total, start, end, e)) return false;
     }
     return true;
 }

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/merge_int.h"
+#include "unit/querier/fleet.h"
+
+struct rig {
+    struct fleet *fleet;
+    struct blocks *blocks;
+    struct mem_budget memory;
+    struct req req;
+    struct dice dice;
+    struct fact *facts;
+};
+
+static void rig_make(struct rig *g, uint64_t seed, size_t n, size_t cache)
+{
+    *g = (struct rig){.dice = {seed}};
+    mem_budget_init(&g->memory, "process", NULL, 0);
+    g->fleet = fleet_make(&g->dice, n, seed % 2);
+    g->blocks = blocks_new(g->fleet->store, &g->memory, cache);
+    req_init(&g->req, RANK_PUBLIC, &g->memory, SIZE_MAX, 0);
+    g->facts = ARENA_ARRAY(&arena, struct fact, n);
+    for (size_t i = 0; i < n; i++)
+        g->facts[i] = g->fleet->rows[i].f;
+}
+
+static void rig_drop(struct rig *g)
+{
+    req_release(&g->req);
+    blocks_free(g->blocks);
+    store_close(g->fleet->store);
+    assert_int_equal(g->memory.used, 0);
+}
+
+static int64_t some_time(struct dice *d)
+{
+    static const int64_t widths[] = {1, SLOT_MINUTE, SLOT_FIVE, SLOT_HOUR, SLOT_DAY};
+    int64_t days = roll(d, 2) ? 3 : FLEET_DAYS;
+    int64_t width = widths[roll(d, COUNT(widths))];
+    int64_t t = FLEET_FROM + (int64_t)roll(d, (uint64_t)(days * SLOT_DAY));
+    return slot_start(slot_of(t, width), width) + (int64_t)roll(d, 2);
+}
+
+static void some_range(struct dice *d, struct query *q)
+{
+    int64_t a = some_time(d);
+    int64_t b = some_time(d);
+    q->from_ns = MIN(a, b);
+    q->to_ns = MAX(a, b) + 1;
+    if (roll(d, 8) == 0) q->from_ns = FLEET_FROM;
+    if (roll(d, 8) == 0) q->to_ns = FLEET_FROM + SLOT_WINDOW;
+}
+
+static struct head_query brute(const struct query *q)
+{
+    static const str tenant = S_INIT("one");
+    return (struct head_query){.tenants = &tenant,
+                               .tenant_count = 1,
+                               .selector = q->selector,
+                               .from_ns = q->from_ns,
+                               .to_ns = q->to_ns};
+}
+
+// A plan whose objects have the classes that the question needs.
+static struct fleet_plan plan_for(struct rig *g, const struct query *q)
+{
+    struct level_ask ask = {.from_ns = q->from_ns, .to_ns = q->to_ns};
+    struct block_reads reads = {0};
+    struct fleet_plan p = {0};
+    bool survives = false;
+    assert_ok(block_read_ask(q, &ask, e));
+    for (;; ask.classes = 1u << BLOCK_SERIES) {
+        p = fleet_plan(g->fleet, &g->dice, &ask);
+        assert_ok(block_read_survives(g->blocks, &g->req, q, &p.p, &survives, &reads, e));
+        assert_int_equal(reads.fault_count, 0);
+        if (survives) return p;
+        assert_false(ask.classes & 1u << BLOCK_SERIES);
+    }
+}
+
+static void read_all(struct rig *g, const struct query *q, const struct loose_set *skip,
+                     struct merged *m, struct fleet_plan *p)
+{
+    struct block_reads reads = {0};
+    *p = plan_for(g, q);
+    assert_ok(merged_init(m, &g->memory, 0, true, e));
+    assert_ok(block_read(g->blocks, &g->req, q, &p->p, skip, m, &reads, e));
+    if (reads.fault_count) fail_msg("%s", reads.faults[0].why.msg);
+    assert_ok(merged_finish(m, e));
+}
+
+// ---- trees
+
+static void check_tree(struct rig *g)
+{
+    struct query q = {.tree.wanted = true};
+    struct merged m;
+    struct fleet_plan p;
+    uint64_t span = 0;
+    uint64_t profiles = 0;
+    some_range(&g->dice, &q);
+    fact_selector(&arena, &g->dice, &q.selector);
+    if (roll(&g->dice, 3) == 0) {
+        span = 1 + roll(&g->dice, 4);
+        q.tree.spans = &span;
+        q.tree.span_count = 1;
+    }
+    read_all(g, &q, NULL, &m, &p);
+    struct head_query h = brute(&q);
+    str expected = fact_tree(&arena, g->facts, g->fleet->n, &h, span, &profiles);
+    assert_int_equal(m.profiles, profiles);
+    assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
+    merged_release(&m);
+}
+
+// ---- totals
+
+struct expected {
+    int64_t sum;
+    uint64_t profiles;
+    bool noted[FACT_NOTES];
+    const struct fact *best;
+    int64_t best_value;
+};
+
+static bool is_before(const struct fact *a, int64_t value, const struct expected *x)
+{
+    if (!x->best || value != x->best_value) return !x->best || value > x->best_value;
+    if (a->time_ns != x->best->time_ns) return a->time_ns < x->best->time_ns;
+    return memcmp(a->id.b, x->best->id.b, sizeof a->id.b) < 0;
+}
+
+static int64_t value_under(const struct fact *f, const char *site, bool span, bool *any)
+{
+    int64_t sums[FACT_STACKS] = {0};
+    int64_t total = 0;
+    size_t n = strlen(site);
+    *any = n == 0 && !span;
+    for (size_t i = 0; i < (span ? 1 : f->n); i++)
+        sums[f->entries[i].stack] += f->entries[i].value;
+    for (size_t i = 0; i < FACT_STACKS; i++) {
+        const char *text = fact_stacks[i];
+        if (sums[i] == 0 || strncmp(text, site, n) != 0) continue;
+        if (n && text[n] != 0 && text[n] != ';') continue;
+        total += sums[i];
+        *any = true;
+    }
+    return total;
+}
+
+static void expect_exemplar(const struct merged_exemplar *got, const struct expected *x, bool span,
+                            const str *by, size_t by_count)
+{
+    assert_int_equal(got != NULL, x->best != NULL);
+    if (!got) return;
+    assert_int_equal(got->value, x->best_value);
+    assert_int_equal(got->time_ns, x->best->time_ns);
+    assert_true(id128_eq(got->profile, x->best->id));
+    assert_int_equal(got->span_id, span ? x->best->span_id : 0);
+    assert_int_equal(got->has_trace, span);
+    labels all = fact_labels(&arena, x->best);
+    size_t left = all.n;
+    for (size_t i = 0; i < by_count; i++)
+        left -= labels_has(all, by[i]);
+    assert_int_equal(got->ls.n, left);
+    for (size_t i = 0; i < got->ls.n; i++)
+        assert_true(str_eq(labels_get(all, got->ls.v[i].name), got->ls.v[i].value));
+}
+
+static bool counts(struct rig *g, const struct fact *f, const struct query *q, labels group,
+                   const str *by, size_t by_count)
+{
+    struct head_query h = brute(q);
+    labels all = fact_labels(&arena, f);
+    for (size_t i = 0; i < by_count; i++) {
+        if (!str_eq(labels_get(group, by[i]), labels_get(all, by[i]))) return false;
+    }
+    (void)g;
+    return fact_matches(&arena, f, &h);
+}
+
+static void check_total(struct rig *g, const struct query *q, const struct merged *m,
+                        const struct merged_total *t, const char *site, bool notes)
+{
+    const struct query_totals *want = &q->totals;
+    bool spans = want->exemplars == QUERY_SPANS;
+    int64_t until = want->first_ns + t->point * want->step_ns;
+    struct expected x = {0};
+    for (size_t i = 0; i < g->fleet->n; i++) {
+        const struct fact *f = &g->facts[i];
+        bool any = false;
+        if ((f->sampled && !want->include_sampled) || f->time_ns > until ||
+            f->time_ns <= until - want->step_ns ||
+            !counts(g, f, q, m->groups[t->group], want->group_by, want->group_by_count)) {
+            continue;
+        }
+        x.sum += value_under(f, site, false, &any);
+        x.profiles++;
+        x.noted[f->note] = true;
+        if (spans && f->span_id == 0) any = false;
+        int64_t value = any ? value_under(f, site, spans, &any) : 0;
+        if (!any || !want->exemplars || !is_before(f, value, &x)) continue;
+        x.best = f;
+        x.best_value = value;
+    }
+    assert_int_equal(t->sum, x.sum);
+    assert_int_equal(t->profiles, x.profiles);
+    expect_exemplar(t->exemplar, &x, spans, want->group_by, want->group_by_count);
+    size_t n = 0;
+    for (size_t i = 1; i < FACT_NOTES && notes; i++) {
+        if (!x.noted[i]) continue;
+        assert_true(n < t->annotation_count);
+        assert_true(str_is(t->annotations[n].name, "note"));
+        assert_true(str_is(t->annotations[n++].value, fact_notes[i]));
+    }
+    if (notes) assert_int_equal(n, t->annotation_count);
+}
+
+static void check_totals(struct rig *g)
+{
+    static const char *const sites[] = {"", "main", "main;work", "nowhere"};
+    static const int64_t steps[] = {SLOT_HOUR, SLOT_DAY, SLOT_FIVE, 7 * SLOT_MINUTE + 1,
+                                    2 * SLOT_DAY};
+    static const str by[] = {S_INIT(LABEL_SERVICE), S_INIT("pod")};
+    const str names[] = {S("main"), S("work")};
+    const str nowhere = S("nowhere");
+    struct dice *d = &g->dice;
+    struct query q = {.totals.wanted = true};
+    struct query_totals *t = &q.totals;
+    some_range(d, &q);
+    fact_selector(&arena, d, &q.selector);
+    t->step_ns = steps[roll(d, COUNT(steps))];
+    t->first_ns = roll(d, 4) ? slot_start(slot_of(q.from_ns, t->step_ns) + 1, t->step_ns)
+                             : q.from_ns + (int64_t)roll(d, 1000000000);
+    t->points = (q.to_ns - q.from_ns) / t->step_ns + (int64_t)roll(d, 3);
+    t->group_by = by;
+    t->group_by_count = roll(d, 3);
+    t->include_sampled = roll(d, 2);
+    const char *site = roll(d, 3) ? sites[0] : sites[roll(d, COUNT(sites))];
+    t->call_site = site == sites[3] ? &nowhere : names;
+    t->call_site_count = site == sites[0] ? 0 : site == sites[2] ? 2 : 1;
+    if (roll(d, 2)) t->exemplars = (enum query_exemplars)roll(d, 3);
+
+    struct merged m;
+    struct fleet_plan p;
+    read_all(g, &q, NULL, &m, &p);
+    uint64_t found = 0;
+    uint64_t expected = 0;
+    for (size_t i = 0; i < m.total_count; i++) {
+        check_total(g, &q, &m, &m.totals[i], site, !p.totals);
+        found += m.totals[i].profiles;
+    }
+    for (size_t i = 0; i < g->fleet->n; i++) {
+        const struct fact *f = &g->facts[i];
+        expected += (!f->sampled || t->include_sampled) && counts(g, f, &q, (labels){0}, NULL, 0) &&
+                    f->time_ns > t->first_ns - t->step_ns &&
+                    f->time_ns <= t->first_ns + (t->points - 1) * t->step_ns;
+    }
+    assert_int_equal(found, expected);
+    merged_release(&m);
+}
+
+// ---- heat maps
+
+static bool heat_value(const struct query *q, const struct fact *f, int64_t *value)
+{
+    bool any = false;
+    bool spans = q->heat.kind == QUERY_SPANS;
+    if (f->sampled || (spans && f->span_id == 0)) return false;
+    *value = value_under(f, "", spans, &any);
+    if (!any) return false;
+    return q->heat.bound_count == 0 || (*value >= q->heat.bounds[0] && *value <= q->heat.largest);
+}
+
+static void check_cell(struct rig *g, const struct query *q, const struct merged *m,
+                       const struct merged_cell *c)
+{
+    const struct query_heat *want = &q->heat;
+    struct expected x = {0};
+    for (size_t i = 0; i < g->fleet->n; i++) {
+        const struct fact *f = &g->facts[i];
+        int64_t value = 0;
+        int64_t slot = 0;
+        uint32_t bucket = 0;
+        if (!heat_value(q, f, &value)) continue;
+        while (slot < want->slots - 1 && f->time_ns > want->first_ns + slot * want->step_ns)
+            slot++;
+        for (uint32_t b = 0; b < want->bound_count; b++) {
+            if (want->bounds[b] <= value) bucket = b;
+        }
+        if (slot != c->slot || bucket != c->bucket ||
+            !counts(g, f, q, m->groups[c->group], want->group_by, want->group_by_count)) {
+            continue;
+        }
+        x.profiles++;
+        if (!want->exemplars || !is_before(f, value, &x)) continue;
+        x.best = f;
+        x.best_value = value;
+    }
+    assert_int_equal(c->count, x.profiles);
+    expect_exemplar(c->exemplar, &x, want->kind == QUERY_SPANS, want->group_by, 1);
+}
+
+static void check_heat(struct rig *g)
+{
+    static const str pod = S_INIT("pod");
+    struct dice *d = &g->dice;
+    struct query q = {.heat.wanted = true};
+    some_range(d, &q);
+    fact_selector(&arena, d, &q.selector);
+    q.heat.kind = roll(d, 2) ? QUERY_PROFILES : QUERY_SPANS;
+    q.heat.group_by = &pod;
+    q.heat.group_by_count = 1;
+    q.heat.first_ns = q.from_ns + 500;
+    q.heat.step_ns = 1 + (q.to_ns - q.from_ns) / 4;
+    q.heat.slots = 4;
+    q.heat.exemplars = roll(d, 2);
+    for (int round = 0; round < 2; round++) {
+        struct merged m;
+        struct fleet_plan p;
+        struct expected x = {0};
+        int64_t least = INT64_MAX;
+        int64_t largest = INT64_MIN;
+        read_all(g, &q, NULL, &m, &p);
+        for (size_t i = 0; i < g->fleet->n; i++) {
+            int64_t value = 0;
+            if (!heat_value(&q, &g->facts[i], &value) ||
+                !counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) {
+                continue;
+            }
+            x.profiles++;
+            least = MIN(least, value);
+            largest = MAX(largest, value);
+        }
+        assert_int_equal(m.extent_count, x.profiles);
+        if (x.profiles) assert_int_equal(m.least, least);
+        if (x.profiles) assert_int_equal(m.largest, largest);
+        uint64_t counted = 0;
+        for (size_t i = 0; i < m.cell_count; i++) {
+            check_cell(g, &q, &m, &m.cells[i]);
+            counted += m.cells[i].count;
+        }
+        assert_int_equal(counted, round ? x.profiles : 0);
+        if (x.profiles) query_set_axis(&q.heat, m.least, m.largest);
+        merged_release(&m);
+        if (x.profiles == 0) return;
+    }
+}
+
+// ---- labels and what there is
+
+static void check_labels(struct rig *g)
+{
+    static const str lists[][2] = {{S_INIT("pod")},
+                                   {S_INIT(LABEL_PROFILE_TYPE)},
+                                   {S_INIT(LABEL_SERVICE), S_INIT(LABEL_PROFILE_TYPE)},
+                                   {S_INIT("pod"), S_INIT(LABEL_SERVICE)}};
+    struct dice *d = &g->dice;
+    struct query q = {.labels.wanted = true};
+    struct merged m;
+    struct merged all;
+    struct fleet_plan p;
+    some_range(d, &q);
+    fact_selector(&arena, d, &q.selector);
+    size_t list = roll(d, 6);
+    q.labels.names_only = list == 4;
+    if (list < 4) {
+        q.labels.names = lists[list];
+        q.labels.name_count = list < 2 ? 1 : 2;
+    }
+    read_all(g, &q, NULL, &m, &p);
+    assert_ok(merged_init(&all, &g->memory, 0, false, e));
+    for (size_t i = 0; i < g->fleet->n; i++) {
+        if (!counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) continue;
+        labels ls = fact_labels(&arena, &g->facts[i]);
+        label *v = ARENA_ARRAY(&arena, label, ls.n);
+        size_t n = 0;
+        for (size_t k = 0; k < ls.n; k++) {
+            if (q.labels.names_only) assert_ok(merged_new_name(&all, ls.v[k].name, e));
+            if (q.labels.name_count &&
+                !str_among(ls.v[k].name, q.labels.names, q.labels.name_count))
+                continue;
+            v[n++] = ls.v[k];
+        }
+        if (!q.labels.names_only) assert_ok(merged_new_set(&all, (labels){v, n}, e));
+    }
+    assert_ok(merged_finish(&all, e));
+    assert_int_equal(m.set_count, all.set_count);
+    assert_int_equal(m.name_count, all.name_count);
+    for (size_t i = 0; i < m.set_count; i++)
+        assert_true(labels_eq(m.sets[i], all.sets[i]));
+    for (size_t i = 0; i < m.name_count; i++)
+        assert_true(str_eq(m.names[i], all.names[i]));
+    merged_release(&m);
+    merged_release(&all);
+}
+
+static void check_stats(struct rig *g)
+{
+    struct query q = {.stats = true, .stat_sizes = roll(&g->dice, 2)};
+    struct merged m;
+    struct fleet_plan p;
+    uint64_t profiles = 0;
+    some_range(&g->dice, &q);
+    if (roll(&g->dice, 2)) fact_selector(&arena, &g->dice, &q.selector);
+    read_all(g, &q, NULL, &m, &p);
+    int64_t oldest = INT64_MAX;
+    int64_t newest = INT64_MIN;
+    struct merged series;
+    assert_ok(merged_init(&series, &g->memory, 0, false, e));
+    for (size_t i = 0; i < g->fleet->n; i++) {
+        if (!counts(g, &g->facts[i], &q, (labels){0}, NULL, 0)) continue;
+        profiles++;
+        oldest = MIN(oldest, g->facts[i].time_ns);
+        newest = MAX(newest, g->facts[i].time_ns);
+        assert_ok(merged_new_set(&series, fact_labels(&arena, &g->facts[i]), e));
+    }
+    assert_ok(merged_finish(&series, e));
+    assert_int_equal(m.stat_profiles > 0, profiles > 0);
+    if (q.stat_sizes) assert_int_equal(m.stat_profiles, profiles);
+    if (q.stat_sizes) assert_int_equal(m.stat_series, series.set_count);
+    if (profiles) assert_int_equal(m.oldest_ns, oldest);
+    if (profiles) assert_int_equal(m.newest_ns, newest);
+    merged_release(&series);
+    merged_release(&m);
+}
+
+static void every_want_equals_a_sum_over_the_rows(void **state)
+{
+    static void (*const checks[])(struct rig *) = {check_tree, check_totals, check_heat,
+                                                   check_labels, check_stats};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct rig g;
+        rig_make(&g, seed, 60 + 200 * seed, seed % 3 ? 8 << 20 : 1 << 16);
+        for (int i = 0; i < 100; i++)
+            checks[(size_t)i % COUNT(checks)](&g);
+        rig_drop(&g);
+        arena_release(&arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {ARENA_TEST(every_want_equals_a_sum_over_the_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
