@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compactor/choose.h"
+
+#include <stdlib.h>
+
+// ---- sets
+
+static int order_ids(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+bool leaf_set_has(const struct leaf_set *s, id128 id)
+{
+    return s->n && bsearch(&id, s->v, s->n, sizeof id, order_ids);
+}
+
+bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole)
+{
+    for (size_t i = 0; i < part->n; i++) {
+        if (!leaf_set_has(whole, part->v[i])) return false;
+    }
+    return true;
+}
+
+bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf_set *y,
+                    struct leaf_set *out, err *e)
+{
+    id128 *v = ARENA_ARRAY(a, id128, x->n + y->n + 1);
+    if (!v) return arena_ok(a, e);
+    size_t n = 0;
+    size_t i = 0;
+    size_t j = 0;
+    while (i < x->n || j < y->n) {
+        int c = i == x->n ? 1 : j == y->n ? -1 : id_cmp(x->v[i], y->v[j]);
+        v[n++] = c <= 0 ? x->v[i] : y->v[j];
+        i += c <= 0;
+        j += c >= 0;
+    }
+    *out = (struct leaf_set){v, n};
+    return true;
+}
+
+// ---- choosing
+
+struct candidate {
+    const struct manifest_block *block;
+    struct leaf_set leaves;
+};
+
+static const struct manifest_cover *cover_of(const struct manifest_block *b, int64_t hour,
+                                             uint32_t hours)
+{
+    for (size_t i = 0; i < b->cover_count; i++) {
+        if (b->covers[i].hour == hour && b->covers[i].hours == hours) return &b->covers[i];
+    }
+    return NULL;
+}
+
+// Most leaves first; then who covers more hours, so that one object serves many windows; then the
+// newest.
+static int order_candidates(const void *a, const void *b)
+{
+    const struct candidate *x = a;
+    const struct candidate *y = b;
+    if (x->leaves.n != y->leaves.n) return x->leaves.n > y->leaves.n ? -1 : 1;
+    if (x->block->hours != y->block->hours) return x->block->hours > y->block->hours ? -1 : 1;
+    if (x->block->made_ns != y->block->made_ns)
+        return x->block->made_ns > y->block->made_ns ? -1 : 1;
+    return -id_cmp(x->block->id, y->block->id);
+}
+
+static int order_borders(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool apart(const struct leaf_set *x, const struct leaf_set *y)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        if (leaf_set_has(y, x->v[i])) return false;
+    }
+    return true;
+}
+
+static bool all_count(const struct plan_state *s, const struct manifest_cover *cover)
+{
+    for (size_t i = 0; i < cover->leaf_count; i++) {
+        if (!s->counts(s->arg, cover->leaves[i])) return false;
+    }
+    return true;
+}
+
+// The choice for one range of packs, in which a candidate is or is not as a whole.
+static bool choose_range(struct arena *a, const struct candidate *v, size_t n, uint32_t lo,
+                         uint32_t hi, struct chosen *out, struct leaf_set *named, err *e)
+{
+    *named = (struct leaf_set){0};
+    for (size_t i = 0; i < n; i++) {
+        const struct manifest_block *b = v[i].block;
+        if (b->pack_lo > lo || b->pack_hi < hi || !apart(&v[i].leaves, named)) continue;
+        if (!leaf_set_union(a, named, &v[i].leaves, named, e)) return false;
+        struct chosen_part *last = NULL;
+        for (size_t k = 0; k < out->n; k++) {
+            if (out->parts[k].block == b && out->parts[k].pack_hi + 1u == lo) last = &out->parts[k];
+        }
+        if (last)
+            last->pack_hi = hi;
+        else
+            out->parts[out->n++] = (struct chosen_part){b, lo, hi};
+    }
+    return true;
+}
+
+// Is each leaf named in all packs that it has?
+static bool named_whole(const struct choice *c, const struct chosen *out, id128 leaf, int64_t hour,
+                        uint32_t hours)
+{
+    const struct manifest_block *b = NULL;
+    for (size_t lo = 0, hi = c->live_count; lo < hi && !b;) {
+        size_t mid = lo + (hi - lo) / 2;
+        int cmp = id_cmp(c->live[mid]->id, leaf);
+        if (cmp == 0) b = c->live[mid];
+        if (cmp < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (!b) return true;  // expired: nobody knows any more, and nothing can be made of it anew
+    uint64_t want = (uint64_t)b->pack_hi - b->pack_lo + 1;
+    uint64_t got = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        const struct manifest_cover *cover = cover_of(out->parts[i].block, hour, hours);
+        const struct leaf_set names = {(id128 *)(uintptr_t)cover->leaves, cover->leaf_count};
+        uint32_t lo = MAX(out->parts[i].pack_lo, b->pack_lo);
+        uint32_t hi = MIN(out->parts[i].pack_hi, b->pack_hi);
+        if (lo <= hi && leaf_set_has(&names, leaf)) got += (uint64_t)hi - lo + 1;
+    }
+    return got == want;
+}
+
+bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hours,
+            struct chosen *out, err *e)
+{
+    *out = (struct chosen){0};
+    struct candidate *v = ARENA_ARRAY(a, struct candidate, c->n + 1);
+    uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);
+    if (!v || !borders) return arena_ok(a, e);
+    size_t n = 0;
+    size_t border_count = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct manifest_block *b = c->candidates[i];
+        const struct manifest_cover *cover = cover_of(b, hour, hours);
+        if (!cover || cover->leaf_count == 0 || !all_count(c->state, cover)) continue;
+        v[n++] = (struct candidate){b, {(id128 *)(uintptr_t)cover->leaves, cover->leaf_count}};
+        borders[border_count++] = b->pack_lo;
+        borders[border_count++] = (uint64_t)b->pack_hi + 1;
+    }
+    if (n == 0) return true;
+    qsort(v, n, sizeof *v, order_candidates);
+    qsort(borders, border_count, sizeof *borders, order_borders);
+    out->parts = ARENA_ARRAY(a, struct chosen_part, n * border_count);
+    if (!out->parts) return arena_ok(a, e);
+    for (size_t i = 0; i + 1 < border_count; i++) {
+        if (borders[i] == borders[i + 1]) continue;
+        struct leaf_set named = {0};
+        if (!choose_range(a, v, n, (uint32_t)borders[i], (uint32_t)(borders[i + 1] - 1), out,
+                          &named, e) ||
+            !leaf_set_union(a, &out->leaves, &named, &out->leaves, e)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < out->leaves.n && !out->partial; i++)
+        out->partial = !named_whole(c, out, out->leaves.v[i], hour, hours);
+    return true;
+}

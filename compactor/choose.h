@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// choose.h - which parents of the segment tree count for a child window, and what they name. Pure.
+#pragma once
+
+#include "compactor/plan.h"
+
+// Sets of leaves are ascending arrays.
+struct leaf_set {
+    id128 *v;
+    size_t n;
+};
+
+static inline int id_cmp(id128 a, id128 b)
+{
+    return memcmp(a.b, b.b, sizeof a.b);
+}
+bool leaf_set_has(const struct leaf_set *s, id128 id);
+bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole);
+// out = a + b; the arena's.
+bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf_set *y,
+                    struct leaf_set *out, err *e) MUST_CHECK;
+
+struct chosen_part {
+    const struct manifest_block *block;
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+};
+struct chosen {
+    struct chosen_part *parts;
+    size_t n;
+    struct leaf_set leaves;  // that they name
+    bool partial;            // one of them in some packs only
+};
+
+// Of the candidates those that count for hours [hour, hour + hours), such that no leaf is summed
+// twice: those that name most leaves first. Leaves are `live` (in order of id), or expired.
+struct choice {
+    const struct plan_state *state;
+    const struct manifest_block *const *candidates;
+    size_t n;
+    const struct manifest_block *const *live;
+    size_t live_count;
+};
+bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hours,
+            struct chosen *out, err *e) MUST_CHECK;

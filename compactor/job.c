@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compactor/job.h"
+
+#include "base/fault.h"
+#include "compactor/merge.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+
+#include <stdlib.h>
+
+#define PACKS_MAX 256
+
+struct doing {
+    const struct job_bench *bench;
+    struct req *r;
+    const struct job *job;
+    struct job_report *report;
+    struct arena arena;
+    struct merge_source *sources;
+    struct manifest_block *made;
+    size_t made_count;
+
+    // the object that is being written
+    str name;
+    uint64_t about_bytes;
+    struct store_upload *upload;
+};
+
+// ---- sources
+
+static str source_name(struct doing *d, const struct job_source *s, uint64_t *bytes)
+{
+    *bytes = s->segment ? s->segment->bytes : s->block->bytes;
+    return s->segment ? name_segment(&d->arena, d->bench->tenant, &s->segment->name)
+                      : s->block->name;
+}
+
+static void note_damage(struct doing *d, const struct job_source *s)
+{
+    d->report->damaged_segment = s->segment;
+    d->report->damaged_block = s->block;
+}
+
+// Of a merge that failed with data_loss: errors name the object.
+static void find_damage(struct doing *d, const err *e)
+{
+    if (e->code != ERR_DATA_LOSS) return;
+    for (size_t i = 0; i < d->job->source_count; i++) {
+        if (str_contains(str_of(e->msg), d->sources[i].block.name)) {
+            note_damage(d, &d->job->sources[i]);
+            return;
+        }
+    }
+}
+
+static bool open_sources(struct doing *d, err *e)
+{
+    const struct job *j = d->job;
+    d->sources = ARENA_ARRAY(&d->arena, struct merge_source, j->source_count + 1);
+    if (!d->sources) return arena_ok(&d->arena, e);
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct job_source *s = &j->sources[i];
+        uint64_t bytes = 0;
+        str name = source_name(d, s, &bytes);
+        FAULT("compact.read");
+        d->sources[i] =
+            (struct merge_source){.spans = s->spans, .span_count = s->span_count, .mask = s->mask};
+        if (!block_source_open(&d->arena, d->bench->store, d->r, name, bytes, &d->sources[i].block,
+                               e)) {
+            if (e->code == ERR_DATA_LOSS) note_damage(d, s);
+            return false;
+        }
+        if (!s->mask) d->report->bytes_in += bytes;
+    }
+    return true;
+}
+
+// ---- packs: services by their place, cut where an object has enough
+
+struct weight {
+    uint32_t pack;
+    double bytes;
+};
+
+static int order_weights(const void *a, const void *b)
+{
+    const struct weight *x = a;
+    const struct weight *y = b;
+    return x->pack < y->pack ? -1 : x->pack > y->pack;
+}
+
+// What services have is not said as such; their tables and indexes tell the proportions.
+static size_t weigh(const struct merge_source *s, struct weight *to)
+{
+    const struct block_footer *f = &s->block.footer;
+    double all = 0;
+    for (uint32_t i = 0; i < f->service_count; i++) {
+        to[i].pack = block_pack(f->services[i].name);
+        to[i].bytes = 1.0 + f->services[i].symbols.stored + f->services[i].index.stored;
+        all += to[i].bytes;
+    }
+    for (uint32_t i = 0; i < f->service_count; i++)
+        to[i].bytes *= (double)s->block.size / all;
+    return f->service_count;
+}
+
+// The first pack of each object; how many there are.
+static bool choose_packs(struct doing *d, uint32_t *first, size_t *n, err *e)
+{
+    size_t most = 0;
+    double total = 0;
+    *n = 1;
+    first[0] = 0;
+    for (size_t i = 0; i < d->job->source_count; i++) {
+        if (d->sources[i].mask) continue;
+        most += d->sources[i].block.footer.service_count;
+        total += (double)d->sources[i].block.size;
+    }
+    double limit = (double)d->bench->pack_bytes;
+    if (limit <= 0 || total <= 1.5 * limit) return true;
+    struct weight *v = ARENA_ARRAY(&d->arena, struct weight, most + 1);
+    if (!v) return arena_ok(&d->arena, e);
+    size_t count = 0;
+    for (size_t i = 0; i < d->job->source_count; i++) {
+        if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
+    }
+    qsort(v, count, sizeof *v, order_weights);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (sum >= limit && *n < PACKS_MAX && v[i].pack != v[i - 1].pack) {
+            first[(*n)++] = v[i].pack;
+            sum = 0;
+        }
+        sum += v[i].bytes;
+    }
+    return true;
+}
+
+// ---- an object
+
+static bool begin_upload(void *arg, err *e)
+{
+    struct doing *d = arg;
+    FAULT("compact.upload");
+    d->upload = store_begin(d->bench->store, d->r, d->name, d->about_bytes, e);
+    return d->upload;
+}
+
+static bool write_upload(void *arg, str bytes, err *e)
+{
+    struct doing *d = arg;
+    return store_write(d->upload, bytes, e);
+}
+
+static void abandon_upload(void *arg)
+{
+    struct doing *d = arg;
+    store_abandon(d->upload);
+    d->upload = NULL;
+}
+
+static enum block_kind kind_made(enum job_kind k)
+{
+    switch (k) {
+    case JOB_LEAF:
+    case JOB_FOLD:
+        return BLOCK_RAW;
+    case JOB_HOUR:
+    case JOB_PACK:
+        return BLOCK_HOURS;
+    default:
+        return BLOCK_DAYS;
+    }
+}
+
+static enum merge_what merge_for(enum job_kind k)
+{
+    switch (k) {
+    case JOB_LEAF:
+    case JOB_FOLD:
+        return MERGE_LEAF;
+    case JOB_HOUR:
+        return MERGE_HOUR;
+    case JOB_PACK:
+        return MERGE_PACK;
+    case JOB_DAY:
+        return MERGE_DAY;
+    default:
+        return MERGE_WINDOW;
+    }
+}
+
+static uint32_t classes_made(enum job_kind k)
+{
+    if (k == JOB_LEAF || k == JOB_FOLD) return 1u << BLOCK_ALL | 1u << BLOCK_SERIES;
+    if (k == JOB_WINDOW) return 1u << BLOCK_ALL | 1u << BLOCK_PROJECTION;
+    return 1u << BLOCK_ALL | 1u << BLOCK_PROJECTION | 1u << BLOCK_SERIES;
+}
+
+static int order_texts(const void *a, const void *b)
+{
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+// The segments that a leaf stands for, as its footer names them for ever.
+static bool name_sources(struct doing *d, struct block_about *about, err *e)
+{
+    const struct job *j = d->job;
+    size_t most = 0;
+    if (kind_made(j->kind) != BLOCK_RAW) return true;
+    for (size_t i = 0; i < j->source_count; i++)
+        most += j->sources[i].segment ? 1 : d->sources[i].block.footer.about.source_count;
+    str *v = ARENA_ARRAY(&d->arena, str, most + 1);
+    if (!v) return arena_ok(&d->arena, e);
+    size_t n = 0;
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct block_about *from = &d->sources[i].block.footer.about;
+        char text[SEGMENT_TEXT];
+        if (j->sources[i].mask) continue;
+        if (j->sources[i].segment) {
+            segment_name_print(&j->sources[i].segment->name, text);
+            v[n++] = arena_str(&d->arena, str_of(text));
+            continue;
+        }
+        for (size_t k = 0; k < from->source_count; k++)
+            v[n++] = from->sources[k];
+    }
+    qsort(v, n, sizeof *v, order_texts);
+    about->sources = v;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || !str_eq(v[i], v[about->source_count - 1])) v[about->source_count++] = v[i];
+    }
+    return arena_ok(&d->arena, e);
+}
+
+static int order_segments(const void *a, const void *b)
+{
+    return segment_name_cmp(a, b);
+}
+
+// The same for the manifest, which names those of the last days.
+static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
+{
+    const struct job *j = d->job;
+    size_t most = 0;
+    if (b->kind != BLOCK_RAW) return true;
+    for (size_t i = 0; i < j->source_count; i++)
+        most += j->sources[i].segment ? 1 : j->sources[i].block->source_count;
+    struct segment_name *v = ARENA_ARRAY(&d->arena, struct segment_name, most + 1);
+    if (!v) return arena_ok(&d->arena, e);
+    size_t n = 0;
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct job_source *s = &j->sources[i];
+        if (s->mask) continue;
+        if (s->segment) v[n++] = s->segment->name;
+        for (size_t k = 0; s->block && k < s->block->source_count; k++)
+            v[n++] = s->block->sources[k];
+    }
+    qsort(v, n, sizeof *v, order_segments);
+    b->sources = v;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || segment_name_cmp(&v[i], &v[b->source_count - 1])) v[b->source_count++] = v[i];
+    }
+    return true;
+}
+
+// Of the covers those leaves that are (or may be) within the packs.
+static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
+{
+    const struct job *j = d->job;
+    struct manifest_cover *v = ARENA_ARRAY(&d->arena, struct manifest_cover, j->cover_count + 1);
+    if (!v) return arena_ok(&d->arena, e);
+    for (size_t i = 0; i < j->cover_count; i++)
+        v[i] = j->covers[i];
+    b->covers = v;
+    b->cover_count = j->cover_count;
+    return true;
+}
+
+static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err *e)
+{
+    const struct job *j = d->job;
+    struct manifest_block *b = &d->made[d->made_count];
+    uint8_t random[10];
+    rand_bytes(random, sizeof random);
+    *b = (struct manifest_block){.id =
+                                     ulid_make((uint64_t)(d->bench->wall_ns() / NS_PER_MS), random),
+                                 .kind = kind_made(j->kind),
+                                 .from_hour = j->from_hour,
+                                 .hours = j->hours,
+                                 .pack_lo = pack_lo,
+                                 .pack_hi = pack_hi,
+                                 .classes = classes_made(j->kind)};
+    struct block_about about = {.kind = b->kind,
+                                .id = b->id,
+                                .tenant = d->bench->tenant,
+                                .from_hour = j->from_hour,
+                                .hours = j->hours,
+                                .pack_lo = pack_lo,
+                                .pack_hi = pack_hi,
+                                .classes = b->classes};
+    struct merge m = {.what = merge_for(j->kind),
+                      .req = d->r,
+                      .memory = d->bench->memory,
+                      .scratch = d->bench->scratch,
+                      .sources = d->sources,
+                      .source_count = j->source_count,
+                      .pack_lo = pack_lo,
+                      .pack_hi = pack_hi,
+                      .classes = b->classes,
+                      .until_hour = j->until_hour};
+    const struct merge_target target = {.begin = begin_upload,
+                                        .sink = write_upload,
+                                        .abandon = abandon_upload,
+                                        .arg = d};
+    struct block_written written = {0};
+    bool existed = false;
+    if (!name_sources(d, &about, e) || !list_sources(d, b, e) || !list_covers(d, b, e))
+        return false;
+    d->name = manifest_block_name(&d->arena, d->bench->tenant, b);
+    d->about_bytes = j->bytes;
+    if (!arena_ok(&d->arena, e)) return false;
+    if (!merge_run(&m, &about, &target, &written, e)) {
+        find_damage(d, e);
+        return false;
+    }
+    FAULT("compact.create");
+    if (!store_commit(d->upload, &existed, e)) return false;
+    if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
+    d->made_count++;
+    b->name = d->name;
+    b->bytes = written.bytes;
+    b->rows = written.rows;
+    b->first_ns = written.first_ns;
+    b->last_ns = written.last_ns;
+    d->report->bytes_out += written.bytes;
+    d->report->rows += written.rows;
+    d->report->duplicates += m.duplicates;
+    d->report->files += m.files;
+    d->report->blocks++;
+    return true;
+}
+
+static bool make_blocks(struct doing *d, err *e)
+{
+    uint32_t first[PACKS_MAX];
+    size_t n = 0;
+    if (d->job->kind == JOB_RETIRE) return true;
+    if (!open_sources(d, e) || !choose_packs(d, first, &n, e)) return false;
+    d->made = ARENA_ARRAY(&d->arena, struct manifest_block, n);
+    if (!d->made) return arena_ok(&d->arena, e);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t last = i + 1 < n ? first[i + 1] - 1 : UINT32_MAX;
+        if (!make_block(d, first[i], last, e)) return false;
+    }
+    return true;
+}
+
+// ---- the commit
+
+static bool commit(struct doing *d, err *e)
+{
+    const struct job *j = d->job;
+    const struct manifest_change c = {.add = d->made,
+                                      .add_count = d->made_count,
+                                      .remove = j->remove,
+                                      .remove_count = j->remove_count,
+                                      .expire = j->expire,
+                                      .expire_count = j->expire_count,
+                                      .needs = j->needs,
+                                      .need_count = j->need_count,
+                                      .begun_ns = d->bench->begun_ns};
+    FAULT("compact.commit");
+    if (!manifest_commit(d->bench->manifests, d->r, d->bench->tenant, &c, NULL, e)) return false;
+    FAULT("compact.committed");
+    return true;
+}
+
+// What was created for nothing and is named by nobody for certain. If this fails they are orphans,
+// which the sweep finds.
+static void discard(struct doing *d)
+{
+    for (size_t i = 0; i < d->made_count; i++) {
+        err ignored = {0};
+        FAULT("compact.discard");
+        if (!store_delete(d->bench->store, d->r, d->made[i].name, &ignored)) return;
+    }
+}
+
+bool job_run(const struct job_bench *b, struct req *r, const struct job *j, struct job_report *out,
+             err *e)
+{
+    struct doing d = {.bench = b, .r = r, .job = j, .report = out};
+    *out = (struct job_report){0};
+    arena_init(&d.arena, b->memory, SIZE_MAX);
+    bool made = make_blocks(&d, e);
+    bool ok = made && commit(&d, e);
+    // Before the commit nothing can name them; when it was refused neither.
+    if (!ok && (!made || e->code == ERR_ABORTED)) discard(&d);
+    arena_release(&d.arena);
+    return ok;
+}

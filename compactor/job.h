@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// job.h - a job of a plan, done: sources are read, blocks are created, the manifest is changed.
+//
+// At each step it may end, by a fault or a kill, and nothing is lost: until the commit nothing
+// names the new objects (the sweep finds them), and sources are only ever deleted by the sweep.
+#pragma once
+
+#include "compactor/plan.h"
+
+// What jobs of a tenant work with. Borrowed.
+struct job_bench {
+    struct manifests *manifests;
+    struct store *store;
+    struct mem_budget *memory;  // of this worker
+    const char *scratch;        // folder for intermediate files
+    str tenant;
+    uint64_t pack_bytes;  // about so large are objects at most
+    int64_t begun_ns;     // wall clock before the snapshot was taken
+    int64_t (*wall_ns)(void);
+};
+
+struct job_report {
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t rows;
+    uint64_t duplicates;
+    size_t blocks;
+    size_t files;                                    // intermediate ones
+    const struct snapshot_segment *damaged_segment;  // cannot be read: go round it
+    const struct manifest_block *damaged_block;
+};
+
+// Fails with aborted if what it was made from was replaced meanwhile: plan again. Otherwise with
+// what reading, merging, creating or committing failed with; data_loss names the object, and the
+// report says which source that is.
+bool job_run(const struct job_bench *b, struct req *r, const struct job *j, struct job_report *out,
+             err *e) MUST_CHECK;

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "compactor/merge_int.h"
+
+#include <stdlib.h>
+
+// ---- services
+
+static int order_names(const void *a, const void *b)
+{
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+// Names of all services of the sources that are within the packs, in order, each once. What masks
+// have alone is no service of the new block.
+static bool list_services(const struct merge *m, struct arena *a, str **out, size_t *n, err *e)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < m->source_count; i++)
+        most += m->sources[i].block.footer.service_count;
+    str *v = *out = ARENA_ARRAY(a, str, most + 1);
+    if (!v) return arena_ok(a, e);
+    size_t count = 0;
+    for (size_t i = 0; i < m->source_count; i++) {
+        const struct block_footer *f = &m->sources[i].block.footer;
+        for (uint32_t k = 0; !m->sources[i].mask && k < f->service_count; k++) {
+            uint32_t pack = block_pack(f->services[k].name);
+            if (pack >= m->pack_lo && pack <= m->pack_hi) v[count++] = f->services[k].name;
+        }
+    }
+    if (count) qsort(v, count, sizeof *v, order_names);
+    *n = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || !str_eq(v[i], v[*n - 1])) v[(*n)++] = v[i];
+    }
+    return true;
+}
+
+static bool merge_service(struct merge *m, struct block_writer *w, str name, err *e)
+{
+    struct service_merge s = {.merge = m, .writer = w, .pack = block_pack(name)};
+    bool ok = service_open(&s, name, e);
+    if (ok) {
+        switch (m->what) {
+        case MERGE_ROWS:
+        case MERGE_LEAF:
+            ok = merge_rows(&s, e);
+            break;
+        case MERGE_HOUR:
+            ok = merge_hour(&s, e);
+            break;
+        case MERGE_PACK:
+        case MERGE_DAY:
+        case MERGE_WINDOW:
+            ok = merge_nodes(&s, e);
+            break;
+        }
+    }
+    service_close(&s);
+    return ok || err_wrap(e, "service %.*s", STR(name));
+}
+
+// All services into a writer, which is finished.
+static bool write_block(struct merge *m, const struct block_about *about, block_sink *sink,
+                        void *arg, struct block_written *written, err *e)
+{
+    struct arena a;
+    str *names = NULL;
+    size_t n = 0;
+    const struct block_writer_options o = {.about = *about,
+                                           .sink = sink,
+                                           .arg = arg,
+                                           .memory = m->memory};
+    struct block_writer *w = block_begin(&o, e);
+    if (!w) return false;
+    arena_init(&a, m->memory, SIZE_MAX);
+    bool ok = list_services(m, &a, &names, &n, e);
+    for (size_t i = 0; ok && i < n; i++) {
+        FAULT("compact.service");
+        ok = req_alive(m->req, e) && merge_service(m, w, names[i], e);
+    }
+    arena_release(&a);
+    if (ok) return block_finish(w, written, e);
+    block_abandon(w);
+    return false;
+}
+
+// ---- in groups
+
+// Blocks of groups of sources, and the files that they are in.
+struct groups {
+    struct arena arena;
+    struct scratch *files;
+    size_t file_count;
+    struct merge_source *sources;
+    size_t n;
+};
+
+static void groups_release(struct groups *g)
+{
+    for (size_t i = 0; i < g->file_count; i++)
+        scratch_release(&g->files[i]);
+    arena_release(&g->arena);
+    *g = (struct groups){0};
+}
+
+static enum merge_what step_of(enum merge_what what)
+{
+    switch (what) {
+    case MERGE_ROWS:
+    case MERGE_LEAF:
+    case MERGE_HOUR:
+        return MERGE_ROWS;
+    case MERGE_PACK:
+        return MERGE_PACK;
+    case MERGE_DAY:
+    case MERGE_WINDOW:
+        return MERGE_DAY;
+    }
+    return what;
+}
+
+static bool merge_group(struct merge *m, const struct block_about *about, struct groups *to,
+                        const struct merge_source *v, size_t n, err *e)
+{
+    struct merge part = *m;
+    struct block_about said = *about;
+    struct block_written written;
+    struct scratch *file = &to->files[to->file_count];
+    part.what = step_of(m->what);
+    part.sources = v;
+    part.source_count = n;
+    part.duplicates = 0;
+    if (part.what == MERGE_ROWS) {
+        said.kind = BLOCK_RAW;
+        said.from_hour = v->block.footer.about.from_hour;
+        said.classes = 1u << BLOCK_SERIES;
+    }
+    said.source_count = 0;
+    if (!scratch_init(file, m->scratch, m->memory, e)) return false;
+    to->file_count++;
+    m->files++;
+    if (!write_block(&part, &said, scratch_sink, file, &written, e) || !scratch_end(file, e))
+        return false;
+    m->duplicates += part.duplicates;
+    struct merge_source *made = &to->sources[to->n];
+    *made = (struct merge_source){0};
+    if (!block_source_open(&to->arena, &file->store, m->req, S("(intermediate)"), file->size,
+                           &made->block, e)) {
+        return false;
+    }
+    to->n++;
+    return true;
+}
+
+// The sources in groups of at most `fan`; masks stay as they are.
+static bool merge_groups(struct merge *m, const struct block_about *about, size_t fan,
+                         struct groups *to, err *e)
+{
+    arena_init(&to->arena, m->memory, SIZE_MAX);
+    to->files = ARENA_ARRAY(&to->arena, struct scratch, m->source_count);
+    to->sources = ARENA_ARRAY(&to->arena, struct merge_source, m->source_count);
+    struct merge_source *plain = ARENA_ARRAY(&to->arena, struct merge_source, m->source_count);
+    if (!to->files || !to->sources || !plain) return arena_ok(&to->arena, e);
+    size_t n = 0;
+    for (size_t i = 0; i < m->source_count; i++) {
+        if (!m->sources[i].mask) plain[n++] = m->sources[i];
+    }
+    for (size_t at = 0; at < n; at += fan) {
+        if (!merge_group(m, about, to, plain + at, MIN(fan, n - at), e)) return false;
+    }
+    for (size_t i = 0; i < m->source_count; i++) {
+        if (m->sources[i].mask) to->sources[to->n++] = m->sources[i];
+    }
+    return true;
+}
+
+static size_t plain_count(const struct merge *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->source_count; i++)
+        n += !m->sources[i].mask;
+    return n;
+}
+
+static bool write_target(struct merge *m, const struct block_about *about,
+                         const struct merge_target *t, struct block_written *written, err *e)
+{
+    if (!t->begin(t->arg, e)) return false;
+    if (write_block(m, about, t->sink, t->arg, written, e)) return true;
+    t->abandon(t->arg);
+    return false;
+}
+
+// Each time the memory does not do, half as many sources at once; and what came of groups is
+// merged again, in groups if need be.
+bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
+               struct block_written *written, err *e)
+{
+    size_t fan = plain_count(m);
+    struct merge now = *m;
+    struct groups held = {0};
+    bool ok = false;
+    err fault = {0};
+    for (;;) {
+        size_t n = plain_count(&now);
+        uint64_t duplicates = now.duplicates;
+        struct groups next = {0};
+        if (n <= fan || n < 2) {
+            ok = write_target(&now, about, target, written, &fault);
+        } else if (merge_groups(&now, about, fan, &next, &fault)) {
+            groups_release(&held);
+            held = next;
+            now.sources = held.sources;
+            now.source_count = held.n;
+            continue;
+        } else {
+            groups_release(&next);
+        }
+        if (ok || fault.code != ERR_RESOURCE_EXHAUSTED || fan <= 2) break;
+        now.duplicates = duplicates;
+        fan = MAX((MIN(fan, n) + 1) / 2, 2);
+    }
+    if (!ok) *e = fault;
+    m->duplicates = now.duplicates;
+    m->files = now.files;
+    groups_release(&held);
+    return ok;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merge.h - blocks into one block, as a stream, within a budget.
+//
+// Service by service in byte order: the sources' symbols become one table, source by source, of
+// which only the maps of stacks stay; then keys are sorted, and rows, nodes and totals of equal
+// keys are merged in the order of the new block. Of each source one frame of each kind is held.
+// What is too much for the budget all at once is merged in groups first, into files that have no
+// name.
+//
+//     MERGE_ROWS     rows, no nodes                              what such a file holds
+//     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    an hour's leaf
+//     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves of one hour
+//     MERGE_PACK     hour nodes, minute totals                   of blocks of HOURS
+//     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS
+//     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS
+//
+// Rows of one series with the same id are one row: the first by time, then by attempt.
+#pragma once
+
+#include "block/source.h"
+#include "block/writer.h"
+#include "compactor/plan.h"
+
+enum merge_what {
+    MERGE_ROWS,
+    MERGE_LEAF,
+    MERGE_HOUR,
+    MERGE_PACK,
+    MERGE_DAY,
+    MERGE_WINDOW
+};
+
+struct merge_source {
+    struct block_source block;
+    const struct plan_span *spans;  // of parents: what of it counts
+    size_t span_count;
+    bool mask;  // its rows are not written, only recognised
+};
+
+struct merge {
+    enum merge_what what;
+    struct req *req;
+    struct mem_budget *memory;
+    const char *scratch;  // folder for files without names
+    const struct merge_source *sources;
+    size_t source_count;
+    uint32_t pack_lo;  // which services
+    uint32_t pack_hi;
+    uint32_t classes;    // of parents: which keys, 1 << enum block_class
+    int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
+
+    uint64_t duplicates;  // counted: rows that were there already
+    size_t files;         // counted: intermediate ones
+};
+
+// Where the block goes: begun anew if it has to be made in smaller steps.
+struct merge_target {
+    bool (*begin)(void *arg, err *e);
+    block_sink *sink;
+    void (*abandon)(void *arg);
+    void *arg;
+};
+
+// The whole block. Fails with data_loss naming the object that is damaged; with resource_exhausted
+// naming the service that does not fit the budget; with what target and store fail with.
+bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
+               struct block_written *written, err *e) MUST_CHECK;

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/map.h"
+#include "block/order.h"
+#include "compactor/merge_int.h"
+#include "sys/rand.h"
+
+#include <stdlib.h>
+
+#define SCRATCH_KEPT ((size_t)1 << 20)
+
+// ---- symbols
+
+// The maps of one source: its table is gone afterwards.
+static bool take_symbols(struct service_merge *s, struct input *in,
+                         const struct block_service_ref *ref, struct symbols *to, err *e)
+{
+    struct arena tmp;
+    str contents = {0};
+    struct symbol_table t = {0};
+    struct symbols_remap map;
+    const struct block_source *src = &in->source->block;
+    arena_init(&tmp, s->merge->memory, SIZE_MAX);
+    bool ok =
+        block_source_sections(&tmp, src, s->merge->req, &ref->symbols, 1, &contents, e) &&
+        (block_symbols_parse(&tmp, contents, &t, e) || err_wrap(e, "block %.*s", STR(src->name)));
+    if (ok && t.stack_count != in->index.stack_count) {
+        ok = err_set(e, ERR_DATA_LOSS, "block %.*s: index of %u stacks, symbols of %u",
+                     STR(src->name), in->index.stack_count, t.stack_count);
+    }
+    const struct symbols_room room = {t.string_count, t.function_count, t.mapping_count,
+                                      t.frame_count, t.stack_count};
+    ok = ok && (to->t.stack_count > 1 || symbols_reserve(to, &room, e)) &&
+         symbols_remap_init(&map, &tmp, &t, to, e);
+    in->stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
+    if (ok && !in->stacks) ok = arena_ok(&s->arena, e);
+    for (uint32_t i = 1; ok && i < t.stack_count; i++) {
+        in->stacks[i] = symbols_remap_stack(&map, i, e);
+        ok = in->stacks[i] != MAP_NONE;
+    }
+    arena_release(&tmp);
+    return ok;
+}
+
+static bool write_symbols(struct service_merge *s, str name, const struct symbols *all, err *e)
+{
+    struct arena tmp;
+    struct symbol_table ordered;
+    arena_init(&tmp, s->merge->memory, SIZE_MAX);
+    uint32_t *map = ARENA_ARRAY(&tmp, uint32_t, all->t.stack_count);
+    bool ok = arena_ok(&tmp, e) && block_order(&tmp, &all->t, NULL, &ordered, map, e);
+    for (size_t i = 0; ok && i < s->input_count; i++) {
+        struct input *in = &s->inputs[i];
+        for (uint32_t k = 0; in->stacks && k < in->index.stack_count; k++)
+            in->stacks[k] = map[in->stacks[k]];
+    }
+    if (ok) s->stack_count = ordered.stack_count;
+    ok = ok && block_service(s->writer, name, &ordered, e);
+    arena_release(&tmp);
+    return ok;
+}
+
+// ---- opening
+
+static bool open_input(struct service_merge *s, struct input *in,
+                       const struct block_service_ref *ref, err *e)
+{
+    str contents = {0};
+    const struct block_source *src = &in->source->block;
+    struct mem_budget *memory = s->merge->memory;
+    arena_init(&in->rows.arena, memory, SIZE_MAX);
+    arena_init(&in->row_vectors.arena, memory, SIZE_MAX);
+    arena_init(&in->node_vectors.arena, memory, SIZE_MAX);
+    arena_init(&in->totals.arena, memory, SIZE_MAX);
+    return block_source_sections(&s->arena, src, s->merge->req, &ref->index, 1, &contents, e) &&
+           (block_index_parse(&s->arena, contents, ref, &in->index, e) ||
+            err_wrap(e, "block %.*s", STR(src->name)));
+}
+
+static bool writes_rows(const struct merge *m)
+{
+    return m->what == MERGE_ROWS || m->what == MERGE_LEAF;
+}
+
+static bool open_vectors(struct service_merge *s, struct input *in, err *e)
+{
+    const struct block_frames *f = &in->index.vectors;
+    uint64_t n = f->n ? f->v[f->n - 1].first + f->v[f->n - 1].count : 0;
+    if (!writes_rows(s->merge) || n == 0 || in->source->mask) return true;
+    if (n >= UINT32_MAX) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "block %.*s has too many vectors",
+                       STR(in->source->block.name));
+    }
+    in->vectors = ARENA_ARRAY(&s->arena, uint32_t, (size_t)n);
+    return arena_ok(&s->arena, e);
+}
+
+bool service_open(struct service_merge *s, str name, err *e)
+{
+    struct merge *m = s->merge;
+    struct symbols all;
+    arena_init(&s->arena, m->memory, SIZE_MAX);
+    arena_init(&s->group, m->memory, SIZE_MAX);
+    arena_init(&s->scratch, m->memory, SIZE_MAX);
+    buf_init(&s->columns, m->memory, SIZE_MAX);
+    s->inputs = ARENA_ARRAY(&s->arena, struct input, m->source_count);
+    if (!s->inputs) return arena_ok(&s->arena, e);
+    if (!symbols_init(&all, m->memory, e)) return false;
+    symbols_seed(&all, rand_key());
+    bool ok = true;
+    for (size_t i = 0; ok && i < m->source_count; i++) {
+        const struct block_service_ref *ref = block_find_service(&m->sources[i].block.footer, name);
+        if (!ref) continue;
+        struct input *in = &s->inputs[s->input_count++];
+        in->source = &m->sources[i];
+        ok = req_alive(m->req, e) && open_input(s, in, ref, e) && open_vectors(s, in, e) &&
+             (in->source->mask || take_symbols(s, in, ref, &all, e));
+    }
+    ok = ok && write_symbols(s, name, &all, e);
+    symbols_release(&all);
+    return ok;
+}
+
+void service_close(struct service_merge *s)
+{
+    for (size_t i = 0; i < s->input_count; i++) {
+        arena_release(&s->inputs[i].rows.arena);
+        arena_release(&s->inputs[i].row_vectors.arena);
+        arena_release(&s->inputs[i].node_vectors.arena);
+        arena_release(&s->inputs[i].totals.arena);
+    }
+    buf_release(&s->columns);
+    arena_release(&s->scratch);
+    arena_release(&s->group);
+    arena_release(&s->arena);
+}
+
+void service_tidy(struct service_merge *s)
+{
+    if (s->scratch.used > SCRATCH_KEPT) arena_release(&s->scratch);
+}
+
+// ---- keys
+
+str key_type(const struct input_key *k)
+{
+    return k->input->index.types[k->key->type];
+}
+
+static int order_keys(const void *a, const void *b)
+{
+    const struct input_key *x = a;
+    const struct input_key *y = b;
+    int c = str_cmp(key_type(x), key_type(y));
+    if (c == 0) c = (int)x->key->class - (int)y->key->class;
+    if (c == 0) c = labels_cmp(x->ls, y->ls);
+    if (c == 0) c = x->input < y->input ? -1 : x->input > y->input;
+    return c ? c : x->key < y->key ? -1 : x->key > y->key;
+}
+
+bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < s->input_count; i++)
+        most += s->inputs[i].index.key_count;
+    s->keys = ARENA_ARRAY(&s->arena, struct input_key, most + 1);
+    if (!s->keys) return arena_ok(&s->arena, e);
+    for (size_t i = 0; i < s->input_count; i++) {
+        struct input *in = &s->inputs[i];
+        for (uint32_t k = 0; k < in->index.key_count; k++) {
+            bool wanted = false;
+            struct input_key *key = &s->keys[s->key_count];
+            *key = (struct input_key){.input = in, .key = &in->index.keys[k]};
+            if (!fn(s, in, key->key, &key->ls, &wanted, arg, e)) return false;
+            s->key_count += wanted;
+        }
+    }
+    if (s->key_count) qsort(s->keys, s->key_count, sizeof *s->keys, order_keys);
+    return true;
+}
+
+struct key_group service_group(const struct service_merge *s, size_t *at)
+{
+    const struct input_key *first = &s->keys[*at];
+    size_t n = 1;
+    while (*at + n < s->key_count) {
+        const struct input_key *k = first + n;
+        if (k->key->class != first->key->class || !labels_eq(k->ls, first->ls) ||
+            !str_eq(key_type(k), key_type(first))) {
+            break;
+        }
+        n++;
+    }
+    *at += n;
+    return (struct key_group){first, n};
+}
+
+size_t service_type_end(const struct service_merge *s, size_t at)
+{
+    str type = key_type(&s->keys[at]);
+    while (at < s->key_count && str_eq(key_type(&s->keys[at]), type))
+        at++;
+    return at;
+}
+
+// ---- frames
+
+static bool damaged(const struct input *in, const char *what, err *e)
+{
+    return err_set(e, ERR_DATA_LOSS, "block %.*s: %s", STR(in->source->block.name), what);
+}
+
+static bool wrap(const struct input *in, err *e)
+{
+    return err_wrap(e, "block %.*s", STR(in->source->block.name));
+}
+
+static bool load_rows(struct service_merge *s, struct input *in, uint64_t row, err *e)
+{
+    struct rows_frame *f = &in->rows;
+    const struct block_index *x = &in->index;
+    if (f->frame && row - f->frame->first < f->frame->count) return true;
+    arena_release(&f->arena);
+    f->frame = NULL;
+    const struct block_frame *heads = block_frame_of(&x->heads, row);
+    const struct block_frame *details = block_frame_of(&x->details, row);
+    const struct block_frame *spans = block_frame_of(&x->spans, row);
+    if (!heads || !details || details->first != heads->first || details->count != heads->count)
+        return damaged(in, "rows without details", e);
+    const struct block_extent extents[] = {heads->extent, details->extent,
+                                           spans ? spans->extent : (struct block_extent){0}};
+    str contents[COUNT(extents)];
+    struct block_row_spans *by_row = NULL;
+    if (!block_source_sections(&f->arena, &in->source->block, s->merge->req, extents,
+                               COUNT(extents), contents, e)) {
+        return false;
+    }
+    if (!block_heads_parse(&f->arena, contents[0], heads->count, &f->heads, e) ||
+        !block_details_parse(&f->arena, contents[1], &f->heads, &f->details, e) ||
+        (spans && !block_spans_parse(&f->arena, contents[2], spans->count, &by_row, e))) {
+        return wrap(in, e);
+    }
+    if (spans && (spans->first != heads->first || spans->count != heads->count))
+        return damaged(in, "spans that are not of their rows", e);
+    f->spans = by_row;
+    f->frame = heads;
+    return true;
+}
+
+static bool load_vectors(struct service_merge *s, struct input *in, struct vectors_frame *f,
+                         const struct block_frame *frame, err *e)
+{
+    str contents = {0};
+    if (f->frame == frame) return true;
+    arena_release(&f->arena);
+    f->frame = NULL;
+    if (!block_source_sections(&f->arena, &in->source->block, s->merge->req, &frame->extent, 1,
+                               &contents, e)) {
+        return false;
+    }
+    if (!block_vectors_parse(&f->arena, contents, frame->count, &f->v, e)) return wrap(in, e);
+    f->frame = frame;
+    return true;
+}
+
+// ---- vectors
+
+bool input_map(struct service_merge *s, const struct input *in, str columns,
+               struct vector_entry **v, size_t *n, err *e)
+{
+    const uint32_t count = in->index.stack_count;
+    if (!columns_entries(&s->scratch, columns, count, v, n, e)) {
+        if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+        return wrap(in, e);
+    }
+    bool ordered = true;
+    uint32_t last = 0;
+    for (size_t i = 0; i < *n; i++) {
+        uint32_t stack = (*v)[i].stack;
+        if (stack >= count) return damaged(in, "a vector with a stack that is not there", e);
+        stack = in->stacks[stack];
+        ordered = ordered && (i == 0 || stack > last);
+        last = (*v)[i].stack = stack;
+    }
+    return ordered || vector_normalise(*v, n, e);
+}
+
+bool input_row_vector(struct service_merge *s, struct input *in, uint64_t number,
+                      struct vector_entry **v, size_t *n, err *e)
+{
+    const struct block_frame *f = block_frame_of(&in->index.vectors, number);
+    if (!f) return damaged(in, "a row whose vector is not there", e);
+    return load_vectors(s, in, &in->row_vectors, f, e) &&
+           input_map(s, in, block_vector_at(&in->row_vectors.v, (uint32_t)(number - f->first)), v,
+                     n, e);
+}
+
+bool input_node_vector(struct service_merge *s, struct input *in, const struct block_node_ref *node,
+                       struct vector_entry **v, size_t *n, err *e)
+{
+    return load_vectors(s, in, &in->node_vectors, &in->index.nodes_at.v[node->frame], e) &&
+           input_map(s, in, block_vector_at(&in->node_vectors.v, node->place), v, n, e);
+}
+
+bool input_total(struct service_merge *s, struct input *in, uint64_t number,
+                 struct block_total *out, err *e)
+{
+    struct totals_frame *t = &in->totals;
+    str contents = {0};
+    const struct block_frame *f = block_frame_of(&in->index.totals, number);
+    if (!f) return damaged(in, "a key whose totals are not there", e);
+    if (t->frame != f) {
+        arena_release(&t->arena);
+        t->frame = NULL;
+        if (!block_source_sections(&t->arena, &in->source->block, s->merge->req, &f->extent, 1,
+                                   &contents, e)) {
+            return false;
+        }
+        if (!block_totals_parse(&t->arena, contents, f->count, &t->v, e)) return wrap(in, e);
+        t->frame = f;
+    }
+    *out = t->v[number - f->first];
+    return true;
+}
+
+str service_columns(struct service_merge *s, const struct vector_entry *v, size_t n)
+{
+    buf_clear(&s->columns);
+    columns_encode(v, n, &s->columns);
+    return buf_view(&s->columns);
+}
+
+// ---- rows
+
+// Rows that are there already come first among equals, so that they are the ones that stay.
+static bool before(const struct row_feed *x, const struct row_feed *y)
+{
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns;
+    int c = memcmp(x->id.b, y->id.b, sizeof x->id.b);
+    if (c) return c < 0;
+    if (x->mask != y->mask) return x->mask;
+    if (x->attempt != y->attempt) return x->attempt < y->attempt;
+    return x->input < y->input;
+}
+
+static void sift(struct row_merge *m, size_t at)
+{
+    struct row_feed f = m->feeds[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= m->n) break;
+        if (child + 1 < m->n && before(&m->feeds[child + 1], &m->feeds[child])) child++;
+        if (!before(&m->feeds[child], &f)) break;
+        m->feeds[at] = m->feeds[child];
+        at = child;
+    }
+    m->feeds[at] = f;
+}
+
+static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
+{
+    if (!load_rows(m->service, f->input, f->row, e)) return false;
+    const struct rows_frame *rows = &f->input->rows;
+    size_t place = (size_t)(f->row - rows->frame->first);
+    f->time_ns = rows->heads.times[place];
+    f->attempt = rows->heads.attempts ? rows->heads.attempts[place] : 0;
+    f->id = rows->details.ids[place];
+    return true;
+}
+
+bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct key_group *g,
+                     err *e)
+{
+    *m = (struct row_merge){.service = s};
+    map_init(&m->seen_map, s->merge->memory);
+    m->feeds = ARENA_ARRAY(&s->group, struct row_feed, g->n);
+    if (!m->feeds) return arena_ok(&s->group, e);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct block_key_ref *k = g->v[i].key;
+        if (k->row_count == 0) continue;
+        struct row_feed *f = &m->feeds[m->n++];
+        *f = (struct row_feed){.input = g->v[i].input,
+                               .row = k->first_row,
+                               .end = k->first_row + k->row_count,
+                               .mask = g->v[i].input->source->mask};
+        if (!load_feed(m, f, e)) return false;
+    }
+    for (size_t i = m->n / 2; i-- > 0;)
+        sift(m, i);
+    return true;
+}
+
+// So many ids of one millisecond are compared one by one.
+#define SEEN_FEW 64
+
+static bool same_id(const void *ctx, uint32_t row)
+{
+    const struct row_merge *m = ctx;
+    return id128_eq(m->seen[row], m->seen[m->seen_count]);
+}
+
+static uint64_t hash_id(id128 id)
+{
+    return hash_bytes(id.b, sizeof id.b);
+}
+
+// The one that stands behind the last.
+static bool find_seen(struct row_merge *m)
+{
+    if (m->seen_map.count)
+        return map_find(&m->seen_map, hash_id(m->seen[m->seen_count]), same_id, m) != MAP_NONE;
+    // The newest first: copies have mostly the same time to the nanosecond.
+    for (size_t i = m->seen_count; i-- > 0;) {
+        if (same_id(m, (uint32_t)i)) return true;
+    }
+    return false;
+}
+
+// Ids say their millisecond, so equal ones are in the same.
+static bool was_seen(struct row_merge *m, const struct row_feed *f, bool *seen, err *e)
+{
+    int64_t ms = slot_of(f->time_ns + 1, 1000000);
+    if (ms != m->seen_ms) {
+        m->seen_count = 0;
+        map_release(&m->seen_map);
+    }
+    m->seen_ms = ms;
+    if (!arena_grow(&m->service->group, &m->seen, &m->seen_cap, m->seen_count + 1,
+                    sizeof *m->seen)) {
+        return arena_ok(&m->service->group, e);
+    }
+    m->seen[m->seen_count] = f->id;
+    *seen = find_seen(m);
+    if (*seen) return true;
+    size_t n = ++m->seen_count;
+    if (n < SEEN_FEW) return true;
+    for (size_t i = n == SEEN_FEW ? 0 : n - 1; i < n; i++) {
+        if (!map_put(&m->seen_map, hash_id(m->seen[i]), (uint32_t)i, e)) return false;
+    }
+    return true;
+}
+
+void row_merge_end(struct row_merge *m)
+{
+    map_release(&m->seen_map);
+    arena_release(&m->service->group);
+}
+
+bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err *e)
+{
+    for (;;) {
+        if (m->has_last) {
+            struct row_feed *top = &m->feeds[0];
+            m->has_last = false;
+            if (++top->row == top->end)
+                m->feeds[0] = m->feeds[--m->n];
+            else if (!load_feed(m, top, e))
+                return false;
+            if (m->n) sift(m, 0);
+        }
+        *more = m->n > 0;
+        if (!*more) return true;
+        bool seen = false;
+        const struct row_feed *f = &m->feeds[0];
+        if (!was_seen(m, f, &seen, e)) return false;
+        m->has_last = true;
+        m->duplicates += seen && !f->mask;
+        if (seen || f->mask) continue;
+        const struct rows_frame *rows = &f->input->rows;
+        size_t place = (size_t)(f->row - rows->frame->first);
+        *row =
+            (struct merged_row){.input = f->input,
+                                .place = place,
+                                .time_ns = f->time_ns,
+                                .total = rows->heads.totals[place],
+                                .vector = rows->details.vectors[place],
+                                .factor = rows->details.factors ? rows->details.factors[place] : 1};
+        return true;
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merge_rows.c - rows in: rows with 5-minute nodes out, or nodes of their hour.
+#include "compactor/merge_int.h"
+
+#define FIVES_AN_HOUR (size_t)(SLOT_HOUR / SLOT_FIVE)
+
+// A node with fewer children is not worth its bytes: the children are read.
+#define CHILDREN_MIN 3
+
+// ---- labels
+
+bool labels_without(struct service_merge *s, labels ls, const struct block_dropped_labels *dropped,
+                    labels *out, err *e)
+{
+    label *v = ARENA_ARRAY(&s->arena, label, ls.n + 1);
+    if (!v) return arena_ok(&s->arena, e);
+    size_t n = 0;
+    for (size_t i = 0; i < ls.n; i++) {
+        if (!str_among(ls.v[i].name, dropped->v, dropped->n)) v[n++] = ls.v[i];
+    }
+    *out = (labels){v, n};
+    return true;
+}
+
+static bool add_name(struct service_merge *s, str name, struct block_dropped_labels *all, err *e)
+{
+    uint32_t at = 0;
+    while (at < all->n && str_cmp(all->v[at], name) < 0)
+        at++;
+    if (at < all->n && str_eq(all->v[at], name)) return true;
+    str *v = ARENA_ARRAY(&s->arena, str, all->n + 1);
+    if (!v) return arena_ok(&s->arena, e);
+    for (uint32_t i = 0; i <= all->n; i++)
+        v[i] = i < at ? all->v[i] : i == at ? name : all->v[i - 1];
+    *all = (struct block_dropped_labels){v, all->n + 1};
+    return true;
+}
+
+bool dropped_of(struct service_merge *s, str type, struct block_dropped_labels *out, err *e)
+{
+    *out = (struct block_dropped_labels){0};
+    for (size_t i = 0; i < s->input_count; i++) {
+        const struct block_index *x = &s->inputs[i].index;
+        for (uint32_t t = 0; t < x->type_count; t++) {
+            if (!str_eq(x->types[t], type)) continue;
+            for (uint32_t k = 0; k < x->dropped[t].n; k++) {
+                if (!add_name(s, x->dropped[t].v[k], out, e)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool series_labels(struct service_merge *s, struct input *in, const struct block_key_ref *k,
+                   labels *ls, bool *wanted, void *arg, err *e)
+{
+    (void)s;
+    (void)in;
+    (void)arg;
+    (void)e;
+    *wanted = k->class == BLOCK_SERIES;
+    *ls = k->ls;
+    return true;
+}
+
+// ---- rows out
+
+// The sums of the 5-minute slots [lo, hi) of the hour.
+struct fives {
+    struct merge_sums sums[FIVES_AN_HOUR];
+    bool spoiled[FIVES_AN_HOUR];  // a sum does not fit 64 bits: no node, who asks adds up rows
+    int64_t first_slot;
+    size_t lo;
+    size_t hi;
+};
+
+static void fives_release(struct fives *f)
+{
+    for (size_t i = 0; i < FIVES_AN_HOUR; i++)
+        merge_sums_release(&f->sums[i]);
+}
+
+// Adds a row to its slot.
+static bool add_five(struct service_merge *s, struct fives *f, size_t i,
+                     const struct merged_row *row, const struct vector_entry *v, size_t n, err *e)
+{
+    struct merge_sums *sums = &f->sums[i];
+    err fault = {0};
+    if (!sums->sums && !merge_sums_init(sums, s->merge->memory, s->stack_count, e)) return false;
+    if (merge_sums_add(sums, v, n, row->factor, &fault) &&
+        merge_sums_note(sums, 1, row->total, row->time_ns, row->time_ns, &fault)) {
+        return true;
+    }
+    f->spoiled[i] = true;
+    merge_sums_release(sums);
+    return true;
+}
+
+// One row before its key is written: its vector gets its new number, its slot the sum.
+static bool prepare_row(struct service_merge *s, const struct merged_row *row, struct fives *f,
+                        err *e)
+{
+    struct input *in = row->input;
+    int64_t five = f ? slot_of(row->time_ns, SLOT_FIVE) - f->first_slot : -1;
+    bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi && !f->spoiled[five];
+    bool fresh = in->vectors[row->vector] == 0;
+    if (!fresh && !counts) return true;
+    struct vector_entry *v = NULL;
+    size_t n = 0;
+    service_tidy(s);
+    if (!input_row_vector(s, in, row->vector, &v, &n, e)) return false;
+    if (fresh) {
+        uint64_t number = 0;
+        if (!block_vector(s->writer, service_columns(s, v, n), &number, e)) return false;
+        if (number >= UINT32_MAX - 1)
+            return err_set(e, ERR_RESOURCE_EXHAUSTED, "too many vectors for one block");
+        in->vectors[row->vector] = (uint32_t)number + 1;
+    }
+    return !counts || add_five(s, f, (size_t)five, row, v, n, e);
+}
+
+static bool prepare_group(struct service_merge *s, const struct key_group *g, struct fives *f,
+                          err *e)
+{
+    struct row_merge m;
+    struct merged_row row;
+    bool more = true;
+    if (g->v[0].key->sampled) f = NULL;  // not in nodes of ALL
+    bool ok = row_merge_begin(&m, s, g, e);
+    while (ok && (ok = row_merge_next(&m, &row, &more, e)) && more)
+        ok = prepare_row(s, &row, f, e);
+    row_merge_end(&m);
+    return ok;
+}
+
+// The spans of a row with their vectors in new numbers; the scratch arena's.
+static bool map_spans(struct service_merge *s, const struct merged_row *row, struct block_row *out,
+                      err *e)
+{
+    const struct rows_frame *f = &row->input->rows;
+    if (!f->spans || f->spans[row->place].n == 0) return true;
+    const struct block_row_spans *from = &f->spans[row->place];
+    struct block_span *to = ARENA_ARRAY(&s->scratch, struct block_span, from->n);
+    if (!to) return arena_ok(&s->scratch, e);
+    for (uint32_t i = 0; i < from->n; i++) {
+        struct vector_entry *v = NULL;
+        size_t n = 0;
+        to[i] = from->v[i];
+        if (!input_map(s, row->input, from->v[i].vector, &v, &n, e)) return false;
+        to[i].vector = arena_str(&s->scratch, service_columns(s, v, n));
+    }
+    out->spans = to;
+    out->span_count = from->n;
+    return arena_ok(&s->scratch, e);
+}
+
+static bool write_row(struct service_merge *s, const struct merged_row *row, err *e)
+{
+    const struct block_heads *h = &row->input->rows.heads;
+    const struct block_details *d = &row->input->rows.details;
+    size_t i = row->place;
+    struct block_row out = {.time_ns = row->time_ns,
+                            .id = d->ids[i],
+                            .total = row->total,
+                            .vector = row->input->vectors[row->vector] - 1,
+                            .factor = row->factor,
+                            .duration_ns = d->durations ? d->durations[i] : 0,
+                            .period = d->periods ? d->periods[i] : 0,
+                            .attempt = h->attempts ? h->attempts[i] : 0};
+    if (d->first_streams) {
+        static const id128 nobody;
+        out.first_stream = d->first_streams[i];
+        out.has_first_stream = !id128_eq(out.first_stream, nobody);
+    }
+    if (d->annotations) out.annotations = d->annotations[i];
+    service_tidy(s);
+    return map_spans(s, row, &out, e) && block_row(s->writer, &out, e);
+}
+
+// Only copies of rows that are there already: the series has nothing new.
+static bool write_group(struct service_merge *s, const struct key_group *g, err *e)
+{
+    struct row_merge m;
+    struct merged_row row;
+    bool more = true;
+    bool begun = false;
+    bool ok = row_merge_begin(&m, s, g, e);
+    while (ok && (ok = row_merge_next(&m, &row, &more, e)) && more) {
+        if (!begun) ok = block_key(s->writer, BLOCK_SERIES, key_type(&g->v[0]), g->v[0].ls, e);
+        begun = true;
+        ok = ok && write_row(s, &row, e);
+    }
+    s->merge->duplicates += m.duplicates;
+    row_merge_end(&m);
+    return ok;
+}
+
+static bool write_fives(struct service_merge *s, struct fives *f, str type, bool *begun, err *e)
+{
+    for (size_t i = f->lo; i < f->hi; i++) {
+        struct merge_sums *sums = &f->sums[i];
+        struct vector_entry *v = NULL;
+        size_t n = 0;
+        if (!sums->sums || sums->profiles < CHILDREN_MIN) continue;
+        const struct block_node node = {.slot = f->first_slot + (int64_t)i,
+                                        .width = SLOT_FIVE,
+                                        .profiles = sums->profiles,
+                                        .total = sums->total,
+                                        .first_ns = sums->first_ns,
+                                        .last_ns = sums->last_ns};
+        service_tidy(s);
+        if (!merge_sums_take(sums, &s->scratch, &v, &n, e)) return false;
+        if (!*begun && !block_key(s->writer, BLOCK_ALL, type, (labels){0}, e)) return false;
+        *begun = true;
+        if (!block_node(s->writer, &node, service_columns(s, v, n), e)) return false;
+    }
+    return true;
+}
+
+// As many slots at once as a quarter of the memory allows.
+static size_t fives_at_once(const struct service_merge *s)
+{
+    size_t limit = atomic_load(&s->merge->memory->limit);
+    if (limit == 0) return FIVES_AN_HOUR;
+    size_t fit = limit / 4 / ((size_t)s->stack_count * sizeof(int64_t) + 1);
+    return fit < 1 ? 1 : MIN(fit, FIVES_AN_HOUR);
+}
+
+static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
+{
+    bool leaf = s->merge->what == MERGE_LEAF;
+    const size_t step = leaf ? fives_at_once(s) : FIVES_AN_HOUR;
+    int64_t hour = s->merge->sources[0].block.footer.about.from_hour;
+    str type = key_type(&s->keys[from]);
+    bool begun = false;
+    bool ok = true;
+    for (size_t lo = 0; ok && lo < FIVES_AN_HOUR; lo += step) {
+        struct fives f = {.first_slot = hour * (int64_t)FIVES_AN_HOUR,
+                          .lo = lo,
+                          .hi = MIN(lo + step, FIVES_AN_HOUR)};
+        for (size_t at = from; ok && at < to;) {
+            struct key_group g = service_group(s, &at);
+            ok = prepare_group(s, &g, leaf ? &f : NULL, e);
+        }
+        ok = ok && (!leaf || write_fives(s, &f, type, &begun, e));
+        fives_release(&f);
+    }
+    return ok;
+}
+
+bool merge_rows(struct service_merge *s, err *e)
+{
+    if (!service_keys(s, series_labels, NULL, e)) return false;
+    for (size_t from = 0; from < s->key_count;) {
+        size_t to = service_type_end(s, from);
+        struct block_dropped_labels dropped = {0};
+        str type = key_type(&s->keys[from]);
+        bool leaf = s->merge->what == MERGE_LEAF;
+        if (!(leaf ? churn_find(&s->arena, s->keys + from, to - from, &dropped, e)
+                   : dropped_of(s, type, &dropped, e)) ||
+            !block_dropped(s->writer, type, dropped.v, dropped.n, e)) {
+            return false;
+        }
+        if (!prepare_type(s, from, to, e)) return false;
+        for (size_t at = from; at < to;) {
+            struct key_group g = service_group(s, &at);
+            if (!write_group(s, &g, e)) return false;
+        }
+        from = to;
+    }
+    return true;
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compactor/plan_int.h"
+
+#include <stdlib.h>
+
+const char *job_kind_name(enum job_kind k)
+{
+    static const char *const names[] = {
+        [JOB_LEAF] = "leaf", [JOB_FOLD] = "fold",     [JOB_HOUR] = "hour",    [JOB_PACK] = "pack",
+        [JOB_DAY] = "day",   [JOB_WINDOW] = "window", [JOB_RETIRE] = "retire"};
+    static_assert(COUNT(names) == JOB_KINDS, "every kind has a name");
+    assert(k < JOB_KINDS);
+    return names[k];
+}
+
+int64_t plan_floor(int64_t hour, int64_t hours)
+{
+    int64_t q = hour / hours;
+    return hour % hours < 0 ? q - 1 : q;
+}
+
+bool plan_is_due(struct planning *p, int64_t due_ns)
+{
+    if (due_ns <= p->state->now_ns) return true;
+    p->out->next_due_ns = MIN(p->out->next_due_ns, due_ns);
+    return false;
+}
+
+int64_t plan_next_slot(int64_t made_ns, int64_t interval)
+{
+    if (interval <= 0) return made_ns;
+    return slot_start(slot_of(made_ns, interval) + 1, interval) + 1;
+}
+
+struct job *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours)
+{
+    struct plan *out = p->out;
+    if (!arena_grow(p->a, &out->jobs, &p->job_cap, out->n + 1, sizeof *out->jobs)) return NULL;
+    struct job *j = &out->jobs[out->n++];
+    *j = (struct job){.kind = kind, .from_hour = from_hour, .hours = hours};
+    return j;
+}
+
+const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
+                                          int64_t to, size_t *n)
+{
+    const struct manifest_block **v = p->by_kind[kind];
+    size_t lo = 0;
+    size_t hi = p->kind_count[kind];
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (v[mid]->from_hour < from)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    size_t end = lo;
+    while (end < p->kind_count[kind] && v[end]->from_hour < to)
+        end++;
+    *n = end - lo;
+    return v + lo;
+}
+
+// ---- hours
+
+static int64_t end_ns(int64_t hour)
+{
+    return slot_start(hour + 1, SLOT_HOUR);
+}
+
+static int64_t newest_made(const struct manifest_block *const *v, size_t n)
+{
+    int64_t newest = INT64_MIN;
+    for (size_t i = 0; i < n; i++)
+        newest = MAX(newest, v[i]->made_ns);
+    return newest;
+}
+
+static id128 *ids_of(struct planning *p, const struct manifest_block *const *v, size_t n)
+{
+    id128 *ids = ARENA_ARRAY(p->a, id128, n + 1);
+    for (size_t i = 0; ids && i < n; i++)
+        ids[i] = v[i]->id;
+    return ids;
+}
+
+static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
+{
+    // What comes later to an hour is collected as well: one leaf in leaf_delay.
+    int64_t due = end_ns(h->hour) + p->settings->leaf_delay;
+    if (h->leaf_count)
+        due = MAX(due, newest_made(h->leaves, h->leaf_count) + p->settings->leaf_delay);
+    if (h->leaf_count == 0) h->pending = true;
+    if (!plan_is_due(p, due)) return true;
+    h->pending = true;
+    struct job *j = plan_add(p, JOB_LEAF, h->hour, 1);
+    struct job_source *v =
+        ARENA_ARRAY(p->a, struct job_source, h->segment_count + h->leaf_count + 1);
+    if (!j || !v) return arena_ok(p->a, e);
+    size_t n = 0;
+    const struct plan_state *s = p->state;
+    for (size_t i = h->first_segment; n < h->segment_count; i++) {
+        if (s->damaged && s->damaged[i]) continue;
+        v[n++].segment = &s->segments[i];
+        j->bytes += s->segments[i].bytes;
+    }
+    for (size_t i = 0; i < h->leaf_count; i++)
+        v[n++] = (struct job_source){.block = h->leaves[i], .mask = true};
+    j->due_ns = due;
+    j->sources = v;
+    j->source_count = n;
+    j->needs = ids_of(p, h->leaves, h->leaf_count);
+    j->need_count = h->leaf_count;
+    return arena_ok(p->a, e);
+}
+
+static bool overlap(const struct plan_hour *h)
+{
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        for (size_t k = i + 1; k < h->leaf_count; k++) {
+            const struct manifest_block *x = h->leaves[i];
+            const struct manifest_block *y = h->leaves[k];
+            if (x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi) return true;
+        }
+    }
+    return false;
+}
+
+static bool blocks_as_sources(struct planning *p, struct job *j,
+                              const struct manifest_block *const *v, size_t n, err *e)
+{
+    struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, n + 1);
+    if (!sources) return arena_ok(p->a, e);
+    for (size_t i = 0; i < n; i++) {
+        sources[i].block = v[i];
+        j->bytes += v[i]->bytes;
+    }
+    j->sources = sources;
+    j->source_count = n;
+    return true;
+}
+
+static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
+{
+    if (!overlap(h)) return true;
+    const struct plan_settings *set = p->settings;
+    int64_t due = plan_next_slot(newest_made(h->leaves, h->leaf_count), set->fold_interval);
+    // Not worth it shortly before the rows go.
+    if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= due) return true;
+    if (!plan_is_due(p, due)) return true;
+    h->pending = h->folds = true;
+    struct job *j = plan_add(p, JOB_FOLD, h->hour, 1);
+    if (!j || !blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return arena_ok(p->a, e);
+    j->due_ns = due;
+    j->remove = ids_of(p, h->leaves, h->leaf_count);
+    j->remove_count = h->leaf_count;
+    return arena_ok(p->a, e);
+}
+
+static bool hour_job(struct planning *p, struct plan_hour *h, err *e)
+{
+    if (h->unnamed.n == 0) return true;
+    const struct manifest_block **leaves =
+        ARENA_ARRAY(p->a, const struct manifest_block *, h->unnamed.n);
+    if (!leaves) return arena_ok(p->a, e);
+    size_t n = 0;
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        if (leaf_set_has(&h->unnamed, h->leaves[i]->id)) leaves[n++] = h->leaves[i];
+    }
+    assert(n == h->unnamed.n);
+    h->pending = true;
+    int64_t due = newest_made(leaves, n) + p->settings->hour_delay;
+    if (h->folds || !plan_is_due(p, due)) return true;  // what is folded would be stale at once
+    struct job *j = plan_add(p, JOB_HOUR, h->hour, 1);
+    struct manifest_cover *cover = ARENA_NEW(p->a, struct manifest_cover);
+    if (!j || !cover || !blocks_as_sources(p, j, leaves, n, e)) return arena_ok(p->a, e);
+    *cover = (struct manifest_cover){.hour = h->hour,
+                                     .hours = 1,
+                                     .leaves = h->unnamed.v,
+                                     .leaf_count = n};
+    j->due_ns = due;
+    j->covers = cover;
+    j->cover_count = 1;
+    j->needs = h->unnamed.v;
+    j->need_count = n;
+    return arena_ok(p->a, e);
+}
+
+static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
+{
+    size_t n = 0;
+    int64_t day = plan_floor(h->hour, HOURS_A_DAY) * HOURS_A_DAY;
+    struct choice c = {.state = p->state, .live = p->live, .live_count = p->kind_count[BLOCK_RAW]};
+    c.candidates = plan_blocks(p, BLOCK_HOURS, day, h->hour + 1, &n);
+    c.n = n;
+    if (!choose(p->a, &c, h->hour, 1, &h->chosen, e)) return false;
+    id128 *v = ARENA_ARRAY(p->a, id128, h->leaf_count + 1);
+    if (!v) return arena_ok(p->a, e);
+    h->unnamed = (struct leaf_set){v, 0};
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        if (h->chosen.partial || !leaf_set_has(&h->chosen.leaves, h->leaves[i]->id))
+            v[h->unnamed.n++] = h->leaves[i]->id;
+    }
+    for (size_t i = 1; i < h->unnamed.n; i++) {
+        for (size_t k = i; k && id_cmp(v[k - 1], v[k]) > 0; k--) {
+            id128 t = v[k];
+            v[k] = v[k - 1];
+            v[k - 1] = t;
+        }
+    }
+    return true;
+}
+
+static bool plan_hours(struct planning *p, err *e)
+{
+    for (size_t i = 0; i < p->hour_count; i++) {
+        struct plan_hour *h = &p->hours[i];
+        if (!choose_hour(p, h, e)) return false;
+        if (h->segment_count && !leaf_job(p, h, e)) return false;
+        // A fold while a delta is about to come would be for nothing.
+        if (!(h->pending && h->segment_count) && !fold_job(p, h, e)) return false;
+        if (!hour_job(p, h, e)) return false;
+    }
+    return true;
+}
+
+// ---- the beginning
+
+static int order_hours(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// All hours that there is anything of.
+static bool find_hours(struct planning *p, err *e)
+{
+    const struct plan_state *s = p->state;
+    size_t most = s->segment_count;
+    for (size_t i = 0; i < s->block_count; i++)
+        most += s->blocks[i].kind == BLOCK_HOURS ? s->blocks[i].cover_count : 1;
+    int64_t *v = ARENA_ARRAY(p->a, int64_t, most + 1);
+    if (!v) return arena_ok(p->a, e);
+    size_t n = 0;
+    for (size_t i = 0; i < s->segment_count; i++)
+        v[n++] = s->segments[i].name.hour;
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct manifest_block *b = &s->blocks[i];
+        if (b->kind == BLOCK_RAW) v[n++] = b->from_hour;
+        for (size_t k = 0; b->kind == BLOCK_HOURS && k < b->cover_count; k++)
+            v[n++] = b->covers[k].hour;
+    }
+    qsort(v, n, sizeof *v, order_hours);
+    p->hours = ARENA_ARRAY(p->a, struct plan_hour, n + 1);
+    if (!p->hours) return arena_ok(p->a, e);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || v[i] != v[i - 1]) p->hours[p->hour_count++].hour = v[i];
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < p->hour_count; i++) {
+        struct plan_hour *h = &p->hours[i];
+        h->first_segment = at;
+        for (; at < s->segment_count && s->segments[at].name.hour == h->hour; at++)
+            h->segment_count += !(s->damaged && s->damaged[at]);
+        h->leaves = plan_blocks(p, BLOCK_RAW, h->hour, h->hour + 1, &h->leaf_count);
+    }
+    return true;
+}
+
+static int order_blocks(const void *a, const void *b)
+{
+    const struct manifest_block *x = *(const struct manifest_block *const *)a;
+    const struct manifest_block *y = *(const struct manifest_block *const *)b;
+    return id_cmp(x->id, y->id);
+}
+
+static bool sort_out(struct planning *p, err *e)
+{
+    const struct plan_state *s = p->state;
+    for (int k = BLOCK_SEGMENT; k <= BLOCK_DAYS; k++) {
+        p->by_kind[k] = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
+        if (!p->by_kind[k]) return arena_ok(p->a, e);
+    }
+    for (size_t i = 0; i < s->block_count; i++) {
+        enum block_kind k = s->blocks[i].kind;
+        p->by_kind[k][p->kind_count[k]++] = &s->blocks[i];
+    }
+    size_t n = p->kind_count[BLOCK_RAW];
+    p->live = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
+    if (!p->live) return arena_ok(p->a, e);
+    memcpy(p->live, p->by_kind[BLOCK_RAW], n * sizeof *p->live);
+    qsort(p->live, n, sizeof *p->live, order_blocks);
+    return true;
+}
+
+static int order_jobs(const void *a, const void *b)
+{
+    const struct job *x = a;
+    const struct job *y = b;
+    if (x->from_hour != y->from_hour) return x->from_hour < y->from_hour ? -1 : 1;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+bool plan_make(struct arena *a, const struct plan_state *s, const struct plan_settings *settings,
+               struct plan *out, err *e)
+{
+    *out = (struct plan){.next_due_ns = INT64_MAX};
+    struct planning p = {.a = a, .state = s, .settings = settings, .out = out};
+    if (!sort_out(&p, e) || !find_hours(&p, e) || !plan_hours(&p, e) || !plan_days(&p, e) ||
+        !plan_windows(&p, e) || !plan_retire(&p, e)) {
+        return false;
+    }
+    if (out->n) qsort(out->jobs, out->n, sizeof *out->jobs, order_jobs);
+    return true;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan.h - what there is to do for a tenant: from its segments and live blocks and the time to
+// jobs. Pure.
+//
+//     LEAF     the segments of an hour -> its first leaf, an hour's end + leaf_delay later; what is
+//              listed after that -> a delta leaf without the rows that the hour has already
+//     FOLD     all leaves of an hour -> one                              once in fold_interval
+//     HOUR     leaves that no valid parent names -> hour nodes
+//     PACK     all hour nodes of a day so far -> one block               once in pack_interval
+//     DAY      the hour nodes of a complete day -> its day nodes         again once in
+//     fold_interval WINDOW   the day nodes of a window of 28 days -> one block         once in
+//     window_interval RETIRE   blocks whose time is over
+//
+// A parent is valid for a child window (an hour of HOURS, a day of DAYS) if all leaves that its
+// cover names there count. Of the valid ones several may add up, if no leaf is named by two of
+// them: that is how a job reads them, span by span, so that it never matters who made what twice.
+//
+// Due jobs come oldest first, of the same hour the lower level first, then small first. Nothing
+// else holds between them: a job whose inputs another one replaced is refused by the manifest and
+// planned again.
+#pragma once
+
+#include "manifest/manifest.h"
+
+enum job_kind {
+    JOB_LEAF,
+    JOB_FOLD,
+    JOB_HOUR,
+    JOB_PACK,
+    JOB_DAY,
+    JOB_WINDOW,
+    JOB_RETIRE,
+    JOB_KINDS
+};
+const char *job_kind_name(enum job_kind k);
+
+// Ages and intervals; 0 of a delay or an interval: at once; 0 of a retention: for ever.
+struct plan_settings {
+    int64_t leaf_delay;  // between the end of an hour and its first leaf, and between two leaves
+    int64_t hour_delay;  // between a leaf and its hour nodes
+    int64_t day_delay;   // between the end of a day and its day nodes
+    int64_t pack_interval;
+    int64_t fold_interval;
+    int64_t window_interval;
+    int64_t raw_retention;
+    int64_t hours_retention;
+    int64_t days_retention;
+};
+
+struct plan_state {
+    const struct snapshot_segment *segments;  // in order
+    const bool *damaged;                      // of each segment: leave it out; NULL: none is
+    size_t segment_count;
+    const struct manifest_block *blocks;  // live, in order of kind, from_hour
+    size_t block_count;
+    bool (*counts)(void *arg, id128 leaf);  // live, or expired by retention
+    void *arg;
+    int64_t now_ns;
+};
+
+// A part of a parent that counts: child windows within hours, services within packs.
+struct plan_span {
+    int64_t from_hour;
+    uint32_t hours;
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+};
+
+struct job_source {
+    const struct snapshot_segment *segment;  // or
+    const struct manifest_block *block;
+    const struct plan_span *spans;  // of parents: what counts; of leaves none: all
+    size_t span_count;
+    bool mask;  // only to recognise rows that are there already
+};
+
+struct job {
+    enum job_kind kind;
+    int64_t from_hour;  // what it makes covers
+    uint32_t hours;
+    int64_t until_hour;  // WINDOW: weeks that end until then are complete
+    int64_t due_ns;
+    uint64_t bytes;  // of its sources
+    const struct job_source *sources;
+    size_t source_count;
+    const struct manifest_cover *covers;
+    size_t cover_count;
+    const id128 *needs;
+    size_t need_count;
+    const id128 *remove;
+    size_t remove_count;
+    const id128 *expire;
+    size_t expire_count;
+};
+
+struct plan {
+    struct job *jobs;  // due ones, in the order in which to do them
+    size_t n;
+    int64_t next_due_ns;  // of the first that is not due yet; INT64_MAX: there is none
+};
+
+// The arena's; borrows from *s. Fails with resource_exhausted only.
+bool plan_make(struct arena *a, const struct plan_state *s, const struct plan_settings *settings,
+               struct plan *out, err *e) MUST_CHECK;

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan_days.c - jobs that make parents of parents: packs of hours, days, windows; and retirement.
+#include "compactor/plan_int.h"
+
+#include <stdlib.h>
+
+// For so long a day waits for hours that cannot be made; then it is made without them.
+#define PATIENCE_NS SLOT_DAY
+
+// What was chosen for a run of child windows, on its way to be a job's sources.
+struct gathering {
+    struct planning *p;
+    struct job_source *sources;
+    size_t source_count;
+    size_t source_cap;
+    struct manifest_cover *covers;
+    size_t cover_count;
+    size_t cover_cap;
+    struct leaf_set leaves;
+};
+
+static struct job_source *source_of(struct gathering *g, const struct manifest_block *b)
+{
+    for (size_t i = 0; i < g->source_count; i++) {
+        if (g->sources[i].block == b) return &g->sources[i];
+    }
+    if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1,
+                    sizeof *g->sources)) {
+        return NULL;
+    }
+    struct job_source *s = &g->sources[g->source_count++];
+    *s = (struct job_source){.block = b};
+    struct plan_span *spans = ARENA_ARRAY(g->p->a, struct plan_span, 1);
+    s->spans = spans;
+    return spans ? s : NULL;
+}
+
+static bool add_span(struct gathering *g, const struct chosen_part *part, int64_t hour,
+                     uint32_t hours, err *e)
+{
+    struct job_source *s = source_of(g, part->block);
+    if (!s) return arena_ok(g->p->a, e);
+    struct plan_span *last =
+        s->span_count ? (struct plan_span *)(uintptr_t)&s->spans[s->span_count - 1] : NULL;
+    if (last && last->pack_lo == part->pack_lo && last->pack_hi == part->pack_hi &&
+        last->from_hour + last->hours == hour) {
+        last->hours += hours;
+        return true;
+    }
+    struct plan_span *spans = ARENA_ARRAY(g->p->a, struct plan_span, s->span_count + 1);
+    if (!spans) return arena_ok(g->p->a, e);
+    if (s->span_count) memcpy(spans, s->spans, s->span_count * sizeof *spans);
+    spans[s->span_count++] = (struct plan_span){hour, hours, part->pack_lo, part->pack_hi};
+    s->spans = spans;
+    return true;
+}
+
+static bool gather_sources(struct gathering *g, const struct chosen *c, int64_t hour,
+                           uint32_t hours, err *e)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (!add_span(g, &c->parts[i], hour, hours, e)) return false;
+    }
+    return leaf_set_union(g->p->a, &g->leaves, &c->leaves, &g->leaves, e);
+}
+
+static bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int64_t hour,
+                         uint32_t hours, err *e)
+{
+    if (!arena_grow(g->p->a, &g->covers, &g->cover_cap, g->cover_count + 1, sizeof *g->covers))
+        return arena_ok(g->p->a, e);
+    g->covers[g->cover_count++] = (struct manifest_cover){.hour = hour,
+                                                          .hours = hours,
+                                                          .leaves = leaves->v,
+                                                          .leaf_count = leaves->n};
+    return true;
+}
+
+// Child windows from .. to - 1 that have nothing: they are named as well, so that a range that
+// runs over them stays one.
+static bool fill_covers(struct gathering *g, int64_t from, int64_t to, uint32_t hours, err *e)
+{
+    static const struct leaf_set none;
+    for (int64_t hour = from; hour < to; hour += hours) {
+        if (!gather_cover(g, &none, hour, hours, e)) return false;
+    }
+    return true;
+}
+
+static void give(struct job *j, const struct gathering *g)
+{
+    j->sources = g->sources;
+    j->source_count = g->source_count;
+    j->covers = g->covers;
+    j->cover_count = g->cover_count;
+    j->needs = g->leaves.v;
+    j->need_count = g->leaves.n;
+    for (size_t i = 0; i < g->source_count; i++)
+        j->bytes += g->sources[i].block->bytes;
+}
+
+static struct plan_hour *hours_of_day(struct planning *p, int64_t day, size_t *n)
+{
+    size_t lo = 0;
+    size_t hi = p->hour_count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->hours[mid].hour < day * HOURS_A_DAY)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    size_t end = lo;
+    while (end < p->hour_count && p->hours[end].hour < (day + 1) * HOURS_A_DAY)
+        end++;
+    *n = end - lo;
+    return p->hours + lo;
+}
+
+static bool list_ids(struct planning *p, const struct manifest_block *const *v, size_t n,
+                     const id128 **ids, size_t *count, err *e)
+{
+    id128 *to = ARENA_ARRAY(p->a, id128, n + 1);
+    if (!to) return arena_ok(p->a, e);
+    for (size_t i = 0; i < n; i++)
+        to[i] = v[i]->id;
+    *ids = to;
+    *count = n;
+    return true;
+}
+
+// ---- packs
+
+// All hour nodes of a day so far become one block; what is stale goes with the rest.
+static bool pack_job(struct planning *p, int64_t day, err *e)
+{
+    size_t n = 0;
+    int64_t from = day * HOURS_A_DAY;
+    const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
+    if (n < 2) return true;
+    // Blocks that one job made are one pack; the time since the others came counts.
+    uint32_t widest = 0;
+    for (size_t i = 0; i < n; i++)
+        widest = MAX(widest, v[i]->hours);
+    int64_t oldest = INT64_MAX;
+    uint64_t packs = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i]->hours == widest && v[i]->from_hour == from)
+            packs += (uint64_t)v[i]->pack_hi - v[i]->pack_lo + 1;
+        else
+            oldest = MIN(oldest, v[i]->made_ns);
+    }
+    if (packs > (uint64_t)UINT32_MAX + 1) oldest = v[0]->made_ns;
+    if (oldest == INT64_MAX) return true;
+    int64_t due = plan_next_slot(oldest, p->settings->pack_interval);
+    if (!plan_is_due(p, due)) return true;
+
+    struct gathering g = {.p = p};
+    size_t hour_count = 0;
+    struct plan_hour *hours = hours_of_day(p, day, &hour_count);
+    int64_t until = from;
+    for (size_t i = 0; i < hour_count; i++) {
+        const struct chosen *c = &hours[i].chosen;
+        if (c->n == 0 || c->partial) continue;
+        if (!fill_covers(&g, until, hours[i].hour, 1, e) ||
+            !gather_sources(&g, c, hours[i].hour, 1, e) ||
+            !gather_cover(&g, &c->leaves, hours[i].hour, 1, e)) {
+            return false;
+        }
+        until = hours[i].hour + 1;
+    }
+    if (g.source_count == 0) return true;
+    struct job *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
+    if (!j) return arena_ok(p->a, e);
+    give(j, &g);
+    j->due_ns = due;
+    return list_ids(p, v, n, &j->remove, &j->remove_count, e);
+}
+
+// ---- days
+
+static bool choose_days(struct planning *p, const struct manifest_block *const *v, size_t n,
+                        int64_t day, struct chosen *out, err *e)
+{
+    const struct choice c = {.state = p->state,
+                             .candidates = v,
+                             .n = n,
+                             .live = p->live,
+                             .live_count = p->kind_count[BLOCK_RAW]};
+    return choose(p->a, &c, day * HOURS_A_DAY, HOURS_A_DAY, out, e);
+}
+
+static bool is_day(const struct manifest_block *b, int64_t day)
+{
+    return b->hours == HOURS_A_DAY && b->from_hour == day * HOURS_A_DAY &&
+           (b->classes >> BLOCK_SERIES & 1);
+}
+
+// The blocks of just this day, and when the newest was made.
+static bool day_blocks(struct planning *p, int64_t day, const struct manifest_block ***out,
+                       size_t *n, int64_t *made, err *e)
+{
+    size_t all = 0;
+    const struct manifest_block **v =
+        plan_blocks(p, BLOCK_DAYS, day * HOURS_A_DAY, day * HOURS_A_DAY + 1, &all);
+    *out = ARENA_ARRAY(p->a, const struct manifest_block *, all + 1);
+    if (!*out) return arena_ok(p->a, e);
+    *n = 0;
+    *made = INT64_MIN;
+    for (size_t i = 0; i < all; i++) {
+        if (!is_day(v[i], day)) continue;
+        (*out)[(*n)++] = v[i];
+        *made = MAX(*made, v[i]->made_ns);
+    }
+    return true;
+}
+
+static bool day_job(struct planning *p, int64_t day, err *e)
+{
+    struct gathering g = {.p = p};
+    size_t hour_count = 0;
+    bool pending = false;
+    struct plan_hour *hours = hours_of_day(p, day, &hour_count);
+    for (size_t i = 0; i < hour_count; i++) {
+        const struct chosen *c = &hours[i].chosen;
+        pending = pending || hours[i].pending;
+        if (c->n == 0 || c->partial) continue;
+        if (!gather_sources(&g, c, hours[i].hour, 1, e)) return false;
+    }
+    if (g.leaves.n == 0) return true;
+    const struct manifest_block **before = NULL;
+    size_t n = 0;
+    int64_t made = 0;
+    struct chosen have = {0};
+    if (!day_blocks(p, day, &before, &n, &made, e) || !choose_days(p, before, n, day, &have, e)) {
+        return false;
+    }
+    bool same = !have.partial && leaf_set_within(&g.leaves, &have.leaves);
+    // What hour nodes do not have any more must stay where it is.
+    if (same || !leaf_set_within(&have.leaves, &g.leaves)) return true;
+    int64_t end = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
+    int64_t due = n ? MAX(end, plan_next_slot(made, p->settings->fold_interval)) : end;
+    if (!plan_is_due(p, due)) return true;
+    if (pending && !plan_is_due(p, due + PATIENCE_NS)) return true;
+    struct job *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
+    if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
+        return arena_ok(p->a, e);
+    give(j, &g);
+    j->due_ns = due;
+    return list_ids(p, before, n, &j->remove, &j->remove_count, e);
+}
+
+bool plan_days(struct planning *p, err *e)
+{
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < p->hour_count; i++) {
+        int64_t day = plan_floor(p->hours[i].hour, HOURS_A_DAY);
+        if (day == last) continue;
+        last = day;
+        if (!pack_job(p, day, e) || !day_job(p, day, e)) return false;
+    }
+    return true;
+}
+
+// ---- windows
+
+struct window {
+    int64_t number;
+    const struct manifest_block **all;  // that lie in it
+    size_t n;
+    const struct manifest_block **packed;  // those of several days
+    size_t packed_n;
+    bool whole;  // a packed one covers the window to its end
+    int64_t made;
+};
+
+static bool find_window(struct planning *p, int64_t number, struct window *w, err *e)
+{
+    int64_t from = number * HOURS_A_WINDOW;
+    *w = (struct window){.number = number, .made = INT64_MIN};
+    w->all = plan_blocks(p, BLOCK_DAYS, from, from + HOURS_A_WINDOW, &w->n);
+    w->packed = ARENA_ARRAY(p->a, const struct manifest_block *, w->n + 1);
+    if (!w->packed) return arena_ok(p->a, e);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct manifest_block *b = w->all[i];
+        if (b->classes >> BLOCK_SERIES & 1) continue;
+        w->packed[w->packed_n++] = b;
+        w->whole = w->whole || b->hours == HOURS_A_WINDOW;
+        w->made = MAX(w->made, b->made_ns);
+    }
+    return true;
+}
+
+static bool window_job(struct planning *p, const struct window *w, err *e)
+{
+    const struct plan_settings *set = p->settings;
+    int64_t from = w->number * HOURS_A_WINDOW;
+    int64_t end = slot_start(w->number + 1, SLOT_WINDOW) + set->day_delay;
+    struct gathering g = {.p = p};
+    size_t missing = 0;
+    size_t days = 0;
+    int64_t until = from;
+    for (int64_t day = w->number * DAYS_A_WINDOW; day < (w->number + 1) * DAYS_A_WINDOW; day++) {
+        struct chosen best = {0};
+        struct chosen have = {0};
+        if (!choose_days(p, w->all, w->n, day, &best, e) ||
+            !choose_days(p, w->packed, w->packed_n, day, &have, e)) {
+            return false;
+        }
+        if (best.n == 0 || best.partial) continue;
+        if (!leaf_set_within(&have.leaves, &best.leaves)) return true;  // it would lose something
+        missing += have.partial || !leaf_set_within(&best.leaves, &have.leaves);
+        days++;
+        if (!fill_covers(&g, until, day * HOURS_A_DAY, HOURS_A_DAY, e) ||
+            !gather_sources(&g, &best, day * HOURS_A_DAY, HOURS_A_DAY, e) ||
+            !gather_cover(&g, &best.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e)) {
+            return false;
+        }
+        until = (day + 1) * HOURS_A_DAY;
+    }
+    bool complete = end <= p->state->now_ns;
+    if (!complete) (void)plan_is_due(p, end);
+    if (missing == 0 && (w->whole || !complete || days < 2)) return true;
+    if (days < 2) return true;  // the day's own block does as well
+    int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval) : INT64_MIN;
+    if (!plan_is_due(p, due)) return true;
+    if (complete) {
+        if (!fill_covers(&g, until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
+        until = from + HOURS_A_WINDOW;
+    }
+    struct job *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(until - from));
+    if (!j) return arena_ok(p->a, e);
+    give(j, &g);
+    j->until_hour = until;
+    j->due_ns = due == INT64_MIN ? p->state->now_ns : due;
+    return list_ids(p, w->packed, w->packed_n, &j->remove, &j->remove_count, e);
+}
+
+bool plan_windows(struct planning *p, err *e)
+{
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < p->kind_count[BLOCK_DAYS]; i++) {
+        struct window w;
+        int64_t number = plan_floor(p->by_kind[BLOCK_DAYS][i]->from_hour, HOURS_A_WINDOW);
+        if (number == last) continue;
+        last = number;
+        if (!find_window(p, number, &w, e) || !window_job(p, &w, e)) return false;
+    }
+    return true;
+}
+
+// ---- retirement
+
+// Whether the leaf is in day nodes that count.
+static bool in_days(struct planning *p, id128 leaf, int64_t hour, bool *is, err *e)
+{
+    int64_t day = plan_floor(hour, HOURS_A_DAY);
+    int64_t window = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
+    size_t n = 0;
+    const struct manifest_block **v =
+        plan_blocks(p, BLOCK_DAYS, window, (day + 1) * HOURS_A_DAY, &n);
+    struct chosen c = {0};
+    if (!choose_days(p, v, n, day, &c, e)) return false;
+    *is = !c.partial && leaf_set_has(&c.leaves, leaf);
+    // Once rows are gone, a day is served by one block for each pack or not at all.
+    for (size_t i = 0; i < c.n; i++) {
+        for (size_t k = i + 1; k < c.n; k++) {
+            if (c.parts[i].pack_lo <= c.parts[k].pack_hi &&
+                c.parts[k].pack_lo <= c.parts[i].pack_hi)
+                *is = false;
+        }
+    }
+    return true;
+}
+
+static bool all_in_days(struct planning *p, const struct manifest_block *b, bool *are, err *e)
+{
+    *are = true;
+    if (b->kind == BLOCK_RAW) return in_days(p, b->id, b->from_hour, are, e);
+    for (size_t i = 0; *are && i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        for (size_t k = 0; *are && k < c->leaf_count; k++) {
+            if (!p->state->counts(p->state->arg, c->leaves[k])) continue;  // stale anyway
+            if (!in_days(p, c->leaves[k], c->hour, are, e)) return false;
+        }
+    }
+    return true;
+}
+
+bool plan_retire(struct planning *p, err *e)
+{
+    const struct plan_settings *set = p->settings;
+    const struct plan_state *s = p->state;
+    const int64_t keep[] = {[BLOCK_RAW] = set->raw_retention,
+                            [BLOCK_HOURS] = set->hours_retention,
+                            [BLOCK_DAYS] = set->days_retention};
+    id128 *v = ARENA_ARRAY(p->a, id128, s->block_count + 1);
+    if (!v) return arena_ok(p->a, e);
+    size_t n = 0;
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct manifest_block *b = &s->blocks[i];
+        int64_t end = slot_start(b->from_hour + b->hours, SLOT_HOUR);
+        bool over = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
+        if (!over && b->kind != BLOCK_DAYS && keep[b->kind] &&
+            plan_is_due(p, end + keep[b->kind]) && !all_in_days(p, b, &over, e)) {
+            return false;
+        }
+        if (!over) continue;
+        first = MIN(first, b->from_hour);
+        v[n++] = b->id;
+    }
+    if (n == 0) return true;
+    struct job *j = plan_add(p, JOB_RETIRE, first, 1);
+    if (!j) return arena_ok(p->a, e);
+    j->due_ns = s->now_ns;
+    j->expire = v;
+    j->expire_count = n;
+    return true;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan_int.h - a plan in the making, shared by plan.c (hours) and plan_days.c (the levels above).
+#pragma once
+
+#include "compactor/choose.h"
+
+#define HOURS_A_DAY    24
+#define DAYS_A_WINDOW  28
+#define HOURS_A_WINDOW (HOURS_A_DAY * DAYS_A_WINDOW)
+
+// An hour that has segments, leaves or hour nodes.
+struct plan_hour {
+    int64_t hour;
+    size_t first_segment;
+    size_t segment_count;  // those that are not damaged
+    const struct manifest_block *const *leaves;
+    size_t leaf_count;
+    struct chosen chosen;     // of its hour nodes
+    struct leaf_set unnamed;  // leaves that none of these sums
+    bool pending;             // leaves or hour nodes are still to be made
+    bool folds;               // its leaves are about to be replaced
+};
+
+struct planning {
+    struct arena *a;
+    const struct plan_state *state;
+    const struct plan_settings *settings;
+    struct plan *out;
+    size_t job_cap;
+    const struct manifest_block **by_kind[BLOCK_DAYS + 1];  // in the manifest's order
+    size_t kind_count[BLOCK_DAYS + 1];
+    const struct manifest_block **live;  // leaves in order of id
+    struct plan_hour *hours;             // in order
+    size_t hour_count;
+};
+
+int64_t plan_floor(int64_t hour, int64_t hours);  // floor(hour / hours)
+
+// Notes that something is due at due_ns: true if that is now.
+bool plan_is_due(struct planning *p, int64_t due_ns);
+
+// When something is due that is done once in an interval and was done last at made_ns.
+int64_t plan_next_slot(int64_t made_ns, int64_t interval);
+
+// A further job, zero but for its kind; NULL: no memory.
+struct job *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours);
+
+// The blocks of a kind that lie in hours [from, to).
+const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
+                                          int64_t to, size_t *n);
+
+bool plan_days(struct planning *p, err *e) MUST_CHECK;
+bool plan_windows(struct planning *p, err *e) MUST_CHECK;
+bool plan_retire(struct planning *p, err *e) MUST_CHECK;

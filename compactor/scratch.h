@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// scratch.h - files without names for what does not fit memory: they are gone with the process.
+//
+// A spool keeps bytes to be read back by place, the first megabytes in memory. A scratch file is a
+// store of one object, so that an intermediate block is read like any other.
+#pragma once
+
+#include "base/buf.h"
+#include "store/store.h"
+
+struct spool {
+    const char *folder;
+    struct buf near;  // its beginning
+    int fd;           // the rest; -1: none so far
+    uint64_t n;
+};
+void spool_init(struct spool *s, const char *folder, struct mem_budget *memory);
+void spool_release(struct spool *s);
+void spool_clear(struct spool *s);  // empty; memory and file are kept
+bool spool_put(struct spool *s, str bytes, err *e) MUST_CHECK;
+bool spool_get(const struct spool *s, uint64_t at, size_t n, char *to, err *e) MUST_CHECK;
+
+struct scratch {
+    struct store store;  // knows reading only; whatever the name, it is this file
+    struct buf pending;
+    int fd;
+    uint64_t size;
+};
+// The folder is made if it is not there. Fails with unavailable naming it.
+bool scratch_init(struct scratch *s, const char *folder, struct mem_budget *memory,
+                  err *e) MUST_CHECK;
+void scratch_release(struct scratch *s);
+bool scratch_sink(void *scratch, str bytes, err *e) MUST_CHECK;  // a block_sink
+bool scratch_end(struct scratch *s, err *e) MUST_CHECK;          // all was written
