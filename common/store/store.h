@@ -65,8 +65,9 @@ bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e
 // ---- listing
 
 // Calls fn for each object whose name begins with `prefix` and comes after `after` (empty: all), in
-// byte order of names. It looks in that order, too: what it shows of a name is no older than what it
-// showed of those before. fn false ends the list, which then fails with *e as fn set it. Borrowed.
+// byte order of names. It looks in that order, too: what it shows of a name is no older than what
+// it showed of those before. fn false ends the list, which then fails with *e as fn set it.
+// Borrowed.
 typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
