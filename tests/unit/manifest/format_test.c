@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The example of docs/formats/manifest.md.
+#include "base/hash.h"
+#include "manifest/manifest_int.h"
+#include "unit/manifest/bench.h"
+
+static const char page_hex[] = "0801"
+                               "1002"
+                               "18eda101"
+                               "225e"
+                               "0a10019b1d2e3f40000102030405060708ff"
+                               "1002"
+                               "18c6ac1e"
+                               "2001"
+                               "30ffffffff0f"
+                               "3807"
+                               "408020"
+                               "480a"
+                               "5101c03be0c95ad718"
+                               "5900e8696c9b5bd718"
+                               "61007076f4e161d718"
+                               "7218"
+                               "08c6ac1e"
+                               "1210019b1d0000000a0b0c0d0e0f10111213"
+                               "1803"
+                               "7801";
+
+static const char root_hex[] = "0801"
+                               "120461636d65"
+                               "1801"
+                               "2a1000112233445566778899aabbccddeeff"
+                               "31007076f4e161d718"
+                               "3a23"
+                               "0a10019b1d2e40000908070605040302010f"
+                               "1002"
+                               "18eda101"
+                               "2068"
+                               "295d76f35e95154c12";
+
+static id128 id_of(const char *hex)
+{
+    id128 id = {0};
+    assert_true(hex_parse(str_of(hex), id.b, sizeof id.b));
+    return id;
+}
+
+static void expect(const struct buf *b, const char *hex, size_t bytes)
+{
+    char text[512];
+    assert_int_equal(b->n, bytes);
+    hex_print((const uint8_t *)b->p, b->n, text);
+    assert_string_equal(text, hex);
+}
+
+static void the_bytes_are_those_of_the_format(void **state)
+{
+    struct bench b;
+    struct buf page;
+    struct buf root;
+    (void)state;
+    bench_begin(&b);
+    buf_init(&page, NULL, 1000);
+    buf_init(&root, NULL, 1000);
+    struct segment_name source = {.hour = 497222,
+                                  .stream = id_of("019b1d0000000a0b0c0d0e0f10111213"),
+                                  .cut = 3};
+    struct manifest_block leaf = {
+        .id = id_of("019b1d2e3f40000102030405060708ff"),
+        .kind = BLOCK_RAW,
+        .from_hour = 497222,
+        .hours = 1,
+        .pack_hi = UINT32_MAX,
+        .classes = 7,
+        .bytes = 4096,
+        .rows = 10,
+        .first_ns = 1789999200000000001,
+        .last_ns = 1790000100000000000,
+        .made_ns = 1790007000000000000,
+        .sources = &source,
+        .source_count = 1,
+        .format = 1,
+    };
+    const struct manifest_block *blocks = &leaf;
+    struct page_draft d = {.kind = BLOCK_RAW, .window = 20717, .blocks = &blocks, .block_count = 1};
+    page_print(&d, &page);
+    expect(&page, page_hex, 104);
+    struct page_ref ref = {id_of("019b1d2e40000908070605040302010f"), BLOCK_RAW, 20717, page.n,
+                           hash_str(buf_view(&page))};
+    struct manifest m = {
+        .tenant = TENANT,
+        .version = 1,
+        .nonce = id_of("00112233445566778899aabbccddeeff"),
+        .made_ns = 1790007000000000000,
+        .refs_of = &ref,
+        .page_count = 1,
+    };
+    root_print(&m, &root);
+    expect(&root, root_hex, 74);
+    assert_true(hash_str(buf_view(&root)) == 0x7735d0557ecb054d);
+
+    memstore_set(b.store, "v1/bb/acme/page/01KCEJWG001440E1G50G1G408F", buf_view(&page));
+    memstore_set(b.store, "v1/bb/acme/live/m/0000000000000001", buf_view(&root));
+    struct manifest *read = bench_newest(&b);
+    const struct manifest_block *found = manifest_find(read, leaf.id);
+    assert_non_null(found);
+    assert_int_equal(found->last_ns, leaf.last_ns);
+    assert_true(manifest_absorbed(read, &source));
+    manifest_let_go(read);
+    atomic_store(&bench_now, 1790007000000000000);
+    struct manifest_block second = bench_leaf(497222, bench_id(2), NULL, 0);
+    assert_ok(bench_add(&b, &second, 1, e));
+    str next = memstore_bytes(b.store, "v1/bb/acme/live/m/0000000000000002");
+    assert_memory_equal(next.p + 10, "\x21\x4d\x05\xcb\x7e\x55\xd0\x35\x77", 9);
+    buf_release(&page);
+    buf_release(&root);
+    bench_end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bytes_are_those_of_the_format)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
