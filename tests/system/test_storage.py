@@ -1,0 +1,89 @@
+"""Section storage: where objects are kept, how, and what is said when they cannot be."""
+import os
+import subprocess
+import sys
+
+import pytest
+from flametree import BIN, TOP, Flametree
+
+WITHOUT_URING = os.path.join(TOP, "tests/lib/without_uring.py")
+
+
+def refused(*args, program="flametree"):
+    """What a program says that does not start; one line."""
+    done = subprocess.run([os.path.join(BIN, program), "--server.listen", "127.0.0.1:0", *args], capture_output=True, text=True, timeout=60)
+    said = [line for line in done.stderr.splitlines() if not line.startswith("ts=")]
+    assert done.returncode in (1, 2) and len(said) == 1, done.stderr
+    return done.returncode, said[0]
+
+
+def io_mode(f):
+    modes = {mode: f.metric('flametree_store_io{mode="%s"}' % mode) for mode in ("uring", "threads")}
+    assert sorted(modes.values()) == [0, 1], modes
+    return max(modes, key=modes.get)
+
+
+@pytest.mark.parametrize("args,says", [
+    (["--storage.kind", "s3"], "storage.kind: 's3' is not known"),
+    (["--storage.io", "aio"], "storage.io: 'aio' is none of auto, threads"),
+    (["--storage.width", "0"], "storage.width"),
+], ids=["kind", "io", "width"])
+def test_wrong_settings_are_named(tmp_path, args, says):
+    code, said = refused("--server.data_dir", str(tmp_path), *args)
+    assert code == 2 and says in said, said
+
+
+@pytest.mark.parametrize("where", ["/proc/self/objects", "{tmp}/file", "{tmp}/" + "long/" * 700], ids=["not writable", "a file", "too long"])
+def test_a_directory_that_cannot_be_used_is_told_in_one_line(tmp_path, where):
+    (tmp_path / "file").write_text("not a directory")
+    where = where.format(tmp=tmp_path)
+    code, said = refused("--server.data_dir", str(tmp_path / "data"), "--storage.dir", where)
+    assert code == 1 and "store " + where[:200] in said, said
+
+
+def test_all_in_one_keeps_objects_in_its_data_directory(tmp_path):
+    with Flametree(data=str(tmp_path)) as f:
+        assert os.path.isdir(tmp_path / "store" / "o")
+        assert io_mode(f) in ("uring", "threads")
+        assert f.metric('flametree_store_operations_total{operation="create",result="ok"}') >= 1
+    assert os.listdir(tmp_path / "store" / "t") == ["lock"]
+
+
+def alone(tmp_path, name, program, *args):
+    (tmp_path / name).mkdir()
+    return Flametree("--internal.listen", "127.0.0.1:0", *args, program=program, data=str(tmp_path / name))
+
+
+def test_a_service_alone_has_no_storage_unless_it_is_set(tmp_path):
+    with alone(tmp_path, "none", "flametree-ingester") as f:
+        assert f.tail().count("event=storage.none") == 1
+    shared = str(tmp_path / "shared")
+    with alone(tmp_path, "ingester", "flametree-ingester", "--storage.dir", shared) as f, \
+            alone(tmp_path, "compactor", "flametree-compactor", "--storage.dir", shared) as g:
+        for one in (f, g):
+            assert "event=storage.none" not in one.tail() and io_mode(one)
+    assert os.listdir(os.path.join(shared, "t")) == ["lock"]
+
+
+def test_threads_are_used_when_they_are_wanted(tmp_path):
+    with Flametree("--storage.io", "threads", data=str(tmp_path)) as f:
+        assert io_mode(f) == "threads" and "event=store.no_uring" not in f.tail()
+
+
+def test_threads_are_used_where_io_uring_is_forbidden(tmp_path):
+    f = Flametree(data=str(tmp_path), program=sys.executable)
+    f.args = [WITHOUT_URING, os.path.join(BIN, "flametree"), *f.args]
+    with f:
+        assert io_mode(f) == "threads"
+        assert f.tail().count("event=store.no_uring") == 1 and 'why="Operation not permitted"' in f.tail()
+
+
+def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
+    with Flametree(data=str(tmp_path)) as f:
+        f.kill()
+        f.start()
+        (tmp_path / "store/t/01ARZ3NDEKTSV4RRFFQ69G5FAV").write_text("half of a segm")
+        f.kill()
+        f.start()
+        assert f.metric("flametree_store_swept_total") == 1
+        assert os.listdir(tmp_path / "store" / "t") == ["lock"]
