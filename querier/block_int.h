@@ -7,7 +7,8 @@
 //       block_fetch.c reads of many sections as few
 //       block_keys.c  which keys and nodes a piece means
 //       block_rows.c  rows: times, ids, spans, vectors
-//     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c    what is wanted
+//     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c what
+//     is wanted; block_cells.c, block_values.c parts of these
 //
 // A unit is one service of one object. A wave is a few units whose sections are in memory together.
 // What fails for one object is noted and the object left out; false is returned only when the
@@ -139,8 +140,18 @@ struct block_walk {
     bool only_all;  // none is needed
     int64_t *skip_ms;
     size_t skip_count;
-    struct block_cells *cells;  // of totals and heat
+    bool with_symbols;
+    const struct block_loose *loose;  // of block_read_loose
+    struct block_cells *cells;        // of totals and heat
 };
+
+// Footers, and the units that concern the question. End also after a failure.
+bool block_walk_begin(struct block_walk *w, const struct level_plan *p, err *e) MUST_CHECK;
+void block_walk_end(struct block_walk *w);
+
+// Calls fn for the units of one wave after the other, their indexes, and symbols if wanted, loaded.
+typedef bool block_wave_fn(struct block_walk *w, struct block_unit *v, size_t n, err *e);
+bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e) MUST_CHECK;
 
 static inline enum block_kind block_kind_of(const struct block_unit *u)
 {

@@ -325,7 +325,7 @@ static bool list_needed(struct block_walk *w)
     return true;
 }
 
-static bool walk_begin(struct block_walk *w, const struct level_plan *p, err *e)
+bool block_walk_begin(struct block_walk *w, const struct level_plan *p, err *e)
 {
     arena_init(&w->arena, &w->m->memory, SIZE_MAX);
     arena_init(&w->wave, &w->m->memory, SIZE_MAX);
@@ -333,7 +333,7 @@ static bool walk_begin(struct block_walk *w, const struct level_plan *p, err *e)
     return load_footers(w, e) && list_units(w, e);
 }
 
-static void walk_end(struct block_walk *w)
+void block_walk_end(struct block_walk *w)
 {
     for (size_t i = 0; i < w->object_count; i++)
         blocks_let_go(w->blocks, w->objects[i].kept);
@@ -352,7 +352,6 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
 {
     struct block_want *wants = ARENA_ARRAY(&w->wave, struct block_want, 2 * n);
     if (!wants) return block_no_room(w, e);
-    bool symbols = wants_symbols(w->q);
     for (size_t i = 0; i < n; i++) {
         const struct block_service_ref *s = v[i].service;
         struct block_want want = {.object = v[i].object->object, .service = s};
@@ -363,7 +362,7 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
         want.extent = &s->symbols;
         wants[n + i] = want;
     }
-    bool ok = blocks_load(w, wants, symbols ? 2 * n : n, e);
+    bool ok = blocks_load(w, wants, w->with_symbols ? 2 * n : n, e);
     for (size_t i = 0; i < n; i++) {
         struct block_unit *u = &v[i];
         u->index_kept = wants[i].kept;
@@ -402,25 +401,21 @@ static size_t keep_sound(struct block_unit *v, size_t n)
     return kept;
 }
 
-static bool read_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+static bool read_wants(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     const struct query *q = w->q;
-    bool ok = load_wave(w, v, n, e);
-    size_t sound = ok ? keep_sound(v, n) : 0;
-    ok = ok && (!q->tree.wanted || block_read_tree(w, v, sound, e)) &&
-         (!q->totals.wanted || block_read_totals(w, v, sound, e)) &&
-         (!q->heat.wanted || block_read_heat(w, v, sound, e)) &&
-         (!q->labels.wanted || block_read_labels(w, v, sound, e)) &&
-         (!q->stats || block_read_stats(w, v, sound, e));
-    release_wave(w, v, n);
-    return ok;
+    return (!q->tree.wanted || block_read_tree(w, v, n, e)) &&
+           (!q->totals.wanted || block_read_totals(w, v, n, e)) &&
+           (!q->heat.wanted || block_read_heat(w, v, n, e)) &&
+           (!q->labels.wanted || block_read_labels(w, v, n, e)) &&
+           (!q->stats || block_read_stats(w, v, n, e));
 }
 
 static uint64_t unit_bytes(const struct block_walk *w, const struct block_unit *u)
 {
     const struct block_service_ref *s = u->service;
     uint64_t n = s->index.raw;
-    if (wants_symbols(w->q)) n += s->symbols.raw + s->all.raw;
+    if (w->with_symbols) n += s->symbols.raw + s->all.raw;
     if (w->q->totals.wanted) n += s->totals.raw;
     return n;
 }
@@ -442,20 +437,22 @@ static bool ask_footers(struct block_walk *w, err *e)
     return true;
 }
 
-static bool read_waves(struct block_walk *w, err *e)
+bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e)
 {
-    if (!ask_footers(w, e)) return false;
     for (size_t i = 0; i < w->unit_count;) {
-        uint64_t bytes = unit_bytes(w, &w->units[i]);
-        size_t to = i + 1;
-        while (to < w->unit_count && to - i < WAVE_UNITS) {
-            uint64_t more = unit_bytes(w, &w->units[to]);
+        struct block_unit *v = &w->units[i];
+        uint64_t bytes = unit_bytes(w, v);
+        size_t n = 1;
+        while (i + n < w->unit_count && n < WAVE_UNITS) {
+            uint64_t more = unit_bytes(w, &v[n]);
             if (bytes + more > WAVE_BYTES) break;
             bytes += more;
-            to++;
+            n++;
         }
-        if (!req_alive(w->req, e) || !read_wave(w, w->units + i, to - i, e)) return false;
-        i = to;
+        bool ok = req_alive(w->req, e) && load_wave(w, v, n, e) && fn(w, v, keep_sound(v, n), e);
+        release_wave(w, v, n);
+        if (!ok) return false;
+        i += n;
     }
     return true;
 }
@@ -463,10 +460,17 @@ static bool read_waves(struct block_walk *w, err *e)
 bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,
                 const struct loose_set *skip, struct merged *m, struct block_reads *out, err *e)
 {
-    struct block_walk w = {.blocks = b, .req = r, .q = q, .skip = skip, .m = m, .out = out};
-    bool ok = walk_begin(&w, p, e) && read_waves(&w, e);
+    struct block_walk w = {.blocks = b,
+                           .req = r,
+                           .q = q,
+                           .skip = skip,
+                           .m = m,
+                           .out = out,
+                           .with_symbols = wants_symbols(q)};
+    bool ok =
+        block_walk_begin(&w, p, e) && ask_footers(&w, e) && block_walk_waves(&w, read_wants, e);
     block_cells_release(&w);
-    walk_end(&w);
+    block_walk_end(&w);
     return ok;
 }
 
@@ -491,7 +495,7 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
     mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
     struct block_walk w = {.blocks = b, .req = r, .q = q, .m = &m, .out = out};
     *survives = true;
-    bool ok = walk_begin(&w, p, e);
+    bool ok = block_walk_begin(&w, p, e);
     for (size_t i = 0; ok && *survives && i < w.unit_count; i++) {
         struct block_unit *u = &w.units[i];
         uint32_t classes = u->object->footer->about.classes;
@@ -510,6 +514,6 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
         u->index = NULL;
         blocks_let_go(b, want.kept);
     }
-    walk_end(&w);
+    block_walk_end(&w);
     return ok;
 }

@@ -46,6 +46,18 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
                          const struct level_plan *p, bool *survives, struct block_reads *out,
                          err *e) MUST_CHECK;
 
+// Calls fn for each row of segments and leaves within the pieces that the question means and that
+// has attempt > 0 or is in `wanted`; sampled ones too. Footers say where there is none to look for.
+typedef bool block_loose_fn(void *arg, const struct level_object *o, struct loose_key key, err *e);
+struct block_loose {
+    const struct loose_set *wanted;
+    block_loose_fn *fn;
+    void *arg;
+};
+bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
+                      const struct level_plan *p, const struct block_loose *want,
+                      struct block_reads *out, err *e) MUST_CHECK;
+
 // All wants of the question: tree, totals, heat, labels, stats. Rows of `skip` (model/loose.h), if
 // it is not NULL, do not count: somebody else does.
 bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,

@@ -439,8 +439,111 @@ static void every_want_equals_a_sum_over_the_rows(void **state)
     }
 }
 
+// ---- rows that others count
+
+static struct loose_key key_of(const struct fact *f)
+{
+    return (struct loose_key){labels_fingerprint(fact_labels(&arena, f)), f->id};
+}
+
+static void rows_of_the_skip_list_do_not_count(void **state)
+{
+    (void)state;
+    struct rig g;
+    rig_make(&g, 5, 500, 8 << 20);
+    for (int round = 0; round < 20; round++) {
+        struct query q = {.tree.wanted = true};
+        struct level_ask ask = {0};
+        struct block_reads reads = {0};
+        struct loose_set skip;
+        struct merged m;
+        struct fact *left = ARENA_ARRAY(&arena, struct fact, g.fleet->n);
+        size_t n = 0;
+        some_range(&g.dice, &q);
+        fact_selector(&arena, &g.dice, &q.selector);
+        loose_init(&skip, &arena, NULL, SIZE_MAX);
+        for (size_t i = 0; i < g.fleet->n; i++) {
+            if (roll(&g.dice, 20) == 0) {
+                assert_ok(loose_add(&skip, key_of(&g.facts[i]), 0, e));
+            } else {
+                left[n++] = g.facts[i];
+            }
+        }
+        assert_ok(block_read_ask(&q, &ask, e));
+        ask.from_ns = q.from_ns;
+        ask.to_ns = q.to_ns;
+        struct fleet leaves = *g.fleet;
+        leaves.without_parents = true;
+        struct fleet_plan p = fleet_plan(&leaves, &g.dice, &ask);
+        assert_ok(merged_init(&m, &g.memory, 0, true, e));
+        assert_ok(block_read(g.blocks, &g.req, &q, &p.p, &skip, &m, &reads, e));
+        assert_int_equal(reads.fault_count, 0);
+        struct head_query h = brute(&q);
+        uint64_t profiles = 0;
+        str expected = fact_tree(&arena, left, n, &h, 0, &profiles);
+        assert_int_equal(m.profiles, profiles);
+        assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
+        merged_release(&m);
+        loose_release(&skip);
+    }
+    rig_drop(&g);
+}
+
+struct told {
+    struct loose_set keys;
+    size_t n;
+};
+
+static bool tell(void *arg, const struct level_object *o, struct loose_key key, err *e)
+{
+    struct told *t = arg;
+    assert_non_null(o);
+    t->n++;
+    return loose_add(&t->keys, key, 0, e);
+}
+
+static void loose_rows_and_those_looked_for_are_told(void **state)
+{
+    (void)state;
+    struct rig g;
+    rig_make(&g, 6, 500, 8 << 20);
+    for (int round = 0; round < 20; round++) {
+        struct query q = {0};
+        struct level_ask ask = {.use = LEVEL_ROWS};
+        struct block_reads reads = {0};
+        struct told told = {.n = 0};
+        struct loose_set wanted;
+        size_t expected = 0;
+        some_range(&g.dice, &q);
+        fact_selector(&arena, &g.dice, &q.selector);
+        loose_init(&told.keys, &arena, NULL, SIZE_MAX);
+        loose_init(&wanted, &arena, NULL, SIZE_MAX);
+        for (size_t i = 0; i < g.fleet->n; i++) {
+            if (roll(&g.dice, 30) == 0) assert_ok(loose_add(&wanted, key_of(&g.facts[i]), 0, e));
+        }
+        ask.from_ns = q.from_ns;
+        ask.to_ns = q.to_ns;
+        struct fleet_plan p = fleet_plan(g.fleet, &g.dice, &ask);
+        const struct block_loose want = {.wanted = &wanted, .fn = tell, .arg = &told};
+        assert_ok(block_read_loose(g.blocks, &g.req, &q, &p.p, &want, &reads, e));
+        for (size_t i = 0; i < g.fleet->n; i++) {
+            struct loose_key key = key_of(&g.facts[i]);
+            if (!counts(&g, &g.facts[i], &q, (labels){0}, NULL, 0)) continue;
+            if (g.fleet->rows[i].attempt == 0 && !loose_find(&wanted, key)) continue;
+            expected++;
+            assert_non_null(loose_find(&told.keys, key));
+        }
+        assert_int_equal(told.n, expected);
+        loose_release(&told.keys);
+        loose_release(&wanted);
+    }
+    rig_drop(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ARENA_TEST(every_want_equals_a_sum_over_the_rows)};
+    const struct CMUnitTest tests[] = {ARENA_TEST(every_want_equals_a_sum_over_the_rows),
+                                       ARENA_TEST(rows_of_the_skip_list_do_not_count),
+                                       ARENA_TEST(loose_rows_and_those_looked_for_are_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

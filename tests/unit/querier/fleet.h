@@ -35,6 +35,7 @@ struct fleet {
     const struct level_object *hours[FLEET_DAYS];
     const struct level_object *days;
     bool series_in_days;
+    bool without_parents;  // plans use leaves and segments only
 };
 
 // ---- writing
@@ -397,7 +398,7 @@ static inline void fleet_hour(const struct fleet *f, struct dice *d, const struc
     bool whole = from == start && to == start + SLOT_HOUR;
     bool steps = ask->use == LEVEL_TOTALS && ask->step_ns % SLOT_MINUTE == 0 &&
                  ask->first_ns % SLOT_MINUTE == 0;
-    if (whole && (nodes || steps) && roll(d, 2)) {
+    if (whole && (nodes || steps) && !f->without_parents && roll(d, 2)) {
         fleet_piece(p, f->hours[hour / 24], nodes ? LEVEL_NODES : LEVEL_TOTALS, from, to);
     } else if (roll(d, 2)) {
         fleet_leaf(p, f->raw[hour], SLOT_FIVE, nodes, from, to);
@@ -416,6 +417,7 @@ static inline struct fleet_plan fleet_plan(const struct fleet *f, struct dice *d
         ask->use == LEVEL_TOTALS && ask->step_ns % SLOT_HOUR == 0 && ask->first_ns % SLOT_HOUR == 0;
     bool days = ask->use == LEVEL_NODES || steps;
     if (ask->classes & 1u << BLOCK_SERIES && !f->series_in_days) days = false;
+    if (f->without_parents) days = false;
     uint64_t often = roll(d, 3);
     for (int day = 0; day < FLEET_DAYS; day++) {
         int64_t start = FLEET_FROM + day * SLOT_DAY;
