@@ -2,7 +2,6 @@
 #include "block/source.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 // Footers of packs with thousands of services are longer; those are read again.
 #define TAIL ((uint64_t)64 << 10)
@@ -85,10 +84,8 @@ bool block_source_sections(struct arena *a, const struct block_source *src, stru
     for (size_t i = 0; i < n; i++) {
         if (x[i].stored == 0) continue;
         const struct store_read *got = &reads[count++];
-        char what[48];
         if (!got->ok) return store_fault(&got->fault, e);
-        snprintf(what, sizeof what, "section at byte %" PRIu64, x[i].at);
-        if (!block_section(a, &x[i], str_make(got->to, got->n), what, &contents[i], e)) {
+        if (!block_section(a, &x[i], str_make(got->to, got->n), "section", &contents[i], e)) {
             return named(src->name, e);
         }
     }

@@ -72,13 +72,15 @@ static bool note_extent(struct verify *v, const struct block_extent *x, err *e)
 }
 
 // Contents with *good; not good after damage, which was told.
-static bool load(struct verify *v, const struct block_extent *x, str *contents, bool *good, err *e)
+static bool load(struct verify *v, const struct block_extent *x, const char *what, str *contents,
+                 bool *good, err *e)
 {
     *good = false;
     *contents = (str){0};
     if (!req_alive(v->req, e)) return false;
     if (x->stored && !note_extent(v, x, e)) return false;
     if (!block_source_sections(&v->arena, v->src, v->req, x, 1, contents, e)) {
+        err_wrap(e, "%s", what);
         return is_damage(v, e);
     }
     *good = true;
@@ -122,7 +124,7 @@ static bool load_vectors(struct verify *v, const struct block_frames *frames, co
         struct block_vectors got;
         str contents = {0};
         bool good = false;
-        if (!load(v, &frames->v[f].extent, &contents, &good, e)) return false;
+        if (!load(v, &frames->v[f].extent, what, &contents, &good, e)) return false;
         if (good && !block_vectors_parse(&v->arena, contents, frames->v[f].count, &got, e)) {
             good = false;
             if (!is_damage(v, e)) return false;
@@ -135,7 +137,7 @@ static bool load_vectors(struct verify *v, const struct block_frames *frames, co
             err bad = {0};
             str columns = block_vector_at(&got, i);
             if (!columns_check(columns, v->symbols.stack_count, &total, &bad)) {
-                verify_fault(v, "vector %" PRIu64 " of %s: %s", number, what, bad.msg);
+                verify_fault(v, "%s: number %" PRIu64 ": %s", what, number, bad.msg);
                 *whole = false;
                 continue;
             }
@@ -159,7 +161,7 @@ static bool load_row_vectors(struct verify *v, err *e)
     v->vector_used = ARENA_ARRAY(&v->arena, bool, v->vector_count);
     if (!arena_ok(&v->arena, e)) return false;
     v->out->vectors += v->vector_count;
-    return load_vectors(v, &v->index.vectors, "rows", v->vectors, v->vector_totals,
+    return load_vectors(v, &v->index.vectors, "vectors of rows", v->vectors, v->vector_totals,
                         &v->vectors_whole, e);
 }
 
@@ -171,7 +173,8 @@ static bool load_node_vectors(struct verify *v, err *e)
     str *all = ARENA_ARRAY(&v->arena, str, count);
     v->node_vectors = ARENA_ARRAY(&v->arena, str, x->node_count);
     if (!arena_ok(&v->arena, e)) return false;
-    if (!load_vectors(v, &x->nodes_at, "nodes", all, NULL, &v->nodes_whole, e)) return false;
+    if (!load_vectors(v, &x->nodes_at, "vectors of nodes", all, NULL, &v->nodes_whole, e))
+        return false;
     for (uint32_t i = 0; i < x->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[i];
         if (n->frame >= x->nodes_at.n || n->place >= x->nodes_at.v[n->frame].count) {
@@ -223,7 +226,7 @@ static bool load_totals(struct verify *v, err *e)
         struct block_total *got = NULL;
         str contents = {0};
         bool good = false;
-        if (!load(v, &f->v[i].extent, &contents, &good, e)) return false;
+        if (!load(v, &f->v[i].extent, "totals", &contents, &good, e)) return false;
         if (good && !block_totals_parse(&v->arena, contents, f->v[i].count, &got, e)) {
             good = false;
             if (!is_damage(v, e)) return false;
@@ -301,8 +304,8 @@ static bool load_rows(struct verify *v, err *e)
         struct block_details d = {0};
         str contents[2] = {{0}};
         bool good[2] = {false};
-        if (!load(v, &heads->v[i].extent, &contents[0], &good[0], e)) return false;
-        if (!load(v, &details->v[i].extent, &contents[1], &good[1], e)) return false;
+        if (!load(v, &heads->v[i].extent, "heads", &contents[0], &good[0], e)) return false;
+        if (!load(v, &details->v[i].extent, "details", &contents[1], &good[1], e)) return false;
         bool all = good[0] && good[1];
         if (all && (!block_heads_parse(&v->arena, contents[0], heads->v[i].count, &h, e) ||
                     !block_details_parse(&v->arena, contents[1], &h, &d, e))) {
@@ -391,13 +394,13 @@ static bool load_spans(struct verify *v, err *e)
     str contents = {0};
     bool good = false;
     if (frames->n == 0) return true;
-    if (!load(v, &v->index.blooms, &contents, &good, e)) return false;
+    if (!load(v, &v->index.blooms, "bloom filters", &contents, &good, e)) return false;
     if (good && !block_blooms_parse(&v->arena, contents, frames->n, &b, e) && !is_damage(v, e)) {
         return false;
     }
     for (uint32_t f = 0; f < frames->n; f++) {
         struct block_row_spans *rows = NULL;
-        if (!load(v, &frames->v[f].extent, &contents, &good, e)) return false;
+        if (!load(v, &frames->v[f].extent, "spans", &contents, &good, e)) return false;
         if (!good) continue;
         if (block_spans_parse(&v->arena, contents, frames->v[f].count, &rows, e)) {
             check_spans(v, b, f, rows);
@@ -489,12 +492,12 @@ static bool load_service(struct verify *v, bool *good, err *e)
 {
     str contents = {0};
     bool index_good = false;
-    if (!load(v, &v->service->index, &contents, &index_good, e)) return false;
+    if (!load(v, &v->service->index, "index", &contents, &index_good, e)) return false;
     if (index_good && !block_index_parse(&v->arena, contents, v->service, &v->index, e)) {
         index_good = false;
         if (!is_damage(v, e)) return false;
     }
-    if (!load(v, &v->service->symbols, &contents, good, e)) return false;
+    if (!load(v, &v->service->symbols, "symbols", &contents, good, e)) return false;
     if (*good && !block_symbols_parse(&v->arena, contents, &v->symbols, e)) {
         *good = false;
         if (!is_damage(v, e)) return false;

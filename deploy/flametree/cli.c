@@ -192,9 +192,16 @@ static bool run_text(struct cli *c, struct buf *b, err *e)
 // ---- the whole
 
 static cli_run *const runs[CLI_COMMAND_COUNT] = {
-    [CLI_PUSH] = cli_push,     [CLI_QUERY] = cli_query, [CLI_SERIES] = cli_series,
-    [CLI_LABELS] = cli_labels, [CLI_TYPES] = cli_types, [CLI_DIFF] = cli_diff,
+    [CLI_PUSH] = cli_push,
+    [CLI_QUERY] = cli_query,
+    [CLI_SERIES] = cli_series,
+    [CLI_LABELS] = cli_labels,
+    [CLI_TYPES] = cli_types,
+    [CLI_DIFF] = cli_diff,
     [CLI_READY] = cli_ready,
+    [CLI_BLOCK_LS] = cli_block_ls,
+    [CLI_BLOCK_SHOW] = cli_block_show,
+    [CLI_BLOCK_VERIFY] = cli_block_verify,
 };
 
 static bool run(struct cli *c, int *status, err *e)

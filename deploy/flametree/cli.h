@@ -52,6 +52,9 @@ cli_run cli_labels;
 cli_run cli_types;
 cli_run cli_diff;
 cli_run cli_ready;
+cli_run cli_block_ls;
+cli_run cli_block_show;
+cli_run cli_block_verify;
 
 // Options that several of them have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

@@ -65,21 +65,37 @@ struct block_facts {
     int64_t last_ns;
 };
 
-// Facts of a service, added to *facts; the index is read into the arena.
+// Facts of a service, added to *facts; the index is read into the arena. Facts of the whole block.
 bool cli_block_facts(struct cli_block *f, struct arena *a, const struct block_service_ref *s,
                      struct block_index *index, struct block_facts *facts, err *e) MUST_CHECK;
+bool cli_block_all_facts(struct cli_block *f, struct block_facts *facts, err *e) MUST_CHECK;
 
-// ---- `block show`
+// ---- running over files
+
+// False without *e: what is wrong was told.
+typedef bool cli_block_fn(struct cli *c, struct cli_block *f, void *arg, err *e);
+
+// Each file that the operands name, in brackets with --format json. A file that fails does not stop
+// the others, but the command has failed then.
+bool cli_block_array(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e) MUST_CHECK;
+
+// Writes b and empties it.
+bool cli_block_print(struct cli *c, struct buf *b, bool json, err *e) MUST_CHECK;
+
+// ---- block show: lists of a service
+
 struct block_shown {
     struct cli *c;
     struct cli_block *f;
     const struct block_service_ref *s;
     struct arena *a;  // of the service
-    struct block_index index;
-    struct symbol_table symbols;
+    const struct block_index *index;
+    struct block_set keys;  // those that --match selects
 };
 
-// The keys that --match selects; what --node or --row is of.
-bool cli_block_put_keys(const struct block_shown *w, struct buf *b, err *e) MUST_CHECK;
-bool cli_block_put_nodes(const struct block_shown *w, struct buf *b, err *e) MUST_CHECK;
-bool cli_block_put_top(const struct block_shown *w, struct buf *b, int *status, err *e) MUST_CHECK;
+void cli_block_put_keys(const struct block_shown *w, struct buf *b);
+void cli_block_put_nodes(const struct block_shown *w, struct buf *b);
+
+// --node N, --row N
+bool cli_block_put_node(const struct block_shown *w, uint64_t n, struct buf *b, err *e) MUST_CHECK;
+bool cli_block_put_row(const struct block_shown *w, uint64_t n, struct buf *b, err *e) MUST_CHECK;

@@ -5,6 +5,8 @@
 #define RANGED (ON(QUERY) | ON(SERIES) | ON(LABELS) | ON(TYPES) | ON(DIFF))
 #define REMOTE (RANGED | ON(PUSH) | ON(READY))
 
+#define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
+
 #define WORD_MAX 32  // longer words are like none of ours
 
 const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {

@@ -147,6 +147,13 @@ static void put(struct buf *b, const char *format, const struct tm *tm)
     buf_put(b, text, n);
 }
 
+void cli_time_put(struct buf *b, int64_t ns)
+{
+    struct tm tm;
+    broken_down(ns, &tm);
+    put(b, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
 void cli_time_put_range(struct buf *b, int64_t from_ns, int64_t until_ns)
 {
     struct tm from;
