@@ -2,7 +2,9 @@
 #include "querier/answer.h"
 
 #include "codec/pb.h"
+#include "querier/explain.h"
 #include "querier/metrics.h"
+#include "querier/serve.h"
 #include "sys/clock.h"
 
 #define QUESTION_MAX ((size_t)8 << 20)  // bytes of an encoded question; its parts came in a body
@@ -19,8 +21,8 @@ static bool no_memory(struct answer *a, err *e)
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
 }
 
-// How often a question is asked anew because an ingester restarted between its two rounds.
-#define ROUNDS_MAX 3
+// How often heads and snapshot are settled anew because objects went away in between.
+#define SETTLES_MAX 4
 
 static bool encode(struct answer *a, const struct query *q, str *message, err *e)
 {
@@ -33,84 +35,54 @@ static bool encode(struct answer *a, const struct query *q, str *message, err *e
     return ok && arena_ok(a->arena, e);
 }
 
-// The question with the list of rows that several ingesters may have (model/loose.h).
-static bool encode_again(struct answer *a, str message, size_t from, const struct loose_set *s,
-                         str *out, err *e)
+static bool settle_tenants(struct answer *a, const struct query *q, str message,
+                           struct settled *tenants, size_t n, err *e)
 {
-    struct buf b;
-    size_t partials = a->fetched.partial_count - from;
-    buf_init(&b, a->querier->memory, message.n + (size_t)s->n * LOOSE_KEY_BYTES + partials * 64);
-    buf_str(&b, message);
-    fetch_put_loose(&a->fetched, from, s, &b);
-    bool ok = buf_ok(&b, e);
-    if (ok) *out = arena_str(a->arena, buf_view(&b));
-    buf_release(&b);
-    return ok && arena_ok(a->arena, e);
+    str rest = a->x->req.tenant;
+    for (size_t i = 0; i < n; i++) {
+        str tenant = str_split(rest, '|', &rest);
+        if (!settle(a, q, tenant, message, &tenants[i], e)) return false;
+    }
+    return true;
 }
 
-// A partial answer must still be sent when an ingester hangs: so where one is allowed, ingesters
-// have seven eighths of the time that is left.
-static bool ask_heads(struct answer *a, str tenant, str message, err *e)
+struct settled_list {
+    struct settled *v;
+    size_t n;
+};
+
+static void release_settled(void *arg)
 {
-    struct req *r = &a->x->req;
-    uint64_t deadline = r->deadline_mono_ns;
-    uint64_t left = req_left_ns(r);
-    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
-    struct head_replies replies = {0};
-    bool ok = a->querier->ask(a->querier->transport, r, tenant, message, &replies, e);
-    r->deadline_mono_ns = deadline;
-    if (!ok || !fetch_choose(a->arena, &replies, &a->fetched, e)) return false;
-    if (req_alive(r, e)) return true;
-    if (a->fetched.missing_count == 0) return false;
-    err ended = *e;
-    return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,
-                   STR(fetch_missing(a->arena, &a->fetched)));
+    struct settled_list *list = arg;
+    for (size_t i = 0; i < list->n; i++)
+        settled_release(&list->v[i]);
 }
 
-// Both rounds where there are loose rows. The first one's answers are replaced, what was missing in
-// it stays missing. *settled is false if a keeper is another process by now.
-static bool ask_once(struct answer *a, str tenant, str message, bool last, bool *settled, err *e)
+// Heads and blocks: the former's answers are in a->fetched from row `from` on, what the latter
+// contribute is added to *m.
+static bool collect(struct answer *a, const struct query *q, size_t from, struct merged *m, err *e)
 {
-    struct fetched *f = &a->fetched;
-    size_t from = f->partial_count;
-    *settled = true;
-    if (!ask_heads(a, tenant, message, e)) return false;
-    if (f->missing_count && !a->may_be_partial) return true;
-
-    struct loose_set loose;
-    size_t keepers = f->partial_count - from;
-    id128 *streams = ARENA_ARRAY(a->arena, id128, keepers);
-    if (!streams) return no_memory(a, e);
-    loose_init(&loose, a->arena, a->querier->memory, (size_t)a->config->loose_max);
-    bool ok = fetch_loose(f, from, &loose, e) || err_wrap(e, "querier.loose_max");
-    bool again = ok && loose.n > 0;
-    str question;
-    if (again) {
-        metric_add(&querier_loose_rows, loose.n);
-        memcpy(streams, f->streams + from, keepers * sizeof *streams);
-        ok = encode_again(a, message, from, &loose, &question, e);
-        f->partial_count = from;
+    str message;
+    struct settled_list *list = ARENA_NEW(a->arena, struct settled_list);
+    size_t n = 1;
+    for (size_t i = 0; i < a->x->req.tenant.n; i++)
+        n += a->x->req.tenant.p[i] == '|';
+    if (!list || !arena_defer(a->arena, release_settled, list)) return no_memory(a, e);
+    list->v = ARENA_ARRAY(a->arena, struct settled, n);
+    if (!list->v || !encode(a, q, &message, e)) return list->v ? false : no_memory(a, e);
+    list->n = n;
+    size_t cuts = a->fetched.cut_count;
+    bool stale = true;
+    for (unsigned i = 1; stale && i <= SETTLES_MAX; i++) {
+        release_settled(list);
+        a->fetched.partial_count = from;
+        a->fetched.cut_count = cuts;
+        if (!settle_tenants(a, q, message, list->v, n, e)) return false;
+        if (a->fetched.missing_count && !a->may_be_partial) return true;
+        const struct serving s = {a, q, list->v, n, i == SETTLES_MAX};
+        if (!serve(&s, m, &stale, e)) return false;
     }
-    size_t missing = f->missing_count;
-    ok = ok && (!again || ask_heads(a, tenant, question, e));
-    for (size_t i = 0; ok && again && f->missing_count == missing && i < keepers; i++) {
-        if (fetch_has_stream(f, from, streams[i])) continue;
-        *settled = false;
-        err why = {ERR_UNAVAILABLE, "its ingester started anew while it was asked"};
-        if (last) ok = fetch_miss_stream(a->arena, f, streams[i], &why, e);
-        if (!last) f->partial_count = from;
-        break;
-    }
-    loose_release(&loose);
-    return ok;
-}
-
-static bool ask_tenant(struct answer *a, str tenant, str message, err *e)
-{
-    bool settled = false;
-    for (unsigned i = 1; i <= ROUNDS_MAX && !settled; i++) {
-        if (!ask_once(a, tenant, message, i == ROUNDS_MAX, &settled, e)) return false;
-    }
+    release_settled(list);
     return true;
 }
 
@@ -128,22 +100,18 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     a->asked = true;
     if (q->nothing) return true;
 
-    str message;
-    if (!encode(a, q, &message, e)) return false;
     size_t from = a->fetched.partial_count;
     uint64_t bytes = a->fetched.bytes;
-    str rest = a->x->req.tenant;
-    do {
-        str tenant = str_split(rest, '|', &rest);
-        if (!ask_tenant(a, tenant, message, e)) return false;
-    } while (rest.p);
+    if (!collect(a, q, from, m, e)) return false;
     metric_add(&querier_fetched_bytes, a->fetched.bytes - bytes);
     if (!fetch_verdict(a->arena, &a->fetched, a->may_be_partial, e)) return false;
 
+    uint64_t began = clock_mono_ns();
     for (size_t i = from; i < a->fetched.partial_count; i++) {
         if (!req_alive(&a->x->req, e) || !merged_add(m, a->fetched.partials[i], e)) return false;
     }
     if (!merged_finish(m, e)) return false;
+    a->work.ns[WORK_MERGE] += clock_mono_ns() - began;
     a->profiles += m->profiles;
     for (size_t i = 0; q->totals.wanted && i < m->total_count; i++)
         a->profiles += m->totals[i].profiles;
@@ -155,17 +123,39 @@ static void put_header(struct http_exchange *x, const char *name, str value)
     http_headers_add(&x->answer_headers, &x->req.arena, str_of(name), value);
 }
 
+// Seconds, as whole ones if they are.
+static str seconds(struct arena *a, int64_t ns)
+{
+    int64_t ms = ns / NS_PER_MS + (ns % NS_PER_MS > 0);
+    if (ms % 1000 == 0) return arena_printf(a, "%lld", (long long)(ms / 1000));
+    return arena_printf(a, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
+}
+
+static str exactness(struct answer *a)
+{
+    const struct answer_work *w = &a->work;
+    if (a->fetched.missing_count) {
+        return arena_printf(a->arena, "partial=%.*s did not answer",
+                            STR(fetch_missing(a->arena, &a->fetched)));
+    }
+    if (w->gone) {
+        return arena_printf(a->arena, "partial=single profiles of %.*s to %.*s are no longer kept",
+                            STR(explain_time(a->arena, w->gone_from_ns)),
+                            STR(explain_time(a->arena, w->gone_to_ns)));
+    }
+    if (w->rounded_ns) {
+        return arena_printf(a->arena, "rounded=%.*s", STR(seconds(a->arena, w->rounded_ns)));
+    }
+    return S("exact");
+}
+
 static void put_headers(struct answer *a, uint64_t took_ns)
 {
     struct http_exchange *x = a->x;
     if (!a->asked) return;
-    if (a->fetched.missing_count == 0) {
-        put_header(x, "flametree-exact", S("exact"));
-    } else {
-        str missing = fetch_missing(a->arena, &a->fetched);
-        put_header(x, "flametree-exact",
-                   arena_printf(a->arena, "partial=%.*s did not answer", STR(missing)));
-        put_header(x, "flametree-missing", missing);
+    put_header(x, "flametree-exact", exactness(a));
+    if (a->fetched.missing_count) {
+        put_header(x, "flametree-missing", fetch_missing(a->arena, &a->fetched));
         metric_add(&querier_partial_answers, 1);
     }
     if (a->counts_profiles) {
@@ -173,7 +163,8 @@ static void put_headers(struct answer *a, uint64_t took_ns)
                    arena_printf(a->arena, "%llu", (unsigned long long)a->profiles));
         metric_add(&querier_merged_profiles, a->profiles);
     }
-    put_header(x, "server-timing", arena_printf(a->arena, "query;dur=%.1f", (double)took_ns / 1e6));
+    put_header(x, "server-timing", explain_timing(a, took_ns));
+    if (a->work.explain) put_header(x, "flametree-explain", explain_text(a, took_ns));
 }
 
 bool answer_run(const struct querier_state *q, struct http_exchange *x, str method, answer_fn *fn,
@@ -190,6 +181,10 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         .may_be_partial =
             str_ieq(str_trim(http_headers_get(&x->headers, "flametree-partial")), S("allow")),
     };
+    struct buf explain;
+    buf_init(&explain, q->memory, EXPLAIN_MAX);
+    str wanted = http_headers_get(&x->headers, "flametree-explain");
+    if (wanted.n && !str_is(wanted, "0")) a.work.explain = &explain;
     bool ok = fn(&a, in, out, e) && buf_ok(out, e);
     uint64_t took = clock_mono_ns() - begin;
     metric_add_to(&querier_queries, method, 1);
@@ -198,6 +193,7 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         put_headers(&a, took);
         ok = arena_ok(a.arena, e);
     }
+    buf_release(&explain);
     if (!ok) metric_add_to(&querier_query_failures, str_of(err_name(e->code)), 1);
     return ok;
 }

@@ -4,12 +4,16 @@
 //
 //     answer_run       tenant's limits, clock, metrics, response headers       once a request
 //       a request      discovery, stacktraces, profile, series, diff, stats    its own file each
-//         answer_read  encode, ask the heads for each tenant, choose, merge    once a question
+//         answer_read  encode, settle and serve for each tenant, merge         once a question
+//           settle     heads and snapshot, until they fit together (settle.h)
+//           serve      plan, read pieces of blocks (serve.h)
 //
-// Response headers: Flametree-Profiles (how many profiles the answer sums), Flametree-Exact: exact,
-// or, where the request said Flametree-Partial: allow and something did not answer,
-// Flametree-Exact: partial=... and Flametree-Missing with the names of what is missing;
-// Server-Timing: query;dur=<ms>.
+// Response headers: Flametree-Profiles (how many profiles the answer sums); Flametree-Exact: exact,
+// or rounded=<seconds> where edges of the range (or of steps) lie in rows that are no longer kept,
+// or partial=... where such rows cannot be replaced by sums, or where the request said
+// Flametree-Partial: allow and something did not answer, then with Flametree-Missing and the names
+// of what is missing; Server-Timing: query;dur=<ms> and its phases; Flametree-Explain (explain.h)
+// where the request has one.
 #pragma once
 
 #include "net/server.h"
@@ -18,12 +22,44 @@
 #include "querier/merge.h"
 #include "querier/plan.h"
 
+struct manifests;
+struct blocks;
+
 struct querier_state {
     const struct config *config;
     struct mem_budget *memory;
     head_ask *ask;
     const struct fetch_transport *transport;
     struct fetch_transport peers;
+    struct manifests *manifests;  // NULL: there is no store, heads have everything
+    struct blocks *blocks;
+};
+
+// What it took, of all questions of a request.
+enum answer_phase {
+    WORK_HEADS,
+    WORK_SNAPSHOT,
+    WORK_PLAN,
+    WORK_READ,
+    WORK_MERGE,
+    WORK_PHASES
+};
+struct answer_work {
+    uint64_t ns[WORK_PHASES];
+    uint64_t rounds;  // questions to heads
+    uint64_t plans;
+    uint64_t objects;
+    uint64_t nodes;
+    uint64_t rows;
+    uint64_t reads;
+    uint64_t bytes;
+    int64_t rounded_ns;
+    bool gone;  // rows in (from, to] are no longer kept
+    int64_t gone_from_ns;
+    int64_t gone_to_ns;
+    struct buf *explain;  // plans as JSON; NULL: nobody asked
+    uint64_t explained;   // pieces in there
+    uint64_t left_out;    // and not
 };
 
 struct answer {
@@ -38,6 +74,7 @@ struct answer {
     bool counts_profiles;  // the answer is a sum over profiles
     uint64_t profiles;
     struct fetched fetched;  // of all questions so far
+    struct answer_work work;
 };
 
 // A request's own work: the message `in` to the message `out`.

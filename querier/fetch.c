@@ -89,6 +89,7 @@ struct stream_row {
     str owner;
     str member;  // who said it
     str partial;
+    str bytes;      // of the answer
     bool answered;  // false: only held
     bool complete;
 };
@@ -160,7 +161,9 @@ static bool read_reply(struct arena *a, const struct head_reply *reply, struct s
             return arena_ok(a, e);
         }
         struct stream_row *row = &rows->v[rows->n++];
-        *row = (struct stream_row){.member = reply->member, .answered = r.field == 1};
+        *row = (struct stream_row){.member = reply->member,
+                                   .bytes = r.bytes,
+                                   .answered = r.field == 1};
         if (r.field == 1 ? !read_stream_answer(r.bytes, row, e)
                          : !read_stream_info(r.bytes, row, e)) {
             return false;
@@ -184,7 +187,7 @@ static int by_stream_and_worth(const void *a, const void *b)
     return str_cmp(x->member, y->member);
 }
 
-static bool add_missing(struct arena *a, struct fetched *f, str name, const err *why, err *e)
+bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e)
 {
     for (size_t i = 0; i < f->missing_count; i++) {
         if (str_eq(f->missing[i], name)) return true;
@@ -205,6 +208,36 @@ static bool is_missing(const struct fetched *f, str name)
     return false;
 }
 
+static bool read_cut(str bytes, struct fetched_cut *cut, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && r.bytes.n == sizeof cut->stream.b) {
+            memcpy(cut->stream.b, r.bytes.p, r.bytes.n);
+        }
+        if (r.type != PB_VARINT) continue;
+        if (r.field == 2) cut->cut = r.number;
+        if (r.field == 3) cut->first_part = (uint32_t)r.number;
+        if (r.field == 4) cut->hour = (int64_t)r.number;
+    }
+    return pb_done(&r, e);
+}
+
+static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
+{
+    struct pb_reader r = pb_reader(answer);
+    while (pb_next(&r)) {
+        if (r.field != 3 || r.type != PB_BYTES) continue;
+        if (!arena_grow(a, &f->cuts, &f->cut_cap, f->cut_count + 1, sizeof *f->cuts)) {
+            return arena_ok(a, e);
+        }
+        struct fetched_cut *cut = &f->cuts[f->cut_count++];
+        *cut = (struct fetched_cut){.partial = f->partial_count};
+        if (!read_cut(r.bytes, cut, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
 static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
 {
     if (best->answered) {
@@ -215,6 +248,7 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
         if (!arena_grow(a, &f->streams, &f->stream_cap, f->partial_count + 1, sizeof *f->streams)) {
             return arena_ok(a, e);
         }
+        if (!add_cuts(a, best->bytes, f, e)) return false;
         f->streams[f->partial_count] = best->stream;
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
@@ -232,7 +266,7 @@ bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const e
 {
     char ulid[ULID_TEXT];
     ulid_print(stream, ulid);
-    return add_missing(a, f, arena_printf(a, "stream %s", ulid), why, e);
+    return fetch_miss(a, f, arena_printf(a, "stream %s", ulid), why, e);
 }
 
 // ---- member lists that differ
@@ -249,7 +283,7 @@ static bool check_twin(struct arena *a, const struct head_replies *replies,
         err_set(&why, ERR_UNAVAILABLE,
                 "at its address in cluster.ingesters answers %.*s, as at that of %.*s",
                 STR(s->node), STR(replies->v[k].member));
-        return add_missing(a, f, replies->v[i].member, &why, e);
+        return fetch_miss(a, f, replies->v[i].member, &why, e);
     }
     return true;
 }
@@ -270,7 +304,7 @@ static bool check_known(struct arena *a, const struct head_replies *replies,
         err why = {0};
         err_set(&why, ERR_UNAVAILABLE,
                 "%.*s knows it, but it is not in this querier's cluster.ingesters", STR(s->node));
-        if (!add_missing(a, f, s->known[i], &why, e)) return false;
+        if (!fetch_miss(a, f, s->known[i], &why, e)) return false;
     }
     return true;
 }
@@ -304,7 +338,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
         rows.n = before;
         if (!arena_ok(a, e)) return false;
         if (!reply->fault) why.code = ERR_INTERNAL;
-        if (!add_missing(a, out, reply->member, reply->fault ? reply->fault : &why, e)) {
+        if (!fetch_miss(a, out, reply->member, reply->fault ? reply->fault : &why, e)) {
             return false;
         }
     }
@@ -334,15 +368,36 @@ bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, er
     return true;
 }
 
-void fetch_put_loose(const struct fetched *f, size_t from, const struct loose_set *s,
-                     struct buf *out)
+static void put_keys(id128 stream, const struct loose_set *s, uint32_t keeper, struct buf *out)
 {
-    for (size_t i = from; i < f->partial_count; i++) {
-        size_t mark = pb_begin(out, 15);
-        pb_put_bytes(out, 1, str_make(f->streams[i].b, sizeof f->streams[i].b));
-        size_t keys = pb_begin(out, 2);
-        loose_encode(s, (uint32_t)(i - from), out);
-        pb_end(out, keys);
+    size_t mark = pb_begin(out, 15);
+    pb_put_bytes(out, 1, str_make(stream.b, sizeof stream.b));
+    size_t keys = pb_begin(out, 2);
+    loose_encode(s, keeper, out);
+    pb_end(out, keys);
+    pb_end(out, mark);
+}
+
+void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out)
+{
+    static const id128 nobody;
+    for (size_t i = 0; i < n; i++)
+        put_keys(keepers[i], s, (uint32_t)i, out);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->v[i].keeper < n) continue;
+        put_keys(nobody, s, s->v[i].keeper, out);
+        return;
+    }
+}
+
+void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(out, 8);
+        pb_put_bytes(out, 1, str_make(v[i].stream.b, sizeof v[i].stream.b));
+        pb_put_u64_opt(out, 2, v[i].cut);
+        pb_put_u64_opt(out, 3, v[i].first_part);
+        pb_put_i64_opt(out, 4, v[i].hour);
         pb_end(out, mark);
     }
 }
@@ -374,7 +429,7 @@ str fetch_missing(struct arena *a, const struct fetched *f)
 bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)
 {
     if (f->missing_count == 0) return true;
-    if (may_be_partial && f->partial_count) return true;
+    if (may_be_partial && (f->partial_count || f->has_blocks)) return true;
     return err_set(e, is_telling(f->why.code) ? f->why.code : ERR_UNAVAILABLE,
                    "the answer would be incomplete, missing: %.*s (%s)", STR(fetch_missing(a, f)),
                    f->why.msg);

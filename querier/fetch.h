@@ -15,6 +15,9 @@
 //     fetch_choose     replies -> partials + missing          pure
 //     fetch_loose      partials -> rows that several may have pure
 //     fetch_verdict    missing -> error, or go on             pure
+//
+// An answer names the (stream, cut, hour) that it contains: segments made of these are left out
+// (settle.h).
 #pragma once
 
 #include "loop/req.h"
@@ -46,6 +49,15 @@ struct fetch_transport {
 bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                  struct head_replies *out, err *e) MUST_CHECK;
 
+// What an answer contains of a cut: its rows of that hour that parts before first_part do not have.
+struct fetched_cut {
+    id128 stream;
+    uint64_t cut;
+    int64_t hour;
+    uint32_t first_part;
+    size_t partial;  // row of the partial that it is in
+};
+
 // What counts, over all tenants of a query; arrays in the request's arena.
 struct fetched {
     str *partials;  // bytes of Partial messages
@@ -53,11 +65,15 @@ struct fetched {
     size_t partial_cap;
     id128 *streams;  // of the partials
     size_t stream_cap;
+    struct fetched_cut *cuts;
+    size_t cut_count;
+    size_t cut_cap;
     str *missing;  // "ingester-2", "stream 01J..."; each once
     size_t missing_count;
     size_t missing_cap;
     err why;  // of the first that is missing
     uint64_t bytes;
+    bool has_blocks;  // something was read of the store as well
 };
 
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
@@ -66,14 +82,16 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;
 
-// The list of loose rows as fields of a HeadReadRequest.
-void fetch_put_loose(const struct fetched *f, size_t from, const struct loose_set *s,
-                     struct buf *out);
+// Fields of a HeadReadRequest: the list of loose rows, the keepers being rows of `keepers` or, from
+// `n` on, nobody that is asked; and cuts to be checked for coverage.
+void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out);
+void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out);
 
 // Whether a partial from row `from` on is of the stream; and naming one as missing.
 bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
 bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
                        err *e) MUST_CHECK;
+bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e) MUST_CHECK;
 
 // The names of what is missing, comma separated; long lists end in "and N more".
 str fetch_missing(struct arena *a, const struct fetched *f);

@@ -50,16 +50,21 @@ static void put_range(struct buf *out, int64_t from_ns, int64_t to_ns)
     buf_z(out, "]");
 }
 
+void level_print_piece(const struct level_piece *piece, struct buf *out)
+{
+    buf_printf(out, "%-7s %-6s ", kinds[piece->object->kind], uses[piece->use]);
+    put_range(out, piece->from_ns, piece->to_ns);
+    if (piece->pack_lo > 0 || piece->pack_hi < UINT32_MAX) {
+        buf_printf(out, " packs %08x-%08x", piece->pack_lo, piece->pack_hi);
+    }
+    buf_printf(out, " %.*s", STR(piece->object->name));
+}
+
 void level_print(const struct level_plan *p, struct buf *out)
 {
     for (size_t i = 0; i < p->n; i++) {
-        const struct level_piece *piece = &p->pieces[i];
-        buf_printf(out, "%-7s %-6s ", kinds[piece->object->kind], uses[piece->use]);
-        put_range(out, piece->from_ns, piece->to_ns);
-        if (piece->pack_lo > 0 || piece->pack_hi < UINT32_MAX) {
-            buf_printf(out, " packs %08x-%08x", piece->pack_lo, piece->pack_hi);
-        }
-        buf_printf(out, " %.*s\n", STR(piece->object->name));
+        level_print_piece(&p->pieces[i], out);
+        buf_byte(out, '\n');
     }
     for (size_t i = 0; i < p->missing_count; i++)
         buf_printf(out, "missing %.*s\n", STR(p->missing[i]->name));

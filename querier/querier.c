@@ -2,7 +2,9 @@
 #include "querier/querier.h"
 
 #include "capabilities/v1/feature_flags.pb-c.h"
+#include "manifest/manifest.h"
 #include "querier/analyze.h"
+#include "querier/blocks.h"
 #include "querier/diff.h"
 #include "querier/discovery.h"
 #include "querier/flags.h"
@@ -141,9 +143,17 @@ static const struct http_route pages[] = {
 
 // ---- life
 
+static void stop(void *self)
+{
+    struct querier_state *q = self;
+    blocks_free(q->blocks);
+    manifests_close(q->manifests);
+    mem_must_free(q);
+}
+
 static bool start(const struct process *process, void **self, err *e)
 {
-    (void)e;
+    const struct querier_config *config = config_section(process->config, "querier");
     struct querier_state *q = mem_must(sizeof *q);
     *q = (struct querier_state){
         .config = process->config,
@@ -154,6 +164,14 @@ static bool start(const struct process *process, void **self, err *e)
                   .config = process->config},
     };
     q->transport = &q->peers;
+    if (process->store) {
+        q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
+        q->manifests = manifests_open(process->store, process->memory, NULL, e);
+        if (!q->manifests) {
+            stop(q);
+            return false;
+        }
+    }
     *self = q;
     return true;
 }
@@ -164,11 +182,6 @@ static bool ready(void *self, struct buf *why)
     if (members_has(q->peers.members, MEMBER_INGESTER)) return true;
     buf_z(why, "no ingester is known");
     return false;
-}
-
-static void stop(void *self)
-{
-    mem_must_free(self);
 }
 
 const struct service querier = {
