@@ -170,7 +170,8 @@ def test_completion_is_valid(shell):
 
 
 COMPLETED = [("flametree qu", {"query"}), ("flametree query --fo", {"--format"}), ("flametree query --format f", {"flame", "folded"}),
-             ("flametree config ", {"check"}), ("flametree completion z", {"zsh"}), ("flametree push --time ", {"now", "file"}),
+             ("flametree config ", {"check"}), ("flametree block ", {"ls", "show", "verify"}), ("flametree block show --ke", {"--keys"}),
+             ("flametree block show --keys the_f", {"the_file"}), ("flametree completion z", {"zsh"}), ("flametree push --time ", {"now", "file"}),
              ("flametree --url=x labels --ser", {"--service"}), ("flametree push the_f", {"the_file"})]
 
 

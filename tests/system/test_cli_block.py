@@ -1,0 +1,157 @@
+"""flametree block ls, show and verify, on segments that a real server wrote and on what damage makes of them."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from client import CPU, Pprof, now_ms
+from flametree import BIN, Flametree
+
+PROGRAM = os.path.join(BIN, "flametree")
+PODS, PROFILES = 3, 12  # of each pod
+
+
+def run(*args):
+    return subprocess.run([PROGRAM, "block", *args], capture_output=True, text=True, timeout=60)
+
+
+def ok(*args):
+    answer = run(*args)
+    assert answer.returncode == 0, answer
+    return answer.stdout
+
+
+def fails(status, *args):
+    answer = run(*args)
+    assert answer.returncode == status, answer
+    return answer
+
+
+def loaded(*args):
+    return json.loads(ok(*args, "--format", "json"))
+
+
+def push(s):
+    at = now_ms() // 3_600_000 * 3_600_000 - 1_800_000  # the middle of the last hour
+    for n in range(PROFILES):
+        for pod in range(PODS):
+            labels = {"__name__": "process_cpu", "service_name": "shop", "pod": "p%d" % pod}
+            s.push(labels, Pprof(("main;a", 10), ("main;b;c%d" % n, 1 + n), time_ns=(at + 1000 * n) * 1_000_000)).expect(200)
+    s.push({"__name__": "process_cpu", "service_name": "cart"}, Pprof(("main", 5), time_ns=at * 1_000_000)).expect(200)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The directory of a server's store after it flushed what it had got."""
+    folder = tmp_path_factory.mktemp("blocks")
+    with Flametree(data=str(folder), env={"FLAMETREE_FLUSH": "1"}) as f:
+        push(f.server())
+        answer = f.server().call("POST", "/ingester/flush").expect(200)
+        assert answer.json()["rows"] == PODS * PROFILES + 1, answer
+    return folder / "store" / "o"
+
+
+@pytest.fixture(scope="module")
+def segment(store):
+    found = [os.path.join(path, name) for path, _, names in os.walk(store) if path.endswith("live/a") for name in names]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_ls_is_a_line_for_each_block(store, segment):
+    heading, line = ok("ls", str(store)).splitlines()
+    assert heading.split()[:4] == ["kind", "from", "hours", "services"]
+    words = line.split()
+    assert words[0] == "segment" and words[3:7] == ["1", "2", str(PODS * PROFILES + 1), str(PODS * PROFILES + 1)]
+    assert words[-2:] == ["anonymous", os.path.basename(segment)]
+    [block] = loaded("ls", segment)
+    assert block["kind"] == "segment" and block["services"] == 2 and block["bytes"] == os.path.getsize(segment)
+    assert block["fromHour"] == now_ms() // 3_600_000 - 1 or block["fromHour"] == now_ms() // 3_600_000 - 2
+
+
+def test_show_tells_what_is_inside(segment):
+    [block] = loaded("show", segment, "--keys", "--nodes")
+    assert [s["service"] for s in block["services"]] == ["cart", "shop"]
+    shop = block["services"][1]
+    assert shop["rows"] == PODS * PROFILES and shop["keyCounts"] == {"all": 1, "projection": 0, "series": PODS}
+    assert shop["nodeCounts"]["1h"] == 1 and [t["type"] for t in shop["types"]] == [CPU]
+    assert [k["labels"].get("pod") for k in shop["keys"]] == [None, "p0", "p1", "p2"]
+    assert [n["profiles"] for n in shop["nodes"]] == [PODS * PROFILES]
+    total = PODS * sum(10 + 1 + n for n in range(PROFILES))
+    assert [n["total"] for n in shop["nodes"]] == [total]
+    assert sum(part["stored"] for part in block["sections"].values()) + 32 == block["bytes"]
+    text = ok("show", segment)
+    assert "segment of tenant anonymous" in text and "\nshop\n" in text and "3 series" in text and "\x1b" not in text
+
+
+def test_show_selects_services_and_keys(segment):
+    [block] = loaded("show", segment, "--service", "shop", "--keys", "--match", '{pod=~"p[01]"}')
+    assert [s["service"] for s in block["services"]] == ["shop"]
+    assert [k["labels"]["pod"] for k in block["services"][0]["keys"]] == ["p0", "p1"]
+    assert "no service nobody" in fails(1, "show", segment, "--service", "nobody").stderr
+    assert "--match" in fails(2, "show", segment, "--match", "{").stderr
+    assert "need --service" in fails(1, "show", segment, "--node", "0").stderr
+
+
+def test_show_has_the_stacks_of_nodes_and_rows(segment):
+    shop = loaded("show", segment, "-s", "shop", "--node", "0", "--row", "13", "--top", "3")[0]["services"][0]
+    first = shop["nodeStacks"][0]
+    assert len(shop["nodeStacks"]) == 3 and first["frames"] == ["a", "main"] and first["value"] == 10 * PODS * PROFILES
+    assert shop["row"]["key"] == 2 and shop["row"]["total"] == 10 + 1 + 1
+    assert [(x["value"], x["frames"]) for x in shop["rowStacks"]] == [(10, ["a", "main"]), (2, ["c1", "b", "main"])]
+    text = ok("show", segment, "-s", "shop", "--node", "0", "--row", "13", "--top", "3")
+    assert "a < main" in text and "c1 < b < main" in text and "and 10 more stacks" in text
+    assert "has 1 nodes" in fails(1, "show", segment, "-s", "shop", "--node", "1").stderr
+    assert "no such row" in fails(1, "show", segment, "-s", "shop", "--row", "36").stderr
+
+
+def test_verify_finds_nothing_in_what_a_server_wrote(store, segment):
+    said = ok("verify", str(store))
+    assert said.startswith(segment + ": ok, segment") and "37 rows" in said
+    [block] = loaded("verify", segment)
+    assert block["faults"] == [] and block["services"] == 2 and block["rows"] == 37
+
+
+def damaged(segment, tmp_path, change):
+    copy = tmp_path / "block"
+    data = bytearray(open(segment, "rb").read())
+    copy.write_bytes(change(data))
+    return str(copy)
+
+
+def flip(data, at):
+    data[at] ^= 1
+    return data
+
+
+def test_verify_finds_every_flipped_bit(segment, tmp_path):
+    size = os.path.getsize(segment)
+    for at in range(0, size, max(1, size // 40)):
+        answer = fails(1, "verify", damaged(segment, tmp_path, lambda data: flip(data, at)))
+        assert "fault" in answer.stdout or str(tmp_path / "block") in answer.stderr, (at, answer)
+    answer = fails(1, "verify", "--format", "json", damaged(segment, tmp_path, lambda data: flip(data, 5)))
+    assert len(json.loads(answer.stdout)[0]["faults"]) >= 1, answer
+
+
+@pytest.mark.parametrize("name, change", [
+    ("empty", lambda data: b""), ("half", lambda data: data[:len(data) // 2]), ("a byte short", lambda data: data[:-1]),
+    ("text", lambda data: b"no block at all\n" * 100), ("zeros", lambda data: bytes(len(data))),
+], ids=lambda x: x if isinstance(x, str) else "")
+def test_what_is_no_block_is_told_in_one_line(segment, tmp_path, name, change):
+    path = damaged(segment, tmp_path, change)
+    for command in ("ls", "show", "verify"):
+        answer = fails(1, command, path)
+        assert answer.stderr.startswith("flametree block %s: %s: " % (command, path)) and answer.stderr.count("\n") == 1, answer
+        assert answer.stdout == ""
+
+
+def test_a_file_that_fails_does_not_stop_the_others(segment, tmp_path):
+    good = tmp_path / "z"
+    shutil.copy(segment, good)
+    answer = fails(1, "ls", str(tmp_path / "nothing"), str(good))
+    assert "nothing: No such file" in answer.stderr and answer.stdout.splitlines()[1].endswith(" z")
+    answer = fails(1, "verify", damaged(segment, tmp_path, lambda data: flip(data, 3)), str(good))
+    assert "%s: ok" % good in answer.stdout and "fault" in answer.stdout
+    assert len(json.loads(fails(1, "ls", "--format", "json", "/dev/null", str(good)).stdout)) == 1
+    assert "it goes: flametree block ls|show|verify FILE..." in subprocess.run([PROGRAM, "block"], capture_output=True, text=True).stderr
