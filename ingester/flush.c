@@ -30,6 +30,7 @@ struct flush *flush_new(struct ingester *in, err *e)
     cond_init(&f->change);
     req_init(&f->whole, RANK_DUTY, &f->budget, SIZE_MAX, 0);
     f->manifests = manifests_open(f->store, in->process->memory, NULL, e);
+    head_remember(in->head);
     if (f->manifests) return f;
     flush_free(f);
     return NULL;

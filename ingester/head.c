@@ -6,6 +6,9 @@
 #include "model/slot.h"
 #include "sys/rand.h"
 
+// Of the head's memory what one generation of past ids may take.
+#define PAST_SHARE 32
+
 // ---- life
 
 // Writers first: under a steady stream of queries a push would otherwise never get its turn.
@@ -25,6 +28,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     rwlock_init(&h->lock);
     rwlock_init(&h->drops);
     map_init(&h->by_key, &h->budget);
+    past_init(&h->past, &h->budget);
     return h;
 }
 
@@ -98,10 +102,23 @@ void head_free(struct head *h)
         service_unref(h->services[i]);
     mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
     map_release(&h->by_key);
+    past_release(&h->past);
     assert(atomic_load(&h->budget.used) == 0);
     pthread_rwlock_destroy(&h->lock);
     pthread_rwlock_destroy(&h->drops);
     mem_must_free(h);
+}
+
+void head_remember(struct head *h)
+{
+    h->remembers = true;
+}
+
+bool head_knows(struct service_head *s, uint32_t series, id128 id)
+{
+    struct loose_key key = {s->index.series[series].fingerprint, id};
+    return ids_has(&s->ids, series, id) ||
+           (s->head->remembers && past_has(&s->head->past, s->tenant, key));
 }
 
 void head_set_limit(struct head *h, size_t limit)
@@ -190,6 +207,7 @@ struct service_head *head_service(struct head *h, str tenant, str service, err *
 // ---- dropping
 
 struct removal {
+    struct service_head *service;
     const struct cut *cut;
     bool whole;  // all of the cut
     int64_t after;
@@ -198,19 +216,32 @@ struct removal {
     uint64_t series;  // fingerprint
 };
 
-static bool goes(const void *arg, const struct row *row)
+static bool is_meant(const struct removal *x, const struct row *row)
 {
-    const struct removal *x = arg;
     if (row->cut != x->cut) return false;
     if (x->whole) return true;
     if (!row_within(row, x->after, x->until)) return false;
     return !x->keys || loose_find(x->keys, (struct loose_key){x->series, row->id});
 }
 
+static bool goes(const void *arg, const struct row *row)
+{
+    const struct removal *x = arg;
+    struct head *h = x->service->head;
+    if (!is_meant(x, row)) return false;
+    size_t limit = atomic_load_explicit(&h->budget.limit, memory_order_relaxed);
+    if (h->remembers) {
+        past_add(&h->past, x->service->tenant, (struct loose_key){x->series, row->id},
+                 limit ? limit / PAST_SHARE : SIZE_MAX);
+    }
+    return true;
+}
+
 static size_t drop_from(struct service_head *s, struct removal *what)
 {
     struct mem_budget *b = &s->head->budget;
     size_t dropped = 0;
+    what->service = s;
     pthread_rwlock_wrlock(&s->lock);
     for (uint32_t i = 0; i < s->index.series_count; i++) {
         what->series = s->index.series[i].fingerprint;

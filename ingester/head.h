@@ -38,6 +38,10 @@ struct staged;
 struct head *head_new(struct mem_budget *parent, size_t limit);
 void head_free(struct head *h);  // nobody uses it any more
 
+// From now on rows that are dropped are elsewhere: their ids stay known for a while (past.h), so
+// that a push that comes again counts once. Before anything is staged.
+void head_remember(struct head *h);
+
 // Replay may go over the limit: what was acknowledged has to be held. 0 = no limit.
 void head_set_limit(struct head *h, size_t limit);
 const struct mem_budget *head_budget(const struct head *h);

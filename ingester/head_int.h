@@ -10,6 +10,7 @@
 #include "ingester/head.h"
 #include "ingester/ids.h"
 #include "ingester/index.h"
+#include "ingester/past.h"
 
 #include <pthread.h>
 
@@ -58,7 +59,11 @@ struct head {
     _Atomic uint64_t rows;
     _Atomic uint64_t duplicates;
     _Atomic uint64_t capped;
+    bool remembers;  // what is dropped stays known for a while; set at the start
+    struct past past;
 };
+
+bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the service's lock
 
 // Found or made, with a reference; NULL and *e set on failure.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;

@@ -142,7 +142,7 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
     struct mem_budget *b = &x->service->head->budget;
     uint32_t series = 0;
     if (!series_of(x, rec->series, &series, e)) return false;
-    if (ids_has(&x->service->ids, series, rec->id)) {
+    if (head_knows(x->service, series, rec->id)) {
         x->out->duplicates++;
         return true;
     }

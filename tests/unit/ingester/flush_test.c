@@ -571,6 +571,176 @@ static void what_a_leaf_has_leaves_the_head_when_a_question_says_so(void **state
     }
 }
 
+// A client that did not see the answer pushes again, after the profile went to the store.
+static void what_comes_again_after_its_flush_counts_once(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct flush_totals done = {0};
+    parts_start(&p, 65);
+    for (size_t round = 0; round < 3; round++) {
+        assert_ok(flush(&p.x, &done, e));
+        assert_int_equal(done.rows, round ? 0 : p.x.rows);
+        AWAIT(rows_held(&p.x) == 0);
+        for (size_t i = 0; i < COUNT(p.batches); i++)
+            assert_ok(push_bytes(&p.x, p.tenant, p.batches[i], e));
+        assert_int_equal(rows_held(&p.x), 0);
+        check(&p.x);
+    }
+    parts_end(&p);
+}
+
+// ---- all at once
+
+#define PUSHERS 2
+#define PUSHES  60
+
+struct crowd {
+    struct world x;
+    struct lock lock;
+    struct lines acked[COUNT(fact_tenants)];
+    atomic_bool over;
+    _Atomic unsigned pushing;
+    _Atomic uint64_t questions;
+};
+
+struct pusher {
+    struct crowd *crowd;
+    struct dice dice;
+};
+
+static void *push_many(void *arg)
+{
+    struct pusher *p = arg;
+    struct crowd *c = p->crowd;
+    for (size_t i = 0; i < PUSHES; i++) {
+        struct arena a;
+        struct batch b;
+        struct fact f = fact_roll(&p->dice, clock_wall_ns() - 3 * HOUR, 3 * HOUR);
+        arena_init(&a, NULL, SIZE_MAX);
+        str tenant = str_of(fact_tenants[f.tenant]);
+        str bytes = rich_batch(&a, &p->dice, &f, 1, &b);
+        assert_ok(push_bytes(&c->x, tenant, bytes, e));
+        lock_take(&c->lock);
+        lines_of_batch(&c->acked[f.tenant], tenant, &b);
+        lock_give(&c->lock);
+        arena_release(&a);
+    }
+    atomic_fetch_sub(&c->pushing, 1);
+    return NULL;
+}
+
+static void *flush_often(void *arg)
+{
+    struct crowd *c = arg;
+    struct flush_totals done;
+    while (!atomic_load(&c->over)) {
+        assert_ok(flush(&c->x, &done, e));
+        usleep(2000);
+    }
+    return NULL;
+}
+
+// Nothing twice, and nothing missing that was acknowledged before the question.
+static void ask(struct crowd *c, size_t tenant)
+{
+    struct req r;
+    struct lines got;
+    lock_take(&c->lock);
+    size_t n = c->acked[tenant].n;
+    lock_give(&c->lock);
+    req_init(&r, RANK_PUBLIC, NULL, SIZE_MAX, 0);
+    lines_init(&got);
+    assert_true(lines_of_question(&got, &c->x.w, str_of(fact_tenants[tenant]), &r));
+    lines_sort(&got);
+    for (size_t i = 1; i < got.n; i++) {
+        if (str_eq(got.v[i - 1], got.v[i])) fail_msg("twice: %.*s", STR(got.v[i]));
+    }
+    lock_take(&c->lock);
+    for (size_t i = 0; i < n; i++) {
+        str line = c->acked[tenant].v[i];
+        if (!bsearch(&line, got.v, got.n, sizeof line, lines_order))
+            fail_msg("lost: %.*s", STR(line));
+    }
+    lock_give(&c->lock);
+    lines_release(&got);
+    req_release(&r);
+    atomic_fetch_add(&c->questions, 1);
+}
+
+static void pushes_questions_and_flushes_go_on_at_once(void **state)
+{
+    (void)state;
+    static struct crowd c;
+    pthread_t threads[PUSHERS + 1];
+    struct pusher pushers[PUSHERS];
+    world_start(&c.x, 81, "--ingester.flush_width=3");
+    lock_init(&c.lock, LOCK_SELFPROFILE);
+    for (size_t i = 0; i < COUNT(c.acked); i++)
+        lines_init(&c.acked[i]);
+    atomic_store(&c.pushing, PUSHERS);
+    for (size_t i = 0; i < PUSHERS; i++) {
+        pushers[i] = (struct pusher){&c, {900 + i}};
+        assert_ok(thread_start(&threads[i], "pusher", push_many, &pushers[i], e));
+    }
+    assert_ok(thread_start(&threads[PUSHERS], "flusher", flush_often, &c, e));
+    while (atomic_load(&c.pushing) || atomic_load(&c.questions) < 20)
+        ask(&c, atomic_load(&c.questions) % COUNT(c.acked));
+    atomic_store(&c.over, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        thread_join(threads[i]);
+    for (size_t i = 0; i < COUNT(c.acked); i++)
+        lines_release(&c.acked[i]);
+    lock_release(&c.lock);
+    world_end(&c.x);
+}
+
+// ---- the end of the process
+
+static void what_is_open_is_flushed_when_the_process_ends(void **state)
+{
+    (void)state;
+    struct world x;
+    world_start(&x, 91, "");
+    for (size_t i = 0; i < 10; i++)
+        push(&x, 8, 3 * HOUR);
+    ingester.drain(x.w.in, clock_mono_ns() + (uint64_t)(60 * NS_PER_S));
+    assert_int_equal(segments(&x), hours_of(&x));
+    restart(&x);
+    assert_int_equal(rows_held(&x), 0);
+    assert_int_equal(wal_cuts(x.w.in->wal, NULL, 0), 0);
+    check(&x);
+    // Without time it stays in the log.
+    push(&x, 8, 3 * HOUR);
+    whole_stop(&x.w);
+    start(&x);
+    check(&x);
+    // So it does if the store takes nothing.
+    push(&x, 8, 3 * HOUR);
+    memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
+    ingester.drain(x.w.in, clock_mono_ns() + (uint64_t)(NS_PER_S / 10));
+    restart(&x);
+    check(&x);
+    world_end(&x);
+}
+
+// One object a cut, tenant and hour, one of the tenant; nothing is read of what is new.
+static void few_things_are_asked_of_the_store(void **state)
+{
+    (void)state;
+    struct world x;
+    struct flush_totals done = {0};
+    world_start(&x, 95, "");
+    for (size_t round = 1; round <= 6; round++) {
+        push(&x, 8, 1);
+        assert_ok(flush(&x, &done, e));
+        struct memstore_totals t = memstore_totals(x.store);
+        assert_true(t.ops[MEMSTORE_CREATE] <= round + COUNT(fact_tenants));
+        assert_int_equal(t.ops[MEMSTORE_READ] + t.ops[MEMSTORE_LIST] + t.ops[MEMSTORE_DELETE], 0);
+    }
+    world_end(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +752,10 @@ int main(void)
         cmocka_unit_test(after_a_restart_what_is_covered_is_not_written_again),
         cmocka_unit_test(a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next),
         cmocka_unit_test(what_a_leaf_has_leaves_the_head_when_a_question_says_so),
+        cmocka_unit_test(what_comes_again_after_its_flush_counts_once),
+        cmocka_unit_test(pushes_questions_and_flushes_go_on_at_once),
+        cmocka_unit_test(what_is_open_is_flushed_when_the_process_ends),
+        cmocka_unit_test(few_things_are_asked_of_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/past.h"
+
+#include "base/hash.h"
+#include "sys/clock.h"
+
+#define SIZE_MIN ((size_t)256)
+
+// Tenant and series as one number: with the id, which is a hash as well, that is enough.
+struct past_slot {
+    uint64_t series;
+    id128 id;
+    bool used;
+};
+
+void past_init(struct past *p, struct mem_budget *budget)
+{
+    *p = (struct past){.budget = budget};
+    pthread_rwlock_init(&p->lock, NULL);
+}
+
+static void forget(struct past *p, struct past_ids *s)
+{
+    mem_free(p->budget, s->slots, s->size * sizeof *s->slots);
+    *s = (struct past_ids){0};
+}
+
+void past_release(struct past *p)
+{
+    forget(p, &p->young);
+    forget(p, &p->old);
+    pthread_rwlock_destroy(&p->lock);
+}
+
+static struct past_slot *find(struct past_slot *slots, size_t size, uint64_t series, id128 id)
+{
+    size_t at = (size_t)hash_mix(hash_bytes(id.b, sizeof id.b), series) & (size - 1);
+    while (slots[at].used && (slots[at].series != series || !id128_eq(slots[at].id, id)))
+        at = (at + 1) & (size - 1);
+    return &slots[at];
+}
+
+// At most three quarters full.
+static bool grow(struct past *p, struct past_ids *s)
+{
+    err none = {0};
+    if (s->size && s->n < s->size / 4 * 3) return true;
+    size_t size = s->size ? s->size * 2 : SIZE_MIN;
+    struct past_slot *slots = mem_alloc(p->budget, size * sizeof *slots, &none);
+    if (!slots) return false;
+    for (size_t i = 0; i < s->size; i++) {
+        const struct past_slot *old = &s->slots[i];
+        if (old->used) *find(slots, size, old->series, old->id) = *old;
+    }
+    mem_free(p->budget, s->slots, s->size * sizeof *slots);
+    s->slots = slots;
+    s->size = size;
+    return true;
+}
+
+static void turn(struct past *p, size_t most)
+{
+    uint64_t now = clock_mono_ns();
+    bool full = p->young.n >= p->young.size / 4 * 3 &&
+                2 * p->young.size * sizeof *p->young.slots > MAX(most, SIZE_MIN);
+    if (p->young.n && (full || now - p->young.since_ns > PAST_NS)) {
+        forget(p, &p->old);
+        p->old = p->young;
+        p->young = (struct past_ids){0};
+    }
+    if (p->young.n == 0) p->young.since_ns = now;
+}
+
+void past_add(struct past *p, str tenant, struct loose_key key, size_t most)
+{
+    uint64_t series = hash_mix(hash_str(tenant), key.series);
+    pthread_rwlock_wrlock(&p->lock);
+    turn(p, most);
+    if (grow(p, &p->young)) {
+        struct past_slot *slot = find(p->young.slots, p->young.size, series, key.id);
+        p->young.n += !slot->used;
+        *slot = (struct past_slot){series, key.id, true};
+    }
+    pthread_rwlock_unlock(&p->lock);
+}
+
+bool past_has(struct past *p, str tenant, struct loose_key key)
+{
+    uint64_t series = hash_mix(hash_str(tenant), key.series);
+    pthread_rwlock_rdlock(&p->lock);
+    bool has = (p->young.size && find(p->young.slots, p->young.size, series, key.id)->used) ||
+               (p->old.size && find(p->old.slots, p->old.size, series, key.id)->used);
+    pthread_rwlock_unlock(&p->lock);
+    return has;
+}
