@@ -2,7 +2,6 @@
 #include "block/reader.h"
 
 #include "base/hash.h"
-#include "block/order.h"
 #include "block/wire_int.h"
 #include "codec/squeeze.h"
 
@@ -163,14 +162,4 @@ const struct block_service_ref *block_find_service(const struct block_footer *f,
         if (order > 0) hi = mid;
     }
     return NULL;
-}
-
-bool block_symbols_parse(struct arena *a, str contents, struct symbol_table *out, err *e)
-{
-    if (!symbols_decode(a, contents, out, e)) {
-        if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
-        return false;
-    }
-    if (block_is_ordered(out)) return true;
-    return err_set(e, ERR_DATA_LOSS, "symbols: stacks are not in depth-first order");
 }

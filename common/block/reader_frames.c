@@ -1,26 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/wire_int.h"
 
-// ---- vectors: the size of each, then their bytes
+// ---- vectors: put back to columns. Stacks of the frame, then of all vectors: numbers of entries,
+// divisors, deltas of ranks among the stacks, values.
+struct vectors {
+    struct wire deltas;  // and heads, stacks before them
+    struct wire values;
+    uint32_t *stacks;
+    uint64_t stack_count;
+    uint64_t *sizes;  // entries of each vector
+    uint64_t *divisors;
+    uint8_t *to;
+    uint8_t *to_end;
+};
+
+static void read_stacks(struct arena *a, struct vectors *x)
+{
+    struct wire *w = &x->deltas;
+    x->stack_count = wire_count(w, 1);
+    x->stacks = ARENA_ARRAY(a, uint32_t, x->stack_count);
+    uint64_t stack = 0;
+    for (uint64_t i = 0; x->stacks && i < x->stack_count && !w->fault; i++) {
+        uint64_t delta = wire_u64(w);
+        if ((i > 0 && delta == 0) || delta > UINT32_MAX - stack) {
+            wire_fail(w, "stacks do not ascend or do not fit 32 bits");
+            return;
+        }
+        stack += delta;
+        x->stacks[i] = (uint32_t)stack;
+    }
+}
+
+// Numbers of entries and divisors; values are behind the deltas of all entries.
+static void read_sizes(struct arena *a, struct vectors *x, uint64_t count)
+{
+    struct wire *w = &x->deltas;
+    uint64_t entries = 0;
+    if (count > (uint64_t)(w->end - w->at)) wire_fail(w, "there are more vectors than bytes");
+    if (w->fault) return;
+    x->sizes = ARENA_ARRAY(a, uint64_t, count);
+    x->divisors = ARENA_ARRAY(a, uint64_t, count);
+    if (a->exhausted) return;
+    for (uint64_t i = 0; i < count && !w->fault; i++) {
+        x->sizes[i] = wire_u64(w);
+        if (x->sizes[i] > (uint64_t)(w->end - w->at)) wire_fail(w, "a vector is cut off");
+        entries += x->sizes[i];
+    }
+    for (uint64_t i = 0; i < count && !w->fault; i++)
+        x->divisors[i] = wire_u64(w);
+    if (entries > (uint64_t)(w->end - w->at)) wire_fail(w, "there are more entries than bytes");
+    if (w->fault) return;
+    const uint8_t *middle = varint_skip(w->at, w->end, entries);
+    if (!middle) {
+        wire_fail(w, "deltas are cut off");
+        return;
+    }
+    x->values = (struct wire){.at = middle, .end = w->end};
+    w->end = middle;
+}
+
+// One vector as columns. Every number takes at most VARINT_MAX bytes, but room is asked for by what
+// it really takes near the end only.
+static void put_vector(struct vectors *x, uint64_t n, uint64_t divisor)
+{
+    struct wire *w = &x->deltas;
+    uint64_t rank = 0;
+    uint32_t last = 0;
+    if ((uint64_t)(x->to_end - x->to) < varint_size(n) + varint_size(divisor)) {
+        wire_fail(w, "vectors are larger than they say");
+        return;
+    }
+    x->to += varint_put(x->to, n);
+    x->to += varint_put(x->to, divisor);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t delta = wire_u64(w);
+        if ((i > 0 && delta == 0) || delta >= x->stack_count - rank) {
+            wire_fail(w, "stacks of a vector do not ascend or are none");
+            return;
+        }
+        rank += delta;
+        uint32_t step = x->stacks[rank] - last;
+        last = x->stacks[rank];
+        if (x->to_end - x->to < VARINT_MAX && (uint64_t)(x->to_end - x->to) < varint_size(step)) {
+            wire_fail(w, "vectors are larger than they say");
+            return;
+        }
+        x->to += varint_put(x->to, step);
+    }
+    const uint8_t *end = varint_skip(x->values.at, x->values.end, n);
+    if (!end || end - x->values.at > x->to_end - x->to) {
+        wire_fail(w, "values are cut off or vectors are larger than they say");
+        return;
+    }
+    if (n > 0) memcpy(x->to, x->values.at, (size_t)(end - x->values.at));
+    x->to += end - x->values.at;
+    x->values.at = end;
+}
+
 bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct block_vectors *out,
                          err *e)
 {
-    struct wire w = wire_of(contents);
-    if (count > contents.n) wire_fail(&w, "there are more vectors than bytes");
-    uint32_t n = w.fault ? 0 : (uint32_t)count;
-    uint32_t *ends = ARENA_ARRAY(a, uint32_t, n);
-    if (!ends) return arena_ok(a, e);
-    uint64_t end = 0;
-    for (uint32_t i = 0; i < n && !w.fault; i++) {
-        uint64_t size = wire_u64(&w);
-        if (size > contents.n || end + size > contents.n) {
-            wire_fail(&w, "a vector is larger than the frame");
-        }
-        end += size;
-        ends[i] = (uint32_t)end;
+    struct vectors x = {.deltas = wire_of(contents)};
+    struct wire *w = &x.deltas;
+    uint64_t size = wire_u64(w);
+    if (size > BLOCK_SECTION_MAX || size > VARINT_MAX * contents.n) {
+        wire_fail(w, "vectors say that they are larger than they can be");
     }
-    *out = (struct block_vectors){ends, n, wire_bytes(&w, end)};
-    return wire_done(&w, "vectors", e);
+    read_stacks(a, &x);
+    read_sizes(a, &x, count);
+    uint32_t *ends = w->fault ? NULL : ARENA_ARRAY(a, uint32_t, count);
+    uint8_t *bytes = w->fault ? NULL : arena_new(a, size);
+    if (!arena_ok(a, e)) return false;
+    if (w->fault) return wire_done(w, "vectors", e);
+    x.to = bytes;
+    x.to_end = bytes + size;
+    for (uint64_t i = 0; i < count && !w->fault; i++) {
+        put_vector(&x, x.sizes[i], x.divisors[i]);
+        ends[i] = (uint32_t)(x.to - bytes);
+    }
+    if (!w->fault && (x.to != x.to_end || x.values.at != x.values.end)) {
+        wire_fail(w, "vectors are smaller than they say");
+    }
+    *out = (struct block_vectors){ends, (uint32_t)count, str_make(bytes, (size_t)size)};
+    return wire_done(w, "vectors", e);
 }
 
 str block_vector_at(const struct block_vectors *v, uint32_t place)

@@ -42,6 +42,12 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
 #define BLOCK_IDS_ANY  0  // 16 bytes each
 #define BLOCK_IDS_UUID 1  // as uuid_profile makes them
 
+// Columns of symbols.
+#define SYMBOL_FUNCTION_COLUMNS 4  // name, system name - name, file, start line
+#define SYMBOL_MAPPING_COLUMNS  6  // start, limit, offset, file, build id, flags
+#define SYMBOL_FRAME_COLUMNS    5  // function, line, mapping, address, inlined
+#define SYMBOL_FRAME_LINE       1
+
 // floor(time / 1 ms); of an id's time only 48 bits count.
 static inline uint64_t block_ms_of(int64_t time_ns)
 {

@@ -6,7 +6,10 @@
 
 #include <stdio.h>
 
-#define LEVEL_DEFAULT 3
+#define LEVEL_USUAL 3
+
+// Contents shorter than that are packed as one piece: each piece costs a dozen bytes.
+#define SPLIT_LEAST 1024
 
 static bool wrong(struct block_writer *w, err *e, const char *what)
 {
@@ -30,30 +33,44 @@ bool writer_emit(struct block_writer *w, str bytes, err *e)
     return true;
 }
 
-static bool pack(struct block_writer *w, str contents, size_t split, err *e)
+// The next piece of contents, up to a split or the end.
+static size_t piece_end(const struct writer_contents *c, size_t from)
 {
-    buf_clear(&w->packed);
-    if (split == 0 || split >= contents.n) split = contents.n;
-    if (!squeeze_zstd(str_slice(contents, 0, split), w->level, &w->packed, e)) return false;
-    return split == contents.n ||
-           squeeze_zstd(str_slice(contents, split, contents.n), w->level, &w->packed, e);
+    size_t end = c->bytes.n;
+    for (size_t i = 0; i < COUNT(c->splits); i++) {
+        if (c->splits[i] > from) end = MIN(end, c->splits[i]);
+    }
+    return end;
 }
 
-bool writer_section(struct block_writer *w, str contents, size_t split, const char *what,
+static bool pack(struct block_writer *w, const struct writer_contents *c, err *e)
+{
+    buf_clear(&w->packed);
+    bool whole = c->bytes.n < SPLIT_LEAST;
+    int level = w->level ? w->level : c->level ? c->level : LEVEL_USUAL;
+    for (size_t from = 0; from < c->bytes.n;) {
+        size_t to = whole ? c->bytes.n : piece_end(c, from);
+        if (!squeeze_zstd(str_slice(c->bytes, from, to), level, &w->packed, e)) return false;
+        from = to;
+    }
+    return true;
+}
+
+bool writer_section(struct block_writer *w, const struct writer_contents *c, const char *what,
                     struct buf *keep, struct block_extent *x, err *e)
 {
-    if (contents.n > BLOCK_SECTION_MAX) {
+    if (c->bytes.n > BLOCK_SECTION_MAX) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%s have %zu bytes, a section at most %zu", what,
-                       contents.n, BLOCK_SECTION_MAX);
+                       c->bytes.n, BLOCK_SECTION_MAX);
     }
-    if (!pack(w, contents, split, e)) return err_wrap(e, "%s", what);
+    if (!pack(w, c, e)) return err_wrap(e, "%s", what);
     str stored = buf_view(&w->packed);
     bool packed =
-        stored.n <= contents.n - contents.n / 20 && block_raw_is_sane(stored.n, contents.n);
-    if (!packed) stored = contents;
+        stored.n <= c->bytes.n - c->bytes.n / 20 && block_raw_is_sane(stored.n, c->bytes.n);
+    if (!packed) stored = c->bytes;
     *x = (struct block_extent){.at = keep ? keep->n : w->at,
                                .stored = (uint32_t)stored.n,
-                               .raw = (uint32_t)contents.n,
+                               .raw = (uint32_t)c->bytes.n,
                                .crc = crc32c(0, stored.p, stored.n),
                                .packed = packed};
     if (!keep) return writer_emit(w, stored, e);
@@ -61,11 +78,17 @@ bool writer_section(struct block_writer *w, str contents, size_t split, const ch
     return buf_ok(keep, e);
 }
 
+bool writer_section_of(struct block_writer *w, const struct buf *contents, const char *what,
+                       struct buf *keep, struct block_extent *x, err *e)
+{
+    struct writer_contents c = {.bytes = buf_view(contents)};
+    return buf_ok(contents, e) && writer_section(w, &c, what, keep, x, e);
+}
+
 // ---- begin
 static void vectors_init(struct block_writer *w, struct writer_vectors *v, const char *what)
 {
     *v = (struct writer_vectors){.what = what};
-    buf_init(&v->sizes, w->memory, BLOCK_SECTION_MAX);
     buf_init(&v->bytes, w->memory, BLOCK_SECTION_MAX);
 }
 
@@ -77,7 +100,6 @@ static void frames_release(struct block_writer *w, struct writer_frames *f)
 
 static void vectors_release(struct block_writer *w, struct writer_vectors *v)
 {
-    buf_release(&v->sizes);
     buf_release(&v->bytes);
     frames_release(w, &v->frames);
 }
@@ -162,7 +184,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     w->sink = o->sink;
     w->arg = o->arg;
     w->memory = o->memory;
-    w->level = o->zstd_level ? o->zstd_level : LEVEL_DEFAULT;
+    w->level = o->zstd_level;
     w->written = (struct block_written){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
     arena_init(&w->arena, o->memory, SIZE_MAX);
     arena_init(&w->row_arena, o->memory, SIZE_MAX);
@@ -193,8 +215,8 @@ static bool put_blooms(struct block_writer *w, err *e)
 {
     if (w->s.spans.n == 0) return true;
     buf_clear(&w->contents);
-    return block_spans_blooms(&w->spans, &w->contents, e) && buf_ok(&w->contents, e) &&
-           writer_section(w, buf_view(&w->contents), 0, "filters of spans", NULL, &w->s.blooms, e);
+    return block_spans_blooms(&w->spans, &w->contents, e) &&
+           writer_section_of(w, &w->contents, "filters of spans", NULL, &w->s.blooms, e);
 }
 
 // Profiles that are not sampled: rows if there are any, else those of the first class with nodes.
@@ -262,8 +284,8 @@ static bool end_service(struct block_writer *w, err *e)
     put_kept(&w->services, &s->totals, &s->kept_totals);
     if (!writer_emit(w, buf_view(&s->kept_totals), e)) return false;
     buf_clear(&w->contents);
-    if (!writer_index(w, &w->contents, e) || !buf_ok(&w->contents, e) ||
-        !writer_section(w, buf_view(&w->contents), 0, "index", NULL, &index, e)) {
+    if (!writer_index(w, &w->contents, e) ||
+        !writer_section_of(w, &w->contents, "index", NULL, &index, e)) {
         return false;
     }
     wire_put_extent(&w->services, &index);
@@ -286,12 +308,12 @@ static bool end_service(struct block_writer *w, err *e)
 static bool keep_symbols(struct block_writer *w, const struct symbol_table *t, err *e)
 {
     struct arena scratch;
+    struct writer_contents c = {0};
     arena_init(&scratch, w->memory, SIZE_MAX);
     buf_clear(&w->contents);
-    bool ok = symbols_encode(t, NULL, &scratch, NULL, &w->contents, e) && buf_ok(&w->contents, e) &&
-              writer_section(w, buf_view(&w->contents), 0, "symbols", &w->s.kept_symbols,
-                             &w->s.symbols, e);
+    bool ok = writer_symbols(t, &scratch, &w->contents, &c, e);
     arena_release(&scratch);
+    ok = ok && writer_section(w, &c, "symbols", &w->s.kept_symbols, &w->s.symbols, e);
     buf_release(&w->contents);  // much larger than frames are
     buf_release(&w->packed);
     return ok;
@@ -311,9 +333,15 @@ bool block_service(struct block_writer *w, str name, const struct symbol_table *
         return wrong(w, e, "it belongs to another pack");
     }
     if (!block_is_ordered(t)) return wrong(w, e, "its stacks are not in depth-first order");
-    w->s.open = true;
-    w->s.stack_count = t->stack_count;
-    return step(w, keep_symbols(w, t, e));
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        if (t->stacks[i].frame == 0) return wrong(w, e, "one of its stacks has no frame");
+    }
+    struct writer_service *s = &w->s;
+    s->open = true;
+    s->stack_count = t->stack_count;
+    s->used = ARENA_ARRAY(&s->arena, uint64_t, t->stack_count / 64 + 1);
+    s->ranks = ARENA_ARRAY(&s->arena, uint32_t, t->stack_count / 64 + 1);
+    return step(w, arena_ok(&s->arena, e) && keep_symbols(w, t, e));
 }
 
 // The total of columns; a frame ends before a vector that would make it too large.
@@ -324,13 +352,10 @@ static bool add_vector(struct block_writer *w, struct writer_vectors *v, str col
         e->code = ERR_INTERNAL;
         return err_wrap(e, "block of service %.*s", STR(w->s.name));
     }
-    if (v->bytes.n + v->sizes.n + columns.n > BLOCK_FRAME && !writer_cut_vectors(w, v, e)) {
-        return false;
-    }
-    wire_put_u64(&v->sizes, columns.n);
+    if (v->bytes.n + columns.n > BLOCK_FRAME && !writer_cut_vectors(w, v, e)) return false;
     buf_str(&v->bytes, columns);
     v->count++;
-    return buf_ok(&v->sizes, e) && buf_ok(&v->bytes, e);
+    return buf_ok(&v->bytes, e);
 }
 
 bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e)
@@ -590,9 +615,7 @@ static bool put_footer(struct block_writer *w, err *e)
     buf_clear(out);
     put_about(w, out);
     buf_str(out, buf_view(&w->services));
-    if (!buf_ok(out, e) || !writer_section(w, buf_view(out), 0, "footer", NULL, &x, e)) {
-        return false;
-    }
+    if (!writer_section_of(w, out, "footer", NULL, &x, e)) return false;
     buf_clear(out);
     wire_put_fixed32(out, (uint32_t)x.at);
     wire_put_fixed32(out, (uint32_t)(x.at >> 32));

@@ -208,14 +208,11 @@ bool writer_cut_vectors(struct block_writer *w, struct writer_vectors *v, err *e
 {
     if (v->count == 0) return true;
     struct block_frame one = {.count = v->count};
-    struct buf *out = begin(w);
-    buf_str(out, buf_view(&v->sizes));
-    buf_str(out, buf_view(&v->bytes));
-    if (!buf_ok(&v->sizes, e) || !buf_ok(&v->bytes, e) || !buf_ok(out, e)) return false;
+    struct writer_contents c = {0};
+    if (!writer_vectors(w, v, begin(w), &c, e)) return false;
     v->count = 0;
-    buf_clear(&v->sizes);
     buf_clear(&v->bytes);
-    return writer_section(w, buf_view(out), 0, v->what, v->keep, &one.extent, e) &&
+    return writer_section(w, &c, v->what, v->keep, &one.extent, e) &&
            writer_frame_add(w, &v->frames, &one, e);
 }
 
@@ -227,8 +224,7 @@ bool writer_cut_totals(struct block_writer *w, err *e)
     writer_totals(w, out);
     w->total_count = 0;
     w->total_parts.n = 0;
-    return buf_ok(out, e) &&
-           writer_section(w, buf_view(out), 0, "totals", &w->s.kept_totals, &one.extent, e) &&
+    return writer_section_of(w, out, "totals", &w->s.kept_totals, &one.extent, e) &&
            writer_frame_add(w, &w->s.totals, &one, e);
 }
 
@@ -236,10 +232,10 @@ static bool cut_spans(struct block_writer *w, const struct block_frame *run, err
 {
     struct block_frame one = *run;
     struct buf *out = begin(w);
-    if (!block_spans_frame(&w->spans, out, e) || !buf_ok(out, e)) return false;
-    if (out->n == 0) return true;
+    if (!block_spans_frame(&w->spans, out, e)) return false;
+    if (out->n == 0) return buf_ok(out, e);
     one.first = w->s.heads.n;
-    return writer_section(w, buf_view(out), 0, "spans", NULL, &one.extent, e) &&
+    return writer_section_of(w, out, "spans", NULL, &one.extent, e) &&
            writer_frame_add(w, &w->s.spans, &one, e);
 }
 
@@ -247,9 +243,10 @@ static bool cut_details(struct block_writer *w, const struct block_frame *run, e
 {
     struct block_frame one = *run;
     struct buf *out = begin(w);
-    size_t split = 0;
-    return writer_details(w, out, &split, e) && buf_ok(out, e) &&
-           writer_section(w, buf_view(out), split, "details", NULL, &one.extent, e) &&
+    struct writer_contents c = {0};
+    if (!writer_details(w, out, &c.splits[0], e) || !buf_ok(out, e)) return false;
+    c.bytes = buf_view(out);
+    return writer_section(w, &c, "details", NULL, &one.extent, e) &&
            writer_frame_add(w, &w->s.details, &one, e);
 }
 
@@ -258,8 +255,7 @@ static bool cut_heads(struct block_writer *w, const struct block_frame *run, err
     struct block_frame one = *run;
     struct buf *out = begin(w);
     writer_heads(w, out);
-    return buf_ok(out, e) &&
-           writer_section(w, buf_view(out), 0, "heads", &w->s.kept_heads, &one.extent, e) &&
+    return writer_section_of(w, out, "heads", &w->s.kept_heads, &one.extent, e) &&
            writer_frame_add(w, &w->s.heads, &one, e);
 }
 

@@ -20,9 +20,8 @@ struct writer_frames {
 
 // Vectors on their way into frames.
 struct writer_vectors {
-    struct buf sizes;
-    struct buf bytes;
-    uint64_t count;  // of the frame at hand
+    struct buf bytes;  // columns, one after the other
+    uint64_t count;    // of the frame at hand
     struct writer_frames frames;
     struct buf *keep;  // where frames are kept; NULL: they go to the sink
     const char *what;
@@ -75,6 +74,8 @@ struct writer_service {
     struct block_node *nodes;
     size_t node_cap;
     uint32_t node_count;
+    uint64_t *used;   // stacks of the frame at hand, a bit each
+    uint32_t *ranks;  // how many there are before each word of `used`
     int64_t *vector_totals;
     size_t vector_cap;
     uint64_t vector_count;
@@ -107,7 +108,7 @@ struct block_writer {
     block_sink *sink;
     void *arg;
     struct mem_budget *memory;
-    int level;
+    int level;  // of zstd; 0: what suits the section
     bool failed;
     uint64_t at;          // bytes that went to the sink
     struct arena arena;   // about
@@ -129,10 +130,19 @@ struct block_writer {
     struct block_written written;
 };
 
-// Packs contents if that wins and writes them to the sink, or appends them to *keep. `split`:
-// where contents of another nature begin, which are packed by themselves; 0: nowhere.
-bool writer_section(struct block_writer *w, str contents, size_t split, const char *what,
+// Contents of a section. What begins at a split (0: none) is of another nature than what is before
+// it and packed by itself.
+struct writer_contents {
+    str bytes;
+    size_t splits[2];
+    int level;  // of zstd, if the caller named none; 0: the usual
+};
+
+// Packs contents if that wins and writes them to the sink, or appends them to *keep.
+bool writer_section(struct block_writer *w, const struct writer_contents *c, const char *what,
                     struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
+bool writer_section_of(struct block_writer *w, const struct buf *contents, const char *what,
+                       struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
 bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
 bool writer_frame_add(struct block_writer *w, struct writer_frames *f,
                       const struct block_frame *one, err *e) MUST_CHECK;
@@ -148,6 +158,14 @@ void writer_part(struct writer_parts *p, size_t at);
 // Contents of the frame at hand. Details: *split is where ids begin.
 void writer_heads(struct block_writer *w, struct buf *out);
 bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
+
+// Contents of symbols; every stack has a frame, and they are in depth-first order.
+bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct buf *out,
+                    struct writer_contents *c, err *e) MUST_CHECK;
+
+// Contents of a frame of vectors, which are well-formed columns with stacks below stack_count.
+bool writer_vectors(struct block_writer *w, const struct writer_vectors *v, struct buf *out,
+                    struct writer_contents *c, err *e) MUST_CHECK;
 void writer_totals(struct block_writer *w, struct buf *out);
 
 // Contents of the index; writes nothing.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/varint.h"
 
+#include <string.h>
+
+#define TOP_BITS UINT64_C(0x8080808080808080)
+
 bool varint_get_long(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
     const uint8_t *at = *p;
@@ -16,4 +20,17 @@ bool varint_get_long(const uint8_t **p, const uint8_t *end, uint64_t *v)
         }
     }
     return false;
+}
+
+const uint8_t *varint_skip(const uint8_t *at, const uint8_t *end, uint64_t n)
+{
+    while (n >= 8 && end - at >= 8) {
+        uint64_t word = 0;
+        memcpy(&word, at, sizeof word);
+        n -= (uint64_t)__builtin_popcountll(~word & TOP_BITS);
+        at += 8;
+    }
+    while (n > 0 && at < end)
+        n -= *at++ < 0x80;
+    return n == 0 ? at : NULL;
 }

@@ -37,6 +37,10 @@ static inline MUST_CHECK bool varint_get(const uint8_t **p, const uint8_t *end, 
     return varint_get_long(p, end, v);
 }
 
+// Behind the n-th number from `at` on, whatever its size; NULL if fewer end before `end`. Numbers
+// end where the top bit is not set, which is counted for eight bytes at once.
+const uint8_t *varint_skip(const uint8_t *at, const uint8_t *end, uint64_t n);
+
 static inline uint64_t zigzag(int64_t v)
 {
     return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);

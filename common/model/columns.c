@@ -3,8 +3,6 @@
 
 #include "codec/varint.h"
 
-#define TOP_BITS UINT64_C(0x8080808080808080)
-
 // ---- writing
 
 static uint64_t magnitude(int64_t v)
@@ -133,21 +131,6 @@ struct reader {
     uint64_t stack;
 };
 
-// Behind the n-th number from `at` on, NULL if there are not so many: numbers end where the top bit
-// is not set, which is counted for eight bytes at once.
-static const uint8_t *skip(const uint8_t *at, const uint8_t *end, uint64_t n)
-{
-    while (n >= 8 && end - at >= 8) {
-        uint64_t word = 0;
-        memcpy(&word, at, sizeof word);
-        n -= (uint64_t)__builtin_popcountll(~word & TOP_BITS);
-        at += 8;
-    }
-    while (n > 0 && at < end)
-        n -= *at++ < 0x80;
-    return n == 0 ? at : NULL;
-}
-
 static bool refuse(const struct reader *r, const char *fault, err *e)
 {
     return err_set(e, ERR_INVALID_ARGUMENT,
@@ -180,7 +163,7 @@ static bool open(struct reader *r, str bytes, err *e)
     }
     r->left = r->n;
     r->deltas = at;
-    r->middle = skip(at, end, r->n);
+    r->middle = varint_skip(at, end, r->n);
     if (!r->middle) return refuse(r, "the stacks are cut off", e);
     r->values = r->middle;
     r->end = end;
