@@ -52,7 +52,7 @@ static bool make_plan(struct arena *a, struct block_get *v, size_t n, struct pla
     p->runs = ARENA_ARRAY(a, struct run, n);
     if (!p->order || !p->runs) return false;
     for (size_t i = 0; i < n; i++) {
-        if (v[i].n) p->order[p->n++] = &v[i];
+        if (v[i].n && !v[i].bytes.p) p->order[p->n++] = &v[i];
     }
     if (p->n) qsort(p->order, p->n, sizeof *p->order, by_place);
     uint64_t end = 0;
@@ -143,15 +143,44 @@ static bool read_runs(struct block_walk *w, struct block_io *io, const struct pl
     return ok;
 }
 
-bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n, err *e)
+// ---- read ahead
+
+bool block_read_ahead(struct block_walk *w, const struct level_object *o,
+                      const struct block_extent *x, err *e)
+{
+    struct block_ahead *h = &w->ahead;
+    if (x->stored == 0) return true;
+    if (!arena_grow(&w->wave, &h->v, &h->cap, h->n + 1, sizeof *h->v)) return block_no_room(w, e);
+    h->v[h->n++] = (struct block_get){.object = o, .at = x->at, .n = x->stored};
+    return true;
+}
+
+static void serve_from_ahead(const struct block_ahead *h, struct block_get *g)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        const struct block_get *had = &h->v[i];
+        if (had->object == g->object && had->at == g->at && had->n == g->n) g->bytes = had->bytes;
+    }
+}
+
+static bool fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n, err *e)
 {
     struct arena scratch;
     struct plan p = {0};
-    if (n == 0) return true;
     arena_init(&scratch, &w->m->memory, SIZE_MAX);
     bool ok = make_plan(&scratch, v, n, &p) ? read_runs(w, io, &p, e) : block_no_room(w, e);
     arena_release(&scratch);
     return ok;
+}
+
+bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n, err *e)
+{
+    bool all = true;
+    for (size_t i = 0; i < n; i++) {
+        if (w->ahead.n) serve_from_ahead(&w->ahead, &v[i]);
+        all = all && v[i].bytes.p;
+    }
+    return all || fetch(w, io, v, n, e);
 }
 
 void block_io_release(struct block_walk *w, struct block_io *io)

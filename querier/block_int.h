@@ -84,6 +84,18 @@ struct block_io {
 };
 bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n,
                  err *e) MUST_CHECK;
+
+// What was read along with indexes, because it lies beside them and will be asked for: gets are
+// served from here first, until the wave ends.
+struct block_ahead {
+    struct block_get *v;
+    size_t n;
+    size_t cap;
+    size_t from;  // the first that is not read yet
+    struct block_io io;
+};
+bool block_read_ahead(struct block_walk *w, const struct level_object *o,
+                      const struct block_extent *x, err *e) MUST_CHECK;  // notes it
 void block_io_release(struct block_walk *w, struct block_io *io);
 
 // The contents of a section whose bytes were read; borrows them or is the arena's.
@@ -141,6 +153,9 @@ struct block_walk {
     int64_t *skip_ms;
     size_t skip_count;
     bool with_symbols;
+    bool with_all;     // vectors of ALL nodes will be wanted
+    bool with_totals;  // totals will
+    struct block_ahead ahead;
     const struct block_loose *loose;  // of block_read_loose
     struct block_cells *cells;        // of totals and heat
 };

@@ -72,6 +72,23 @@ static bool needs_sampled(const struct query *q)
     return (q->totals.wanted && q->totals.include_sampled) || q->labels.wanted || q->stats;
 }
 
+static bool wants_symbols(const struct query *q)
+{
+    return q->tree.wanted || (q->totals.wanted && q->totals.call_site_count > 0);
+}
+
+// Whether sums of ALL nodes will be read, or totals.
+static bool reads_all(const struct query *q)
+{
+    return q->tree.wanted && !is_filtered(&q->tree) && needs_only_all(q);
+}
+
+static bool reads_totals(const struct query *q)
+{
+    return q->totals.wanted && q->totals.call_site_count == 0 &&
+           q->totals.exemplars == QUERY_NO_EXEMPLARS;
+}
+
 static enum level_use use_of(const struct query *q)
 {
     bool tree_of_nodes = q->tree.wanted && !is_filtered(&q->tree);
@@ -343,11 +360,6 @@ void block_walk_end(struct block_walk *w)
 
 // ---- waves
 
-static bool wants_symbols(const struct query *q)
-{
-    return q->tree.wanted || (q->totals.wanted && q->totals.call_site_count > 0);
-}
-
 static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     struct block_want *wants = ARENA_ARRAY(&w->wave, struct block_want, 2 * n);
@@ -385,6 +397,8 @@ static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
         v[i].index = NULL;
         v[i].symbols = NULL;
     }
+    block_io_release(w, &w->ahead.io);
+    w->ahead = (struct block_ahead){0};
     arena_release(&w->wave);
 }
 
@@ -416,7 +430,7 @@ static uint64_t unit_bytes(const struct block_walk *w, const struct block_unit *
     const struct block_service_ref *s = u->service;
     uint64_t n = s->index.raw;
     if (w->with_symbols) n += s->symbols.raw + s->all.raw;
-    if (w->q->totals.wanted) n += s->totals.raw;
+    if (w->with_totals) n += s->totals.raw;
     return n;
 }
 
@@ -466,7 +480,9 @@ bool block_read(struct blocks *b, struct req *r, const struct query *q, const st
                            .skip = skip,
                            .m = m,
                            .out = out,
-                           .with_symbols = wants_symbols(q)};
+                           .with_symbols = wants_symbols(q),
+                           .with_all = reads_all(q),
+                           .with_totals = reads_totals(q)};
     bool ok =
         block_walk_begin(&w, p, e) && ask_footers(&w, e) && block_walk_waves(&w, read_wants, e);
     block_cells_release(&w);

@@ -423,6 +423,44 @@ static bool settle_all(struct block_walk *walk, struct load *l, err *e)
     return true;
 }
 
+// What lies beside an index and will be wanted after it.
+static bool note_ahead(struct block_walk *walk, const struct block_want *w, err *e)
+{
+    if (w->part != BLOCK_PART_INDEX) return true;
+    return (!walk->with_all || block_read_ahead(walk, w->object, &w->service->all, e)) &&
+           (!walk->with_totals || block_read_ahead(walk, w->object, &w->service->totals, e));
+}
+
+static bool note_mine(struct block_walk *walk, struct load *l, struct block_want *v, size_t n,
+                      err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].mine) continue;
+        l->parts[l->n] = (struct read_part){.want = &v[i]};
+        l->gets[l->n++] = get_for(&v[i]);
+        if (!note_ahead(walk, &v[i], e)) return false;
+    }
+    return true;
+}
+
+// With what is to be read ahead, whose bytes stay for the wave.
+static bool fetch_all(struct block_walk *walk, struct load *l, struct arena *scratch, err *e)
+{
+    struct block_ahead *h = &walk->ahead;
+    size_t from = h->from;
+    if (from == h->n) return block_fetch(walk, &l->io, l->gets, l->n, e);
+    size_t n = l->n + h->n - from;
+    struct block_get *gets = ARENA_ARRAY(scratch, struct block_get, n);
+    if (!gets) return block_no_room(walk, e);
+    memcpy(gets, l->gets, l->n * sizeof *gets);
+    memcpy(gets + l->n, h->v + from, (h->n - from) * sizeof *gets);
+    h->from = h->n;
+    if (!block_fetch(walk, &h->io, gets, n, e)) return false;
+    memcpy(l->gets, gets, l->n * sizeof *gets);
+    memcpy(h->v + from, gets + l->n, (h->n - from) * sizeof *gets);
+    return true;
+}
+
 // Reads what nobody else reads.
 static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, err *e)
 {
@@ -434,13 +472,8 @@ static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, e
     l.more = ARENA_ARRAY(&scratch, struct block_get, n);
     l.more_of = ARENA_ARRAY(&scratch, size_t, n);
     bool ok = !scratch.exhausted || block_no_room(walk, e);
-    for (size_t i = 0; ok && i < n; i++) {
-        if (!v[i].mine) continue;
-        l.parts[l.n] = (struct read_part){.want = &v[i]};
-        l.gets[l.n++] = get_for(&v[i]);
-    }
-    ok = ok && block_fetch(walk, &l.io, l.gets, l.n, e) && read_footers(walk, &l, e) &&
-         settle_all(walk, &l, e);
+    ok = ok && note_mine(walk, &l, v, n, e) && fetch_all(walk, &l, &scratch, e) &&
+         read_footers(walk, &l, e) && settle_all(walk, &l, e);
     for (size_t i = 0; i < n; i++) {
         if (v[i].mine) forget(walk->blocks, &v[i]);
     }

@@ -2,64 +2,6 @@
 #include "querier/merge_int.h"
 #include "unit/querier/fleet.h"
 
-struct rig {
-    struct fleet *fleet;
-    struct blocks *blocks;
-    struct mem_budget memory;
-    struct req req;
-    struct dice dice;
-    struct fact *facts;
-};
-
-static void rig_make(struct rig *g, uint64_t seed, size_t n, size_t cache)
-{
-    *g = (struct rig){.dice = {seed}};
-    mem_budget_init(&g->memory, "process", NULL, 0);
-    g->fleet = fleet_make(&g->dice, n, seed % 2);
-    g->blocks = blocks_new(g->fleet->store, &g->memory, cache);
-    req_init(&g->req, RANK_PUBLIC, &g->memory, SIZE_MAX, 0);
-    g->facts = ARENA_ARRAY(&arena, struct fact, n);
-    for (size_t i = 0; i < n; i++)
-        g->facts[i] = g->fleet->rows[i].f;
-}
-
-static void rig_drop(struct rig *g)
-{
-    req_release(&g->req);
-    blocks_free(g->blocks);
-    store_close(g->fleet->store);
-    assert_int_equal(g->memory.used, 0);
-}
-
-static int64_t some_time(struct dice *d)
-{
-    static const int64_t widths[] = {1, SLOT_MINUTE, SLOT_FIVE, SLOT_HOUR, SLOT_DAY};
-    int64_t days = roll(d, 2) ? 3 : FLEET_DAYS;
-    int64_t width = widths[roll(d, COUNT(widths))];
-    int64_t t = FLEET_FROM + (int64_t)roll(d, (uint64_t)(days * SLOT_DAY));
-    return slot_start(slot_of(t, width), width) + (int64_t)roll(d, 2);
-}
-
-static void some_range(struct dice *d, struct query *q)
-{
-    int64_t a = some_time(d);
-    int64_t b = some_time(d);
-    q->from_ns = MIN(a, b);
-    q->to_ns = MAX(a, b) + 1;
-    if (roll(d, 8) == 0) q->from_ns = FLEET_FROM;
-    if (roll(d, 8) == 0) q->to_ns = FLEET_FROM + SLOT_WINDOW;
-}
-
-static struct head_query brute(const struct query *q)
-{
-    static const str tenant = S_INIT("one");
-    return (struct head_query){.tenants = &tenant,
-                               .tenant_count = 1,
-                               .selector = q->selector,
-                               .from_ns = q->from_ns,
-                               .to_ns = q->to_ns};
-}
-
 // A plan whose objects have the classes that the question needs.
 static struct fleet_plan plan_for(struct rig *g, const struct query *q)
 {
@@ -540,9 +482,164 @@ static void loose_rows_and_those_looked_for_are_told(void **state)
     rig_drop(&g);
 }
 
+// ---- damage
+
+struct damaged {
+    const char *name;
+    struct query q;
+    enum level_use use;
+};
+
+// Pieces of one object of each kind, so that one of them fails alone.
+static struct fleet_plan plan_of_all(struct rig *g, enum level_use use)
+{
+    struct fleet_plan p = {0};
+    int64_t hour = FLEET_FROM + SLOT_HOUR;
+    bool rows = use == LEVEL_ROWS;
+    if (!rows)
+        fleet_piece(&p, g->fleet->days, use, FLEET_FROM + SLOT_DAY, FLEET_FROM + SLOT_WINDOW);
+    if (!rows) fleet_piece(&p, g->fleet->hours[0], use, hour + SLOT_HOUR, FLEET_FROM + SLOT_DAY);
+    enum level_use leaf = use == LEVEL_TOTALS ? LEVEL_ROWS : use;
+    fleet_piece(&p, g->fleet->raw[0], leaf, FLEET_FROM, hour);
+    fleet_piece(&p, g->fleet->segments[1][0], leaf, hour, hour + SLOT_HOUR);
+    fleet_piece(&p, g->fleet->segments[1][1], leaf, hour, hour + SLOT_HOUR);
+    return p;
+}
+
+static uint64_t profiles_of(const struct merged *m)
+{
+    uint64_t n = m->profiles + m->extent_count + m->set_count + m->stat_profiles;
+    for (size_t i = 0; i < m->total_count; i++)
+        n += m->totals[i].profiles;
+    return n;
+}
+
+static struct merged *read_plan(struct rig *g, const struct query *q, const struct fleet_plan *p,
+                                struct block_reads *reads)
+{
+    struct merged *m = ARENA_NEW(&arena, struct merged);
+    struct blocks *fresh = blocks_new(g->fleet->store, &g->memory, 8 << 20);
+    assert_ok(merged_init(m, &g->memory, 0, true, e));
+    *reads = (struct block_reads){0};
+    assert_ok(block_read(fresh, &g->req, q, &p->p, NULL, m, reads, e));
+    assert_ok(merged_finish(m, e));
+    blocks_free(fresh);
+    return m;
+}
+
+// Without the pieces of an object.
+static struct fleet_plan plan_without(const struct fleet_plan *p, const struct level_object *o)
+{
+    struct fleet_plan out = {0};
+    for (size_t i = 0; i < p->p.n; i++) {
+        const struct level_piece *v = &p->p.pieces[i];
+        if (v->object != o) fleet_piece(&out, v->object, v->use, v->from_ns, v->to_ns);
+    }
+    return out;
+}
+
+static void damage_is_named_and_the_rest_is_right(void **state)
+{
+    static const str by[] = {S_INIT("pod")};
+    struct damaged questions[] = {{"tree", {.tree.wanted = true}, LEVEL_NODES},
+                                  {"rows", {.tree.wanted = true}, LEVEL_ROWS},
+                                  {"series",
+                                   {.totals = {.wanted = true,
+                                               .first_ns = FLEET_FROM + SLOT_DAY,
+                                               .step_ns = SLOT_DAY,
+                                               .points = FLEET_DAYS,
+                                               .group_by = by,
+                                               .group_by_count = 1}},
+                                   LEVEL_TOTALS},
+                                  {"spans",
+                                   {.heat = {.wanted = true, .kind = QUERY_SPANS}},
+                                   LEVEL_ROWS},
+                                  {"labels", {.labels = {.wanted = true}}, LEVEL_NODES},
+                                  {"stats", {.stats = true, .stat_sizes = true}, LEVEL_NODES}};
+    (void)state;
+    struct rig g;
+    rig_make(&g, 7, 900, 8 << 20);
+    uint64_t named = 0;
+    for (int round = 0; round < 600; round++) {
+        struct damaged *k = &questions[(size_t)round % COUNT(questions)];
+        struct block_reads reads;
+        k->q.from_ns = FLEET_FROM;
+        k->q.to_ns = FLEET_FROM + SLOT_WINDOW;
+        struct fleet_plan p = plan_of_all(&g, k->use);
+        const struct level_object *o = p.p.pieces[roll(&g.dice, p.p.n)].object;
+        uint64_t at = roll(&g.dice, o->bytes);
+        unsigned bit = (unsigned)roll(&g.dice, 8);
+        struct merged *whole = read_plan(&g, &k->q, &p, &reads);
+        assert_int_equal(reads.fault_count, 0);
+        memstore_flip(g.fleet->store, o->name.p, at, bit);
+        struct merged *got = read_plan(&g, &k->q, &p, &reads);
+        if (reads.fault_count == 0) {
+            assert_int_equal(profiles_of(got), profiles_of(whole));
+        } else {
+            named++;
+            assert_int_equal(reads.fault_count, 1);
+            assert_ptr_equal(reads.faults[0].object, o);
+            assert_int_equal(reads.faults[0].why.code, ERR_DATA_LOSS);
+            assert_non_null(strstr(reads.faults[0].why.msg, o->name.p));
+            struct block_reads again;
+            struct fleet_plan rest = plan_without(&p, o);
+            struct merged *left = read_plan(&g, &k->q, &rest, &again);
+            assert_int_equal(again.fault_count, 0);
+            if (k->q.tree.wanted) {
+                assert_int_equal(got->profiles, left->profiles);
+                assert_true(
+                    str_eq(merge_text(&arena, &got->stacks), merge_text(&arena, &left->stacks)));
+            }
+            merged_release(left);
+        }
+        memstore_flip(g.fleet->store, o->name.p, at, bit);
+        merged_release(whole);
+        merged_release(got);
+    }
+    assert_true(named > 200);
+    rig_drop(&g);
+}
+
+static void what_cannot_be_read_is_named(void **state)
+{
+    static const struct {
+        const char *name;
+        enum memstore_fault fault;
+        enum err_code code;
+    } cases[] = {{"the store fails", MEMSTORE_FAILS, ERR_UNAVAILABLE},
+                 {"half of it arrives", MEMSTORE_SHORT, ERR_DATA_LOSS},
+                 {"a bit is wrong", MEMSTORE_FLIPS, ERR_DATA_LOSS}};
+    (void)state;
+    struct rig g;
+    rig_make(&g, 8, 200, 8 << 20);
+    struct query q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX};
+    struct fleet_plan p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        for (uint64_t nth = 1; nth <= 2; nth++) {
+            struct block_reads reads;
+            memstore_fail(g.fleet->store, MEMSTORE_READ, cases[i].fault, nth, UINT64_MAX);
+            struct merged *m = read_plan(&g, &q, &p, &reads);
+            memstore_heal(g.fleet->store);
+            assert_int_equal(reads.fault_count, 1);
+            assert_int_equal(reads.faults[0].why.code, cases[i].code);
+            assert_int_equal(m->profiles, 0);
+            merged_release(m);
+        }
+    }
+    struct block_reads reads;
+    memstore_drop(g.fleet->store, g.fleet->days->name.p);
+    struct merged *m = read_plan(&g, &q, &p, &reads);
+    assert_int_equal(reads.fault_count, 1);
+    assert_int_equal(reads.faults[0].why.code, ERR_NOT_FOUND);
+    merged_release(m);
+    rig_drop(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ARENA_TEST(every_want_equals_a_sum_over_the_rows),
+    const struct CMUnitTest tests[] = {ARENA_TEST(damage_is_named_and_the_rest_is_right),
+                                       ARENA_TEST(what_cannot_be_read_is_named),
+                                       ARENA_TEST(every_want_equals_a_sum_over_the_rows),
                                        ARENA_TEST(rows_of_the_skip_list_do_not_count),
                                        ARENA_TEST(loose_rows_and_those_looked_for_are_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);

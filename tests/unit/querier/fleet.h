@@ -431,3 +431,71 @@ static inline struct fleet_plan fleet_plan(const struct fleet *f, struct dice *d
     }
     return p;
 }
+
+static inline struct fleet_plan plan_of(const struct level_object *o, enum level_use use,
+                                        int64_t from, int64_t to)
+{
+    struct fleet_plan p = {0};
+    fleet_piece(&p, o, use, from, to);
+    return p;
+}
+
+// ---- a querier's part of it
+
+struct rig {
+    struct fleet *fleet;
+    struct blocks *blocks;
+    struct mem_budget memory;
+    struct req req;
+    struct dice dice;
+    struct fact *facts;
+};
+
+static inline void rig_make(struct rig *g, uint64_t seed, size_t n, size_t cache)
+{
+    *g = (struct rig){.dice = {seed}};
+    mem_budget_init(&g->memory, "process", NULL, 0);
+    g->fleet = fleet_make(&g->dice, n, seed % 2);
+    g->blocks = blocks_new(g->fleet->store, &g->memory, cache);
+    req_init(&g->req, RANK_PUBLIC, &g->memory, SIZE_MAX, 0);
+    g->facts = ARENA_ARRAY(&arena, struct fact, n);
+    for (size_t i = 0; i < n; i++)
+        g->facts[i] = g->fleet->rows[i].f;
+}
+
+static inline void rig_drop(struct rig *g)
+{
+    req_release(&g->req);
+    blocks_free(g->blocks);
+    store_close(g->fleet->store);
+    assert_int_equal(g->memory.used, 0);
+}
+
+static inline int64_t some_time(struct dice *d)
+{
+    static const int64_t widths[] = {1, SLOT_MINUTE, SLOT_FIVE, SLOT_HOUR, SLOT_DAY};
+    int64_t days = roll(d, 2) ? 3 : FLEET_DAYS;
+    int64_t width = widths[roll(d, COUNT(widths))];
+    int64_t t = FLEET_FROM + (int64_t)roll(d, (uint64_t)(days * SLOT_DAY));
+    return slot_start(slot_of(t, width), width) + (int64_t)roll(d, 2);
+}
+
+static inline void some_range(struct dice *d, struct query *q)
+{
+    int64_t a = some_time(d);
+    int64_t b = some_time(d);
+    q->from_ns = MIN(a, b);
+    q->to_ns = MAX(a, b) + 1;
+    if (roll(d, 8) == 0) q->from_ns = FLEET_FROM;
+    if (roll(d, 8) == 0) q->to_ns = FLEET_FROM + SLOT_WINDOW;
+}
+
+static inline struct head_query brute(const struct query *q)
+{
+    static const str tenant = S_INIT("one");
+    return (struct head_query){.tenants = &tenant,
+                               .tenant_count = 1,
+                               .selector = q->selector,
+                               .from_ns = q->from_ns,
+                               .to_ns = q->to_ns};
+}
