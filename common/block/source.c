@@ -97,7 +97,7 @@ bool block_source_service(struct arena *a, const struct block_source *src, struc
                           struct block_index *index, err *e)
 {
     const struct block_extent x[] = {service->index, service->symbols};
-    str contents[COUNT(x)];
+    str contents[COUNT(x)] = {{0}};
     if (!block_source_sections(a, src, r, x, COUNT(x), contents, e)) return false;
     bool ok = block_index_parse(a, contents[0], service, index, e) &&
               block_symbols_parse(a, contents[1], symbols, e);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #define BLOOM_WORDS 8
-#define BLOOM_BLOCK (BLOOM_WORDS * 4)  // bytes
-#define BLOOM_BITS  12                 // for each key
+#define BLOOM_BLOCK ((size_t)BLOOM_WORDS * 4)  // bytes
+#define BLOOM_BITS  12                         // for each key
 
 // Odd numbers of Parquet's format: any would do, but one list for ever.
 static const uint32_t salts[BLOOM_WORDS] = {0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d,

@@ -79,7 +79,7 @@ bool cli_block_open(struct cli_block *f, const char *path, err *e)
 
 void cli_block_close(struct cli_block *f)
 {
-    if (f->fd >= 0) close(f->fd);
+    if (f->fd >= 0) (void)close(f->fd);
     f->fd = -1;
     req_release(&f->req);
 }

@@ -344,7 +344,7 @@ static void json_row(struct buf *b, const struct row *r, uint32_t key)
 bool cli_block_put_row(const struct block_shown *w, uint64_t n, struct buf *b, err *e)
 {
     const struct block_index *x = w->index;
-    struct row row;
+    struct row row = {0};
     str columns = {0};
     if (!get_row(w, n, &row, e)) return false;
     uint32_t key = 0;

@@ -120,13 +120,13 @@ static void blocks_survive_every_failure(void **state)
     (void)state;
     static int kinds[] = {BLOCK_RAW, BLOCK_DAYS};
     const struct torture_maker makers[] = {
-        {"keys", keys, NULL, 0, false, 0},
-        {"spans", spans, NULL, 0, false, 0},
-        {"writing a segment", writing, &models[BLOCK_SEGMENT], 0, false, 0},
-        {"writing a leaf", writing, &models[BLOCK_RAW], 0, false, 0},
-        {"writing hours", writing, &models[BLOCK_HOURS], 0, false, 0},
-        {"reading a leaf", reading, &kinds[0], 0, false, 0},
-        {"reading days", reading, &kinds[1], 0, false, 0},
+        {"keys", keys, NULL, 0, false, 150},
+        {"spans", spans, NULL, 0, false, 150},
+        {"writing a segment", writing, &models[BLOCK_SEGMENT], 0, false, 150},
+        {"writing a leaf", writing, &models[BLOCK_RAW], 0, false, 150},
+        {"writing hours", writing, &models[BLOCK_HOURS], 0, false, 150},
+        {"reading a leaf", reading, &kinds[0], 0, false, 150},
+        {"reading days", reading, &kinds[1], 0, false, 150},
     };
     store = memstore_open();
     for (int kind = BLOCK_SEGMENT; kind <= BLOCK_DAYS; kind++) {
