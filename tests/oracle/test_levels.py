@@ -1,0 +1,142 @@
+"""The oracle over what leaves the heads: profiles of more than a day, flushed and compacted in between, late ones among
+them, asked for from hour border to hour border and to the nanosecond beside them. Every answer must equal brute force and
+say that it is exact.
+"""
+import random
+import signal
+import time
+
+import pytest
+from client import unique
+from flametree import Cluster, Flametree
+from test_oracle import ROUNDS, SEED, Fleet
+
+HOUR_NS, MS = 3600 * 10**9, 10**6
+HOURS = 30
+
+
+class Days(Fleet):
+    """Profiles of 30 hours, on borders of slots and beside them as often as anywhere else."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.base_ns = (time.time_ns() // HOUR_NS - HOURS) * HOUR_NS
+
+    def border_ns(self):
+        rng = self.rng
+        hour = self.base_ns + rng.randrange(HOURS + 1) * HOUR_NS
+        if rng.random() < 0.2:
+            return hour // (24 * HOUR_NS) * 24 * HOUR_NS
+        return hour - rng.choice([0, 0, 0, 1, 2, 11]) * 300 * 10**9
+
+    def time_ns(self):
+        rng = self.rng
+        if rng.random() < 0.4:
+            return self.border_ns() + rng.choice([0, 0, 1, -1, 10**6, -10**6, 500000])
+        return self.base_ns + rng.randrange(HOURS * 3600) * 10**9 + rng.choice([0, 1, 10**9 - 1])
+
+    def profile(self):
+        labels, types, period_type, _, samples = super().profile()
+        return labels, types, period_type, self.time_ns(), samples
+
+    def edge(self):
+        rng = self.rng
+        if rng.random() < 0.3:
+            return rng.choice(self.model.rows).time_ns // MS + rng.choice([-1, 0, 0, 1])
+        return self.border_ns() // MS + rng.choice([0, 0, 0, 0, 1, -1, 777])
+
+    def range(self):
+        edges = self.edge(), self.edge()
+        return min(edges), max(edges)
+
+    def steps(self, start, end):
+        rng = self.rng
+        step = rng.choice([15_000, 60_000, 300_000, 3_600_000, 7_200_000, 86_400_000])
+        if rng.random() < 0.7:
+            start -= start % step
+        if (end - start) // step > 5_000:
+            step = 60_000
+        return start, max(start, end), step
+
+    def check_stats(self, matchers, start, end):
+        """Samples of what is in blocks are not counted, the rest is."""
+        kind, typed = self.of_type(matchers)
+        rows = list(self.model.select(typed, start, end))
+        answer = self.server.ok("AnalyzeQuery", query=kind + self.selector(matchers), start=start, end=end)
+        got = answer.get("queryScopes", [{}])[0]
+        self.expect(int(got.get("profileCount", 0)), len(rows))
+
+    def check_one(self):
+        super().check_one()
+        reply = self.server.call("POST", "/querier.v1.QuerierService/SelectMergeStacktraces",
+                                 '{"profileTypeID": "%s", "labelSelector": "{}", "start": %d, "end": %d}' % (self.type_id(), *self.range()),
+                                 {"Content-Type": "application/json"}).expect(200)
+        self.expect(reply.headers["Flametree-Exact"], "exact")
+
+
+def flush(f):
+    """All that was acknowledged is in segments then."""
+    for m in f.ingesters() if isinstance(f, Cluster) else [f]:
+        reply = m.server().call("POST", "/ingester/flush?wait=true", b"", {})
+        assert reply.status == 200, reply.body
+
+
+FLUSHING = {"FLAMETREE_FLUSH": "1"}
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_answers_of_segments_equal_brute_force(part):
+    rng = random.Random(SEED + part)
+    print("seed", SEED)
+    with Flametree("--ingester.cut_age", rng.choice(["1s", "10m"]), env=FLUSHING) as f:
+        fleet, objects = Days(rng, f.server(), unique("oracle")), 0
+        for round_ in range(ROUNDS):
+            fleet.push(20)
+            if round_ % 2 == 0:
+                flush(f)
+            for _ in range(40):
+                fleet.check_one()
+            objects += f.metric("flametree_querier_read_objects_total")
+            if rng.random() < 0.3:
+                f.kill()
+                f.start()
+                fleet.all = fleet.server = f.server()
+        assert objects, "nothing was read of the store"
+
+
+def test_answers_of_several_tenants_in_segments_equal_brute_force():
+    rng = random.Random(SEED + 2)
+    print("seed", SEED)
+    with Flametree("--auth.multitenancy_enabled", "true", "--ingester.cut_age", "1s", env=FLUSHING) as f:
+        fleet = Days(rng, f.server(), unique("oracle"), ["ta", "tb", "tc"])
+        for _ in range(ROUNDS):
+            fleet.push(20)
+            for _ in range(40):
+                fleet.check_one()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
+    """A stopped ingester stores what it had received when it goes on, others have stored it meanwhile: copies of a row
+    lie in heads and in segments, in any combination."""
+    rng = random.Random(SEED + part)
+    print("seed", SEED)
+    with Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]),
+                 "--storage.dir", str(tmp_path / "store"), env=FLUSHING) as c:
+        fleet = Days(rng, c.server(), unique("oracle"))
+        for _ in range(ROUNDS):
+            fleet.push(8)
+            victim = rng.choice(c.ingesters())
+            if rng.random() < 0.7:
+                victim.signal(signal.SIGSTOP)
+                fleet.push(6)
+                victim.signal(signal.SIGCONT)
+            else:
+                victim.kill()
+                fleet.push(8)
+                victim.start()
+            if rng.random() < 0.5:
+                flush(c)
+            for _ in range(25):
+                fleet.check_one()
+        assert c["querier"].metric("flametree_querier_loose_rows_total"), "no row was in two ingesters"
