@@ -1,27 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compactor/compactor.h"
 
+#include "codec/url.h"
+#include "compactor/config.h"
 #include "compactor/duties.h"
 #include "compactor/metrics.h"
+#include "compactor/work.h"
+#include "sys/clock.h"
 
-#define PAGE_MAX_BYTES ((size_t)64 << 10)
+#include <inttypes.h>
+
+#define PAGE_MAX_BYTES ((size_t)8 << 20)
+#define RUN_DEFAULT_NS (60 * NS_PER_S)
+
+static const struct config_row rows[] = {
+#define ROW(...) CONFIG_ROW(struct compactor_config, __VA_ARGS__)
+#include "compactor/config.def"
+#undef ROW
+};
+const struct config_section compactor_section =
+    CONFIG_SECTION("compactor", rows, struct compactor_config);
 
 struct state {
-    const struct process *process;
+    struct work *work;
 };
 
-static bool start(const struct process *process, void **self, err *e)
+// ---- life
+
+static void set_gauges(void *arg)
 {
-    struct state *s = mem_alloc(NULL, sizeof *s, e);
-    if (!s) return false;
-    s->process = process;
+    struct state *s = arg;
     size_t n = 0;
     const struct duty *all = duties_list(&n);
     int64_t count[DUTY_STATES] = {0};
     for (size_t i = 0; i < n; i++)
-        count[all[i].state]++;
+        count[duty_state(&all[i], work_is_on(s->work))]++;
     for (size_t i = 0; i < DUTY_STATES; i++)
         metric_set_to(&compactor_duties, str_of(duty_state_name((enum duty_state)i)), count[i]);
+    work_gauges(s->work);
+}
+
+static bool start(const struct process *process, void **self, err *e)
+{
+    struct state *s = mem_must(sizeof *s);
+    s->work = work_new(process, e);
+    if (!s->work) {
+        mem_must_free(s);
+        return false;
+    }
+    metric_on_print(set_gauges, s);
     *self = s;
     return true;
 }
@@ -33,38 +60,105 @@ static bool ready(void *self, struct buf *why)
     return true;  // nothing is asked of it that it could not answer
 }
 
+static void drain(void *self, uint64_t deadline_mono_ns)
+{
+    struct state *s = self;
+    (void)deadline_mono_ns;  // jobs are called off: what they made is of no use, nothing is lost
+    work_drain(s->work);
+}
+
 static void stop(void *self)
 {
-    mem_free(NULL, self, sizeof(struct state));
+    struct state *s = self;
+    metric_off_print(set_gauges, s);
+    work_drain(s->work);
+    work_free(s->work);
+    mem_must_free(s);
+}
+
+// ---- routes
+
+static struct buf *page(struct http_exchange *x, str type)
+{
+    x->status = 200;
+    http_headers_add(&x->answer_headers, &x->req.arena, S("content-type"), type);
+    buf_release(&x->out);
+    buf_init(&x->out, x->req.arena.budget, PAGE_MAX_BYTES);
+    return &x->out;
 }
 
 static bool get_duties(void *self, struct http_exchange *x, err *e)
 {
-    (void)self;
-    x->status = 200;
-    http_headers_add(&x->answer_headers, &x->req.arena, S("content-type"), S("application/json"));
-    buf_release(&x->out);
-    buf_init(&x->out, x->req.arena.budget, PAGE_MAX_BYTES);
-    duties_print(&x->out);
+    const struct state *s = self;
+    duties_print(page(x, S("application/json")), work_is_on(s->work));
     return buf_ok(&x->out, e);
 }
 
+static bool get_status(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    work_print_json(s->work, page(x, S("application/json")));
+    return buf_ok(&x->out, e);
+}
+
+static bool get_page(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    work_print_page(s->work, page(x, S("text/html; charset=utf-8")));
+    http_headers_add(&x->answer_headers, &x->req.arena, S("content-security-policy"),
+                     S("default-src 'none'; frame-ancestors 'none'; base-uri 'none'"));
+    return buf_ok(&x->out, e);
+}
+
+// ?timeout=60s, ?sweep=true: see work_run.
+static bool post_run(void *self, struct http_exchange *x, err *e)
+{
+    const struct state *s = self;
+    struct work_done done;
+    str text = {0};
+    int64_t timeout = RUN_DEFAULT_NS;
+    if (url_query(&x->req.arena, x->query, "timeout", &text) && !config_duration(text, &timeout, e))
+        return err_wrap(e, "timeout");
+    bool sweep = url_query(&x->req.arena, x->query, "sweep", &text) && str_is(text, "true");
+    uint64_t until = clock_mono_ns() + (uint64_t)MAX(timeout, 0);
+    uint64_t before = x->req.deadline_mono_ns;
+    if (before == 0 || until < before) x->req.deadline_mono_ns = until;
+    bool ok = work_run(s->work, &x->req, sweep, &done, e);
+    x->req.deadline_mono_ns = before;
+    if (!ok) return false;
+    buf_printf(page(x, S("application/json")),
+               "{\"settled\":%s,\"jobs\":%" PRIu64 ",\"backlog\":%" PRIu64 "}\n",
+               done.settled ? "true" : "false", done.jobs, done.backlog);
+    return buf_ok(&x->out, e);
+}
+
+#define GET(path_, run_)                                                         \
+    {                                                                            \
+        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_OPEN, \
+        .rank = RANK_PUBLIC                                                      \
+    }
+
 static const struct http_route public_http[] = {
-    {.verbs = "GET,HEAD",
-     .path = "/compactor/duties",
-     .run = get_duties,
+    GET("/compactor", get_page),
+    GET("/compactor/duties", get_duties),
+    GET("/compactor/status", get_status),
+    {.verbs = "POST",
+     .path = "/compactor/run",
+     .run = post_run,
      .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC},
 };
 
 const struct service compactor = {
     .name = "compactor",
+    .config = &compactor_section,
     .metrics = compactor_metrics,
     .metric_count = &compactor_metric_count,
     .public_http = public_http,
     .public_http_count = COUNT(public_http),
     .start = start,
     .ready = ready,
+    .drain = drain,
     .stop = stop,
-    .lane_width = {[RANK_PUBLIC] = 1},
+    .lane_width = {[RANK_PUBLIC] = 2},  // a run that somebody waits for, and pages
 };

@@ -13,7 +13,7 @@
 struct doing {
     const struct job_bench *bench;
     struct req *r;
-    const struct job *job;
+    const struct task *job;
     struct job_report *report;
     struct arena arena;
     struct merge_source *sources;
@@ -55,7 +55,7 @@ static void find_damage(struct doing *d, const err *e)
 
 static bool open_sources(struct doing *d, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     d->sources = ARENA_ARRAY(&d->arena, struct merge_source, j->source_count + 1);
     if (!d->sources) return arena_ok(&d->arena, e);
     for (size_t i = 0; i < j->source_count; i++) {
@@ -205,7 +205,7 @@ static int order_texts(const void *a, const void *b)
 // The segments that a leaf stands for, as its footer names them for ever.
 static bool name_sources(struct doing *d, struct block_about *about, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     size_t most = 0;
     if (kind_made(j->kind) != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
@@ -241,7 +241,7 @@ static int order_segments(const void *a, const void *b)
 // The same for the manifest, which names those of the last days.
 static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     size_t most = 0;
     if (b->kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
@@ -267,7 +267,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
 // Of the covers those leaves that are (or may be) within the packs.
 static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     struct manifest_cover *v = ARENA_ARRAY(&d->arena, struct manifest_cover, j->cover_count + 1);
     if (!v) return arena_ok(&d->arena, e);
     for (size_t i = 0; i < j->cover_count; i++)
@@ -279,7 +279,7 @@ static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
 
 static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     struct manifest_block *b = &d->made[d->made_count];
     uint8_t random[10];
     rand_bytes(random, sizeof random);
@@ -360,7 +360,7 @@ static bool make_blocks(struct doing *d, err *e)
 
 static bool commit(struct doing *d, err *e)
 {
-    const struct job *j = d->job;
+    const struct task *j = d->job;
     const struct manifest_change c = {.add = d->made,
                                       .add_count = d->made_count,
                                       .remove = j->remove,
@@ -387,7 +387,7 @@ static void discard(struct doing *d)
     }
 }
 
-bool job_run(const struct job_bench *b, struct req *r, const struct job *j, struct job_report *out,
+bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
              err *e)
 {
     struct doing d = {.bench = b, .r = r, .job = j, .report = out};

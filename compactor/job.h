@@ -34,5 +34,5 @@ struct job_report {
 // Fails with aborted if what it was made from was replaced meanwhile: plan again. Otherwise with
 // what reading, merging, creating or committing failed with; data_loss names the object, and the
 // report says which source that is.
-bool job_run(const struct job_bench *b, struct req *r, const struct job *j, struct job_report *out,
+bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
              err *e) MUST_CHECK;

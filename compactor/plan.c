@@ -32,12 +32,12 @@ int64_t plan_next_slot(int64_t made_ns, int64_t interval)
     return slot_start(slot_of(made_ns, interval) + 1, interval) + 1;
 }
 
-struct job *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours)
+struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours)
 {
     struct plan *out = p->out;
     if (!arena_grow(p->a, &out->jobs, &p->job_cap, out->n + 1, sizeof *out->jobs)) return NULL;
-    struct job *j = &out->jobs[out->n++];
-    *j = (struct job){.kind = kind, .from_hour = from_hour, .hours = hours};
+    struct task *j = &out->jobs[out->n++];
+    *j = (struct task){.kind = kind, .from_hour = from_hour, .hours = hours};
     return j;
 }
 
@@ -93,7 +93,7 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
     if (h->leaf_count == 0) h->pending = true;
     if (!plan_is_due(p, due)) return true;
     h->pending = true;
-    struct job *j = plan_add(p, JOB_LEAF, h->hour, 1);
+    struct task *j = plan_add(p, JOB_LEAF, h->hour, 1);
     struct job_source *v =
         ARENA_ARRAY(p->a, struct job_source, h->segment_count + h->leaf_count + 1);
     if (!j || !v) return arena_ok(p->a, e);
@@ -126,7 +126,7 @@ static bool overlap(const struct plan_hour *h)
     return false;
 }
 
-static bool blocks_as_sources(struct planning *p, struct job *j,
+static bool blocks_as_sources(struct planning *p, struct task *j,
                               const struct manifest_block *const *v, size_t n, err *e)
 {
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, n + 1);
@@ -149,7 +149,7 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= due) return true;
     if (!plan_is_due(p, due)) return true;
     h->pending = h->folds = true;
-    struct job *j = plan_add(p, JOB_FOLD, h->hour, 1);
+    struct task *j = plan_add(p, JOB_FOLD, h->hour, 1);
     if (!j || !blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return arena_ok(p->a, e);
     j->due_ns = due;
     j->remove = ids_of(p, h->leaves, h->leaf_count);
@@ -171,7 +171,7 @@ static bool hour_job(struct planning *p, struct plan_hour *h, err *e)
     h->pending = true;
     int64_t due = newest_made(leaves, n) + p->settings->hour_delay;
     if (h->folds || !plan_is_due(p, due)) return true;  // what is folded would be stale at once
-    struct job *j = plan_add(p, JOB_HOUR, h->hour, 1);
+    struct task *j = plan_add(p, JOB_HOUR, h->hour, 1);
     struct manifest_cover *cover = ARENA_NEW(p->a, struct manifest_cover);
     if (!j || !cover || !blocks_as_sources(p, j, leaves, n, e)) return arena_ok(p->a, e);
     *cover = (struct manifest_cover){.hour = h->hour,
@@ -282,8 +282,14 @@ static bool sort_out(struct planning *p, err *e)
         p->by_kind[k] = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
         if (!p->by_kind[k]) return arena_ok(p->a, e);
     }
+    p->bad = ARENA_ARRAY(p->a, const struct manifest_block *, s->block_count + 1);
+    if (!p->bad) return arena_ok(p->a, e);
     for (size_t i = 0; i < s->block_count; i++) {
         enum block_kind k = s->blocks[i].kind;
+        if (s->damaged_blocks && s->damaged_blocks[i]) {
+            p->bad[p->bad_count++] = &s->blocks[i];
+            continue;
+        }
         p->by_kind[k][p->kind_count[k]++] = &s->blocks[i];
     }
     size_t n = p->kind_count[BLOCK_RAW];
@@ -296,8 +302,8 @@ static bool sort_out(struct planning *p, err *e)
 
 static int order_jobs(const void *a, const void *b)
 {
-    const struct job *x = a;
-    const struct job *y = b;
+    const struct task *x = a;
+    const struct task *y = b;
     if (x->from_hour != y->from_hour) return x->from_hour < y->from_hour ? -1 : 1;
     if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;

@@ -53,6 +53,7 @@ struct plan_state {
     const bool *damaged;                      // of each segment: leave it out; NULL: none is
     size_t segment_count;
     const struct manifest_block *blocks;  // live, in order of kind, from_hour
+    const bool *damaged_blocks;  // of each: cannot be read. Parents are made anew; NULL: none
     size_t block_count;
     bool (*counts)(void *arg, id128 leaf);  // live, or expired by retention
     void *arg;
@@ -75,7 +76,7 @@ struct job_source {
     bool mask;  // only to recognise rows that are there already
 };
 
-struct job {
+struct task {
     enum job_kind kind;
     int64_t from_hour;  // what it makes covers
     uint32_t hours;
@@ -95,7 +96,7 @@ struct job {
 };
 
 struct plan {
-    struct job *jobs;  // due ones, in the order in which to do them
+    struct task *jobs;  // due ones, in the order in which to do them
     size_t n;
     int64_t next_due_ns;  // of the first that is not due yet; INT64_MAX: there is none
 };

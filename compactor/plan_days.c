@@ -88,7 +88,7 @@ static bool fill_covers(struct gathering *g, int64_t from, int64_t to, uint32_t 
     return true;
 }
 
-static void give(struct job *j, const struct gathering *g)
+static void give(struct task *j, const struct gathering *g)
 {
     j->sources = g->sources;
     j->source_count = g->source_count;
@@ -118,16 +118,40 @@ static struct plan_hour *hours_of_day(struct planning *p, int64_t day, size_t *n
     return p->hours + lo;
 }
 
-static bool list_ids(struct planning *p, const struct manifest_block *const *v, size_t n,
-                     const id128 **ids, size_t *count, err *e)
+// A damaged block of which the job makes a better one.
+static bool is_replaced(const struct task *j, const struct manifest_block *bad)
 {
-    id128 *to = ARENA_ARRAY(p->a, id128, n + 1);
+    bool hours = j->kind == JOB_PACK;
+    bool series = bad->classes >> BLOCK_SERIES & 1;
+    return bad->kind == (hours ? BLOCK_HOURS : BLOCK_DAYS) && series == (j->kind != JOB_WINDOW) &&
+           bad->from_hour >= j->from_hour && bad->from_hour + bad->hours <= j->from_hour + j->hours;
+}
+
+// What the job replaces: these, and damaged ones.
+static bool list_removed(struct planning *p, struct task *j, const struct manifest_block *const *v,
+                         size_t n, err *e)
+{
+    id128 *to = ARENA_ARRAY(p->a, id128, n + p->bad_count + 1);
     if (!to) return arena_ok(p->a, e);
     for (size_t i = 0; i < n; i++)
         to[i] = v[i]->id;
-    *ids = to;
-    *count = n;
+    for (size_t i = 0; i < p->bad_count; i++) {
+        if (is_replaced(j, p->bad[i])) to[n++] = p->bad[i]->id;
+    }
+    j->remove = to;
+    j->remove_count = n;
     return true;
+}
+
+// Is there a damaged one among the hour nodes of a day?
+static bool has_bad_hours(const struct planning *p, int64_t from)
+{
+    for (size_t i = 0; i < p->bad_count; i++) {
+        const struct manifest_block *b = p->bad[i];
+        if (b->kind == BLOCK_HOURS && plan_floor(b->from_hour, HOURS_A_DAY) * HOURS_A_DAY == from)
+            return true;
+    }
+    return false;
 }
 
 // ---- packs
@@ -138,7 +162,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     size_t n = 0;
     int64_t from = day * HOURS_A_DAY;
     const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
-    if (n < 2) return true;
+    if (n < 2 && !(n == 1 && has_bad_hours(p, from))) return true;
     // Blocks that one job made are one pack; the time since the others came counts.
     uint32_t widest = 0;
     for (size_t i = 0; i < n; i++)
@@ -152,6 +176,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
             oldest = MIN(oldest, v[i]->made_ns);
     }
     if (packs > (uint64_t)UINT32_MAX + 1) oldest = v[0]->made_ns;
+    if (has_bad_hours(p, from)) oldest = INT64_MIN + 1;
     if (oldest == INT64_MAX) return true;
     int64_t due = plan_next_slot(oldest, p->settings->pack_interval);
     if (!plan_is_due(p, due)) return true;
@@ -171,11 +196,11 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
         until = hours[i].hour + 1;
     }
     if (g.source_count == 0) return true;
-    struct job *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
+    struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     give(j, &g);
     j->due_ns = due;
-    return list_ids(p, v, n, &j->remove, &j->remove_count, e);
+    return list_removed(p, j, v, n, e);
 }
 
 // ---- days
@@ -243,12 +268,12 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     int64_t due = n ? MAX(end, plan_next_slot(made, p->settings->fold_interval)) : end;
     if (!plan_is_due(p, due)) return true;
     if (pending && !plan_is_due(p, due + PATIENCE_NS)) return true;
-    struct job *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
+    struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
     if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
         return arena_ok(p->a, e);
     give(j, &g);
     j->due_ns = due;
-    return list_ids(p, before, n, &j->remove, &j->remove_count, e);
+    return list_removed(p, j, before, n, e);
 }
 
 bool plan_days(struct planning *p, err *e)
@@ -329,12 +354,12 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
         if (!fill_covers(&g, until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
         until = from + HOURS_A_WINDOW;
     }
-    struct job *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(until - from));
+    struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     give(j, &g);
     j->until_hour = until;
     j->due_ns = due == INT64_MIN ? p->state->now_ns : due;
-    return list_ids(p, w->packed, w->packed_n, &j->remove, &j->remove_count, e);
+    return list_removed(p, j, w->packed, w->packed_n, e);
 }
 
 bool plan_windows(struct planning *p, err *e)
@@ -412,7 +437,7 @@ bool plan_retire(struct planning *p, err *e)
         v[n++] = b->id;
     }
     if (n == 0) return true;
-    struct job *j = plan_add(p, JOB_RETIRE, first, 1);
+    struct task *j = plan_add(p, JOB_RETIRE, first, 1);
     if (!j) return arena_ok(p->a, e);
     j->due_ns = s->now_ns;
     j->expire = v;

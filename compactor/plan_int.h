@@ -30,6 +30,8 @@ struct planning {
     size_t job_cap;
     const struct manifest_block **by_kind[BLOCK_DAYS + 1];  // in the manifest's order
     size_t kind_count[BLOCK_DAYS + 1];
+    const struct manifest_block **bad;  // those that are damaged, which are in no other list
+    size_t bad_count;
     const struct manifest_block **live;  // leaves in order of id
     struct plan_hour *hours;             // in order
     size_t hour_count;
@@ -44,7 +46,7 @@ bool plan_is_due(struct planning *p, int64_t due_ns);
 int64_t plan_next_slot(int64_t made_ns, int64_t interval);
 
 // A further job, zero but for its kind; NULL: no memory.
-struct job *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours);
+struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours);
 
 // The blocks of a kind that lie in hours [from, to).
 const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,

@@ -39,7 +39,7 @@ static void the_compactor_starts_and_tells_its_duties(void **state)
 {
     (void)state;
     static struct lane *const lanes[RANK_COUNT];
-    torture_work(&(struct torture_work){.name = "compactor.start", .run = start});
+    torture_work(&(struct torture_work){.name = "compactor.start", .run = start, .is_start = true});
     struct router_options o = {.body_max = 1000, .answer_max = 1 << 20};
     struct router *r = router_new(&o);
     router_add_http(r, compactor.public_http, compactor.public_http_count, NULL, lanes);

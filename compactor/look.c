@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// look.c - a turn of a tenant: snapshot, plan, jobs, sweep.
+#include "base/fault.h"
+#include "cluster/place.h"
+#include "compactor/metrics.h"
+#include "compactor/work_int.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LOOK_BYTES    ((size_t)1 << 30)  // cap of a snapshot and its plan
+#define LOOK_LIMIT_NS ((uint64_t)3600 * NS_PER_S)
+#define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
+#define DAMAGE_NS     ((uint64_t)3600 * NS_PER_S)
+#define ABORTED_MAX   16  // in a row; then it is a failure like others
+#define PLACE_WAIT_NS ((int64_t)600 * NS_PER_S)
+
+struct turn {
+    struct worker *me;
+    struct tenant_work *tenant;
+    struct req req;
+    struct snapshot snapshot;
+    struct plan plan;
+    int64_t begun_ns;
+    uint64_t done;
+    bool again;  // something changed: a new plan may find more
+    unsigned aborted;
+};
+
+// ---- failures and damages; under the lock
+
+static struct failure *find_failure(struct tenant_work *t, const struct task *j)
+{
+    for (size_t i = 0; i < t->failure_count; i++) {
+        if (t->failures[i].kind == j->kind && t->failures[i].from_hour == j->from_hour)
+            return &t->failures[i];
+    }
+    return NULL;
+}
+
+static void forget_failure(struct tenant_work *t, const struct task *j)
+{
+    struct failure *f = find_failure(t, j);
+    if (f) *f = t->failures[--t->failure_count];
+}
+
+static uint64_t retry_after(unsigned tries, int64_t most)
+{
+    uint64_t ns = (uint64_t)NS_PER_S << MIN(tries - 1, 20u);
+    return MIN(ns, (uint64_t)most);
+}
+
+static void note_failure(struct turn *u, const struct task *j, const err *e)
+{
+    struct tenant_work *t = u->tenant;
+    struct failure *f = find_failure(t, j);
+    if (!f) {
+        // The table is full: the oldest makes room, which only means that it is tried sooner.
+        if (t->failure_count == FAILURES_MAX)
+            memmove(t->failures, t->failures + 1, --t->failure_count * sizeof *f);
+        f = &t->failures[t->failure_count++];
+        *f = (struct failure){.kind = j->kind, .from_hour = j->from_hour};
+    }
+    f->tries++;
+    f->at_wall_ns = clock_wall_ns();
+    f->retry_mono_ns =
+        clock_mono_ns() + retry_after(f->tries, work_settings(u->me->work)->retry_max);
+    snprintf(f->message, sizeof f->message, "%s: %s", err_name(e->code), e->msg);
+}
+
+static void note_damage(struct tenant_work *t, const struct damage *d)
+{
+    if (t->damage_count == DAMAGES_MAX)
+        memmove(t->damages, t->damages + 1, --t->damage_count * sizeof *d);
+    t->damages[t->damage_count++] = *d;
+}
+
+static void forget_damages(struct tenant_work *t)
+{
+    uint64_t now = clock_mono_ns();
+    size_t n = 0;
+    for (size_t i = 0; i < t->damage_count; i++) {
+        if (t->damages[i].until_mono_ns > now) t->damages[n++] = t->damages[i];
+    }
+    t->damage_count = n;
+}
+
+static bool segment_damaged(const struct tenant_work *t, const struct segment_name *s)
+{
+    for (size_t i = 0; i < t->damage_count; i++) {
+        if (t->damages[i].is_segment && segment_name_cmp(&t->damages[i].segment, s) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool block_damaged(const struct tenant_work *t, id128 id)
+{
+    for (size_t i = 0; i < t->damage_count; i++) {
+        if (!t->damages[i].is_segment && id128_eq(t->damages[i].block, id)) return true;
+    }
+    return false;
+}
+
+// ---- the plan
+
+static bool leaf_counts(void *arg, id128 leaf)
+{
+    return manifest_counts(arg, leaf);
+}
+
+static struct plan_settings plan_settings_of(const struct compactor_config *c)
+{
+    return (struct plan_settings){.leaf_delay = c->leaf_delay,
+                                  .hour_delay = c->hour_delay,
+                                  .day_delay = c->day_delay,
+                                  .pack_interval = c->repack_interval,
+                                  .fold_interval = c->fold_interval,
+                                  .window_interval = c->window_interval,
+                                  .raw_retention = c->raw_retention,
+                                  .hours_retention = c->hours_retention,
+                                  .days_retention = c->days_retention};
+}
+
+static bool make_plan(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    struct arena *a = &u->req.arena;
+    const struct snapshot *s = &u->snapshot;
+    struct plan_state state = {.segments = s->segments,
+                               .segment_count = s->segment_count,
+                               .counts = leaf_counts,
+                               .arg = s->manifest,
+                               .now_ns = u->begun_ns};
+    state.blocks = manifest_blocks(s->manifest, &state.block_count);
+    bool *segments = ARENA_ARRAY(a, bool, state.segment_count + 1);
+    bool *blocks = ARENA_ARRAY(a, bool, state.block_count + 1);
+    if (!segments || !blocks) return arena_ok(a, e);
+    lock_take(&w->lock);
+    forget_damages(t);
+    for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
+        segments[i] = segment_damaged(t, &state.segments[i].name);
+    for (size_t i = 0; t->damage_count && i < state.block_count; i++)
+        blocks[i] = block_damaged(t, state.blocks[i].id);
+    lock_give(&w->lock);
+    state.damaged = segments;
+    state.damaged_blocks = blocks;
+    const struct plan_settings settings = plan_settings_of(work_settings(w));
+    if (!plan_make(a, &state, &settings, &u->plan, e)) return false;
+
+    lock_take(&w->lock);
+    t->looked = true;
+    t->segments = state.segment_count;
+    t->oldest_hour = state.segment_count ? state.segments[0].name.hour : 0;
+    t->newest_hour = state.segment_count ? state.segments[state.segment_count - 1].name.hour : 0;
+    t->blocks = state.block_count;
+    t->version = manifest_version(s->manifest);
+    memset(t->due, 0, sizeof t->due);
+    for (size_t i = 0; i < u->plan.n; i++)
+        t->due[u->plan.jobs[i].kind]++;
+    lock_give(&w->lock);
+    return true;
+}
+
+// ---- jobs
+
+// Is it for this process to do? Who comes later in the order waits, in case those before are gone.
+static bool is_mine(struct turn *u, const struct task *j)
+{
+    const struct process *p = u->me->work->process;
+    size_t n = 0;
+    if (u->me->forced) return true;
+    struct member *v = members_of(p->members, &u->req.arena, MEMBER_COMPACTOR, &n);
+    uint32_t *order = ARENA_ARRAY(&u->req.arena, uint32_t, n + 1);
+    if (!v || !order || n < 2) return true;
+    const struct place_options o = {0};
+    uint64_t day = (uint64_t)slot_of(slot_start(j->from_hour, SLOT_HOUR) + 1, SLOT_DAY);
+    place_order(v, n, &o, str_of(u->tenant->name), (str){0}, day, order);
+    for (size_t i = 0; i < n; i++) {
+        if (!str_is(v[order[i]].id, p->id)) continue;
+        return clock_wall_ns() >= j->due_ns + (int64_t)i * PLACE_WAIT_NS;
+    }
+    return true;
+}
+
+static bool is_waiting(struct turn *u, const struct task *j)
+{
+    struct work *w = u->me->work;
+    lock_take(&w->lock);
+    const struct failure *f = find_failure(u->tenant, j);
+    bool waits = f && f->retry_mono_ns > clock_mono_ns();
+    lock_give(&w->lock);
+    return waits;
+}
+
+static void set_running(struct turn *u, const struct task *j)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    lock_take(&w->lock);
+    t->running = j != NULL;
+    if (j) {
+        t->running_kind = j->kind;
+        t->running_hour = j->from_hour;
+        t->running_since_ns = clock_wall_ns();
+    }
+    lock_give(&w->lock);
+}
+
+static void count(const struct task *j, const char *result)
+{
+    const str values[] = {str_of(job_kind_name(j->kind)), str_of(result)};
+    metric_add_set(&compactor_jobs, values, 1);
+}
+
+static void job_done(struct turn *u, const struct task *j, const struct job_report *report,
+                     uint64_t took_ns)
+{
+    struct work *w = u->me->work;
+    str level = str_of(job_kind_name(j->kind));
+    count(j, "done");
+    metric_observe_ns_to(&compactor_job_seconds, level, took_ns);
+    metric_add_to(&compactor_read_bytes, level, report->bytes_in);
+    metric_add_to(&compactor_written_bytes, level, report->bytes_out);
+    if (j->kind == JOB_LEAF || j->kind == JOB_FOLD) metric_add(&compactor_rows, report->rows);
+    metric_add(&compactor_duplicate_rows, report->duplicates);
+    metric_add(&compactor_scratch_files, report->files);
+    log_info(&u->req.log, "compactor.job",
+             "job=%s hour=%" PRId64 " hours=%u sources=%zu blocks=%zu bytes_in=%" PRIu64
+             " bytes_out=%" PRIu64 " duplicates=%" PRIu64 " ms=%" PRIu64,
+             job_kind_name(j->kind), j->from_hour, j->hours, j->source_count, report->blocks,
+             report->bytes_in, report->bytes_out, report->duplicates,
+             took_ns / (uint64_t)NS_PER_MS);
+    lock_take(&w->lock);
+    forget_failure(u->tenant, j);
+    u->tenant->jobs_done++;
+    if (u->tenant->due[j->kind]) u->tenant->due[j->kind]--;
+    lock_give(&w->lock);
+    u->done++;
+    u->again = true;
+}
+
+// A source that is not what it should be: it is left out, everything else goes on.
+static void job_damaged(struct turn *u, const struct task *j, const struct job_report *report,
+                        const err *e)
+{
+    struct work *w = u->me->work;
+    char text[LOG_QUOTE_MAX];
+    struct damage d = {.is_segment = report->damaged_segment != NULL,
+                       .until_mono_ns = clock_mono_ns() + DAMAGE_NS};
+    if (report->damaged_segment)
+        d.segment = report->damaged_segment->name;
+    else
+        d.block = report->damaged_block->id;
+    count(j, "damaged");
+    log_error(&u->req.log, "compactor.damaged",
+              "job=%s hour=%" PRId64 " fault=%s action=\"left out for an hour; restore the object "
+              "from a copy, or delete it to give up what it holds\"",
+              job_kind_name(j->kind), j->from_hour, log_quote(text, str_of(e->msg)));
+    lock_take(&w->lock);
+    note_damage(u->tenant, &d);
+    lock_give(&w->lock);
+    u->again = true;
+}
+
+static void job_failed(struct turn *u, const struct task *j, const err *e)
+{
+    struct work *w = u->me->work;
+    char text[LOG_QUOTE_MAX];
+    count(j, "failed");
+    lock_take(&w->lock);
+    note_failure(u, j, e);
+    uint64_t wait = find_failure(u->tenant, j)->retry_mono_ns - clock_mono_ns();
+    lock_give(&w->lock);
+    const char *action = e->code == ERR_RESOURCE_EXHAUSTED ? "raise compactor.worker_memory"
+                         : e->code == ERR_OUT_OF_RANGE
+                             ? "none: values of this hour do not add up within 64 bits, queries "
+                               "read its profiles one by one"
+                             : "look at the store; what it is made from stays and is queried";
+    log_warn(&u->req.log, "compactor.failed",
+             "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
+             job_kind_name(j->kind), j->from_hour, j->hours, err_name(e->code),
+             log_quote(text, str_of(e->msg)), wait / (uint64_t)NS_PER_S, action);
+}
+
+// Others were first with something: a new plan sees what is left to do.
+static void job_aborted(struct turn *u, const struct task *j)
+{
+    count(j, "aborted");
+    u->again = true;
+}
+
+static void do_job(struct turn *u, const struct task *j)
+{
+    struct work *w = u->me->work;
+    const struct compactor_config *c = work_settings(w);
+    const struct job_bench bench = {.manifests = w->manifests,
+                                    .store = w->process->store,
+                                    .memory = &u->me->memory,
+                                    .scratch = w->scratch,
+                                    .tenant = str_of(u->tenant->name),
+                                    .pack_bytes = c->pack_bytes,
+                                    .begun_ns = u->begun_ns,
+                                    .wall_ns = clock_wall_ns};
+    struct job_report report;
+    err e = {0};
+    uint64_t begun = clock_mono_ns();
+    set_running(u, j);
+    bool ok = job_run(&bench, &u->req, j, &report, &e);
+    set_running(u, NULL);
+    if (ok)
+        job_done(u, j, &report, clock_mono_ns() - begun);
+    else if (report.damaged_segment || report.damaged_block)
+        job_damaged(u, j, &report, &e);
+    else if (e.code == ERR_ABORTED && u->aborted++ < ABORTED_MAX)
+        job_aborted(u, j);
+    else if (e.code == ERR_CANCELED || work_is_over(w))
+        count(j, "aborted");
+    else
+        job_failed(u, j, &e);
+}
+
+static void do_jobs(struct turn *u)
+{
+    uint64_t until = clock_mono_ns() + PLAN_GOOD_NS;
+    for (size_t i = 0; i < u->plan.n; i++) {
+        const struct task *j = &u->plan.jobs[i];
+        err ignored = {0};
+        if (work_is_over(u->me->work) || !req_alive(&u->req, &ignored)) return;
+        if (clock_mono_ns() > until) {
+            u->again = true;
+            return;
+        }
+        if (is_waiting(u, j) || !is_mine(u, j)) continue;
+        do_job(u, j);
+    }
+}
+
+// ---- sweep
+
+static bool sweep(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    const struct compactor_config *c = work_settings(w);
+    lock_take(&w->lock);
+    bool due = u->me->sweeps || clock_mono_ns() >= t->next_sweep_mono_ns;
+    lock_give(&w->lock);
+    if (!due) return true;
+    struct manifest_sweep s = {.segment_grace_ns = c->delete_delay,
+                               .garbage_grace_ns = c->delete_delay,
+                               .version_age_ns = SLOT_DAY,
+                               .versions = 64,
+                               .orphan_age_ns = c->orphan_age};
+    FAULT("compact.sweep");
+    bool ok = manifest_sweep(w->manifests, &u->req, str_of(t->name), &s, e);
+    metric_add_to(&compactor_deleted, S("segment"), s.segments_deleted);
+    metric_add_to(&compactor_deleted, S("block"), s.blocks_deleted);
+    metric_add_to(&compactor_deleted, S("page"), s.pages_deleted);
+    metric_add_to(&compactor_deleted, S("root"), s.roots_deleted);
+    metric_add_to(&compactor_deleted, S("orphan"), s.orphans_deleted);
+    lock_take(&w->lock);
+    t->next_sweep_mono_ns = clock_mono_ns() + (uint64_t)c->sweep_interval;
+    lock_give(&w->lock);
+    return ok;
+}
+
+// ---- a turn
+
+static void set_req(struct worker *me, struct req *r)
+{
+    lock_take(&me->work->lock);
+    me->req = r;
+    if (r && me->work->stopping) atomic_store(&r->canceled, true);
+    lock_give(&me->work->lock);
+}
+
+static bool turn_once(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    u->again = false;
+    u->begun_ns = clock_wall_ns();
+    if (!snapshot_take(w->manifests, &u->req, &u->req.arena, str_of(u->tenant->name), &u->snapshot,
+                       e)) {
+        return false;
+    }
+    bool ok = make_plan(u, e);
+    if (ok) do_jobs(u);
+    snapshot_release(&u->snapshot);
+    return ok;
+}
+
+bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done, err *e)
+{
+    struct work *w = me->work;
+    struct turn u = {.me = me, .tenant = t};
+    uint64_t limit = LOOK_LIMIT_NS;
+    bool ok = true;
+    if (asker) limit = MIN(limit, req_left_ns(asker));
+    do {
+        req_init(&u.req, RANK_DUTY, &me->memory, LOOK_BYTES, limit);
+        u.req.tenant = u.req.log.tenant = str_of(t->name);
+        u.req.asker = asker;
+        set_req(me, &u.req);
+        ok = turn_once(&u, e) && (u.again || sweep(&u, e));
+        set_req(me, NULL);
+        req_release(&u.req);
+    } while (ok && u.again && !work_is_over(w) && (!asker || req_left_ns(asker) > 0));
+    *done = u.done;
+    lock_take(&w->lock);
+    t->fault[0] = '\0';
+    if (!ok) snprintf(t->fault, sizeof t->fault, "%s: %s", err_name(e->code), e->msg);
+    lock_give(&w->lock);
+    return ok;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// work.c - workers, the list of tenants, and whose turn it is.
+#include "compactor/metrics.h"
+#include "compactor/work_int.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define LIST_BYTES    ((size_t)64 << 20)
+#define LIST_LIMIT_NS ((uint64_t)60 * NS_PER_S)
+#define SHARED_BYTES  ((size_t)256 << 20)  // manifests that are kept
+
+const struct compactor_config *work_settings(const struct work *w)
+{
+    return config_section(w->process->config, "compactor");
+}
+
+bool work_is_on(const struct work *w)
+{
+    return w->worker_count > 0;
+}
+
+bool work_is_over(struct work *w)
+{
+    lock_take(&w->lock);
+    bool over = w->stopping;
+    lock_give(&w->lock);
+    return over;
+}
+
+// ---- tenants
+
+// Under the lock. NULL: no memory.
+static struct tenant_work *tenant_of(struct work *w, str name)
+{
+    err ignored = {0};
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        if (str_is(name, w->tenants[i]->name)) return w->tenants[i];
+    }
+    if (!mem_grow(&w->memory, &w->tenants, &w->tenant_cap, w->tenant_count + 1,
+                  sizeof(struct tenant_work *), &ignored)) {
+        return NULL;
+    }
+    struct tenant_work *t = mem_alloc(&w->memory, sizeof *t, &ignored);
+    char *copy = t ? mem_alloc(&w->memory, name.n + 1, &ignored) : NULL;
+    if (!copy) {
+        mem_free(&w->memory, t, sizeof *t);
+        return NULL;
+    }
+    memcpy(copy, name.p, name.n);
+    t->name = copy;
+    w->tenants[w->tenant_count++] = t;
+    return t;
+}
+
+static bool list_tenants(struct work *w, const struct req *asker, err *e)
+{
+    struct req r;
+    str *names = NULL;
+    size_t n = 0;
+    uint64_t limit = asker ? MIN(LIST_LIMIT_NS, req_left_ns(asker)) : LIST_LIMIT_NS;
+    req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
+    bool ok = tenants_list(w->manifests, &r, &r.arena, &names, &n, e);
+    lock_take(&w->lock);
+    for (size_t i = 0; ok && i < n; i++) {
+        struct tenant_work *t = tenant_of(w, names[i]);
+        if (t) t->listed = true;
+    }
+    w->listed = w->listed || ok;
+    lock_give(&w->lock);
+    req_release(&r);
+    if (!ok) metric_add(&compactor_failed_looks, 1);
+    return ok;
+}
+
+size_t tenant_backlog(const struct tenant_work *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < JOB_KINDS; i++)
+        n += t->due[i];
+    return n;
+}
+
+// ---- turns
+
+static void report_fault(const char *tenant, const err *e)
+{
+    char text[LOG_QUOTE_MAX];
+    const struct log_fields f = {.tenant = str_of(tenant)};
+    if (e->code == ERR_CANCELED) return;
+    metric_add(&compactor_failed_looks, 1);
+    log_warn(&f, "compactor.look_failed",
+             "code=%s fault=%s action=\"look at the store; "
+             "nothing is lost, it is tried again\"",
+             err_name(e->code), log_quote(text, str_of(e->msg)));
+}
+
+static void take_turn(struct worker *me, struct tenant_work *t, const struct req *asker,
+                      uint64_t *done)
+{
+    struct work *w = me->work;
+    err e = {0};
+    if (!look(me, t, asker, done, &e)) report_fault(t->name, &e);
+    lock_take(&w->lock);
+    t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    t->busy = false;
+    cond_wake_all(&w->wake);
+    lock_give(&w->lock);
+}
+
+// The tenant that has waited longest and is due; made busy. Under the lock; *until: when the next
+// one is due.
+static struct tenant_work *next_tenant(struct work *w, uint64_t *until)
+{
+    struct tenant_work *best = NULL;
+    uint64_t now = clock_mono_ns();
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        struct tenant_work *t = w->tenants[i];
+        if (t->busy) continue;
+        *until = MIN(*until, t->next_look_mono_ns);
+        if (t->next_look_mono_ns > now) continue;
+        if (!best || t->next_look_mono_ns < best->next_look_mono_ns) best = t;
+    }
+    if (best) best->busy = true;
+    return best;
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *me = arg;
+    struct work *w = me->work;
+    lock_take(&w->lock);
+    while (!w->stopping) {
+        uint64_t now = clock_mono_ns();
+        uint64_t until = w->next_list_mono_ns;
+        if (!w->listing && now >= w->next_list_mono_ns) {
+            err e = {0};
+            w->listing = true;
+            lock_give(&w->lock);
+            if (!list_tenants(w, NULL, &e)) report_fault("", &e);
+            lock_take(&w->lock);
+            w->listing = false;
+            w->next_list_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+            continue;
+        }
+        struct tenant_work *t = next_tenant(w, &until);
+        if (!t) {
+            (void)cond_wait_until(&w->wake, &w->lock, MAX(until, now + NS_PER_MS));
+            continue;
+        }
+        uint64_t done = 0;
+        lock_give(&w->lock);
+        atomic_store(&me->memory.limit, (size_t)work_settings(w)->worker_memory);
+        take_turn(me, t, NULL, &done);
+        lock_take(&w->lock);
+    }
+    lock_give(&w->lock);
+    return NULL;
+}
+
+// ---- work that somebody waits for
+
+// The tenant with this number, made busy; waits while another worker has it. NULL: there is none,
+// or no time.
+static struct tenant_work *take_tenant(struct work *w, size_t i, const struct req *r)
+{
+    struct tenant_work *t = NULL;
+    lock_take(&w->lock);
+    while (!w->stopping && i < w->tenant_count) {
+        uint64_t left = req_left_ns(r);
+        if (left == 0) break;
+        if (!w->tenants[i]->busy) {
+            t = w->tenants[i];
+            t->busy = true;
+            break;
+        }
+        uint64_t tick = (uint64_t)100 * NS_PER_MS;
+        (void)cond_wait_until(&w->wake, &w->lock, clock_mono_ns() + MIN(left, tick));
+    }
+    lock_give(&w->lock);
+    return t;
+}
+
+static uint64_t backlog_of_all(struct work *w, bool *looked)
+{
+    uint64_t n = 0;
+    *looked = true;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        n += tenant_backlog(w->tenants[i]);
+        *looked = *looked && w->tenants[i]->looked && !w->tenants[i]->fault[0];
+    }
+    lock_give(&w->lock);
+    return n;
+}
+
+bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, err *e)
+{
+    *out = (struct work_done){0};
+    if (!w->manifests)
+        return err_set(e, ERR_FAILED_PRECONDITION, "there is no object storage: nothing to do");
+    if (!list_tenants(w, r, e)) return false;
+    struct worker me = {.work = w, .forced = true, .sweeps = sweep};
+    mem_budget_init(&me.memory, "compactor.run", w->process->memory,
+                    (size_t)work_settings(w)->worker_memory);
+    bool looked = false;
+    for (size_t i = 0;; i++) {
+        struct tenant_work *t = take_tenant(w, i, r);
+        uint64_t done = 0;
+        if (!t) break;
+        take_turn(&me, t, r, &done);
+        out->jobs += done;
+    }
+    out->backlog = backlog_of_all(w, &looked);
+    out->settled = out->backlog == 0 && looked && req_left_ns(r) > 0;
+    return true;
+}
+
+// ---- life
+
+static bool start_workers(struct work *w, err *e)
+{
+    size_t n = (size_t)work_settings(w)->workers;
+    if (n == 0) return true;
+    w->workers = mem_must(n * sizeof *w->workers);
+    for (size_t i = 0; i < n; i++) {
+        struct worker *me = &w->workers[i];
+        me->work = w;
+        mem_budget_init(&me->memory, "compactor.worker", w->process->memory,
+                        (size_t)work_settings(w)->worker_memory);
+        if (!thread_start(&me->thread, "compactor", worker_main, me, e)) return false;
+        w->worker_count++;
+    }
+    return true;
+}
+
+static char *scratch_folder(const char *data_dir)
+{
+    static const char below[] = "/cache/compactor";
+    size_t n = strlen(data_dir);
+    char *path = mem_must(n + sizeof below);
+    snprintf(path, n + sizeof below, "%s/cache", data_dir);
+    (void)mkdir(path, 0700);  // who cannot write there says so when he has to
+    snprintf(path, n + sizeof below, "%s%s", data_dir, below);
+    return path;
+}
+
+struct work *work_new(const struct process *process, err *e)
+{
+    struct work *w = mem_must(sizeof *w);
+    w->process = process;
+    mem_budget_init(&w->memory, "compactor", process->memory, SHARED_BYTES);
+    lock_init(&w->lock, LOCK_COMPACTOR);
+    cond_init(&w->wake);
+    if (!process->store) return w;
+    w->scratch = scratch_folder(process->data_dir);
+    w->manifests = manifests_open(process->store, &w->memory, NULL, e);
+    if (w->manifests && start_workers(w, e)) return w;
+    work_drain(w);
+    work_free(w);
+    return NULL;
+}
+
+void work_drain(struct work *w)
+{
+    lock_take(&w->lock);
+    bool first = !w->stopping;
+    w->stopping = true;
+    for (size_t i = 0; i < w->worker_count; i++) {
+        if (w->workers[i].req) atomic_store(&w->workers[i].req->canceled, true);
+    }
+    cond_wake_all(&w->wake);
+    lock_give(&w->lock);
+    for (size_t i = 0; first && i < w->worker_count; i++)
+        thread_join(w->workers[i].thread);
+}
+
+void work_free(struct work *w)
+{
+    if (!w) return;
+    if (w->manifests) manifests_close(w->manifests);
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        struct tenant_work *t = w->tenants[i];
+        mem_free(&w->memory, t->name, strlen(t->name) + 1);
+        mem_free(&w->memory, t, sizeof *t);
+    }
+    mem_free(&w->memory, w->tenants, w->tenant_cap * sizeof(struct tenant_work *));
+    mem_must_free(w->workers);
+    mem_must_free(w->scratch);
+    cond_release(&w->wake);
+    lock_release(&w->lock);
+    mem_must_free(w);
+}
+
+void work_gauges(struct work *w)
+{
+    int64_t due[JOB_KINDS] = {0};
+    int64_t oldest = INT64_MAX;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        const struct tenant_work *t = w->tenants[i];
+        for (size_t k = 0; k < JOB_KINDS; k++)
+            due[k] += (int64_t)t->due[k];
+        if (t->segments) oldest = MIN(oldest, slot_start(t->oldest_hour + 1, SLOT_HOUR));
+    }
+    metric_set(&compactor_tenants, (int64_t)w->tenant_count);
+    lock_give(&w->lock);
+    for (size_t k = 0; k < JOB_KINDS; k++)
+        metric_set_to(&compactor_backlog, str_of(job_kind_name((enum job_kind)k)), due[k]);
+    int64_t age = oldest == INT64_MAX ? 0 : clock_wall_ns() - oldest;
+    metric_set(&compactor_lag, MAX(age, 0) / NS_PER_S);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// work.h - the threads of the compactor: tenant after tenant is looked at, what is due is done.
+//
+// A look takes a snapshot, makes a plan and runs its jobs; when something was done, another
+// follows. Each tenant has one worker at a time in this process. Which process does what is a hint
+// (rendezvous over the known compactors, by tenant and day): whoever is not the first waits ten
+// minutes a place, and what two do all the same only one commits.
+//
+// A job that fails is tried again after 1 s, 2 s, 4 s ... retry_max; others go on. A segment or
+// block that cannot be read as what it should be is left out for an hour, named in the log and in
+// status.
+#pragma once
+
+#include "compactor/config.h"
+#include "service/service.h"
+
+struct work;
+
+// Starts compactor.workers threads, if the process has a store. Returns owned; NULL and *e set on
+// failure.
+struct work *work_new(const struct process *process, err *e) MUST_CHECK;
+void work_drain(struct work *w);  // jobs under way are called off; joins. Idempotent
+void work_free(struct work *w);   // after drain; NULL is fine
+
+bool work_is_on(const struct work *w);  // is there a store, and are there workers?
+
+// Works on all tenants on the calling thread until nothing is due or the request's deadline:
+// whatever other compactors may do, and sweeps if asked to. Fails with failed_precondition without
+// a store.
+struct work_done {
+    uint64_t jobs;
+    uint64_t backlog;  // due jobs that are left: they fail, or time was short
+    bool settled;
+};
+bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, err *e) MUST_CHECK;
+
+void work_gauges(struct work *w);
+
+// State of all tenants: as JSON, as a page.
+void work_print_json(struct work *w, struct buf *out);
+void work_print_page(struct work *w, struct buf *out);

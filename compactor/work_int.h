@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// work_int.h - tenants and workers, shared by work.c (threads), look.c (a tenant's turn) and
+// status.c (what is told of them).
+#pragma once
+
+#include "compactor/job.h"
+#include "compactor/work.h"
+#include "sys/lock.h"
+#include "sys/thread.h"
+
+#define FAILURES_MAX 32
+#define DAMAGES_MAX  256
+#define MESSAGE_MAX  512
+
+// A job that failed and waits for its next try.
+struct failure {
+    enum job_kind kind;
+    int64_t from_hour;
+    unsigned tries;
+    uint64_t retry_mono_ns;
+    int64_t at_wall_ns;
+    char message[MESSAGE_MAX];
+};
+
+// What cannot be read, and until when it is left out.
+struct damage {
+    bool is_segment;
+    struct segment_name segment;
+    id128 block;
+    uint64_t until_mono_ns;
+};
+
+// A tenant. Fields below the line are under the lock; only who has `busy` changes them.
+struct tenant_work {
+    char *name;
+    bool busy;
+    bool listed;  // has data, as the last list said
+    uint64_t next_look_mono_ns;
+    uint64_t next_sweep_mono_ns;
+
+    bool looked;
+    size_t segments;  // in no leaf
+    int64_t oldest_hour;
+    int64_t newest_hour;
+    size_t blocks;
+    uint64_t version;
+    size_t due[JOB_KINDS];
+    uint64_t jobs_done;
+    bool running;
+    enum job_kind running_kind;
+    int64_t running_hour;
+    int64_t running_since_ns;
+    struct failure failures[FAILURES_MAX];
+    size_t failure_count;
+    struct damage damages[DAMAGES_MAX];
+    size_t damage_count;
+    char fault[MESSAGE_MAX];  // of the last look; empty: it went well
+};
+
+struct worker {
+    struct work *work;
+    struct mem_budget memory;
+    pthread_t thread;
+    struct req *req;  // under the lock: of the look under way, to be called off
+    bool forced;      // does what others may do as well
+    bool sweeps;      // whether it is time or not
+};
+
+struct work {
+    const struct process *process;
+    struct manifests *manifests;
+    char *scratch;
+    struct mem_budget memory;  // of manifests and looks
+    struct lock lock;
+    struct cond wake;
+    bool stopping;
+    bool listing;
+    bool listed;  // at least once
+    uint64_t next_list_mono_ns;
+    struct tenant_work **tenants;
+    size_t tenant_count;
+    size_t tenant_cap;
+    struct worker *workers;
+    size_t worker_count;  // that run
+    size_t runs;          // work_run under way
+};
+
+const struct compactor_config *work_settings(const struct work *w);
+bool work_is_over(struct work *w);
+
+// A turn of a tenant that the worker has made busy. *done: jobs that changed something. False only
+// if the tenant could not be looked at.
+bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done,
+          err *e) MUST_CHECK;
+size_t tenant_backlog(const struct tenant_work *t);  // under the lock
