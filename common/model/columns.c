@@ -213,6 +213,32 @@ bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e)
     return done(&r, e);
 }
 
+// What the loops below keep in registers: the reader's state is read and written once.
+struct run {
+    const uint8_t *deltas;
+    const uint8_t *values;
+    uint64_t left;
+    uint64_t stack;
+    uint64_t least;  // of the delta: the first entry may be stack 0
+};
+
+// Adds one entry, with the checks of next(); false before one that fails any of them.
+static inline bool add_entry(struct run *at, uint64_t delta, uint64_t bits, int64_t unit,
+                             int64_t *sums, size_t n)
+{
+    int64_t value = 0;
+    int64_t sum = 0;
+    if (delta < at->least || bits == 0 || delta >= n - at->stack) return false;
+    if (__builtin_mul_overflow(unzigzag(bits), unit, &value)) return false;
+    int64_t *to = &sums[at->stack + delta];
+    if (__builtin_add_overflow(*to, value, &sum)) return false;
+    *to = sum;
+    at->stack += delta;
+    at->least = 1;
+    at->left--;
+    return true;
+}
+
 // A varint of up to three bytes; 0 for a longer one. Returns its length.
 static inline size_t quick_get(const uint8_t *at, uint64_t *v)
 {
@@ -224,38 +250,77 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
     return at[2] < 0x80 ? 3 : 0;
 }
 
-// The entries that are short and not among the last few, with the checks of next() but without its
-// state in memory: this is where queries spend their time. Stops before whatever it does not
-// understand. Deltas are followed by values, so only those need room.
-static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
+// Numbers of up to three bytes, nearly all of one length, that are not among the last. Deltas are
+// followed by values, so only those need room behind them.
+static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
 {
-    const uint8_t *deltas = r->deltas;
-    const uint8_t *values = r->values;
-    const uint8_t *end = r->end;
-    uint64_t left = r->left;
-    uint64_t stack = r->stack;
-    uint64_t least = left == r->n ? 0 : 1;  // of the delta: the first entry may be stack 0
-    for (; left > 0 && end - values >= 3; left--) {
+    struct run r = *at;
+    while (r.left > 0 && end - r.values >= 3) {
         uint64_t delta = 0;
         uint64_t bits = 0;
-        size_t delta_n = quick_get(deltas, &delta);
-        size_t bits_n = quick_get(values, &bits);
-        if (!delta_n || !bits_n || delta < least || bits == 0 || delta >= n - stack) break;
-        int64_t value = 0;
-        if (__builtin_mul_overflow(unzigzag(bits), unit, &value)) break;
-        int64_t sum = 0;
-        if (__builtin_add_overflow(sums[stack + delta], value, &sum)) break;
-        stack += delta;
-        sums[stack] = sum;
-        least = 1;
-        deltas += delta_n;
-        values += bits_n;
+        size_t delta_n = quick_get(r.deltas, &delta);
+        size_t bits_n = quick_get(r.values, &bits);
+        if (!delta_n || !bits_n || !add_entry(&r, delta, bits, unit, sums, n)) break;
+        r.deltas += delta_n;
+        r.values += bits_n;
     }
-    bool any = left != r->left;
-    r->deltas = deltas;
-    r->values = values;
-    r->left = left;
-    r->stack = stack;
+    *at = r;
+}
+
+// A number of one or two bytes without a branch on which, as mixed lengths are guessed wrong too
+// often. Its second byte has the top bit set if it is longer.
+struct pair {
+    uint64_t value;
+    uint64_t more;    // 1: two bytes
+    uint64_t longer;  // not 0: more than two
+};
+
+static inline struct pair pair_get(const uint8_t *at)
+{
+    uint64_t more = at[0] >> 7;
+    uint64_t second = at[1] & (0 - more);
+    return (struct pair){(at[0] & 0x7fu) | second << 7, more, second & 0x80};
+}
+
+// Numbers of one or two bytes that are not among the last.
+static void add_pairs(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
+{
+    struct run r = *at;
+    while (r.left > 0 && end - r.values >= 2) {
+        struct pair delta = pair_get(r.deltas);
+        struct pair bits = pair_get(r.values);
+        if ((delta.longer | bits.longer) != 0) break;
+        if (!add_entry(&r, delta.value, bits.value, unit, sums, n)) break;
+        r.deltas += 1 + delta.more;
+        r.values += 1 + bits.more;
+    }
+    *at = r;
+}
+
+// Do few of n numbers in so many bytes have another length than the rest? Wrong for those that have
+// three bytes and more, which is no harm.
+static bool are_alike(uint64_t bytes, uint64_t n)
+{
+    uint64_t longer = bytes - n;
+    uint64_t shorter = longer < n ? n - longer : 0;
+    return MIN(longer, shorter) <= n / 16;
+}
+
+// The entries that are short, without the reader's state in memory: this is where queries spend
+// their time. Stops before whatever it does not understand.
+static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
+{
+    struct run at = {r->deltas, r->values, r->left, r->stack, r->left == r->n ? 0 : 1};
+    if (!are_alike((uint64_t)(r->middle - r->deltas), r->left) ||
+        !are_alike((uint64_t)(r->end - r->values), r->left)) {
+        add_pairs(&at, r->end, unit, sums, n);
+    }
+    add_alike(&at, r->end, unit, sums, n);
+    bool any = at.left != r->left;
+    r->deltas = at.deltas;
+    r->values = at.values;
+    r->left = at.left;
+    r->stack = at.stack;
     return any;
 }
 
@@ -271,10 +336,12 @@ bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e)
         if (!next(&r, &v, e)) return false;
         if (v.stack >= n) return outside(v.stack, n, e);
         int64_t value = 0;
-        if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sums[v.stack], value)) {
+        int64_t sum = sums[v.stack];
+        if (__builtin_mul_overflow(v.value, factor, &value) || !sum_add(&sum, value)) {
             return err_set(e, ERR_OUT_OF_RANGE, "the sum of stack %u does not fit 64 bits",
                            v.stack);
         }
+        sums[v.stack] = sum;
     }
     return done(&r, e);
 }
