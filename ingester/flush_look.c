@@ -251,7 +251,6 @@ static void remove_seen(struct comparison *x, struct piece *p)
                                 .tenant = p->is.tenant,
                                 .hour = p->is.hour,
                                 .keys = &x->seen};
-    FAULT("flush.seen");
     (void)head_exclude(f->in->head, true);
     size_t gone = x->seen.n ? head_remove(f->in->head, &some) : 0;
     lock_take(&f->lock);
@@ -273,6 +272,7 @@ bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cu
         look_take(f, r, l, p->is.tenant, e) &&
         head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, &x.services, &x.service_count, e) &&
         see_parts(&x, l, e);
+    if (ok && x.seen.n) FAULT("flush.seen");
     if (ok && x.seen.n < x.ours.n && x.next > p->first_part) remove_seen(&x, p);
     if (ok) {
         lock_take(&f->lock);

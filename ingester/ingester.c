@@ -97,12 +97,6 @@ static bool check(const struct config *config, err *e)
                    (unsigned long long)c->disk_reserve, (unsigned long long)c->log_memory);
 }
 
-// Queries do not read segments yet: only where a test asks for it.
-static bool flushes(const struct process *process)
-{
-    return process->store && getenv("FLAMETREE_FLUSH");
-}
-
 static bool start(const struct process *process, void **self, err *e)
 {
     static const char below[] = "/ingester/log";
@@ -126,7 +120,7 @@ static bool start(const struct process *process, void **self, err *e)
                             .disk_max = c->log_disk};
     in->wal = wal_open(&o, e);
     bool ok = in->wal != NULL;
-    if (ok && flushes(process)) {
+    if (ok && process->store) {
         in->flush = flush_new(in, e);
         ok = in->flush && flush_start(in->flush, e);
     }

@@ -7,9 +7,9 @@
 
 bool storage_check(const struct storage_settings *s, err *e)
 {
-    if (strcmp(s->kind, "local") != 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "storage.kind: '%s' is not known; there is local",
-                       s->kind);
+    if (strcmp(s->kind, "local") != 0 && strcmp(s->kind, "none") != 0)
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "storage.kind: '%s' is not known; there are local and none", s->kind);
     if (strcmp(s->io, "auto") != 0 && strcmp(s->io, "threads") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "storage.io: '%s' is none of auto, threads", s->io);
     return true;
@@ -22,9 +22,10 @@ bool storage_open(struct program *p, err *e)
     snprintf(path, sizeof path, "%s/store", p->datadir.path);
     mem_budget_init(&p->storage, "storage", &p->memory, 0);
     process_watch_budget(&p->storage);
-    if (!s->dir[0] && !p->process.all_in_one) {
-        log_info(NULL, "storage.none",
-                 "why=\"storage.dir is not set: this process keeps no objects and reads none\"");
+    bool none = strcmp(s->kind, "none") == 0;
+    if (none || (!s->dir[0] && !p->process.all_in_one)) {
+        log_info(NULL, "storage.none", "why=\"%s: this process keeps no objects and reads none\"",
+                 none ? "storage.kind is none" : "storage.dir is not set");
         return true;
     }
     struct store_local_options o = {

@@ -45,7 +45,7 @@ def push(s):
 def store(tmp_path_factory):
     """The directory of a server's store after it flushed what it had got."""
     folder = tmp_path_factory.mktemp("blocks")
-    with Flametree(data=str(folder), env={"FLAMETREE_FLUSH": "1"}) as f:
+    with Flametree(data=str(folder)) as f:
         push(f.server())
         answer = f.server().call("POST", "/ingester/flush").expect(200)
         assert answer.json()["rows"] == PODS * PROFILES + 1, answer

@@ -1,12 +1,14 @@
 """A process is killed, or its disk fails, at every named fault point of the write path (common/base/fault.h): what was acknowledged is
 there exactly once afterwards, and a push again with the same id counts once.
 
-The points are read from the sources, so none can be forgotten: a point at which no process dies in the life below fails its test.
+The points are read from the sources, so none can be forgotten: a point at which no process dies in its life below fails its test.
+There are two lives: without an object store, in which old cuts go by age, and with one, in which cuts are flushed.
 """
 import os
 import re
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 from flametree import BIN, TOP, Flametree, await_
@@ -26,8 +28,22 @@ for room in ROOMS:
 POINTS = sorted(FOUND)
 FAILING = sorted(point for point, kind in FOUND.items() if kind)
 
+# Points of compaction and of what it does to manifests and objects: tests/system/test_compactor*.py.
+OF_COMPACTION = ("compact.", "manifest.page.", "manifest.root.", "manifest.sw", "store.delete")
+# Points that only what is stored meets.
+OF_STORE = ("flush.", "manifest.", "store.")
+
+
+def life_of(point):
+    return "stored" if point.startswith(OF_STORE) else "kept"
+
+
+POINTS = [point for point in POINTS if not point.startswith(OF_COMPACTION)]
+FAILING = [point for point in FAILING if not point.startswith(OF_COMPACTION)]
+
 # Small cuts, so that they close; small memory, so that buffers are flushed; a head age that a shifted clock passes at once.
 FLAGS = ("--ingester.cut_bytes", "6KiB", "--ingester.log_memory", "1MiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0")
+KIND = {"kept": ("--storage.kind", "none"), "stored": ()}
 HOUR = 3600 * 10**9
 OLD = ["old.%d" % i for i in range(40)]
 # Of what only old cuts have there is so much that tables are made anew when they go.
@@ -36,9 +52,13 @@ STACKS = ["of.old.%d" % i for i in range(10)]
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
-    """A data directory as a killed process leaves it: a full cut, and one that was made and never written."""
-    data = tmp_path_factory.mktemp("grown")
-    f = Flametree(*FLAGS, "--ingester.cut_bytes", "64KiB", data=str(data), env={"FLAMETREE_FAULTS": "wal.cut.open.after=die@2"})
+    """{life: (a data directory as a killed process leaves it, what was pushed)}"""
+    return {"kept": grown_kept(tmp_path_factory.mktemp("kept")), "stored": grown_stored(tmp_path_factory.mktemp("stored"))}
+
+
+def grown_kept(data):
+    """A full cut, and one that was made and never written."""
+    f = Flametree(*FLAGS, *KIND["kept"], "--ingester.cut_bytes", "64KiB", data=str(data), env={"FLAMETREE_FAULTS": "wal.cut.open.after=die@2"})
     f.start()
     book = Ledger(f)
     for i, name in enumerate(OLD):
@@ -50,15 +70,37 @@ def grown(tmp_path_factory):
     return data, book
 
 
+def grown_stored(data):
+    """A cut that is in the store whole, and in the log as well."""
+    f = Flametree(*FLAGS, "--ingester.cut_bytes", "64KiB", data=str(data), env={"FLAMETREE_FAULTS": "flush.covered=die@1"})
+    f.start()
+    book = Ledger(f)
+    for name in OLD:
+        assert book.push(name) == 200
+    flush(f)
+    assert f.process.wait() == -9
+    return data, book
+
+
+def flush(f):
+    """Whether the server said that all is in the store."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f.url + "/ingester/flush", method="POST", data=b""), timeout=60) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
 class Life:
     """One process on a copy of that directory, through all that a write path does; who is killed on the way, stops there."""
 
-    def __init__(self, grown, tmp_path, faults):
-        data, book = grown
+    def __init__(self, grown, tmp_path, point, faults):
+        self.kind = life_of(point)
+        data, book = grown[self.kind]
         self.data = tmp_path / "data"
         shutil.copytree(data, self.data, ignore=shutil.ignore_patterns("*.sock"))
         self.clock = FaultClock(tmp_path / "clock")
-        self.f = Flametree(*FLAGS, data=str(self.data), env={"FLAMETREE_FAULTS": faults, **self.clock.env})
+        self.f = Flametree(*FLAGS, *KIND[self.kind], data=str(self.data), env={"FLAMETREE_FAULTS": faults, **self.clock.env})
         self.book = Ledger(self.f, now_ns=self.clock.now_ns)
         self.book.bodies, self.book.acked, self.book.unsure = dict(book.bodies), set(book.acked), set(book.unsure)
         self.old = set(book.bodies)
@@ -95,6 +137,13 @@ class Life:
         await_("old cuts to go", lambda: self.ended() or self.expired() > before)
         return not self.ended()
 
+    def flush(self):
+        """All is in the store, some of it after tries that failed."""
+        if not await_("all to be stored", lambda: self.ended() or flush(self.f)):
+            return False
+        self.old = set()
+        return not self.ended()
+
     def expired(self):
         try:
             return self.f.metric("flametree_ingester_expired_cuts_total") or 0
@@ -105,7 +154,7 @@ class Life:
         """True if it came to its end alive."""
         if not self.start():
             return False
-        alive = self.push(["mid.%d" % i for i in range(25)], weight=600) and self.forget_old()
+        alive = self.push(["mid.%d" % i for i in range(25)], weight=600) and (self.flush() if self.kind == "stored" else self.forget_old())
         alive = alive and self.push(["late.%d" % i for i in range(3)])
         if alive:
             self.f.signal(15)
@@ -119,6 +168,8 @@ class Life:
         self.f.process = None
         self.f.env.pop("FLAMETREE_FAULTS")
         self.f.start()
+        if self.kind == "stored":
+            return self.again_stored()
         self.book.check(gone=self.old)
         known = set(self.book.acked | self.book.unsure) - self.old
         self.book.bodies = {name: body for name, body in self.book.bodies.items() if name in known}
@@ -127,6 +178,17 @@ class Life:
         self.book.retry()
         self.book.check()
         assert set(self.book.found()) == known
+
+
+    def again_stored(self):
+        """What was stored before the end counts twice when it is pushed again, until compaction; so only what nobody knows of is."""
+        self.book.check()
+        unsure = set(self.book.unsure)
+        self.book.retry(unsure)
+        self.book.check()
+        assert flush(self.f)
+        self.book.check()
+        assert set(self.book.found()) == self.book.acked >= unsure
 
 
 def times():
@@ -140,7 +202,7 @@ REOPEN = "wal.write.before=eio@9"
 @pytest.mark.parametrize("time", times())
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at(grown, tmp_path, point, time):
-    life = Life(grown, tmp_path, "%s=die@%d;%s" % (point, time, REOPEN))
+    life = Life(grown, tmp_path, point, "%s=die@%d;%s" % (point, time, REOPEN))
     try:
         came_to_its_end = life.run()
         code = life.f.process.returncode if life.f.process else None
@@ -156,15 +218,16 @@ def test_a_kill_at(grown, tmp_path, point, time):
 @pytest.mark.parametrize("point", FAILING)
 def test_a_failure_at(grown, tmp_path, point, error):
     """A failed call is told, and the process goes on; at its start it may end instead, with a reason."""
-    life = Life(grown, tmp_path, "%s=%s@1;%s" % (point, error, REOPEN))
+    life = Life(grown, tmp_path, point, "%s=%s@1;%s" % (point, error, REOPEN))
     try:
         if not life.start():
             said = life.f.tail()
             assert {"eio": "Input/output error", "enospc": "No space left on device"}[error] in said and "Sanitizer" not in said, said
         else:
-            assert life.push(["mid.%d" % i for i in range(25)], weight=600) and life.forget_old(), life.f.tail()
+            done = life.push(["mid.%d" % i for i in range(25)], weight=600) and (life.flush() if life.kind == "stored" else life.forget_old())
+            assert done, life.f.tail()
             assert {status for status, _ in life.book.answers} <= {200, 429, 503}, life.book.answers
-            life.book.check(gone=life.old)
+            life.book.check(gone=life.old if life.kind == "kept" else ())
         life.again()
     finally:
         if life.f.process:

@@ -36,7 +36,6 @@ static void world_start(struct world *x, uint64_t seed, const char *flags)
     x->store = memstore_open();
     for (size_t i = 0; i < COUNT(x->want); i++)
         lines_init(&x->want[i]);
-    setenv("FLAMETREE_FLUSH", "1", 1);
     start(x);
 }
 

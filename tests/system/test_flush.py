@@ -1,0 +1,132 @@
+"""Profiles leave for the object store: on demand, by age, at the end of the process, and again after the store failed. What was
+acknowledged is there once, before, meanwhile and afterwards.
+"""
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from flametree import Cluster, Flametree, await_
+from ledger import Ledger
+
+NAMES = ["a.%d" % i for i in range(30)]
+
+
+def call(f, path, method="POST"):
+    """(status, what the answer's JSON says)"""
+    request = urllib.request.Request(f.url + path, method=method, data=b"" if method == "POST" else None)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def segments(f):
+    found = []
+    for folder, _, names in os.walk(os.path.join(f.data, "store", "o")):
+        if os.path.basename(folder) == "a":
+            found += [os.path.join(folder, name) for name in names]
+    return sorted(found)
+
+
+def cuts(f):
+    return call(f, "/ingester/cuts", "GET")[1]["cuts"]
+
+
+def push(f, names=NAMES, **kw):
+    book = Ledger(f, **kw)
+    for name in names:
+        assert book.push(name) == 200, book.answers
+    return book
+
+
+def test_on_demand():
+    with Flametree() as f:
+        book = push(f)
+        before = book.check()
+        assert [c["state"] for c in cuts(f)] == ["open"]
+        status, done = call(f, "/ingester/flush")
+        assert status == 200 and done["cuts"] == 1 and done["rows"] == len(NAMES), done
+        # Profiles of the last seconds are of one hour, or of two.
+        assert done["segments"] == len(segments(f)) in (1, 2)
+        assert done["bytes"] == sum(os.path.getsize(name) for name in segments(f))
+        await_("the log to be empty", lambda: cuts(f) == [])
+        await_("the head to be empty", lambda: f.metric("flametree_ingester_head_rows") == 0)
+        assert f.metric("flametree_ingester_flush_segments_total") == done["segments"]
+        assert book.check() == before
+        status, done = call(f, "/ingester/flush")
+        assert status == 200 and done == {"cuts": 0, "segments": 0, "rows": 0, "bytes": 0}
+        # Pushed again, they count once.
+        book.retry()
+        assert book.check() == before
+        assert f.metric("flametree_ingester_head_rows") == 0
+
+
+def test_without_waiting():
+    with Flametree() as f:
+        push(f)
+        assert call(f, "/ingester/flush?wait=false") == (202, {"begun": True})
+        await_("the log to be empty", lambda: cuts(f) == [])
+        status, why = call(f, "/ingester/flush?wait=perhaps")
+        assert status == 400 and "perhaps" in json.dumps(why)
+
+
+def test_by_age_and_by_the_end_of_the_process():
+    with Flametree("--ingester.cut_age", "1s") as f:
+        book = push(f)
+        await_("the log to be empty", lambda: cuts(f) == [])
+        first = len(segments(f))
+        assert first >= 1
+        book.check()
+        f.stop()
+        f.args[f.args.index("1s")] = "1h"
+        f.start()
+        book.check()
+        for name in ("b", "c"):
+            assert book.push(name) == 200
+        f.stop()
+        assert len(segments(f)) > first
+        f.start()
+        assert cuts(f) == [] and f.metric("flametree_ingester_head_rows") == 0
+        book.check()
+
+
+def test_old_profiles_go_into_segments_of_their_own_hours():
+    with Flametree("--ingester.head_age", "31d") as f:
+        day = 24 * 3600 * 10**9
+        books = [push(f, ["old.%d" % i], now_ns=lambda i=i: time.time_ns() - i * day, service="svc%d" % i) for i in range(1, 30)]
+        status, done = call(f, "/ingester/flush")
+        assert status == 200 and done["rows"] == 29 and done["segments"] == 29 == len(segments(f)), done
+        for book in books:
+            book.check()
+
+
+def test_a_store_that_fails_is_tried_again():
+    # The first two are the trial at the start.
+    faults = ";".join("store.link=enospc@%d" % n for n in range(3, 6))
+    with Flametree("--ingester.cut_age", "1h", env={"FLAMETREE_FAULTS": faults}) as f:
+        book = push(f)
+        status, why = call(f, "/ingester/flush")
+        assert status == 503 and "No space left on device" in json.dumps(why), (status, why)
+        told = call(f, "/ingester/cuts", "GET")[1]
+        assert told["failures"] >= 1 and "No space left" in told["fault"]
+        assert book.push("meanwhile") == 200
+        book.check()
+        assert f.metric("flametree_ingester_flush_failures_total") >= 1
+        await_("the store to have all", lambda: f.metric("flametree_ingester_flushed_cuts_total"))
+        assert call(f, "/ingester/flush")[0] == 200
+        await_("the log to be empty", lambda: cuts(f) == [])
+        assert f.metric("flametree_ingester_flush_failing") == 0
+        book.check()
+        log = f.tail(1000)
+        assert log.count("event=flush.failing") == 1 == log.count("event=flush.recovered"), log
+
+
+@pytest.mark.parametrize("method,path", [("POST", "/ingester/flush"), ("GET", "/ingester/cuts")])
+def test_an_ingester_without_a_store_says_so(method, path):
+    with Cluster("--storage.dir=", names=("ingester-1",)) as f:
+        status, why = call(f["ingester-1"], path, method)
+        assert status == 400 and "object store" in json.dumps(why)
