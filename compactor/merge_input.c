@@ -91,6 +91,7 @@ static bool open_vectors(struct service_merge *s, struct input *in, err *e)
                        STR(in->source->block.name));
     }
     in->vectors = ARENA_ARRAY(&s->arena, uint32_t, (size_t)n);
+    in->vector_count = n;
     return arena_ok(&s->arena, e);
 }
 

@@ -33,6 +33,7 @@ struct input {
     struct block_index index;
     uint32_t *stacks;   // its stacks -> the new ones
     uint32_t *vectors;  // its vectors -> the new ones + 1; only if rows are written
+    uint64_t vector_count;
     struct rows_frame rows;
     struct vectors_frame row_vectors;
     struct vectors_frame node_vectors;

@@ -104,7 +104,8 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
     struct input *in = row->input;
     int64_t five = f ? slot_of(row->time_ns, SLOT_FIVE) - f->first_slot : -1;
     bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi && !f->spoiled[five];
-    bool fresh = in->vectors[row->vector] == 0;
+    // A row's vector is believed only here: details are parsed without knowing how many there are.
+    bool fresh = row->vector >= in->vector_count || in->vectors[row->vector] == 0;
     if (!fresh && !counts) return true;
     struct vector_entry *v = NULL;
     size_t n = 0;

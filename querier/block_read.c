@@ -360,6 +360,15 @@ void block_walk_end(struct block_walk *w)
 
 // ---- waves
 
+// Stacks of vectors are looked up in both.
+static bool is_damaged(const struct block_unit *u, err *why)
+{
+    if (!u->index || !u->symbols || u->index->stack_count == u->symbols->stack_count) return false;
+    err_set(why, ERR_DATA_LOSS, "service %.*s: the index is of %u stacks, the symbols have %u",
+            STR(u->service->name), u->index->stack_count, u->symbols->stack_count);
+    return true;
+}
+
 static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     struct block_want *wants = ARENA_ARRAY(&w->wave, struct block_want, 2 * n);
@@ -381,7 +390,13 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
         u->symbols_kept = wants[n + i].kept;
         if (u->index_kept) u->index = &u->index_kept->index;
         if (u->symbols_kept) u->symbols = &u->symbols_kept->symbols;
+        err damage = {0};
         const err *why = wants[i].why ? wants[i].why : wants[n + i].why;
+        if (is_damaged(u, &damage)) {
+            u->index = NULL;
+            u->symbols = NULL;
+            why = &damage;
+        }
         if (ok && why) ok = block_note(w, u->object, why, e);
     }
     return ok;

@@ -76,7 +76,7 @@ static void read_about(struct arena *a, struct wire *w, struct block_about *abou
     if (kind < BLOCK_SEGMENT || kind > BLOCK_DAYS) wire_fail(w, "its kind is none");
     about->kind = (enum block_kind)kind;
     about->id = wire_id(w);
-    about->tenant = wire_str(w);
+    about->tenant = wire_text(w);
     about->from_hour = wire_i64(w);
     uint64_t hours = wire_u64(w);
     if (!block_hours_are_sane(about->from_hour, hours)) wire_fail(w, "its hours are no such hours");
@@ -90,7 +90,7 @@ static void read_about(struct arena *a, struct wire *w, struct block_about *abou
     str *sources = ARENA_ARRAY(a, str, about->source_count);
     about->sources = sources;
     for (size_t i = 0; sources && i < about->source_count; i++)
-        sources[i] = wire_str(w);
+        sources[i] = wire_text(w);
 }
 
 static void read_datasets(struct arena *a, struct wire *w, struct block_service_ref *s)
@@ -100,7 +100,7 @@ static void read_datasets(struct arena *a, struct wire *w, struct block_service_
     s->datasets = v;
     if (!v) s->dataset_count = 0;
     for (uint32_t i = 0; i < s->dataset_count; i++) {
-        v[i].type = wire_str(w);
+        v[i].type = wire_text(w);
         v[i].profiles = wire_u64(w);
         v[i].loose = wire_u64(w);
         v[i].first_ns = wire_i64(w);
@@ -117,7 +117,7 @@ static void read_datasets(struct arena *a, struct wire *w, struct block_service_
 
 static void read_service(struct arena *a, struct wire *w, struct block_service_ref *s, uint64_t *at)
 {
-    s->name = wire_str(w);
+    s->name = wire_text(w);
     read_datasets(a, w, s);
     uint64_t gap = wire_u64(w);
     if (gap > (uint64_t)INT64_MAX || __builtin_add_overflow(*at, gap, at)) {

@@ -48,12 +48,12 @@ static void read_types(struct parser *p, uint32_t *(*counts)[BLOCK_CLASSES])
     if (p->a->exhausted) return;
     uint64_t keys = 0;
     for (uint32_t t = 0; t < x->type_count && !w->fault; t++) {
-        types[t] = wire_str(w);
+        types[t] = wire_text(w);
         if (t > 0 && str_cmp(types[t - 1], types[t]) >= 0) wire_fail(w, "types are not in order");
         uint32_t n = (uint32_t)wire_count(w, 1);
         str *names = ARENA_ARRAY(p->a, str, n);
         for (uint32_t i = 0; names && i < n; i++) {
-            names[i] = wire_str(w);
+            names[i] = wire_text(w);
             if (i > 0 && str_cmp(names[i - 1], names[i]) >= 0) {
                 wire_fail(w, "labels that projections leave out are not in order");
             }
@@ -231,7 +231,8 @@ static struct block_frames read_beside(struct parser *p, const struct block_fram
     uint64_t run = 0;
     f.v = v;
     for (uint32_t i = 0; v && i < f.n && !w->fault; i++, run++) {
-        if (!all) run += wire_u64(w);
+        uint64_t skipped = all ? 0 : wire_u64(w);
+        run += MIN(skipped, heads->n);
         if (run >= heads->n) {
             wire_fail(w, "a frame of spans has no rows");
             break;

@@ -62,6 +62,13 @@ str wire_str(struct wire *w)
     return wire_bytes(w, wire_u64(w));
 }
 
+str wire_text(struct wire *w)
+{
+    str s = wire_str(w);
+    if (!str_utf8(s)) wire_fail(w, "a text is not valid UTF-8");
+    return s;
+}
+
 id128 wire_id(struct wire *w)
 {
     id128 id = {0};

@@ -89,6 +89,7 @@ uint8_t wire_byte(struct wire *w);
 uint32_t wire_fixed32(struct wire *w);
 str wire_bytes(struct wire *w, uint64_t n);
 str wire_str(struct wire *w);  // length, bytes
+str wire_text(struct wire *w);  // such, UTF-8
 id128 wire_id(struct wire *w);
 
 // A number of things that take at least `size` bytes each in what follows.
