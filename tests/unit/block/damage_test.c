@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that were cut, flipped or claim what they have not: refused by name, or read as if nothing
+// had happened where the bit does not matter.
+#include "base/hash.h"
+#include "unit/block/model_read.h"
+
+static struct buf block;
+
+static struct model *small_block(enum block_kind kind)
+{
+    struct random r = {0x5eed + kind};
+    struct model_size z = {
+        .services = 1, .types = 1, .keys = 1, .rows = 4, .stacks = 6, .entries = 4, .spans = true};
+    struct model *m = model_make(&r, kind, &z);
+    struct block_written written = {0};
+    buf_init(&block, NULL, SIZE_MAX);
+    assert_ok(model_write(m, NULL, &block, &written, e));
+    return m;
+}
+
+static bool section(struct arena *a, str bytes, const struct block_extent *x, str *contents, err *e)
+{
+    if (x->at + x->stored > bytes.n) return err_set(e, ERR_DATA_LOSS, "short read");
+    return block_section(a, x, str_slice(bytes, x->at, x->at + x->stored), "section", contents, e);
+}
+
+static bool read_vectors(struct arena *a, str bytes, const struct block_frames *f, uint32_t stacks,
+                         err *e)
+{
+    for (uint32_t i = 0; i < f->n; i++) {
+        str contents = {0};
+        struct block_vectors v = {0};
+        int64_t total = 0;
+        if (!section(a, bytes, &f->v[i].extent, &contents, e) ||
+            !block_vectors_parse(a, contents, f->v[i].count, &v, e)) {
+            return false;
+        }
+        for (uint32_t k = 0; k < v.n; k++) {
+            if (!columns_check(block_vector_at(&v, k), stacks, &total, e)) return false;
+        }
+    }
+    return true;
+}
+
+static bool read_run(struct arena *a, str bytes, const struct block_index *x, uint32_t i, err *e)
+{
+    str contents = {0};
+    struct block_heads heads = {0};
+    struct block_details details = {0};
+    if (!section(a, bytes, &x->heads.v[i].extent, &contents, e) ||
+        !block_heads_parse(a, contents, x->heads.v[i].count, &heads, e) ||
+        !section(a, bytes, &x->details.v[i].extent, &contents, e)) {
+        return false;
+    }
+    return block_details_parse(a, contents, &heads, &details, e);
+}
+
+static bool read_spans(struct arena *a, str bytes, const struct block_index *x, err *e)
+{
+    str contents = {0};
+    const struct block_blooms *blooms = NULL;
+    if (x->spans.n == 0) return true;
+    if (!section(a, bytes, &x->blooms, &contents, e) ||
+        !block_blooms_parse(a, contents, x->spans.n, &blooms, e)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < x->spans.n; i++) {
+        struct block_row_spans *rows = NULL;
+        if (!section(a, bytes, &x->spans.v[i].extent, &contents, e) ||
+            !block_spans_parse(a, contents, x->spans.v[i].count, &rows, e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_service(struct arena *a, str bytes, const struct block_service_ref *s, err *e)
+{
+    str contents = {0};
+    struct symbol_table t = {0};
+    struct block_index x = {0};
+    if (!section(a, bytes, &s->symbols, &contents, e) || !block_symbols_parse(a, contents, &t, e) ||
+        !section(a, bytes, &s->index, &contents, e) || !block_index_parse(a, contents, s, &x, e)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < x.heads.n; i++) {
+        if (!read_run(a, bytes, &x, i, e)) return false;
+    }
+    for (uint32_t i = 0; i < x.totals.n; i++) {
+        struct block_total *totals = NULL;
+        if (!section(a, bytes, &x.totals.v[i].extent, &contents, e) ||
+            !block_totals_parse(a, contents, x.totals.v[i].count, &totals, e)) {
+            return false;
+        }
+    }
+    return read_vectors(a, bytes, &x.vectors, t.stack_count, e) &&
+           read_vectors(a, bytes, &x.nodes_at, t.stack_count, e) && read_spans(a, bytes, &x, e);
+}
+
+// Every section of a block.
+static bool read_block(struct arena *a, str bytes, err *e)
+{
+    struct block_extent x = {0};
+    struct block_footer f = {0};
+    str contents = {0};
+    if (!block_trailer(bytes, bytes.n, &x, e) || !section(a, bytes, &x, &contents, e) ||
+        !block_footer_parse(a, contents, bytes.n, &f, e)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < f.service_count; i++) {
+        if (!read_service(a, bytes, &f.services[i], e)) return false;
+    }
+    return true;
+}
+
+static bool is_read(str bytes, err *e)
+{
+    struct arena a;
+    arena_init(&a, NULL, (size_t)16 << 20);
+    const uint8_t *copy = tail_guard(bytes.p, bytes.n);
+    bool ok = read_block(&a, str_make(copy, bytes.n), e);
+    arena_release(&a);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t room = (bytes.n + page - 1) / page * page;
+    munmap((void *)((uintptr_t)(copy + bytes.n) - room), room + page);
+    return ok;
+}
+
+static void every_flipped_bit_is_found(void **state)
+{
+    (void)state;
+    for (enum block_kind kind = BLOCK_RAW; kind <= BLOCK_HOURS; kind++) {
+        small_block(kind);
+        err e = {0};
+        assert_true(is_read(buf_view(&block), &e));
+        for (size_t i = 0; i < block.n * 8; i++) {
+            err fault = {0};
+            block.p[i / 8] = (char)(block.p[i / 8] ^ 1 << i % 8);
+            if (is_read(buf_view(&block), &fault)) fail_msg("bit %zu of byte %zu", i % 8, i / 8);
+            assert_int_equal(fault.code, ERR_DATA_LOSS);
+            block.p[i / 8] = (char)(block.p[i / 8] ^ 1 << i % 8);
+        }
+        buf_release(&block);
+    }
+}
+
+static void every_cut_is_found(void **state)
+{
+    (void)state;
+    small_block(BLOCK_RAW);
+    for (size_t n = 0; n < block.n; n++) {
+        err fault = {0};
+        assert_false(is_read(str_make(block.p, n), &fault));
+        assert_int_equal(fault.code, ERR_DATA_LOSS);
+        assert_false(is_read(str_slice(buf_view(&block), n + 1, block.n), &fault));
+        assert_int_equal(fault.code, ERR_DATA_LOSS);
+    }
+    buf_release(&block);
+}
+
+// ---- the trailer
+static void put32(char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (char)(v >> (8 * i));
+}
+
+static const struct {
+    const char *name;
+    int at;
+    uint32_t value;
+    enum err_code code;
+    const char *message;
+} trailers[] = {
+    {"version 2", 20, 2, ERR_FAILED_PRECONDITION,
+     "the block has format version 2, this program reads version 1"},
+    {"far footer", 4, 1, ERR_DATA_LOSS, "the footer is not before it"},
+    {"footer too long", 8, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},
+    {"raw too large", 12, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},
+};
+
+static void trailers_are_checked(void **state)
+{
+    (void)state;
+    small_block(BLOCK_RAW);
+    for (size_t i = 0; i < COUNT(trailers); i++) {
+        struct block_extent x = {0};
+        err e = {0};
+        char t[BLOCK_TRAILER];
+        memcpy(t, block.p + block.n - BLOCK_TRAILER, sizeof t);
+        put32(t + trailers[i].at, trailers[i].value);
+        put32(t + 24, crc32c(0, t, 24));
+        assert_false(block_trailer(str_make(t, sizeof t), block.n, &x, &e));
+        if (e.code != trailers[i].code || !strstr(e.msg, trailers[i].message)) {
+            fail_msg("%s: %s", trailers[i].name, e.msg);
+        }
+    }
+    buf_release(&block);
+}
+
+static void what_is_no_block_is_told(void **state)
+{
+    (void)state;
+    struct block_extent x = {0};
+    err e = {0};
+    char zeros[64] = {0};
+    assert_false(block_trailer(str_make(zeros, 31), 31, &x, &e));
+    assert_non_null(strstr(e.msg, "this is no block: it has 31 bytes"));
+    assert_false(block_trailer(str_make(zeros, 64), 64, &x, &e));
+    assert_non_null(strstr(e.msg, "it does not end with FTBL"));
+}
+
+// A section of few bytes that claims to be many takes no memory.
+static void claims_cost_nothing(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct buf packed;
+    str out = {0};
+    err e = {0};
+    arena_init(&a, NULL, (size_t)1 << 30);
+    buf_init(&packed, NULL, SIZE_MAX);
+    static const char frame[] = "\x28\xb5\x2f\xfd\x04\x00\x01\x00\x00\x99\xe9\xd8\x51";
+    struct block_extent x = {.stored = sizeof frame - 1,
+                             .raw = 1000,
+                             .crc = crc32c(0, frame, sizeof frame - 1),
+                             .packed = true};
+    assert_false(block_section(&a, &x, str_make(frame, sizeof frame - 1), "index", &out, &e));
+    assert_int_equal(e.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(e.msg, "index at 0: "));
+    assert_true(a.reserved <= (size_t)1 << 20);
+    buf_release(&packed);
+    arena_release(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(every_flipped_bit_is_found), ARENA_TEST(every_cut_is_found),
+        ARENA_TEST(trailers_are_checked),       ARENA_TEST(what_is_no_block_is_told),
+        ARENA_TEST(claims_cost_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the writer refuses: each case breaks one rule of a block that is fine otherwise.
+#include "unit/block/model_read.h"
+
+#define HOUR INT64_C(488000)
+#define FROM (HOUR * SLOT_HOUR)
+
+struct rig {
+    struct buf out;
+    struct block_writer *w;
+    struct symbol_table table;
+    str one;  // stack 1: 5
+    uint64_t vector;
+};
+
+static const label pod_a[] = {{S_INIT("pod"), S_INIT("a")}};
+static const label pod_b[] = {{S_INIT("pod"), S_INIT("b")}};
+
+static bool begin(struct rig *g, enum block_kind kind, err *e)
+{
+    static struct symbol_stack stacks[] = {{0, 0}, {0, 1}, {1, 1}};
+    static struct symbol_frame frames[] = {{0}, {.line = 3}};
+    static struct symbol_function functions[1];
+    static struct symbol_mapping mappings[1];
+    static str strings[1];
+    static const uint32_t hours[] = {0, 1, 1, 24, 672};
+    g->table = (struct symbol_table){strings, functions, mappings, frames, stacks, 1, 1, 1, 2, 3};
+    g->one = S("\x01\x05\x01\x02");
+    struct block_writer_options o = {
+        .about = {.kind = kind, .from_hour = HOUR, .hours = hours[kind], .pack_hi = UINT32_MAX},
+        .sink = model_sink,
+        .arg = &g->out};
+    g->w = block_begin(&o, e);
+    return g->w && block_service(g->w, S("m"), &g->table, e) &&
+           block_vector(g->w, g->one, &g->vector, e);
+}
+
+static struct block_row row_at(const struct rig *g, int64_t time_ns)
+{
+    return (struct block_row){.time_ns = time_ns, .total = 5, .vector = g->vector, .factor = 1};
+}
+
+static struct block_node node_at(int64_t width, int64_t slot)
+{
+    int64_t start = slot_start(slot, width);
+    return (struct block_node){slot, width, 1, 5, start + 1, start + width};
+}
+
+static bool key(struct rig *g, enum block_class class, const char *type, labels ls, err *e)
+{
+    return block_key(g->w, class, str_of(type), ls, e);
+}
+
+static bool series(struct rig *g, err *e)
+{
+    return key(g, BLOCK_SERIES, "t", (labels){pod_a, 1}, e);
+}
+
+// ---- cases
+static bool service_twice(struct rig *g, err *e)
+{
+    return block_service(g->w, S("m"), &g->table, e);
+}
+static bool service_before(struct rig *g, err *e)
+{
+    return block_service(g->w, S("a"), &g->table, e);
+}
+static bool stacks_unordered(struct rig *g, err *e)
+{
+    static struct symbol_stack stacks[] = {{0, 0}, {0, 1}, {0, 1}, {1, 1}};
+    g->table.stacks = stacks;
+    g->table.stack_count = 4;
+    return block_service(g->w, S("n"), &g->table, e);
+}
+static bool stack_without_frame(struct rig *g, err *e)
+{
+    static struct symbol_stack stacks[] = {{0, 0}, {0, 0}};
+    g->table.stacks = stacks;
+    g->table.stack_count = 2;
+    return block_service(g->w, S("n"), &g->table, e);
+}
+static bool vector_far(struct rig *g, err *e)
+{
+    return block_vector(g->w, S("\x01\x01\x03\x02"), &g->vector, e);
+}
+static bool vector_malformed(struct rig *g, err *e)
+{
+    return block_vector(g->w, S("\x01\x01\x01"), &g->vector, e);
+}
+static bool type_before(struct rig *g, err *e)
+{
+    return series(g, e) && key(g, BLOCK_SERIES, "s", (labels){pod_a, 1}, e);
+}
+static bool class_before(struct rig *g, err *e)
+{
+    return series(g, e) && key(g, BLOCK_ALL, "t", (labels){0}, e);
+}
+static bool labels_before(struct rig *g, err *e)
+{
+    return key(g, BLOCK_SERIES, "t", (labels){pod_b, 1}, e) && series(g, e);
+}
+static bool labels_twice(struct rig *g, err *e)
+{
+    return series(g, e) && series(g, e);
+}
+static bool dropped_late(struct rig *g, err *e)
+{
+    return key(g, BLOCK_PROJECTION, "t", (labels){0}, e) &&
+           block_dropped(g->w, S("t"), &S("pod"), 1, e);
+}
+static bool dropped_unordered(struct rig *g, err *e)
+{
+    static const str names[] = {S_INIT("pod"), S_INIT("ip")};
+    return block_dropped(g->w, S("t"), names, 2, e);
+}
+static bool put_node(struct rig *g, struct block_node n, err *e)
+{
+    return block_node(g->w, &n, g->one, e);
+}
+static bool node_of_no_width(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_MINUTE, HOUR * 60), e);
+}
+static bool node_outside(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_HOUR, HOUR + 1), e);
+}
+static bool node_before(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_FIVE, HOUR * 12 - 1), e);
+}
+static bool node_wider(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_DAY, HOUR / 24), e);
+}
+static bool node_twice(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_FIVE, HOUR * 12), e) &&
+           put_node(g, node_at(SLOT_FIVE, HOUR * 12), e);
+}
+static bool node_narrower(struct rig *g, err *e)
+{
+    return series(g, e) && put_node(g, node_at(SLOT_HOUR, HOUR), e) &&
+           put_node(g, node_at(SLOT_FIVE, HOUR * 12), e);
+}
+static bool node_without_profiles(struct rig *g, err *e)
+{
+    struct block_node n = node_at(SLOT_HOUR, HOUR);
+    n.profiles = 0;
+    return series(g, e) && put_node(g, n, e);
+}
+static bool node_with_times(struct rig *g, err *e)
+{
+    struct block_node n = node_at(SLOT_HOUR, HOUR);
+    n.last_ns++;
+    return series(g, e) && put_node(g, n, e);
+}
+static bool node_with_time_at_start(struct rig *g, err *e)
+{
+    struct block_node n = node_at(SLOT_HOUR, HOUR);
+    n.first_ns--;
+    return series(g, e) && put_node(g, n, e);
+}
+static bool node_with_total(struct rig *g, err *e)
+{
+    struct block_node n = node_at(SLOT_HOUR, HOUR);
+    n.total = 6;
+    return series(g, e) && put_node(g, n, e);
+}
+static bool total_outside(struct rig *g, err *e)
+{
+    return series(g, e) && block_total(g->w, &(struct block_total){HOUR * 60 + 60, 1, 1}, e);
+}
+static bool total_twice(struct rig *g, err *e)
+{
+    struct block_total t = {HOUR * 60, 1, 1};
+    return series(g, e) && block_total(g->w, &t, e) && block_total(g->w, &t, e);
+}
+static bool put_row(struct rig *g, struct block_row row, err *e)
+{
+    return block_row(g->w, &row, e);
+}
+static bool row_of_all(struct rig *g, err *e)
+{
+    return key(g, BLOCK_ALL, "t", (labels){0}, e) && put_row(g, row_at(g, FROM + 1), e);
+}
+static bool row_at_start(struct rig *g, err *e)
+{
+    return series(g, e) && put_row(g, row_at(g, FROM), e);
+}
+static bool row_behind(struct rig *g, err *e)
+{
+    return series(g, e) && put_row(g, row_at(g, FROM + SLOT_HOUR + 1), e);
+}
+static bool row_earlier(struct rig *g, err *e)
+{
+    return series(g, e) && put_row(g, row_at(g, FROM + 2), e) && put_row(g, row_at(g, FROM + 1), e);
+}
+static bool row_with_id_before(struct rig *g, err *e)
+{
+    struct block_row row = row_at(g, FROM + 2);
+    row.id.b[15] = 2;
+    if (!series(g, e) || !put_row(g, row, e)) return false;
+    row.id.b[15] = 1;
+    return put_row(g, row, e);
+}
+static bool row_with_vector(struct rig *g, err *e)
+{
+    struct block_row row = row_at(g, FROM + 2);
+    row.vector++;
+    return series(g, e) && put_row(g, row, e);
+}
+static bool row_with_factor(struct rig *g, err *e)
+{
+    struct block_row row = row_at(g, FROM + 2);
+    row.factor = 0;
+    return series(g, e) && put_row(g, row, e);
+}
+static bool row_with_total(struct rig *g, err *e)
+{
+    struct block_row row = row_at(g, FROM + 2);
+    row.factor = 2;
+    return series(g, e) && put_row(g, row, e);
+}
+static bool row_with_span(struct rig *g, err *e)
+{
+    struct block_row row = row_at(g, FROM + 2);
+    row.spans = &(struct block_span){.span_id = 1, .vector = S("\x01\x01\x09\x02")};
+    row.span_count = 1;
+    return series(g, e) && put_row(g, row, e);
+}
+
+static const struct {
+    const char *name;
+    bool (*run)(struct rig *g, err *e);
+    const char *message;
+} cases[] = {
+    {"service twice", service_twice, "block of service m: it does not come in order"},
+    {"service before", service_before, "block of service a: it does not come in order"},
+    {"stacks unordered", stacks_unordered, "its stacks are not in depth-first order"},
+    {"stack without frame", stack_without_frame, "one of its stacks has no frame"},
+    {"vector far", vector_far, "columns: stack 3 is not below 3"},
+    {"vector malformed", vector_malformed, "columns: 1 entries do not fit 3 bytes"},
+    {"type before", type_before, "types do not come in order"},
+    {"class before", class_before, "keys do not come in order"},
+    {"labels before", labels_before, "keys do not come in order"},
+    {"labels twice", labels_twice, "keys do not come in order"},
+    {"dropped late", dropped_late, "what projections leave out comes before them, once"},
+    {"dropped unordered", dropped_unordered, "labels that projections leave out are not in order"},
+    {"node of no width", node_of_no_width, "the width of a node is none"},
+    {"node outside", node_outside, "a node lies outside of the block"},
+    {"node before", node_before, "a node lies outside of the block"},
+    {"node wider", node_wider, "a node lies outside of the block"},
+    {"node twice", node_twice, "nodes do not come in order"},
+    {"node narrower", node_narrower, "nodes do not come in order"},
+    {"node without profiles", node_without_profiles, "a node has no profiles"},
+    {"node with late time", node_with_times, "times of a node are not in its slot"},
+    {"node with early time", node_with_time_at_start, "times of a node are not in its slot"},
+    {"node with total", node_with_total, "the total of a node is not that of its vector"},
+    {"total outside", total_outside, "a total lies outside of the block"},
+    {"total twice", total_twice, "totals do not come in order"},
+    {"row of all", row_of_all, "a row is of no series"},
+    {"row at start", row_at_start, "a row lies outside of the block"},
+    {"row behind", row_behind, "a row lies outside of the block"},
+    {"row earlier", row_earlier, "rows do not come in order"},
+    {"row with id before", row_with_id_before, "rows do not come in order"},
+    {"row with vector", row_with_vector, "a row has a vector that was not written"},
+    {"row with factor", row_with_factor, "a row has factor 0"},
+    {"row with total", row_with_total, "the total of a row is not that of its vector"},
+    {"row with span", row_with_span, "a span: columns: stack 9 is not below 3"},
+};
+
+static void what_is_out_of_order_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct rig g = {0};
+        err fault = {0};
+        buf_init(&g.out, NULL, SIZE_MAX);
+        assert_ok(begin(&g, BLOCK_RAW, e));
+        if (cases[i].run(&g, &fault)) fail_msg("%s: accepted", cases[i].name);
+        if (fault.code != ERR_INTERNAL || !strstr(fault.msg, cases[i].message)) {
+            fail_msg("%s: %s", cases[i].name, fault.msg);
+        }
+        block_abandon(g.w);
+        buf_release(&g.out);
+    }
+}
+
+static void a_block_of_another_pack_is_refused(void **state)
+{
+    (void)state;
+    struct rig g = {0};
+    uint32_t pack = block_pack(S("m"));
+    struct block_writer_options o = {
+        .about = {.kind = BLOCK_RAW, .from_hour = HOUR, .hours = 1, .pack_lo = pack + 1},
+        .sink = model_sink,
+        .arg = &g.out};
+    o.about.pack_hi = UINT32_MAX;
+    err e = {0};
+    g.w = block_begin(&o, &e);
+    assert_non_null(g.w);
+    static struct symbol_stack stacks[1];
+    static struct symbol_table none = {.stacks = stacks, .stack_count = 1};
+    assert_false(block_service(g.w, S("m"), &none, &e));
+    assert_non_null(strstr(e.msg, "it belongs to another pack"));
+    block_abandon(g.w);
+    o.about.hours = 0;
+    assert_null(block_begin(&o, &e));
+    assert_non_null(strstr(e.msg, "are no such hours"));
+}
+
+// ---- what is written about all
+static void datasets_count_what_is_not_sampled(void **state)
+{
+    (void)state;
+    static const label sampled[] = {{S_INIT(LABEL_SAMPLED), S_INIT("true")}};
+    struct rig g = {0};
+    struct block_written written = {0};
+    struct model_block b = {0};
+    buf_init(&g.out, NULL, SIZE_MAX);
+    assert_ok(begin(&g, BLOCK_RAW, e));
+    struct block_row row = row_at(&g, FROM + 7);
+    assert_ok(key(&g, BLOCK_SERIES, "cpu", (labels){sampled, 1}, e));
+    assert_ok(block_row(g.w, &row, e));
+    assert_ok(key(&g, BLOCK_SERIES, "cpu", (labels){pod_a, 1}, e));
+    row.time_ns++;
+    assert_ok(block_row(g.w, &row, e));
+    assert_ok(block_row(g.w, &row, e));
+    assert_ok(key(&g, BLOCK_SERIES, "heap", (labels){sampled, 1}, e));
+    assert_ok(block_row(g.w, &row, e));
+    assert_ok(block_finish(g.w, &written, e));
+    assert_int_equal(written.rows, 4);
+    assert_int_equal(written.profiles, 2);
+    assert_int_equal(written.services, 1);
+    assert_int_equal(written.classes, 1 << BLOCK_SERIES);
+    assert_true(written.first_ns == FROM + 7 && written.last_ns == FROM + 8);
+    model_open(buf_view(&g.out), &b);
+    const struct block_service_ref *s = block_find_service(&b.footer, S("m"));
+    assert_int_equal(s->dataset_count, 2);
+    assert_true(str_is(s->datasets[0].type, "cpu") && s->datasets[0].profiles == 2);
+    assert_true(str_is(s->datasets[1].type, "heap") && s->datasets[1].profiles == 0);
+    assert_true(s->datasets[1].first_ns == FROM + 8);
+    assert_null(block_find_service(&b.footer, S("l")));
+    assert_null(block_find_service(&b.footer, S("n")));
+    buf_release(&g.out);
+}
+
+static void of_nodes_the_narrowest_of_all_count(void **state)
+{
+    (void)state;
+    struct rig g = {0};
+    struct block_written written = {0};
+    struct model_block b = {0};
+    buf_init(&g.out, NULL, SIZE_MAX);
+    assert_ok(begin(&g, BLOCK_HOURS, e));
+    assert_ok(key(&g, BLOCK_ALL, "cpu", (labels){0}, e));
+    assert_ok(put_node(&g, node_at(SLOT_HOUR, HOUR), e));
+    assert_ok(put_node(&g, node_at(SLOT_HOUR, HOUR + 3), e));
+    assert_ok(key(&g, BLOCK_SERIES, "cpu", (labels){pod_a, 1}, e));
+    assert_ok(put_node(&g, node_at(SLOT_HOUR, HOUR), e));
+    assert_ok(block_finish(g.w, &written, e));
+    assert_int_equal(written.profiles, 2);
+    assert_int_equal(written.classes, 1 << BLOCK_ALL | 1 << BLOCK_SERIES);
+    model_open(buf_view(&g.out), &b);
+    assert_int_equal(b.footer.services[0].datasets[0].profiles, 2);
+    assert_int_equal(b.footer.about.classes, written.classes);
+    buf_release(&g.out);
+}
+
+static void a_sink_that_fails_is_told(void **state)
+{
+    (void)state;
+    struct rig g = {0};
+    struct block_written written = {0};
+    err fault = {0};
+    buf_init(&g.out, NULL, 10);
+    assert_ok(begin(&g, BLOCK_RAW, e));
+    assert_false(block_finish(g.w, &written, &fault));
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    buf_release(&g.out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(what_is_out_of_order_is_refused),
+        ARENA_TEST(a_block_of_another_pack_is_refused),
+        ARENA_TEST(datasets_count_what_is_not_sampled),
+        ARENA_TEST(of_nodes_the_narrowest_of_all_count),
+        ARENA_TEST(a_sink_that_fails_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
