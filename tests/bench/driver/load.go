@@ -31,6 +31,8 @@ type fleet struct {
 	seed                      uint64
 	prefix                    string
 	corpus                    string
+	preset                    string
+	life                      *preset // of a fleet that lives, or nil
 }
 
 func (f *fleet) register(fs *flag.FlagSet) {
@@ -56,6 +58,7 @@ func (f *fleet) register(fs *flag.FlagSet) {
 	fs.IntVar(&f.serviceStacks, "service-stacks", 2000, "distinct stacks of one service")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed")
 	fs.StringVar(&f.prefix, "prefix", "svc", "service names are PREFIX-tenant-number")
+	fs.StringVar(&f.preset, "preset", "", "a fleet with pods that come and go: "+presetNames()+"; sets what no other flag does")
 	fs.StringVar(&f.corpus, "corpus", os.Getenv("FLAMETREE_CORPUS_PPROF"), "directory of recorded pprof files to take stacks from; empty: made-up stacks")
 }
 
@@ -86,10 +89,19 @@ type item struct {
 	tenant, pod int
 	svc         *service
 	at          time.Time
+	name        string // of the pod
+	version     int
+	stacks      []int // of a fleet that lives: those of the version, hottest first
+	kind        *kind
+	load        float64
 }
 
 // each calls fn for every profile in time order and stops when it returns false.
 func (f *fleet) each(pop *population, fn func(item) bool) {
+	if f.life != nil {
+		f.eachLife(pop, fn)
+		return
+	}
 	type source struct {
 		item
 		offset time.Duration
@@ -101,7 +113,7 @@ func (f *fleet) each(pop *population, fn func(item) bool) {
 			for p := range f.series {
 				// 1 ms..interval-1 ms: never on a boundary, so every query range has an unambiguous total
 				ms := 1 + hash(fmt.Sprint(f.seed, svc.name, p))%uint64(f.interval.Milliseconds()-2)
-				all = append(all, source{item{t, p, svc, time.Time{}}, time.Duration(ms) * time.Millisecond})
+				all = append(all, source{item{tenant: t, pod: p, svc: svc, name: podName(svc.name, p), kind: cpuKind}, time.Duration(ms) * time.Millisecond})
 			}
 		}
 	}
@@ -120,6 +132,9 @@ func (f *fleet) each(pop *population, fn func(item) bool) {
 }
 
 func (f *fleet) picks(it item) []picked {
+	if f.life != nil {
+		return f.livingPicks(it)
+	}
 	r := rand.New(rand.NewPCG(f.seed^hash(it.svc.name), uint64(it.pod)<<48^uint64(it.at.UnixMilli())))
 	return pick(it.svc, r, f.stacks)
 }
@@ -132,9 +147,9 @@ func seriesMessage(it item, profile []byte) []byte {
 	label := func(k, v string) []byte { return putString(putString(nil, 1, k), 2, v) }
 	var b []byte
 	for _, kv := range [][2]string{
-		{"__name__", "process_cpu"}, {"service_name", it.svc.name}, {"namespace", fmt.Sprintf("ns-%d", it.tenant)},
-		{"pod", podName(it.svc.name, it.pod)}, {"node", fmt.Sprintf("node-%d", it.pod%7)},
-		{"zone", fmt.Sprintf("zone-%c", 'a'+it.pod%3)}, {"version", "v1.42.0"},
+		{"__name__", it.kind.name}, {"service_name", it.svc.name}, {"namespace", fmt.Sprintf("ns-%d", it.tenant)},
+		{"pod", it.name}, {"node", fmt.Sprintf("node-%d", it.pod%7)},
+		{"zone", fmt.Sprintf("zone-%c", 'a'+it.pod%3)}, {"version", fmt.Sprintf("v1.%d.0", 42+it.version)},
 	} {
 		b = putBytes(b, 1, label(kv[0], kv[1]))
 	}
@@ -144,8 +159,25 @@ func seriesMessage(it item, profile []byte) []byte {
 // expectation is what a correct server must answer, built from acknowledged profiles only.
 type expectation struct {
 	mu     sync.Mutex
-	hours  map[hourKey]*hourSum
+	hours  map[hourKey]*hourSum // of the CPU kind, as stacks
 	stacks map[stackKey]uint64
+	days   map[partKey]*hourSum // of all kinds
+	pods   map[partKey]*hourSum
+}
+
+type partKey struct{ service, kind, part string }
+
+func newExpectation() *expectation {
+	return &expectation{hours: map[hourKey]*hourSum{}, stacks: map[stackKey]uint64{}, days: map[partKey]*hourSum{}, pods: map[partKey]*hourSum{}}
+}
+
+func part[K comparable](all map[K]*hourSum, k K) *hourSum {
+	h := all[k]
+	if h == nil {
+		h = &hourSum{}
+		all[k] = h
+	}
+	return h
 }
 
 type hourKey struct {
@@ -162,18 +194,32 @@ type stackKey struct {
 func (e *expectation) add(it item, picks []picked) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k := hourKey{it.tenant, it.svc.name, podName(it.svc.name, it.pod), it.at.Unix() / 3600 * 3600}
-	h := e.hours[k]
-	if h == nil {
-		h = &hourSum{}
-		e.hours[k] = h
+	of := []*hourSum{part(e.days, partKey{it.svc.name, it.kind.profileType, it.at.UTC().Format("2006-01-02")}),
+		part(e.pods, partKey{it.svc.name, it.kind.profileType, it.name})}
+	if it.kind == cpuKind {
+		of = append(of, part(e.hours, hourKey{it.tenant, it.svc.name, it.name, it.at.Unix() / 3600 * 3600}))
 	}
-	h.profiles++
-	h.entries += uint64(len(picks))
-	for _, p := range picks {
-		h.sum += p.ticks * period
-		e.stacks[stackKey{it.svc.name, p.stack}] += p.ticks * period
+	for _, h := range of {
+		h.profiles++
+		h.entries += uint64(len(picks))
+		for _, p := range picks {
+			h.sum += it.kind.value(p.stack, p.ticks)
+		}
 	}
+	if it.kind == cpuKind {
+		for _, p := range picks {
+			e.stacks[stackKey{it.svc.name, p.stack}] += p.ticks * period
+		}
+	}
+}
+
+func writeParts(path string, all map[partKey]*hourSum) error {
+	var rows []string
+	for k, h := range all {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%d\n", k.service, k.kind, k.part, h.profiles, h.sum))
+	}
+	sort.Strings(rows)
+	return os.WriteFile(path, []byte(strings.Join(rows, "")), 0o644)
 }
 
 func (e *expectation) write(dir string, pop *population) error {
@@ -193,7 +239,13 @@ func (e *expectation) write(dir string, pop *population) error {
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%s\n", k.service, sum, strings.Join(pop.treePath(k.stack), ";")))
 	}
 	sort.Strings(rows)
-	return os.WriteFile(filepath.Join(dir, "stacks.tsv"), []byte(strings.Join(rows, "")), 0o644)
+	if err := os.WriteFile(filepath.Join(dir, "stacks.tsv"), []byte(strings.Join(rows, "")), 0o644); err != nil {
+		return err
+	}
+	if err := writeParts(filepath.Join(dir, "days.tsv"), e.days); err != nil {
+		return err
+	}
+	return writeParts(filepath.Join(dir, "pods.tsv"), e.pods)
 }
 
 type loadTotals struct {
@@ -214,7 +266,15 @@ func runLoad(args []string) error {
 	settle := fs.Duration("settle", 0, "afterwards wait this long and report the CPU used meanwhile")
 	stopOnError := fs.Bool("stop-on-error", false, "end at the first failed request (for kill tests); no retries")
 	progress := fs.Duration("progress", 0, "print progress this often")
+	dry := fs.Bool("dry", false, "push nothing; write the expectation of the whole fleet")
 	fs.Parse(args)
+	if f.preset != "" {
+		set := map[string]bool{}
+		fs.Visit(func(fl *flag.Flag) { set[fl.Name] = true })
+		if err := f.apply(func(name string) bool { return set[name] }); err != nil {
+			return err
+		}
+	}
 	server, err := parsePIDs(*pidList)
 	if err != nil {
 		return err
@@ -225,7 +285,7 @@ func runLoad(args []string) error {
 	}
 	client := &http.Client{Timeout: 60 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: *concurrency, MaxConnsPerHost: *concurrency, DisableCompression: true}}
-	want := &expectation{hours: map[hourKey]*hourSum{}, stacks: map[stackKey]uint64{}}
+	want := newExpectation()
 	var tot loadTotals
 	var latencies []float64
 	var mu sync.Mutex
@@ -279,10 +339,19 @@ func runLoad(args []string) error {
 				var raw, zipped, entries int64
 				for i, it := range group {
 					picks[i] = f.picks(it)
-					p := b.encode(picks[i], it.at.UnixNano(), f.interval.Nanoseconds())
+					if *dry {
+						want.add(it, picks[i])
+						tot.profiles.Add(1)
+						tot.entries.Add(int64(len(picks[i])))
+						continue
+					}
+					p := b.encode(it.kind, picks[i], it.at.UnixNano(), f.interval.Nanoseconds())
 					z := b.gzip(p)
 					raw, zipped, entries = raw+int64(len(p)), zipped+int64(len(z)), entries+int64(len(picks[i]))
 					body = putBytes(body, 1, seriesMessage(it, z))
+				}
+				if *dry {
+					continue
 				}
 				tries := 8
 				if *stopOnError {

@@ -19,6 +19,25 @@ const (
 	period      = 10_000_000 // one CPU tick, ns
 )
 
+// kind is what a profile measures: two numbers a sample, of which the second one is asked for.
+type kind struct {
+	index         int
+	profileType   string
+	name          string // __name__
+	first, second [2]string
+	period        uint64
+	periodType    [2]string
+	value         func(stack int, ticks uint64) uint64 // the second number
+}
+
+var cpuKind = &kind{0, profileType, "process_cpu", [2]string{"samples", "count"}, [2]string{"cpu", "nanoseconds"}, period,
+	[2]string{"cpu", "nanoseconds"}, func(_ int, ticks uint64) uint64 { return ticks * period }}
+
+// Objects of a stack have one size.
+var memoryKind = &kind{1, "memory:alloc_space:bytes:space:bytes", "memory", [2]string{"alloc_objects", "count"},
+	[2]string{"alloc_space", "bytes"}, 524288, [2]string{"space", "bytes"},
+	func(stack int, ticks uint64) uint64 { return ticks * (16 << (uint64(stack) * 2654435761 >> 7 % 12)) }}
+
 func hash(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
@@ -97,14 +116,14 @@ func pick(s *service, r *rand.Rand, count int) []picked {
 }
 
 // encode returns raw pprof bytes, valid until the next call.
-func (b *builder) encode(picks []picked, timeNanos, durationNanos int64) []byte {
+func (b *builder) encode(k *kind, picks []picked, timeNanos, durationNanos int64) []byte {
 	clear(b.strings)
 	b.table, b.locs, b.fns = b.table[:0], b.locs[:0], b.fns[:0]
 	b.str("")
 	out := b.raw[:0]
-	valueType := func(t, u string) []byte { return putNum(putNum(nil, 1, b.str(t)), 2, b.str(u)) }
-	out = putBytes(out, 1, valueType("samples", "count"))
-	out = putBytes(out, 1, valueType("cpu", "nanoseconds"))
+	valueType := func(v [2]string) []byte { return putNum(putNum(nil, 1, b.str(v[0])), 2, b.str(v[1])) }
+	out = putBytes(out, 1, valueType(k.first))
+	out = putBytes(out, 1, valueType(k.second))
 
 	var msg []byte
 	var ids []uint64
@@ -114,7 +133,7 @@ func (b *builder) encode(picks []picked, timeNanos, durationNanos int64) []byte 
 			ids = append(ids, b.location(l))
 		}
 		msg = putPacked(msg[:0], 1, ids)
-		msg = putPacked(msg, 2, []uint64{p.ticks, p.ticks * period})
+		msg = putPacked(msg, 2, []uint64{p.ticks, k.value(p.stack, p.ticks)})
 		out = putBytes(out, 2, msg)
 	}
 	mapping := putNum(nil, 1, 1)
@@ -144,14 +163,14 @@ func (b *builder) encode(picks []picked, timeNanos, durationNanos int64) []byte 
 		out = putBytes(out, 5, msg)
 		b.fnID[f] = 0
 	}
-	periodType := valueType("cpu", "nanoseconds")
+	periodType := valueType(k.periodType)
 	for _, s := range b.table {
 		out = putString(out, 6, s)
 	}
 	out = putNum(out, 9, uint64(timeNanos))
 	out = putNum(out, 10, uint64(durationNanos))
 	out = putBytes(out, 11, periodType)
-	out = putNum(out, 12, period)
+	out = putNum(out, 12, k.period)
 	b.raw = out
 	return out
 }
@@ -171,6 +190,6 @@ func runProfile(args []string) error {
 	fl.Parse(args)
 	pop := syntheticPopulation()
 	picks := pick(newService(pop, "bench", 1, 2000), rand.New(rand.NewPCG(1, 1)), *stacks)
-	_, err := os.Stdout.Write(newBuilder(pop).encode(picks, 0, 0))
+	_, err := os.Stdout.Write(newBuilder(pop).encode(cpuKind, picks, 0, 0))
 	return err
 }
