@@ -223,6 +223,13 @@ static bool report(const struct reading *r, size_t i, err *e)
     return true;
 }
 
+static bool begin_anew(const struct serving *s, struct merged *m, err *e)
+{
+    const struct answer *a = s->a;
+    merged_release(m);
+    return merged_init(m, a->querier->memory, a->config->query_memory, s->q->tree.full_symbols, e);
+}
+
 bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
 {
     struct answer *a = s->a;
@@ -236,19 +243,12 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
     r.again = true;
     for (unsigned i = 0; r.again && i < PLANS_MAX; i++) {
         if (!req_alive(&a->x->req, e)) return false;
-        if (i > 0) {
-            metric_add(&querier_plans_repeated, 1);
-            merged_release(m);
-            if (!merged_init(m, a->querier->memory, a->config->query_memory,
-                             s->q->tree.full_symbols, e)) {
-                return false;
-            }
-        }
         if (!read_all(&r, e)) return false;
-        if (r.stale) {
-            *stale = true;
-            return true;
-        }
+        if (!r.again && !r.stale) break;
+        metric_add(&querier_plans_repeated, 1);
+        if (!begin_anew(s, m, e)) return false;
+        *stale = r.stale;
+        if (r.stale) return true;
     }
     if (r.again) {
         return err_set(e, ERR_UNAVAILABLE, "%d objects cannot be read, the first: %s", PLANS_MAX,
