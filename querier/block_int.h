@@ -207,11 +207,37 @@ bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e) MUST_
 bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint32_t key,
                     enum block_class class);
 
-// The widest nodes of a key within (from, to], none twice: calls fn for each.
+// The widest nodes of a key within (from, to], none twice: calls fn for each. `may`, if not NULL,
+// says which will do; it holds for what lies below a node for which it holds.
 typedef bool block_node_fn(void *arg, const struct block_node_ref *n, err *e);
+struct block_choice {
+    int64_t from_ns;
+    int64_t to_ns;
+    bool (*may)(const void *arg, const struct block_node *n);
+    block_node_fn *fn;
+    void *arg;
+};
 bool block_nodes_within(const struct block_index *x, const struct block_key_ref *key,
-                        int64_t from_ns, int64_t to_ns, block_node_fn *fn, void *arg,
-                        err *e) MUST_CHECK;
+                        const struct block_choice *c, err *e) MUST_CHECK;
+
+// ---- vectors of nodes (block_nodes.c)
+struct block_node_use {
+    struct block_unit *unit;
+    const struct block_node_ref *node;
+    uint32_t tag;  // the want's
+};
+struct block_nodes {
+    struct block_node_use *v;  // the wave's
+    size_t n;
+    size_t cap;
+};
+bool block_add_node(struct block_walk *w, struct block_nodes *s, struct block_node_use use,
+                    err *e) MUST_CHECK;
+
+// Calls fn for each, unit by unit; frames of ALL are kept for the next question.
+typedef bool block_use_fn(void *arg, const struct block_node_use *u, str columns, err *e);
+bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn *fn, void *arg,
+                      err *e) MUST_CHECK;
 
 // ---- rows (block_rows.c)
 struct block_scan {

@@ -68,7 +68,7 @@ bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint
 #define WIDER_MAX 8
 
 bool block_nodes_within(const struct block_index *x, const struct block_key_ref *key,
-                        int64_t from_ns, int64_t to_ns, block_node_fn *fn, void *arg, err *e)
+                        const struct block_choice *c, err *e)
 {
     const struct block_node_ref *v = x->nodes + key->first_node;
     const struct block_node_ref *wider[WIDER_MAX];
@@ -78,17 +78,18 @@ bool block_nodes_within(const struct block_index *x, const struct block_key_ref 
         const struct block_node *node = &v[i].node;
         int64_t start = slot_start(node->slot, node->width);
         int64_t end = slot_start(node->slot + 1, node->width);
-        bool covered = start < from_ns || end > to_ns;
-        for (size_t k = 0; k < n && !covered; k++) {
+        bool out = start < c->from_ns || end > c->to_ns;
+        for (size_t k = 0; k < n && !out; k++) {
             const struct block_node *over = &wider[k]->node;
-            covered = over->width > node->width && slot_of(end, over->width) == over->slot;
+            out = over->width > node->width && slot_of(end, over->width) == over->slot;
         }
-        if (covered) continue;
+        if (out) continue;
         if (node->width > narrowest) {
-            if (n == WIDER_MAX) continue;  // its children serve as well
+            // Its children serve as well.
+            if (n == WIDER_MAX || (c->may && !c->may(c->arg, node))) continue;
             wider[n++] = &v[i];
         }
-        if (!fn(arg, &v[i], e)) return false;
+        if (!c->fn(c->arg, &v[i], e)) return false;
     }
     return true;
 }

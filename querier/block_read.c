@@ -94,9 +94,17 @@ static enum level_use use_of(const struct query *q)
     bool tree_of_nodes = q->tree.wanted && !is_filtered(&q->tree);
     if (q->heat.wanted || (q->tree.wanted && !tree_of_nodes)) return LEVEL_ROWS;
     if (!q->totals.wanted) return LEVEL_NODES;
-    bool only_totals = q->totals.exemplars == QUERY_NO_EXEMPLARS && q->totals.call_site_count == 0;
-    if (!only_totals || q->tree.wanted || q->labels.wanted || q->stats) return LEVEL_ROWS;
-    return LEVEL_TOTALS;
+    if (q->totals.exemplars != QUERY_NO_EXEMPLARS) return LEVEL_ROWS;
+    if (q->tree.wanted || q->labels.wanted || q->stats) return LEVEL_ROWS;
+    return q->totals.call_site_count ? LEVEL_NODES : LEVEL_TOTALS;
+}
+
+// Timelines of old clients have slots that end a nanosecond before a whole second. Of totals those
+// are taken that end with that second.
+static int64_t border_of(int64_t first_ns)
+{
+    return slot_of(first_ns + 2, SLOT_MINUTE) > slot_of(first_ns + 1, SLOT_MINUTE) ? first_ns + 1
+                                                                                   : first_ns;
 }
 
 bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
@@ -107,7 +115,7 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
     }
     ask->use = use_of(q);
     ask->step_ns = q->totals.wanted ? q->totals.step_ns : 0;
-    ask->first_ns = q->totals.first_ns;
+    ask->first_ns = border_of(q->totals.first_ns);
     ask->pack_lo = 0;
     ask->pack_hi = UINT32_MAX;
     for (size_t i = 0; i < q->selector.n; i++) {

@@ -61,9 +61,12 @@ static bool add_key(struct stats *t, struct block_unit *u, uint32_t key, err *e)
     for (size_t i = 0; i < u->piece_count; i++) {
         const struct level_piece *p = u->pieces[i];
         struct block_scan scan = {.unit = u, .key = key, .from_ns = p->from_ns, .to_ns = p->to_ns};
+        const struct block_choice c = {.from_ns = p->from_ns,
+                                       .to_ns = p->to_ns,
+                                       .fn = add_node,
+                                       .arg = t};
         if (!block_has_rows(u)) {
-            if (!block_nodes_within(u->index, k, p->from_ns, p->to_ns, add_node, t, e))
-                return false;
+            if (!block_nodes_within(u->index, k, &c, e)) return false;
         } else if (k->row_count) {
             scanned = true;
             if (!block_add_scan(t->w, &t->scans, scan, e)) return false;

@@ -37,6 +37,9 @@ struct totals {
     struct take *takes;
     size_t take_count;
     size_t take_cap;
+    struct block_nodes nodes;  // of a call site
+    struct block_unit *unit;   // that nodes are being chosen of
+    uint32_t group;
 };
 
 // The point whose slot (first + (k-1) * step, first + k * step] holds the time: the quotient
@@ -77,6 +80,47 @@ static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_
     return block_is_meant(t->w, u, key, classes[k->type]);
 }
 
+// Nodes within which no border of points lies.
+static bool note_node(void *arg, const struct block_node_ref *node, err *e)
+{
+    struct totals *t = arg;
+    return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, t->group}, e);
+}
+
+static bool is_of_one_point(const void *arg, const struct block_node *n)
+{
+    const struct totals *t = arg;
+    int64_t first = 0;
+    int64_t last = 0;
+    bool in = point_of(t->q, slot_start(n->slot, n->width) + 1, &first);
+    bool out = point_of(t->q, slot_start(n->slot + 1, n->width) - 1, &last);
+    return in == out && first == last;
+}
+
+static bool take_key(struct totals *t, struct block_unit *u, uint32_t key, uint32_t group,
+                     const struct level_piece *p, err *e)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    struct block_walk *w = t->w;
+    if (t->q->call_site_count > 0) {
+        const struct block_choice c = {.from_ns = p->from_ns,
+                                       .to_ns = p->to_ns,
+                                       .may = is_of_one_point,
+                                       .fn = note_node,
+                                       .arg = t};
+        t->unit = u;
+        t->group = group;
+        return block_nodes_within(u->index, k, &c, e);
+    }
+    struct take take = {
+        .unit = u, .key = key, .group = group, .from_ns = p->from_ns, .to_ns = p->to_ns};
+    if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
+        return block_no_room(w, e);
+    }
+    t->takes[t->take_count++] = take;
+    return true;
+}
+
 static bool take_totals(struct totals *t, struct block_unit *u, const struct level_piece *p, err *e)
 {
     const struct block_index *x = u->index;
@@ -91,13 +135,9 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
     }
     if (!block_select_keys(w, u, e)) return false;
     for (uint32_t i = 0; i < x->key_count; i++) {
-        if (x->keys[i].total_count == 0 || !is_taken(t, u, i, classes)) continue;
-        struct take take = {.unit = u, .key = i, .from_ns = p->from_ns, .to_ns = p->to_ns};
-        if (!group_of(t, u, i, &take.group, e)) return false;
-        if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
-            return block_no_room(w, e);
-        }
-        t->takes[t->take_count++] = take;
+        uint32_t group = 0;
+        if (!is_taken(t, u, i, classes)) continue;
+        if (!group_of(t, u, i, &group, e) || !take_key(t, u, i, group, p, e)) return false;
     }
     return true;
 }
@@ -127,22 +167,48 @@ static bool add_unit(struct totals *t, struct block_unit *u, err *e)
 
 // ---- totals
 
+// Where rows are gone the last border may lie within a slot; and where a border is a nanosecond
+// before a slot's end, the slot is taken as ending there.
+static bool point_of_slot(const struct query_totals *q, int64_t slot, int64_t width, int64_t *point)
+{
+    if (point_of(q, slot_start(slot + 1, width) - 1, point)) return true;
+    if (!point_of(q, slot_start(slot, width) + 1, point)) return false;
+    *point = q->points - 1;
+    return true;
+}
+
+static bool add_sum(struct totals *t, uint32_t row, int64_t sum, uint64_t profiles, err *e)
+{
+    struct merged_total *to = &t->w->m->totals[row];
+    to->profiles += profiles;
+    if (sum_add(&to->sum, sum)) return true;
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
+                   (long long)to->point);
+}
+
 static bool add_total(struct totals *t, const struct take *take, const struct block_total *v,
-                      int64_t start_ns, int64_t end_ns, err *e)
+                      int64_t width, err *e)
 {
     int64_t point = 0;
     uint32_t row = 0;
-    if (!point_of(t->q, end_ns, &point)) {
-        // Where rows are gone the last border may lie within a slot.
-        if (!point_of(t->q, start_ns + 1, &point)) return true;
-        point = t->q->points - 1;
-    }
-    if (!block_total_at(t->w, take->group, point, &row, e)) return false;
-    struct merged_total *to = &t->w->m->totals[row];
-    to->profiles += v->profiles;
-    if (sum_add(&to->sum, v->sum)) return true;
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
-                   (long long)point);
+    if (!point_of_slot(t->q, v->slot, width, &point)) return true;
+    return block_total_at(t->w, take->group, point, &row, e) &&
+           add_sum(t, row, v->sum, v->profiles, e);
+}
+
+static bool add_node(void *arg, const struct block_node_use *use, str columns, err *e)
+{
+    struct totals *t = arg;
+    const struct block_node *n = &use->node->node;
+    const struct totals_unit *own = use->unit->of_want;
+    int64_t point = 0;
+    int64_t sum = 0;
+    bool any = false;
+    uint32_t row = 0;
+    if (!point_of_slot(t->q, n->slot, n->width, &point)) return true;
+    return block_site_sum(&t->site, own->matched, use->unit->index->stack_count, columns, 1, &sum,
+                          &any, e) &&
+           block_total_at(t->w, use->tag, point, &row, e) && add_sum(t, row, sum, n->profiles, e);
 }
 
 static bool add_take(struct totals *t, const struct take *take, const struct block_frame *f,
@@ -158,7 +224,7 @@ static bool add_take(struct totals *t, const struct take *take, const struct blo
         int64_t start = slot_start(total->slot, width);
         int64_t end = slot_start(total->slot + 1, width);
         if (start < take->from_ns || end > take->to_ns) continue;
-        if (!add_total(t, take, total, start, end, e)) return false;
+        if (!add_total(t, take, total, width, e)) return false;
     }
     return true;
 }
@@ -276,12 +342,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
                                      h->factor, &value, &any, e)) {
         return false;
     }
-    struct merged_total *to = &w->m->totals[row];
-    to->profiles++;
-    if (!sum_add(&to->sum, value)) {
-        return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
-                       (long long)point);
-    }
+    if (!add_sum(t, row, value, 1, e)) return false;
     if (t->q->exemplars && any && !offer(t, h, row, value, e)) return false;
     return h->annotations.n == 0 || block_annotate(w, row, h->annotations, e);
 }
@@ -298,7 +359,8 @@ bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++)
         ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
-    ok = ok && read_totals(&t, e) && block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+    ok = ok && read_totals(&t, e) && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
+         block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     block_site_release(&t.site);
     return ok;
 }

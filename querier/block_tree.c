@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/block_int.h"
-#include "querier/metrics.h"
 
 #include <stdlib.h>
-
-// Frames of keys' own nodes are read so much at a time; those of ALL are kept.
-#define CHUNK_BYTES ((uint64_t)8 << 20)
-#define CHUNK_GETS  256u
-
-struct node_add {
-    struct block_unit *unit;
-    const struct block_node_ref *node;
-};
 
 // Sums of a unit by its own stack ids.
 struct tree_unit {
@@ -21,9 +11,7 @@ struct tree_unit {
 
 struct tree {
     struct block_walk *w;
-    struct node_add *adds;
-    size_t n;
-    size_t cap;
+    struct block_nodes nodes;
     struct block_scans scans;
     const id128 *profiles;  // these three sorted
     const uint64_t *spans;
@@ -82,11 +70,7 @@ static bool is_wanted(const struct tree *t, const struct block_span *s)
 static bool note_node(void *arg, const struct block_node_ref *node, err *e)
 {
     struct tree *t = arg;
-    if (!arena_grow(&t->w->wave, &t->adds, &t->cap, t->n + 1, sizeof *t->adds)) {
-        return block_no_room(t->w, e);
-    }
-    t->adds[t->n++] = (struct node_add){t->unit, node};
-    return true;
+    return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, 0}, e);
 }
 
 static bool scan_type(struct tree *t, uint32_t type, int64_t from_ns, int64_t to_ns, err *e)
@@ -143,10 +127,14 @@ static bool add_keys(struct tree *t, uint32_t type, enum block_class class,
                      const struct level_piece *p, err *e)
 {
     struct block_unit *u = t->unit;
+    const struct block_choice c = {.from_ns = p->from_ns,
+                                   .to_ns = p->to_ns,
+                                   .fn = note_node,
+                                   .arg = t};
     for (uint32_t i = 0; i < u->index->key_count; i++) {
         const struct block_key_ref *k = &u->index->keys[i];
         if (k->type != type || k->sampled || !block_is_meant(t->w, u, i, class)) continue;
-        if (!block_nodes_within(u->index, k, p->from_ns, p->to_ns, note_node, t, e)) return false;
+        if (!block_nodes_within(u->index, k, &c, e)) return false;
     }
     return true;
 }
@@ -202,139 +190,13 @@ static int64_t *sums_of(struct tree *t, struct block_unit *u, err *e)
     return own->sums;
 }
 
-static bool add_node(struct tree *t, const struct node_add *a, const struct block_vectors *v,
-                     err *e)
+static bool add_node(void *arg, const struct block_node_use *u, str columns, err *e)
 {
-    struct tree_unit *own = a->unit->of_want;
-    int64_t *sums = sums_of(t, a->unit, e);
-    if (!sums || !columns_add(block_vector_at(v, a->node->place), 1, sums,
-                              a->unit->symbols->stack_count, e)) {
-        return false;
-    }
-    own->profiles += a->node->node.profiles;
-    t->w->out->nodes++;
-    return true;
-}
-
-static int by_frame(const void *a, const void *b)
-{
-    const struct node_add *x = a;
-    const struct node_add *y = b;
-    if (x->unit != y->unit) return x->unit < y->unit ? -1 : 1;
-    if (x->node->frame != y->node->frame) return x->node->frame < y->node->frame ? -1 : 1;
-    return x->node->place < y->node->place ? -1 : x->node->place > y->node->place;
-}
-
-static bool same_frame(const struct node_add *a, const struct node_add *b)
-{
-    return a->unit == b->unit && a->node->frame == b->node->frame;
-}
-
-static const struct block_frame *frame_of(const struct node_add *a)
-{
-    return &a->unit->index->nodes_at.v[a->node->frame];
-}
-
-// Nodes of ALL: frames that are kept.
-static bool add_kept(struct tree *t, const struct node_add *v, size_t n, struct block_want *wants,
-                     err *e)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (i && same_frame(&v[i - 1], &v[i])) continue;
-        wants[count++] = (struct block_want){.object = v[i].unit->object->object,
-                                             .part = BLOCK_PART_VECTORS,
-                                             .service = v[i].unit->service,
-                                             .extent = &frame_of(&v[i])->extent,
-                                             .count = frame_of(&v[i])->count};
-    }
-    bool ok = blocks_load(t->w, wants, count, e);
-    size_t at = 0;
-    for (size_t i = 0; ok && i < n; i++) {
-        struct block_object *o = v[i].unit->object;
-        err why = {0};
-        if (i && !same_frame(&v[i - 1], &v[i])) at++;
-        if (o->faulty) continue;
-        if (wants[at].why) {
-            ok = block_note(t->w, o, wants[at].why, e);
-        } else if (!add_node(t, &v[i], &wants[at].kept->vectors, &why)) {
-            ok = block_note(t->w, o, &why, e);
-        }
-        ok = ok && req_alive(t->w->req, e);
-    }
-    for (size_t i = 0; i < count; i++)
-        blocks_let_go(t->w->blocks, wants[i].kept);
-    return ok;
-}
-
-static bool add_frame(struct tree *t, const struct node_add *v, size_t n,
-                      const struct block_get *got, err *e)
-{
-    const struct block_frame *f = frame_of(v);
-    struct block_vectors vectors;
-    struct arena a;
-    str bytes;
-    err why = {0};
-    if (v->unit->object->faulty) return true;
-    arena_init(&a, &t->w->m->memory, SIZE_MAX);
-    bool ok = block_contents(&a, &f->extent, got, "vectors of nodes", &bytes, &why) &&
-              block_vectors_parse(&a, bytes, f->count, &vectors, &why);
-    for (size_t i = 0; ok && i < n; i++)
-        ok = add_node(t, &v[i], &vectors, &why);
-    arena_release(&a);
-    return ok || block_note(t->w, v->unit->object, &why, e);
-}
-
-// Nodes of other keys: frames read and forgotten.
-static bool add_read(struct tree *t, const struct node_add *v, size_t n, err *e)
-{
-    struct block_get gets[CHUNK_GETS];
-    struct block_io io = {0};
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct block_extent *x = &frame_of(&v[i])->extent;
-        if (i && same_frame(&v[i - 1], &v[i])) continue;
-        gets[count++] =
-            (struct block_get){.object = v[i].unit->object->object, .at = x->at, .n = x->stored};
-    }
-    bool ok = block_fetch(t->w, &io, gets, count, e);
-    count = 0;
-    for (size_t i = 0; ok && i < n;) {
-        size_t to = i + 1;
-        while (to < n && same_frame(&v[i], &v[to]))
-            to++;
-        ok = req_alive(t->w->req, e) && add_frame(t, v + i, to - i, &gets[count++], e);
-        i = to;
-    }
-    block_io_release(t->w, &io);
-    return ok;
-}
-
-static bool add_nodes(struct tree *t, err *e)
-{
-    if (t->n == 0) return true;
-    qsort(t->adds, t->n, sizeof *t->adds, by_frame);
-    struct block_want *wants = ARENA_ARRAY(&t->w->wave, struct block_want, CHUNK_GETS);
-    if (!wants) return block_no_room(t->w, e);
-    size_t from = 0;
-    size_t count = 0;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i <= t->n; i++) {
-        bool end = i == t->n;
-        if (!end && i > from && same_frame(&t->adds[i - 1], &t->adds[i])) continue;
-        uint64_t more = end ? 0 : frame_of(&t->adds[i])->extent.raw;
-        if (i > from && (end || count == CHUNK_GETS || bytes + more > CHUNK_BYTES)) {
-            bool ok = t->w->only_all ? add_kept(t, t->adds + from, i - from, wants, e)
-                                     : add_read(t, t->adds + from, i - from, e);
-            if (!ok) return false;
-            from = i;
-            count = 0;
-            bytes = 0;
-        }
-        count++;
-        bytes += more;
-    }
-    return true;
+    struct tree *t = arg;
+    struct tree_unit *own = u->unit->of_want;
+    int64_t *sums = sums_of(t, u->unit, e);
+    own->profiles += u->node->node.profiles;
+    return sums && columns_add(columns, 1, sums, u->unit->symbols->stack_count, e);
 }
 
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
@@ -392,8 +254,8 @@ bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *
         v[i].of_want = NULL;
     for (size_t i = 0; ok && i < n; i++)
         ok = req_alive(w->req, e) && add_unit(&t, &v[i], e);
-    ok = ok && add_nodes(&t, e) && block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
-    metric_add(&querier_block_nodes, t.n);
+    ok = ok && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
+         block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     for (size_t i = 0; i < n; i++) {
         if (!v[i].of_want) continue;
         ok = finish_unit(&t, &v[i], ok, e);

@@ -76,7 +76,7 @@ static int64_t border_after(const struct level_ask *k, int64_t t)
 
 static bool has_borders_within(const struct level_ask *k, int64_t width)
 {
-    if (k->use != LEVEL_TOTALS) return false;
+    if (k->use == LEVEL_ROWS || (k->use == LEVEL_NODES && k->step_ns <= 0)) return false;
     if (k->step_ns <= 0) return true;
     return k->step_ns % width != 0 || k->first_ns % width != 0;
 }

@@ -61,7 +61,7 @@ struct level_ask {
     uint32_t pack_hi;
     enum level_use use;  // the coarsest that will do
     uint32_t classes;    // a parent is used only if it has all of these (1 << enum block_class)
-    int64_t step_ns;     // LEVEL_TOTALS: borders first_ns + k * step_ns must not lie within a slot
+    int64_t step_ns;     // borders first_ns + k * step_ns must not lie within a slot; 0: no borders
     int64_t first_ns;
     const str *without;  // names of objects that cannot be read
     size_t without_count;

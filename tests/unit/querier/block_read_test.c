@@ -188,7 +188,7 @@ static void check_totals(struct rig *g)
     uint64_t found = 0;
     uint64_t expected = 0;
     for (size_t i = 0; i < m.total_count; i++) {
-        check_total(g, &q, &m, &m.totals[i], site, !p.totals);
+        check_total(g, &q, &m, &m.totals[i], site, !p.coarse);
         found += m.totals[i].profiles;
     }
     for (size_t i = 0; i < g->fleet->n; i++) {

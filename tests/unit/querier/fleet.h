@@ -355,7 +355,7 @@ static inline struct fleet *fleet_make(struct dice *d, size_t n, bool series_in_
 struct fleet_plan {
     struct level_plan p;
     size_t cap;
-    bool totals;  // some piece is of totals
+    bool coarse;  // some piece is of sums, which have no annotations
 };
 
 static inline void fleet_piece(struct fleet_plan *p, const struct level_object *o,
@@ -363,13 +363,19 @@ static inline void fleet_piece(struct fleet_plan *p, const struct level_object *
 {
     if (!o || from >= to) return;
     struct level_piece *last = p->p.n ? &p->p.pieces[p->p.n - 1] : NULL;
-    p->totals = p->totals || use == LEVEL_TOTALS;
+    p->coarse = p->coarse || o->kind >= BLOCK_HOURS;
     if (last && last->object == o && last->use == use && last->to_ns == from) {
         last->to_ns = to;
         return;
     }
     assert_true(arena_grow(&arena, &p->p.pieces, &p->cap, p->p.n + 1, sizeof *p->p.pieces));
     p->p.pieces[p->p.n++] = (struct level_piece){o, use, from, to, 0, UINT32_MAX};
+}
+
+// No border of steps lies within a slot.
+static inline bool fleet_fits(const struct level_ask *ask, int64_t width)
+{
+    return ask->step_ns % width == 0 && ask->first_ns % width == 0;
 }
 
 // A leaf: nodes in the middle, rows at the edges; or only rows.
@@ -393,11 +399,10 @@ static inline void fleet_hour(const struct fleet *f, struct dice *d, const struc
     int64_t start = FLEET_FROM + hour * SLOT_HOUR;
     int64_t from = MAX(ask->from_ns, start);
     int64_t to = MIN(ask->to_ns, start + SLOT_HOUR);
-    bool nodes = ask->use == LEVEL_NODES;
+    bool nodes = ask->use == LEVEL_NODES && fleet_fits(ask, SLOT_HOUR);
     if (from >= to) return;
     bool whole = from == start && to == start + SLOT_HOUR;
-    bool steps = ask->use == LEVEL_TOTALS && ask->step_ns % SLOT_MINUTE == 0 &&
-                 ask->first_ns % SLOT_MINUTE == 0;
+    bool steps = ask->use == LEVEL_TOTALS && fleet_fits(ask, SLOT_MINUTE);
     if (whole && (nodes || steps) && !f->without_parents && roll(d, 2)) {
         fleet_piece(p, f->hours[hour / 24], nodes ? LEVEL_NODES : LEVEL_TOTALS, from, to);
     } else if (roll(d, 2)) {
@@ -413,9 +418,8 @@ static inline struct fleet_plan fleet_plan(const struct fleet *f, struct dice *d
                                            const struct level_ask *ask)
 {
     struct fleet_plan p = {0};
-    bool steps =
-        ask->use == LEVEL_TOTALS && ask->step_ns % SLOT_HOUR == 0 && ask->first_ns % SLOT_HOUR == 0;
-    bool days = ask->use == LEVEL_NODES || steps;
+    bool days = (ask->use == LEVEL_TOTALS && fleet_fits(ask, SLOT_HOUR)) ||
+                (ask->use == LEVEL_NODES && fleet_fits(ask, SLOT_DAY));
     if (ask->classes & 1u << BLOCK_SERIES && !f->series_in_days) days = false;
     if (f->without_parents) days = false;
     uint64_t often = roll(d, 3);
