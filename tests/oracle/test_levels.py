@@ -81,14 +81,30 @@ def flush(f):
         assert reply.status == 200, reply.body
 
 
-FLUSHING = {"FLAMETREE_FLUSH": "1"}
+def compact(f):
+    """All jobs that are due are done then, and what nothing names any more is gone."""
+    server = (f["compactor"] if isinstance(f, Cluster) else f).server()
+    reply = server.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200)
+    assert reply.json()["settled"], reply.body
+
+
+# Everything is due at once; how often is looked for it says the test.
+AT_ONCE = ["--compactor.%s=0s" % delay for delay in ("leaf_delay", "hour_delay", "day_delay", "repack_interval", "fold_interval", "window_interval", "delete_delay")]
+
+
+def change(rng, f):
+    """Flushes or compacts, or both, or nothing."""
+    if rng.random() < 0.6:
+        flush(f)
+    if rng.random() < 0.6:
+        compact(f)
 
 
 @pytest.mark.parametrize("part", range(2))
 def test_answers_of_segments_equal_brute_force(part):
     rng = random.Random(SEED + part)
     print("seed", SEED)
-    with Flametree("--ingester.cut_age", rng.choice(["1s", "10m"]), env=FLUSHING) as f:
+    with Flametree("--ingester.cut_age", rng.choice(["1s", "10m"])) as f:
         fleet, objects = Days(rng, f.server(), unique("oracle")), 0
         for round_ in range(ROUNDS):
             fleet.push(20)
@@ -107,11 +123,47 @@ def test_answers_of_segments_equal_brute_force(part):
 def test_answers_of_several_tenants_in_segments_equal_brute_force():
     rng = random.Random(SEED + 2)
     print("seed", SEED)
-    with Flametree("--auth.multitenancy_enabled", "true", "--ingester.cut_age", "1s", env=FLUSHING) as f:
+    with Flametree("--auth.multitenancy_enabled", "true", "--ingester.cut_age", "1s") as f:
         fleet = Days(rng, f.server(), unique("oracle"), ["ta", "tb", "tc"])
         for _ in range(ROUNDS):
             fleet.push(20)
             for _ in range(40):
+                fleet.check_one()
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_answers_of_levels_equal_brute_force(part):
+    """Leaves, delta leaves of what came late, hours and days, in any mixture with segments and heads."""
+    rng = random.Random(SEED + part)
+    print("seed", SEED)
+    with Flametree("--compactor.interval=1h", *AT_ONCE) as f:
+        fleet, nodes = Days(rng, f.server(), unique("oracle")), 0
+        for _ in range(ROUNDS):
+            fleet.push(20)
+            change(rng, f)
+            for _ in range(40):
+                fleet.check_one()
+            nodes += f.metric("flametree_querier_block_nodes_total")
+            if rng.random() < 0.2:
+                f.kill()
+                f.start()
+                fleet.all = fleet.server = f.server()
+        flush(f)
+        compact(f)
+        for _ in range(40):
+            fleet.check_one()
+        assert nodes + f.metric("flametree_querier_block_nodes_total"), "no sums were read"
+
+
+def test_answers_equal_brute_force_while_everything_moves():
+    """Cuts close, segments and leaves come and go under the questions."""
+    rng = random.Random(SEED + 5)
+    print("seed", SEED)
+    with Flametree("--compactor.interval=50ms", "--compactor.sweep_interval=50ms", "--ingester.cut_age=1s", *AT_ONCE) as f:
+        fleet = Days(rng, f.server(), unique("oracle"))
+        for _ in range(2 * ROUNDS):
+            fleet.push(10)
+            for _ in range(30):
                 fleet.check_one()
 
 
@@ -122,7 +174,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
     rng = random.Random(SEED + part)
     print("seed", SEED)
     with Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]),
-                 "--storage.dir", str(tmp_path / "store"), env=FLUSHING) as c:
+                 "--compactor.interval=1h", *AT_ONCE, "--storage.dir", str(tmp_path / "store")) as c:
         fleet = Days(rng, c.server(), unique("oracle"))
         for _ in range(ROUNDS):
             fleet.push(8)
@@ -135,8 +187,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
                 victim.kill()
                 fleet.push(8)
                 victim.start()
-            if rng.random() < 0.5:
-                flush(c)
+            change(rng, c)
             for _ in range(25):
                 fleet.check_one()
         assert c["querier"].metric("flametree_querier_loose_rows_total"), "no row was in two ingesters"
