@@ -65,6 +65,17 @@ foreach(fuzzer IN LISTS fuzzers)
     endif()
 endforeach()
 
+# Random walks of the real services over a store in memory (tests/walk/main.c).
+if(TARGET ft_ingester AND TARGET ft_querier AND TARGET ft_compactor)
+    file(GLOB walk CONFIGURE_DEPENDS tests/walk/*.c)
+    add_executable(walk ${walk})
+    target_include_directories(walk PRIVATE tests)
+    set_target_properties(walk PROPERTIES FT_TEST ON)
+    target_link_libraries(walk PRIVATE $<LINK_ONLY:memstore> ft_ingester ft_querier ft_compactor ${CMOCKA})
+    add_test(NAME walk COMMAND walk 50)
+    set_tests_properties(walk PROPERTIES TIMEOUT 900 LABELS unit)
+endif()
+
 # Measurements of single parts, made on demand (tests/bench/run).
 file(GLOB benches CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests/bench tests/bench/*.c)
 foreach(bench IN LISTS benches)

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/flush.h"
+#include "querier/stacktraces.h"
+#include "querier/v1/querier.pb-c.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+#include "walk/compact.h"
+#include "walk/world.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TENANT    S(WALK_TENANT)
+#define GRID_NS   (10 * NS_PER_MS)  // rows lie between its points, borders of questions on them
+#define LATE_NS   (90 * SLOT_MINUTE)
+#define JOBS_MOST 3
+
+static const char *const services[] = {"api", "web"};
+static const char *const pods[] = {"p-0", "p-1", "p-2"};
+
+static void count(struct world *w, uint64_t *counter)
+{
+    pthread_mutex_lock(&w->lock);
+    ++*counter;
+    pthread_mutex_unlock(&w->lock);
+}
+
+// What work may end with while others work: the store fails now and then, somebody was first, and
+// without grace things go while they are read.
+static bool may_fail(const struct world *w, const err *e)
+{
+    if (w->grace_ns == 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DATA_LOSS)) return true;
+    return e->code == ERR_UNAVAILABLE || e->code == ERR_ABORTED || e->code == ERR_CANCELED;
+}
+
+// ---- pushing
+
+static str batch_of(struct arena *a, const struct pushed *row, unsigned number, uint32_t attempt)
+{
+    struct symbols s;
+    struct buf out;
+    char name[16];
+    assert_ok(symbols_init(&s, NULL, e));
+    snprintf(name, sizeof name, "r%u", number);
+    label *ls = ARENA_ARRAY(a, label, 3);
+    ls[0] = (label){S(LABEL_PROFILE_TYPE), S(WALK_TYPE)};
+    ls[1] = (label){S("pod"), str_of(pods[row->pod])};
+    ls[2] = (label){S(LABEL_SERVICE), str_of(services[row->service])};
+    labels_sort(ls, 3);
+    labels series = {ls, 3};
+    struct vector_entry v = {.value = 1};
+    assert_ok((v.stack = stack_of_text(&s, str_of(name), e)) != MAP_NONE);
+    buf_init(&out, NULL, 1 << 16);
+    vector_encode(&v, 1, &out);
+    struct record r = {.time_ns = row->time_ns,
+                       .id = uuid_profile((uint64_t)(row->time_ns / NS_PER_MS), number, number),
+                       .duration_ns = 10,
+                       .period = 1,
+                       .sibling = RECORD_NO_SIBLING,
+                       .total = 1,
+                       .attempt = attempt,
+                       .vector = arena_str(a, buf_view(&out))};
+    struct batch b = {.service = str_of(services[row->service]),
+                      .symbols = s.t,
+                      .series = &series,
+                      .records = &r,
+                      .series_count = 1,
+                      .record_count = 1};
+    buf_clear(&out);
+    assert_ok(batch_encode(&b, a, &out, e));
+    str bytes = arena_str(a, buf_view(&out));
+    buf_release(&out);
+    symbols_release(&s);
+    return bytes;
+}
+
+static bool push_to(struct world *w, struct node *n, unsigned number, uint32_t attempt)
+{
+    struct req r;
+    struct buf message;
+    struct buf answer;
+    err e = {0};
+    pthread_mutex_lock(&w->lock);
+    bool up = n->up;
+    n->users += up;
+    pthread_mutex_unlock(&w->lock);
+    if (!up) return false;
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    r.tenant = TENANT;
+    buf_init(&message, NULL, 1 << 20);
+    buf_init(&answer, NULL, 1 << 20);
+    pb_put_bytes(&message, 1, batch_of(&r.arena, &w->rows[number], number, attempt));
+    bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
+    if (!ok && e.code != ERR_UNAVAILABLE) world_fault(w, "push: %s: %s", err_name(e.code), e.msg);
+    buf_release(&message);
+    buf_release(&answer);
+    req_release(&r);
+    pthread_mutex_lock(&w->lock);
+    n->users--;
+    pthread_cond_broadcast(&w->change);
+    pthread_mutex_unlock(&w->lock);
+    return ok;
+}
+
+// As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
+// over, and the next one is told that it may not be the first.
+void walk_push(struct world *w)
+{
+    unsigned number = atomic_load(&w->row_count);
+    if (number == WALK_ROWS) return;
+    struct pushed *row = &w->rows[number];
+    int64_t now = clock_wall_ns();
+    row->time_ns = (now - (int64_t)roll(&w->dice, LATE_NS)) / GRID_NS * GRID_NS + GRID_NS / 2;
+    row->service = (unsigned)roll(&w->dice, COUNT(services));
+    row->pod = (unsigned)roll(&w->dice, COUNT(pods));
+    atomic_store(&w->row_count, number + 1);
+    unsigned first = (unsigned)roll(&w->dice, w->node_count);
+    bool lost = roll(&w->dice, 8) == 0;
+    bool ok = false;
+    for (uint32_t i = 0; i < w->node_count && !ok; i++) {
+        ok = push_to(w, &w->nodes[(first + i) % w->node_count], number, i);
+        if (i == 0 && lost) ok = false;
+    }
+    if (ok) atomic_store(&row->acked, true);
+    w->counts.pushed += ok;
+}
+
+// ---- asking
+
+static const Querier__V1__FlameGraph *graph_of(struct req *r, const struct buf *out)
+{
+    err e = {0};
+    const Querier__V1__SelectMergeStacktracesResponse *m =
+        (const Querier__V1__SelectMergeStacktracesResponse *)
+            pb_unpack(&r->arena, &querier__v1__select_merge_stacktraces_response__descriptor,
+                      buf_view(out), &e);
+    return m ? m->flamegraph : NULL;
+}
+
+// How often each row was counted.
+static void count_rows(struct world *w, const Querier__V1__FlameGraph *g, uint32_t *times)
+{
+    for (size_t i = 0; g && i < g->n_levels; i++) {
+        const Querier__V1__Level *l = g->levels[i];
+        for (size_t k = 0; k + 3 < l->n_values; k += 4) {
+            uint64_t number = 0;
+            const char *name = g->names[l->values[k + 3]];
+            if (name[0] != 'r' || !str_u64(str_of(name + 1), &number)) continue;
+            if (number < WALK_ROWS)
+                times[number] += (uint32_t)l->values[k + 2];
+            else
+                world_fault(w, "row %" PRIu64 " was never pushed", number);
+        }
+    }
+}
+
+struct question {
+    int64_t from_ns;
+    int64_t to_ns;
+    int service;  // -1: all
+    int pod;
+    bool acked[WALK_ROWS];  // when it was asked
+    uint32_t times[WALK_ROWS];
+};
+
+static bool means(const struct question *q, const struct pushed *row)
+{
+    return row->time_ns > q->from_ns && row->time_ns <= q->to_ns &&
+           (q->service < 0 || (unsigned)q->service == row->service) &&
+           (q->pod < 0 || (unsigned)q->pod == row->pod);
+}
+
+static void check(struct world *w, const struct question *q)
+{
+    for (unsigned i = 0; i < atomic_load(&w->row_count); i++) {
+        bool in = means(q, &w->rows[i]);
+        bool right = q->times[i] == 1 ? in : q->times[i] == 0 && !(in && q->acked[i]);
+        if (right) continue;
+        world_fault(w, "row %u (%s, hour %" PRId64 ") counts %u times, expected %s", i,
+                    q->acked[i] ? "acknowledged" : "not acknowledged",
+                    slot_of(w->rows[i].time_ns, SLOT_HOUR), q->times[i],
+                    !in           ? "0"
+                    : q->acked[i] ? "1"
+                                  : "0 or 1");
+    }
+}
+
+static void question_roll(struct world *w, struct dice *d, bool whole, struct question *q)
+{
+    int64_t now = clock_wall_ns();
+    int64_t from = w->start_ns - 3 * SLOT_HOUR;
+    int64_t span = now + SLOT_HOUR - from;
+    *q = (struct question){.from_ns = from, .to_ns = from + span, .service = -1, .pod = -1};
+    if (!whole && roll(d, 2)) {
+        q->from_ns = from + (int64_t)roll(d, (uint64_t)span);
+        q->to_ns = q->from_ns + (int64_t)roll(d, (uint64_t)(from + span - q->from_ns)) + 1;
+    }
+    q->from_ns = q->from_ns / GRID_NS * GRID_NS;
+    q->to_ns = q->to_ns / GRID_NS * GRID_NS + GRID_NS;
+    if (roll(d, 3) == 0) q->service = (int)roll(d, COUNT(services));
+    if (roll(d, 4) == 0) q->pod = (int)roll(d, COUNT(pods));
+    for (unsigned i = 0; i < atomic_load(&w->row_count); i++)
+        q->acked[i] = atomic_load(&w->rows[i].acked);
+}
+
+static void selector_print(const struct question *q, char *text, size_t n)
+{
+    char service[40] = "";
+    char pod[40] = "";
+    if (q->service >= 0)
+        snprintf(service, sizeof service, "service_name=\"%s\"", services[q->service]);
+    if (q->pod >= 0) snprintf(pod, sizeof pod, "pod=\"%s\"", pods[q->pod]);
+    snprintf(text, n, "{%s%s%s}", service, service[0] && pod[0] ? "," : "", pod);
+}
+
+static bool ask(struct world *w, const struct question *q, struct http_exchange *x, struct buf *out,
+                err *e)
+{
+    char selector[100];
+    char type[] = WALK_TYPE;
+    Querier__V1__SelectMergeStacktracesRequest m =
+        QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
+    struct buf in;
+    selector_print(q, selector, sizeof selector);
+    m.profile_typeid = type;
+    m.label_selector = selector;
+    m.start = q->from_ns / NS_PER_MS;
+    m.end = q->to_ns / NS_PER_MS;
+    m._max_nodes_case = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST___MAX_NODES_MAX_NODES;
+    m.max_nodes = 1 << 20;
+    buf_init(&in, NULL, 1 << 16);
+    pb_pack(&m.base, &in);
+    x->req.tenant = TENANT;
+    bool ok = answer_run(&w->querier, x, S("SelectMergeStacktraces"), stacktraces_merge,
+                         buf_view(&in), out, e);
+    buf_release(&in);
+    return ok;
+}
+
+void walk_ask(struct world *w, struct dice *d, bool whole)
+{
+    struct http_exchange *x = calloc(1, sizeof *x);
+    struct question *q = calloc(1, sizeof *q);
+    struct buf out;
+    err e = {0};
+    req_init(&x->req, RANK_PUBLIC, &w->memory, SIZE_MAX, 0);
+    buf_init(&out, NULL, (size_t)1 << 28);
+    seat_freeze(w);
+    question_roll(w, d, whole, q);
+    count(w, &w->counts.queries);
+    bool ok = ask(w, q, x, &out, &e);
+    seat_thaw();
+    str exact = ok ? http_headers_get(&x->answer_headers, "flametree-exact") : (str){0};
+    if (!ok) {
+        count(w, &w->counts.refused);
+        bool known = may_fail(w, &e);
+        if (!known || (whole && w->mistake == NO_MISTAKE))
+            world_fault(w, "question: %s: %s", err_name(e.code), e.msg);
+    } else {
+        count(w, &w->counts.exact);
+        if (!str_is(exact, "exact")) world_fault(w, "the answer is '%.*s'", STR(exact));
+        count_rows(w, graph_of(&x->req, &out), q->times);
+        check(w, q);
+    }
+    buf_release(&out);
+    req_release(&x->req);
+    free(q);
+    free(x);
+}
+
+// ---- flush, compaction, sweep, crash
+
+static void flush(struct world *w, struct node *n, struct req *r, bool must)
+{
+    struct flush_totals done = {0};
+    err e = {0};
+    pthread_mutex_lock(&w->lock);
+    bool up = n->up;
+    n->users += up;
+    pthread_mutex_unlock(&w->lock);
+    if (!up) return;
+    bool ok = flush_now(n->whole.in->flush, r, true, &done, &e);
+    if (ok) count(w, &w->counts.flushes);
+    if (!ok && must) world_fault(w, "flush: %s: %s", err_name(e.code), e.msg);
+    pthread_mutex_lock(&w->lock);
+    n->users--;
+    pthread_cond_broadcast(&w->change);
+    pthread_mutex_unlock(&w->lock);
+}
+
+// One due job, any of them; false if there is none.
+static bool compact_once(struct world *w, struct manifests *ms, struct seat *seat, struct req *r,
+                         struct dice *d, bool must)
+{
+    err e = {0};
+    enum compact_end end =
+        walk_job(ms, seat->store, &w->memory, r, TENANT, roll(d, UINT64_MAX), &e);
+    if (end == COMPACT_FAILED && (must || !may_fail(w, &e)))
+        world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
+    if (end != COMPACT_NOTHING)
+        count(w, end == COMPACT_DONE ? &w->counts.jobs : &w->counts.aborted);
+    arena_release(&r->arena);
+    return end == COMPACT_DONE;
+}
+
+static void compact(struct world *w, struct seat *seat, struct req *r, struct dice *d, int most,
+                    bool must)
+{
+    err e = {0};
+    struct manifests *ms = manifests_open(seat->store, &w->memory, NULL, &e);
+    while (most-- > 0 && compact_once(w, ms, seat, r, d, must)) {
+    }
+    manifests_close(ms);
+}
+
+static void sweep(struct world *w, struct seat *seat, struct req *r, bool must)
+{
+    struct manifest_sweep s = {.segment_grace_ns = w->grace_ns,
+                               .garbage_grace_ns = w->grace_ns,
+                               .version_age_ns = 24 * SLOT_HOUR,
+                               .versions = 8,
+                               .orphan_age_ns = 48 * SLOT_HOUR};
+    err e = {0};
+    struct manifests *ms = manifests_open(seat->store, &w->memory, NULL, &e);
+    bool ok = manifest_sweep(ms, r, TENANT, &s, &e);
+    manifests_close(ms);
+    count(w, &w->counts.sweeps);
+    pthread_mutex_lock(&w->lock);
+    w->counts.deleted += s.segments_deleted + s.blocks_deleted + s.pages_deleted + s.roots_deleted +
+                         s.orphans_deleted;
+    pthread_mutex_unlock(&w->lock);
+    if (!ok && (must || !may_fail(w, &e))) world_fault(w, "sweep: %s: %s", err_name(e.code), e.msg);
+}
+
+// The process dies as far as the store sees it: nothing that it does arrives any more. What it
+// acknowledged is in its log, with which it starts again.
+static void crash(struct world *w, struct actor *a)
+{
+    struct node *n = &w->nodes[a->node];
+    pthread_mutex_lock(&w->lock);
+    bool up = n->up;
+    n->up = false;
+    pthread_mutex_unlock(&w->lock);
+    if (!up) return;
+    atomic_store(&n->seat.dead, true);
+    pthread_mutex_lock(&w->lock);
+    for (unsigned i = 0; i < WALK_ACTORS; i++) {
+        struct actor *o = &w->actors[i];
+        if (o->used && o->kind == ACT_FLUSH && o->node == a->node)
+            atomic_store(&o->req.canceled, true);
+    }
+    while (n->users)
+        pthread_cond_wait(&w->change, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    whole_stop(&n->whole);
+    atomic_store(&n->seat.dead, false);
+    whole_start_with(&n->whole, n->dir, "", n->seat.store);
+    whole_await(&n->whole);
+    pthread_mutex_lock(&w->lock);
+    n->up = true;
+    w->counts.crashes++;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *act(void *arg)
+{
+    struct actor *a = arg;
+    struct world *w = a->w;
+    switch (a->kind) {
+    case ACT_FLUSH:
+        flush(w, &w->nodes[a->node], &a->req, false);
+        break;
+    case ACT_COMPACT:
+        compact(w, &a->seat, &a->req, &a->dice, JOBS_MOST, false);
+        break;
+    case ACT_SWEEP:
+        sweep(w, &a->seat, &a->req, false);
+        break;
+    case ACT_QUERY:
+        walk_ask(w, &a->dice, false);
+        break;
+    case ACT_CRASH:
+        crash(w, a);
+        break;
+    case ACT_KINDS:
+        abort();
+    }
+    atomic_store(&a->done, true);
+    gate_note(&w->gate);
+    return NULL;
+}
+
+static bool has_seat(const struct actor *a)
+{
+    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP;
+}
+
+bool walk_start(struct world *w, enum actor_kind kind)
+{
+    static const unsigned most[ACT_KINDS] = {
+        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3, [ACT_CRASH] = 1};
+    struct actor *a = NULL;
+    unsigned same = 0;
+    err e = {0};
+    pthread_mutex_lock(&w->lock);
+    for (unsigned i = 0; i < WALK_ACTORS; i++) {
+        same += w->actors[i].used && w->actors[i].kind == kind;
+        if (!w->actors[i].used) a = &w->actors[i];
+    }
+    if (same >= most[kind]) a = NULL;
+    if (a) {
+        *a = (struct actor){.w = w,
+                            .kind = kind,
+                            .used = true,
+                            .dice = {roll(&w->dice, UINT64_MAX)}};
+        a->node = (unsigned)roll(&w->dice, w->node_count);
+        req_init(&a->req, RANK_DUTY, &w->memory, SIZE_MAX, 0);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (!a) return false;
+    if (has_seat(a)) seat_open(&a->seat, w, false);
+    unsigned moves = gate_moves(&w->gate);
+    assert_true(thread_start(&a->thread, "actor", act, a, &e));
+    gate_settle(&w->gate, moves);
+    return true;
+}
+
+void walk_reap(struct world *w, bool all)
+{
+    for (unsigned i = 0; i < WALK_ACTORS; i++) {
+        struct actor *a = &w->actors[i];
+        if (!a->used || !(all || atomic_load(&a->done))) continue;
+        thread_join(a->thread);
+        if (has_seat(a)) seat_close(&a->seat);
+        pthread_mutex_lock(&w->lock);
+        req_release(&a->req);
+        a->used = false;
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+// ---- the end
+
+static void check_objects(struct world *w, struct seat *seat, struct req *r)
+{
+    err e = {0};
+    size_t n = 0;
+    struct manifests *ms = manifests_open(seat->store, &w->memory, NULL, &e);
+    struct manifest *m = manifest_newest(ms, r, TENANT, &e);
+    if (!m) {
+        world_fault(w, "at the end: %s", e.msg);
+        manifests_close(ms);
+        return;
+    }
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++) {
+        str name = arena_str(&r->arena, v[i].name);
+        if (!memstore_has(w->store, name.p))
+            world_fault(w, "block %s is not there", name.p);
+        else if (memstore_bytes(w->store, name.p).n != v[i].bytes)
+            world_fault(w, "block %s has another size", name.p);
+    }
+    size_t there = 0;
+    static const char *const folders[] = {"raw/", "h/", "d/"};
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        str prefix = name_of_tenant(&r->arena, TENANT);
+        str folder = arena_printf(&r->arena, "%.*s%s", STR(prefix), folders[i]);
+        there += memstore_count(w->store, folder.p);
+    }
+    if (there != n) world_fault(w, "%zu blocks are there, %zu are named", there, n);
+    size_t segments = memstore_count(w->store, name_segments(&r->arena, TENANT).p);
+    if (segments) world_fault(w, "%zu segments are left", segments);
+    manifest_let_go(m);
+    manifests_close(ms);
+}
+
+void walk_settle(struct world *w)
+{
+    struct seat seat;
+    struct req r;
+    seat_open(&seat, w, false);
+    req_init(&r, RANK_DUTY, &w->memory, SIZE_MAX, 0);
+    bool must = w->mistake == NO_MISTAKE;
+    for (int round = 0; round < 3 && !world_failed(w); round++) {
+        for (unsigned i = 0; i < w->node_count; i++)
+            flush(w, &w->nodes[i], &r, must);
+        walk_ask(w, &w->dice, true);
+        world_advance(3 * SLOT_HOUR);
+        for (int i = 0; i < 20; i++)
+            compact(w, &seat, &r, &w->dice, 10, false);
+        walk_ask(w, &w->dice, true);
+        world_advance(60 * SLOT_HOUR);
+        sweep(w, &seat, &r, false);
+        sweep(w, &seat, &r, false);
+        walk_ask(w, &w->dice, true);
+    }
+    seat.dead = false;
+    if (must && !world_failed(w)) check_objects(w, &seat, &r);
+    req_release(&r);
+    seat_close(&seat);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// compact.h - the compactor's plan and jobs, apart from the rest: its names meet others' there.
+#pragma once
+
+#include "manifest/manifest.h"
+
+enum compact_end {
+    COMPACT_NOTHING,  // no job is due
+    COMPACT_DONE,
+    COMPACT_FAILED
+};
+
+// One of the first due jobs of the tenant, planned from a snapshot of now. `random` says which, and
+// how large blocks may become.
+enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
+                          struct req *r, str tenant, uint64_t random, err *e);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// walk - random walks through flush, compaction, sweeps, crashes and questions.
+//
+//     walk [WALKS [SEED [STEPS [MISTAKE]]]]
+//
+// No acknowledged row may be lost or doubled in any answer. Without MISTAKE the mistakes that the
+// walk must find are made as well, each in as many walks as it takes (a bounded number). The seed
+// is printed and can be given; FLAMETREE_WALK_SEED does the same.
+#include "walk/world.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WALKS       50
+#define STEPS       700
+#define WALKS_FAULT 60  // in which a mistake is found at the latest
+
+static void add(struct walk_counts *to, const struct walk_counts *c)
+{
+    uint64_t *a = (uint64_t *)to;
+    const uint64_t *b = (const uint64_t *)c;
+    for (size_t i = 0; i < sizeof *to / sizeof *a; i++)
+        a[i] += b[i];
+}
+
+// While an ingester starts again, seldom: questions would be refused one after the other.
+static bool is_down(struct world *w)
+{
+    bool down = false;
+    pthread_mutex_lock(&w->lock);
+    for (unsigned i = 0; i < w->node_count; i++)
+        down |= !w->nodes[i].up;
+    pthread_mutex_unlock(&w->lock);
+    return down;
+}
+
+static void step(struct world *w)
+{
+    static const struct {
+        unsigned until;  // of 100
+        enum actor_kind kind;
+    } starts[] = {
+        {24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT}, {40, ACT_SWEEP}, {41, ACT_CRASH}};
+    unsigned n = gate_count(&w->gate);
+    uint64_t what = roll(&w->dice, 100);
+    w->counts.steps++;
+    if (is_down(w) && roll(&w->dice, 50)) {
+        if (n) gate_grant(&w->gate, (unsigned)roll(&w->dice, n));
+        if (!n) gate_settle(&w->gate, gate_moves(&w->gate));
+        w->counts.steps--;
+    } else if (n && roll(&w->dice, 100) < 70) {
+        gate_grant(&w->gate, (unsigned)roll(&w->dice, n));
+    } else if (what >= 95) {
+        world_advance((int64_t)roll(&w->dice, 25 * SLOT_MINUTE));
+    } else if (what >= 45) {
+        walk_push(w);
+    } else {
+        for (size_t i = 0; i < COUNT(starts); i++) {
+            if (what >= starts[i].until) continue;
+            (void)walk_start(w, starts[i].kind);
+            break;
+        }
+    }
+    walk_reap(w, false);
+}
+
+// True if nothing was found.
+static bool walk(uint64_t seed, unsigned steps, enum mistake mistake, struct walk_counts *counts,
+                 char *fault, size_t n)
+{
+    static struct world w;
+    world_open(&w, seed, mistake);
+    gate_open(&w.gate, false);
+    while (w.counts.steps < steps && !world_failed(&w))
+        step(&w);
+    atomic_store(&w.calm, true);
+    gate_open(&w.gate, true);
+    walk_reap(&w, true);
+    walk_settle(&w);
+    snprintf(fault, n, "%s", w.fault);
+    add(counts, &w.counts);
+    world_close(&w);
+    return fault[0] == '\0';
+}
+
+static void print_counts(const struct walk_counts *c)
+{
+    printf("%" PRIu64 " steps, %" PRIu64 " rows, %" PRIu64 " flushes, %" PRIu64 " crashes, %" PRIu64
+           " jobs (%" PRIu64 " more gave way), %" PRIu64 " sweeps deleted %" PRIu64 ", %" PRIu64
+           " questions, %" PRIu64 " answered exactly, %" PRIu64 " refused\n",
+           c->steps, c->pushed, c->flushes, c->crashes, c->jobs, c->aborted, c->sweeps, c->deleted,
+           c->queries, c->exact, c->refused);
+}
+
+static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)
+{
+    struct walk_counts counts = {0};
+    char fault[2000];
+    for (unsigned i = 0; i < WALKS_FAULT; i++) {
+        if (walk(seed + i, steps, m, &counts, fault, sizeof fault)) continue;
+        printf("%s: found in walk %u: %s\n", mistake_names[m], i + 1, fault);
+        fflush(stdout);
+        return true;
+    }
+    printf("FAILED: %s was not found in %d walks from seed %" PRIu64 "\n", mistake_names[m],
+           WALKS_FAULT, seed);
+    print_counts(&counts);
+    return false;
+}
+
+static uint64_t number(int argc, char **argv, int i, uint64_t fallback)
+{
+    uint64_t v = fallback;
+    if (argc > i && !str_u64(str_of(argv[i]), &v)) exit(2);
+    return v;
+}
+
+int main(int argc, char **argv)
+{
+    struct walk_counts counts = {0};
+    char fault[2000];
+    const char *given = getenv("FLAMETREE_WALK_SEED");
+    uint64_t seed = (uint64_t)time(NULL);
+    if (given && !str_u64(str_of(given), &seed)) return 2;
+    unsigned walks = (unsigned)number(argc, argv, 1, WALKS);
+    seed = number(argc, argv, 2, seed);
+    unsigned steps = (unsigned)number(argc, argv, 3, STEPS);
+    enum mistake mistake = NO_MISTAKE;
+    for (int i = 1; argc > 4 && i < MISTAKES; i++)
+        if (strcmp(argv[4], mistake_names[i]) == 0) mistake = (enum mistake)i;
+    setenv("FLAMETREE_FLUSH", "1", 1);
+    log_set_level(LOG_ERROR);
+    // Nobody loses power here: logs on a disk would only make it wait.
+    if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+    world_clock_open();
+    printf("seed %" PRIu64 ", %u walks of %u steps\n", seed, walks, steps);
+    fflush(stdout);
+    for (unsigned i = 0; i < walks; i++) {
+        if (walk(seed + i, steps, mistake, &counts, fault, sizeof fault)) continue;
+        printf("FAILED: walk %" PRIu64 ": %s\n", seed + i, fault);
+        print_counts(&counts);
+        return 1;
+    }
+    print_counts(&counts);
+    for (int i = 1; argc <= 4 && i < MISTAKES; i++)
+        if (!find_mistake((enum mistake)i, seed, steps)) return 1;
+    return 0;
+}

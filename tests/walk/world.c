@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "walk/world.h"
+
+#include "flametree/v1/internal.pb-c.h"
+#include "manifest/manifest.h"
+#include "querier/querier.h"
+#include "service/limits.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+const char *const mistake_names[MISTAKES] = {"none",    "manfirst", "unnamed",
+                                             "lostput", "blind",    "oldroot"};
+
+// ---- the clock
+
+static _Atomic int64_t *shifts;  // wall and boot, of sys/clock.h
+
+void world_clock_open(void)
+{
+    char path[] = "/tmp/flametree-walk-clock-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || ftruncate(fd, 2 * sizeof *shifts) != 0) abort();
+    void *p = mmap(NULL, 2 * sizeof *shifts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) abort();
+    shifts = p;
+    setenv("FLAMETREE_CLOCK", path, 1);
+    (void)clock_wall_ns();  // maps it
+    close(fd);
+    unlink(path);
+}
+
+void world_advance(int64_t ns)
+{
+    atomic_fetch_add(&shifts[0], ns);
+    atomic_fetch_add(&shifts[1], ns);
+}
+
+void world_fault(struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    pthread_mutex_lock(&w->lock);
+    if (!w->fault[0]) vsnprintf(w->fault, sizeof w->fault, fmt, ap);
+    pthread_mutex_unlock(&w->lock);
+    va_end(ap);
+}
+
+bool world_failed(struct world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool failed = w->fault[0] != '\0';
+    pthread_mutex_unlock(&w->lock);
+    return failed;
+}
+
+// ---- seats: the gate, death, and small faults
+
+static enum memstore_fault before(void *arg, const struct memstore_event *ev)
+{
+    struct seat *s = arg;
+    static _Atomic unsigned reads;
+    if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
+    // Most reads are of objects that never change: an order among them tells nothing new.
+    if (ev->op == MEMSTORE_READ && atomic_fetch_add(&reads, 1) % 8) return MEMSTORE_FINE;
+    gate_wait(&s->w->gate);
+    if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
+    if (ev->op != MEMSTORE_CREATE || atomic_load(&s->w->calm)) return MEMSTORE_FINE;
+    unsigned n = atomic_fetch_add(&reads, 1);
+    return n % 17 == 0 ? MEMSTORE_LANDS : n % 19 == 0 ? MEMSTORE_FAILS : MEMSTORE_FINE;
+}
+
+static enum memstore_fault after(void *arg, const struct memstore_event *ev)
+{
+    struct seat *s = arg;
+    char name[STORE_NAME_MAX + 1];
+    if (s->w->mistake != LOST_PUT || ev->op != MEMSTORE_CREATE || !ev->done) return MEMSTORE_FINE;
+    if (!str_contains(ev->name, S("/live/a/")) || ev->bytes % 3) return MEMSTORE_FINE;
+    snprintf(name, sizeof name, "%.*s", STR(ev->name));
+    memstore_drop(s->w->store, name);
+    return MEMSTORE_FINE;
+}
+
+// ---- wrong stores, around a seat's own
+
+struct wrong {
+    struct store store;
+    struct seat *seat;
+};
+
+static _Thread_local char *frozen;  // names, a line each
+
+void seat_freeze(struct world *w)
+{
+    if (w->mistake != MAN_FIRST && w->mistake != OLD_ROOT) return;
+    frozen = memstore_names(w->store, "");
+    gate_wait(&w->gate);
+}
+
+void seat_thaw(void)
+{
+    free(frozen);
+    frozen = NULL;
+}
+
+static struct seat *seat_of(struct store *s)
+{
+    return ((struct wrong *)s)->seat;
+}
+
+static bool list_frozen(str prefix, str past, store_visit *fn, void *arg, err *e)
+{
+    str rest = str_of(frozen);
+    while (rest.n) {
+        str name = str_split(rest, '\n', &rest);
+        if (!str_starts(name, prefix) || (past.n && str_cmp(name, past) <= 0)) continue;
+        if (!fn(arg, name, 1000, e)) return false;
+    }
+    return true;
+}
+
+// Segments as they are, roots as they were.
+static bool list_mixed(struct seat *seat, struct req *r, str prefix, store_visit *fn, void *arg,
+                       err *e)
+{
+    char name[STORE_NAME_MAX + 1];
+    snprintf(name, sizeof name, "%.*sa/", STR(prefix));
+    if (!store_list(seat->inner, r, str_of(name), (str){0}, fn, arg, e)) return false;
+    snprintf(name, sizeof name, "%.*sm/", STR(prefix));
+    return list_frozen(str_of(name), (str){0}, fn, arg, e);
+}
+
+static bool wrong_list(struct store *s, struct req *r, str prefix, str past, store_visit *fn,
+                       void *arg, err *e)
+{
+    struct seat *seat = seat_of(s);
+    bool live = str_contains(prefix, S("/live/"));
+    if (live && frozen && seat->w->mistake == OLD_ROOT)
+        return list_mixed(seat, r, prefix, fn, arg, e);
+    if (live && frozen) return list_frozen(prefix, past, fn, arg, e);
+    if (live && seat->w->mistake == BLIND) return true;
+    return store_list(seat->inner, r, prefix, past, fn, arg, e);
+}
+
+static void wrong_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
+{
+    store_read_many(seat_of(s)->inner, r, v, n);
+}
+
+static bool wrong_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
+{
+    return store_size(seat_of(s)->inner, r, name, size, e);
+}
+
+static bool wrong_remove(struct store *s, struct req *r, str name, err *e)
+{
+    return store_delete(seat_of(s)->inner, r, name, e);
+}
+
+// The upload is the inner store's: it goes on there.
+static struct store_upload *wrong_begin(struct store *s, struct req *r, str name, uint64_t about,
+                                        err *e)
+{
+    struct seat *seat = seat_of(s);
+    char other[STORE_NAME_MAX + 1];
+    snprintf(other, sizeof other, "%.*s", STR(name));
+    while (seat->w->mistake == BLIND && str_contains(name, S("/live/a/")) &&
+           other[name.n - 1] < '9' && memstore_has(seat->w->store, other))
+        other[name.n - 1]++;
+    return store_begin(seat->inner, r, str_of(other), about, e);
+}
+
+static void wrong_close(struct store *s)
+{
+    free(s);
+}
+
+static const struct store_kind wrong_kind = {.name = "wrong",
+                                             .read_many = wrong_read_many,
+                                             .list = wrong_list,
+                                             .begin = wrong_begin,
+                                             .remove = wrong_remove,
+                                             .size = wrong_size,
+                                             .close = wrong_close};
+
+void seat_open(struct seat *s, struct world *w, bool wrong)
+{
+    *s = (struct seat){.w = w, .inner = memstore_again(w->store)};
+    memstore_set_hooks(s->inner, before, after, s);
+    memstore_set_page(s->inner, 3);
+    s->store = s->inner;
+    if (!wrong) return;
+    struct wrong *around = calloc(1, sizeof *around);
+    *around = (struct wrong){.store.kind = &wrong_kind, .seat = s};
+    s->store = &around->store;
+}
+
+void seat_close(struct seat *s)
+{
+    if (s->store != s->inner) store_close(s->store);
+    store_close(s->inner);
+}
+
+// ---- heads, as the querier asks them: in this process
+
+static bool ask_one(struct world *w, struct node *n, str tenant, str message,
+                    struct head_reply *reply, struct req *asker)
+{
+    struct req r;
+    struct buf out;
+    err *fault = ARENA_NEW(&asker->arena, err);
+    pthread_mutex_lock(&w->lock);
+    bool up = n->up;
+    n->users += up;
+    pthread_mutex_unlock(&w->lock);
+    if (!up) {
+        err_set(fault, ERR_UNAVAILABLE, "it is down");
+        reply->fault = fault;
+        return true;
+    }
+    req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
+    buf_init(&out, NULL, (size_t)1 << 28);
+    r.tenant = tenant;
+    bool ok = read_run(n->whole.in, &r, message, &out, fault);
+    reply->bytes = arena_str(&asker->arena, buf_view(&out));
+    reply->fault = ok ? NULL : fault;
+    buf_release(&out);
+    req_release(&r);
+    pthread_mutex_lock(&w->lock);
+    n->users--;
+    pthread_cond_broadcast(&w->change);
+    pthread_mutex_unlock(&w->lock);
+    return true;
+}
+
+// Answers without the names of the cuts that they contain.
+static void forget_names(struct req *r, struct head_reply *reply)
+{
+    err e = {0};
+    Flametree__V1__HeadReadResponse *m =
+        (Flametree__V1__HeadReadResponse *)pb_unpack(&r->arena,
+                                                     &flametree__v1__head_read_response__descriptor,
+                                                     reply->bytes, &e);
+    struct buf out;
+    if (!m) return;
+    for (size_t i = 0; i < m->n_answers; i++)
+        m->answers[i]->n_cuts = 0;
+    buf_init(&out, NULL, (size_t)1 << 28);
+    pb_pack(&m->base, &out);
+    reply->bytes = arena_str(&r->arena, buf_view(&out));
+    buf_release(&out);
+}
+
+static bool ask_heads(const void *transport, struct req *r, str tenant, str message,
+                      struct head_replies *out, err *e)
+{
+    struct world *w = *(struct world *const *)transport;
+    out->n = w->node_count;
+    out->v = ARENA_ARRAY(&r->arena, struct head_reply, out->n);
+    if (!out->v) return arena_ok(&r->arena, e);
+    for (unsigned i = 0; i < w->node_count; i++) {
+        out->v[i].member = arena_printf(&r->arena, "ingester-%u", i);
+        gate_wait(&w->gate);  // much may happen between two heads
+        (void)ask_one(w, &w->nodes[i], tenant, message, &out->v[i], r);
+        if (w->mistake == UNNAMED && !out->v[i].fault) forget_names(r, &out->v[i]);
+    }
+    return arena_ok(&r->arena, e);
+}
+
+// ---- life
+
+static void open_querier(struct world *w)
+{
+    static const struct config_section *sections[2];
+    struct config_args args;
+    char program[] = "walk";
+    char *argv[] = {program, NULL};
+    sections[0] = querier.config;
+    sections[1] = &limits_section;
+    w->config = config_new(sections, COUNT(sections));
+    assert_ok(config_load(w->config, 1, argv, &args, e));
+    seat_open(&w->querier_seat, w, w->mistake == MAN_FIRST || w->mistake == OLD_ROOT);
+    static struct world *at;
+    at = w;
+    w->querier = (struct querier_state){
+        .config = w->config,
+        .memory = &w->memory,
+        .ask = ask_heads,
+        .transport = (const void *)&at,
+        .blocks = blocks_new(w->querier_seat.store, &w->memory, (size_t)64 << 20),
+    };
+    assert_ok((w->querier.manifests = manifests_open(w->querier_seat.store, &w->memory, NULL, e)) !=
+              NULL);
+}
+
+void world_open(struct world *w, uint64_t seed, enum mistake mistake)
+{
+    memset(w, 0, sizeof *w);
+    w->seed = seed;
+    w->dice.state = seed;
+    w->mistake = mistake;
+    w->start_ns = clock_wall_ns() / SLOT_HOUR * SLOT_HOUR;
+    mem_budget_init(&w->memory, "walk", NULL, 0);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->change, NULL);
+    gate_init(&w->gate);
+    w->store = memstore_open();
+    open_querier(w);
+    w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
+    w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
+    for (unsigned i = 0; i < w->node_count; i++) {
+        struct node *n = &w->nodes[i];
+        dir_new(n->dir);
+        seat_open(&n->seat, w, mistake == BLIND);
+        whole_start_with(&n->whole, n->dir, "", n->seat.store);
+        whole_await(&n->whole);
+        n->up = true;
+    }
+}
+
+void world_close(struct world *w)
+{
+    for (unsigned i = 0; i < w->node_count; i++) {
+        struct node *n = &w->nodes[i];
+        atomic_store(&n->seat.dead, true);
+        whole_stop(&n->whole);
+        seat_close(&n->seat);
+        dir_remove(n->dir);
+    }
+    manifests_close(w->querier.manifests);
+    blocks_free(w->querier.blocks);
+    seat_close(&w->querier_seat);
+    config_free(w->config);
+    assert_int_equal(atomic_load(&w->memory.used), 0);
+    store_close(w->store);
+    gate_release(&w->gate);
+    pthread_cond_destroy(&w->change);
+    pthread_mutex_destroy(&w->lock);
+}

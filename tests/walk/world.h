@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// world.h - what a walk goes through: real ingesters, compactors and a querier over one store in
+// memory, a clock that jumps, and a book of the rows that were pushed.
+//
+// Each row is a profile of one sample in a function of its own, r<number>, so that a flame graph
+// says how often each row was counted. Whoever uses the store has a handle of his own on it
+// (struct seat), through which the gate orders what he does, faults reach him and a crash ends him.
+#pragma once
+
+#include "lib/memstore.h"
+#include "querier/answer.h"
+#include "querier/blocks.h"
+#include "sys/clock.h"
+#include "unit/ingester/whole.h"
+#include "walk/gate.h"
+
+#define WALK_ROWS      4096
+#define WALK_INGESTERS 2
+#define WALK_ACTORS    6
+#define WALK_TENANT    "walk"
+#define WALK_TYPE      "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+
+// What is wrong on purpose: the walk must find it.
+enum mistake {
+    NO_MISTAKE,
+    MAN_FIRST,  // the querier's LIST and manifest are older than the heads' answers
+    UNNAMED,    // heads do not say which cuts they contain
+    LOST_PUT,   // the store forgets some segments that it said it had
+    BLIND,      // a flush sees neither segments nor manifests, and writes beside what exists
+    OLD_ROOT,   // the querier's manifest is older than its LIST of segments
+    MISTAKES
+};
+extern const char *const mistake_names[MISTAKES];
+
+struct world;
+
+struct seat {
+    struct world *w;
+    struct store *inner;  // memstore_again
+    struct store *store;  // what its owner gets: inner, or a wrong one around it
+    _Atomic bool dead;    // all operations fail at once
+};
+
+struct pushed {
+    int64_t time_ns;
+    unsigned service;
+    unsigned pod;
+    _Atomic bool acked;
+    uint64_t acked_step;
+};
+
+struct node {
+    char dir[DIR_MAX];
+    struct seat seat;
+    struct whole whole;
+    bool up;         // under the world's lock, as `users`
+    unsigned users;  // requests inside
+};
+
+enum actor_kind {
+    ACT_FLUSH,
+    ACT_COMPACT,
+    ACT_SWEEP,
+    ACT_QUERY,
+    ACT_CRASH,
+    ACT_KINDS
+};
+
+struct actor {
+    struct world *w;
+    enum actor_kind kind;
+    pthread_t thread;
+    bool used;          // the driver's
+    _Atomic bool done;  // it may be joined
+    struct dice dice;
+    unsigned node;     // of FLUSH, CRASH
+    struct seat seat;  // of COMPACT, SWEEP
+    struct req req;
+};
+
+struct walk_counts {
+    uint64_t pushed, flushes, crashes, jobs, aborted, sweeps, deleted;
+    uint64_t queries, exact, refused, steps;
+};
+
+struct world {
+    uint64_t seed;
+    struct dice dice;
+    enum mistake mistake;
+    int64_t start_ns;
+    struct gate gate;
+    _Atomic bool calm;    // no creation fails any more
+    int64_t grace_ns;     // of sweeps
+    struct store *store;  // nobody's: never waits, never fails
+    struct seat querier_seat;
+    struct config *config;
+    struct querier_state querier;
+    struct mem_budget memory;
+    struct node nodes[WALK_INGESTERS];
+    unsigned node_count;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    struct pushed rows[WALK_ROWS];
+    _Atomic unsigned row_count;
+    struct actor actors[WALK_ACTORS];
+    struct walk_counts counts;  // under the lock
+    char fault[2000];           // the first that was found, under the lock
+};
+
+// ---- world.c
+void world_open(struct world *w, uint64_t seed, enum mistake mistake);
+void world_close(struct world *w);
+void world_clock_open(void);  // once a process, before anything looks at the clock
+void world_advance(int64_t ns);
+void world_fault(struct world *w, const char *fmt, ...) PRINTF(2, 3);
+bool world_failed(struct world *w);
+
+void seat_open(struct seat *s, struct world *w, bool wrong);
+void seat_close(struct seat *s);
+
+// Names as they are now, for the calling thread's LISTs under MAN_FIRST and OLD_ROOT.
+void seat_freeze(struct world *w);
+void seat_thaw(void);
+
+// ---- actors.c
+void walk_push(struct world *w);
+bool walk_start(struct world *w, enum actor_kind kind);  // false: there are enough
+void walk_reap(struct world *w, bool all);
+
+// Everything must be there, and nothing twice.
+void walk_ask(struct world *w, struct dice *d, bool whole);
+void walk_settle(struct world *w);  // flush, compact, ask, sweep, until nothing is left to do
