@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -32,10 +33,11 @@ type wantedHour struct {
 	profiles, sum uint64
 }
 
-// sum adds up the whole hours in [from, to) of one pod, or of all when pod is "".
+// sum adds up the whole hours in [from, to) of the pods that match, or of all when pod is "".
 func (w *wanted) sum(from, to time.Time, pod string) (profiles, sum uint64) {
+	matches := regexp.MustCompile("^(?:" + pod + ")$").MatchString
 	for _, h := range w.hours {
-		if h.hour >= from.Unix() && h.hour+3600 <= to.Unix() && (pod == "" || pod == h.pod) {
+		if h.hour >= from.Unix() && h.hour+3600 <= to.Unix() && (pod == "" || matches(h.pod)) {
 			profiles += h.profiles
 			sum += h.sum
 		}
@@ -346,6 +348,7 @@ func runQuery(args []string) error {
 	kinds := fl.String("kinds", "flame-8192,flame-16384,series-by-pod,label-values,profile-types,series", "which questions")
 	reps := fl.Int("reps", 10, "repetitions of each question (the first is also shown alone)")
 	budget := fl.Duration("budget", 60*time.Second, "stop repeating one question after this long")
+	pods := fl.String("pods", "", "also ask flame and series questions for the pods that match this")
 	one := fl.Bool("one-pod", true, "ask flame and series questions for one pod too")
 	cold := fl.String("cold", "", "drop this directory from the page cache before every request")
 	expect := fl.String("expect", "", "directory with the expectation files")
@@ -409,6 +412,11 @@ func runQuery(args []string) error {
 			sel := fmt.Sprintf(`{service_name=%q,pod=%q}`, *service, pod)
 			add(flameQuestion(sel, from, end, 8192, nil), "one-pod", pod)
 			add(seriesQuestion(sel, from, end, step), "one-pod", pod)
+		}
+		if *pods != "" {
+			sel := fmt.Sprintf(`{service_name=%q,pod=~%q}`, *service, *pods)
+			add(flameQuestion(sel, from, end, 8192, nil), "pods", *pods)
+			add(seriesQuestion(sel, from, end, step), "pods", *pods)
 		}
 		for _, q := range metaQuestions(*service, from, end) {
 			add(q, "service", "-")
