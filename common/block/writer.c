@@ -8,6 +8,9 @@
 
 #define LEVEL_USUAL 3
 
+// A section is packed if that saves a twentieth and so many bytes.
+#define WIN_LEAST ((size_t)16)
+
 // Contents shorter than that are packed as one piece: each piece costs a dozen bytes.
 #define SPLIT_LEAST 1024
 
@@ -65,8 +68,8 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
     }
     if (!pack(w, c, e)) return err_wrap(e, "%s", what);
     str stored = buf_view(&w->packed);
-    bool packed =
-        stored.n <= c->bytes.n - c->bytes.n / 20 && block_raw_is_sane(stored.n, c->bytes.n);
+    size_t win = MAX(c->bytes.n / 20, WIN_LEAST);
+    bool packed = stored.n + win <= c->bytes.n && block_raw_is_sane(stored.n, c->bytes.n);
     if (!packed) stored = c->bytes;
     *x = (struct block_extent){.at = keep ? keep->n : w->at,
                                .stored = (uint32_t)stored.n,
