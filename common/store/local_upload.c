@@ -265,17 +265,28 @@ static bool is_object(const struct local_path *to, str name, err *e)
                    STR(name));
 }
 
-// Gives the file its name. *existed: it is taken.
-static bool link_to(const char *temp, const struct local_path *to, str name, bool *existed, err *e)
+// Has the file a name besides the one in t/? A file server that answered too late made the link,
+// and then says that the name is taken.
+static bool is_linked(int fd)
 {
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_nlink > 1;
+}
+
+// Gives the file its name. *existed: it is taken by another one.
+static bool link_to(struct upload *u, const struct local_path *to, bool *existed, err *e)
+{
+    str name = upload_name(u);
     err why = {0};
     for (int tries = 0; tries < LINK_TRIES; tries++) {
         if (FAULT_ERRNO("store.link")) return local_fault(e, errno, "create", name);
-        if (link(temp, to->p) == 0) return true;
+        if (link(u->temp, to->p) == 0) return true;
         if (errno == ENOENT) {
             if (!make_folders(to, name, e)) return false;
         } else if (errno != EEXIST) {
             return local_fault(e, errno, "create", name);
+        } else if (is_linked(u->fd)) {
+            return true;
         } else if (is_object(to, name, &why)) {
             return *existed = true;
         } else if (why.code) {
@@ -295,7 +306,7 @@ static bool finish(struct upload *u, bool *existed, err *e)
     if (!flush(u, (str){0}, true, e)) return false;
     FAULT("store.synced");
     if (!local_alive(u->req, e)) return false;
-    if (!link_to(u->temp, &to, name, existed, e)) {
+    if (!link_to(u, &to, existed, e)) {
         remove_folders(to);
         return false;
     }

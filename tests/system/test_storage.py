@@ -4,7 +4,10 @@ import subprocess
 import sys
 
 import pytest
-from flametree import BIN, TOP, Flametree
+from flametree import BIN, TOP, Flametree, await_
+from ledger import Ledger
+from test_flush import call, cuts
+from test_full_disk import fill, mounted
 
 WITHOUT_URING = os.path.join(TOP, "tests/lib/without_uring.py")
 
@@ -87,3 +90,40 @@ def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
         f.start()
         assert f.metric("flametree_store_swept_total") == 1
         assert os.listdir(tmp_path / "store" / "t") == ["lock"]
+
+
+@pytest.fixture
+def small(tmp_path):
+    yield from mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=%d" % (4 << 20), "none")
+
+
+def make_full(path):
+    fill(path / "junk")
+    return lambda: os.unlink(path / "junk")
+
+
+def make_read_only(path):
+    subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True)
+    return lambda: subprocess.run(["mount", "-o", "remount,rw", str(path)], check=True)
+
+
+@pytest.mark.parametrize("spoil, says", [(make_full, "No space left on device"), (make_read_only, "Read-only file system")], ids=["full", "read-only"])
+@pytest.mark.parametrize("io", ["auto", "threads"])
+def test_objects_are_created_again_when_their_disk_has_room_again(small, io, spoil, says):
+    with Flametree("--storage.dir", str(small / "store"), "--storage.io", io, "--ingester.cut_age", "1h") as f:
+        book = Ledger(f)
+        for name in ("before.0", "before.1"):
+            assert book.push(name, weight=4000) == 200
+        assert call(f, "/ingester/flush")[0] == 200
+        mend = spoil(small)
+        for i in range(20):
+            assert book.push("meanwhile.%d" % i, weight=4000) == 200
+        status, why = call(f, "/ingester/flush")
+        assert status == 503 and says in str(why) and "object v1/" in str(why), (status, why)
+        book.check()
+        assert f.metric('flametree_store_operations_total{operation="create",result="unavailable"}') or spoil is make_read_only
+        mend()
+        assert call(f, "/ingester/flush")[0] == 200
+        await_("the log to be empty", lambda: cuts(f) == [])
+        book.check()
+        assert os.listdir(small / "store" / "t") == ["lock"]
