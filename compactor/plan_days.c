@@ -413,6 +413,72 @@ static bool all_in_days(struct planning *p, const struct manifest_block *b, bool
     return true;
 }
 
+// ---- what two compactors made of the same
+
+static const struct manifest_cover *same_window(const struct manifest_block *b,
+                                                const struct manifest_cover *c)
+{
+    for (size_t i = 0; i < b->cover_count; i++) {
+        if (b->covers[i].hour == c->hour && b->covers[i].hours == c->hours) return &b->covers[i];
+    }
+    return NULL;
+}
+
+static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
+{
+    for (size_t i = 0; i < c->leaf_count; i++) {
+        if (!s->counts(s->arg, c->leaves[i])) return false;
+    }
+    return true;
+}
+
+// Is there nothing in b that o does not have as well?
+static bool is_within(const struct plan_state *s, const struct manifest_block *b,
+                      const struct manifest_block *o)
+{
+    if ((b->classes & ~o->classes) || b->pack_lo < o->pack_lo || b->pack_hi > o->pack_hi ||
+        b->from_hour < o->from_hour || b->from_hour + b->hours > o->from_hour + o->hours) {
+        return false;
+    }
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        const struct manifest_cover *d = same_window(o, c);
+        if (c->leaf_count == 0 || !all_live(s, c)) continue;
+        if (!d || !all_live(s, d)) return false;
+        const struct leaf_set part = {(id128 *)(uintptr_t)c->leaves, c->leaf_count};
+        const struct leaf_set whole = {(id128 *)(uintptr_t)d->leaves, d->leaf_count};
+        if (!leaf_set_within(&part, &whole)) return false;
+    }
+    return true;
+}
+
+// Of parents that say the same the one with the least id stays: everybody chooses that one.
+static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
+{
+    const struct manifest_block **v = p->by_kind[kind];
+    size_t n = p->kind_count[kind];
+    for (size_t i = 0; i < n; i++) {
+        const struct manifest_block *keeper = NULL;
+        for (size_t k = 0; k < n && !keeper && v[k]->from_hour <= v[i]->from_hour; k++) {
+            if (k == i || !is_within(p->state, v[i], v[k])) continue;
+            bool equal = is_within(p->state, v[k], v[i]);
+            if (!equal || id_cmp(v[k]->id, v[i]->id) < 0) keeper = v[k];
+        }
+        if (!keeper) continue;
+        struct task *j = plan_add(p, JOB_RETIRE, v[i]->from_hour, v[i]->hours);
+        id128 *ids = ARENA_ARRAY(p->a, id128, 2);
+        if (!j || !ids) return arena_ok(p->a, e);
+        ids[0] = v[i]->id;
+        ids[1] = keeper->id;
+        j->due_ns = p->state->now_ns;
+        j->remove = ids;
+        j->remove_count = 1;
+        j->needs = ids + 1;
+        j->need_count = 1;
+    }
+    return true;
+}
+
 bool plan_retire(struct planning *p, err *e)
 {
     const struct plan_settings *set = p->settings;
@@ -422,6 +488,7 @@ bool plan_retire(struct planning *p, err *e)
                             [BLOCK_DAYS] = set->days_retention};
     id128 *v = ARENA_ARRAY(p->a, id128, s->block_count + 1);
     if (!v) return arena_ok(p->a, e);
+    if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
     size_t n = 0;
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < s->block_count; i++) {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stores that fail and compactors that race: afterwards every level is right, and nothing is left
+// that nothing names.
+#include "sys/thread.h"
+#include "unit/compactor/world.h"
+
+static void fill(struct world *w)
+{
+    now_ns = slot_start(HOUR_0 + 24 * 29, SLOT_HOUR);
+    for (int64_t day = 0; day < 3; day++) {
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 3, 12);
+        fleet_hour(&w->fleet, HOUR_0 + day * 24 + 4, 12);
+    }
+    fleet_flush(&w->fleet, w->store, 0, 6);
+}
+
+// The segments are gone, and of blocks there are just those that are live.
+static void sweep_all(struct world *w)
+{
+    struct req r;
+    err fault = {0};
+    now_ns += 60 * SLOT_HOUR;
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    for (int i = 0; i < 3; i++) {
+        struct manifest_sweep s = {.segment_grace_ns = SLOT_HOUR,
+                                   .garbage_grace_ns = SLOT_HOUR,
+                                   .version_age_ns = SLOT_HOUR,
+                                   .versions = 1,
+                                   .orphan_age_ns = SLOT_HOUR};
+        assert_ok(manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e));
+        now_ns += 2 * SLOT_HOUR;
+    }
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    size_t n = 0;
+    manifest_blocks(m, &n);
+    size_t found = 0;
+    static const char *const kinds[] = {"raw/", "h/", "d/"};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        char prefix[128];
+        snprintf(prefix, sizeof prefix, "%.*s%s", STR(name_of_tenant(&r.arena, S(FLEET_TENANT))),
+                 kinds[i]);
+        found += memstore_count(w->store, prefix);
+    }
+    assert_int_equal(found, n);
+    char segments[128];
+    snprintf(segments, sizeof segments, "%.*s", STR(name_segments(&r.arena, S(FLEET_TENANT))));
+    assert_int_equal(memstore_count(w->store, segments), 0);
+    manifest_let_go(m);
+    req_release(&r);
+}
+
+static void check_levels(struct world *w)
+{
+    assert_int_equal(check_all(w, BLOCK_RAW), 6);
+    assert_int_equal(check_all(w, BLOCK_HOURS), 3);
+    assert_int_equal(check_all(w, BLOCK_DAYS), 4);
+}
+
+static void any_operation_of_the_store_may_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum memstore_op op;
+        enum memstore_fault fault;
+        uint64_t step;
+    } cases[] = {
+        {"creation fails", MEMSTORE_CREATE, MEMSTORE_FAILS, 3},
+        {"creation lands and is not told", MEMSTORE_CREATE, MEMSTORE_LANDS, 3},
+        {"read fails", MEMSTORE_READ, MEMSTORE_FAILS, 37},
+        {"read is cut short", MEMSTORE_READ, MEMSTORE_SHORT, 37},
+        {"read is wrong", MEMSTORE_READ, MEMSTORE_FLIPS, 37},
+        {"list fails", MEMSTORE_LIST, MEMSTORE_FAILS, 5},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        size_t failed = 0;
+        unsigned unmet = 0;
+        for (uint64_t nth = 1; unmet < 4 && nth < 25 * cases[i].step; nth += cases[i].step) {
+            struct world w;
+            world_init(&w, 7 + nth);
+            fill(&w);
+            w.may_fail = true;
+            memstore_fail(w.store, cases[i].op, cases[i].fault, nth, 1);
+            for (int k = 0; k < 20; k++)
+                work_once(&w);
+            failed += w.failed > 0;
+            unmet = w.failed ? 0 : unmet + 1;  // the last operations were met
+            w.may_fail = false;
+            memstore_heal(w.store);
+            settle(&w);
+            check_levels(&w);
+            sweep_all(&w);
+            check_levels(&w);
+            world_release(&w);
+        }
+        print_message("%s: %zu runs failed\n", cases[i].name, failed);
+    }
+}
+
+// ---- races
+
+struct racer {
+    struct world *w;
+    struct world own;
+    pthread_t thread;
+};
+
+static void *race(void *arg)
+{
+    struct racer *me = arg;
+    int idle = 0;
+    while (idle < 3) {
+        if (work_once(&me->own))
+            idle = 0;
+        else
+            idle++;
+    }
+    return NULL;
+}
+
+static void two_compactors_absorb_each_segment_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct world w;
+        struct racer v[2];
+        err fault = {0};
+        world_init(&w, 100 + seed);
+        fill(&w);
+        for (size_t i = 0; i < COUNT(v); i++) {
+            v[i] = (struct racer){.w = &w, .own = {.settings = at_once, .may_fail = true}};
+            v[i].own.store = memstore_again(w.store);
+            snprintf(v[i].own.scratch, sizeof v[i].own.scratch, "%s", w.scratch);
+            v[i].own.manifests = manifests_open(v[i].own.store, NULL, virtual_now, &fault);
+            assert_non_null(v[i].own.manifests);
+        }
+        for (size_t i = 0; i < COUNT(v); i++)
+            assert_ok(thread_start(&v[i].thread, "racer", race, &v[i], e));
+        for (size_t i = 0; i < COUNT(v); i++)
+            thread_join(v[i].thread);
+        size_t leaves = 0;
+        for (size_t i = 0; i < COUNT(v); i++) {
+            if (v[i].own.fault.code) fail_msg("%s", v[i].own.fault.msg);
+            leaves += v[i].own.jobs[JOB_LEAF];
+            manifests_close(v[i].own.manifests);
+            store_close(v[i].own.store);
+        }
+        assert_int_equal(leaves, 6);
+        settle(&w);
+        check_levels(&w);
+        sweep_all(&w);
+        world_release(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_operation_of_the_store_may_fail),
+        cmocka_unit_test(two_compactors_absorb_each_segment_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
