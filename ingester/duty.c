@@ -129,6 +129,14 @@ static bool is_passing(const err *e)
     return e->code == ERR_RESOURCE_EXHAUSTED || e->code == ERR_UNAVAILABLE;
 }
 
+// A head that had all memory of the process could not be flushed. The replay went without this: it
+// needs what it needed before.
+static void leave_memory(struct ingester *in)
+{
+    size_t limit = atomic_load_explicit(&in->process->memory->limit, memory_order_relaxed);
+    if (in->flush) head_leave(in->head, MIN(ingester_settings(in)->flush_memory, limit / 16));
+}
+
 void *duty_main(void *arg)
 {
     struct ingester *in = arg;
@@ -147,6 +155,7 @@ void *duty_main(void *arg)
         set_phase(in, INGESTER_FAILED, &e);
     }
     if (!read) return NULL;
+    leave_memory(in);
     bool begun = wal_begin(in->wal, &e);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
     while (!duty_is_over(in)) {

@@ -75,16 +75,13 @@ static struct closed_cut *find(struct flush *f, id128 stream, uint64_t number)
     return NULL;
 }
 
-// Without memory the next time does it.
-static void adopt_one(struct flush *f, const struct wal_cut *w)
+static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
 {
-    err none = {0};
     struct closed_cut *c = find(f, w->stream, w->number);
     if (!c) {
-        if (!mem_grow(NULL, (void *)&f->cuts, &f->cap, f->n + 1, sizeof(struct closed_cut *),
-                      &none) ||
-            !(c = mem_alloc(NULL, sizeof *c, &none))) {
-            return;
+        if (!mem_grow(NULL, (void *)&f->cuts, &f->cap, f->n + 1, sizeof(struct closed_cut *), e) ||
+            !(c = mem_alloc(NULL, sizeof *c, e))) {
+            return false;
         }
         c->cut = w->cut;
         c->stream = w->stream;
@@ -97,20 +94,22 @@ static void adopt_one(struct flush *f, const struct wal_cut *w)
     c->bytes = w->bytes;
     c->newest_boot_ns = w->newest_boot_ns;
     c->ready = w->ready;
+    return true;
 }
 
-void flush_adopt(struct flush *f)
+bool flush_adopt(struct flush *f, err *e)
 {
-    err none = {0};
     size_t n = wal_look(f->in->wal, NULL, 0);
     const size_t bytes = (n + 1) * sizeof(struct wal_cut);
-    struct wal_cut *v = mem_alloc(NULL, bytes, &none);
-    if (!v) return;
+    struct wal_cut *v = mem_alloc(NULL, bytes, e);
+    if (!v) return false;
     n = MIN(n, wal_look(f->in->wal, v, n));
-    for (size_t i = 0; i < n; i++) {
-        if (v[i].closed && v[i].entries) adopt_one(f, &v[i]);
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        if (v[i].closed && v[i].entries) ok = adopt_one(f, &v[i], e);
     }
     mem_free(NULL, v, bytes);
+    return ok;
 }
 
 static void forget(struct flush *f, struct closed_cut *c)
@@ -151,9 +150,9 @@ static void note_failure(struct flush *f, struct closed_cut *c, const err *e)
     c->try_at = now + backoff(++c->failures);
     if (is_of_store(e)) f->try_at = now + backoff(++f->failures);
     if (first) f->failing_since = now;
+    metric_add(&ingester_flush_failures, 1);
     cond_wake_all(&f->change);
     lock_give(&f->lock);
-    metric_add(&ingester_flush_failures, 1);
     if (!first) return;
     char text[LOG_QUOTE_MAX];
     char stream[ULID_TEXT];
@@ -276,9 +275,10 @@ static bool drop_covered(struct flush *f)
 static struct closed_cut *pick(struct flush *f)
 {
     struct closed_cut *c = NULL;
+    err none = {0};  // the next tick has memory, perhaps
     lock_take(&f->lock);
     uint64_t now = clock_mono_ns();
-    flush_adopt(f);
+    (void)flush_adopt(f, &none);
     for (size_t i = 0; !c && i < f->n && now >= f->try_at; i++) {
         if (f->cuts[i]->ready && !f->cuts[i]->covered && now >= f->cuts[i]->try_at) c = f->cuts[i];
     }
@@ -348,7 +348,7 @@ void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
     // Before the log was read to its end nothing is flushed.
     bool possible = ingester_answers(f->in, &none);
     lock_take(&f->lock);
-    flush_adopt(f);
+    (void)flush_adopt(f, &none);
     f->draining = true;
     f->try_at = 0;
     cond_wake_all(&f->wake);
@@ -397,7 +397,10 @@ bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_to
         return false;
     }
     lock_take(&f->lock);
-    flush_adopt(f);
+    if (!flush_adopt(f, e)) {
+        lock_give(&f->lock);
+        return false;
+    }
     const struct flush_totals before = f->totals;
     uint64_t ticket = f->tickets;
     uint64_t failed = f->failed;

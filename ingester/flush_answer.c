@@ -74,9 +74,8 @@ void flush_names(struct flush *f, const str *tenants, size_t tenant_count, struc
 static bool use_cut(struct flush *f, struct req *r, const struct wal_ref *ref,
                     struct closed_cut **out, err *e)
 {
-    bool ok = true;
     lock_take(&f->lock);
-    flush_adopt(f);
+    bool ok = flush_adopt(f, e);
     struct closed_cut *c = find_cut(f, ref);
     while (ok && c && c->dropping) {
         (void)cond_wait_until(&f->change, &f->lock, clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
@@ -157,8 +156,9 @@ void flush_gauges(struct flush *f)
     uint64_t bytes = 0;
     int64_t oldest = 0;
     int64_t now = clock_boot_ns();
+    err none = {0};
     lock_take(&f->lock);
-    flush_adopt(f);
+    (void)flush_adopt(f, &none);
     for (size_t i = 0; i < f->n; i++) {
         const struct closed_cut *c = f->cuts[i];
         if (c->covered) continue;
@@ -219,8 +219,9 @@ static void print_cuts(struct flush *f, struct buf *out)
 
 void flush_print(struct flush *f, struct buf *out)
 {
+    err none = {0};
     lock_take(&f->lock);
-    flush_adopt(f);
+    (void)flush_adopt(f, &none);
     buf_z(out, "{\"cuts\":[");
     print_cuts(f, out);
     uint64_t now = clock_mono_ns();

@@ -75,8 +75,8 @@ struct flush {
 
 // ---- flush.c
 
-// Makes the table of cuts agree with the log's. With the lock.
-void flush_adopt(struct flush *f);
+// Makes the table of cuts agree with the log's. With the lock. Without memory some are missing.
+bool flush_adopt(struct flush *f, err *e);
 
 // ---- flush_cut.c
 

@@ -126,6 +126,11 @@ void head_set_limit(struct head *h, size_t limit)
     atomic_store_explicit(&h->budget.limit, limit, memory_order_relaxed);
 }
 
+void head_leave(struct head *h, size_t bytes)
+{
+    h->budget.leaves = bytes;
+}
+
 const struct mem_budget *head_budget(const struct head *h)
 {
     return &h->budget;

@@ -44,6 +44,8 @@ void head_remember(struct head *h);
 
 // Replay may go over the limit: what was acknowledged has to be held. 0 = no limit.
 void head_set_limit(struct head *h, size_t limit);
+// From now on leaves so many bytes free in its parents, for what empties it. While nobody uses it.
+void head_leave(struct head *h, size_t bytes);
 const struct mem_budget *head_budget(const struct head *h);
 
 struct head_counts {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/past.h"
-
 #include "lib/test.h"
 
 static struct loose_key key_of(uint64_t n)
