@@ -146,6 +146,62 @@ struct manifest_sweep {
 bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct manifest_sweep *s,
                     err *e) MUST_CHECK;
 
+// ---- for people and tests (flametree manifest)
+struct manifest_about {
+    uint64_t version;
+    int64_t made_ns;
+    uint64_t hash;  // XXH64 of the root's bytes
+    uint64_t parent_hash;
+    size_t pages;
+    uint64_t page_bytes;
+    size_t blocks;   // 0 where the pages were not read, as for
+    size_t expired;  // leaves
+    size_t tombstones;
+    size_t garbage;
+    uint64_t garbage_bytes;
+    int64_t garbage_since_ns;  // of the oldest; 0: there is none
+};
+void manifest_tell(const struct manifest *m, struct manifest_about *out);
+
+struct manifest_page {
+    id128 id;
+    enum block_kind kind;
+    int64_t window;
+    uint64_t bytes;
+    size_t blocks;
+};
+bool manifest_page_at(const struct manifest *m, size_t i, struct manifest_page *out);
+
+struct manifest_garbage {
+    str name;  // behind v1/<hh>/<tenant>/
+    uint64_t bytes;
+    int64_t removed_ns;
+};
+bool manifest_garbage_at(const struct manifest *m, size_t i, struct manifest_garbage *out);
+
+// Reads the root of each version that is listed, in order, and calls fn.
+typedef bool manifest_visit(void *arg, const struct manifest_about *a, err *e);
+bool manifest_versions(struct manifests *ms, struct req *r, str tenant, manifest_visit *fn,
+                       void *arg, err *e) MUST_CHECK;
+
+// Is the tenant's manifest what it says? Roots are read and chained by their hashes, pages have
+// theirs, named objects exist and have their sizes, no segment counts twice. What nobody names and
+// what is named for nothing is told, too, but is no fault.
+struct manifest_verify {
+    void (*report)(void *arg, bool is_fault, const char *text);
+    void *arg;
+    // counted
+    uint64_t faults;
+    uint64_t versions;
+    uint64_t pages;
+    uint64_t blocks;
+    uint64_t segments;
+    uint64_t orphans;
+};
+// False and *e only if the store could not be looked at to the end.
+bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct manifest_verify *v,
+                     err *e) MUST_CHECK;
+
 // ---- tenants and the cluster
 // Notes that a tenant has data; remembered, so that it costs one request a process and tenant.
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;

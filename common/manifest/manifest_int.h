@@ -8,6 +8,7 @@
 //     manifest_snapshot.c  shared LISTs
 //     manifest_sweep.c     cleaning
 //     manifest_tenants.c   who has data, the cluster's id
+//     manifest_verify.c    what is there, for people; whether it is right
 //
 // A page is immutable and counted; a version holds the pages that it names, so that versions of a
 // tenant share those that did not change. The table of tenants is under one lock, which is never

@@ -3,6 +3,7 @@
 
 #include "cluster/metrics.h"
 #include "loop/metrics.h"
+#include "manifest/metrics.h"
 #include "net/metrics.h"
 #include "rpc/metrics.h"
 #include "service/metrics.h"
@@ -118,6 +119,7 @@ void process_metrics_begin(void)
     started_wall_ns = clock_wall_ns();
     metric_register(loop_metrics, loop_metric_count);
     metric_register(store_metrics, store_metric_count);
+    metric_register(manifest_metrics, manifest_metric_count);
     metric_register(net_metrics, net_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);

@@ -202,6 +202,8 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_BLOCK_LS] = cli_block_ls,
     [CLI_BLOCK_SHOW] = cli_block_show,
     [CLI_BLOCK_VERIFY] = cli_block_verify,
+    [CLI_MANIFEST_SHOW] = cli_manifest_show,
+    [CLI_MANIFEST_VERIFY] = cli_manifest_verify,
 };
 
 static bool run(struct cli *c, int *status, err *e)

@@ -55,6 +55,8 @@ cli_run cli_ready;
 cli_run cli_block_ls;
 cli_run cli_block_show;
 cli_run cli_block_verify;
+cli_run cli_manifest_show;
+cli_run cli_manifest_verify;
 
 // Options that several of them have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false

@@ -7,6 +7,8 @@
 
 #define BLOCKS (ON(BLOCK_LS) | ON(BLOCK_SHOW) | ON(BLOCK_VERIFY))
 
+#define MANIFESTS (ON(MANIFEST_SHOW) | ON(MANIFEST_VERIFY))
+
 #define WORD_MAX 32  // longer words are like none of ours
 
 const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {

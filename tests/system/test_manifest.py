@@ -1,0 +1,99 @@
+"""`flametree manifest show` and `verify` on the store of a running server, and on one that was damaged."""
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from client import Pprof
+from flametree import BIN, Flametree
+
+HOUR = 3600 * 10**9
+AT_ONCE = [
+    "--limits.reject_older_than", "0", "--compactor.interval", "1h", "--compactor.leaf_delay", "0s", "--compactor.hour_delay", "0s",
+    "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.fold_interval", "0s", "--compactor.window_interval", "0s",
+]
+
+
+def run(*args):
+    return subprocess.run([os.path.join(BIN, "flametree"), "manifest", *args], capture_output=True, text=True, timeout=60)
+
+
+def show(data, *more):
+    done = run("show", data, "--format", "json", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    start = (time.time_ns() // HOUR - 60) * HOUR
+    with Flametree(*AT_ONCE, data=str(tmp_path_factory.mktemp("data")), env={"FLAMETREE_FLUSH": "1"}) as f:
+        s = f.server()
+        for hour in (0, 1, 30):
+            labels = {"__name__": "process_cpu", "service_name": "shop"}
+            s.push(labels, Pprof(("main;a", 1), time_ns=start + hour * HOUR + 1000)).expect(200)
+        s.call("POST", "/ingester/flush").expect(200)
+        yield f
+
+
+def compact(f):
+    assert f.server().call("POST", "/compactor/run?timeout=60s").expect(200).json()["settled"]
+
+
+def test_segments_then_levels_are_shown(server):
+    before = show(server.data)[0]
+    assert before["tenant"] == "anonymous" and before["version"] == 0 and before["blocks"] == []
+    assert len(before["segments"]) == 3
+    compact(server)
+    after = show(os.path.join(server.data, "store"), "--versions")[0]
+    raw = [b for b in after["blocks"] if b["kind"] == "raw"]
+    assert len(raw) == 3 and sum(b["rows"] for b in raw) == 3
+    assert after["segments"] == [] and sorted(x for b in raw for x in b["sources"]) == sorted(x["name"] for x in before["segments"])
+    leaves = {b["id"] for b in raw}
+    named = {x for b in after["blocks"] if b["kind"] == "h" for c in b["covers"] for x in c["leaves"]}
+    assert named == leaves
+    assert [v["version"] for v in after["versions"]] == list(range(1, after["version"] + 1))
+    assert all(a["hash"] == b["parent_hash"] for a, b in zip(after["versions"], after["versions"][1:]))
+    for block in after["blocks"]:
+        assert os.path.getsize(os.path.join(server.data, "store/o", block["name"])) == block["bytes"]
+    text = run("show", server.data, "--tenant", "anonymous", "--versions")
+    assert text.returncode == 0
+    for block in after["blocks"]:
+        assert block["id"] in text.stdout
+
+
+def test_verify_finds_what_is_missing(server):
+    compact(server)
+    well = run("verify", server.data)
+    assert well.returncode == 0, well.stdout + well.stderr
+    assert " 0 wrong" in well.stdout
+    block = show(server.data)[0]["blocks"][0]
+    path = os.path.join(server.data, "store/o", block["name"])
+    os.rename(path, server.data + "/aside")
+    try:
+        wrong = run("verify", server.data)
+        assert wrong.returncode == 1 and block["name"] + " is not there" in wrong.stdout
+        found = json.loads(run("verify", server.data, "--format", "json").stdout)
+        assert found[0]["faults"] == 1
+    finally:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.rename(server.data + "/aside", path)
+    assert run("verify", server.data).returncode == 0
+
+
+@pytest.mark.parametrize("args,status,says", [
+    (("show", "/nonexistent"), 1, "is no store"),
+    (("show",), 2, "DIR"),
+    (("show", "DATA", "--tenant", "a/b"), 2, "cannot be the name of a tenant"),
+    (("verify", "DATA", "--format", "xml"), 2, "xml"),
+])
+def test_what_is_wrong_is_said(server, args, status, says):
+    done = run(*[server.data if a == "DATA" else a for a in args])
+    assert done.returncode == status and says in done.stderr, (done.returncode, done.stderr)
+
+
+def test_an_empty_store_has_no_tenants(tmp_path):
+    with Flametree(data=str(tmp_path), env={"FLAMETREE_FLUSH": "1"}) as f:
+        done = run("show", f.data)
+        assert done.returncode == 3 and "no tenant has data" in done.stderr, (done.returncode, done.stderr)
