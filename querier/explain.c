@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#define PIECES_SHOWN 60  // a header has to stay small
+#define PIECES_SHOWN 40  // a header has to stay small
 
 static const char *const phases[] = {[WORK_HEADS] = "heads",
                                      [WORK_SNAPSHOT] = "snapshot",

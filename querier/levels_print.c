@@ -54,7 +54,8 @@ void level_print_piece(const struct level_piece *piece, struct buf *out)
 {
     buf_printf(out, "%-7s %-6s ", kinds[piece->object->kind], uses[piece->use]);
     put_range(out, piece->from_ns, piece->to_ns);
-    if (piece->pack_lo > 0 || piece->pack_hi < UINT32_MAX) {
+    bool several = piece->pack_lo < piece->pack_hi;  // else it is the question's only service
+    if (several && (piece->pack_lo > 0 || piece->pack_hi < UINT32_MAX)) {
         buf_printf(out, " packs %08x-%08x", piece->pack_lo, piece->pack_hi);
     }
     buf_printf(out, " %.*s", STR(piece->object->name));

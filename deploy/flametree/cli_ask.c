@@ -5,6 +5,7 @@
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "codec/squeeze.h"
+#include "deploy/flametree/cli_explain.h"
 #include "service/config.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -131,6 +132,7 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
         http_headers_add(&h->headers, a, S("connect-timeout-ms"),
                          arena_printf(a, "%llu", (unsigned long long)ms));
     }
+    if (cli_explains(c, path)) http_headers_add(&h->headers, a, S("flametree-explain"), S("1"));
     http_headers_add(&h->headers, a, S("accept-encoding"), S("gzip"));
     http_headers_add(&h->headers, a, S("user-agent"), S("flametree"));
     if (c->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), c->tenant);
@@ -318,7 +320,9 @@ static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
     str path = arena_printf(&c->arena, ASK_QUERIER "%s", method);
     if (!arena_ok(&c->arena, e)) return false;
     cli_call_start(c, call, "POST", path.p, "application/proto", buf_view(question));
-    return cli_call_wait(c, call, body, e) && check_type(c, call, method, e);
+    bool ok = cli_call_wait(c, call, body, e) && check_type(c, call, method, e);
+    if (ok && cli_explains(c, path.p)) cli_explain(c, &call->http.answer_headers);
+    return ok;
 }
 
 bool cli_ask(struct cli *c, const char *method, const ProtobufCMessage *question,

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/flametree/cli_explain.h"
+
+#include "codec/json.h"
+
+#include <stdio.h>
+
+#define TEXT_MAX ((size_t)1 << 20)
+
+struct told {
+    str profiles, streams, rounds, plans, objects, nodes, rows, reads, bytes, more;
+    struct buf phases;
+    struct buf pieces;
+    str query_ms;
+};
+
+static str *number_of(struct told *t, str name)
+{
+    static const char *const names[] = {"profiles", "streams", "rounds", "plans", "objects",
+                                        "nodes",    "rows",    "reads",  "bytes", "more"};
+    str *const places[] = {&t->profiles, &t->streams, &t->rounds, &t->plans, &t->objects,
+                           &t->nodes,    &t->rows,    &t->reads,  &t->bytes, &t->more};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (str_is(name, names[i])) return places[i];
+    }
+    return NULL;
+}
+
+// {"heads":1.2,...,"query":9.7}
+static bool read_phases(struct json_reader *r, struct told *t)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    enum json_token token = JSON_FAULT;
+    while ((token = json_next(r)) == JSON_KEY) {
+        str name = r->text;
+        if (json_next(r) != JSON_NUMBER) return false;
+        if (str_is(name, "query")) {
+            t->query_ms = r->text;
+            continue;
+        }
+        buf_printf(&t->phases, "%s%.*s %.*s", t->phases.n ? ", " : "", STR(name), STR(r->text));
+    }
+    return token == JSON_OBJECT_END;
+}
+
+static bool read_pieces(struct json_reader *r, struct told *t)
+{
+    if (json_next(r) != JSON_ARRAY) return false;
+    enum json_token token = JSON_FAULT;
+    while ((token = json_next(r)) == JSON_STRING) {
+        buf_z(&t->pieces, "  ");
+        text_put(&t->pieces, r->text);
+        buf_byte(&t->pieces, '\n');
+    }
+    return token == JSON_ARRAY_END;
+}
+
+static bool read_told(struct json_reader *r, struct told *t)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    enum json_token token = JSON_FAULT;
+    while ((token = json_next(r)) == JSON_KEY) {
+        str *number = number_of(t, r->text);
+        bool ok = true;
+        if (number) {
+            ok = json_next(r) == JSON_NUMBER;
+            *number = r->text;
+        } else if (str_is(r->text, "ms")) {
+            ok = read_phases(r, t);
+        } else if (str_is(r->text, "plan")) {
+            ok = read_pieces(r, t);
+        } else {
+            ok = json_skip(r);
+        }
+        if (!ok) return false;
+    }
+    return token == JSON_OBJECT_END;
+}
+
+bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out)
+{
+    struct told t = {0};
+    struct json_reader r;
+    buf_init(&t.phases, NULL, TEXT_MAX);
+    buf_init(&t.pieces, NULL, TEXT_MAX);
+    json_reader_init(&r, a, json);
+    bool ok = read_told(&r, &t);
+    if (ok) {
+        text_put(out, exact.n ? exact : S("exactness unknown"));
+        buf_printf(out, ": %.*s profiles in %.*s ms (%.*s)\n", STR(t.profiles), STR(t.query_ms),
+                   STR(buf_view(&t.phases)));
+        buf_printf(out, "heads: %.*s answers in %.*s rounds\n", STR(t.streams), STR(t.rounds));
+        buf_printf(
+            out,
+            "store: %.*s objects, %.*s nodes, %.*s rows; %.*s bytes in %.*s reads; %.*s plans\n",
+            STR(t.objects), STR(t.nodes), STR(t.rows), STR(t.bytes), STR(t.reads), STR(t.plans));
+        buf_str(out, buf_view(&t.pieces));
+        if (t.more.n && !str_is(t.more, "0"))
+            buf_printf(out, "  and %.*s pieces more\n", STR(t.more));
+    }
+    buf_release(&t.phases);
+    buf_release(&t.pieces);
+    return ok;
+}
+
+bool cli_explains(const struct cli *c, const char *path)
+{
+    return c->args.command == CLI_QUERY && cli_args_has(&c->args, OPT_EXPLAIN) &&
+           str_contains(str_of(path), S("/SelectMerge"));
+}
+
+void cli_explain(struct cli *c, const struct http_headers *answer)
+{
+    str json = http_headers_get(answer, "flametree-explain");
+    if (json.n == 0) {
+        cli_say(c, "the server at %.*s does not explain its answers", STR(c->url.shown));
+        return;
+    }
+    struct buf out;
+    buf_init(&out, NULL, TEXT_MAX);
+    if (cli_explain_put(&c->arena, json, http_headers_get(answer, "flametree-exact"), &out)) {
+        fprintf(stderr, "%.*s", STR(buf_view(&out)));
+    } else {
+        cli_say(c, "the server's explanation is malformed");
+    }
+    buf_release(&out);
+}

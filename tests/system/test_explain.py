@@ -1,0 +1,138 @@
+"""What an answer over levels says of itself, and what becomes of it when objects are damaged or gone."""
+import glob
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from client import CPU, QUERIER, Pprof
+from flametree import BIN, Flametree
+
+HOUR = 3600 * 10**9
+DAY = 24 * HOUR
+MS = 10**6
+AT_ONCE = ["--compactor.%s=0s" % delay for delay in ("leaf_delay", "hour_delay", "day_delay", "repack_interval", "fold_interval", "window_interval", "delete_delay")]
+START = (time.time_ns() // DAY - 4) * DAY
+
+
+def push(s, at_ns, value):
+    s.push({"__name__": "process_cpu", "service_name": "shop"}, Pprof(("main;a", value), time_ns=at_ns)).expect(200)
+
+
+def ask(s, start, end, **headers):
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    body = json.dumps({"profileTypeID": CPU, "labelSelector": '{service_name="shop"}', "start": start // MS, "end": end // MS})
+    return s.call("POST", "/" + QUERIER + "SelectMergeStacktraces", body, {"Content-Type": "application/json", **headers})
+
+
+def total(reply):
+    return int(reply.expect(200).json()["flamegraph"].get("total", 0))
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Two days with a profile of value 1 half past each hour, all of it compacted; nothing of it is in memory."""
+    with Flametree("--compactor.interval=1h", *AT_ONCE, data=str(tmp_path)) as f:
+        s = f.server()
+        for hour in range(48):
+            push(s, START + hour * HOUR + HOUR // 2, 1)
+        s.call("POST", "/ingester/flush?wait=true").expect(200)
+        assert s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200).json()["settled"]
+        f.stop()
+        f.start()
+        yield f
+
+
+def objects(f, kind):
+    found = sorted(glob.glob(os.path.join(f.data, "store", "o", "v1", "*", "anonymous", kind, "*", "*")))
+    assert found, "no object of kind %s" % kind
+    return found
+
+
+def spoil(path):
+    with open(path, "r+b") as f:
+        size = os.fstat(f.fileno()).st_size
+        for at in range(0, size, 16):
+            f.seek(at)
+            f.write(b"\xa5")
+
+
+def test_a_plan_is_told_to_those_who_ask(shop):
+    s = shop.server()
+    plain = ask(s, START, START + 2 * DAY)
+    assert total(plain) == 48 and plain.headers["Flametree-Exact"] == "exact" and plain.headers["Flametree-Profiles"] == "48"
+    assert "Flametree-Explain" not in plain.headers
+    for phase in ("query", "heads", "snapshot", "plan", "read", "merge"):
+        assert phase + ";dur=" in plain.headers["Server-Timing"], plain.headers["Server-Timing"]
+    told = json.loads(ask(s, START, START + 2 * DAY, Flametree_Explain="1").headers["Flametree-Explain"])
+    assert told["profiles"] == 48 and told["objects"] == len({line.split()[-1] for line in told["plan"]}) and told["more"] == 0, told
+    assert told["rounds"] == 1 and told["rounded_ns"] == 0 and told["missing"] == [], told
+    assert any(line.startswith("days") for line in told["plan"]) and not any(line.startswith("raw") for line in told["plan"]), told
+    assert set(told["ms"]) == {"heads", "snapshot", "plan", "read", "merge", "query"}, told
+
+
+def test_the_command_line_explains(shop):
+    run = [os.path.join(BIN, "flametree"), "query", CPU, "-s", "shop", "--from", str(START // 10**9), "--until", str((START + 2 * DAY) // 10**9), "-F", "folded", "--url", shop.url]
+    got = subprocess.run(run + ["--explain"], capture_output=True, text=True, timeout=60)
+    assert got.returncode == 0 and got.stdout == "main;a 48\n", (got.stdout, got.stderr)
+    lines = got.stderr.splitlines()
+    assert lines[0].startswith("exact: 48 profiles in ") and any(line.startswith("  days    nodes  (") for line in lines), got.stderr
+    assert subprocess.run(run, capture_output=True, text=True, timeout=60).stderr == ""
+
+
+def test_children_serve_where_a_parent_is_damaged(shop):
+    for path in objects(shop, "d"):
+        spoil(path)
+    reply = ask(shop.server(), START, START + 2 * DAY, Flametree_Explain="1")
+    assert total(reply) == 48 and reply.headers["Flametree-Exact"] == "exact"
+    plan = json.loads(reply.headers["Flametree-Explain"])["plan"]
+    assert any(line.startswith("hours") for line in plan) and not any(line.startswith("days") for line in plan), plan
+    assert shop.metric("flametree_querier_plans_repeated_total") > 0
+    for path in objects(shop, "h"):
+        spoil(path)
+    reply = ask(shop.server(), START, START + 2 * DAY)
+    assert total(reply) == 48 and reply.headers["Flametree-Exact"] == "exact"
+
+
+def test_parents_serve_where_a_leaf_is_damaged_and_its_edges_are_missing(shop):
+    for path in objects(shop, "raw"):
+        spoil(path)
+    s = shop.server()
+    assert total(ask(s, START, START + 2 * DAY)) == 48
+    refused = ask(s, START + HOUR // 4, START + 2 * DAY)
+    assert refused.status == 503 and "would be incomplete, missing: v1/" in refused.text, refused.text
+    marked = ask(s, START + HOUR // 4, START + 2 * DAY, Flametree_Partial="allow")
+    assert total(marked) == 47, "all but the first hour"
+    assert marked.headers["Flametree-Exact"].startswith("partial=v1/") and "/raw/" in marked.headers["Flametree-Missing"], marked.headers
+
+
+def test_an_object_that_is_gone_is_missing_too(shop):
+    for kind in ("d", "h"):
+        for path in objects(shop, kind):
+            os.unlink(path)
+    s = shop.server()
+    assert total(ask(s, START, START + 2 * DAY)) == 48
+    os.unlink(objects(shop, "raw")[0])
+    refused = ask(s, START, START + 2 * DAY)
+    assert refused.status == 503 and "/raw/" in refused.text, refused.text
+    assert total(ask(s, START, START + 2 * DAY, Flametree_Partial="allow")) == 47
+
+
+def test_edges_in_rows_that_are_no_longer_kept_are_rounded(tmp_path):
+    with Flametree("--compactor.interval=1h", *AT_ONCE, "--compactor.raw_retention=24h", data=str(tmp_path)) as f:
+        s = f.server()
+        for hour in range(48):
+            push(s, START + hour * HOUR + HOUR // 2, 1)
+        s.call("POST", "/ingester/flush?wait=true").expect(200)
+        for _ in range(2):
+            s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200)
+        assert not glob.glob(os.path.join(f.data, "store", "o", "v1", "*", "anonymous", "raw", "*", "*")), "leaves are still there"
+        whole = ask(s, START - 1, START + 2 * DAY)
+        assert total(whole) == 48
+        cut = ask(s, START + HOUR + HOUR * 3 // 4, START + 2 * DAY)
+        assert total(cut) == 47 and cut.headers["Flametree-Exact"] == "rounded=2700", cut.headers
+        heat = s.call("POST", "/" + QUERIER + "SelectHeatmap", json.dumps({
+            "profileTypeID": CPU, "labelSelector": "{}", "start": START // MS, "end": (START + 2 * DAY) // MS, "step": 3600, "queryType": "HEATMAP_QUERY_TYPE_INDIVIDUAL"}),
+            {"Content-Type": "application/json"})
+        assert heat.expect(200).headers["Flametree-Exact"].startswith("partial=single profiles of "), heat.headers
