@@ -199,6 +199,13 @@ static void check_node(struct verify *v, const struct block_key_ref *k, uint32_t
         verify_fault(v, "node %u of type %.*s, %s: no profiles", i, STR(v->index.types[k->type]),
                      verify_slot(slot, n->slot, n->width));
     }
+    const struct block_about *about = &v->src->footer.about;
+    if (slot_start(n->slot, n->width) < slot_start(about->from_hour, SLOT_HOUR) ||
+        slot_start(n->slot + 1, n->width) >
+            slot_start(about->from_hour + (int64_t)about->hours, SLOT_HOUR)) {
+        verify_fault(v, "node %u of type %.*s, %s, is not of the block's hours", i,
+                     STR(v->index.types[k->type]), verify_slot(slot, n->slot, n->width));
+    }
     if (n->first_ns > n->last_ns || slot_of(n->first_ns, n->width) != n->slot ||
         slot_of(n->last_ns, n->width) != n->slot) {
         verify_fault(v, "node %u of type %.*s, %s: times %" PRId64 " to %" PRId64 " are not in it",

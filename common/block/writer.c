@@ -66,10 +66,12 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%s have %zu bytes, a section at most %zu", what,
                        c->bytes.n, BLOCK_SECTION_MAX);
     }
-    if (!pack(w, c, e)) return err_wrap(e, "%s", what);
+    bool may_pack = w->level >= 0;
+    if (may_pack && !pack(w, c, e)) return err_wrap(e, "%s", what);
     str stored = buf_view(&w->packed);
     size_t win = MAX(c->bytes.n / 20, WIN_LEAST);
-    bool packed = stored.n + win <= c->bytes.n && block_raw_is_sane(stored.n, c->bytes.n);
+    bool packed =
+        may_pack && stored.n + win <= c->bytes.n && block_raw_is_sane(stored.n, c->bytes.n);
     if (!packed) stored = c->bytes;
     *x = (struct block_extent){.at = keep ? keep->n : w->at,
                                .stored = (uint32_t)stored.n,

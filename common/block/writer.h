@@ -31,7 +31,7 @@ struct block_writer_options {
     block_sink *sink;
     void *arg;
     struct mem_budget *memory;
-    int zstd_level;  // 0: the default for the kind
+    int zstd_level;  // 0: the default for the kind; below 0: nothing is packed, for tests
 };
 
 // Returns owned; NULL and *e set on failure.

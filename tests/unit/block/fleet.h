@@ -49,6 +49,7 @@ struct fleet {
     struct fleet_event *events;  // in order of time
     uint32_t event_count;
     bool faulted;
+    int zstd_level;  // the writer's
 };
 
 static inline int fleet_order(const void *a, const void *b)
@@ -315,7 +316,10 @@ static inline bool fleet_write(struct fleet *f, uint32_t services, str *out, err
     struct buf b;
     struct block_written written = {0};
     buf_init(&b, NULL, SIZE_MAX);
-    struct block_writer_options o = {.about = f->about, .sink = fleet_sink, .arg = &b};
+    struct block_writer_options o = {.about = f->about,
+                                     .sink = fleet_sink,
+                                     .arg = &b,
+                                     .zstd_level = f->zstd_level};
     struct block_writer *w = block_begin(&o, e);
     bool ok = w != NULL;
     for (uint32_t i = 0; ok && i < services; i++)
