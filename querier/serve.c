@@ -8,8 +8,13 @@
 
 #define PLANS_MAX 64  // of one question; each leaves out an object more
 
-// One tenant's plan, and what cannot be read.
+// Trees are read from other parts of blocks than totals are, so a question for both has two plans.
+#define PARTS_MAX 2
+
+// One tenant's plan for a part of the question, and what cannot be read.
 struct served {
+    const struct settled *of;
+    const struct query *q;
     struct level_ask ask;
     struct level_plan plan;
     str *without;
@@ -24,6 +29,7 @@ struct reading {
     const struct serving *s;
     struct merged *m;
     struct served *v;
+    size_t n;
     bool stale;
     bool again;  // plans changed
 };
@@ -56,13 +62,24 @@ static void narrow(const struct query *q, struct level_ask *ask)
     }
 }
 
-static bool begin(const struct serving *s, const struct settled *t, struct served *v, err *e)
+static size_t split(const struct query *q, struct query parts[PARTS_MAX])
 {
+    parts[0] = *q;
+    parts[1] = *q;
+    if (!q->tree.wanted || !q->totals.wanted) return 1;
+    parts[0].totals.wanted = false;
+    parts[1].tree.wanted = false;
+    return 2;
+}
+
+static bool begin(const struct serving *s, struct served *v, err *e)
+{
+    const struct settled *t = v->of;
     v->ask = (struct level_ask){0};
-    if (!block_read_ask(s->q, &v->ask, e)) return false;
-    v->ask.from_ns = s->q->from_ns;
-    v->ask.to_ns = s->q->to_ns;
-    narrow(s->q, &v->ask);
+    if (!block_read_ask(v->q, &v->ask, e)) return false;
+    v->ask.from_ns = v->q->from_ns;
+    v->ask.to_ns = v->q->to_ns;
+    narrow(v->q, &v->ask);
     v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + 1);
     if (!v->row_by_row) return no_memory(s->a, e);
     for (size_t i = 0; i < t->skip_count; i++)
@@ -106,28 +123,28 @@ static void count(struct answer_work *w, const struct block_reads *reads)
 
 // ---- plans
 
-static bool plan_once(struct reading *r, const struct settled *t, struct served *v, err *e)
+static bool plan_once(struct reading *r, struct served *v, err *e)
 {
     uint64_t began = clock_mono_ns();
     v->ask.without = v->without;
     v->ask.without_count = v->without_count;
-    bool ok = level_plan(r->s->a->arena, &t->snapshot, &v->ask, &v->plan, e);
+    bool ok = level_plan(r->s->a->arena, &v->of->snapshot, &v->ask, &v->plan, e);
     r->s->a->work.ns[WORK_PLAN] += clock_mono_ns() - began;
     r->s->a->work.plans++;
     return ok;
 }
 
 // Projections may have lost a label that the question needs; then series have to do.
-static bool make_plan(struct reading *r, const struct settled *t, struct served *v, err *e)
+static bool make_plan(struct reading *r, struct served *v, err *e)
 {
     struct answer *a = r->s->a;
     if (v->planned) return true;
     v->planned = true;
-    if (!plan_once(r, t, v, e)) return false;
+    if (!plan_once(r, v, e)) return false;
     if (v->ask.classes != 1U << BLOCK_PROJECTION || v->plan.n == 0) return true;
     bool survives = true;
     struct block_reads reads = {0};
-    if (!block_read_survives(a->querier->blocks, &a->x->req, r->s->q, &v->plan, &survives, &reads,
+    if (!block_read_survives(a->querier->blocks, &a->x->req, v->q, &v->plan, &survives, &reads,
                              e)) {
         return false;
     }
@@ -135,7 +152,7 @@ static bool make_plan(struct reading *r, const struct settled *t, struct served 
     if (!note_faults(r, v, &reads, e)) return false;
     if (survives) return true;
     v->ask.classes = 1U << BLOCK_SERIES;
-    return plan_once(r, t, v, e);
+    return plan_once(r, v, e);
 }
 
 // ---- reading
@@ -149,8 +166,7 @@ static const struct settled_skip *skip_of(const struct settled *t, str name)
 }
 
 // The pieces of objects whose rows are skipped by the same list, which may be none.
-static bool read_with(struct reading *r, const struct settled *t, struct served *v,
-                      const struct settled_skip *skip, err *e)
+static bool read_with(struct reading *r, struct served *v, const struct settled_skip *skip, err *e)
 {
     struct answer *a = r->s->a;
     struct level_plan part = v->plan;
@@ -158,25 +174,25 @@ static bool read_with(struct reading *r, const struct settled *t, struct served 
     part.pieces = ARENA_ARRAY(a->arena, struct level_piece, v->plan.n + 1);
     if (!part.pieces) return no_memory(a, e);
     for (size_t i = 0; i < v->plan.n; i++) {
-        if (skip_of(t, v->plan.pieces[i].object->name) == skip) {
+        if (skip_of(v->of, v->plan.pieces[i].object->name) == skip) {
             part.pieces[part.n++] = v->plan.pieces[i];
         }
     }
     if (part.n == 0) return true;
     struct block_reads reads = {0};
-    bool ok = block_read(a->querier->blocks, &a->x->req, r->s->q, &part, skip ? &skip->rows : NULL,
+    bool ok = block_read(a->querier->blocks, &a->x->req, v->q, &part, skip ? &skip->rows : NULL,
                          r->m, &reads, e);
     count(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
 }
 
-static bool read_tenant(struct reading *r, const struct settled *t, struct served *v, err *e)
+static bool read_part(struct reading *r, struct served *v, err *e)
 {
-    if (!make_plan(r, t, v, e)) return false;
+    if (!make_plan(r, v, e)) return false;
     uint64_t began = clock_mono_ns();
-    bool ok = read_with(r, t, v, NULL, e);
-    for (size_t i = 0; ok && i < t->skip_count; i++)
-        ok = read_with(r, t, v, &t->skips[i], e);
+    bool ok = read_with(r, v, NULL, e);
+    for (size_t i = 0; ok && i < v->of->skip_count; i++)
+        ok = read_with(r, v, &v->of->skips[i], e);
     r->s->a->work.ns[WORK_READ] += clock_mono_ns() - began;
     return ok;
 }
@@ -184,10 +200,8 @@ static bool read_tenant(struct reading *r, const struct settled *t, struct serve
 static bool read_all(struct reading *r, err *e)
 {
     r->again = false;
-    for (size_t i = 0; i < r->s->n && !r->stale; i++) {
-        if (r->s->tenants[i].has_blocks && !read_tenant(r, &r->s->tenants[i], &r->v[i], e)) {
-            return false;
-        }
+    for (size_t i = 0; i < r->n && !r->stale; i++) {
+        if (!read_part(r, &r->v[i], e)) return false;
     }
     return true;
 }
@@ -205,10 +219,9 @@ static void note_gone(struct answer_work *w, const struct level_plan *p)
     w->gone_to_ns = MAX(w->gone_to_ns, p->gone_to_ns);
 }
 
-static bool report(const struct reading *r, size_t i, err *e)
+static bool report(const struct reading *r, const struct served *v, err *e)
 {
     struct answer *a = r->s->a;
-    const struct served *v = &r->v[i];
     const struct level_plan *p = &v->plan;
     for (size_t k = 0; k < p->missing_count; k++) {
         if (!fetch_miss(a->arena, &a->fetched, p->missing[k]->name, &v->why, e)) return false;
@@ -219,7 +232,7 @@ static bool report(const struct reading *r, size_t i, err *e)
     }
     if (p->gone) note_gone(&a->work, p);
     a->work.rounded_ns = MAX(a->work.rounded_ns, level_rounding(p, &v->ask));
-    explain_plan(a, r->s->tenants[i].tenant, p);
+    explain_plan(a, v->of->tenant, p);
     return true;
 }
 
@@ -235,10 +248,16 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
     struct answer *a = s->a;
     struct reading r = {.s = s, .m = m};
     *stale = false;
-    r.v = ARENA_ARRAY(a->arena, struct served, s->n);
+    struct query parts[PARTS_MAX];
+    size_t part_count = split(s->q, parts);
+    r.v = ARENA_ARRAY(a->arena, struct served, s->n * part_count);
     if (!r.v) return no_memory(a, e);
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->tenants[i].has_blocks && !begin(s, &s->tenants[i], &r.v[i], e)) return false;
+    for (size_t i = 0; i < s->n * part_count; i++) {
+        const struct settled *t = &s->tenants[i / part_count];
+        if (!t->has_blocks) continue;
+        struct served *v = &r.v[r.n++];
+        *v = (struct served){.of = t, .q = &parts[i % part_count]};
+        if (!begin(s, v, e)) return false;
     }
     r.again = true;
     for (unsigned i = 0; r.again && i < PLANS_MAX; i++) {
@@ -254,8 +273,8 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
         return err_set(e, ERR_UNAVAILABLE, "%d objects cannot be read, the first: %s", PLANS_MAX,
                        r.v[0].why.msg);
     }
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->tenants[i].has_blocks && !report(&r, i, e)) return false;
+    for (size_t i = 0; i < r.n; i++) {
+        if (!report(&r, &r.v[i], e)) return false;
     }
     return true;
 }
