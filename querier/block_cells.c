@@ -124,20 +124,22 @@ static bool labels_without(struct arena *a, labels all, const str *names, size_t
     return !a->exhausted;
 }
 
-bool block_offer(struct block_walk *w, const struct block_hit *h, const struct block_span *span,
-                 int64_t value, const str *without, size_t n, const struct merged_exemplar **best,
-                 err *e)
+bool block_offer(struct block_walk *w, const struct block_offered *o,
+                 const struct merged_exemplar **best, err *e)
 {
-    struct merged_exemplar x = {.profile = h->id, .time_ns = h->time_ns, .value = value};
-    if (span) {
-        x.span_id = span->span_id;
-        x.has_trace = span->has_trace;
-        x.trace = span->trace;
+    const struct block_hit *h = o->hit;
+    struct merged_exemplar x = {.profile = h->id, .time_ns = h->time_ns, .value = o->value};
+    if (o->span) {
+        x.span_id = o->span->span_id;
+        x.has_trace = o->span->has_trace;
+        x.trace = o->span->trace;
     }
     if (*best && !merged_is_before(&x, *best)) return true;
     struct merged_exemplar *kept = ARENA_NEW(&w->m->arena, struct merged_exemplar);
     labels all = h->unit->index->keys[h->key].ls;
-    if (!kept || !labels_without(&w->m->arena, all, without, n, &x.ls)) return block_no_room(w, e);
+    if (!kept || !labels_without(&w->m->arena, all, o->without, o->without_count, &x.ls)) {
+        return block_no_room(w, e);
+    }
     *kept = x;
     *best = kept;
     return true;

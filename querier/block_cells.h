@@ -19,9 +19,15 @@ bool block_cell_at(struct block_walk *w, uint32_t group, int64_t slot, uint32_t 
 
 // Shows the row, or its span if that is not NULL, in place of *best if it comes before it; labels
 // `without` are those of the group.
-bool block_offer(struct block_walk *w, const struct block_hit *h, const struct block_span *span,
-                 int64_t value, const str *without, size_t n, const struct merged_exemplar **best,
-                 err *e) MUST_CHECK;
+struct block_offered {
+    const struct block_hit *hit;
+    const struct block_span *span;
+    int64_t value;
+    const str *without;
+    size_t without_count;
+};
+bool block_offer(struct block_walk *w, const struct block_offered *o,
+                 const struct merged_exemplar **best, err *e) MUST_CHECK;
 
 // Adds annotations to a total, each once.
 bool block_annotate(struct block_walk *w, uint32_t row, labels notes, err *e) MUST_CHECK;
@@ -43,10 +49,15 @@ struct block_site {
 void block_site_init(struct block_site *s, struct block_walk *w, const str *names, size_t n);
 void block_site_release(struct block_site *s);
 
-// By stack: how many of the names are matched. The wave's; NULL without a site.
-bool block_site_know(const struct block_site *s, struct block_walk *w, const struct symbol_table *t,
-                     const uint32_t **matched, err *e) MUST_CHECK;
+// The stacks of a unit, and how many of the names each matches: the wave's; NULL without a site.
+struct block_matched {
+    const uint32_t *v;
+    uint32_t stacks;
+};
+bool block_site_know(const struct block_site *s, struct block_walk *w, const struct block_unit *u,
+                     struct block_matched *matched, err *e) MUST_CHECK;
 
-// The sum of columns under the site, times factor; *any is false if none of it lies there.
-bool block_site_sum(struct block_site *s, const uint32_t *matched, uint32_t stacks, str columns,
-                    int64_t factor, int64_t *sum, bool *any, err *e) MUST_CHECK;
+// The sum of columns under the site; *any is false if none of it lies there.
+bool block_site_sum(struct block_site *s, const struct block_matched *matched, str columns,
+                    int64_t *sum, bool *any, err *e) MUST_CHECK;
+bool block_no_value(err *e);  // fails: it does not fit

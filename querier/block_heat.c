@@ -48,7 +48,8 @@ static bool count(struct heat *t, const struct block_hit *h, const struct block_
     w->m->cells[row].count++;
     if (!q->exemplars) return true;
     const struct merged_exemplar *best = w->m->cells[row].exemplar;
-    bool ok = block_offer(w, h, span, value, q->group_by, q->group_by_count, &best, e);
+    const struct block_offered o = {h, span, value, q->group_by, q->group_by_count};
+    bool ok = block_offer(w, &o, &best, e);
     w->m->cells[row].exemplar = best;
     return ok;
 }
@@ -63,8 +64,8 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
         int64_t value = 0;
         bool any = false;
         if (s->span_id == 0) continue;
-        if (!block_site_sum(&t->site, NULL, h->unit->index->stack_count, s->vector, 1, &value, &any,
-                            e)) {
+        const struct block_matched all = {.stacks = h->unit->index->stack_count};
+        if (!block_site_sum(&t->site, &all, s->vector, &value, &any, e)) {
             return false;
         }
         if (any && !count(t, h, s, value, e)) return false;

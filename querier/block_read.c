@@ -494,20 +494,20 @@ bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e)
     return true;
 }
 
-bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,
-                const struct loose_set *skip, struct merged *m, struct block_reads *out, err *e)
+bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
+                struct block_reads *out, err *e)
 {
     struct block_walk w = {.blocks = b,
                            .req = r,
-                           .q = q,
-                           .skip = skip,
+                           .q = t->q,
+                           .skip = t->skip,
                            .m = m,
                            .out = out,
-                           .with_symbols = wants_symbols(q),
-                           .with_all = reads_all(q),
-                           .with_totals = reads_totals(q)};
-    bool ok =
-        block_walk_begin(&w, p, e) && ask_footers(&w, e) && block_walk_waves(&w, read_wants, e);
+                           .with_symbols = wants_symbols(t->q),
+                           .with_all = reads_all(t->q),
+                           .with_totals = reads_totals(t->q)};
+    bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
+              block_walk_waves(&w, read_wants, e);
     block_cells_release(&w);
     block_walk_end(&w);
     return ok;

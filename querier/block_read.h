@@ -58,8 +58,13 @@ bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
                       const struct level_plan *p, const struct block_loose *want,
                       struct block_reads *out, err *e) MUST_CHECK;
 
-// All wants of the question: tree, totals, heat, labels, stats. Rows of `skip` (model/loose.h), if
-// it is not NULL, do not count: somebody else does.
-bool block_read(struct blocks *b, struct req *r, const struct query *q, const struct level_plan *p,
-                const struct loose_set *skip, struct merged *m, struct block_reads *out,
-                err *e) MUST_CHECK;
+// All wants of the question: tree, totals, heat, labels, stats. Trees and totals of nodes need
+// plans of their own: a question for both is answered by rows.
+struct block_task {
+    const struct query *q;
+    const struct level_plan *plan;
+    const struct loose_set
+        *skip;  // rows that do not count (model/loose.h): somebody else does; or NULL
+};
+bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
+                struct block_reads *out, err *e) MUST_CHECK;

@@ -25,8 +25,8 @@ struct frame {
 };
 
 struct totals_unit {
-    const uint32_t *matched;  // stacks of the call site
-    uint32_t *groups;         // by key, 1 + number; 0: not looked for yet
+    struct block_matched matched;
+    uint32_t *groups;  // by key, 1 + number; 0: not looked for yet
 };
 
 struct totals {
@@ -149,8 +149,7 @@ static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
     own->groups = ARENA_ARRAY(&t->w->wave, uint32_t, u->index->key_count);
     if (!own->groups) return block_no_room(t->w, e);
     u->of_want = own;
-    return t->q->call_site_count == 0 ||
-           block_site_know(&t->site, t->w, u->symbols, &own->matched, e);
+    return block_site_know(&t->site, t->w, u, &own->matched, e);
 }
 
 static bool add_unit(struct totals *t, struct block_unit *u, err *e)
@@ -206,8 +205,7 @@ static bool add_node(void *arg, const struct block_node_use *use, str columns, e
     bool any = false;
     uint32_t row = 0;
     if (!point_of_slot(t->q, n->slot, n->width, &point)) return true;
-    return block_site_sum(&t->site, own->matched, use->unit->index->stack_count, columns, 1, &sum,
-                          &any, e) &&
+    return block_site_sum(&t->site, &own->matched, columns, &sum, &any, e) &&
            block_total_at(t->w, use->tag, point, &row, e) && add_sum(t, row, sum, n->profiles, e);
 }
 
@@ -303,45 +301,50 @@ static bool read_totals(struct totals *t, err *e)
 
 static bool offer(struct totals *t, const struct block_hit *h, uint32_t row, int64_t value, err *e)
 {
-    struct totals_unit *own = h->unit->of_want;
+    const struct totals_unit *own = h->unit->of_want;
     struct block_walk *w = t->w;
     const struct merged_exemplar *best = w->m->totals[row].exemplar;
-    const str *without = t->q->group_by;
-    size_t n = t->q->group_by_count;
+    struct block_offered o = {h, NULL, value, t->q->group_by, t->q->group_by_count};
     bool ok = true;
-    if (t->q->exemplars == QUERY_PROFILES)
-        ok = block_offer(w, h, NULL, value, without, n, &best, e);
+    if (t->q->exemplars == QUERY_PROFILES) ok = block_offer(w, &o, &best, e);
     bool of_spans = t->q->exemplars == QUERY_SPANS && h->spans;
     for (uint32_t i = 0; ok && of_spans && i < h->spans->n; i++) {
-        const struct block_span *s = &h->spans->v[i];
         bool any = false;
-        if (s->span_id == 0) continue;
-        ok = block_site_sum(&t->site, own->matched, h->unit->index->stack_count, s->vector, 1,
-                            &value, &any, e) &&
-             (!any || block_offer(w, h, s, value, without, n, &best, e));
+        o.span = &h->spans->v[i];
+        if (o.span->span_id == 0) continue;
+        ok = block_site_sum(&t->site, &own->matched, o.span->vector, &o.value, &any, e) &&
+             (!any || block_offer(w, &o, &best, e));
     }
     w->m->totals[row].exemplar = best;
     return ok;
 }
 
+// What of a row lies under the call site.
+static bool value_of(struct totals *t, const struct block_hit *h, str columns, int64_t *value,
+                     bool *any, err *e)
+{
+    const struct totals_unit *own = h->unit->of_want;
+    *value = h->total;
+    *any = true;
+    if (t->site.n == 0) return true;
+    return block_site_sum(&t->site, &own->matched, columns, value, any, e) &&
+           (!__builtin_mul_overflow(*value, h->factor, value) || block_no_value(e));
+}
+
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct totals *t = arg;
-    struct totals_unit *own = h->unit->of_want;
     struct block_walk *w = t->w;
     int64_t point = 0;
-    int64_t value = h->total;
-    bool any = true;
+    int64_t value = 0;
+    bool any = false;
     uint32_t group = 0;
     uint32_t row = 0;
     if (!point_of(t->q, h->time_ns, &point)) return true;
     if (!group_of(t, h->unit, h->key, &group, e) || !block_total_at(w, group, point, &row, e)) {
         return false;
     }
-    if (t->site.n && !block_site_sum(&t->site, own->matched, h->unit->index->stack_count, columns,
-                                     h->factor, &value, &any, e)) {
-        return false;
-    }
+    if (!value_of(t, h, columns, &value, &any, e)) return false;
     if (!add_sum(t, row, value, 1, e)) return false;
     if (t->q->exemplars && any && !offer(t, h, row, value, e)) return false;
     return h->annotations.n == 0 || block_annotate(w, row, h->annotations, e);

@@ -294,6 +294,17 @@ static void publish(struct blocks *b, struct block_want *w, struct block_kept *k
     w->mine = false;
 }
 
+// A new entry with what was read; NULL if it cannot be, and then *had is the memory that it took.
+static struct block_kept *make_entry(struct mem_budget *memory, const struct read_part *p,
+                                     str bytes, size_t *had, err *e)
+{
+    struct block_kept *k = new_entry(memory, p->want, p->want->kept->hash, e);
+    if (!k || parse(k, p, bytes, e)) return k;
+    *had = k->arena.reserved;
+    free_entry(k);
+    return NULL;
+}
+
 // Parsed for the cache, or, where it has no room, for this question alone.
 static bool settle(struct block_walk *walk, const struct read_part *p, str bytes, err *e)
 {
@@ -305,24 +316,19 @@ static bool settle(struct block_walk *walk, const struct read_part *p, str bytes
     if (limit && used + 2 * raw > limit) (void)make_room(b, used + 2 * raw - limit);
     for (bool more = 2 * raw <= limit || limit == 0; more;) {
         *e = (err){0};
-        struct block_kept *k = new_entry(&b->memory, w, w->kept->hash, e);
-        bool ok = k && parse(k, p, bytes, e);
-        if (ok) {
+        size_t had = 0;
+        struct block_kept *k = make_entry(&b->memory, p, bytes, &had, e);
+        if (k) {
             publish(b, w, k);
             return true;
         }
-        size_t had = k ? k->arena.reserved : 0;
-        if (k) free_entry(k);
         if (e->code != ERR_RESOURCE_EXHAUSTED) return false;
         more = make_room(b, MAX(had, 2 * raw));
     }
     *e = (err){0};
-    struct block_kept *alone = new_entry(&walk->m->memory, w, w->kept->hash, e);
+    size_t had = 0;
+    struct block_kept *alone = make_entry(&walk->m->memory, p, bytes, &had, e);
     if (!alone) return false;
-    if (!parse(alone, p, bytes, e)) {
-        free_entry(alone);
-        return false;
-    }
     forget(b, w);
     w->kept = alone;
     return true;
@@ -474,10 +480,6 @@ static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, e
     bool ok = !scratch.exhausted || block_no_room(walk, e);
     ok = ok && note_mine(walk, &l, v, n, e) && fetch_all(walk, &l, &scratch, e) &&
          read_footers(walk, &l, e) && settle_all(walk, &l, e);
-    for (size_t i = 0; i < n; i++) {
-        if (v[i].mine) forget(walk->blocks, &v[i]);
-    }
-    tell(walk->blocks);
     block_io_release(walk, &l.io);
     arena_release(&scratch);
     return ok;
@@ -495,28 +497,40 @@ static bool wait_for_others(struct block_walk *walk, const struct block_want *w,
     return req_alive(walk->req, e);
 }
 
+// One look at all that is not settled yet. *others: one that somebody else reads, or NULL.
+static bool look_at_all(struct block_walk *walk, struct block_want *v, size_t n, bool *mine,
+                        const struct block_want **others, err *e)
+{
+    *mine = false;
+    *others = NULL;
+    for (size_t i = 0; i < n; i++) {
+        enum state state = SETTLED;
+        if (v[i].kept || v[i].why) continue;
+        if (!look(walk, &v[i], &state, e)) return false;
+        *mine = *mine || state == MINE;
+        if (state == OTHERS) *others = &v[i];
+    }
+    return true;
+}
+
+static void forget_mine(struct block_walk *walk, struct block_want *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].mine) forget(walk->blocks, &v[i]);
+    }
+    tell(walk->blocks);
+}
+
 bool blocks_load(struct block_walk *walk, struct block_want *v, size_t n, err *e)
 {
     for (;;) {
         bool mine = false;
-        bool ok = true;
         const struct block_want *others = NULL;
-        for (size_t i = 0; ok && i < n; i++) {
-            enum state state = SETTLED;
-            if (v[i].kept || v[i].why) continue;
-            ok = look(walk, &v[i], &state, e);
-            mine = mine || state == MINE;
-            if (state == OTHERS) others = &v[i];
-        }
-        if (!ok) {
-            for (size_t i = 0; i < n; i++) {
-                if (v[i].mine) forget(walk->blocks, &v[i]);
-            }
-            tell(walk->blocks);
-            return false;
-        }
-        if (mine && !load_mine(walk, v, n, e)) return false;
-        if (!mine && !others) return true;
-        if (!mine && !wait_for_others(walk, others, e)) return false;
+        bool ok = look_at_all(walk, v, n, &mine, &others, e);
+        if (ok && !mine && !others) return true;
+        if (ok && mine) ok = load_mine(walk, v, n, e);
+        if (mine || !ok) forget_mine(walk, v, n);
+        if (ok && !mine) ok = wait_for_others(walk, others, e);
+        if (!ok) return false;
     }
 }

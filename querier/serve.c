@@ -180,8 +180,8 @@ static bool read_with(struct reading *r, struct served *v, const struct settled_
     }
     if (part.n == 0) return true;
     struct block_reads reads = {0};
-    bool ok = block_read(a->querier->blocks, &a->x->req, v->q, &part, skip ? &skip->rows : NULL,
-                         r->m, &reads, e);
+    const struct block_task task = {v->q, &part, skip ? &skip->rows : NULL};
+    bool ok = block_read(a->querier->blocks, &a->x->req, &task, r->m, &reads, e);
     count(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
 }

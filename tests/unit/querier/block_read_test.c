@@ -25,7 +25,7 @@ static void read_all(struct rig *g, const struct query *q, const struct loose_se
     struct block_reads reads = {0};
     *p = plan_for(g, q);
     assert_ok(merged_init(m, &g->memory, 0, true, e));
-    assert_ok(block_read(g->blocks, &g->req, q, &p->p, skip, m, &reads, e));
+    assert_ok(block_read(g->blocks, &g->req, &(struct block_task){q, &p->p, skip}, m, &reads, e));
     if (reads.fault_count) fail_msg("%s", reads.faults[0].why.msg);
     assert_ok(merged_finish(m, e));
 }
@@ -418,7 +418,8 @@ static void rows_of_the_skip_list_do_not_count(void **state)
         leaves.without_parents = true;
         struct fleet_plan p = fleet_plan(&leaves, &g.dice, &ask);
         assert_ok(merged_init(&m, &g.memory, 0, true, e));
-        assert_ok(block_read(g.blocks, &g.req, &q, &p.p, &skip, &m, &reads, e));
+        assert_ok(
+            block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, &skip}, &m, &reads, e));
         assert_int_equal(reads.fault_count, 0);
         struct head_query h = brute(&q);
         uint64_t profiles = 0;
@@ -521,7 +522,7 @@ static struct merged *read_plan(struct rig *g, const struct query *q, const stru
     struct blocks *fresh = blocks_new(g->fleet->store, &g->memory, 8 << 20);
     assert_ok(merged_init(m, &g->memory, 0, true, e));
     *reads = (struct block_reads){0};
-    assert_ok(block_read(fresh, &g->req, q, &p->p, NULL, m, reads, e));
+    assert_ok(block_read(fresh, &g->req, &(struct block_task){q, &p->p, NULL}, m, reads, e));
     assert_ok(merged_finish(m, e));
     blocks_free(fresh);
     return m;
