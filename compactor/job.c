@@ -149,6 +149,8 @@ static bool begin_upload(void *arg, err *e)
 static bool write_upload(void *arg, str bytes, err *e)
 {
     struct doing *d = arg;
+    if (FAULT_ERRNO("compact.write"))
+        return err_set(e, ERR_UNAVAILABLE, "object %.*s cannot be written", STR(d->name));
     return store_write(d->upload, bytes, e);
 }
 

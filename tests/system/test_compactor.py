@@ -1,11 +1,12 @@
 """Segments become hours, days and windows in a real server: answers stay what they were, nothing is left that nothing names."""
 import json
 import os
+import shutil
 import time
 
 import pytest
 from client import CPU, QUERIER, Pprof
-from flametree import Cluster, Flametree, await_
+from flametree import Flametree
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -17,6 +18,7 @@ AT_ONCE = [
     "--compactor.delete_delay", "0s", "--compactor.raw_retention", "0s", "--compactor.hours_retention", "0s", "--compactor.days_retention", "0s",
 ]
 ENV = {"FLAMETREE_FLUSH": "1"}
+LONG = os.environ.get("FLAMETREE_NIGHTLY") == "1"
 START = (time.time_ns() // DAY - 6) * DAY
 SERVICE = "levels"
 
@@ -109,3 +111,158 @@ def test_levels_answer_what_heads_did(tmp_path):
         f.kill()
         f.start()
         assert answers(f.server()) == late
+
+
+# ---- killed on the way
+
+POINTS = [
+    "compact.read", "compact.upload", "compact.service", "compact.create", "compact.commit", "compact.committed", "compact.sweep", "compact.write",
+    "manifest.listed", "manifest.page.before", "manifest.page.after", "manifest.root.before", "manifest.root.after",
+    "manifest.sweep.before", "manifest.sweep.after", "manifest.swept", "store.delete", "store.deleted", "store.created",
+]
+
+
+@pytest.fixture(scope="module")
+def flushed(tmp_path_factory):
+    """A data directory with segments of four days, and what questions get."""
+    data = tmp_path_factory.mktemp("flushed")
+    with Flametree(*AT_ONCE, data=str(data), env=ENV) as f:
+        fill(f.server())
+        before = answers(f.server())
+        flush(f.server())
+    return data, before
+
+
+def work(f):
+    """A run with a sweep, during which the process may end."""
+    try:
+        f.server().call("POST", "/compactor/run?timeout=60s&sweep=true")
+    except AssertionError:  # no answer
+        f.process.wait(60)
+
+
+def gone(f):
+    return f.process.poll() is not None
+
+
+def check_whole(f, before):
+    """Settled, answers as they were, and the blocks there are those that the manifest names."""
+    s = f.server()
+    assert answers(s) == before
+    settle(s)
+    assert answers(s) == before
+    settle(s, sweep="true")
+    settle(s, sweep="true")
+    assert answers(s) == before
+    status = s.call("GET", "/compactor/status").expect(200).json()
+    count = kinds(objects(f))
+    assert sum(count.get(kind, 0) for kind in ("raw", "h", "d")) == status["tenants"][0]["blocks"], (count, status)
+    assert count.get("a", 0) == 0, count
+
+
+@pytest.mark.parametrize("time_", [1, 3, 12] if LONG else [1])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at(flushed, tmp_path, point, time_):
+    data, before = flushed
+    own = tmp_path / "data"
+    shutil.copytree(data, own, ignore=shutil.ignore_patterns("*.sock"))
+    f = Flametree(*AT_ONCE, "--compactor.orphan_age", "1ms", data=str(own), env={**ENV, "FLAMETREE_FAULTS": "%s=die@%d" % (point, time_)})
+    try:
+        f.start(wait=False)
+        try:
+            f.await_ready()
+        except AssertionError:
+            assert f.process is None, "it does not start"
+        if f.process is not None:
+            work(f)
+        died = f.process is None or gone(f)
+        assert died or time_ > 1, "no process met the fault point %s" % point
+        if f.process is not None and f.process.poll() is None:
+            f.kill()
+        f.process = None
+        f.env.pop("FLAMETREE_FAULTS")
+        f.start()
+        check_whole(f, before)
+    finally:
+        if f.process is not None and f.process.poll() is None:
+            f.kill()
+
+
+# ---- damage
+
+def files(data, part):
+    top = os.path.join(str(data), "store", "o")
+    return sorted(os.path.join(path, name) for path, _, names in os.walk(top) for name in names if part in os.path.relpath(os.path.join(path, name), top))
+
+
+def flip(path):
+    """Another byte in the middle; the file is a new one, as a link of it may be kept."""
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    content[len(content) // 3] ^= 0x20
+    os.chmod(os.path.dirname(path), 0o700)
+    os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def own_copy(flushed, tmp_path):
+    own = tmp_path / "data"
+    shutil.copytree(flushed[0], own, ignore=shutil.ignore_patterns("*.sock"))
+    return own
+
+
+def test_a_damaged_segment_is_left_out_and_named(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    path = files(own, "/live/a/")[0]
+    shutil.copy(path, tmp_path / "good")
+    flip(path)
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        s = f.server()
+        got = settle(s)
+        status = s.call("GET", "/compactor/status").expect(200).json()
+        assert status["tenants"][0]["damaged"] == [{"segment": os.path.basename(path)}], status
+        assert status["tenants"][0]["segments_waiting"] == 1 and got["settled"], (got, status)
+        assert f.metric('flametree_compactor_jobs_total{level="leaf",result="damaged"}') >= 1
+        assert os.path.basename(path) in f.tail(500)
+        assert "damaged" in s.call("GET", "/compactor").expect(200).text
+    os.unlink(path)
+    shutil.copy(tmp_path / "good", path)
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        settle(f.server())
+        assert answers(f.server()) == flushed[1]
+
+
+def test_damaged_parents_are_made_anew(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        settle(f.server())
+    for path in files(own, "/h/") + files(own, "/d/"):
+        flip(path)
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        s = f.server()
+        for day in range(4):
+            push(s, START + day * DAY + 5 * HOUR + 5000, 300 + day)
+        flush(s)
+        late = answers(s)
+        settle(s)
+        assert answers(s) == late
+        assert f.metric('flametree_compactor_jobs_total{level="pack",result="damaged"}') >= 1
+        assert answers(s) == late
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        settle(f.server())
+        assert answers(f.server()) == late
+
+
+def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    faults = {**ENV, "FLAMETREE_FAULTS": "compact.write=enospc"}
+    with Flametree(*AT_ONCE, data=str(own), env=faults) as f:
+        s = f.server()
+        got = s.call("POST", "/compactor/run?timeout=20s").expect(200).json()
+        assert not got["settled"] and got["backlog"] == 12, got
+        failures = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]["failures"]
+        assert len(failures) == 12 and all(x["job"] == "leaf" and "cannot be written" in x["fault"] for x in failures), failures
+        assert answers(s) == flushed[1]
+    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+        check_whole(f, flushed[1])
