@@ -13,6 +13,8 @@ export const PRESETS: Preset[] = [
   { from: 'now-24h', text: 'Last 24 hours' },
   { from: 'now-7d', text: 'Last 7 days' },
   { from: 'now-30d', text: 'Last 30 days' },
+  { from: 'now-90d', text: 'Last 90 days' },
+  { from: 'now-400d', text: 'Last 400 days' },
 ];
 
 const UNIT_MS: Record<string, number> = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 604800e3, M: 2592000e3, y: 31536000e3 };

@@ -174,6 +174,17 @@ test('filters of a link are shown, sent and can be removed', async ({ page }) =>
   expect(parameter(page, 'query')).toBe(CHECKOUT);
 });
 
+test('ranges go up to what the server keeps', async ({ page }) => {
+  await openSmall(page, '/flame');
+  let shown = 'Last hour';
+  for (const [text, from] of [['Last 90 days', 'now-90d'], ['Last 400 days', 'now-400d']]) {
+    await page.getByRole('button', { name: shown }).click();
+    await page.getByRole('button', { name: text }).click();
+    expect(parameter(page, 'from')).toBe(from);
+    await expect(page.getByRole('button', { name: (shown = text) })).toBeVisible();
+  }
+});
+
 test('exactness is shown as far as the server tells it', async ({ page }) => {
   const tell = async (headers: Record<string, string>, words: string) => {
     await page.unrouteAll();
@@ -183,6 +194,7 @@ test('exactness is shown as far as the server tells it', async ({ page }) => {
   };
   await tell({ 'Flametree-Profiles': '1234567', 'Flametree-Exact': 'exact', 'Server-Timing': 'query;dur=41.4' }, 'exact · 1\u202f234\u202f567 profiles · 41 ms');
   await tell({ 'Flametree-Exact': 'rounded=300' }, 'rounded to 5.00 min at the edges');
+  await expect(page.locator('.pill')).toHaveAttribute('title', /no longer kept/);
   await tell({ 'Flametree-Exact': 'partial=1 of 6 ingesters did not answer' }, 'incomplete: 1 of 6 ingesters did not answer');
 });
 

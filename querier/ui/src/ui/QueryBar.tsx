@@ -86,6 +86,8 @@ function describe(text: string): { words: string; kind: 'good' | 'plain' | 'warn
   return { words: text, kind: 'plain' };
 }
 
+const ROUNDED = 'Single profiles of that time are no longer kept: the ends of the range lie on sums of hours or days.';
+
 function Pill({ of }: { of: Exactness }) {
   const said = of.exact === null ? null : describe(of.exact);
   const words = [
@@ -94,5 +96,6 @@ function Pill({ of }: { of: Exactness }) {
     of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
   ].filter(Boolean);
   if (words.length === 0) return null;
-  return <span class="pill" title={of.missing ?? undefined}>{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
+  const why = of.missing ?? (said?.kind === 'plain' && said.words.startsWith('rounded') ? ROUNDED : undefined);
+  return <span class="pill" title={why}>{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
 }
