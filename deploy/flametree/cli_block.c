@@ -238,7 +238,7 @@ static void put_heading(struct cli *c, struct buf *b)
 {
     text_ink(b, c->look.colors, INK_DIM);
     buf_z(b, "kind     from              hours services       rows   profiles      bytes  tenant"
-             " and name");
+             " and file");
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');
 }
@@ -251,7 +251,6 @@ static void put_line(struct cli *c, struct buf *b, const struct cli_block *f,
     struct buf from;
     buf_init(&from, NULL, 64);
     cli_time_put(&from, slot_start(about->from_hour, SLOT_HOUR));
-    text_left(b, S(""), 0);
     buf_printf(b, "%-8s ", cli_block_kind(about->kind));
     buf_str(b, str_slice(buf_view(&from), 0, 16));
     buf_release(&from);
@@ -262,7 +261,7 @@ static void put_line(struct cli *c, struct buf *b, const struct cli_block *f,
     text_put(b, about->tenant);
     buf_byte(b, ' ');
     text_ink(b, c->look.colors, INK_STRONG);
-    text_put(b, f->source.name);
+    text_put(b, str_of(f->path));
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');
 }

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 from client import CPU, Pprof, now_ms
@@ -10,6 +11,10 @@ from flametree import BIN, Flametree
 
 PROGRAM = os.path.join(BIN, "flametree")
 PODS, PROFILES = 3, 12  # of each pod
+
+# Everything is compacted at once, but only when the test asks.
+AT_ONCE = ["--limits.reject_older_than", "0", "--compactor.interval", "1h"]
+AT_ONCE += [x for name in ("leaf_delay", "hour_delay", "day_delay", "repack_interval", "fold_interval", "window_interval") for x in ("--compactor." + name, "0s")]
 
 
 def run(*args):
@@ -64,7 +69,7 @@ def test_ls_is_a_line_for_each_block(store, segment):
     assert heading.split()[:4] == ["kind", "from", "hours", "services"]
     words = line.split()
     assert words[0] == "segment" and words[3:7] == ["1", "2", str(PODS * PROFILES + 1), str(PODS * PROFILES + 1)]
-    assert words[-2:] == ["anonymous", os.path.basename(segment)]
+    assert words[-2:] == ["anonymous", segment]
     [block] = loaded("ls", segment)
     assert block["kind"] == "segment" and block["services"] == 2 and block["bytes"] == os.path.getsize(segment)
     assert block["fromHour"] == now_ms() // 3_600_000 - 1 or block["fromHour"] == now_ms() // 3_600_000 - 2
@@ -113,6 +118,26 @@ def test_verify_finds_nothing_in_what_a_server_wrote(store, segment):
     assert block["faults"] == [] and block["services"] == 2 and block["rows"] == 37
 
 
+def test_verify_finds_nothing_in_what_compaction_made(tmp_path):
+    """Blocks of all kinds: leaves and one that came late, hours, days, windows."""
+    day, hour = 86_400 * 10**9, 3600 * 10**9
+    start = (time.time_ns() // day - 4) * day
+    with Flametree(*AT_ONCE, data=str(tmp_path), env={"FLAMETREE_FLUSH": "1"}) as f:
+        s = f.server()
+        for late in (False, True):
+            for n in range(90):
+                labels = {"__name__": "process_cpu", "service_name": "s%d" % (n % 3), "pod": "p%d" % (n % 7)}
+                stacks = [("main;a%d;b%d" % (n % 5, i), 1 + n * i) for i in range(8)]
+                s.push(labels, Pprof(*stacks, time_ns=start + n % 3 * day + n % 20 * hour + n * 10**9 + late)).expect(200)
+            s.call("POST", "/ingester/flush").expect(200)
+            assert s.call("POST", "/compactor/run?timeout=60s").expect(200).json()["settled"]
+        blocks = loaded("ls", str(tmp_path / "store" / "o"))
+        assert {b["kind"] for b in blocks} >= {"raw", "hours", "days"}, blocks
+        verified = loaded("verify", *[b["file"] for b in blocks])
+    assert sum(b["profiles"] for b in blocks if b["kind"] == "raw") >= 180
+    assert all(b["faults"] == [] for b in verified) and sum(b["nodes"] for b in verified) > 100
+
+
 def damaged(segment, tmp_path, change):
     copy = tmp_path / "block"
     data = bytearray(open(segment, "rb").read())
@@ -150,7 +175,7 @@ def test_a_file_that_fails_does_not_stop_the_others(segment, tmp_path):
     good = tmp_path / "z"
     shutil.copy(segment, good)
     answer = fails(1, "ls", str(tmp_path / "nothing"), str(good))
-    assert "nothing: No such file" in answer.stderr and answer.stdout.splitlines()[1].endswith(" z")
+    assert "nothing: No such file" in answer.stderr and answer.stdout.splitlines()[1].endswith(" %s" % good)
     answer = fails(1, "verify", damaged(segment, tmp_path, lambda data: flip(data, 3)), str(good))
     assert "%s: ok" % good in answer.stdout and "fault" in answer.stdout
     assert len(json.loads(fails(1, "ls", "--format", "json", "/dev/null", str(good)).stdout)) == 1
