@@ -71,7 +71,7 @@ static void unlink_tenant(struct manifests *ms, struct tenant *t)
     *at = t->next;
     unlink_use(ms, t);
     ms->tenant_count--;
-    metric_set(&manifest_kept, (int64_t)ms->tenant_count);
+    metric_add(&manifest_kept, UINT64_MAX);  // minus 1: there may be others like us
 }
 
 static struct tenant *take_oldest(struct manifests *ms)
@@ -133,7 +133,7 @@ struct tenant *tenant_take(struct manifests *ms, str name, err *e)
             t->next = ms->chains[hash % TENANT_CHAINS];
             ms->chains[hash % TENANT_CHAINS] = t;
             ms->tenant_count++;
-            metric_set(&manifest_kept, (int64_t)ms->tenant_count);
+            metric_add(&manifest_kept, 1);
         }
         if (t) {
             link_use(ms, t);
@@ -336,11 +336,12 @@ static bool take_page(struct manifests *ms, struct manifest *m, size_t i,
         return err_wrap(e, "manifest version %" PRIu64, m->version);
     }
     str bytes = str_make(read->to, read->n);
-    if (hash_str(bytes) != ref->hash)
+    if (hash_str(bytes) != ref->hash) {
         return err_set(e, ERR_DATA_LOSS,
                        "%.*s: its hash is %016" PRIx64 ", manifest version %" PRIu64
                        " says %016" PRIx64,
                        STR(read->name), hash_str(bytes), m->version, ref->hash);
+    }
     m->pages[i] = page_parse(ms->memory, m->tenant, ref, bytes, e);
     return m->pages[i] != NULL;
 }

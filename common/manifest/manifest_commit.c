@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define JOB_AGE_MAX  (60 * 60 * NS_PER_S)
+#define JOB_AGE_MAX  (3600 * NS_PER_S)
 #define ATTEMPTS     64  // races lost in a row
 #define PUTS         5   // of one root, while the store fails
 #define PAUSE_MAX_NS (200 * NS_PER_MS)
@@ -355,6 +355,7 @@ static const struct manifest_block *clean_block(struct work *w, const struct man
 // NULL: it is needed no more.
 static const struct past_block *clean_past(struct work *w, const struct past_block *p)
 {
+    assert(p);
     struct past_block *copy = ARENA_NEW(&w->arena, struct past_block);
     if (!copy) return p;
     *copy = *p;

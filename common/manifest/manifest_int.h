@@ -170,7 +170,7 @@ bool name_garbage_parse(str text, struct manifest_block *b, bool *page) MUST_CHE
 bool manifest_finish(struct manifest *m, err *e) MUST_CHECK;
 
 // The tenant's entry, held until tenant_give. NULL and *e if there is no memory.
-struct tenant *tenant_take(struct manifests *ms, str tenant, err *e) MUST_CHECK;
+struct tenant *tenant_take(struct manifests *ms, str name, err *e) MUST_CHECK;
 void tenant_give(struct manifests *ms, struct tenant *t);
 struct manifest *tenant_known(struct manifests *ms, struct tenant *t);  // a reference, or NULL
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);

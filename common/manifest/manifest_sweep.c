@@ -16,8 +16,8 @@
 
 #include <stdlib.h>
 
-#define SOURCES_KEPT (7 * 24 * 60 * 60 * NS_PER_S)
-#define PAST_KEPT    (24 * 60 * 60 * NS_PER_S)
+#define SOURCES_KEPT (7 * SLOT_DAY)
+#define PAST_KEPT    SLOT_DAY
 
 struct sweeping {
     struct manifests *ms;

@@ -78,10 +78,11 @@ static bool read_cluster(struct store *s, struct req *r, id128 *cluster, err *e)
     }
     buf_release(&bytes);
     if (!m) return false;
-    if (m->format != CLUSTER_FORMAT)
+    if (m->format != CLUSTER_FORMAT) {
         return err_set(e, ERR_FAILED_PRECONDITION,
                        "the store has format %" PRIu32 ", this program knows %d", m->format,
                        CLUSTER_FORMAT);
+    }
     if (m->id.len != sizeof cluster->b)
         return err_set(e, ERR_DATA_LOSS, "id has %zu bytes, not 16", m->id.len);
     memcpy(cluster->b, m->id.data, sizeof cluster->b);

@@ -94,11 +94,12 @@ static bool check_times(const struct manifest_block *b, err *e)
         return err_set(e, ERR_DATA_LOSS, "last_ns %" PRId64 " is before first_ns %" PRId64,
                        b->last_ns, b->first_ns);
     bool empty = b->first_ns == 0 && b->last_ns == 0;
-    if (!empty && (b->first_ns <= from || b->last_ns > to))
+    if (!empty && (b->first_ns <= from || b->last_ns > to)) {
         return err_set(e, ERR_DATA_LOSS,
                        "first_ns %" PRId64 " to last_ns %" PRId64 " are not within (%" PRId64
                        ", %" PRId64 "]",
                        b->first_ns, b->last_ns, from, to);
+    }
     return true;
 }
 
@@ -111,10 +112,11 @@ static bool check_range(const struct manifest_block *b, err *e)
         return err_set(e, ERR_DATA_LOSS, "hours is %" PRIu32 ", allowed 1 to %d", b->hours,
                        HOURS_MAX);
     int64_t last = b->from_hour + b->hours - 1;
-    if (manifest_window(b->kind, b->from_hour) != manifest_window(b->kind, last))
+    if (manifest_window(b->kind, b->from_hour) != manifest_window(b->kind, last)) {
         return err_set(e, ERR_DATA_LOSS,
                        "hours %" PRIu32 " from_hour %" PRId64 " reach into another window",
                        b->hours, b->from_hour);
+    }
     if (b->pack_lo > b->pack_hi)
         return err_set(e, ERR_DATA_LOSS, "pack_lo %08" PRIx32 " is above pack_hi %08" PRIx32,
                        b->pack_lo, b->pack_hi);
@@ -126,11 +128,12 @@ static bool check_cover(const struct manifest_block *b, size_t i, err *e)
     const struct manifest_cover *c = &b->covers[i];
     int64_t from = i ? c[-1].hour + c[-1].hours : b->from_hour;
     int64_t to = b->from_hour + b->hours;
-    if (c->hours < 1 || c->hours > HOURS_MAX || c->hour < from || c->hour > to - c->hours)
+    if (c->hours < 1 || c->hours > HOURS_MAX || c->hour < from || c->hour > to - c->hours) {
         return err_set(e, ERR_DATA_LOSS,
                        "cover %zu: hour %" PRId64 " and hours %" PRIu32 " are not within %" PRId64
                        " to %" PRId64,
                        i, c->hour, c->hours, from, to);
+    }
     for (size_t k = 1; k < c->leaf_count; k++) {
         if (memcmp(c->leaves[k - 1].b, c->leaves[k].b, sizeof c->leaves[k].b) >= 0)
             return err_set(e, ERR_DATA_LOSS, "cover %zu: leaves are not in order at %zu", i, k);
@@ -141,10 +144,11 @@ static bool check_cover(const struct manifest_block *b, size_t i, err *e)
 static bool check_sources(const struct segment_name *v, size_t n, int64_t from, int64_t to, err *e)
 {
     for (size_t i = 0; i < n; i++) {
-        if (v[i].hour < from || v[i].hour >= to)
+        if (v[i].hour < from || v[i].hour >= to) {
             return err_set(e, ERR_DATA_LOSS,
                            "source %zu: hour %" PRId64 " is not within %" PRId64 " to %" PRId64, i,
                            v[i].hour, from, to);
+        }
         if (i && segment_name_cmp(&v[i - 1], &v[i]) >= 0)
             return err_set(e, ERR_DATA_LOSS, "sources are not in order at %zu", i);
     }
@@ -247,10 +251,11 @@ static bool read_blocks(struct page *p, str tenant, const struct page_ref *ref,
     for (size_t i = 0; i < m->n_blocks; i++) {
         struct manifest_block *b = &p->blocks[i];
         if (!read_block(&p->arena, tenant, m->blocks[i], b, e)) return err_wrap(e, "block %zu", i);
-        if (b->kind != ref->kind || manifest_window(b->kind, b->from_hour) != ref->window)
+        if (b->kind != ref->kind || manifest_window(b->kind, b->from_hour) != ref->window) {
             return err_set(e, ERR_DATA_LOSS,
                            "block %zu: kind %d and from_hour %" PRId64 " belong to another page", i,
                            (int)b->kind, b->from_hour);
+        }
         if (i && manifest_block_cmp(b - 1, b) >= 0)
             return err_set(e, ERR_DATA_LOSS, "blocks are not in order at %zu", i);
     }
@@ -342,10 +347,11 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
     const Flametree__V1__Page *m =
         (const Flametree__V1__Page *)unpack(scratch, &flametree__v1__page__descriptor, bytes, e);
     if (!m || !check_format(m->format, e)) return false;
-    if (m->kind != ref->kind || m->window != ref->window)
+    if (m->kind != ref->kind || m->window != ref->window) {
         return err_set(e, ERR_DATA_LOSS,
                        "kind %" PRIu32 " and window %" PRId64 ", the root says %d and %" PRId64,
                        m->kind, m->window, (int)ref->kind, ref->window);
+    }
     return read_blocks(p, tenant, ref, m, e) && read_past(p, ref, m, e) && index_sources(p, e) &&
            arena_ok(&p->arena, e);
 }
@@ -404,10 +410,11 @@ static bool read_refs(struct manifest *m, const Flametree__V1__Root *from, err *
             return err_set(e, ERR_DATA_LOSS, "page %zu: kind is %" PRIu32, i, p->kind);
         if (to->window < 0 || to->window > manifest_window(to->kind, MANIFEST_HOUR_MAX))
             return err_set(e, ERR_DATA_LOSS, "page %zu: window is %" PRId64, i, p->window);
-        if (to->bytes == 0 || to->bytes > MANIFEST_PAGE_MAX)
+        if (to->bytes == 0 || to->bytes > MANIFEST_PAGE_MAX) {
             return err_set(e, ERR_DATA_LOSS,
                            "page %zu: bytes is %" PRIu64 ", allowed 1 to %" PRIu64, i, to->bytes,
                            MANIFEST_PAGE_MAX);
+        }
         if (i &&
             (to[-1].kind > to->kind || (to[-1].kind == to->kind && to[-1].window >= to->window)))
             return err_set(e, ERR_DATA_LOSS, "pages are not in order at %zu", i);

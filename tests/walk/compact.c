@@ -10,11 +10,13 @@ static bool counts(void *arg, id128 leaf)
 }
 
 enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
-                          struct req *r, str tenant, uint64_t random, err *e)
+                          struct req *r, str tenant, int64_t retention_ns, uint64_t random, err *e)
 {
-    static const struct plan_settings often = {.fold_interval = SLOT_HOUR,
-                                               .pack_interval = 6 * SLOT_HOUR,
-                                               .window_interval = SLOT_DAY};
+    const struct plan_settings often = {.fold_interval = SLOT_HOUR,
+                                        .pack_interval = 6 * SLOT_HOUR,
+                                        .window_interval = SLOT_DAY,
+                                        .raw_retention = retention_ns,
+                                        .hours_retention = 4 * retention_ns};
     struct snapshot snap;
     struct plan plan = {0};
     struct job_report report = {0};

@@ -12,6 +12,6 @@ enum compact_end {
 };
 
 // One of the first due jobs of the tenant, planned from a snapshot of now. `random` says which, and
-// how large blocks may become.
+// how large blocks may become. retention_ns: how long leaves are kept; 0: for ever.
 enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
-                          struct req *r, str tenant, uint64_t random, err *e);
+                          struct req *r, str tenant, int64_t retention_ns, uint64_t random, err *e);

@@ -54,7 +54,8 @@ static void step(struct world *w)
     } else if (n && roll(&w->dice, 100) < 70) {
         gate_grant(&w->gate, (unsigned)roll(&w->dice, n));
     } else if (what >= 95) {
-        world_advance((int64_t)roll(&w->dice, 25 * SLOT_MINUTE));
+        bool far = w->retention_ns && roll(&w->dice, 4) == 0;
+        world_advance((int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE));
     } else if (what >= 45) {
         walk_push(w);
     } else {
@@ -88,11 +89,13 @@ static bool walk(uint64_t seed, unsigned steps, enum mistake mistake, struct wal
 
 static void print_counts(const struct walk_counts *c)
 {
-    printf("%" PRIu64 " steps, %" PRIu64 " rows, %" PRIu64 " flushes, %" PRIu64 " crashes, %" PRIu64
-           " jobs (%" PRIu64 " more gave way), %" PRIu64 " sweeps deleted %" PRIu64 ", %" PRIu64
-           " questions, %" PRIu64 " answered exactly, %" PRIu64 " refused\n",
-           c->steps, c->pushed, c->flushes, c->crashes, c->jobs, c->aborted, c->sweeps, c->deleted,
-           c->queries, c->exact, c->refused);
+    printf("%" PRIu64 " steps, %" PRIu64 " rows, %" PRIu64 " flushes, %" PRIu64 " crashes, ",
+           c->steps, c->pushed, c->flushes, c->crashes);
+    printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " leaves expired, ", c->jobs,
+           c->aborted, c->expired);
+    printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
+    printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " refused\n", c->queries,
+           c->exact, c->refused);
 }
 
 static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)

@@ -309,6 +309,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
+    w->retention_ns = roll(&w->dice, 3) ? 0 : 24 * SLOT_HOUR;
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];

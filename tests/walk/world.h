@@ -81,7 +81,7 @@ struct actor {
 
 struct walk_counts {
     uint64_t pushed, flushes, crashes, jobs, aborted, sweeps, deleted;
-    uint64_t queries, exact, refused, steps;
+    uint64_t queries, exact, refused, expired, steps;
 };
 
 struct world {
@@ -90,9 +90,10 @@ struct world {
     enum mistake mistake;
     int64_t start_ns;
     struct gate gate;
-    _Atomic bool calm;    // no creation fails any more
-    int64_t grace_ns;     // of sweeps
-    struct store *store;  // nobody's: never waits, never fails
+    _Atomic bool calm;     // no creation fails any more
+    int64_t grace_ns;      // of sweeps
+    int64_t retention_ns;  // of leaves; 0: for ever
+    struct store *store;   // nobody's: never waits, never fails
     struct seat querier_seat;
     struct config *config;
     struct querier_state querier;
