@@ -82,6 +82,7 @@ static bool make_temp(struct upload *u, err *e)
     for (int tries = 0; tries < LINK_TRIES; tries++) {
         temp_name(u->local, u->temp);
         u->fd = open(u->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+        if (u->fd < 0 && errno == EEXIST) continue;  // forked processes draw the same numbers
         if (u->fd < 0) return local_fault(e, errno, "create", upload_name(u));
         if (is_ours(u->fd)) return true;
         int why = errno;

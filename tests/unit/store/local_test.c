@@ -483,6 +483,7 @@ static int race(struct bench *b, unsigned who, unsigned rounds)
     int won = 0;
     struct store_local_options o = {.dir = b->dir, .no_uring = b->no_uring, .width = 4};
     struct store *s = store_open_local(&o, &why);
+    if (!s) print_message("%s\n", why.msg);
     if (!s) return -1;
     for (unsigned i = 0; i < rounds; i++) {
         char name[32];
@@ -490,7 +491,9 @@ static int race(struct bench *b, unsigned who, unsigned rounds)
         bool existed = false;
         snprintf(name, sizeof name, "r/%u/object", i);
         snprintf(text, sizeof text, "%u", who);
-        if (!store_put(s, &b->req, str_of(name), str_of(text), &existed, &why)) return -1;
+        bool ok = store_put(s, &b->req, str_of(name), str_of(text), &existed, &why);
+        if (!ok) print_message("%s\n", why.msg);
+        if (!ok) return -1;
         won += !existed;
     }
     store_close(s);
