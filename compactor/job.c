@@ -15,10 +15,10 @@ struct doing {
     struct req *r;
     const struct task *job;
     struct job_report *report;
-    struct arena arena;
+    struct arena *arena;  // what is made; the sources' are gone with the merge
+    struct arena reading;
     struct merge_source *sources;
-    struct manifest_block *made;
-    size_t made_count;
+    struct job_made *made;
 
     // the object that is being written
     str name;
@@ -31,7 +31,7 @@ struct doing {
 static str source_name(struct doing *d, const struct job_source *s, uint64_t *bytes)
 {
     *bytes = s->segment ? s->segment->bytes : s->block->bytes;
-    return s->segment ? name_segment(&d->arena, d->bench->tenant, &s->segment->name)
+    return s->segment ? name_segment(d->arena, d->bench->tenant, &s->segment->name)
                       : s->block->name;
 }
 
@@ -56,17 +56,18 @@ static void find_damage(struct doing *d, const err *e)
 static bool open_sources(struct doing *d, err *e)
 {
     const struct task *j = d->job;
-    d->sources = ARENA_ARRAY(&d->arena, struct merge_source, j->source_count + 1);
-    if (!d->sources) return arena_ok(&d->arena, e);
+    d->sources = ARENA_ARRAY(&d->reading, struct merge_source, j->source_count + 1);
+    if (!d->sources) return arena_ok(&d->reading, e);
     for (size_t i = 0; i < j->source_count; i++) {
         const struct job_source *s = &j->sources[i];
         uint64_t bytes = 0;
         str name = source_name(d, s, &bytes);
+        if (!arena_ok(d->arena, e)) return false;
         FAULT("compact.read");
         d->sources[i] =
             (struct merge_source){.spans = s->spans, .span_count = s->span_count, .mask = s->mask};
-        if (!block_source_open(&d->arena, d->bench->store, d->r, name, bytes, &d->sources[i].block,
-                               e)) {
+        if (!block_source_open(&d->reading, d->bench->store, d->r, name, bytes,
+                               &d->sources[i].block, e)) {
             if (e->code == ERR_DATA_LOSS) note_damage(d, s);
             return false;
         }
@@ -118,8 +119,8 @@ static bool choose_packs(struct doing *d, uint32_t *first, size_t *n, err *e)
     }
     double limit = (double)d->bench->pack_bytes;
     if (limit <= 0 || total <= 1.5 * limit) return true;
-    struct weight *v = ARENA_ARRAY(&d->arena, struct weight, most + 1);
-    if (!v) return arena_ok(&d->arena, e);
+    struct weight *v = ARENA_ARRAY(d->arena, struct weight, most + 1);
+    if (!v) return arena_ok(d->arena, e);
     size_t count = 0;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
@@ -212,8 +213,8 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
     if (kind_made(j->kind) != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : d->sources[i].block.footer.about.source_count;
-    str *v = ARENA_ARRAY(&d->arena, str, most + 1);
-    if (!v) return arena_ok(&d->arena, e);
+    str *v = ARENA_ARRAY(d->arena, str, most + 1);
+    if (!v) return arena_ok(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct block_about *from = &d->sources[i].block.footer.about;
@@ -221,7 +222,7 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
         if (j->sources[i].mask) continue;
         if (j->sources[i].segment) {
             segment_name_print(&j->sources[i].segment->name, text);
-            v[n++] = arena_str(&d->arena, str_of(text));
+            v[n++] = arena_str(d->arena, str_of(text));
             continue;
         }
         for (size_t k = 0; k < from->source_count; k++)
@@ -232,7 +233,7 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || !str_eq(v[i], v[about->source_count - 1])) v[about->source_count++] = v[i];
     }
-    return arena_ok(&d->arena, e);
+    return arena_ok(d->arena, e);
 }
 
 static int order_segments(const void *a, const void *b)
@@ -248,8 +249,8 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     if (b->kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : j->sources[i].block->source_count;
-    struct segment_name *v = ARENA_ARRAY(&d->arena, struct segment_name, most + 1);
-    if (!v) return arena_ok(&d->arena, e);
+    struct segment_name *v = ARENA_ARRAY(d->arena, struct segment_name, most + 1);
+    if (!v) return arena_ok(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct job_source *s = &j->sources[i];
@@ -270,8 +271,8 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
 static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
 {
     const struct task *j = d->job;
-    struct manifest_cover *v = ARENA_ARRAY(&d->arena, struct manifest_cover, j->cover_count + 1);
-    if (!v) return arena_ok(&d->arena, e);
+    struct manifest_cover *v = ARENA_ARRAY(d->arena, struct manifest_cover, j->cover_count + 1);
+    if (!v) return arena_ok(d->arena, e);
     for (size_t i = 0; i < j->cover_count; i++)
         v[i] = j->covers[i];
     b->covers = v;
@@ -282,7 +283,7 @@ static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
 static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err *e)
 {
     const struct task *j = d->job;
-    struct manifest_block *b = &d->made[d->made_count];
+    struct manifest_block *b = &d->made->blocks[d->made->n];
     uint8_t random[10];
     rand_bytes(random, sizeof random);
     *b = (struct manifest_block){.id =
@@ -319,9 +320,9 @@ static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err 
     bool existed = false;
     if (!name_sources(d, &about, e) || !list_sources(d, b, e) || !list_covers(d, b, e))
         return false;
-    d->name = manifest_block_name(&d->arena, d->bench->tenant, b);
+    d->name = manifest_block_name(d->arena, d->bench->tenant, b);
     d->about_bytes = j->bytes;
-    if (!arena_ok(&d->arena, e)) return false;
+    if (!arena_ok(d->arena, e)) return false;
     if (!merge_run(&m, &about, &target, &written, e)) {
         find_damage(d, e);
         return false;
@@ -329,7 +330,7 @@ static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err 
     FAULT("compact.create");
     if (!store_commit(d->upload, &existed, e)) return false;
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
-    d->made_count++;
+    d->made->n++;
     b->name = d->name;
     b->bytes = written.bytes;
     b->rows = written.rows;
@@ -349,8 +350,8 @@ static bool make_blocks(struct doing *d, err *e)
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
     if (!open_sources(d, e) || !choose_packs(d, first, &n, e)) return false;
-    d->made = ARENA_ARRAY(&d->arena, struct manifest_block, n);
-    if (!d->made) return arena_ok(&d->arena, e);
+    d->made->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
+    if (!d->made->blocks) return arena_ok(d->arena, e);
     for (size_t i = 0; i < n; i++) {
         uint32_t last = i + 1 < n ? first[i + 1] - 1 : UINT32_MAX;
         if (!make_block(d, first[i], last, e)) return false;
@@ -358,47 +359,104 @@ static bool make_blocks(struct doing *d, err *e)
     return true;
 }
 
+bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
+              err *e)
+{
+    *out = (struct job_made){.task = j};
+    arena_init(&out->arena, b->memory, SIZE_MAX);
+    struct doing d = {
+        .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .made = out};
+    arena_init(&d.reading, b->memory, SIZE_MAX);
+    bool ok = make_blocks(&d, e);
+    arena_release(&d.reading);
+    if (!ok) job_discard(b, r, out);
+    return ok;
+}
+
+void job_release(struct job_made *m)
+{
+    arena_release(&m->arena);
+}
+
+void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        err ignored = {0};
+        FAULT("compact.discard");
+        if (!store_delete(b->store, r, m->blocks[i].name, &ignored)) return;
+    }
+}
+
 // ---- the commit
 
-static bool commit(struct doing *d, err *e)
+struct list {
+    id128 *v;
+    size_t n;
+};
+
+static void append(struct list *l, const id128 *v, size_t n)
 {
-    const struct task *j = d->job;
-    const struct manifest_change c = {.add = d->made,
-                                      .add_count = d->made_count,
-                                      .remove = j->remove,
-                                      .remove_count = j->remove_count,
-                                      .expire = j->expire,
-                                      .expire_count = j->expire_count,
-                                      .needs = j->needs,
-                                      .need_count = j->need_count,
-                                      .begun_ns = d->bench->begun_ns};
-    FAULT("compact.commit");
-    if (!manifest_commit(d->bench->manifests, d->r, d->bench->tenant, &c, NULL, e)) return false;
-    FAULT("compact.committed");
+    if (n) memcpy(l->v + l->n, v, n * sizeof *v);
+    l->n += n;
+}
+
+// All changes as one.
+static bool join(struct arena *a, struct job_made *const *v, size_t n, struct manifest_change *c,
+                 err *e)
+{
+    size_t blocks = 0;
+    size_t ids = 0;
+    for (size_t i = 0; i < n; i++) {
+        blocks += v[i]->n;
+        ids += v[i]->task->remove_count + v[i]->task->expire_count + v[i]->task->need_count;
+    }
+    struct manifest_block *add = ARENA_ARRAY(a, struct manifest_block, blocks + 1);
+    struct list remove = {ARENA_ARRAY(a, id128, ids + 1), 0};
+    struct list expire = {ARENA_ARRAY(a, id128, ids + 1), 0};
+    struct list needs = {ARENA_ARRAY(a, id128, ids + 1), 0};
+    if (!add || !remove.v || !expire.v || !needs.v) return arena_ok(a, e);
+    for (size_t i = 0; i < n; i++) {
+        const struct task *j = v[i]->task;
+        if (v[i]->n) memcpy(add + c->add_count, v[i]->blocks, v[i]->n * sizeof *add);
+        c->add_count += v[i]->n;
+        append(&remove, j->remove, j->remove_count);
+        append(&expire, j->expire, j->expire_count);
+        append(&needs, j->needs, j->need_count);
+    }
+    c->add = add;
+    c->remove = remove.v;
+    c->remove_count = remove.n;
+    c->expire = expire.v;
+    c->expire_count = expire.n;
+    c->needs = needs.v;
+    c->need_count = needs.n;
     return true;
 }
 
-// What was created for nothing and is named by nobody for certain. If this fails they are orphans,
-// which the sweep finds.
-static void discard(struct doing *d)
+bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
+                err *e)
 {
-    for (size_t i = 0; i < d->made_count; i++) {
-        err ignored = {0};
-        FAULT("compact.discard");
-        if (!store_delete(d->bench->store, d->r, d->made[i].name, &ignored)) return;
-    }
+    struct arena a;
+    struct manifest_change c = {.begun_ns = b->begun_ns};
+    arena_init(&a, b->memory, SIZE_MAX);
+    FAULT("compact.commit");
+    bool ok = join(&a, v, n, &c, e) && manifest_commit(b->manifests, r, b->tenant, &c, NULL, e);
+    FAULT("compact.committed");
+    arena_release(&a);
+    return ok;
 }
 
 bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
              err *e)
 {
-    struct doing d = {.bench = b, .r = r, .job = j, .report = out};
-    *out = (struct job_report){0};
-    arena_init(&d.arena, b->memory, SIZE_MAX);
-    bool made = make_blocks(&d, e);
-    bool ok = made && commit(&d, e);
-    // Before the commit nothing can name them; when it was refused neither.
-    if (!ok && (!made || e->code == ERR_ABORTED)) discard(&d);
-    arena_release(&d.arena);
+    struct job_made made;
+    struct job_made *const all[] = {&made};
+    bool ok = job_make(b, r, j, &made, e);
+    *out = made.report;
+    if (ok) {
+        ok = job_commit(b, r, all, 1, e);
+        if (!ok && e->code == ERR_ABORTED) job_discard(b, r, &made);
+    }
+    job_release(&made);
     return ok;
 }

@@ -31,8 +31,31 @@ struct job_report {
     const struct manifest_block *damaged_block;
 };
 
-// Fails with aborted if what it was made from was replaced meanwhile: plan again. Otherwise with
-// what reading, merging, creating or committing failed with; data_loss names the object, and the
-// report says which source that is.
+// Blocks that are created and not yet named by a manifest.
+struct job_made {
+    struct arena arena;
+    const struct task *task;
+    struct manifest_block *blocks;
+    size_t n;
+    struct job_report report;
+};
+
+// Reads, merges and creates. Fails with what reading, merging or creating failed with, and deletes
+// what it made; data_loss names the object, and the report says which source that is. Release it
+// whatever came.
+bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
+              err *e) MUST_CHECK;
+void job_release(struct job_made *m);
+
+// Names what n jobs of one plan made, all of it or nothing. Fails with aborted if something that
+// one of them was made from was replaced meanwhile: plan again. Then nothing names their objects.
+bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
+                err *e) MUST_CHECK;
+
+// Deletes objects that are named by nobody for certain. If that fails they are orphans, which the
+// sweep finds.
+void job_discard(const struct job_bench *b, struct req *r, struct job_made *m);
+
+// All of that for one job.
 bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
              err *e) MUST_CHECK;

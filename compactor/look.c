@@ -12,6 +12,8 @@
 
 #define LOOK_BYTES    ((size_t)1 << 30)  // cap of a snapshot and its plan
 #define LOOK_LIMIT_NS ((uint64_t)3600 * NS_PER_S)
+#define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
+#define BATCH_NS      ((uint64_t)30 * NS_PER_S)
 #define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
 #define DAMAGE_NS     ((uint64_t)3600 * NS_PER_S)
 #define ABORTED_MAX   16  // in a row; then it is a failure like others
@@ -27,6 +29,10 @@ struct turn {
     uint64_t done;
     bool again;  // something changed: a new plan may find more
     unsigned aborted;
+    struct job_made batch[BATCH_MAX];  // made, to be named by one change of the manifest
+    uint64_t took_ns[BATCH_MAX];
+    size_t batch_n;
+    uint64_t batch_mono_ns;  // when its first was made
 };
 
 // ---- failures and damages; under the lock
@@ -293,34 +299,92 @@ static void job_aborted(struct turn *u, const struct task *j)
     u->again = true;
 }
 
-static void do_job(struct turn *u, const struct task *j)
+static void job_ended(struct turn *u, const struct task *j, const struct job_report *report,
+                      const err *e)
 {
-    struct work *w = u->me->work;
-    const struct compactor_config *c = work_settings(w);
-    const struct job_bench bench = {.manifests = w->manifests,
-                                    .store = w->process->store,
-                                    .memory = &u->me->memory,
-                                    .scratch = w->scratch,
-                                    .tenant = str_of(u->tenant->name),
-                                    .pack_bytes = c->pack_bytes,
-                                    .begun_ns = u->begun_ns,
-                                    .wall_ns = clock_wall_ns};
-    struct job_report report;
-    err e = {0};
-    uint64_t begun = clock_mono_ns();
-    set_running(u, j);
-    bool ok = job_run(&bench, &u->req, j, &report, &e);
-    set_running(u, NULL);
-    if (ok)
-        job_done(u, j, &report, clock_mono_ns() - begun);
-    else if (report.damaged_segment || report.damaged_block)
-        job_damaged(u, j, &report, &e);
-    else if (e.code == ERR_ABORTED && u->aborted++ < ABORTED_MAX)
+    if (report->damaged_segment || report->damaged_block)
+        job_damaged(u, j, report, e);
+    else if (e->code == ERR_ABORTED && u->aborted++ < ABORTED_MAX)
         job_aborted(u, j);
-    else if (e.code == ERR_CANCELED || work_is_over(w))
+    else if (e->code == ERR_CANCELED || work_is_over(u->me->work))
         count(j, "aborted");
     else
-        job_failed(u, j, &e);
+        job_failed(u, j, e);
+}
+
+static struct job_bench bench_of(const struct turn *u)
+{
+    const struct work *w = u->me->work;
+    return (struct job_bench){.manifests = w->manifests,
+                              .store = w->process->store,
+                              .memory = &u->me->memory,
+                              .scratch = w->scratch,
+                              .tenant = str_of(u->tenant->name),
+                              .pack_bytes = work_settings(w)->pack_bytes,
+                              .begun_ns = u->begun_ns,
+                              .wall_ns = clock_wall_ns};
+}
+
+// One change for n jobs of the batch from number `from` on.
+static bool commit_some(struct turn *u, size_t from, size_t n, err *e)
+{
+    const struct job_bench bench = bench_of(u);
+    struct job_made *v[BATCH_MAX];
+    for (size_t i = 0; i < n; i++)
+        v[i] = &u->batch[from + i];
+    if (job_commit(&bench, &u->req, v, n, e)) {
+        for (size_t i = 0; i < n; i++)
+            job_done(u, v[i]->task, &v[i]->report, u->took_ns[from + i]);
+        return true;
+    }
+    if (e->code == ERR_ABORTED && n > 1) return false;  // it may still do for some of them
+    for (size_t i = 0; i < n; i++) {
+        if (e->code == ERR_ABORTED) job_discard(&bench, &u->req, v[i]);
+        job_ended(u, v[i]->task, &v[i]->report, e);
+    }
+    return false;
+}
+
+static void commit_batch(struct turn *u)
+{
+    err e = {0};
+    if (u->batch_n && !commit_some(u, 0, u->batch_n, &e) && e.code == ERR_ABORTED &&
+        u->batch_n > 1) {
+        for (size_t i = 0; i < u->batch_n; i++)
+            (void)!commit_some(u, i, 1, &e);
+    }
+    for (size_t i = 0; i < u->batch_n; i++)
+        job_release(&u->batch[i]);
+    u->batch_n = 0;
+}
+
+// Jobs whose changes have nothing to do with each other.
+static bool may_wait(const struct task *j)
+{
+    return (j->kind == JOB_LEAF || j->kind == JOB_HOUR || j->kind == JOB_DAY) &&
+           j->remove_count == 0;
+}
+
+static void do_job(struct turn *u, const struct task *j)
+{
+    const struct job_bench bench = bench_of(u);
+    err e = {0};
+    uint64_t begun = clock_mono_ns();
+    bool joins = u->batch_n && may_wait(j) && u->batch[0].task->kind == j->kind;
+    if (!joins) commit_batch(u);
+    struct job_made *m = &u->batch[u->batch_n];
+    set_running(u, j);
+    if (!job_make(&bench, &u->req, j, m, &e)) {
+        job_ended(u, j, &m->report, &e);
+        job_release(m);
+    } else {
+        uint64_t now = clock_mono_ns();
+        if (u->batch_n == 0) u->batch_mono_ns = now;
+        u->took_ns[u->batch_n++] = now - begun;
+        bool full = u->batch_n == BATCH_MAX || now - u->batch_mono_ns > BATCH_NS;
+        if (full || !may_wait(j)) commit_batch(u);
+    }
+    set_running(u, NULL);
 }
 
 static void do_jobs(struct turn *u)
@@ -329,14 +393,15 @@ static void do_jobs(struct turn *u)
     for (size_t i = 0; i < u->plan.n; i++) {
         const struct task *j = &u->plan.jobs[i];
         err ignored = {0};
-        if (work_is_over(u->me->work) || !req_alive(&u->req, &ignored)) return;
+        if (work_is_over(u->me->work) || !req_alive(&u->req, &ignored)) break;
         if (clock_mono_ns() > until) {
             u->again = true;
-            return;
+            break;
         }
         if (is_waiting(u, j) || !is_mine(u, j)) continue;
         do_job(u, j);
     }
+    commit_batch(u);
 }
 
 // ---- sweep

@@ -194,8 +194,8 @@ static bool write_target(struct merge *m, const struct block_about *about,
 
 // Each time the memory does not do, half as many sources at once; and what came of groups is
 // merged again, in groups if need be.
-bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
-               struct block_written *written, err *e)
+static bool run_steps(struct merge *m, const struct block_about *about,
+                      const struct merge_target *target, struct block_written *written, err *e)
 {
     size_t fan = plain_count(m);
     struct merge now = *m;
@@ -225,5 +225,90 @@ bool merge_run(struct merge *m, const struct block_about *about, const struct me
     m->duplicates = now.duplicates;
     m->files = now.files;
     groups_release(&held);
+    return ok;
+}
+
+// ---- several hours of rows: each hour's nodes into a file, then all of them
+
+static bool into_file(void *arg, err *e)
+{
+    struct scratch *file = arg;
+    scratch_restart(file);
+    (void)e;
+    return true;
+}
+
+static void leave_file(void *arg)
+{
+    (void)arg;  // it is begun anew, or released
+}
+
+static size_t same_hour(const struct merge *m, size_t at)
+{
+    int64_t hour = m->sources[at].block.footer.about.from_hour;
+    size_t n = 1;
+    while (at + n < m->source_count && m->sources[at + n].block.footer.about.from_hour == hour)
+        n++;
+    return n;
+}
+
+static bool merge_one_hour(struct merge *m, const struct block_about *about, struct groups *to,
+                           size_t at, size_t n, err *e)
+{
+    struct merge part = *m;
+    struct block_about said = *about;
+    struct block_written written;
+    struct scratch *file = &to->files[to->file_count];
+    part.sources += at;
+    part.source_count = n;
+    said.from_hour = part.sources[0].block.footer.about.from_hour;
+    said.hours = 1;
+    if (!scratch_init(file, m->scratch, m->memory, e)) return false;
+    to->file_count++;
+    const struct merge_target target = {.begin = into_file,
+                                        .sink = scratch_sink,
+                                        .abandon = leave_file,
+                                        .arg = file};
+    bool ok = run_steps(&part, &said, &target, &written, e) && scratch_end(file, e);
+    m->duplicates = part.duplicates;
+    m->files = part.files + 1;
+    if (!ok) return false;
+    struct merge_source *made = &to->sources[to->n];
+    *made = (struct merge_source){0};
+    to->n++;
+    return block_source_open(&to->arena, &file->store, m->req, S("(intermediate)"), file->size,
+                             &made->block, e);
+}
+
+static bool merge_hours(struct merge *m, const struct block_about *about, struct groups *to, err *e)
+{
+    arena_init(&to->arena, m->memory, SIZE_MAX);
+    to->files = ARENA_ARRAY(&to->arena, struct scratch, m->source_count);
+    to->sources = ARENA_ARRAY(&to->arena, struct merge_source, m->source_count);
+    if (!to->files || !to->sources) return arena_ok(&to->arena, e);
+    for (size_t at = 0; at < m->source_count;) {
+        size_t n = same_hour(m, at);
+        if (!merge_one_hour(m, about, to, at, n, e)) return false;
+        at += n;
+    }
+    return true;
+}
+
+bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
+               struct block_written *written, err *e)
+{
+    if (m->what != MERGE_HOUR || same_hour(m, 0) == m->source_count)
+        return run_steps(m, about, target, written, e);
+    struct groups hours = {0};
+    struct merge last = *m;
+    bool ok = merge_hours(m, about, &hours, e);
+    last.what = MERGE_PACK;
+    last.sources = hours.sources;
+    last.source_count = hours.n;
+    last.files = m->files;
+    last.duplicates = m->duplicates;
+    ok = ok && run_steps(&last, about, target, written, e);
+    m->files = last.files;
+    groups_release(&hours);
     return ok;
 }

@@ -10,7 +10,7 @@
 //
 //     MERGE_ROWS     rows, no nodes                              what such a file holds
 //     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    an hour's leaf
-//     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves of one hour
+//     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves, in order of hours
 //     MERGE_PACK     hour nodes, minute totals                   of blocks of HOURS
 //     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS
 //     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS

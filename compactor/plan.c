@@ -68,7 +68,7 @@ static int64_t end_ns(int64_t hour)
     return slot_start(hour + 1, SLOT_HOUR);
 }
 
-static int64_t newest_made(const struct manifest_block *const *v, size_t n)
+int64_t plan_newest_made(const struct manifest_block *const *v, size_t n)
 {
     int64_t newest = INT64_MIN;
     for (size_t i = 0; i < n; i++)
@@ -89,7 +89,7 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
     // What comes later to an hour is collected as well: one leaf in leaf_delay.
     int64_t due = end_ns(h->hour) + p->settings->leaf_delay;
     if (h->leaf_count)
-        due = MAX(due, newest_made(h->leaves, h->leaf_count) + p->settings->leaf_delay);
+        due = MAX(due, plan_newest_made(h->leaves, h->leaf_count) + p->settings->leaf_delay);
     if (h->leaf_count == 0) h->pending = true;
     if (!plan_is_due(p, due)) return true;
     h->pending = true;
@@ -144,7 +144,7 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
 {
     if (!overlap(h)) return true;
     const struct plan_settings *set = p->settings;
-    int64_t due = plan_next_slot(newest_made(h->leaves, h->leaf_count), set->fold_interval);
+    int64_t due = plan_next_slot(plan_newest_made(h->leaves, h->leaf_count), set->fold_interval);
     // Not worth it shortly before the rows go.
     if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= due) return true;
     if (!plan_is_due(p, due)) return true;
@@ -154,35 +154,6 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     j->due_ns = due;
     j->remove = ids_of(p, h->leaves, h->leaf_count);
     j->remove_count = h->leaf_count;
-    return arena_ok(p->a, e);
-}
-
-static bool hour_job(struct planning *p, struct plan_hour *h, err *e)
-{
-    if (h->unnamed.n == 0) return true;
-    const struct manifest_block **leaves =
-        ARENA_ARRAY(p->a, const struct manifest_block *, h->unnamed.n);
-    if (!leaves) return arena_ok(p->a, e);
-    size_t n = 0;
-    for (size_t i = 0; i < h->leaf_count; i++) {
-        if (leaf_set_has(&h->unnamed, h->leaves[i]->id)) leaves[n++] = h->leaves[i];
-    }
-    assert(n == h->unnamed.n);
-    h->pending = true;
-    int64_t due = newest_made(leaves, n) + p->settings->hour_delay;
-    if (h->folds || !plan_is_due(p, due)) return true;  // what is folded would be stale at once
-    struct task *j = plan_add(p, JOB_HOUR, h->hour, 1);
-    struct manifest_cover *cover = ARENA_NEW(p->a, struct manifest_cover);
-    if (!j || !cover || !blocks_as_sources(p, j, leaves, n, e)) return arena_ok(p->a, e);
-    *cover = (struct manifest_cover){.hour = h->hour,
-                                     .hours = 1,
-                                     .leaves = h->unnamed.v,
-                                     .leaf_count = n};
-    j->due_ns = due;
-    j->covers = cover;
-    j->cover_count = 1;
-    j->needs = h->unnamed.v;
-    j->need_count = n;
     return arena_ok(p->a, e);
 }
 
@@ -219,7 +190,7 @@ static bool plan_hours(struct planning *p, err *e)
         if (h->segment_count && !leaf_job(p, h, e)) return false;
         // A fold while a delta is about to come would be for nothing.
         if (!(h->pending && h->segment_count) && !fold_job(p, h, e)) return false;
-        if (!hour_job(p, h, e)) return false;
+        h->pending = h->pending || h->unnamed.n;
     }
     return true;
 }

@@ -6,7 +6,8 @@
 //     LEAF     the segments of an hour -> its first leaf, an hour's end + leaf_delay later; what is
 //              listed after that -> a delta leaf without the rows that the hour has already
 //     FOLD     all leaves of an hour -> one                              once in fold_interval
-//     HOUR     leaves that no valid parent names -> hour nodes
+//     HOUR     leaves of a day that no valid parent names -> hour nodes, once one of them has
+//              waited for hour_delay
 //     PACK     all hour nodes of a day so far -> one block               once in pack_interval
 //     DAY      the hour nodes of a complete day -> its day nodes         again once in
 //     fold_interval WINDOW   the day nodes of a window of 28 days -> one block         once in
@@ -38,7 +39,7 @@ const char *job_kind_name(enum job_kind k);
 // Ages and intervals; 0 of a delay or an interval: at once; 0 of a retention: for ever.
 struct plan_settings {
     int64_t leaf_delay;  // between the end of an hour and its first leaf, and between two leaves
-    int64_t hour_delay;  // between a leaf and its hour nodes
+    int64_t hour_delay;  // between a leaf and its hour nodes, those of its day that wait with it
     int64_t day_delay;   // between the end of a day and its day nodes
     int64_t pack_interval;
     int64_t fold_interval;

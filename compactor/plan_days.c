@@ -154,6 +154,64 @@ static bool has_bad_hours(const struct planning *p, int64_t from)
     return false;
 }
 
+// ---- hours
+
+static bool add_leaf(struct gathering *g, const struct manifest_block *leaf, err *e)
+{
+    if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1, sizeof *g->sources))
+        return arena_ok(g->p->a, e);
+    g->sources[g->source_count++] = (struct job_source){.block = leaf};
+    return true;
+}
+
+static bool add_hour(struct gathering *g, const struct plan_hour *h, int64_t *until, err *e)
+{
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        bool is = leaf_set_has(&h->unnamed, h->leaves[i]->id);
+        if (is && !add_leaf(g, h->leaves[i], e)) return false;
+    }
+    if (!leaf_set_union(g->p->a, &g->leaves, &h->unnamed, &g->leaves, e) ||
+        (g->cover_count && !fill_covers(g, *until, h->hour, 1, e)) ||
+        !gather_cover(g, &h->unnamed, h->hour, 1, e)) {
+        return false;
+    }
+    *until = h->hour + 1;
+    return true;
+}
+
+static int64_t hour_due(const struct planning *p, const struct plan_hour *h)
+{
+    int64_t newest = INT64_MIN;
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        if (leaf_set_has(&h->unnamed, h->leaves[i]->id))
+            newest = MAX(newest, h->leaves[i]->made_ns);
+    }
+    return newest + p->settings->hour_delay;
+}
+
+// All hours of the day that wait go together: one table of symbols serves them.
+static bool hour_job(struct planning *p, int64_t day, err *e)
+{
+    struct gathering g = {.p = p};
+    size_t n = 0;
+    int64_t until = 0;
+    int64_t due = INT64_MAX;
+    struct plan_hour *hours = hours_of_day(p, day, &n);
+    for (size_t i = 0; i < n; i++) {
+        // What is about to be folded would be stale at once.
+        if (hours[i].unnamed.n == 0 || hours[i].folds) continue;
+        due = MIN(due, hour_due(p, &hours[i]));
+        if (!add_hour(&g, &hours[i], &until, e)) return false;
+    }
+    if (g.source_count == 0 || !plan_is_due(p, due)) return true;
+    int64_t from = g.covers[0].hour;
+    struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
+    if (!j) return arena_ok(p->a, e);
+    give(j, &g);
+    j->due_ns = due;
+    return true;
+}
+
 // ---- packs
 
 // All hour nodes of a day so far become one block; what is stale goes with the rest.
@@ -283,7 +341,7 @@ bool plan_days(struct planning *p, err *e)
         int64_t day = plan_floor(p->hours[i].hour, HOURS_A_DAY);
         if (day == last) continue;
         last = day;
-        if (!pack_job(p, day, e) || !day_job(p, day, e)) return false;
+        if (!hour_job(p, day, e) || !pack_job(p, day, e) || !day_job(p, day, e)) return false;
     }
     return true;
 }

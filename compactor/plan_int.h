@@ -45,6 +45,8 @@ bool plan_is_due(struct planning *p, int64_t due_ns);
 // When something is due that is done once in an interval and was done last at made_ns.
 int64_t plan_next_slot(int64_t made_ns, int64_t interval);
 
+int64_t plan_newest_made(const struct manifest_block *const *v, size_t n);
+
 // A further job, zero but for its kind; NULL: no memory.
 struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours);
 

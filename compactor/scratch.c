@@ -119,6 +119,12 @@ bool scratch_init(struct scratch *s, const char *folder, struct mem_budget *memo
     return s->fd >= 0;
 }
 
+void scratch_restart(struct scratch *s)
+{
+    buf_clear(&s->pending);
+    s->size = 0;
+}
+
 void scratch_release(struct scratch *s)
 {
     if (s->fd >= 0) close(s->fd);

@@ -30,6 +30,7 @@ struct scratch {
 // The folder is made if it is not there. Fails with unavailable naming it.
 bool scratch_init(struct scratch *s, const char *folder, struct mem_budget *memory,
                   err *e) MUST_CHECK;
+void scratch_restart(struct scratch *s);  // empty again
 void scratch_release(struct scratch *s);
 bool scratch_sink(void *scratch, str bytes, err *e) MUST_CHECK;  // a block_sink
 bool scratch_end(struct scratch *s, err *e) MUST_CHECK;          // all was written

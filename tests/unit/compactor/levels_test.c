@@ -32,7 +32,7 @@ static void hours_days_and_windows_add_up(void **state)
     fleet_flush(&w.fleet, w.store, 0, 10);
     settle(&w);
     assert_int_equal(w.jobs[JOB_LEAF], 44);
-    assert_int_equal(w.jobs[JOB_HOUR], 44);
+    assert_int_equal(w.jobs[JOB_HOUR], 11);
     assert_int_equal(check_all(&w, BLOCK_RAW), 44);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 11);
     assert_int_equal(check_all(&w, BLOCK_DAYS), 12);

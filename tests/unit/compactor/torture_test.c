@@ -3,6 +3,7 @@
 #include "lib/exchange.h"
 #include "lib/torture.h"
 #include "rpc/route.h"
+#include "unit/compactor/world.h"
 
 static const struct process process = {.id = "test"};
 
@@ -15,10 +16,10 @@ static bool start(void *arg, err *e)
     return true;
 }
 
-static bool show_duties(struct torture_bench *b, void *arg, err *e)
+static bool show(struct torture_bench *b, const char *path, void *arg, err *e)
 {
     const struct server_app *app = arg;
-    struct ask ask = {.method = "GET", .path = "/compactor/duties", .budget = &b->budget};
+    struct ask ask = {.method = "GET", .path = path, .budget = &b->budget};
     torture_spare(true);
     struct http_exchange *x = exchange_new(&ask);
     torture_spare(false);
@@ -35,6 +36,21 @@ static bool show_duties(struct torture_bench *b, void *arg, err *e)
     return ok;
 }
 
+static bool show_duties(struct torture_bench *b, void *arg, err *e)
+{
+    return show(b, "/compactor/duties", arg, e);
+}
+
+static bool show_status(struct torture_bench *b, void *arg, err *e)
+{
+    return show(b, "/compactor/status", arg, e);
+}
+
+static bool show_page(struct torture_bench *b, void *arg, err *e)
+{
+    return show(b, "/compactor", arg, e);
+}
+
 static void the_compactor_starts_and_tells_its_duties(void **state)
 {
     (void)state;
@@ -42,17 +58,84 @@ static void the_compactor_starts_and_tells_its_duties(void **state)
     torture_work(&(struct torture_work){.name = "compactor.start", .run = start, .is_start = true});
     struct router_options o = {.body_max = 1000, .answer_max = 1 << 20};
     struct router *r = router_new(&o);
-    router_add_http(r, compactor.public_http, compactor.public_http_count, NULL, lanes);
+    void *self = NULL;
+    assert_ok(compactor.start(&process, &self, e));
+    router_add_http(r, compactor.public_http, compactor.public_http_count, self, lanes);
     struct server_app app = router_app(r);
-    const struct torture_maker m = {.name = "compactor.duties", .make = show_duties, .arg = &app};
-    torture_make_all(&m, 1);
+    const struct torture_maker pages[] = {
+        {.name = "compactor.duties", .make = show_duties, .arg = &app},
+        {.name = "compactor.status", .make = show_status, .arg = &app},
+        {.name = "compactor.page", .make = show_page, .arg = &app},
+    };
+    torture_make_all(pages, COUNT(pages));
     router_free(r);
+    compactor.stop(self);
+}
+
+// ---- jobs: each allocation and each call fails once; afterwards everything can still be made
+
+struct merging {
+    struct world w;
+};
+
+static void merging_begin(void *arg)
+{
+    struct merging *m = arg;
+    world_init(&m->w, 5);
+    now_ns = slot_start(HOUR_0 + 24 * 29, SLOT_HOUR);
+    for (int64_t hour = 3; hour < 5; hour++)
+        fleet_hour(&m->w.fleet, HOUR_0 + hour, 8);
+    fleet_flush(&m->w.fleet, m->w.store, 0, 5);
+}
+
+static bool merging_run(void *arg, err *e)
+{
+    struct merging *m = arg;
+    m->w.may_fail = true;
+    m->w.fault = (err){0};
+    m->w.failed = 0;
+    for (int i = 0; i < 6; i++)
+        work_once(&m->w);
+    if (m->w.failed == 0) return true;
+    *e = m->w.fault;
+    return false;
+}
+
+static void merging_check(void *arg, bool done)
+{
+    struct merging *m = arg;
+    if (!done) return;
+    assert_int_equal(check_all(&m->w, BLOCK_RAW), 2);
+    assert_int_equal(check_all(&m->w, BLOCK_HOURS), 1);
+    assert_int_equal(check_all(&m->w, BLOCK_DAYS), 1);
+}
+
+static void merging_end(void *arg)
+{
+    struct merging *m = arg;
+    world_release(&m->w);
+}
+
+static void jobs_fail_and_are_done_all_the_same(void **state)
+{
+    (void)state;
+    static struct merging m;
+    torture_work(&(struct torture_work){.name = "compactor.jobs",
+                                        .begin = merging_begin,
+                                        .run = merging_run,
+                                        .check = merging_check,
+                                        .end = merging_end,
+                                        .arg = &m,
+                                        .codes = 1u << ERR_ABORTED,
+                                        .lives_on = true,
+                                        .most = 60});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_compactor_starts_and_tells_its_duties),
+        cmocka_unit_test(jobs_fail_and_are_done_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

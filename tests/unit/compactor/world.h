@@ -71,6 +71,7 @@ static inline size_t work_once(struct world *w)
         if (!w->may_fail) fail_msg("%s", none.msg);
         req_release(&r);
         w->failed++;
+        w->fault = none;
         return 0;
     }
     struct plan_state state = {.segments = snap.segments,
@@ -79,7 +80,14 @@ static inline size_t work_once(struct world *w)
                                .arg = snap.manifest,
                                .now_ns = now_ns};
     state.blocks = manifest_blocks(snap.manifest, &state.block_count);
-    assert_ok(plan_make(&r.arena, &state, &w->settings, &plan, e));
+    if (!plan_make(&r.arena, &state, &w->settings, &plan, &none)) {
+        if (!w->may_fail) fail_msg("%s", none.msg);
+        snapshot_release(&snap);
+        req_release(&r);
+        w->failed++;
+        w->fault = none;
+        return 0;
+    }
     const struct job_bench bench = {.manifests = w->manifests,
                                     .store = w->store,
                                     .memory = &memory,
