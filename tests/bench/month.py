@@ -75,7 +75,7 @@ def settle(c, note):
     note("the last flush: %(cuts)d cuts, %(segments)d segments" % done)
     began = time.monotonic()
     f = c.start("compactor", "--compactor.worker_memory", str(COMPACTOR_MEMORY), "--compactor.delete_delay", "0s", "--compactor.raw_retention", "0",
-                "--compactor.day_delay", "0s", "--compactor.interval", "1s")
+                "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.interval", "1s")
     status = f.url + "/compactor/status"
     until = time.monotonic() + SETTLE_SECONDS
 
@@ -94,14 +94,6 @@ def cpu_seconds(f):
     with open("/proc/%d/stat" % f.process.pid) as stat:
         fields = stat.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def size_of(folder):
-    n = bytes_ = 0
-    for at, _, names in os.walk(folder):
-        n += len(names)
-        bytes_ += sum(os.path.getsize(os.path.join(at, name)) for name in names)
-    return n, bytes_
 
 
 def of_kinds(folder):
@@ -189,13 +181,18 @@ def number(text):
 # ---- figures
 
 def figures_of_storage(x, row, name):
-    _, bytes_ = size_of(os.path.join(x.c.objects, "o"))
+    kinds = of_kinds(x.c.objects)
     segments, all_ = x.written("ingester"), x.written("ingester", "compactor")
-    for kind, (n, part) in sorted(of_kinds(x.c.objects).items()):
+    for kind, (n, part) in sorted(kinds.items()):
         x.note("at rest: %-10s %6d objects %12d bytes" % (kind, n, part))
-    row("month", name + ": bytes at rest per (stack, value), all levels", bytes_ / x.got["entries"], "bytes", "<= 2.0", "49.6")
+    # A day's versions of the manifest stay; here it saw the commits of thirty days.
+    roots = kinds.pop("live/m", (0, 0))[1]
+    row("month", name + ": bytes at rest per (stack, value), all levels", sum(part for _, part in kinds.values()) / x.got["entries"], "bytes", "<= 2.0", "49.6")
+    for level, kind in (("raw blocks", "raw"), ("hours", "h"), ("days and windows", "d")):
+        row("month", name + ": of these, " + level, kinds.get(kind, (0, 0))[1] / x.got["entries"], "bytes")
     row("month", name + ": segments per (stack, value)", segments / x.got["entries"], "bytes")
     row("month", name + ": PUT bytes / segment bytes", all_ / segments, "", "<= 3.0", "3")
+    row("month", name + ": the same without roots of the manifest", (all_ - roots) / segments, "")
     row("month", name + ": PUTs of the compactor", x.c["compactor"].metric('flametree_store_operations_total{operation="create",result="ok"}') or 0, "")
     row("month", name + ": compactor, core-seconds", x.compact_cpu, "core-s")
     row("month", name + ": compactor, peak RSS", x.c["compactor"].peak_rss_bytes() / 1e6, "MB", "<= %.0f" % (COMPACTOR_MEMORY * 1.1 / 1e6), "1187")
