@@ -222,13 +222,14 @@ struct run {
     uint64_t least;  // of the delta: the first entry may be stack 0
 };
 
-// Adds one entry, with the checks of next(); false before one that fails any of them.
+// Adds one entry, with the checks of next(); false before one that fails any of them. at->stack is
+// below n, so the first comparison says that the delta is neither too small nor too large.
 static inline bool add_entry(struct run *at, uint64_t delta, uint64_t bits, int64_t unit,
                              int64_t *sums, size_t n)
 {
     int64_t value = 0;
     int64_t sum = 0;
-    if (delta < at->least || bits == 0 || delta >= n - at->stack) return false;
+    if (delta - at->least >= n - at->stack - at->least || bits == 0) return false;
     if (__builtin_mul_overflow(unzigzag(bits), unit, &value)) return false;
     int64_t *to = &sums[at->stack + delta];
     if (__builtin_add_overflow(*to, value, &sum)) return false;
@@ -286,7 +287,8 @@ static inline struct pair pair_get(const uint8_t *at)
 static void add_pairs(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
 {
     struct run r = *at;
-    while (r.left > 0 && end - r.values >= 2) {
+    const uint8_t *last = end - 1;
+    while (r.left > 0 && r.values < last) {
         struct pair delta = pair_get(r.deltas);
         struct pair bits = pair_get(r.values);
         if ((delta.longer | bits.longer) != 0) break;
