@@ -98,6 +98,20 @@ static void read_counts(struct parser *p)
     p->x->node_count = w->fault ? 0 : (uint32_t)nodes;
 }
 
+// n keys of a class of a type.
+static void set_keys(struct parser *p, struct block_key_ref one, const labels *ls, uint32_t first,
+                     uint32_t n)
+{
+    for (uint32_t k = first; k < first + n; k++) {
+        one.ls = ls[k];
+        one.sampled = block_is_sampled(ls[k]);
+        p->keys[k] = one;
+        if (k > first && labels_cmp(ls[k - 1], ls[k]) >= 0) {
+            wire_fail(&p->w, "keys are not in order");
+        }
+    }
+}
+
 static bool read_keys(struct parser *p, err *e)
 {
     struct block_index *x = p->x;
@@ -111,19 +125,13 @@ static bool read_keys(struct parser *p, err *e)
     p->keys = ARENA_ARRAY(p->a, struct block_key_ref, x->key_count);
     if (!p->keys) return arena_ok(p->a, e);
     x->keys = p->keys;
-    uint32_t k = 0;
-    for (uint32_t t = 0; t < x->type_count; t++) {
-        for (int c = 0; c < BLOCK_CLASSES; c++) {
-            for (uint32_t i = 0; i < counts[c][t]; i++, k++) {
-                p->keys[k] = (struct block_key_ref){.class = (enum block_class)c,
-                                                    .type = t,
-                                                    .ls = ls[k],
-                                                    .sampled = block_is_sampled(ls[k])};
-                if (i > 0 && labels_cmp(ls[k - 1], ls[k]) >= 0) {
-                    wire_fail(&p->w, "keys are not in order");
-                }
-            }
-        }
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < x->type_count * BLOCK_CLASSES; i++) {
+        struct block_key_ref one = {.class = (enum block_class)(i % BLOCK_CLASSES),
+                                    .type = i / BLOCK_CLASSES};
+        uint32_t n = counts[one.class][one.type];
+        set_keys(p, one, ls, first, n);
+        first += n;
     }
     read_counts(p);
     return true;

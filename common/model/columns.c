@@ -144,7 +144,7 @@ static bool outside(uint64_t stack, size_t n, err *e)
                    (unsigned long long)stack, n);
 }
 
-static bool open(struct reader *r, str bytes, err *e)
+static bool read_head(struct reader *r, str bytes, err *e)
 {
     const uint8_t *at = (const uint8_t *)bytes.p;
     const uint8_t *end = bytes.n ? at + bytes.n : at;
@@ -200,7 +200,7 @@ bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e)
 {
     struct reader r;
     struct vector_entry v;
-    if (!open(&r, columns, e)) return false;
+    if (!read_head(&r, columns, e)) return false;
     int64_t sum = 0;
     while (r.left > 0) {
         if (!next(&r, &v, e)) return false;
@@ -331,7 +331,7 @@ bool columns_add(str columns, int64_t factor, int64_t *sums, size_t n, err *e)
     struct reader r;
     struct vector_entry v;
     int64_t unit = 0;
-    if (!open(&r, columns, e)) return false;
+    if (!read_head(&r, columns, e)) return false;
     bool quick = n > 0 && !__builtin_mul_overflow(r.divisor, factor, &unit);
     while (r.left > 0) {
         if (quick && add_quickly(&r, unit, sums, n)) continue;
@@ -352,7 +352,7 @@ bool columns_entries(struct arena *a, str columns, size_t most, struct vector_en
                      err *e)
 {
     struct reader r;
-    if (!open(&r, columns, e)) return false;
+    if (!read_head(&r, columns, e)) return false;
     if (r.n > most) {
         return err_set(e, ERR_INVALID_ARGUMENT, "columns: %llu entries, of which at most %zu",
                        (unsigned long long)r.n, most);

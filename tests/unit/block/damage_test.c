@@ -20,16 +20,17 @@ static struct model *small_block(enum block_kind kind)
     return m;
 }
 
+// Of a copy that ends where its memory ends: a sanitizer sees who reads on.
 static bool is_read(str bytes, err *e)
 {
     struct arena a;
     arena_init(&a, NULL, (size_t)16 << 20);
-    const uint8_t *copy = tail_guard(bytes.p, bytes.n);
-    bool ok = read_block(&a, str_make(copy, bytes.n), e);
+    char *copy = malloc(bytes.n + 1);
+    assert_non_null(copy);
+    memcpy(copy + 1, bytes.p, bytes.n);
+    bool ok = read_block(&a, str_make(copy + 1, bytes.n), e);
     arena_release(&a);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t room = (bytes.n + page - 1) / page * page;
-    munmap((void *)((uintptr_t)(copy + bytes.n) - room), room + page);
+    free(copy);
     return ok;
 }
 

@@ -180,24 +180,31 @@ static inline struct symbol_table model_symbols(struct random *r, uint32_t stack
     return t;
 }
 
+static inline void model_key_make(struct random *r, const struct model *m,
+                                  const struct model_size *z, struct model_service *s,
+                                  struct model_key *k, uint32_t i)
+{
+    label *v = ARENA_ARRAY(&arena, label, 3);
+    v[0] = (label){S("__profile_type__"), k->type};
+    v[1] = (label){S("pod"), arena_printf(&arena, "p%04u", i)};
+    if (i % 5 == 4) v[0] = (label){S(LABEL_SAMPLED), S("true")};
+    k->ls = (labels){v, k->class == BLOCK_ALL ? 1 : 2};
+    model_nodes(r, m, z, s, k);
+    if (m->about.kind >= BLOCK_HOURS) model_totals(r, m, k);
+    if (k->class == BLOCK_SERIES && s->vector_count) model_rows(r, m, z, s, k);
+}
+
 static inline void model_keys(struct random *r, const struct model *m, const struct model_size *z,
                               struct model_service *s)
 {
-    s->keys = ARENA_ARRAY(&arena, struct model_key, z->types * (1 + 2 * z->keys));
+    s->keys = ARENA_ARRAY(&arena, struct model_key, (size_t)z->types * (1 + 2 * (size_t)z->keys));
     for (uint32_t t = 0; t < s->type_count; t++) {
         for (int c = 0; c < BLOCK_CLASSES; c++) {
             for (uint32_t i = 0; i < (c ? z->keys : 1); i++) {
                 struct model_key *k = &s->keys[s->key_count++];
-                label *v = ARENA_ARRAY(&arena, label, 3);
-                v[0] = (label){S("__profile_type__"), s->types[t].name};
-                v[1] = (label){S("pod"), arena_printf(&arena, "p%04u", i)};
-                if (i % 5 == 4) v[0] = (label){S(LABEL_SAMPLED), S("true")};
                 k->class = (enum block_class)c;
                 k->type = s->types[t].name;
-                k->ls = (labels){v, c ? 2 : 1};
-                model_nodes(r, m, z, s, k);
-                if (m->about.kind >= BLOCK_HOURS) model_totals(r, m, k);
-                if (c == BLOCK_SERIES && s->vector_count) model_rows(r, m, z, s, k);
+                model_key_make(r, m, z, s, k, i);
             }
         }
     }

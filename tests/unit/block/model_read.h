@@ -59,6 +59,14 @@ static inline void model_same_nodes(const struct model_block *b, const struct bl
     }
 }
 
+static inline struct block_total *model_totals_of(const struct model_block *b,
+                                                  const struct block_frame *f)
+{
+    struct block_total *v = NULL;
+    assert_ok(block_totals_parse(&arena, model_section(b->bytes, &f->extent), f->count, &v, e));
+    return v;
+}
+
 static inline void model_same_totals(const struct model_block *b, const struct block_index *x,
                                      const struct model_key *k, const struct block_key_ref *ref)
 {
@@ -67,11 +75,8 @@ static inline void model_same_totals(const struct model_block *b, const struct b
     struct block_total *v = NULL;
     for (uint32_t i = 0; i < k->total_count; i++) {
         const struct block_frame *f = block_frame_of(&x->totals, ref->first_total + i);
-        assert_non_null(f);
-        if (f != have) {
-            assert_ok(
-                block_totals_parse(&arena, model_section(b->bytes, &f->extent), f->count, &v, e));
-        }
+        if (!f) fail_msg("total %u is nowhere", i);
+        if (f && f != have) v = model_totals_of(b, f);
         have = f;
         const struct block_total *t = &v[ref->first_total + i - f->first];
         assert_true(t->slot == k->totals[i].slot && t->sum == k->totals[i].sum &&

@@ -102,7 +102,8 @@ static bool labels_before(struct rig *g, err *e)
 }
 static bool labels_twice(struct rig *g, err *e)
 {
-    return series(g, e) && series(g, e);
+    if (!series(g, e)) return false;
+    return series(g, e);
 }
 static bool dropped_late(struct rig *g, err *e)
 {
