@@ -65,12 +65,13 @@ struct model_size {
     uint32_t rows;  // of a series, at most
     uint32_t stacks;
     uint32_t entries;  // of a vector, at most
+    uint32_t totals;   // of a key, at most; 0: 100
     bool spans;
 };
 
 static inline str model_columns(struct random *r, uint32_t stacks, uint32_t most, int64_t *total)
 {
-    int64_t *sums = ARENA_ARRAY(&arena, int64_t, stacks);
+    int64_t *sums = mem_must(stacks * sizeof *sums);
     int64_t unit = random_below(r, 2) ? 10000000 : 1;
     uint32_t n = random_below(r, most + 1);
     struct buf b;
@@ -83,6 +84,7 @@ static inline str model_columns(struct random *r, uint32_t stacks, uint32_t most
     columns_encode_sums(sums, stacks, &b);
     str s = arena_str(&arena, buf_view(&b));
     buf_release(&b);
+    mem_must_free(sums);
     return s;
 }
 
@@ -109,13 +111,15 @@ static inline void model_nodes(struct random *r, const struct model *m, const st
     }
 }
 
-static inline void model_totals(struct random *r, const struct model *m, struct model_key *k)
+static inline void model_totals(struct random *r, const struct model *m, const struct model_size *z,
+                                struct model_key *k)
 {
+    uint32_t most = z->totals ? z->totals : 100;
     int64_t width = m->about.kind == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
     int64_t slot = slot_of(slot_start(m->about.from_hour, SLOT_HOUR) + 1, width);
     int64_t end = slot + m->about.hours * SLOT_HOUR / width;
-    k->totals = ARENA_ARRAY(&arena, struct block_total, 100);
-    for (; slot < end && k->total_count < 100; slot += 1 + random_below(r, 3)) {
+    k->totals = ARENA_ARRAY(&arena, struct block_total, most);
+    for (; slot < end && k->total_count < most; slot += 1 + random_below(r, 3)) {
         k->totals[k->total_count++] =
             (struct block_total){slot, ((int64_t)random_below(r, 1000) - 5) * 1000,
                                  random_below(r, 50)};
@@ -153,7 +157,8 @@ static inline void model_rows(struct random *r, const struct model *m, const str
         row->time_ns = time;
         row->id = uuid_profile((uint64_t)(time / 1000000), random_next(r), random_next(r));
         if (strange) memcpy(row->id.b, &(uint64_t){random_next(r)}, 8);
-        row->vector = random_below(r, s->vector_count);
+        row->vector = (uint64_t)k->row_count * s->vector_count / n;
+        if (random_below(r, 99) == 0) row->vector = random_below(r, 1 + (uint32_t)row->vector);
         row->factor = random_below(r, 3) ? 1 : (int64_t)random_below(r, 9) - 10;
         row->total = s->vector_totals[row->vector] * row->factor;
         row->duration_ns = strange ? (int64_t)random_below(r, 1000) : 15000000000;
@@ -190,7 +195,7 @@ static inline void model_key_make(struct random *r, const struct model *m,
     if (i % 5 == 4) v[0] = (label){S(LABEL_SAMPLED), S("true")};
     k->ls = (labels){v, k->class == BLOCK_ALL ? 1 : 2};
     model_nodes(r, m, z, s, k);
-    if (m->about.kind >= BLOCK_HOURS) model_totals(r, m, k);
+    if (m->about.kind >= BLOCK_HOURS) model_totals(r, m, z, k);
     if (k->class == BLOCK_SERIES && s->vector_count) model_rows(r, m, z, s, k);
 }
 

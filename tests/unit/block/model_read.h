@@ -27,21 +27,26 @@ static inline void model_open(str bytes, struct model_block *b)
     assert_ok(block_footer_parse(&arena, model_section(bytes, &x), bytes.n, &b->footer, e));
 }
 
-// Its memory is given back at once: frames are inflated again for each vector.
+// The frame that was asked for last stays inflated.
 static inline bool model_has_vector(const struct model_block *b, const struct block_frame *f,
                                     uint64_t place, str wanted)
 {
-    struct arena scratch;
-    struct block_vectors v = {0};
-    str contents = {0};
-    str stored = str_slice(b->bytes, f->extent.at, f->extent.at + f->extent.stored);
-    arena_init(&scratch, NULL, SIZE_MAX);
-    assert_ok(block_section(&scratch, &f->extent, stored, "vectors", &contents, e));
-    assert_ok(block_vectors_parse(&scratch, contents, f->count, &v, e));
+    static struct arena scratch;
+    static struct block_frame last;
+    static const char *of;
+    static struct block_vectors v;
+    if (of != b->bytes.p || last.extent.at != f->extent.at || last.extent.crc != f->extent.crc) {
+        str contents = {0};
+        str stored = str_slice(b->bytes, f->extent.at, f->extent.at + f->extent.stored);
+        arena_release(&scratch);
+        arena_init(&scratch, NULL, SIZE_MAX);
+        assert_ok(block_section(&scratch, &f->extent, stored, "vectors", &contents, e));
+        assert_ok(block_vectors_parse(&scratch, contents, f->count, &v, e));
+        last = *f;
+        of = b->bytes.p;
+    }
     assert_true(place < v.n);
-    bool same = str_eq(block_vector_at(&v, (uint32_t)place), wanted);
-    arena_release(&scratch);
-    return same;
+    return str_eq(block_vector_at(&v, (uint32_t)place), wanted);
 }
 
 static inline void model_same_nodes(const struct model_block *b, const struct block_index *x,

@@ -26,10 +26,52 @@ static void what_is_written_is_read(void **state)
     }
 }
 
+// So much that there are several frames of everything.
+static void frames_follow_one_another(void **state)
+{
+    (void)state;
+    static const struct {
+        enum block_kind kind;
+        struct model_size size;
+    } large[] = {
+        {BLOCK_RAW, {1, 1, 4, 5000, 3000, 150, 0, true}},
+        {BLOCK_HOURS, {1, 1, 60, 0, 300, 10, 1440, false}},
+        {BLOCK_DAYS, {1, 3, 1, 0, 8000, 9000, 0, false}},
+    };
+    uint32_t most[4] = {0};
+    for (size_t i = 0; i < COUNT(large); i++) {
+        struct random r = {0xfee1 + i};
+        struct model *m = model_make(&r, large[i].kind, &large[i].size);
+        struct buf out;
+        struct block_written written = {0};
+        struct model_block b = {0};
+        struct block_index x = {0};
+        buf_init(&out, NULL, SIZE_MAX);
+        assert_ok(model_write(m, NULL, &out, &written, e));
+        model_same(m, buf_view(&out));
+        model_open(buf_view(&out), &b);
+        const struct block_service_ref *s = &b.footer.services[0];
+        assert_ok(block_index_parse(&arena, model_section(b.bytes, &s->index), s, &x, e));
+        uint32_t all = 0;
+        for (uint32_t k = 0; k < x.nodes_at.n; k++)
+            all += x.nodes_at.v[k].extent.at >= s->all.at;
+        assert_true((s->all.stored != 0) == (all == 1));
+        assert_true((s->totals.stored != 0) == (x.totals.n == 1));
+        most[0] = MAX(most[0], x.heads.n);
+        most[1] = MAX(most[1], x.vectors.n);
+        most[2] = MAX(most[2], x.totals.n);
+        most[3] = MAX(most[3], all);
+        buf_release(&out);
+    }
+    for (size_t i = 0; i < COUNT(most); i++)
+        assert_true(most[i] > 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(what_is_written_is_read),
+        ARENA_TEST(frames_follow_one_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
