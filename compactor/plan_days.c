@@ -118,13 +118,34 @@ static struct plan_hour *hours_of_day(struct planning *p, int64_t day, size_t *n
     return p->hours + lo;
 }
 
-// A damaged block of which the job makes a better one.
-static bool is_replaced(const struct task *j, const struct manifest_block *bad)
+static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
 {
-    bool hours = j->kind == JOB_PACK;
+    for (size_t i = 0; i < c->leaf_count; i++) {
+        if (!s->counts(s->arg, c->leaves[i])) return false;
+    }
+    return true;
+}
+
+// A damaged block that sums nothing that the job does not sum as well. (Another one stays: who asks
+// for what only it has is told that it is missing.)
+static bool is_replaced(const struct planning *p, const struct task *j,
+                        const struct manifest_block *bad)
+{
+    enum block_kind kind = j->kind == JOB_PACK ? BLOCK_HOURS : BLOCK_DAYS;
     bool series = bad->classes >> BLOCK_SERIES & 1;
-    return bad->kind == (hours ? BLOCK_HOURS : BLOCK_DAYS) && series == (j->kind != JOB_WINDOW) &&
-           bad->from_hour >= j->from_hour && bad->from_hour + bad->hours <= j->from_hour + j->hours;
+    if (bad->kind != kind || (series && j->kind == JOB_WINDOW)) return false;
+    for (size_t i = 0; i < bad->cover_count; i++) {
+        const struct manifest_cover *c = &bad->covers[i];
+        const struct leaf_set part = {(id128 *)(uintptr_t)c->leaves, c->leaf_count};
+        bool within = c->leaf_count == 0 || !all_live(p->state, c);
+        for (size_t k = 0; !within && k < j->cover_count; k++) {
+            const struct manifest_cover *d = &j->covers[k];
+            const struct leaf_set whole = {(id128 *)(uintptr_t)d->leaves, d->leaf_count};
+            within = d->hour == c->hour && d->hours == c->hours && leaf_set_within(&part, &whole);
+        }
+        if (!within) return false;
+    }
+    return true;
 }
 
 // What the job replaces: these, and damaged ones.
@@ -136,7 +157,7 @@ static bool list_removed(struct planning *p, struct task *j, const struct manife
     for (size_t i = 0; i < n; i++)
         to[i] = v[i]->id;
     for (size_t i = 0; i < p->bad_count; i++) {
-        if (is_replaced(j, p->bad[i])) to[n++] = p->bad[i]->id;
+        if (is_replaced(p, j, p->bad[i])) to[n++] = p->bad[i]->id;
     }
     j->remove = to;
     j->remove_count = n;
@@ -480,14 +501,6 @@ static const struct manifest_cover *same_window(const struct manifest_block *b,
         if (b->covers[i].hour == c->hour && b->covers[i].hours == c->hours) return &b->covers[i];
     }
     return NULL;
-}
-
-static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
-{
-    for (size_t i = 0; i < c->leaf_count; i++) {
-        if (!s->counts(s->arg, c->leaves[i])) return false;
-    }
-    return true;
 }
 
 // Is there nothing in b that o does not have as well?

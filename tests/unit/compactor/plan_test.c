@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is due: a table of states and what the plan says of each. Times are hours from the window's
+// first; a block's made time is "hours after".
+#include "compactor/plan.h"
+#include "lib/test.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define H0 (INT64_C(28) * 24 * 700)
+
+static const struct plan_settings usual = {
+    .leaf_delay = 75 * SLOT_MINUTE,
+    .hour_delay = 2 * SLOT_HOUR,
+    .day_delay = 2 * SLOT_HOUR,
+    .pack_interval = 6 * SLOT_HOUR,
+    .fold_interval = SLOT_DAY,
+    .window_interval = SLOT_DAY,
+    .raw_retention = 14 * SLOT_DAY,
+    .hours_retention = 90 * SLOT_DAY,
+    .days_retention = 400 * SLOT_DAY,
+};
+
+// A block: kind, hours, when it was made, which leaves each of its windows names ("a" is leaf a).
+struct made {
+    char kind;  // 'r' leaf, 'h' hour nodes, 'd' a day, 'w' a window; 0: end
+    char id;
+    int from;
+    int hours;
+    int made;
+    const char *covers;  // "0:ab 5:c": at hour 0 the leaves a, b ...
+    bool damaged;
+};
+
+struct plan_case {
+    const char *name;
+    double now;                 // hours
+    const char *segments;       // hours of them, "1 1 7"
+    const struct made *blocks;  // in the manifest's order
+    const char *expired;        // leaves that are gone but count
+    const char *want;           // "leaf@1 hour@0+3 retire@5"
+};
+
+struct ids {
+    const char *expired;
+    const struct made *blocks;
+};
+
+static id128 id_of(char c)
+{
+    id128 id = {{0}};
+    id.b[15] = (uint8_t)c;
+    return id;
+}
+
+static bool counts(void *arg, id128 leaf)
+{
+    const struct ids *ids = arg;
+    char c = (char)leaf.b[15];
+    for (const struct made *b = ids->blocks; b && b->kind; b++) {
+        if (b->kind == 'r' && b->id == c) return true;
+    }
+    return ids->expired && strchr(ids->expired, c);
+}
+
+static int64_t hours(double h)
+{
+    return slot_start(H0, SLOT_HOUR) + (int64_t)(h * (double)SLOT_HOUR);
+}
+
+static void make_covers(struct arena *a, const struct made *m, struct manifest_block *b)
+{
+    struct manifest_cover *v = ARENA_ARRAY(a, struct manifest_cover, 64);
+    const char *at = m->covers;
+    while (at && *at) {
+        char *end = NULL;
+        long hour = strtol(at, &end, 10);
+        struct manifest_cover *c = &v[b->cover_count++];
+        id128 *leaves = ARENA_ARRAY(a, id128, 16);
+        c->hour = H0 + hour;
+        c->hours = m->kind == 'h' ? 1 : 24;
+        assert_int_equal(*end, ':');
+        for (end++; *end && *end != ' '; end++)
+            leaves[c->leaf_count++] = id_of(*end);
+        c->leaves = leaves;
+        at = *end ? end + 1 : end;
+    }
+    b->covers = v;
+}
+
+static size_t make_blocks(struct arena *a, const struct made *m, struct manifest_block *v,
+                          bool *damaged)
+{
+    size_t n = 0;
+    for (; m && m->kind; m++, n++) {
+        enum block_kind kind = m->kind == 'r'   ? BLOCK_RAW
+                               : m->kind == 'h' ? BLOCK_HOURS
+                                                : BLOCK_DAYS;
+        v[n] = (struct manifest_block){.id = id_of(m->id),
+                                       .kind = kind,
+                                       .from_hour = H0 + m->from,
+                                       .hours = (uint32_t)m->hours,
+                                       .pack_hi = UINT32_MAX,
+                                       .classes = m->kind == 'w' ? 3 : 7,
+                                       .bytes = 100,
+                                       .made_ns = hours(m->made)};
+        damaged[n] = m->damaged;
+        make_covers(a, m, &v[n]);
+    }
+    return n;
+}
+
+static void print(const struct plan *p, char *out, size_t room)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < p->n; i++) {
+        const struct task *j = &p->jobs[i];
+        n += (size_t)snprintf(out + n, room - n, "%s%s@%d+%u", i ? " " : "", job_kind_name(j->kind),
+                              (int)(j->from_hour - H0), j->hours);
+        if (j->source_count) n += (size_t)snprintf(out + n, room - n, "<%zu", j->source_count);
+        if (j->remove_count) n += (size_t)snprintf(out + n, room - n, "-%zu", j->remove_count);
+        if (j->expire_count) n += (size_t)snprintf(out + n, room - n, "x%zu", j->expire_count);
+    }
+}
+
+static void check(const struct plan_case *c)
+{
+    struct arena a;
+    struct plan plan;
+    struct snapshot_segment segments[32];
+    struct manifest_block blocks[64];
+    bool damaged[64];
+    char got[512];
+    size_t n = 0;
+    arena_init(&a, NULL, 16 << 20);
+    for (const char *at = c->segments; at && *at; n++) {
+        char *end = NULL;
+        segments[n] =
+            (struct snapshot_segment){.name = {.hour = H0 + strtol(at, &end, 10), .cut = n},
+                                      .bytes = 10};
+        at = *end ? end + 1 : end;
+    }
+    struct ids ids = {c->expired, c->blocks};
+    struct plan_state s = {.segments = segments,
+                           .segment_count = n,
+                           .blocks = blocks,
+                           .damaged_blocks = damaged,
+                           .block_count = make_blocks(&a, c->blocks, blocks, damaged),
+                           .counts = counts,
+                           .arg = &ids,
+                           .now_ns = hours(c->now)};
+    assert_ok(plan_make(&a, &s, &usual, &plan, e));
+    print(&plan, got, sizeof got);
+    if (strcmp(got, c->want) != 0) fail_msg("%s: got \"%s\", want \"%s\"", c->name, got, c->want);
+    arena_release(&a);
+}
+
+#define LEAF(id_, from_, made_)                                                \
+    {                                                                          \
+        .kind = 'r', .id = (id_), .from = (from_), .hours = 1, .made = (made_) \
+    }
+#define PARENT(kind_, id_, from_, hours_, made_, covers_)                                  \
+    {                                                                                      \
+        .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
+        .covers = (covers_)                                                                \
+    }
+#define BAD(kind_, id_, from_, hours_, made_, covers_)                                     \
+    {                                                                                      \
+        .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
+        .covers = (covers_), .damaged = true                                               \
+    }
+#define BLOCKS(...)       \
+    (const struct made[]) \
+    {                     \
+        __VA_ARGS__,      \
+        {                 \
+            .kind = 0     \
+        }                 \
+    }
+
+static void a_plan_says_what_is_due(void **state)
+{
+    (void)state;
+    const struct plan_case cases[] = {
+        {.name = "nothing", .now = 10, .want = ""},
+        {.name = "an hour that is not over", .now = 1.5, .segments = "1", .want = ""},
+        {.name = "just before its time", .now = 3.24, .segments = "1", .want = ""},
+        {.name = "its time", .now = 3.25, .segments = "1 1", .want = "leaf@1+1<2"},
+        {.name = "oldest first", .now = 9, .segments = "1 3", .want = "leaf@1+1<1 leaf@3+1<1"},
+        {.name = "late segments wait for each other",
+         .now = 5,
+         .segments = "1",
+         .blocks = BLOCKS(LEAF('a', 1, 4)),
+         .want = ""},
+        {.name = "a delta is merged against the leaf",
+         .now = 5.25,
+         .segments = "1",
+         .blocks = BLOCKS(LEAF('a', 1, 4)),
+         .want = "leaf@1+1<2"},
+        {.name = "hour nodes once a leaf has waited",
+         .now = 6,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5)),
+         .want = "hour@1+2<2"},
+        {.name = "not yet", .now = 5.9, .blocks = BLOCKS(LEAF('a', 1, 4)), .want = ""},
+        {.name = "only leaves that nobody names",
+         .now = 8,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 1, 1, 6, "1:a")),
+         .want = "hour@2+1<1"},
+        {.name = "a parent whose leaf is gone does not count",
+         .now = 9,
+         .blocks = BLOCKS(LEAF('b', 1, 5), PARENT('h', 'h', 1, 1, 6, "1:a")),
+         .want = "hour@1+1<1"},
+        {.name = "an expired leaf counts",
+         .now = 9,
+         .blocks = BLOCKS(PARENT('h', 'h', 1, 1, 6, "1:a")),
+         .expired = "a",
+         .want = ""},
+        {.name = "two of the same day are packed when the interval is over",
+         .now = 12.1,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 1, 1, 6, "1:a"),
+                          PARENT('h', 'i', 2, 1, 7, "2:b")),
+         .want = "pack@0+3<2-2"},
+        {.name = "not before",
+         .now = 11.9,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 1, 1, 7, "1:a"),
+                          PARENT('h', 'i', 2, 1, 8, "2:b")),
+         .want = ""},
+        {.name = "a day that is over",
+         .now = 26,
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "day@0+24<1"},
+        {.name = "a day waits for its hours",
+         .now = 26,
+         .segments = "22",
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "leaf@22+1<1"},
+        {.name = "but not for ever",
+         .now = 50,
+         .segments = "22",
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "day@0+24<1 leaf@22+1<1"},
+        {.name = "a day that has everything",
+         .now = 60,
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a"),
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = ""},
+        {.name = "a day that lacks a leaf is made anew the night after",
+         .now = 51,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 30), PARENT('h', 'h', 0, 24, 48, "1:a 2:b"),
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "day@0+24<1-1"},
+        {.name = "leaves of an hour are folded at night",
+         .now = 49,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 1, 30)),
+         .want = "fold@1+1<2-2"},
+        {.name = "in the same night they are not",
+         .now = 47,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 1, 30)),
+         .want = "hour@1+1<2"},
+        {.name = "two days make a window",
+         .now = 60,
+         .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 26, "0:a"), PARENT('d', 'e', 24, 24, 50, "24:b")),
+         .expired = "ab",
+         .want = "window@0+48<2"},
+        {.name = "a window grows daily",
+         .now = 98,
+         .blocks =
+             BLOCKS(PARENT('w', 'w', 0, 48, 60, "0:a 24:b"), PARENT('d', 'd', 0, 24, 26, "0:a"),
+                    PARENT('d', 'e', 24, 24, 50, "24:b"), PARENT('d', 'f', 48, 24, 74, "48:c")),
+         .expired = "abc",
+         .want = "window@0+72<2-1"},
+        {.name = "a window that is over gets its root, with days that have nothing",
+         .now = 28 * 24 + 3,
+         .blocks = BLOCKS(PARENT('w', 'w', 0, 48, 60, "0:a 24:b"),
+                          PARENT('d', 'd', 0, 24, 26, "0:a"), PARENT('d', 'e', 24, 24, 50, "24:b")),
+         .expired = "ab",
+         .want = "window@0+672<1-1"},
+        {.name = "rows go when a day node has them",
+         .now = 15 * 24,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 0, 24, 12, "1:a 2:b"),
+                          PARENT('d', 'd', 0, 24, 26, "0:ab")),
+         .want = "retire@1+1x2"},
+        {.name = "rows that no day node has stay",
+         .now = 15 * 24,
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "day@0+24<1"},
+        {.name = "hour nodes go later",
+         .now = 92 * 24,
+         .blocks = BLOCKS(PARENT('h', 'h', 0, 24, 12, "1:a"), PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .expired = "a",
+         .want = "retire@0+1x1"},
+        {.name = "everything goes in the end",
+         .now = 402 * 24,
+         .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .expired = "a",
+         .want = "retire@0+1x1"},
+        {.name = "of two that say the same one goes",
+         .now = 60,
+         .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 26, "0:a"), PARENT('d', 'e', 0, 24, 26, "0:a")),
+         .expired = "a",
+         .want = "retire@0+24-1"},
+        {.name = "damaged hour nodes are made anew",
+         .now = 20,
+         .blocks = BLOCKS(LEAF('a', 1, 4), BAD('h', 'h', 0, 24, 12, "1:a")),
+         .want = "hour@1+1<1"},
+        {.name = "and then replaced",
+         .now = 20,
+         .blocks = BLOCKS(LEAF('a', 1, 4), BAD('h', 'h', 0, 24, 12, "1:a"),
+                          PARENT('h', 'i', 1, 1, 19, "1:a")),
+         .want = "pack@0+2<1-2"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check(&cases[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_says_what_is_due),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
