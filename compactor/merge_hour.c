@@ -164,8 +164,10 @@ struct made {
 static bool write(struct hour *h, str type, const struct made *k, err *e)
 {
     struct service_merge *s = h->service;
-    if (!block_key(s->writer, k->class, type, k->ls, e) ||
-        !block_node(s->writer, &k->node, service_columns(s, k->v, k->n), e)) {
+    str columns = {0};
+    if (!service_columns(s, k->v, k->n, &columns, e) ||
+        !block_key(s->writer, k->class, type, k->ls, e) ||
+        !block_node(s->writer, &k->node, columns, e)) {
         return false;
     }
     for (size_t i = 0; i < k->total_count; i++) {

@@ -323,11 +323,13 @@ bool input_total(struct service_merge *s, struct input *in, uint64_t number,
     return true;
 }
 
-str service_columns(struct service_merge *s, const struct vector_entry *v, size_t n)
+bool service_columns(struct service_merge *s, const struct vector_entry *v, size_t n, str *out,
+                     err *e)
 {
     buf_clear(&s->columns);
     columns_encode(v, n, &s->columns);
-    return buf_view(&s->columns);
+    *out = buf_view(&s->columns);
+    return buf_ok(&s->columns, e);
 }
 
 // ---- rows

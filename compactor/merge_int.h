@@ -101,7 +101,8 @@ bool input_total(struct service_merge *s, struct input *in, uint64_t number,
                  struct block_total *out, err *e) MUST_CHECK;
 
 // Entries -> columns in s->columns.
-str service_columns(struct service_merge *s, const struct vector_entry *v, size_t n);
+bool service_columns(struct service_merge *s, const struct vector_entry *v, size_t n, str *out,
+                     err *e) MUST_CHECK;
 
 // ---- rows of a group, by time and id, each series' id once
 struct row_feed {

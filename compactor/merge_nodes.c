@@ -155,7 +155,9 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
         entries = sum;
         count = sum_count;
     }
-    return block_node(s->writer, &node, service_columns(s, entries, count), e);
+    str columns = {0};
+    return service_columns(s, entries, count, &columns, e) &&
+           block_node(s->writer, &node, columns, e);
 }
 
 // How many slots of `width` the children are in.

@@ -113,7 +113,11 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
     if (!input_row_vector(s, in, row->vector, &v, &n, e)) return false;
     if (fresh) {
         uint64_t number = 0;
-        if (!block_vector(s->writer, service_columns(s, v, n), &number, e)) return false;
+        str columns = {0};
+        if (!service_columns(s, v, n, &columns, e) ||
+            !block_vector(s->writer, columns, &number, e)) {
+            return false;
+        }
         if (number >= UINT32_MAX - 1)
             return err_set(e, ERR_RESOURCE_EXHAUSTED, "too many vectors for one block");
         in->vectors[row->vector] = (uint32_t)number + 1;
@@ -149,7 +153,9 @@ static bool map_spans(struct service_merge *s, const struct merged_row *row, str
         size_t n = 0;
         to[i] = from->v[i];
         if (!input_map(s, row->input, from->v[i].vector, &v, &n, e)) return false;
-        to[i].vector = arena_str(&s->scratch, service_columns(s, v, n));
+        str columns = {0};
+        if (!service_columns(s, v, n, &columns, e)) return false;
+        to[i].vector = arena_str(&s->scratch, columns);
     }
     out->spans = to;
     out->span_count = from->n;
@@ -214,7 +220,9 @@ static bool write_fives(struct service_merge *s, struct fives *f, str type, bool
         if (!merge_sums_take(sums, &s->scratch, &v, &n, e)) return false;
         if (!*begun && !block_key(s->writer, BLOCK_ALL, type, (labels){0}, e)) return false;
         *begun = true;
-        if (!block_node(s->writer, &node, service_columns(s, v, n), e)) return false;
+        str columns = {0};
+        if (!service_columns(s, v, n, &columns, e) || !block_node(s->writer, &node, columns, e))
+            return false;
     }
     return true;
 }
