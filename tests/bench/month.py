@@ -75,7 +75,7 @@ def settle(c, note):
     note("the last flush: %(cuts)d cuts, %(segments)d segments" % done)
     began = time.monotonic()
     f = c.start("compactor", "--compactor.worker_memory", str(COMPACTOR_MEMORY), "--compactor.delete_delay", "0s", "--compactor.raw_retention", "0",
-                "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.interval", "1s")
+                "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.interval", "1s")
     status = f.url + "/compactor/status"
     until = time.monotonic() + SETTLE_SECONDS
 
