@@ -91,8 +91,10 @@ static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
         arena_init(&c->arena, &f->budget, SIZE_MAX);
         f->cuts[f->n++] = c;
     }
-    c->bytes = w->bytes;
-    c->newest_boot_ns = w->newest_boot_ns;
+    // Written only if new, which nothing is once somebody works on the cut: he reads without a
+    // lock.
+    if (c->bytes != w->bytes) c->bytes = w->bytes;
+    if (c->newest_boot_ns != w->newest_boot_ns) c->newest_boot_ns = w->newest_boot_ns;
     c->ready = w->ready;
     return true;
 }
