@@ -152,6 +152,7 @@ struct block_walk {
     bool only_all;  // none is needed
     int64_t *skip_ms;
     size_t skip_count;
+    bool lost;  // of block_read_survives: a label is
     bool with_symbols;
     bool with_all;     // vectors of ALL nodes will be wanted
     bool with_totals;  // totals will

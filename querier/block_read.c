@@ -515,7 +515,7 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
 
 // ---- projections
 
-static bool survives_in(struct block_walk *w, const struct block_unit *u)
+static bool survives_in(const struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t t = 0; t < u->index->type_count; t++) {
         if (block_asks_type(w->q, u->service->name, u->index->types[t]) &&
@@ -526,6 +526,28 @@ static bool survives_in(struct block_walk *w, const struct block_unit *u)
     return true;
 }
 
+static bool look_at_projections(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    (void)e;
+    for (size_t i = 0; i < n; i++)
+        w->lost = w->lost || !survives_in(w, &v[i]);
+    return true;
+}
+
+// Only parents without keys of series depend on their projections.
+static void keep_projected(struct block_walk *w)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < w->unit_count; i++) {
+        const struct block_unit *u = &w->units[i];
+        uint32_t classes = u->object->footer->about.classes;
+        bool depends = !w->only_all && !block_has_rows(u) && classes & 1u << BLOCK_PROJECTION &&
+                       !(classes & 1u << BLOCK_SERIES);
+        if (depends) w->units[kept++] = *u;
+    }
+    w->unit_count = kept;
+}
+
 bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
                          const struct level_plan *p, bool *survives, struct block_reads *out,
                          err *e)
@@ -533,26 +555,10 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
     struct merged m = {0};  // for its budget
     mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
     struct block_walk w = {.blocks = b, .req = r, .q = q, .m = &m, .out = out};
-    *survives = true;
     bool ok = block_walk_begin(&w, p, e);
-    for (size_t i = 0; ok && *survives && i < w.unit_count; i++) {
-        struct block_unit *u = &w.units[i];
-        uint32_t classes = u->object->footer->about.classes;
-        if (w.only_all || block_has_rows(u) || !(classes & 1u << BLOCK_PROJECTION)) continue;
-        if (classes & 1u << BLOCK_SERIES) continue;
-        struct block_want want = {.object = u->object->object,
-                                  .part = BLOCK_PART_INDEX,
-                                  .service = u->service,
-                                  .extent = &u->service->index};
-        ok = req_alive(r, e) && blocks_load(&w, &want, 1, e);
-        if (!ok) break;
-        if (want.why) ok = block_note(&w, u->object, want.why, e);
-        if (!want.kept) continue;
-        u->index = &want.kept->index;
-        *survives = survives_in(&w, u);
-        u->index = NULL;
-        blocks_let_go(b, want.kept);
-    }
+    keep_projected(&w);
+    ok = ok && block_walk_waves(&w, look_at_projections, e);
+    *survives = !w.lost;
     block_walk_end(&w);
     return ok;
 }
