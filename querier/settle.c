@@ -364,7 +364,7 @@ static bool note_skips(struct settling *s, struct search *found, size_t objects,
 static bool search_blocks(struct settling *s, err *e)
 {
     struct answer *a = s->a;
-    struct level_plan plan;
+    struct level_plan plan = {0};
     struct block_reads reads = {0};
     struct search found = {.s = s};
     if (!plan_search(s, &plan, e)) return false;

@@ -51,6 +51,7 @@ struct world {
     uint64_t dice;
     uint32_t moment;
     bool asked;  // the question is under way
+    bool still;  // nothing moves
     bool knows;  // heads check coverage when they are told to
     struct copy copies[ROWS][HEADS];
     uint32_t open_cut[HEADS];
@@ -544,9 +545,9 @@ static bool ask_world(const void *transport, struct req *r, str tenant, str mess
     struct head_reply *v = ARENA_ARRAY(&r->arena, struct head_reply, HEADS);
     w->rounds++;
     for (uint32_t h = 0; h < HEADS; h++) {
-        for (uint32_t i = roll(w, 3); i > 0; i--)
+        for (uint32_t i = w->still ? 0 : roll(w, 3); i > 0; i--)
             move(w);
-        w->moment += roll(w, 2);
+        if (!w->still) w->moment += roll(w, 2);
         arrive(w, h);
         refresh(w, message, h);
         struct buf b;
@@ -701,11 +702,153 @@ static void and_so_do_rows_with_copies(void **state)
     assert_true(rounds > 2);
 }
 
+// ---- one world that stands still: a leaf of each hour, their parent, segments, rows in heads
+
+static void stand(struct world *w, uint32_t copies)
+{
+    open_world(w, 7, copies);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t h = 0; h < HEADS; h++) {
+            if (w->copies[r][h].since != NEVER) w->copies[r][h].since = r % 3;
+        }
+    }
+    for (w->moment = 0; w->moment < 3; w->moment++) {
+        for (uint32_t h = 0; h < HEADS; h++)
+            arrive(w, h);
+        for (uint32_t h = 0; h < HEADS && w->moment < 2; h++) {
+            flush(w, h);
+            drop(w, h, w->open_cut[h] - 1);
+        }
+        if (w->moment == 0) {
+            absorb(w, 0);
+            absorb(w, 1);
+            sum_up(w);
+        }
+    }
+    w->moment = NEVER - 1;
+}
+
+struct outcome {
+    bool ok;
+    err why;
+    uint64_t profiles;
+    char missing[512];
+};
+
+static struct outcome ask_standing(struct world *w, bool may_be_partial)
+{
+    struct ask k;
+    struct outcome o = {0};
+    struct merged *got;
+    ask_it(&k, w);
+    struct answer a = {.querier = &k.state,
+                       .x = &k.x,
+                       .arena = &k.x.req.arena,
+                       .config = config_section(k.config, "querier"),
+                       .may_be_partial = may_be_partial};
+    w->still = true;
+    o.ok = answer_read(&a, &the_question, &got, &o.why);
+    for (size_t i = 0; o.ok && i < got->total_count; i++)
+        o.profiles += got->totals[i].profiles;
+    snprintf(o.missing, sizeof o.missing, "%.*s", STR(fetch_missing(a.arena, &a.fetched)));
+    ask_close(&k);
+    return o;
+}
+
+static void a_store_that_does_not_answer_is_missing(void **state)
+{
+    (void)state;
+    struct world w;
+    stand(&w, 1);
+    struct outcome o = ask_standing(&w, false);
+    assert_true(o.ok);
+    assert_int_equal(o.profiles, ROWS);
+
+    memstore_fail(w.asked_store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
+    o = ask_standing(&w, false);
+    assert_false(o.ok);
+    assert_int_equal(o.why.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(o.why.msg, "object store"));
+    o = ask_standing(&w, true);
+    assert_true(o.ok);
+    assert_string_equal(o.missing, "object store");
+    assert_int_equal(o.profiles, ROWS / 3);  // those of the heads
+
+    memstore_heal(w.asked_store);
+    o = ask_standing(&w, false);
+    assert_true(o.ok);
+    assert_int_equal(o.profiles, ROWS);
+    close_world(&w);
+}
+
+// Reads fail, end early or bring other bytes: the answer is right or says that it is not.
+static void reads_that_go_wrong_do_not_make_wrong_answers(void **state)
+{
+    (void)state;
+    static const enum memstore_fault faults[] = {MEMSTORE_FAILS, MEMSTORE_SHORT, MEMSTORE_FLIPS};
+    unsigned told = 0;
+    unsigned served = 0;
+    for (size_t f = 0; f < COUNT(faults); f++) {
+        for (uint64_t nth = 1; nth <= 30; nth++) {
+            struct world w;
+            stand(&w, nth % 2 ? 1 : 3);
+            memstore_fail(w.asked_store, MEMSTORE_READ, faults[f], nth, 1 + nth % 3);
+            struct outcome o = ask_standing(&w, false);
+            if (o.ok) assert_int_equal(o.profiles, ROWS);
+            told += !o.ok;
+            served += o.ok;
+            memstore_heal(w.asked_store);
+            o = ask_standing(&w, false);
+            if (!o.ok) fail_msg("fault %zu, read %llu: %s", f, (unsigned long long)nth, o.why.msg);
+            assert_int_equal(o.profiles, ROWS);
+            close_world(&w);
+        }
+    }
+    assert_true(told > 0);
+    assert_true(served > 0);
+}
+
+// A head that goes on naming what a leaf has: without its answer nothing counts twice.
+static void a_head_that_does_not_look_is_missing(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w, 7, 1);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t h = 0; h < HEADS; h++) {
+            if (w.copies[r][h].since != NEVER) w.copies[r][h].since = 0;
+        }
+    }
+    for (uint32_t h = 0; h < HEADS; h++) {
+        arrive(&w, h);
+        flush(&w, h);
+    }
+    absorb(&w, 0);
+    drop(&w, 1, 0);
+    drop(&w, 2, 0);
+    w.knows = false;
+    struct outcome o = ask_standing(&w, false);
+    assert_false(o.ok);
+    assert_non_null(strstr(o.why.msg, "does not know that a leaf has a cut of it"));
+    assert_true(w.rounds <= 6);
+    o = ask_standing(&w, true);
+    assert_true(o.ok);
+    assert_int_equal(o.profiles, ROWS);  // its other rows are in a segment, which counts then
+    w.knows = true;
+    o = ask_standing(&w, false);
+    assert_true(o.ok);
+    assert_int_equal(o.profiles, ROWS);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_there_counts_once),
         cmocka_unit_test(and_so_do_rows_with_copies),
+        cmocka_unit_test(a_store_that_does_not_answer_is_missing),
+        cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),
+        cmocka_unit_test(a_head_that_does_not_look_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
