@@ -841,6 +841,58 @@ static void a_head_that_does_not_look_is_missing(void **state)
     close_world(&w);
 }
 
+struct questioned {
+    struct world *w;
+    struct ask k;
+};
+
+static bool ask_failing(void *arg, err *e)
+{
+    struct questioned *q = arg;
+    struct merged *got;
+    ask_again(&q->k);
+    struct answer a = {.querier = &q->k.state,
+                       .x = &q->k.x,
+                       .arena = &q->k.x.req.arena,
+                       .config = config_section(q->k.config, "querier")};
+    bool ok = answer_read(&a, &the_question, &got, e);
+    uint64_t profiles = 0;
+    for (size_t i = 0; ok && i < got->total_count; i++)
+        profiles += got->totals[i].profiles;
+    if (ok) assert_int_equal(profiles, ROWS);
+    return ok;
+}
+
+static bool no_heads(const void *transport, struct req *r, str tenant, str message,
+                     struct head_replies *out, err *e)
+{
+    (void)transport;
+    (void)r;
+    (void)tenant;
+    (void)message;
+    (void)e;
+    *out = (struct head_replies){0};
+    return true;
+}
+
+static void want_of_memory_is_said(void **state)
+{
+    (void)state;
+    struct world w;
+    struct questioned q = {.w = &w};
+    stand(&w, 3);
+    // All that the heads still have goes to the store, so that only the querier asks for memory.
+    for (uint32_t h = 0; h < HEADS; h++) {
+        flush(&w, h);
+        drop(&w, h, w.open_cut[h] - 1);
+    }
+    ask_it(&q.k, &w);
+    q.k.state.ask = no_heads;
+    assert_true(torture(ask_failing, &q) > 20);
+    ask_close(&q.k);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -849,6 +901,7 @@ int main(void)
         cmocka_unit_test(a_store_that_does_not_answer_is_missing),
         cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),
         cmocka_unit_test(a_head_that_does_not_look_is_missing),
+        cmocka_unit_test(want_of_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
