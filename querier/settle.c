@@ -51,8 +51,8 @@ static bool encode(struct settling *s, str *out, err *e)
     return ok && arena_ok(s->a->arena, e);
 }
 
-// A partial answer must still be sent when an ingester hangs: so where one is allowed, ingesters
-// have seven eighths of the time that is left.
+// A partial answer must still be sent when an ingester or the store hangs: so where one is allowed,
+// they have seven eighths of the time that is left.
 static bool ask_heads(struct settling *s, str message, err *e)
 {
     struct answer *a = s->a;
@@ -213,17 +213,22 @@ static void choose_segments(struct answer *a, struct settled *s)
 
 static bool take(struct answer *a, struct settled *s, err *e)
 {
+    struct req *r = &a->x->req;
     uint64_t began = clock_mono_ns();
-    settled_release(s);
+    uint64_t deadline = r->deadline_mono_ns;
+    uint64_t left = req_left_ns(r);
     err why = {0};
+    settled_release(s);
+    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
     s->has_blocks =
-        snapshot_take(a->querier->manifests, &a->x->req, a->arena, s->tenant, &s->snapshot, &why);
+        snapshot_take(a->querier->manifests, r, a->arena, s->tenant, &s->snapshot, &why);
+    r->deadline_mono_ns = deadline;
     a->work.ns[WORK_SNAPSHOT] += clock_mono_ns() - began;
     if (s->has_blocks) {
         a->fetched.has_blocks = true;
         return true;
     }
-    if (!req_alive(&a->x->req, e) || !arena_ok(a->arena, e)) return false;
+    if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
     return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
 }
 

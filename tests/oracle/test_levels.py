@@ -65,6 +65,11 @@ class Days(Fleet):
         answer = self.server.ok("AnalyzeQuery", query=kind + self.selector(matchers), start=start, end=end)
         got = answer.get("queryScopes", [{}])[0]
         self.expect(int(got.get("profileCount", 0)), len(rows))
+        if self.model.tenants is None or len(self.model.tenants) == 1:
+            times = [r.time_ns for r in self.model.select([], -(1 << 40), 1 << 50)]
+            want = (bool(times), min(times) // MS, -(-max(times) // MS)) if times else (False, 0, 0)
+            stats = self.server.ok("GetProfileStats")
+            self.expect((stats.get("dataIngested", False), int(stats.get("oldestProfileTime", 0)), int(stats.get("newestProfileTime", 0))), want)
 
     def check_one(self):
         super().check_one()
