@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 // Pages name the sources of a leaf for 7 days; of older ones the footer is asked.
-#define PAGES_NAME_NS (6 * 24 * 3600 * NS_PER_S)
+#define PAGES_NAME_NS (INT64_C(6) * 24 * 3600 * NS_PER_S)
 
 // ---- snapshots
 
