@@ -251,6 +251,8 @@ static bool drop_covered(struct flush *f)
 {
     bool any = false;
     size_t i = 0;
+    enum wal_state log = wal_state(f->in->wal);
+    if (log != WAL_OPEN && log != WAL_DRAINED) return false;  // it drops nothing now
     for (;;) {
         struct closed_cut *c = NULL;
         bool insist = false;
@@ -394,6 +396,9 @@ static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_
 bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_totals *done, err *e)
 {
     if (!ingester_answers(f->in, e)) return false;
+    lock_take(&f->lock);
+    const struct flush_totals before = f->totals;
+    lock_give(&f->lock);
     if (!wal_cut_now(f->in->wal, e)) {
         duty_wake(f->in);
         return false;
@@ -403,7 +408,6 @@ bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_to
         lock_give(&f->lock);
         return false;
     }
-    const struct flush_totals before = f->totals;
     uint64_t ticket = f->tickets;
     uint64_t failed = f->failed;
     f->try_at = 0;

@@ -94,8 +94,9 @@ static uint64_t about_bytes(struct flush *f, const struct closed_cut *c, const s
     lock_take(&f->lock);
     for (size_t i = 0; i < c->n; i++)
         rows += c->pieces[i].is.rows;
+    double bytes = (double)c->bytes;
     lock_give(&f->lock);
-    return rows ? (uint64_t)((double)c->bytes * (double)p->is.rows / (double)rows) : 0;
+    return rows ? (uint64_t)(bytes * (double)p->is.rows / (double)rows) : 0;
 }
 
 struct put {

@@ -240,7 +240,7 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
     if (ok && FAULT_ERRNO("wal.cut.drop")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");
     }
-    ok = ok && db_family_drop(&w->db, c->family, e);
+    ok = ok && (!c->family || db_family_drop(&w->db, c->family, e));
     if (ok) {
         FAULT("wal.cut.drop.after");
         char key[META_KEY];

@@ -99,7 +99,8 @@ static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
 }
 
 // Takes out cuts that never had an acknowledged entry and are not on disk, and streams of which
-// nothing is left. Those that remain are over once their process or log was.
+// nothing is left. Those that remain are over once their process or log was. A cut whose drop
+// failed half way stays for another one.
 static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
 {
     char key[META_KEY];
@@ -107,7 +108,7 @@ static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
     lock_take(&w->lock);
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
-        if (c->family) {
+        if (c->family || atomic_load_explicit(&c->dropped, memory_order_relaxed)) {
             w->cuts[kept++] = c;
         } else {
             assert(c->last_seq == 0 && c->pins == 0);

@@ -161,6 +161,90 @@ static void after_a_restart_what_is_covered_is_not_written_again(void **state)
 #endif
 }
 
+// ---- borders
+
+static void fact_push(struct world *x, struct arena *a, const struct fact *f)
+{
+    struct batch b;
+    str tenant = str_of(fact_tenants[f->tenant]);
+    str bytes = fact_batch(a, f, 1);
+    assert_ok(batch_decode(a, bytes, &b, e));
+    assert_ok(push_bytes(x, tenant, bytes, e));
+    lines_of_batch(&x->want[f->tenant], tenant, &b);
+    x->rows++;
+}
+
+// An hour has its end and not its beginning.
+static void profiles_on_the_border_of_an_hour_are_in_the_one_that_ends(void **state)
+{
+    (void)state;
+    struct world x;
+    struct arena a;
+    struct flush_totals done = {0};
+    world_start(&x, 101, "");
+    arena_init(&a, NULL, SIZE_MAX);
+    int64_t hour = slot_of(clock_wall_ns(), SLOT_HOUR) - 5;
+    for (int64_t d = -1; d <= 1; d++) {
+        struct fact f = fact_roll(&x.dice, 1, 1);
+        f.tenant = 0;
+        f.time_ns = slot_start(hour, SLOT_HOUR) + d;
+        fact_push(&x, &a, &f);
+    }
+    assert_ok(flush(&x, &done, e));
+    assert_int_equal(done.segments, 2);
+    check(&x);
+    arena_release(&a);
+    world_end(&x);
+}
+
+// Their sum has no place in a node; the rows are kept all the same.
+static void values_whose_sum_is_too_large_are_flushed(void **state)
+{
+    (void)state;
+    struct world x;
+    struct arena a;
+    struct flush_totals done = {0};
+    world_start(&x, 103, "");
+    arena_init(&a, NULL, SIZE_MAX);
+    int64_t at = slot_start(slot_of(clock_wall_ns(), SLOT_HOUR) - 5, SLOT_HOUR);
+    for (int64_t i = 0; i < 6; i++) {
+        struct fact f = fact_roll(&x.dice, at + 1 + i, 1);
+        f.tenant = 0;
+        f.service = 0;
+        f.type = i < 4 ? 0 : 1;
+        f.n = 1;
+        f.entries[0].value = f.total = i < 4 ? INT64_MAX - i : i;
+        fact_push(&x, &a, &f);
+    }
+    assert_ok(flush(&x, &done, e));
+    assert_int_equal(done.rows, 6);
+    check(&x);
+    arena_release(&a);
+    world_end(&x);
+}
+
+static void a_profile_from_before_1970_is_refused_where_there_is_a_store(void **state)
+{
+    (void)state;
+    struct world x;
+    struct arena a;
+    err fault = {0};
+    world_start(&x, 105, "--ingester.head_age=30000d");
+    arena_init(&a, NULL, SIZE_MAX);
+    struct fact f = fact_roll(&x.dice, 0, 1);
+    assert_false(push_bytes(&x, S("one"), fact_batch(&a, &f, 1), &fault));
+    assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(fault.msg, "1970"));
+    f.time_ns = 1;
+    f.tenant = 0;
+    fact_push(&x, &a, &f);
+    struct flush_totals done = {0};
+    assert_ok(flush(&x, &done, e));
+    check(&x);
+    arena_release(&a);
+    world_end(&x);
+}
+
 // ---- parts that others wrote
 
 static bool segment_sink(void *arg, str bytes, err *e)
@@ -551,6 +635,9 @@ int main(void)
         cmocka_unit_test(a_creation_that_landed_all_the_same_counts_once),
         cmocka_unit_test(a_store_that_fails_is_tried_again_and_told),
         cmocka_unit_test(after_a_restart_what_is_covered_is_not_written_again),
+        cmocka_unit_test(profiles_on_the_border_of_an_hour_are_in_the_one_that_ends),
+        cmocka_unit_test(values_whose_sum_is_too_large_are_flushed),
+        cmocka_unit_test(a_profile_from_before_1970_is_refused_where_there_is_a_store),
         cmocka_unit_test(a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next),
         cmocka_unit_test(what_a_leaf_has_leaves_the_head_when_a_question_says_so),
         cmocka_unit_test(what_comes_again_after_its_flush_counts_once),
