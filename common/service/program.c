@@ -291,6 +291,7 @@ static bool open_members(struct program *p, err *e)
     if (!p->members) return false;
     if (!add_members(p, MEMBER_INGESTER, "cluster.ingesters", c->ingesters, e)) return false;
     if (!add_members(p, MEMBER_QUERIER, "cluster.queriers", c->queriers, e)) return false;
+    if (!add_members(p, MEMBER_COMPACTOR, "cluster.compactors", c->compactors, e)) return false;
     if (!p->process.all_in_one || c->ingesters.n > 0) return true;
     char self[sizeof p->id + sizeof p->internal_address + 2];
     int n = snprintf(self, sizeof self, "%s=%s", p->id, p->internal_address);

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from client import CPU, QUERIER, Pprof
-from flametree import Flametree
+from flametree import Flametree, await_
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -266,3 +266,23 @@ def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
         assert answers(s) == flushed[1]
     with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
         check_whole(f, flushed[1])
+
+
+# ---- several
+
+def test_two_compactors_share_the_work_and_neither_waits_for_the_other(flushed, tmp_path):
+    """Both work on one directory of objects at the same time, and with them the server that has the heads."""
+    own = own_copy(flushed, tmp_path)
+    shared = ["--storage.dir", os.path.join(str(own), "store"), "--cluster.compactors", "c0=127.0.0.1:1,c1=127.0.0.1:2"]
+    eager = [*AT_ONCE[4:], "--compactor.interval", "50ms", "--compactor.sweep_interval", "50ms"]
+
+    def compactor(name):
+        return Flametree(*eager, *shared, "--server.id", name, "--internal.listen", "unix:%s/%s.sock" % (tmp_path, name), program="flametree-compactor")
+
+    with Flametree(*AT_ONCE, "--compactor.workers", "0", data=str(own), env=ENV) as f, compactor("c0") as c0, compactor("c1") as c1:
+        def settled():
+            return all(c.server().call("GET", "/compactor/status").json()["settled"] for c in (c0, c1)) and not files(own, "/live/a/")
+        await_("both to settle", settled)
+        assert answers(f.server()) == flushed[1]
+        done = [c.metric('flametree_compactor_jobs_total{level="leaf",result="done"}') or 0 for c in (c0, c1)]
+        assert sum(done) == 12, done
