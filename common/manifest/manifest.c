@@ -288,30 +288,29 @@ struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e)
 
 struct highest {
     str prefix;
-    uint64_t version;
+    struct listed_root root;
 };
 
 static bool see_root(void *arg, str name, uint64_t size, err *e)
 {
     struct highest *h = arg;
     uint64_t version = 0;
-    (void)size;
     (void)e;
     if (!name_root_version(str_slice(name, h->prefix.n, name.n), &version))
         metric_add(&manifest_foreign, 1);
-    else if (version > h->version)
-        h->version = version;
+    else if (version > h->root.version)
+        h->root = (struct listed_root){version, size};
     return true;
 }
 
 bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
-                   uint64_t *version, err *e)
+                   struct listed_root *root, err *e)
 {
     struct highest h = {.prefix = name_roots(&r->arena, tenant)};
     str from = after ? name_root(&r->arena, tenant, after) : (str){0};
     if (!arena_ok(&r->arena, e)) return false;
     if (!store_list(ms->store, r, h.prefix, from, see_root, &h, e)) return false;
-    *version = h.version;
+    *root = h.root;
     return true;
 }
 
@@ -326,13 +325,21 @@ static struct page *page_of(const struct manifest *base, const struct page_ref *
     return NULL;
 }
 
-// A page as it was read. That it is not there, or not as the root says, is damage.
+// What is shorter than it should be is damaged.
+static bool short_is_damage(err *e)
+{
+    if (e->code == ERR_OUT_OF_RANGE) e->code = ERR_DATA_LOSS;
+    return false;
+}
+
+// A page as it was read.
 static bool take_page(struct manifests *ms, struct manifest *m, size_t i,
                       const struct store_read *read, err *e)
 {
     const struct page_ref *ref = &m->refs_of[i];
     if (!read->ok) {
         *e = read->fault;
+        (void)short_is_damage(e);
         return err_wrap(e, "manifest version %" PRIu64, m->version);
     }
     str bytes = str_make(read->to, read->n);
@@ -393,27 +400,38 @@ static bool fill_pages(struct manifests *ms, struct req *r, struct manifest *m,
     return !bytes || read_pages(ms, r, m, first, m->page_count, bytes, e);
 }
 
-static struct manifest *load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
-                             const struct manifest *base, err *e)
+static bool read_root(struct manifests *ms, struct req *r, str tenant,
+                      const struct listed_root *root, struct buf *out, err *e)
+{
+    str name = name_root(&r->arena, tenant, root->version);
+    if (!arena_ok(&r->arena, e)) return false;
+    char *to = root->bytes ? buf_reserve(out, root->bytes) : NULL;
+    if (!to && root->bytes) return buf_ok(out, e);  // which it is not
+    if (to && !store_read(ms->store, r, name, 0, root->bytes, to, e)) return short_is_damage(e);
+    out->n += root->bytes;
+    return true;
+}
+
+static struct manifest *load(struct manifests *ms, struct req *r, str tenant,
+                             const struct listed_root *root, const struct manifest *base, err *e)
 {
     struct buf bytes;
     buf_init(&bytes, ms->memory, MANIFEST_ROOT_MAX);
     struct manifest *m = NULL;
-    str name = name_root(&r->arena, tenant, version);
-    if (arena_ok(&r->arena, e) && store_get(ms->store, r, name, &bytes, e))
-        m = root_parse(ms->memory, tenant, version, buf_view(&bytes), e);
+    if (read_root(ms, r, tenant, root, &bytes, e))
+        m = root_parse(ms->memory, tenant, root->version, buf_view(&bytes), e);
     buf_release(&bytes);
     if (m && fill_pages(ms, r, m, base, e) && manifest_finish(m, e)) return m;
     manifest_let_go(m);
     return NULL;
 }
 
-struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
-                               const struct manifest *base, err *e)
+struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
+                               const struct listed_root *root, const struct manifest *base, err *e)
 {
-    struct manifest *m = load(ms, r, tenant, version, base, e);
+    struct manifest *m = load(ms, r, tenant, root, base, e);
     while (!m && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
-        m = load(ms, r, tenant, version, base, e);
+        m = load(ms, r, tenant, root, base, e);
     return m;
 }
 
@@ -422,17 +440,17 @@ static struct manifest *look(struct manifests *ms, struct req *r, struct tenant 
                              err *e)
 {
     struct manifest *known = tenant_known(ms, t);
-    uint64_t version = 0;
+    struct listed_root root = {0};
     struct manifest *m = NULL;
-    bool ok = manifest_list(ms, r, tenant, known ? known->version - 1 : 0, &version, e);
-    if (ok && known && version == 0) {  // gone: the store was emptied or put back
+    bool ok = manifest_list(ms, r, tenant, known ? known->version - 1 : 0, &root, e);
+    if (ok && known && root.version == 0) {  // gone: the store was emptied or put back
         tenant_forget(ms, t);
-        ok = manifest_list(ms, r, tenant, 0, &version, e);
+        ok = manifest_list(ms, r, tenant, 0, &root, e);
     }
-    if (ok && known && known->version == version)
+    if (ok && known && known->version == root.version)
         m = manifest_hold(known);
-    else if (ok && version)
-        m = manifest_load(ms, r, tenant, version, known, e);
+    else if (ok && root.version)
+        m = manifest_load(ms, r, tenant, &root, known, e);
     else if (ok)
         m = manifest_empty(ms, tenant, e);
     if (m && m->version) tenant_learn(ms, t, m);

@@ -90,6 +90,11 @@ struct manifest {
     struct map ids;  // rows of blocks, then of expired
 };
 
+struct listed_root {
+    uint64_t version;
+    uint64_t bytes;
+};
+
 // One round of a shared LIST.
 struct listing {
     unsigned refs;  // under the lock
@@ -183,12 +188,13 @@ struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e) MUST_C
 
 // A version as the store has it: root and those pages that `base` (or NULL) has not. not_found if
 // the root, or a page of it, is not there.
-struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant, uint64_t version,
-                               const struct manifest *base, err *e) MUST_CHECK;
+struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
+                               const struct listed_root *root, const struct manifest *base,
+                               err *e) MUST_CHECK;
 
 // The highest version listed after `after` (0: all), 0 if there is none.
 bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
-                   uint64_t *version, err *e) MUST_CHECK;
+                   struct listed_root *root, err *e) MUST_CHECK;
 
 // The page of a kind and window, the first entry of a segment in it; NULL if there is none.
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);

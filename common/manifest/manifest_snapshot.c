@@ -45,7 +45,7 @@ struct seeing {
     struct manifests *ms;
     struct listing *to;
     size_t prefix;  // bytes of name_live
-    uint64_t version;
+    struct listed_root root;
 };
 
 static bool see(void *arg, str name, uint64_t size, err *e)
@@ -62,7 +62,7 @@ static bool see(void *arg, str name, uint64_t size, err *e)
             return false;
         l->segments[l->segment_count++] = segment;
     } else if (str_starts(rest, S("m/")) && name_root_version(what, &version)) {
-        s->version = MAX(s->version, version);
+        if (version > s->root.version) s->root = (struct listed_root){version, size};
     } else {
         metric_add(&manifest_foreign, 1);
     }
@@ -90,15 +90,15 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
     if (!store_list(ms->store, r, prefix, (str){0}, see, &s, e)) return false;
     FAULT("manifest.listed");
     struct manifest *known = tenant_known(ms, t);
-    if (known && known->version == s.version)
+    if (known && known->version == s.root.version)
         l->manifest = manifest_hold(known);
-    else if (s.version)
-        l->manifest = manifest_load(ms, r, tenant, s.version, known, e);
+    else if (s.root.version)
+        l->manifest = manifest_load(ms, r, tenant, &s.root, known, e);
     else
         l->manifest = manifest_empty(ms, tenant, e);
     manifest_let_go(known);
     if (!l->manifest) return false;
-    if (s.version) tenant_learn(ms, t, l->manifest);
+    if (s.root.version) tenant_learn(ms, t, l->manifest);
     leave_out_absorbed(l);
     return true;
 }

@@ -110,13 +110,16 @@ static struct seat *seat_of(struct store *s)
     return ((struct wrong *)s)->seat;
 }
 
-static bool list_frozen(str prefix, str past, store_visit *fn, void *arg, err *e)
+static bool list_frozen(struct world *w, struct req *r, str prefix, str past, store_visit *fn,
+                        void *arg, err *e)
 {
     str rest = str_of(frozen);
     while (rest.n) {
         str name = str_split(rest, '\n', &rest);
         if (!str_starts(name, prefix) || (past.n && str_cmp(name, past) <= 0)) continue;
-        if (!fn(arg, name, 1000, e)) return false;
+        uint64_t size = 1000;
+        (void)!store_size(w->store, r, name, &size, &(err){0});  // it may be gone
+        if (!fn(arg, name, size, e)) return false;
     }
     return true;
 }
@@ -129,7 +132,7 @@ static bool list_mixed(struct seat *seat, struct req *r, str prefix, store_visit
     snprintf(name, sizeof name, "%.*sa/", STR(prefix));
     if (!store_list(seat->inner, r, str_of(name), (str){0}, fn, arg, e)) return false;
     snprintf(name, sizeof name, "%.*sm/", STR(prefix));
-    return list_frozen(str_of(name), (str){0}, fn, arg, e);
+    return list_frozen(seat->w, r, str_of(name), (str){0}, fn, arg, e);
 }
 
 static bool wrong_list(struct store *s, struct req *r, str prefix, str past, store_visit *fn,
@@ -139,7 +142,7 @@ static bool wrong_list(struct store *s, struct req *r, str prefix, str past, sto
     bool live = str_contains(prefix, S("/live/"));
     if (live && frozen && seat->w->mistake == OLD_ROOT)
         return list_mixed(seat, r, prefix, fn, arg, e);
-    if (live && frozen) return list_frozen(prefix, past, fn, arg, e);
+    if (live && frozen) return list_frozen(seat->w, r, prefix, past, fn, arg, e);
     if (live && seat->w->mistake == BLIND) return true;
     return store_list(seat->inner, r, prefix, past, fn, arg, e);
 }
