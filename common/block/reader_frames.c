@@ -59,34 +59,47 @@ static void read_sizes(struct arena *a, struct vectors *x, uint64_t count)
     w->end = middle;
 }
 
-// One vector as columns. Every number takes at most VARINT_MAX bytes, but room is asked for by what
-// it really takes near the end only.
-static void put_vector(struct vectors *x, uint64_t n, uint64_t divisor)
+// The stacks of one vector: ranks become differences. Room is asked for number by number near the
+// end only.
+static void put_stacks(struct vectors *x, uint64_t n)
 {
     struct wire *w = &x->deltas;
+    const uint8_t *at = w->at;
+    uint8_t *to = x->to;
     uint64_t rank = 0;
     uint32_t last = 0;
-    if ((uint64_t)(x->to_end - x->to) < varint_size(n) + varint_size(divisor)) {
-        wire_fail(w, "vectors are larger than they say");
-        return;
-    }
-    x->to += varint_put(x->to, n);
-    x->to += varint_put(x->to, divisor);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t delta = wire_u64(w);
-        if ((i > 0 && delta == 0) || delta >= x->stack_count - rank) {
+        uint64_t delta = 0;
+        if (!varint_get(&at, w->end, &delta) || (i > 0 && delta == 0) ||
+            delta >= x->stack_count - rank) {
             wire_fail(w, "stacks of a vector do not ascend or are none");
             return;
         }
         rank += delta;
         uint32_t step = x->stacks[rank] - last;
         last = x->stacks[rank];
-        if (x->to_end - x->to < VARINT_MAX && (uint64_t)(x->to_end - x->to) < varint_size(step)) {
+        if (x->to_end - to < VARINT_MAX && (size_t)(x->to_end - to) < varint_size(step)) {
             wire_fail(w, "vectors are larger than they say");
             return;
         }
-        x->to += varint_put(x->to, step);
+        to += varint_put(to, step);
     }
+    w->at = at;
+    x->to = to;
+}
+
+// One vector as columns.
+static void put_vector(struct vectors *x, uint64_t n, uint64_t divisor)
+{
+    struct wire *w = &x->deltas;
+    if ((size_t)(x->to_end - x->to) < varint_size(n) + varint_size(divisor)) {
+        wire_fail(w, "vectors are larger than they say");
+        return;
+    }
+    x->to += varint_put(x->to, n);
+    x->to += varint_put(x->to, divisor);
+    put_stacks(x, n);
+    if (w->fault) return;
     const uint8_t *end = varint_skip(x->values.at, x->values.end, n);
     if (!end || end - x->values.at > x->to_end - x->to) {
         wire_fail(w, "values are cut off or vectors are larger than they say");

@@ -6,7 +6,8 @@
 // SERIES series push ROWS profiles each, of STACKS stacks out of a service's OF, which are drawn
 // from those of the files (pprof), hot ones more often and with more samples; two types that share
 // their vectors, samples and nanoseconds. Tab-separated: a line per part (name, stored bytes, raw
-// bytes, stored per row, stored per stack and value), then adding: name, entries per second.
+// bytes, stored per row, stored per stack and value), then name, entries per second of reading
+// and adding vectors, and bytes per second of writing it all.
 #include "block/order.h"
 #include "block/reader.h"
 #include "block/writer.h"
@@ -347,6 +348,30 @@ static void print_speed(const char *name, const struct buf *b, const struct bloc
     printf("%s\t%.0f\n", name, (double)entries * 1e9 / (double)(cpu_ns() - began));
 }
 
+// Entries per second of inflating frames and putting their vectors back to columns.
+static void print_reading(const char *name, const struct buf *b, const struct block_frames *f,
+                          uint64_t entries)
+{
+    err e = {0};
+    uint64_t began = cpu_ns();
+    uint64_t rounds = 0;
+    for (; cpu_ns() - began < NS_PER_S / 2; rounds++) {
+        struct arena a;
+        arena_init(&a, NULL, BYTES_MAX);
+        for (uint32_t i = 0; i < f->n; i++) {
+            const struct block_extent *x = &f->v[i].extent;
+            struct block_vectors v = {0};
+            str contents = {0};
+            must(block_section(&a, x, str_slice(buf_view(b), x->at, x->at + x->stored), "vectors",
+                               &contents, &e) &&
+                     block_vectors_parse(&a, contents, f->v[i].count, &v, &e),
+                 &e);
+        }
+        arena_release(&a);
+    }
+    printf("%s\t%.0f\n", name, (double)(entries * rounds) * 1e9 / (double)(cpu_ns() - began));
+}
+
 static void measure(const struct hour *h, const struct buf *b)
 {
     err e = {0};
@@ -368,6 +393,10 @@ static void measure(const struct hour *h, const struct buf *b)
     print_cost(&all, "all", all.stored, all.raw);
     printf("# %u stacks, %u frames, %u functions, %u strings\n", h->table.stack_count,
            h->table.frame_count, h->table.function_count, h->table.string_count);
+    uint64_t entries = 0;
+    for (size_t i = 0; i < (size_t)h->shape.series * h->shape.rows; i++)
+        entries += h->sizes[i];
+    print_reading("reading vectors of rows", b, &index.vectors, entries);
     print_speed("adding vectors of rows", b, &index.vectors, h->table.stack_count);
     print_speed("adding vectors of nodes", b, &index.nodes_at, h->table.stack_count);
 }

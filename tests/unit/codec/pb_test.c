@@ -30,6 +30,28 @@ static void varints_go_there_and_back(void **state)
     assert_false(varint_get(&at, too_large + sizeof too_large, &v));
 }
 
+// Numbers of all lengths are passed over as reading them one by one does.
+static void varints_are_passed_over(void **state)
+{
+    (void)state;
+    uint8_t bytes[64 * VARINT_MAX];
+    size_t ends[64] = {0};
+    size_t n = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        n += varint_put(bytes + n, UINT64_C(1) << (i * 37 % 64 / (1 + i % 5)));
+        ends[i] = n;
+    }
+    const uint8_t *guarded = tail_guard(bytes, n);
+    assert_ptr_equal(varint_skip(guarded, guarded + n, 0), guarded);
+    for (unsigned i = 0; i < 64; i++) {
+        assert_ptr_equal(varint_skip(guarded, guarded + n, i + 1), guarded + ends[i]);
+        assert_ptr_equal(varint_skip(guarded, guarded + ends[i], i + 1), guarded + ends[i]);
+        assert_null(varint_skip(guarded, guarded + ends[i] - 1, i + 1));
+    }
+    assert_null(varint_skip(guarded, guarded + n, 65));
+    assert_null(varint_skip(guarded, guarded + n, UINT64_MAX));
+}
+
 static void reader_walks_every_wire_type(void **state)
 {
     (void)state;
@@ -386,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(varints_go_there_and_back),
+        cmocka_unit_test(varints_are_passed_over),
         cmocka_unit_test(reader_walks_every_wire_type),
         cmocka_unit_test(reader_refuses_what_can_never_be_right),
         cmocka_unit_test(repeated_numbers_are_read_packed_or_not),

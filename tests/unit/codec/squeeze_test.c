@@ -229,6 +229,26 @@ static bool gunzip_once(void *arg, err *e)
     return ok;
 }
 
+static void zstd_fills_room_that_was_made(void **state)
+{
+    (void)state;
+    struct buf packed;
+    char out[12];
+    err why = {0};
+    buf_init(&packed, NULL, SIZE_MAX);
+    assert_ok(squeeze_zstd(S("hello "), 3, &packed, e));
+    assert_ok(squeeze_zstd(S("world"), 3, &packed, e));
+    assert_ok(squeeze_unzstd_to(buf_view(&packed), out, 11, e));
+    assert_memory_equal(out, "hello world", 11);
+    assert_false(squeeze_unzstd_to(buf_view(&packed), out, 12, &why));
+    assert_non_null(strstr(why.msg, "zstd data has 11 bytes instead of 12"));
+    assert_false(squeeze_unzstd_to(buf_view(&packed), out, 10, &why));
+    assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
+    assert_false(squeeze_unzstd_to(str_make(packed.p, packed.n - 1), out, 11, &why));
+    assert_false(squeeze_unzstd_to(S("none"), out, 4, &why));
+    buf_release(&packed);
+}
+
 static void inflating_survives_malloc_failures(void **state)
 {
     (void)state;
@@ -251,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_checksum_of_a_gzip_header_is_checked),
         cmocka_unit_test(a_lie_about_the_size_is_survived),
         cmocka_unit_test(a_huge_zstd_window_is_refused),
+        cmocka_unit_test(zstd_fills_room_that_was_made),
         cmocka_unit_test(inflating_survives_malloc_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/torture.h"
 #include "model/batch.h"
+#include "model/columns.h"
 #include "model/dot.h"
 #include "model/flamegraph.h"
 #include "model/loose.h"
@@ -74,6 +75,21 @@ static bool relabelling(struct torture_bench *b, void *arg, err *e)
         return false;
     if (keep) labels_print(out, &b->out);
     return true;
+}
+
+static bool vectors_become_columns(struct torture_bench *b, void *arg, err *e)
+{
+    (void)arg;
+    static const uint32_t map[] = {0, 3, 1, 2};
+    struct vector_entry *v = NULL;
+    size_t n = 0;
+    if (!columns_from_vector(S("\x03\x01\x01\x02\x01\x04\x01\x06"), map, &b->arena, &b->out, e) ||
+        !columns_entries(&b->arena, buf_view(&b->out), 3, &v, &n, e)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&b->out, " %u %lld", v[i].stack, (long long)v[i].value);
+    return buf_ok(&b->out, e);
 }
 
 // ---- symbols
@@ -289,6 +305,7 @@ static void the_model_survives(void **state)
         {.name = "model.batch", .make = batch_travels, .arg = &s.t},
         {.name = "model.answers", .make = sums_to_answers},
         {.name = "model.loose", .make = loose_rows},
+        {.name = "model.columns", .make = vectors_become_columns},
     };
     torture_make_all(makers, COUNT(makers));
     symbols_release(&s);
