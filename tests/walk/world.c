@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-const char *const mistake_names[MISTAKES] = {"none",    "manfirst", "unnamed",
-                                             "lostput", "blind",    "oldroot"};
+const char *const mistake_names[MISTAKES] = {"none",  "manfirst", "unnamed", "lostput",
+                                             "blind", "oldroot",  "noloose"};
 
 // ---- the clock
 
@@ -256,6 +256,24 @@ static void forget_names(struct req *r, struct head_reply *reply)
     buf_release(&out);
 }
 
+// The question without rows that others count.
+static str forget_loose(struct req *r, str message)
+{
+    err e = {0};
+    Flametree__V1__HeadReadRequest *m =
+        (Flametree__V1__HeadReadRequest *)pb_unpack(&r->arena,
+                                                    &flametree__v1__head_read_request__descriptor,
+                                                    message, &e);
+    struct buf out;
+    if (!m) return message;
+    m->n_loose = 0;
+    buf_init(&out, NULL, (size_t)1 << 28);
+    pb_pack(&m->base, &out);
+    str bytes = arena_str(&r->arena, buf_view(&out));
+    buf_release(&out);
+    return bytes;
+}
+
 static bool ask_heads(const void *transport, struct req *r, str tenant, str message,
                       struct head_replies *out, err *e)
 {
@@ -263,6 +281,7 @@ static bool ask_heads(const void *transport, struct req *r, str tenant, str mess
     out->n = w->node_count;
     out->v = ARENA_ARRAY(&r->arena, struct head_reply, out->n);
     if (!out->v) return arena_ok(&r->arena, e);
+    if (w->mistake == NO_LOOSE) message = forget_loose(r, message);
     for (unsigned i = 0; i < w->node_count; i++) {
         out->v[i].member = arena_printf(&r->arena, "ingester-%u", i);
         gate_wait(&w->gate);  // much may happen between two heads

@@ -29,6 +29,7 @@ enum mistake {
     LOST_PUT,   // the store forgets some segments that it said it had
     BLIND,      // a flush sees neither segments nor manifests, and writes beside what exists
     OLD_ROOT,   // the querier's manifest is older than its LIST of segments
+    NO_LOOSE,   // heads are not told of rows that another one counts
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
