@@ -5,6 +5,7 @@
 //     block_read.c    the question: which services of which objects, in waves of bounded size
 //       blocks.c      what is kept between questions: footers, indexes, symbols, vectors of nodes
 //       block_fetch.c reads of many sections as few
+//       block_names.c names of a service's stacks, united once for all blocks that are kept
 //       block_keys.c  which keys and nodes a piece means
 //       block_rows.c  rows: times, ids, spans, vectors
 //     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c what
@@ -16,6 +17,7 @@
 #pragma once
 
 #include "block/keys.h"
+#include "querier/block_names.h"
 #include "querier/block_read.h"
 #include "querier/merge_int.h"
 #include "sys/lock.h"
@@ -36,6 +38,9 @@ struct block_kept {
         struct symbol_table symbols;
         struct block_vectors vectors;
     };
+    struct block_names *names;  // of symbols; NULL: no map was made
+    uint32_t *to_names;         // by stack: row of names
+    uint32_t name_rows;         // all rows of the map are below
     // private to blocks.c
     struct arena arena;
     struct mem_budget *budget;  // of the entry itself
@@ -133,6 +138,14 @@ struct block_unit {
     void *of_want;  // what the want keeps of it
 };
 
+// Sums by the rows of a service's table of names, of all its blocks.
+struct block_sums {
+    struct block_names *names;  // a reference
+    int64_t *sums;
+    size_t room;
+    struct block_sums *next;
+};
+
 struct block_walk {
     struct blocks *blocks;
     struct req *req;
@@ -157,6 +170,7 @@ struct block_walk {
     bool with_all;     // vectors of ALL nodes will be wanted
     bool with_totals;  // totals will
     struct block_ahead ahead;
+    struct block_sums *sums;          // of trees
     const struct block_loose *loose;  // of block_read_loose
     struct block_cells *cells;        // of totals and heat
 };
@@ -293,6 +307,8 @@ bool block_scan_unit(struct block_walk *w, struct block_unit *u, const struct le
 
 // ---- wants; each reads the n units of a wave
 bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
+bool block_tree_finish(struct block_walk *w, err *e) MUST_CHECK;  // after the last wave
+void block_tree_release(struct block_walk *w);
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_read_labels(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;

@@ -507,7 +507,8 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
                            .with_all = reads_all(t->q),
                            .with_totals = reads_totals(t->q)};
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
-              block_walk_waves(&w, read_wants, e);
+              block_walk_waves(&w, read_wants, e) && block_tree_finish(&w, e);
+    block_tree_release(&w);
     block_cells_release(&w);
     block_walk_end(&w);
     return ok;

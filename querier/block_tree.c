@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "model/vector.h"
 #include "querier/block_int.h"
 
 #include <stdlib.h>
@@ -221,18 +222,74 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     return true;
 }
 
+// The sums of a service; found or made.
+static struct block_sums *sums_by_name(struct block_walk *w, struct block_names *names, err *e)
+{
+    struct block_sums *s = w->sums;
+    while (s && s->names != names)
+        s = s->next;
+    if (s) return s;
+    s = ARENA_NEW(&w->arena, struct block_sums);
+    if (!s) {
+        (void)block_no_room(w, e);
+        return NULL;
+    }
+    block_names_hold(names);
+    s->names = names;
+    s->next = w->sums;
+    w->sums = s;
+    return s;
+}
+
+static bool add_by_name(struct block_walk *w, const struct block_unit *u, const int64_t *sums,
+                        err *e)
+{
+    const struct block_kept *k = u->symbols_kept;
+    struct block_sums *to = sums_by_name(w, k->names, e);
+    if (!to || !mem_grow(&w->m->memory, &to->sums, &to->room, k->name_rows, sizeof *to->sums, e)) {
+        return false;
+    }
+    bool fits = true;
+    for (uint32_t i = 0; i < k->symbols.stack_count; i++) {
+        if (sums[i] != 0) fits = sum_add(&to->sums[k->to_names[i]], sums[i]) && fits;
+    }
+    return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
+}
+
 static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *e)
 {
     struct merged *m = t->w->m;
     struct tree_unit *own = u->of_want;
     bool ok = wanted;
     if (ok && own->sums && !u->object->faulty) {
-        ok = req_alive(t->w->req, e) && merge_add_sums(&m->stacks, u->symbols, own->sums, e);
+        ok =
+            req_alive(t->w->req, e) && (m->stacks.names_only && u->symbols_kept->names
+                                            ? add_by_name(t->w, u, own->sums, e)
+                                            : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
         m->profiles += own->profiles;
     }
     mem_free(&m->memory, own->sums, u->symbols->stack_count * sizeof *own->sums);
     own->sums = NULL;
     return ok;
+}
+
+bool block_tree_finish(struct block_walk *w, err *e)
+{
+    bool ok = true;
+    for (struct block_sums *s = w->sums; ok && s; s = s->next) {
+        ok =
+            req_alive(w->req, e) && block_names_add(s->names, &w->m->stacks, &s->sums, &s->room, e);
+    }
+    return ok;
+}
+
+void block_tree_release(struct block_walk *w)
+{
+    for (struct block_sums *s = w->sums; s; s = s->next) {
+        mem_free(&w->m->memory, s->sums, s->room * sizeof *s->sums);
+        block_names_let_go(s->names);
+    }
+    w->sums = NULL;
 }
 
 bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *e)

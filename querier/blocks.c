@@ -20,6 +20,7 @@ struct blocks {
     struct block_kept *buckets[BUCKETS];
     struct block_kept *newest;
     struct block_kept *oldest;
+    struct block_names_set *names;
 };
 
 struct blocks *blocks_new(struct store *s, struct mem_budget *parent, size_t memory)
@@ -29,6 +30,7 @@ struct blocks *blocks_new(struct store *s, struct mem_budget *parent, size_t mem
     mem_budget_init(&b->memory, "querier.cache_memory", parent, memory);
     lock_init(&b->lock, LOCK_BLOCKS);
     cond_init(&b->ready);
+    b->names = block_names_set_new(&b->memory);
     process_watch_budget(&b->memory);
     return b;
 }
@@ -42,6 +44,7 @@ struct store *blocks_store(const struct blocks *b)
 
 static void free_entry(struct block_kept *k)
 {
+    block_names_let_go(k->names);
     arena_release(&k->arena);
     mem_free(k->budget, k, sizeof *k);
 }
@@ -138,6 +141,7 @@ void blocks_free(struct blocks *b)
     while (make_room(b, SIZE_MAX)) {
     }
     assert(b->oldest == NULL);
+    block_names_set_free(b->names);
     process_unwatch_budget(&b->memory);
     cond_release(&b->ready);
     lock_release(&b->lock);
@@ -294,6 +298,15 @@ static void publish(struct blocks *b, struct block_want *w, struct block_kept *k
     w->mine = false;
 }
 
+// Without it the stacks are united for each question alone.
+static void map_names(struct blocks *b, struct block_kept *k, const struct block_want *w)
+{
+    err ignored = {0};
+    if (w->part != BLOCK_PART_SYMBOLS) return;
+    k->names = block_names_map(b->names, w->service->name, &k->arena, &k->symbols, &k->to_names,
+                               &k->name_rows, &ignored);
+}
+
 // A new entry with what was read; NULL if it cannot be, and then *had is the memory that it took.
 static struct block_kept *make_entry(struct mem_budget *memory, const struct read_part *p,
                                      str bytes, size_t *had, err *e)
@@ -319,6 +332,7 @@ static bool settle(struct block_walk *walk, const struct read_part *p, str bytes
         size_t had = 0;
         struct block_kept *k = make_entry(&b->memory, p, bytes, &had, e);
         if (k) {
+            map_names(b, k, w);
             publish(b, w, k);
             return true;
         }

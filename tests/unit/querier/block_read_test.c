@@ -24,7 +24,7 @@ static void read_all(struct rig *g, const struct query *q, const struct loose_se
 {
     struct block_reads reads = {0};
     *p = plan_for(g, q);
-    assert_ok(merged_init(m, &g->memory, 0, true, e));
+    assert_ok(merged_init(m, &g->memory, 0, roll(&g->dice, 2), e));
     assert_ok(block_read(g->blocks, &g->req, &(struct block_task){q, &p->p, skip}, m, &reads, e));
     if (reads.fault_count) fail_msg("%s", reads.faults[0].why.msg);
     assert_ok(merged_finish(m, e));
@@ -417,7 +417,7 @@ static void rows_of_the_skip_list_do_not_count(void **state)
         struct fleet leaves = *g.fleet;
         leaves.without_parents = true;
         struct fleet_plan p = fleet_plan(&leaves, &g.dice, &ask);
-        assert_ok(merged_init(&m, &g.memory, 0, true, e));
+        assert_ok(merged_init(&m, &g.memory, 0, round % 2, e));
         assert_ok(
             block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, &skip}, &m, &reads, e));
         assert_int_equal(reads.fault_count, 0);

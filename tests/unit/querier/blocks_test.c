@@ -38,6 +38,7 @@ static void a_cold_flame_graph_is_two_reads_of_a_block_and_a_warm_one_none(void 
 struct asked {
     struct query q;
     struct fleet_plan p;
+    bool full;  // symbols
     str tree;
     uint64_t profiles;
 };
@@ -67,7 +68,7 @@ static bool ask(struct crowd *c, const struct asked *k)
     err e = {0};
     req_init(&r, RANK_PUBLIC, NULL, SIZE_MAX, 0);
     bool ok =
-        merged_init(&m, &c->g->memory, 0, true, &e) &&
+        merged_init(&m, &c->g->memory, 0, k->full, &e) &&
         block_read(c->g->blocks, &r, &(struct block_task){&k->q, &k->p.p, NULL}, &m, &reads, &e) &&
         reads.fault_count == 0 && m.profiles == k->profiles &&
         str_eq(tree_text(&r.arena, &m.stacks), k->tree);
@@ -94,6 +95,7 @@ static void crowd_make(struct crowd *c, struct rig *g, unsigned rounds)
         struct asked *k = &c->questions[i];
         struct level_ask ask = {0};
         k->q.tree.wanted = true;
+        k->full = i % 3 == 0;
         some_range(&g->dice, &k->q);
         assert_ok(block_read_ask(&k->q, &ask, e));
         ask.from_ns = k->q.from_ns;
@@ -165,7 +167,7 @@ static void a_query_that_does_not_fit_says_so_and_leaves_nothing(void **state)
         struct merged m;
         err e = {0};
         bool ok =
-            merged_init(&m, &g.memory, limit, true, &e) &&
+            merged_init(&m, &g.memory, limit, limit % 8192 == 0, &e) &&
             block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL}, &m, &reads, &e);
         if (!ok) assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
         assert_int_equal(reads.fault_count, 0);
@@ -213,7 +215,7 @@ static bool read_fresh(void *arg, err *e)
     mem_budget_init(&memory, "process", NULL, 0);
     struct blocks *b = blocks_new(t->g->fleet->store, &memory, 8 << 20);
     req_init(&r, RANK_PUBLIC, &memory, SIZE_MAX, 0);
-    bool ok = merged_init(&m, &memory, 0, true, e) &&
+    bool ok = merged_init(&m, &memory, 0, false, e) &&
               block_read(b, &r, &(struct block_task){t->q, t->p, NULL}, &m, &reads, e) &&
               merged_finish(&m, e);
     assert_int_equal(reads.fault_count, 0);
