@@ -2,12 +2,15 @@
 them, asked for from hour border to hour border and to the nanosecond beside them. Every answer must equal brute force and
 say that it is exact.
 """
+import base64
+import json
+import math
 import random
 import signal
 import time
 
 import pytest
-from client import unique
+from client import QUERIER, tree_bytes, unique
 from flametree import Cluster, Flametree
 from test_oracle import ROUNDS, SEED, Fleet
 
@@ -196,3 +199,49 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
             for _ in range(25):
                 fleet.check_one()
         assert c["querier"].metric("flametree_querier_loose_rows_total"), "no row was in two ingesters"
+
+
+class Old(Days):
+    """Single profiles are kept for hours only: what is older is exact between whole hours or days, or said to be rounded,
+    and then lies between brute force over the range and over one that is wider by that much."""
+
+    def check_one(self):
+        matchers, (start, end) = self.matchers(), self.range()
+        kind, typed = self.of_type(matchers)
+        body = json.dumps({"profileTypeID": kind, "labelSelector": self.selector(matchers), "start": start, "end": end, "maxNodes": 1 << 20,
+                           "format": "PROFILE_FORMAT_TREE"})
+        reply = self.server.call("POST", "/" + QUERIER + "SelectMergeStacktraces", body, {"Content-Type": "application/json"}).expect(200)
+        got = tree_bytes(base64.b64decode(reply.json().get("tree", "")))
+        said, _, seconds = reply.headers["Flametree-Exact"].partition("=")
+        self.seen.add(said)
+        least = self.model.tree(typed, start, end)
+        if said == "exact":
+            return self.expect(got, least)
+        if said == "partial":  # no sums of these labels are left
+            wider = self.model.tree(typed, start, end)
+            assert all(v <= wider.get(k, 0) for k, v in got.items()), (SEED, got, wider, self.server.last)
+            return None
+        assert said == "rounded", reply.headers["Flametree-Exact"]
+        by = math.ceil(float(seconds) * 1000)
+        # An edge that is a ms beside a border lies on it.
+        least = self.model.tree(typed, start + 1, end - 1)
+        most = self.model.tree(typed, start - by, end + by)
+        assert all(v <= got.get(k, 0) for k, v in least.items()), "seed %d\nleast: %s\ngot: %s%s" % (SEED, least, got, self.server.last)
+        assert all(v <= most.get(k, 0) for k, v in got.items()), "seed %d\nmost: %s\ngot: %s%s" % (SEED, most, got, self.server.last)
+        return None
+
+
+def test_what_is_rounded_lies_between_brute_force_over_both_ranges():
+    rng = random.Random(SEED + 6)
+    print("seed", SEED)
+    with Flametree("--compactor.interval=1h", *AT_ONCE, "--compactor.raw_retention=3h") as f:
+        fleet = Old(rng, f.server(), unique("oracle"))
+        fleet.seen = set()
+        for _ in range(ROUNDS):
+            fleet.push(25)
+            flush(f)
+            compact(f)
+            compact(f)
+            for _ in range(60):
+                fleet.check_one()
+        assert {"exact", "rounded"} <= fleet.seen, fleet.seen
