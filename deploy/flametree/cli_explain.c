@@ -38,7 +38,9 @@ static bool read_phases(struct json_reader *r, struct told *t)
             t->query_ms = r->text;
             continue;
         }
-        buf_printf(&t->phases, "%s%.*s %.*s", t->phases.n ? ", " : "", STR(name), STR(r->text));
+        buf_z(&t->phases, t->phases.n ? ", " : "");
+        text_put(&t->phases, name);
+        buf_printf(&t->phases, " %.*s", STR(r->text));
     }
     return token == JSON_OBJECT_END;
 }
