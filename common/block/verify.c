@@ -420,34 +420,68 @@ static bool load_spans(struct verify *v, err *e)
 
 // ---- a service against the footer
 
+// What a dataset should say.
+struct dataset {
+    uint64_t profiles;
+    uint64_t by_nodes[BLOCK_CLASSES];  // of the narrowest nodes of series that are not sampled
+    int64_t narrow[BLOCK_CLASSES];
+    uint64_t loose;
+    int64_t first_ns;
+    int64_t last_ns;
+    bool any;
+};
+
+static void add_rows(const struct verify *v, const struct block_key_ref *k, struct dataset *d)
+{
+    for (uint64_t i = k->first_row; i < k->first_row + k->row_count; i++) {
+        d->any = true;
+        d->profiles += !k->sampled;
+        d->loose += v->attempts[i] > 0;
+        d->first_ns = MIN(d->first_ns, v->times[i]);
+        d->last_ns = MAX(d->last_ns, v->times[i]);
+    }
+}
+
+static void add_nodes(const struct verify *v, const struct block_key_ref *k, struct dataset *d)
+{
+    uint64_t *profiles = &d->by_nodes[k->class];
+    int64_t *narrow = &d->narrow[k->class];
+    for (uint32_t i = k->first_node; i < k->first_node + k->node_count; i++) {
+        const struct block_node *n = &v->index.nodes[i].node;
+        d->any = true;
+        d->first_ns = MIN(d->first_ns, n->first_ns);
+        d->last_ns = MAX(d->last_ns, n->last_ns);
+        if (k->sampled || (*narrow && *narrow < n->width)) continue;
+        if (*narrow != n->width) *profiles = 0;
+        *narrow = n->width;
+        *profiles += n->profiles;
+    }
+}
+
 static void check_dataset(struct verify *v, uint32_t type, const struct block_dataset *d)
 {
-    uint64_t profiles = 0;
-    uint64_t loose = 0;
-    int64_t first = INT64_MAX;
-    int64_t last = INT64_MIN;
-    bool of_rows = false;
-    for (uint32_t k = 0; k < v->index.key_count; k++) {
-        const struct block_key_ref *key = &v->index.keys[k];
-        if (key->type != type) continue;
-        for (uint64_t i = key->first_row; i < key->first_row + key->row_count; i++) {
-            of_rows = true;
-            profiles += !key->sampled;
-            loose += v->attempts[i] > 0;
-            first = MIN(first, v->times[i]);
-            last = MAX(last, v->times[i]);
-        }
+    struct dataset is = {.first_ns = INT64_MAX, .last_ns = INT64_MIN};
+    if (v->row_count && !v->rows_whole) return;
+    for (uint32_t i = 0; i < v->index.key_count; i++) {
+        const struct block_key_ref *k = &v->index.keys[i];
+        if (k->type != type) continue;
+        if (v->row_count)
+            add_rows(v, k, &is);
+        else
+            add_nodes(v, k, &is);
     }
-    if (!of_rows || !v->rows_whole) return;
-    if (profiles != d->profiles || loose != d->loose || first != d->first_ns ||
-        last != d->last_ns) {
-        verify_fault(v,
-                     "type %.*s: %" PRIu64 " profiles, %" PRIu64 " loose, times %" PRId64
-                     " to %" PRId64 "; the footer says %" PRIu64 ", %" PRIu64 ", %" PRId64
-                     " to %" PRId64,
-                     STR(d->type), profiles, loose, first, last, d->profiles, d->loose, d->first_ns,
-                     d->last_ns);
+    // Without rows, profiles are those of the first class that has some.
+    for (int c = 0; !v->row_count && c < BLOCK_CLASSES && is.profiles == 0; c++)
+        is.profiles = is.by_nodes[c];
+    if (!is.any || (is.profiles == d->profiles && is.loose == d->loose &&
+                    is.first_ns == d->first_ns && is.last_ns == d->last_ns)) {
+        return;
     }
+    verify_fault(v,
+                 "type %.*s: %" PRIu64 " profiles, %" PRIu64 " loose, times %" PRId64 " to %" PRId64
+                 "; the footer says %" PRIu64 ", %" PRIu64 ", %" PRId64 " to %" PRId64,
+                 STR(d->type), is.profiles, is.loose, is.first_ns, is.last_ns, d->profiles,
+                 d->loose, d->first_ns, d->last_ns);
 }
 
 static void check_datasets(struct verify *v)
