@@ -23,7 +23,8 @@ SETTLE_SECONDS = 3600
 class Cluster:
     """One process of each service."""
 
-    def __init__(self):
+    def __init__(self, *ingester_flags):
+        self.ingester_flags = ingester_flags
         self.folder = tempfile.mkdtemp(prefix="flametree-bench-")
         self.objects = os.path.join(self.folder, "objects")
         self.processes = {}
@@ -43,7 +44,7 @@ class Cluster:
         return self.processes[name]
 
     def __enter__(self):
-        self.start("ingester", "--server.memory_limit", "4GiB")
+        self.start("ingester", "--server.memory_limit", "4GiB", *self.ingester_flags)
         for name in ("distributor", "querier"):
             self.start(name)
         return self
@@ -74,8 +75,8 @@ def settle(c, note):
     done = json.loads(post(c["ingester"].url + "/ingester/flush")[0])
     note("the last flush: %(cuts)d cuts, %(segments)d segments" % done)
     began = time.monotonic()
-    f = c.start("compactor", "--compactor.worker_memory", str(COMPACTOR_MEMORY), "--compactor.delete_delay", "0s", "--compactor.raw_retention", "0",
-                "--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.interval", "1s")
+    at_once = [flag for name in ("delete_delay", "hour_delay", "day_delay", "repack_interval") for flag in ("--compactor." + name, "0s")]
+    f = c.start("compactor", "--compactor.worker_memory", str(COMPACTOR_MEMORY), "--compactor.raw_retention", "0", "--compactor.interval", "1s", *at_once)
     status = f.url + "/compactor/status"
     until = time.monotonic() + SETTLE_SECONDS
 
@@ -231,6 +232,18 @@ def figures_of_pods(x, row, name, service):
     row("month", name + ": the same, p50", got["flame-8192", "30d", "pods"]["p50_ms"], "ms")
 
 
+def figures_of_puts(driver, row):
+    """Cuts of seconds instead of ten minutes: each is as many PUTs."""
+    with Cluster("--ingester.cut_age", "2s") as c:
+        end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        driver.ask("load", "-url", c["distributor"].url, "-end=" + end, "-start=-1m", "-interval=1s", "-series=10", "-rate=60")
+        f = c["ingester"]
+        post(f.url + "/ingester/flush")
+        cuts = await_("cuts to be flushed", lambda: f.metric("flametree_ingester_flushed_cuts_total"))
+        puts = f.metric('flametree_store_operations_total{operation="create",result="ok"}') - 1  # the trial at the start
+        row("month", "PUTs per ingester and hour, one tenant, cuts of 10 min", puts / cuts * 6, "", "<= 20", "7200")
+
+
 LOADS = [  # name, prefix, flags, what is measured
     ("peer's month", "month", {"interval": "5m", "series": 10, "stacks": 50}, (figures_of_storage, figures_of_flames)),
     ("a tenth of it", "tenth", {"interval": "50m", "series": 10, "stacks": 50}, (figures_of_flames,)),
@@ -242,6 +255,8 @@ SHORT = {"month": {"series": 2}, "tenth": {"series": 2}, "wide": {"interval": "8
 
 def month(driver, short, row, note, only=None):
     flames = {}
+    if not only or "puts" in only:
+        figures_of_puts(driver, row)
     for name, prefix, flags, parts in LOADS:
         if only and prefix not in only:
             continue
