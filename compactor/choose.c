@@ -47,6 +47,10 @@ struct candidate {
     const struct manifest_block *block;
     struct leaf_set leaves;
 };
+struct candidates {
+    struct candidate *v;
+    size_t n;
+};
 
 static const struct manifest_cover *cover_of(const struct manifest_block *b, int64_t hour,
                                              uint32_t hours)
@@ -94,14 +98,14 @@ static bool all_count(const struct plan_state *s, const struct manifest_cover *c
 }
 
 // The choice for one range of packs, in which a candidate is or is not as a whole.
-static bool choose_range(struct arena *a, const struct candidate *v, size_t n, uint32_t lo,
-                         uint32_t hi, struct chosen *out, struct leaf_set *named, err *e)
+static bool choose_range(struct arena *a, const struct candidates *c, uint32_t lo, uint32_t hi,
+                         struct chosen *out, struct leaf_set *named, err *e)
 {
     *named = (struct leaf_set){0};
-    for (size_t i = 0; i < n; i++) {
-        const struct manifest_block *b = v[i].block;
-        if (b->pack_lo > lo || b->pack_hi < hi || !apart(&v[i].leaves, named)) continue;
-        if (!leaf_set_union(a, named, &v[i].leaves, named, e)) return false;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct manifest_block *b = c->v[i].block;
+        if (b->pack_lo > lo || b->pack_hi < hi || !apart(&c->v[i].leaves, named)) continue;
+        if (!leaf_set_union(a, named, &c->v[i].leaves, named, e)) return false;
         struct chosen_part *last = NULL;
         for (size_t k = 0; k < out->n; k++) {
             if (out->parts[k].block == b && out->parts[k].pack_hi + 1u == lo) last = &out->parts[k];
@@ -133,7 +137,7 @@ static bool named_whole(const struct choice *c, const struct chosen *out, id128 
     uint64_t got = 0;
     for (size_t i = 0; i < out->n; i++) {
         const struct manifest_cover *cover = cover_of(out->parts[i].block, hour, hours);
-        const struct leaf_set names = {(id128 *)(uintptr_t)cover->leaves, cover->leaf_count};
+        const struct leaf_set names = {cover->leaves, cover->leaf_count};
         uint32_t lo = MAX(out->parts[i].pack_lo, b->pack_lo);
         uint32_t hi = MIN(out->parts[i].pack_hi, b->pack_hi);
         if (lo <= hi && leaf_set_has(&names, leaf)) got += (uint64_t)hi - lo + 1;
@@ -154,7 +158,7 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
         const struct manifest_block *b = c->candidates[i];
         const struct manifest_cover *cover = cover_of(b, hour, hours);
         if (!cover || cover->leaf_count == 0 || !all_count(c->state, cover)) continue;
-        v[n++] = (struct candidate){b, {(id128 *)(uintptr_t)cover->leaves, cover->leaf_count}};
+        v[n++] = (struct candidate){b, {cover->leaves, cover->leaf_count}};
         borders[border_count++] = b->pack_lo;
         borders[border_count++] = (uint64_t)b->pack_hi + 1;
     }
@@ -163,10 +167,11 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     qsort(borders, border_count, sizeof *borders, order_borders);
     out->parts = ARENA_ARRAY(a, struct chosen_part, n * border_count);
     if (!out->parts) return arena_ok(a, e);
+    const struct candidates candidates = {v, n};
     for (size_t i = 0; i + 1 < border_count; i++) {
         if (borders[i] == borders[i + 1]) continue;
         struct leaf_set named = {0};
-        if (!choose_range(a, v, n, (uint32_t)borders[i], (uint32_t)(borders[i + 1] - 1), out,
+        if (!choose_range(a, &candidates, (uint32_t)borders[i], (uint32_t)(borders[i + 1] - 1), out,
                           &named, e) ||
             !leaf_set_union(a, &out->leaves, &named, &out->leaves, e)) {
             return false;

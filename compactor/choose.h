@@ -7,7 +7,7 @@
 
 // Sets of leaves are ascending arrays.
 struct leaf_set {
-    id128 *v;
+    const id128 *v;
     size_t n;
 };
 

@@ -12,7 +12,8 @@
 
 // The maps of one source: its table is gone afterwards.
 static bool take_symbols(struct service_merge *s, struct input *in,
-                         const struct block_service_ref *ref, struct symbols *to, err *e)
+                         const struct block_service_ref *ref, struct symbols *to,
+                         struct symbols_hints *hints, err *e)
 {
     struct arena tmp;
     str contents = {0};
@@ -31,6 +32,7 @@ static bool take_symbols(struct service_merge *s, struct input *in,
                                       t.frame_count, t.stack_count};
     ok = ok && (to->t.stack_count > 1 || symbols_reserve(to, &room, e)) &&
          symbols_remap_init(&map, &tmp, &t, to, e);
+    if (ok) symbols_remap_hint(&map, hints);
     in->stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
     if (ok && !in->stacks) ok = arena_ok(&s->arena, e);
     for (uint32_t i = 1; ok && i < t.stack_count; i++) {
@@ -99,6 +101,7 @@ bool service_open(struct service_merge *s, str name, err *e)
 {
     struct merge *m = s->merge;
     struct symbols all;
+    struct symbols_hints hints;
     arena_init(&s->arena, m->memory, SIZE_MAX);
     arena_init(&s->group, m->memory, SIZE_MAX);
     arena_init(&s->scratch, m->memory, SIZE_MAX);
@@ -107,6 +110,7 @@ bool service_open(struct service_merge *s, str name, err *e)
     if (!s->inputs) return arena_ok(&s->arena, e);
     if (!symbols_init(&all, m->memory, e)) return false;
     symbols_seed(&all, rand_key());
+    symbols_hints_init(&hints, m->memory);
     bool ok = true;
     for (size_t i = 0; ok && i < m->source_count; i++) {
         const struct block_service_ref *ref = block_find_service(&m->sources[i].block.footer, name);
@@ -114,9 +118,10 @@ bool service_open(struct service_merge *s, str name, err *e)
         struct input *in = &s->inputs[s->input_count++];
         in->source = &m->sources[i];
         ok = req_alive(m->req, e) && open_input(s, in, ref, e) && open_vectors(s, in, e) &&
-             (in->source->mask || take_symbols(s, in, ref, &all, e));
+             (in->source->mask || take_symbols(s, in, ref, &all, &hints, e));
     }
     ok = ok && write_symbols(s, name, &all, e);
+    symbols_hints_release(&hints);
     symbols_release(&all);
     return ok;
 }

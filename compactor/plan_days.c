@@ -9,9 +9,15 @@
 #define PATIENCE_NS SLOT_DAY
 
 // What was chosen for a run of child windows, on its way to be a job's sources.
+struct gathered {
+    const struct manifest_block *block;
+    struct plan_span *spans;
+    size_t n;
+    size_t cap;
+};
 struct gathering {
     struct planning *p;
-    struct job_source *sources;
+    struct gathered *sources;
     size_t source_count;
     size_t source_cap;
     struct manifest_cover *covers;
@@ -20,39 +26,32 @@ struct gathering {
     struct leaf_set leaves;
 };
 
-static struct job_source *source_of(struct gathering *g, const struct manifest_block *b)
+static struct gathered *source_of(struct gathering *g, const struct manifest_block *b)
 {
     for (size_t i = 0; i < g->source_count; i++) {
         if (g->sources[i].block == b) return &g->sources[i];
     }
-    if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1,
-                    sizeof *g->sources)) {
+    if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1, sizeof *g->sources))
         return NULL;
-    }
-    struct job_source *s = &g->sources[g->source_count++];
-    *s = (struct job_source){.block = b};
-    struct plan_span *spans = ARENA_ARRAY(g->p->a, struct plan_span, 1);
-    s->spans = spans;
-    return spans ? s : NULL;
+    struct gathered *s = &g->sources[g->source_count++];
+    *s = (struct gathered){.block = b};
+    return s;
 }
 
 static bool add_span(struct gathering *g, const struct chosen_part *part, int64_t hour,
                      uint32_t hours, err *e)
 {
-    struct job_source *s = source_of(g, part->block);
+    struct gathered *s = source_of(g, part->block);
     if (!s) return arena_ok(g->p->a, e);
-    struct plan_span *last =
-        s->span_count ? (struct plan_span *)(uintptr_t)&s->spans[s->span_count - 1] : NULL;
+    struct plan_span *last = s->n ? &s->spans[s->n - 1] : NULL;
     if (last && last->pack_lo == part->pack_lo && last->pack_hi == part->pack_hi &&
         last->from_hour + last->hours == hour) {
         last->hours += hours;
         return true;
     }
-    struct plan_span *spans = ARENA_ARRAY(g->p->a, struct plan_span, s->span_count + 1);
-    if (!spans) return arena_ok(g->p->a, e);
-    if (s->span_count) memcpy(spans, s->spans, s->span_count * sizeof *spans);
-    spans[s->span_count++] = (struct plan_span){hour, hours, part->pack_lo, part->pack_hi};
-    s->spans = spans;
+    if (!arena_grow(g->p->a, &s->spans, &s->cap, s->n + 1, sizeof *s->spans))
+        return arena_ok(g->p->a, e);
+    s->spans[s->n++] = (struct plan_span){hour, hours, part->pack_lo, part->pack_hi};
     return true;
 }
 
@@ -88,16 +87,23 @@ static bool fill_covers(struct gathering *g, int64_t from, int64_t to, uint32_t 
     return true;
 }
 
-static void give(struct task *j, const struct gathering *g)
+static bool give(struct task *j, const struct gathering *g, err *e)
 {
-    j->sources = g->sources;
+    struct job_source *v = ARENA_ARRAY(g->p->a, struct job_source, g->source_count + 1);
+    if (!v) return arena_ok(g->p->a, e);
+    for (size_t i = 0; i < g->source_count; i++) {
+        const struct gathered *from = &g->sources[i];
+        v[i] =
+            (struct job_source){.block = from->block, .spans = from->spans, .span_count = from->n};
+        j->bytes += from->block->bytes;
+    }
+    j->sources = v;
     j->source_count = g->source_count;
     j->covers = g->covers;
     j->cover_count = g->cover_count;
     j->needs = g->leaves.v;
     j->need_count = g->leaves.n;
-    for (size_t i = 0; i < g->source_count; i++)
-        j->bytes += g->sources[i].block->bytes;
+    return true;
 }
 
 static struct plan_hour *hours_of_day(struct planning *p, int64_t day, size_t *n)
@@ -136,11 +142,11 @@ static bool is_replaced(const struct planning *p, const struct task *j,
     if (bad->kind != kind || (series && j->kind == JOB_WINDOW)) return false;
     for (size_t i = 0; i < bad->cover_count; i++) {
         const struct manifest_cover *c = &bad->covers[i];
-        const struct leaf_set part = {(id128 *)(uintptr_t)c->leaves, c->leaf_count};
+        const struct leaf_set part = {c->leaves, c->leaf_count};
         bool within = c->leaf_count == 0 || !all_live(p->state, c);
         for (size_t k = 0; !within && k < j->cover_count; k++) {
             const struct manifest_cover *d = &j->covers[k];
-            const struct leaf_set whole = {(id128 *)(uintptr_t)d->leaves, d->leaf_count};
+            const struct leaf_set whole = {d->leaves, d->leaf_count};
             within = d->hour == c->hour && d->hours == c->hours && leaf_set_within(&part, &whole);
         }
         if (!within) return false;
@@ -181,7 +187,7 @@ static bool add_leaf(struct gathering *g, const struct manifest_block *leaf, err
 {
     if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1, sizeof *g->sources))
         return arena_ok(g->p->a, e);
-    g->sources[g->source_count++] = (struct job_source){.block = leaf};
+    g->sources[g->source_count++] = (struct gathered){.block = leaf};
     return true;
 }
 
@@ -228,9 +234,8 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     int64_t from = g.covers[0].hour;
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
-    give(j, &g);
     j->due_ns = due;
-    return true;
+    return give(j, &g, e);
 }
 
 // ---- packs
@@ -277,7 +282,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     if (g.source_count == 0) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
-    give(j, &g);
+    if (!give(j, &g, e)) return false;
     j->due_ns = due;
     return list_removed(p, j, v, n, e);
 }
@@ -350,7 +355,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
     if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
         return arena_ok(p->a, e);
-    give(j, &g);
+    if (!give(j, &g, e)) return false;
     j->due_ns = due;
     return list_removed(p, j, before, n, e);
 }
@@ -435,7 +440,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     }
     struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
-    give(j, &g);
+    if (!give(j, &g, e)) return false;
     j->until_hour = until;
     j->due_ns = due == INT64_MIN ? p->state->now_ns : due;
     return list_removed(p, j, w->packed, w->packed_n, e);
@@ -516,8 +521,8 @@ static bool is_within(const struct plan_state *s, const struct manifest_block *b
         const struct manifest_cover *d = same_window(o, c);
         if (c->leaf_count == 0 || !all_live(s, c)) continue;
         if (!d || !all_live(s, d)) return false;
-        const struct leaf_set part = {(id128 *)(uintptr_t)c->leaves, c->leaf_count};
-        const struct leaf_set whole = {(id128 *)(uintptr_t)d->leaves, d->leaf_count};
+        const struct leaf_set part = {c->leaves, c->leaf_count};
+        const struct leaf_set whole = {d->leaves, d->leaf_count};
         if (!leaf_set_within(&part, &whole)) return false;
     }
     return true;
