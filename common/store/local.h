@@ -5,14 +5,20 @@
 //     <dir>/o/<name>        the objects
 //     <dir>/t/<ulid>        what is being written; swept at open
 //
-// An upload writes a file of its own in t/, syncs it, and links it to its name (link(2) fails if
-// the name is taken, so creation is atomic), then syncs the folder. Folders are made as names need
-// them and removed when the last object is gone. Reads and writes go through io_uring where the
-// kernel lets us, otherwise through a pool of threads; flametree_store_io says which.
+//     <dir>/t/lock          held by who opens the store, until he has tried it out and swept
 //
-// Several processes may use one directory at a time. At open it is tried whether the file system
-// keeps the promises of store.h (two links to one name, fsync of a folder); if not, open fails with
-// failed_precondition.
+// An upload writes a file of its own in t/, syncs it, and links it to its name (link(2) fails if
+// the name is taken, so creation is atomic), then syncs the folder, and those above it that may be
+// new. Folders are made as names need them and removed when the last object is gone, so a name
+// cannot be an object and a folder of others at once: such a creation is invalid_argument. A crash
+// may leave empty folders, which do no harm. Reads and writes go through io_uring where the kernel
+// lets us, otherwise the caller does them, with the help of threads where there are several;
+// flametree_store_io says which.
+//
+// Several processes may use one directory at a time: a file in t/ is locked by who writes it, and
+// only files without a lock are swept. At open it is tried whether the file system keeps the
+// promises of store.h (two links to one name, fsync of a folder); if not, open fails with
+// failed_precondition. Reads that began are waited for, also when the request ends meanwhile.
 #pragma once
 
 #include "store/store.h"
