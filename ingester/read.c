@@ -380,6 +380,7 @@ static bool put_members(struct read *r, err *e)
     if (process->members) v = members_of(process->members, a, MEMBER_INGESTER, &n);
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);
+    pb_put_u64_opt(r->out, 16, process->store != NULL);
     return arena_ok(a, e);
 }
 

@@ -108,6 +108,7 @@ struct speaker {
     str *known;  // ids of ingesters that it was told of
     size_t known_count;
     size_t known_cap;
+    bool stores;
 };
 
 static bool read_stream_info(str bytes, struct stream_row *row, err *e)
@@ -139,6 +140,7 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
+        if (r.field == 16 && r.type == PB_VARINT) out->stores = r.number != 0;
         if (r.type != PB_BYTES) continue;
         if (r.field == 14) out->node = r.bytes;
         if (r.field != 15) continue;
@@ -332,6 +334,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
                   read_node(a, reply->bytes, &speakers[i], &why);
         if (ok) {
             find_own(&speakers[i], &rows, before);
+            out->stores |= speakers[i].stores;
             if (!check_twin(a, replies, speakers, i, out, e)) return false;
             continue;
         }

@@ -73,6 +73,7 @@ struct fetched {
     size_t missing_cap;
     err why;  // of the first that is missing
     uint64_t bytes;
+    bool stores;      // an ingester gives rows to an object store
     bool has_blocks;  // something was read of the store as well
 };
 

@@ -392,6 +392,15 @@ static bool search_blocks(struct settling *s, err *e)
     return s->again || note_skips(s, &found, plan.n, e);
 }
 
+// Who has no store sees all only where ingesters have none either.
+static bool check_store(struct answer *a, err *e)
+{
+    static const err why = {
+        ERR_UNAVAILABLE,
+        "ingesters give profiles to one, but storage.dir of this querier names none"};
+    return !a->fetched.stores || fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
+}
+
 // ---- rounds
 
 static bool round_of(struct settling *s, bool *ended, err *e)
@@ -408,7 +417,8 @@ static bool round_of(struct settling *s, bool *ended, err *e)
     } else if (!list_loose(s, e)) {
         return false;
     }
-    if (!a->querier->manifests || (s->again && !s->last)) return true;
+    if (!a->querier->manifests) return check_store(a, e);
+    if (s->again && !s->last) return true;
     if (!take(a, s->out, e)) return false;
     if (!s->out->has_blocks) return true;
     if (!check_absorbed(s, e)) return false;

@@ -163,6 +163,23 @@ static void a_store_that_does_not_answer_is_missing(void **state)
     close_world(&w);
 }
 
+static void who_has_no_store_does_not_see_all(void **state)
+{
+    (void)state;
+    struct world w;
+    stand(&w, 1);
+    struct manifests *manifests = w.asked_manifests;
+    w.asked_manifests = NULL;
+    struct outcome o = ask_standing(&w, false);
+    assert_false(o.ok);
+    assert_non_null(strstr(o.why.msg, "storage.dir of this querier names none"));
+    o = ask_standing(&w, true);
+    assert_true(o.ok);
+    assert_string_equal(o.missing, "object store");
+    w.asked_manifests = manifests;
+    close_world(&w);
+}
+
 // Reads fail, end early or bring other bytes: the answer is right or says that it is not.
 static void reads_that_go_wrong_do_not_make_wrong_answers(void **state)
 {
@@ -281,6 +298,7 @@ int main(void)
         cmocka_unit_test(what_was_there_counts_once),
         cmocka_unit_test(and_so_do_rows_with_copies),
         cmocka_unit_test(a_store_that_does_not_answer_is_missing),
+        cmocka_unit_test(who_has_no_store_does_not_see_all),
         cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),
         cmocka_unit_test(a_head_that_does_not_look_is_missing),
         cmocka_unit_test(want_of_memory_is_said),

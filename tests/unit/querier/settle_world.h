@@ -563,6 +563,7 @@ static inline bool ask_world(const void *transport, struct req *r, str tenant, s
         put_partial(w, h, &r->arena, message, &b);
         pb_end(&b, partial);
         pb_end(&b, answer);
+        pb_put_u64(&b, 16, 1);
         v[h] = (struct head_reply){.member = arena_str(&r->arena, str_of(name)),
                                    .bytes = arena_str(&r->arena, buf_view(&b))};
         buf_release(&b);
