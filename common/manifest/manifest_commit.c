@@ -685,11 +685,19 @@ static bool changes_nothing(const struct work *w)
     return c->add_count + w->gone_count == 0 && (!k || k->forget_count + k->page_count == 0);
 }
 
+// Times of versions ascend, small differences of clocks aside. A clock that was far ahead once is
+// not followed, or all that comes later would seem young until that time.
+static int64_t time_of(const struct work *w)
+{
+    int64_t now_ns = w->ms->wall_ns();
+    return w->base->made_ns - now_ns <= JOB_AGE_MAX ? MAX(now_ns, w->base->made_ns) : now_ns;
+}
+
 // One attempt at the version that is newest now; it is in *now.
 static enum outcome attempt(struct work *w, struct manifest **now, err *e)
 {
     w->base = *now;
-    w->now_ns = MAX(w->ms->wall_ns(), w->base->made_ns);
+    w->now_ns = time_of(w);
     if (!req_alive(w->r, e)) return FAILED;
     if (is_there(w)) {
         metric_add_to(&manifest_commits, S("found"), 1);

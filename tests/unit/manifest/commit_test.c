@@ -124,6 +124,31 @@ static void jobs_older_than_an_hour_do_not_commit(void **state)
     bench_end(&b);
 }
 
+static void a_clock_that_was_ahead_is_not_followed(void **state)
+{
+    static const struct {
+        int64_t ahead;
+        int64_t want;  // made_ns of the next version, after BENCH_START
+    } cases[] = {{BENCH_HOURS / 2, BENCH_HOURS / 2}, {BENCH_HOURS * 100, 0}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench b;
+        struct manifest_about about;
+        bench_begin(&b);
+        struct manifest_block first = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+        struct manifest_block second = bench_leaf(BENCH_HOUR, bench_id(2), NULL, 0);
+        atomic_fetch_add(&bench_now, cases[i].ahead);
+        assert_ok(bench_add(&b, &first, 1, e));
+        atomic_store(&bench_now, BENCH_START);
+        assert_ok(bench_add(&b, &second, 1, e));
+        struct manifest *m = bench_newest(&b);
+        manifest_tell(m, &about);
+        assert_true(about.made_ns == BENCH_START + cases[i].want);
+        manifest_let_go(m);
+        bench_end(&b);
+    }
+}
+
 static void wrong_blocks_are_refused(void **state)
 {
     struct bench b;
@@ -426,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_leaf_without_successor_keeps_its_segments_absorbed),
         cmocka_unit_test(leaves_of_other_packs_share_a_segment),
         cmocka_unit_test(jobs_older_than_an_hour_do_not_commit),
+        cmocka_unit_test(a_clock_that_was_ahead_is_not_followed),
         cmocka_unit_test(wrong_blocks_are_refused),
         cmocka_unit_test(a_root_that_landed_is_known_as_ours),
         cmocka_unit_test(a_change_that_is_tried_again_lands_once),
