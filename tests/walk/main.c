@@ -101,7 +101,7 @@ static void print_counts(const struct walk_counts *c)
 static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)
 {
     struct walk_counts counts = {0};
-    char fault[2000];
+    char fault[8000];
     for (unsigned i = 0; i < WALKS_FAULT; i++) {
         if (walk(seed + i, steps, m, &counts, fault, sizeof fault)) continue;
         printf("%s: found in walk %u: %s\n", mistake_names[m], i + 1, fault);
@@ -124,7 +124,7 @@ static uint64_t number(int argc, char **argv, int i, uint64_t fallback)
 int main(int argc, char **argv)
 {
     struct walk_counts counts = {0};
-    char fault[2000];
+    char fault[8000];
     const char *given = getenv("FLAMETREE_WALK_SEED");
     uint64_t seed = (uint64_t)time(NULL);
     if (given && !str_u64(str_of(given), &seed)) return 2;

@@ -48,7 +48,7 @@ struct pushed {
     unsigned service;
     unsigned pod;
     _Atomic bool acked;
-    uint64_t acked_step;
+    unsigned holders;  // bits of the ingesters that took it
 };
 
 struct node {
@@ -107,7 +107,7 @@ struct world {
     _Atomic unsigned row_count;
     struct actor actors[WALK_ACTORS];
     struct walk_counts counts;  // under the lock
-    char fault[2000];           // the first that was found, under the lock
+    char fault[8000];           // the first that was found, under the lock
 };
 
 // ---- world.c
