@@ -134,7 +134,7 @@ class Life:
         self.clock.pass_(48 * HOUR)
         if not self.push(["new.%d" % i for i in range(3)]):
             return False
-        await_("old cuts to go", lambda: self.ended() or self.expired() > before)
+        await_("old cuts to go", lambda: self.ended() or (self.expired() > before and self.closed() == 0))
         return not self.ended()
 
     def flush(self):
@@ -147,6 +147,12 @@ class Life:
     def expired(self):
         try:
             return self.f.metric("flametree_ingester_expired_cuts_total") or 0
+        except OSError:
+            return 0
+
+    def closed(self):
+        try:
+            return self.f.metric('flametree_ingester_cuts{state="closed"}')
         except OSError:
             return 0
 
