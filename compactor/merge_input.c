@@ -33,12 +33,13 @@ static bool take_symbols(struct service_merge *s, struct input *in,
     ok = ok && (to->t.stack_count > 1 || symbols_reserve(to, &room, e)) &&
          symbols_remap_init(&map, &tmp, &t, to, e);
     if (ok) symbols_remap_hint(&map, hints);
-    in->stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
-    if (ok && !in->stacks) ok = arena_ok(&s->arena, e);
-    for (uint32_t i = 1; ok && i < t.stack_count; i++) {
-        in->stacks[i] = symbols_remap_stack(&map, i, e);
-        ok = in->stacks[i] != MAP_NONE;
+    uint32_t *stacks = ok ? ARENA_ARRAY(&s->arena, uint32_t, t.stack_count) : NULL;
+    if (ok && !stacks) ok = arena_ok(&s->arena, e);
+    for (uint32_t i = 1; stacks && ok && i < t.stack_count; i++) {
+        stacks[i] = symbols_remap_stack(&map, i, e);
+        ok = stacks[i] != MAP_NONE;
     }
+    in->stacks = stacks;
     arena_release(&tmp);
     return ok;
 }
@@ -368,6 +369,7 @@ static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
 {
     if (!load_rows(m->service, f->input, f->row, e)) return false;
     const struct rows_frame *rows = &f->input->rows;
+    assert(rows->frame);
     size_t place = (size_t)(f->row - rows->frame->first);
     f->time_ns = rows->heads.times[place];
     f->attempt = rows->heads.attempts ? rows->heads.attempts[place] : 0;
