@@ -41,6 +41,12 @@ def await_(what, get, seconds=30, pause=0.02):
         time.sleep(pause)
 
 
+def check_blocks(store):
+    """Every block in the directory of a store agrees with itself: nodes with rows, wide with narrow ones, and so on."""
+    done = subprocess.run([os.path.join(BIN, "flametree"), "block", "verify", os.path.join(store, "o")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
+
+
 class Flametree:
     """One process. With `listen` None addresses and the data directory are those of its configuration file."""
 

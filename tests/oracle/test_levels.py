@@ -5,13 +5,14 @@ say that it is exact.
 import base64
 import json
 import math
+import os
 import random
 import signal
 import time
 
 import pytest
 from client import QUERIER, tree_bytes, unique
-from flametree import Cluster, Flametree
+from flametree import Cluster, Flametree, check_blocks
 from test_oracle import ROUNDS, SEED, Fleet
 
 HOUR_NS, MS = 3600 * 10**9, 10**6
@@ -161,6 +162,7 @@ def test_answers_of_levels_equal_brute_force(part):
         for _ in range(40):
             fleet.check_one()
         assert nodes + f.metric("flametree_querier_block_nodes_total"), "no sums were read"
+        check_blocks(os.path.join(f.data, "store"))
 
 
 def test_answers_equal_brute_force_while_everything_moves():
@@ -199,6 +201,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
             for _ in range(25):
                 fleet.check_one()
         assert c["querier"].metric("flametree_querier_loose_rows_total"), "no row was in two ingesters"
+        check_blocks(tmp_path / "store")
 
 
 class Old(Days):
