@@ -20,7 +20,7 @@ bool wire_done(struct wire *w, const char *what, err *e)
     return err_set(e, ERR_DATA_LOSS, "%s: %s", what, w->fault);
 }
 
-uint64_t wire_u64(struct wire *w)
+uint64_t wire_u64_long(struct wire *w)
 {
     uint64_t v = 0;
     if (!varint_get(&w->at, w->end, &v)) wire_fail(w, "a number is cut off or has over 64 bits");
@@ -251,20 +251,26 @@ void wire_numbers(struct wire *w, int64_t *to, size_t n)
     uint64_t most = (uint64_t)INT64_MAX - (uint64_t)base;
     if (divisor == 0) wire_fail(w, "the divisor of a column is 0");
     if (n > (uint64_t)(w->end - w->at)) wire_fail(w, "a column ends too early");
+    const uint8_t *at = w->at;
     uint64_t last = 0;
     uint64_t delta = 0;
     for (size_t i = 0; i < n && !w->fault; i++) {
-        uint64_t q = wire_u64(w);
-        if (form != PLAIN) {
-            q = (uint64_t)unzigzag(q);
-            if (form == DELTA_OF_DELTA) q = delta += q;
-            q = last += q;
-        }
+        uint64_t q = 0;
         uint64_t above = 0;
+        if (!varint_get(&at, w->end, &q)) {
+            wire_fail(w, "a column is cut off or a number of it has over 64 bits");
+            return;
+        }
+        if (form != PLAIN) {
+            delta = (uint64_t)unzigzag(q) + (form == DELTA_OF_DELTA ? delta : 0);
+            last += delta;
+            q = last;
+        }
         if (__builtin_mul_overflow(q, divisor, &above) || above > most) {
             wire_fail(w, "a number of a column does not fit 64 bits");
-            break;
+            return;
         }
         to[i] = (int64_t)((uint64_t)base + above);
     }
+    if (!w->fault) w->at = at;
 }

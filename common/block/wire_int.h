@@ -83,12 +83,16 @@ struct wire wire_of(str contents);
 void wire_fail(struct wire *w, const char *fault);
 bool wire_done(struct wire *w, const char *what, err *e) MUST_CHECK;  // at the end, no fault
 
-uint64_t wire_u64(struct wire *w);
+uint64_t wire_u64_long(struct wire *w);  // more than one byte, or a fault
+static inline uint64_t wire_u64(struct wire *w)
+{
+    return w->at < w->end && *w->at < 0x80 ? *w->at++ : wire_u64_long(w);
+}
 int64_t wire_i64(struct wire *w);
 uint8_t wire_byte(struct wire *w);
 uint32_t wire_fixed32(struct wire *w);
 str wire_bytes(struct wire *w, uint64_t n);
-str wire_str(struct wire *w);  // length, bytes
+str wire_str(struct wire *w);   // length, bytes
 str wire_text(struct wire *w);  // such, UTF-8
 id128 wire_id(struct wire *w);
 

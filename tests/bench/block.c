@@ -372,6 +372,26 @@ static void print_reading(const char *name, const struct buf *b, const struct bl
     printf("%s\t%.0f\n", name, (double)(entries * rounds) * 1e9 / (double)(cpu_ns() - began));
 }
 
+// Stacks per second of inflating and parsing symbols.
+static void print_symbols(const struct buf *b, const struct block_extent *x, uint32_t stacks)
+{
+    err e = {0};
+    uint64_t began = cpu_ns();
+    uint64_t rounds = 0;
+    for (; cpu_ns() - began < NS_PER_S / 2; rounds++) {
+        struct arena a;
+        struct symbol_table t = {0};
+        str contents = {0};
+        arena_init(&a, NULL, BYTES_MAX);
+        must(block_section(&a, x, str_slice(buf_view(b), x->at, x->at + x->stored), "symbols",
+                           &contents, &e) &&
+                 block_symbols_parse(&a, contents, &t, &e),
+             &e);
+        arena_release(&a);
+    }
+    printf("reading stacks\t%.0f\n", (double)(stacks * rounds) * 1e9 / (double)(cpu_ns() - began));
+}
+
 static void measure(const struct hour *h, const struct buf *b)
 {
     err e = {0};
@@ -393,6 +413,7 @@ static void measure(const struct hour *h, const struct buf *b)
     print_cost(&all, "all", all.stored, all.raw);
     printf("# %u stacks, %u frames, %u functions, %u strings\n", h->table.stack_count,
            h->table.frame_count, h->table.function_count, h->table.string_count);
+    print_symbols(b, &s->symbols, h->table.stack_count);
     uint64_t entries = 0;
     for (size_t i = 0; i < (size_t)h->shape.series * h->shape.rows; i++)
         entries += h->sizes[i];
