@@ -14,6 +14,7 @@
 #include "codec/squeeze.h"
 #include "codec/varint.h"
 #include "distributor/intake.h"
+#include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
@@ -424,6 +425,7 @@ static void measure(const struct hour *h, const struct buf *b)
 
 int main(int argc, char **argv)
 {
+    process_tune_malloc();  // as in the program
     uint64_t numbers[5] = {0};
     int at = 1;
     bool ok = true;
