@@ -401,48 +401,62 @@ static bool find_window(struct planning *p, int64_t number, struct window *w, er
     return true;
 }
 
+// The best of each day, on its way to be one block.
+struct window_days {
+    struct gathering g;
+    size_t n;        // that have something
+    size_t missing;  // that packed blocks lack, wholly or in part
+    int64_t until;   // the hour behind the last
+    bool loses;      // packed blocks have what nobody could give again
+};
+
+static bool gather_day(struct planning *p, const struct window *w, int64_t day,
+                       struct window_days *d, err *e)
+{
+    struct chosen best = {0};
+    struct chosen have = {0};
+    int64_t hour = day * HOURS_A_DAY;
+    if (!choose_days(p, w->all, w->n, day, &best, e) ||
+        !choose_days(p, w->packed, w->packed_n, day, &have, e)) {
+        return false;
+    }
+    if (best.n == 0 || best.partial) return true;
+    d->loses = d->loses || !leaf_set_within(&have.leaves, &best.leaves);
+    d->missing += have.partial || !leaf_set_within(&best.leaves, &have.leaves);
+    d->n++;
+    if (!fill_covers(&d->g, d->until, hour, HOURS_A_DAY, e) ||
+        !gather_sources(&d->g, &best, hour, HOURS_A_DAY, e) ||
+        !gather_cover(&d->g, &best.leaves, hour, HOURS_A_DAY, e)) {
+        return false;
+    }
+    d->until = hour + HOURS_A_DAY;
+    return true;
+}
+
 static bool window_job(struct planning *p, const struct window *w, err *e)
 {
     const struct plan_settings *set = p->settings;
     int64_t from = w->number * HOURS_A_WINDOW;
     int64_t end = slot_start(w->number + 1, SLOT_WINDOW) + set->day_delay;
-    struct gathering g = {.p = p};
-    size_t missing = 0;
-    size_t days = 0;
-    int64_t until = from;
-    for (int64_t day = w->number * DAYS_A_WINDOW; day < (w->number + 1) * DAYS_A_WINDOW; day++) {
-        struct chosen best = {0};
-        struct chosen have = {0};
-        if (!choose_days(p, w->all, w->n, day, &best, e) ||
-            !choose_days(p, w->packed, w->packed_n, day, &have, e)) {
-            return false;
-        }
-        if (best.n == 0 || best.partial) continue;
-        if (!leaf_set_within(&have.leaves, &best.leaves)) return true;  // it would lose something
-        missing += have.partial || !leaf_set_within(&best.leaves, &have.leaves);
-        days++;
-        if (!fill_covers(&g, until, day * HOURS_A_DAY, HOURS_A_DAY, e) ||
-            !gather_sources(&g, &best, day * HOURS_A_DAY, HOURS_A_DAY, e) ||
-            !gather_cover(&g, &best.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e)) {
-            return false;
-        }
-        until = (day + 1) * HOURS_A_DAY;
+    int64_t first = w->number * DAYS_A_WINDOW;
+    struct window_days d = {.g = {.p = p}, .until = from};
+    for (int64_t day = first; day < first + DAYS_A_WINDOW; day++) {
+        if (!gather_day(p, w, day, &d, e)) return false;
     }
-    bool complete = end <= p->state->now_ns;
-    if (!complete) (void)plan_is_due(p, end);
-    if (missing == 0 && (w->whole || !complete || days < 2)) return true;
-    if (days < 2) return true;  // the day's own block does as well
+    bool complete = plan_is_due(p, end);
+    // Of a single day its own block does as well.
+    if (d.loses || d.n < 2 || (d.missing == 0 && (w->whole || !complete))) return true;
     int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval) : INT64_MIN;
     if (!plan_is_due(p, due)) return true;
     if (complete) {
-        if (!fill_covers(&g, until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
-        until = from + HOURS_A_WINDOW;
+        if (!fill_covers(&d.g, d.until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
+        d.until = from + HOURS_A_WINDOW;
     }
-    struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(until - from));
+    struct task *j = plan_add(p, JOB_WINDOW, from, (uint32_t)(d.until - from));
     if (!j) return arena_ok(p->a, e);
-    if (!give(j, &g, e)) return false;
-    j->until_hour = until;
-    j->due_ns = due == INT64_MIN ? p->state->now_ns : due;
+    if (!give(j, &d.g, e)) return false;
+    j->until_hour = d.until;
+    j->due_ns = MAX(due, w->packed_n ? due : p->state->now_ns);
     return list_removed(p, j, w->packed, w->packed_n, e);
 }
 

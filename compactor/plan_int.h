@@ -5,8 +5,8 @@
 
 #include "compactor/choose.h"
 
-#define HOURS_A_DAY    24
-#define DAYS_A_WINDOW  28
+#define HOURS_A_DAY    INT64_C(24)
+#define DAYS_A_WINDOW  INT64_C(28)
 #define HOURS_A_WINDOW (HOURS_A_DAY * DAYS_A_WINDOW)
 
 // An hour that has segments, leaves or hour nodes.

@@ -63,7 +63,7 @@ void spool_init(struct spool *s, const char *folder, struct mem_budget *memory)
 
 void spool_release(struct spool *s)
 {
-    if (s->fd >= 0) close(s->fd);
+    if (s->fd >= 0) (void)close(s->fd);
     s->fd = -1;
     buf_release(&s->near);
     s->n = 0;
@@ -127,7 +127,7 @@ void scratch_restart(struct scratch *s)
 
 void scratch_release(struct scratch *s)
 {
-    if (s->fd >= 0) close(s->fd);
+    if (s->fd >= 0) (void)close(s->fd);
     s->fd = -1;
     buf_release(&s->pending);
 }
