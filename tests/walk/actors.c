@@ -270,7 +270,9 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
             world_fault(w, "question: %s: %s", err_name(e.code), e.msg);
     } else {
         count(w, &w->counts.exact);
-        if (!str_is(exact, "exact")) world_fault(w, "the answer is '%.*s'", STR(exact));
+        // An edge within 1 ms of a border lies on it; rows of walks keep farther off.
+        bool near = w->retention_ns && str_is(exact, "rounded=0.001");
+        if (!near && !str_is(exact, "exact")) world_fault(w, "the answer is '%.*s'", STR(exact));
         count_rows(w, graph_of(&x->req, &out), q->times);
         check(w, q, http_headers_get(&x->answer_headers, "flametree-explain"));
     }

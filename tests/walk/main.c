@@ -104,7 +104,9 @@ static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)
     char fault[8000];
     for (unsigned i = 0; i < WALKS_FAULT; i++) {
         if (walk(seed + i, steps, m, &counts, fault, sizeof fault)) continue;
-        printf("%s: found in walk %u: %s\n", mistake_names[m], i + 1, fault);
+        const char *explained = strstr(fault, "; {");
+        int n = (int)(explained ? explained - fault : (long)strlen(fault));
+        printf("%s: found in walk %u: %.*s\n", mistake_names[m], i + 1, n, fault);
         fflush(stdout);
         return true;
     }
