@@ -30,38 +30,47 @@ static uint32_t rank_of(const struct writer_service *s, uint64_t stack)
     return s->ranks[stack / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
-static void put_deltas(struct writer_service *s, const uint8_t **at, const uint8_t *end, uint64_t n,
-                       enum part part, struct buf *out)
+// Returns the bytes of n deltas as a reader will write them.
+static uint64_t put_deltas(struct writer_service *s, const uint8_t **at, const uint8_t *end,
+                           uint64_t n, enum part part, struct buf *out)
 {
     uint64_t stack = 0;
+    uint64_t size = 0;
     uint32_t last = 0;
     for (uint64_t i = 0; i < n; i++) {
-        stack += next(at, end);
+        uint64_t delta = next(at, end);
+        stack += delta;
+        size += varint_size(delta);
         if (part == STACKS) s->used[stack / 64] |= UINT64_C(1) << (stack % 64);
         if (part != DELTAS) continue;
         uint32_t rank = rank_of(s, stack);
         wire_put_u64(out, rank - last);
         last = rank;
     }
+    return size;
 }
 
-// One part of all vectors.
-static void put_part(struct writer_service *s, const struct writer_vectors *v, enum part part,
-                     struct buf *out)
+// One part of all vectors. Returns the bytes of all of them as a reader will put them back, which
+// are fewer than there are if numbers have needless bytes.
+static uint64_t put_part(struct writer_service *s, const struct writer_vectors *v, enum part part,
+                         struct buf *out)
 {
     const uint8_t *at = (const uint8_t *)v->bytes.p;
     const uint8_t *end = at + v->bytes.n;
+    uint64_t size = 0;
     for (uint64_t i = 0; i < v->count; i++) {
         uint64_t n = next(&at, end);
         uint64_t divisor = next(&at, end);
         if (part == HEADS) wire_put_u64(out, n);
         if (part == DIVISORS) wire_put_u64(out, divisor);
-        put_deltas(s, &at, end, n, part, out);
+        size += varint_size(n) + varint_size(divisor) + put_deltas(s, &at, end, n, part, out);
         for (uint64_t k = 0; k < n; k++) {
             uint64_t value = next(&at, end);
+            size += varint_size(value);
             if (part == VALUES) wire_put_u64(out, value);
         }
     }
+    return size;
 }
 
 // The stacks that there are, ascending, after their number; their ranks from here on.
@@ -88,8 +97,7 @@ bool writer_vectors(struct block_writer *w, const struct writer_vectors *v, stru
 {
     struct writer_service *s = &w->s;
     memset(s->used, 0, (s->stack_count / 64 + 1) * sizeof *s->used);
-    put_part(s, v, STACKS, out);
-    wire_put_u64(out, v->bytes.n);
+    wire_put_u64(out, put_part(s, v, STACKS, out));
     put_stacks(s, out);
     put_part(s, v, HEADS, out);
     put_part(s, v, DIVISORS, out);

@@ -370,6 +370,27 @@ static void of_nodes_the_narrowest_of_all_count(void **state)
     buf_release(&g.out);
 }
 
+// Numbers with needless bytes are read as what they are.
+static void needless_bytes_are_lost(void **state)
+{
+    (void)state;
+    struct rig g = {0};
+    struct block_written written = {0};
+    struct model_block b = {0};
+    struct block_index x = {0};
+    uint64_t number = 0;
+    buf_init(&g.out, NULL, SIZE_MAX);
+    assert_ok(begin(&g, BLOCK_RAW, e));
+    assert_ok(block_vector(g.w, S("\x81\x00\x85\x00\x82\x80\x00\x82\x00"), &number, e));
+    assert_ok(block_finish(g.w, &written, e));
+    model_open(buf_view(&g.out), &b);
+    const struct block_service_ref *s = &b.footer.services[0];
+    assert_ok(block_index_parse(&arena, model_section(b.bytes, &s->index), s, &x, e));
+    assert_true(model_has_vector(&b, &x.vectors.v[0], 0, g.one));
+    assert_true(model_has_vector(&b, &x.vectors.v[0], 1, S("\x01\x05\x02\x02")));
+    buf_release(&g.out);
+}
+
 static void a_sink_that_fails_is_told(void **state)
 {
     (void)state;
@@ -390,6 +411,7 @@ int main(void)
         ARENA_TEST(a_block_of_another_pack_is_refused),
         ARENA_TEST(datasets_count_what_is_not_sampled),
         ARENA_TEST(of_nodes_the_narrowest_of_all_count),
+        ARENA_TEST(needless_bytes_are_lost),
         ARENA_TEST(a_sink_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
