@@ -252,7 +252,8 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
 }
 
 // Numbers of up to three bytes, nearly all of one length, that are not among the last. Deltas are
-// followed by values, so only those need room behind them.
+// followed by values, so only those need room behind them; the last few are taken if they are one
+// byte.
 static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
 {
     struct run r = *at;
@@ -264,6 +265,11 @@ static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t 
         if (!delta_n || !bits_n || !add_entry(&r, delta, bits, unit, sums, n)) break;
         r.deltas += delta_n;
         r.values += bits_n;
+    }
+    while (r.left > 0 && r.values < end && (*r.deltas | *r.values) < 0x80 &&
+           add_entry(&r, *r.deltas, *r.values, unit, sums, n)) {
+        r.deltas++;
+        r.values++;
     }
     *at = r;
 }
