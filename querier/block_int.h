@@ -27,7 +27,8 @@ enum block_part {
     BLOCK_PART_FOOTER,
     BLOCK_PART_INDEX,
     BLOCK_PART_SYMBOLS,
-    BLOCK_PART_VECTORS
+    BLOCK_PART_VECTORS,
+    BLOCK_PART_NAMES  // what flame graphs need of symbols: a tenth of their memory
 };
 
 // A parsed section. Immutable once it is given out; whoever has it holds a reference.
@@ -37,10 +38,13 @@ struct block_kept {
         struct block_index index;
         struct symbol_table symbols;
         struct block_vectors vectors;
+        struct {
+            uint32_t *to_names;  // by stack: row of names
+            uint32_t stack_count;
+            uint32_t name_rows;  // all rows of the map are below
+        };
     };
-    struct block_names *names;  // of symbols; NULL: no map was made
-    uint32_t *to_names;         // by stack: row of names
-    uint32_t name_rows;         // all rows of the map are below
+    struct block_names *names;  // of BLOCK_PART_NAMES
     // private to blocks.c
     struct arena arena;
     struct mem_budget *budget;  // of the entry itself
@@ -64,6 +68,7 @@ struct block_want {
     uint64_t count;           // of vectors
     struct block_kept *kept;  // out; a reference, or NULL
     const err *why;           // out; why not
+    bool no_room;             // out; of names: there is no memory for them
     bool mine;                // private to blocks.c
 };
 
@@ -131,6 +136,7 @@ struct block_unit {
     // while its wave lasts
     struct block_kept *index_kept;
     struct block_kept *symbols_kept;
+    struct block_kept *names_kept;  // instead of symbols
     const struct block_index *index;
     const struct symbol_table *symbols;
     struct block_set keys;  // that the selector means; not for class ALL
@@ -170,6 +176,7 @@ struct block_walk {
     bool with_all;     // vectors of ALL nodes will be wanted
     bool with_totals;  // totals will
     struct block_ahead ahead;
+    bool by_names;                    // symbols are wanted for their names only
     struct block_sums *sums;          // of trees
     const struct block_loose *loose;  // of block_read_loose
     struct block_cells *cells;        // of totals and heat

@@ -371,10 +371,42 @@ void block_walk_end(struct block_walk *w)
 // Stacks of vectors are looked up in both.
 static bool is_damaged(const struct block_unit *u, err *why)
 {
-    if (!u->index || !u->symbols || u->index->stack_count == u->symbols->stack_count) return false;
+    uint32_t symbols = u->names_kept ? u->names_kept->stack_count
+                       : u->symbols  ? u->symbols->stack_count
+                                     : 0;
+    if (!u->index || symbols == 0 || u->index->stack_count == symbols) return false;
     err_set(why, ERR_DATA_LOSS, "service %.*s: the index is of %u stacks, the symbols have %u",
-            STR(u->service->name), u->index->stack_count, u->symbols->stack_count);
+            STR(u->service->name), u->index->stack_count, symbols);
     return true;
+}
+
+// Where there is no room for names: symbols, which this question unites for itself.
+static bool load_symbols(struct block_walk *w, struct block_want *v, size_t n, err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].no_room) continue;
+        v[i].no_room = false;
+        v[i].part = BLOCK_PART_SYMBOLS;
+        if (!blocks_load(w, &v[i], 1, e)) return false;
+    }
+    return true;
+}
+
+static bool use_wants(struct block_walk *w, struct block_unit *u, const struct block_want *index,
+                      const struct block_want *symbols, err *e)
+{
+    err damage = {0};
+    const err *why = index->why ? index->why : symbols->why;
+    u->index_kept = index->kept;
+    *(symbols->part == BLOCK_PART_NAMES ? &u->names_kept : &u->symbols_kept) = symbols->kept;
+    if (u->index_kept) u->index = &u->index_kept->index;
+    if (u->symbols_kept) u->symbols = &u->symbols_kept->symbols;
+    if (is_damaged(u, &damage)) {
+        u->index = NULL;
+        u->symbols = NULL;
+        why = &damage;
+    }
+    return !why || block_note(w, u->object, why, e);
 }
 
 static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
@@ -387,25 +419,15 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
         want.part = BLOCK_PART_INDEX;
         want.extent = &s->index;
         wants[i] = want;
-        want.part = BLOCK_PART_SYMBOLS;
+        want.part = w->by_names ? BLOCK_PART_NAMES : BLOCK_PART_SYMBOLS;
         want.extent = &s->symbols;
         wants[n + i] = want;
     }
-    bool ok = blocks_load(w, wants, w->with_symbols ? 2 * n : n, e);
+    bool ok =
+        blocks_load(w, wants, w->with_symbols ? 2 * n : n, e) && load_symbols(w, wants + n, n, e);
     for (size_t i = 0; i < n; i++) {
-        struct block_unit *u = &v[i];
-        u->index_kept = wants[i].kept;
-        u->symbols_kept = wants[n + i].kept;
-        if (u->index_kept) u->index = &u->index_kept->index;
-        if (u->symbols_kept) u->symbols = &u->symbols_kept->symbols;
-        err damage = {0};
-        const err *why = wants[i].why ? wants[i].why : wants[n + i].why;
-        if (is_damaged(u, &damage)) {
-            u->index = NULL;
-            u->symbols = NULL;
-            why = &damage;
-        }
-        if (ok && why) ok = block_note(w, u->object, why, e);
+        err ignored = {0};
+        ok = use_wants(w, &v[i], &wants[i], &wants[n + i], ok ? e : &ignored) && ok;
     }
     return ok;
 }
@@ -416,7 +438,9 @@ static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
         blocks_let_go(w->blocks, v[i].index_kept);
         blocks_let_go(w->blocks, v[i].symbols_kept);
         v[i].index_kept = NULL;
+        blocks_let_go(w->blocks, v[i].names_kept);
         v[i].symbols_kept = NULL;
+        v[i].names_kept = NULL;
         v[i].index = NULL;
         v[i].symbols = NULL;
     }
@@ -504,6 +528,7 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
                            .m = m,
                            .out = out,
                            .with_symbols = wants_symbols(t->q),
+                           .by_names = m->stacks.names_only && t->q->totals.call_site_count == 0,
                            .with_all = reads_all(t->q),
                            .with_totals = reads_totals(t->q)};
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&

@@ -186,7 +186,7 @@ static int64_t *sums_of(struct tree *t, struct block_unit *u, err *e)
 {
     struct tree_unit *own = u->of_want;
     if (!own->sums) {
-        own->sums = mem_alloc(&t->w->m->memory, u->symbols->stack_count * sizeof *own->sums, e);
+        own->sums = mem_alloc(&t->w->m->memory, u->index->stack_count * sizeof *own->sums, e);
     }
     return own->sums;
 }
@@ -197,7 +197,7 @@ static bool add_node(void *arg, const struct block_node_use *u, str columns, err
     struct tree_unit *own = u->unit->of_want;
     int64_t *sums = sums_of(t, u->unit, e);
     own->profiles += u->node->node.profiles;
-    return sums && columns_add(columns, 1, sums, u->unit->symbols->stack_count, e);
+    return sums && columns_add(columns, 1, sums, u->unit->index->stack_count, e);
 }
 
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
@@ -205,7 +205,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     struct tree *t = arg;
     const struct query_tree *q = &t->w->q->tree;
     struct tree_unit *own = h->unit->of_want;
-    uint32_t stacks = h->unit->symbols->stack_count;
+    uint32_t stacks = h->unit->index->stack_count;
     int64_t *sums = sums_of(t, h->unit, e);
     if (!sums) return false;
     if (q->span_count == 0 && q->trace_count == 0) {
@@ -244,13 +244,13 @@ static struct block_sums *sums_by_name(struct block_walk *w, struct block_names 
 static bool add_by_name(struct block_walk *w, const struct block_unit *u, const int64_t *sums,
                         err *e)
 {
-    const struct block_kept *k = u->symbols_kept;
+    const struct block_kept *k = u->names_kept;
     struct block_sums *to = sums_by_name(w, k->names, e);
     if (!to || !mem_grow(&w->m->memory, &to->sums, &to->room, k->name_rows, sizeof *to->sums, e)) {
         return false;
     }
     bool fits = true;
-    for (uint32_t i = 0; i < k->symbols.stack_count; i++) {
+    for (uint32_t i = 0; i < k->stack_count; i++) {
         if (sums[i] != 0) fits = sum_add(&to->sums[k->to_names[i]], sums[i]) && fits;
     }
     return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
@@ -262,13 +262,12 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
     struct tree_unit *own = u->of_want;
     bool ok = wanted;
     if (ok && own->sums && !u->object->faulty) {
-        ok =
-            req_alive(t->w->req, e) && (m->stacks.names_only && u->symbols_kept->names
-                                            ? add_by_name(t->w, u, own->sums, e)
-                                            : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
+        ok = req_alive(t->w->req, e) &&
+             (u->names_kept ? add_by_name(t->w, u, own->sums, e)
+                            : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
         m->profiles += own->profiles;
     }
-    mem_free(&m->memory, own->sums, u->symbols->stack_count * sizeof *own->sums);
+    mem_free(&m->memory, own->sums, u->index->stack_count * sizeof *own->sums);
     own->sums = NULL;
     return ok;
 }

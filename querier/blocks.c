@@ -168,7 +168,8 @@ static bool own(struct arena *a, bool packed, str *bytes, err *e)
 
 static bool parse_section(struct block_kept *k, const struct block_want *w, str stored, err *e)
 {
-    static const char *const names[] = {"footer", "index", "symbols", "vectors of nodes"};
+    static const char *const names[] = {"footer", "index", "symbols", "vectors of nodes",
+                                        "symbols"};
     struct arena *a = &k->arena;
     str contents;
     if (!own(a, w->extent->packed, &stored, e) ||
@@ -194,10 +195,31 @@ struct read_part {
     size_t get;
 };
 
-static bool parse(struct block_kept *k, const struct read_part *p, str bytes, err *e)
+// The table itself is scratch.
+static bool parse_names(struct block_walk *walk, struct block_kept *k, const struct block_want *w,
+                        str stored, err *e)
+{
+    struct arena scratch;
+    struct symbol_table t;
+    str contents;
+    arena_init(&scratch, &walk->m->memory, SIZE_MAX);
+    bool ok = block_section(&scratch, w->extent, stored, "symbols", &contents, e) &&
+              block_symbols_parse(&scratch, contents, &t, e);
+    if (ok) {
+        k->stack_count = t.stack_count;
+        k->names = block_names_map(walk->blocks->names, w->service->name, &k->arena, &t,
+                                   &k->to_names, &k->name_rows, e);
+    }
+    arena_release(&scratch);
+    return ok && k->names;
+}
+
+static bool parse(struct block_walk *walk, struct block_kept *k, const struct read_part *p,
+                  str bytes, err *e)
 {
     k->object = arena_str(&k->arena, p->want->object->name);
     if (!arena_ok(&k->arena, e)) return false;
+    if (p->want->part == BLOCK_PART_NAMES) return parse_names(walk, k, p->want, bytes, e);
     if (p->want->part != BLOCK_PART_FOOTER) return parse_section(k, p->want, bytes, e);
     return own(&k->arena, p->footer.packed, &bytes, e) &&
            parse_footer(k, p->want, bytes, &p->footer, e);
@@ -298,21 +320,12 @@ static void publish(struct blocks *b, struct block_want *w, struct block_kept *k
     w->mine = false;
 }
 
-// Without it the stacks are united for each question alone.
-static void map_names(struct blocks *b, struct block_kept *k, const struct block_want *w)
-{
-    err ignored = {0};
-    if (w->part != BLOCK_PART_SYMBOLS) return;
-    k->names = block_names_map(b->names, w->service->name, &k->arena, &k->symbols, &k->to_names,
-                               &k->name_rows, &ignored);
-}
-
 // A new entry with what was read; NULL if it cannot be, and then *had is the memory that it took.
 static struct block_kept *make_entry(struct mem_budget *memory, const struct read_part *p,
-                                     str bytes, size_t *had, err *e)
+                                     struct block_walk *walk, str bytes, size_t *had, err *e)
 {
     struct block_kept *k = new_entry(memory, p->want, p->want->kept->hash, e);
-    if (!k || parse(k, p, bytes, e)) return k;
+    if (!k || parse(walk, k, p, bytes, e)) return k;
     *had = k->arena.reserved;
     free_entry(k);
     return NULL;
@@ -330,9 +343,8 @@ static bool settle(struct block_walk *walk, const struct read_part *p, str bytes
     for (bool more = 2 * raw <= limit || limit == 0; more;) {
         *e = (err){0};
         size_t had = 0;
-        struct block_kept *k = make_entry(&b->memory, p, bytes, &had, e);
+        struct block_kept *k = make_entry(&b->memory, p, walk, bytes, &had, e);
         if (k) {
-            map_names(b, k, w);
             publish(b, w, k);
             return true;
         }
@@ -341,8 +353,9 @@ static bool settle(struct block_walk *walk, const struct read_part *p, str bytes
     }
     *e = (err){0};
     size_t had = 0;
-    struct block_kept *alone = make_entry(&walk->m->memory, p, bytes, &had, e);
-    if (!alone) return false;
+    struct block_kept *alone = make_entry(&walk->m->memory, p, walk, bytes, &had, e);
+    w->no_room = !alone && w->part == BLOCK_PART_NAMES && e->code == ERR_RESOURCE_EXHAUSTED;
+    if (!alone && !w->no_room) return false;
     forget(b, w);
     w->kept = alone;
     return true;
@@ -519,7 +532,7 @@ static bool look_at_all(struct block_walk *walk, struct block_want *v, size_t n,
     *others = NULL;
     for (size_t i = 0; i < n; i++) {
         enum state state = SETTLED;
-        if (v[i].kept || v[i].why) continue;
+        if (v[i].kept || v[i].why || v[i].no_room) continue;
         if (!look(walk, &v[i], &state, e)) return false;
         *mine = *mine || state == MINE;
         if (state == OTHERS) *others = &v[i];
