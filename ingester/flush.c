@@ -148,6 +148,7 @@ static void note_failure(struct flush *f, struct closed_cut *c, const err *e)
     uint64_t now = clock_mono_ns();
     bool first = f->failing_since == 0;
     f->failed++;
+    f->failed_try = f->tries;
     f->fault = *e;
     c->try_at = now + backoff(++c->failures);
     if (is_of_store(e)) f->try_at = now + backoff(++f->failures);
@@ -286,6 +287,7 @@ static struct closed_cut *pick(struct flush *f)
     for (size_t i = 0; !c && i < f->n && now >= f->try_at; i++) {
         if (f->cuts[i]->ready && !f->cuts[i]->covered && now >= f->cuts[i]->try_at) c = f->cuts[i];
     }
+    f->tries += c != NULL;
     lock_give(&f->lock);
     return c;
 }
@@ -378,11 +380,11 @@ static bool is_left(const struct flush *f, uint64_t ticket)
     return false;
 }
 
-static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_t failed, err *e)
+static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_t tries, err *e)
 {
     bool ok = true;
     while (ok && is_left(f, ticket)) {
-        if (f->failed != failed) {
+        if (f->failed_try > tries) {  // it began after the demand
             *e = f->fault;
             return err_wrap(e, "flush");
         }
@@ -409,13 +411,13 @@ bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_to
         return false;
     }
     uint64_t ticket = f->tickets;
-    uint64_t failed = f->failed;
+    uint64_t tries = f->tries;
     f->try_at = 0;
     for (size_t i = 0; i < f->n; i++)
         f->cuts[i]->try_at = 0;
     f->demands += wait_for_it;
     cond_wake_all(&f->wake);
-    bool ok = !wait_for_it || await_flush(f, r, ticket, failed, e);
+    bool ok = !wait_for_it || await_flush(f, r, ticket, tries, e);
     f->demands -= wait_for_it;
     *done = (struct flush_totals){.cuts = f->totals.cuts - before.cuts,
                                   .segments = f->totals.segments - before.segments,

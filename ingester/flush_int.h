@@ -67,7 +67,9 @@ struct flush {
     bool ended;
     unsigned failures;       // of the store, in a row
     uint64_t try_at;         // monotonic; not before it
-    uint64_t failed;         // tries that failed, since the start
+    uint64_t tries;          // since the start; the last one may be under way
+    uint64_t failed_try;     // the last one that failed
+    uint64_t failed;         // how many
     uint64_t failing_since;  // monotonic; 0: all is well
     err fault;               // of the last failure
     struct flush_totals totals;
