@@ -196,6 +196,22 @@ struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
 bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t after,
                    struct listed_root *root, err *e) MUST_CHECK;
 
+// All versions that are listed, in order; the arena's.
+struct versions {
+    struct arena *arena;
+    size_t prefix;
+    uint64_t *v;
+    size_t n;
+    size_t room;
+};
+bool versions_list(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                   struct versions *out, err *e) MUST_CHECK;
+
+// The root of a version without its pages, with a reference; NULL and *e set, not_found if it is
+// not there.
+struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                          uint64_t version, err *e) MUST_CHECK;
+
 // The page of a kind and window, the first entry of a segment in it; NULL if there is none.
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s);

@@ -227,43 +227,8 @@ static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
 
 // ---- roots
 
-struct roots {
-    struct arena *arena;
-    size_t prefix;
-    uint64_t *v;  // in order
-    size_t n;
-    size_t room;
-};
-
-static bool see_root(void *arg, str name, uint64_t size, err *e)
-{
-    struct roots *l = arg;
-    uint64_t version = 0;
-    (void)size;
-    if (!name_root_version(str_slice(name, l->prefix, name.n), &version)) return true;
-    if (!arena_grow(l->arena, &l->v, &l->room, l->n + 1, sizeof *l->v))
-        return arena_ok(l->arena, e);
-    l->v[l->n++] = version;
-    return true;
-}
-
-static bool made_at(struct sweeping *w, uint64_t version, int64_t *made_ns, err *e)
-{
-    struct buf bytes;
-    struct manifest *m = NULL;
-    buf_init(&bytes, w->ms->memory, MANIFEST_ROOT_MAX);
-    str name = name_root(&w->arena, w->tenant, version);
-    if (arena_ok(&w->arena, e) && store_get(w->ms->store, w->r, name, &bytes, e))
-        m = root_parse(w->ms->memory, w->tenant, version, buf_view(&bytes), e);
-    buf_release(&bytes);
-    if (!m) return false;
-    *made_ns = m->made_ns;
-    manifest_let_go(m);  // it has no pages
-    return true;
-}
-
 // Times grow with versions, so few are read. A version that went meanwhile was old enough.
-static bool count_old(struct sweeping *w, const struct roots *l, size_t *old, err *e)
+static bool count_old(struct sweeping *w, const struct versions *l, size_t *old, err *e)
 {
     size_t from = 0;
     size_t to = l->n > w->s->versions ? l->n - w->s->versions : 0;
@@ -271,10 +236,13 @@ static bool count_old(struct sweeping *w, const struct roots *l, size_t *old, er
         size_t mid = from + (to - from) / 2;
         int64_t made = INT64_MIN;
         err fault = {0};
-        if (!made_at(w, l->v[mid], &made, &fault) && fault.code != ERR_NOT_FOUND) {
+        struct manifest *m = root_get(w->ms, w->r, &w->arena, w->tenant, l->v[mid], &fault);
+        if (!m && fault.code != ERR_NOT_FOUND) {
             *e = fault;
             return false;
         }
+        if (m) made = m->made_ns;
+        manifest_let_go(m);
         if (made == INT64_MIN || is_old(w->now_ns, made, w->s->version_age_ns))
             from = mid + 1;
         else
@@ -286,11 +254,9 @@ static bool count_old(struct sweeping *w, const struct roots *l, size_t *old, er
 
 static bool sweep_roots(struct sweeping *w, err *e)
 {
-    str prefix = name_roots(&w->arena, w->tenant);
-    struct roots l = {.arena = &w->arena, .prefix = prefix.n};
+    struct versions l;
     size_t old = 0;
-    if (!arena_ok(&w->arena, e)) return false;
-    if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_root, &l, e)) return false;
+    if (!versions_list(w->ms, w->r, &w->arena, w->tenant, &l, e)) return false;
     if (!count_old(w, &l, &old, e)) return false;
     for (size_t i = 0; i < old; i++) {
         if (l.v[i] >= w->m->version) break;

@@ -51,14 +51,6 @@ bool manifest_garbage_at(const struct manifest *m, size_t i, struct manifest_gar
 
 // ---- versions
 
-struct versions {
-    struct arena *arena;
-    size_t prefix;
-    uint64_t *v;  // in order
-    size_t n;
-    size_t room;
-};
-
 static bool see_root(void *arg, str name, uint64_t size, err *e)
 {
     struct versions *l = arg;
@@ -71,24 +63,31 @@ static bool see_root(void *arg, str name, uint64_t size, err *e)
     return true;
 }
 
-static bool list_versions(struct manifests *ms, struct req *r, struct arena *a, str tenant,
-                          struct versions *l, err *e)
+bool versions_list(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                   struct versions *out, err *e)
 {
     str prefix = name_roots(a, tenant);
-    *l = (struct versions){.arena = a, .prefix = prefix.n};
-    return arena_ok(a, e) && store_list(ms->store, r, prefix, (str){0}, see_root, l, e);
+    *out = (struct versions){.arena = a, .prefix = prefix.n};
+    return arena_ok(a, e) && store_list(ms->store, r, prefix, (str){0}, see_root, out, e);
+}
+
+struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, str tenant,
+                          uint64_t version, err *e)
+{
+    struct buf bytes;
+    struct manifest *m = NULL;
+    buf_init(&bytes, ms->memory, MANIFEST_ROOT_MAX);
+    str name = name_root(a, tenant, version);
+    if (arena_ok(a, e) && store_get(ms->store, r, name, &bytes, e))
+        m = root_parse(ms->memory, tenant, version, buf_view(&bytes), e);
+    buf_release(&bytes);
+    return m;
 }
 
 static bool tell_root(struct manifests *ms, struct req *r, str tenant, uint64_t version,
                       struct manifest_about *out, err *e)
 {
-    struct buf bytes;
-    struct manifest *m = NULL;
-    buf_init(&bytes, ms->memory, MANIFEST_ROOT_MAX);
-    str name = name_root(&r->arena, tenant, version);
-    if (arena_ok(&r->arena, e) && store_get(ms->store, r, name, &bytes, e))
-        m = root_parse(ms->memory, tenant, version, buf_view(&bytes), e);
-    buf_release(&bytes);
+    struct manifest *m = root_get(ms, r, &r->arena, tenant, version, e);
     if (!m) return false;
     manifest_tell(m, out);
     manifest_let_go(m);
@@ -101,7 +100,7 @@ bool manifest_versions(struct manifests *ms, struct req *r, str tenant, manifest
     struct arena a;
     struct versions l;
     arena_init(&a, ms->memory, SIZE_MAX / 4);
-    bool ok = list_versions(ms, r, &a, tenant, &l, e);
+    bool ok = versions_list(ms, r, &a, tenant, &l, e);
     for (size_t i = 0; ok && i < l.n; i++) {
         struct manifest_about about;
         err fault = {0};
@@ -157,7 +156,7 @@ static bool verify_chain(struct verifying *w, err *e)
 {
     struct versions l;
     struct manifest_about last = {0};
-    if (!list_versions(w->ms, w->r, &w->arena, w->tenant, &l, e)) return false;
+    if (!versions_list(w->ms, w->r, &w->arena, w->tenant, &l, e)) return false;
     for (size_t i = 0; i < l.n; i++) {
         struct manifest_about about = {0};
         err fault = {0};
