@@ -125,6 +125,7 @@ static struct plan_settings plan_settings_of(const struct compactor_config *c)
                                   .pack_interval = c->repack_interval,
                                   .fold_interval = c->fold_interval,
                                   .window_interval = c->window_interval,
+                                  .day_leaf_bytes = c->day_leaf ? c->pack_bytes : 0,
                                   .raw_retention = c->raw_retention,
                                   .hours_retention = c->hours_retention,
                                   .days_retention = c->days_retention};

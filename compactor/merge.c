@@ -133,7 +133,6 @@ static bool merge_group(struct merge *m, const struct block_about *about, struct
     part.duplicates = 0;
     if (part.what == MERGE_ROWS) {
         said.kind = BLOCK_RAW;
-        said.from_hour = v->block.footer.about.from_hour;
         said.classes = 1u << BLOCK_SERIES;
     }
     said.source_count = 0;
@@ -243,26 +242,35 @@ static void leave_file(void *arg)
     (void)arg;  // it is begun anew, or released
 }
 
-static size_t same_hour(const struct merge *m, size_t at)
+// Whether rows of a leaf in an hour are to be summed.
+static bool has_hour(const struct merge_source *s, int64_t hour)
 {
-    int64_t hour = m->sources[at].block.footer.about.from_hour;
-    size_t n = 1;
-    while (at + n < m->source_count && m->sources[at + n].block.footer.about.from_hour == hour)
-        n++;
-    return n;
+    const struct block_about *about = &s->block.footer.about;
+    if (hour < about->from_hour || hour - about->from_hour >= (int64_t)about->hours) return false;
+    for (size_t i = 0; i < s->span_count; i++) {
+        int64_t from = s->spans[i].from_hour;
+        if (hour >= from && hour - from < (int64_t)s->spans[i].hours) return true;
+    }
+    return s->span_count == 0;
 }
 
 static bool merge_one_hour(struct merge *m, const struct block_about *about, struct groups *to,
-                           size_t at, size_t n, err *e)
+                           int64_t hour, err *e)
 {
     struct merge part = *m;
     struct block_about said = *about;
     struct block_written written;
+    struct merge_source *v = ARENA_ARRAY(&to->arena, struct merge_source, m->source_count + 1);
+    if (!v) return arena_ok(&to->arena, e);
+    part.sources = v;
+    part.source_count = 0;
+    for (size_t i = 0; i < m->source_count; i++) {
+        if (has_hour(&m->sources[i], hour)) v[part.source_count++] = m->sources[i];
+    }
+    if (part.source_count == 0) return true;
     struct scratch *file = &to->files[to->file_count];
-    part.sources += at;
-    part.source_count = n;
-    said.from_hour = part.sources[0].block.footer.about.from_hour;
-    said.hours = 1;
+    part.from_hour = said.from_hour = hour;
+    part.hours = said.hours = 1;
     if (!scratch_init(file, m->scratch, m->memory, e)) return false;
     to->file_count++;
     const struct merge_target target = {.begin = into_file,
@@ -283,13 +291,11 @@ static bool merge_one_hour(struct merge *m, const struct block_about *about, str
 static bool merge_hours(struct merge *m, const struct block_about *about, struct groups *to, err *e)
 {
     arena_init(&to->arena, m->memory, SIZE_MAX);
-    to->files = ARENA_ARRAY(&to->arena, struct scratch, m->source_count);
-    to->sources = ARENA_ARRAY(&to->arena, struct merge_source, m->source_count);
+    to->files = ARENA_ARRAY(&to->arena, struct scratch, about->hours);
+    to->sources = ARENA_ARRAY(&to->arena, struct merge_source, about->hours);
     if (!to->files || !to->sources) return arena_ok(&to->arena, e);
-    for (size_t at = 0; at < m->source_count;) {
-        size_t n = same_hour(m, at);
-        if (!merge_one_hour(m, about, to, at, n, e)) return false;
-        at += n;
+    for (uint32_t i = 0; i < about->hours; i++) {
+        if (!merge_one_hour(m, about, to, about->from_hour + i, e)) return false;
     }
     return true;
 }
@@ -297,8 +303,9 @@ static bool merge_hours(struct merge *m, const struct block_about *about, struct
 bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
                struct block_written *written, err *e)
 {
-    if (m->what != MERGE_HOUR || same_hour(m, 0) == m->source_count)
-        return run_steps(m, about, target, written, e);
+    m->from_hour = about->from_hour;
+    m->hours = about->hours;
+    if (m->what != MERGE_HOUR || about->hours == 1) return run_steps(m, about, target, written, e);
     struct groups hours = {0};
     struct merge last = *m;
     bool ok = merge_hours(m, about, &hours, e);

@@ -9,8 +9,8 @@
 // name.
 //
 //     MERGE_ROWS     rows, no nodes                              what such a file holds
-//     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    an hour's leaf
-//     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves, in order of hours
+//     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    a leaf of an hour or of a day
+//     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves
 //     MERGE_PACK     hour nodes, minute totals                   of blocks of HOURS
 //     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS
 //     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS
@@ -49,6 +49,8 @@ struct merge {
     uint32_t pack_hi;
     uint32_t classes;    // of parents: which keys, 1 << enum block_class
     int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
+    int64_t from_hour;   // rows of these hours only; set by merge_run
+    uint32_t hours;
 
     uint64_t duplicates;  // counted: rows that were there already
     size_t files;         // counted: intermediate ones

@@ -279,7 +279,7 @@ static bool hour_type(struct hour *h, size_t from, size_t to, err *e)
 bool merge_hour(struct service_merge *s, err *e)
 {
     struct mem_budget *memory = s->merge->memory;
-    struct hour h = {.service = s, .hour = s->merge->sources[0].block.footer.about.from_hour};
+    struct hour h = {.service = s, .hour = s->merge->from_hour};
     spool_init(&h.spool, s->merge->scratch, memory);
     arena_init(&h.type, memory, SIZE_MAX);
     bool ok = service_keys(s, series_labels, NULL, e) &&

@@ -377,6 +377,35 @@ static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
     return true;
 }
 
+// The first row of a key in an hour after this one: rows of a key are in order of time.
+static bool seek_hour(struct row_merge *m, struct row_feed *f, uint64_t *row, int64_t hour, err *e)
+{
+    uint64_t lo = f->row;
+    uint64_t hi = f->end;
+    struct row_feed at = *f;
+    while (lo < hi) {
+        at.row = lo + (hi - lo) / 2;
+        if (!load_feed(m, &at, e)) return false;
+        if (slot_of(at.time_ns, SLOT_HOUR) <= hour)
+            lo = at.row + 1;
+        else
+            hi = at.row;
+    }
+    *row = lo;
+    return true;
+}
+
+// Of a leaf of more hours than are merged only rows of these.
+static bool narrow_feed(struct row_merge *m, struct row_feed *f, err *e)
+{
+    const struct merge *of = m->service->merge;
+    const struct block_about *about = &f->input->source->block.footer.about;
+    int64_t end = of->from_hour + (int64_t)of->hours;
+    if (about->from_hour >= of->from_hour && about->from_hour + (int64_t)about->hours <= end)
+        return true;
+    return seek_hour(m, f, &f->row, of->from_hour - 1, e) && seek_hour(m, f, &f->end, end - 1, e);
+}
+
 bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct key_group *g,
                      err *e)
 {
@@ -387,12 +416,15 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
     for (size_t i = 0; i < g->n; i++) {
         const struct block_key_ref *k = g->v[i].key;
         if (k->row_count == 0) continue;
-        struct row_feed *f = &m->feeds[m->n++];
+        struct row_feed *f = &m->feeds[m->n];
         *f = (struct row_feed){.input = g->v[i].input,
                                .row = k->first_row,
                                .end = k->first_row + k->row_count,
                                .mask = g->v[i].input->source->mask};
+        if (!narrow_feed(m, f, e)) return false;
+        if (f->row == f->end) continue;
         if (!load_feed(m, f, e)) return false;
+        m->n++;
     }
     for (size_t i = m->n / 2; i-- > 0;)
         sift(m, i);

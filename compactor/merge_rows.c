@@ -5,8 +5,10 @@
 
 #define FIVES_AN_HOUR (size_t)(SLOT_HOUR / SLOT_FIVE)
 
-// A node with fewer children is not worth its bytes: the children are read.
+// A node with fewer children, or with more than half as many entries as they have, is not worth
+// its bytes: the children are read.
 #define CHILDREN_MIN 3
+#define SAVES_MIN    2
 
 // ---- labels
 
@@ -66,10 +68,15 @@ bool series_labels(struct service_merge *s, struct input *in, const struct block
 
 // ---- rows out
 
-// The sums of the 5-minute slots [lo, hi) of the hour.
+struct five {
+    struct merge_sums sums;
+    uint64_t entries;  // of its rows
+    bool spoiled;      // a sum does not fit 64 bits: no node, who asks adds up rows
+};
+
+// The sums of slots [lo, hi) of 5 minutes, counted from the first of the leaf.
 struct fives {
-    struct merge_sums sums[FIVES_AN_HOUR];
-    bool spoiled[FIVES_AN_HOUR];  // a sum does not fit 64 bits: no node, who asks adds up rows
+    struct five *v;
     int64_t first_slot;
     size_t lo;
     size_t hi;
@@ -77,22 +84,24 @@ struct fives {
 
 static void fives_release(struct fives *f)
 {
-    for (size_t i = 0; i < FIVES_AN_HOUR; i++)
-        merge_sums_release(&f->sums[i]);
+    for (size_t i = 0; i < f->hi - f->lo; i++)
+        merge_sums_release(&f->v[i].sums);
+    memset(f->v, 0, (f->hi - f->lo) * sizeof *f->v);
 }
 
 // Adds a row to its slot.
-static bool add_five(struct service_merge *s, struct fives *f, size_t i,
-                     const struct merged_row *row, const struct vector_entry *v, size_t n, err *e)
+static bool add_five(struct service_merge *s, struct five *to, const struct merged_row *row,
+                     const struct vector_entry *v, size_t n, err *e)
 {
-    struct merge_sums *sums = &f->sums[i];
+    struct merge_sums *sums = &to->sums;
     err fault = {0};
+    to->entries += n;
     if (!sums->sums && !merge_sums_init(sums, s->merge->memory, s->stack_count, e)) return false;
     if (merge_sums_add(sums, v, n, row->factor, &fault) &&
         merge_sums_note(sums, 1, row->total, row->time_ns, row->time_ns, &fault)) {
         return true;
     }
-    f->spoiled[i] = true;
+    to->spoiled = true;
     merge_sums_release(sums);
     return true;
 }
@@ -103,7 +112,8 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
 {
     struct input *in = row->input;
     int64_t five = f ? slot_of(row->time_ns, SLOT_FIVE) - f->first_slot : -1;
-    bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi && !f->spoiled[five];
+    bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi &&
+                  !f->v[five - (int64_t)f->lo].spoiled;
     // A row's vector is believed only here: details are parsed without knowing how many there are.
     bool fresh = row->vector >= in->vector_count || in->vectors[row->vector] == 0;
     if (!fresh && !counts) return true;
@@ -122,7 +132,7 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
             return err_set(e, ERR_RESOURCE_EXHAUSTED, "too many vectors for one block");
         in->vectors[row->vector] = (uint32_t)number + 1;
     }
-    return !counts || add_five(s, f, (size_t)five, row, v, n, e);
+    return !counts || add_five(s, &f->v[(size_t)five - f->lo], row, v, n, e);
 }
 
 static bool prepare_group(struct service_merge *s, const struct key_group *g, struct fives *f,
@@ -206,7 +216,7 @@ static bool write_group(struct service_merge *s, const struct key_group *g, err 
 static bool write_fives(struct service_merge *s, struct fives *f, str type, bool *begun, err *e)
 {
     for (size_t i = f->lo; i < f->hi; i++) {
-        struct merge_sums *sums = &f->sums[i];
+        struct merge_sums *sums = &f->v[i - f->lo].sums;
         struct vector_entry *v = NULL;
         size_t n = 0;
         if (!sums->sums || sums->profiles < CHILDREN_MIN) continue;
@@ -218,6 +228,7 @@ static bool write_fives(struct service_merge *s, struct fives *f, str type, bool
                                         .last_ns = sums->last_ns};
         service_tidy(s);
         if (!merge_sums_take(sums, &s->scratch, &v, &n, e)) return false;
+        if (n * SAVES_MIN > f->v[i - f->lo].entries) continue;
         if (!*begun && !block_key(s->writer, BLOCK_ALL, type, (labels){0}, e)) return false;
         *begun = true;
         str columns = {0};
@@ -228,26 +239,28 @@ static bool write_fives(struct service_merge *s, struct fives *f, str type, bool
 }
 
 // As many slots at once as a quarter of the memory allows.
-static size_t fives_at_once(const struct service_merge *s)
+static size_t fives_at_once(const struct service_merge *s, size_t all)
 {
     size_t limit = atomic_load(&s->merge->memory->limit);
-    if (limit == 0) return FIVES_AN_HOUR;
-    size_t fit = limit / 4 / ((size_t)s->stack_count * sizeof(int64_t) + 1);
-    return fit < 1 ? 1 : MIN(fit, FIVES_AN_HOUR);
+    if (limit == 0) return all;
+    size_t fit = limit / 4 / ((size_t)s->stack_count * sizeof(int64_t) + sizeof(struct five));
+    return fit < 1 ? 1 : MIN(fit, all);
 }
 
 static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
 {
-    bool leaf = s->merge->what == MERGE_LEAF;
-    const size_t step = leaf ? fives_at_once(s) : FIVES_AN_HOUR;
-    int64_t hour = s->merge->sources[0].block.footer.about.from_hour;
+    const bool leaf = s->merge->what == MERGE_LEAF;
+    const size_t all = leaf ? s->merge->hours * FIVES_AN_HOUR : 1;
+    const size_t step = leaf ? fives_at_once(s, all) : all;
+    struct fives f = {.v = ARENA_ARRAY(&s->arena, struct five, step),
+                      .first_slot = s->merge->from_hour * (int64_t)FIVES_AN_HOUR};
+    if (!f.v) return arena_ok(&s->arena, e);
     str type = key_type(&s->keys[from]);
     bool begun = false;
     bool ok = true;
-    for (size_t lo = 0; ok && lo < FIVES_AN_HOUR; lo += step) {
-        struct fives f = {.first_slot = hour * (int64_t)FIVES_AN_HOUR,
-                          .lo = lo,
-                          .hi = MIN(lo + step, FIVES_AN_HOUR)};
+    for (size_t lo = 0; ok && lo < all; lo += step) {
+        f.lo = lo;
+        f.hi = MIN(lo + step, all);
         for (size_t at = from; ok && at < to;) {
             struct key_group g = service_group(s, &at);
             ok = prepare_group(s, &g, leaf ? &f : NULL, e);

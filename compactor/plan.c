@@ -142,7 +142,7 @@ static bool blocks_as_sources(struct planning *p, struct task *j,
 
 static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
 {
-    if (!overlap(h)) return true;
+    if (h->wide || h->folds || !overlap(h)) return true;
     const struct plan_settings *set = p->settings;
     int64_t due = plan_next_slot(plan_newest_made(h->leaves, h->leaf_count), set->fold_interval);
     // Not worth it shortly before the rows go.
@@ -188,6 +188,10 @@ static bool plan_hours(struct planning *p, err *e)
         struct plan_hour *h = &p->hours[i];
         if (!choose_hour(p, h, e)) return false;
         if (h->segment_count && !leaf_job(p, h, e)) return false;
+    }
+    if (!plan_day_leaves(p, e)) return false;
+    for (size_t i = 0; i < p->hour_count; i++) {
+        struct plan_hour *h = &p->hours[i];
         // A fold while a delta is about to come would be for nothing.
         if (!(h->pending && h->segment_count) && !fold_job(p, h, e)) return false;
         h->pending = h->pending || h->unnamed.n;
@@ -204,13 +208,47 @@ static int order_hours(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+// The leaves that an hour is in: its own, and those of its day.
+static bool find_leaves(struct planning *p, struct plan_hour *h, err *e)
+{
+    size_t n = 0;
+    int64_t day = plan_floor(h->hour, HOURS_A_DAY) * HOURS_A_DAY;
+    const struct manifest_block **all = plan_blocks(p, BLOCK_RAW, day, h->hour + 1, &n);
+    const struct manifest_block **v = ARENA_ARRAY(p->a, const struct manifest_block *, n + 1);
+    if (!v) return arena_ok(p->a, e);
+    for (size_t i = 0; i < n; i++) {
+        if (h->hour - all[i]->from_hour >= (int64_t)all[i]->hours) continue;
+        h->wide = h->wide || all[i]->hours > 1;
+        v[h->leaf_count++] = all[i];
+    }
+    h->leaves = v;
+    return true;
+}
+
+// What each hour has.
+static bool fill_hours(struct planning *p, err *e)
+{
+    const struct plan_state *s = p->state;
+    size_t at = 0;
+    for (size_t i = 0; i < p->hour_count; i++) {
+        struct plan_hour *h = &p->hours[i];
+        h->first_segment = at;
+        for (; at < s->segment_count && s->segments[at].name.hour == h->hour; at++)
+            h->segment_count += !(s->damaged && s->damaged[at]);
+        if (!find_leaves(p, h, e)) return false;
+    }
+    return true;
+}
+
 // All hours that there is anything of.
 static bool find_hours(struct planning *p, err *e)
 {
     const struct plan_state *s = p->state;
     size_t most = s->segment_count;
-    for (size_t i = 0; i < s->block_count; i++)
-        most += s->blocks[i].kind == BLOCK_HOURS ? s->blocks[i].cover_count : 1;
+    for (size_t i = 0; i < s->block_count; i++) {
+        if (s->blocks[i].kind == BLOCK_HOURS) most += s->blocks[i].cover_count;
+        if (s->blocks[i].kind == BLOCK_RAW) most += s->blocks[i].hours;
+    }
     int64_t *v = ARENA_ARRAY(p->a, int64_t, most + 1);
     if (!v) return arena_ok(p->a, e);
     size_t n = 0;
@@ -218,7 +256,8 @@ static bool find_hours(struct planning *p, err *e)
         v[n++] = s->segments[i].name.hour;
     for (size_t i = 0; i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
-        if (b->kind == BLOCK_RAW) v[n++] = b->from_hour;
+        for (uint32_t k = 0; b->kind == BLOCK_RAW && k < b->hours; k++)
+            v[n++] = b->from_hour + k;
         for (size_t k = 0; b->kind == BLOCK_HOURS && k < b->cover_count; k++)
             v[n++] = b->covers[k].hour;
     }
@@ -228,15 +267,7 @@ static bool find_hours(struct planning *p, err *e)
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || v[i] != v[i - 1]) p->hours[p->hour_count++].hour = v[i];
     }
-    size_t at = 0;
-    for (size_t i = 0; i < p->hour_count; i++) {
-        struct plan_hour *h = &p->hours[i];
-        h->first_segment = at;
-        for (; at < s->segment_count && s->segments[at].name.hour == h->hour; at++)
-            h->segment_count += !(s->damaged && s->damaged[at]);
-        h->leaves = plan_blocks(p, BLOCK_RAW, h->hour, h->hour + 1, &h->leaf_count);
-    }
-    return true;
+    return fill_hours(p, e);
 }
 
 static int order_blocks(const void *a, const void *b)

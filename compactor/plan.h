@@ -6,6 +6,8 @@
 //     LEAF     the segments of an hour -> its first leaf, an hour's end + leaf_delay later; what is
 //              listed after that -> a delta leaf without the rows that the hour has already
 //     FOLD     all leaves of an hour -> one                              once in fold_interval
+//              all leaves of a complete day that are small -> one leaf of the day; from then on
+//              that day is folded as a whole. Parents that are of none but these leaves go with it
 //     HOUR     leaves of a day that no valid parent names -> hour nodes, once one of them has
 //              waited for hour_delay
 //     PACK     all hour nodes of a day so far -> one block               once in pack_interval
@@ -44,6 +46,7 @@ struct plan_settings {
     int64_t pack_interval;
     int64_t fold_interval;
     int64_t window_interval;
+    uint64_t day_leaf_bytes;  // leaves of a day that have less become one; 0: they do not
     int64_t raw_retention;
     int64_t hours_retention;
     int64_t days_retention;

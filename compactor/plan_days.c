@@ -106,7 +106,7 @@ static bool give(struct task *j, const struct gathering *g, err *e)
     return true;
 }
 
-static struct plan_hour *hours_of_day(struct planning *p, int64_t day, size_t *n)
+struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n)
 {
     size_t lo = 0;
     size_t hi = p->hour_count;
@@ -183,8 +183,11 @@ static bool has_bad_hours(const struct planning *p, int64_t from)
 
 // ---- hours
 
-static bool add_leaf(struct gathering *g, const struct manifest_block *leaf, err *e)
+// A leaf of one hour counts as a whole, one of a day in those hours where nothing sums it.
+static bool add_leaf(struct gathering *g, const struct manifest_block *leaf, int64_t hour, err *e)
 {
+    const struct chosen_part whole = {leaf, 0, UINT32_MAX};
+    if (leaf->hours > 1) return add_span(g, &whole, hour, 1, e);
     if (!arena_grow(g->p->a, &g->sources, &g->source_cap, g->source_count + 1, sizeof *g->sources))
         return arena_ok(g->p->a, e);
     g->sources[g->source_count++] = (struct gathered){.block = leaf};
@@ -195,7 +198,7 @@ static bool add_hour(struct gathering *g, const struct plan_hour *h, int64_t *un
 {
     for (size_t i = 0; i < h->leaf_count; i++) {
         bool is = leaf_set_has(&h->unnamed, h->leaves[i]->id);
-        if (is && !add_leaf(g, h->leaves[i], e)) return false;
+        if (is && !add_leaf(g, h->leaves[i], h->hour, e)) return false;
     }
     if (!leaf_set_union(g->p->a, &g->leaves, &h->unnamed, &g->leaves, e) ||
         (g->cover_count && !fill_covers(g, *until, h->hour, 1, e)) ||
@@ -208,12 +211,14 @@ static bool add_hour(struct gathering *g, const struct plan_hour *h, int64_t *un
 
 static int64_t hour_due(const struct planning *p, const struct plan_hour *h)
 {
-    int64_t newest = INT64_MIN;
+    int64_t due = INT64_MIN;
     for (size_t i = 0; i < h->leaf_count; i++) {
+        // A day's leaf has nothing to wait for.
+        int64_t delay = h->leaves[i]->hours > 1 ? 0 : p->settings->hour_delay;
         if (leaf_set_has(&h->unnamed, h->leaves[i]->id))
-            newest = MAX(newest, h->leaves[i]->made_ns);
+            due = MAX(due, h->leaves[i]->made_ns + delay);
     }
-    return newest + p->settings->hour_delay;
+    return due;
 }
 
 // All hours of the day that wait go together: one table of symbols serves them.
@@ -223,7 +228,7 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     size_t n = 0;
     int64_t until = 0;
     int64_t due = INT64_MAX;
-    struct plan_hour *hours = hours_of_day(p, day, &n);
+    struct plan_hour *hours = plan_hours_of_day(p, day, &n);
     for (size_t i = 0; i < n; i++) {
         // What is about to be folded would be stale at once.
         if (hours[i].unnamed.n == 0 || hours[i].folds) continue;
@@ -267,7 +272,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
 
     struct gathering g = {.p = p};
     size_t hour_count = 0;
-    struct plan_hour *hours = hours_of_day(p, day, &hour_count);
+    struct plan_hour *hours = plan_hours_of_day(p, day, &hour_count);
     int64_t until = from;
     for (size_t i = 0; i < hour_count; i++) {
         const struct chosen *c = &hours[i].chosen;
@@ -330,7 +335,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     struct gathering g = {.p = p};
     size_t hour_count = 0;
     bool pending = false;
-    struct plan_hour *hours = hours_of_day(p, day, &hour_count);
+    struct plan_hour *hours = plan_hours_of_day(p, day, &hour_count);
     for (size_t i = 0; i < hour_count; i++) {
         const struct chosen *c = &hours[i].chosen;
         pending = pending || hours[i].pending;

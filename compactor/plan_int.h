@@ -20,6 +20,7 @@ struct plan_hour {
     struct leaf_set unnamed;  // leaves that none of these sums
     bool pending;             // leaves or hour nodes are still to be made
     bool folds;               // its leaves are about to be replaced
+    bool wide;                // one of its leaves is of a day
 };
 
 struct planning {
@@ -54,6 +55,10 @@ struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour,
 const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
                                           int64_t to, size_t *n);
 
+// The hours of a day that there is anything of.
+struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n);
+
+bool plan_day_leaves(struct planning *p, err *e) MUST_CHECK;  // plan_leaves.c
 bool plan_days(struct planning *p, err *e) MUST_CHECK;
 bool plan_windows(struct planning *p, err *e) MUST_CHECK;
 bool plan_retire(struct planning *p, err *e) MUST_CHECK;

@@ -121,19 +121,25 @@ static int expired_by_time(const void *a, const void *b)
 }
 
 // Every parent that names an expired leaf tells a bit about where it was: in the narrowest of the
-// windows. Its packs are not known, so it may be in those of everyone who names it.
+// windows; but if it is named in several such, it was a leaf of many hours, which lay in all of
+// those that name it. Its packs are not known, so it may be in those of everyone who names it.
 static void narrow_expired(struct level_expired *v, size_t n)
 {
     struct level_expired in = v[0];
+    struct level_expired all = v[0];
+    bool several = false;
     for (size_t i = 1; i < n; i++) {
         int64_t width = in.to_ns - in.from_ns;
+        all.from_ns = MIN(all.from_ns, v[i].from_ns);
+        all.to_ns = MAX(all.to_ns, v[i].to_ns);
         if (v[i].to_ns - v[i].from_ns < width) {
             in = v[i];
+            several = false;
         } else if (v[i].to_ns - v[i].from_ns == width) {
-            in.from_ns = MIN(in.from_ns, v[i].from_ns);
-            in.to_ns = MAX(in.to_ns, v[i].to_ns);
+            several |= v[i].from_ns != in.from_ns;
         }
     }
+    if (several) in = all;
     for (size_t i = 0; i < n; i++) {
         v[i].from_ns = in.from_ns;
         v[i].to_ns = in.to_ns;

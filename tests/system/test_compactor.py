@@ -235,11 +235,11 @@ def test_a_damaged_segment_is_left_out_and_named(flushed, tmp_path):
 
 def test_damaged_parents_are_made_anew(flushed, tmp_path):
     own = own_copy(flushed, tmp_path)
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
         settle(f.server())
     for path in files(own, "/h/") + files(own, "/d/"):
         flip(path)
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
         s = f.server()
         for day in range(4):
             push(s, START + day * DAY + 5 * HOUR + 5000, 300 + day)
@@ -249,7 +249,7 @@ def test_damaged_parents_are_made_anew(flushed, tmp_path):
         assert answers(s) == late
         assert f.metric('flametree_compactor_jobs_total{level="pack",result="damaged"}') >= 1
         assert answers(s) == late
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
         settle(f.server())
         assert answers(f.server()) == late
 

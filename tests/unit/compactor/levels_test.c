@@ -93,6 +93,93 @@ static void packs_are_cut_by_size(void **state)
     world_release(&w);
 }
 
+// Whether the newest manifest has exactly these counts of blocks.
+static void check_counts(struct world *w, size_t raw, size_t hours, size_t days)
+{
+    assert_int_equal(check_all(w, BLOCK_RAW), raw);
+    assert_int_equal(check_all(w, BLOCK_HOURS), hours);
+    assert_int_equal(check_all(w, BLOCK_DAYS), days);
+}
+
+static void leaves_of_a_complete_day_become_one(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 5);
+    w.settings.day_leaf_bytes = 1 << 20;
+    w.settings.day_delay = 2 * SLOT_HOUR;
+    now_ns = slot_start(HOUR_0 + 23, SLOT_HOUR);
+    for (int64_t hour = 3; hour < 22; hour += 3)
+        fleet_hour(&w.fleet, HOUR_0 + hour, 30);
+    fleet_flush(&w.fleet, w.store, 0, 20);
+    settle(&w);
+    check_counts(&w, 7, 1, 0);
+    // What was made of the hours goes with them.
+    now_ns = slot_start(HOUR_0 + 26, SLOT_HOUR);
+    settle(&w);
+    assert_int_equal(w.jobs[JOB_FOLD], 1);
+    check_counts(&w, 1, 1, 1);
+    size_t jobs = w.jobs[JOB_HOUR] + w.jobs[JOB_DAY] + w.jobs[JOB_FOLD];
+    now_ns += 3 * SLOT_DAY;
+    settle(&w);
+    assert_int_equal(w.jobs[JOB_HOUR] + w.jobs[JOB_DAY] + w.jobs[JOB_FOLD], jobs);
+    world_release(&w);
+}
+
+static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 6);
+    w.settings.day_leaf_bytes = 1 << 20;
+    w.settings.fold_interval = SLOT_DAY;
+    now_ns = slot_start(HOUR_0 + 49, SLOT_HOUR);
+    for (int64_t hour = 0; hour < 4; hour++)
+        fleet_hour(&w.fleet, HOUR_0 + 2 * hour, 40);
+    fleet_flush(&w.fleet, w.store, 0, 20);
+    settle(&w);
+    assert_int_equal(w.jobs[JOB_FOLD], 1);
+    assert_int_equal(w.jobs[JOB_HOUR], 1);
+    check_counts(&w, 1, 1, 1);
+    // Hours that the leaf has rows of, one that it has none of, and copies.
+    size_t before = w.fleet.n;
+    fleet_hour(&w.fleet, HOUR_0 + 2, 10);
+    fleet_hour(&w.fleet, HOUR_0 + 3, 10);
+    fleet_flush(&w.fleet, w.store, before, 20);
+    size_t copy[] = {40, 41, 42};
+    fleet_segment(&w.fleet, w.store, copy, 3, true);
+    uint64_t duplicates = w.duplicates;
+    settle(&w);
+    assert_true(w.duplicates >= duplicates + 3);
+    assert_int_equal(w.jobs[JOB_FOLD], 1);
+    assert_int_equal(check_all(&w, BLOCK_HOURS), 1);
+    now_ns += SLOT_DAY;
+    settle(&w);
+    assert_int_equal(w.jobs[JOB_FOLD], 2);
+    check_counts(&w, 1, 1, 1);
+    // Rows go once the day has them.
+    w.settings.raw_retention = SLOT_DAY;
+    settle(&w);
+    check_counts(&w, 0, 1, 1);
+    world_release(&w);
+}
+
+static void leaves_of_a_day_that_are_large_stay(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 7);
+    w.settings.day_leaf_bytes = 1000;
+    now_ns = slot_start(HOUR_0 + 49, SLOT_HOUR);
+    for (int64_t hour = 0; hour < 4; hour++)
+        fleet_hour(&w.fleet, HOUR_0 + hour, 40);
+    fleet_flush(&w.fleet, w.store, 0, 20);
+    settle(&w);
+    assert_int_equal(w.jobs[JOB_FOLD], 0);
+    check_counts(&w, 4, 1, 1);
+    world_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +187,9 @@ int main(void)
         cmocka_unit_test(hours_days_and_windows_add_up),
         cmocka_unit_test(late_rows_become_deltas_which_are_folded),
         cmocka_unit_test(packs_are_cut_by_size),
+        cmocka_unit_test(leaves_of_a_complete_day_become_one),
+        cmocka_unit_test(late_rows_join_the_leaf_of_their_day_at_night),
+        cmocka_unit_test(leaves_of_a_day_that_are_large_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ struct plan_case {
     const char *name;
     double now;                 // hours
     const char *segments;       // hours of them, "1 1 7"
+    uint64_t day_leaf;          // bytes below which leaves of a day become one
     const struct made *blocks;  // in the manifest's order
     const char *expired;        // leaves that are gone but count
     const char *want;           // "leaf@1 hour@0+3 retire@5"
@@ -152,7 +153,9 @@ static void check(const struct plan_case *c)
                            .counts = counts,
                            .arg = &ids,
                            .now_ns = hours(c->now)};
-    assert_ok(plan_make(&a, &s, &usual, &plan, e));
+    struct plan_settings settings = usual;
+    settings.day_leaf_bytes = c->day_leaf;
+    assert_ok(plan_make(&a, &s, &settings, &plan, e));
     print(&plan, got, sizeof got);
     if (strcmp(got, c->want) != 0) fail_msg("%s: got \"%s\", want \"%s\"", c->name, got, c->want);
     arena_release(&a);
@@ -167,6 +170,15 @@ static void check(const struct plan_case *c)
         .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
         .covers = (covers_)                                                                \
     }
+#define DAY_LEAF(id_, from_, made_)                                             \
+    {                                                                           \
+        .kind = 'r', .id = (id_), .from = (from_), .hours = 24, .made = (made_) \
+    }
+// Hour nodes of leaf a, in all hours of the day.
+#define EVERY_HOUR                                                                            \
+    PARENT('h', 'h', 0, 24, 26,                                                               \
+           "0:a 1:a 2:a 3:a 4:a 5:a 6:a 7:a 8:a 9:a 10:a 11:a 12:a 13:a 14:a 15:a 16:a 17:a " \
+           "18:a 19:a 20:a 21:a 22:a 23:a")
 #define BAD(kind_, id_, from_, hours_, made_, covers_)                                     \
     {                                                                                      \
         .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
@@ -260,6 +272,65 @@ static void a_plan_says_what_is_due(void **state)
          .now = 47,
          .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 1, 30)),
          .want = "hour@1+1<2"},
+        {.name = "small leaves of a day that is over become one, and their parents go",
+         .now = 26,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = "fold@0+24<2-3"},
+        {.name = "not before",
+         .now = 25.9,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = ""},
+        {.name = "larger ones do not",
+         .now = 26,
+         .day_leaf = 200,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = "day@0+24<1"},
+        {.name = "a leaf of a day waits for the first ones of its hours",
+         .now = 26,
+         .day_leaf = 1000,
+         .segments = "22",
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5)),
+         .want = "leaf@22+1<1"},
+        {.name = "nothing of a day is replaced of which rows are gone",
+         .now = 26,
+         .day_leaf = 1000,
+         .blocks =
+             BLOCKS(LEAF('b', 2, 5), LEAF('c', 3, 6), PARENT('h', 'h', 0, 24, 12, "1:a 2:b 3:c")),
+         .expired = "a",
+         .want = "day@0+24<1"},
+        {.name = "nor shortly before they go",
+         .now = 14 * 24,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = "day@0+24<1"},
+        {.name = "hours of a leaf of a day are made of it at once",
+         .now = 26,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26)),
+         .want = "hour@0+24<1"},
+        {.name = "what comes late to it is summed beside it",
+         .now = 34,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), LEAF('b', 2, 31), EVERY_HOUR),
+         .want = "hour@2+1<1"},
+        {.name = "and joins it at night",
+         .now = 49,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), LEAF('b', 2, 31), EVERY_HOUR,
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "fold@0+24<2-4"},
+        {.name = "a leaf of a day goes once the day has it",
+         .now = 16 * 24,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR, PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "retire@0+1x1"},
+        {.name = "and not before",
+         .now = 16 * 24,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR),
+         .want = "day@0+24<1"},
         {.name = "two days make a window",
          .now = 60,
          .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 26, "0:a"), PARENT('d', 'e', 24, 24, 50, "24:b")),

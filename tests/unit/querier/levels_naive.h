@@ -114,7 +114,7 @@ static inline void naive_add_row(struct naive *w, int64_t hour, int leaf, int se
     w->rows[w->row_count++] = (struct naive_row){naive_time(w, hour), pack, leaf, segment};
 }
 
-static inline void naive_leaf(struct naive *w, int64_t hour, bool old)
+static inline void naive_leaf(struct naive *w, int64_t hour, uint32_t hours, bool old)
 {
     if (w->leaf_count == NAIVE_LEAVES) return;
     size_t i = w->leaf_count++;
@@ -122,15 +122,15 @@ static inline void naive_leaf(struct naive *w, int64_t hour, bool old)
     *b = (struct manifest_block){.id = naive_id(BLOCK_RAW, i),
                                  .kind = BLOCK_RAW,
                                  .from_hour = NAIVE_BASE + hour,
-                                 .hours = 1,
+                                 .hours = hours,
                                  .classes = naive_roll(w, 8) ? 7 : 4};
     naive_packs(w, b);
     uint32_t fate = naive_roll(w, 8);
     w->state[i] = fate == 0 ? LEVEL_DEAD : LEVEL_LIVE;
     if (old && fate > 1) w->state[i] = LEVEL_EXPIRED;
-    uint32_t rows = 1 + naive_roll(w, 3);
+    uint32_t rows = hours + naive_roll(w, 3);
     for (uint32_t k = 0; k < rows; k++)
-        naive_add_row(w, hour, (int)i, -1);
+        naive_add_row(w, hour + (hours > 1 ? naive_roll(w, hours) : 0), (int)i, -1);
 }
 
 static inline bool naive_meets(const struct manifest_block *a, const struct manifest_block *b)
@@ -145,7 +145,8 @@ static inline void naive_cover(struct naive *w, struct manifest_block *p, struct
     c->leaves = &w->named[w->named_count];
     for (size_t i = 0; i < w->leaf_count; i++) {
         const struct manifest_block *b = &w->leaves[i];
-        if (b->from_hour < c->hour || b->from_hour >= c->hour + (int64_t)c->hours) continue;
+        if (b->from_hour + b->hours <= c->hour || b->from_hour >= c->hour + (int64_t)c->hours)
+            continue;
         if (!naive_meets(p, b)) continue;
         bool named = w->state[i] != LEVEL_DEAD;
         if (careless && naive_roll(w, 12) == 0) named = !named;
@@ -193,7 +194,8 @@ static inline void naive_blocks(struct naive *w)
     for (int64_t hour = 0; hour < NAIVE_HOURS; hour++) {
         uint32_t n = naive_roll(w, 4) ? 1 + naive_roll(w, 3) : 0;
         for (uint32_t i = 0; i < n; i++)
-            naive_leaf(w, hour, hour < old);
+            naive_leaf(w, hour, 1, hour < old);
+        if (hour % 24 == 0 && naive_roll(w, 2)) naive_leaf(w, hour, 24, hour + 24 < old);
     }
     uint32_t parents = naive_roll(w, NAIVE_PARENTS + 1);
     for (uint32_t i = 0; i < parents; i++)

@@ -156,6 +156,13 @@ static const struct row two_rows[] = {
     {"h", BLOCK_HOURS, 0, 2, FULL, 7, "a/b"},
 };
 
+static const struct row wide_rows[] = {
+    {"a", BLOCK_RAW, 0, 24, FULL, 7, NULL},
+    {"c", BLOCK_RAW, 1, 1, FULL, 7, NULL},  // late
+    {"h", BLOCK_HOURS, 0, 3, FULL, 7, "a/a/a"},
+    {"d", BLOCK_DAYS, 0, 24, FULL, 7, "a"},
+};
+
 // Ranges in ns after BASE.
 #define H SLOT_HOUR
 #define M SLOT_MINUTE
@@ -220,6 +227,15 @@ static const struct {
      "h nodes 0-2"},
     {"another hour is not read", two_rows, 4, 1 * H, 2 * H, LEVEL_NODES, 1, 0, 0, "", "", NULL,
      "h nodes 1-2"},
+    {"a leaf of a day", wide_rows, 4, 0, 24 * H, LEVEL_NODES, 1, 0, 0, "", "", NULL,
+     "d nodes 0-24, c nodes 1-2"},
+    {"hours of it, and its rows at the edges", wide_rows, 4, 7 * M, 4 * H, LEVEL_NODES, 1, 0, 0, "",
+     "", NULL,
+     "h nodes 1-3, a rows 0.116667-0.166667, a nodes 0.166667-1, c nodes 1-2, a nodes 3-4"},
+    {"only its rows", wide_rows, 4, 90 * M, 3 * H, LEVEL_ROWS, 4, 0, 0, "", "", NULL,
+     "a rows 1.5-3, c rows 1.5-2"},
+    {"it was where all lie that name it", wide_rows, 4, 7 * M, 4 * H, LEVEL_NODES, 1, 0, 0, "a", "",
+     NULL, "d nodes 0-24, c nodes 1-2, rounded 0-24"},
     {"nothing there", two_rows, 4, 5 * H, 6 * H, LEVEL_NODES, 1, 0, 0, "", "", NULL, ""},
 };
 

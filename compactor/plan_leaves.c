@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan_leaves.c - leaves of days: a table of symbols is most of a small leaf, and one serves all
+// hours of a day as well.
+#include "compactor/plan_int.h"
+
+// For so long a day waits for leaves that cannot be made.
+#define PATIENCE_NS SLOT_DAY
+
+struct day {
+    int64_t from;  // its first hour
+    struct plan_hour *hours;
+    size_t hour_count;
+    const struct manifest_block **leaves;
+    size_t leaf_count;
+    uint64_t bytes;
+    int64_t made;  // the newest leaf
+    bool wide;     // one of them is of the day already
+};
+
+static bool is_leaf(const struct day *d, id128 id)
+{
+    for (size_t i = 0; i < d->leaf_count; i++) {
+        if (id128_eq(d->leaves[i]->id, id)) return true;
+    }
+    return false;
+}
+
+static void look_at_day(struct planning *p, int64_t day, struct day *d)
+{
+    *d = (struct day){.from = day * HOURS_A_DAY, .made = INT64_MIN};
+    d->hours = plan_hours_of_day(p, day, &d->hour_count);
+    d->leaves = plan_blocks(p, BLOCK_RAW, d->from, d->from + HOURS_A_DAY, &d->leaf_count);
+    for (size_t i = 0; i < d->leaf_count; i++) {
+        d->bytes += d->leaves[i]->bytes;
+        d->made = MAX(d->made, d->leaves[i]->made_ns);
+        d->wide = d->wide || d->leaves[i]->hours > 1;
+    }
+}
+
+// Are there two with services in common that could be one? Two of one hour alone are its own
+// affair, until there is a leaf of the day.
+static bool can_be_less(const struct day *d)
+{
+    for (size_t i = 0; i < d->leaf_count; i++) {
+        for (size_t k = i + 1; k < d->leaf_count; k++) {
+            const struct manifest_block *x = d->leaves[i];
+            const struct manifest_block *y = d->leaves[k];
+            bool meet = x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi;
+            if (meet && (d->wide || x->from_hour != y->from_hour)) return true;
+        }
+    }
+    return false;
+}
+
+// What retention took is only in parents, of which none may become stale.
+static bool has_expired(const struct day *d)
+{
+    for (size_t i = 0; i < d->hour_count; i++) {
+        const struct leaf_set *named = &d->hours[i].chosen.leaves;
+        for (size_t k = 0; k < named->n; k++) {
+            if (!is_leaf(d, named->v[k])) return true;
+        }
+    }
+    return false;
+}
+
+static bool has_pending(const struct day *d)
+{
+    for (size_t i = 0; i < d->hour_count; i++) {
+        if (d->hours[i].segment_count && d->hours[i].pending) return true;
+    }
+    return false;
+}
+
+// Whether everything that a parent sums is replaced or gone.
+static bool goes(const struct planning *p, const struct day *d, const struct manifest_block *b)
+{
+    const struct plan_state *s = p->state;
+    if (b->from_hour < d->from || b->from_hour + b->hours > d->from + HOURS_A_DAY) return false;
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        bool stale = c->leaf_count == 0;
+        for (size_t k = 0; !stale && k < c->leaf_count; k++)
+            stale = is_leaf(d, c->leaves[k]) || !s->counts(s->arg, c->leaves[k]);
+        if (!stale) return false;
+    }
+    return true;
+}
+
+static bool list_removed(struct planning *p, const struct day *d, struct task *j, err *e)
+{
+    id128 *v = ARENA_ARRAY(p->a, id128, p->state->block_count + 1);
+    if (!v) return arena_ok(p->a, e);
+    size_t n = 0;
+    for (size_t i = 0; i < d->leaf_count; i++)
+        v[n++] = d->leaves[i]->id;
+    for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
+        size_t count = 0;
+        const struct manifest_block **all =
+            plan_blocks(p, kind, d->from, d->from + HOURS_A_DAY, &count);
+        for (size_t i = 0; i < count; i++) {
+            if (goes(p, d, all[i])) v[n++] = all[i]->id;
+        }
+    }
+    j->remove = v;
+    j->remove_count = n;
+    return true;
+}
+
+static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
+{
+    struct task *j = plan_add(p, JOB_FOLD, d->from, HOURS_A_DAY);
+    struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, d->leaf_count + 1);
+    if (!j || !sources) return arena_ok(p->a, e);
+    for (size_t i = 0; i < d->leaf_count; i++)
+        sources[i].block = d->leaves[i];
+    j->sources = sources;
+    j->source_count = d->leaf_count;
+    j->bytes = d->bytes;
+    j->due_ns = due;
+    return list_removed(p, d, j, e);
+}
+
+static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
+{
+    const struct plan_settings *set = p->settings;
+    const int64_t now_ns = p->state->now_ns;
+    struct day d;
+    look_at_day(p, day, &d);
+    if (!d.wide && (set->day_leaf_bytes == 0 || d.bytes >= set->day_leaf_bytes)) return true;
+    int64_t due = slot_start(day + 1, SLOT_DAY) + set->day_delay;
+    if (d.wide) due = MAX(due, plan_next_slot(d.made, set->fold_interval));
+    // Not worth it shortly before rows go.
+    int64_t first_end = slot_start(d.from + 1, SLOT_HOUR);
+    if (set->raw_retention && first_end + set->raw_retention <= MAX(due, now_ns) + SLOT_DAY)
+        return true;
+    if (has_expired(&d)) return true;
+    // Hours whose first leaf is about to come are waited for: each leaf more is a merge more.
+    bool waits = has_pending(&d);
+    if (!waits && !can_be_less(&d)) return true;
+    if (!plan_is_due(p, due)) return true;
+    waits = waits && !plan_is_due(p, due + PATIENCE_NS);
+    if (!waits && !can_be_less(&d)) return true;
+    for (size_t i = 0; i < d.hour_count; i++)
+        d.hours[i].pending = d.hours[i].folds = true;
+    return waits || day_leaf_job(p, &d, due, e);
+}
+
+bool plan_day_leaves(struct planning *p, err *e)
+{
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < p->hour_count; i++) {
+        int64_t day = plan_floor(p->hours[i].hour, HOURS_A_DAY);
+        if (day == last) continue;
+        last = day;
+        if (!plan_day_leaf(p, day, e)) return false;
+    }
+    return true;
+}
