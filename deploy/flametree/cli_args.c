@@ -32,16 +32,19 @@ static bool find_command(int argc, char **argv, int at, enum cli_command *c, int
     return false;
 }
 
-// The option that a word like "--url=x" or "-lx" names, of those of a command.
+// Whether a word like "--url=x" or "-lx" names the option of a row.
+static bool names(str word, const struct cli_option_row *row)
+{
+    if (!str_starts(word, S("--"))) return row->letter && word.p[1] == row->letter;
+    return str_is(str_slice(word, 2, str_find(word, '=')), row->name);
+}
+
+// The option that it names, of those of a command.
 static bool find_option(unsigned commands, str word, enum cli_option *o)
 {
-    bool is_long = str_starts(word, S("--"));
-    str name = str_slice(word, 2, str_find(word, '='));
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
         const struct cli_option_row *row = &cli_options[i];
-        if (!(row->commands & commands)) continue;
-        bool same = is_long ? str_is(name, row->name) : row->letter && word.p[1] == row->letter;
-        if (!same) continue;
+        if (!(row->commands & commands) || !names(word, row)) continue;
         *o = (enum cli_option)i;
         return true;
     }
@@ -56,8 +59,13 @@ static bool is_option(str word)
 // Before the command only options of a server may stand, which several commands have.
 static bool is_common(str word, enum cli_option *o)
 {
-    return str_starts(word, S("--")) && find_option(~0u, word, o) && cli_option_is_common(*o) &&
-           *o != OPT_COMMAND_HELP;
+    if (!str_starts(word, S("--"))) return false;
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        *o = (enum cli_option)i;
+        if (*o == OPT_COMMAND_HELP || !cli_option_is_common(*o)) continue;
+        if (names(word, &cli_options[i])) return true;
+    }
+    return false;
 }
 
 bool cli_args_are_ours(int argc, char **argv)

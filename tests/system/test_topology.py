@@ -69,14 +69,15 @@ def test_an_ingester_that_is_missing_from_the_start_is_said():
         c.__exit__(None, None, None)
 
 
-def test_without_any_ingester_nothing_is_accepted_and_nothing_answered(cluster):
+def test_without_any_ingester_nothing_is_accepted_and_only_the_store_answers(cluster):
     s, service = cluster.server(), unique()
     for m in cluster.ingesters():
         m.kill()
     reply = push_pods(s, service, expected=503)
     assert reply.json()["code"] == "unavailable" and "ingester" in reply.message(), reply
     ask(s, service).expect(503, "missing: ingester-1, ingester-2, ingester-3", code="unavailable")
-    ask(s, service, **{"Flametree-Partial": "allow"}).expect(503, code="unavailable")
+    left = ask(s, service, **{"Flametree-Partial": "allow"}).expect(200)
+    assert left.headers["Flametree-Missing"] == "ingester-1, ingester-2, ingester-3" and left.headers["Flametree-Profiles"] == "0"
     cluster.start()
     assert s.stacks(service) == {}
 
