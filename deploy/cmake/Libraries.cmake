@@ -8,7 +8,6 @@ foreach(lib IN ITEMS libuv libnghttp2 openssl libcrypto libcurl libprotobuf-c zl
 endforeach()
 find_library(HTTP_PARSER http_parser REQUIRED)
 find_library(ROCKSDB rocksdb REQUIRED)
-find_library(ROARING roaring REQUIRED)
 
 set(FT_LIBS_base PkgConfig::libxxhash PkgConfig::re2 Threads::Threads)
 set(FT_LIBS_codec PkgConfig::libprotobuf_c PkgConfig::zlib PkgConfig::libzstd PkgConfig::liblz4 PkgConfig::libdeflate m)
@@ -16,7 +15,6 @@ set(FT_LIBS_model PkgConfig::libcrypto)  # MD5 of relabelling rules
 set(FT_LIBS_sys PkgConfig::libdw PkgConfig::libelf)
 set(FT_LIBS_loop PkgConfig::libuv)
 set(FT_LIBS_store PkgConfig::liburing)
-set(FT_LIBS_block ${ROARING})
 set(FT_LIBS_net PkgConfig::libnghttp2 PkgConfig::openssl PkgConfig::libcurl ${HTTP_PARSER})
 set(FT_LIBS_service PkgConfig::yaml_0_1)
 set(FT_LIBS_ingester ${ROCKSDB})
