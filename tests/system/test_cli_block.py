@@ -122,7 +122,7 @@ def test_verify_finds_nothing_in_what_compaction_made(tmp_path):
     """Blocks of all kinds: leaves and one that came late, hours, days, windows."""
     day, hour = 86_400 * 10**9, 3600 * 10**9
     start = (time.time_ns() // day - 4) * day
-    with Flametree(*AT_ONCE, data=str(tmp_path), env={"FLAMETREE_FLUSH": "1"}) as f:
+    with Flametree(*AT_ONCE, data=str(tmp_path)) as f:
         s = f.server()
         for late in (False, True):
             for n in range(90):

@@ -17,7 +17,6 @@ AT_ONCE = [
     "--compactor.day_delay", "0s", "--compactor.repack_interval", "0s", "--compactor.fold_interval", "0s", "--compactor.window_interval", "0s",
     "--compactor.delete_delay", "0s", "--compactor.raw_retention", "0s", "--compactor.hours_retention", "0s", "--compactor.days_retention", "0s",
 ]
-ENV = {"FLAMETREE_FLUSH": "1"}
 LONG = os.environ.get("FLAMETREE_NIGHTLY") == "1"
 START = (time.time_ns() // DAY - 6) * DAY
 SERVICE = "levels"
@@ -86,7 +85,7 @@ def kinds(found):
 
 
 def test_levels_answer_what_heads_did(tmp_path):
-    with Flametree(*AT_ONCE, data=str(tmp_path), env=ENV) as f:
+    with Flametree(*AT_ONCE, data=str(tmp_path)) as f:
         s = f.server()
         fill(s)
         before = answers(s)
@@ -126,7 +125,7 @@ POINTS = [
 def flushed(tmp_path_factory):
     """A data directory with segments of four days, and what questions get."""
     data = tmp_path_factory.mktemp("flushed")
-    with Flametree(*AT_ONCE, data=str(data), env=ENV) as f:
+    with Flametree(*AT_ONCE, data=str(data)) as f:
         fill(f.server())
         before = answers(f.server())
         flush(f.server())
@@ -166,7 +165,7 @@ def test_killed_at(flushed, tmp_path, point, time_):
     data, before = flushed
     own = tmp_path / "data"
     shutil.copytree(data, own, ignore=shutil.ignore_patterns("*.sock"))
-    f = Flametree(*AT_ONCE, "--compactor.orphan_age", "1ms", data=str(own), env={**ENV, "FLAMETREE_FAULTS": "%s=die@%d" % (point, time_)})
+    f = Flametree(*AT_ONCE, "--compactor.orphan_age", "1ms", data=str(own), env={"FLAMETREE_FAULTS": "%s=die@%d" % (point, time_)})
     try:
         f.start(wait=False)
         try:
@@ -217,7 +216,7 @@ def test_a_damaged_segment_is_left_out_and_named(flushed, tmp_path):
     path = files(own, "/live/a/")[0]
     shutil.copy(path, tmp_path / "good")
     flip(path)
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, data=str(own)) as f:
         s = f.server()
         got = settle(s)
         status = s.call("GET", "/compactor/status").expect(200).json()
@@ -228,18 +227,18 @@ def test_a_damaged_segment_is_left_out_and_named(flushed, tmp_path):
         assert "damaged" in s.call("GET", "/compactor").expect(200).text
     os.unlink(path)
     shutil.copy(tmp_path / "good", path)
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, data=str(own)) as f:
         settle(f.server())
         assert answers(f.server()) == flushed[1]
 
 
 def test_damaged_parents_are_made_anew(flushed, tmp_path):
     own = own_copy(flushed, tmp_path)
-    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
         settle(f.server())
     for path in files(own, "/h/") + files(own, "/d/"):
         flip(path)
-    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
         s = f.server()
         for day in range(4):
             push(s, START + day * DAY + 5 * HOUR + 5000, 300 + day)
@@ -249,14 +248,14 @@ def test_damaged_parents_are_made_anew(flushed, tmp_path):
         assert answers(s) == late
         assert f.metric('flametree_compactor_jobs_total{level="pack",result="damaged"}') >= 1
         assert answers(s) == late
-    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
         settle(f.server())
         assert answers(f.server()) == late
 
 
 def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
     own = own_copy(flushed, tmp_path)
-    faults = {**ENV, "FLAMETREE_FAULTS": "compact.write=enospc"}
+    faults = {"FLAMETREE_FAULTS": "compact.write=enospc"}
     with Flametree(*AT_ONCE, data=str(own), env=faults) as f:
         s = f.server()
         got = s.call("POST", "/compactor/run?timeout=20s").expect(200).json()
@@ -264,7 +263,7 @@ def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
         failures = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]["failures"]
         assert len(failures) == 12 and all(x["job"] == "leaf" and "cannot be written" in x["fault"] for x in failures), failures
         assert answers(s) == flushed[1]
-    with Flametree(*AT_ONCE, data=str(own), env=ENV) as f:
+    with Flametree(*AT_ONCE, data=str(own)) as f:
         check_whole(f, flushed[1])
 
 
@@ -279,7 +278,7 @@ def test_two_compactors_share_the_work_and_neither_waits_for_the_other(flushed, 
     def compactor(name):
         return Flametree(*eager, *shared, "--server.id", name, "--internal.listen", "unix:%s/%s.sock" % (tmp_path, name), program="flametree-compactor")
 
-    with Flametree(*AT_ONCE, "--compactor.workers", "0", data=str(own), env=ENV) as f, compactor("c0") as c0, compactor("c1") as c1:
+    with Flametree(*AT_ONCE, "--compactor.workers", "0", data=str(own)) as f, compactor("c0") as c0, compactor("c1") as c1:
         def settled():
             return all(c.server().call("GET", "/compactor/status").json()["settled"] for c in (c0, c1)) and not files(own, "/live/a/")
         await_("both to settle", settled)

@@ -33,7 +33,7 @@ def total(reply):
 @pytest.fixture
 def shop(tmp_path):
     """Two days with a profile of value 1 half past each hour, all of it compacted; nothing of it is in memory."""
-    with Flametree("--compactor.interval=1h", *AT_ONCE, data=str(tmp_path)) as f:
+    with Flametree("--compactor.interval=1h", *AT_ONCE, "--compactor.day_leaf=false", data=str(tmp_path)) as f:
         s = f.server()
         for hour in range(48):
             push(s, START + hour * HOUR + HOUR // 2, 1)

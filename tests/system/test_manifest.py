@@ -28,7 +28,7 @@ def show(data, *more):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     start = (time.time_ns() // HOUR - 60) * HOUR
-    with Flametree(*AT_ONCE, data=str(tmp_path_factory.mktemp("data")), env={"FLAMETREE_FLUSH": "1"}) as f:
+    with Flametree(*AT_ONCE, "--compactor.day_leaf=false", data=str(tmp_path_factory.mktemp("data"))) as f:
         s = f.server()
         for hour in (0, 1, 30):
             labels = {"__name__": "process_cpu", "service_name": "shop"}
@@ -94,6 +94,6 @@ def test_what_is_wrong_is_said(server, args, status, says):
 
 
 def test_an_empty_store_has_no_tenants(tmp_path):
-    with Flametree(data=str(tmp_path), env={"FLAMETREE_FLUSH": "1"}) as f:
+    with Flametree(data=str(tmp_path)) as f:
         done = run("show", f.data)
         assert done.returncode == 3 and "no tenant has data" in done.stderr, (done.returncode, done.stderr)

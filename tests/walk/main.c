@@ -136,7 +136,6 @@ int main(int argc, char **argv)
     enum mistake mistake = NO_MISTAKE;
     for (int i = 1; argc > 4 && i < MISTAKES; i++)
         if (strcmp(argv[4], mistake_names[i]) == 0) mistake = (enum mistake)i;
-    setenv("FLAMETREE_FLUSH", "1", 1);
     log_set_level(LOG_ERROR);
     // Nobody loses power here: logs on a disk would only make it wait.
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
