@@ -16,7 +16,7 @@
 
 #define WALKS       50
 #define STEPS       700
-#define WALKS_FAULT 60  // in which a mistake is found at the latest
+#define WALKS_FAULT 400  // most that a mistake may take to be found; about ten do
 
 static void add(struct walk_counts *to, const struct walk_counts *c)
 {
