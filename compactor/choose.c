@@ -43,8 +43,11 @@ bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf
 
 // ---- choosing
 
+// A block, or the first of all parts of a service that is cut by its series.
 struct candidate {
     const struct manifest_block *block;
+    const struct manifest_block **parts;  // NULL: there is only the one
+    uint32_t missing;                     // of them
     struct leaf_set leaves;
 };
 struct candidates {
@@ -97,6 +100,63 @@ static bool all_count(const struct plan_state *s, const struct manifest_cover *c
     return true;
 }
 
+static bool is_same_cut(const struct candidate *c, const struct manifest_block *b,
+                        const struct manifest_cover *cover)
+{
+    const struct manifest_block *o = c->block;
+    return o->parts == b->parts && o->pack_lo == b->pack_lo && o->pack_hi == b->pack_hi &&
+           o->classes == b->classes && o->hours == b->hours && c->leaves.n == cover->leaf_count &&
+           memcmp(c->leaves.v, cover->leaves, c->leaves.n * sizeof *cover->leaves) == 0;
+}
+
+// Parts of equal cuts that sum the same leaves are one candidate, whoever made which of them.
+static bool add_candidate(struct arena *a, struct candidates *to, const struct manifest_block *b,
+                          const struct manifest_cover *cover)
+{
+    struct candidate *c = &to->v[to->n];
+    if (b->parts < 2) {
+        *c = (struct candidate){.block = b, .leaves = {cover->leaves, cover->leaf_count}};
+        to->n++;
+        return true;
+    }
+    for (c = to->v; c < to->v + to->n; c++) {
+        if (is_same_cut(c, b, cover)) break;
+    }
+    if (c == to->v + to->n) {
+        *c = (struct candidate){.block = b,
+                                .missing = b->parts,
+                                .leaves = {cover->leaves, cover->leaf_count}};
+        c->parts = arena_array(a, sizeof(const struct manifest_block *), b->parts);
+        if (!c->parts) return false;
+        to->n++;
+    }
+    const struct manifest_block **at = &c->parts[b->part];
+    c->missing -= !*at;
+    if (!*at || id_cmp(b->id, (*at)->id) < 0) *at = b;
+    return true;
+}
+
+static void drop_incomplete(struct candidates *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->v[i].missing) continue;
+        if (c->v[i].parts) c->v[i].block = c->v[i].parts[0];
+        c->v[n++] = c->v[i];
+    }
+    c->n = n;
+}
+
+static void add_chosen(struct chosen *out, const struct manifest_block *b, uint32_t lo, uint32_t hi)
+{
+    for (size_t k = 0; k < out->n; k++) {
+        if (out->parts[k].block != b || out->parts[k].pack_hi + 1u != lo) continue;
+        out->parts[k].pack_hi = hi;
+        return;
+    }
+    out->parts[out->n++] = (struct chosen_part){b, lo, hi};
+}
+
 // The choice for one range of packs, in which a candidate is or is not as a whole.
 static bool choose_range(struct arena *a, const struct candidates *c, uint32_t lo, uint32_t hi,
                          struct chosen *out, struct leaf_set *named, err *e)
@@ -106,14 +166,9 @@ static bool choose_range(struct arena *a, const struct candidates *c, uint32_t l
         const struct manifest_block *b = c->v[i].block;
         if (b->pack_lo > lo || b->pack_hi < hi || !apart(&c->v[i].leaves, named)) continue;
         if (!leaf_set_union(a, named, &c->v[i].leaves, named, e)) return false;
-        struct chosen_part *last = NULL;
-        for (size_t k = 0; k < out->n; k++) {
-            if (out->parts[k].block == b && out->parts[k].pack_hi + 1u == lo) last = &out->parts[k];
-        }
-        if (last)
-            last->pack_hi = hi;
-        else
-            out->parts[out->n++] = (struct chosen_part){b, lo, hi};
+        add_chosen(out, b, lo, hi);
+        for (uint32_t k = 1; c->v[i].parts && k < b->parts; k++)
+            add_chosen(out, c->v[i].parts[k], lo, hi);
     }
     return true;
 }
@@ -140,6 +195,7 @@ static bool named_whole(const struct choice *c, const struct chosen *out, id128 
         const struct leaf_set names = {cover->leaves, cover->leaf_count};
         uint32_t lo = MAX(out->parts[i].pack_lo, b->pack_lo);
         uint32_t hi = MIN(out->parts[i].pack_hi, b->pack_hi);
+        if (out->parts[i].block->part) continue;  // they stand together
         if (lo <= hi && leaf_set_has(&names, leaf)) got += (uint64_t)hi - lo + 1;
     }
     return got == want;
@@ -149,25 +205,24 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
             struct chosen *out, err *e)
 {
     *out = (struct chosen){0};
-    struct candidate *v = ARENA_ARRAY(a, struct candidate, c->n + 1);
+    struct candidates candidates = {.v = ARENA_ARRAY(a, struct candidate, c->n + 1)};
     uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);
-    if (!v || !borders) return arena_ok(a, e);
-    size_t n = 0;
+    if (!candidates.v || !borders) return arena_ok(a, e);
     size_t border_count = 0;
     for (size_t i = 0; i < c->n; i++) {
         const struct manifest_block *b = c->candidates[i];
         const struct manifest_cover *cover = cover_of(b, hour, hours);
         if (!cover || cover->leaf_count == 0 || !all_count(c->state, cover)) continue;
-        v[n++] = (struct candidate){b, {cover->leaves, cover->leaf_count}};
+        if (!add_candidate(a, &candidates, b, cover)) return arena_ok(a, e);
         borders[border_count++] = b->pack_lo;
         borders[border_count++] = (uint64_t)b->pack_hi + 1;
     }
-    if (n == 0) return true;
-    qsort(v, n, sizeof *v, order_candidates);
+    drop_incomplete(&candidates);
+    if (candidates.n == 0) return true;
+    qsort(candidates.v, candidates.n, sizeof *candidates.v, order_candidates);
     qsort(borders, border_count, sizeof *borders, order_borders);
-    out->parts = ARENA_ARRAY(a, struct chosen_part, n * border_count);
+    out->parts = ARENA_ARRAY(a, struct chosen_part, c->n * border_count);
     if (!out->parts) return arena_ok(a, e);
-    const struct candidates candidates = {v, n};
     for (size_t i = 0; i + 1 < border_count; i++) {
         if (borders[i] == borders[i + 1]) continue;
         struct leaf_set named = {0};

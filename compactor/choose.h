@@ -21,6 +21,7 @@ bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole);
 bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf_set *y,
                     struct leaf_set *out, err *e) MUST_CHECK;
 
+// (Of a service that is cut by its series all parts stand here, or none.)
 struct chosen_part {
     const struct manifest_block *block;
     uint32_t pack_lo;

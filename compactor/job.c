@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#define PACKS_MAX 256
+#define CUTS_MAX  320  // objects of a job
+#define PARTS_MAX 64   // of one service
 
 struct doing {
     const struct job_bench *bench;
@@ -76,11 +77,20 @@ static bool open_sources(struct doing *d, err *e)
     return true;
 }
 
-// ---- packs: services by their place, cut where an object has enough
+// ---- packs: services by their place, cut where an object has enough; one service that is more
+// than an object is cut by its series
 
 struct weight {
     uint32_t pack;
     double bytes;
+    double table;  // of them those of the symbols
+};
+
+struct cut {
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+    uint32_t part;
+    uint32_t parts;
 };
 
 static int order_weights(const void *a, const void *b)
@@ -90,28 +100,107 @@ static int order_weights(const void *a, const void *b)
     return x->pack < y->pack ? -1 : x->pack > y->pack;
 }
 
-// What services have is not said as such; their tables and indexes tell the proportions.
+static uint64_t end_of(const struct block_service_ref *s)
+{
+    return MAX(MAX(s->symbols.at + s->symbols.stored, s->all.at + s->all.stored),
+               s->index.at + s->index.stored);
+}
+
+// What each service has: it lies in one piece.
 static size_t weigh(const struct merge_source *s, struct weight *to)
 {
     const struct block_footer *f = &s->block.footer;
-    double all = 0;
+    uint64_t from = 0;
     for (uint32_t i = 0; i < f->service_count; i++) {
-        to[i].pack = block_pack(f->services[i].name);
-        to[i].bytes = 1.0 + f->services[i].symbols.stored + f->services[i].index.stored;
-        all += to[i].bytes;
+        uint64_t end = end_of(&f->services[i]);
+        to[i] = (struct weight){.pack = block_pack(f->services[i].name),
+                                .bytes = end > from ? (double)(end - from) : 0,
+                                .table = f->services[i].symbols.stored};
+        from = MAX(from, end);
     }
-    for (uint32_t i = 0; i < f->service_count; i++)
-        to[i].bytes *= (double)s->block.size / all;
     return f->service_count;
 }
 
-// The first pack of each object; how many there are.
-static bool choose_packs(struct doing *d, uint32_t *first, size_t *n, err *e)
+// Those of a pack as one: tables are much the same, so the largest stands for all. How many.
+static size_t join_weights(struct weight *v, size_t count)
+{
+    size_t n = 0;
+    qsort(v, count, sizeof *v, order_weights);
+    for (size_t i = 0; i < count; i++) {
+        double rest = v[i].bytes - v[i].table;
+        if (n && v[n - 1].pack == v[i].pack) {
+            struct weight *to = &v[n - 1];
+            to->bytes += rest + MAX(v[i].table - to->table, 0);
+            to->table = MAX(to->table, v[i].table);
+        } else {
+            v[n++] = v[i];
+        }
+    }
+    return n;
+}
+
+// Hour nodes of rows are a fraction of them.
+static double shrink_of(const struct task *j)
+{
+    return j->kind == JOB_HOUR ? 0.5 : 1;
+}
+
+// In how many parts the series of a pack go: each has the whole table again.
+static uint32_t parts_of(const struct doing *d, const struct weight *w)
+{
+    double limit = (double)d->bench->pack_bytes;
+    double rows = (w->bytes - w->table) * shrink_of(d->job);
+    // Windows have no series that a part could be made of.
+    if (d->job->kind == JOB_WINDOW || rows + w->table <= 1.5 * limit) return 1;
+    double room = MAX(limit - w->table, limit / 4);
+    return (uint32_t)MIN(rows / room + 1, (double)PARTS_MAX);
+}
+
+// A further range of packs from this one on; those at v[base] and behind end before it.
+static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
+{
+    for (size_t i = base; i < *n; i++)
+        v[i].pack_hi = pack - 1;
+    v[*n] = (struct cut){.pack_lo = pack, .pack_hi = UINT32_MAX};
+    return (*n)++;
+}
+
+static void cut_series(struct cut *v, size_t *n, uint32_t parts)
+{
+    struct cut whole = v[--*n];
+    for (uint32_t i = 0; i < parts; i++) {
+        v[*n] = whole;
+        v[*n].part = i;
+        v[(*n)++].parts = parts;
+    }
+}
+
+static void cut_weights(const struct doing *d, const struct weight *v, size_t count,
+                        struct cut *out, size_t *n)
+{
+    size_t base = 0;
+    double sum = 0;
+    bool alone = false;  // the last has a range of its own
+    for (size_t i = 0; i < count; i++) {
+        bool room = *n + PARTS_MAX < CUTS_MAX;
+        uint32_t parts = room ? parts_of(d, &v[i]) : 1;
+        if (i && room && (alone || parts > 1 || sum >= (double)d->bench->pack_bytes)) {
+            base = cut_at(out, base, n, v[i].pack);
+            sum = 0;
+        }
+        sum += v[i].table + (v[i].bytes - v[i].table) * shrink_of(d->job);
+        if (parts > 1) cut_series(out, n, parts);
+        alone = *n > base + 1;
+    }
+}
+
+// What goes into which object; together they are all packs.
+static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
 {
     size_t most = 0;
     double total = 0;
     *n = 1;
-    first[0] = 0;
+    out[0] = (struct cut){.pack_hi = UINT32_MAX};
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (d->sources[i].mask) continue;
         most += d->sources[i].block.footer.service_count;
@@ -125,15 +214,7 @@ static bool choose_packs(struct doing *d, uint32_t *first, size_t *n, err *e)
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (!d->sources[i].mask) count += weigh(&d->sources[i], v + count);
     }
-    qsort(v, count, sizeof *v, order_weights);
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (sum >= limit && *n < PACKS_MAX && v[i].pack != v[i - 1].pack) {
-            first[(*n)++] = v[i].pack;
-            sum = 0;
-        }
-        sum += v[i].bytes;
-    }
+    cut_weights(d, v, join_weights(v, count), out, n);
     return true;
 }
 
@@ -280,7 +361,7 @@ static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
     return true;
 }
 
-static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err *e)
+static bool make_block(struct doing *d, const struct cut *cut, err *e)
 {
     const struct task *j = d->job;
     struct manifest_block *b = &d->made->blocks[d->made->n];
@@ -291,16 +372,20 @@ static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err 
                                  .kind = kind_made(j->kind),
                                  .from_hour = j->from_hour,
                                  .hours = j->hours,
-                                 .pack_lo = pack_lo,
-                                 .pack_hi = pack_hi,
+                                 .pack_lo = cut->pack_lo,
+                                 .pack_hi = cut->pack_hi,
+                                 .part = cut->part,
+                                 .parts = cut->parts,
                                  .classes = classes_made(j->kind)};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
                                 .from_hour = j->from_hour,
                                 .hours = j->hours,
-                                .pack_lo = pack_lo,
-                                .pack_hi = pack_hi,
+                                .pack_lo = cut->pack_lo,
+                                .pack_hi = cut->pack_hi,
+                                .part = cut->part,
+                                .parts = cut->parts,
                                 .classes = b->classes};
     struct merge m = {.what = merge_for(j->kind),
                       .req = d->r,
@@ -308,8 +393,10 @@ static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err 
                       .scratch = d->bench->scratch,
                       .sources = d->sources,
                       .source_count = j->source_count,
-                      .pack_lo = pack_lo,
-                      .pack_hi = pack_hi,
+                      .pack_lo = cut->pack_lo,
+                      .pack_hi = cut->pack_hi,
+                      .part = cut->part,
+                      .parts = cut->parts,
                       .classes = b->classes,
                       .until_hour = j->until_hour};
     const struct merge_target target = {.begin = begin_upload,
@@ -346,15 +433,14 @@ static bool make_block(struct doing *d, uint32_t pack_lo, uint32_t pack_hi, err 
 
 static bool make_blocks(struct doing *d, err *e)
 {
-    uint32_t first[PACKS_MAX];
+    struct cut cuts[CUTS_MAX];
     size_t n = 0;
     if (d->job->kind == JOB_RETIRE) return true;
-    if (!open_sources(d, e) || !choose_packs(d, first, &n, e)) return false;
+    if (!open_sources(d, e) || !choose_cuts(d, cuts, &n, e)) return false;
     d->made->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
     if (!d->made->blocks) return arena_ok(d->arena, e);
     for (size_t i = 0; i < n; i++) {
-        uint32_t last = i + 1 < n ? first[i + 1] - 1 : UINT32_MAX;
-        if (!make_block(d, first[i], last, e)) return false;
+        if (!make_block(d, &cuts[i], e)) return false;
     }
     return true;
 }

@@ -15,6 +15,9 @@
 //     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS
 //     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS
 //
+// A part of a service sums only what is its own: sources that are cut otherwise give sums of
+// series for those of ALL and projections.
+//
 // Rows of one series with the same id are one row: the first by time, then by attempt.
 #pragma once
 
@@ -47,6 +50,8 @@ struct merge {
     size_t source_count;
     uint32_t pack_lo;  // which services
     uint32_t pack_hi;
+    uint32_t part;   // and of their series those whose block_part() of `parts` this is; parts 0 and
+    uint32_t parts;  // 1: all
     uint32_t classes;    // of parents: which keys, 1 << enum block_class
     int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
     int64_t from_hour;   // rows of these hours only; set by merge_run

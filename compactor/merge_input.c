@@ -98,6 +98,12 @@ static bool open_vectors(struct service_merge *s, struct input *in, err *e)
     return arena_ok(&s->arena, e);
 }
 
+// Has the source nothing of the part that is made?
+static bool is_apart(const struct merge *m, const struct block_about *about)
+{
+    return m->parts > 1 && about->parts == m->parts && about->part != m->part;
+}
+
 bool service_open(struct service_merge *s, str name, err *e)
 {
     struct merge *m = s->merge;
@@ -115,7 +121,7 @@ bool service_open(struct service_merge *s, str name, err *e)
     bool ok = true;
     for (size_t i = 0; ok && i < m->source_count; i++) {
         const struct block_service_ref *ref = block_find_service(&m->sources[i].block.footer, name);
-        if (!ref) continue;
+        if (!ref || is_apart(m, &m->sources[i].block.footer.about)) continue;
         struct input *in = &s->inputs[s->input_count++];
         in->source = &m->sources[i];
         ok = req_alive(m->req, e) && open_input(s, in, ref, e) && open_vectors(s, in, e) &&
@@ -158,27 +164,58 @@ static int order_keys(const void *a, const void *b)
     const struct input_key *x = a;
     const struct input_key *y = b;
     int c = str_cmp(key_type(x), key_type(y));
-    if (c == 0) c = (int)x->key->class - (int)y->key->class;
+    if (c == 0) c = (int)x->class - (int)y->class;
     if (c == 0) c = labels_cmp(x->ls, y->ls);
     if (c == 0) c = x->input < y->input ? -1 : x->input > y->input;
     return c ? c : x->key < y->key ? -1 : x->key > y->key;
 }
 
+static bool is_part(const struct merge *m, const struct block_about *about)
+{
+    return m->parts < 2 || (about->parts == m->parts && about->part == m->part);
+}
+
+static bool add_key(struct service_merge *s, struct input *in, const struct block_key_ref *k,
+                    enum block_class as, key_labels *fn, void *arg, err *e)
+{
+    bool wanted = false;
+    struct input_key *to = &s->keys[s->key_count];
+    *to = (struct input_key){.input = in, .key = k, .class = as};
+    s->as = as;
+    if (!fn(s, in, k, &to->ls, &wanted, arg, e)) return false;
+    s->key_count += wanted;
+    return true;
+}
+
+// Sums over more series than those of the part cannot be taken apart: those of each series can be
+// added up.
+static bool add_series(struct service_merge *s, struct input *in, const struct block_key_ref *k,
+                       key_labels *fn, void *arg, err *e)
+{
+    const struct merge *m = s->merge;
+    if (k->class != BLOCK_SERIES || block_part(k->ls, m->parts) != m->part) return true;
+    return (k->sampled || k->row_count || add_key(s, in, k, BLOCK_ALL, fn, arg, e)) &&
+           (k->row_count || add_key(s, in, k, BLOCK_PROJECTION, fn, arg, e)) &&
+           add_key(s, in, k, BLOCK_SERIES, fn, arg, e);
+}
+
 bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
 {
     size_t most = 0;
+    const size_t each = s->merge->parts > 1 ? BLOCK_CLASSES : 1;
     for (size_t i = 0; i < s->input_count; i++)
-        most += s->inputs[i].index.key_count;
+        most += each * s->inputs[i].index.key_count;
     s->keys = ARENA_ARRAY(&s->arena, struct input_key, most + 1);
     if (!s->keys) return arena_ok(&s->arena, e);
     for (size_t i = 0; i < s->input_count; i++) {
         struct input *in = &s->inputs[i];
+        bool whole = is_part(s->merge, &in->source->block.footer.about);
         for (uint32_t k = 0; k < in->index.key_count; k++) {
-            bool wanted = false;
-            struct input_key *key = &s->keys[s->key_count];
-            *key = (struct input_key){.input = in, .key = &in->index.keys[k]};
-            if (!fn(s, in, key->key, &key->ls, &wanted, arg, e)) return false;
-            s->key_count += wanted;
+            const struct block_key_ref *key = &in->index.keys[k];
+            if (!(whole ? add_key(s, in, key, key->class, fn, arg, e)
+                        : add_series(s, in, key, fn, arg, e))) {
+                return false;
+            }
         }
     }
     if (s->key_count) qsort(s->keys, s->key_count, sizeof *s->keys, order_keys);
@@ -191,7 +228,7 @@ struct key_group service_group(const struct service_merge *s, size_t *at)
     size_t n = 1;
     while (*at + n < s->key_count) {
         const struct input_key *k = first + n;
-        if (k->key->class != first->key->class || !labels_eq(k->ls, first->ls) ||
+        if (k->class != first->class || !labels_eq(k->ls, first->ls) ||
             !str_eq(key_type(k), key_type(first))) {
             break;
         }

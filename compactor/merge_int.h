@@ -44,6 +44,7 @@ struct input {
 struct input_key {
     struct input *input;
     const struct block_key_ref *key;
+    enum block_class class;  // that it gets: the series of a source that is cut otherwise give all
     labels ls;
 };
 
@@ -66,6 +67,7 @@ struct service_merge {
     uint32_t pack;
     struct input_key *keys;  // sorted; made by service_keys
     size_t key_count;
+    enum block_class as;  // the class that a key_labels is asked for
 };
 
 // ---- merge_input.c
@@ -74,7 +76,8 @@ struct service_merge {
 bool service_open(struct service_merge *s, str name, err *e) MUST_CHECK;
 void service_close(struct service_merge *s);
 
-// All keys of the inputs for which `wanted` gives labels, in order of type, class, labels.
+// All keys of the inputs that are of this part and for which `wanted` gives labels as keys of class
+// s->as, in order of type, class, labels.
 typedef bool key_labels(struct service_merge *s, struct input *in, const struct block_key_ref *k,
                         labels *ls, bool *wanted, void *arg, err *e);
 bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e) MUST_CHECK;

@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#define CHILDREN_MIN 3
+#define CHILDREN_MIN   3
+#define TOTALS_AT_ONCE ((size_t)1 << 16)  // more than a day has minutes, and a window hours
 
 struct nodes {
     struct service_merge *service;
@@ -78,9 +79,9 @@ static const struct block_dropped_labels *dropped_for(struct nodes *x, str type,
 static bool wanted(struct service_merge *s, struct input *in, const struct block_key_ref *k,
                    labels *ls, bool *is, void *arg, err *e)
 {
-    *is = s->merge->classes >> k->class & 1;
-    *ls = k->ls;
-    if (!*is || k->class != BLOCK_PROJECTION) return true;
+    *is = s->merge->classes >> s->as & 1;
+    *ls = s->as == BLOCK_ALL ? (labels){0} : k->ls;
+    if (!*is || s->as != BLOCK_PROJECTION) return true;
     const struct block_dropped_labels *d = dropped_for(arg, in->index.types[k->type], e);
     return d && labels_without(s, k->ls, d, ls, e);
 }
@@ -199,12 +200,33 @@ static int order_totals(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
+// Those of a slot become one.
+static bool join_totals(struct block_total *v, size_t *n, err *e)
+{
+    size_t count = *n;
+    *n = 0;
+    if (count) qsort(v, count, sizeof *v, order_totals);
+    for (size_t i = 0; i < count; i++) {
+        struct block_total *to = *n ? &v[*n - 1] : NULL;
+        if (!to || to->slot != v[i].slot) {
+            v[(*n)++] = v[i];
+            continue;
+        }
+        to->profiles += v[i].profiles;
+        if (!sum_add(&to->sum, v[i].sum))
+            return err_set(e, ERR_OUT_OF_RANGE, "a sum of totals does not fit 64 bits");
+    }
+    return true;
+}
+
+// Of many series, but of few slots: joined as they come.
 static bool find_totals(struct nodes *x, const struct key_group *g, struct block_total **out,
                         size_t *n, err *e)
 {
     size_t most = 0;
     for (size_t i = 0; i < g->n; i++)
         most += g->v[i].key->total_count;
+    most = MIN(most, TOTALS_AT_ONCE);
     *n = 0;
     *out = ARENA_ARRAY(&x->key, struct block_total, most + 1);
     if (!*out) return arena_ok(&x->key, e);
@@ -216,23 +238,18 @@ static bool find_totals(struct nodes *x, const struct key_group *g, struct block
             if (!input_total(x->service, in, g->v[i].key->first_total + k, t, e)) return false;
             if (!counts(x->service, in, t->slot, width)) continue;
             t->slot = slot_of(slot_start(t->slot, width) + 1, x->total_width);
-            (*n)++;
+            if (++*n <= most) continue;
+            if (!join_totals(*out, n, e)) return false;
+            if (*n > most) return err_set(e, ERR_DATA_LOSS, "a key has totals of too many slots");
         }
     }
-    if (*n) qsort(*out, *n, sizeof **out, order_totals);
-    return true;
+    return join_totals(*out, n, e);
 }
 
 static bool write_totals(struct nodes *x, const struct block_total *v, size_t n, err *e)
 {
-    for (size_t i = 0; i < n;) {
-        struct block_total sum = v[i++];
-        for (; i < n && v[i].slot == sum.slot; i++) {
-            sum.profiles += v[i].profiles;
-            if (!sum_add(&sum.sum, v[i].sum))
-                return err_set(e, ERR_OUT_OF_RANGE, "a sum of totals does not fit 64 bits");
-        }
-        if (!block_total(x->service->writer, &sum, e)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!block_total(x->service->writer, &v[i], e)) return false;
     }
     return true;
 }
@@ -247,7 +264,7 @@ static bool write_key(struct nodes *x, const struct key_group *g, bool *first, e
     size_t n = 0;
     size_t total_count = 0;
     str type = key_type(&g->v[0]);
-    enum block_class class = g->v[0].key->class;
+    enum block_class class = g->v[0].class;
     arena_release(&x->key);
     if (!find_children(x, g, &v, &n, e) || !find_totals(x, g, &totals, &total_count, e))
         return false;

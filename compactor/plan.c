@@ -118,9 +118,7 @@ static bool overlap(const struct plan_hour *h)
 {
     for (size_t i = 0; i < h->leaf_count; i++) {
         for (size_t k = i + 1; k < h->leaf_count; k++) {
-            const struct manifest_block *x = h->leaves[i];
-            const struct manifest_block *y = h->leaves[k];
-            if (x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi) return true;
+            if (manifest_blocks_meet(h->leaves[i], h->leaves[k])) return true;
         }
     }
     return false;

@@ -260,7 +260,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     uint64_t packs = 0;
     for (size_t i = 0; i < n; i++) {
         if (v[i]->hours == widest && v[i]->from_hour == from)
-            packs += (uint64_t)v[i]->pack_hi - v[i]->pack_lo + 1;
+            packs += v[i]->part ? 0 : (uint64_t)v[i]->pack_hi - v[i]->pack_lo + 1;
         else
             oldest = MIN(oldest, v[i]->made_ns);
     }
@@ -495,7 +495,8 @@ static bool in_days(struct planning *p, id128 leaf, int64_t hour, bool *is, err 
     for (size_t i = 0; i < c.n; i++) {
         for (size_t k = i + 1; k < c.n; k++) {
             if (c.parts[i].pack_lo <= c.parts[k].pack_hi &&
-                c.parts[k].pack_lo <= c.parts[i].pack_hi)
+                c.parts[k].pack_lo <= c.parts[i].pack_hi &&
+                manifest_blocks_meet(c.parts[i].block, c.parts[k].block))
                 *is = false;
         }
     }
@@ -531,7 +532,8 @@ static const struct manifest_cover *same_window(const struct manifest_block *b,
 static bool is_within(const struct plan_state *s, const struct manifest_block *b,
                       const struct manifest_block *o)
 {
-    if ((b->classes & ~o->classes) || b->pack_lo < o->pack_lo || b->pack_hi > o->pack_hi ||
+    bool other = o->parts > 1 && (b->parts != o->parts || b->part != o->part);
+    if (other || (b->classes & ~o->classes) || b->pack_lo < o->pack_lo || b->pack_hi > o->pack_hi ||
         b->from_hour < o->from_hour || b->from_hour + b->hours > o->from_hour + o->hours) {
         return false;
     }

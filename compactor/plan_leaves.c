@@ -46,8 +46,8 @@ static bool can_be_less(const struct day *d)
         for (size_t k = i + 1; k < d->leaf_count; k++) {
             const struct manifest_block *x = d->leaves[i];
             const struct manifest_block *y = d->leaves[k];
-            bool meet = x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi;
-            if (meet && (d->wide || x->from_hour != y->from_hour)) return true;
+            if (manifest_blocks_meet(x, y) && (d->wide || x->from_hour != y->from_hour))
+                return true;
         }
     }
     return false;

@@ -217,6 +217,13 @@ static bool is_worthwhile(const struct layout *l, enum block_kind kind)
     return l->ask->step_ns >= 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR);
 }
 
+static void add_parent(struct layout *l, const struct level_parent *p, bool hollow, struct span at)
+{
+    for (uint32_t i = 1; p->parts && i < p->block->parts; i++)
+        add_part(l, p->parts[i], false, hollow, at);
+    add_part(l, p->parts ? p->parts[0] : p->block, false, hollow, at);
+}
+
 // Serves what it can of the rest within a window.
 static void lay_window(struct layout *l, const struct level_parent *p, const struct level_window *w,
                        bool any_slot)
@@ -235,7 +242,7 @@ static void lay_window(struct layout *l, const struct level_parent *p, const str
         if (cut && any_slot) l->slot_ns = MAX(l->slot_ns, width);
         bool has_left = l->rest[i].from_ns < run.from_ns;
         if (!cut_rest(l, i, run)) return;
-        add_part(l, p->block, false, w->cover->leaf_count == 0, run);
+        add_parent(l, p, w->cover->leaf_count == 0, run);
         add_leaves(l, run, w->cover);
         i += has_left;
     }

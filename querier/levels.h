@@ -13,7 +13,8 @@
 //                                    the range is rounded outward to what is left, and said so
 //
 // A parent is used for a child window only if every leaf that its cover names there is live or
-// expired; live leaves that it does not name are pieces of their own. Of several parents of a
+// expired; live leaves that it does not name are pieces of their own. Parents that are parts of a
+// service (by the hashes of its series) are used together or not at all. Of several parents of a
 // window the coarsest is used, of these the one that serves most windows. Rows of an expired leaf
 // are only in parents that name it, so there only those will do.
 //

@@ -27,8 +27,10 @@ struct level_parent {
     const struct manifest_block *block;
     const struct level_window *windows;
     size_t window_count;
-    bool usable;   // it has the classes asked for and can be read
-    size_t worth;  // windows it can serve, for the packs at hand
+    bool usable;                          // it has the classes asked for and can be read
+    const struct manifest_block **parts;  // all of a service that is cut by its series; the first
+                                          // part stands for them. NULL: it is not cut
+    size_t worth;                         // windows it can serve, for the packs at hand
 };
 
 // A leaf that retention removed: in which window it was, and who names it.

@@ -96,6 +96,51 @@ static bool add_parent(struct level_view *v, const struct manifest_block *b)
     return true;
 }
 
+static bool is_same_cut(const struct level_parent *x, const struct level_parent *y)
+{
+    const struct manifest_block *a = x->block;
+    const struct manifest_block *b = y->block;
+    if (a->kind != b->kind || a->parts != b->parts || a->pack_lo != b->pack_lo ||
+        a->pack_hi != b->pack_hi || a->from_hour != b->from_hour || a->hours != b->hours ||
+        a->classes != b->classes || a->cover_count != b->cover_count) {
+        return false;
+    }
+    for (size_t i = 0; i < a->cover_count; i++) {
+        const struct manifest_cover *c = &a->covers[i];
+        const struct manifest_cover *d = &b->covers[i];
+        if (c->hour != d->hour || c->hours != d->hours || c->leaf_count != d->leaf_count ||
+            (c->leaf_count && memcmp(c->leaves, d->leaves, c->leaf_count * sizeof *c->leaves))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Sums of a part of a service's series: usable only with those of the others, through the first.
+static bool join_parts(struct level_view *v)
+{
+    for (size_t i = 0; i < v->parent_count; i++) {
+        struct level_parent *p = &v->parents[i];
+        const uint32_t parts = p->block->parts;
+        if (parts < 2 || !p->usable) continue;
+        uint32_t found = 1;
+        const struct manifest_block **all =
+            arena_array(v->arena, sizeof(const struct manifest_block *), parts);
+        if (!all) return false;
+        all[p->block->part] = p->block;
+        for (size_t k = i + 1; k < v->parent_count; k++) {
+            struct level_parent *o = &v->parents[k];
+            if (!o->usable || !is_same_cut(p, o)) continue;
+            found += !all[o->block->part];
+            all[o->block->part] = o->block;
+            o->usable = false;
+        }
+        p->usable = found == parts;
+        p->parts = all;
+    }
+    return true;
+}
+
 static int leaves_by_time(const void *a, const void *b)
 {
     const struct level_raw *x = a;
@@ -209,7 +254,7 @@ bool level_look(struct level_view *v, err *e)
         if (b->kind == BLOCK_RAW) add_leaf(v, b);
         if (b->kind == BLOCK_HOURS || b->kind == BLOCK_DAYS) (void)add_parent(v, b);
     }
-    if (!arena_ok(v->arena, e) || !split_packs(v)) return arena_ok(v->arena, e);
+    if (!arena_ok(v->arena, e) || !split_packs(v) || !join_parts(v)) return arena_ok(v->arena, e);
     // The array of windows is at its last place only now.
     size_t first = 0;
     for (size_t i = 0; i < v->parent_count; i++) {

@@ -7,3 +7,16 @@ uint32_t block_pack(str service)
 {
     return (uint32_t)(hash_str(service) >> 32);
 }
+
+uint32_t block_part(labels series, uint32_t parts)
+{
+    static const str of_types[] = {S_INIT(LABEL_PROFILE_TYPE), S_INIT("__type__"),
+                                   S_INIT("__unit__")};
+    uint64_t sum = 0;
+    if (parts < 2) return 0;
+    for (size_t i = 0; i < series.n; i++) {
+        const labels one = {&series.v[i], 1};
+        if (!str_among(series.v[i].name, of_types, COUNT(of_types))) sum += labels_fingerprint(one);
+    }
+    return (uint32_t)((sum >> 32) * parts >> 32);
+}

@@ -64,6 +64,8 @@ struct block_about {
     uint32_t hours;
     uint32_t pack_lo;  // services whose block_pack() is within [pack_lo, pack_hi]
     uint32_t pack_hi;
+    uint32_t part;       // series whose block_part() of `parts` it is
+    uint32_t parts;      // 0 and 1: all
     uint32_t classes;    // 1 << enum block_class: what its keys are
     const str *sources;  // of a leaf: names of the segments that it holds (the part behind live/a/)
     size_t source_count;
@@ -71,6 +73,11 @@ struct block_about {
 
 // Where a service belongs among packs: the upper half of XXH64 of its name.
 uint32_t block_pack(str service);
+
+// In which of so many parts a series belongs: by the sum of the fingerprints of its labels but
+// those of its type, so that the sample types of a profile stay together.
+#define BLOCK_PARTS_MAX 4096
+uint32_t block_part(labels series, uint32_t parts);
 
 struct block_node {
     int64_t slot;   // number in slots of `width`

@@ -84,6 +84,15 @@ static void read_about(struct arena *a, struct wire *w, struct block_about *abou
     about->pack_lo = wire_fixed32(w);
     about->pack_hi = wire_fixed32(w);
     uint64_t classes = wire_u64(w);
+    if (classes & BLOCK_CUT) {
+        uint64_t part = wire_u64(w);
+        uint64_t parts = wire_u64(w);
+        if (parts < 2 || parts > BLOCK_PARTS_MAX || part >= parts)
+            wire_fail(w, "its part is no such part");
+        about->part = (uint32_t)part;
+        about->parts = (uint32_t)parts;
+        classes &= ~(uint64_t)BLOCK_CUT;
+    }
     if (classes >= 1u << BLOCK_CLASSES) wire_fail(w, "a class of its keys is none");
     about->classes = (uint32_t)classes;
     about->source_count = (size_t)wire_count(w, 1);

@@ -513,6 +513,9 @@ static void check_keys(struct verify *v)
         if (!(v->src->footer.about.classes >> k->class & 1)) {
             verify_fault(v, "key %u is of a class that the block does not have", i);
         }
+        const struct block_about *about = &v->src->footer.about;
+        if (k->class == BLOCK_SERIES && block_part(k->ls, about->parts) != about->part)
+            verify_fault(v, "key %u is of another part of its service", i);
         const struct block_dropped_labels *dropped = &x->dropped[k->type];
         for (uint32_t d = 0; k->class == BLOCK_PROJECTION && d < dropped->n; d++) {
             if (!labels_has(k->ls, dropped->v[d])) continue;

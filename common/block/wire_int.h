@@ -12,6 +12,9 @@
 #include "block/reader.h"
 #include "codec/varint.h"
 
+// In the classes of a footer: part and parts follow.
+#define BLOCK_CUT 8u
+
 #define BLOCK_VERSION     1
 #define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
 #define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more

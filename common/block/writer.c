@@ -609,7 +609,12 @@ static void put_about(const struct block_writer *w, struct buf *out)
     wire_put_u64(out, about->hours);
     wire_put_fixed32(out, about->pack_lo);
     wire_put_fixed32(out, about->pack_hi);
-    wire_put_u64(out, about->classes | w->written.classes);
+    uint32_t cut = about->parts > 1 ? BLOCK_CUT : 0;
+    wire_put_u64(out, about->classes | w->written.classes | cut);
+    if (cut) {
+        wire_put_u64(out, about->part);
+        wire_put_u64(out, about->parts);
+    }
     wire_put_u64(out, about->source_count);
     for (size_t i = 0; i < about->source_count; i++)
         wire_put_str(out, about->sources[i]);

@@ -18,9 +18,9 @@
 //
 // A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
 // days in the page (longer if its object is still there then). It is not counted from then on,
-// listed or not. It is absorbed once: two live leaves may both name it only if their packs are
-// apart, and all that hold rows of it come in one commit. A leaf that is replaced hands its sources
-// on; those that its successors do not name stay absorbed all the same.
+// listed or not. It is absorbed once: two live leaves may both name it only if their packs or
+// parts are apart, and all that hold rows of it come in one commit. A leaf that is replaced hands
+// its sources on; those that its successors do not name stay absorbed all the same.
 //
 // A parent (h, d) names for each of its child windows the leaves that it sums (cover). Its nodes
 // there count only if all of them are live or expired; live leaves that it does not name are
@@ -52,6 +52,8 @@ struct manifest_block {
     uint32_t hours;
     uint32_t pack_lo;
     uint32_t pack_hi;
+    uint32_t part;   // of the series of its packs those whose block_part() of `parts` it is
+    uint32_t parts;  // 0 and 1: all
     uint32_t classes;
     uint64_t bytes;
     uint64_t rows;
@@ -65,6 +67,16 @@ struct manifest_block {
     uint32_t format;
     str name;  // of its object
 };
+
+// Can they have series in common?
+static inline bool manifest_blocks_meet(const struct manifest_block *a,
+                                        const struct manifest_block *b)
+{
+    uint64_t m = MAX(a->parts, 1u);
+    uint64_t n = MAX(b->parts, 1u);
+    return a->pack_lo <= b->pack_hi && b->pack_lo <= a->pack_hi &&
+           a->part * n < (b->part + 1) * m && b->part * m < (a->part + 1) * n;
+}
 
 // ---- reading
 // memory: budget for what is kept; pages are kept by id as long as they fit. wall_ns NULL: the

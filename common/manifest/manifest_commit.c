@@ -87,11 +87,6 @@ static bool check_add(const struct work *w, size_t i, err *e)
     return true;
 }
 
-static bool packs_meet(const struct manifest_block *a, const struct manifest_block *b)
-{
-    return a->pack_lo <= b->pack_hi && b->pack_lo <= a->pack_hi;
-}
-
 static bool share_source(const struct manifest_block *a, const struct manifest_block *b,
                          const struct segment_name **which)
 {
@@ -112,7 +107,7 @@ static bool check_shared(const struct manifest_change *c, err *e)
     for (size_t i = 0; i < c->add_count; i++) {
         for (size_t k = 0; k < i; k++) {
             const struct segment_name *which = NULL;
-            if (!packs_meet(&c->add[i], &c->add[k]) ||
+            if (!manifest_blocks_meet(&c->add[i], &c->add[k]) ||
                 !share_source(&c->add[i], &c->add[k], &which))
                 continue;
             char text[SEGMENT_TEXT];
@@ -193,7 +188,7 @@ static bool check_source(const struct work *w, const struct page *p, const struc
         bool live = at->by < p->block_count;
         const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
         if (live &&
-            (!packs_meet(by, b) || is_among(w->change->remove, w->change->remove_count, by->id)))
+            (!manifest_blocks_meet(by, b) || is_among(w->change->remove, w->change->remove_count, by->id)))
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];

@@ -189,7 +189,7 @@ static void verify_sources(struct verifying *w, const struct page *p)
             if (b->by >= p->block_count) continue;  // past ones come last
             const struct manifest_block *x = &p->blocks[a->by];
             const struct manifest_block *y = &p->blocks[b->by];
-            if (x->pack_lo > y->pack_hi || y->pack_lo > x->pack_hi) continue;
+            if (!manifest_blocks_meet(x, y)) continue;
             char text[SEGMENT_TEXT];
             segment_name_print(&a->name, text);
             tell(w, true, "segment %s is a source of %.*s and of %.*s", text, STR(x->name),

@@ -120,6 +120,9 @@ static bool check_range(const struct manifest_block *b, err *e)
     if (b->pack_lo > b->pack_hi)
         return err_set(e, ERR_DATA_LOSS, "pack_lo %08" PRIx32 " is above pack_hi %08" PRIx32,
                        b->pack_lo, b->pack_hi);
+    if (b->parts > BLOCK_PARTS_MAX || b->part >= MAX(b->parts, 1u))
+        return err_set(e, ERR_DATA_LOSS, "part is %" PRIu32 " of parts %" PRIu32, b->part,
+                       b->parts);
     return true;
 }
 
@@ -233,6 +236,8 @@ static bool read_block(struct arena *a, str tenant, const Flametree__V1__BlockRe
         .made_ns = m->made_ns,
         .source_count = m->n_sources,
         .format = m->format,
+        .part = m->part,
+        .parts = m->parts,
     };
     if (!read_id(m->id, "id", &b->id, e)) return false;
     if (!read_covers(a, m->covers, m->n_covers, b, e)) return false;
@@ -538,6 +543,8 @@ static void put_block(struct buf *out, const struct manifest_block *b)
     }
     put_sources(out, 14, b->sources, b->source_count);
     pb_put_u64_opt(out, 15, b->format);
+    pb_put_u64_opt(out, 16, b->part);
+    pb_put_u64_opt(out, 17, b->parts);
 }
 
 void page_print(const struct page_draft *d, struct buf *out)

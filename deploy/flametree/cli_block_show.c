@@ -89,7 +89,9 @@ static void put_about(const struct show *s)
         buf_printf(b, "%s\n", ulid);
     }
     put_name(s, "packs");
-    buf_printf(b, "%08x – %08x\n", about->pack_lo, about->pack_hi);
+    buf_printf(b, "%08x – %08x", about->pack_lo, about->pack_hi);
+    if (about->parts > 1) buf_printf(b, ", part %u of %u", about->part + 1, about->parts);
+    buf_byte(b, '\n');
     put_name(s, "classes");
     uint64_t classes[BLOCK_CLASSES];
     bool any = false;
@@ -221,8 +223,9 @@ static void json_about(const struct show *s)
     ulid_print(about->id, ulid);
     buf_printf(b,
                ",\"id\":\"%s\",\"fromHour\":%" PRId64 ",\"hours\":%u,\"packLo\":%u,\"packHi\":%u,"
-               "\"classes\":[",
-               ulid, about->from_hour, about->hours, about->pack_lo, about->pack_hi);
+               "\"part\":%u,\"parts\":%u,\"classes\":[",
+               ulid, about->from_hour, about->hours, about->pack_lo, about->pack_hi, about->part,
+               MAX(about->parts, 1u));
     bool any = false;
     for (int i = 0; i < BLOCK_CLASSES; i++) {
         if (!(about->classes >> i & 1)) continue;

@@ -136,6 +136,7 @@ static void put_block(struct shown *s, const struct manifest *m, const struct ma
     else
         buf_printf(&s->out, "sums %zu leaves of %zu windows", leaves, b->cover_count);
     if (stale) buf_printf(&s->out, ", %zu of them replaced", stale);
+    if (b->parts > 1) buf_printf(&s->out, ", part %" PRIu32 " of %" PRIu32, b->part + 1, b->parts);
     buf_byte(&s->out, '\n');
 }
 
@@ -233,11 +234,13 @@ static void json_block(struct shown *s, const struct manifest_block *b)
     ulid_print(b->id, id);
     buf_printf(&s->out,
                "{\"kind\":\"%s\",\"id\":\"%s\",\"from_hour\":%" PRId64 ",\"hours\":%" PRIu32
-               ",\"pack_lo\":%" PRIu32 ",\"pack_hi\":%" PRIu32 ",\"classes\":%" PRIu32
-               ",\"bytes\":%" PRIu64 ",\"rows\":%" PRIu64 ",\"first_ns\":%" PRId64
-               ",\"last_ns\":%" PRId64 ",\"made_ns\":%" PRId64 ",\"name\":",
-               kind_of(b->kind), id, b->from_hour, b->hours, b->pack_lo, b->pack_hi, b->classes,
-               b->bytes, b->rows, b->first_ns, b->last_ns, b->made_ns);
+               ",\"pack_lo\":%" PRIu32 ",\"pack_hi\":%" PRIu32 ",\"part\":%" PRIu32
+               ",\"parts\":%" PRIu32 ",\"classes\":%" PRIu32 ",\"bytes\":%" PRIu64
+               ",\"rows\":%" PRIu64 ",\"first_ns\":%" PRId64 ",\"last_ns\":%" PRId64
+               ",\"made_ns\":%" PRId64 ",\"name\":",
+               kind_of(b->kind), id, b->from_hour, b->hours, b->pack_lo, b->pack_hi, b->part,
+               MAX(b->parts, 1u), b->classes, b->bytes, b->rows, b->first_ns, b->last_ns,
+               b->made_ns);
     json_put_string(&s->out, b->name);
     buf_z(&s->out, ",\"sources\":[");
     for (size_t i = 0; i < b->source_count; i++) {

@@ -91,6 +91,15 @@ static inline labels fleet_labels(struct arena *a, const struct fact *x)
     return (labels){v, n};
 }
 
+static inline uint32_t fact_part(const struct fact *x, uint32_t parts)
+{
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    uint32_t part = block_part(fleet_labels(&a, x), parts);
+    arena_release(&a);
+    return part;
+}
+
 static inline bool fact_sampled(const struct fact *x)
 {
     return x->series % 7 == 6;
@@ -609,7 +618,8 @@ static inline void check_block(struct fleet *f, struct store *s, str name, uint6
     size_t want = 0;
     for (size_t n = 0; n < f->n; n++) {
         uint32_t pack = block_pack(str_of(fleet_service(f->facts[n].service)));
-        want += within[n] && pack >= about->pack_lo && pack <= about->pack_hi;
+        want += within[n] && pack >= about->pack_lo && pack <= about->pack_hi &&
+                fact_part(&f->facts[n], about->parts) == about->part;
     }
     assert_int_equal(seen, want);
     close_block(&o);

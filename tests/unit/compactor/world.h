@@ -145,7 +145,8 @@ static inline size_t check_all(struct world *w, enum block_kind kind)
             int64_t hour = slot_of(x->time_ns, SLOT_HOUR);
             uint32_t pack = block_pack(str_of(fleet_service(x->service)));
             within[k] = hour >= v[i].from_hour && hour < v[i].from_hour + v[i].hours &&
-                        pack >= v[i].pack_lo && pack <= v[i].pack_hi;
+                        pack >= v[i].pack_lo && pack <= v[i].pack_hi &&
+                        fact_part(x, v[i].parts) == v[i].part;
         }
         check_block(&w->fleet, w->store, v[i].name, v[i].bytes, within);
         free(within);

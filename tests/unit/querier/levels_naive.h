@@ -20,6 +20,7 @@
 #define NAIVE_PARENTS  24
 #define NAIVE_ROWS     1024
 #define NAIVE_SEGMENTS 8
+#define NAIVE_SERIES   6                                // which parts of a service are made of
 #define NAIVE_BASE     ((int64_t)(28 * 24) * 700 - 24)  // first hour: the last day of a window
 
 // Hands out a number below n.
@@ -28,6 +29,7 @@ typedef uint32_t naive_pick(void *arg, uint32_t n);
 struct naive_row {
     int64_t time_ns;
     uint32_t pack;
+    uint32_t series;
     int leaf;     // or -1:
     int segment;  // its number
 };
@@ -111,7 +113,8 @@ static inline void naive_add_row(struct naive *w, int64_t hour, int leaf, int se
     uint32_t hi = b ? b->pack_hi : UINT32_MAX;
     uint32_t pack = (uint32_t)((uint64_t)naive_roll(w, 8) * UINT32_MAX / 7);
     pack = MIN(MAX(pack, lo), hi);
-    w->rows[w->row_count++] = (struct naive_row){naive_time(w, hour), pack, leaf, segment};
+    w->rows[w->row_count++] =
+        (struct naive_row){naive_time(w, hour), pack, naive_roll(w, NAIVE_SERIES), leaf, segment};
 }
 
 static inline void naive_leaf(struct naive *w, int64_t hour, uint32_t hours, bool old)
@@ -156,6 +159,19 @@ static inline void naive_cover(struct naive *w, struct manifest_block *p, struct
     }
 }
 
+// The other parts of a service that is cut by its series; now and then one is lost.
+static inline void naive_parts(struct naive *w, struct manifest_block *p)
+{
+    p->parts = 2 + naive_roll(w, 2);
+    for (uint32_t part = 1; part < p->parts && w->parent_count < NAIVE_PARENTS; part++) {
+        if (naive_roll(w, 8) == 0) continue;
+        struct manifest_block *o = &w->parents[w->parent_count];
+        *o = *p;
+        o->id = naive_id(p->kind, w->parent_count++);
+        o->part = part;
+    }
+}
+
 static inline void naive_parent(struct naive *w)
 {
     if (w->parent_count == NAIVE_PARENTS) return;
@@ -186,6 +202,7 @@ static inline void naive_parent(struct naive *w)
         *c = (struct manifest_cover){.hour = p->from_hour + h, .hours = step};
         naive_cover(w, p, c, careless);
     }
+    if (naive_roll(w, 4) == 0) naive_parts(w, p);
 }
 
 static inline void naive_blocks(struct naive *w)
@@ -313,6 +330,7 @@ static inline bool naive_sums(const struct naive *w, const struct manifest_block
                               const struct naive_row *r)
 {
     if (r->leaf < 0 || r->pack < p->pack_lo || r->pack > p->pack_hi) return false;
+    if (p->parts && r->series * p->parts / NAIVE_SERIES != p->part) return false;
     for (size_t i = 0; i < p->cover_count; i++) {
         const struct manifest_cover *c = &p->covers[i];
         int64_t from = c->hour * SLOT_HOUR;
