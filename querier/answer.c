@@ -2,6 +2,7 @@
 #include "querier/answer.h"
 
 #include "codec/pb.h"
+#include "querier/ahead.h"
 #include "querier/explain.h"
 #include "querier/metrics.h"
 #include "querier/serve.h"
@@ -58,6 +59,22 @@ static void release_settled(void *arg)
         settled_release(&list->v[i]);
 }
 
+// One for each tenant.
+static struct ahead **begin_ahead(struct answer *a, const struct query *q, size_t n)
+{
+    str rest = a->x->req.tenant;
+    struct ahead **v = ARENA_ARRAY(a->arena, struct ahead *, n);
+    for (size_t i = 0; v && i < n; i++)
+        v[i] = ahead_begin(a, q, str_split(rest, '|', &rest));
+    return v;
+}
+
+static void end_ahead(struct ahead **v, size_t n)
+{
+    for (size_t i = 0; v && i < n; i++)
+        ahead_end(v[i]);
+}
+
 // Heads and blocks: the former's answers are in a->fetched from row `from` on, what the latter
 // contribute is added to *m.
 static bool collect(struct answer *a, const struct query *q, size_t from, struct merged *m, err *e)
@@ -77,7 +94,10 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         release_settled(list);
         a->fetched.partial_count = from;
         a->fetched.cut_count = cuts;
-        if (!settle_tenants(a, q, message, list->v, n, e)) return false;
+        struct ahead **ahead = i == 1 ? begin_ahead(a, q, n) : NULL;
+        bool settled = settle_tenants(a, q, message, list->v, n, e);
+        end_ahead(ahead, n);
+        if (!settled) return false;
         if (a->fetched.missing_count && !a->may_be_partial) return true;
         const struct serving s = {a, q, list->v, n, i == SETTLES_MAX};
         if (!serve(&s, m, &stale, e)) return false;

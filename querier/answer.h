@@ -24,6 +24,7 @@
 
 struct manifests;
 struct blocks;
+struct lane;
 
 struct querier_state {
     const struct config *config;
@@ -33,6 +34,7 @@ struct querier_state {
     struct fetch_transport peers;
     struct manifests *manifests;  // NULL: there is no store, heads have everything
     struct blocks *blocks;
+    struct lane *ahead;  // of jobs that fetch while heads answer; NULL: nothing is
 };
 
 // What it took, of all questions of a request.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/block_int.h"
 #include "querier/metrics.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
+#include <time.h>
 
-#define GAP_MAX ((uint64_t)1 << 20)   // bytes between two sections that are read along
-#define RUN_MAX ((uint64_t)32 << 20)  // bytes of one read, unless one section has more
+#define GAP_MAX ((uint64_t)1 << 20)  // bytes between two sections that are read along
+#define TRIES   3                    // of a read for which the store was not there a moment
+#define WAIT_NS ((uint64_t)10 * 1000 * 1000)  // before the second try; then four times that
+#define RUN_MAX ((uint64_t)32 << 20)          // bytes of one read, unless one section has more
 
 struct block_bytes {
     struct block_bytes *next;
@@ -119,6 +123,46 @@ static bool spread(struct block_walk *w, const struct plan *p, const struct stor
     return true;
 }
 
+// Sleeps in small steps, so that a request that ends does not wait. False: it ended.
+static bool pause_ns(const struct req *r, uint64_t ns)
+{
+    err ended = {0};
+    uint64_t until = clock_mono_ns() + ns;
+    for (;;) {
+        uint64_t now = clock_mono_ns();
+        if (!req_alive(r, &ended)) return false;
+        if (now >= until) return true;
+        nanosleep(&(struct timespec){.tv_nsec = (long)MIN(until - now, WAIT_NS)}, NULL);
+    }
+}
+
+static bool failed_for_now(const struct store_read *v)
+{
+    return !v->ok && v->fault.code == ERR_UNAVAILABLE;
+}
+
+// All at once; then those for which the store was not there, each run of them by itself.
+static void read_many(struct block_walk *w, struct store_read *v, size_t n)
+{
+    struct store *s = blocks_store(w->blocks);
+    uint64_t wait = WAIT_NS;
+    store_read_many(s, w->req, v, n);
+    for (unsigned tried = 1; tried < TRIES; tried++, wait *= 4) {
+        size_t failed = 0;
+        for (size_t i = 0; i < n; i++)
+            failed += failed_for_now(&v[i]);
+        if (failed == 0 || !pause_ns(w->req, wait)) return;
+        metric_add(&querier_block_reads_again, failed);
+        for (size_t i = 0; i < n;) {
+            size_t to = i;
+            while (to < n && failed_for_now(&v[to]))
+                to++;
+            if (to > i) store_read_many(s, w->req, v + i, to - i);
+            i = MAX(to, i + 1);
+        }
+    }
+}
+
 static bool read_runs(struct block_walk *w, struct block_io *io, const struct plan *p, err *e)
 {
     size_t bytes = p->run_count * sizeof(struct store_read);
@@ -136,7 +180,7 @@ static bool read_runs(struct block_walk *w, struct block_io *io, const struct pl
         ok = add_bytes(w, io, reads[i].n, &reads[i].to, e);
     }
     if (ok && p->run_count) {
-        store_read_many(blocks_store(w->blocks), w->req, reads, p->run_count);
+        read_many(w, reads, p->run_count);
         ok = req_alive(w->req, e) && spread(w, p, reads, e);
     }
     mem_free(&w->m->memory, reads, MAX(bytes, 1));

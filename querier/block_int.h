@@ -171,7 +171,11 @@ struct block_walk {
     bool only_all;  // none is needed
     int64_t *skip_ms;
     size_t skip_count;
-    bool lost;  // of block_read_survives: a label is
+    bool lost;        // of block_read_survives: a label is
+    bool excluded;    // keys that the question does not mean, subtracted
+    bool warming;     // what is read is only to be kept
+    bool weighing;    // vectors are not read but counted:
+    uint64_t weight;  // bytes
     bool with_symbols;
     bool with_all;     // vectors of ALL nodes will be wanted
     bool with_totals;  // totals will
@@ -260,6 +264,7 @@ bool block_add_node(struct block_walk *w, struct block_nodes *s, struct block_no
 typedef bool block_use_fn(void *arg, const struct block_node_use *u, str columns, err *e);
 bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn *fn, void *arg,
                       err *e) MUST_CHECK;
+uint64_t block_weigh_nodes(struct block_nodes *s);  // bytes stored and inflated
 
 // ---- rows (block_rows.c)
 struct block_scan {
@@ -299,6 +304,7 @@ struct block_rows {
 // Scans in any order, of units of this wave.
 bool block_scan_rows(struct block_walk *w, struct block_scan *v, size_t n,
                      const struct block_rows *want, err *e) MUST_CHECK;
+uint64_t block_weigh_rows(const struct block_scan *v, size_t n);  // of vectors, by their share
 
 // Scans of all rows of the keys that are meant within the unit's pieces, appended to *v (the
 // wave's).

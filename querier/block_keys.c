@@ -58,10 +58,10 @@ bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint
 {
     const struct block_key_ref *k = &u->index->keys[key];
     if (k->class != class) return false;
-    if (class == BLOCK_ALL) {
-        return block_asks_type(w->q, u->service->name, u->index->types[k->type]);
-    }
-    return block_set_has(&u->keys, key);
+    bool of_type = (class == BLOCK_ALL || w->excluded) &&
+                   block_asks_type(w->q, u->service->name, u->index->types[k->type]);
+    if (class == BLOCK_ALL) return of_type;
+    return w->excluded ? of_type && !block_set_has(&u->keys, key) : block_set_has(&u->keys, key);
 }
 
 // A window and its weeks at most; narrower nodes under a chosen one are looked for among these.

@@ -123,6 +123,18 @@ static bool use_read(struct reading *r, const struct block_node_use *v, size_t n
     return ok;
 }
 
+uint64_t block_weigh_nodes(struct block_nodes *s)
+{
+    uint64_t bytes = 0;
+    if (s->n) qsort(s->v, s->n, sizeof *s->v, by_frame);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct block_frame *f = frame_of(&s->v[i]);
+        if (i == 0 || !same_frame(&s->v[i - 1], &s->v[i])) bytes += f->extent.stored;
+        bytes += f->extent.raw / MAX(f->count, 1);
+    }
+    return bytes;
+}
+
 bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn *fn, void *arg,
                       err *e)
 {
@@ -149,6 +161,6 @@ bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn 
         count++;
         bytes += more;
     }
-    metric_add(&querier_block_nodes, s->n);
+    if (!w->warming) metric_add(&querier_block_nodes, s->n);
     return true;
 }

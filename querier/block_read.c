@@ -530,10 +530,65 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
                            .with_symbols = wants_symbols(t->q),
                            .by_names = m->stacks.names_only && t->q->totals.call_site_count == 0,
                            .with_all = reads_all(t->q),
-                           .with_totals = reads_totals(t->q)};
+                           .with_totals = reads_totals(t->q),
+                           .excluded = t->excluded};
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
               block_walk_waves(&w, read_wants, e) && block_tree_finish(&w, e);
     block_tree_release(&w);
+    block_cells_release(&w);
+    block_walk_end(&w);
+    return ok;
+}
+
+// For what has no answer: memory for its scratch.
+static void begin_looking(struct block_walk *w, struct merged *m)
+{
+    mem_budget_init(&m->memory, "querier.query_memory", w->req->arena.budget, 0);
+    w->m = m;
+}
+
+bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
+                      struct block_reads *out, err *e)
+{
+    struct merged m = {0};
+    struct block_walk w = {.blocks = b,
+                           .req = r,
+                           .q = t->q,
+                           .skip = t->skip,
+                           .out = out,
+                           .excluded = t->excluded,
+                           .weighing = true};
+    begin_looking(&w, &m);
+    bool ok = block_walk_begin(&w, t->plan, e) && block_walk_waves(&w, block_read_tree, e);
+    *bytes += w.weight;
+    block_walk_end(&w);
+    return ok;
+}
+
+// ---- reading ahead
+
+static bool warm_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    bool tree = w->q->tree.wanted && !is_filtered(&w->q->tree) && w->only_all;
+    w->unit_count = 0;  // one wave
+    return !tree || block_read_tree(w, v, n, e);
+}
+
+bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
+                           struct block_reads *out, err *e)
+{
+    struct merged m = {0};
+    struct block_walk w = {.blocks = b,
+                           .req = r,
+                           .q = t->q,
+                           .out = out,
+                           .with_symbols = wants_symbols(t->q),
+                           .by_names = !t->q->tree.full_symbols && !t->q->totals.call_site_count,
+                           .with_all = reads_all(t->q),
+                           .warming = true};
+    begin_looking(&w, &m);
+    bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
+              block_walk_waves(&w, warm_wave, e);
     block_cells_release(&w);
     block_walk_end(&w);
     return ok;
@@ -578,9 +633,9 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
                          const struct level_plan *p, bool *survives, struct block_reads *out,
                          err *e)
 {
-    struct merged m = {0};  // for its budget
-    mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
-    struct block_walk w = {.blocks = b, .req = r, .q = q, .m = &m, .out = out};
+    struct merged m = {0};
+    struct block_walk w = {.blocks = b, .req = r, .q = q, .out = out};
+    begin_looking(&w, &m);
     bool ok = block_walk_begin(&w, p, e);
     keep_projected(&w);
     ok = ok && block_walk_waves(&w, look_at_projections, e);

@@ -65,6 +65,22 @@ struct block_task {
     const struct level_plan *plan;
     const struct loose_set
         *skip;  // rows that do not count (model/loose.h): somebody else does; or NULL
+
+    // Of a tree: what service and type mean and the other matchers leave out, subtracted. A
+    // question without those matchers and this one with it are together the question itself; a
+    // caller takes both only if they answer the same range with nothing missing. Fails with
+    // out_of_range where the sum of all does not fit, though that of the question might.
+    bool excluded;
 };
 bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
                 struct block_reads *out, err *e) MUST_CHECK;
+
+// Reads what the first wave of the question needs into the cache, and adds nothing up: footers,
+// indexes and, for trees of whole services, names and vectors of nodes. Faults are left to others.
+bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
+                           struct block_reads *out, err *e) MUST_CHECK;
+
+// What a tree of these pieces costs, without reading more than indexes: adds the bytes of its
+// vectors, stored and inflated, to *bytes. Rows are counted by their share.
+bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
+                      struct block_reads *out, err *e) MUST_CHECK;

@@ -79,6 +79,36 @@ static bool overlaps(const struct block_frame *f, const struct block_key_ref *k,
            f->first_ns <= s->to_ns && f->last_ns > s->from_ns;
 }
 
+// Rows of a scan, by the frames that overlap it.
+static uint64_t rows_of(const struct block_scan *s)
+{
+    const struct block_index *x = s->unit->index;
+    const struct block_key_ref *k = &x->keys[s->key];
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < x->heads.n; i++) {
+        const struct block_frame *f = &x->heads.v[i];
+        if (!overlaps(f, k, s)) continue;
+        rows += MIN(k->first_row + k->row_count, f->first + f->count) - MAX(k->first_row, f->first);
+    }
+    return rows;
+}
+
+uint64_t block_weigh_rows(const struct block_scan *v, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct block_frames *vectors = &v[i].unit->index->vectors;
+        uint64_t all = 0;
+        uint64_t count = 0;
+        for (uint32_t k = 0; k < vectors->n; k++) {
+            all += vectors->v[k].extent.stored + vectors->v[k].extent.raw;
+            count += vectors->v[k].count;
+        }
+        if (count) bytes += (uint64_t)((double)all * (double)rows_of(&v[i]) / (double)count);
+    }
+    return bytes;
+}
+
 // Whether blooms let any of the asked spans be there.
 static bool may_have(const struct query_tree *t, const struct block_blooms *b, uint32_t frame)
 {

@@ -222,6 +222,15 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     return true;
 }
 
+static bool let_be(void *arg, const struct block_node_use *u, str columns, err *e)
+{
+    (void)arg;
+    (void)u;
+    (void)columns;
+    (void)e;
+    return true;
+}
+
 // The sums of a service; found or made.
 static struct block_sums *sums_by_name(struct block_walk *w, struct block_names *names, err *e)
 {
@@ -239,6 +248,15 @@ static struct block_sums *sums_by_name(struct block_walk *w, struct block_names 
     s->next = w->sums;
     w->sums = s;
     return s;
+}
+
+// What is excluded counts the other way.
+static bool negate(int64_t *sums, size_t n, err *e)
+{
+    bool fits = true;
+    for (size_t i = 0; i < n; i++)
+        fits = !__builtin_sub_overflow((int64_t)0, sums[i], &sums[i]) && fits;
+    return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
 }
 
 static bool add_by_name(struct block_walk *w, const struct block_unit *u, const int64_t *sums,
@@ -263,9 +281,10 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
     bool ok = wanted;
     if (ok && own->sums && !u->object->faulty) {
         ok = req_alive(t->w->req, e) &&
+             (!t->w->excluded || negate(own->sums, u->index->stack_count, e)) &&
              (u->names_kept ? add_by_name(t->w, u, own->sums, e)
                             : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
-        m->profiles += own->profiles;
+        m->profiles += t->w->excluded ? 0 - own->profiles : own->profiles;
     }
     mem_free(&m->memory, own->sums, u->index->stack_count * sizeof *own->sums);
     own->sums = NULL;
@@ -310,6 +329,11 @@ bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *
         v[i].of_want = NULL;
     for (size_t i = 0; ok && i < n; i++)
         ok = req_alive(w->req, e) && add_unit(&t, &v[i], e);
+    if (w->warming) return ok && block_read_nodes(w, &t.nodes, let_be, NULL, e);
+    if (w->weighing) {
+        w->weight += block_weigh_nodes(&t.nodes) + block_weigh_rows(t.scans.v, t.scans.n);
+        return ok;
+    }
     ok = ok && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
          block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     for (size_t i = 0; i < n; i++) {

@@ -14,7 +14,7 @@ static const char *const phases[] = {[WORK_HEADS] = "heads",
                                      [WORK_READ] = "read",
                                      [WORK_MERGE] = "merge"};
 
-void explain_plan(struct answer *a, str tenant, const struct level_plan *p)
+void explain_plan(struct answer *a, str tenant, const char *sign, const struct level_plan *p)
 {
     struct answer_work *w = &a->work;
     if (!w->explain) return;
@@ -28,6 +28,7 @@ void explain_plan(struct answer *a, str tenant, const struct level_plan *p)
         }
         buf_clear(&line);
         if (several) buf_printf(&line, "%.*s: ", STR(tenant));
+        buf_z(&line, sign);
         level_print_piece(&p->pieces[i], &line);
         if (w->explained++) buf_byte(w->explain, ',');
         json_put_string(w->explain, buf_view(&line));

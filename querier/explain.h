@@ -17,8 +17,9 @@
 
 #define EXPLAIN_MAX ((size_t)1 << 16)  // bytes of pieces that are remembered
 
-// Remembers the pieces of a plan if the request wants that.
-void explain_plan(struct answer *a, str tenant, const struct level_plan *p);
+// Remembers the pieces of a plan if the request wants that; `sign` stands before each ("minus ": it
+// is subtracted).
+void explain_plan(struct answer *a, str tenant, const char *sign, const struct level_plan *p);
 
 // The header's value; the arena's.
 str explain_text(struct answer *a, uint64_t took_ns);

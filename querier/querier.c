@@ -2,6 +2,7 @@
 #include "querier/querier.h"
 
 #include "capabilities/v1/feature_flags.pb-c.h"
+#include "loop/lane.h"
 #include "manifest/manifest.h"
 #include "querier/analyze.h"
 #include "querier/blocks.h"
@@ -21,6 +22,10 @@
 #include "querier/version.h"
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
+
+// Jobs that fetch while heads answer; where there is no room, nothing is fetched ahead.
+#define AHEAD_WIDTH 16
+#define AHEAD_QUEUE 48
 
 static const struct config_row config_rows[] = {
 #define ROW(...) CONFIG_ROW(struct querier_config, __VA_ARGS__)
@@ -146,6 +151,10 @@ static const struct http_route pages[] = {
 static void stop(void *self)
 {
     struct querier_state *q = self;
+    if (q->ahead) {
+        lane_drain(q->ahead);
+        lane_free(q->ahead);
+    }
     blocks_free(q->blocks);
     manifests_close(q->manifests);
     mem_must_free(q);
@@ -167,7 +176,12 @@ static bool start(const struct process *process, void **self, err *e)
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
-        if (!q->manifests) {
+        const struct lane_options o = {.name = "querier.ahead",
+                                       .rank = RANK_QUERIER,
+                                       .width = AHEAD_WIDTH,
+                                       .queue_max = AHEAD_QUEUE};
+        if (q->manifests) q->ahead = lane_new(&o, e);
+        if (!q->ahead) {
             stop(q);
             return false;
         }

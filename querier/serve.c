@@ -11,10 +11,21 @@
 // Trees are read from other parts of blocks than totals are, so a question for both has two plans.
 #define PARTS_MAX 2
 
+// How a tree with matchers that exclude is read: what they leave, or the sums of all less what they
+// exclude, whichever is fewer bytes.
+enum way {
+    WAY_OPEN,  // not decided
+    WAY_DIRECT,
+    WAY_DIFFERENCE
+};
+
 // One tenant's plan for a part of the question, and what cannot be read.
 struct served {
     const struct settled *of;
     const struct query *q;
+    enum way way;
+    struct served
+        *whole;  // the question without its other matchers; NULL: it has none that exclude
     struct level_ask ask;
     struct level_plan plan;
     str *without;
@@ -62,6 +73,16 @@ static void narrow(const struct query *q, struct level_ask *ask)
     }
 }
 
+bool serve_ask(const struct query *q, struct level_ask *ask, err *e)
+{
+    *ask = (struct level_ask){0};
+    if (!block_read_ask(q, ask, e)) return false;
+    ask->from_ns = q->from_ns;
+    ask->to_ns = q->to_ns;
+    narrow(q, ask);
+    return true;
+}
+
 static size_t split(const struct query *q, struct query parts[PARTS_MAX])
 {
     parts[0] = *q;
@@ -75,11 +96,7 @@ static size_t split(const struct query *q, struct query parts[PARTS_MAX])
 static bool begin(const struct serving *s, struct served *v, err *e)
 {
     const struct settled *t = v->of;
-    v->ask = (struct level_ask){0};
-    if (!block_read_ask(v->q, &v->ask, e)) return false;
-    v->ask.from_ns = v->q->from_ns;
-    v->ask.to_ns = v->q->to_ns;
-    narrow(v->q, &v->ask);
+    if (!serve_ask(v->q, &v->ask, e)) return false;
     v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + 1);
     if (!v->row_by_row) return no_memory(s->a, e);
     for (size_t i = 0; i < t->skip_count; i++)
@@ -166,7 +183,8 @@ static const struct settled_skip *skip_of(const struct settled *t, str name)
 }
 
 // The pieces of objects whose rows are skipped by the same list, which may be none.
-static bool read_with(struct reading *r, struct served *v, const struct settled_skip *skip, err *e)
+static bool read_with(struct reading *r, struct served *v, const struct settled_skip *skip,
+                      bool excluded, err *e)
 {
     struct answer *a = r->s->a;
     struct level_plan part = v->plan;
@@ -180,19 +198,111 @@ static bool read_with(struct reading *r, struct served *v, const struct settled_
     }
     if (part.n == 0) return true;
     struct block_reads reads = {0};
-    const struct block_task task = {v->q, &part, skip ? &skip->rows : NULL};
+    const struct block_task task = {v->q, &part, skip ? &skip->rows : NULL, excluded};
     bool ok = block_read(a->querier->blocks, &a->x->req, &task, r->m, &reads, e);
     count(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
+}
+
+static bool read_plan(struct reading *r, struct served *v, bool excluded, err *e)
+{
+    bool ok = read_with(r, v, NULL, excluded, e);
+    for (size_t i = 0; ok && i < v->of->skip_count; i++)
+        ok = read_with(r, v, &v->of->skips[i], excluded, e);
+    return ok;
+}
+
+// ---- all less what is excluded
+
+static bool is_of_all(const struct matcher *m)
+{
+    return str_is(m->name, LABEL_SERVICE) || str_is(m->name, LABEL_PROFILE_TYPE);
+}
+
+// The question with the matchers of service and type only; NULL: it has no matcher that excludes,
+// or is not for a tree of all it means. The arena's.
+static bool question_of_all(struct arena *a, const struct query *q, struct query **whole)
+{
+    const struct query_tree *t = &q->tree;
+    bool excludes = false;
+    *whole = NULL;
+    if (!t->wanted || t->span_count || t->trace_count || t->profile_count) return true;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        excludes |= !is_of_all(m) && (m->op == MATCH_NEQ || m->op == MATCH_NRE);
+    }
+    if (!excludes) return true;
+    struct matcher *v = ARENA_ARRAY(a, struct matcher, q->selector.n);
+    *whole = ARENA_NEW(a, struct query);
+    if (!v || !*whole) return false;
+    size_t n = 0;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        if (is_of_all(&q->selector.v[i])) v[n++] = q->selector.v[i];
+    }
+    **whole = *q;
+    (*whole)->selector.v = v;
+    (*whole)->selector.n = n;
+    return true;
+}
+
+// Whether the plan answers the very range that was asked for, with nothing left out.
+static bool is_exact(const struct served *v)
+{
+    const struct level_plan *p = &v->plan;
+    return !p->rounded && !p->gone && p->missing_count == 0 && v->without_count == 0;
+}
+
+static bool weigh(struct reading *r, struct served *v, bool excluded, uint64_t *bytes, err *e)
+{
+    struct answer *a = r->s->a;
+    struct block_reads reads = {0};
+    const struct block_task task = {v->q, &v->plan, NULL, excluded};
+    bool ok = block_read_weigh(a->querier->blocks, &a->x->req, &task, bytes, &reads, e);
+    count(&a->work, &reads);
+    return ok && note_faults(r, v, &reads, e);
+}
+
+static bool choose_way(struct reading *r, struct served *v, err *e)
+{
+    uint64_t direct = 0;
+    uint64_t difference = 0;
+    if (!make_plan(r, v->whole, e)) return false;
+    if (v->plan.n == 0 || !is_exact(v) || !is_exact(v->whole)) {
+        v->way = WAY_DIRECT;
+        return true;
+    }
+    if (!weigh(r, v, false, &direct, e) || !weigh(r, v, true, &difference, e) ||
+        !weigh(r, v->whole, false, &difference, e)) {
+        return false;
+    }
+    // What could not be looked at is planned around, directly.
+    v->way = difference < direct && is_exact(v) && is_exact(v->whole) ? WAY_DIFFERENCE : WAY_DIRECT;
+    return true;
+}
+
+static bool read_difference(struct reading *r, struct served *v, err *e)
+{
+    err why = {0};
+    bool ok = read_plan(r, v->whole, false, &why) && read_plan(r, v, true, &why);
+    if (ok && is_exact(v) && is_exact(v->whole)) return true;
+    if (!ok && why.code != ERR_OUT_OF_RANGE) {
+        *e = why;
+        return false;
+    }
+    // Something cannot be read, or only the sum of all does not fit.
+    v->way = WAY_DIRECT;
+    r->again = true;
+    return true;
 }
 
 static bool read_part(struct reading *r, struct served *v, err *e)
 {
     if (!make_plan(r, v, e)) return false;
     uint64_t began = clock_mono_ns();
-    bool ok = read_with(r, v, NULL, e);
-    for (size_t i = 0; ok && i < v->of->skip_count; i++)
-        ok = read_with(r, v, &v->of->skips[i], e);
+    bool ok = !v->whole || v->way != WAY_OPEN || choose_way(r, v, e);
+    if (ok) {
+        ok = v->way == WAY_DIFFERENCE ? read_difference(r, v, e) : read_plan(r, v, false, e);
+    }
     r->s->a->work.ns[WORK_READ] += clock_mono_ns() - began;
     return ok;
 }
@@ -232,7 +342,12 @@ static bool report(const struct reading *r, const struct served *v, err *e)
     }
     if (p->gone) note_gone(&a->work, p);
     a->work.rounded_ns = MAX(a->work.rounded_ns, level_rounding(p, &v->ask));
-    explain_plan(a, v->of->tenant, p);
+    if (v->way != WAY_DIFFERENCE) {
+        explain_plan(a, v->of->tenant, "", p);
+    } else {
+        explain_plan(a, v->of->tenant, "", &v->whole->plan);
+        explain_plan(a, v->of->tenant, "minus ", p);
+    }
     return true;
 }
 
@@ -243,6 +358,29 @@ static bool begin_anew(const struct serving *s, struct merged *m, err *e)
     return merged_init(m, a->querier->memory, a->config->query_memory, s->q->tree.full_symbols, e);
 }
 
+// All plans that are needed, none made yet.
+static bool list_plans(struct reading *r, struct query parts[PARTS_MAX], size_t part_count, err *e)
+{
+    const struct serving *s = r->s;
+    struct arena *arena = s->a->arena;
+    struct query *whole = NULL;
+    struct served *wholes = ARENA_ARRAY(arena, struct served, s->n);
+    r->v = ARENA_ARRAY(arena, struct served, s->n * part_count);
+    if (!r->v || !wholes || !question_of_all(arena, &parts[0], &whole)) return no_memory(s->a, e);
+    for (size_t i = 0; i < s->n * part_count; i++) {
+        const struct settled *t = &s->tenants[i / part_count];
+        if (!t->has_blocks) continue;
+        struct served *v = &r->v[r->n++];
+        *v = (struct served){.of = t, .q = &parts[i % part_count]};
+        if (!begin(s, v, e)) return false;
+        if (!whole || i % part_count) continue;
+        v->whole = &wholes[i / part_count];
+        *v->whole = (struct served){.of = t, .q = whole};
+        if (!begin(s, v->whole, e)) return false;
+    }
+    return true;
+}
+
 bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
 {
     struct answer *a = s->a;
@@ -250,15 +388,7 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
     *stale = false;
     struct query parts[PARTS_MAX];
     size_t part_count = split(s->q, parts);
-    r.v = ARENA_ARRAY(a->arena, struct served, s->n * part_count);
-    if (!r.v) return no_memory(a, e);
-    for (size_t i = 0; i < s->n * part_count; i++) {
-        const struct settled *t = &s->tenants[i / part_count];
-        if (!t->has_blocks) continue;
-        struct served *v = &r.v[r.n++];
-        *v = (struct served){.of = t, .q = &parts[i % part_count]};
-        if (!begin(s, v, e)) return false;
-    }
+    if (!list_plans(&r, parts, part_count, e)) return false;
     r.again = true;
     for (unsigned i = 0; r.again && i < PLANS_MAX; i++) {
         if (!req_alive(&a->x->req, e)) return false;

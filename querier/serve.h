@@ -7,7 +7,11 @@
 // heads and snapshot have to be settled anew.
 #pragma once
 
+#include "querier/levels.h"
 #include "querier/settle.h"
+
+// What is asked of the levels for a question; without what is known of the settled tenant.
+bool serve_ask(const struct query *q, struct level_ask *ask, err *e) MUST_CHECK;
 
 // Adds to *m, which is empty before and may be made anew. *stale: settle again, unless `last`; then
 // objects that are gone are missing.

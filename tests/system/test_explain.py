@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from client import CPU, QUERIER, Pprof
+from client import CPU, QUERIER, Pprof, flame
 from flametree import BIN, Flametree
 
 HOUR = 3600 * 10**9
@@ -20,9 +20,9 @@ def push(s, at_ns, value):
     s.push({"__name__": "process_cpu", "service_name": "shop"}, Pprof(("main;a", value), time_ns=at_ns)).expect(200)
 
 
-def ask(s, start, end, **headers):
+def ask(s, start, end, selector='{service_name="shop"}', **headers):
     headers = {k.replace("_", "-"): v for k, v in headers.items()}
-    body = json.dumps({"profileTypeID": CPU, "labelSelector": '{service_name="shop"}', "start": start // MS, "end": end // MS})
+    body = json.dumps({"profileTypeID": CPU, "labelSelector": selector, "start": start // MS, "end": end // MS})
     return s.call("POST", "/" + QUERIER + "SelectMergeStacktraces", body, {"Content-Type": "application/json", **headers})
 
 
@@ -79,6 +79,36 @@ def test_the_command_line_explains(shop):
     lines = got.stderr.splitlines()
     assert lines[0].startswith("exact: 48 profiles in ") and any(line.startswith("  days    nodes  (") for line in lines), got.stderr
     assert subprocess.run(run, capture_output=True, text=True, timeout=60).stderr == ""
+
+
+def test_what_few_series_are_left_out_of_is_all_less_these(tmp_path):
+    """Sixteen pods, which the projections leave out: all but one are the sums of all less those of the one."""
+    with Flametree("--compactor.interval=1h", *AT_ONCE, data=str(tmp_path)) as f:
+        s = f.server()
+        for hour in range(0, 48, 6):
+            s.push_series([({"__name__": "process_cpu", "service_name": "shop", "pod": "p%d" % pod},
+                            [Pprof(("main;a", 1), ("main;p%d" % pod, 1 + pod), time_ns=START + hour * HOUR + HOUR // 2)]) for pod in range(16)]).expect(200)
+        s.call("POST", "/ingester/flush?wait=true").expect(200)
+        assert s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200).json()["settled"]
+
+        def stacks(selector):
+            reply = ask(s, START - 1, START + 2 * DAY, selector=selector, Flametree_Explain="1")
+            graph, plan = flame(reply.expect(200).json()["flamegraph"]), json.loads(reply.headers["Flametree-Explain"])["plan"]
+            assert reply.headers["Flametree-Exact"] == "exact"
+            return {k: v[0] for k, v in graph.items() if v[0] and k != "total"}, plan, int(reply.headers["Flametree-Profiles"])
+
+        def want(pods):
+            return dict({"main;p%d" % pod: 8 * (1 + pod) for pod in pods}, **{"main;a": 8 * len(pods)})
+
+        got, plan, profiles = stacks('{service_name="shop", pod!="p3"}')
+        assert (got, profiles) == (want([pod for pod in range(16) if pod != 3]), 120), plan
+        assert any(line.startswith("minus ") for line in plan) and any(line.startswith("days    nodes") for line in plan), plan
+        got, plan, profiles = stacks('{service_name="shop", pod!~"p(1|2|3)"}')
+        assert (got, profiles) == (want([pod for pod in range(16) if pod not in (1, 2, 3)]), 104), plan
+        assert any(line.startswith("minus ") for line in plan), plan
+        got, plan, profiles = stacks('{service_name="shop", pod!~"p1.*", pod!~"p[2-9]"}')
+        assert (got, profiles) == (want([0]), 8), plan
+        assert not any(line.startswith("minus ") for line in plan), plan
 
 
 def test_children_serve_where_a_parent_is_damaged(shop):

@@ -25,7 +25,8 @@ static void read_all(struct rig *g, const struct query *q, const struct loose_se
     struct block_reads reads = {0};
     *p = plan_for(g, q);
     assert_ok(merged_init(m, &g->memory, 0, roll(&g->dice, 2), e));
-    assert_ok(block_read(g->blocks, &g->req, &(struct block_task){q, &p->p, skip}, m, &reads, e));
+    assert_ok(
+        block_read(g->blocks, &g->req, &(struct block_task){q, &p->p, skip, false}, m, &reads, e));
     if (reads.fault_count) fail_msg("%s", reads.faults[0].why.msg);
     assert_ok(merged_finish(m, e));
 }
@@ -49,6 +50,49 @@ static void check_tree(struct rig *g)
     read_all(g, &q, NULL, &m, &p);
     struct head_query h = brute(&q);
     str expected = fact_tree(&arena, g->facts, g->fleet->n, &h, span, &profiles);
+    assert_int_equal(m.profiles, profiles);
+    assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
+    merged_release(&m);
+}
+
+static void add_part(struct rig *g, const struct query *q, bool excluded, struct merged *m)
+{
+    struct block_reads reads = {0};
+    struct fleet_plan p = plan_for(g, q);
+    const struct block_task task = {q, &p.p, NULL, excluded};
+    uint64_t bytes = 0;
+    assert_ok(block_read_weigh(g->blocks, &g->req, &task, &bytes, &reads, e));
+    uint64_t nodes = reads.nodes + reads.rows;
+    assert_int_equal(nodes, 0);
+    assert_ok(block_read(g->blocks, &g->req, &task, m, &reads, e));
+    if (reads.fault_count) fail_msg("%s", reads.faults[0].why.msg);
+    assert_int_equal(bytes > 0, reads.nodes + reads.rows > 0);
+}
+
+// All of the service and type less what the matchers exclude, from plans of their own.
+static void check_difference(struct rig *g)
+{
+    struct query q = {.tree.wanted = true};
+    struct merged m;
+    uint64_t profiles = 0;
+    some_range(&g->dice, &q);
+    fact_selector(&arena, &g->dice, &q.selector);
+    struct query whole = q;
+    whole.selector = (struct selector){0};
+    bool others = false;
+    for (size_t i = 0; i < q.selector.n; i++) {
+        const struct matcher *x = &q.selector.v[i];
+        bool of_all = str_is(x->name, LABEL_SERVICE) || str_is(x->name, LABEL_PROFILE_TYPE);
+        others = others || !of_all;
+        if (of_all) assert_ok(selector_add(&arena, &whole.selector, x->op, x->name, x->value, e));
+    }
+    if (!others) return;
+    assert_ok(merged_init(&m, &g->memory, 0, roll(&g->dice, 2), e));
+    add_part(g, &whole, false, &m);
+    add_part(g, &q, true, &m);
+    assert_ok(merged_finish(&m, e));
+    struct head_query h = brute(&q);
+    str expected = fact_tree(&arena, g->facts, g->fleet->n, &h, 0, &profiles);
     assert_int_equal(m.profiles, profiles);
     assert_true(str_eq(merge_text(&arena, &m.stacks), expected));
     merged_release(&m);
@@ -368,13 +412,13 @@ static void check_stats(struct rig *g)
 
 static void every_want_equals_a_sum_over_the_rows(void **state)
 {
-    static void (*const checks[])(struct rig *) = {check_tree, check_totals, check_heat,
-                                                   check_labels, check_stats};
+    static void (*const checks[])(struct rig *) = {check_tree, check_difference, check_totals,
+                                                   check_heat, check_labels,     check_stats};
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct rig g;
         rig_make(&g, seed, 60 + 200 * seed, seed % 3 ? 8 << 20 : 1 << 16);
-        for (int i = 0; i < 100; i++)
+        for (int i = 0; i < 120; i++)
             checks[(size_t)i % COUNT(checks)](&g);
         rig_drop(&g);
         arena_release(&arena);
@@ -418,8 +462,8 @@ static void rows_of_the_skip_list_do_not_count(void **state)
         leaves.without_parents = true;
         struct fleet_plan p = fleet_plan(&leaves, &g.dice, &ask);
         assert_ok(merged_init(&m, &g.memory, 0, round % 2, e));
-        assert_ok(
-            block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, &skip}, &m, &reads, e));
+        assert_ok(block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, &skip, false}, &m,
+                             &reads, e));
         assert_int_equal(reads.fault_count, 0);
         struct head_query h = brute(&q);
         uint64_t profiles = 0;
@@ -522,7 +566,7 @@ static struct merged *read_plan(struct rig *g, const struct query *q, const stru
     struct blocks *fresh = blocks_new(g->fleet->store, &g->memory, 8 << 20);
     assert_ok(merged_init(m, &g->memory, 0, true, e));
     *reads = (struct block_reads){0};
-    assert_ok(block_read(fresh, &g->req, &(struct block_task){q, &p->p, NULL}, m, reads, e));
+    assert_ok(block_read(fresh, &g->req, &(struct block_task){q, &p->p, NULL, false}, m, reads, e));
     assert_ok(merged_finish(m, e));
     blocks_free(fresh);
     return m;

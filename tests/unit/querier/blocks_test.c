@@ -19,8 +19,8 @@ static void a_cold_flame_graph_is_two_reads_of_a_block_and_a_warm_one_none(void 
         struct block_reads reads = {0};
         struct merged m;
         assert_ok(merged_init(&m, &g.memory, 0, false, e));
-        assert_ok(
-            block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL}, &m, &reads, e));
+        assert_ok(block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL, false}, &m,
+                             &reads, e));
         assert_int_equal(reads.reads, i ? 0 : 2);
         assert_int_equal(reads.objects, 1);
         assert_true(reads.nodes > 0 && m.profiles > 0 && (i == 0 || m.profiles == first));
@@ -67,11 +67,11 @@ static bool ask(struct crowd *c, const struct asked *k)
     struct block_reads reads = {0};
     err e = {0};
     req_init(&r, RANK_PUBLIC, NULL, SIZE_MAX, 0);
-    bool ok =
-        merged_init(&m, &c->g->memory, 0, k->full, &e) &&
-        block_read(c->g->blocks, &r, &(struct block_task){&k->q, &k->p.p, NULL}, &m, &reads, &e) &&
-        reads.fault_count == 0 && m.profiles == k->profiles &&
-        str_eq(tree_text(&r.arena, &m.stacks), k->tree);
+    bool ok = merged_init(&m, &c->g->memory, 0, k->full, &e) &&
+              block_read(c->g->blocks, &r, &(struct block_task){&k->q, &k->p.p, NULL, false}, &m,
+                         &reads, &e) &&
+              reads.fault_count == 0 && m.profiles == k->profiles &&
+              str_eq(tree_text(&r.arena, &m.stacks), k->tree);
     atomic_fetch_add(&c->reads, reads.reads);
     merged_release(&m);
     req_release(&r);
@@ -167,9 +167,9 @@ static void a_query_that_does_not_fit_says_so_and_leaves_nothing(void **state)
         struct block_reads reads = {0};
         struct merged m;
         err e = {0};
-        bool ok =
-            merged_init(&m, &g.memory, limit, limit % 8192 == 0, &e) &&
-            block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL}, &m, &reads, &e);
+        bool ok = merged_init(&m, &g.memory, limit, limit % 8192 == 0, &e) &&
+                  block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL, false}, &m,
+                             &reads, &e);
         if (!ok) assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
         assert_int_equal(reads.fault_count, 0);
         merged_release(&m);
@@ -191,7 +191,7 @@ static void a_request_that_is_over_reads_nothing_more(void **state)
     atomic_store(&g.req.canceled, true);
     assert_true(merged_init(&m, &g.memory, 0, true, &e));
     assert_false(
-        block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL}, &m, &reads, &e));
+        block_read(g.blocks, &g.req, &(struct block_task){&q, &p.p, NULL, false}, &m, &reads, &e));
     assert_int_equal(e.code, ERR_CANCELED);
     assert_int_equal(reads.fault_count, 0);
     merged_release(&m);
@@ -217,7 +217,7 @@ static bool read_fresh(void *arg, err *e)
     struct blocks *b = blocks_new(t->g->fleet->store, &memory, 8 << 20);
     req_init(&r, RANK_PUBLIC, &memory, SIZE_MAX, 0);
     bool ok = merged_init(&m, &memory, 0, false, e) &&
-              block_read(b, &r, &(struct block_task){t->q, t->p, NULL}, &m, &reads, e) &&
+              block_read(b, &r, &(struct block_task){t->q, t->p, NULL, false}, &m, &reads, e) &&
               merged_finish(&m, e);
     assert_int_equal(reads.fault_count, 0);
     merged_release(&m);

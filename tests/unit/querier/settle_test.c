@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/await.h"
+#include "loop/lane.h"
 #include "unit/querier/settle_world.h"
 
 static const struct query the_question = {.from_ns = BASE_NS,
@@ -11,8 +13,9 @@ static const struct query the_question = {.from_ns = BASE_NS,
 static void ask_it(struct ask *k, struct world *w)
 {
     ask_open(k, NULL, 0);
-    k->state.ask = ask_world;
+    k->state.ask = w->ask ? w->ask : ask_world;
     k->state.transport = (const void *)w;
+    k->state.ahead = w->ahead;
     k->state.manifests = w->asked_manifests;
     k->state.blocks = w->blocks;
 }
@@ -114,6 +117,7 @@ struct outcome {
     bool ok;
     err why;
     uint64_t profiles;
+    uint64_t plans;
     char missing[512];
 };
 
@@ -132,6 +136,7 @@ static struct outcome ask_standing(struct world *w, bool may_be_partial)
     o.ok = answer_read(&a, &the_question, &got, &o.why);
     for (size_t i = 0; o.ok && i < got->total_count; i++)
         o.profiles += got->totals[i].profiles;
+    o.plans = a.work.plans;
     snprintf(o.missing, sizeof o.missing, "%.*s", STR(fetch_missing(a.arena, &a.fetched)));
     ask_close(&k);
     return o;
@@ -240,6 +245,96 @@ static void a_head_that_does_not_look_is_missing(void **state)
     close_world(&w);
 }
 
+// ---- while heads answer
+
+static uint64_t reads(const struct world *w)
+{
+    return memstore_totals(w->asked_store).ops[MEMSTORE_READ];
+}
+
+// Heads that answer when nobody but a job of the lane can have read all that is needed.
+static bool answer_late(const void *transport, struct req *r, str tenant, str message,
+                        struct head_replies *out, err *e)
+{
+    const struct world *w = transport;
+    AWAIT(reads(w) >= w->awaited_reads);
+    return ask_world(transport, r, tenant, message, out, e);
+}
+
+static void forget(struct world *w)
+{
+    blocks_free(w->blocks);
+    w->blocks = blocks_new(w->asked_store, &w->memory, 1 << 20);
+    memstore_reset_totals(w->asked_store);
+}
+
+static void what_is_known_is_read_while_heads_answer(void **state)
+{
+    (void)state;
+    struct world w;
+    stand(&w, 1);
+    const struct lane_options o = {.name = "ahead",
+                                   .rank = RANK_QUERIER,
+                                   .width = 1,
+                                   .queue_max = 8};
+    assert_ok((w.ahead = lane_new(&o, e)) != NULL);
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);  // a manifest is known from here on
+    forget(&w);
+    struct lane *ahead = w.ahead;
+    w.ahead = NULL;
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);
+    uint64_t cold = reads(&w);
+    w.ahead = ahead;
+
+    forget(&w);
+    w.ask = answer_late;
+    w.awaited_reads = 2;  // footer and index of the parent
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);
+    assert_true(reads(&w) <= cold);  // nothing is read twice
+
+    // What is known is old: others take the parent's place, and it is gone.
+    for (uint32_t h = 0; h < HEADS; h++) {
+        flush(&w, h);
+        drop(&w, h, w.open_cut[h] - 1);
+    }
+    absorb(&w, 0);
+    absorb(&w, 1);
+    sum_up(&w);
+    struct manifest_sweep s = {.version_age_ns = INT64_MAX, .versions = 1000};
+    assert_ok(manifest_sweep(w.manifests, &w.req, S("t"), &s, e));
+    forget(&w);
+    w.awaited_reads = 1;
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);
+
+    // And what fails there is tried anew by who needs it.
+    forget(&w);
+    w.awaited_reads = 3;
+    memstore_fail(w.asked_store, MEMSTORE_READ, MEMSTORE_FLIPS, 1, 1);
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);
+    lane_drain(w.ahead);
+    lane_free(w.ahead);
+    close_world(&w);
+}
+
+static void a_read_that_fails_for_a_moment_is_tried_again(void **state)
+{
+    (void)state;
+    struct world w;
+    stand(&w, 1);
+    assert_int_equal(ask_standing(&w, false).profiles, ROWS);
+    for (uint64_t nth = 1; nth <= 4; nth++) {
+        forget(&w);
+        memstore_fail(w.asked_store, MEMSTORE_READ, MEMSTORE_FAILS, nth, 2);
+        struct outcome o = ask_standing(&w, false);
+        if (!o.ok) fail_msg("%s", o.why.msg);
+        assert_int_equal(o.profiles, ROWS);
+        assert_int_equal(memstore_totals(w.asked_store).failed[MEMSTORE_READ], 2);
+        assert_int_equal(o.plans, 1);  // nothing else had to serve
+        memstore_heal(w.asked_store);
+    }
+    close_world(&w);
+}
+
 struct questioned {
     struct world *w;
     struct ask k;
@@ -301,6 +396,8 @@ int main(void)
         cmocka_unit_test(who_has_no_store_does_not_see_all),
         cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),
         cmocka_unit_test(a_head_that_does_not_look_is_missing),
+        cmocka_unit_test(what_is_known_is_read_while_heads_answer),
+        cmocka_unit_test(a_read_that_fails_for_a_moment_is_tried_again),
         cmocka_unit_test(want_of_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,9 @@ struct world {
     struct blocks *blocks;
     struct mem_budget memory;
     struct req req;
+    head_ask *ask;       // NULL: ask_world
+    struct lane *ahead;  // NULL: nothing is fetched ahead
+    uint64_t awaited_reads;
     uint64_t dice;
     uint32_t moment;
     bool asked;  // the question is under way
