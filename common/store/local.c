@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +40,26 @@ bool local_fault(err *e, int why, const char *verb, str name)
 bool local_alive(const struct req *r, err *e)
 {
     return !r || req_alive(r, e);
+}
+
+static bool look_at_objects(const struct local *l, struct stat *st)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/o", l->dir);
+    return stat(path, st) == 0;
+}
+
+bool local_is_there(const struct local *l, err *e)
+{
+    struct stat st;
+    if (!look_at_objects(l, &st))
+        return err_set(e, ERR_UNAVAILABLE,
+                       "store %s: %s; was it moved, or is its disk not mounted any more?", l->dir,
+                       strerror(errno));
+    return (st.st_dev == l->dev && st.st_ino == l->ino) ||
+           err_set(e, ERR_UNAVAILABLE,
+                   "store %s: another directory is there now; put the former one back, or restart",
+                   l->dir);
 }
 
 void local_close_file(int fd)
@@ -95,6 +116,15 @@ static bool make_dirs(const struct local *l, err *e)
     return dir_sync(l->dir, e);
 }
 
+static bool know_objects(struct local *l, err *e)
+{
+    struct stat st;
+    if (!look_at_objects(l, &st)) return err_set(e, ERR_UNAVAILABLE, "o: %s", strerror(errno));
+    l->dev = st.st_dev;
+    l->ino = st.st_ino;
+    return true;
+}
+
 static bool take_turn(const struct local *l, int *fd, err *e)
 {
     char path[PATH_MAX];
@@ -138,7 +168,7 @@ static bool prepare(struct local *l, err *e)
 {
     int turn = -1;
     struct req r;
-    if (!make_dirs(l, e) || !take_turn(l, &turn, e)) return false;
+    if (!make_dirs(l, e) || !know_objects(l, e) || !take_turn(l, &turn, e)) return false;
     req_init(&r, RANK_DUTY, NULL, 1 << 16, 0);
     l->tree = 't';
     bool ok = local_sweep(l, e) && try_out(l, &r, e);

@@ -15,6 +15,9 @@
 // lets us, otherwise the caller does them, with the help of threads where there are several;
 // flametree_store_io says which.
 //
+// A directory that is gone under a running process (moved, unmounted) is unavailable and not empty:
+// lists and creations compare the folder o with that of the start.
+//
 // Several processes may use one directory at a time: a file in t/ is locked by who writes it, and
 // only files without a lock are swept. At open it is tried whether the file system keeps the
 // promises of store.h (two links to one name, fsync of a folder); if not, open fails with

@@ -27,8 +27,9 @@ struct local {
     struct io *io;
     struct mem_budget *memory;
     char dir[LOCAL_DIR_MAX];
-    char tree;         // 'o', or 't' while it is tried out
-    struct lock lock;  // of `known`
+    char tree;          // 'o', or 't' while it is tried out
+    uint64_t dev, ino;  // which folder <dir>/o is
+    struct lock lock;   // of `known`
     struct local_folder known[LOCAL_FOLDERS];
 };
 
@@ -45,6 +46,11 @@ static inline struct local *local_of(struct store *s)
 
 // <dir>/o/<name>
 void local_path_of(const struct local *l, str name, struct local_path *path);
+
+// Is <dir>/o still the folder that was opened? Where it is gone, because somebody moved the store
+// or its file system is not mounted any more, nothing would be found, which is not the same as
+// nothing being there. Fails with unavailable.
+bool local_is_there(const struct local *l, err *e) MUST_CHECK;
 
 // Fails with what errno number `why` means for "verb object name".
 bool local_fault(err *e, int why, const char *verb, str name);

@@ -212,7 +212,8 @@ bool local_list(struct store *s, struct req *r, str prefix, str after, store_vis
 {
     struct walk w;
     walk_init(&w, s, r, prefix, after);
-    bool ok = local_alive(r, e) && walk_down(&w, e) && walk_on(&w, fn, arg, e);
+    bool ok = local_alive(r, e) && local_is_there(w.local, e) && walk_down(&w, e) &&
+              walk_on(&w, fn, arg, e);
     walk_release(&w);
     return ok;
 }
@@ -241,7 +242,7 @@ bool local_folders(struct store *s, struct req *r, str prefix, store_visit *fn, 
 {
     struct walk w;
     walk_init(&w, s, r, prefix, S(""));
-    bool ok = local_alive(r, e) && walk_down(&w, e);
+    bool ok = local_alive(r, e) && local_is_there(w.local, e) && walk_down(&w, e);
     for (size_t i = 0; ok && i < w.levels[0].n; i++) {
         const struct level *v = &w.levels[0];
         str name = entry_name(v, &v->v[i]);

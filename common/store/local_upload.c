@@ -83,6 +83,12 @@ static bool make_temp(struct upload *u, err *e)
         temp_name(u->local, u->temp);
         u->fd = open(u->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
         if (u->fd < 0 && errno == EEXIST) continue;  // forked processes draw the same numbers
+        if (u->fd < 0 && errno == ENOENT) {          // somebody removed t/
+            char path[PATH_MAX];
+            snprintf(path, sizeof path, "%s/t", u->local->dir);
+            if (!dir_make(path, e)) return false;
+            continue;
+        }
         if (u->fd < 0) return local_fault(e, errno, "create", upload_name(u));
         if (is_ours(u->fd)) return true;
         int why = errno;
@@ -111,7 +117,7 @@ static void upload_free(struct upload *u)
 struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
 {
     struct local *l = local_of(s);
-    if (!local_alive(r, e)) return NULL;
+    if (!local_alive(r, e) || !local_is_there(l, e)) return NULL;
     struct upload *u = mem_alloc(l->memory, sizeof *u, e);
     if (!u) return NULL;
     u->upload.store = s;

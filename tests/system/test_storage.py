@@ -127,3 +127,26 @@ def test_objects_are_created_again_when_their_disk_has_room_again(small, io, spo
         await_("the log to be empty", lambda: cuts(f) == [])
         book.check()
         assert os.listdir(small / "store" / "t") == ["lock"]
+
+
+def test_a_store_that_was_moved_away_is_no_empty_store(tmp_path):
+    """Its disk is not mounted any more, say: nothing is answered from what is left, and nothing is lost when it is back."""
+    store, away = tmp_path / "store", tmp_path / "away"
+    with Flametree("--storage.dir", str(store), "--ingester.cut_age", "1h") as f:
+        book = Ledger(f)
+        assert book.push("stored") == 200
+        assert call(f, "/ingester/flush")[0] == 200
+        book.check()
+        os.rename(store, away)
+        for leftover in (False, True):
+            if leftover:
+                os.makedirs(store / "o")
+            assert book.push("meanwhile.%d" % leftover) == 200
+            for path, body in (("/querier.v1.QuerierService/LabelNames", b'{"start":1,"end":2}'), ("/ingester/flush", b"")):
+                reply = f.server().call("POST", path, body, {"Content-Type": "application/json"}).expect(503)
+                assert "store %s: " % store in reply.message(), reply
+        os.removedirs(store / "o")
+        os.rename(away, store)
+        book.check()
+        assert call(f, "/ingester/flush")[0] == 200
+        book.check()

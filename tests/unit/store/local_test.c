@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 // ---- each test in both ways of reading and writing
@@ -500,6 +501,56 @@ static int race(struct bench *b, unsigned who, unsigned rounds)
     return won;
 }
 
+static void move(const struct bench *b, const char *from, const char *to)
+{
+    char old[PATH_MAX], new[PATH_MAX];
+    snprintf(old, sizeof old, "%s/%s", b->dir, from);
+    snprintf(new, sizeof new, "%s/%s", b->dir, to);
+    assert_int_equal(rename(old, new), 0);
+}
+
+static bool count_names(void *arg, str name, uint64_t size, err *e)
+{
+    (void)name, (void)size, (void)e;
+    *(size_t *)arg += 1;
+    return true;
+}
+
+// Nothing is found where the store was: that must not be taken for an empty store.
+static void a_store_that_is_not_there_any_more_is_unavailable_and_not_empty(void **state)
+{
+    struct bench *b = *state;
+    bench_put(b, "v1/x", S("kept"));
+    for (int other = 0; other < 2; other++) {
+        err why[4] = {{0}};
+        size_t n = 0;
+        bool existed = false;
+        char path[PATH_MAX];
+        move(b, "o", "away");
+        snprintf(path, sizeof path, "%s/o", b->dir);
+        if (other) assert_int_equal(mkdir(path, 0750), 0);
+        assert_false(store_list(b->store, &b->req, S("v1/"), S(""), count_names, &n, &why[0]));
+        assert_false(store_folders(b->store, &b->req, S(""), count_names, &n, &why[1]));
+        assert_false(store_put(b->store, &b->req, S("v1/y"), S("new"), &existed, &why[2]));
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(why[i].code, ERR_UNAVAILABLE);
+            assert_non_null(strstr(why[i].msg, other ? "another directory" : "not mounted"));
+        }
+        if (other) assert_int_equal(rmdir(path), 0);
+        move(b, "away", "o");
+        assert_ok(store_list(b->store, &b->req, S("v1/"), S(""), count_names, &n, e));
+        assert_int_equal(n, 1);
+    }
+}
+
+static void a_folder_of_unfinished_files_that_was_removed_is_made_anew(void **state)
+{
+    struct bench *b = *state;
+    move(b, "t", "away");
+    bench_put(b, "v1/x", S("kept"));
+    assert_int_equal(bench_entries(b, "t"), 0);
+}
+
 static void of_processes_that_create_one_name_exactly_one_wins(void **state)
 {
     enum {
@@ -634,6 +685,8 @@ int main(void)
         BOTH(folders_go_with_their_last_object),
         BOTH(unfinished_files_of_the_dead_are_swept_and_no_others),
         BOTH(a_directory_that_cannot_be_used_is_told_in_one_line),
+        BOTH(a_store_that_is_not_there_any_more_is_unavailable_and_not_empty),
+        BOTH(a_folder_of_unfinished_files_that_was_removed_is_made_anew),
         BOTH(of_processes_that_create_one_name_exactly_one_wins),
         BOTH(folders_come_and_go_under_many_threads),
         BOTH(processes_open_one_directory_at_once),
