@@ -60,6 +60,12 @@ static bool ready(void *self, struct buf *why)
     return true;  // nothing is asked of it that it could not answer
 }
 
+static void draining(void *self)
+{
+    const struct state *s = self;
+    work_call_off(s->work);
+}
+
 static void drain(void *self, uint64_t deadline_mono_ns)
 {
     struct state *s = self;
@@ -158,6 +164,7 @@ const struct service compactor = {
     .public_http_count = COUNT(public_http),
     .start = start,
     .ready = ready,
+    .draining = draining,
     .drain = drain,
     .stop = stop,
     .lane_width = {[RANK_PUBLIC] = 2},  // a run that somebody waits for, and pages

@@ -196,16 +196,43 @@ static uint64_t backlog_of_all(struct work *w, bool *looked)
     return n;
 }
 
+static void add_run(struct work *w, struct worker *me)
+{
+    lock_take(&w->lock);
+    me->next = w->runs;
+    w->runs = me;
+    lock_give(&w->lock);
+}
+
+static void end_run(struct work *w, struct worker *me)
+{
+    lock_take(&w->lock);
+    struct worker **at = &w->runs;
+    while (*at != me)
+        at = &(*at)->next;
+    *at = me->next;
+    lock_give(&w->lock);
+}
+
+static bool called_off(err *e)
+{
+    return err_set(e, ERR_UNAVAILABLE,
+                   "this process is about to stop; what is left is done after its restart, or by "
+                   "other compactors");
+}
+
 bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, err *e)
 {
     *out = (struct work_done){0};
     if (!w->manifests)
         return err_set(e, ERR_FAILED_PRECONDITION, "there is no object storage: nothing to do");
+    if (work_is_over(w)) return called_off(e);
     if (!list_tenants(w, r, e)) return false;
     struct worker me = {.work = w, .forced = true, .sweeps = sweep};
     mem_budget_init(&me.memory, "compactor.run", w->process->memory,
                     (size_t)work_settings(w)->worker_memory);
     bool looked = false;
+    add_run(w, &me);
     for (size_t i = 0;; i++) {
         struct tenant_work *t = take_tenant(w, i, r);
         uint64_t done = 0;
@@ -213,9 +240,10 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
         take_turn(&me, t, r, &done);
         out->jobs += done;
     }
+    end_run(w, &me);
     out->backlog = backlog_of_all(w, &looked);
     out->settled = out->backlog == 0 && looked && req_left_ns(r) > 0;
-    return true;
+    return out->settled || !work_is_over(w) || called_off(e);
 }
 
 // ---- life
@@ -263,15 +291,26 @@ struct work *work_new(const struct process *process, err *e)
     return NULL;
 }
 
-void work_drain(struct work *w)
+void work_call_off(struct work *w)
 {
     lock_take(&w->lock);
-    bool first = !w->stopping;
     w->stopping = true;
     for (size_t i = 0; i < w->worker_count; i++) {
         if (w->workers[i].req) atomic_store(&w->workers[i].req->canceled, true);
     }
+    for (struct worker *run = w->runs; run; run = run->next) {
+        if (run->req) atomic_store(&run->req->canceled, true);
+    }
     cond_wake_all(&w->wake);
+    lock_give(&w->lock);
+}
+
+void work_drain(struct work *w)
+{
+    work_call_off(w);
+    lock_take(&w->lock);
+    bool first = !w->joined;
+    w->joined = true;
     lock_give(&w->lock);
     for (size_t i = 0; first && i < w->worker_count; i++)
         thread_join(w->workers[i].thread);

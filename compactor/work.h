@@ -20,14 +20,15 @@ struct work;
 // Starts compactor.workers threads, if the process has a store. Returns owned; NULL and *e set on
 // failure.
 struct work *work_new(const struct process *process, err *e) MUST_CHECK;
-void work_drain(struct work *w);  // jobs under way are called off; joins. Idempotent
-void work_free(struct work *w);   // after drain; NULL is fine
+void work_call_off(struct work *w);  // nothing is begun any more, runs and jobs end soon
+void work_drain(struct work *w);     // jobs under way are called off; joins. Idempotent
+void work_free(struct work *w);      // after drain; NULL is fine
 
 bool work_is_on(const struct work *w);  // is there a store, and are there workers?
 
 // Works on all tenants on the calling thread until nothing is due or the request's deadline:
 // whatever other compactors may do, and sweeps if asked to. Fails with failed_precondition without
-// a store.
+// a store, with unavailable once it is called off.
 struct work_done {
     uint64_t jobs;
     uint64_t backlog;  // due jobs that are left: they fail, or time was short

@@ -62,9 +62,10 @@ struct worker {
     struct work *work;
     struct mem_budget memory;
     pthread_t thread;
-    struct req *req;  // under the lock: of the look under way, to be called off
-    bool forced;      // does what others may do as well
-    bool sweeps;      // whether it is time or not
+    struct req *req;      // under the lock: of the look under way, to be called off
+    bool forced;          // does what others may do as well
+    bool sweeps;          // whether it is time or not
+    struct worker *next;  // of the runs under way
 };
 
 struct work {
@@ -75,6 +76,7 @@ struct work {
     struct lock lock;
     struct cond wake;
     bool stopping;
+    bool joined;
     bool listing;
     bool listed;  // at least once
     uint64_t next_list_mono_ns;
@@ -83,7 +85,7 @@ struct work {
     size_t tenant_cap;
     struct worker *workers;
     size_t worker_count;  // that run
-    size_t runs;          // work_run under way
+    struct worker *runs;  // work_run under way
 };
 
 const struct compactor_config *work_settings(const struct work *w);

@@ -220,5 +220,6 @@ bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_
 bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
                   err *e) MUST_CHECK;
 
-// Creates or reads v1/cluster; refuses a format that is not known (failed_precondition).
+// Creates or reads v1/cluster, when a process starts; refuses a format that is not known
+// (failed_precondition).
 bool cluster_claim(struct store *s, struct req *r, id128 *cluster, err *e) MUST_CHECK;

@@ -445,6 +445,10 @@ void program_drain(struct program *p)
     metric_set(&service_ready, 0);
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
+    for (size_t i = p->unit_count; i-- > 0;) {
+        const struct unit *u = &p->units[i];
+        if (u->service->draining) u->service->draining(u->self);
+    }
     uint64_t begin = clock_mono_ns();
     uint64_t deadline = begin + timeout_ns;
     server_drain(p->public.server, timeout_ns);

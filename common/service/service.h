@@ -60,6 +60,10 @@ struct service {
     // Is it ready for traffic? Otherwise one line why. Cheap; any thread.
     bool (*ready)(void *self, struct buf *why);
 
+    // The process is about to drain: requests that wait for something long may end at once. Short;
+    // NULL: there are none.
+    void (*draining)(void *self);
+
     // No new work comes any more; finish what must be finished before `deadline_mono_ns`.
     // NULL: nothing is left when the last request has ended.
     void (*drain)(void *self, uint64_t deadline_mono_ns);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/ulid.h"
+#include "manifest/manifest.h"
 #include "service/process.h"
 #include "service/program.h"
 #include "store/local.h"
+#include "sys/clock.h"
 
 #include <stdio.h>
+
+#define CLAIM_BYTES    ((size_t)1 << 20)
+#define CLAIM_LIMIT_NS ((uint64_t)60 * NS_PER_S)
 
 bool storage_check(const struct storage_settings *s, err *e)
 {
@@ -12,6 +18,32 @@ bool storage_check(const struct storage_settings *s, err *e)
                        "storage.kind: '%s' is not known; there are local and none", s->kind);
     if (strcmp(s->io, "auto") != 0 && strcmp(s->io, "threads") != 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "storage.io: '%s' is none of auto, threads", s->io);
+    return true;
+}
+
+// Whose objects these are, and whether this program knows their format. A store that cannot be
+// asked now is no reason not to start: heads and logs do without it.
+static bool claim(struct program *p, err *e)
+{
+    struct req r;
+    id128 cluster = {0};
+    char text[ULID_TEXT];
+    char quoted[LOG_QUOTE_MAX];
+    err fault = {0};
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
+    bool ok = cluster_claim(p->process.store, &r, &cluster, &fault);
+    req_release(&r);
+    if (ok) {
+        ulid_print(cluster, text);
+        log_info(NULL, "storage.opened", "cluster=%s", text);
+    } else if (fault.code == ERR_FAILED_PRECONDITION || fault.code == ERR_DATA_LOSS) {
+        *e = fault;
+        return err_wrap(e, "storage");
+    } else {
+        log_warn(NULL, "storage.unasked",
+                 "fault=%s action=\"look at the store; what its format is was not asked\"",
+                 log_quote(quoted, str_of(fault.msg)));
+    }
     return true;
 }
 
@@ -35,7 +67,7 @@ bool storage_open(struct program *p, err *e)
         .no_uring = strcmp(s->io, "threads") == 0,
     };
     p->process.store = store_open_local(&o, e);
-    return p->process.store != NULL;
+    return p->process.store && claim(p, e);
 }
 
 void storage_close(struct program *p)

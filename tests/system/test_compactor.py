@@ -2,6 +2,8 @@
 import json
 import os
 import shutil
+import signal
+import threading
 import time
 
 import pytest
@@ -265,6 +267,21 @@ def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
         assert answers(s) == flushed[1]
     with Flametree(*AT_ONCE, data=str(own)) as f:
         check_whole(f, flushed[1])
+
+
+def test_a_run_that_waits_ends_when_the_process_drains(flushed, tmp_path):
+    """Each job takes half a second at least, so there is plenty left to do when the process is told to stop."""
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own), env={"FLAMETREE_FAULTS": "compact.service=delay:500"}) as f:
+        s, got = f.server(), []
+        run = threading.Thread(target=lambda: got.append(s.call("POST", "/compactor/run?timeout=10m")))
+        run.start()
+        await_("the run to be in a job", lambda: "running" in s.call("GET", "/compactor/status").json()["tenants"][0])
+        f.signal(signal.SIGTERM)
+        run.join(60)
+        assert not run.is_alive() and got[0].status == 503 and "about to stop" in got[0].text, got
+        process, f.process = f.process, None
+        f.stopped(process)
 
 
 # ---- several

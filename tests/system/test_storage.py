@@ -52,6 +52,20 @@ def test_all_in_one_keeps_objects_in_its_data_directory(tmp_path):
     assert os.listdir(tmp_path / "store" / "t") == ["lock"]
 
 
+def test_objects_of_a_format_that_is_not_known_are_left_alone(tmp_path):
+    claim = tmp_path / "store" / "o" / "v1" / "cluster"
+    with Flametree(data=str(tmp_path)) as f:
+        mine = claim.read_bytes()
+        assert len(mine) == 20 and f.tail().count("event=storage.opened cluster=") == 1
+    with Flametree(data=str(tmp_path)):
+        assert claim.read_bytes() == mine
+    claim.parent.chmod(0o700)
+    claim.unlink()
+    claim.write_bytes(b"\x08\x02" + mine[2:])
+    code, said = refused("--server.data_dir", str(tmp_path))
+    assert code == 1 and "v1/cluster" in said and "format 2" in said, said
+
+
 def alone(tmp_path, name, program, *args):
     (tmp_path / name).mkdir()
     return Flametree("--internal.listen", "127.0.0.1:0", *args, program=program, data=str(tmp_path / name))
