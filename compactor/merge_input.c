@@ -338,11 +338,23 @@ bool input_row_vector(struct service_merge *s, struct input *in, uint64_t number
                      n, e);
 }
 
+static bool multiply(const struct input *in, struct vector_entry *v, size_t n, int64_t factor,
+                     err *e)
+{
+    for (size_t i = 0; factor != 1 && i < n; i++) {
+        if (__builtin_mul_overflow(v[i].value, factor, &v[i].value)) {
+            return damaged(in, "a vector with a value that does not fit 64 bits", e);
+        }
+    }
+    return true;
+}
+
 bool input_node_vector(struct service_merge *s, struct input *in, const struct block_node_ref *node,
                        struct vector_entry **v, size_t *n, err *e)
 {
     return load_vectors(s, in, &in->node_vectors, &in->index.nodes_at.v[node->frame], e) &&
-           input_map(s, in, block_vector_at(&in->node_vectors.v, node->place), v, n, e);
+           input_map(s, in, block_vector_at(&in->node_vectors.v, node->place), v, n, e) &&
+           multiply(in, *v, *n, node->factor, e);
 }
 
 bool input_total(struct service_merge *s, struct input *in, uint64_t number,

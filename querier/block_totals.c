@@ -206,6 +206,7 @@ static bool add_node(void *arg, const struct block_node_use *use, str columns, e
     uint32_t row = 0;
     if (!point_of_slot(t->q, n->slot, n->width, &point)) return true;
     return block_site_sum(&t->site, &own->matched, columns, &sum, &any, e) &&
+           (!__builtin_mul_overflow(sum, use->node->factor, &sum) || block_no_value(e)) &&
            block_total_at(t->w, use->tag, point, &row, e) && add_sum(t, row, sum, n->profiles, e);
 }
 

@@ -197,7 +197,7 @@ static bool add_node(void *arg, const struct block_node_use *u, str columns, err
     struct tree_unit *own = u->unit->of_want;
     int64_t *sums = sums_of(t, u->unit, e);
     own->profiles += u->node->node.profiles;
-    return sums && columns_add(columns, 1, sums, u->unit->index->stack_count, e);
+    return sums && columns_add(columns, u->node->factor, sums, u->unit->index->stack_count, e);
 }
 
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)

@@ -87,7 +87,8 @@ struct block_key_ref {
 struct block_node_ref {
     struct block_node node;
     uint32_t frame;  // of index.nodes_at
-    uint32_t place;  // in that frame
+    uint32_t place;  // in that frame; nodes may share a vector
+    int64_t factor;  // by which it counts, 1 or more
 };
 
 // A section that holds a run of vectors, rows or totals of the service.

@@ -30,7 +30,9 @@ struct parser {
     int64_t from_hour;
     uint64_t totals;
     uint64_t rows;
-    uint32_t all_nodes;
+    const int64_t *vectors;  // by node
+    uint64_t other_vectors;  // those that are not of ALL; those of ALL are numbered behind them
+    uint64_t all_vectors;
     uint32_t first_all_frame;
 };
 
@@ -92,7 +94,6 @@ static void read_counts(struct parser *p)
         nodes += n;
         p->totals += totals;
         p->rows += rows;
-        if (key->class == BLOCK_ALL) p->all_nodes += (uint32_t)n;
         if (nodes > (uint64_t)(w->end - w->at)) wire_fail(w, "there are more nodes than bytes");
     }
     p->x->node_count = w->fault ? 0 : (uint32_t)nodes;
@@ -154,19 +155,24 @@ static bool node_of(struct block_node *n, int64_t from_hour, const int64_t *v, s
     return end <= (uint64_t)n->width;
 }
 
+#define NODE_COLUMNS 7  // those of node_of, factor, vector
+
 static void read_nodes(struct parser *p)
 {
     struct wire *w = &p->w;
     size_t n = p->x->node_count;
     p->nodes = ARENA_ARRAY(p->a, struct block_node_ref, n);
-    int64_t *columns = ARENA_ARRAY(p->a, int64_t, 5 * n);
+    int64_t *columns = ARENA_ARRAY(p->a, int64_t, NODE_COLUMNS * n);
     p->x->nodes = p->nodes;
+    p->vectors = columns + (NODE_COLUMNS - 1) * n;
     if (!p->nodes || !columns) return;
     str widths = wire_bytes(w, n);
-    for (int c = 0; c < 5; c++)
+    for (int c = 0; c < NODE_COLUMNS; c++)
         wire_numbers(w, columns + c * n, n);
     for (size_t i = 0; i < n && !w->fault; i++) {
         p->nodes[i].node.width = block_width_of((uint8_t)widths.p[i]);
+        p->nodes[i].factor = columns[5 * n + i];
+        if (p->nodes[i].factor < 1) wire_fail(w, "the factor of a node is less than 1");
         if (p->nodes[i].node.width == 0) {
             wire_fail(w, "the width of a node is none");
         } else if (!node_of(&p->nodes[i].node, p->from_hour, columns + i, n)) {
@@ -254,37 +260,53 @@ static struct block_frames read_beside(struct parser *p, const struct block_fram
     return f;
 }
 
+// Their number, which is not more than there are nodes, and their frames.
+static struct block_frames read_vectors(struct parser *p, uint64_t base, uint64_t *n)
+{
+    *n = wire_u64(&p->w);
+    if (*n > p->x->node_count) wire_fail(&p->w, "there are more vectors than nodes");
+    return read_frames(p, base, UINT64_MAX, *n, false);
+}
+
 // Vectors of nodes: those of other classes in frames of their own before those of ALL.
 static void read_node_frames(struct parser *p)
 {
     struct block_index *x = p->x;
-    struct block_frames other = read_frames(p, 0, UINT64_MAX, x->node_count - p->all_nodes, false);
-    struct block_frames all = read_frames(p, p->service->all.at, UINT64_MAX, p->all_nodes, false);
+    struct block_frames other = read_vectors(p, 0, &p->other_vectors);
+    struct block_frames all = read_vectors(p, p->service->all.at, &p->all_vectors);
     struct block_frame *v = ARENA_ARRAY(p->a, struct block_frame, (size_t)other.n + all.n);
     if (!v || p->w.fault) return;
     if (other.n) memcpy(v, other.v, other.n * sizeof *v);
     for (uint32_t i = 0; i < all.n; i++) {
         v[other.n + i] = all.v[i];
-        v[other.n + i].first += x->node_count - p->all_nodes;
+        v[other.n + i].first += p->other_vectors;
     }
     x->nodes_at = (struct block_frames){v, other.n + all.n};
     p->first_all_frame = other.n;
 }
 
+// A node of ALL has a vector of ALL, any other one of either.
 static void place_nodes(struct parser *p)
 {
-    uint32_t frame[2] = {0, p->first_all_frame};
-    uint32_t place[2] = {0, 0};
+    const struct block_frames *at = &p->x->nodes_at;
+    const struct block_frame *f = NULL;
     for (uint32_t k = 0; k < p->x->key_count && !p->w.fault; k++) {
-        int all = p->keys[k].class == BLOCK_ALL;
+        bool all = p->keys[k].class == BLOCK_ALL;
+        uint64_t first = all ? p->other_vectors : 0;
+        uint64_t count = p->all_vectors + (all ? 0 : p->other_vectors);
         for (uint32_t i = 0; i < p->keys[k].node_count; i++) {
-            struct block_node_ref *n = &p->nodes[p->keys[k].first_node + i];
-            if (place[all] == p->x->nodes_at.v[frame[all]].count) {
-                frame[all]++;
-                place[all] = 0;
+            uint32_t node = p->keys[k].first_node + i;
+            uint64_t number = (uint64_t)p->vectors[node];
+            if (number >= count) {
+                wire_fail(&p->w, "the vector of a node is not there");
+                return;
             }
-            n->frame = frame[all];
-            n->place = place[all]++;
+            number += first;
+            if (!f || number < f->first || number - f->first >= f->count) {
+                f = block_frame_of(at, number);
+            }
+            p->nodes[node].frame = (uint32_t)(f - at->v);
+            p->nodes[node].place = (uint32_t)(number - f->first);
         }
     }
 }
@@ -320,7 +342,7 @@ bool block_index_parse(struct arena *a, str contents, const struct block_service
     if ((out->blooms.stored != 0) != (out->spans.n != 0)) {
         wire_fail(w, "there are spans or their filters, not both");
     }
-    if (!arena_ok(a, e) || !wire_done(w, "index", e)) return false;
+    if (!arena_ok(a, e)) return false;
     place_nodes(&p);
-    return true;
+    return wire_done(w, "index", e);
 }

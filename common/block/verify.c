@@ -171,6 +171,7 @@ static bool load_node_vectors(struct verify *v, err *e)
     const struct block_index *x = &v->index;
     uint64_t count = frames_count(&x->nodes_at);
     str *all = ARENA_ARRAY(&v->arena, str, count);
+    bool *used = ARENA_ARRAY(&v->arena, bool, count);
     v->node_vectors = ARENA_ARRAY(&v->arena, str, x->node_count);
     if (!arena_ok(&v->arena, e)) return false;
     if (!load_vectors(v, &x->nodes_at, "vectors of nodes", all, NULL, &v->nodes_whole, e))
@@ -182,7 +183,11 @@ static bool load_node_vectors(struct verify *v, err *e)
             v->nodes_whole = false;
             continue;
         }
+        used[x->nodes_at.v[n->frame].first + n->place] = true;
         v->node_vectors[i] = all[x->nodes_at.v[n->frame].first + n->place];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!used[i]) verify_fault(v, "vector %" PRIu64 " of nodes is no node's", i);
     }
     return true;
 }
@@ -214,7 +219,7 @@ static void check_node(struct verify *v, const struct block_key_ref *k, uint32_t
     }
     str columns = v->node_vectors[i];
     if (!columns.p || !columns_check(columns, v->symbols.stack_count, &total, &bad)) return;
-    if (total != n->total) {
+    if (__builtin_mul_overflow(total, v->index.nodes[i].factor, &total) || total != n->total) {
         verify_fault(v, "node %u of type %.*s, %s: total %" PRId64 ", its vector's is %" PRId64, i,
                      STR(v->index.types[k->type]), verify_slot(slot, n->slot, n->width), n->total,
                      total);

@@ -20,8 +20,8 @@ struct verify {
     struct block_index index;
 
     // By node and by number of a vector; empty where a section could not be read.
-    str *node_vectors;
-    bool nodes_whole;  // all sections of them were good
+    str *node_vectors;  // without the node's factor
+    bool nodes_whole;   // all sections of them were good
     str *vectors;
     int64_t *vector_totals;
     bool *vector_used;

@@ -59,8 +59,8 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
                      i, STR(type), slot, n->first_ns, n->last_ns, of, s->node.first_ns,
                      s->node.last_ns);
     }
-    if (!v->node_vectors[i].p ||
-        !columns_add(v->node_vectors[i], -1, s->v, v->symbols.stack_count, &ignored)) {
+    if (!v->node_vectors[i].p || !columns_add(v->node_vectors[i], -v->index.nodes[i].factor, s->v,
+                                              v->symbols.stack_count, &ignored)) {
         return;
     }
     for (uint32_t stack = 0; stack < v->symbols.stack_count; stack++) {
@@ -172,7 +172,8 @@ static void check_classes(struct verify *v, struct sums *s, const struct block_k
             if (k->type != all->type || k->class != class || k->sampled) continue;
             uint32_t part = node_of(v, k, n->width, n->slot);
             if (part == UINT32_MAX) continue;
-            add(v, s, &v->index.nodes[part].node, v->node_vectors[part], 1);
+            add(v, s, &v->index.nodes[part].node, v->node_vectors[part],
+                v->index.nodes[part].factor);
         }
         compare(v, all, at, s, of);
     }
@@ -192,7 +193,8 @@ static void check_widths(struct verify *v, struct sums *s, const struct block_ke
         for (uint32_t j = 0; j < k->node_count && nodes[j].node.width == narrow; j++) {
             int64_t slot = nodes[j].node.slot;
             bool within = (slot >= 0 ? slot / parts : -((-slot + parts - 1) / parts)) == n->slot;
-            if (within) add(v, s, &nodes[j].node, v->node_vectors[k->first_node + j], 1);
+            if (!within) continue;
+            add(v, s, &nodes[j].node, v->node_vectors[k->first_node + j], nodes[j].factor);
         }
         compare(v, k, k->first_node + i, s, "those within");
     }

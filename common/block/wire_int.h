@@ -15,7 +15,7 @@
 // In the classes of a footer: part and parts follow.
 #define BLOCK_CUT 8u
 
-#define BLOCK_VERSION     1
+#define BLOCK_VERSION     2
 #define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
 #define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more
 #define BLOCK_RUN_MAX     65536                // rows or totals of a frame

@@ -124,6 +124,7 @@ static void service_init(struct block_writer *w)
     buf_init(&s->kept_totals, w->memory, SIZE_MAX);
     buf_init(&s->kept_heads, w->memory, SIZE_MAX);
     s->all_vectors.keep = &s->kept_all;
+    writer_share_init(&s->share, w->memory);
 }
 
 static void service_release(struct block_writer *w)
@@ -132,6 +133,7 @@ static void service_release(struct block_writer *w)
     vectors_release(w, &s->row_vectors);
     vectors_release(w, &s->node_vectors);
     vectors_release(w, &s->all_vectors);
+    writer_share_release(&s->share);
     frames_release(w, &s->totals);
     frames_release(w, &s->heads);
     frames_release(w, &s->details);
@@ -352,17 +354,23 @@ bool block_service(struct block_writer *w, str name, const struct symbol_table *
     return step(w, arena_ok(&s->arena, e) && keep_symbols(w, t, e));
 }
 
-// The total of columns; a frame ends before a vector that would make it too large.
-static bool add_vector(struct block_writer *w, struct writer_vectors *v, str columns,
-                       int64_t *total, err *e)
+static bool total_of(const struct block_writer *w, str columns, int64_t *total, err *e)
 {
-    if (!columns_check(columns, w->s.stack_count, total, e)) {
-        e->code = ERR_INTERNAL;
-        return err_wrap(e, "block of service %.*s", STR(w->s.name));
-    }
-    if (v->bytes.n + columns.n > BLOCK_FRAME && !writer_cut_vectors(w, v, e)) return false;
-    buf_str(&v->bytes, columns);
+    if (columns_check(columns, w->s.stack_count, total, e)) return true;
+    e->code = ERR_INTERNAL;
+    return err_wrap(e, "block of service %.*s", STR(w->s.name));
+}
+
+// Columns that were checked, in two pieces. A frame ends before a vector that would make it too
+// large.
+static bool add_vector(struct block_writer *w, struct writer_vectors *v, str head, str entries,
+                       err *e)
+{
+    if (v->bytes.n + head.n + entries.n > BLOCK_FRAME && !writer_cut_vectors(w, v, e)) return false;
+    buf_str(&v->bytes, head);
+    buf_str(&v->bytes, entries);
     v->count++;
+    v->total++;
     return buf_ok(&v->bytes, e);
 }
 
@@ -371,7 +379,7 @@ bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e)
     struct writer_service *s = &w->s;
     assert(!w->failed && s->open);
     int64_t total = 0;
-    if (!add_vector(w, &s->row_vectors, columns, &total, e) ||
+    if (!total_of(w, columns, &total, e) || !add_vector(w, &s->row_vectors, (str){0}, columns, e) ||
         !mem_grow(w->memory, &s->vector_totals, &s->vector_cap, s->vector_count + 1,
                   sizeof *s->vector_totals, e)) {
         return step(w, false);
@@ -487,6 +495,31 @@ static const char *fault_of_node(const struct block_writer *w, const struct bloc
     return NULL;
 }
 
+// The vector without its divisor, which becomes the node's factor; if there is such a one already,
+// that one.
+static bool node_vector(struct block_writer *w, bool all, str columns, struct writer_node *n,
+                        err *e)
+{
+    struct writer_service *s = &w->s;
+    struct writer_vectors *to = all ? &s->all_vectors : &s->node_vectors;
+    const uint8_t *at = (const uint8_t *)columns.p;
+    const uint8_t *end = at + columns.n;
+    uint64_t count = 0;
+    uint64_t divisor = 0;
+    uint8_t head[2 * VARINT_MAX];
+    bool ok = varint_get(&at, end, &count) && varint_get(&at, end, &divisor);
+    assert(ok);
+    str entries = str_make(at, (size_t)(end - at));
+    n->factor = count ? (int64_t)divisor : 1;
+    n->of_all = all;
+    if (count && writer_share_find(&s->share, entries, all, &n->vector, &n->of_all)) return true;
+    n->vector = to->total;
+    size_t used = varint_put(head, count);
+    used += varint_put(head + used, 1);
+    return add_vector(w, to, str_make(head, used), entries, e) &&
+           (count == 0 || writer_share_keep(&s->share, entries, all, n->vector, e));
+}
+
 bool block_node(struct block_writer *w, const struct block_node *n, str columns, err *e)
 {
     struct writer_service *s = &w->s;
@@ -495,17 +528,16 @@ bool block_node(struct block_writer *w, const struct block_node *n, str columns,
     if (fault) return wrong(w, e, fault);
     struct writer_key *key = &s->keys[s->key_count - 1];
     struct writer_type *t = &s->types[s->type_count - 1];
+    struct writer_node one = {.node = *n};
     int64_t total = 0;
-    if (!add_vector(w, key->class == BLOCK_ALL ? &s->all_vectors : &s->node_vectors, columns,
-                    &total, e)) {
-        return step(w, false);
-    }
+    if (!total_of(w, columns, &total, e)) return step(w, false);
     if (total != n->total) return wrong(w, e, "the total of a node is not that of its vector");
     if (s->node_count == UINT32_MAX || !mem_grow(w->memory, &s->nodes, &s->node_cap,
                                                  (size_t)s->node_count + 1, sizeof *s->nodes, e)) {
         return step(w, false);
     }
-    s->nodes[s->node_count++] = *n;
+    if (!node_vector(w, key->class == BLOCK_ALL, columns, &one, e)) return step(w, false);
+    s->nodes[s->node_count++] = one;
     key->nodes++;
     s->last_width = n->width;
     s->last_slot = n->slot;

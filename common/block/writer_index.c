@@ -40,8 +40,17 @@ static bool put_keys(struct block_writer *w, struct buf *out, err *e)
     return ok;
 }
 
-static int64_t part_of_node(const struct block_node *n, int64_t from_hour, int column)
+#define NODE_COLUMNS 7
+
+// Numbers of vectors of ALL follow those of the others, which ALL itself does not count.
+static int64_t vector_of_node(const struct writer_service *s, const struct writer_node *n, bool all)
 {
+    return (int64_t)(n->vector + (n->of_all && !all ? s->node_vectors.total : 0));
+}
+
+static int64_t part_of_node(const struct writer_node *x, int64_t from_hour, int column)
+{
+    const struct block_node *n = &x->node;
     switch (column) {
     case 0:
         return n->slot - slot_of(slot_start(from_hour, SLOT_HOUR) + 1, n->width);
@@ -51,8 +60,10 @@ static int64_t part_of_node(const struct block_node *n, int64_t from_hour, int c
         return n->total;
     case 3:
         return n->first_ns - slot_start(n->slot, n->width);
-    default:
+    case 4:
         return n->last_ns - n->first_ns;
+    default:
+        return x->factor;
     }
 }
 
@@ -61,17 +72,24 @@ static bool put_nodes(struct block_writer *w, struct buf *out, err *e)
     struct writer_service *s = &w->s;
     for (uint32_t i = 0; i < s->node_count; i++) {
         uint8_t code = 0;
-        while (block_width_of(code) != s->nodes[i].width)
+        while (block_width_of(code) != s->nodes[i].node.width)
             code++;
         buf_byte(out, code);
     }
     int64_t *column = mem_alloc(w->memory, (s->node_count + 1) * sizeof *column, e);
     if (!column) return false;
-    for (int c = 0; c < 5; c++) {
+    for (int c = 0; c < NODE_COLUMNS - 1; c++) {
         for (uint32_t i = 0; i < s->node_count; i++)
             column[i] = part_of_node(&s->nodes[i], w->about.from_hour, c);
         wire_put_numbers(out, column, s->node_count);
     }
+    uint32_t node = 0;
+    for (uint32_t k = 0; k < s->key_count; k++) {
+        bool all = s->keys[k].class == BLOCK_ALL;
+        for (uint32_t i = 0; i < s->keys[k].nodes; i++, node++)
+            column[node] = vector_of_node(s, &s->nodes[node], all);
+    }
+    wire_put_numbers(out, column, s->node_count);
     mem_free(w->memory, column, (s->node_count + 1) * sizeof *column);
     return true;
 }
@@ -119,7 +137,9 @@ bool writer_index(struct block_writer *w, struct buf *out, err *e)
     if (!put_keys(w, out, e) || !put_nodes(w, out, e)) return false;
     wire_put_u64(out, s->vector_count);
     put_frames(out, &s->row_vectors.frames, false);
+    wire_put_u64(out, s->node_vectors.total);
     put_frames(out, &s->node_vectors.frames, false);
+    wire_put_u64(out, s->all_vectors.total);
     put_frames(out, &s->all_vectors.frames, false);
     put_frames(out, &s->totals, false);
     put_frames(out, &s->heads, true);

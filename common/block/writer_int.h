@@ -7,6 +7,7 @@
 // labels of keys, nodes without their vectors, and where frames are.
 #pragma once
 
+#include "base/map.h"
 #include "block/spans.h"
 #include "block/wire_int.h"
 #include "block/writer.h"
@@ -22,9 +23,27 @@ struct writer_frames {
 struct writer_vectors {
     struct buf bytes;  // columns, one after the other
     uint64_t count;    // of the frame at hand
+    uint64_t total;    // of all frames
     struct writer_frames frames;
     struct buf *keep;  // where frames are kept; NULL: they go to the sink
     const char *what;
+};
+
+// Vectors of nodes that may come again (writer_share.c).
+struct writer_share {
+    struct map index;
+    struct writer_known *v;
+    size_t v_cap;
+    struct buf bytes;
+    size_t cap;
+    uint64_t hash;  // of what was looked for last
+};
+
+struct writer_node {
+    struct block_node node;
+    int64_t factor;   // by which its vector counts
+    uint64_t vector;  // number among those of ALL or among the others
+    bool of_all;
 };
 
 struct writer_key {
@@ -71,7 +90,7 @@ struct writer_service {
     struct writer_key *keys;
     size_t key_cap;
     uint32_t key_count;
-    struct block_node *nodes;
+    struct writer_node *nodes;
     size_t node_cap;
     uint32_t node_count;
     uint64_t *used;   // stacks of the frame at hand, a bit each
@@ -82,6 +101,7 @@ struct writer_service {
     struct writer_vectors row_vectors;
     struct writer_vectors node_vectors;
     struct writer_vectors all_vectors;
+    struct writer_share share;
     struct writer_frames totals;
     struct writer_frames heads;
     struct writer_frames details;
@@ -146,6 +166,15 @@ bool writer_section_of(struct block_writer *w, const struct buf *contents, const
 bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
 bool writer_frame_add(struct block_writer *w, struct writer_frames *f,
                       const struct block_frame *one, err *e) MUST_CHECK;
+
+// Vectors of nodes by their entries (columns without head). Found: its number among those of ALL or
+// among the others; never among the others for ALL. Not found: may be kept for the next.
+void writer_share_init(struct writer_share *s, struct mem_budget *memory);
+void writer_share_release(struct writer_share *s);
+bool writer_share_find(struct writer_share *s, str entries, bool all, uint64_t *number,
+                       bool *is_of_all) MUST_CHECK;
+bool writer_share_keep(struct writer_share *s, str entries, bool all, uint64_t number,
+                       err *e) MUST_CHECK;
 
 // Ends the frame at hand, if there is one.
 bool writer_cut_vectors(struct block_writer *w, struct writer_vectors *v, err *e) MUST_CHECK;

@@ -183,7 +183,7 @@ static void put_entry(const struct block_shown *w, struct buf *b, const struct s
 }
 
 static bool put_vector(const struct block_shown *w, struct buf *b, const struct block_key_ref *k,
-                       str columns, const char *name, err *e)
+                       str columns, int64_t factor, const char *name, err *e)
 {
     struct symbol_table t = {0};
     struct vector_entry *v = NULL;
@@ -202,6 +202,9 @@ static bool put_vector(const struct block_shown *w, struct buf *b, const struct 
         if (v[i].stack >= t.stack_count)
             return err_set(e, ERR_DATA_LOSS, "the vector has stack %u of %u", v[i].stack,
                            t.stack_count);
+        if (__builtin_mul_overflow(v[i].value, factor, &v[i].value))
+            return err_set(e, ERR_DATA_LOSS, "the vector times %" PRId64 " does not fit 64 bits",
+                           factor);
         all += (double)v[i].value;
     }
     qsort(v, n, sizeof *v, by_value);
@@ -258,7 +261,7 @@ bool cli_block_put_node(const struct block_shown *w, uint64_t n, struct buf *b, 
         put_titles(w, b, "    node      key  slot, profiles, total, class");
         put_node_line(w, b, key, (uint32_t)n);
     }
-    return put_vector(w, b, &x->keys[key], columns, "nodeStacks", e);
+    return put_vector(w, b, &x->keys[key], columns, ref->factor, "nodeStacks", e);
 }
 
 // ---- a row
@@ -357,5 +360,5 @@ bool cli_block_put_row(const struct block_shown *w, uint64_t n, struct buf *b, e
         json_row(b, &row, key);
     else
         put_row_line(w, b, &row, key);
-    return put_vector(w, b, &x->keys[key], columns, "rowStacks", e);
+    return put_vector(w, b, &x->keys[key], columns, row.factor, "rowStacks", e);
 }

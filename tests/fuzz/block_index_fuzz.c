@@ -34,6 +34,7 @@ static void check_nodes(const struct block_index *x, const struct block_key_ref 
     for (uint32_t i = 0; i < k->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[k->first_node + i];
         must(n->frame < x->nodes_at.n && n->place < x->nodes_at.v[n->frame].count);
+        must(n->factor >= 1);
         must(slot_of(n->node.first_ns, n->node.width) == n->node.slot);
         must(slot_of(n->node.last_ns, n->node.width) == n->node.slot);
         must(n->node.first_ns <= n->node.last_ns && n->node.profiles > 0);
@@ -58,7 +59,10 @@ static void check(struct arena *a, const struct block_index *x)
         must(labels_cmp(k[-1].ls, k->ls) < 0);
     }
     must(nodes == x->node_count && x->stack_count > 0);
-    check_frames(&x->nodes_at, nodes);
+    const struct block_frames *at = &x->nodes_at;
+    uint64_t vectors = at->n ? at->v[at->n - 1].first + at->v[at->n - 1].count : 0;
+    check_frames(at, vectors);
+    must(vectors <= 2 * nodes);
     check_frames(&x->totals, totals);
     check_frames(&x->heads, rows);
     must(x->details.n == x->heads.n && (x->spans.n == 0) == (x->blooms.stored == 0));

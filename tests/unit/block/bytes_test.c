@@ -60,15 +60,15 @@ static const struct {
     {"vectors", "10020101020180ade20480b48913000101020402"},
     {"heads", "020280d8a488ee91ce972f80acc7f037000102808ece1c80ade204000100"},
     {"index", "03bcd2390103637075000100010b0103706f640101610100010100000002000001040180f6e0"
-              "420180d88ee16f0180d88ee16f0201022a0114faf87dbb00010100010dd9502dc00001023e01"
-              "1e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c0000"},
+              "420180d88ee16f0180d88ee16f0180dac409000201022a0114faf87dbb000001010100010af6"
+              "2d84b30001023e011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c0000"},
     {"symbols", "0202000202070002040102020100010000000000000000000202010001020007010000000000"
                 "0000006d61696e70"},
-    {"vectors of ALL", "090201010280ade2040001020c"},
-    {"footer", "020102030000000000000000000000000009616e6f6e796d6f7573bcd2390100000000ffffff"
-               "ff05010173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375c000168081a"
-               "cbe4012e7393266e010dd9502dc0"},
-    {"trailer", "ff000000000000005a000000000000006315d4ab01000000ca95323f4654424c"},
+    {"vectors of ALL", "0602010102010001020c"},
+    {"footer", "020102030000000000000000000000000009616e6f6e796d6f7573bcd2390100000000ffffffff0501"
+               "0173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375c0001706447f6f5012e7393"
+               "266e010af62d84b3"},
+    {"trailer", "04010000000000005a000000000000006e33a07702000000c0df0de74654424c"},
 };
 
 static void check_parsed(str bytes)
@@ -126,10 +126,54 @@ static void bytes_are_those_of_the_format(void **state)
     buf_release(&out);
 }
 
+// The node's factor and vector in the index, and what is said of others.
+static void a_node_needs_a_factor_and_a_vector(void **state)
+{
+    (void)state;
+    static const char *is = "0180dac40900"
+                            "0201022a0114faf87dbb"
+                            "00000101010001";
+    static const struct {
+        const char *name;
+        const char *hex;
+        const char *fault;
+    } cases[] = {
+        {"as it is", "0180dac409000201022a0114faf87dbb00000101010001", NULL},
+        {"factor 0", "00000201022a0114faf87dbb00000101010001",
+         "the factor of a node is less than 1"},
+        {"factor -1", "0101000201022a0114faf87dbb00000101010001",
+         "the factor of a node is less than 1"},
+        {"vector 1", "0180dac40901020201022a0114faf87dbb00000101010001",
+         "the vector of a node is not there"},
+        {"vector -1", "0180dac40901010201022a0114faf87dbb00000101010001",
+         "the vector of a node is not there"},
+        {"two vectors", "0180dac409000201022a0114faf87dbb00000201010001",
+         "there are more vectors than nodes"},
+    };
+    const struct block_service_ref s = {.all = {.at = 250}};
+    const char *index = sections[3].hex;
+    const char *at = strstr(index, is);
+    assert_non_null(at);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char hex[400];
+        uint8_t bytes[200];
+        struct block_index x = {0};
+        err fault = {0};
+        snprintf(hex, sizeof hex, "%.*s%s%s", (int)(at - index), index, cases[i].hex,
+                 at + strlen(is));
+        assert_true(hex_parse(str_of(hex), bytes, strlen(hex) / 2));
+        bool ok = block_index_parse(&arena, str_make(bytes, strlen(hex) / 2), &s, &x, &fault);
+        if (ok == (cases[i].fault != NULL) || (!ok && !strstr(fault.msg, cases[i].fault))) {
+            fail_msg("%s: %s", cases[i].name, fault.msg);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(bytes_are_those_of_the_format),
+        ARENA_TEST(a_node_needs_a_factor_and_a_vector),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

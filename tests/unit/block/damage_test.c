@@ -80,8 +80,8 @@ static const struct {
     enum err_code code;
     const char *message;
 } trailers[] = {
-    {"version 2", 20, 2, ERR_FAILED_PRECONDITION,
-     "the block has format version 2, this program reads version 1"},
+    {"version 1", 20, 1, ERR_FAILED_PRECONDITION,
+     "the block has format version 1, this program reads version 2"},
     {"far footer", 4, 1, ERR_DATA_LOSS, "the footer is not before it"},
     {"footer too long", 8, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},
     {"raw too large", 12, UINT32_MAX, ERR_DATA_LOSS, "the footer is not before it"},

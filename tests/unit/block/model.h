@@ -7,6 +7,7 @@
 #include "block/order.h"
 #include "block/reader.h"
 #include "block/writer.h"
+#include "codec/varint.h"
 #include "lib/arena.h"
 #include "unit/model/random.h"
 
@@ -88,6 +89,34 @@ static inline str model_columns(struct random *r, uint32_t stacks, uint32_t most
     return s;
 }
 
+// Now and then what a node of another key has, or twelve times that.
+static inline bool model_again(struct random *r, const struct model_service *s,
+                               struct model_node *n)
+{
+    const struct model_key *k = &s->keys[random_below(r, s->key_count)];
+    if (random_below(r, 3) || k->node_count == 0) return false;
+    const struct model_node *from = &k->nodes[random_below(r, k->node_count)];
+    if (!from->columns.p) return false;
+    n->columns = from->columns;
+    n->node.total = from->node.total;
+    if (random_below(r, 2)) return true;
+    const uint8_t *at = (const uint8_t *)from->columns.p;
+    const uint8_t *end = at + from->columns.n;
+    uint64_t count = 0;
+    uint64_t divisor = 0;
+    assert_true(varint_get(&at, end, &count) && varint_get(&at, end, &divisor));
+    if (count == 0 || divisor > 10000000) return true;
+    uint8_t head[2 * VARINT_MAX];
+    size_t used = varint_put(head, count);
+    used += varint_put(head + used, divisor * 12);
+    char *to = arena_new(&arena, used + (size_t)(end - at));
+    memcpy(to, head, used);
+    memcpy(to + used, at, (size_t)(end - at));
+    n->columns = str_make(to, used + (size_t)(end - at));
+    n->node.total *= 12;
+    return true;
+}
+
 static inline void model_nodes(struct random *r, const struct model *m, const struct model_size *z,
                                const struct model_service *s, struct model_key *k)
 {
@@ -106,6 +135,7 @@ static inline void model_nodes(struct random *r, const struct model *m, const st
                                           .profiles = 1 + random_below(r, 100),
                                           .first_ns = first,
                                           .last_ns = first + random_below(r, 1000000000)};
+            if (model_again(r, s, n)) continue;
             n->columns = model_columns(r, s->symbols.stack_count, z->entries, &n->node.total);
         }
     }

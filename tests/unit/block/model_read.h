@@ -28,8 +28,8 @@ static inline void model_open(str bytes, struct model_block *b)
 }
 
 // The frame that was asked for last stays inflated.
-static inline bool model_has_vector(const struct model_block *b, const struct block_frame *f,
-                                    uint64_t place, str wanted)
+static inline str model_vector_at(const struct model_block *b, const struct block_frame *f,
+                                  uint64_t place)
 {
     static struct arena scratch;
     static struct block_frame last;
@@ -46,7 +46,30 @@ static inline bool model_has_vector(const struct model_block *b, const struct bl
         of = b->bytes.p;
     }
     assert_true(place < v.n);
-    return str_eq(block_vector_at(&v, (uint32_t)place), wanted);
+    return block_vector_at(&v, (uint32_t)place);
+}
+
+static inline bool model_has_vector(const struct model_block *b, const struct block_frame *f,
+                                    uint64_t place, str wanted)
+{
+    return str_eq(model_vector_at(b, f, place), wanted);
+}
+
+// Vectors of nodes stand without their divisor, which is the node's factor.
+static inline bool model_node_has(const struct model_block *b, const struct block_index *x,
+                                  const struct block_node_ref *n, str wanted)
+{
+    const uint8_t *at = (const uint8_t *)wanted.p;
+    const uint8_t *end = at + wanted.n;
+    uint64_t count = 0;
+    uint64_t divisor = 0;
+    assert_true(varint_get(&at, end, &count) && varint_get(&at, end, &divisor));
+    uint8_t head[2 * VARINT_MAX];
+    size_t used = varint_put(head, count);
+    used += varint_put(head + used, 1);
+    str got = model_vector_at(b, &x->nodes_at.v[n->frame], n->place);
+    return n->factor == (count ? (int64_t)divisor : 1) && got.n == used + (size_t)(end - at) &&
+           memcmp(got.p, head, used) == 0 && memcmp(got.p + used, at, (size_t)(end - at)) == 0;
 }
 
 static inline void model_same_nodes(const struct model_block *b, const struct block_index *x,
@@ -60,7 +83,7 @@ static inline void model_same_nodes(const struct model_block *b, const struct bl
         assert_true(n->node.profiles == want->profiles && n->node.total == want->total);
         assert_true(n->node.first_ns == want->first_ns && n->node.last_ns == want->last_ns);
         assert_true(n->frame < x->nodes_at.n);
-        assert_true(model_has_vector(b, &x->nodes_at.v[n->frame], n->place, k->nodes[i].columns));
+        assert_true(model_node_has(b, x, n, k->nodes[i].columns));
     }
 }
 

@@ -391,6 +391,56 @@ static void needless_bytes_are_lost(void **state)
     buf_release(&g.out);
 }
 
+// Samples and what they are worth, a projection that is one series, ALL of one series: one vector.
+static void nodes_share_vectors_that_are_equal_up_to_a_factor(void **state)
+{
+    (void)state;
+    static const str other = S_INIT("\x01\x01\x01\x06");
+    static const struct {
+        const char *type;
+        enum block_class class;
+        str columns;
+        int64_t factor;
+        uint64_t number;  // of the vector, those of ALL behind the others
+    } nodes[] = {
+        {"cpu", BLOCK_ALL, S_INIT("\x01\x0a\x01\x02"), 10, 1},
+        {"cpu", BLOCK_PROJECTION, S_INIT("\x01\x0a\x01\x02"), 10, 1},
+        {"cpu", BLOCK_SERIES, S_INIT("\x01\x14\x01\x06"), 20, 0},
+        {"samples", BLOCK_ALL, S_INIT("\x01\x03\x01\x02"), 3, 1},
+        {"samples", BLOCK_SERIES, S_INIT("\x01\x01\x01\x06"), 1, 0},
+        {"space", BLOCK_ALL, S_INIT("\x01\x05\x01\x06"), 5, 2},  // not where series have it
+    };
+    struct rig g = {0};
+    struct block_written written = {0};
+    struct model_block b = {0};
+    struct block_index x = {0};
+    buf_init(&g.out, NULL, SIZE_MAX);
+    assert_ok(begin(&g, BLOCK_HOURS, e));
+    for (size_t i = 0; i < COUNT(nodes); i++) {
+        struct block_node n = node_at(SLOT_HOUR, HOUR);
+        n.total = (nodes[i].columns.p[3] == 6 ? 3 : 1) * nodes[i].factor;
+        labels ls = {pod_a, nodes[i].class == BLOCK_ALL ? 0 : 1};
+        assert_ok(key(&g, nodes[i].class, nodes[i].type, ls, e));
+        assert_ok(block_node(g.w, &n, nodes[i].columns, e));
+    }
+    assert_ok(block_finish(g.w, &written, e));
+    model_open(buf_view(&g.out), &b);
+    const struct block_service_ref *s = &b.footer.services[0];
+    assert_ok(block_index_parse(&arena, model_section(b.bytes, &s->index), s, &x, e));
+    assert_int_equal(x.node_count, COUNT(nodes));
+    assert_int_equal(x.nodes_at.n, 2);
+    assert_int_equal(x.nodes_at.v[0].count, 1);
+    assert_int_equal(x.nodes_at.v[1].count, 2);
+    for (uint32_t i = 0; i < x.node_count; i++) {
+        const struct block_node_ref *n = &x.nodes[i];
+        assert_int_equal(n->factor, nodes[i].factor);
+        assert_int_equal(x.nodes_at.v[n->frame].first + n->place, nodes[i].number);
+        assert_true(model_node_has(&b, &x, n, nodes[i].columns));
+    }
+    assert_true(model_has_vector(&b, &x.nodes_at.v[0], 0, other));
+    buf_release(&g.out);
+}
+
 static void a_sink_that_fails_is_told(void **state)
 {
     (void)state;
@@ -412,6 +462,7 @@ int main(void)
         ARENA_TEST(datasets_count_what_is_not_sampled),
         ARENA_TEST(of_nodes_the_narrowest_of_all_count),
         ARENA_TEST(needless_bytes_are_lost),
+        ARENA_TEST(nodes_share_vectors_that_are_equal_up_to_a_factor),
         ARENA_TEST(a_sink_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -421,7 +421,7 @@ static inline struct expected expect(const struct fleet *f, const bool *of, int6
 }
 
 static inline void check_vector(struct arena *a, const struct symbol_table *t, str columns,
-                                const int64_t *sums)
+                                int64_t factor, const int64_t *sums)
 {
     int64_t got[FLEET_STACKS] = {0};
     struct vector_entry *v = NULL;
@@ -430,7 +430,7 @@ static inline void check_vector(struct arena *a, const struct symbol_table *t, s
     for (size_t i = 0; i < n; i++) {
         uint32_t stack = fleet_stack_back(t, v[i].stack);
         assert_true(stack < FLEET_STACKS);
-        got[stack] += v[i].value;
+        got[stack] += v[i].value * factor;
     }
     assert_memory_equal(got, sums, sizeof got);
 }
@@ -485,7 +485,7 @@ static inline void check_nodes(struct block_check *c, const struct block_key_ref
         assert_int_equal(n->total, x.total);
         assert_int_equal(n->first_ns, x.first_ns);
         assert_int_equal(n->last_ns, x.last_ns);
-        check_vector(a, &c->symbols, block_vector_at(&v, ref->place), x.sums);
+        check_vector(a, &c->symbols, block_vector_at(&v, ref->place), ref->factor, x.sums);
         own += n->width == c->width;
     }
     size_t want = slots_with(c->fleet, c->of, c->width, 0, c->width == SLOT_FIVE ? 3 : 1);
@@ -551,7 +551,7 @@ static inline void check_rows(struct block_check *c, const struct block_key_ref 
         for (uint32_t i = 0; i < fact->n; i++)
             sums[fact->v[i].stack] += fact->v[i].value;
         str columns = block_vector_at(&v, (uint32_t)(details.vectors[at] - vf->first));
-        check_vector(a, &c->symbols, columns, sums);
+        check_vector(a, &c->symbols, columns, 1, sums);
         bool spans = fact->span && fact->factor == 1;
         if (!s) {
             assert_false(spans);
@@ -563,7 +563,7 @@ static inline void check_rows(struct block_check *c, const struct block_key_ref 
         assert_int_equal(by_row[row - s->first].n, spans);
         if (!spans) continue;
         assert_int_equal(by_row[row - s->first].v[0].span_id, fact->id.b[9]);
-        check_vector(a, &c->symbols, by_row[row - s->first].v[0].vector, sums);
+        check_vector(a, &c->symbols, by_row[row - s->first].v[0].vector, 1, sums);
     }
 }
 
