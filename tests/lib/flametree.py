@@ -47,6 +47,23 @@ def check_blocks(store):
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if ": ok, " not in line) + done.stderr
 
 
+# Flags with which everything is due for the compactor at once; how often is looked for it says the test.
+AT_ONCE = ["--compactor.%s=0s" % delay for delay in ("leaf_delay", "hour_delay", "day_delay", "repack_interval", "fold_interval", "window_interval", "delete_delay")]
+
+
+def flush(f):
+    """All that was acknowledged is in segments then."""
+    for m in f.ingesters() if isinstance(f, Cluster) else [f]:
+        m.server().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+
+
+def compact(f):
+    """All jobs that are due are done then, and what nothing names any more is gone."""
+    server = (f["compactor"] if isinstance(f, Cluster) else f).server()
+    reply = server.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200)
+    assert reply.json()["settled"], reply.body
+
+
 class Flametree:
     """One process. With `listen` None addresses and the data directory are those of its configuration file."""
 

@@ -7,12 +7,11 @@ import time
 
 import pytest
 from client import CPU, QUERIER, Pprof, flame
-from flametree import BIN, Flametree
+from flametree import AT_ONCE, BIN, Flametree, compact, flush
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
 MS = 10**6
-AT_ONCE = ["--compactor.%s=0s" % delay for delay in ("leaf_delay", "hour_delay", "day_delay", "repack_interval", "fold_interval", "window_interval", "delete_delay")]
 START = (time.time_ns() // DAY - 4) * DAY
 
 
@@ -37,8 +36,8 @@ def shop(tmp_path):
         s = f.server()
         for hour in range(48):
             push(s, START + hour * HOUR + HOUR // 2, 1)
-        s.call("POST", "/ingester/flush?wait=true").expect(200)
-        assert s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200).json()["settled"]
+        flush(f)
+        compact(f)
         f.stop()
         f.start()
         yield f
@@ -88,8 +87,8 @@ def test_what_few_series_are_left_out_of_is_all_less_these(tmp_path):
         for hour in range(0, 48, 6):
             s.push_series([({"__name__": "process_cpu", "service_name": "shop", "pod": "p%d" % pod},
                             [Pprof(("main;a", 1), ("main;p%d" % pod, 1 + pod), time_ns=START + hour * HOUR + HOUR // 2)]) for pod in range(16)]).expect(200)
-        s.call("POST", "/ingester/flush?wait=true").expect(200)
-        assert s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200).json()["settled"]
+        flush(f)
+        compact(f)
 
         def stacks(selector):
             reply = ask(s, START - 1, START + 2 * DAY, selector=selector, Flametree_Explain="1")
@@ -154,9 +153,9 @@ def test_edges_in_rows_that_are_no_longer_kept_are_rounded(tmp_path):
         s = f.server()
         for hour in range(48):
             push(s, START + hour * HOUR + HOUR // 2, 1)
-        s.call("POST", "/ingester/flush?wait=true").expect(200)
+        flush(f)
         for _ in range(2):
-            s.call("POST", "/compactor/run?timeout=60s&sweep=true").expect(200)
+            compact(f)
         assert not glob.glob(os.path.join(f.data, "store", "o", "v1", "*", "anonymous", "raw", "*", "*")), "leaves are still there"
         whole = ask(s, START - 1, START + 2 * DAY)
         assert total(whole) == 48
