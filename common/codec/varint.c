@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/varint.h"
 
+#include <endian.h>
 #include <string.h>
 
 #define ONES UINT64_C(0x0101010101010101)
+#define TOPS (ONES << 7)
 
 bool varint_get_long(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
@@ -24,10 +26,15 @@ bool varint_get_long(const uint8_t **p, const uint8_t *end, uint64_t *v)
 
 const uint8_t *varint_skip(const uint8_t *at, const uint8_t *end, uint64_t n)
 {
-    while (n >= 8 && end - at >= 8) {
+    while (n > 0 && end - at >= 8) {
         uint64_t word = 0;
         memcpy(&word, at, sizeof word);
-        n -= ((~word >> 7 & ONES) * ONES) >> 56;  // ends, a one in each byte, added up on top
+        uint64_t ends = (~le64toh(word) >> 7 & ONES) * ONES;  // in each byte those up to it
+        if (ends >> 56 >= n) {
+            uint64_t enough = ((ends | TOPS) - n * ONES) & TOPS;
+            return at + __builtin_ctzll(enough) / 8 + 1;
+        }
+        n -= ends >> 56;
         at += 8;
     }
     while (n > 0 && at < end)

@@ -3,6 +3,11 @@
 
 #include "codec/varint.h"
 
+#include <string.h>
+#if defined(__x86_64__)
+#include <smmintrin.h>
+#endif
+
 // ---- writing
 
 static uint64_t magnitude(int64_t v)
@@ -216,8 +221,8 @@ bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e)
 // What the loops below keep in registers: the reader's state is read and written once.
 struct run {
     const uint8_t *deltas;
-    const uint8_t *values;
     uint64_t left;
+    const uint8_t *values;
     uint64_t stack;
     uint64_t least;  // of the delta: the first entry may be stack 0
 };
@@ -251,13 +256,15 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
     return at[2] < 0x80 ? 3 : 0;
 }
 
-// Numbers of up to three bytes, nearly all of one length, that are not among the last. Deltas are
-// followed by values, so only those need room behind them; the last few are taken if they are one
-// byte.
-static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
+// Up to `most` entries, one by one, of numbers of up to three bytes that are not among the last.
+// Deltas are followed by values, so only those need room behind them; the last few are taken if
+// they are one byte.
+static inline void add_ones(struct run *at, const uint8_t *end, uint64_t most, int64_t unit,
+                            int64_t *sums, size_t n)
 {
     struct run r = *at;
-    while (r.left > 0 && end - r.values >= 3) {
+    uint64_t until = r.left - MIN(most, r.left);
+    while (r.left > until && end - r.values >= 3) {
         uint64_t delta = 0;
         uint64_t bits = 0;
         size_t delta_n = quick_get(r.deltas, &delta);
@@ -266,7 +273,7 @@ static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t 
         r.deltas += delta_n;
         r.values += bits_n;
     }
-    while (r.left > 0 && r.values < end && (*r.deltas | *r.values) < 0x80 &&
+    while (r.left > until && r.values < end && (*r.deltas | *r.values) < 0x80 &&
            add_entry(&r, *r.deltas, *r.values, unit, sums, n)) {
         r.deltas++;
         r.values++;
@@ -274,56 +281,195 @@ static void add_alike(struct run *at, const uint8_t *end, int64_t unit, int64_t 
     *at = r;
 }
 
-// A number of one or two bytes without a branch on which, as mixed lengths are guessed wrong too
-// often. Its second byte has the top bit set if it is longer.
-struct pair {
-    uint64_t value;
-    uint64_t more;    // 1: two bytes
-    uint64_t longer;  // not 0: more than two
+#if defined(__x86_64__)
+// Four numbers of up to four bytes, all within eight, become the 32-bit lanes of a register: which
+// of the eight bytes have the top bit set tells where each number lies. Neither lengths that cannot
+// be guessed nor the time of a load for each number are in the way then.
+
+// Of the bytes of `more` with the top bit: where the numbers end. Those behind the eight bytes are
+// taken for ends, which makes numbers that are not used.
+#define LESS(ends)    ((ends) & ((ends)-1))
+#define END0(more)    (~(more))
+#define END1(more)    LESS(END0(more))
+#define END2(more)    LESS(END1(more))
+#define END3(more)    LESS(END2(more))
+#define AT(ends)      __builtin_ctz(ends)
+#define BYTE(at, end) ((at) <= (end) ? (at) : 0x80)
+#define LANE(at, end) BYTE(at, end), BYTE((at) + 1, end), BYTE((at) + 2, end), BYTE((at) + 3, end)
+#define PLAN(more)                                                                             \
+    {                                                                                          \
+        LANE(0, AT(END0(more))), LANE(AT(END0(more)) + 1, AT(END1(more))),                     \
+            LANE(AT(END1(more)) + 1, AT(END2(more))), LANE(AT(END2(more)) + 1, AT(END3(more))) \
+    }
+#define SHORT(more)                                                \
+    (AT(END0(more)) < 4 && AT(END1(more)) - AT(END0(more)) <= 4 && \
+     AT(END2(more)) - AT(END1(more)) <= 4 && AT(END3(more)) - AT(END2(more)) <= 4)
+#define PAIR(more) \
+    (AT(END0(more)) < 4 && AT(END1(more)) - AT(END0(more)) <= 4 ? AT(END1(more)) + 1 : 0)
+#define USED(more)   (AT(END3(more)) < 8 && SHORT(more) ? AT(END3(more)) + 1 : 0)
+#define FOUR(of, m)  of((m)), of((m) + 1u), of((m) + 2u), of((m) + 3u)
+#define FOUR2(of, m) FOUR(of, m), FOUR(of, (m) + 4u), FOUR(of, (m) + 8u), FOUR(of, (m) + 12u)
+#define FOUR3(of, m) FOUR2(of, m), FOUR2(of, (m) + 16u), FOUR2(of, (m) + 32u), FOUR2(of, (m) + 48u)
+#define ALL(of)      FOUR3(of, 0u), FOUR3(of, 64u), FOUR3(of, 128u), FOUR3(of, 192u)
+
+// By the bytes with the top bit: which of the eight bytes go where, 0x80 for none.
+static const uint8_t plans[256][16] = {ALL(PLAN)};
+static const uint8_t plan_used[256] = {ALL(USED)};  // bytes of the four; 0: they do not fit
+static const uint8_t pair_used[256] = {ALL(PAIR)};  // of the first two; 0: one is longer
+
+#define BY_LANES __attribute__((target("sse4.1")))
+#define INLINE   static inline __attribute__((always_inline))  // or no register is kept
+
+struct four {
+    __m128i lanes;
+    unsigned used;
 };
 
-static inline struct pair pair_get(const uint8_t *at)
+BY_LANES INLINE struct four four_of(__m128i eight)
 {
-    uint64_t more = at[0] >> 7;
-    uint64_t second = at[1] & (0 - more);
-    return (struct pair){(at[0] & 0x7fu) | second << 7, more, second & 0x80};
+    unsigned more = (unsigned)_mm_movemask_epi8(eight) & 0xff;
+    __m128i plan = _mm_loadu_si128((const __m128i *)plans[more]);
+    __m128i x = _mm_shuffle_epi8(_mm_and_si128(eight, _mm_set1_epi8(0x7f)), plan);
+    x = _mm_maddubs_epi16(_mm_set1_epi16((short)0x8001), x);  // 7 bits and 7 bits
+    x = _mm_madd_epi16(x, _mm_set1_epi32(0x40000001));        // 14 and 14
+    return (struct four){x, plan_used[more]};
 }
 
-// Numbers of one or two bytes that are not among the last.
-static void add_pairs(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
+BY_LANES INLINE __m128i eight_at(const uint8_t *at)
+{
+    return _mm_loadl_epi64((const __m128i *)at);
+}
+
+// The one to seven bytes before `end`, and zeros; eight may be read before it.
+BY_LANES INLINE __m128i eight_before(const uint8_t *at, const uint8_t *end)
+{
+    uint64_t w = 0;
+    memcpy(&w, end - sizeof w, sizeof w);
+    return _mm_cvtsi64_si128((int64_t)(w >> 8 * (at + sizeof w - end)));
+}
+
+// Four that do not fit eight bytes, out of sixteen: two and two.
+BY_LANES INLINE struct four four_of_pairs(const uint8_t *at)
+{
+    __m128i eight = eight_at(at);
+    unsigned used = pair_used[_mm_movemask_epi8(eight) & 0xff];
+    __m128i more = eight_at(at + used);
+    unsigned more_used = pair_used[_mm_movemask_epi8(more) & 0xff];
+    __m128i lanes = _mm_unpacklo_epi64(four_of(eight).lanes, four_of(more).lanes);
+    return (struct four){lanes, used && more_used ? used + more_used : 0};
+}
+
+// Where the next are added.
+struct rest {
+    int64_t *to;  // of the last stack
+    uint64_t n;   // sums from there on
+    int64_t unit;
+};
+
+// Those up to `lane` were added, which wrapped.
+BY_LANES __attribute__((noinline, cold)) static bool take_back(int64_t *to, __m128i places,
+                                                               __m128i values, int64_t unit,
+                                                               int lane)
+{
+    uint32_t place[4];
+    int32_t value[4];
+    _mm_storeu_si128((__m128i *)place, places);
+    _mm_storeu_si128((__m128i *)value, values);
+    for (; lane >= 0; lane--) {
+        int64_t *sum = &to[place[lane]];
+        *sum = (int64_t)((uint64_t)*sum - (uint64_t)(value[lane] * unit));
+    }
+    return false;
+}
+
+// Adds four entries; adds none and says false if any fails a check. The products fit, as unit is
+// not large.
+BY_LANES INLINE bool add_four(struct rest *r, __m128i deltas, __m128i values)
+{
+    __m128i zero = _mm_cmpeq_epi32(_mm_min_epu32(deltas, values), _mm_setzero_si128());
+    if (_mm_movemask_epi8(zero) != 0) return false;
+    __m128i places = _mm_add_epi32(deltas, _mm_slli_si128(deltas, 4));
+    places = _mm_add_epi32(places, _mm_slli_si128(places, 8));
+    uint32_t step = (uint32_t)_mm_extract_epi32(places, 3);
+    if (step >= r->n) return false;
+    __m128i sign = _mm_sub_epi32(_mm_setzero_si128(), _mm_and_si128(values, _mm_set1_epi32(1)));
+    values = _mm_xor_si128(_mm_srli_epi32(values, 1), sign);
+#define ADD_LANE(i)                                              \
+    if (!sum_add(&r->to[(uint32_t)_mm_extract_epi32(places, i)], \
+                 r->unit * _mm_extract_epi32(values, i))) {      \
+        return take_back(r->to, places, values, r->unit, i);     \
+    }
+    ADD_LANE(0)
+    ADD_LANE(1)
+    ADD_LANE(2)
+    ADD_LANE(3)
+    r->to += step;
+    r->n -= step;
+    return true;
+}
+
+// `at` is behind the first entry: those left may not be stack 0. Eight bytes may be read of deltas,
+// as four of them are left and four bytes of values. (deltas and values apart in struct run: else
+// GCC adds to both in one register and takes them out of it again each time.)
+BY_LANES static void add_fours(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums,
+                               size_t n)
 {
     struct run r = *at;
-    const uint8_t *last = end - 1;
-    while (r.left > 0 && r.values < last) {
-        struct pair delta = pair_get(r.deltas);
-        struct pair bits = pair_get(r.values);
-        if ((delta.longer | bits.longer) != 0) break;
-        if (!add_entry(&r, delta.value, bits.value, unit, sums, n)) break;
-        r.deltas += 1 + delta.more;
-        r.values += 1 + bits.more;
+    struct rest rest = {&sums[r.stack], n - r.stack, unit};
+    while (r.left >= 4 && end - r.values >= 8) {
+        struct four deltas = four_of(eight_at(r.deltas));
+        struct four values = four_of(eight_at(r.values));
+        if (!values.used && end - r.values >= 16) values = four_of_pairs(r.values);
+        if (!deltas.used || !values.used) break;
+        if (!add_four(&rest, deltas.lanes, values.lanes)) break;
+        r.left -= 4;
+        r.deltas += deltas.used;
+        r.values += values.used;
     }
+    while (r.left >= 4 && end - r.values >= 4 && end - r.values < 8) {
+        struct four deltas = four_of(eight_at(r.deltas));
+        struct four values = four_of(eight_before(r.values, end));
+        if (!deltas.used || !values.used || values.used > end - r.values) break;
+        if (!add_four(&rest, deltas.lanes, values.lanes)) break;
+        r.left -= 4;
+        r.deltas += deltas.used;
+        r.values += values.used;
+    }
+    r.stack = n - rest.n;
     *at = r;
 }
 
-// Do few of n numbers in so many bytes have another length than the rest? Wrong for those that have
-// three bytes and more, which is no harm.
-static bool are_alike(uint64_t bytes, uint64_t n)
+// Four bytes are 28 bits.
+static bool can_add_fours(int64_t unit)
 {
-    uint64_t longer = bytes - n;
-    uint64_t shorter = longer < n ? n - longer : 0;
-    return MIN(longer, shorter) <= n / 16;
+    const int64_t most = INT64_MAX >> 28;
+    return unit >= -most && unit <= most && __builtin_cpu_supports("sse4.1");
 }
+#else
+static void add_fours(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
+{
+    add_ones(at, end, at->left, unit, sums, n);
+}
+
+static bool can_add_fours(int64_t unit)
+{
+    (void)unit;
+    return false;
+}
+#endif
 
 // The entries that are short, without the reader's state in memory: this is where queries spend
 // their time. Stops before whatever it does not understand.
 static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
 {
-    struct run at = {r->deltas, r->values, r->left, r->stack, r->left == r->n ? 0 : 1};
-    if (!are_alike((uint64_t)(r->middle - r->deltas), r->left) ||
-        !are_alike((uint64_t)(r->end - r->values), r->left)) {
-        add_pairs(&at, r->end, unit, sums, n);
+    struct run at = {r->deltas, r->left, r->values, r->stack, r->left == r->n ? 0 : 1};
+    if (can_add_fours(unit)) {
+        if (!at.least) add_ones(&at, r->end, 1, unit, sums, n);
+        if (at.least) add_fours(&at, r->end, unit, sums, n);
+        add_ones(&at, r->end, 4, unit, sums, n);
+    } else {
+        add_ones(&at, r->end, at.left, unit, sums, n);
     }
-    add_alike(&at, r->end, unit, sums, n);
     bool any = at.left != r->left;
     r->deltas = at.deltas;
     r->values = at.values;
