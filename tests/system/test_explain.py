@@ -16,7 +16,7 @@ START = (time.time_ns() // DAY - 4) * DAY
 
 
 def push(s, at_ns, value):
-    s.push({"__name__": "process_cpu", "service_name": "shop"}, Pprof(("main;a", value), time_ns=at_ns)).expect(200)
+    s.push({"__name__": "process_cpu", "service_name": "shop", "hour": "h%02d" % ((at_ns - START) // HOUR)}, Pprof(("main;a", value), time_ns=at_ns)).expect(200)
 
 
 def ask(s, start, end, selector='{service_name="shop"}', **headers):
@@ -86,7 +86,7 @@ def test_what_few_series_are_left_out_of_is_all_less_these(tmp_path):
         s = f.server()
         for hour in range(0, 48, 6):
             s.push_series([({"__name__": "process_cpu", "service_name": "shop", "pod": "p%d" % pod},
-                            [Pprof(("main;a", 1), ("main;p%d" % pod, 1 + pod), time_ns=START + hour * HOUR + HOUR // 2)]) for pod in range(16)]).expect(200)
+                            [Pprof(*[("main;a%d" % i, 1 + i) for i in range(40)], ("main;p%d" % pod, 1 + pod), time_ns=START + hour * HOUR + HOUR // 2)]) for pod in range(16)]).expect(200)
         flush(f)
         compact(f)
 
@@ -97,7 +97,7 @@ def test_what_few_series_are_left_out_of_is_all_less_these(tmp_path):
             return {k: v[0] for k, v in graph.items() if v[0] and k != "total"}, plan, int(reply.headers["Flametree-Profiles"])
 
         def want(pods):
-            return dict({"main;p%d" % pod: 8 * (1 + pod) for pod in pods}, **{"main;a": 8 * len(pods)})
+            return {**{"main;p%d" % pod: 8 * (1 + pod) for pod in pods}, **{"main;a%d" % i: 8 * (1 + i) * len(pods) for i in range(40)}}
 
         got, plan, profiles = stacks('{service_name="shop", pod!="p3"}')
         assert (got, profiles) == (want([pod for pod in range(16) if pod != 3]), 120), plan
@@ -133,6 +133,38 @@ def test_parents_serve_where_a_leaf_is_damaged_and_its_edges_are_missing(shop):
     assert refused.status == 503 and "would be incomplete, missing: v1/" in refused.text, refused.text
     marked = ask(s, START + HOUR // 4, START + 2 * DAY, Flametree_Partial="allow")
     assert total(marked) == 47, "all but the first hour"
+    assert marked.headers["Flametree-Exact"].startswith("partial=v1/") and "/raw/" in marked.headers["Flametree-Missing"], marked.headers
+
+
+LATE = {"start": (START + HOUR // 4) // MS + 777, "end": (START + 2 * DAY) // MS}  # begins within the first hour: that needs rows
+SHOP = {"labelSelector": '{service_name="shop"}', "profileTypeID": CPU, **LATE}
+
+
+def values_of_series(answer):
+    return sorted(p["value"] for row in answer.get("labelsSet", []) for p in row["labels"])
+
+
+@pytest.mark.parametrize("method, question, count", [
+    ("SelectMergeStacktraces", SHOP, lambda a: int(a["flamegraph"]["total"])),
+    ("SelectMergeSpanProfile", {**SHOP, "spanSelector": ["00000000000000aa"]}, lambda a: 47 + int(a["flamegraph"].get("total", 0))),
+    ("SelectSeries", {**SHOP, "step": 3600, "end": (START + 2 * DAY) // MS + 3_600_000}, lambda a: sum(p["value"] for p in a["series"][0]["points"])),
+    ("SelectHeatmap", {**SHOP, "step": 3600, "queryType": "HEATMAP_QUERY_TYPE_INDIVIDUAL"}, lambda a: sum(sum(slot["counts"]) for slot in a["series"][0]["slots"])),
+    ("LabelValues", {"name": "hour", "matchers": [SHOP["labelSelector"]], **LATE}, lambda a: len(a["names"])),
+    ("Series", {"labelNames": ["hour"], "matchers": [SHOP["labelSelector"]], **LATE}, lambda a: len(values_of_series(a))),
+    ("AnalyzeQuery", {"query": CPU + SHOP["labelSelector"], **LATE}, lambda a: int(a["queryScopes"][0]["profileCount"])),
+    ("Diff", {"left": SHOP, "right": SHOP}, lambda a: int(a["flamegraph"]["leftTicks"])),
+], ids=lambda v: v if isinstance(v, str) else "")
+def test_every_answer_names_what_is_damaged_and_gives_the_rest(shop, method, question, count):
+    s = shop.server()
+    assert count(s.ok(method, **question)) == (47 if "Span" in method else 48)
+    spoil(objects(shop, "raw")[0])
+    shop.stop()  # forgets what it read
+    shop.start()
+    s = shop.server()
+    refused = s.rpc(QUERIER + method, question)
+    assert refused.status == 503 and "would be incomplete, missing: v1/" in refused.text and "/raw/" in refused.text, refused
+    marked = s.rpc(QUERIER + method, question, {"Flametree-Partial": "allow"}).expect(200)
+    assert count(marked.json()) == 47, marked
     assert marked.headers["Flametree-Exact"].startswith("partial=v1/") and "/raw/" in marked.headers["Flametree-Missing"], marked.headers
 
 
