@@ -281,6 +281,13 @@ static inline void add_ones(struct run *at, const uint8_t *end, uint64_t most, i
     *at = r;
 }
 
+// Where the next are added.
+struct rest {
+    int64_t *to;  // of the last stack
+    uint64_t n;   // sums from there on
+    int64_t unit;
+};
+
 #if defined(__x86_64__)
 // Four numbers of up to four bytes, all within eight, become the 32-bit lanes of a register: which
 // of the eight bytes have the top bit set tells where each number lies. Neither lengths that cannot
@@ -359,13 +366,6 @@ BY_LANES INLINE struct four four_of_pairs(const uint8_t *at)
     return (struct four){lanes, used && more_used ? used + more_used : 0};
 }
 
-// Where the next are added.
-struct rest {
-    int64_t *to;  // of the last stack
-    uint64_t n;   // sums from there on
-    int64_t unit;
-};
-
 // Those up to `lane` were added, which wrapped.
 BY_LANES __attribute__((noinline, cold)) static bool take_back(int64_t *to, __m128i places,
                                                                __m128i values, int64_t unit,
@@ -411,11 +411,10 @@ BY_LANES INLINE bool add_four(struct rest *r, __m128i deltas, __m128i values)
 // `at` is behind the first entry: those left may not be stack 0. Eight bytes may be read of deltas,
 // as four of them are left and four bytes of values. (deltas and values apart in struct run: else
 // GCC adds to both in one register and takes them out of it again each time.)
-BY_LANES static void add_fours(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums,
-                               size_t n)
+BY_LANES static void add_fours(struct run *at, const uint8_t *end, struct rest rest)
 {
     struct run r = *at;
-    struct rest rest = {&sums[r.stack], n - r.stack, unit};
+    uint64_t before = rest.n;
     while (r.left >= 4 && end - r.values >= 8) {
         struct four deltas = four_of(eight_at(r.deltas));
         struct four values = four_of(eight_at(r.values));
@@ -435,7 +434,7 @@ BY_LANES static void add_fours(struct run *at, const uint8_t *end, int64_t unit,
         r.deltas += deltas.used;
         r.values += values.used;
     }
-    r.stack = n - rest.n;
+    r.stack += before - rest.n;
     *at = r;
 }
 
@@ -446,9 +445,11 @@ static bool can_add_fours(int64_t unit)
     return unit >= -most && unit <= most && __builtin_cpu_supports("sse4.1");
 }
 #else
-static void add_fours(struct run *at, const uint8_t *end, int64_t unit, int64_t *sums, size_t n)
+static void add_fours(struct run *at, const uint8_t *end, struct rest rest)
 {
-    add_ones(at, end, at->left, unit, sums, n);
+    (void)at;
+    (void)end;
+    (void)rest;
 }
 
 static bool can_add_fours(int64_t unit)
@@ -465,7 +466,7 @@ static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
     struct run at = {r->deltas, r->left, r->values, r->stack, r->left == r->n ? 0 : 1};
     if (can_add_fours(unit)) {
         if (!at.least) add_ones(&at, r->end, 1, unit, sums, n);
-        if (at.least) add_fours(&at, r->end, unit, sums, n);
+        if (at.least) add_fours(&at, r->end, (struct rest){&sums[at.stack], n - at.stack, unit});
         add_ones(&at, r->end, 4, unit, sums, n);
     } else {
         add_ones(&at, r->end, at.left, unit, sums, n);
