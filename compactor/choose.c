@@ -64,12 +64,13 @@ static const struct manifest_cover *cover_of(const struct manifest_block *b, int
     return NULL;
 }
 
-// Most leaves first; then who covers more hours, so that one object serves many windows; then the
-// newest.
+// Sums before gaps; most leaves first; then who covers more hours, so that one object serves many
+// windows; then the newest.
 static int order_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a;
     const struct candidate *y = b;
+    if (!x->block->classes != !y->block->classes) return x->block->classes ? -1 : 1;
     if (x->leaves.n != y->leaves.n) return x->leaves.n > y->leaves.n ? -1 : 1;
     if (x->block->hours != y->block->hours) return x->block->hours > y->block->hours ? -1 : 1;
     if (x->block->made_ns != y->block->made_ns)

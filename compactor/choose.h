@@ -35,7 +35,8 @@ struct chosen {
 };
 
 // Of the candidates those that count for hours [hour, hour + hours), such that no leaf is summed
-// twice: those that name most leaves first. Leaves are `live` (in order of id), or expired.
+// twice: those that name most leaves first. Gaps (classes 0) stand for what they name like others,
+// and go on as gaps. Leaves are `live` (in order of id), or expired.
 struct choice {
     const struct plan_state *state;
     const struct manifest_block *const *candidates;

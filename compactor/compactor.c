@@ -112,7 +112,8 @@ static bool get_page(void *self, struct http_exchange *x, err *e)
     const struct state *s = self;
     work_print_page(s->work, page(x, S("text/html; charset=utf-8")));
     http_headers_add(&x->answer_headers, &x->req.arena, S("content-security-policy"),
-                     S("default-src 'none'; frame-ancestors 'none'; base-uri 'none'"));
+                     S("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "
+                       "base-uri 'none'"));
     return buf_ok(&x->out, e);
 }
 

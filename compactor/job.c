@@ -2,7 +2,6 @@
 #include "compactor/job.h"
 
 #include "base/fault.h"
-#include "compactor/merge.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -10,6 +9,15 @@
 
 #define CUTS_MAX  320  // objects of a job
 #define PARTS_MAX 64   // of one service
+#define GAPS_MAX  32   // of a job; those behind widen the last
+
+struct cut {
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+    uint32_t part;
+    uint32_t parts;
+    bool gap;
+};
 
 struct doing {
     const struct job_bench *bench;
@@ -20,6 +28,8 @@ struct doing {
     struct arena reading;
     struct merge_source *sources;
     struct job_made *made;
+    struct cut gaps[GAPS_MAX];
+    size_t gap_count;
 
     // the object that is being written
     str name;
@@ -84,13 +94,6 @@ struct weight {
     uint32_t pack;
     double bytes;
     double table;  // of them those of the symbols
-};
-
-struct cut {
-    uint32_t pack_lo;
-    uint32_t pack_hi;
-    uint32_t part;
-    uint32_t parts;
 };
 
 static int order_weights(const void *a, const void *b)
@@ -216,6 +219,57 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
     }
     cut_weights(d, v, join_weights(v, count), out, n);
     return true;
+}
+
+// ---- gaps
+
+static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
+{
+    if (d->gap_count < GAPS_MAX) {
+        d->gaps[d->gap_count++] = (struct cut){.pack_lo = pack_lo, .pack_hi = pack_hi, .gap = true};
+        return;
+    }
+    struct cut *last = &d->gaps[GAPS_MAX - 1];
+    last->pack_lo = MIN(last->pack_lo, pack_lo);
+    last->pack_hi = MAX(last->pack_hi, pack_hi);
+}
+
+// What the sources have no sums of.
+static void find_gaps(struct doing *d)
+{
+    for (size_t i = 0; i < d->job->source_count; i++) {
+        const struct job_source *s = &d->job->sources[i];
+        if (!s->block || s->block->classes) continue;
+        for (size_t k = 0; k < s->span_count; k++)
+            add_gap(d, s->spans[k].pack_lo, s->spans[k].pack_hi);
+    }
+}
+
+// A gap out of what is cut; a service that is cut by its series is one as a whole.
+static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct cut *to)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct cut *c = &v[i];
+        if (c->gap || c->pack_lo > gap->pack_hi || c->pack_hi < gap->pack_lo) {
+            to[count++] = *c;
+            continue;
+        }
+        struct cut at = {.pack_lo = c->pack_lo, .pack_hi = c->pack_hi, .gap = true};
+        if (c->part) continue;
+        if (c->parts < 2 && c->pack_lo < gap->pack_lo) {
+            to[count] = *c;
+            to[count++].pack_hi = gap->pack_lo - 1;
+            at.pack_lo = gap->pack_lo;
+        }
+        if (c->parts < 2 && c->pack_hi > gap->pack_hi) {
+            to[count] = *c;
+            to[count++].pack_lo = gap->pack_hi + 1;
+            at.pack_hi = gap->pack_hi;
+        }
+        to[count++] = at;
+    }
+    return count;
 }
 
 // ---- an object
@@ -376,7 +430,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                  .pack_hi = cut->pack_hi,
                                  .part = cut->part,
                                  .parts = cut->parts,
-                                 .classes = classes_made(j->kind)};
+                                 .classes = cut->gap ? 0 : classes_made(j->kind)};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
@@ -392,13 +446,14 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                       .memory = d->bench->memory,
                       .scratch = d->bench->scratch,
                       .sources = d->sources,
-                      .source_count = j->source_count,
+                      .source_count = cut->gap ? 0 : j->source_count,
                       .pack_lo = cut->pack_lo,
                       .pack_hi = cut->pack_hi,
                       .part = cut->part,
                       .parts = cut->parts,
                       .classes = b->classes,
-                      .until_hour = j->until_hour};
+                      .until_hour = j->until_hour,
+                      .overflow = &d->report->overflow};
     const struct merge_target target = {.begin = begin_upload,
                                         .sink = write_upload,
                                         .abandon = abandon_upload,
@@ -431,18 +486,49 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     return true;
 }
 
-static bool make_blocks(struct doing *d, err *e)
+static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
 {
-    struct cut cuts[CUTS_MAX];
-    size_t n = 0;
-    if (d->job->kind == JOB_RETIRE) return true;
-    if (!open_sources(d, e) || !choose_cuts(d, cuts, &n, e)) return false;
     d->made->blocks = ARENA_ARRAY(d->arena, struct manifest_block, n);
     if (!d->made->blocks) return arena_ok(d->arena, e);
     for (size_t i = 0; i < n; i++) {
-        if (!make_block(d, &cuts[i], e)) return false;
+        if (!make_block(d, &v[i], e)) return false;
     }
     return true;
+}
+
+static bool is_parent(enum job_kind k)
+{
+    return k == JOB_HOUR || k == JOB_PACK || k == JOB_DAY || k == JOB_WINDOW;
+}
+
+// Makes all of it anew, with a gap for each service that has a sum that does not fit.
+static bool make_blocks(struct doing *d, err *e)
+{
+    struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
+    size_t n = 0;
+    if (d->job->kind == JOB_RETIRE) return true;
+    if (!open_sources(d, e) || !choose_cuts(d, cuts[0], &n, e)) return false;
+    find_gaps(d);
+    for (size_t punched = 0;;) {
+        err fault = {0};
+        for (; punched < d->gap_count; punched++) {
+            n = punch(cuts[0], n, &d->gaps[punched], cuts[1]);
+            memcpy(cuts[0], cuts[1], n * sizeof *cuts[0]);
+        }
+        if (make_cuts(d, cuts[0], n, &fault)) return true;
+        const struct merge_overflow *over = &d->report->overflow;
+        bool gap = fault.code == ERR_OUT_OF_RANGE && is_parent(d->job->kind) && over->service[0];
+        if (!gap || d->gap_count == GAPS_MAX) {
+            *e = fault;
+            return false;
+        }
+        job_discard(d->bench, d->r, d->made);
+        d->made->n = 0;
+        d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
+        d->report->blocks = 0;
+        d->report->overflows++;
+        add_gap(d, over->pack, over->pack);
+    }
 }
 
 bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,

@@ -2,11 +2,14 @@
 //
 // job.h - a job of a plan, done: sources are read, blocks are created, the manifest is changed.
 //
+// A service with a sum that does not fit 64 bits gets no nodes in this job's blocks: a gap stands
+// there, an empty block without classes, and what it covers is served by what lies below.
+//
 // At each step it may end, by a fault or a kill, and nothing is lost: until the commit nothing
 // names the new objects (the sweep finds them), and sources are only ever deleted by the sweep.
 #pragma once
 
-#include "compactor/plan.h"
+#include "compactor/merge.h"
 
 // What jobs of a tenant work with. Borrowed.
 struct job_bench {
@@ -27,6 +30,8 @@ struct job_report {
     uint64_t duplicates;
     size_t blocks;
     size_t files;                                    // intermediate ones
+    size_t overflows;                                // services that got no sums: they do not fit
+    struct merge_overflow overflow;                  // the last of them
     const struct snapshot_segment *damaged_segment;  // cannot be read: go round it
     const struct manifest_block *damaged_block;
 };

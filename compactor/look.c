@@ -25,6 +25,7 @@ struct turn {
     struct req req;
     struct snapshot snapshot;
     struct plan plan;
+    bool *ended;  // of each of its jobs: done
     int64_t begun_ns;
     uint64_t done;
     bool again;  // something changed: a new plan may find more
@@ -71,6 +72,7 @@ static void note_failure(struct turn *u, const struct task *j, const err *e)
     }
     f->tries++;
     f->at_wall_ns = clock_wall_ns();
+    f->code = e->code;
     f->retry_mono_ns =
         clock_mono_ns() + retry_after(f->tries, work_settings(u->me->work)->retry_max);
     snprintf(f->message, sizeof f->message, "%s: %s", err_name(e->code), e->msg);
@@ -131,6 +133,21 @@ static struct plan_settings plan_settings_of(const struct compactor_config *c)
                                   .days_retention = c->days_retention};
 }
 
+// What of the plan is still to be done; under the lock.
+static void note_due(struct turn *u)
+{
+    struct tenant_work *t = u->tenant;
+    memset(t->due, 0, sizeof t->due);
+    t->due_bytes = 0;
+    for (size_t i = 0; i < u->plan.n; i++) {
+        const struct task *j = &u->plan.jobs[i];
+        if (u->ended[i]) continue;
+        int64_t *since = &t->due_since_ns[j->kind];
+        *since = t->due[j->kind]++ ? MIN(*since, j->due_ns) : j->due_ns;
+        t->due_bytes += j->bytes;
+    }
+}
+
 static bool make_plan(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
@@ -157,17 +174,21 @@ static bool make_plan(struct turn *u, err *e)
     state.damaged_blocks = blocks;
     const struct plan_settings settings = plan_settings_of(work_settings(w));
     if (!plan_make(a, &state, &settings, &u->plan, e)) return false;
+    u->ended = ARENA_ARRAY(a, bool, u->plan.n + 1);
+    if (!u->ended) return arena_ok(a, e);
 
+    size_t gaps = 0;
+    for (size_t i = 0; i < state.block_count; i++)
+        gaps += state.blocks[i].classes == 0;
     lock_take(&w->lock);
     t->looked = true;
+    t->gaps = gaps;
     t->segments = state.segment_count;
     t->oldest_hour = state.segment_count ? state.segments[0].name.hour : 0;
     t->newest_hour = state.segment_count ? state.segments[state.segment_count - 1].name.hour : 0;
     t->blocks = state.block_count;
     t->version = manifest_version(s->manifest);
-    memset(t->due, 0, sizeof t->due);
-    for (size_t i = 0; i < u->plan.n; i++)
-        t->due[u->plan.jobs[i].kind]++;
+    note_due(u);
     lock_give(&w->lock);
     return true;
 }
@@ -241,10 +262,22 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
              job_kind_name(j->kind), j->from_hour, j->hours, j->source_count, report->blocks,
              report->bytes_in, report->bytes_out, report->duplicates,
              took_ns / (uint64_t)NS_PER_MS);
+    if (report->overflows) {
+        char text[LOG_QUOTE_MAX];
+        metric_add(&compactor_overflows, report->overflows);
+        log_warn(&u->req.log, "compactor.overflow",
+                 "job=%s hour=%" PRId64 " hours=%u services=%zu service=%s action=\"none: values "
+                 "of this service do not add up within 64 bits, so it has no sums here and "
+                 "queries read its profiles; look at who sends such values\"",
+                 job_kind_name(j->kind), j->from_hour, j->hours, report->overflows,
+                 log_quote(text, str_of(report->overflow.service)));
+    }
     lock_take(&w->lock);
     forget_failure(u->tenant, j);
     u->tenant->jobs_done++;
-    if (u->tenant->due[j->kind]) u->tenant->due[j->kind]--;
+    u->tenant->done_at_ns = clock_wall_ns();
+    u->ended[j - u->plan.jobs] = true;
+    note_due(u);
     lock_give(&w->lock);
     u->done++;
     u->again = true;
@@ -282,15 +315,10 @@ static void job_failed(struct turn *u, const struct task *j, const err *e)
     note_failure(u, j, e);
     uint64_t wait = find_failure(u->tenant, j)->retry_mono_ns - clock_mono_ns();
     lock_give(&w->lock);
-    const char *action = e->code == ERR_RESOURCE_EXHAUSTED ? "raise compactor.worker_memory"
-                         : e->code == ERR_OUT_OF_RANGE
-                             ? "none: values of this hour do not add up within 64 bits, queries "
-                               "read its profiles one by one"
-                             : "look at the store; what it is made from stays and is queried";
     log_warn(&u->req.log, "compactor.failed",
              "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
              job_kind_name(j->kind), j->from_hour, j->hours, err_name(e->code),
-             log_quote(text, str_of(e->msg)), wait / (uint64_t)NS_PER_S, action);
+             log_quote(text, str_of(e->msg)), wait / (uint64_t)NS_PER_S, failure_action(e->code));
 }
 
 // Others were first with something: a new plan sees what is left to do.

@@ -2,6 +2,7 @@
 #include "base/fault.h"
 #include "compactor/merge_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 // ---- services
@@ -57,6 +58,10 @@ static bool merge_service(struct merge *m, struct block_writer *w, str name, err
         }
     }
     service_close(&s);
+    if (!ok && e->code == ERR_OUT_OF_RANGE && m->overflow) {
+        m->overflow->pack = s.pack;
+        snprintf(m->overflow->service, sizeof m->overflow->service, "%.*s", STR(name));
+    }
     return ok || err_wrap(e, "service %.*s", STR(name));
 }
 

@@ -41,6 +41,12 @@ struct merge_source {
     bool mask;  // its rows are not written, only recognised
 };
 
+// Which service has a sum that does not fit 64 bits, if merge_run failed with out_of_range.
+struct merge_overflow {
+    uint32_t pack;
+    char service[96];  // as much of its name as fits
+};
+
 struct merge {
     enum merge_what what;
     struct req *req;
@@ -56,6 +62,8 @@ struct merge {
     int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
     int64_t from_hour;   // rows of these hours only; set by merge_run
     uint32_t hours;
+
+    struct merge_overflow *overflow;
 
     uint64_t duplicates;  // counted: rows that were there already
     size_t files;         // counted: intermediate ones

@@ -161,6 +161,14 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
            block_node(s->writer, &node, columns, e);
 }
 
+static bool forget_sums(struct nodes *x, err *e)
+{
+    struct vector_entry *v = NULL;
+    size_t n = 0;
+    service_tidy(x->service);
+    return merge_sums_take(&x->sums, &x->service->scratch, &v, &n, e);
+}
+
 // How many slots of `width` the children are in.
 static size_t slots_among(const struct child *v, size_t n, int64_t width)
 {
@@ -185,7 +193,14 @@ static bool write_nodes(struct nodes *x, struct child *v, size_t n, int64_t widt
         int64_t until = slot_start(x->service->merge->until_hour, SLOT_HOUR);
         bool write = below == 0 || (slots_among(v + i, end - i, below) >= CHILDREN_MIN &&
                                     slot_start(v[i].slot + 1, width) <= until);
-        if (write && !write_node(x, v + i, end - i, width, e)) return false;
+        err fault = {0};
+        if (write && !write_node(x, v + i, end - i, width, &fault)) {
+            // Without it the nodes below do.
+            if (below == 0 || fault.code != ERR_OUT_OF_RANGE || !forget_sums(x, &fault)) {
+                *e = fault;
+                return false;
+            }
+        }
         i = end;
     }
     return true;

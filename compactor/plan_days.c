@@ -288,7 +288,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &g, e)) return false;
-    j->due_ns = due;
+    j->due_ns = has_bad_hours(p, from) ? p->state->now_ns : due;
     return list_removed(p, j, v, n, e);
 }
 
@@ -308,7 +308,7 @@ static bool choose_days(struct planning *p, const struct manifest_block *const *
 static bool is_day(const struct manifest_block *b, int64_t day)
 {
     return b->hours == HOURS_A_DAY && b->from_hour == day * HOURS_A_DAY &&
-           (b->classes >> BLOCK_SERIES & 1);
+           (b->classes == 0 || (b->classes >> BLOCK_SERIES & 1));
 }
 
 // The blocks of just this day, and when the newest was made.
@@ -398,7 +398,7 @@ static bool find_window(struct planning *p, int64_t number, struct window *w, er
     if (!w->packed) return arena_ok(p->a, e);
     for (size_t i = 0; i < w->n; i++) {
         const struct manifest_block *b = w->all[i];
-        if (b->classes >> BLOCK_SERIES & 1) continue;
+        if (is_day(b, plan_floor(b->from_hour, HOURS_A_DAY))) continue;
         w->packed[w->packed_n++] = b;
         w->whole = w->whole || b->hours == HOURS_A_WINDOW;
         w->made = MAX(w->made, b->made_ns);
@@ -493,6 +493,7 @@ static bool in_days(struct planning *p, id128 leaf, int64_t hour, bool *is, err 
     *is = !c.partial && leaf_set_has(&c.leaves, leaf);
     // Once rows are gone, a day is served by one block for each pack or not at all.
     for (size_t i = 0; i < c.n; i++) {
+        if (c.parts[i].block->classes == 0) *is = false;  // nobody else has its sums
         for (size_t k = i + 1; k < c.n; k++) {
             if (c.parts[i].pack_lo <= c.parts[k].pack_hi &&
                 c.parts[k].pack_lo <= c.parts[i].pack_hi &&
@@ -532,6 +533,8 @@ static const struct manifest_cover *same_window(const struct manifest_block *b,
 static bool is_within(const struct plan_state *s, const struct manifest_block *b,
                       const struct manifest_block *o)
 {
+    // A day's gap stands where its nodes would.
+    if (b->classes == 0 && (b->from_hour != o->from_hour || b->hours != o->hours)) return false;
     bool other = o->parts > 1 && (b->parts != o->parts || b->part != o->part);
     if (other || (b->classes & ~o->classes) || b->pack_lo < o->pack_lo || b->pack_hi > o->pack_hi ||
         b->from_hour < o->from_hour || b->from_hour + b->hours > o->from_hour + o->hours) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// status.c - what the compactor has done and has to do, for people and tests.
+// status.c - what the compactor has done and has to do, as JSON, for people, tests and the page.
 #include "codec/json.h"
 #include "compactor/work_int.h"
 #include "sys/clock.h"
@@ -8,19 +8,42 @@
 #include <inttypes.h>
 #include <time.h>
 
-#define TIME_TEXT 32
-
-static const char *time_print(char text[TIME_TEXT], int64_t ns)
+const char *status_time(char text[STATUS_TEXT], int64_t ns)
 {
     struct tm tm = {0};
     time_t s = (time_t)(ns / NS_PER_S);
-    if (!gmtime_r(&s, &tm) || !strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm)) text[0] = '\0';
+    if (!gmtime_r(&s, &tm) || !strftime(text, STATUS_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm))
+        text[0] = '\0';
     return text;
 }
 
-static const char *hour_print(char text[TIME_TEXT], int64_t hour)
+const char *status_hour(char text[STATUS_TEXT], int64_t hour)
 {
-    return time_print(text, slot_start(hour, SLOT_HOUR));
+    return status_time(text, slot_start(hour, SLOT_HOUR));
+}
+
+int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns)
+{
+    int64_t since = INT64_MAX;
+    for (size_t k = 0; k < JOB_KINDS; k++) {
+        if (t->due[k]) since = MIN(since, t->due_since_ns[k]);
+    }
+    return since < now_ns ? now_ns - since : 0;
+}
+
+const char *failure_action(enum err_code code)
+{
+    switch (code) {
+    case ERR_RESOURCE_EXHAUSTED:
+        return "raise compactor.worker_memory";
+    case ERR_OUT_OF_RANGE:
+        return "values of very many services do not add up within 64 bits; queries read their "
+               "profiles: look at who sends such values";
+    case ERR_DATA_LOSS:
+        return "run flametree manifest verify, and restore the object that is named from a copy";
+    default:
+        return "look at the store; what it is made from stays and is queried";
+    }
 }
 
 // ---- JSON
@@ -33,17 +56,19 @@ static void put_time(struct buf *out, const char *key, const char *text)
 static void put_failures(struct buf *out, const struct tenant_work *t)
 {
     uint64_t now = clock_mono_ns();
-    char text[TIME_TEXT];
+    char text[STATUS_TEXT];
     buf_z(out, ",\"failures\":[");
     for (size_t i = 0; i < t->failure_count; i++) {
         const struct failure *f = &t->failures[i];
         uint64_t left = f->retry_mono_ns > now ? f->retry_mono_ns - now : 0;
         buf_printf(out, "%s{\"job\":\"%s\"", i ? "," : "", job_kind_name(f->kind));
-        put_time(out, "hour", hour_print(text, f->from_hour));
-        put_time(out, "at", time_print(text, f->at_wall_ns));
+        put_time(out, "hour", status_hour(text, f->from_hour));
+        put_time(out, "at", status_time(text, f->at_wall_ns));
         buf_printf(out, ",\"tries\":%u,\"retry_in_seconds\":%" PRIu64 ",\"fault\":", f->tries,
                    left / (uint64_t)NS_PER_S);
         json_put_string(out, str_of(f->message));
+        buf_z(out, ",\"action\":");
+        json_put_string(out, str_of(failure_action(f->code)));
         buf_byte(out, '}');
     }
     buf_byte(out, ']');
@@ -67,26 +92,28 @@ static void put_damages(struct buf *out, const struct tenant_work *t)
 
 static void put_tenant(struct buf *out, const struct tenant_work *t)
 {
-    char text[TIME_TEXT];
+    char text[STATUS_TEXT];
     buf_z(out, "{\"tenant\":");
     json_put_string(out, str_of(t->name));
     buf_printf(out,
                ",\"looked\":%s,\"manifest_version\":%" PRIu64
-               ",\"blocks\":%zu,\"segments_waiting\":%zu",
-               t->looked ? "true" : "false", t->version, t->blocks, t->segments);
+               ",\"blocks\":%zu,\"gaps\":%zu,\"segments_waiting\":%zu",
+               t->looked ? "true" : "false", t->version, t->blocks, t->gaps, t->segments);
     if (t->segments) {
-        put_time(out, "oldest_segment", hour_print(text, t->oldest_hour));
-        put_time(out, "newest_segment", hour_print(text, t->newest_hour));
+        put_time(out, "oldest_segment", status_hour(text, t->oldest_hour));
+        put_time(out, "newest_segment", status_hour(text, t->newest_hour));
     }
     buf_printf(out, ",\"jobs_done\":%" PRIu64 ",\"backlog\":%zu,\"due\":{", t->jobs_done,
                tenant_backlog(t));
     for (size_t k = 0; k < JOB_KINDS; k++)
         buf_printf(out, "%s\"%s\":%zu", k ? "," : "", job_kind_name((enum job_kind)k), t->due[k]);
-    buf_byte(out, '}');
+    buf_printf(out, "},\"behind_seconds\":%" PRId64 ",\"due_bytes\":%" PRIu64,
+               tenant_behind_ns(t, clock_wall_ns()) / NS_PER_S, t->due_bytes);
+    if (t->done_at_ns) put_time(out, "last_done", status_time(text, t->done_at_ns));
     if (t->running) {
         buf_printf(out, ",\"running\":{\"job\":\"%s\"", job_kind_name(t->running_kind));
-        put_time(out, "hour", hour_print(text, t->running_hour));
-        put_time(out, "since", time_print(text, t->running_since_ns));
+        put_time(out, "hour", status_hour(text, t->running_hour));
+        put_time(out, "since", status_time(text, t->running_since_ns));
         buf_byte(out, '}');
     }
     put_failures(out, t);
@@ -125,82 +152,4 @@ void work_print_json(struct work *w, struct buf *out)
     }
     lock_give(&w->lock);
     buf_z(out, "]}\n");
-}
-
-// ---- the page
-
-static void put_html(struct buf *out, str s)
-{
-    for (size_t i = 0; i < s.n; i++) {
-        switch (s.p[i]) {
-        case '<':
-            buf_z(out, "&lt;");
-            break;
-        case '>':
-            buf_z(out, "&gt;");
-            break;
-        case '&':
-            buf_z(out, "&amp;");
-            break;
-        case '"':
-            buf_z(out, "&quot;");
-            break;
-        default:
-            buf_byte(out, (unsigned char)s.p[i]);
-        }
-    }
-}
-
-static void put_row(struct buf *out, const struct tenant_work *t)
-{
-    char oldest[TIME_TEXT] = "";
-    char running[TIME_TEXT] = "";
-    if (t->segments) hour_print(oldest, t->oldest_hour);
-    buf_z(out, "<tr><td>");
-    put_html(out, str_of(t->name));
-    buf_printf(out, "<td>%zu<td>%s<td>%zu<td>%" PRIu64, t->segments, oldest, t->blocks, t->version);
-    for (size_t k = 0; k < JOB_KINDS; k++)
-        buf_printf(out, "<td>%zu", t->due[k]);
-    buf_z(out, "<td>");
-    if (t->running) {
-        hour_print(running, t->running_hour);
-        buf_printf(out, "%s %s", job_kind_name(t->running_kind), running);
-    }
-    buf_printf(out, "<td>%" PRIu64 "<td>", t->jobs_done);
-    put_html(out, str_of(t->fault));
-    for (size_t i = 0; i < t->failure_count; i++) {
-        hour_print(running, t->failures[i].from_hour);
-        buf_printf(out, "%s%s %s, %u tries: ", i || t->fault[0] ? "<br>" : "",
-                   job_kind_name(t->failures[i].kind), running, t->failures[i].tries);
-        put_html(out, str_of(t->failures[i].message));
-    }
-    if (t->damage_count) buf_printf(out, "<br>%zu damaged objects are left out", t->damage_count);
-    buf_z(out, "\n");
-}
-
-void work_print_page(struct work *w, struct buf *out)
-{
-    buf_z(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Flametree "
-               "compactor</title>\n<h1>Compactor</h1>\n");
-    lock_take(&w->lock);
-    if (!w->manifests)
-        buf_z(out, "<p>There is no object storage: nothing to compact.\n");
-    else if (w->worker_count == 0)
-        buf_z(out, "<p>No workers (compactor.workers is 0): this process compacts nothing.\n");
-    buf_z(out, "<table border=\"1\"><tr><th rowspan=\"2\">tenant<th rowspan=\"2\">segments "
-               "waiting<th rowspan=\"2\">oldest<th rowspan=\"2\">blocks<th "
-               "rowspan=\"2\">version");
-    buf_printf(out,
-               "<th colspan=\"%d\">jobs due<th rowspan=\"2\">running<th rowspan=\"2\">done<th "
-               "rowspan=\"2\">failures\n<tr>",
-               JOB_KINDS);
-    for (size_t k = 0; k < JOB_KINDS; k++)
-        buf_printf(out, "<th>%s", job_kind_name((enum job_kind)k));
-    buf_z(out, "\n");
-    for (size_t i = 0; i < w->tenant_count; i++)
-        put_row(out, w->tenants[i]);
-    lock_give(&w->lock);
-    buf_z(out,
-          "</table>\n<p><a href=\"/compactor/status\">as JSON</a>, <a "
-          "href=\"/compactor/duties\">duties</a>, <a href=\"/metrics\">metrics</a>\n</html>\n");
 }

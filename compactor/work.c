@@ -336,18 +336,31 @@ void work_free(struct work *w)
 void work_gauges(struct work *w)
 {
     int64_t due[JOB_KINDS] = {0};
+    int64_t behind[JOB_KINDS] = {0};
     int64_t oldest = INT64_MAX;
+    int64_t now_ns = clock_wall_ns();
+    size_t failing = 0;
+    size_t left_out = 0;
     lock_take(&w->lock);
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
-        for (size_t k = 0; k < JOB_KINDS; k++)
+        for (size_t k = 0; k < JOB_KINDS; k++) {
             due[k] += (int64_t)t->due[k];
+            if (t->due[k]) behind[k] = MAX(behind[k], now_ns - t->due_since_ns[k]);
+        }
+        failing += t->failure_count;
+        left_out += t->damage_count;
         if (t->segments) oldest = MIN(oldest, slot_start(t->oldest_hour + 1, SLOT_HOUR));
     }
     metric_set(&compactor_tenants, (int64_t)w->tenant_count);
     lock_give(&w->lock);
-    for (size_t k = 0; k < JOB_KINDS; k++)
-        metric_set_to(&compactor_backlog, str_of(job_kind_name((enum job_kind)k)), due[k]);
-    int64_t age = oldest == INT64_MAX ? 0 : clock_wall_ns() - oldest;
+    for (size_t k = 0; k < JOB_KINDS; k++) {
+        str level = str_of(job_kind_name((enum job_kind)k));
+        metric_set_to(&compactor_backlog, level, due[k]);
+        metric_set_to(&compactor_behind, level, behind[k] / NS_PER_S);
+    }
+    metric_set(&compactor_failing, (int64_t)failing);
+    metric_set(&compactor_left_out, (int64_t)left_out);
+    int64_t age = oldest == INT64_MAX ? 0 : now_ns - oldest;
     metric_set(&compactor_lag, MAX(age, 0) / NS_PER_S);
 }

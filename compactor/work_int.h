@@ -12,6 +12,7 @@
 #define FAILURES_MAX 32
 #define DAMAGES_MAX  256
 #define MESSAGE_MAX  512
+#define STATUS_TEXT  32
 
 // A job that failed and waits for its next try.
 struct failure {
@@ -20,6 +21,7 @@ struct failure {
     unsigned tries;
     uint64_t retry_mono_ns;
     int64_t at_wall_ns;
+    enum err_code code;
     char message[MESSAGE_MAX];
 };
 
@@ -44,9 +46,13 @@ struct tenant_work {
     int64_t oldest_hour;
     int64_t newest_hour;
     size_t blocks;
+    size_t gaps;  // of them those without sums: one does not fit 64 bits
     uint64_t version;
     size_t due[JOB_KINDS];
+    int64_t due_since_ns[JOB_KINDS];  // of the one that waits longest
+    uint64_t due_bytes;               // that the due jobs read
     uint64_t jobs_done;
+    int64_t done_at_ns;  // wall clock of the last
     bool running;
     enum job_kind running_kind;
     int64_t running_hour;
@@ -96,3 +102,11 @@ bool work_is_over(struct work *w);
 bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done,
           err *e) MUST_CHECK;
 size_t tenant_backlog(const struct tenant_work *t);  // under the lock
+
+// ---- status.c; those of tenants under the lock
+const char *status_time(char text[STATUS_TEXT], int64_t ns);
+const char *status_hour(char text[STATUS_TEXT], int64_t hour);
+const char *failure_action(enum err_code code);  // what a person can do
+
+// How long the job that waits longest has been due; 0: none is.
+int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns);

@@ -85,7 +85,7 @@ static bool add_parent(struct level_view *v, const struct manifest_block *b)
     struct level_parent *p = &v->parents[v->parent_count++];
     *p = (struct level_parent){
         .block = b,
-        .usable = k->use != LEVEL_ROWS && (k->classes & ~b->classes) == 0 &&
+        .usable = b->classes && k->use != LEVEL_ROWS && (k->classes & ~b->classes) == 0 &&
                   !str_among(b->name, k->without, k->without_count),
     };
     size_t first = v->window_count;

@@ -162,7 +162,7 @@ bool manifest_block_check(const struct manifest_block *b, err *e)
 {
     if (!kind_folder(b->kind)) return err_set(e, ERR_DATA_LOSS, "kind is %d", (int)b->kind);
     if (!check_range(b, e) || !check_times(b, e)) return false;
-    if (b->classes == 0 || b->classes >> BLOCK_CLASSES)
+    if ((b->classes == 0 && (b->kind == BLOCK_RAW || b->rows)) || b->classes >> BLOCK_CLASSES)
         return err_set(e, ERR_DATA_LOSS, "classes is %" PRIx32, b->classes);
     if (b->bytes == 0 || b->bytes > INT64_MAX)
         return err_set(e, ERR_DATA_LOSS, "bytes is %" PRIu64, b->bytes);

@@ -255,6 +255,37 @@ def test_damaged_parents_are_made_anew(flushed, tmp_path):
         assert answers(f.server()) == late
 
 
+def test_sums_beyond_64_bits_leave_one_service_to_its_profiles(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own)) as f:
+        s, at = f.server(), START + 5 * HOUR
+
+        def ask(start, end, service="huge"):
+            body = {"profileTypeID": CPU, "labelSelector": '{service_name="%s"}' % service, "start": start // 10**6, "end": end // 10**6, "maxNodes": 0, "format": "PROFILE_FORMAT_FLAMEGRAPH"}
+            return s.rpc(QUERIER + "SelectMergeStacktraces", body)
+
+        for minute in (1, 21, 41):
+            labels = {"__name__": "process_cpu", "service_name": "huge", "pod": "a"}
+            s.push(labels, Pprof(("main;a", 1 << 62), time_ns=at + minute * 60 * 10**9)).expect(200)
+        flush(s)
+        settle(s)
+        assert answers(s)["all"] == flushed[1]["all"]
+        assert f.metric("flametree_compactor_overflows_total") >= 1
+        assert 'service=huge' in f.tail(500) and "event=compactor.overflow" in f.tail(500)
+        tenant = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]
+        assert tenant["failures"] == [] and tenant["gaps"] >= 1, tenant
+        assert "64 bits" in s.call("GET", "/compactor").text
+        one = ask(at, at + 10 * 60 * 10**9).expect(200)
+        assert one.json()["flamegraph"]["total"] == str(1 << 62), one.text
+        all_ = ask(START, START + DAY)
+        assert all_.status == 400 and "does not fit 64 bits" in all_.text and "out_of_range" in all_.text, all_.text
+        reply = ask(START, START + DAY, SERVICE).expect(200)
+        assert reply.headers["Flametree-Exact"] == "exact"
+        settle(s, sweep="true")
+        assert ask(at, at + 10 * 60 * 10**9).expect(200).json()["flamegraph"]["total"] == str(1 << 62)
+        assert answers(s)["all"] == flushed[1]["all"]
+
+
 def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
     own = own_copy(flushed, tmp_path)
     faults = {"FLAMETREE_FAULTS": "compact.write=enospc"}

@@ -163,6 +163,85 @@ static void a_service_that_is_too_large_is_cut_by_its_series(void **state)
     world_release(&w);
 }
 
+// A fact of service 0 of which two fit 64 bits together, three do not.
+static void add_huge(struct world *w, int64_t hour, int64_t minute)
+{
+    struct fact *x = fleet_add(&w->fleet, slot_start(hour, SLOT_HOUR) + minute * SLOT_MINUTE);
+    x->service = x->type = x->series = 0;
+    x->factor = 1;
+    x->n = 1;
+    x->v[0] = (struct vector_entry){3, INT64_MAX / 5 * 2};
+}
+
+// Gaps among the newest manifest's blocks of a kind; all are of service 0 alone.
+static size_t count_gaps(struct world *w, enum block_kind kind)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    size_t count = 0;
+    uint32_t pack = block_pack(str_of(fleet_service(0)));
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].kind != kind || v[i].classes) continue;
+        count++;
+        assert_int_equal(v[i].pack_lo, pack);
+        assert_int_equal(v[i].pack_hi, pack);
+    }
+    manifest_let_go(m);
+    req_release(&r);
+    return count;
+}
+
+static void a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t hours[3];   // of three huge values
+        size_t gaps[2];     // of hours, of days
+        size_t parents[2];  // other blocks: of hours, of days; days have those of the window
+    } cases[] = {
+        {"in an hour", {1, 1, 1}, {1, 2}, {4, 6}},
+        {"in a day", {1, 2, 5}, {0, 2}, {3, 6}},
+        {"in a week", {1, 25, 49}, {0, 0}, {3, 4}},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct world w;
+        print_message("  %s\n", cases[i].name);
+        world_init(&w, 9);
+        w.settings.fold_interval = w.settings.pack_interval = SLOT_DAY;
+        // All days lie in one week.
+        int64_t first = (HOUR_0 / 168 + 1) * 168;
+        now_ns = slot_start(first + 40 * 24, SLOT_HOUR);
+        for (int64_t hour = 0; hour < 6; hour++)
+            fleet_hour(&w.fleet, first + hour, 20);
+        fleet_hour(&w.fleet, first + 26, 20);
+        fleet_hour(&w.fleet, first + 50, 20);
+        for (int64_t k = 0; k < 3; k++)
+            add_huge(&w, first + cases[i].hours[k], 2 + 20 * k);
+        fleet_flush(&w.fleet, w.store, 0, 200);
+        settle(&w);
+        assert_int_equal(w.failed, 0);
+        assert_int_equal(count_gaps(&w, BLOCK_HOURS), cases[i].gaps[0]);
+        assert_int_equal(count_gaps(&w, BLOCK_DAYS), cases[i].gaps[1]);
+        check_all(&w, BLOCK_RAW);
+        assert_int_equal(check_all(&w, BLOCK_HOURS), cases[i].parents[0]);
+        // (What is wider than a day is not checked where it does not fit.)
+        if (i < 2) assert_int_equal(check_all(&w, BLOCK_DAYS), cases[i].parents[1]);
+        now_ns += 3 * SLOT_DAY;
+        assert_int_equal(work_once(&w), 0);
+        // Rows that nothing else has the sums of stay.
+        w.settings.raw_retention = SLOT_DAY;
+        settle(&w);
+        assert_int_equal(check_all(&w, BLOCK_RAW), cases[i].gaps[1] ? 6 : 0);
+        world_release(&w);
+    }
+}
+
 // Whether the newest manifest has exactly these counts of blocks.
 static void check_counts(struct world *w, size_t raw, size_t hours, size_t days)
 {
@@ -258,6 +337,7 @@ int main(void)
         cmocka_unit_test(late_rows_become_deltas_which_are_folded),
         cmocka_unit_test(packs_are_cut_by_size),
         cmocka_unit_test(a_service_that_is_too_large_is_cut_by_its_series),
+        cmocka_unit_test(a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider),
         cmocka_unit_test(leaves_of_a_complete_day_become_one),
         cmocka_unit_test(late_rows_join_the_leaf_of_their_day_at_night),
         cmocka_unit_test(leaves_of_a_day_that_are_large_stay),

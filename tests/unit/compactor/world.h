@@ -137,7 +137,7 @@ static inline size_t check_all(struct world *w, enum block_kind kind)
     size_t count = 0;
     const struct manifest_block *v = manifest_blocks(m, &n);
     for (size_t i = 0; i < n; i++) {
-        if (v[i].kind != kind) continue;
+        if (v[i].kind != kind || v[i].classes == 0) continue;
         count++;
         bool *within = calloc(w->fleet.n + 1, 1);
         for (size_t k = 0; k < w->fleet.n; k++) {

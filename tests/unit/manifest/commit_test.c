@@ -181,6 +181,7 @@ static void wrong_blocks_are_refused(void **state)
     cases[5].block.pack_hi = 0;
     cases[6].text = "classes is 0";
     cases[6].block.classes = 0;
+    cases[6].block.kind = BLOCK_RAW;
     cases[7].text = "last_ns";
     cases[7].block.last_ns = cases[7].block.first_ns - 1;
     cases[8].text = "are not within";
