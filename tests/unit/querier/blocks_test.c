@@ -118,7 +118,7 @@ static void crowd_run(struct crowd *c)
     assert_int_equal(c->wrong, 0);
 }
 
-static void many_threads_share_a_cache_that_is_too_small(void **state)
+static void many_threads_share_a_cache_that_is_too_small_and_stays_within_its_bytes(void **state)
 {
     static const size_t sizes[] = {1, 32 << 10, 256 << 10};
     (void)state;
@@ -128,6 +128,9 @@ static void many_threads_share_a_cache_that_is_too_small(void **state)
         rig_make(&g, 11 + i, 400, sizes[i]);
         crowd_make(c, &g, 2);
         crowd_run(c);
+        if (g.memory.used > sizes[i]) {
+            fail_msg("%zu bytes are kept, of which at most %zu", (size_t)g.memory.used, sizes[i]);
+        }
         rig_drop(&g);
     }
 }
@@ -268,7 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(a_cold_flame_graph_is_two_reads_of_a_block_and_a_warm_one_none),
-        ARENA_TEST(many_threads_share_a_cache_that_is_too_small),
+        ARENA_TEST(many_threads_share_a_cache_that_is_too_small_and_stays_within_its_bytes),
         ARENA_TEST(what_many_need_at_once_is_read_once),
         ARENA_TEST(a_query_that_does_not_fit_says_so_and_leaves_nothing),
         ARENA_TEST(a_request_that_is_over_reads_nothing_more),
