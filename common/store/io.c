@@ -232,6 +232,12 @@ static unsigned reap(struct io_uring *u)
     }
 }
 
+// A chain goes as a whole or not at all: a write and its sync are the longest.
+static unsigned ring_depth(const struct io *io)
+{
+    return MAX(io->width, 2u);
+}
+
 struct flight {
     size_t next;       // not yet given to the ring
     unsigned waiting;  // in the ring, not yet given to the kernel
@@ -246,7 +252,8 @@ static void fill(struct io *io, struct io_uring *u, struct io_op *v, size_t n, s
         while (end < n && v[end].after)
             end += 1;
         size_t chain = end - f->next;
-        if (f->waiting + f->flying + chain > io->width || io_uring_sq_space_left(u) < chain) return;
+        if (f->waiting + f->flying + chain > ring_depth(io) || io_uring_sq_space_left(u) < chain)
+            return;
         for (; f->next < end; f->next++) {
             prepare(io_uring_get_sqe(u), &v[f->next], f->next + 1 < end);
             f->waiting += 1;
@@ -332,7 +339,7 @@ void io_run(struct io *io, struct req *r, struct io_op *v, size_t n)
         v[i].done = 0;
         v[i].error = 0;
     }
-    struct ring *ring = io->uring && n > 1 ? ring_take(io, io->width) : NULL;
+    struct ring *ring = io->uring && n > 1 ? ring_take(io, ring_depth(io)) : NULL;
     if (!ring) {
         run_threads(io, r, v, n);
         return;
@@ -355,7 +362,7 @@ bool io_has_uring(const struct io *io)
 
 static bool try_uring(struct io *io)
 {
-    int failed = io_uring_queue_init(io->width, &io->rings[0].uring, 0);
+    int failed = io_uring_queue_init(ring_depth(io), &io->rings[0].uring, 0);
     if (failed) {
         // Containers forbid it more often than not; nothing is wrong with that.
         char text[128];
