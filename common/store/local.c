@@ -62,6 +62,12 @@ bool local_is_there(const struct local *l, err *e)
                    l->dir);
 }
 
+bool local_may_change(const struct local *l, err *e)
+{
+    return !l->read_only ||
+           err_set(e, ERR_FAILED_PRECONDITION, "store %s is open for reading only", l->dir);
+}
+
 void local_close_file(int fd)
 {
     int why = errno;
@@ -95,7 +101,7 @@ static const struct store_kind local_kind = {
 
 static bool name_dir(struct local *l, const char *dir, err *e)
 {
-    if (!dir_make(dir, e)) return false;
+    if (!l->read_only && !dir_make(dir, e)) return false;
     char *real = realpath(dir, NULL);
     if (!real) return err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));
     size_t n = strlen(real);
@@ -168,6 +174,8 @@ static bool prepare(struct local *l, err *e)
 {
     int turn = -1;
     struct req r;
+    l->tree = 'o';
+    if (l->read_only) return know_objects(l, e);
     if (!make_dirs(l, e) || !know_objects(l, e) || !take_turn(l, &turn, e)) return false;
     req_init(&r, RANK_DUTY, NULL, 1 << 16, 0);
     l->tree = 't';
@@ -184,6 +192,7 @@ struct store *store_open_local(const struct store_local_options *o, err *e)
     struct local *l = mem_must(sizeof *l);
     l->store.kind = &local_kind;
     l->memory = o->memory;
+    l->read_only = o->read_only;
     lock_init(&l->lock, LOCK_STORE);
     bool ok =
         name_dir(l, o->dir, e) && (l->io = io_open(o->width, o->no_uring, e)) && prepare(l, e);

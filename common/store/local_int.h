@@ -27,7 +27,8 @@ struct local {
     struct io *io;
     struct mem_budget *memory;
     char dir[LOCAL_DIR_MAX];
-    char tree;          // 'o', or 't' while it is tried out
+    char tree;  // 'o', or 't' while it is tried out
+    bool read_only;
     uint64_t dev, ino;  // which folder <dir>/o is
     struct lock lock;   // of `known`
     struct local_folder known[LOCAL_FOLDERS];
@@ -51,6 +52,9 @@ void local_path_of(const struct local *l, str name, struct local_path *path);
 // or its file system is not mounted any more, nothing would be found, which is not the same as
 // nothing being there. Fails with unavailable.
 bool local_is_there(const struct local *l, err *e) MUST_CHECK;
+
+// May it be changed? failed_precondition if it was opened for reading only.
+bool local_may_change(const struct local *l, err *e) MUST_CHECK;
 
 // Fails with what errno number `why` means for "verb object name".
 bool local_fault(err *e, int why, const char *verb, str name);

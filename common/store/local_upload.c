@@ -117,7 +117,7 @@ static void upload_free(struct upload *u)
 struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)
 {
     struct local *l = local_of(s);
-    if (!local_alive(r, e) || !local_is_there(l, e)) return NULL;
+    if (!local_alive(r, e) || !local_may_change(l, e) || !local_is_there(l, e)) return NULL;
     struct upload *u = mem_alloc(l->memory, sizeof *u, e);
     if (!u) return NULL;
     u->upload.store = s;
@@ -403,7 +403,7 @@ static bool remove_file(const struct local_path *path, str name, err *e)
 bool local_remove(struct store *s, struct req *r, str name, err *e)
 {
     struct local_path path;
-    if (!local_alive(r, e)) return false;
+    if (!local_alive(r, e) || !local_may_change(local_of(s), e)) return false;
     local_path_of(local_of(s), name, &path);
     if (!remove_file(&path, name, e)) return false;
     remove_folders(path);

@@ -66,7 +66,7 @@ bool cli_block_open(struct cli_block *f, const char *path, err *e)
     struct stat st;
     *f = (struct cli_block){.store = {&file_kind}, .path = path};
     req_init(&f->req, RANK_DUTY, NULL, BLOCK_MEMORY, 0);
-    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe: fails the check below
     if (f->fd < 0 || fstat(f->fd, &st) < 0) {
         return err_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%s: %s", path,
                        strerror(errno));

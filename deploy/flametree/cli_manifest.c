@@ -9,6 +9,7 @@
 #include "store/local.h"
 #include "sys/file.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #define OUTPUT_MAX   ((size_t)1 << 30)
@@ -21,6 +22,7 @@
 
 struct shown {
     struct cli *c;
+    int *status;
     struct store *store;
     struct manifests *ms;
     struct req req;
@@ -39,19 +41,21 @@ static bool find_store(struct cli *c, const char *given, const char **dir, err *
         if (!arena_ok(&c->arena, e)) return false;
         *dir = at.p;
         if (file_exists(objects.p)) return true;
+        if (errno == EACCES)
+            return err_set(e, ERR_PERMISSION_DENIED, "%s: %s", objects.p, strerror(errno));
     }
     return err_set(e, ERR_NOT_FOUND, "%s is no store: neither it nor %s/store has a folder o",
                    given, given);
 }
 
-static bool shown_open(struct shown *s, struct cli *c, err *e)
+static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
 {
     const char *dir = NULL;
-    *s = (struct shown){.c = c, .json = cli_wants_json(c)};
+    *s = (struct shown){.c = c, .status = status, .json = cli_wants_json(c)};
     req_init(&s->req, RANK_PUBLIC, NULL, MEMORY, 0);
     buf_init(&s->out, NULL, OUTPUT_MAX);
     if (!find_store(c, c->args.operands[0], &dir, e)) return false;
-    s->store = store_open_local(&(struct store_local_options){.dir = dir}, e);
+    s->store = store_open_local(&(struct store_local_options){.dir = dir, .read_only = true}, e);
     s->ms = s->store ? manifests_open(s->store, NULL, NULL, e) : NULL;
     return s->ms != NULL;
 }
@@ -81,6 +85,15 @@ static bool shown_tenants(struct shown *s, str **v, size_t *n, int *status, err 
     if (*n > 0) return true;
     *status = CLI_NO_DATA;
     return err_set(e, ERR_NOT_FOUND, "no tenant has data in %s", s->c->args.operands[0]);
+}
+
+// Of a tenant that somebody named, who may have misspelt it.
+static bool has_data(struct shown *s, bool any, err *e)
+{
+    const char *one = cli_args_get(&s->c->args, OPT_STORE_TENANT);
+    if (any || !one) return true;
+    *s->status = CLI_NO_DATA;
+    return err_set(e, ERR_NOT_FOUND, "tenant %s has no data in %s", one, s->c->args.operands[0]);
 }
 
 // ---- numbers
@@ -327,8 +340,10 @@ static bool show_tenant(struct shown *s, str tenant, err *e)
 {
     struct snapshot snap;
     if (!snapshot_take(s->ms, &s->req, &s->req.arena, tenant, &snap, e)) return false;
-    bool ok =
-        s->json ? show_json(s, snap.manifest, &snap, e) : show_text(s, snap.manifest, &snap, e);
+    bool any = manifest_version(snap.manifest) || snap.segment_count > 0;
+    bool ok = !has_data(s, any, e) ? false
+              : s->json            ? show_json(s, snap.manifest, &snap, e)
+                                   : show_text(s, snap.manifest, &snap, e);
     snapshot_release(&snap);
     return ok;
 }
@@ -339,7 +354,7 @@ bool cli_manifest_show(struct cli *c, int *status, err *e)
     str *tenants = NULL;
     size_t n = 0;
     if (!cli_width(c, e)) return cli_wrong(status);
-    bool ok = shown_open(&s, c, e) && shown_tenants(&s, &tenants, &n, status, e);
+    bool ok = shown_open(&s, c, status, e) && shown_tenants(&s, &tenants, &n, status, e);
     if (ok && s.json) buf_byte(&s.out, '[');
     for (size_t i = 0; ok && i < n; i++) {
         if (i) buf_z(&s.out, s.json ? ",\n" : "\n");
@@ -385,7 +400,9 @@ static bool verify_tenant(struct shown *s, str tenant, uint64_t *faults, err *e)
         text_put(&s->out, tenant);
         buf_byte(&s->out, '\n');
     }
-    if (!manifest_verify(s->ms, &s->req, tenant, &v, e)) return false;
+    if (!manifest_verify(s->ms, &s->req, tenant, &v, e) ||
+        !has_data(s, v.versions || v.segments || v.orphans || v.faults, e))
+        return false;
     *faults += v.faults;
     buf_printf(&s->out,
                s->json ? "],\"versions\":%" PRIu64 ",\"pages\":%" PRIu64 ",\"blocks\":%" PRIu64
@@ -403,7 +420,7 @@ bool cli_manifest_verify(struct cli *c, int *status, err *e)
     size_t n = 0;
     uint64_t faults = 0;
     if (!cli_width(c, e)) return cli_wrong(status);
-    bool ok = shown_open(&s, c, e) && shown_tenants(&s, &tenants, &n, status, e);
+    bool ok = shown_open(&s, c, status, e) && shown_tenants(&s, &tenants, &n, status, e);
     if (ok && s.json) buf_byte(&s.out, '[');
     for (size_t i = 0; ok && i < n; i++) {
         if (i && s.json) buf_z(&s.out, ",\n");

@@ -180,3 +180,10 @@ def test_a_file_that_fails_does_not_stop_the_others(segment, tmp_path):
     assert "%s: ok" % good in answer.stdout and "fault" in answer.stdout
     assert len(json.loads(fails(1, "ls", "--format", "json", "/dev/null", str(good)).stdout)) == 1
     assert "it goes: flametree block ls|show|verify FILE..." in subprocess.run([PROGRAM, "block"], capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "verify"])
+def test_what_is_no_file_is_not_waited_for(tmp_path, command):
+    os.mkfifo(tmp_path / "pipe")
+    done = run(command, str(tmp_path / "pipe"))
+    assert done.returncode == 1 and "not a file" in done.stderr, done.stderr

@@ -1,6 +1,7 @@
 """`flametree manifest show` and `verify` on the store of a running server, and on one that was damaged."""
 import json
 import os
+import shutil
 import subprocess
 import time
 
@@ -87,6 +88,8 @@ def test_verify_finds_what_is_missing(server):
     (("show",), 2, "DIR"),
     (("show", "DATA", "--tenant", "a/b"), 2, "cannot be the name of a tenant"),
     (("verify", "DATA", "--format", "xml"), 2, "xml"),
+    (("show", "DATA", "--tenant", "anonymus"), 3, "tenant anonymus has no data"),
+    (("verify", "DATA", "--tenant", "anonymus"), 3, "tenant anonymus has no data"),
 ])
 def test_what_is_wrong_is_said(server, args, status, says):
     done = run(*[server.data if a == "DATA" else a for a in args])
@@ -97,3 +100,15 @@ def test_an_empty_store_has_no_tenants(tmp_path):
     with Flametree(data=str(tmp_path)) as f:
         done = run("show", f.data)
         assert done.returncode == 3 and "no tenant has data" in done.stderr, (done.returncode, done.stderr)
+
+
+def test_a_copy_is_looked_at_and_left_as_it_is(server, tmp_path):
+    """A backup: it may be on a disk that takes no writes, and belong to somebody else."""
+    compact(server)
+    store = tmp_path / "store"
+    shutil.copytree(os.path.join(server.data, "store", "o"), store / "o")
+    before = sorted(store.rglob("*"))
+    for command in ("show", "verify"):
+        done = run(command, str(tmp_path))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(store.rglob("*")) == before

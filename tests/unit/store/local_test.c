@@ -543,6 +543,45 @@ static void a_store_that_is_not_there_any_more_is_unavailable_and_not_empty(void
     }
 }
 
+static void one_operation_at_a_time_is_enough(void **state)
+{
+    struct bench *b = *state;
+    char to[3];
+    err why = {0};
+    bool existed = true;
+    struct store_local_options o = {.dir = b->dir, .no_uring = b->no_uring, .width = 1};
+    struct store *s = store_open_local(&o, &why);
+    assert_non_null(s);
+    assert_ok(store_put(s, &b->req, S("v1/x"), S("abc"), &existed, e));
+    assert_ok(store_read(s, &b->req, S("v1/x"), 0, 3, to, e));
+    assert_memory_equal(to, "abc", 3);
+    store_close(s);
+}
+
+static void a_store_for_reading_only_changes_nothing(void **state)
+{
+    struct bench *b = *state;
+    char to[4];
+    bool existed = false;
+    err why[3] = {{0}};
+    bench_put(b, "v1/x", S("kept"));
+    move(b, "t", "away");
+    struct store_local_options o = {.dir = b->dir, .no_uring = b->no_uring, .read_only = true};
+    struct store *s = store_open_local(&o, &why[0]);
+    assert_non_null(s);
+    assert_ok(store_read(s, &b->req, S("v1/x"), 0, 4, to, e));
+    assert_false(store_put(s, &b->req, S("v1/y"), S("new"), &existed, &why[0]));
+    assert_false(store_delete(s, &b->req, S("v1/x"), &why[1]));
+    store_close(s);
+    assert_int_equal(bench_entries(b, "t"), -1);
+    assert_int_equal(bench_entries(b, "o/v1"), 1);
+    o.dir = "/nonexistent/store";
+    assert_null(store_open_local(&o, &why[2]));
+    assert_int_equal(why[0].code, ERR_FAILED_PRECONDITION);
+    assert_int_equal(why[1].code, ERR_FAILED_PRECONDITION);
+    assert_non_null(strstr(why[2].msg, "No such file"));
+}
+
 static void a_folder_of_unfinished_files_that_was_removed_is_made_anew(void **state)
 {
     struct bench *b = *state;
@@ -686,6 +725,8 @@ int main(void)
         BOTH(unfinished_files_of_the_dead_are_swept_and_no_others),
         BOTH(a_directory_that_cannot_be_used_is_told_in_one_line),
         BOTH(a_store_that_is_not_there_any_more_is_unavailable_and_not_empty),
+        BOTH(one_operation_at_a_time_is_enough),
+        BOTH(a_store_for_reading_only_changes_nothing),
         BOTH(a_folder_of_unfinished_files_that_was_removed_is_made_anew),
         BOTH(of_processes_that_create_one_name_exactly_one_wins),
         BOTH(folders_come_and_go_under_many_threads),
