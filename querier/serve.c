@@ -128,6 +128,13 @@ static bool note_faults(struct reading *r, struct served *v, const struct block_
     return true;
 }
 
+// What was read to choose a plan; its objects count when they are used.
+static void count_looking(struct answer_work *w, const struct block_reads *reads)
+{
+    w->reads += reads->reads;
+    w->bytes += reads->bytes;
+}
+
 static void count(struct answer_work *w, const struct block_reads *reads)
 {
     w->objects += reads->objects;
@@ -165,7 +172,7 @@ static bool make_plan(struct reading *r, struct served *v, err *e)
                              e)) {
         return false;
     }
-    count(&a->work, &reads);
+    count_looking(&a->work, &reads);
     if (!note_faults(r, v, &reads, e)) return false;
     if (survives) return true;
     v->ask.classes = 1U << BLOCK_SERIES;
@@ -245,11 +252,20 @@ static bool question_of_all(struct arena *a, const struct query *q, struct query
     return true;
 }
 
-// Whether the plan answers the very range that was asked for, with nothing left out.
-static bool is_exact(const struct served *v)
+// Whether nothing is left out of what the plan answers.
+static bool is_complete(const struct served *v)
+{
+    return !v->plan.gone && v->plan.missing_count == 0 && v->without_count == 0;
+}
+
+// Whether both plans are complete and answer the same range: the one that was asked for, or both
+// the same one that it was rounded to. Then they count the same rows, whatever the classes.
+static bool answer_alike(const struct served *v)
 {
     const struct level_plan *p = &v->plan;
-    return !p->rounded && !p->gone && p->missing_count == 0 && v->without_count == 0;
+    const struct level_plan *all = &v->whole->plan;
+    return is_complete(v) && is_complete(v->whole) && p->rounded == all->rounded &&
+           (!p->rounded || (p->from_ns == all->from_ns && p->to_ns == all->to_ns));
 }
 
 static bool weigh(struct reading *r, struct served *v, bool excluded, uint64_t *bytes, err *e)
@@ -258,7 +274,7 @@ static bool weigh(struct reading *r, struct served *v, bool excluded, uint64_t *
     struct block_reads reads = {0};
     const struct block_task task = {v->q, &v->plan, NULL, excluded};
     bool ok = block_read_weigh(a->querier->blocks, &a->x->req, &task, bytes, &reads, e);
-    count(&a->work, &reads);
+    count_looking(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
 }
 
@@ -267,7 +283,7 @@ static bool choose_way(struct reading *r, struct served *v, err *e)
     uint64_t direct = 0;
     uint64_t difference = 0;
     if (!make_plan(r, v->whole, e)) return false;
-    if (v->plan.n == 0 || !is_exact(v) || !is_exact(v->whole)) {
+    if (v->plan.n == 0 || !answer_alike(v)) {
         v->way = WAY_DIRECT;
         return true;
     }
@@ -276,7 +292,7 @@ static bool choose_way(struct reading *r, struct served *v, err *e)
         return false;
     }
     // What could not be looked at is planned around, directly.
-    v->way = difference < direct && is_exact(v) && is_exact(v->whole) ? WAY_DIFFERENCE : WAY_DIRECT;
+    v->way = difference < direct && answer_alike(v) ? WAY_DIFFERENCE : WAY_DIRECT;
     return true;
 }
 
@@ -284,7 +300,7 @@ static bool read_difference(struct reading *r, struct served *v, err *e)
 {
     err why = {0};
     bool ok = read_plan(r, v->whole, false, &why) && read_plan(r, v, true, &why);
-    if (ok && is_exact(v) && is_exact(v->whole)) return true;
+    if (ok && answer_alike(v)) return true;
     if (!ok && why.code != ERR_OUT_OF_RANGE) {
         *e = why;
         return false;

@@ -79,6 +79,70 @@ static bool read_told(struct json_reader *r, struct told *t)
     return token == JSON_OBJECT_END;
 }
 
+// ---- as text
+
+// "1 read", "2 reads"
+static void put_count(struct buf *out, str number, const char *one)
+{
+    buf_printf(out, "%.*s %s%s", STR(number), one, str_is(number, "1") ? "" : "s");
+}
+
+// "512 bytes", "179.5 kB"
+static void put_bytes(struct buf *out, str number)
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB"};
+    uint64_t n = 0;
+    size_t unit = 0;
+    if (!str_u64(number, &n) || n < 1000) {
+        put_count(out, number, "byte");
+        return;
+    }
+    double v = (double)n / 1000;
+    for (; v >= 999.95 && unit + 1 < COUNT(units); unit++)
+        v /= 1000;
+    buf_printf(out, "%.1f %s", v, units[unit]);
+}
+
+// The header Flametree-Exact as a person would say it.
+static void put_exactness(struct buf *out, str exact)
+{
+    str rest = exact;
+    str kind = str_split(exact, '=', &rest);
+    if (exact.n == 0) {
+        buf_z(out, "exactness unknown");
+    } else if (str_is(kind, "rounded")) {
+        buf_z(out, "rounded at the edges by up to ");
+        text_put(out, rest);
+        buf_z(out, " s, as single profiles of then are no longer kept");
+    } else if (str_is(kind, "partial")) {
+        buf_z(out, "incomplete, ");
+        text_put(out, rest);
+    } else {
+        text_put(out, exact);
+    }
+}
+
+static void put_work(struct buf *out, const struct told *t)
+{
+    buf_printf(out, " in %.*s ms (%.*s)\nheads: ", STR(t->query_ms), STR(buf_view(&t->phases)));
+    put_count(out, t->streams, "answer");
+    buf_z(out, " in ");
+    put_count(out, t->rounds, "round");
+    buf_z(out, "\nstore: ");
+    put_count(out, t->objects, "object");
+    buf_z(out, ", of them ");
+    put_count(out, t->nodes, "pre-merged node");
+    buf_z(out, " and ");
+    put_count(out, t->rows, "single row");
+    buf_z(out, "; ");
+    put_bytes(out, t->bytes);
+    buf_z(out, " in ");
+    put_count(out, t->reads, "read");
+    buf_z(out, "; ");
+    put_count(out, t->plans, "plan");
+    buf_byte(out, '\n');
+}
+
 bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out)
 {
     struct told t = {0};
@@ -88,17 +152,16 @@ bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out)
     json_reader_init(&r, a, json);
     bool ok = read_told(&r, &t);
     if (ok) {
-        text_put(out, exact.n ? exact : S("exactness unknown"));
-        buf_printf(out, ": %.*s profiles in %.*s ms (%.*s)\n", STR(t.profiles), STR(t.query_ms),
-                   STR(buf_view(&t.phases)));
-        buf_printf(out, "heads: %.*s answers in %.*s rounds\n", STR(t.streams), STR(t.rounds));
-        buf_printf(
-            out,
-            "store: %.*s objects, %.*s nodes, %.*s rows; %.*s bytes in %.*s reads; %.*s plans\n",
-            STR(t.objects), STR(t.nodes), STR(t.rows), STR(t.bytes), STR(t.reads), STR(t.plans));
+        put_exactness(out, exact);
+        buf_z(out, ": ");
+        put_count(out, t.profiles, "profile");
+        put_work(out, &t);
         buf_str(out, buf_view(&t.pieces));
-        if (t.more.n && !str_is(t.more, "0"))
-            buf_printf(out, "  and %.*s pieces more\n", STR(t.more));
+        if (t.more.n && !str_is(t.more, "0")) {
+            buf_z(out, "  and ");
+            put_count(out, t.more, "piece");
+            buf_z(out, " more\n");
+        }
     }
     buf_release(&t.phases);
     buf_release(&t.pieces);

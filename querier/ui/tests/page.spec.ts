@@ -193,9 +193,12 @@ test('exactness is shown as far as the server tells it', async ({ page }) => {
     await expect(page.locator('.pill')).toHaveText(words);
   };
   await tell({ 'Flametree-Profiles': '1234567', 'Flametree-Exact': 'exact', 'Server-Timing': 'query;dur=41.4' }, 'exact · 1\u202f234\u202f567 profiles · 41 ms');
-  await tell({ 'Flametree-Exact': 'rounded=300' }, 'rounded to 5.00 min at the edges');
+  await tell({ 'Flametree-Exact': 'rounded=300' }, 'edges rounded by up to 5.00 min');
   await expect(page.locator('.pill')).toHaveAttribute('title', /no longer kept/);
   await tell({ 'Flametree-Exact': 'partial=1 of 6 ingesters did not answer' }, 'incomplete: 1 of 6 ingesters did not answer');
+  const blocks = 'v1/ab/t/raw/1, v1/ab/t/raw/2, and 3 more';
+  await tell({ 'Flametree-Exact': `partial=${blocks} could not be read`, 'Flametree-Missing': blocks }, 'incomplete: 5 stored blocks could not be read');
+  await expect(page.locator('.pill')).toHaveAttribute('title', blocks);
 });
 
 test('a refused query shows the words of the server, and trying again helps', async ({ page }) => {

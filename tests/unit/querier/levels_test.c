@@ -49,6 +49,49 @@ static void every_row_counts_once(void **state)
     assert_true(exact_with_expired > 500);
 }
 
+// What a querier subtracts from one another (querier/serve.c).
+static void plans_for_two_classes_that_answer_alike_count_the_same_rows(void **state)
+{
+    (void)state;
+    struct naive *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    unsigned alike = 0;
+    unsigned rounded = 0;
+    unsigned other_pieces = 0;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        uint64_t dice = seed;
+        naive_make(w, roll, &dice);
+        struct arena a;
+        arena_init(&a, NULL, (size_t)64 << 20);
+        const struct level_given given = naive_given(w);
+        struct level_plan p[2];
+        w->ask.use = LEVEL_NODES;
+        w->ask.step_ns = 0;
+        w->ask.classes = 1U << BLOCK_ALL;
+        assert_ok(level_plan_given(&a, &given, &w->ask, &p[0], e));
+        w->ask.classes = 1U << BLOCK_SERIES;
+        assert_ok(level_plan_given(&a, &given, &w->ask, &p[1], e));
+        bool complete = !p[0].gone && !p[1].gone && !p[0].missing_count && !p[1].missing_count;
+        bool same = p[0].rounded == p[1].rounded && p[0].from_ns == p[1].from_ns &&
+                    p[0].to_ns == p[1].to_ns;
+        if (complete && same) {
+            alike++;
+            rounded += p[0].rounded;
+            other_pieces += p[0].n != p[1].n;
+            for (size_t i = 0; i < w->row_count; i++) {
+                const struct naive_row *r = &w->rows[i];
+                if (r->pack < w->ask.pack_lo || r->pack > w->ask.pack_hi) continue;
+                assert_int_equal(naive_counted(w, &p[0], r), naive_counted(w, &p[1], r));
+            }
+        }
+        arena_release(&a);
+    }
+    free(w);
+    assert_true(alike > 1000);
+    assert_true(rounded > 20);
+    assert_true(other_pieces > 500);
+}
+
 // ---- tables
 
 // A block in hours from the first one of a window; names: the leaves of its cover, hour by hour
@@ -363,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_counts_once),
+        cmocka_unit_test(plans_for_two_classes_that_answer_alike_count_the_same_rows),
         ARENA_TEST(plans_are_as_written),
         ARENA_TEST(segments_are_nodes_where_their_hour_is_whole),
         ARENA_TEST(a_printed_plan_is_for_people),

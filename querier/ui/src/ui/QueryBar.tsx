@@ -77,12 +77,21 @@ export function Chips({ filters, remove }: { filters: Matcher[]; remove: (m: Mat
   );
 }
 
+/** Names of stored blocks are long and tell people little: they are counted here and named in the tooltip. */
+function shortly(rest: string): string {
+  const end = ' could not be read', names = rest.endsWith(end) ? rest.slice(0, -end.length).split(', ') : [];
+  const blocks = names.filter((n) => n.startsWith('v1/')).length, more = /^and (\d+) more$/.exec(names[names.length - 1] ?? '');
+  if (blocks === 0) return rest;
+  const others = names.filter((n) => !n.startsWith('v1/') && !n.startsWith('and '));
+  return [...others, plural(blocks + Number(more?.[1] ?? 0), 'stored block')].join(', ') + end;
+}
+
 /** `exact`, `rounded=300` (seconds at the edges) or `partial=<what is missing>`. */
 function describe(text: string): { words: string; kind: 'good' | 'plain' | 'warn' } {
   const [key, rest = ''] = text.split(/=(.*)/s);
   if (key === 'exact') return { words: 'exact', kind: 'good' };
-  if (key === 'rounded') return { words: `rounded to ${value(Number(rest) * 1e9, 'nanoseconds')} at the edges`, kind: 'plain' };
-  if (key === 'partial') return { words: rest ? `incomplete: ${rest}` : 'incomplete', kind: 'warn' };
+  if (key === 'rounded') return { words: `edges rounded by up to ${value(Number(rest) * 1e9, 'nanoseconds')}`, kind: 'plain' };
+  if (key === 'partial') return { words: rest ? `incomplete: ${shortly(rest)}` : 'incomplete', kind: 'warn' };
   return { words: text, kind: 'plain' };
 }
 
@@ -96,6 +105,6 @@ function Pill({ of }: { of: Exactness }) {
     of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
   ].filter(Boolean);
   if (words.length === 0) return null;
-  const why = of.missing ?? (said?.kind === 'plain' && said.words.startsWith('rounded') ? ROUNDED : undefined);
+  const why = of.missing ?? (said?.kind === 'plain' && said.words.startsWith('edges rounded') ? ROUNDED : undefined);
   return <span class="pill" title={why}>{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
 }
