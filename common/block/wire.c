@@ -111,6 +111,22 @@ struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool
     return x;
 }
 
+void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *places,
+                   uint32_t *order)
+{
+    memset(places, 0, ((size_t)most + 1) * sizeof *places);
+    for (uint32_t i = 0; i < n; i++)
+        places[counts[i]]++;
+    uint64_t at = 0;
+    for (uint32_t c = most + 1; c-- > 0;) {
+        uint64_t here = places[c];
+        places[c] = at;
+        at += here;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        order[places[counts[i]]++] = i;
+}
+
 void wire_put_u64(struct buf *out, uint64_t v)
 {
     uint8_t bytes[VARINT_MAX];

@@ -41,6 +41,10 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
            hours <= (uint64_t)(BLOCK_HOUR_MAX - from);
 }
 
+// Entries of a frame of vectors.
+#define BLOCK_BY_VECTOR 0
+#define BLOCK_BY_STACK  1
+
 // Profile ids of a frame.
 #define BLOCK_IDS_ANY  0  // 16 bytes each
 #define BLOCK_IDS_UUID 1  // as uuid_profile makes them
@@ -108,6 +112,11 @@ struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool
 
 // n numbers of a column.
 void wire_numbers(struct wire *w, int64_t *to, size_t n);
+
+// The numbers 0 .. n-1 by descending counts, which are at most `most`, equal ones ascending.
+// `places` is scratch, most + 1.
+void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *places,
+                   uint32_t *order);
 
 // ---- writing
 void wire_put_u64(struct buf *out, uint64_t v);

@@ -154,7 +154,7 @@ struct block_writer {
 // it and packed by itself.
 struct writer_contents {
     str bytes;
-    size_t splits[2];
+    size_t splits[8];
     int level;  // of zstd, if the caller named none; 0: the usual
 };
 

@@ -18,6 +18,7 @@ DAYS = 30
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 COMPACTOR_MEMORY = 512 << 20
 SETTLE_SECONDS = 3600
+VALUES = 2  # of a stack in every profile of the loads: samples or objects, and what they are worth
 
 
 class Cluster:
@@ -188,10 +189,13 @@ def figures_of_storage(x, row, name):
         x.note("at rest: %-10s %6d objects %12d bytes" % (kind, n, part))
     # A day's versions of the manifest stay; here it saw the commits of thirty days.
     roots = kinds.pop("live/m", (0, 0))[1]
-    row("month", name + ": bytes at rest per (stack, value), all levels", sum(part for _, part in kinds.values()) / x.got["entries"], "bytes", "<= 2.0", "49.6")
+    pairs = x.got["entries"] * VALUES
+    rest = sum(part for _, part in kinds.values())
+    row("month", name + ": bytes at rest per profile, all levels", rest / x.got["profiles"], "bytes", "", "4963")
+    row("month", name + ": bytes at rest per (stack, value), all levels", rest / pairs, "bytes", "<= 2.0", "49.6")
     for level, kind in (("raw blocks", "raw"), ("hours", "h"), ("days and windows", "d")):
-        row("month", name + ": of these, " + level, kinds.get(kind, (0, 0))[1] / x.got["entries"], "bytes")
-    row("month", name + ": segments per (stack, value)", segments / x.got["entries"], "bytes")
+        row("month", name + ": of these, " + level, kinds.get(kind, (0, 0))[1] / pairs, "bytes")
+    row("month", name + ": segments per (stack, value)", segments / pairs, "bytes")
     row("month", name + ": PUT bytes / segment bytes", all_ / segments, "", "<= 3.0", "3")
     row("month", name + ": the same without roots of the manifest", (all_ - roots) / segments, "")
     row("month", name + ": PUTs of the compactor", x.c["compactor"].metric('flametree_store_operations_total{operation="create",result="ok"}') or 0, "")

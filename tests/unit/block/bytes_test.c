@@ -57,18 +57,18 @@ static const struct {
 } sections[] = {
     {"details", "02020001000101020180d88ee16f0180dac40900000100010002030405060708110012131415"
                 "16171800"},
-    {"vectors", "10020101020180ade20480b48913000101020402"},
+    {"vectors", "0010020101020180ade20480b48913000101020402"},
     {"heads", "020280d8a488ee91ce972f80acc7f037000102808ece1c80ade204000100"},
     {"index", "03bcd2390103637075000100010b0103706f640101610100010100000002000001040180f6e0"
-              "420180d88ee16f0180d88ee16f0180dac409000201022a0114faf87dbb000001010100010af6"
-              "2d84b30001023e011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c0000"},
+              "420180d88ee16f0180d88ee16f0180dac409000201022a011555cee2c9000001010100010b65"
+              "6b88fa0001023f011e3f84d16380d8a488ee91ce972f80acc7f03700012ac9dbb93c0000"},
     {"symbols", "0202000202070002040102020100010000000000000000000202010001020007010000000000"
                 "0000006d61696e70"},
-    {"vectors of ALL", "0602010102010001020c"},
-    {"footer", "020102030000000000000000000000000009616e6f6e796d6f7573bcd2390100000000ffffffff0501"
-               "0173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375c0001706447f6f5012e7393"
-               "266e010af62d84b3"},
-    {"trailer", "04010000000000005a000000000000006e33a07702000000c0df0de74654424c"},
+    {"vectors of ALL", "000602010102010001020c"},
+    {"footer", "020102030000000000000000000000000009616e6f6e796d6f7573bcd2390100000000ffffff"
+               "ff05010173010464656d6f0103637075020080d8a488ee91ce972f80acc7f0375d0001705844"
+               "6469012e7393266e010b656b88fa"},
+    {"trailer", "06010000000000005a000000000000001562acbb020000002efcbabc4654424c"},
 };
 
 static void check_parsed(str bytes)
@@ -131,26 +131,26 @@ static void a_node_needs_a_factor_and_a_vector(void **state)
 {
     (void)state;
     static const char *is = "0180dac40900"
-                            "0201022a0114faf87dbb"
+                            "0201022a011555cee2c9"
                             "00000101010001";
     static const struct {
         const char *name;
         const char *hex;
         const char *fault;
     } cases[] = {
-        {"as it is", "0180dac409000201022a0114faf87dbb00000101010001", NULL},
-        {"factor 0", "00000201022a0114faf87dbb00000101010001",
+        {"as it is", "0180dac409000201022a011555cee2c900000101010001", NULL},
+        {"factor 0", "00000201022a011555cee2c900000101010001",
          "the factor of a node is less than 1"},
-        {"factor -1", "0101000201022a0114faf87dbb00000101010001",
+        {"factor -1", "0101000201022a011555cee2c900000101010001",
          "the factor of a node is less than 1"},
-        {"vector 1", "0180dac40901020201022a0114faf87dbb00000101010001",
+        {"vector 1", "0180dac40901020201022a011555cee2c900000101010001",
          "the vector of a node is not there"},
-        {"vector -1", "0180dac40901010201022a0114faf87dbb00000101010001",
+        {"vector -1", "0180dac40901010201022a011555cee2c900000101010001",
          "the vector of a node is not there"},
-        {"two vectors", "0180dac409000201022a0114faf87dbb00000201010001",
+        {"two vectors", "0180dac409000201022a011555cee2c900000201010001",
          "there are more vectors than nodes"},
     };
-    const struct block_service_ref s = {.all = {.at = 250}};
+    const struct block_service_ref s = {.all = {.at = 251}};
     const char *index = sections[3].hex;
     const char *at = strstr(index, is);
     assert_non_null(at);
