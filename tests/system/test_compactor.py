@@ -3,12 +3,13 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 from client import CPU, QUERIER, Pprof
-from flametree import Flametree, await_
+from flametree import BIN, Flametree, await_
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -146,25 +147,68 @@ def gone(f):
     return f.process.poll() is not None
 
 
-def check_whole(f, before):
+def check_whole(f, before, range_=()):
     """Settled, answers as they were, and the blocks there are those that the manifest names."""
     s = f.server()
-    assert answers(s) == before
+    assert answers(s, *range_) == before
     settle(s)
-    assert answers(s) == before
+    assert answers(s, *range_) == before
     settle(s, sweep="true")
     settle(s, sweep="true")
-    assert answers(s) == before
+    assert answers(s, *range_) == before
     status = s.call("GET", "/compactor/status").expect(200).json()
     count = kinds(objects(f))
     assert sum(count.get(kind, 0) for kind in ("raw", "h", "d")) == status["tenants"][0]["blocks"], (count, status)
     assert count.get("a", 0) == 0, count
 
 
+@pytest.fixture(scope="module")
+def leaved(flushed, tmp_path_factory):
+    """The same, compacted without leaves of days: that is what there is to do next."""
+    data = tmp_path_factory.mktemp("leaved") / "data"
+    shutil.copytree(flushed[0], data, ignore=shutil.ignore_patterns("*.sock"))
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(data)) as f:
+        settle(f.server())
+        settle(f.server(), sweep="true")
+    return data, flushed[1]
+
+
+@pytest.fixture(scope="module")
+def three_weeks(tmp_path_factory):
+    """Segments of three weeks of a window that is over: a root is made of them."""
+    data = tmp_path_factory.mktemp("weeks")
+    window = (time.time_ns() // DAY // 28 - 1) * 28 * DAY
+    with Flametree(*AT_ONCE, data=str(data)) as f:
+        for week in range(3):
+            for day in range(3):
+                push(f.server(), window + (7 * week + day) * DAY + 3 * HOUR + 1000, week * 3 + day, "p%d" % (day % 2))
+        before = answers(f.server(), window, window + 28 * DAY)
+        flush(f.server())
+    return data, before, window
+
+
 @pytest.mark.parametrize("time_", [1, 3, 12] if LONG else [1])
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at(flushed, tmp_path, point, time_):
-    data, before = flushed
+    killed_at(flushed, tmp_path, point, time_)
+
+
+@pytest.mark.parametrize("point", ["compact.read", "compact.upload", "compact.write", "compact.create", "compact.commit", "compact.committed", "manifest.page.after", "manifest.root.after"])
+def test_killed_while_leaves_of_days_are_made(leaved, tmp_path, point):
+    killed_at(leaved, tmp_path, point, 1)
+    assert len(files(tmp_path / "data", "/raw/")) == 4
+
+
+@pytest.mark.parametrize("point", ["compact.upload", "compact.create"])
+def test_killed_while_a_window_and_its_root_are_made(three_weeks, tmp_path, point):
+    """Nine leaves, hours and days come before it."""
+    killed_at(three_weeks[:2], tmp_path, point, 28, three_weeks[2:] + (three_weeks[2] + 28 * DAY,))
+    shown = subprocess.run([os.path.join(BIN, "flametree"), "block", "ls", str(tmp_path / "data" / "store" / "o")], capture_output=True, text=True, check=True).stdout
+    assert " 672" in shown, shown
+
+
+def killed_at(prepared, tmp_path, point, time_, range_=()):
+    data, before = prepared
     own = tmp_path / "data"
     shutil.copytree(data, own, ignore=shutil.ignore_patterns("*.sock"))
     f = Flametree(*AT_ONCE, "--compactor.orphan_age", "1ms", data=str(own), env={"FLAMETREE_FAULTS": "%s=die@%d" % (point, time_)})
@@ -177,13 +221,13 @@ def test_killed_at(flushed, tmp_path, point, time_):
         if f.process is not None:
             work(f)
         died = f.process is None or gone(f)
-        assert died or time_ > 1, "no process met the fault point %s" % point
+        assert died or (time_ > 1 and not range_), "no process met the fault point %s" % point
         if f.process is not None and f.process.poll() is None:
             f.kill()
         f.process = None
         f.env.pop("FLAMETREE_FAULTS")
         f.start()
-        check_whole(f, before)
+        check_whole(f, before, range_)
     finally:
         if f.process is not None and f.process.poll() is None:
             f.kill()
@@ -284,6 +328,47 @@ def test_sums_beyond_64_bits_leave_one_service_to_its_profiles(flushed, tmp_path
         settle(s, sweep="true")
         assert ask(at, at + 10 * 60 * 10**9).expect(200).json()["flamegraph"]["total"] == str(1 << 62)
         assert answers(s)["all"] == flushed[1]["all"]
+
+
+def test_a_damaged_leaf_of_a_day_is_left_out_and_its_day_answers_from_its_sums(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own)) as f:
+        settle(f.server())
+    path = files(own, "/raw/")[0]
+    assert "-0018/" in path
+    shutil.copy(path, tmp_path / "good")
+    flip(path)
+    with Flametree(*AT_ONCE, data=str(own)) as f:
+        s = f.server()
+        assert answers(s) == flushed[1]
+        # What comes late would be folded with it.
+        push(s, START + 5 * HOUR + 7000, 400)
+        flush(s)
+        late = answers(s)
+        s.call("POST", "/compactor/run?timeout=60s").expect(200)
+        tenant = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]
+        assert [list(x) for x in tenant["damaged"]] == [["block"]] and os.path.basename(path).endswith(tenant["damaged"][0]["block"]), tenant
+        assert f.metric("flametree_compactor_left_out_objects") == 1
+        assert answers(s) == late
+    os.unlink(path)
+    shutil.copy(tmp_path / "good", path)
+    with Flametree(*AT_ONCE, data=str(own)) as f:
+        check_whole(f, late)
+        assert len(files(own, "/raw/")) == 4
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_leaf_of_a_day(leaved, tmp_path):
+    own = own_copy(leaved, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own), env={"FLAMETREE_FAULTS": "compact.write=enospc@2+"}) as f:
+        s = f.server()
+        got = s.call("POST", "/compactor/run?timeout=20s").expect(200).json()
+        assert not got["settled"], got
+        failures = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]["failures"]
+        assert any(x["job"] == "fold" and "cannot be written" in x["fault"] for x in failures), failures
+        assert answers(s) == leaved[1]
+    with Flametree(*AT_ONCE, "--compactor.orphan_age", "1ms", data=str(own)) as f:
+        check_whole(f, leaved[1])
+        assert len(files(own, "/raw/")) == 4
 
 
 def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):

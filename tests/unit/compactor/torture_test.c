@@ -131,11 +131,95 @@ static void jobs_fail_and_are_done_all_the_same(void **state)
                                         .most = 60});
 }
 
+// ---- the same from an hour's leaves to a window with its root: leaves of days, folds of them with
+// what came late, days, retirement, and a sweep of all that is left over
+
+static void year_begin(void *arg)
+{
+    struct merging *m = arg;
+    world_init(&m->w, 6);
+    m->w.settings.day_leaf_bytes = 1 << 20;
+    now_ns = slot_start(HOUR_0 + 24 * 40, SLOT_HOUR);
+    // Three weeks with three days each: what a root is made of.
+    for (int64_t week = 0; week < 3; week++) {
+        for (int64_t day = 0; day < 3; day++) {
+            fleet_hour(&m->w.fleet, HOUR_0 + week * 168 + day * 24 + 3, 3);
+            fleet_hour(&m->w.fleet, HOUR_0 + week * 168 + day * 24 + 4, 3);
+        }
+    }
+    fleet_flush(&m->w.fleet, m->w.store, 0, 5);
+    settle(&m->w);
+    // Late rows make leaves, folds, hours, days and the window anew.
+    size_t before = m->w.fleet.n;
+    fleet_hour(&m->w.fleet, HOUR_0 + 3, 2);
+    fleet_flush(&m->w.fleet, m->w.store, before, 5);
+    memset(m->w.jobs, 0, sizeof m->w.jobs);
+}
+
+static bool sweep_world(struct world *w, err *e)
+{
+    struct req r;
+    struct manifest_sweep s = {.segment_grace_ns = SLOT_HOUR,
+                               .garbage_grace_ns = SLOT_HOUR,
+                               .version_age_ns = SLOT_HOUR,
+                               .versions = 1,
+                               .orphan_age_ns = SLOT_HOUR};
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    bool ok = manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e);
+    req_release(&r);
+    return ok;
+}
+
+static bool year_run(void *arg, err *e)
+{
+    struct merging *m = arg;
+    struct world *w = &m->w;
+    w->may_fail = true;
+    w->fault = (err){0};
+    w->failed = 0;
+    w->settings.raw_retention = 0;
+    for (int i = 0; i < 8; i++)
+        work_once(w);
+    w->settings.raw_retention = SLOT_DAY;
+    for (int i = 0; i < 3; i++)
+        work_once(w);
+    now_ns += 3 * SLOT_HOUR;
+    if (!sweep_world(w, e)) return false;
+    if (w->failed == 0) return true;
+    *e = w->fault;
+    return false;
+}
+
+static void year_check(void *arg, bool done)
+{
+    struct merging *m = arg;
+    if (!done) return;
+    assert_int_equal(check_all(&m->w, BLOCK_RAW), 0);
+    assert_int_equal(check_all(&m->w, BLOCK_HOURS), 9);
+    assert_int_equal(check_all(&m->w, BLOCK_DAYS), 10);
+}
+
+static void leaves_of_days_and_windows_fail_and_are_made_all_the_same(void **state)
+{
+    (void)state;
+    static struct merging m;
+    torture_work(&(struct torture_work){.name = "compactor.year",
+                                        .begin = year_begin,
+                                        .run = year_run,
+                                        .check = year_check,
+                                        .end = merging_end,
+                                        .arg = &m,
+                                        .codes = 1u << ERR_ABORTED,
+                                        .lives_on = true,
+                                        .most = 10});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_compactor_starts_and_tells_its_duties),
         cmocka_unit_test(jobs_fail_and_are_done_all_the_same),
+        cmocka_unit_test(leaves_of_days_and_windows_fail_and_are_made_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

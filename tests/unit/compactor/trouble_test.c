@@ -53,7 +53,7 @@ static void sweep_all(struct world *w)
 
 static void check_levels(struct world *w)
 {
-    assert_int_equal(check_all(w, BLOCK_RAW), 6);
+    assert_int_equal(check_all(w, BLOCK_RAW), w->settings.day_leaf_bytes ? 3 : 6);
     assert_int_equal(check_all(w, BLOCK_HOURS), 3);
     assert_int_equal(check_all(w, BLOCK_DAYS), 4);
 }
@@ -77,10 +77,11 @@ static void any_operation_of_the_store_may_fail(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         size_t failed = 0;
         unsigned unmet = 0;
-        for (uint64_t nth = 1; unmet < 4 && nth < 25 * cases[i].step; nth += cases[i].step) {
+        for (uint64_t nth = 1; unmet < 4 && nth < 16 * cases[i].step; nth += cases[i].step) {
             struct world w;
             world_init(&w, 7 + nth);
             fill(&w);
+            w.settings.day_leaf_bytes = nth % 2 ? 1 << 20 : 0;  // every second with leaves of days
             w.may_fail = true;
             memstore_fail(w.store, cases[i].op, cases[i].fault, nth, 1);
             for (int k = 0; k < 20; k++)
@@ -129,8 +130,9 @@ static void two_compactors_absorb_each_segment_once(void **state)
         err fault = {0};
         world_init(&w, 100 + seed);
         fill(&w);
+        w.settings.day_leaf_bytes = seed % 2 ? 1 << 20 : 0;
         for (size_t i = 0; i < COUNT(v); i++) {
-            v[i] = (struct racer){.w = &w, .own = {.settings = at_once, .may_fail = true}};
+            v[i] = (struct racer){.w = &w, .own = {.settings = w.settings, .may_fail = true}};
             v[i].own.store = memstore_again(w.store);
             snprintf(v[i].own.scratch, sizeof v[i].own.scratch, "%s", w.scratch);
             v[i].own.manifests = manifests_open(v[i].own.store, NULL, virtual_now, &fault);
@@ -141,13 +143,16 @@ static void two_compactors_absorb_each_segment_once(void **state)
         for (size_t i = 0; i < COUNT(v); i++)
             thread_join(v[i].thread);
         size_t leaves = 0;
+        size_t folds = 0;
         for (size_t i = 0; i < COUNT(v); i++) {
             if (v[i].own.fault.code) fail_msg("%s", v[i].own.fault.msg);
             leaves += v[i].own.jobs[JOB_LEAF];
+            folds += v[i].own.jobs[JOB_FOLD];
             manifests_close(v[i].own.manifests);
             store_close(v[i].own.store);
         }
         assert_int_equal(leaves, 6);
+        assert_true(folds >= (seed % 2 ? 3 : 0));
         settle(&w);
         check_levels(&w);
         sweep_all(&w);
