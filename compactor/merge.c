@@ -247,11 +247,25 @@ static void leave_file(void *arg)
     (void)arg;  // it is begun anew, or released
 }
 
+// Whether there may be rows in an hour: what has a few hours of a day costs as many passes.
+static bool may_have(const struct block_footer *f, int64_t hour)
+{
+    for (uint32_t i = 0; i < f->service_count; i++) {
+        for (uint32_t k = 0; k < f->services[i].dataset_count; k++) {
+            const struct block_dataset *d = &f->services[i].datasets[k];
+            if (slot_of(d->first_ns, SLOT_HOUR) <= hour && slot_of(d->last_ns, SLOT_HOUR) >= hour)
+                return true;
+        }
+    }
+    return false;
+}
+
 // Whether rows of a leaf in an hour are to be summed.
 static bool has_hour(const struct merge_source *s, int64_t hour)
 {
     const struct block_about *about = &s->block.footer.about;
     if (hour < about->from_hour || hour - about->from_hour >= (int64_t)about->hours) return false;
+    if (about->hours > 1 && !may_have(&s->block.footer, hour)) return false;
     for (size_t i = 0; i < s->span_count; i++) {
         int64_t from = s->spans[i].from_hour;
         if (hour >= from && hour - from < (int64_t)s->spans[i].hours) return true;

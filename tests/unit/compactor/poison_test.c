@@ -276,7 +276,7 @@ static void jobs_of_very_many_stacks_stay_within_their_memory(void **state)
     const char *nightly = getenv("FLAMETREE_NIGHTLY");
     bool full = nightly && *nightly == '1';
     struct poison p = {.stacks = full ? 1000000 : 40000,
-                       .segments = full ? 16 : 12,
+                       .segments = full ? 16 : 24,
                        .rows = 20,
                        .memory = (size_t)(full ? 512 : 24) << 20,
                        .hour = INT64_C(28) * 24 * 714};
