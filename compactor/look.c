@@ -128,6 +128,7 @@ static struct plan_settings plan_settings_of(const struct compactor_config *c)
                                   .fold_interval = c->fold_interval,
                                   .window_interval = c->window_interval,
                                   .day_leaf_bytes = c->day_leaf ? c->pack_bytes : 0,
+                                  .leaf_stay = c->fold_interval,
                                   .raw_retention = c->raw_retention,
                                   .hours_retention = c->hours_retention,
                                   .days_retention = c->days_retention};

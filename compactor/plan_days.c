@@ -518,6 +518,21 @@ static bool all_in_days(struct planning *p, const struct manifest_block *b, bool
     return true;
 }
 
+// A second copy of a row (a push that was repeated elsewhere, a creation that landed after all) is
+// recognised by the leaf that has the first one. So a leaf stays while something of its hours waits
+// to be absorbed, and after it was made for a while (leaf_stay), for what ingesters still hold.
+static bool is_awaited(struct planning *p, const struct manifest_block *b)
+{
+    const struct plan_state *s = p->state;
+    if (b->kind != BLOCK_RAW) return false;
+    for (size_t i = 0; i < s->segment_count; i++) {
+        int64_t hour = s->segments[i].name.hour;
+        if (s->damaged && s->damaged[i]) continue;
+        if (hour >= b->from_hour && hour - b->from_hour < b->hours) return true;
+    }
+    return !plan_is_due(p, b->made_ns + MIN(p->settings->raw_retention, p->settings->leaf_stay));
+}
+
 // ---- what two compactors made of the same
 
 static const struct manifest_cover *same_window(const struct manifest_block *b,
@@ -596,7 +611,8 @@ bool plan_retire(struct planning *p, err *e)
         int64_t end = slot_start(b->from_hour + b->hours, SLOT_HOUR);
         bool over = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
         if (!over && b->kind != BLOCK_DAYS && keep[b->kind] &&
-            plan_is_due(p, end + keep[b->kind]) && !all_in_days(p, b, &over, e)) {
+            plan_is_due(p, end + keep[b->kind]) && !is_awaited(p, b) &&
+            !all_in_days(p, b, &over, e)) {
             return false;
         }
         if (!over) continue;

@@ -551,3 +551,13 @@ bool manifest_absorbed(const struct manifest *m, const struct segment_name *segm
     const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, segment->hour));
     return p && page_absorbed(p, segment);
 }
+
+bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment)
+{
+    const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, segment->hour));
+    const struct absorbed *at = p ? page_absorbed(p, segment) : NULL;
+    if (!at) return false;
+    for (; at < p->absorbed + p->absorbed_count && segment_name_cmp(&at->name, segment) == 0; at++)
+        if (at->by >= p->block_count && p->past[at->by - p->block_count].expired) return true;
+    return false;
+}

@@ -101,6 +101,8 @@ const struct manifest_block *manifest_blocks(const struct manifest *m, size_t *n
 const struct manifest_block *manifest_find(const struct manifest *m, id128 id);
 bool manifest_counts(const struct manifest *m, id128 leaf);  // live, or expired by retention
 bool manifest_absorbed(const struct manifest *m, const struct segment_name *segment);
+// Absorbed by a leaf that retention removed: its rows count, in parents only.
+bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment);
 
 // ---- the tenant's listed segments and newest manifest, in that order, as exact answers need them.
 // LISTs are shared: who asks joins the next one that starts.

@@ -357,6 +357,8 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
                        "kind %" PRIu32 " and window %" PRId64 ", the root says %d and %" PRId64,
                        m->kind, m->window, (int)ref->kind, ref->window);
     }
+    if (ref->window < 0 || ref->window > manifest_window(ref->kind, MANIFEST_HOUR_MAX))
+        return err_set(e, ERR_DATA_LOSS, "window is %" PRId64, ref->window);
     return read_blocks(p, tenant, ref, m, e) && read_past(p, ref, m, e) && index_sources(p, e) &&
            arena_ok(&p->arena, e);
 }
