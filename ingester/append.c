@@ -140,6 +140,38 @@ static bool make_room(struct append *a, struct buf *out, err *e)
     return buf_reserve(out, ANSWER_BYTES) != NULL || buf_ok(out, e);
 }
 
+// The batch without records that are known: each row is in the log once, so that a start gives it
+// to the cut that it had before. A vector that others share stays.
+static bool leave_out(struct append *a, const struct batch *b, const bool *known, str *bytes,
+                      err *e)
+{
+    struct arena *arena = &a->req->arena;
+    struct buf out;
+    struct batch less = *b;
+    bool *stays = ARENA_ARRAY(arena, bool, b->record_count);
+    uint32_t *at = ARENA_ARRAY(arena, uint32_t, b->record_count);
+    less.records = ARENA_ARRAY(arena, struct record, b->record_count);
+    less.record_count = 0;
+    if (!stays || !at || !less.records) return arena_ok(arena, e);
+    for (uint32_t i = 0; i < b->record_count; i++) {
+        uint32_t sibling = b->records[i].sibling;
+        stays[i] = !known[i];
+        if (stays[i] && sibling != RECORD_NO_SIBLING) stays[sibling] = true;
+    }
+    for (uint32_t i = 0; i < b->record_count; i++) {
+        if (!stays[i]) continue;
+        at[i] = less.record_count;
+        struct record *r = &less.records[less.record_count++];
+        *r = b->records[i];
+        if (r->sibling != RECORD_NO_SIBLING) r->sibling = at[r->sibling];
+    }
+    buf_init(&out, arena->budget, SIZE_MAX);
+    bool ok = batch_encode(&less, arena, &out, e);
+    if (ok) *bytes = arena_str(arena, buf_view(&out));
+    buf_release(&out);
+    return ok && arena_ok(arena, e);
+}
+
 // Batches of which every record is known are in the log already.
 static bool log_new(struct append *a, struct wal_place *place, err *e)
 {
@@ -147,7 +179,11 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
     size_t n = 0;
     if (!fresh) return arena_ok(&a->req->arena, e);
     for (size_t i = 0; i < a->n; i++) {
-        if (staged_rows(a->staged[i]) > 0) fresh[n++] = a->bytes[i];
+        const bool *known = staged_known(a->staged[i]);
+        if (staged_rows(a->staged[i]) == 0) continue;
+        fresh[n] = a->bytes[i];
+        if (known && !leave_out(a, &a->batches[i], known, &fresh[n], e)) return false;
+        n++;
     }
     if (n == 0) return wal_position(a->in->wal, place, e);
     a->reason = "log";

@@ -156,6 +156,7 @@ void *duty_main(void *arg)
     }
     if (!read) return NULL;
     leave_memory(in);
+    if (in->flush) flush_recall(in->flush);
     bool begun = wal_begin(in->wal, &e);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);
     while (!duty_is_over(in)) {

@@ -8,10 +8,15 @@
 #include "sys/rand.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define TICK_NS     ((uint64_t)NS_PER_S)
 #define BACKOFF_NS  ((uint64_t)NS_PER_S)
 #define BACKOFF_MAX ((uint64_t)(60 * NS_PER_S))
+
+// A drain that waits says for what after the first time, and then again.
+#define DRAIN_TELL_FIRST_NS ((uint64_t)NS_PER_S)
+#define DRAIN_TELL_NS       ((uint64_t)(10 * NS_PER_S))
 
 // How often a drop gives way to readers, a tick each, before it insists.
 #define POLITE_TRIES 60
@@ -20,7 +25,11 @@
 
 struct flush *flush_new(struct ingester *in, err *e)
 {
+    static const char below[] = "/ingester/past";
     struct flush *f = mem_must(sizeof *f);
+    size_t room = strlen(in->process->data_dir) + sizeof below;
+    f->past_dir = mem_must(room);
+    snprintf(f->past_dir, room, "%s%s", in->process->data_dir, below);
     f->in = in;
     f->store = in->process->store;
     mem_budget_init(&f->budget, "ingester.flush_memory", in->process->memory,
@@ -55,7 +64,33 @@ void flush_free(struct flush *f)
     cond_release(&f->change);
     cond_release(&f->wake);
     lock_release(&f->lock);
+    mem_must_free(f->past_dir);
     mem_must_free(f);
+}
+
+// ---- ids of what left
+
+void flush_recall(struct flush *f)
+{
+    char text[LOG_QUOTE_MAX];
+    err e = {0};
+    if (head_load_past(f->in->head, f->past_dir, &f->budget, &e)) return;
+    log_warn(NULL, "past.unread", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
+             "profiles that are pushed again now may count twice until they are compacted");
+}
+
+// Before the log lets them go. A disk that takes nothing must not keep the log from shrinking.
+static void save_past(struct flush *f)
+{
+    char text[LOG_QUOTE_MAX];
+    err e = {0};
+    bool ok = head_save_past(f->in->head, f->past_dir, &f->budget, &e);
+    if (!ok && !f->past_fails) {
+        log_warn(NULL, "past.unsaved", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
+                 "make room on this disk: what is pushed again after a restart may count twice "
+                 "until it is compacted");
+    }
+    f->past_fails = !ok;
 }
 
 void flush_wake(struct flush *f)
@@ -87,6 +122,7 @@ static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
         c->stream = w->stream;
         c->number = w->number;
         c->found = w->found;
+        c->opened_wall_ns = w->opened_wall_ns;
         c->ticket = ++f->tickets;
         arena_init(&c->arena, &f->budget, SIZE_MAX);
         f->cuts[f->n++] = c;
@@ -235,6 +271,7 @@ static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insi
     FAULT("flush.covered");
     if (!c->dropped && !head_drop(f->in->head, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
     FAULT("flush.dropped");
+    save_past(f);
     if (!wal_drop(f->in->wal, c->cut, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "cut.drop_failed", "fault=%s", log_quote(text, str_of(e.msg)));
@@ -347,6 +384,41 @@ bool flush_start(struct flush *f, err *e)
     return f->started;
 }
 
+// How much has not gone yet, and why. With the lock.
+struct left {
+    size_t cuts;
+    uint64_t bytes;
+    char fault[LOG_QUOTE_MAX];
+};
+
+static struct left left_of(struct flush *f)
+{
+    struct left l = {.cuts = f->n};
+    for (size_t i = 0; i < f->n; i++)
+        l.bytes += f->cuts[i]->bytes;
+    (void)log_quote(l.fault, str_of(f->failing_since ? f->fault.msg : "none"));
+    return l;
+}
+
+// With the lock, which is given up meanwhile.
+static void await_end(struct flush *f, uint64_t deadline_mono_ns)
+{
+    uint64_t tell = clock_mono_ns() + DRAIN_TELL_FIRST_NS;
+    while (!f->ended && clock_mono_ns() < deadline_mono_ns) {
+        (void)cond_wait_until(&f->change, &f->lock, MIN(tell, deadline_mono_ns));
+        uint64_t now = clock_mono_ns();
+        if (f->ended || now < tell || now >= deadline_mono_ns) continue;
+        struct left l = left_of(f);
+        tell = now + DRAIN_TELL_NS;
+        lock_give(&f->lock);
+        log_info(NULL, "flush.draining",
+                 "cuts=%zu bytes=%" PRIu64 " waits_s=%" PRIu64 " fault=%s then=\"%s\"", l.cuts,
+                 l.bytes, (deadline_mono_ns - now) / (uint64_t)NS_PER_S, l.fault,
+                 "what is left stays in the log, and the next start flushes it");
+        lock_take(&f->lock);
+    }
+}
+
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
 {
     if (!f->started) return;
@@ -357,16 +429,20 @@ void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
     (void)flush_adopt(f, &none);
     f->draining = true;
     f->try_at = 0;
+    for (size_t i = 0; i < f->n; i++)
+        f->cuts[i]->try_at = 0;
     cond_wake_all(&f->wake);
-    while (possible && !f->ended && clock_mono_ns() < deadline_mono_ns)
-        (void)cond_wait_until(&f->change, &f->lock, deadline_mono_ns);
-    size_t left = f->n;
+    if (possible) await_end(f, deadline_mono_ns);
     lock_give(&f->lock);
     atomic_store(&f->whole.canceled, true);
     flush_wake(f);
     thread_join(f->thread);
     f->started = false;
-    if (left) log_warn(NULL, "flush.left", "cuts=%zu in=log until=next_start", left);
+    struct left l = left_of(f);  // nobody else is there any more
+    if (!l.cuts) return;
+    log_warn(NULL, "flush.left",
+             "cuts=%zu bytes=%" PRIu64 " in=log until=next_start lost=nothing fault=%s", l.cuts,
+             l.bytes, l.fault);
 }
 
 // ---- on demand

@@ -36,6 +36,10 @@ struct flush *flush_new(struct ingester *in, err *e) MUST_CHECK;
 bool flush_start(struct flush *f, err *e) MUST_CHECK;
 void flush_wake(struct flush *f);  // there may be something to do
 
+// Reads what left for the store before the process ended, so that it counts once if it is pushed
+// again. Before pushes are admitted.
+void flush_recall(struct flush *f);
+
 // Goes on until nothing is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);
 void flush_free(struct flush *f);  // the thread does not run; NULL is fine
@@ -67,6 +71,11 @@ void flush_gauges(struct flush *f);
 // store. Blocks. Cuts that are open or gone are passed over.
 bool flush_refresh(struct flush *f, struct req *r, const str *tenants, size_t tenant_count,
                    const struct wal_ref *refs, size_t n, err *e) MUST_CHECK;
+
+// May what is named be counted by a leaf that does not tell so any more? Who has not looked for so
+// long cannot answer: unavailable, until the flush has looked. With the head held.
+bool flush_sure(struct flush *f, const str *tenants, size_t tenant_count,
+                const struct wal_ref *refs, size_t n, err *e) MUST_CHECK;
 
 // Leaves out what the head does not have any more and sets first parts. With the head held.
 void flush_names(struct flush *f, const str *tenants, size_t tenant_count, struct wal_ref *refs,

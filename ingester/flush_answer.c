@@ -68,6 +68,40 @@ void flush_names(struct flush *f, const str *tenants, size_t tenant_count, struc
     *n = kept;
 }
 
+// ---- what cannot be answered yet
+
+// A question finds out that a leaf has what we name by the segments that pages name, which they do
+// for a week. A cut of which the store may have had something for longer, as after a long absence,
+// counts twice if nobody looks into the leaves' footers first.
+static bool is_doubtful(const struct closed_cut *c, const struct piece *p, int64_t now)
+{
+    int64_t since = p ? p->since_ns : c->found && !c->listed ? c->opened_wall_ns : 0;
+    return since && now - since > PAGES_NAME_NS;
+}
+
+bool flush_sure(struct flush *f, const str *tenants, size_t tenant_count,
+                const struct wal_ref *refs, size_t n, err *e)
+{
+    int64_t now = clock_wall_ns();
+    lock_take(&f->lock);
+    bool ok = flush_adopt(f, e);
+    for (size_t i = 0; ok && i < n; i++) {
+        const struct closed_cut *c = find_cut(f, &refs[i]);
+        for (size_t k = 0; ok && c && k < tenant_count; k++) {
+            const struct piece *p = c->listed ? find_piece(c, tenants[k], refs[i].hour) : NULL;
+            if ((p && p->state == PIECE_GONE) || !is_doubtful(c, p, now)) continue;
+            char stream[ULID_TEXT];
+            ulid_print(c->stream, stream);
+            ok = err_set(e, ERR_UNAVAILABLE,
+                         "cut %" PRIu64 " of stream %s is older than %" PRId64
+                         " days: what the object store has of it is looked up first",
+                         c->number, stream, PAGES_NAME_NS / NS_PER_S / 86400);
+        }
+    }
+    lock_give(&f->lock);
+    return ok;
+}
+
 // ---- refresh
 
 // The cut, kept from being dropped; NULL: it is gone or was never closed.

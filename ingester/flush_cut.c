@@ -30,7 +30,9 @@ static bool list(struct flush *f, struct closed_cut *c, err *e)
         return false;
     }
     for (size_t i = 0; i < n; i++)
-        pieces[i] = (struct piece){.is = v[i], .look = c->found};
+        pieces[i] = (struct piece){.is = v[i],
+                                   .look = c->found,
+                                   .since_ns = c->found ? c->opened_wall_ns : 0};
     c->pieces = pieces;
     c->n = n;
     return true;
@@ -155,6 +157,13 @@ static void set_look(struct flush *f, struct piece *p)
     lock_give(&f->lock);
 }
 
+static void set_since(struct flush *f, struct piece *p)
+{
+    lock_take(&f->lock);
+    p->since_ns = clock_wall_ns();
+    lock_give(&f->lock);
+}
+
 static void set_covered(struct flush *f, struct piece *p)
 {
     lock_take(&f->lock);
@@ -188,6 +197,7 @@ static bool cover(struct flush *f, struct req *r, struct look *l, struct closed_
         }
         if (p->look && !piece_look(f, r, l, c, p, e)) return false;
         if (p->state != PIECE_WAITS) break;
+        set_since(f, p);
         bool ok = put_part(f, r, c, p, &put, e);
         ok = ok && (put.existed || is_hidden(f, r, l, c, p, &hidden, e));
         if (put.tried && (!ok || put.existed || hidden)) {

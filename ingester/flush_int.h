@@ -22,6 +22,9 @@ struct piece {
     bool look;            // there may be parts that this process does not know of
     bool looked;          // there were reasons to look: what is created is looked at once more
     uint32_t first_part;  // the rows are in no part below it
+    // Wall clock from which on the store may have parts that this process has not looked up, or has
+    // covered it with; 0: it has none.
+    int64_t since_ns;
 };
 
 struct closed_cut {
@@ -29,6 +32,7 @@ struct closed_cut {
     id128 stream;
     uint64_t number;
     uint64_t bytes;
+    int64_t opened_wall_ns;
     int64_t newest_boot_ns;
     uint64_t ticket;  // in order of arrival here
     bool found;       // of an earlier process
@@ -51,6 +55,8 @@ struct flush {
     struct ingester *in;
     struct store *store;
     struct manifests *manifests;
+    char *past_dir;
+    bool past_fails;
     struct mem_budget budget;
     pthread_t thread;
     bool started;
@@ -74,6 +80,9 @@ struct flush {
     err fault;               // of the last failure
     struct flush_totals totals;
 };
+
+// Pages name the sources of a leaf for 7 days, this is what remains of them for clocks that differ.
+#define PAGES_NAME_NS (INT64_C(6) * 24 * 3600 * NS_PER_S)
 
 // ---- flush.c
 

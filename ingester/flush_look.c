@@ -7,9 +7,6 @@
 
 #include <inttypes.h>
 
-// Pages name the sources of a leaf for 7 days; of older ones the footer is asked.
-#define PAGES_NAME_NS (INT64_C(6) * 24 * 3600 * NS_PER_S)
-
 // ---- snapshots
 
 void look_forget(struct look *l)
@@ -182,6 +179,7 @@ static bool see_leaf(struct comparison *x, const struct manifest_block *b, bool 
     bool here = page_names(x, b);
     *named = *named || here;
     if (here) return see_object(x, b->name, b->bytes, e);
+    // Of older ones the footer is asked.
     if (clock_wall_ns() - b->made_ns < PAGES_NAME_NS) return true;
     struct arena a;
     struct block_source src;
@@ -216,6 +214,34 @@ static bool see_leaves(struct comparison *x, const struct look *l, err *e)
     return ok;
 }
 
+// Parts that a leaf had which retention removed. Their rows count, in parents only, so they can be
+// compared only as long as the segment is there. Nobody else writes parts of our cuts, and a part
+// has all rows that no earlier one has: so what is left to find was in one of these.
+static bool see_expired(struct comparison *x, const struct look *l, err *e)
+{
+    bool ok = true;
+    bool lost = false;
+    for (uint32_t part = 0; ok && look_absorbed(l, x->cut, x->piece, part); part++) {
+        struct segment_name name = {x->piece->is.hour, x->cut->stream, x->cut->number, part};
+        if (!manifest_absorbed_expired(l->snapshot.manifest, &name)) continue;
+        note_part(x, part);
+        err fault = {0};
+        uint64_t bytes = 0;
+        str object = name_segment(&x->arena, l->tenant, &name);
+        ok = arena_ok(&x->arena, e);
+        bool there = ok && store_size(x->flush->store, x->req, object, &bytes, &fault) &&
+                     see_object(x, object, bytes, &fault);
+        lost = lost || (ok && !there && fault.code == ERR_NOT_FOUND);
+        if (ok && !there && fault.code != ERR_NOT_FOUND) {
+            *e = fault;
+            ok = false;
+        }
+    }
+    for (uint32_t i = 0; ok && lost && i < x->ours.n; i++)
+        ok = loose_add(&x->seen, x->ours.v[i].key, 0, e);
+    return ok;
+}
+
 static bool see_parts(struct comparison *x, const struct look *l, err *e)
 {
     bool ok = true;
@@ -226,7 +252,7 @@ static bool see_parts(struct comparison *x, const struct look *l, err *e)
         str name = name_segment(&x->arena, l->tenant, &s->name);
         ok = arena_ok(&x->arena, e) && see_object(x, name, s->bytes, e);
     }
-    return ok && see_leaves(x, l, e);
+    return ok && see_leaves(x, l, e) && see_expired(x, l, e);
 }
 
 // ---- what follows from it
@@ -267,6 +293,7 @@ bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cu
     arena_init(&x.arena, &f->budget, SIZE_MAX);
     loose_init(&x.ours, &x.arena, &f->budget, SIZE_MAX);
     loose_init(&x.seen, &x.arena, &f->budget, SIZE_MAX);
+    int64_t began = clock_wall_ns();
     FAULT("flush.look");
     bool ok =
         look_take(f, r, l, p->is.tenant, e) &&
@@ -279,6 +306,7 @@ bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cu
         if (x.seen.n == x.ours.n) p->state = PIECE_COVERED;
         p->look = false;
         p->looked = true;
+        p->since_ns = began;
         lock_give(&f->lock);
     }
     loose_release(&x.seen);

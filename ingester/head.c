@@ -114,6 +114,23 @@ void head_remember(struct head *h)
     h->remembers = true;
 }
 
+// What one generation of them may take.
+static size_t past_most(const struct head *h)
+{
+    size_t limit = atomic_load_explicit(&h->budget.limit, memory_order_relaxed);
+    return limit ? limit / PAST_SHARE : SIZE_MAX;
+}
+
+bool head_save_past(struct head *h, const char *dir, struct mem_budget *memory, err *e)
+{
+    return past_save(&h->past, dir, memory, e);
+}
+
+bool head_load_past(struct head *h, const char *dir, struct mem_budget *memory, err *e)
+{
+    return past_load(&h->past, dir, past_most(h), memory, e);
+}
+
 bool head_knows(struct service_head *s, uint32_t series, id128 id)
 {
     struct loose_key key = {s->index.series[series].fingerprint, id};
@@ -234,10 +251,9 @@ static bool goes(const void *arg, const struct row *row)
     const struct removal *x = arg;
     struct head *h = x->service->head;
     if (!is_meant(x, row)) return false;
-    size_t limit = atomic_load_explicit(&h->budget.limit, memory_order_relaxed);
     if (h->remembers) {
         past_add(&h->past, x->service->tenant, (struct loose_key){x->series, row->id},
-                 limit ? limit / PAST_SHARE : SIZE_MAX);
+                 past_most(h));
     }
     return true;
 }

@@ -42,6 +42,10 @@ void head_free(struct head *h);  // nobody uses it any more
 // that a push that comes again counts once. Before anything is staged.
 void head_remember(struct head *h);
 
+// These ids in files below `dir`, for the next process (past_save, past_load).
+bool head_save_past(struct head *h, const char *dir, struct mem_budget *memory, err *e) MUST_CHECK;
+bool head_load_past(struct head *h, const char *dir, struct mem_budget *memory, err *e) MUST_CHECK;
+
 // Replay may go over the limit: what was acknowledged has to be held. 0 = no limit.
 void head_set_limit(struct head *h, size_t limit);
 // From now on leaves so many bytes free in its parents, for what empties it. While nobody uses it.
@@ -63,6 +67,8 @@ struct head_counts head_count(struct head *h);
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
                 uint64_t max_stacks, struct staged **out, err *e) MUST_CHECK;
 uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
+// Of each record of the batch whether it is known to be one; NULL if none is.
+const bool *staged_known(const struct staged *s);
 void head_publish(struct staged *s, struct cut *cut);
 void head_abandon(struct staged *s);
 

@@ -17,6 +17,7 @@ struct staged {
     struct staged_row *rows;
     uint32_t n;
     uint32_t duplicates;
+    bool *known;  // of each record: it is a duplicate
 };
 
 // What staging one batch works with; all of it under the service's lock.
@@ -144,6 +145,7 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
     if (!series_of(x, rec->series, &series, e)) return false;
     if (head_knows(x->service, series, rec->id)) {
         x->out->duplicates++;
+        x->out->known[i] = true;
         return true;
     }
     struct row row = {.time_ns = rec->time_ns,
@@ -210,7 +212,10 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
                        .series = ARENA_ARRAY(a, uint32_t, b->series_count),
                        .payloads = ARENA_ARRAY(a, struct payload *, b->record_count),
                        .out = ARENA_NEW(a, struct staged)};
-    if (x.out) x.out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
+    if (x.out) {
+        x.out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
+        x.out->known = ARENA_ARRAY(a, bool, b->record_count);
+    }
     if (!x.out || !arena_ok(a, e)) return arena_ok(a, e);
     x.service = head_service(h, tenant, b->service, e);
     if (!x.service) return false;
@@ -237,6 +242,11 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
 uint32_t staged_rows(const struct staged *s)
 {
     return s->n;
+}
+
+const bool *staged_known(const struct staged *s)
+{
+    return s->duplicates ? s->known : NULL;
 }
 
 void head_publish(struct staged *s, struct cut *cut)

@@ -11,6 +11,7 @@ struct past_slot {
     uint64_t series;
     id128 id;
     bool used;
+    bool saved;
 };
 
 void past_init(struct past *p, struct mem_budget *budget)
@@ -71,16 +72,23 @@ static void turn(struct past *p, size_t most)
     if (p->young.n == 0) p->young.since_ns = now;
 }
 
+// With the lock, for writing.
+static void add(struct past *p, uint64_t series, id128 id, bool saved, size_t most)
+{
+    turn(p, most);
+    if (!grow(p, &p->young)) return;
+    struct past_slot *slot = find(p->young.slots, p->young.size, series, id);
+    if (slot->used) return;
+    *slot = (struct past_slot){series, id, true, saved};
+    p->young.n++;
+    p->fresh = p->fresh || !saved;
+}
+
 void past_add(struct past *p, str tenant, struct loose_key key, size_t most)
 {
     uint64_t series = hash_mix(hash_str(tenant), key.series);
     pthread_rwlock_wrlock(&p->lock);
-    turn(p, most);
-    if (grow(p, &p->young)) {
-        struct past_slot *slot = find(p->young.slots, p->young.size, series, key.id);
-        p->young.n += !slot->used;
-        *slot = (struct past_slot){series, key.id, true};
-    }
+    add(p, series, key.id, false, most);
     pthread_rwlock_unlock(&p->lock);
 }
 
@@ -92,4 +100,68 @@ bool past_has(struct past *p, str tenant, struct loose_key key)
                (p->old.size && find(p->old.slots, p->old.size, series, key.id)->used);
     pthread_rwlock_unlock(&p->lock);
     return has;
+}
+
+// ---- for files
+
+static void put_key(struct buf *out, const struct past_slot *slot)
+{
+    uint8_t bytes[PAST_KEY];
+    for (size_t i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(slot->series >> (8 * i));
+    memcpy(bytes + 8, slot->id.b, sizeof slot->id.b);
+    buf_put(out, bytes, sizeof bytes);
+}
+
+static uint64_t key_series(const char *key)
+{
+    uint64_t series = 0;
+    for (size_t i = 0; i < 8; i++)
+        series |= (uint64_t)(uint8_t)key[i] << (8 * i);
+    return series;
+}
+
+static id128 key_id(const char *key)
+{
+    id128 id;
+    memcpy(id.b, key + 8, sizeof id.b);
+    return id;
+}
+
+void past_fresh(struct past *p, struct buf *out)
+{
+    struct past_ids *const both[] = {&p->old, &p->young};
+    pthread_rwlock_wrlock(&p->lock);
+    for (size_t k = 0; p->fresh && k < COUNT(both); k++) {
+        for (size_t i = 0; i < both[k]->size; i++) {
+            const struct past_slot *slot = &both[k]->slots[i];
+            if (slot->used && !slot->saved) put_key(out, slot);
+        }
+    }
+    p->fresh = false;
+    pthread_rwlock_unlock(&p->lock);
+}
+
+void past_note_saved(struct past *p, str keys, bool saved)
+{
+    struct past_ids *const both[] = {&p->old, &p->young};
+    pthread_rwlock_wrlock(&p->lock);
+    if (!saved) p->fresh = true;
+    for (size_t at = 0; saved && at + PAST_KEY <= keys.n; at += PAST_KEY) {
+        for (size_t k = 0; k < COUNT(both); k++) {
+            if (!both[k]->size) continue;
+            struct past_slot *slot =
+                find(both[k]->slots, both[k]->size, key_series(keys.p + at), key_id(keys.p + at));
+            if (slot->used) slot->saved = true;
+        }
+    }
+    pthread_rwlock_unlock(&p->lock);
+}
+
+void past_add_saved(struct past *p, str keys, size_t most)
+{
+    pthread_rwlock_wrlock(&p->lock);
+    for (size_t at = 0; at + PAST_KEY <= keys.n; at += PAST_KEY)
+        add(p, key_series(keys.p + at), key_id(keys.p + at), true, most);
+    pthread_rwlock_unlock(&p->lock);
 }

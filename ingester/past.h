@@ -6,12 +6,16 @@
 // its ids; what was flushed meanwhile would count twice until compaction finds it. So ids stay for
 // PAST_NS after their rows went, in two generations: new ones go to the young one; when that is
 // PAST_NS old, or has its share of the memory, it becomes the old one and what that had is
-// forgotten. An end of the process forgets all.
+// forgotten.
 //
-// From any thread; a lock of its own, which is taken last.
+// Before the log lets a cut go, what left the head since the last time goes into a file of its own
+// (past_file.c), and the next start reads the files again; docs/formats/log.md has the bytes. So
+// each id is in the log or in a file, whenever the process ends.
+//
+// From any thread, files from one at a time; a lock of its own, which is taken last.
 #pragma once
 
-#include "base/mem.h"
+#include "base/buf.h"
 #include "model/loose.h"
 
 #include <pthread.h>
@@ -30,6 +34,7 @@ struct past {
     struct mem_budget *budget;
     struct past_ids young;
     struct past_ids old;
+    bool fresh;  // some are in no file yet
 };
 
 void past_init(struct past *p, struct mem_budget *budget);
@@ -39,3 +44,20 @@ void past_release(struct past *p);
 // take.
 void past_add(struct past *p, str tenant, struct loose_key key, size_t most);
 bool past_has(struct past *p, str tenant, struct loose_key key);
+
+// ---- over an end of the process
+
+// Writes what is in no file yet into a new one below `dir`, which is made if need be, durably, and
+// removes files whose ids are forgotten. memory: for the file's bytes. On failure the ids are
+// written by the next one.
+bool past_save(struct past *p, const char *dir, struct mem_budget *memory, err *e) MUST_CHECK;
+
+// Reads all files that are young enough. Fails if one could not be read; the others were.
+bool past_load(struct past *p, const char *dir, size_t most, struct mem_budget *memory,
+               err *e) MUST_CHECK;
+
+// For past_file.c: keys as bytes, tenant and series as one number (8, little-endian) and id (16).
+#define PAST_KEY 24
+void past_fresh(struct past *p, struct buf *out);            // appends them
+void past_note_saved(struct past *p, str keys, bool saved);  // what became of these
+void past_add_saved(struct past *p, str keys, size_t most);

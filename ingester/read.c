@@ -358,7 +358,12 @@ static bool put_cuts(struct read *r, err *e)
                   slot_of(r->query.to_ns, SLOT_HOUR), &refs, &n, e)) {
         return false;
     }
-    if (r->in->flush) flush_names(r->in->flush, r->query.tenants, r->query.tenant_count, refs, &n);
+    if (r->in->flush) {
+        flush_names(r->in->flush, r->query.tenants, r->query.tenant_count, refs, &n);
+        if (!flush_sure(r->in->flush, r->query.tenants, r->query.tenant_count, refs, n, e)) {
+            return false;
+        }
+    }
     for (size_t i = 0; i < n; i++) {
         size_t mark = pb_begin(r->out, 3);
         pb_put_bytes(r->out, 1, str_make(refs[i].stream.b, sizeof refs[i].stream.b));

@@ -65,6 +65,30 @@ def test_on_demand():
         assert f.metric("flametree_ingester_head_rows") == 0
 
 
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_what_is_pushed_again_after_a_restart_counts_once(how):
+    with Flametree("--compactor.workers", "0") as f:
+        book = push(f)
+        before = book.check()
+        assert call(f, "/ingester/flush")[0] == 200
+        await_("the log to be empty", lambda: cuts(f) == [])
+        for _ in range(2):
+            f.stop() if how == "stopped" else f.kill()
+            f.start()
+            assert book.check() == before
+            for name in NAMES:
+                book.retry([name])
+                assert book.check() == before
+            assert f.metric("flametree_ingester_head_rows") == 0
+            # With something new, in a batch of the same service.
+            assert book.push("new.%d" % len(book.bodies)) == 200
+            before = book.check()
+            assert call(f, "/ingester/flush")[0] == 200
+            await_("the log to be empty", lambda: cuts(f) == [])
+            book.retry()
+            assert book.check() == before
+
+
 def test_without_waiting():
     with Flametree() as f:
         push(f)

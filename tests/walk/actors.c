@@ -13,6 +13,7 @@
 #define TENANT    S(WALK_TENANT)
 #define GRID_NS   (10 * NS_PER_MS)  // rows lie between its points, borders of questions on them
 #define LATE_NS   (90 * SLOT_MINUTE)
+#define AGAIN_NS  (30 * SLOT_MINUTE)
 #define JOBS_MOST 3
 
 static const char *const services[] = {"api", "web"};
@@ -35,37 +36,57 @@ static bool may_fail(const struct world *w, const err *e)
 
 // ---- pushing
 
-static str batch_of(struct arena *a, const struct pushed *row, unsigned number, uint32_t attempt)
+// Rows of one service, which go to the same ingester in one batch.
+struct bundle {
+    unsigned numbers[2];
+    unsigned n;
+};
+
+static labels series_of(struct arena *a, const struct pushed *row)
 {
-    struct symbols s;
-    struct buf out;
-    char name[16];
-    assert_ok(symbols_init(&s, NULL, e));
-    snprintf(name, sizeof name, "r%u", number);
     label *ls = ARENA_ARRAY(a, label, 3);
     ls[0] = (label){S(LABEL_PROFILE_TYPE), S(WALK_TYPE)};
     ls[1] = (label){S("pod"), str_of(pods[row->pod])};
     ls[2] = (label){S(LABEL_SERVICE), str_of(services[row->service])};
     labels_sort(ls, 3);
-    labels series = {ls, 3};
-    struct vector_entry v = {.value = 1};
-    assert_ok((v.stack = stack_of_text(&s, str_of(name), e)) != MAP_NONE);
+    return (labels){ls, 3};
+}
+
+static str batch_of(struct arena *a, const struct world *w, const struct bundle *rows,
+                    uint32_t attempt)
+{
+    struct symbols s;
+    struct buf out;
+    labels series[COUNT(rows->numbers)];
+    struct record records[COUNT(rows->numbers)];
+    struct batch b = {.series = series, .records = records};
+    assert_ok(symbols_init(&s, NULL, e));
     buf_init(&out, NULL, 1 << 16);
-    vector_encode(&v, 1, &out);
-    struct record r = {.time_ns = row->time_ns,
-                       .id = uuid_profile((uint64_t)(row->time_ns / NS_PER_MS), number, number),
-                       .duration_ns = 10,
-                       .period = 1,
-                       .sibling = RECORD_NO_SIBLING,
-                       .total = 1,
-                       .attempt = attempt,
-                       .vector = arena_str(a, buf_view(&out))};
-    struct batch b = {.service = str_of(services[row->service]),
-                      .symbols = s.t,
-                      .series = &series,
-                      .records = &r,
-                      .series_count = 1,
-                      .record_count = 1};
+    for (unsigned i = 0; i < rows->n; i++) {
+        unsigned number = rows->numbers[i];
+        const struct pushed *row = &w->rows[number];
+        struct vector_entry v = {.value = 1};
+        char name[16];
+        snprintf(name, sizeof name, "r%u", number);
+        assert_ok((v.stack = stack_of_text(&s, str_of(name), e)) != MAP_NONE);
+        buf_clear(&out);
+        vector_encode(&v, 1, &out);
+        if (i == 0 || row->pod != w->rows[rows->numbers[0]].pod)
+            series[b.series_count++] = series_of(a, row);
+        b.service = str_of(services[row->service]);
+        records[b.record_count++] =
+            (struct record){.series = b.series_count - 1,
+                            .time_ns = row->time_ns,
+                            .id =
+                                uuid_profile((uint64_t)(row->time_ns / NS_PER_MS), number, number),
+                            .duration_ns = 10,
+                            .period = 1,
+                            .sibling = RECORD_NO_SIBLING,
+                            .total = 1,
+                            .attempt = attempt,
+                            .vector = arena_str(a, buf_view(&out))};
+    }
+    b.symbols = s.t;
     buf_clear(&out);
     assert_ok(batch_encode(&b, a, &out, e));
     str bytes = arena_str(a, buf_view(&out));
@@ -74,7 +95,7 @@ static str batch_of(struct arena *a, const struct pushed *row, unsigned number, 
     return bytes;
 }
 
-static bool push_to(struct world *w, struct node *n, unsigned number, uint32_t attempt)
+static bool push_to(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt)
 {
     struct req r;
     struct buf message;
@@ -89,7 +110,7 @@ static bool push_to(struct world *w, struct node *n, unsigned number, uint32_t a
     r.tenant = TENANT;
     buf_init(&message, NULL, 1 << 20);
     buf_init(&answer, NULL, 1 << 20);
-    pb_put_bytes(&message, 1, batch_of(&r.arena, &w->rows[number], number, attempt));
+    pb_put_bytes(&message, 1, batch_of(&r.arena, w, rows, attempt));
     bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
     if (!ok && e.code != ERR_UNAVAILABLE) world_fault(w, "push: %s: %s", err_name(e.code), e.msg);
     buf_release(&message);
@@ -102,30 +123,48 @@ static bool push_to(struct world *w, struct node *n, unsigned number, uint32_t a
     return ok;
 }
 
+// A row that a client may push again: what was flushed is known for a while (ingester/past.h).
+static bool choose_again(struct world *w, unsigned number, unsigned *again)
+{
+    unsigned back = 1 + (unsigned)roll(&w->dice, 12);
+    if (roll(&w->dice, 5) || back > number) return false;
+    *again = number - back;
+    return clock_wall_ns() - w->rows[*again].pushed_ns < AGAIN_NS;
+}
+
 // As a distributor does it: an ingester that did not answer (or whose answer was lost) is passed
-// over, and the next one is told that it may not be the first.
+// over, and the next one is told that it may not be the first. Now and then a client repeats
+// itself, and then something new is in the same batch.
 void walk_push(struct world *w)
 {
     unsigned number = atomic_load(&w->row_count);
     if (number == WALK_ROWS) return;
     struct pushed *row = &w->rows[number];
+    struct bundle rows = {{number}, 1};
     int64_t now = clock_wall_ns();
+    row->pushed_ns = now;
     row->time_ns = (now - (int64_t)roll(&w->dice, LATE_NS)) / GRID_NS * GRID_NS + GRID_NS / 2;
     row->service = (unsigned)roll(&w->dice, COUNT(services));
     row->pod = (unsigned)roll(&w->dice, COUNT(pods));
+    row->home = (unsigned)roll(&w->dice, w->node_count);
+    if (choose_again(w, number, &rows.numbers[1])) {
+        rows.n = 2;
+        row->service = w->rows[rows.numbers[1]].service;
+        row->home = w->rows[rows.numbers[1]].home;
+        w->counts.repeated++;
+    }
     atomic_store(&w->row_count, number + 1);
-    unsigned first = (unsigned)roll(&w->dice, w->node_count);
-    // Where leaves expire within a walk, a second copy may come after the leaf with the first one
-    // is gone, so that nobody recognises it; in earnest that takes a copy that is two weeks late.
-    bool lost = roll(&w->dice, 8) == 0 && !w->retention_ns;
+    bool lost = roll(&w->dice, 8) == 0;
     bool ok = false;
     for (uint32_t i = 0; i < w->node_count && !ok; i++) {
-        unsigned at = (first + i) % w->node_count;
-        ok = push_to(w, &w->nodes[at], number, i);
-        row->holders |= (unsigned)ok << at;
+        unsigned at = (row->home + i) % w->node_count;
+        ok = push_to(w, &w->nodes[at], &rows, i);
+        for (unsigned k = 0; k < rows.n; k++)
+            w->rows[rows.numbers[k]].holders |= (unsigned)ok << at;
         if (i == 0 && lost) ok = false;
     }
-    if (ok) atomic_store(&row->acked, true);
+    for (unsigned k = 0; ok && k < rows.n; k++)
+        atomic_store(&w->rows[rows.numbers[k]].acked, true);
     w->counts.pushed += ok;
 }
 

@@ -2,40 +2,27 @@
 #include "walk/world.h"
 
 #include "flametree/v1/internal.pb-c.h"
+#include "lib/clock.h"
 #include "manifest/manifest.h"
 #include "querier/querier.h"
 #include "service/limits.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 const char *const mistake_names[MISTAKES] = {"none",  "manfirst", "unnamed", "lostput",
                                              "blind", "oldroot",  "noloose"};
 
 // ---- the clock
 
-static _Atomic int64_t *shifts;  // wall and boot, of sys/clock.h
-
 void world_clock_open(void)
 {
-    char path[] = "/tmp/flametree-walk-clock-XXXXXX";
-    int fd = mkstemp(path);
-    if (fd < 0 || ftruncate(fd, 2 * sizeof *shifts) != 0) abort();
-    void *p = mmap(NULL, 2 * sizeof *shifts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) abort();
-    shifts = p;
-    setenv("FLAMETREE_CLOCK", path, 1);
-    (void)clock_wall_ns();  // maps it
-    close(fd);
-    unlink(path);
+    clock_take_over();
 }
 
 void world_advance(int64_t ns)
 {
-    atomic_fetch_add(&shifts[0], ns);
-    atomic_fetch_add(&shifts[1], ns);
+    clock_pass(ns);
 }
 
 void world_fault(struct world *w, const char *fmt, ...)

@@ -45,8 +45,10 @@ struct seat {
 
 struct pushed {
     int64_t time_ns;
+    int64_t pushed_ns;  // when, first
     unsigned service;
     unsigned pod;
+    unsigned home;  // the ingester that gets it first
     _Atomic bool acked;
     unsigned holders;  // bits of the ingesters that took it
 };
@@ -81,7 +83,7 @@ struct actor {
 };
 
 struct walk_counts {
-    uint64_t pushed, flushes, crashes, jobs, aborted, sweeps, deleted;
+    uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
     uint64_t queries, exact, refused, expired, steps;
 };
 

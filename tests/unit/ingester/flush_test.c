@@ -395,6 +395,22 @@ static void absorb(struct parts *p, bool sweep)
     req_release(&r);
 }
 
+// Retention removes the leaf; nodes of its day would have the rows.
+static void expire(struct parts *p)
+{
+    struct req r;
+    struct manifests *ms = NULL;
+    const id128 leaf = ulid_make(77, (const uint8_t *)"0123456789");
+    struct manifest_change change = {.expire = &leaf,
+                                     .expire_count = 1,
+                                     .begun_ns = clock_wall_ns()};
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    assert_ok((ms = manifests_open(p->x.store, NULL, NULL, e)) != NULL);
+    assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
+    manifests_close(ms);
+    req_release(&r);
+}
+
 // Asks the head as the querier does when a leaf has what the head names.
 static void refresh(struct parts *p)
 {
@@ -456,6 +472,46 @@ static void what_a_leaf_has_leaves_the_head_when_a_question_says_so(void **state
     }
 }
 
+// The creation lands unnoticed, is absorbed, and its leaf expires before anybody looks.
+static void what_an_expired_leaf_had_is_not_written_again(void **state)
+{
+    (void)state;
+    for (unsigned how = 0; how < 4; how++) {
+        struct parts p;
+        struct flush_totals done = {0};
+        err fault = {0};
+        parts_start(&p, 91 + how);
+        memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, 1);
+        assert_false(flush(&p.x, &done, &fault));
+        memstore_heal(p.x.store);
+        absorb(&p, how & 1);
+        expire(&p);
+        if (how & 2) restart(&p.x);
+        refresh(&p);
+        assert_int_equal(rows_held(&p.x), 0);
+        assert_ok(flush(&p.x, &done, e));
+        assert_int_equal(done.segments, 0);
+        assert_int_equal(segments(&p.x), how & 1 ? 0 : 1);
+        parts_end(&p);
+    }
+}
+
+static void of_an_expired_leaf_the_segment_tells_what_it_had_as_long_as_it_is_there(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct flush_totals done = {0};
+    parts_start(&p, 99);
+    put_part(&p.x, p.tenant, p.batches[1], 0, p.hour);
+    absorb(&p, false);
+    expire(&p);
+    assert_ok(flush(&p.x, &done, e));
+    assert_int_equal(done.segments, 1);
+    assert_true(done.rows > 0 && done.rows < p.x.rows);
+    assert_int_equal(segments(&p.x), 2);
+    parts_end(&p);
+}
+
 // A client that did not see the answer pushes again, after the profile went to the store.
 static void what_comes_again_after_its_flush_counts_once(void **state)
 {
@@ -475,6 +531,73 @@ static void what_comes_again_after_its_flush_counts_once(void **state)
     parts_end(&p);
 }
 
+// The same, and meanwhile the process ended, at once after the flush or a while later.
+static void what_comes_again_after_a_restart_counts_once(void **state)
+{
+    (void)state;
+    struct parts p;
+    struct flush_totals done = {0};
+    parts_start(&p, 66);
+    for (size_t round = 0; round < 3; round++) {
+        assert_ok(flush(&p.x, &done, e));
+        AWAIT(rows_held(&p.x) == 0 && wal_cuts(p.x.w.in->wal, NULL, 0) == 0);
+        restart(&p.x);
+        for (size_t i = 0; i < COUNT(p.batches); i++)
+            assert_ok(push_bytes(&p.x, p.tenant, p.batches[i], e));
+        assert_int_equal(rows_held(&p.x), 0);
+        check(&p.x);
+        push(&p.x, 5, HOUR);
+        check(&p.x);
+    }
+    parts_end(&p);
+}
+
+// A batch of which some profiles are known: what is new is in the log, and only that. So what was
+// flushed with another cut does not come back from this one.
+static void what_is_known_is_not_logged_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        struct world x;
+        struct arena a;
+        struct batch first;
+        struct batch both;
+        struct fact facts[8];
+        struct dice same = {seed};
+        struct flush_totals done = {0};
+        err fault = {0};
+        world_start(&x, 100 + seed, "--ingester.flush_width=1");
+        arena_init(&a, NULL, SIZE_MAX);
+        for (size_t i = 0; i < COUNT(facts); i++) {
+            facts[i] = fact_roll(&x.dice, clock_wall_ns() / HOUR * HOUR - HOUR / 2, 1000);
+            facts[i].tenant = facts[0].tenant;
+            facts[i].service = facts[0].service;
+        }
+        str tenant = str_of(fact_tenants[facts[0].tenant]);
+        struct dice again = same;
+        assert_ok(push_bytes(&x, tenant, rich_batch(&a, &same, facts, 4, &first), e));
+        assert_ok(wal_cut_now(x.w.in->wal, e));
+        assert_ok(push_bytes(&x, tenant, rich_batch(&a, &again, facts, 8, &both), e));
+        lines_of_batch(&x.want[facts[0].tenant], tenant, &both);
+        check(&x);
+        // The tenant and the first segment are created, and nothing else.
+        memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 3, UINT64_MAX);
+        assert_false(flush(&x, &done, &fault));
+        AWAIT(wal_cuts(x.w.in->wal, NULL, 0) == 1);
+        uint64_t held = rows_held(&x);
+        check(&x);
+        restart(&x);
+        assert_int_equal(rows_held(&x), held);
+        check(&x);
+        memstore_heal(x.store);
+        assert_ok(flush(&x, &done, e));
+        AWAIT(rows_held(&x) == 0);
+        check(&x);
+        arena_release(&a);
+        world_end(&x);
+    }
+}
+
 // ---- all at once
 
 #define PUSHERS 2
@@ -486,6 +609,7 @@ struct crowd {
     struct lines acked[COUNT(fact_tenants)];
     atomic_bool over;
     _Atomic unsigned pushing;
+    _Atomic unsigned pushed;
     _Atomic uint64_t questions;
 };
 
@@ -509,6 +633,7 @@ static void *push_many(void *arg)
         lock_take(&c->lock);
         lines_of_batch(&c->acked[f.tenant], tenant, &b);
         lock_give(&c->lock);
+        atomic_fetch_add(&c->pushed, 1);
         arena_release(&a);
     }
     atomic_fetch_sub(&c->pushing, 1);
@@ -520,8 +645,9 @@ static void *flush_often(void *arg)
     struct crowd *c = arg;
     struct flush_totals done;
     while (!atomic_load(&c->over)) {
+        unsigned before = atomic_load(&c->pushed);
         assert_ok(flush(&c->x, &done, e));
-        usleep(2000);
+        AWAIT(atomic_load(&c->over) || atomic_load(&c->pushed) > before);
     }
     return NULL;
 }
@@ -640,7 +766,11 @@ int main(void)
         cmocka_unit_test(a_profile_from_before_1970_is_refused_where_there_is_a_store),
         cmocka_unit_test(a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next),
         cmocka_unit_test(what_a_leaf_has_leaves_the_head_when_a_question_says_so),
+        cmocka_unit_test(what_an_expired_leaf_had_is_not_written_again),
+        cmocka_unit_test(of_an_expired_leaf_the_segment_tells_what_it_had_as_long_as_it_is_there),
         cmocka_unit_test(what_comes_again_after_its_flush_counts_once),
+        cmocka_unit_test(what_comes_again_after_a_restart_counts_once),
+        cmocka_unit_test(what_is_known_is_not_logged_again),
         cmocka_unit_test(pushes_questions_and_flushes_go_on_at_once),
         cmocka_unit_test(what_is_open_is_flushed_when_the_process_ends),
         cmocka_unit_test(few_things_are_asked_of_the_store),

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/past.h"
+#include "lib/clock.h"
+#include "lib/dir.h"
 #include "lib/test.h"
+#include "sys/file.h"
+
+#include <dirent.h>
+#include <stdio.h>
 
 static struct loose_key key_of(uint64_t n)
 {
@@ -61,12 +67,165 @@ static void without_memory_nothing_is_known_and_nothing_breaks(void **state)
     past_release(&p);
 }
 
+// ---- files
+
+// The path of the first file there, and how many there are.
+static size_t files(const char *dir, char path[DIR_MAX + 300])
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *at = readdir(d); at; at = readdir(d)) {
+        if (at->d_name[0] == '.') continue;
+        if (n++ == 0) snprintf(path, DIR_MAX + 300, "%s/%s", dir, at->d_name);
+    }
+    closedir(d);
+    return n;
+}
+
+static void what_was_saved_is_known_to_the_next_process(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char below[DIR_MAX + 8];
+    char path[DIR_MAX + 300];
+    struct past p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    snprintf(below, sizeof below, "%s/past", dir);
+    past_init(&p, &b);
+    assert_ok(past_load(&p, below, SIZE_MAX, &b, e));  // there is no directory
+    assert_ok(past_save(&p, below, &b, e));            // and nothing to save
+    assert_false(file_exists(below));
+    for (uint64_t i = 0; i < 3000; i++) {
+        past_add(&p, S("a"), key_of(i), SIZE_MAX);
+        if (i % 1000 == 999) assert_ok(past_save(&p, below, &b, e));
+        if (i % 1000 == 999) assert_int_equal(files(below, path), i / 1000 + 1);
+    }
+    assert_ok(past_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 3);
+    past_add(&p, S("a"), key_of(3000), SIZE_MAX);
+    past_release(&p);
+    past_init(&p, &b);
+    assert_ok(past_load(&p, below, SIZE_MAX, &b, e));
+    for (uint64_t i = 0; i < 3000; i++)
+        assert_true(past_has(&p, S("a"), key_of(i)));
+    assert_false(past_has(&p, S("b"), key_of(0)));
+    assert_false(past_has(&p, S("a"), key_of(3000)));
+    // What was read is not written once more.
+    assert_ok(past_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 3);
+    past_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+    dir_remove(dir);
+}
+
+static void files_go_with_what_they_say(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char path[DIR_MAX + 300];
+    char half[DIR_MAX + 310];
+    struct past p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    past_init(&p, &b);
+    past_add(&p, S("a"), key_of(1), SIZE_MAX);
+    assert_ok(past_save(&p, dir, &b, e));
+    assert_int_equal(files(dir, path), 1);
+    snprintf(half, sizeof half, "%s.tmp", path);
+    assert_ok(file_write(half, S("half"), e));
+    clock_pass((int64_t)PAST_NS);
+    assert_ok(past_load(&p, dir, SIZE_MAX, &b, e));
+    assert_int_equal(files(dir, path), 1);  // nobody goes on with half a file
+    clock_pass((int64_t)PAST_NS + NS_PER_S);
+    past_release(&p);
+    past_init(&p, &b);
+    assert_ok(past_load(&p, dir, SIZE_MAX, &b, e));
+    assert_false(past_has(&p, S("a"), key_of(1)));
+    assert_int_equal(files(dir, path), 0);
+    past_release(&p);
+    dir_remove(dir);
+}
+
+static void a_file_that_is_damaged_is_told_and_believed_in_nothing(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char path[DIR_MAX + 300];
+    struct past p;
+    struct mem_budget b;
+    struct buf good;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    past_init(&p, &b);
+    buf_init(&good, NULL, SIZE_MAX);
+    for (uint64_t i = 0; i < 3; i++)
+        past_add(&p, S("a"), key_of(i), SIZE_MAX);
+    assert_ok(past_save(&p, dir, &b, e));
+    past_release(&p);
+    assert_int_equal(files(dir, path), 1);
+    assert_ok(file_read(path, &good, e));
+    for (size_t i = 0; i < 2 * good.n; i++) {
+        err fault = {0};
+        struct buf bad;
+        buf_init(&bad, NULL, SIZE_MAX);
+        buf_put(&bad, good.p, i < good.n ? i : good.n);  // cut, or one bit is wrong
+        if (i >= good.n) bad.p[i - good.n] ^= (char)(1 << i % 8);
+        assert_ok(file_write(path, buf_view(&bad), e));
+        buf_release(&bad);
+        past_init(&p, &b);
+        assert_false(past_load(&p, dir, SIZE_MAX, &b, &fault));
+        assert_int_equal(fault.code, ERR_DATA_LOSS);
+        assert_non_null(strstr(fault.msg, path));
+        for (uint64_t k = 0; k < 3; k++)
+            assert_false(past_has(&p, S("a"), key_of(k)));
+        past_release(&p);
+    }
+    buf_release(&good);
+    dir_remove(dir);
+}
+
+static void what_could_not_be_saved_is_saved_by_the_next_try(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char below[DIR_MAX + 8];
+    char path[DIR_MAX + 300];
+    struct past p;
+    struct mem_budget b;
+    err fault = {0};
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    snprintf(below, sizeof below, "%s/past", dir);
+    assert_ok(file_write(below, S("a file is in the way"), e));
+    past_init(&p, &b);
+    past_add(&p, S("a"), key_of(1), SIZE_MAX);
+    assert_false(past_save(&p, below, &b, &fault));
+    assert_ok(file_remove(below, e));
+    assert_ok(past_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 1);
+    past_release(&p);
+    past_init(&p, &b);
+    assert_ok(past_load(&p, below, SIZE_MAX, &b, e));
+    assert_true(past_has(&p, S("a"), key_of(1)));
+    past_release(&p);
+    dir_remove(dir);
+}
+
 int main(void)
 {
+    clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_added_is_known_by_tenant_series_and_id),
         cmocka_unit_test(the_oldest_are_forgotten_when_their_room_is_full),
         cmocka_unit_test(without_memory_nothing_is_known_and_nothing_breaks),
+        cmocka_unit_test(what_was_saved_is_known_to_the_next_process),
+        cmocka_unit_test(files_go_with_what_they_say),
+        cmocka_unit_test(a_file_that_is_damaged_is_told_and_believed_in_nothing),
+        cmocka_unit_test(what_could_not_be_saved_is_saved_by_the_next_try),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
