@@ -355,7 +355,6 @@ static bool note_skips(struct settling *s, struct search *found, size_t objects,
     struct place *v = found->v;
     s->out->skips = ARENA_ARRAY(s->a->arena, struct settled_skip, objects + 1);
     if (!s->out->skips) return no_memory(s->a, e);
-    if (found->n) qsort(v, found->n, sizeof *v, by_key);
     for (size_t i = 1; i < found->n; i++) {
         bool same = memcmp(&v[i].key, &v[i - 1].key, sizeof v[i].key) == 0;
         if (!same || v[i].object->kind != BLOCK_SEGMENT) continue;
@@ -364,6 +363,23 @@ static bool note_skips(struct settling *s, struct search *found, size_t objects,
         if (!loose_add(&skip->rows, v[i].key, 0, e)) return err_wrap(e, "querier.loose_max");
     }
     return true;
+}
+
+// Does each row that heads were told to leave to blocks lie in one now? Not if its ingester started
+// anew in between and had not let go of the cut for good: then it has the row again, names the cut,
+// and nobody counts the row.
+static bool are_kept(const struct settling *s, struct search *found)
+{
+    uint32_t kept = 0;
+    uint32_t seen = 0;
+    if (found->n) qsort(found->v, found->n, sizeof *found->v, by_key);
+    for (uint32_t i = 0; i < s->loose.n; i++)
+        kept += s->loose.v[i].keeper == KEPT_BY_BLOCK;
+    for (size_t i = 0; i < found->n; i++) {
+        const struct place *v = &found->v[i];
+        seen += i == 0 || memcmp(&v->key, &v[-1].key, sizeof v->key) != 0;
+    }
+    return seen == kept;
 }
 
 static bool search_blocks(struct settling *s, err *e)
@@ -389,7 +405,11 @@ static bool search_blocks(struct settling *s, err *e)
         }
         if (!fetch_miss(a->arena, &a->fetched, f->object->name, &f->why, e)) return false;
     }
-    return s->again || note_skips(s, &found, plan.n, e);
+    if (s->again) return true;
+    if (are_kept(s, &found)) return note_skips(s, &found, plan.n, e);
+    forget_loose(s);
+    s->again = true;
+    return true;
 }
 
 // Who has no store sees all only where ingesters have none either.
