@@ -52,10 +52,15 @@ static void note_damage(struct doing *d, const struct job_source *s)
     d->report->damaged_block = s->block;
 }
 
-// Of a merge that failed with data_loss: errors name the object.
+static bool is_damage(const err *e)
+{
+    return e->code == ERR_DATA_LOSS || e->code == ERR_NOT_FOUND;
+}
+
+// Of a merge that failed so: errors name the object.
 static void find_damage(struct doing *d, const err *e)
 {
-    if (e->code != ERR_DATA_LOSS) return;
+    if (!is_damage(e)) return;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (str_contains(str_of(e->msg), d->sources[i].block.name)) {
             note_damage(d, &d->job->sources[i]);
@@ -79,7 +84,7 @@ static bool open_sources(struct doing *d, err *e)
             (struct merge_source){.spans = s->spans, .span_count = s->span_count, .mask = s->mask};
         if (!block_source_open(&d->reading, d->bench->store, d->r, name, bytes,
                                &d->sources[i].block, e)) {
-            if (e->code == ERR_DATA_LOSS) note_damage(d, s);
+            if (is_damage(e)) note_damage(d, s);
             return false;
         }
         if (!s->mask) d->report->bytes_in += bytes;

@@ -32,7 +32,7 @@ struct job_report {
     size_t files;                                    // intermediate ones
     size_t overflows;                                // services that got no sums: they do not fit
     struct merge_overflow overflow;                  // the last of them
-    const struct snapshot_segment *damaged_segment;  // cannot be read: go round it
+    const struct snapshot_segment *damaged_segment;  // damaged, or not there: go round it
     const struct manifest_block *damaged_block;
 };
 

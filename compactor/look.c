@@ -299,7 +299,7 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
     count(j, "damaged");
     log_error(&u->req.log, "compactor.damaged",
               "job=%s hour=%" PRId64 " fault=%s action=\"left out for an hour; restore the object "
-              "from a copy, or delete it to give up what it holds\"",
+              "from a copy, or, if it is a segment, delete it to give up its profiles\"",
               job_kind_name(j->kind), j->from_hour, log_quote(text, str_of(e->msg)));
     lock_take(&w->lock);
     note_damage(u->tenant, &d);
@@ -329,12 +329,26 @@ static void job_aborted(struct turn *u, const struct task *j)
     u->again = true;
 }
 
+// Is a source damaged, or gone though the newest version names it? What others replaced meanwhile,
+// and a sweep deleted, is not.
+static bool is_damaged(struct turn *u, const struct job_report *report, const err *e)
+{
+    const struct manifest_block *b = report->damaged_block;
+    err why = {0};
+    if (e->code != ERR_NOT_FOUND) return b || report->damaged_segment;
+    struct manifest *m =
+        b ? manifest_newest(u->me->work->manifests, &u->req, str_of(u->tenant->name), &why) : NULL;
+    bool named = m && manifest_find(m, b->id);
+    if (m) manifest_let_go(m);
+    return named;
+}
+
 static void job_ended(struct turn *u, const struct task *j, const struct job_report *report,
                       const err *e)
 {
-    if (report->damaged_segment || report->damaged_block)
+    if (is_damaged(u, report, e))
         job_damaged(u, j, report, e);
-    else if (e->code == ERR_ABORTED && u->aborted++ < ABORTED_MAX)
+    else if ((e->code == ERR_ABORTED || e->code == ERR_NOT_FOUND) && u->aborted++ < ABORTED_MAX)
         job_aborted(u, j);
     else if (e->code == ERR_CANCELED || work_is_over(u->me->work))
         count(j, "aborted");

@@ -191,7 +191,8 @@ static void put_damages(struct buf *out, const struct tenant_work *t)
         snprintf(what, sizeof what, "damaged %s<br><small>left out for %" PRIu64 " s</small>",
                  d->is_segment ? "segment" : "block", left / (uint64_t)NS_PER_S);
         put_trouble(out, t, what, str_of(name),
-                    S("restore the object from a copy, or delete it to give up what it holds"));
+                    S("restore the object from a copy, or, if it is a segment, delete it to give "
+                      "up its profiles"));
     }
     put_more(out, t, "damaged objects", t->damage_count);
 }

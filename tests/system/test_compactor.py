@@ -278,6 +278,26 @@ def test_a_damaged_segment_is_left_out_and_named(flushed, tmp_path):
         assert answers(f.server()) == flushed[1]
 
 
+def test_a_leaf_that_somebody_deleted_does_not_hold_up_what_comes_late(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
+        s = f.server()
+        settle(s)
+        path = files(own, "/raw/")[0]
+        os.rename(path, tmp_path / "aside")
+        push(s, int(path.split("/")[-2].partition("-")[0], 16) * HOUR + 5000, 300)
+        flush(s)
+        assert settle(s)["settled"]
+        tenant = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]
+        assert tenant["damaged"] == [{"block": os.path.basename(path).partition("-")[2]}] and tenant["failures"] == [], tenant
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.rename(tmp_path / "aside", path)
+        late = answers(s)
+    with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
+        settle(f.server())
+        assert answers(f.server()) == late
+
+
 def test_damaged_parents_are_made_anew(flushed, tmp_path):
     own = own_copy(flushed, tmp_path)
     with Flametree(*AT_ONCE, "--compactor.day_leaf", "false", data=str(own)) as f:
