@@ -302,43 +302,21 @@ static void abandon_upload(void *arg)
     d->upload = NULL;
 }
 
-static enum block_kind kind_made(enum job_kind k)
-{
-    switch (k) {
-    case JOB_LEAF:
-    case JOB_FOLD:
-        return BLOCK_RAW;
-    case JOB_HOUR:
-    case JOB_PACK:
-        return BLOCK_HOURS;
-    default:
-        return BLOCK_DAYS;
-    }
-}
+#define CLASS(c) (1u << BLOCK_##c)
 
-static enum merge_what merge_for(enum job_kind k)
-{
-    switch (k) {
-    case JOB_LEAF:
-    case JOB_FOLD:
-        return MERGE_LEAF;
-    case JOB_HOUR:
-        return MERGE_HOUR;
-    case JOB_PACK:
-        return MERGE_PACK;
-    case JOB_DAY:
-        return MERGE_DAY;
-    default:
-        return MERGE_WINDOW;
-    }
-}
-
-static uint32_t classes_made(enum job_kind k)
-{
-    if (k == JOB_LEAF || k == JOB_FOLD) return 1u << BLOCK_ALL | 1u << BLOCK_SERIES;
-    if (k == JOB_WINDOW) return 1u << BLOCK_ALL | 1u << BLOCK_PROJECTION;
-    return 1u << BLOCK_ALL | 1u << BLOCK_PROJECTION | 1u << BLOCK_SERIES;
-}
+// What comes of each kind of job.
+static const struct {
+    enum block_kind kind;
+    enum merge_what what;
+    uint32_t classes;
+} made_by[JOB_KINDS] = {
+    [JOB_LEAF] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
+    [JOB_FOLD] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
+    [JOB_HOUR] = {BLOCK_HOURS, MERGE_HOUR, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_PACK] = {BLOCK_HOURS, MERGE_PACK, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_DAY] = {BLOCK_DAYS, MERGE_DAY, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_WINDOW] = {BLOCK_DAYS, MERGE_WINDOW, CLASS(ALL) | CLASS(PROJECTION)},
+};
 
 static int order_texts(const void *a, const void *b)
 {
@@ -350,7 +328,7 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
 {
     const struct task *j = d->job;
     size_t most = 0;
-    if (kind_made(j->kind) != BLOCK_RAW) return true;
+    if (made_by[j->kind].kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : d->sources[i].block.footer.about.source_count;
     str *v = ARENA_ARRAY(d->arena, str, most + 1);
@@ -407,19 +385,6 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     return true;
 }
 
-// Of the covers those leaves that are (or may be) within the packs.
-static bool list_covers(struct doing *d, struct manifest_block *b, err *e)
-{
-    const struct task *j = d->job;
-    struct manifest_cover *v = ARENA_ARRAY(d->arena, struct manifest_cover, j->cover_count + 1);
-    if (!v) return arena_ok(d->arena, e);
-    for (size_t i = 0; i < j->cover_count; i++)
-        v[i] = j->covers[i];
-    b->covers = v;
-    b->cover_count = j->cover_count;
-    return true;
-}
-
 static bool make_block(struct doing *d, const struct cut *cut, err *e)
 {
     const struct task *j = d->job;
@@ -428,14 +393,16 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     rand_bytes(random, sizeof random);
     *b = (struct manifest_block){.id =
                                      ulid_make((uint64_t)(d->bench->wall_ns() / NS_PER_MS), random),
-                                 .kind = kind_made(j->kind),
+                                 .kind = made_by[j->kind].kind,
                                  .from_hour = j->from_hour,
                                  .hours = j->hours,
                                  .pack_lo = cut->pack_lo,
                                  .pack_hi = cut->pack_hi,
                                  .part = cut->part,
                                  .parts = cut->parts,
-                                 .classes = cut->gap ? 0 : classes_made(j->kind)};
+                                 .covers = j->covers,
+                                 .cover_count = j->cover_count,
+                                 .classes = cut->gap ? 0 : made_by[j->kind].classes};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
@@ -446,7 +413,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                 .part = cut->part,
                                 .parts = cut->parts,
                                 .classes = b->classes};
-    struct merge m = {.what = merge_for(j->kind),
+    struct merge m = {.what = made_by[j->kind].what,
                       .req = d->r,
                       .memory = d->bench->memory,
                       .scratch = d->bench->scratch,
@@ -465,8 +432,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                         .arg = d};
     struct block_written written = {0};
     bool existed = false;
-    if (!name_sources(d, &about, e) || !list_sources(d, b, e) || !list_covers(d, b, e))
-        return false;
+    if (!name_sources(d, &about, e) || !list_sources(d, b, e)) return false;
     d->name = manifest_block_name(d->arena, d->bench->tenant, b);
     d->about_bytes = j->bytes;
     if (!arena_ok(d->arena, e)) return false;
@@ -501,11 +467,6 @@ static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
     return true;
 }
 
-static bool is_parent(enum job_kind k)
-{
-    return k == JOB_HOUR || k == JOB_PACK || k == JOB_DAY || k == JOB_WINDOW;
-}
-
 // Makes all of it anew, with a gap for each service that has a sum that does not fit.
 static bool make_blocks(struct doing *d, err *e)
 {
@@ -522,7 +483,8 @@ static bool make_blocks(struct doing *d, err *e)
         }
         if (make_cuts(d, cuts[0], n, &fault)) return true;
         const struct merge_overflow *over = &d->report->overflow;
-        bool gap = fault.code == ERR_OUT_OF_RANGE && is_parent(d->job->kind) && over->service[0];
+        bool gap = fault.code == ERR_OUT_OF_RANGE && made_by[d->job->kind].kind != BLOCK_RAW &&
+                   over->service[0];
         if (!gap || d->gap_count == GAPS_MAX) {
             *e = fault;
             return false;

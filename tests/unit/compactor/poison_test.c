@@ -194,7 +194,7 @@ static void run_job(struct poison *p, const struct job_bench *bench, struct req 
     p->files += report.files;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     // What compression and the allocator take besides does not shrink with the budget.
-    size_t fixed = p->memory < (size_t)512 << 20 ? (size_t)16 << 20 : 0;
+    size_t fixed = p->memory < (size_t)512 << 20 ? (size_t)32 << 20 : 0;
     if (peak > p->memory + p->memory / 10 + fixed)
         fail_msg("%s took %zu MB of %zu MB", kind_name((int)(to - all)), peak >> 20,
                  p->memory >> 20);
