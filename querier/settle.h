@@ -17,9 +17,10 @@
 //     a segment has one                 the same, and the segment counts it, or a leaf that has it
 //     a leaf of an hour of which heads or segments have something has one    the leaf counts it
 //
-// Each time the heads are asked again a new snapshot is taken. If a row that a block should count is
-// in none any more, all begins anew: an ingester may have started again and have it. It ends when nothing was found that
-// the heads were not told of; what stays open after a few rounds is missing.
+// Each time the heads are asked again a new snapshot is taken. If a row that a block should count
+// is in none any more, all begins anew: an ingester may have started again and have it. It ends
+// when nothing was found that the heads were not told of; what stays open after a few rounds is
+// missing.
 #pragma once
 
 #include "manifest/manifest.h"

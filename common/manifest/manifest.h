@@ -52,8 +52,8 @@ struct manifest_block {
     uint32_t hours;
     uint32_t pack_lo;
     uint32_t pack_hi;
-    uint32_t part;   // of the series of its packs those whose block_part() of `parts` it is
-    uint32_t parts;  // 0 and 1: all
+    uint32_t part;     // of the series of its packs those whose block_part() of `parts` it is
+    uint32_t parts;    // 0 and 1: all
     uint32_t classes;  // 0: a gap, a parent without sums: the leaves in it serve themselves
     uint64_t bytes;
     uint64_t rows;

@@ -187,8 +187,8 @@ static bool check_source(const struct work *w, const struct page *p, const struc
     for (; at && at < end && segment_name_cmp(&at->name, s) == 0; at++) {
         bool live = at->by < p->block_count;
         const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
-        if (live &&
-            (!manifest_blocks_meet(by, b) || is_among(w->change->remove, w->change->remove_count, by->id)))
+        if (live && (!manifest_blocks_meet(by, b) ||
+                     is_among(w->change->remove, w->change->remove_count, by->id)))
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];
