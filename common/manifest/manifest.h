@@ -223,5 +223,7 @@ bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **te
                   err *e) MUST_CHECK;
 
 // Creates or reads v1/cluster, when a process starts; refuses a format that is not known
-// (failed_precondition).
-bool cluster_claim(struct store *s, struct req *r, id128 *cluster, err *e) MUST_CHECK;
+// (failed_precondition). With `known` the store must be that cluster's: another one and an empty
+// one, which an unmounted directory is, are not_found, and nothing is created.
+bool cluster_claim(struct store *s, struct req *r, const id128 *known, id128 *cluster,
+                   err *e) MUST_CHECK;

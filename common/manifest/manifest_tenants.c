@@ -105,10 +105,17 @@ static bool create_cluster(struct store *s, struct req *r, err *e)
 }
 
 // Whoever creates it first decides; so it is read in any case.
-bool cluster_claim(struct store *s, struct req *r, id128 *cluster, err *e)
+bool cluster_claim(struct store *s, struct req *r, const id128 *known, id128 *cluster, err *e)
 {
+    char want[ULID_TEXT];
+    char is[ULID_TEXT];
     bool ok = read_cluster(s, r, cluster, e);
-    if (!ok && e->code == ERR_NOT_FOUND)
+    if (!ok && e->code == ERR_NOT_FOUND && !known)
         ok = create_cluster(s, r, e) && read_cluster(s, r, cluster, e);
+    if (ok && known && !id128_eq(*known, *cluster)) {
+        ulid_print(*known, want);
+        ulid_print(*cluster, is);
+        ok = err_set(e, ERR_NOT_FOUND, "it is cluster %s, not %s", is, want);
+    }
     return ok || err_wrap(e, "%.*s", STR(name_cluster()));
 }

@@ -63,6 +63,35 @@ void datadir_close(struct datadir *d)
     d->lock = -1;
 }
 
+bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e)
+{
+    char path[PATH_MAX];
+    struct buf text;
+    err why = {0};
+    *known = false;
+    if (!join(path, d->path, "cluster", e)) return false;
+    buf_init(&text, NULL, 4096);
+    bool ok = file_read(path, &text, &why);
+    if (ok) {
+        *known = ok = ulid_parse(str_trim(buf_view(&text)), cluster, e) || err_wrap(e, "%s", path);
+    } else {
+        ok = why.code == ERR_NOT_FOUND;
+        if (!ok) *e = why;
+    }
+    buf_release(&text);
+    return ok;
+}
+
+bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
+{
+    char path[PATH_MAX];
+    char line[ULID_TEXT + 1];
+    ulid_print(cluster, line);
+    line[strlen(line) + 1] = 0;
+    line[strlen(line)] = '\n';
+    return join(path, d->path, "cluster", e) && file_write(path, str_of(line), e);
+}
+
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
                          err *e)
 {

@@ -3,6 +3,7 @@
 // datadir.h - the directory of everything that a process keeps.
 //
 //     format      one line: "flametree 1"
+//     cluster     one line: whose objects were in the store when it was opened first
 //     lock        held by the process that uses it
 //     ingester/   the ingester's logs
 //     store/      objects of the local store
@@ -10,7 +11,7 @@
 //     run/        of the running process: ports.json, sockets
 #pragma once
 
-#include "base/err.h"
+#include "base/ulid.h"
 
 #include <limits.h>
 
@@ -23,6 +24,10 @@ struct datadir {
 // a format that this program does not know, no permission.
 bool datadir_open(struct datadir *d, const char *path, err *e) MUST_CHECK;
 void datadir_close(struct datadir *d);
+
+// The cluster of the store that this directory was used with; *known is false if it was with none.
+bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e) MUST_CHECK;
+bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e) MUST_CHECK;
 
 // Writes run/ports.json, which says where the process listens.
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,

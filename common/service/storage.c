@@ -21,29 +21,42 @@ bool storage_check(const struct storage_settings *s, err *e)
     return true;
 }
 
-// Whose objects these are, and whether this program knows their format. A store that cannot be
-// asked now is no reason not to start: heads and logs do without it.
+// Whose objects these are, and whether this program knows their format. An empty directory where
+// objects were the last time is one that is not mounted: to begin anew in it would answer as if
+// nothing had ever been stored. A store that cannot be asked now is no reason not to start: heads
+// and logs do without it.
 static bool claim(struct program *p, err *e)
 {
     struct req r;
     id128 cluster = {0};
+    id128 mine = {0};
+    bool known = false;
     char text[ULID_TEXT];
     char quoted[LOG_QUOTE_MAX];
     err fault = {0};
+    if (!datadir_read_cluster(&p->datadir, &mine, &known, e)) return err_wrap(e, "storage");
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
-    bool ok = cluster_claim(p->process.store, &r, &cluster, &fault);
+    bool ok = cluster_claim(p->process.store, &r, known ? &mine : NULL, &cluster, &fault);
     req_release(&r);
     if (ok) {
         ulid_print(cluster, text);
         log_info(NULL, "storage.opened", "cluster=%s", text);
-    } else if (fault.code == ERR_FAILED_PRECONDITION || fault.code == ERR_DATA_LOSS) {
+        return known || datadir_write_cluster(&p->datadir, cluster, e);
+    }
+    if (known && fault.code == ERR_NOT_FOUND) {
+        *e = fault;
+        return err_wrap(e,
+                        "storage: this is not the store that %s was used with (is it mounted? "
+                        "remove %s/cluster to take it all the same)",
+                        p->datadir.path, p->datadir.path);
+    }
+    if (fault.code == ERR_FAILED_PRECONDITION || fault.code == ERR_DATA_LOSS) {
         *e = fault;
         return err_wrap(e, "storage");
-    } else {
-        log_warn(NULL, "storage.unasked",
-                 "fault=%s action=\"look at the store; what its format is was not asked\"",
-                 log_quote(quoted, str_of(fault.msg)));
     }
+    log_warn(NULL, "storage.unasked",
+             "fault=%s action=\"look at the store; what its format is was not asked\"",
+             log_quote(quoted, str_of(fault.msg)));
     return true;
 }
 

@@ -1,5 +1,6 @@
 """Section storage: where objects are kept, how, and what is said when they cannot be."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -64,6 +65,30 @@ def test_objects_of_a_format_that_is_not_known_are_left_alone(tmp_path):
     claim.write_bytes(b"\x08\x02" + mine[2:])
     code, said = refused("--server.data_dir", str(tmp_path))
     assert code == 1 and "v1/cluster" in said and "format 2" in said, said
+
+
+def test_an_empty_or_another_store_is_not_taken_for_the_own_one(tmp_path):
+    data, store = tmp_path / "data", tmp_path / "store"
+    data.mkdir()
+    (tmp_path / "new").mkdir()
+    args = ("--server.data_dir", str(data), "--storage.dir", str(store))
+    with Flametree("--storage.dir", str(store), data=str(data)):
+        pass
+    store.rename(tmp_path / "aside")
+    for _ in range(2):  # it is not made by the first try
+        code, said = refused(*args)
+        assert code == 1 and "is it mounted?" in said and str(data / "cluster") in said, said
+    with Flametree("--storage.dir", str(tmp_path / "other"), data=str(tmp_path / "new")):
+        pass
+    code, said = refused("--server.data_dir", str(data), "--storage.dir", str(tmp_path / "other"))
+    assert code == 1 and "it is cluster" in said, said
+    shutil.rmtree(store)
+    (tmp_path / "aside").rename(store)
+    with Flametree("--storage.dir", str(store), data=str(data)):
+        pass
+    (data / "cluster").unlink()
+    with Flametree("--storage.dir", str(tmp_path / "other"), data=str(data)):
+        pass
 
 
 def alone(tmp_path, name, program, *args):

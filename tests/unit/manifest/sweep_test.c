@@ -425,24 +425,33 @@ static void the_cluster_is_claimed_once(void **state)
     err fault = {0};
     (void)state;
     bench_begin(&b);
-    assert_ok(cluster_claim(b.store, &b.r, &first, e));
-    assert_ok(cluster_claim(b.store, &b.r, &second, e));
+    assert_ok(cluster_claim(b.store, &b.r, NULL, &first, e));
+    assert_ok(cluster_claim(b.store, &b.r, NULL, &second, e));
     assert_true(id128_eq(first, second));
+    assert_ok(cluster_claim(b.store, &b.r, &first, &second, e));
+    second.b[15] ^= 1;
+    id128 other = second;
+    assert_false(cluster_claim(b.store, &b.r, &other, &second, &fault));
+    assert_int_equal(fault.code, ERR_NOT_FOUND);
     memstore_set(b.store, "v1/cluster",
                  S("\x08\x02\x12\x10"
                    "0123456789abcdef"));
-    assert_false(cluster_claim(b.store, &b.r, &first, &fault));
+    assert_false(cluster_claim(b.store, &b.r, NULL, &first, &fault));
     assert_int_equal(fault.code, ERR_FAILED_PRECONDITION);
     memstore_set(b.store, "v1/cluster", S("\x08\x01\x12\x01x"));
-    assert_false(cluster_claim(b.store, &b.r, &first, &fault));
+    assert_false(cluster_claim(b.store, &b.r, NULL, &first, &fault));
     assert_int_equal(fault.code, ERR_DATA_LOSS);
     memstore_set(b.store, "v1/cluster", S("\xff"));
-    assert_false(cluster_claim(b.store, &b.r, &first, &fault));
+    assert_false(cluster_claim(b.store, &b.r, NULL, &first, &fault));
     assert_int_equal(fault.code, ERR_DATA_LOSS);
     memstore_drop(b.store, "v1/cluster");
+    for (int i = 0; i < 2; i++) {  // an empty store is refused and stays empty
+        assert_false(cluster_claim(b.store, &b.r, &other, &second, &fault));
+        assert_int_equal(fault.code, ERR_NOT_FOUND);
+    }
     memstore_fail(b.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 1, 1);
-    assert_false(cluster_claim(b.store, &b.r, &first, &fault));
-    assert_ok(cluster_claim(b.store, &b.r, &first, e));
+    assert_false(cluster_claim(b.store, &b.r, NULL, &first, &fault));
+    assert_ok(cluster_claim(b.store, &b.r, NULL, &first, e));
     bench_end(&b);
 }
 

@@ -128,7 +128,7 @@ static bool run_tenants(void *arg, err *e)
     size_t n = 0;
     id128 id = {0};
     if (!again(l) || !tenants_note(l->b.ms, &l->b.r, TENANT, e)) return false;
-    if (!cluster_claim(l->b.store, &l->b.r, &id, e)) return false;
+    if (!cluster_claim(l->b.store, &l->b.r, NULL, &id, e)) return false;
     if (!tenants_list(l->b.ms, &l->b.r, &l->b.arena, &v, &n, e)) return false;
     return n == 1 || err_set(e, ERR_INTERNAL, "%zu tenants", n);
 }

@@ -42,6 +42,31 @@ static void a_new_directory_gets_its_layout(void **state)
     datadir_close(&d);
 }
 
+static void the_cluster_of_its_store_is_remembered(void **state)
+{
+    (void)state;
+    char path[DIR_PATH_MAX];
+    char name[DIR_PATH_MAX];
+    struct datadir d;
+    id128 cluster = {{7, 1, 2}};
+    id128 found = {0};
+    err fault = {0};
+    bool known = true;
+    dir_path(path, base, "cluster");
+    assert_ok(datadir_open(&d, path, e));
+    assert_ok(datadir_read_cluster(&d, &found, &known, e));
+    assert_false(known);
+    assert_ok(datadir_write_cluster(&d, cluster, e));
+    assert_ok(datadir_read_cluster(&d, &found, &known, e));
+    assert_true(known && id128_eq(cluster, found));
+    dir_path(name, base, "cluster/cluster");
+    assert_ok(file_write(name, S("anything\n"), e));
+    assert_false(datadir_read_cluster(&d, &found, &known, &fault));
+    assert_non_null(strstr(fault.msg, name));
+    assert_false(known);
+    datadir_close(&d);
+}
+
 static void a_held_lock_is_refused_with_its_holder(void **state)
 {
     (void)state;
@@ -116,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_directory_gets_its_layout),
+        cmocka_unit_test(the_cluster_of_its_store_is_remembered),
         cmocka_unit_test(a_held_lock_is_refused_with_its_holder),
         cmocka_unit_test(an_unknown_format_is_refused_and_left_alone),
         cmocka_unit_test(a_file_in_the_way_is_told),
