@@ -245,14 +245,10 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
 
 // ---- packs
 
-// All hour nodes of a day so far become one block; what is stale goes with the rest.
-static bool pack_job(struct planning *p, int64_t day, err *e)
+// Since when have blocks of hours waited that are not of the day's pack? Blocks that one job made
+// are one pack; the time since the others came counts.
+static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, int64_t from)
 {
-    size_t n = 0;
-    int64_t from = day * HOURS_A_DAY;
-    const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
-    if (n < 2 && !(n == 1 && has_bad_hours(p, from))) return true;
-    // Blocks that one job made are one pack; the time since the others came counts.
     uint32_t widest = 0;
     for (size_t i = 0; i < n; i++)
         widest = MAX(widest, v[i]->hours);
@@ -264,8 +260,18 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
         else
             oldest = MIN(oldest, v[i]->made_ns);
     }
-    if (packs > (uint64_t)UINT32_MAX + 1) oldest = v[0]->made_ns;
-    if (has_bad_hours(p, from)) oldest = INT64_MIN + 1;
+    return packs > (uint64_t)UINT32_MAX + 1 ? v[0]->made_ns : oldest;
+}
+
+// All hour nodes of a day so far become one block; what is stale goes with the rest.
+static bool pack_job(struct planning *p, int64_t day, err *e)
+{
+    size_t n = 0;
+    int64_t from = day * HOURS_A_DAY;
+    const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
+    bool bad = has_bad_hours(p, from);
+    if (n < 2 && !(n == 1 && bad)) return true;
+    int64_t oldest = bad ? INT64_MIN + 1 : unpacked_since(v, n, from);
     if (oldest == INT64_MAX) return true;
     int64_t due = plan_next_slot(oldest, p->settings->pack_interval);
     if (!plan_is_due(p, due)) return true;
@@ -288,7 +294,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &g, e)) return false;
-    j->due_ns = has_bad_hours(p, from) ? p->state->now_ns : due;
+    j->due_ns = bad ? p->state->now_ns : due;
     return list_removed(p, j, v, n, e);
 }
 

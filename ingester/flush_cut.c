@@ -29,10 +29,11 @@ static bool list(struct flush *f, struct closed_cut *c, err *e)
         arena_release(&c->arena);
         return false;
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         pieces[i] = (struct piece){.is = v[i],
                                    .look = c->found,
                                    .since_ns = c->found ? c->opened_wall_ns : 0};
+    }
     c->pieces = pieces;
     c->n = n;
     return true;

@@ -120,7 +120,7 @@ static bool load_file(void *arg, const char *path, err *e)
 {
     struct loading *x = arg;
     struct buf bytes;
-    str keys;
+    str keys = {0};
     buf_init(&bytes, x->memory, SIZE_MAX);
     bool ok = file_read(path, &bytes, e) &&
               (parse(buf_view(&bytes), &keys, e) || err_wrap(e, "%s", path));

@@ -109,7 +109,8 @@ static bool is_same_cut(const struct level_parent *x, const struct level_parent 
         const struct manifest_cover *c = &a->covers[i];
         const struct manifest_cover *d = &b->covers[i];
         if (c->hour != d->hour || c->hours != d->hours || c->leaf_count != d->leaf_count ||
-            (c->leaf_count && memcmp(c->leaves, d->leaves, c->leaf_count * sizeof *c->leaves))) {
+            (c->leaf_count &&
+             memcmp(c->leaves, d->leaves, c->leaf_count * sizeof *c->leaves) != 0)) {
             return false;
         }
     }

@@ -52,10 +52,11 @@ static bool look_at_objects(const struct local *l, struct stat *st)
 bool local_is_there(const struct local *l, err *e)
 {
     struct stat st;
-    if (!look_at_objects(l, &st))
+    if (!look_at_objects(l, &st)) {
         return err_set(e, ERR_UNAVAILABLE,
                        "store %s: %s; was it moved, or is its disk not mounted any more?", l->dir,
                        strerror(errno));
+    }
     return (st.st_dev == l->dev && st.st_ino == l->ino) ||
            err_set(e, ERR_UNAVAILABLE,
                    "store %s: another directory is there now; put the former one back, or restart",

@@ -51,7 +51,8 @@ static bool find_store(struct cli *c, const char *given, const char **dir, err *
 static bool shown_open(struct shown *s, struct cli *c, int *status, err *e)
 {
     const char *dir = NULL;
-    *s = (struct shown){.c = c, .status = status, .json = cli_wants_json(c)};
+    *s = (struct shown){.c = c, .json = cli_wants_json(c)};
+    s->status = status;
     req_init(&s->req, RANK_PUBLIC, NULL, MEMORY, 0);
     buf_init(&s->out, NULL, OUTPUT_MAX);
     if (!find_store(c, c->args.operands[0], &dir, e)) return false;

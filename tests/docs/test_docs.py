@@ -78,8 +78,15 @@ def test_links_in_pages_lead_somewhere():
     assert not missing, missing
 
 
-def test_files_settings_and_metrics_that_pages_name_exist():
+def events():
+    """What the programs log: log_warn(log, "EVENT", …)."""
+    found = subprocess.run(["git", "grep", "-hoE", r'"[a-z_]+\.[a-z_]+"', "--", "*.c"], cwd=TOP, capture_output=True, text=True, check=True)
+    return {line.strip('"') for line in found.stdout.splitlines()}
+
+
+def test_files_settings_metrics_and_events_that_pages_name_exist():
     """A file by its path from the top, from the page or from common/, or by its name alone."""
+    logged = events()
     config, metrics = page("config.md"), page("metrics.md")
     sections = re.findall(r"^## (\w+)$", config, re.M)
     files = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
@@ -92,7 +99,7 @@ def test_files_settings_and_metrics_that_pages_name_exist():
                 near = (os.path.join(TOP, d, token) for d in ("", os.path.dirname(path), "common"))
                 ok = any(map(os.path.exists, near)) or any(("/" + f).endswith("/" + token) for f in files)
             elif (dotted := re.fullmatch(r"(\w+)\.(\w+)", token)) and dotted[1] in sections:
-                ok = re.search(r"^\| `%s` " % dotted[2], config, re.M)
+                ok = re.search(r"^\| `%s` " % dotted[2], config, re.M) or token in logged
             elif metric := re.match(r"flametree_\w+", token):
                 ok = metric[0] in metrics
             else:
