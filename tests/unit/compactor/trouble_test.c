@@ -100,6 +100,29 @@ static void any_operation_of_the_store_may_fail(void **state)
     }
 }
 
+static enum memstore_fault slow(void *arg, const struct memstore_event *ev)
+{
+    (void)arg;
+    (void)ev;
+    nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    return MEMSTORE_FINE;
+}
+
+static void a_slow_store_costs_time_only(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 11);
+    fill(&w);
+    memstore_set_hooks(w.store, slow, NULL, NULL);
+    settle(&w);
+    check_levels(&w);
+    assert_int_equal(w.failed, 0);
+    sweep_all(&w);
+    check_levels(&w);
+    world_release(&w);
+}
+
 // ---- races
 
 struct racer {
@@ -164,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_operation_of_the_store_may_fail),
+        cmocka_unit_test(a_slow_store_costs_time_only),
         cmocka_unit_test(two_compactors_absorb_each_segment_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sys/clock.h"
 #include "unit/querier/fleet.h"
 
 #include <pthread.h>
+#include <time.h>
 
 // ---- what is read, and kept
 
@@ -201,6 +203,52 @@ static void a_request_that_is_over_reads_nothing_more(void **state)
     rig_drop(&g);
 }
 
+// A store that takes its time: a read longer than the request has.
+static enum memstore_fault slow(void *arg, const struct memstore_event *ev)
+{
+    (void)arg;
+    if (ev->op == MEMSTORE_READ) nanosleep(&(struct timespec){.tv_nsec = 30 * NS_PER_MS}, NULL);
+    return MEMSTORE_FINE;
+}
+
+static bool read_within(struct rig *g, const struct asked *k, uint64_t limit_ns, uint64_t *profiles,
+                        err *e)
+{
+    struct block_reads reads = {0};
+    struct merged m;
+    struct req r;
+    req_init(&r, RANK_PUBLIC, &g->memory, SIZE_MAX, limit_ns);
+    bool ok =
+        merged_init(&m, &g->memory, 0, true, e) &&
+        block_read(g->blocks, &r, &(struct block_task){&k->q, &k->p.p, NULL, false}, &m, &reads, e);
+    assert_int_equal(reads.fault_count, 0);  // it is slow, not damaged
+    *profiles = m.profiles;
+    merged_release(&m);
+    req_release(&r);
+    return ok;
+}
+
+static void slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else(void **state)
+{
+    (void)state;
+    struct rig g;
+    struct asked k = {.q = {.tree.wanted = true, .from_ns = FLEET_FROM, .to_ns = INT64_MAX}};
+    uint64_t profiles = 0;
+    err fault = {0};
+    rig_make(&g, 33, 300, 8 << 20);
+    k.p = plan_of(g.fleet->days, LEVEL_NODES, FLEET_FROM, FLEET_FROM + SLOT_WINDOW);
+    memstore_set_hooks(g.fleet->store, slow, NULL, NULL);
+    assert_false(read_within(&g, &k, 10 * NS_PER_MS, &profiles, &fault));
+    assert_int_equal(fault.code, ERR_DEADLINE_EXCEEDED);
+    assert_ok(read_within(&g, &k, 600 * NS_PER_S, &profiles, e));
+    assert_true(profiles > 0);
+    memstore_set_hooks(g.fleet->store, NULL, NULL, NULL);
+    k.profiles = profiles;
+    assert_ok(read_within(&g, &k, 0, &profiles, e));
+    assert_int_equal(profiles, k.profiles);
+    rig_drop(&g);
+}
+
 // ---- memory that is not there
 
 struct tortured {
@@ -275,6 +323,7 @@ int main(void)
         ARENA_TEST(what_many_need_at_once_is_read_once),
         ARENA_TEST(a_query_that_does_not_fit_says_so_and_leaves_nothing),
         ARENA_TEST(a_request_that_is_over_reads_nothing_more),
+        ARENA_TEST(slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else),
         ARENA_TEST(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
