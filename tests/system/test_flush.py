@@ -149,6 +149,31 @@ def test_a_store_that_fails_is_tried_again():
         assert log.count("event=flush.failing") == 1 == log.count("event=flush.recovered"), log
 
 
+def test_pushes_go_on_until_the_head_is_full_while_nothing_can_be_stored(tmp_path):
+    """Then they are refused by name; what was taken stays, over a SIGKILL too, and leaves when the store is back."""
+    store, away = tmp_path / "store", tmp_path / "away"
+    with Flametree("--storage.dir", str(store), "--ingester.cut_age", "1s", "--ingester.head_memory", "2MiB") as f:
+        book = Ledger(f)
+        assert book.push("first") == 200
+        assert call(f, "/ingester/flush")[0] == 200
+        os.rename(store, away)
+        for i in range(2000):
+            if book.push("n%d" % i, *("n%d;%s" % (i, "y" * 100 + str(j)) for j in range(300))) != 200:
+                break
+        assert book.last.status == 429 and "head" in book.last.error()[1], (i, book.last.body)
+        assert i
+        await_("the first cut to meet the store", lambda: f.metric("flametree_ingester_flush_failing") == 1)
+        os.rename(away, store)
+        f.kill()
+        f.start()
+        assert call(f, "/ingester/flush")[0] == 200
+        await_("room in the head", lambda: book.push("afterwards") == 200)
+        book.retry(set(book.refused))
+        assert book.check()["n0"] == 1 and call(f, "/ingester/flush")[0] == 200
+        book.check()
+        assert f.metric("flametree_ingester_flush_failing") == 0
+
+
 @pytest.mark.parametrize("method,path", [("POST", "/ingester/flush"), ("GET", "/ingester/cuts")])
 def test_an_ingester_without_a_store_says_so(method, path):
     with Cluster("--storage.dir=", names=("ingester-1",)) as f:
