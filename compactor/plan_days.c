@@ -600,6 +600,27 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
     return true;
 }
 
+// Behind which a block has nothing. Hour nodes go by the day, see keep_hours_together.
+static int64_t last_hour(const struct manifest_block *b)
+{
+    int64_t end = b->from_hour + b->hours;
+    if (b->kind != BLOCK_HOURS) return end;
+    return (plan_floor(end - 1, HOURS_A_DAY) + 1) * HOURS_A_DAY;
+}
+
+// The hour nodes of a day go together: a leaf of the day that only one hour still names would be
+// taken for one of that hour (querier/levels_window.c).
+static void keep_hours_together(const struct plan_state *s, bool *over)
+{
+    for (size_t i = 0; i < s->block_count; i++) {
+        if (!over[i] || s->blocks[i].kind != BLOCK_HOURS) continue;
+        for (size_t k = 0; over[i] && k < s->block_count; k++) {
+            over[i] = over[k] || s->blocks[k].kind != BLOCK_HOURS ||
+                      last_hour(&s->blocks[k]) != last_hour(&s->blocks[i]);
+        }
+    }
+}
+
 bool plan_retire(struct planning *p, err *e)
 {
     const struct plan_settings *set = p->settings;
@@ -608,22 +629,26 @@ bool plan_retire(struct planning *p, err *e)
                             [BLOCK_HOURS] = set->hours_retention,
                             [BLOCK_DAYS] = set->days_retention};
     id128 *v = ARENA_ARRAY(p->a, id128, s->block_count + 1);
-    if (!v) return arena_ok(p->a, e);
+    bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
+    if (!v || !over) return arena_ok(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct manifest_block *b = &s->blocks[i];
+        int64_t end = slot_start(last_hour(b), SLOT_HOUR);
+        over[i] = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
+        if (!over[i] && b->kind != BLOCK_DAYS && keep[b->kind] &&
+            plan_is_due(p, end + keep[b->kind]) && !is_awaited(p, b) &&
+            !all_in_days(p, b, &over[i], e)) {
+            return false;
+        }
+    }
+    keep_hours_together(s, over);
     size_t n = 0;
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < s->block_count; i++) {
-        const struct manifest_block *b = &s->blocks[i];
-        int64_t end = slot_start(b->from_hour + b->hours, SLOT_HOUR);
-        bool over = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
-        if (!over && b->kind != BLOCK_DAYS && keep[b->kind] &&
-            plan_is_due(p, end + keep[b->kind]) && !is_awaited(p, b) &&
-            !all_in_days(p, b, &over, e)) {
-            return false;
-        }
-        if (!over) continue;
-        first = MIN(first, b->from_hour);
-        v[n++] = b->id;
+        if (!over[i]) continue;
+        first = MIN(first, s->blocks[i].from_hour);
+        v[n++] = s->blocks[i].id;
     }
     if (n == 0) return true;
     struct task *j = plan_add(p, JOB_RETIRE, first, 1);

@@ -168,7 +168,9 @@ static int expired_by_time(const void *a, const void *b)
 
 // Every parent that names an expired leaf tells a bit about where it was: in the narrowest of the
 // windows; but if it is named in several such, it was a leaf of many hours, which lay in all of
-// those that name it. Its packs are not known, so it may be in those of everyone who names it.
+// those that name it. (One hour alone never names a leaf of a day: compactors make, pack and retire
+// the hours of a day together.) Its packs are not known, so it may be in those of everyone who
+// names it.
 static void narrow_expired(struct level_expired *v, size_t n)
 {
     struct level_expired in = v[0];

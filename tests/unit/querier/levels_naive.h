@@ -141,7 +141,16 @@ static inline bool naive_meets(const struct manifest_block *a, const struct mani
     return a->pack_lo <= b->pack_hi && b->pack_lo <= a->pack_hi;
 }
 
-// Names leaves of a window: mostly all that are not dead.
+static inline bool naive_names(const struct manifest_cover *c, id128 id)
+{
+    for (size_t i = 0; i < c->leaf_count; i++) {
+        if (id128_eq(c->leaves[i], id)) return true;
+    }
+    return false;
+}
+
+// Names leaves of a window: mostly all that are not dead. A leaf of a day is named in all windows
+// of a parent or in none, and in more than one hour, as compactors do.
 static inline void naive_cover(struct naive *w, struct manifest_block *p, struct manifest_cover *c,
                                bool careless)
 {
@@ -153,6 +162,8 @@ static inline void naive_cover(struct naive *w, struct manifest_block *p, struct
         if (!naive_meets(p, b)) continue;
         bool named = w->state[i] != LEVEL_DEAD;
         if (careless && naive_roll(w, 12) == 0) named = !named;
+        if (b->hours > c->hours && p->hours < 2) named = false;
+        if (b->hours > c->hours && c != p->covers) named = naive_names(p->covers, b->id);
         if (!named) continue;
         w->named[w->named_count++] = b->id;
         c->leaf_count++;
@@ -335,9 +346,7 @@ static inline bool naive_sums(const struct naive *w, const struct manifest_block
         const struct manifest_cover *c = &p->covers[i];
         int64_t from = c->hour * SLOT_HOUR;
         if (!naive_in(r->time_ns, from, from + (int64_t)c->hours * SLOT_HOUR)) continue;
-        for (size_t k = 0; k < c->leaf_count; k++) {
-            if (id128_eq(c->leaves[k], w->leaves[r->leaf].id)) return true;
-        }
+        if (naive_names(c, w->leaves[r->leaf].id)) return true;
     }
     return false;
 }
