@@ -450,8 +450,12 @@ static bool narrow_feed(struct row_merge *m, struct row_feed *f, err *e)
     const struct merge *of = m->service->merge;
     const struct block_about *about = &f->input->source->block.footer.about;
     int64_t end = of->from_hour + (int64_t)of->hours;
-    if (about->from_hour >= of->from_hour && about->from_hour + (int64_t)about->hours <= end)
+    int64_t last = about->from_hour + (int64_t)about->hours;
+    if (about->from_hour >= of->from_hour && last <= end) return true;
+    if (about->from_hour >= end || last <= of->from_hour) {
+        f->end = f->row;
         return true;
+    }
     return seek_hour(m, f, &f->row, of->from_hour - 1, e) && seek_hour(m, f, &f->end, end - 1, e);
 }
 

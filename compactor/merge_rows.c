@@ -247,16 +247,15 @@ static size_t fives_at_once(const struct service_merge *s, size_t all)
     return fit < 1 ? 1 : MIN(fit, all);
 }
 
-static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
+// The rows of one hour before they are written.
+static bool prepare_hour(struct service_merge *s, size_t from, size_t to, bool *begun, err *e)
 {
     const bool leaf = s->merge->what == MERGE_LEAF;
-    const size_t all = leaf ? s->merge->hours * FIVES_AN_HOUR : 1;
+    const size_t all = leaf ? FIVES_AN_HOUR : 1;
     const size_t step = leaf ? fives_at_once(s, all) : all;
-    struct fives f = {.v = ARENA_ARRAY(&s->arena, struct five, step),
-                      .first_slot = s->merge->from_hour * (int64_t)FIVES_AN_HOUR};
-    if (!f.v) return arena_ok(&s->arena, e);
+    struct five v[FIVES_AN_HOUR] = {0};
+    struct fives f = {.v = v, .first_slot = s->merge->from_hour * (int64_t)FIVES_AN_HOUR};
     str type = key_type(&s->keys[from]);
-    bool begun = false;
     bool ok = true;
     for (size_t lo = 0; ok && lo < all; lo += step) {
         f.lo = lo;
@@ -265,9 +264,29 @@ static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e
             struct key_group g = service_group(s, &at);
             ok = prepare_group(s, &g, leaf ? &f : NULL, e);
         }
-        ok = ok && (!leaf || write_fives(s, &f, type, &begun, e));
+        ok = ok && (!leaf || write_fives(s, &f, type, begun, e));
         fives_release(&f);
     }
+    return ok;
+}
+
+// Vectors lie hour by hour, though rows lie by series: who asks for the edge of a range needs those
+// of one hour only.
+static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
+{
+    struct merge *m = s->merge;
+    const int64_t first = m->from_hour;
+    const uint32_t hours = m->hours;
+    bool begun = false;
+    bool ok = true;
+    m->hours = 1;
+    for (uint32_t i = 0; ok && i < hours; i++) {
+        m->from_hour = first + i;
+        ok = req_alive(m->req, e) && prepare_hour(s, from, to, &begun, e) &&
+             (hours == 1 || block_vectors_apart(s->writer, e));
+    }
+    m->from_hour = first;
+    m->hours = hours;
     return ok;
 }
 

@@ -18,6 +18,7 @@
 #define BLOCK_VERSION     2
 #define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
 #define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more
+#define BLOCK_FRAME_APART ((size_t)32 << 10)   // smaller ones go on: they would pack worse
 #define BLOCK_RUN_MAX     65536                // rows or totals of a frame
 
 // A section is packed only as far as that, so that a few bytes cannot claim much memory.

@@ -395,6 +395,13 @@ bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e)
     return true;
 }
 
+bool block_vectors_apart(struct block_writer *w, err *e)
+{
+    struct writer_vectors *v = &w->s.row_vectors;
+    assert(!w->failed && w->s.open);
+    return step(w, v->bytes.n < BLOCK_FRAME_APART || writer_cut_vectors(w, v, e));
+}
+
 // The type at hand, which is this one or the next.
 static struct writer_type *type_of(struct block_writer *w, str name, err *e)
 {

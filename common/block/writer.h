@@ -5,7 +5,7 @@
 //     block_begin
 //       block_service                   services in byte order of their names
 //         block_dropped                 before the first PROJECTION key of a type
-//         block_vector                  any time before the row that names it
+//         block_vector, block_vectors_apart   any time before the row that names it
 //         block_key                     in order of type, class, labels
 //           block_node*                 in order of width, slot
 //           block_total*                in order of slot
@@ -45,6 +45,9 @@ bool block_service(struct block_writer *w, str name, const struct symbol_table *
 // A vector for rows of this service (columns); *number names it. Equal neighbours need not be found
 // by the writer: who has rows that share a vector gives it once.
 bool block_vector(struct block_writer *w, str columns, uint64_t *number, err *e) MUST_CHECK;
+
+// What comes is seldom asked for with what came: a frame of vectors that is worth one ends here.
+bool block_vectors_apart(struct block_writer *w, err *e) MUST_CHECK;
 
 // The labels that projections of a type leave out, in order. Without it they leave out none.
 bool block_dropped(struct block_writer *w, str type, const str *names, size_t n, err *e) MUST_CHECK;

@@ -275,6 +275,75 @@ static void leaves_of_a_complete_day_become_one(void **state)
     world_release(&w);
 }
 
+// Of each frame of a service's vectors in which hours the rows are that have them: at most one.
+static void check_frames(const struct block_source *b, struct req *r,
+                         const struct block_service_ref *service)
+{
+    struct arena a;
+    struct symbol_table symbols;
+    struct block_index x;
+    arena_init(&a, NULL, SIZE_MAX);
+    assert_ok(block_source_service(&a, b, r, service, &symbols, &x, e));
+    int64_t *hours = calloc(x.vectors.n, sizeof *hours);
+    for (uint32_t i = 0; i < x.heads.n; i++) {
+        const struct block_extent at[] = {x.heads.v[i].extent, x.details.v[i].extent};
+        str contents[COUNT(at)];
+        struct block_heads heads;
+        struct block_details details;
+        assert_ok(block_source_sections(&a, b, r, at, COUNT(at), contents, e));
+        assert_ok(block_heads_parse(&a, contents[0], x.heads.v[i].count, &heads, e));
+        assert_ok(block_details_parse(&a, contents[1], &heads, &details, e));
+        for (uint64_t row = 0; row < heads.n; row++) {
+            int64_t hour = slot_of(heads.times[row], SLOT_HOUR);
+            const struct block_frame *f = block_frame_of(&x.vectors, details.vectors[row]);
+            assert_non_null(f);
+            int64_t *has = &hours[f - x.vectors.v];
+            assert_true(*has == 0 || *has == hour);
+            *has = hour;
+        }
+    }
+    assert_true(x.vectors.n >= 3);
+    free(hours);
+    arena_release(&a);
+}
+
+static void an_hour_of_a_day_is_read_without_the_vectors_of_others(void **state)
+{
+    (void)state;
+    struct world w;
+    struct req r;
+    struct arena a;
+    err fault = {0};
+    size_t n = 0;
+    world_init(&w, 11);
+    w.settings.day_leaf_bytes = 16 << 20;
+    now_ns = slot_start(HOUR_0 + 49, SLOT_HOUR);
+    for (int64_t hour = 0; hour < 3; hour++)
+        fleet_hour(&w.fleet, HOUR_0 + 7 * hour, 24000);
+    fleet_flush(&w.fleet, w.store, 0, 8000);
+    settle(&w);
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    arena_init(&a, NULL, SIZE_MAX);
+    struct manifest *m = manifest_newest(w.manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    size_t leaves = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct block_source b;
+        if (v[i].kind != BLOCK_RAW) continue;
+        leaves++;
+        assert_int_equal(v[i].hours, 24);
+        assert_ok(block_source_open(&a, w.store, &r, v[i].name, v[i].bytes, &b, e));
+        for (uint32_t k = 0; k < b.footer.service_count; k++)
+            check_frames(&b, &r, &b.footer.services[k]);
+    }
+    assert_int_equal(leaves, 1);
+    manifest_let_go(m);
+    arena_release(&a);
+    req_release(&r);
+    world_release(&w);
+}
+
 static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
 {
     (void)state;
@@ -339,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_service_that_is_too_large_is_cut_by_its_series),
         cmocka_unit_test(a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider),
         cmocka_unit_test(leaves_of_a_complete_day_become_one),
+        cmocka_unit_test(an_hour_of_a_day_is_read_without_the_vectors_of_others),
         cmocka_unit_test(late_rows_join_the_leaf_of_their_day_at_night),
         cmocka_unit_test(leaves_of_a_day_that_are_large_stay),
     };
