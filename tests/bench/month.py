@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.request
 
+from faultclock import FaultClock
 from flametree import Flametree, await_
 
 DAYS = 30
@@ -24,8 +25,8 @@ VALUES = 2  # of a stack in every profile of the loads: samples or objects, and 
 class Cluster:
     """One process of each service."""
 
-    def __init__(self, *ingester_flags):
-        self.ingester_flags = ingester_flags
+    def __init__(self, *ingester_flags, programs="", env=None):
+        self.ingester_flags, self.programs, self.env = ingester_flags, programs, env
         self.folder = tempfile.mkdtemp(prefix="flametree-bench-")
         self.objects = os.path.join(self.folder, "objects")
         self.processes = {}
@@ -38,7 +39,7 @@ class Cluster:
                  "--server.request_timeout", "600s", "--limits.reject_older_than", "31d"]
         if name != "distributor":
             flags += ["--storage.dir", self.objects]
-        self.processes[name] = Flametree(*flags, *args, program="flametree-" + name, data=data)
+        self.processes[name] = Flametree(*flags, *args, program=os.path.join(self.programs, "flametree-" + name), data=data, env=self.env)
         return self.processes[name].start()
 
     def __getitem__(self, name):
@@ -248,6 +249,32 @@ def figures_of_puts(driver, row):
         row("month", "PUTs per ingester and hour, one tenant, cuts of 10 min", puts / cuts * 6, "", "<= 20", "7200")
 
 
+def figures_of_life(driver, row, programs, short):
+    """Profiles are pushed as they are made, cuts close as they do, the compactor works with its own delays: only the clock is
+    moved, ten minutes at a time, beginning with a day. Needs programs with fault points."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock = FaultClock(os.path.join(folder, "clock"))
+        now = (int(time.time()) // 86400 + 1) * 86400
+
+        def pass_until(seconds):
+            clock.pass_(seconds * 10**9 - clock.now_ns())
+        pass_until(now)
+        with Cluster(programs=programs, env=clock.env) as c:
+            compactor, ingester = c.start("compactor", "--compactor.interval", "1h"), c["ingester"]
+            steps = (8 if short else 30) * 6
+            for _ in range(steps):
+                now += 600
+                pass_until(now + 5)
+                end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+                driver.ask("load", "-url", c["distributor"].url, "-end=" + end, "-start=-10m", "-interval=5m", "-series=10", "-stacks=50")
+                post(ingester.url + "/ingester/flush")
+                post(compactor.url + "/compactor/run?timeout=60s&sweep=true")
+            segments, merged = (c[name].metric('flametree_store_bytes_total{direction="written"}') for name in ("ingester", "compactor"))
+            puts = ingester.metric('flametree_store_operations_total{operation="create",result="ok"}')
+            row("month", "in life: PUT bytes / segment bytes", (segments + merged) / segments, "", "<= 3.0", "3")
+            row("month", "in life: PUTs per ingester and hour, one tenant", puts / steps * 6, "", "<= 20", "7200")
+
+
 LOADS = [  # name, prefix, flags, what is measured
     ("peer's month", "month", {"interval": "5m", "series": 10, "stacks": 50}, (figures_of_storage, figures_of_flames)),
     ("a tenth of it", "tenth", {"interval": "50m", "series": 10, "stacks": 50}, (figures_of_flames,)),
@@ -257,10 +284,13 @@ LOADS = [  # name, prefix, flags, what is measured
 SHORT = {"month": {"series": 2}, "tenth": {"series": 2}, "wide": {"interval": "8h"}}
 
 
-def month(driver, short, row, note, only=None):
+def month(driver, short, row, note, only=None, with_faults=None):
+    """with_faults() builds programs with fault points and says where they are."""
     flames = {}
     if not only or "puts" in only:
         figures_of_puts(driver, row)
+    if not only or "life" in only:
+        figures_of_life(driver, row, with_faults(), short)
     for name, prefix, flags, parts in LOADS:
         if only and prefix not in only:
             continue
