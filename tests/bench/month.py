@@ -207,7 +207,7 @@ def figures_of_storage(x, row, name):
 def figures_of_flames(x, row, name, service):
     first = x.explain(service)
     grew = x.query_memory(lambda: x.explain(service))
-    warm = x.query(service, ranges="1d,30d", kinds="flame-8192,flame-1048576,label-values,series,series-by-pod")
+    warm = x.query(service, reps=100, ranges="1d,30d", kinds="flame-8192,flame-1048576,label-values,series,series-by-pod")
     told = x.explain(service)
     cold = x.query(service, cold=x.c.objects, label="cold", reps=10)
     month, day = warm["flame-8192", "30d", "service"], warm["flame-8192", "1d", "service"]
