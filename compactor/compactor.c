@@ -117,6 +117,15 @@ static bool get_page(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
+static bool read_sweep(struct http_exchange *x, bool *sweep, err *e)
+{
+    str text = {0};
+    bool given = url_query(&x->req.arena, x->query, "sweep", &text);
+    *sweep = given && str_is(text, "true");
+    if (!given || *sweep || str_is(text, "false")) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "sweep is '%.*s', must be true or false", STR(text));
+}
+
 // ?timeout=60s, ?sweep=true: see work_run.
 static bool post_run(void *self, struct http_exchange *x, err *e)
 {
@@ -124,9 +133,10 @@ static bool post_run(void *self, struct http_exchange *x, err *e)
     struct work_done done;
     str text = {0};
     int64_t timeout = RUN_DEFAULT_NS;
+    bool sweep = false;
     if (url_query(&x->req.arena, x->query, "timeout", &text) && !config_duration(text, &timeout, e))
         return err_wrap(e, "timeout");
-    bool sweep = url_query(&x->req.arena, x->query, "sweep", &text) && str_is(text, "true");
+    if (!read_sweep(x, &sweep, e)) return false;
     uint64_t until = clock_mono_ns() + (uint64_t)MAX(timeout, 0);
     uint64_t before = x->req.deadline_mono_ns;
     if (before == 0 || until < before) x->req.deadline_mono_ns = until;

@@ -600,6 +600,27 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
     return true;
 }
 
+// Whether there are rows of a day. As long as there are, its day nodes may have to be made anew, of
+// its hour nodes: those may have sums of rows that are gone already.
+static bool has_rows(struct planning *p, int64_t day)
+{
+    size_t n = 0;
+    int64_t from = day * HOURS_A_DAY;
+    (void)plan_blocks(p, BLOCK_RAW, from, from + HOURS_A_DAY, &n);
+    for (size_t i = 0; n == 0 && i < p->bad_count; i++) {
+        const struct manifest_block *b = p->bad[i];
+        n += b->kind == BLOCK_RAW && plan_floor(b->from_hour, HOURS_A_DAY) == day;
+    }
+    return n > 0;
+}
+
+// Whether a block is past its time but still of use.
+static bool is_needed(struct planning *p, const struct manifest_block *b)
+{
+    return is_awaited(p, b) ||
+           (b->kind == BLOCK_HOURS && has_rows(p, plan_floor(b->from_hour, HOURS_A_DAY)));
+}
+
 // Behind which a block has nothing. Hour nodes go by the day, see keep_hours_together.
 static int64_t last_hour(const struct manifest_block *b)
 {
@@ -637,7 +658,7 @@ bool plan_retire(struct planning *p, err *e)
         int64_t end = slot_start(last_hour(b), SLOT_HOUR);
         over[i] = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
         if (!over[i] && b->kind != BLOCK_DAYS && keep[b->kind] &&
-            plan_is_due(p, end + keep[b->kind]) && !is_awaited(p, b) &&
+            plan_is_due(p, end + keep[b->kind]) && !is_needed(p, b) &&
             !all_in_days(p, b, &over[i], e)) {
             return false;
         }

@@ -131,7 +131,9 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
         check_blocks(tmp_path / "store")
 
 
-@pytest.mark.parametrize("kind, kept, count", [(Old, ["--compactor.raw_retention=3h"], 25), (OldMonth, [], 10)], ids=["day", "month"])
+@pytest.mark.parametrize("kind, kept, count", [
+    (Old, ["--compactor.raw_retention=3h"], 25), (Old, ["--compactor.raw_retention=10h", "--compactor.hours_retention=2h"], 25), (OldMonth, [], 10),
+], ids=["day", "rows_longer_than_hours", "month"])
 def test_what_is_rounded_lies_between_brute_force_over_both_ranges(kind, kept, count):
     rng = random.Random(SEED + 6)
     print("seed", SEED)

@@ -420,6 +420,25 @@ def test_a_run_that_waits_ends_when_the_process_drains(flushed, tmp_path):
         f.stopped(process)
 
 
+@pytest.mark.parametrize("query, says", [
+    ("sweep=maybe", "sweep is 'maybe', must be true or false"), ("sweep=", "sweep is '', must be true or false"),
+    ("timeout=abc", "timeout: 'abc' is not a duration"), ("timeout=1s&sweep=TRUE", "sweep is 'TRUE'"),
+])
+def test_what_a_run_does_not_understand_is_named(flushed, tmp_path, query, says):
+    with Flametree(*AT_ONCE, data=str(own_copy(flushed, tmp_path))) as f:
+        reply = f.server().call("POST", "/compactor/run?" + query).expect(400)
+        assert says in reply.json()["message"], reply.text
+        assert f.server().call("POST", "/compactor/run?sweep=false").expect(200).json()["settled"]
+
+
+@pytest.mark.parametrize("name", ["raw_retention", "hours_retention", "days_retention", "delete_delay", "leaf_delay"])
+def test_times_that_no_date_has_are_refused(name):
+    """Added to a date they would not fit 64 bits, and nothing would be kept at all."""
+    for value, code in (("99999d", 1), ("36500d", 0)):
+        done = subprocess.run([os.path.join(BIN, "flametree"), "--check-config", "--compactor.%s=%s" % (name, value)], capture_output=True, text=True, timeout=60)
+        assert (done.returncode != 0) == code and (not code or "compactor.%s: 99999d is above the highest value, 36500d" % name in done.stderr), done
+
+
 # ---- several
 
 def test_two_compactors_share_the_work_and_neither_waits_for_the_other(flushed, tmp_path):
