@@ -463,6 +463,19 @@ static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from,
     return true;
 }
 
+#define CHECK_FIELD 10
+#define CHECK_BYTES 9  // with its tag
+
+// Every other object is named with its hash by another one; the newest root is named by nobody.
+static bool check_root(const Flametree__V1__Root *from, str bytes, err *e)
+{
+    if (from->check == 0) return true;  // of a version that wrote none
+    uint64_t hash = hash_str(str_slice(bytes, 0, bytes.n - MIN(bytes.n, CHECK_BYTES)));
+    if (hash == from->check) return true;
+    return err_set(e, ERR_DATA_LOSS, "check is %016" PRIx64 ", its bytes give %016" PRIx64,
+                   from->check, hash);
+}
+
 static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err *e)
 {
     const Flametree__V1__Root *from =
@@ -478,7 +491,8 @@ static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err 
     m->made_ns = from->made_ns;
     if (m->version == 1 && m->parent_hash)
         return err_set(e, ERR_DATA_LOSS, "parent_hash of version 1 is %016" PRIx64, m->parent_hash);
-    return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e);
+    return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e) &&
+           check_root(from, bytes, e);
 }
 
 struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t version, str bytes,
@@ -572,6 +586,7 @@ void page_print(const struct page_draft *d, struct buf *out)
 
 void root_print(const struct manifest *m, struct buf *out)
 {
+    const size_t begin = out->n;
     pb_put_u64_opt(out, 1, MANIFEST_FORMAT);
     pb_put_bytes_opt(out, 2, m->tenant);
     pb_put_u64_opt(out, 3, m->version);
@@ -598,4 +613,6 @@ void root_print(const struct manifest *m, struct buf *out)
     }
     for (size_t i = 0; i < m->tombstone_count; i++)
         pb_put_bytes(out, 9, m->tombstones[i]);
+    str bytes = buf_view(out);
+    pb_put_fixed64_opt(out, CHECK_FIELD, hash_str(str_slice(bytes, begin, bytes.n)));
 }

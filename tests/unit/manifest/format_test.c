@@ -36,7 +36,8 @@ static const char root_hex[] = "0801"
                                "1002"
                                "18eda101"
                                "2068"
-                               "295d76f35e95154c12";
+                               "295d76f35e95154c12"
+                               "514d05cb7e55d03577";
 
 static id128 id_of(const char *hex)
 {
@@ -96,8 +97,8 @@ static void the_bytes_are_those_of_the_format(void **state)
         .page_count = 1,
     };
     root_print(&m, &root);
-    expect(&root, root_hex, 74);
-    assert_true(hash_str(buf_view(&root)) == 0x7735d0557ecb054d);
+    expect(&root, root_hex, 83);
+    assert_true(hash_str(buf_view(&root)) == 0xb59a2acb80c5b00a);
 
     memstore_set(b.store, "v1/bb/acme/page/01KCEJWG001440E1G50G1G408F", buf_view(&page));
     memstore_set(b.store, "v1/bb/acme/live/m/0000000000000001", buf_view(&root));
@@ -111,14 +112,40 @@ static void the_bytes_are_those_of_the_format(void **state)
     struct manifest_block second = bench_leaf(497222, bench_id(2), NULL, 0);
     assert_ok(bench_add(&b, &second, 1, e));
     str next = memstore_bytes(b.store, "v1/bb/acme/live/m/0000000000000002");
-    assert_memory_equal(next.p + 10, "\x21\x4d\x05\xcb\x7e\x55\xd0\x35\x77", 9);
+    assert_memory_equal(next.p + 10, "\x21\x0a\xb0\xc5\x80\xcb\x2a\x9a\xb5", 9);
     buf_release(&page);
     buf_release(&root);
     bench_end(&b);
 }
 
+// Nobody names the newest root with its hash, so it has one of its own.
+static void a_root_with_a_bit_changed_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[128];
+    const size_t n = (sizeof root_hex - 1) / 2;
+    assert_true(hex_parse(str_of(root_hex), bytes, n));
+    for (size_t bit = 0; bit < (n - 9) * 8; bit++) {
+        err e = {0};
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_null(root_parse(NULL, TENANT, 1, str_make(bytes, n), &e));
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    // Those of earlier versions have none.
+    const size_t lengths[] = {n, n - 9};
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        err e = {0};
+        struct manifest *m = root_parse(NULL, TENANT, 1, str_make(bytes, lengths[i]), &e);
+        assert_non_null(m);
+        manifest_let_go(m);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bytes_are_those_of_the_format)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bytes_are_those_of_the_format),
+        cmocka_unit_test(a_root_with_a_bit_changed_is_refused),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,11 @@ static void what_is_wrong_is_told(void **state)
     memstore_set(b.store, "v1/bb/acme/live/m/0000000000000002", second);
     memstore_flip(b.store, "v1/bb/acme/live/m/0000000000000001", 14, 1);  // the nonce
     assert_int_equal(verify(&b, &h).faults, 3);
+    expect(h.faults, "version 1 of tenant acme: check is");
+    // Another one in its place; it has no check, as those of earlier versions.
+    memstore_cut(b.store, "v1/bb/acme/live/m/0000000000000001",
+                 memstore_bytes(b.store, "v1/bb/acme/live/m/0000000000000001").n - 9);
+    assert_int_equal(verify(&b, &h).faults, 3);
     expect(h.faults, "version 2: parent_hash is");
     memstore_cut(b.store, "v1/bb/acme/live/m/0000000000000003", 9);
     (void)verify(&b, &h);
