@@ -547,3 +547,43 @@ class Old(Days):
 
 class OldMonth(Old):
     hours, widths = Month.hours, Month.widths
+
+
+class Life(Old):
+    """Months go by: most profiles are pushed as they are made, some late, and each job of the compactor comes in its time."""
+
+    late_hours = 30 * 24
+
+    def __init__(self, rng, server, mark, clock):
+        super().__init__(rng, server, mark)
+        self.clock = clock
+        self.base_ns = (clock.now_ns() // HOUR_NS - 1) * HOUR_NS
+        self.pass_(0)
+
+    def ask_at(self, server):
+        seen = getattr(self, "seen", set())
+        super().ask_at(server)
+        self.seen = seen
+
+    def pass_(self, hours):
+        self.clock.pass_(int(hours * HOUR_NS))
+        self.now_ns = self.clock.now_ns()
+        self.hours = (self.now_ns - self.base_ns) // HOUR_NS
+
+    def within(self, times, hours):
+        """One of the times that are not older."""
+        while True:
+            at = times()
+            if self.now_ns - hours * HOUR_NS < at < self.now_ns:
+                return at
+
+    def time_ns(self):
+        rng = self.rng
+        if rng.random() < 0.2:
+            return self.within(super().time_ns, self.late_hours)
+        return self.now_ns - rng.randrange(1, 6 * HOUR_NS)
+
+    def edge(self):
+        if self.rng.random() < 0.3:
+            return (self.now_ns - self.rng.randrange(72 * HOUR_NS)) // MS
+        return super().edge()

@@ -9,8 +9,9 @@ import subprocess
 
 import pytest
 from client import unique
+from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, Cluster, Flametree, check_blocks, compact, flush
-from fleet import ROUNDS, SEED, Days, Month, Old, OldMonth, disturbed
+from fleet import ROUNDS, SEED, Days, Life, Month, Old, OldMonth, disturbed
 
 
 def change(rng, f):
@@ -147,3 +148,26 @@ def test_what_is_rounded_lies_between_brute_force_over_both_ranges(kind, kept, c
             for _ in range(50):
                 fleet.check_one()
         assert {"exact", "rounded"} <= fleet.seen, fleet.seen
+
+
+def test_answers_are_right_through_months_of_life(tmp_path):
+    """Delays and intervals are those of the defaults; single profiles go after 14 days, hour nodes after 40."""
+    rng = random.Random(SEED + 7)
+    print("seed", SEED)
+    clock = FaultClock(tmp_path / "clock")
+    with Flametree("--compactor.interval=1h", "--compactor.hours_retention=40d", env=clock.env) as f:
+        fleet = Life(rng, f.server(), unique("oracle"), clock)
+        fleet.push(3)
+        for _ in range(ROUNDS * 45):
+            fleet.push(rng.choice([0, 1, 1, 3]))
+            fleet.pass_(rng.choice([1, 2, 7, 24]))
+            flush(f)
+            compact(f)
+            for _ in range(4):
+                fleet.check_one()
+            if rng.random() < 0.02:
+                f.kill()
+                f.start()
+                fleet.ask_at(f.server())
+        assert {"exact", "rounded"} <= fleet.seen, fleet.seen
+        check_blocks(os.path.join(f.data, "store"))
