@@ -23,7 +23,7 @@ static bool print_list(struct cli *c, str *v, size_t n, const char *what, int *s
     bool json = cli_wants_json(c);
     struct buf b;
     buf_init(&b, NULL, LIST_BYTES_MAX);
-    qsort(v, n, sizeof *v, by_text);
+    if (n) qsort(v, n, sizeof *v, by_text);
     if (json) buf_byte(&b, '[');
     for (size_t i = 0; i < n; i++) {
         if (json) {
