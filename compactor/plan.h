@@ -49,7 +49,7 @@ struct plan_settings {
     uint64_t day_leaf_bytes;  // leaves of a day that have less become one; 0: they do not
     int64_t leaf_stay;        // a leaf stays so long at least, however old its profiles are
     int64_t raw_retention;
-    int64_t hours_retention;
+    int64_t hours_retention;  // those of a day together, and not before its rows
     int64_t days_retention;
 };
 
