@@ -177,8 +177,8 @@ def leaved(flushed, tmp_path_factory):
 def three_weeks(tmp_path_factory):
     """Segments of three weeks of a window that is over: a root is made of them."""
     data = tmp_path_factory.mktemp("weeks")
-    window = (time.time_ns() // DAY // 28 - 1) * 28 * DAY
-    with Flametree(*AT_ONCE, data=str(data)) as f:
+    window = (time.time_ns() // DAY // 28 - 1) * 28 * DAY  # up to 56 days ago
+    with Flametree(*AT_ONCE, "--ingester.head_age", "60d", data=str(data)) as f:
         for week in range(3):
             for day in range(3):
                 push(f.server(), window + (7 * week + day) * DAY + 3 * HOUR + 1000, week * 3 + day, "p%d" % (day % 2))
