@@ -157,9 +157,9 @@ def test_a_querier_with_a_wrong_list_says_so(cluster, ids, missing, why):
 
 # ---- exactly once
 
-def push_with_id(s, service, i, ident):
-    """One profile under a client's id, the same bytes for the same arguments."""
-    profile = Pprof(("main;work", 1 + i), time_ns=(now_ms() // 60_000 - 5) * 60_000 * 10**6).encode()
+def push_with_id(s, service, i, ident, at):
+    """One profile of millisecond `at` under a client's id, the same bytes for the same arguments."""
+    profile = Pprof(("main;work", 1 + i), time_ns=at * 10**6).encode()
     labels = [("__name__", "process_cpu"), ("service_name", service), ("pod", "p%d" % i)]
     series = pb((1, [pb((1, k), (2, v)) for k, v in labels]), (2, pb((1, profile), (2, ident))))
     return s.call("POST", PUSH, pb((1, series)), {"Content-Type": "application/proto"}, push=True)
@@ -209,16 +209,16 @@ def test_what_a_stopped_ingester_stores_after_all_counts_once(cluster):
 
 
 def test_an_upload_repeated_with_its_id_counts_once_wherever_it_goes(cluster):
-    s, service = cluster.server(), unique()
+    s, service, at = cluster.server(), unique(), now_ms() - 300_000
     want = sum(1 + i for i in range(PODS))
     for i in range(PODS):
-        push_with_id(s, service, i, "id-%d" % i).expect(200)
+        push_with_id(s, service, i, "id-%d" % i, at).expect(200)
     assert everything(s, service) == (want, PODS, want, want)
     mine = cluster["ingester-1"].metric("flametree_ingester_head_rows")
     cluster["ingester-1"].kill()
     for _ in range(2):
         for i in range(PODS):
-            push_with_id(s, service, i, "id-%d" % i).expect(200)
+            push_with_id(s, service, i, "id-%d" % i, at).expect(200)
     others = sum(cluster[n].metric("flametree_ingester_head_rows") for n in ("ingester-2", "ingester-3"))
     assert mine + others > PODS, "nothing was stored twice"
     cluster.start()

@@ -268,6 +268,15 @@ test('a zoomed graph is pulled and zoomed by the wheel, and comes back', async (
   await hover(page, 0.3, 2);
   await expect(tip).toHaveText('walk');
   expect(parameter(page, 'zoom')).toBeNull();
+  await page.mouse.move(from.x, from.y);
+  await page.mouse.down();
+  await page.mouse.move(from.x + 10, from.y, { steps: 4 });
+  const over = await spot(page, 0.3, 2);
+  await canvas(page).evaluate((c, { x, y }) => { // the next move follows on the heels of the end
+    for (const type of ['pointerup', 'pointermove']) c.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, bubbles: true }));
+  }, over);
+  await expect(tip).toHaveText('walk');
+  await page.mouse.up();
   await canvas(page).focus();
   await page.keyboard.press('Escape');
   await hover(page, 0.15, 2);

@@ -154,8 +154,10 @@ static void what_many_need_at_once_is_read_once(void **state)
         k->tree = fact_tree(&arena, g.facts, g.fleet->n, &h, 0, &k->profiles);
     }
     crowd_run(c);
-    // Who finds the index there may ask for the sums before they, read along with it, are kept.
-    assert_in_range(c->reads, 2, 3);
+    // Two reads if one thread is ahead of all others. Else each of four sections (footer, index,
+    // symbols, sums) has at most one reader: what is read along with an index is not kept yet when
+    // who finds that index asks for it.
+    assert_in_range(c->reads, 2, 4);
     rig_drop(&g);
 }
 

@@ -31,6 +31,7 @@ export class FlameView {
   private cursor = -1; // of the keyboard
   private pointer: { x: number; y: number } | null = null;
   private drag: { x: number; from: View; moved: boolean } | null = null;
+  private dragged = false; // the click that follows a drag is none
   private animation = 0;
   private queued = 0;
   private settling = 0;
@@ -184,6 +185,7 @@ export class FlameView {
   }
 
   private readonly onDown = (e: PointerEvent): void => {
+    this.dragged = false;
     if (e.button !== 0 || e.pointerType === 'touch' || this.view.hi - this.view.lo >= 1) return;
     this.drag = { x: e.clientX, from: this.view, moved: false };
   };
@@ -213,10 +215,8 @@ export class FlameView {
   }
 
   private readonly onUp = (): void => {
-    // The click that follows a drag is none; it comes before any timer.
-    const moved = this.drag?.moved;
-    if (moved) setTimeout(() => (this.drag = null));
-    else this.drag = null;
+    this.dragged = this.drag?.moved ?? false;
+    this.drag = null;
   };
 
   private moveView(lo: number, w: number): void {
@@ -249,7 +249,7 @@ export class FlameView {
 
   /** A click on the zoomed frame goes one up, any other click zooms. */
   private readonly onClick = (e: MouseEvent): void => {
-    if (this.drag?.moved) return;
+    if (this.dragged) return;
     const frame = this.frameAt(e.clientX, e.clientY), p = this.picture;
     if (frame < 0 || !p) return;
     this.cursor = frame;
