@@ -17,6 +17,7 @@
 enum {
     SHIFT_WALL,
     SHIFT_BOOT,
+    SHIFT_MONO,
     SHIFTS
 };
 
@@ -24,7 +25,7 @@ static _Atomic int64_t no_shifts[SHIFTS];
 static _Atomic int64_t *shifts = no_shifts;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// The file stays mapped, so that looking costs nothing.
+// The file stays mapped, so that looking costs nothing. A shorter one ends in zeros.
 static void map_shifts(void)
 {
     const char *path = getenv("FLAMETREE_CLOCK");
@@ -64,7 +65,12 @@ int64_t clock_wall_ns(void)
 
 uint64_t clock_mono_ns(void)
 {
-    return (uint64_t)read_ns(CLOCK_MONOTONIC);
+    return (uint64_t)(read_ns(CLOCK_MONOTONIC) + shift(SHIFT_MONO));
+}
+
+uint64_t clock_mono_kernel_ns(uint64_t mono_ns)
+{
+    return mono_ns - (uint64_t)shift(SHIFT_MONO);
 }
 
 int64_t clock_boot_ns(void)

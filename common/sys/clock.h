@@ -12,8 +12,9 @@
 //            log), which a process counts from its start on. What it finds there from an earlier
 //            process has only wall times; ingester/wal.h says how far they are believed.
 //
-// In builds with fault points FLAMETREE_CLOCK names a file of two native int64: nanoseconds by
-// which wall and boot are off. Tests write to it while the process runs.
+// In builds with fault points FLAMETREE_CLOCK names a file of three native int64: nanoseconds by
+// which wall, boot and mono are off. Tests write to it while the process runs. Without the third,
+// mono is right.
 #pragma once
 
 #include "base/base.h"
@@ -24,3 +25,6 @@
 int64_t clock_wall_ns(void);   // Unix nanoseconds
 uint64_t clock_mono_ns(void);  // since some fixed point; never goes back
 int64_t clock_boot_ns(void);   // since some fixed point; never goes back
+
+// What the kernel's clock shows at that time of mono, for those who let it wait until then.
+uint64_t clock_mono_kernel_ns(uint64_t mono_ns);

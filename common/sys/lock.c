@@ -91,8 +91,9 @@ void cond_wait(struct cond *c, struct lock *l)
 bool cond_wait_until(struct cond *c, struct lock *l, uint64_t until_mono_ns)
 {
     assert(lock_is_mine(l));
-    struct timespec t = {.tv_sec = (time_t)(until_mono_ns / (uint64_t)NS_PER_S),
-                         .tv_nsec = (long)(until_mono_ns % (uint64_t)NS_PER_S)};
+    uint64_t until = clock_mono_kernel_ns(until_mono_ns);
+    struct timespec t = {.tv_sec = (time_t)(until / (uint64_t)NS_PER_S),
+                         .tv_nsec = (long)(until % (uint64_t)NS_PER_S)};
     int r = pthread_cond_timedwait(&c->cond, &l->mutex, &t);
     if (r == ETIMEDOUT) return false;
     must(r, "pthread_cond_timedwait");

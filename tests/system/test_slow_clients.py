@@ -1,10 +1,18 @@
 """Clients that keep a connection by sending or reading as slowly as they can: each kind ends at its time limit, with a word where one can be
-said, is counted, and holds nobody else up. The limits are short here; a trickle sends a byte whenever the server said nothing for a moment."""
+said, is counted, and holds nobody else up.
+
+The limits are far longer than anything takes here, and time passes when a test says so (clock.wait): as soon as the server has read what decides how
+the connection ends. So a busy machine passes no limit of its own. A trickle sends a byte whenever the server said nothing for a moment."""
+import fcntl
+import socket
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
 from client import table
+from faultclock import FaultClock
 from flametree import Flametree, await_
 from hostile import LEAN, MERGE, ask, idle, push_large
 from wire import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, H2, HEADERS, NO_ERROR, PING, PREFACE, WAIT_SECONDS, Wire, fields, frame, head,
@@ -12,7 +20,9 @@ from wire import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_Y
 
 MOMENT = 0.02
 ASK = "/querier.v1.QuerierService/ProfileTypes"
-LIMITS = ("--server.head_timeout", "400ms", "--server.body_timeout", "400ms", "--server.idle_timeout", "600ms", "--server.write_timeout", "600ms")
+LIMIT = 150  # seconds: of idle connections and of writing, the longest
+LIMITS = ("--server.body_timeout", "100s", "--server.idle_timeout", "150s", "--server.write_timeout", "150s",
+          "--server.request_timeout", "10h", "--lanes.public_queue_age", "10h", "--lanes.querier_queue_age", "10h", "--lanes.ingester_queue_age", "10h")
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +34,16 @@ def certificate(tmp_path_factory):
     return cert, key
 
 
+def limited(tmp_path_factory, *args):
+    clock = FaultClock(tmp_path_factory.mktemp("time") / "clock")
+    server = Flametree(*LIMITS, *args, env={**LEAN, **clock.env})
+    server.clock = clock
+    return server
+
+
 @pytest.fixture(scope="module")
-def f(certificate):
-    with Flametree(*LIMITS, "--server.tls_cert_file", certificate[0], "--server.tls_key_file", certificate[1], env=LEAN) as server:
+def f(certificate, tmp_path_factory):
+    with limited(tmp_path_factory, "--server.head_timeout", "100s", "--server.tls_cert_file", certificate[0], "--server.tls_key_file", certificate[1]) as server:
         yield server
 
 
@@ -34,13 +51,48 @@ def timeouts(f, kind):
     return f.metric('flametree_net_timeouts_total{kind="%s"}' % kind) or 0
 
 
-def trickle(wire, data):
+def queues(wire):
+    """(bytes that the server wrote and this side has not acknowledged, bytes that the server has not read), as the kernel counts them; None: it has no
+    such connection any more. Linux' table of sockets says so of the server's end."""
+    mine, its = ("%02X%02X%02X%02X:%04X" % (*reversed(socket.inet_aton(host)), port) for host, port in (wire.socket.getsockname(), wire.socket.getpeername()))
+    with open("/proc/net/tcp") as table:
+        for words in (line.split() for line in table):
+            if words[1:3] == [its, mine]:
+                return [int(n, 16) for n in words[4].split(":")]
+    return None
+
+
+def await_read(wire):
+    """Waits until the server has read all that was sent."""
+    def has_read():
+        try:
+            sent, = struct.unpack("i", fcntl.ioctl(wire.socket, termios.TIOCOUTQ, bytes(4)))
+            at = queues(wire)
+        except OSError:  # it ended the connection
+            return True
+        return at is None or (sent == 0 and at[1] == 0)
+    await_("all to be read", has_read, WAIT_SECONDS, 0.002)
+
+
+def expire(f, wire):
+    """Time goes by until the server has had enough."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wire.end:
+        assert time.monotonic() < deadline, "the server still waits"
+        f.clock.wait(LIMIT)
+        wire.receive(0.2)
+
+
+def trickle(f, wire, data):
     """A byte at a time, from the start again when they are all sent, until the server has had enough."""
     deadline, at = time.monotonic() + WAIT_SECONDS, 0
     while not wire.end:
         assert time.monotonic() < deadline, "the server still listens after %d bytes" % at
         wire.send(data[at % len(data):at % len(data) + 1])
+        if at == 0:
+            await_read(wire)
         wire.receive(MOMENT)
+        f.clock.wait(LIMIT / 20)
         at += 1
     return at
 
@@ -80,11 +132,11 @@ def test_http1(f, at_once, slowly, statuses, kind):
     with Wire(f) as wire:
         wire.send(at_once)
         neighbour(f)
+        await_read(wire)
         if slowly:
-            trickle(wire, slowly)
-        if statuses is None:
-            wire.await_over()
-        else:
+            trickle(f, wire, slowly)
+        expire(f, wire)
+        if statuses is not None:
             assert [a.status for a in wire.answers()] == statuses
     assert timeouts(f, kind) == before + 1
     idle(f)
@@ -111,9 +163,10 @@ def test_http2(f, at_once, slowly, status, code, kind):
         h.grant = False  # nothing but this goes over the connection from now on
         h.send(at_once)
         neighbour(f)
+        await_read(h)
         if slowly:
-            trickle(h, slowly)
-        h.await_over()
+            trickle(f, h, slowly)
+        expire(f, h)
         assert (h.goaway, h.streams[1].status if 1 in h.streams else None) == (code, status), (h.goaways, h.streams)
     assert timeouts(f, kind) == before + 1
     idle(f)
@@ -125,7 +178,7 @@ def test_many_slow_heads_do_not_keep_others_out(f):
         w.send((b"GET /ready HTTP/1.1\r\nX: ", b"", PREFACE[:9], post(b"Content-Length: 5"), PREFACE + settings() + frame(HEADERS, 0, 1, fields(head())))[i % 5])
     neighbour(f)
     for w in wires:
-        w.await_over()
+        expire(f, w)
         w.close()
     idle(f)
 
@@ -133,9 +186,9 @@ def test_many_slow_heads_do_not_keep_others_out(f):
 # ---- answers read slowly
 
 @pytest.fixture(scope="module")
-def large():
+def large(tmp_path_factory):
     """Answers of more bytes than sockets buffer for clients with small windows."""
-    with Flametree(*LIMITS, env=LEAN) as server:
+    with limited(tmp_path_factory, "--server.head_timeout", "10h") as server:
         push_large(server)
         yield server
 
@@ -144,24 +197,51 @@ def question(f, path=MERGE):
     return b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(f.question)) + f.question
 
 
+def await_cut_off(f, before):
+    """Time goes by until the limit of writing has passed."""
+    def cut_off():
+        f.clock.wait(LIMIT / 8)
+        return timeouts(f, "write") == before + 1
+    await_("the slow reader to be cut off", cut_off)
+
+
 def test_answer_that_is_never_read(large):
     """Several answers on one connection, more than the kernel takes."""
     before = timeouts(large, "write")
     with Wire(large, receive_buffer=4096) as wire:
         wire.send(question(large) * 8, reading=False)
-        await_("the slow reader to be cut off", lambda: timeouts(large, "write") == before + 1)
+        await_cut_off(large, before)
         neighbour(large)
         wire.await_over()
         assert wire.end == "reset"
     idle(large)
 
 
-def test_answer_that_is_read_at_the_least_rate_is_written_to_its_end(large):
-    """64 KiB within each time limit is enough, however long it takes."""
-    with Wire(large, receive_buffer=4096) as wire:
-        wire.send(question(large) + b"GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", reading=False)
-        first, last = wire.answers()
-        assert (first.status, last.status) == (200, 200) and len(first.body) > 1 << 20
+def written(wire):
+    """So many bytes has the server written at least: those that came, and those on their way but for what is counted twice."""
+    at = queues(wire)
+    return len(wire.input) + (max(0, at[0] - WINDOW) if at else 0)
+
+
+WINDOW = 1 << 17  # the kernel makes it of a receive buffer half as large
+
+
+def test_answers_that_are_read_at_the_least_rate_are_written_to_their_end(large):
+    """64 KiB within each time limit are enough, however long it takes: here each 64 KiB take a third of it."""
+    before, waited, seen = timeouts(large, "write"), 0, 0
+    with Wire(large, receive_buffer=WINDOW // 2) as wire:
+        wire.send(question(large) * 8 + b"GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", reading=False)
+        while not wire.end:
+            assert wire.receive(WAIT_SECONDS), "nothing came"
+            if written(wire) >= seen + (64 << 10):
+                seen = written(wire)
+                waited += LIMIT / 3
+                large.clock.wait(LIMIT / 3)
+        *answers, last = wire.answers()
+        assert [a.status for a in answers] == [200] * 8, [a for a in answers if a.status != 200]
+        assert last.status == 200 and min(len(a.body) for a in answers) > 1 << 20
+    print("it took %d s of a limit of %d s" % (waited, LIMIT))
+    assert waited > LIMIT and timeouts(large, "write") == before
     idle(large)
 
 
@@ -180,6 +260,7 @@ def test_stream_whose_window_stays_small(large, update):
             if update:
                 h.send(update)
             h.receive(MOMENT)
+            large.clock.wait(LIMIT / 20)
         assert h.streams[1].reset == CANCEL, h.streams
         h.request(3)
         h.grant = True
@@ -189,22 +270,25 @@ def test_stream_whose_window_stays_small(large, update):
     idle(large)
 
 
+def fill(wire, data):
+    """Sends it again and again, until the kernel takes no more, because the server reads no more."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            wire.socket.send(data)
+        except BlockingIOError:
+            return
+    raise AssertionError("the server still takes requests")
+
+
 def test_pipeline_that_is_not_read(large):
     """Small answers, endlessly asked for: no more are made than wait to be sent."""
     before = timeouts(large, "write")
     with Wire(large, receive_buffer=4096) as wire:
         rss = large.rss_bytes()
         line = b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n"
-        deadline = time.monotonic() + WAIT_SECONDS
-        while timeouts(large, "write") == before:
-            assert time.monotonic() < deadline, "the server still takes requests"
-            try:
-                wire.socket.send(line * 1000)
-            except BlockingIOError:
-                pass
-            except ConnectionError:
-                break
+        fill(wire, line * 1000)
+        await_cut_off(large, before)
         assert large.rss_bytes() < rss + (16 << 20)
-    await_("the time limit", lambda: timeouts(large, "write") == before + 1)
     neighbour(large)
     idle(large)
