@@ -135,10 +135,21 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     return true;
 }
 
+int64_t wal_wall_ahead(const struct wal *w)
+{
+    int64_t boot;
+    int64_t wall;
+    do {
+        boot = w->options.boot_ns();
+        wall = w->options.wall_ns();
+    } while (w->options.boot_ns() - boot >= WALL_SLEW_NS);
+    return wall - boot;
+}
+
 // The wall clock was set: what this process noted by it is put right, for a later one to read.
 static bool follow_wall_clock(struct wal *w, err *e)
 {
-    int64_t ahead = w->options.wall_ns() - w->options.boot_ns();
+    int64_t ahead = wal_wall_ahead(w);
     int64_t jump = ahead - w->wall_ahead_ns;
     w->wall_ahead_ns = ahead;
     if (jump > -WALL_SLEW_NS && jump < WALL_SLEW_NS) return true;

@@ -165,3 +165,6 @@ void wal_add_cut(struct wal *w, struct cut *c);                     // with w->l
 void wal_add_stream(struct wal *w, const struct wal_stream *s);     // the same
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
 bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // w->open is there for them
+// By how much the wall clock is ahead of the boot clock; looks again if this thread stood still
+// between the two, which would seem to be a jump.
+int64_t wal_wall_ahead(const struct wal *w);

@@ -202,7 +202,7 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     w->options = *o;
     if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
     if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
-    w->wall_ahead_ns = w->options.wall_ns() - w->options.boot_ns();
+    w->wall_ahead_ns = wal_wall_ahead(w);
     lock_init(&w->lock, LOCK_WAL);
     cond_init(&w->idle);
     if (mem_reserve(o->memory, o->buffers, e)) {

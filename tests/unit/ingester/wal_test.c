@@ -14,9 +14,13 @@
 #define PUSHES  40
 
 static int64_t fake_now;
+static int64_t stand_still;  // for so long once, before who looked at the clock goes on
 static int64_t fake_clock(void)
 {
-    return fake_now;
+    int64_t now = fake_now;
+    fake_now += stand_still;
+    stand_still = 0;
+    return now;
 }
 
 static int64_t set_ahead;  // what somebody did to the wall clock
@@ -302,6 +306,25 @@ static void a_wall_clock_that_jumps_ages_nothing(void **state)
     assert_true(wal_cut_is_past(w, open, KEEP));
     end(w);
     set_ahead = 0;
+    dir_remove(dir);
+}
+
+static void a_thread_that_stands_still_between_two_clocks_sees_no_jump(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    fake_now = 100 * DAY;
+    struct wal *w = reopen(&o, true);
+    struct cut *open = append(w, "a").cut;
+    fake_now += 60 * NS_PER_S;
+    int64_t opened = open->opened_wall_ns;
+    stand_still = 30 * NS_PER_S;
+    wal_tick(w);
+    assert_int_equal(open->opened_wall_ns, opened);
+    assert_int_equal(stand_still, 0);
+    end(w);
     dir_remove(dir);
 }
 
@@ -741,6 +764,7 @@ int main(void)
         cmocka_unit_test(a_dropped_cut_is_gone_and_so_is_an_empty_stream),
         cmocka_unit_test(pinned_cuts_stay),
         cmocka_unit_test(a_wall_clock_that_jumps_ages_nothing),
+        cmocka_unit_test(a_thread_that_stands_still_between_two_clocks_sees_no_jump),
         cmocka_unit_test(what_is_found_at_a_start_waits_for_the_clock_to_be_set),
         cmocka_unit_test(streams_follow_each_other_also_when_the_clock_goes_back),
         cmocka_unit_test(a_full_disk_refuses_before_it_fails),
