@@ -64,6 +64,13 @@ def compact(f):
     assert reply.json()["settled"], reply.body
 
 
+def own_host():
+    """A loopback address that no other test uses, so that all its ports are free, also for who comes back; but for those above 32767, out of which
+    connections are made."""
+    pick = random.SystemRandom().randrange
+    return "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
+
+
 class Flametree:
     """One process. With `listen` None addresses and the data directory are those of its configuration file."""
 
@@ -206,8 +213,7 @@ class Cluster:
 
     def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES):
         self.folder = tempfile.mkdtemp(prefix="flametree-test-")
-        pick = random.SystemRandom().randrange
-        self.host = "127.%d.%d.%d" % (pick(1, 255), pick(256), pick(1, 255))
+        self.host = own_host()
         further, flags = self.split(args)
         self.members = {}
         for name in names:

@@ -91,21 +91,22 @@ def test_refused_with_its_reason_and_the_rest_kept(s, shared, name, bad, text, r
     assert discarded(shared, reason) > before, "nothing counted as %s" % reason
 
 
+# made when the test runs: of a time that it asks for
 MENDED = [
-    ("negative-values-vanish", Pprof(("a", 5), ("b", -5)).encode(), {"a": 5}),
-    ("zero-values-vanish", Pprof(("a", 5), ("b", 0)).encode(), {"a": 5}),
-    ("unknown-location-loses-the-sample", Pprof(("a", 5)).encode() + pb((2, pb((1, 77), (2, 9)))), {"a": 5}),
-    ("unknown-function-loses-the-location", Pprof(("a", 5)).encode() + pb((4, pb((1, 50), (4, pb((1, 99)))))) + pb((2, pb((1, 50), (2, 9)))), {"a": 5}),
-    ("unknown-mapping-loses-the-location", spoiled("locations", 0, 1, 99), {"main;idle": 4}),
-    ("huge-ids", Pprof(("a", 5)).encode() + pb((5, pb((1, 2**63 + 5), (2, 1))), (4, pb((1, 2**64 - 1), (4, pb((1, 2**63 + 5))))), (2, pb((1, 2**64 - 1), (2, 9)))),
+    ("negative-values-vanish", lambda: Pprof(("a", 5), ("b", -5)).encode(), {"a": 5}),
+    ("zero-values-vanish", lambda: Pprof(("a", 5), ("b", 0)).encode(), {"a": 5}),
+    ("unknown-location-loses-the-sample", lambda: Pprof(("a", 5)).encode() + pb((2, pb((1, 77), (2, 9)))), {"a": 5}),
+    ("unknown-function-loses-the-location", lambda: Pprof(("a", 5)).encode() + pb((4, pb((1, 50), (4, pb((1, 99)))))) + pb((2, pb((1, 50), (2, 9)))), {"a": 5}),
+    ("unknown-mapping-loses-the-location", lambda: spoiled("locations", 0, 1, 99), {"main;idle": 4}),
+    ("huge-ids", lambda: Pprof(("a", 5)).encode() + pb((5, pb((1, 2**63 + 5), (2, 1))), (4, pb((1, 2**64 - 1), (4, pb((1, 2**63 + 5))))), (2, pb((1, 2**64 - 1), (2, 9)))),
      {"a": 5, "cpu": 9}),
 ]
 
 
-@table("data, stacks", MENDED)
-def test_mended(s, data, stacks):
+@table("make, stacks", MENDED)
+def test_mended(s, make, stacks):
     service = unique()
-    s.push(labels(service), data).expect(200)
+    s.push(labels(service), make()).expect(200)
     assert s.stacks(service) == stacks
 
 

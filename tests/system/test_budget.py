@@ -8,6 +8,7 @@ import time
 import pytest
 from client import CPU, Pprof, Server, now_ms, pb
 from flametree import Flametree, await_, is_sanitized
+from hostile import metrics
 from ledger import Ledger
 
 MB = 1_000_000
@@ -25,7 +26,9 @@ HEX = "abcdef0123456789"
 def f(request):
     query = "%dMiB" % request.param
     with Flametree("--server.memory_limit", str(BUDGET), "--ingester.head_memory", "64MiB", "--ingester.log_memory", "4MiB", "--ingester.disk_reserve", "8MiB",
-                   "--ingester.query_memory", query, "--querier.query_memory", query, "--server.request_memory", query) as f:
+                   "--ingester.query_memory", query, "--querier.query_memory", query, "--server.request_memory", query,
+                   # Who waits for a thread is not what this is about, however slow the machine is.
+                   "--lanes.public_queue_age", "10m", "--lanes.querier_queue_age", "10m", "--lanes.ingester_queue_age", "10m") as f:
         f.one_meets_its_limit = request.param == 16
         grow(f)
         yield f
@@ -106,12 +109,12 @@ def test_hostile_queries_meet_limits_while_pushes_and_neighbours_go_on(f):
     askers = [Asker(f, i, over) for i in range(ASKERS)]
     for a in askers:
         a.start()
-    neighbours, until = [], time.monotonic() + SECONDS
+    neighbours, ready, until = [], [], time.monotonic() + SECONDS
     try:
         while time.monotonic() < until or len({what for a in askers for what, _ in list(a.answers)}) < len(hostile()):
             book.push("p%d" % len(book.bodies), weight=5000)
             neighbours.append(server.query("SelectMergeStacktraces", profileTypeID=CPU, labelSelector='{service_name="neighbour"}'))
-            assert server.call("GET", "/ready").status == 200
+            ready.append(server.call("GET", "/ready"))
             f.check_alive()
     finally:
         over.set()
@@ -131,24 +134,26 @@ def test_hostile_queries_meet_limits_while_pushes_and_neighbours_go_on(f):
     print(sorted(answers.items()))
     print(sorted({(what, re.sub(r"\d+", "N", message)) for what, _, message in refusals}))
     assert refusals and len(refusals) < sum(answers.values())
+    after = settled(f)
     if f.one_meets_its_limit:
-        assert len(taken) == len(neighbours), [r for r in neighbours if r.status != 200][:1]
+        assert {r.status for r in neighbours + ready} == {200}, [r for r in neighbours + ready if r.status != 200][:1]
     else:  # who meets the limit of all is told when to come again, and by and by is answered
-        assert taken and all(r.headers["Retry-After"] for r in neighbours if r.status == 429), neighbours
+        assert taken and all(r.status == 200 or r.status == 429 and r.headers["Retry-After"] for r in neighbours + ready), neighbours + ready
         assert any("server.memory_limit" in message for _, _, message in refusals), refusals[:5]
         assert Server(f.url).stacks("neighbour") == {"quiet": 1}
     assert {status for status, _ in book.answers} <= {200, 429}, book.answers
     book.check()
     peak = f.peak_rss_bytes()
-    after = settled(f)
     print("peak RSS %d MB of %d + %d; counted %d -> %d MB; RSS after %d MB" % (peak / MB, BUDGET / MB, ALLOWANCE / MB, before / MB, after / MB, f.rss_bytes() / MB))
     assert after - before < 2 * MB + 30_000 * len(book.acked), (before, after)  # what was pushed, and nothing else
     if not is_sanitized(f):
         assert peak < BUDGET + ALLOWANCE, peak
-        await_("memory to go back to the system", lambda: f.rss_bytes() < BUDGET, 20, 0.2)
+        await_("memory to go back to the system", lambda: f.rss_bytes() < BUDGET, 60, 0.2)
 
 
 def settled(f):
     """Bytes in use when nothing is asked."""
-    await_("requests to end", lambda: f.metric('flametree_memory_bytes{budget="requests"}') < 200_000)
-    return f.metric('flametree_memory_bytes{budget="server.memory_limit"}')
+    def found():
+        m = metrics(f)
+        return m and m['flametree_memory_bytes{budget="requests"}'] < 200_000 and m
+    return await_("requests to end", found)['flametree_memory_bytes{budget="server.memory_limit"}']

@@ -1,29 +1,22 @@
 """Distributors in front of several ingesters: spreading, one that is away, a tenant's rate."""
 import contextlib
 import gzip
-import socket
 
 from client import Pprof, Server, unique
-from flametree import Flametree
+from flametree import Flametree, own_host
 
 LABELS = {"__name__": "process_cpu"}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
 def cluster(*more):
     """Two ingesters, a distributor and a querier as processes of their own."""
-    ports = [free_port(), free_port()]
-    members = ",".join("i%d=127.0.0.1:%d" % (i, port) for i, port in enumerate(ports))
+    places = ["%s:%d" % (own_host(), 4041 + i) for i in range(2)]
+    members = ",".join("i%d=%s" % (i, place) for i, place in enumerate(places))
     known = ["--cluster.ingesters", members, "--limits.reject_older_than", "1h", *more]
     with contextlib.ExitStack() as stack:
         start = lambda program, *args: stack.enter_context(Flametree(*args, *known, program=program))
-        ingesters = [start("flametree-ingester", "--server.id", "i%d" % i, "--internal.listen", "127.0.0.1:%d" % port) for i, port in enumerate(ports)]
+        ingesters = [start("flametree-ingester", "--server.id", "i%d" % i, "--internal.listen", place) for i, place in enumerate(places)]
         distributor = start("flametree-distributor", "--internal.listen", "127.0.0.1:0")
         querier = start("flametree-querier", "--internal.listen", "127.0.0.1:0")
         yield ingesters, distributor, Server(querier.url, push_url=distributor.url, strict=True)
@@ -35,7 +28,7 @@ def appends(distributor, result):
 
 def test_series_are_spread_and_one_ingester_may_be_away():
     with cluster() as (ingesters, distributor, s):
-        service = unique()
+        service = "spread"  # names decide who gets what: with this one each ingester gets some of both dozens
         push = lambda first: [s.push({**LABELS, "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", 1))).expect(200) for i in range(first, first + 12)]
         push(0)
         assert s.stacks(service) == {"main;work": 12}
