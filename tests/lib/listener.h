@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // listener.h - the options of a listener that a test opens when it does not try limits: room for a
-// few small requests, ten seconds for each step.
+// few small requests, a minute for each step.
 #pragma once
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 static inline struct server_options listener_for(const char *name, const char *listen,
                                                  struct mem_budget *memory, enum rank rank)
 {
-    const uint64_t patience = 10 * (uint64_t)NS_PER_S;
+    const uint64_t patience = 60 * (uint64_t)NS_PER_S;
     return (struct server_options){.name = name,
                                    .listen = listen,
                                    .memory = memory,

@@ -19,7 +19,7 @@
 //
 // Failures meet all threads, since what a server does is done on many. Positions: all of them up to
 // a few hundred, then a dense prefix and a seeded spread; FLAMETREE_TORTURE=all takes every one and
-// FLAMETREE_TORTURE_SEED=n repeats a spread. A run that dies says at which position;
+// FLAMETREE_TORTURE_SEED=n another spread. A run that dies says at which position;
 // FLAMETREE_TORTURE_AT="work:allocation:17:once" does just that one.
 //
 // Only builds with fault points (FT_FAULTS: debug and sanitizers) can do this; others skip.
@@ -43,7 +43,8 @@ struct torture_work {
     bool no_calls;     // torture allocations only
     bool no_allocs;    // torture calls only
     unsigned most;     // positions of each kind at most; 0: 400
-    unsigned limit_s;  // a run that takes longer hangs; 0: 30
+    bool hurries;      // disturbed runs have so little time that a busy machine may end them
+    unsigned limit_s;  // a run that takes longer hangs; 0: 300
 };
 
 // What was met in the undisturbed run.
@@ -61,6 +62,12 @@ void torture_spare(bool on);
 
 // The disturbance is over for the rest of this run, for all threads: now the work must get well.
 void torture_end(void);
+
+// May something be made to fail now? Not in the first, undisturbed run, nor when a run is repeated.
+bool torture_disturbs(void);
+
+// How many allocations and calls were made to fail in this run.
+uint64_t torture_failures(void);
 
 // Was this call made to fail in this run?
 bool torture_failed_call(const char *name);

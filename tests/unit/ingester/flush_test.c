@@ -347,9 +347,12 @@ static void a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next(
     assert_false(flush(&p.x, &done, &fault));
     assert_true(rows_held(&p.x) < p.x.rows && rows_held(&p.x) > 0);
     check(&p.x);  // the head has a remainder from part 2 on
+    uint64_t before = count_of(&ingester_flush_profiles);
     memstore_heal(p.x.store);
     assert_ok(flush(&p.x, &done, e));
-    assert_true(done.rows > 0 && done.rows < p.x.rows);
+    // Counted here, because the ingester tries again by itself and may have come first.
+    uint64_t written = count_of(&ingester_flush_profiles) - before;
+    assert_true(written > 0 && written < p.x.rows);
     assert_int_equal(segments(&p.x), 3);
     check(&p.x);
     AWAIT(rows_held(&p.x) == 0);
@@ -360,19 +363,20 @@ static void a_part_that_is_there_is_compared_and_the_remainder_becomes_the_next(
 // ---- absorbed parts
 
 // Makes a leaf of all listed segments of the tenant. One that has several is that of the first:
-// tests look at one.
+// tests look at one. This is another process: its store works whatever that of the ingester does.
 static void absorb(struct parts *p, bool sweep)
 {
     struct req r;
     struct snapshot s;
     bool existed = true;
     struct manifests *ms = NULL;
+    struct store *own = memstore_again(p->x.store);
     req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
-    assert_ok((ms = manifests_open(p->x.store, NULL, NULL, e)) != NULL);
+    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
     assert_ok(snapshot_take(ms, &r, &r.arena, p->tenant, &s, e));
     assert_int_equal(s.segment_count, 1);
     str segment = name_segment(&r.arena, p->tenant, &s.segments[0].name);
-    str bytes = memstore_bytes(p->x.store, segment.p);
+    str bytes = memstore_bytes(own, segment.p);
     struct manifest_block leaf = {.id = ulid_make(77, (const uint8_t *)"0123456789"),
                                   .kind = BLOCK_RAW,
                                   .from_hour = p->hour,
@@ -387,11 +391,12 @@ static void absorb(struct parts *p, bool sweep)
                                   .source_count = 1};
     struct manifest_change change = {.add = &leaf, .add_count = 1, .begun_ns = clock_wall_ns()};
     str name = manifest_block_name(&r.arena, p->tenant, &leaf);
-    assert_ok(store_put(p->x.store, &r, name, bytes, &existed, e));
+    assert_ok(store_put(own, &r, name, bytes, &existed, e));
     assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
-    if (sweep) memstore_drop(p->x.store, segment.p);
+    if (sweep) memstore_drop(own, segment.p);
     snapshot_release(&s);
     manifests_close(ms);
+    store_close(own);
     req_release(&r);
 }
 
@@ -404,10 +409,12 @@ static void expire(struct parts *p)
     struct manifest_change change = {.expire = &leaf,
                                      .expire_count = 1,
                                      .begun_ns = clock_wall_ns()};
+    struct store *own = memstore_again(p->x.store);
     req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
-    assert_ok((ms = manifests_open(p->x.store, NULL, NULL, e)) != NULL);
+    assert_ok((ms = manifests_open(own, NULL, NULL, e)) != NULL);
     assert_ok(manifest_commit(ms, &r, p->tenant, &change, NULL, e));
     manifests_close(ms);
+    store_close(own);
     req_release(&r);
 }
 
@@ -458,9 +465,7 @@ static void what_a_leaf_has_leaves_the_head_when_a_question_says_so(void **state
             assert_false(flush(&p.x, &done, &fault));
         }
         check(&p.x);
-        memstore_heal(p.x.store);
         absorb(&p, how & 2);
-        memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 1, UINT64_MAX);
         refresh(&p);
         check(&p.x);
         if (whole) assert_int_equal(rows_held(&p.x), 0);
@@ -482,10 +487,11 @@ static void what_an_expired_leaf_had_is_not_written_again(void **state)
         err fault = {0};
         parts_start(&p, 91 + how);
         memstore_fail(p.x.store, MEMSTORE_CREATE, MEMSTORE_LANDS, 2, 1);
+        memstore_fail(p.x.store, MEMSTORE_READ, MEMSTORE_FAILS, 1, UINT64_MAX);  // nobody looks
         assert_false(flush(&p.x, &done, &fault));
-        memstore_heal(p.x.store);
         absorb(&p, how & 1);
         expire(&p);
+        memstore_heal(p.x.store);
         if (how & 2) restart(&p.x);
         refresh(&p);
         assert_int_equal(rows_held(&p.x), 0);
@@ -568,8 +574,9 @@ static void what_is_known_is_not_logged_again(void **state)
         err fault = {0};
         world_start(&x, 100 + seed, "--ingester.flush_width=1");
         arena_init(&a, NULL, SIZE_MAX);
+        int64_t half_past = clock_wall_ns() / HOUR * HOUR - HOUR / 2;
         for (size_t i = 0; i < COUNT(facts); i++) {
-            facts[i] = fact_roll(&x.dice, clock_wall_ns() / HOUR * HOUR - HOUR / 2, 1000);
+            facts[i] = fact_roll(&x.dice, half_past, 1000);
             facts[i].tenant = facts[0].tenant;
             facts[i].service = facts[0].service;
         }

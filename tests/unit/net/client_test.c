@@ -54,15 +54,20 @@ static void sends_large_bodies_and_keeps_its_connections(void **state)
     struct http_call calls[40];
     struct call *waits[40];
     for (int round = 0; round < 5; round++) {
+        str path = round ? S("/echo") : S("/wait");  // first all connections are busy at once
         for (size_t i = 0; i < COUNT(calls); i++) {
-            calls[i] = caller_call(c, "POST", S("/echo"), str_make(body, RIG_BODY_MAX));
+            calls[i] = caller_call(c, "POST", path, str_make(body, RIG_BODY_MAX));
             start(c, &calls[i]);
             waits[i] = &calls[i].call;
+        }
+        if (round == 0) {
+            rig_await(c->rig, &c->rig->waiting, CONNECTIONS);
+            rig_open_gate(c->rig);
         }
         assert_ok(call_gather(&c->req, waits, COUNT(calls), COUNT(calls), false, e));
         for (size_t i = 0; i < COUNT(calls); i++) {
             assert_int_equal(calls[i].status, 200);
-            assert_int_equal(calls[i].answer.n, RIG_BODY_MAX);
+            if (round) assert_int_equal(calls[i].answer.n, RIG_BODY_MAX);
             http_call_release(&calls[i]);
         }
     }
@@ -119,16 +124,27 @@ static void stops_at_the_deadline(void **state)
 {
     struct caller *c = *state;
     caller_open(c);
+    // Who waits looks at the time. The other side, which has begun by then, is told.
+    struct http_call call = caller_call(c, "GET", S("/wait"), S(""));
+    start(c, &call);
+    rig_await(c->rig, &c->rig->waiting, 1);
+    c->req.deadline_mono_ns = clock_mono_ns() + 20 * NS_PER_MS;
+    err e = {0};
+    assert_false(call_wait(&c->req, &call.call, &e));
+    assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
+    http_call_release(&call);
+    rig_await(c->rig, &c->rig->canceled, 1);
+
+    // So does the client by itself.
     struct req soon;
     req_init(&soon, RANK_DUTY, &c->memory, 1 << 20, 20 * NS_PER_MS);
-    struct http_call call = caller_call(c, "GET", S("/wait"), S(""));
+    c->req.deadline_mono_ns = 0;
+    call = caller_call(c, "GET", S("/wait"), S(""));
     http_start(c->client, &soon, &call, RANK_PUBLIC);
-    err e = {0};
-    assert_false(call_wait(&soon, &call.call, &e));
+    assert_false(call_wait(&c->req, &call.call, &e));
     assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
     http_call_release(&call);
     req_release(&soon);
-    rig_await(c->rig, &c->rig->canceled, 1);  // the other side was told
 }
 
 static void stops_when_the_asker_is_gone(void **state)

@@ -375,16 +375,14 @@ static void refuses_with_429_when_memory_is_used_up(void **state)
     expect(fd, &b, 429, NULL);
     (void)close(fd);
 
-    // Nothing at all is left: even the head finds no room, and it is answered.
-    err e = {0};
-    size_t left = 50000 - atomic_load(&r->memory.used);
-    assert_true(mem_reserve(&r->memory, left, &e));
+    // Nothing at all is left, whenever the others give back what they had: even the head finds no
+    // room, and it is answered.
+    atomic_store(&r->memory.limit, 1);
     fd = rig_connect(r);
     buf_clear(&b);
     rig_send(fd, S(GET("/hello")));
     expect(fd, &b, 429, NULL);
     (void)close(fd);
-    mem_unreserve(&r->memory, left);
     buf_release(&b);
 }
 
@@ -402,7 +400,7 @@ static void refuses_when_the_lane_is_full(void **state)
     struct pollfd p[COUNT(fds)];
     for (size_t i = 0; i < COUNT(fds); i++)
         p[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    assert_int_equal(poll(p, COUNT(fds), 30000), 1);
+    assert_int_equal(poll(p, COUNT(fds), 60000), 1);
     rig_open_gate(r);
     unsigned refused = 0;
     for (size_t i = 0; i < COUNT(fds); i++) {
@@ -470,14 +468,24 @@ static void survives_clients_that_leave_in_the_middle(void **state)
     buf_release(&got);
 }
 
+// Servers with ever more time, from 30 ms on.
+static void open_impatient(struct rig *r, unsigned attempt)
+{
+    if (attempt == 12) fail_msg("two minutes are too little for the test to say something");
+    if (r->server) server_close(r->server);
+    const uint64_t limit = 30 * (uint64_t)NS_PER_MS << attempt;
+    r->options.head_timeout_ns = limit;
+    r->options.body_timeout_ns = limit;
+    r->options.idle_timeout_ns = limit;
+    r->options.write_timeout_ns = limit;
+    rig_open(r);
+}
+
 static void cuts_off_the_slow(void **state)
 {
     struct rig *r = *state;
-    r->options.head_timeout_ns = 30 * NS_PER_MS;
-    r->options.body_timeout_ns = 30 * NS_PER_MS;
-    r->options.idle_timeout_ns = 30 * NS_PER_MS;
-    r->options.write_timeout_ns = 30 * NS_PER_MS;
-    rig_open(r);
+    unsigned attempts = 0;
+    open_impatient(r, attempts++);
     static const struct {
         const char *name;
         str text;
@@ -491,6 +499,12 @@ static void cuts_off_the_slow(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf got = rig_exchange(r, cases[i].text, false);
+        // Where the test is slow itself, it is cut off before it has said anything.
+        while (got.n == 0 && cases[i].answer[0]) {
+            buf_release(&got);
+            open_impatient(r, attempts++);
+            got = rig_exchange(r, cases[i].text, false);
+        }
         if (!str_starts(buf_view(&got), str_of(cases[i].answer)))
             fail_msg("%s: %.*s", cases[i].name, STR(buf_view(&got)));
         buf_release(&got);
@@ -504,7 +518,7 @@ static void cuts_off_the_slow(void **state)
     for (int i = 0; i < 50; i++)
         rig_send(fd, S(GET("/big")));
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    assert_int_equal(poll(&p, 1, 30000), 1);
+    assert_int_equal(poll(&p, 1, 300000), 1);
     (void)close(fd);
     buf_release(&b);
 }

@@ -394,13 +394,11 @@ static void refuses_with_429_when_memory_is_used_up(void **state)
     assert_true(str_contains(buf_view(&s->trailers), S("retry-after=1;")));
     free(body);
 
-    err e = {0};
-    size_t left = 50000 - atomic_load(&r->memory.used);
-    assert_true(mem_reserve(&r->memory, left, &e));
+    // Nothing at all is left, whenever the first one gives back what it had.
+    atomic_store(&r->memory.limit, 1);
     s = ask(p, "GET", "/hello", S(""));
     await(p, s);
     assert_int_equal(s->status, 429);
-    mem_unreserve(&r->memory, left);
     disconnect(p);
 }
 
@@ -554,43 +552,74 @@ static void ends_connections_that_speak_nonsense(void **state)
 
 // ---- time
 
-static void cuts_off_the_slow(void **state)
+// Half a body, then idle. False: the connection was cut off before the request was there.
+static bool half_a_body_is_told(struct rig *r)
 {
-    struct rig *r = *state;
-    r->options.head_timeout_ns = 30 * NS_PER_MS;
-    r->options.body_timeout_ns = 30 * NS_PER_MS;
-    r->options.idle_timeout_ns = 60 * NS_PER_MS;
-    r->options.write_timeout_ns = 30 * NS_PER_MS;
-    rig_open(r);
-
-    struct peer *p = connect_peer(r);  // half a body, then idle
+    struct peer *p = connect_peer(r);
     const struct stream *s = ask_with(p, "POST", "/echo", S("ab"), true, (struct extra){0});
-    await(p, s);
-    assert_int_equal(s->status, 408);
     await_over(p);
-    assert_true(p->goaway);
-    assert_int_equal(p->goaway_error, NGHTTP2_NO_ERROR);
+    bool heard = s->closed;
+    if (heard) {
+        assert_int_equal(s->status, 408);
+        assert_true(p->goaway);
+        assert_int_equal(p->goaway_error, NGHTTP2_NO_ERROR);
+    }
     disconnect(p);
+    return heard;
+}
 
+static bool who_never_takes_the_body_is_told(struct rig *r)
+{
     const nghttp2_settings_entry shut = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0};
-    p = connect_with(r, &shut, 1);  // never takes the body
-    s = ask(p, "GET", "/hello", S(""));
-    await(p, s);
-    assert_int_equal(s->error, NGHTTP2_CANCEL);
+    struct peer *p = connect_with(r, &shut, 1);
+    const struct stream *s = ask(p, "GET", "/hello", S(""));
+    while (!s->closed && !p->over)
+        turn(p);
+    bool heard = s->closed;
+    if (heard) assert_int_equal(s->error, NGHTTP2_CANCEL);
     disconnect(p);
+    return heard;
+}
 
-    p = connect_peer(r);  // half a head; nothing may come in between, not even our SETTINGS ACK
+// Nothing may come in between, not even our SETTINGS ACK.
+static bool half_a_head_is_told(struct rig *r)
+{
+    struct peer *p = connect_peer(r);
+    struct buf b;
     turn(p);
     flush(p);
-    struct buf b;
     buf_init(&b, NULL, 1 << 20);
     put_frame(&b, NGHTTP2_HEADERS, 0, 1, str_make(small_head, sizeof small_head - 1));
     rig_send(p->fd, buf_view(&b));
     await_over(p);
-    assert_true(p->goaway);
-    assert_int_equal(p->goaway_error, NGHTTP2_ENHANCE_YOUR_CALM);
+    bool heard = p->goaway && p->goaway_error != NGHTTP2_NO_ERROR;
+    if (heard) assert_int_equal(p->goaway_error, NGHTTP2_ENHANCE_YOUR_CALM);
     buf_release(&b);
     disconnect(p);
+    return heard;
+}
+
+// Where the test is slow itself, it is cut off before it has said enough. Then servers have ever
+// more time.
+static void cuts_off_the_slow(void **state)
+{
+    struct rig *r = *state;
+    static bool (*const fns[])(struct rig * r) = {half_a_body_is_told,
+                                                  who_never_takes_the_body_is_told,
+                                                  half_a_head_is_told};
+    unsigned done = 0;
+    for (uint64_t limit = 30 * NS_PER_MS; done < COUNT(fns); limit *= 2) {
+        if (limit > 120 * (uint64_t)NS_PER_S) fail_msg("%u: two minutes are too little", done);
+        r->options.head_timeout_ns = limit;
+        r->options.body_timeout_ns = limit;
+        r->options.idle_timeout_ns = 2 * limit;
+        r->options.write_timeout_ns = limit;
+        rig_open(r);
+        while (done < COUNT(fns) && fns[done](r))
+            done++;
+        server_close(r->server);
+        r->server = NULL;
+    }
 }
 
 static void *drain(void *arg)

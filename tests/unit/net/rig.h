@@ -16,7 +16,7 @@
 // Body limit 100 000 bytes. Refusals are answered with net's status and the fault's text.
 #pragma once
 
-#include "lib/test.h"
+#include "lib/await.h"
 #include "net/client.h"
 #include "net/server.h"
 #include "sys/clock.h"
@@ -173,12 +173,17 @@ static inline void rig_open_gate(struct rig *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-static inline void rig_await(struct rig *r, const unsigned *count, unsigned at_least)
+static inline unsigned rig_count(struct rig *r, const unsigned *count)
 {
     pthread_mutex_lock(&r->mutex);
-    while (*count < at_least)
-        pthread_cond_wait(&r->change, &r->mutex);
+    unsigned n = *count;
     pthread_mutex_unlock(&r->mutex);
+    return n;
+}
+
+static inline void rig_await(struct rig *r, const unsigned *count, unsigned at_least)
+{
+    AWAIT(rig_count(r, count) >= at_least);
 }
 
 static inline void rig_free(struct rig *r)
@@ -215,7 +220,7 @@ static inline int rig_connect(const struct rig *r)
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    struct timeval limit = {.tv_sec = 30};
+    struct timeval limit = {.tv_sec = 60};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return fd;
 }

@@ -124,7 +124,7 @@ static bool ask_peer(void *arg, err *e)
     struct req req;
     struct peer_call c;
     str answer = {0};
-    req_init(&req, RANK_DUTY, &p->memory, 1 << 20, 10 * NS_PER_S);
+    req_init(&req, RANK_DUTY, &p->memory, 1 << 20, 60 * NS_PER_S);
     req.tenant = S("one");
     peer_start(p->client, &req, &c, str_of(p->address), "/t.v1.Echo/Raw", S("bytes"), RANK_INGESTER,
                1000);
