@@ -36,9 +36,10 @@ def metrics(f):
     return {}
 
 
-def idle(f, connections=None):
+def idle(f, connections=None, meanwhile=lambda: None):
     """Waits until nothing is left of any request but the one that looks, of what they kept, nor of connections beyond so many."""
     def quiet():
+        meanwhile()
         m = metrics(f)
         if not m or sum(m.get('flametree_net_exchanges{state="%s"}' % state, 0) for state in STATES) > 1:
             return False

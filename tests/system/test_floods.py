@@ -1,13 +1,15 @@
 """HTTP/2 clients that send too much of what is legal: each is ended with ENHANCE_YOUR_CALM (or another clear word), is counted by kind, leaves
 neither requests nor memory behind, and others are answered meanwhile."""
 import signal
+import time
 
 import pytest
 from client import Pprof, Server, table, unique
+from faultclock import FaultClock
 from flametree import Flametree
 from hostile import LEAN, MERGE, MIB, ask, idle, push_large
 from wire import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR, GOAWAY, H2, HEADERS, NO_ERROR, PADDED, PING, PRIORITY,
-                  PROTOCOL_ERROR, SETTINGS, Wire, fields, frame, head, headers, rst, settings, window_update)
+                  PROTOCOL_ERROR, SETTINGS, WAIT_SECONDS, Wire, fields, frame, head, headers, rst, settings, window_update)
 
 ASK = "/querier.v1.QuerierService/ProfileTypes"
 GROWTH = 64 * MIB  # of the process, beyond what its budgets explain
@@ -216,12 +218,17 @@ def test_windows_past_their_end(f):
 
 
 MANY = 32
+PATIENCE = 100  # seconds with clients that do not read; they pass when a test says so
+ENDLESS = ("head_timeout", "body_timeout", "idle_timeout", "request_timeout")
 
 
 @pytest.fixture(scope="module")
-def small():
-    """Little memory, short patience with clients that do not read, and a service whose profile is large."""
-    with Flametree("--server.memory_limit", "128MiB", "--server.write_timeout", "1s", env=LEAN) as f:
+def small(tmp_path_factory):
+    """Little memory, and a service whose profile is large."""
+    clock = FaultClock(tmp_path_factory.mktemp("time") / "clock")
+    flags = [x for name in ENDLESS for x in ("--server." + name, "10h")] + [x for lane in ("public", "querier", "ingester") for x in ("--lanes.%s_queue_age" % lane, "10h")]
+    with Flametree("--server.memory_limit", "128MiB", "--server.write_timeout", "%ds" % PATIENCE, *flags, env={**LEAN, **clock.env}) as f:
+        f.clock = clock
         push_large(f)
         with H2(f) as h:
             h.request(1, "POST", MERGE, [("content-type", "application/json")], f.question)
@@ -254,8 +261,13 @@ def test_large_answers_that_nobody_takes(small, values, then):
                         for i in range(MANY)) + then)
         ask(neighbour)
         assert f.rss_bytes() < (128 + 16) * MIB + 160 * MIB  # limit and refusals; the rest is the program, under sanitizers
-        for i in range(MANY):
-            stream = h.await_end(2 * i + 1)
+        streams = [2 * i + 1 for i in range(MANY)]
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not all(h.over(i) for i in streams):
+            assert time.monotonic() < deadline and not h.end, (h.end, h.streams)
+            f.clock.wait(PATIENCE + 1)
+            h.receive(0.2)
+        for stream in map(h.over, streams):
             assert stream.reset is not None or stream.status in (200, 429), stream
         assert any(s.reset is not None for s in h.streams.values())
         ask(neighbour)
@@ -273,7 +285,7 @@ def test_connections_that_read_nothing_at_all(small):
         w.send(window_update(0, 2**30) + b"".join(headers(2 * i + 1, one, END_HEADERS) + frame(DATA, END_STREAM, 2 * i + 1, f.question) for i in range(8)), reading=False)
     with Wire(f) as neighbour:
         ask(neighbour)
-    idle(f)  # while they are there: what the kernel did not take was given up
+    idle(f, meanwhile=lambda: f.clock.wait(PATIENCE + 1))  # while they are there: what the kernel did not take was given up
     limit_holds(f)
     for w in wires:
         w.close()
