@@ -11,7 +11,7 @@ import pytest
 from client import unique
 from faultclock import FaultClock
 from flametree import AT_ONCE, BIN, Cluster, Flametree, check_blocks, compact, flush
-from fleet import ROUNDS, SEED, Days, Life, Month, Old, OldMonth, disturbed
+from fleet import AWAY, ROUNDS, SEED, Days, Life, Month, Old, OldMonth, disturbed
 
 
 def change(rng, f):
@@ -122,7 +122,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
     rng = random.Random(SEED + part)
     print("seed", SEED)
     with Cluster("--distributor.append_timeout", "1s", "--ingester.cut_age", rng.choice(["1s", "3s", "10m"]),
-                 "--compactor.interval=1h", *AT_ONCE, "--storage.dir", str(tmp_path / "store")) as c:
+                 "--compactor.interval=1h", *AT_ONCE, "--storage.dir", str(tmp_path / "store"), **AWAY) as c:
         fleet = Days(rng, c.server(), unique("oracle"))
         for regular in disturbed(fleet, c):
             if regular:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from client import Pprof, Server, unique
 from flametree import Cluster, Flametree
-from fleet import ROUNDS, SEED, Fleet, disturbed
+from fleet import AWAY, ROUNDS, SEED, Fleet, disturbed
 
 
 @pytest.mark.parametrize("part", range(2))
@@ -34,7 +34,7 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part):
     """A stopped ingester stores what it had received when it goes on, others have stored it meanwhile."""
     rng = random.Random(SEED + part)
     print("seed", SEED)
-    with Cluster("--distributor.append_timeout", "1s") as c:
+    with Cluster("--distributor.append_timeout", "1s", **AWAY) as c:
         fleet = Fleet(rng, c.server(), unique("oracle"))
         for _ in disturbed(fleet, c):
             for _ in range(25):

@@ -5,16 +5,16 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import CPU, PUSH, Pprof, now_ms, pb, select, unique
+from client import CPU, PUSH, Pprof, now_ms, pb, select
 from flametree import Cluster, await_
 
 HOUR_AGO = lambda: {"start": now_ms() - 1_800_000, "end": now_ms() + 300_000}
-PASSED_OVER = ["--distributor.append_timeout", "1500ms"]  # of a stopped ingester; a busy machine must answer by then
-PODS = 24  # label sets, enough that each ingester owns some of any service
+PODS = 24  # label sets of SERVICE: each ingester owns some of them
+SERVICE = "shop"
 
 
 def push_pods(s, service, value=1, expected=200):
-    """A few at a time, so that those for an ingester that hangs wait together."""
+    """A few at a time."""
     def push(i):
         return s.push({"__name__": "process_cpu", "service_name": service, "pod": "p%d" % i}, Pprof(("main;work", value))).expect(expected)
     with ThreadPoolExecutor(8) as pool:
@@ -23,6 +23,15 @@ def push_pods(s, service, value=1, expected=200):
 
 def ask(s, service, **headers):
     return s.query("SelectMergeStacktraces", headers, profileTypeID=CPU, labelSelector=select(service), **HOUR_AGO())
+
+
+def ask_in(s, service, headers, good):
+    """An answer within a second or two, which a busy machine may need more of: a good one, or the last of some that had more and more time."""
+    for ms in (1500, 6000, 24000):
+        reply = ask(s, service, **{"Connect-Timeout-Ms": str(ms), **headers})
+        if good(reply):
+            break
+    return reply
 
 
 def partial(s, service):
@@ -35,12 +44,12 @@ def loose_rows(c):
 
 @pytest.fixture
 def cluster():
-    with Cluster(*PASSED_OVER) as c:
+    with Cluster() as c:
         yield c
 
 
 def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     push_pods(s, service)
     assert all(m.metric("flametree_ingester_head_series") for m in cluster.ingesters()), "the pods are not spread"
     cluster["ingester-2"].kill()
@@ -54,14 +63,14 @@ def test_an_ingester_that_is_away_is_said_and_its_data_come_back(cluster):
 
 
 def test_an_ingester_that_is_missing_from_the_start_is_said():
-    c = Cluster(*PASSED_OVER)
+    c = Cluster()
     try:
         for name in ("ingester-1", "ingester-3", "distributor", "querier"):
             c[name].start(wait=False)
         for m in c.members.values():
             if m.process:
                 m.await_ready()
-        s, service = c.server(), unique()
+        s, service = c.server(), SERVICE
         push_pods(s, service)
         ask(s, service).expect(503, "missing: ingester-2", code="unavailable")
         assert partial(s, service).headers["Flametree-Profiles"] == str(PODS)
@@ -73,7 +82,7 @@ def test_an_ingester_that_is_missing_from_the_start_is_said():
 
 
 def test_without_any_ingester_nothing_is_accepted_and_only_the_store_answers(cluster):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     for m in cluster.ingesters():
         m.kill()
     reply = push_pods(s, service, expected=503)
@@ -86,21 +95,21 @@ def test_without_any_ingester_nothing_is_accepted_and_only_the_store_answers(clu
 
 
 def test_an_ingester_that_hangs_is_said_in_time(cluster):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     push_pods(s, service)
     cluster["ingester-1"].signal(signal.SIGSTOP)
     try:
-        late = ask(s, service, **{"Connect-Timeout-Ms": "1000"})
+        late = ask_in(s, service, {}, lambda reply: "ingester-1" in reply.message())
         assert late.status in (503, 504) and "ingester-1" in late.message(), late
-        marked = ask(s, service, **{"Connect-Timeout-Ms": "2000", "Flametree-Partial": "allow"}).expect(200)
-        assert marked.headers["Flametree-Missing"] == "ingester-1"
+        marked = ask_in(s, service, {"Flametree-Partial": "allow"}, lambda reply: reply.headers.get("Flametree-Missing") == "ingester-1").expect(200)
+        assert marked.headers["Flametree-Missing"] == "ingester-1", marked.headers
     finally:
         cluster["ingester-1"].signal(signal.SIGCONT)
     assert s.stacks(service) == {"main;work": PODS}
 
 
 def test_an_ingester_with_an_empty_data_directory_serves_anew(cluster):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     push_pods(s, service)
     gone = cluster["ingester-3"]
     mine = gone.metric("flametree_ingester_head_rows")
@@ -115,7 +124,7 @@ def test_an_ingester_with_an_empty_data_directory_serves_anew(cluster):
 
 
 def test_an_ingester_at_a_new_address_is_missing_until_the_lists_say_so(cluster):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     push_pods(s, service)
     moved, old = cluster["ingester-2"], ":4073"
     moved.stop()
@@ -148,7 +157,7 @@ def with_list(cluster, *ids):
     ([("ingester-1", "ingester-1"), ("ingester-2", "ingester-2"), ("ingester-3", "ingester-2")], "ingester-3", "answers ingester-2"),
 ], ids=["one-is-not-in-the-list", "two-names-for-one"])
 def test_a_querier_with_a_wrong_list_says_so(cluster, ids, missing, why):
-    s, service = cluster.server(), unique()
+    s, service = cluster.server(), SERVICE
     push_pods(s, service)
     with_list(cluster, *ids)
     reply = ask(s, service).expect(503, "missing: " + missing, code="unavailable")
@@ -173,43 +182,39 @@ def everything(s, service):
             sum(v[0] for v in s.export(service)["stacks"].values()))
 
 
-def rows_of(c):
-    return sum(m.metric("flametree_ingester_head_rows") for m in c.ingesters())
+def push_all(s, service, name, at):
+    """A profile of each pod. What no ingester took in time is sent again with its id, as often as it takes on a busy machine."""
+    def push(i):
+        await_("a push to be taken", lambda: push_with_id(s, service, i, "%s-%d" % (name, i), at).expect((200, 503, 504)).status == 200)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(push, range(PODS)))
 
 
-def pushed_while_one_stands(cluster, s, service):
-    """One of the ingesters is stopped while all pods push; returns whether it stored something of that when it went on."""
-    before = rows_of(cluster)
-    cluster["ingester-1"].signal(signal.SIGSTOP)
-    try:
-        push_pods(s, service)
-    finally:
-        cluster["ingester-1"].signal(signal.SIGCONT)
-    try:
-        return await_("a row in two ingesters", lambda: rows_of(cluster) > before + PODS, seconds=2)
-    except AssertionError:
-        return False
-
-
-def test_what_a_stopped_ingester_stores_after_all_counts_once(cluster):
-    """Its pushes go to others after half a second. When it goes on, it stores what it had received, unless it sees first that nobody waits for it any more:
-    so this goes on until it has."""
-    s, service, rounds = cluster.server(), unique(), 1
-    while not pushed_while_one_stands(cluster, s, service):
-        rounds += 1
-        assert rounds <= 10, "it never stored what it had received"
-    assert cluster["distributor"].metric('flametree_distributor_appends_total{result="passed"}') > 0
-    want = (PODS * rounds,) * 4
-    assert everything(s, service) == want
-    assert loose_rows(cluster) > 0
-    for m in cluster.ingesters():
-        m.kill()
-    cluster.start()
-    assert everything(s, service) == want
+def test_what_an_ingester_stores_after_others_did_counts_once():
+    """One ingester acknowledges its first append so late that others have got the same rows meanwhile. Then it is stopped while all pods push: when it
+    goes on, it stores what it had received, unless it sees first that nobody waits for it any more."""
+    with Cluster("--distributor.append_timeout", "1500ms", env_of={"ingester-1": {"FLAMETREE_FAULTS": "append.ack.before=delay:50000@1"}}) as c:
+        s, service, at = c.server(), SERVICE, now_ms() - 300_000
+        push_all(s, service, "late", at)
+        assert c["distributor"].metric('flametree_distributor_appends_total{result="passed"}') > 0
+        c["ingester-1"].signal(signal.SIGSTOP)
+        try:
+            push_all(s, service, "stopped", at + 1)
+        finally:
+            c["ingester-1"].signal(signal.SIGCONT)
+        value = 2 * sum(1 + i for i in range(PODS))
+        want = (value, 2 * PODS, value, value)
+        assert everything(s, service) == want
+        assert loose_rows(c) > 0
+        for m in c.ingesters():
+            m.kill()
+        c["ingester-1"].env.pop("FLAMETREE_FAULTS")
+        c.start()
+        assert everything(s, service) == want
 
 
 def test_an_upload_repeated_with_its_id_counts_once_wherever_it_goes(cluster):
-    s, service, at = cluster.server(), unique(), now_ms() - 300_000
+    s, service, at = cluster.server(), SERVICE, now_ms() - 300_000
     want = sum(1 + i for i in range(PODS))
     for i in range(PODS):
         push_with_id(s, service, i, "id-%d" % i, at).expect(200)
@@ -226,8 +231,8 @@ def test_an_upload_repeated_with_its_id_counts_once_wherever_it_goes(cluster):
 
 
 def test_too_many_rows_of_two_ingesters_are_refused_by_name():
-    with Cluster(*PASSED_OVER, "--querier.loose_max", "1") as c:
-        s, service = c.server(), unique()
+    with Cluster("--querier.loose_max", "1") as c:
+        s, service = c.server(), SERVICE
         c["ingester-1"].kill()
         push_pods(s, service)
         c.start()
