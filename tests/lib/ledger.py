@@ -96,9 +96,9 @@ class Ledger:
         return status
 
     def retry(self, names=None, seconds=30):
-        """These, or everything, again, acknowledged or not, each until it is taken."""
-        deadline = time.monotonic() + seconds
+        """These, or everything, again, acknowledged or not, each until it is taken, for so long."""
         for name in list(self.bodies) if names is None else list(names):
+            deadline = time.monotonic() + seconds
             while self.push(name) != 200:
                 assert time.monotonic() < deadline, self.answers
                 time.sleep(0.05)

@@ -4,10 +4,10 @@ there exactly once afterwards, and a push again with the same id counts once.
 The points are read from the sources, so none can be forgotten: a point at which no process dies in its life below fails its test.
 There are two lives: without an object store, in which old cuts go by age, and with one, in which cuts are flushed.
 """
+import http.client
 import os
 import re
 import shutil
-import subprocess
 import urllib.request
 
 import pytest
@@ -66,7 +66,7 @@ def grown_kept(data):
             book.push("%s.%d" % (name, k), *["%s.%d.%d" % (s, i, k) for s in STACKS], labels={"pod": "%d-%d" % (i, k)})
         if f.process.poll() is not None:
             break
-    assert f.process.wait() == -9 and len(book.acked) > 70, book.answers
+    assert f.process.wait(60) == -9 and len(book.acked) > 70, book.answers
     return data, book
 
 
@@ -78,7 +78,7 @@ def grown_stored(data):
     for name in OLD:
         assert book.push(name) == 200
     flush(f)
-    assert f.process.wait() == -9
+    assert f.process.wait(60) == -9
     return data, book
 
 
@@ -87,7 +87,7 @@ def flush(f):
     try:
         with urllib.request.urlopen(urllib.request.Request(f.url + "/ingester/flush", method="POST", data=b""), timeout=60) as answer:
             return answer.status == 200
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 
@@ -120,9 +120,7 @@ class Life:
 
     def push(self, names, **kw):
         for name in names:
-            for _ in range(200):
-                if self.ended() or self.book.push(name, **kw) == 200:
-                    break
+            await_("a push to be taken", lambda: self.ended() or self.book.push(name, **kw) == 200)
             if self.ended():
                 return False
         return True
@@ -144,17 +142,18 @@ class Life:
         self.old = set()
         return not self.ended()
 
-    def expired(self):
+    def metric(self, name):
+        """None also if it died before it said so, or on the way."""
         try:
-            return self.f.metric("flametree_ingester_expired_cuts_total") or 0
-        except OSError:
-            return 0
+            return self.f.metric(name)
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def expired(self):
+        return self.metric("flametree_ingester_expired_cuts_total") or 0
 
     def closed(self):
-        try:
-            return self.f.metric('flametree_ingester_cuts{state="closed"}')
-        except OSError:
-            return 0
+        return self.metric('flametree_ingester_cuts{state="closed"}')
 
     def run(self):
         """True if it came to its end alive."""

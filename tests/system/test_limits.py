@@ -337,7 +337,7 @@ def test_only_good_pushes_are_delayed():
 def test_delays_take_no_workers_and_end_with_the_process():
     """More held answers than workers of the lane: others go on, and a stop does not wait for them all."""
     import concurrent.futures
-    with Limited("overrides:\n  slow: {ingestion_artificial_delay: 20s}\n", "--server.drain_timeout=200ms") as f:
+    with Limited("overrides:\n  slow: {ingestion_artificial_delay: 1m}\n", "--server.drain_timeout=200ms") as f:
         def hang(_):
             try:
                 return f.as_tenant("slow").push(labels(), Pprof(("a", 1))).status

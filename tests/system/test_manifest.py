@@ -7,7 +7,7 @@ import time
 
 import pytest
 from client import Pprof
-from flametree import BIN, Flametree
+from flametree import BIN, Flametree, await_
 
 HOUR = 3600 * 10**9
 AT_ONCE = [
@@ -39,7 +39,7 @@ def server(tmp_path_factory):
 
 
 def compact(f):
-    assert f.server().call("POST", "/compactor/run?timeout=60s").expect(200).json()["settled"]
+    await_("the compactor to be done", lambda: f.server().call("POST", "/compactor/run?timeout=45s").expect(200).json()["settled"], 300)
 
 
 def test_segments_then_levels_are_shown(server):

@@ -178,9 +178,9 @@ def test_drain_finishes_what_runs(tmp_path):
 
             def refused():
                 try:
-                    socket.create_connection(host, timeout=1).close()
+                    socket.create_connection(host, timeout=30).close()
                     return False
-                except OSError:
+                except ConnectionError:
                     return True
             await_("new connections to be refused", refused)
             c.sendall(message[20:])
@@ -194,7 +194,7 @@ def test_drain_finishes_what_runs(tmp_path):
 # ---- protocols of the one port
 
 def curl(*args):
-    return subprocess.run(["curl", "-sS", "-o", "-", "-w", "\n%{http_version} %{http_code}", *args], capture_output=True, text=True, timeout=30).stdout
+    return subprocess.run(["curl", "-sS", "-o", "-", "-w", "\n%{http_version} %{http_code}", *args], capture_output=True, text=True, timeout=60).stdout
 
 
 def test_http2_without_tls(shared):
@@ -207,7 +207,7 @@ def test_grpc_over_h2c(shared, tmp_path):
     out = tmp_path / "out"
     args = ["curl", "-sS", "--http2-prior-knowledge", "-D", str(tmp_path / "head"), "-o", str(out), "-H", "Content-Type: application/grpc", "-H", "TE: trailers",
             "--data-binary", "@%s" % body, shared.url + "/version.v1.Version/Version"]
-    subprocess.run(args, check=True, timeout=30)
+    subprocess.run(args, check=True, timeout=60)
     assert unenvelope(out.read_bytes()) == [(0, b"\x08\x01")]
     assert "grpc-status: 0" in (tmp_path / "head").read_text()
 
@@ -240,10 +240,10 @@ def test_memory_budget_refuses_with_retry_after(tmp_path):
     """Many large bodies at once against a small budget: each is accepted or refused with 429, and afterwards all is well."""
     with Flametree("--server.memory_limit", "96MiB", "--ingester.head_memory", "64MiB") as f:
         statuses, lock = [], threading.Lock()
+        data = Pprof(*[("f@@;%s" % ("x" * 200 + str(j)), 1) for j in range(12_000)]).encode()
 
         def push(i):
-            data = Pprof(*[("f%d;%s" % (i, "x" * 200 + str(j)), 1) for j in range(12_000)]).encode()
-            reply = Server(f.url).push({"__name__": "process_cpu", "service_name": "budget"}, data)
+            reply = Server(f.url).push({"__name__": "process_cpu", "service_name": "budget"}, data.replace(b"f@@", b"f%02d" % i))
             with lock:
                 statuses.append((reply.status, reply.headers.get("Retry-After"), reply.text[:200]))
         threads = [threading.Thread(target=push, args=(i,)) for i in range(24)]
@@ -252,7 +252,7 @@ def test_memory_budget_refuses_with_retry_after(tmp_path):
         for t in threads:
             t.join()
         f.check_alive()
-        assert {status for status, *_ in statuses} <= {200, 429}, statuses
+        assert len(statuses) == 24 and {status for status, *_ in statuses} <= {200, 429}, statuses
         assert all(retry for status, retry, _ in statuses if status == 429), statuses
         assert get(f, "/ready")[0] == 200
 
@@ -278,7 +278,7 @@ def test_slow_heads_do_not_hold_connections(tmp_path):
     with Flametree("--server.head_timeout", "300ms") as f:
         with socket.create_connection(("127.0.0.1", f.ports["public"])) as c:
             c.sendall(b"POST /ingest HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-            c.settimeout(20)
+            c.settimeout(60)
             got = c.recv(4096)
             assert got == b"" or b" 408 " in got.splitlines()[0], got
 
