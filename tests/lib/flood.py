@@ -3,7 +3,7 @@
     flood.py URL NAME CONNECTIONS SECONDS BYTES
 
 Each push is a profile of about BYTES uncompressed bytes whose first stack is NAME.<connection>.<number>, with an id of its own. Stops early when
-stdin ends. Prints one JSON object: {"acked": [names], "unsure": [names], "refused": n, "bad": ["what else came back", ...], "longest_s": s}.
+stdin ends; until then each line of it is answered by a line of what there is so far: "acked refused". In the end prints one JSON object: {"acked": [names], "unsure": [names], "refused": n, "bad": ["what else came back", ...], "longest_s": s}.
 """
 import http.client
 import json
@@ -86,7 +86,8 @@ def main():
     flood = Flood(url, name, float(seconds), int(size))
 
     def stop():
-        sys.stdin.read()
+        for _ in sys.stdin:
+            print(len(flood.acked), flood.refused, flush=True)
         flood.until = 0
     threading.Thread(target=stop, daemon=True).start()
     flood.run(int(connections))
