@@ -4,27 +4,50 @@
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# need_packages FILE...: installs the Debian packages that the files name and that are missing.
+# try TIMES COMMAND...: until it succeeds, with a pause that grows: a network may be away for a moment.
+try() {
+    local times=$1 i
+    shift
+    for ((i = 1; ; i++)); do
+        "$@" && return 0
+        ((i < times)) || return 1
+        sleep $((i * 5))
+    done
+}
+
+install_packages() {  # PREFIX-COMMAND... -- PACKAGE...
+    local with=()
+    while [ "$1" != -- ]; do with+=("$1") && shift; done
+    shift
+    # A source of somebody else that cannot be reached must not be in the way, so only the second answer counts. Another
+    # apt may hold the lock for a while.
+    "${with[@]}" apt-get -q -o Acquire::Retries=3 update
+    "${with[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+}
+
+# need_packages FILE...: installs the Debian packages that the files name and that are missing: as root, or by a sudo
+# that asks nothing.
 need_packages() {
-    local missing=() package
+    local missing=() with=() package
     command -v dpkg-query >/dev/null || die "this is not Debian; install by other means what $* name"
     for package in $(cat "$@" | sed 's/#.*//'); do
         dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
-    if [ "$(id -u)" != 0 ]; then
+    if [ "$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then
+        with=(sudo -n)
+    elif [ "$(id -u)" != 0 ]; then
         say "${#missing[@]} packages are missing. Run this as root, then try again:"
         printf '  apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
         exit 1
     fi
-    say "installing ${#missing[@]} packages: ${missing[*]}"
+    say "installing ${#missing[@]} packages${with:+ with sudo}: ${missing[*]}"
     local log
     log=$(mktemp)
-    # A source of somebody else that cannot be reached must not be in the way, so only the second answer counts.
-    if ! { apt-get update -q; DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    if ! try 4 install_packages "${with[@]}" -- "${missing[@]}" >"$log" 2>&1; then
         tail -n 20 "$log" >&2
         rm -f "$log"
-        die "apt-get could not install: ${missing[*]}"
+        die "apt-get could not install, in four attempts: ${missing[*]}"
     fi
     rm -f "$log"
 }
