@@ -345,7 +345,7 @@ def test_delays_take_no_workers_and_end_with_the_process():
                 return None
         with concurrent.futures.ThreadPoolExecutor(150) as pool:
             held = [pool.submit(hang, i) for i in range(150)]
-            await_("150 held answers", lambda: f.metric('flametree_net_exchanges{state="held"}') == 150)
+            await_("150 held answers", lambda: f.metric('flametree_net_exchanges{state="held"}') == 150, 50)
             f.as_tenant("fast").push(labels(), Pprof(("a", 1))).expect(200)
             f.stop()
         assert [h.result() for h in held].count(200) == 0

@@ -60,6 +60,8 @@ class Load:
                 if int(reply.headers["Flametree-Profiles"]) < before:
                     self.wrong.append("%d profiles were acknowledged, an answer that says %s has %s" % (
                         before, reply.headers["Flametree-Exact"], reply.headers["Flametree-Profiles"]))
+            elif reply is not None and reply.status == 429 and " waited " in reply.message():
+                pass  # for a thread, on a busy machine
             elif reply is not None:
                 self.refusals += 1
                 said = "ingester" in reply.message() or reply.message() in ("starting", "stopping")  # the querier itself
