@@ -583,12 +583,13 @@ static void what_is_known_is_not_logged_again(void **state)
         str tenant = str_of(fact_tenants[facts[0].tenant]);
         struct dice again = same;
         assert_ok(push_bytes(&x, tenant, rich_batch(&a, &same, facts, 4, &first), e));
+        // The tenant and the first segment are created, by the ingester itself perhaps, and nothing
+        // else.
+        memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 3, UINT64_MAX);
         assert_ok(wal_cut_now(x.w.in->wal, e));
         assert_ok(push_bytes(&x, tenant, rich_batch(&a, &again, facts, 8, &both), e));
         lines_of_batch(&x.want[facts[0].tenant], tenant, &both);
         check(&x);
-        // The tenant and the first segment are created, and nothing else.
-        memstore_fail(x.store, MEMSTORE_CREATE, MEMSTORE_FAILS, 3, UINT64_MAX);
         assert_false(flush(&x, &done, &fault));
         AWAIT(wal_cuts(x.w.in->wal, NULL, 0) == 1);
         uint64_t held = rows_held(&x);
