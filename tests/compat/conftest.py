@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from client import Server
@@ -12,10 +13,17 @@ from flametree import TOPOLOGIES, deploy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "../..")
+# What tools say of a network that is away, or that breaks off: it may be back in a moment.
+TROUBLE = re.compile(
+    r"dial tcp|no such host|i/o timeout|proxyconnect|handshake timeout|(?:read|write) tcp|unexpected EOF|: EOF$|stream error|GOAWAY|deadline exceeded|: (?:429|5\d\d) [A-Z][\w ]+$"  # go
+    r"|Read timed out|Connection(?: aborted|Error| broken|ResetError)|ReadTimeoutError|Max retries exceeded|IncompleteRead|ProtocolError|Temporary failure in name resolution"
+    r"|No matching distribution found"  # pip, also when it reached nobody
+    r"|npm (?:error|ERR!) code (?:E(?:429|5\d\d|NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH|PIPE)|ERR_\w+|FETCH_ERROR)$", re.M)
 CANNOT_BE_HAD = re.compile(
-    r"dial tcp|no such host|i/o timeout|proxyconnect|4\d\d [A-Z][a-z]+$"  # go
-    r"|No matching distribution found|ensurepip is not available"  # pip, venv
-    r"|npm (?:error|ERR!) code E(?:\d+|NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH|BADENGINE)$|npm (?:error|ERR!) code ENOTCACHED$", re.M)
+    TROUBLE.pattern + r"|: 4\d\d [A-Z][\w ]+$"  # go
+    r"|ensurepip is not available"  # venv
+    r"|npm (?:error|ERR!) code (?:E4\d\d|EBADENGINE|ENOTCACHED)$", re.M)
+ATTEMPTS, PAUSE_SECONDS = 3, 5
 
 
 @pytest.fixture(scope="session", params=TOPOLOGIES)
@@ -39,13 +47,18 @@ def own(name, kind):
 
 
 def get(name, *command, cwd=HERE, env=None):
-    """Runs what downloads; skips when a package cannot be had."""
-    ran = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True)
-    said = ran.stderr + ran.stdout
-    why = [line for line in said.splitlines() if CANNOT_BE_HAD.search(line)]
-    if ran.returncode and why:
+    """Runs what downloads, again if the network was in trouble; skips when a package cannot be had."""
+    for attempt in range(ATTEMPTS):
+        ran = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        said = ran.stderr + ran.stdout
+        if ran.returncode == 0:
+            return
+        if attempt + 1 < ATTEMPTS and TROUBLE.search(said):
+            time.sleep(PAUSE_SECONDS * (attempt + 1))
+            continue
+        why = [line for line in said.splitlines() if CANNOT_BE_HAD.search(line)]
+        assert why, said
         pytest.skip("packages of tests/compat/%s cannot be had: %s" % (name, why[-1].strip()))
-    assert ran.returncode == 0, said
 
 
 def installed(name, lock, install):

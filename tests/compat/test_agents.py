@@ -18,7 +18,7 @@ def go_agent(go_program):
 
 def run(server, program, service, env=None):
     """Runs a busy program to its end; returns what it logged."""
-    ran = subprocess.run([*program, server.push_url.rstrip("/"), service], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([*program, server.push_url.rstrip("/"), service], env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=300)
     server.check_alive()
     assert ran.returncode == 0 and ran.stdout.startswith("done"), ran.stdout + ran.stderr
     return ran.stderr

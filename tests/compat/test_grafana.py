@@ -19,6 +19,6 @@ def program(go_program):
 @pytest.mark.parametrize("case", CASES)
 def test_grafana(server, program, case):
     env = {**os.environ, "FLAMETREE_QUERY_URL": server.url, "FLAMETREE_PUSH_URL": server.push_url}
-    ran = subprocess.run([*program, "-test.run", "^%s$" % case, "-test.v", "-test.timeout", "120s"], env=env, capture_output=True, text=True)
+    ran = subprocess.run([*program, "-test.run", "^%s$" % case, "-test.v", "-test.timeout", "600s"], env=env, capture_output=True, text=True)
     server.check_alive()
     assert ran.returncode == 0 and "--- PASS: " + case in ran.stdout, ran.stdout[-6000:] + ran.stderr[-2000:]
