@@ -38,7 +38,7 @@ export function App() {
 
   // "now" is looked at when a question is sent, so that no question is about an old one.
   const readable = readRange(from, until, Date.now()) !== null, period = `${from} ${until}`;
-  const range = () => readRange(address.value.from, address.value.until, Date.now()) ?? { start: Date.now() - 3600e3, end: Date.now() };
+  const range = (now = Date.now()) => readRange(address.value.from, address.value.until, now) ?? { start: now - 3600e3, end: now };
   const known = useLoad(readable ? period : null, again, (signal) => {
     const { start, end } = range();
     return catalog(start, end, signal);

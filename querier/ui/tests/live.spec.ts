@@ -3,13 +3,13 @@
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { canvas, click, CPU, drag, flame, hover, parameter, watch } from './pages';
+import { canvas, click, CPU, drag, flame, hover, settled, watch } from './pages';
 
 const SERVER = process.env.FLAMETREE_URL?.replace(/\/$/, ''), PUSH = (process.env.FLAMETREE_PUSH_URL ?? SERVER)?.replace(/\/$/, '');
 test.skip(!SERVER, 'FLAMETREE_URL is not set');
 
 const NOW = Math.floor(Date.now() / 1000), EARLY = NOW - 1200, LATE = NOW - 600;
-const SHOP = `shop-${NOW}`, QUERY = `${CPU}{service_name="${SHOP}"}`, RANGE = `&from=${(NOW - 1800) * 1000}&until=${NOW * 1000}`;
+const SHOP = `shop-${NOW}${process.pid}`, QUERY = `${CPU}{service_name="${SHOP}"}`, RANGE = `&from=${(NOW - 1800) * 1000}&until=${NOW * 1000}`;
 
 let troubles: string[] = [];
 test.beforeEach(({ page }) => {
@@ -60,6 +60,7 @@ test('dragging the timeline to one push shows that push, and Back both', async (
   await expect(total(page)).toHaveText('10.0 s total');
   await page.goBack();
   await expect(total(page)).toHaveText('14.1 s total');
+  await expect(page.locator('.plot .canvas')).toHaveAttribute('data-drawn', `${(NOW - 1800) * 1000} ${NOW * 1000}`);
   await drag(page, 0.5, 0.8);
   await expect(total(page)).toHaveText('4.10 s total');
 });
@@ -145,7 +146,8 @@ test('a refused query shows the words of the server', async ({ page }) => {
 test('a running server shows a flame graph of itself', async ({ page }) => {
   await page.setViewportSize({ width: 1280, height: 800 });
   await visit(page, `/?query=${encodeURIComponent('{service_name="flametree"}')}&from=now-15m`);
-  await expect(canvas(page)).toBeVisible({ timeout: 10_000 });
+  await expect(canvas(page)).toHaveAttribute('data-drawn', /\d/);
+  await settled(page);
   const box = (await canvas(page).boundingBox())!, tip = page.getByRole('tooltip');
   // The frames below the root need not fill it: try across the width.
   await expect(async () => {
@@ -154,7 +156,7 @@ test('a running server shows a flame graph of itself', async ({ page }) => {
       if (await tip.isVisible()) break;
     }
     await expect(tip.locator('.function')).toHaveText(/\S/, { timeout: 500 });
-  }).toPass({ timeout: 5000 });
+  }).toPass();
   await expect(tip).toContainText('Total');
   await expect(tip).toContainText('Self');
   await page.mouse.move(5, 5);

@@ -53,7 +53,7 @@ test('a range reads as people say it', () => {
   const text = (from: string, until: string) => rangeText(from, until, readRange(from, until, NOW)!);
   expect(text('now-1h', 'now')).toBe('Last hour');
   expect(text('now-2h', 'now')).toBe('Last 2 hours');
-  expect(text(String(NOW - 3600e3), String(NOW))).toMatch(/^2\d Nov 2026, \d\d:30:00 – .*\d\d:30:00$/);
+  expect(text(String(NOW - 3600e3), String(NOW))).toMatch(/^2\d Nov 2026, \d\d:\d\d:00 – .*\d\d:\d\d:00$/); // some zones are half hours off
 });
 
 test('queries survive reading and writing', () => {

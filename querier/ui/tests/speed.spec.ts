@@ -32,13 +32,13 @@ const part = (list: number[], share: number): string => {
 
 for (const wanted of [16000, 200000]) {
   test(`a flame graph of ${wanted} frames is drawn and zoomed`, async ({ page }) => {
-    test.setTimeout(90_000);
+    test.setTimeout(300_000);
     const troubles = watch(page), graph = encodeLevels(synthetic(Math.round(wanted / 3.55), 11)), body = encodeResponse(graph);
     await page.route('**/SelectMergeStacktraces', (r) => r.fulfill({ contentType: 'application/proto', body }));
     await page.addInitScript(watchDraws);
     await page.setViewportSize({ width: 1600, height: 1000 });
     await page.goto(flame());
-    await expect(canvas(page)).toHaveAttribute('data-drawn', /\d/, { timeout: 30_000 });
+    await expect(canvas(page)).toHaveAttribute('data-drawn', /\d/, { timeout: 120_000 });
     const first = await page.evaluate(() => {
       const { seen } = globalThis as unknown as { seen: Seen }, paint = performance.getEntriesByName('first-contentful-paint')[0];
       return { paint: paint?.startTime ?? NaN, full: seen.draws[0], at: seen.firstAt };

@@ -2,7 +2,7 @@
 // links. Every test also fails on any console error, violation of the policy or request to another host.
 import { expect, test, type Page } from '@playwright/test';
 import { encodeDiff, encodeResponse } from './profiles.mjs';
-import { accessible, answerWith, canvas, CHECKOUT, click, CPU, drag, flame, graphOf, hover, parameter, spot, watch } from './pages';
+import { accessible, answerWith, canvas, CHECKOUT, click, CPU, drag, flame, graphOf, hover, keepToasts, pair, parameter, said, settled, spot, watch } from './pages';
 
 let troubles: string[] = [];
 test.beforeEach(({ page }) => {
@@ -33,6 +33,7 @@ test('the timeline tells the value at the pointer and asks for at most 400 bucke
   expect([body.profileTypeID, body.labelSelector]).toEqual([CPU, '{service_name="checkout"}']);
   expect((body.end - body.start) / (body.step * 1e3)).toBeLessThanOrEqual(400); // the first is left out
   const plot = page.locator('.u-over');
+  await settled(page);
   await plot.hover();
   await expect(page.locator('.reading')).toContainText(/\d\d:\d\d:\d\d UTC/);
   await expect(page.locator('.reading')).toContainText(/\d\.\d\d cores?/);
@@ -49,25 +50,25 @@ test('dragging the timeline chooses exactly that range, and Back undoes it', asy
   expect(Math.abs(until - 1795171500000)).toBeLessThan(10e3);
   await expect(page.getByRole('button', { name: /20 Nov 2026, 10:1\d:\d\d – 10:[45]\d:\d\d/ })).toBeVisible();
   await page.goBack();
-  expect(parameter(page, 'from')).toBe('1795168800000');
+  await expect.poll(() => parameter(page, 'from')).toBe('1795168800000');
 });
 
 test('the table counts recursion once, sorts by its heads and says so', async ({ page }) => {
   await open(page);
   await expect(rows(page)).toHaveCount(4);
-  expect(await names(page)).toEqual(['alloc', 'walk', 'work', 'main']); // 3, 3, 3, 1 s of their own
+  await expect.poll(() => names(page)).toEqual(['alloc', 'walk', 'work', 'main']); // 3, 3, 3, 1 s of their own
   await expect(rows(page).nth(1)).toContainText('3.00 s3.00 s');
   await expect(head(page, 'Self')).toHaveAttribute('aria-sort', 'descending');
   await head(page, 'Total').getByRole('button').click();
-  expect(await names(page)).toEqual(['main', 'work', 'alloc', 'walk']);
+  await expect.poll(() => names(page)).toEqual(['main', 'work', 'alloc', 'walk']);
   await expect(head(page, 'Total')).toHaveAttribute('aria-sort', 'descending');
   await expect(head(page, 'Self')).toHaveAttribute('aria-sort', 'none');
   await head(page, 'Total').getByRole('button').click();
   await expect(head(page, 'Total')).toHaveAttribute('aria-sort', 'ascending');
-  expect((await names(page))[3]).toBe('main');
+  await expect.poll(async () => (await names(page))[3]).toBe('main');
   await head(page, 'Function').getByRole('button').click();
-  expect(await names(page)).toEqual(['alloc', 'main', 'walk', 'work']);
-  expect(parameter(page, 'sort')).toBe('name');
+  await expect.poll(() => names(page)).toEqual(['alloc', 'main', 'walk', 'work']);
+  await expect.poll(() => parameter(page, 'sort')).toBe('name');
   await page.reload();
   await expect(head(page, 'Function')).toHaveAttribute('aria-sort', 'ascending');
 });
@@ -76,7 +77,7 @@ test('of a long table only the visible rows exist, and keys walk all of them', a
   const many = Array.from({ length: 5000 }, (_, i): [string, number] => [`main;f${String(i).padStart(4, '0')}`, 1e6 * (5000 - i)]);
   await open(page, '', many);
   await expect(rows(page).first()).toContainText('f0000');
-  expect(await rows(page).count()).toBeLessThan(80);
+  await expect.poll(() => rows(page).count()).toBeLessThan(80);
   await expect(table(page)).toHaveAttribute('aria-rowcount', '5002');
   await rows(page).first().getByRole('button').focus();
   await page.keyboard.press('ArrowDown');
@@ -94,8 +95,8 @@ test('a search tells the share it matched, filters the table, and lives in the a
   await page.keyboard.press('/');
   await page.keyboard.type('walk');
   await expect(matched).toHaveText(/matched 30\.0 % · 3\.00 s in 1 function/); // the inner walk lies in the outer
-  expect(await names(page)).toEqual(['walk']);
-  expect(parameter(page, 'search')).toBe('walk');
+  await expect.poll(() => names(page)).toEqual(['walk']);
+  await expect.poll(() => parameter(page, 'search')).toBe('walk');
   await page.reload();
   await expect(matched).toContainText('30.0 %');
   await page.getByLabel('Search functions').fill('^a|work');
@@ -104,14 +105,14 @@ test('a search tells the share it matched, filters the table, and lives in the a
   await expect(matched).toContainText('0 %');
   await expect(table(page)).toContainText('No function is called like this.');
   await page.keyboard.press('Escape');
-  expect(parameter(page, 'search')).toBeNull();
+  await expect.poll(() => parameter(page, 'search')).toBeNull();
   await expect(rows(page)).toHaveCount(4);
 });
 
 test('a row of the table highlights its function', async ({ page }) => {
   await open(page);
   await rows(page).filter({ hasText: 'alloc' }).click();
-  expect(parameter(page, 'fn')).toBe('alloc');
+  await expect.poll(() => parameter(page, 'fn')).toBe('alloc');
   await expect(page.locator('.hits')).toHaveText(/alloc 30\.0 % · 3\.00 s/);
   await page.goBack();
   await expect(page.locator('.hits')).toHaveText('');
@@ -126,6 +127,7 @@ test('a sandwich: callers above, callees below, both as wide as the function', a
   await expect(half(page, 'callees')).toHaveAttribute('data-drawn', '2');
   await expect(half(page, 'callers')).toHaveAttribute('data-drawn', '2');
   const tip = page.getByRole('tooltip').locator('.function');
+  await settled(page);
   const below = (await half(page, 'callees').boundingBox())!, above = (await half(page, 'callers').boundingBox())!;
   await page.mouse.move(below.x + below.width * 0.2, below.y + 10);
   await expect(tip).toHaveText('alloc');
@@ -143,13 +145,14 @@ test('half of a sandwich can be zoomed, and the link holds it', async ({ page })
   await open(page, '&show=sandwich&fn=alloc', [['main;a;alloc', 3e9], ['main;b;alloc', 1e9], ['b;alloc;leaf', 1e9]]);
   const up = half(page, 'callers');
   await expect(up).toHaveAttribute('data-drawn', /\d/);
+  await settled(page);
   const box = (await up.boundingBox())!;
   await page.mouse.click(box.x + 30, box.y + box.height - 10);
   await expect.poll(() => parameter(page, 'zoom')).toMatch(/^u[0-9a-z]{7}$/);
   await page.reload();
   await expect(page.locator('.middle').getByRole('button', { name: 'Show all' })).toBeVisible();
   await page.keyboard.press('Escape');
-  expect(parameter(page, 'zoom')).toBeNull();
+  await expect.poll(() => parameter(page, 'zoom')).toBeNull();
 });
 
 test('the heaviest frames go to the left', async ({ page }) => {
@@ -158,7 +161,7 @@ test('the heaviest frames go to the left', async ({ page }) => {
   await hover(page, 0.98, 2);
   await expect(tip).toHaveText('work'); // by name it is the last
   await page.getByLabel('Order').selectOption('Heaviest left');
-  expect(parameter(page, 'order')).toBe('heavy');
+  await expect.poll(() => parameter(page, 'order')).toBe('heavy');
   await hover(page, 0.02, 2);
   await expect(tip).toHaveText('work');
 });
@@ -170,10 +173,11 @@ test('colours tell the package, the function or the self share', async ({ page }
   await expect(page.getByRole('img', { name: 'Colours from self 0 % to 10 %' })).toBeVisible();
   await page.getByRole('combobox', { name: 'Colour' }).selectOption('Function');
   await expect(page.locator('.legend')).toHaveCount(0);
-  expect(parameter(page, 'color')).toBe('function');
+  await expect.poll(() => parameter(page, 'color')).toBe('function');
 });
 
 test('the menu of a frame: zoom, sandwich, highlight, search, copy', async ({ page, context }) => {
+  await keepToasts(page);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await open(page);
   const menu = page.getByRole('menu'), item = (name: string) => menu.getByRole('menuitem', { name });
@@ -186,20 +190,20 @@ test('the menu of a frame: zoom, sandwich, highlight, search, copy', async ({ pa
   await expect(menu).toHaveCount(0);
   await click(page, 0.9, 2, 'right');
   await item('Copy name').click();
-  await expect(page.locator('.toast')).toHaveText('Name copied');
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('work');
+  await said(page).toContain('Name copied');
+  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe('work');
   await click(page, 0.9, 2, 'right');
   await item('Copy the stack').click();
   await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe('main\nwork');
   await click(page, 0.9, 2, 'right');
   await item('Search for it').click();
-  expect(parameter(page, 'search')).toBe('^work$');
+  await expect.poll(() => parameter(page, 'search')).toBe('^work$');
   await rows(page).first().click({ button: 'right' });
   await item('Highlight').click();
-  expect(parameter(page, 'fn')).toBe('work');
+  await expect.poll(() => parameter(page, 'fn')).toBe('work');
   await click(page, 0.9, 2, 'right');
   await item('Callers and callees').click();
-  expect([parameter(page, 'show'), parameter(page, 'fn')]).toEqual(['sandwich', 'work']);
+  await expect.poll(() => [parameter(page, 'show'), parameter(page, 'fn')]).toEqual(['sandwich', 'work']);
 });
 
 test('"only stacks through here" asks the server for them, and the link holds it', async ({ page }) => {
@@ -246,7 +250,7 @@ test('where even that was cut off more frames are asked for', async ({ page }) =
   const asked = page.waitForRequest('**/SelectMergeStacktraces');
   await click(page, 0.9, 1);
   expect((await asked).postDataBuffer()!.toString('hex')).toMatch(/28808004$/); // max_nodes 65536
-  expect(parameter(page, 'maxNodes')).toBe('65536');
+  await expect.poll(() => parameter(page, 'maxNodes')).toBe('65536');
 });
 
 test('a zoomed graph is pulled and zoomed by the wheel, and comes back', async ({ page }) => {
@@ -267,7 +271,7 @@ test('a zoomed graph is pulled and zoomed by the wheel, and comes back', async (
   await page.mouse.up();
   await hover(page, 0.3, 2);
   await expect(tip).toHaveText('walk');
-  expect(parameter(page, 'zoom')).toBeNull();
+  await expect.poll(() => parameter(page, 'zoom')).toBeNull();
   await page.mouse.move(from.x, from.y);
   await page.mouse.down();
   await page.mouse.move(from.x + 10, from.y, { steps: 4 });
@@ -283,6 +287,72 @@ test('a zoomed graph is pulled and zoomed by the wheel, and comes back', async (
   await expect(tip).toHaveText('alloc');
 });
 
+test('newer values leave the place in the table, the picture pulled by hand and what the pointer is on', async ({ page }) => {
+  let asked = 0;
+  await answerWith(page, 'SelectMergeStacktraces', (r) => {
+    asked++;
+    const many = Array.from({ length: 500 }, (_, i): [string, number] => [`main;f${String(i).padStart(4, '0')}`, 1e6 * (501 - i)]);
+    const more = Array.from({ length: asked }, (_, i): [string, number] => [`main;e${i}`, 1e5]); // numbers of names and places change
+    return r.fulfill(graphOf([...many, ...more]));
+  });
+  await page.goto(flame('&from=1795168800000&until=1795172400000'));
+  const refreshed = async () => {
+    const before = asked;
+    await page.keyboard.press('r');
+    await expect(canvas(page)).toHaveAttribute('data-drawn', String(503 + before));
+    await settled(page);
+  };
+  await rows(page).first().getByRole('button').focus();
+  await page.keyboard.press('End');
+  for (const k of ['ArrowUp', 'ArrowUp']) await page.keyboard.press(k);
+  const low = rows(page).getByRole('button', { name: 'f0499' });
+  await expect(low).toBeFocused();
+  await refreshed();
+  await expect(low).toBeFocused();
+  await expect(low).toBeInViewport();
+
+  const tip = page.getByRole('tooltip').locator('.function');
+  await hover(page, 0.5, 2);
+  const name = (await tip.textContent())!;
+  await page.keyboard.down('Control');
+  await page.mouse.wheel(0, -4000);
+  await page.keyboard.up('Control');
+  await hover(page, 0.501, 2);
+  await expect(tip).toHaveText(name);
+  await refreshed();
+  await expect(tip).toHaveText(name);
+  await hover(page, 0.45, 2); // where another function was before the wheel
+  await expect(tip).toHaveText(name);
+
+  await page.locator('.u-over').hover();
+  const told = page.locator('.reading .dim'), at = (await told.textContent())!;
+  await refreshed();
+  await expect(told).toHaveText(at);
+});
+
+test('what arrives while a range is drawn out on the timeline does not undo it', async ({ page }) => {
+  let asked = 0;
+  await page.route('**/SelectSeries', (r) => {
+    asked++;
+    return r.continue();
+  });
+  await open(page, '&from=1795168800000&until=1795172400000');
+  await settled(page);
+  const box = (await page.locator('.u-over').boundingBox())!, y = box.y + box.height / 2, to = (share: number) => page.mouse.move(box.x + box.width * share, y, { steps: 3 });
+  await to(0.25);
+  await page.mouse.down();
+  await to(0.5);
+  await page.keyboard.press('r');
+  await expect.poll(() => asked).toBe(2);
+  await settled(page);
+  await to(0.75);
+  await page.mouse.up();
+  await expect.poll(() => parameter(page, 'from')).not.toBe('1795168800000');
+  const [from, until] = [Number(parameter(page, 'from')), Number(parameter(page, 'until'))];
+  expect(Math.abs(from - 1795169700000)).toBeLessThan(10e3); // to a few pixels
+  expect(Math.abs(until - 1795171500000)).toBeLessThan(10e3);
+});
+
 test('single keys: views, sandwich, ranges, pages, and the list of them', async ({ page }) => {
   await open(page);
   const key = (k: string) => page.keyboard.press(k);
@@ -292,16 +362,16 @@ test('single keys: views, sandwich, ranges, pages, and the list of them', async 
   await expect(table(page)).toHaveCount(0);
   await key('b');
   await expect(table(page)).toBeVisible();
-  expect(parameter(page, 'show')).toBeNull();
+  await expect.poll(() => parameter(page, 'show')).toBeNull();
   await canvas(page).focus();
   for (const k of ['ArrowDown', 'ArrowDown', 'ArrowDown']) await key(k);
   await expect(page.locator('.flame [aria-live=polite]')).toHaveText(/^work/);
   await key('s');
-  expect([parameter(page, 'show'), parameter(page, 'fn')]).toEqual(['sandwich', 'work']);
+  await expect.poll(() => [parameter(page, 'show'), parameter(page, 'fn')]).toEqual(['sandwich', 'work']);
   await key('-');
-  expect(parameter(page, 'from')).toBe('now-2h');
+  await expect.poll(() => parameter(page, 'from')).toBe('now-2h');
   await key('+');
-  expect(parameter(page, 'from')).toBeNull();
+  await expect.poll(() => parameter(page, 'from')).toBeNull();
   await key('[');
   await expect.poll(() => parameter(page, 'until')).toMatch(/^\d{13}$/);
   const until = Number(parameter(page, 'until'));
@@ -319,12 +389,8 @@ test('single keys: views, sandwich, ranges, pages, and the list of them', async 
   await page.getByRole('button', { name: 'Keys', exact: true }).click();
   await list.getByLabel('Single keys work').check();
   await list.getByRole('button', { name: 'Close' }).click();
-  await key('g');
-  await key('s');
-  await expect(page).toHaveTitle('Services – Flametree');
-  await key('g');
-  await key('f');
-  await expect(canvas(page)).toBeVisible();
+  await pair(page, ['g', 's'], () => expect(page).toHaveTitle('Services – Flametree', { timeout: 5000 }));
+  await pair(page, ['g', 'f'], () => expect(canvas(page)).toBeVisible({ timeout: 5000 }));
   await page.getByLabel('Search functions').focus();
   await page.keyboard.type('t?');
   await expect(page.getByLabel('Search functions')).toHaveValue('t?');
@@ -332,12 +398,13 @@ test('single keys: views, sandwich, ranges, pages, and the list of them', async 
 });
 
 test('a link is copied as the range moves, or with the times on screen', async ({ page, context }) => {
+  await keepToasts(page);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await open(page, '&search=walk&from=now-6h');
   const copied = async () => new URL(await page.evaluate(() => navigator.clipboard.readText())).searchParams;
   await page.getByRole('button', { name: 'Copy link' }).click();
   await page.getByRole('button', { name: /To the range as it moves/ }).click();
-  await expect(page.locator('.toast')).toHaveText('Link copied');
+  await said(page).toContain('Link copied');
   expect([(await copied()).get('from'), (await copied()).get('search')]).toEqual(['now-6h', 'walk']);
   await page.getByRole('button', { name: 'Copy link' }).click();
   await page.getByRole('button', { name: /To these very times/ }).click();
@@ -356,7 +423,7 @@ test('a filter is added from the labels that there are', async ({ page }) => {
   await accessible(page, 'filter');
   await page.getByRole('button', { name: 'Add' }).click();
   await expect(page.locator('.chip')).toHaveText('region != eu');
-  expect(parameter(page, 'query')).toBe(`${CPU}{service_name="checkout", region!="eu"}`);
+  await expect.poll(() => parameter(page, 'query')).toBe(`${CPU}{service_name="checkout", region!="eu"}`);
 });
 
 test('all times can be in UTC', async ({ browser, baseURL }) => {
@@ -367,7 +434,7 @@ test('all times can be in UTC', async ({ browser, baseURL }) => {
   await page.getByLabel('All times in UTC').check();
   await expect(page.getByLabel('From')).toHaveValue(/^2026-11-20T10:00/);
   await expect(page.getByRole('button', { name: '20 Nov 2026, 10:00:00 – 11:00:00' })).toBeVisible();
-  expect(parameter(page, 'tz')).toBe('UTC');
+  await expect.poll(() => parameter(page, 'tz')).toBe('UTC');
   expect(seen).toEqual([]);
   await context.close();
 });
@@ -428,7 +495,7 @@ test('services: cards by use, filtered, starred, and the way to a flame graph', 
   await page.keyboard.press('/');
   await page.keyboard.type('CHECK');
   await expect(cards).toHaveCount(1);
-  expect(parameter(page, 'filter')).toBe('CHECK');
+  await expect.poll(() => parameter(page, 'filter')).toBe('CHECK');
   await page.getByLabel('Profile').selectOption({ label: 'Goroutines' });
   await page.getByRole('link', { name: 'checkout' }).click();
   await expect(page).toHaveURL(/\/flame\?query=goroutines:goroutine/);
@@ -456,7 +523,7 @@ test('labels: values over time and in all, and two of them to compare', async ({
   const labels = page.getByRole('navigation', { name: 'Labels' }), values = page.locator('table.values tbody tr');
   await expect(labels.getByRole('button', { name: 'pod 3' })).toHaveAttribute('aria-pressed', 'true');
   await labels.getByRole('button', { name: 'region 2' }).click();
-  expect(parameter(page, 'groupBy')).toBe('region');
+  await expect.poll(() => parameter(page, 'groupBy')).toBe('region');
   await expect(values).toHaveCount(2);
   await expect(page.getByRole('heading', { name: 'CPU time by region' })).toBeVisible();
   await page.getByRole('button', { name: 'Histogram' }).click();
@@ -469,7 +536,7 @@ test('labels: values over time and in all, and two of them to compare', async ({
   await expect(page.getByRole('region', { name: 'Comparison' }).locator('.chip')).toHaveText('region = eu');
   await page.goBack();
   await page.getByRole('button', { name: 'not eu' }).click();
-  expect(parameter(page, 'query')).toContain('region!="eu"');
+  await expect.poll(() => parameter(page, 'query')).toContain('region!="eu"');
 });
 
 const CHANGED = { contentType: 'application/proto', body: encodeResponse(encodeDiff([['main;a', 5e9], ['main;b', 5e9]], [['main;a', 2e9], ['main;b', 6e9], ['main;new', 2e9]])) };
@@ -479,19 +546,19 @@ test('compare: moves, table, tooltip and sandwich of the change', async ({ page 
   await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}`);
   const moves = page.getByRole('list', { name: 'Biggest changes of self share' });
   await expect(moves).toHaveText(/a−30\.0 ppnew\+20\.0 ppb\+10\.0 pp/);
-  expect((await names(page)).slice(0, 3)).toEqual(['a', 'new', 'b']);
+  await expect.poll(async () => (await names(page)).slice(0, 3)).toEqual(['a', 'new', 'b']);
   await expect(rows(page).first()).toHaveText(/a50\.0 %20\.0 %−30\.0 pp/);
   await expect(head(page, 'Change')).toHaveAttribute('aria-sort', 'descending');
   await hover(page, 0.95, 2);
   await expect(page.getByRole('tooltip')).toHaveText(/newBaselineComparisonChangeShare0 %20\.0 %\+20\.0 ppTotal02\.00 snewSelf02\.00 s\+20\.0 pp/);
   await moves.getByRole('button', { name: /^b/ }).click();
-  expect(parameter(page, 'fn')).toBe('b');
+  await expect.poll(() => parameter(page, 'fn')).toBe('b');
   await expect(page.locator('.hits')).toContainText('50.0 % → 60.0 %');
   await page.keyboard.press('s');
   await expect(page.locator('.middle')).toContainText('total 50.0 % → 60.0 %');
   await page.keyboard.press('b');
   await page.getByRole('combobox', { name: 'Colours' }).selectOption('Green–red');
-  expect(parameter(page, 'palette')).toBe('classic');
+  await expect.poll(() => parameter(page, 'palette')).toBe('classic');
 });
 
 test('compare: sides have their own times and filters, swap, the time before, and links', async ({ page, context }) => {
@@ -520,15 +587,31 @@ test('compare: sides have their own times and filters, swap, the time before, an
   await expect(left).toContainText('20 Nov 2026, 09:00:00 – 10:00:00');
   await expect(right).toContainText('20 Nov 2026, 10:00:00 – 11:00:00');
   // Relative times become fixed ones in a link that is to show the same tomorrow.
+  await keepToasts(page);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&leftFrom=now-2h&leftUntil=now-1h`);
   await expect(page.locator('.moves')).toBeVisible();
   await page.getByRole('button', { name: 'Copy link' }).click();
   await page.getByRole('button', { name: /To these very times/ }).click();
-  await expect(page.locator('.toast')).toHaveText('Link copied');
+  await said(page).toContain('Link copied');
   const copied = new URL(await page.evaluate(() => navigator.clipboard.readText())).searchParams;
   const [whole, base, comparison] = ['from', 'leftFrom', 'rightFrom'].map((k) => Number(copied.get(k)));
   expect([whole - base, comparison - whole, Number(copied.get('leftUntil')) - base]).toEqual([3600e3, 0, 3600e3]);
+});
+
+test('compare: the old name of a side waits for the list of services', async ({ page }) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route('**/Series', async (r) => {
+    await held;
+    await r.continue();
+  });
+  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&rightQuery=payments.cpu`);
+  await expect(page.getByRole('progressbar')).toHaveCount(1);
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  release();
+  await expect(page.getByRole('region', { name: 'Comparison' }).locator('.chip')).toHaveText('service_name = payments');
+  await expect(page.locator('.moves')).toBeVisible();
 });
 
 const STATES: [what: string, address: string, ready: string][] = [

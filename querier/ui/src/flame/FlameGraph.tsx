@@ -1,7 +1,7 @@
 // The flame graph with all that belongs to it: the path to the zoomed frame, the picture, the tooltip, and words for
 // those who cannot see it. Function names are chosen by whoever pushes profiles: they only ever become text.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, share, type Flame } from './model';
 import { FlameView, type Spot } from './view';
 import type { Shape } from './draw';
@@ -17,6 +17,7 @@ export interface FrameMenu { name: string; frame: number; x: number; y: number; 
 
 interface Props {
   flame: Flame;
+  about: string; // what is asked: newer values of the same leave a place that was found by hand
   paint: Paint;
   type: string; // profile type of the values
   whole: Whole;
@@ -38,7 +39,7 @@ const HOW_TO_WALK = 'Arrow keys walk it, Enter zooms, Escape shows all. The tabl
 const WHOLE_SHAPE: Shape = { upward: false, firstLevel: 0 };
 
 export function FlameGraph(p: Props) {
-  const { flame, paint, zoom, shape = WHOLE_SHAPE } = p;
+  const { flame, paint, zoom, about, shape = WHOLE_SHAPE } = p;
   const box = useRef<HTMLDivElement>(null), view = useRef<FlameView | null>(null);
   const [spot, setSpot] = useState<(Spot & { of: Flame; byKey: boolean }) | null>(null);
   const found = useMemo(() => (zoom ? findFrame(flame, zoom) : ROOT), [flame, zoom]);
@@ -50,7 +51,8 @@ export function FlameGraph(p: Props) {
     if (onRest && frame !== ROOT && nameOf(f, frame) === REST) onRest(frame);
     else onZoom(frame === ROOT ? '' : frameKey(f, frame));
   };
-  useEffect(() => {
+  // With the drawing, not after it: a click in between would be about frames that are no longer those of the page.
+  useLayoutEffect(() => {
     const v = new FlameView(box.current!, {
       onZoom: zoomTo,
       onSpot: (s, byKey) => {
@@ -67,7 +69,8 @@ export function FlameGraph(p: Props) {
     view.current = v;
     return () => v.destroy();
   }, []);
-  useEffect(() => view.current!.show({ flame, paint, shape, focus, lit: p.lit }), [flame, paint, focus, p.lit, shape.upward, shape.firstLevel]);
+  useLayoutEffect(() => view.current!.show({ flame, paint, shape, focus, lit: p.lit, place: `${about}\n${zoom}` }),
+    [flame, paint, focus, p.lit, shape.upward, shape.firstLevel]);
 
   const current = spot?.of === flame ? spot : null;
   return (

@@ -28,6 +28,7 @@ export interface Picture {
   shape: Shape;
   focus: number; // levels above it step back to the colour of dust
   lit: Uint8Array | null; // marks of names; all others step back
+  place: string; // what was asked and zoomed: if it is the same, the picture is of the same with newer values
 }
 
 export const rowsOf = (f: Flame, s: Shape): number => f.depth - s.firstLevel;

@@ -2,7 +2,7 @@
 // outline. It owns what moves every frame (scrolling, zooming, pointing) and tells the page of choices; the page owns
 // what lasts (the data, the zoomed frame) and hands it down.
 import { levelAt, pick, Renderer, ROW, tallOf, topOf, type Picture, type View } from './draw';
-import { heaviestChild, levelOf, ROOT } from './model';
+import { findFrame, frameKey, heaviestChild, levelOf, ROOT } from './model';
 
 export interface Spot { frame: number; x: number; y: number } // client pixels
 
@@ -29,6 +29,8 @@ export class FlameView {
   private view: View = { lo: 0, hi: 1 };
   private byHand = false; // the view is not that of the zoomed frame
   private cursor = -1; // of the keyboard
+  private told = false; // a frame is outlined and told of
+  private walking = false; // what is told is the frame of the cursor, not that under the pointer
   private pointer: { x: number; y: number } | null = null;
   private drag: { x: number; from: View; moved: boolean } | null = null;
   private dragged = false; // the click that follows a drag is none
@@ -56,10 +58,11 @@ export class FlameView {
     canvas.addEventListener('wheel', this.onWheel, { passive: false });
     canvas.addEventListener('keydown', this.onKey);
     canvas.addEventListener('blur', this.onBlur);
-    void document.fonts.load('500 12px "Inter Variable"').then(() => {
+    const measure = () => {
       this.renderer.measureFont();
       this.draw();
-    });
+    };
+    document.fonts.load('500 12px "Inter Variable"').then(measure, measure); // without it another font is drawn
   }
 
   destroy(): void {
@@ -73,30 +76,40 @@ export class FlameView {
   /** New data, new colours or a new zoom. Only a zoom within the same data moves; everything else is there at once. */
   show(picture: Picture): void {
     const { flame, focus, shape } = picture, before = this.picture, sameData = flame === before?.flame;
-    if (!sameData) this.cursor = -1;
-    const zoomed = focus !== before?.focus;
-    if (!sameData || zoomed) this.byHand = false;
+    const newer = !sameData && before !== null && before.place === picture.place; // values of what is looked at
+    if (newer && this.cursor > ROOT) this.cursor = findFrame(flame, frameKey(before.flame, this.cursor));
+    else if (!sameData && !newer) this.cursor = -1;
+    const zoomed = sameData ? focus !== before?.focus : !newer;
+    if (zoomed) this.byHand = false;
     this.picture = picture;
     this.setHeight();
-    if (!sameData && shape.upward) this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (!sameData && !newer && shape.upward) this.scroller.scrollTop = this.scroller.scrollHeight;
     const target = { lo: flame.x[focus], hi: flame.x[focus] + Math.max(flame.w[focus], 1e-12) };
     if (sameData && zoomed && !still.matches) {
       this.leave();
       this.animate(target);
       return;
     }
-    if (!sameData || zoomed) {
+    if ((!sameData || zoomed) && !this.byHand) {
       cancelAnimationFrame(this.animation);
       this.view = target;
     }
     this.draw();
-    if (zoomed || !this.pointer) this.leave();
-    else this.point(this.pointer.x, this.pointer.y); // the same place may be another function now
+    if (zoomed) this.leave();
+    else this.tellAgain();
+  }
+
+  /** The same place may be another function now, and the same function elsewhere. */
+  private tellAgain(): void {
+    if (this.walking && this.cursor >= 0) this.tell(this.cursor);
+    else if (this.pointer && !this.drag?.moved) this.point(this.pointer.x, this.pointer.y);
+    else this.leave();
   }
 
   /** The width changes geometrically, so that a millionfold zoom moves as evenly as a twofold one. */
   private animate(target: View): void {
     cancelAnimationFrame(this.animation);
+    delete this.canvas.dataset.drawn;
     const from = this.view, started = performance.now();
     const w0 = from.hi - from.lo, w1 = target.hi - target.lo;
     const tick = (now: number) => {
@@ -114,11 +127,13 @@ export class FlameView {
   private draw(moving = false): void {
     if (!this.picture || this.renderer.width === 0) return;
     this.renderer.draw(this.picture, this.view, this.scroller.scrollTop, moving);
-    this.canvas.dataset.drawn = String(this.picture.flame.count);
+    if (moving) delete this.canvas.dataset.drawn; // says that the picture stands still
+    else this.canvas.dataset.drawn = String(this.picture.flame.count);
   }
 
   /** Many changes in a row: one coarse picture per screen frame, and a fine one when they are over. */
   private drawSoon(): void {
+    delete this.canvas.dataset.drawn;
     this.queued ||= requestAnimationFrame(() => {
       this.queued = 0;
       this.draw(true);
@@ -138,8 +153,8 @@ export class FlameView {
     this.renderer.resize(clientWidth, clientHeight);
     this.setHeight();
     if (this.picture?.shape.upward) this.scroller.scrollTop = this.scroller.scrollHeight;
-    this.leave();
     this.draw();
+    this.tellAgain();
   }
 
   private frameAt(clientX: number, clientY: number): number {
@@ -151,9 +166,12 @@ export class FlameView {
 
   private point(clientX: number, clientY: number): void {
     const frame = this.frameAt(clientX, clientY);
+    this.walking = false;
     this.showOutline(frame);
     this.canvas.style.cursor = frame >= 0 ? 'pointer' : 'default';
-    this.listener.onSpot(frame >= 0 ? { frame, x: clientX, y: clientY } : null, false);
+    if (frame >= 0) this.listener.onSpot({ frame, x: clientX, y: clientY }, false);
+    else if (this.told) this.listener.onSpot(null, false);
+    this.told = frame >= 0;
   }
 
   /** Left and right edge of a frame in pixels of the canvas, as far as they are on it. */
@@ -180,8 +198,10 @@ export class FlameView {
   }
 
   private leave(): void {
+    this.walking = false;
     this.showOutline(-1);
-    this.listener.onSpot(null, false);
+    if (this.told) this.listener.onSpot(null, false);
+    this.told = false;
   }
 
   private readonly onDown = (e: PointerEvent): void => {
@@ -319,14 +339,17 @@ export class FlameView {
     if (top < scrollTop) this.scroller.scrollTop = top;
     else if (top + ROW > scrollTop + clientHeight) this.scroller.scrollTop = top + ROW - clientHeight;
     this.cursor = frame;
-    const place = () => {
-      this.showOutline(frame);
-      this.listener.onSpot(this.spotOf(frame), true);
-    };
-    if (this.scroller.scrollTop === scrollTop) place();
-    else requestAnimationFrame(() => requestAnimationFrame(place));
+    if (this.scroller.scrollTop === scrollTop) this.tell(frame);
+    else requestAnimationFrame(() => requestAnimationFrame(() => this.picture?.flame === f && this.cursor === frame && this.tell(frame)));
     // A frame outside the zoomed part cannot be outlined: step out to it.
     if (f.x[frame] + f.w[frame] <= this.view.lo || f.x[frame] >= this.view.hi) this.listener.onZoom(ROOT);
+  }
+
+  /** Of the keyboard's frame. */
+  private tell(frame: number): void {
+    this.walking = this.told = true;
+    this.showOutline(frame);
+    this.listener.onSpot(this.spotOf(frame), true);
   }
 
   /** Where the walk begins if the root has no row. */

@@ -35,10 +35,10 @@ const beyond = (q: Query, common: Query): Matcher[] => q.matchers.filter((m) => 
  * The part of the range that a side is about. Without any times: the whole range for both if the queries differ,
  * otherwise its first half against its second.
  */
-function sideRange(name: Name, whole: Range, queriesDiffer: boolean): Omit<Side, 'query'> | null {
+function sideRange(name: Name, whole: Range, queriesDiffer: boolean, now: number): Omit<Side, 'query'> | null {
   const a = address.value, [from, until] = name === 'left' ? [a.leftFrom, a.leftUntil] : [a.rightFrom, a.rightUntil];
   if (from || until) {
-    const range = readRange(from || a.from, until || a.until, Date.now());
+    const range = readRange(from || a.from, until || a.until, now);
     return range && { range, from: from || a.from, until: until || a.until };
   }
   const timed = a.leftFrom || a.leftUntil || a.rightFrom || a.rightUntil;
@@ -50,8 +50,9 @@ function sideRange(name: Name, whole: Range, queriesDiffer: boolean): Omit<Side,
 
 interface Sides { left: Side; right: Side; whole: Range }
 
-function readSides(query: Query, whole: Range, catalog: Catalog | null): Sides | null {
-  const a = address.value;
+/** All times are of one now: a side that ends where the other begins does so to the millisecond. */
+function readSides(query: Query, range: (now: number) => Range, catalog: Catalog | null): Sides | null {
+  const a = address.value, now = Date.now(), whole = range(now);
   const of = (text: string): Query | null => {
     if (!text) return query;
     const c = choose(text, catalog);
@@ -59,7 +60,7 @@ function readSides(query: Query, whole: Range, catalog: Catalog | null): Sides |
   };
   const left = of(a.leftQuery), right = of(a.rightQuery);
   if (!left || !right) return null;
-  const differ = queryText(left) !== queryText(right), l = sideRange('left', whole, differ), r = sideRange('right', whole, differ);
+  const differ = queryText(left) !== queryText(right), l = sideRange('left', whole, differ, now), r = sideRange('right', whole, differ, now);
   return l && r && { left: { query: left, ...l }, right: { query: right, ...r }, whole };
 }
 
@@ -82,9 +83,9 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
   const query = asked && own, times = `${period} ${a.leftFrom} ${a.leftUntil} ${a.rightFrom} ${a.rightUntil}`;
   const question = query && `${queryText(query)} ${leftQuery} ${rightQuery} ${times} ${nodes}`;
   // Ranges move with the clock: they are read again with every question, not with every drawing.
-  const sides = useMemo(() => query && readSides(query, range(), known.data), [question, again]);
+  const sides = useMemo(() => query && readSides(query, range, known.data), [question, again, known.data !== null]);
   const diff = useLoad<Compared>(sides && question, again, async (signal) => {
-    const { left, right } = readSides(query!, range(), known.data)!;
+    const { left, right } = sides!;
     const of = (side: Side) => mergeRequest(side.query, side.range, nodes);
     const { graph, exactness } = await compared(of(left), of(right), signal);
     return { question: question!, type: left.query.type, at: Date.now(), maxNodes: nodes, flame: buildFlame(graph, true), exactness };
@@ -100,6 +101,7 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
 
   const content = () => {
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={a.query} wayOut={() => go({ query: '' })} />;
+    if (query && !sides && known.busy && !known.data) return <Waiting />; // old names are found among what there is
     if (query && !sides) {
       const text = [leftQuery, rightQuery, a.leftFrom, a.leftUntil, a.rightFrom, a.rightUntil].filter(Boolean).join(' ');
       return <Unreadable what="query or time of a side" text={text}

@@ -9,7 +9,7 @@ export interface PageProps {
   known: Loaded<Catalog>; // services and types of the range
   choice: Choice;
   query: Query | null; // what to ask, once that is known
-  range: () => Range; // of the address, as of now
+  range: (now?: number) => Range; // of the address, as of now or of that time
   period: string; // changes with the range of the address
   again: number; // changes with every refresh
   refresh: () => void;

@@ -8,14 +8,14 @@ import { Icon } from './icons';
 import { usePopover } from './popover';
 import { say } from './toast';
 
-const PATIENCE_MS = 60e3;
+const PATIENCE_MS = 60e3, KEPT_MS = 60e3;
 
 function save(content: Blob, name: string): void {
   const link = document.createElement('a'), address = URL.createObjectURL(content);
   link.href = address;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(address)); // the browser has taken it by then
+  setTimeout(() => URL.revokeObjectURL(address), KEPT_MS); // nothing tells when the browser has taken it
 }
 
 const fileName = ({ query, range }: Answer, ending: string): string =>

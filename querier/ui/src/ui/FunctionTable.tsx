@@ -1,6 +1,6 @@
 // The functions of a flame graph as a table: the same numbers for those who would rather read, sort or listen. Only the
 // rows that can be seen exist.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Paint } from '../flame/colors';
 import { share, type Flame } from '../flame/model';
 import type { Whole } from '../flame/FlameGraph';
@@ -17,6 +17,7 @@ interface Props {
   lit: Uint8Array | null; // names to keep
   selected: string;
   sort: string; // as in the address
+  about: string; // what is asked: newer values of the same leave the place in the table as it is
   onSort: (sort: string) => void;
   onSelect: (name: string) => void;
   onMenu: (name: string, x: number, y: number) => void;
@@ -70,10 +71,10 @@ export function FunctionTable(p: Props) {
     watch.observe(el);
     return () => watch.disconnect();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     box.current!.scrollTop = 0;
     setActive(0);
-  }, [f, p.sort, p.lit]);
+  }, [p.about, p.sort]);
   useLayoutEffect(() => {
     if (moved.current) box.current!.querySelector<HTMLElement>(`[data-row="${active}"]`)?.focus({ preventScroll: true });
     moved.current = false;
@@ -81,8 +82,8 @@ export function FunctionTable(p: Props) {
 
   const look = () => setSeen({ top: box.current!.scrollTop, height: box.current!.clientHeight });
   const onKeyDown = (e: KeyboardEvent) => {
-    const page = Math.max(1, Math.floor(seen.height / ROW) - 1);
-    const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: rows.length - 1 }[e.key];
+    const page = Math.max(1, Math.floor(seen.height / ROW) - 1), at = Math.min(active, rows.length - 1);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows.length - 1 }[e.key];
     if (to === undefined || rows.length === 0) return;
     e.preventDefault();
     const row = Math.max(0, Math.min(rows.length - 1, to)), el = box.current!;
@@ -110,7 +111,7 @@ export function FunctionTable(p: Props) {
       <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={look}>
         <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(from, to).map((r, k) => (
-            <Row key={r.name} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
+            <Row key={f.names[r.name]} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
               focused={() => setActive(from + k)} number={number} />
           ))}
         </div>

@@ -51,6 +51,8 @@ export function Workbench({ flame, type, maxNodes, path, lost, children }: Props
   const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = flame.right !== null;
   const [menu, setMenu] = useState<MenuAt | null>(null), target = useRef<string | null>(null), input = useRef<HTMLInputElement>(null);
 
+  // What the page is about: newer values of the same must not move what somebody looks at.
+  const about = [a.query, a.leftQuery, a.rightQuery, within, search, fn].join('\n');
   const shaped = useMemo(() => (a.order === 'heavy' ? heaviestFirst(flame) : flame), [flame, a.order]);
   const whole: Whole = { left: flame.total[ROOT], right: flame.right?.total[ROOT] ?? 0 };
   const paint = useMemo(
@@ -136,11 +138,11 @@ export function Workbench({ flame, type, maxNodes, path, lost, children }: Props
       {path.length > 0 && <Narrowed path={path} />}
       <div class={`split ${left && middle ? 'two' : 'one'}`}>
         {left && (
-          <FunctionTable {...common} flame={flame} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
+          <FunctionTable {...common} flame={flame} about={about} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
             onSelect={select} onMenu={(name, x, y) => setMenu({ title: name, x, y, items: functionItems(name) })} />
         )}
         {middle && show !== 'sandwich' && (
-          <FlameGraph {...common} flame={shaped} zoom={zoom} lost={lost} label={compared ? 'Flame graph of the change' : 'Flame graph'}
+          <FlameGraph {...common} flame={shaped} about={[a.query, a.leftQuery, a.rightQuery, within, a.order].join('\n')} zoom={zoom} lost={lost} label={compared ? 'Flame graph of the change' : 'Flame graph'}
             aside={<span class="dim num size">{plural(flame.count, 'frame')}, {flame.depth - 1} deep</span>}
             onZoom={(key) => go({ zoom: key })} onRest={compared ? undefined : (frame) => askRest(shaped, frame)} onMenu={(m) => frameMenu(shaped, m)} />
         )}
@@ -255,7 +257,7 @@ function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
       <div class="half" data-half="callers">
         <span class="tag">callers</span>
         {callers.depth > 1 ? (
-          <FlameGraph {...common} flame={callers} shape={UP} zoom={up ? zoom.slice(1) : ''} label="Callers"
+          <FlameGraph {...common} flame={callers} about={fn} shape={UP} zoom={up ? zoom.slice(1) : ''} label="Callers"
             onZoom={(key) => go({ zoom: key && CALLER + key })} onMenu={onMenu} />
         ) : <p class="none">Nothing calls it: its stacks begin here.</p>}
       </div>
@@ -274,7 +276,7 @@ function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
       <div class="half" data-half="callees">
         <span class="tag">callees</span>
         {callees.depth > 1 ? (
-          <FlameGraph {...common} flame={callees} shape={DOWN} zoom={up ? '' : zoom} label="Callees"
+          <FlameGraph {...common} flame={callees} about={fn} shape={DOWN} zoom={up ? '' : zoom} label="Callees"
             onZoom={(key) => go({ zoom: key })} onMenu={onMenu} />
         ) : <p class="none">It calls nothing.</p>}
       </div>

@@ -1,7 +1,7 @@
 // Single keys that work anywhere on the page. They are off while something is typed, while a dialog is open, and for
 // whoever switches them off. What is bound is what the list of keys shows.
 import { signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 /** `keys` are alternatives; one of two letters is typed one after the other. */
 export interface Binding { keys: string[]; text: string; run: () => boolean | void }
@@ -33,7 +33,8 @@ export const bindings = (): Binding[] => bound.flat();
 export function useKeys(list: Binding[]): void {
   const latest = useRef(list);
   latest.current = list;
-  useEffect(() => {
+  // As soon as what the keys are about can be seen: the next thing that comes may be a key.
+  useLayoutEffect(() => {
     const mine = list.map((b, i): Binding => ({ ...b, run: () => latest.current[i].run() }));
     bound.push(mine);
     return () => {

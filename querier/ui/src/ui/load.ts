@@ -1,7 +1,7 @@
 // One request that follows its inputs. The last answer stays while the next one is under way, and an answer that was
 // overtaken is dropped.
 import { computed, signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
   data: T | null; // the last answer, perhaps to an older question: it must say itself what it answers
@@ -18,7 +18,8 @@ export function useLoad<T>(question: string | null, again: number, load: (signal
   const [state, setState] = useState<Loaded<T>>({ data: null, error: null, busy: false });
   const latest = useRef(load);
   latest.current = load;
-  useEffect(() => {
+  // With the drawing that has the new question, so that there is no moment in which nothing seems to be under way.
+  useLayoutEffect(() => {
     if (question === null) {
       setState((s) => ({ ...s, error: null, busy: false }));
       return undefined;

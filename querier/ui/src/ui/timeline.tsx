@@ -1,7 +1,7 @@
 // Lines over time. Everything that knows uPlot is in this file.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { timesOf, type Buckets } from '../series';
 import { moment, tickText, utc, zoneName, type Range } from '../time';
 import { theme } from './theme';
@@ -37,7 +37,9 @@ function axisColors(): { text: string; line: string } {
   return { text: dark ? '#a7b0bc' : '#4d5866', line: dark ? '#262d37' : '#e1e5ea' };
 }
 
-function makePlot(box: HTMLElement, width: number, p: Props, times: number[], onPoint: (i: number | null, left: number) => void): uPlot {
+interface Pointer { left: number; top: number }
+
+function makePlot(box: HTMLElement, width: number, p: Props, times: number[], at: Pointer | null, onPoint: (i: number | null, left: number) => void): uPlot {
   const { text, line } = axisColors(), axis = { stroke: text, font: FONT, grid: { stroke: line, width: 1 }, ticks: { show: false } };
   const fill = (of: string) => (u: uPlot) => {
     const g = u.ctx.createLinearGradient(0, u.bbox.top, 0, u.bbox.top + u.bbox.height);
@@ -84,6 +86,7 @@ function makePlot(box: HTMLElement, width: number, p: Props, times: number[], on
       label: l.label, stroke: l.color, width: 1.5, points: { show: false }, spanGaps: true, fill: fill(l.color),
     }))],
     hooks: {
+      ready: [(u) => at && u.setCursor(at)],
       drawClear: [drawBand],
       setSelect: [select],
       setCursor: [(u) => onPoint(u.cursor.left! < 0 ? null : u.cursor.idx ?? null, u.cursor.left! + AXIS_LEFT)],
@@ -93,6 +96,8 @@ function makePlot(box: HTMLElement, width: number, p: Props, times: number[], on
 
 export function Timeline(p: Props) {
   const box = useRef<HTMLDivElement>(null), [width, setWidth] = useState(0);
+  const plot = useRef<uPlot | null>(null), drawn = useRef({ times: [] as number[], lines: p.lines });
+  const held = useRef(false), [freed, setFreed] = useState(0);
   const [point, setPoint] = useState<{ i: number; left: number } | null>(null);
   const times = useMemo(() => timesOf(p.buckets), [p.buckets]), latest = useRef(p);
   latest.current = p;
@@ -102,21 +107,32 @@ export function Timeline(p: Props) {
     return () => watch.disconnect();
   }, []);
   const scheme = theme.value, zone = utc.value, selectable = p.onSelect !== undefined;
-  useEffect(() => {
-    if (width === 0) return undefined;
+  useLayoutEffect(() => {
+    if (width === 0 || held.current) return;
     const onSelect = selectable ? (range: Range) => latest.current.onSelect?.(range) : undefined;
-    const plot = makePlot(box.current!, width, { ...latest.current, onSelect }, times,
-      (i, left) => setPoint(i === null ? null : { i, left }));
-    return () => {
-      setPoint(null);
-      plot.destroy();
-    };
-  }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone]);
+    const { left = -1, top = -1 } = plot.current?.cursor ?? {}, at = left >= 0 ? { left, top } : null; // the pointer is where it was
+    plot.current?.destroy();
+    drawn.current = { times, lines: p.lines };
+    if (!at) setPoint(null);
+    plot.current = makePlot(box.current!, width, { ...latest.current, onSelect }, times, at, (i, x) => setPoint(i === null ? null : { i, left: x }));
+    box.current!.dataset.drawn = `${p.range.start} ${p.range.end}`;
+  }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone, freed]);
+  useLayoutEffect(() => () => plot.current?.destroy(), []);
+  /** While a range is drawn out newer lines wait: with the picture the half-drawn range would go. */
+  const hold = (e: MouseEvent) => {
+    if (e.button !== 0) return;
+    held.current = true;
+    addEventListener('mouseup', () => {
+      held.current = false;
+      setFreed((n) => n + 1);
+    }, { once: true });
+  };
+  const { times: at, lines } = drawn.current;
   return (
     <div class="plot" style={{ height: `${p.height}px` }}>
-      <div ref={box} class="canvas" role="img" aria-label={selectable ? `${p.label}. ${HOW_TO_SELECT}` : p.label} />
-      {point && point.i < times.length && (
-        <Reading at={times[point.i] * 1e3} index={point.i} left={point.left} width={width} lines={p.lines} write={p.write} />
+      <div ref={box} class="canvas" role="img" aria-label={selectable ? `${p.label}. ${HOW_TO_SELECT}` : p.label} onMouseDown={hold} />
+      {point && point.i < at.length && (
+        <Reading at={at[point.i] * 1e3} index={point.i} left={point.left} width={width} lines={lines} write={p.write} />
       )}
     </div>
   );

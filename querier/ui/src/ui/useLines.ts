@@ -11,10 +11,10 @@ export interface Lines { type: string; range: Range; buckets: Buckets; lines: Gr
 type Wanted = Pick<SeriesRequest, 'type' | 'selector' | 'groupBy' | 'limit'>;
 
 /** `period` names the range, which is looked at when the question is sent. */
-export function useLines(wanted: Wanted | null, period: string, range: () => Range, again: number): Loaded<Lines> {
+export function useLines(wanted: Wanted | null, period: string, range: (now?: number) => Range, again: number): Loaded<Lines> {
   const question = wanted && `${wanted.type} ${wanted.selector} ${wanted.groupBy ?? ''} ${wanted.limit ?? ''} ${period}`;
   return useLoad<Lines>(question, again, async (signal) => {
-    const { type } = wanted!, now = Date.now(), within = range(), asked = bucketsOf(within), gauge = isGauge(type), rate = rateOf(type);
+    const { type } = wanted!, now = Date.now(), within = range(now), asked = bucketsOf(within), gauge = isGauge(type), rate = rateOf(type);
     const answer = await series({ ...wanted!, buckets: asked, gauge }, signal);
     const by = gauge ? 1 : Math.max(1, ...answer.map((s) => rhythmOf(s.points, asked)));
     const lines = answer.map(({ group, points }) => ({
