@@ -66,7 +66,7 @@ class Fleet:
 
     def ask_at(self, server):
         """From now on; after a restart its address is another."""
-        self.all = self.server = Patient(server)
+        self.all = self.server = server if isinstance(server, Patient) else Patient(server)
 
     def stack(self):
         depth = self.rng.choice([0, 1, 1, 2, 3, 5, 8, 40])
