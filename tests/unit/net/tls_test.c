@@ -116,7 +116,7 @@ static long fetch(const struct place *p, CURL *easy, const struct want *w, struc
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, w->version);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT, 30L);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT, 120L);
     if (w->body) curl_easy_setopt(easy, CURLOPT_POSTFIELDS, w->body);
     if (w->show_certificate) {
         curl_easy_setopt(easy, CURLOPT_SSLCERT, p->cert);
