@@ -22,5 +22,5 @@ export default defineConfig({
       args: ['--disable-gpu', '--disable-dev-shm-usage', '--force-color-profile=srgb', '--font-render-hinting=none'],
     },
   },
-  webServer: { command: 'node tests/server.mjs', wait: { stdout: /http:\/\/127\.0\.0\.1:(?<UI_SERVER_PORT>\d+)/ } },
+  webServer: { command: 'exec node tests/server.mjs', wait: { stdout: /http:\/\/127\.0\.0\.1:(?<UI_SERVER_PORT>\d+)/ } },
 });

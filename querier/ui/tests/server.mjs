@@ -76,6 +76,9 @@ function file(req, res, path) {
   return res.writeHead(200, packed).end(gzipSync(body, { level: 9 }));
 }
 
+const parent = process.ppid;
+setInterval(() => process.ppid === parent || process.exit(), 1000); // whoever started it was killed
+
 http.createServer((req, res) => {
   const full = new URL(req.url, 'http://x').pathname;
   const path = full.startsWith(`${PREFIX}/`) ? full.slice(PREFIX.length) : full;
