@@ -130,7 +130,7 @@ def test_verify_finds_nothing_in_what_compaction_made(tmp_path):
                 stacks = [("main;a%d;b%d" % (n % 5, i), 1 + n * i) for i in range(8)]
                 s.push(labels, Pprof(*stacks, time_ns=start + n % 3 * day + n % 20 * hour + n * 10**9 + late)).expect(200)
             s.call("POST", "/ingester/flush").expect(200)
-            await_("the compactor to be done", lambda: s.call("POST", "/compactor/run?timeout=45s").expect(200).json()["settled"], 300)
+            await_("the compactor to be done", lambda: s.call("POST", "/compactor/run?timeout=20s").expect(200).json()["settled"], 300)
         blocks = loaded("ls", str(tmp_path / "store" / "o"))
         assert {b["kind"] for b in blocks} >= {"raw", "hours", "days"}, blocks
         verified = loaded("verify", *[b["file"] for b in blocks])

@@ -65,7 +65,7 @@ def flush(s):
 
 def settle(s, **more):
     """All jobs that are due are done then, however long that takes here. Jobs that fail are told at once, but for those that met the end of a run."""
-    query = "&".join(["timeout=40s"] + ["%s=%s" % pair for pair in more.items()])
+    query = "&".join(["timeout=20s"] + ["%s=%s" % pair for pair in more.items()])
     jobs = 0
 
     def run():
