@@ -535,7 +535,8 @@ class Old(Days):
         """One point, so that only the edges of the range may move."""
         kind, typed = self.of_type(matchers)
         start, group_by, step = min(start, end - 1000), self.group_by(), end - min(start, end - 1000)
-        answer = self.ask("SelectSeries", matchers, end, end, profileTypeID=kind, step=step / 1000, groupBy=group_by)
+        seconds = (step + 0.5) / 1000  # of which whole milliseconds count: 66643.999 s times 1000 are less than 66643999
+        answer = self.ask("SelectSeries", matchers, end, end, profileTypeID=kind, step=seconds, groupBy=group_by)
         got = {labels_of(row): sum(float(p.get("value", 0)) for p in row["points"]) for row in answer.get("series", [])}
         least, most = self.bounds(start, end)
         self.expect_between(got, self.sums(typed, group_by, *least, True), self.sums(typed, group_by, *most, False))
