@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/head_stacks.h"
 
+#include "model/marks.h"
 #include "model/slot.h"
 #include "model/vector.h"
 
@@ -103,7 +104,7 @@ bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a
     m->limit = limit;
     m->known = ARENA_ARRAY(a, uint32_t, from->stack_count);
     if (!m->known) return arena_ok(a, e);
-    struct symbol_function f = {.name = symbols_string(&s->symbols, S(TOO_MANY_STACKS), e)};
+    struct symbol_function f = {.name = symbols_string(&s->symbols, S(STACK_MANY_NAME), e)};
     if (f.name == MAP_NONE) return false;
     struct symbol_frame frame = {.function = symbols_function(&s->symbols, f, e)};
     if (frame.function == MAP_NONE) return false;

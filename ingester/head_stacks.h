@@ -13,8 +13,6 @@
 
 #include "ingester/head_int.h"
 
-#define TOO_MANY_STACKS "[too many stacks]"
-
 struct stack_mapper {
     struct service_head *service;
     struct symbols_remap remap;

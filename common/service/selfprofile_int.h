@@ -5,13 +5,14 @@
 #pragma once
 
 #include "base/map.h"
+#include "model/marks.h"
 #include "service/selfprofile.h"
 #include "sys/sampler_names.h"
 
 // Pseudo frames, as they show in flame graphs.
 #define MARK_LOST     "[no frame pointer]"
 #define MARK_DEEP     "[too deep]"
-#define MARK_OVERFLOW "[too many stacks]"
+#define MARK_OVERFLOW STACK_MANY_NAME
 
 // Distinct stacks of one push; the push path takes 16,000 by default.
 #define STACKS_MAX 8000
