@@ -194,6 +194,7 @@ static bool run(struct intake *in, struct arena *scratch, struct profile *p, boo
         return false;
     }
     in->stored++;
+    in->cut += p->cut_count;
     return true;
 }
 

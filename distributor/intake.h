@@ -26,6 +26,7 @@ struct intake {
     uint32_t received;        // profiles that were offered
     uint64_t received_bytes;  // uncompressed
     uint64_t stored;          // profiles of which something is in the outbox
+    uint64_t cut;             // samples of these whose stacks were cut for their depth
     void (*lost)(void *arg, enum discard_reason why, size_t bytes);  // told of each; or NULL
     void *lost_arg;
     bool failed;

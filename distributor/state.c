@@ -110,6 +110,7 @@ bool request_send(struct request *q, err *e)
     arena_use_spare(&q->req->arena);
     metric_add(&distributor_records, in->out.records);
     metric_add(&distributor_values, in->out.values);
+    if (in->cut) metric_add_to(&distributor_cut_stacks, q->req->tenant, in->cut);
     return true;
 }
 

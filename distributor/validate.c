@@ -3,6 +3,7 @@
 
 #include "base/ulid.h"
 #include "distributor/text.h"
+#include "model/marks.h"
 #include "sys/clock.h"
 
 static bool over(uint64_t actual, int64_t limit)
@@ -63,6 +64,47 @@ static bool in_window(const struct checks *c, int64_t time_ns, const struct limi
                    bounded_above ? text_time(to, end) : "");
 }
 
+// A location of the frame that ends cut stacks.
+static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
+{
+    struct profile_function *functions =
+        ARENA_ARRAY(a, struct profile_function, (size_t)p->function_count + 1);
+    struct profile_line *lines = ARENA_ARRAY(a, struct profile_line, (size_t)p->line_count + 1);
+    struct profile_location *locations =
+        ARENA_ARRAY(a, struct profile_location, (size_t)p->location_count + 1);
+    if (!functions || !lines || !locations) return false;
+    if (p->function_count) memcpy(functions, p->functions, p->function_count * sizeof *functions);
+    if (p->line_count) memcpy(lines, p->lines, p->line_count * sizeof *lines);
+    if (p->location_count) memcpy(locations, p->locations, p->location_count * sizeof *locations);
+    str name = S(STACK_CUT_NAME);
+    functions[p->function_count] = (struct profile_function){.name = name, .system_name = name};
+    lines[p->line_count] = (struct profile_line){.function = p->function_count++};
+    locations[p->location_count] = (struct profile_location){.mapping = PROFILE_NONE,
+                                                             .first_line = p->line_count++,
+                                                             .line_count = 1};
+    *location = p->location_count++;
+    p->functions = functions;
+    p->lines = lines;
+    p->locations = locations;
+    return true;
+}
+
+// What is too deep keeps `depth` locations at the root side and ends in the mark, which takes the
+// place of the last location that was cut: slices of samples do not overlap.
+static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *e)
+{
+    uint32_t mark = 0;
+    for (uint32_t i = 0; i < p->sample_count; i++) {
+        struct profile_sample *s = &p->samples[i];
+        if (s->location_count <= depth) continue;
+        if (p->cut_count++ == 0 && !add_mark(a, p, &mark)) return arena_ok(a, e);
+        s->first_location += s->location_count - depth - 1;  // the leaf is first
+        s->location_count = depth + 1;
+        p->stack_locations[s->first_location] = mark;
+    }
+    return true;
+}
+
 static bool samples_fit(const struct checks *c, struct profile *p, const struct limits *l)
 {
     if (over(p->sample_count, l->max_profile_stacktrace_samples)) {
@@ -71,19 +113,16 @@ static bool samples_fit(const struct checks *c, struct profile *p, const struct 
                             l->max_profile_stacktrace_samples);
     }
     for (uint32_t i = 0; i < p->sample_count; i++) {
-        struct profile_sample *s = &p->samples[i];
-        if (over(s->location_count, l->max_profile_stacktrace_depth)) {
-            uint32_t depth = (uint32_t)l->max_profile_stacktrace_depth;
-            s->first_location += s->location_count - depth;  // the leaf is first
-            s->location_count = depth;
-        }
+        const struct profile_sample *s = &p->samples[i];
         if (over(s->label_count, l->max_profile_stacktrace_sample_labels)) {
             return refuse_limit(c, DISCARD_SAMPLE_LABELS_LIMIT, "sample labels limit",
                                 "max_profile_stacktrace_sample_labels", s->label_count,
                                 l->max_profile_stacktrace_sample_labels);
         }
     }
-    return true;
+    int64_t depth = l->max_profile_stacktrace_depth;
+    bool any_depth = depth <= 0 || depth >= UINT32_MAX;
+    return any_depth || cut_stacks(c->a, p, (uint32_t)depth, c->e);
 }
 
 static bool malformed(enum discard_reason *why, err *e, const char *what)

@@ -13,8 +13,9 @@
 #include "model/profile.h"
 #include "service/tenant.h"
 
-// Makes time_ns now if the sender gave none, and cuts stacks that are too deep at the leaf side.
-// `ls` is for messages; `a` for their memory.
+// Makes time_ns now if the sender gave none, and cuts stacks that are too deep at the leaf side:
+// they end in the frame STACK_CUT_NAME (model/marks.h) and count in cut_count. `ls` is for
+// messages; `a` for their memory and the mark's.
 bool validate_profile(struct arena *a, struct profile *p, labels ls, const struct limits *l,
                       int64_t now_ns, enum discard_reason *why, err *e) MUST_CHECK;
 

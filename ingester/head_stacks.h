@@ -2,7 +2,7 @@
 //
 // head_stacks.h - from a batch's stacks to the service's; private to head*.c.
 //
-// The only cut that Flametree makes: a service may have max_stacks distinct stacks (inner nodes
+// The only cut that an ingester makes: a service may have max_stacks distinct stacks (inner nodes
 // count) in an hour of profile time. New ones beyond that end, below their deepest kept ancestor,
 // in the frame `[too many stacks]`, values intact.
 //

@@ -8,7 +8,8 @@
 // first; a location without lines is an address that nobody has symbolised.
 //
 // A decoder guarantees: every reference is in range (locations of samples, functions of lines,
-// strings); no mapping is mapping == PROFILE_NONE; each sample has exactly type_count values.
+// strings); no mapping is mapping == PROFILE_NONE; each sample has exactly type_count values; the
+// stacks of two samples do not overlap in stack_locations.
 // It does not guarantee limits or meaning: that is the distributor's validation.
 #pragma once
 
@@ -94,4 +95,5 @@ struct profile {
     str keep_frames;
     str language_hint;     // first string that tells the language; empty if none
     size_t encoded_bytes;  // size of the uncompressed input
+    uint32_t cut_count;    // samples whose stacks the distributor cut for their depth
 };

@@ -312,20 +312,56 @@ static void profiles_without_time_are_of_now(void **state)
     }
 }
 
-static void deep_stacks_keep_their_root(void **state)
+static void deep_stacks_keep_their_root_and_end_in_a_mark(void **state)
 {
     (void)state;
     struct profile_type t = {S("cpu"), S("ns")};
-    uint32_t stack[] = {0, 1, 2, 3, 4, 5};
-    struct profile_sample s[] = {{.location_count = 6}, {.first_location = 1, .location_count = 2}};
-    struct profile p = {
-        .types = &t, .type_count = 1, .samples = s, .sample_count = 2, .stack_locations = stack};
+    struct profile_location locations[6] = {{.mapping = 7}};
+    uint32_t stack[] = {0, 1, 2, 3, 4, 5, 1, 2, 0, 4, 5};
+    struct profile_sample s[] = {{.location_count = 6},
+                                 {.first_location = 6, .location_count = 2},
+                                 {.first_location = 8, .location_count = 3}};
+    struct profile p = {.types = &t,
+                        .type_count = 1,
+                        .samples = s,
+                        .sample_count = 3,
+                        .locations = locations,
+                        .location_count = 6,
+                        .stack_locations = stack,
+                        .stack_location_count = 11};
     struct limits l = {.max_profile_stacktrace_depth = 2};
     enum discard_reason why = DISCARD_UNKNOWN;
     assert_ok(validate_profile(&arena, &p, (labels){0}, &l, NOW, &why, e));
-    assert_int_equal(s[0].first_location, 4);
-    assert_int_equal(s[0].location_count, 2);
-    assert_int_equal(s[1].first_location, 1);
+    assert_int_equal(p.cut_count, 2);
+    assert_int_equal(p.location_count, 7);
+    assert_int_equal(p.locations[0].mapping, 7);
+    assert_int_equal(p.locations[6].mapping, PROFILE_NONE);
+    assert_int_equal(p.locations[6].line_count, 1);
+    str name = p.functions[p.lines[p.locations[6].first_line].function].name;
+    assert_true(str_is(name, "[truncated stack]"));
+    assert_int_equal(s[0].location_count, 3);
+    assert_memory_equal(stack + s[0].first_location, ((uint32_t[]){6, 4, 5}), 3 * sizeof *stack);
+    assert_int_equal(s[1].location_count, 2);
+    assert_memory_equal(stack + s[1].first_location, ((uint32_t[]){1, 2}), 2 * sizeof *stack);
+    assert_int_equal(s[2].location_count, 3);
+    assert_memory_equal(stack + s[2].first_location, ((uint32_t[]){6, 4, 5}), 3 * sizeof *stack);
+}
+
+static void stacks_of_any_depth_pass_without_a_limit(void **state)
+{
+    (void)state;
+    struct profile_type t = {S("cpu"), S("ns")};
+    uint32_t stack[] = {0, 0, 0, 0};
+    struct profile_sample s = {.location_count = 4};
+    struct profile p = {
+        .types = &t, .type_count = 1, .samples = &s, .sample_count = 1, .stack_locations = stack};
+    for (int64_t depth = 0; depth <= 4; depth += 4) {
+        struct limits l = {.max_profile_stacktrace_depth = depth};
+        enum discard_reason why = DISCARD_UNKNOWN;
+        assert_ok(validate_profile(&arena, &p, (labels){0}, &l, NOW, &why, e));
+        assert_int_equal(s.location_count, 4);
+        assert_int_equal(p.cut_count, 0);
+    }
 }
 
 static const struct {
@@ -410,7 +446,8 @@ int main(void)
         ARENA_TEST(profiles_have_to_be_in_the_window),
         ARENA_TEST(windows_may_be_open_at_either_end),
         ARENA_TEST(profiles_without_time_are_of_now),
-        ARENA_TEST(deep_stacks_keep_their_root),
+        ARENA_TEST(deep_stacks_keep_their_root_and_end_in_a_mark),
+        ARENA_TEST(stacks_of_any_depth_pass_without_a_limit),
         ARENA_TEST(profiles_over_a_limit_are_refused),
         ARENA_TEST(text_names_have_to_be_utf8),
         ARENA_TEST(reasons_have_pyroscopes_names),
