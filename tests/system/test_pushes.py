@@ -1,7 +1,11 @@
 """What becomes of a push that is not stored as it was sent: cut stacks, counts of profiles, refusals in the log."""
+import os
+import subprocess
+import time
+
 import pytest
-from client import Pprof, Server, unique
-from flametree import Flametree, compact, flush
+from client import CPU, Pprof, Server, select, unique
+from flametree import AT_ONCE, BIN, Flametree, compact, flush
 
 CUT = "[truncated stack]"
 
@@ -36,3 +40,63 @@ def test_what_is_refused_has_no_cut_stacks(shallow):
     s, service = Server(shallow.url, tenant="refused", strict=True), unique()
     s.push({"__name__": "process_cpu", "service_name": service, "k": "v" * 3000}, Pprof(("a;b;c;d;e;f", 1))).expect(400, "label value too long")
     assert shallow.metric('flametree_distributor_cut_stacks_total{tenant="refused"}') is None
+
+
+# ---- one pushed file is one profile
+
+GAUGE = "memory:inuse_space:bytes:space:bytes"
+HEAP = {"types": [("inuse_objects", "count"), ("inuse_space", "bytes")], "period_type": ("space", "bytes")}
+
+
+@pytest.fixture(scope="module")
+def quick():
+    with Flametree("--limits.reject_older_than", "0s", *AT_ONCE) as f:
+        yield f
+
+
+def count(s, service, type=CPU, selector="", end=0):
+    """Profiles of an answer by its header, asked for two days."""
+    end = end or int(time.time() * 1000) + 300_000
+    reply = s.query("SelectMergeStacktraces", profileTypeID=type, labelSelector=select(service, selector), start=end - 2 * 86_400_000, end=end).expect(200)
+    return int(reply.headers["Flametree-Profiles"])
+
+
+def average(s, service, *by, selector=""):
+    """Averages of the gauge over two days: {group: value}."""
+    end = int(time.time() * 1000) + 300_000
+    body = s.ok("SelectSeries", profileTypeID=GAUGE, labelSelector=select(service, selector), start=end - 2 * 86_400_000, end=end, step=2 * 86_400, groupBy=list(by),
+                aggregation="TIME_SERIES_AGGREGATION_TYPE_AVERAGE")
+    return {tuple(l["value"] for l in row.get("labels", [])): [p["value"] for p in row["points"]] for row in body.get("series", [])}
+
+
+def everywhere(f, see):
+    """see() must say the same of rows in the head, in segments, and in leaves and nodes."""
+    first = see()
+    flush(f)
+    assert see() == first, "in segments"
+    compact(f)
+    assert see() == first, "in leaves and nodes"
+    return first
+
+
+def test_a_file_is_one_profile_of_each_type(quick, tmp_path):
+    s, pushed, sent = quick.server(), unique(), unique()
+    yesterday = time.time_ns() - 86_400 * 10**9
+    path = tmp_path / "heap.pb"
+    path.write_bytes(Pprof(("a;b", [1, 512]), ("a;c", [2, 1024]), time_ns=yesterday, **HEAP).encode())
+    subprocess.run([os.path.join(BIN, "flametree"), "push", "--url", quick.url, "-l", "service_name=" + pushed, str(path)], check=True, capture_output=True)
+    s.ingest(sent, path.read_bytes(), format="pprof").expect(200)
+    wanted = {(service, unit): 1 for service in (pushed, sent) for unit in ("objects:count", "space:bytes")}
+    assert everywhere(quick, lambda: {(service, unit): count(s, service, "memory:inuse_%s:space:bytes" % unit) for service, unit in wanted}) == wanted
+
+
+def test_a_file_counts_once_for_each_label_set_of_its_samples(quick):
+    s, service = quick.server(), unique()
+    yesterday = time.time_ns() - 86_400 * 10**9
+    for i in range(2):  # thread 1: 100 and 300; thread 2: 1000 and 0, which is not stored; none: 50 and 50
+        profile = Pprof(("a", [1, 100 + 200 * i], {"thread": "1"}), ("b", [1 - i, 1000 - 1000 * i], {"thread": "2"}), ("c", [1, 50]), time_ns=yesterday + i * 60 * 10**9, **HEAP)
+        s.push({"__name__": "memory", "service_name": service, "pod": "p"}, profile).expect(200)
+    rows = everywhere(quick, lambda: [count(s, service, GAUGE, selector) for selector in ("", 'pod="p"', 'thread="1"', 'thread="2"', 'thread=~".+"', 'thread=""')])
+    assert rows == [5, 5, 2, 1, 3, 2]
+    means = everywhere(quick, lambda: (average(s, service, "thread"), average(s, service), average(s, service, selector='thread="1"')))
+    assert means == ({("1",): [200], ("2",): [1000], (): [50]}, {(): [300]}, {(): [200]})
