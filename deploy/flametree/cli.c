@@ -193,6 +193,7 @@ static bool run_text(struct cli *c, struct buf *b, err *e)
 
 static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_PUSH] = cli_push,
+    [CLI_FORMATS] = cli_formats,
     [CLI_QUERY] = cli_query,
     [CLI_SERIES] = cli_series,
     [CLI_LABELS] = cli_labels,

@@ -46,6 +46,7 @@ int cli_main(int argc, char **argv);
 // The commands of the client. An error is in *e, and *status says which kind.
 typedef bool cli_run(struct cli *c, int *status, err *e);
 cli_run cli_push;
+cli_run cli_formats;
 cli_run cli_query;
 cli_run cli_series;
 cli_run cli_labels;

@@ -2,6 +2,7 @@
 #include "deploy/flametree/cli_args.h"
 
 #include "base/mem.h"
+#include "deploy/flametree/cli_formats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -86,6 +87,8 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
     while (cli_choice_next(&rest, &choice)) {
         if (str_eq(choice, value)) return true;
     }
+    const struct format_row *f = format_named(value);
+    if (f && row == &cli_options[OPT_FORMAT_PUSH]) return format_refuse(f, e);
     return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s', which is none of %s", row->name,
                    STR(value), row->argument);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/flametree/cli_help.h"
 
+#include "deploy/flametree/cli_formats.h"
+
 #define COLUMNS     80
 #define TEXT_COLUMN 26  // where the sentences of options begin
 
@@ -99,6 +101,22 @@ static void put_options(struct buf *b, enum cli_command c, bool common, const ch
     }
 }
 
+// What push can send.
+static void put_formats(struct buf *b)
+{
+    buf_z(b, "\nFormats:\n");
+    for (size_t i = 0; i < FORMAT_ID_COUNT; i++) {
+        const struct format_row *f = &format_rows[i];
+        struct buf text;
+        buf_init(&text, NULL, 4096);
+        buf_printf(&text, "%s%s", f->works ? "" : "not yet; ", f->note);
+        buf_byte(&text, '\0');
+        buf_printf(b, "  %-*s", (int)TEXT_COLUMN - 2, f->name);
+        if (text.n) put_wrapped(b, text.p, TEXT_COLUMN, TEXT_COLUMN);
+        buf_release(&text);
+    }
+}
+
 static void put_examples(struct buf *b, enum cli_command c)
 {
     bool any = false;
@@ -134,6 +152,7 @@ void cli_help_command(struct buf *b, enum cli_command c)
     buf_z(b, "\n\n");
     if (cli_commands[c].text[0]) put_wrapped(b, cli_commands[c].text, 0, 0);
     put_options(b, c, false, "Options:");
+    if (c == CLI_PUSH) put_formats(b);
     put_options(b, c, true, "The server:");
     put_examples(b, c);
 }
@@ -276,6 +295,10 @@ static void markdown_command(struct buf *b, enum cli_command c)
     buf_printf(b, "\n## %s\n\n    ", cli_commands[c].name);
     put_usage(b, c);
     buf_printf(b, "\n\n%s\n", cli_commands[c].text[0] ? cli_commands[c].text : "");
+    if (c == CLI_FORMATS) {
+        buf_byte(b, '\n');
+        formats_put_markdown(b);
+    }
     markdown_options(b, 1u << c, false);
     bool any = false;
     for (size_t i = 0; i < cli_example_count; i++) {

@@ -9,6 +9,14 @@
 
 #define MANIFESTS (ON(MANIFEST_SHOW) | ON(MANIFEST_VERIFY))
 
+// "auto|pprof|...": --format of push offers what works.
+static const char push_formats[] = "auto"
+#define WORKS_0(name)
+#define WORKS_1(name)                        "|" name
+#define FORMAT(id, name, ending, works, ...) WORKS_##works(name)
+#include "decode/formats.def"
+    ;
+
 #define WORD_MAX 32  // longer words are like none of ours
 
 const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {

@@ -5,6 +5,7 @@
 #include "codec/squeeze.h"
 #include "codec/url.h"
 #include "decode/decode.h"
+#include "deploy/flametree/cli_formats.h"
 #include "distributor/ingest_type.h"
 
 #define INFLATED_MAX  ((size_t)2 << 30)
@@ -19,10 +20,10 @@
 static const struct {
     str name;
 } formats[] = {
-    [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
-    [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
-    [UPLOAD_JFR] = {S_INIT("jfr")},       [UPLOAD_SPEEDSCOPE] = {S_INIT("speedscope")},
-    [UPLOAD_TRIE] = {S_INIT("trie")},     [UPLOAD_TREE] = {S_INIT("tree")},
+    [UPLOAD_AUTO] = {S_INIT("auto")},
+    [UPLOAD_PPROF] = {S_INIT("pprof")},
+    [UPLOAD_FOLDED] = {S_INIT("folded")},
+    [UPLOAD_LINES] = {S_INIT("lines")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -63,19 +64,16 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     static const str jfr = JFR_MAGIC;
     str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
-    if (str_starts(bytes, jfr)) {
-        *format = UPLOAD_JFR;
-    } else if (str_starts(trimmed, S("{"))) {
-        *format = UPLOAD_SPEEDSCOPE;
-    } else if (is_folded(bytes)) {
+    if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
+    if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
+    if (is_folded(bytes)) {
         *format = UPLOAD_FOLDED;
     } else if (is_pprof(bytes)) {
         *format = UPLOAD_PPROF;
     } else {
         return err_set(
             e, ERR_INVALID_ARGUMENT,
-            "it is none of pprof, collapsed text, JFR, speedscope; --format says what it "
-            "is");
+            "it is neither pprof nor collapsed stacks; `flametree formats` lists all formats");
     }
     return true;
 }
@@ -197,15 +195,12 @@ static bool has(str s, const char *any)
 }
 
 // name=app.suffix{key=value,...}, whose grammar has no quotes.
-static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, bool suffix,
-                            err *e)
+static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
 {
     bool fits = may_be_app(service);
     buf_str(b, fits ? service : S("upload"));
-    if (suffix) {
-        buf_byte(b, '.');
-        buf_str(b, o->name.n ? o->name : S("cpu"));
-    }
+    buf_byte(b, '.');
+    buf_str(b, o->name.n ? o->name : S("cpu"));
     buf_byte(b, '{');
     bool first = true;
     for (size_t i = 0; i <= o->label_count; i++) {
@@ -232,17 +227,16 @@ static bool put_ingest_name(struct buf *b, const struct upload_options *o, str s
 static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
                         struct upload *out, err *e)
 {
-    bool text = out->format != UPLOAD_JFR;
     struct buf name;
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
-    bool ok = put_ingest_name(&name, o, service, text, e);
+    bool ok = put_ingest_name(&name, o, service, e);
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
     buf_printf(&path, "&format=%.*s&spyName=flametree", STR(formats[out->format].name));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
-    if (text) buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
     ok = ok && buf_ok(&path, e);
     out->path = arena_str(a, buf_view(&path)).p;
     out->content_type = "application/octet-stream";

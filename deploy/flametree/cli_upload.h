@@ -2,8 +2,8 @@
 //
 // cli_upload.h - a file of profiles as the request that sends it. Pure.
 //
-// pprof goes through Push; all else through /ingest with the format's name, and the server says
-// whether it can read it.
+// pprof goes through Push, text through /ingest with the format's name. A format that servers of
+// this version cannot read (common/decode/formats.def) is refused here.
 #pragma once
 
 #include "model/label.h"
@@ -12,11 +12,7 @@ enum upload_format {
     UPLOAD_AUTO,
     UPLOAD_PPROF,
     UPLOAD_FOLDED,
-    UPLOAD_LINES,
-    UPLOAD_JFR,
-    UPLOAD_SPEEDSCOPE,
-    UPLOAD_TRIE,
-    UPLOAD_TREE
+    UPLOAD_LINES
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 
@@ -38,7 +34,8 @@ struct upload {
     str bytes;        // what to send; borrows from body or from the file
 };
 
-// What the bytes (of a file, not compressed) are; fails with invalid_argument if nothing known.
+// The format of the bytes (of a file, not compressed). Fails with invalid_argument if they are of
+// no known format, with unimplemented if of one that does not work yet.
 bool upload_detect(str bytes, enum upload_format *format, err *e) MUST_CHECK;
 
 // file is its name, for the service. Strings are the arena's; the upload borrows `bytes`. Fails

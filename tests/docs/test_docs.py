@@ -33,6 +33,16 @@ def test_page_of_the_command_line_is_what_the_program_prints():
     assert page("cli.md") == printed("help", "--markdown"), "docs/cli.md is out of date: flametree help --markdown >docs/cli.md"
 
 
+def test_formats_of_the_page_are_what_the_program_prints():
+    assert page("../querier/ui/src/formats.json") == printed("formats", "--format", "json"), \
+        "out of date: flametree formats --format json >querier/ui/src/formats.json"
+
+
+def test_formats_of_the_readme_are_what_the_program_prints():
+    shown = re.search(r"<!-- printed by: flametree (.*?) -->\n(.*?)<!-- end -->\n", page("../README.md"), re.S)
+    assert shown and shown[2] == printed(*shown[1].split()), "README.md is out of date: flametree " + shown[1]
+
+
 def test_man_page_is_what_the_program_prints():
     assert page("../deploy/flametree/flametree.1") == printed("help", "--man"), "flametree.1 is out of date: flametree help --man >deploy/flametree/flametree.1"
 

@@ -14,6 +14,8 @@ import subprocess
 import termios
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from client import CPU, Pprof, pb, read_pprof, unique
@@ -113,7 +115,7 @@ def commands():
 
 def test_each_command_explains_itself():
     names = commands()
-    assert len(names) == 17, names
+    assert len(names) == 18, names
     for name in names:
         text = ok("help", *name.split())
         assert text.startswith("usage: flametree %s" % name), text
@@ -283,10 +285,43 @@ def test_a_bad_file_does_not_stop_the_others(url, tmp_path):
     (tmp_path / "sub" / "more.txt").write_text("deep 1\n")
     (tmp_path / ".hidden").write_text("hidden 1\n")
     said = fails(1, "push", str(tmp_path), "/no/such/file", "-l", "service_name=" + name, "--sample-rate", "0", url=url)
-    assert "4.txt: it is none of" in said and "5.txt: it is empty" in said and "6.jfr: /ingest at" in said, said
+    assert "4.txt: it is neither pprof nor collapsed" in said and "5.txt: it is empty" in said, said
+    assert "6.jfr: Flametree cannot read jfr yet; convert the file" in said, said
     assert "/no/such/file: No such file" in said and "4 of 12 files failed" in said, said
     got = ok("query", "-s", name, "-F", "folded", url=url)
     assert sorted(got.split("\n")) == [""] + sorted(["deep 1"] + ["f%d 1" % i for i in (0, 1, 2, 3, 6, 7, 8)])
+
+
+@pytest.mark.parametrize("format", ["jfr", "speedscope", "trie", "tree", "otlp"])
+def test_format_that_does_not_work_is_refused(format):
+    assert "Flametree cannot read %s yet; " % format in fails(2, "push", "--format", format, "-", data="x 1\n")
+
+
+# One upload of each format; what the table says about it is what the server does with it.
+UPLOADS = {
+    "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
+    "folded": ("/ingest?format=folded", b"main;work 1\n"),
+    "lines": ("/ingest?format=lines", b"main;work\n"),
+    "jfr": ("/ingest?format=jfr", b"FLR\0"),
+    "speedscope": ("/ingest?format=speedscope", b"{}"),
+    "trie": ("/ingest?format=trie", b""),
+    "tree": ("/ingest?format=tree", b""),
+    "otlp": ("/v1development/profiles?", b""),
+}
+
+
+def test_formats_are_as_the_table_says(url):
+    formats = json.loads(ok("formats", "-F", "json"))["formats"]
+    assert [f["name"] for f in formats if f["name"] not in UPLOADS] == []
+    for f in formats:
+        path, body = UPLOADS[f["name"]]
+        request = urllib.request.Request(url.push + path + "&name=" + unique("format"), data=body, method="POST")
+        try:
+            with urllib.request.urlopen(request) as answer:
+                status = answer.status
+        except urllib.error.HTTPError as e:
+            status = e.code
+        assert (status == 200) == f["works"] and (f["works"] or status in (404, 501)), (f, status)
 
 
 def test_service_that_ingest_cannot_spell(url):
