@@ -8,10 +8,13 @@
 #include "deploy/flametree/cli_files.h"
 #include "deploy/flametree/cli_time.h"
 #include "manifest/names.h"
+#include "sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -185,31 +188,99 @@ bool cli_block_all_facts(struct cli_block *f, struct block_facts *facts, err *e)
 
 // ---- files
 
-// In directories of a store there are other objects: what the manifest consists of.
-static bool is_no_block(str path)
+// In the directory of a store there are other objects beside the blocks: those that the manifest
+// consists of, and files that are not the store's. A name behind "v1/" tells.
+static bool is_other_object(str name)
 {
-    static const str folders[] = {S_INIT("/live/m/"), S_INIT("/page/"), S_INIT("/v1/tenants/")};
+    static const str folders[] = {S_INIT("raw/"), S_INIT("h/"), S_INIT("d/")};
+    str rest = name;
+    uint64_t top = 0;
+    struct segment_name segment;
+    if (str_is(name, "cluster") || str_starts(name, S("tenants/"))) return true;
+    if (!name_hex(&rest, 2, &top) || !name_char(&rest, '/')) return false;
+    (void)str_split(rest, '/', &rest);  // the tenant
+    if (str_starts(rest, S("live/a/")))
+        return !segment_name_parse(str_slice(rest, S("live/a/").n, rest.n), &segment);
     for (size_t i = 0; i < COUNT(folders); i++) {
-        if (str_contains(path, folders[i])) return true;
+        if (str_starts(rest, folders[i])) return false;
     }
-    return str_ends(path, S("/v1/cluster"));
+    return true;
 }
 
-static bool each(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e)
+static bool is_no_block(str path)
 {
-    struct cli_files files;
-    if (!cli_files_find(&c->arena, c->args.operands, c->args.operand_count, &files, e))
-        return false;
+    static const str version = S_INIT("/v1/");
+    for (size_t i = 0; i + version.n < path.n; i++) {
+        str rest = str_slice(path, i, path.n);
+        if (str_starts(rest, version) && is_other_object(str_slice(rest, version.n, rest.n)))
+            return true;
+    }
+    return false;
+}
+
+// Its objects, if it is the data directory of a server or the directory of a store.
+static const char *objects_in(struct cli *c, const char *dir)
+{
+    static const char *const places[] = {"store/o/v1", "o/v1", "v1"};
+    for (size_t i = 0; i < COUNT(places); i++) {
+        str at = arena_printf(&c->arena, "%s/%s", dir, places[i]);
+        if (at.p && file_exists(at.p)) return at.p;
+    }
+    return dir;
+}
+
+// The blocks below a directory. "." and links show only in the real path whether it lies in a
+// store.
+static bool find_blocks(struct cli *c, const char *given, struct cli_files *out, err *e)
+{
+    struct cli_files all = {0};
+    const char *dir = objects_in(c, given);
+    char real[PATH_MAX];
+    if (!cli_files_below(&c->arena, dir, &all, e)) return false;
+    if (!realpath(dir, real)) return err_set(e, ERR_UNAVAILABLE, "%s: %s", dir, strerror(errno));
+    size_t n = 0;
+    for (size_t i = 0; i < all.n; i++) {
+        str below = str_of(all.v[i] + strlen(dir));
+        if (str_starts(below, S("/"))) below = str_slice(below, 1, below.n);
+        str path = arena_printf(&c->arena, "%s/%.*s", real, STR(below));
+        if (!arena_ok(&c->arena, e)) return false;
+        if (!is_no_block(path)) all.v[n++] = all.v[i];
+    }
+    all.n = n;
+    *out = all;
+    if (n == 0)
+        cli_say(c,
+                "no blocks yet in %s; a server writes new profiles into blocks after 10 minutes "
+                "(ingester.cut_age)",
+                dir);
+    return true;
+}
+
+static bool each_of(struct cli *c, const struct cli_files *files, cli_block_fn *fn, void *arg)
+{
     bool well = true;
-    for (size_t i = 0; i < files.n; i++) {
+    for (size_t i = 0; i < files->n; i++) {
         struct cli_block f;
         err fault = {0};
-        if (is_no_block(str_of(files.v[i])) && files.n > c->args.operand_count) continue;
-        bool ok = cli_block_open(&f, files.v[i], &fault) && fn(c, &f, arg, &fault);
+        bool ok = cli_block_open(&f, files->v[i], &fault) && fn(c, &f, arg, &fault);
         cli_block_close(&f);
         if (ok) continue;
         well = false;
         if (fault.code) cli_say(c, "%s", fault.msg);
+    }
+    return well;
+}
+
+static bool each(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e)
+{
+    bool well = true;
+    for (size_t i = 0; i < c->args.operand_count; i++) {
+        const char *operand = c->args.operands[i];
+        struct cli_files files = {.v = &operand, .n = 1};
+        struct stat st;
+        bool is_dir = stat(operand, &st) == 0 && S_ISDIR(st.st_mode);
+        if (is_dir && !find_blocks(c, operand, &files, e)) return false;
+        well = each_of(c, &files, fn, arg) && well;
     }
     if (!well) *status = CLI_FAILED;
     return well;

@@ -61,7 +61,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool add_directory(struct arena *a, const char *dir, struct cli_files *out, err *e)
+bool cli_files_below(struct arena *a, const char *dir, struct cli_files *out, err *e)
 {
     struct cli_files dirs = {0};
     size_t first = out->n;
@@ -69,9 +69,15 @@ static bool add_directory(struct arena *a, const char *dir, struct cli_files *ou
     for (size_t i = 0; i < dirs.n; i++) {
         if (!list(a, dirs.v[i], out, &dirs, e)) return false;
     }
-    if (out->n == first) return err_set(e, ERR_NOT_FOUND, "%s: there are no files in it", dir);
-    qsort(out->v + first, out->n - first, sizeof *out->v, by_path);
+    if (out->n > first) qsort(out->v + first, out->n - first, sizeof *out->v, by_path);
     return true;
+}
+
+static bool add_directory(struct arena *a, const char *dir, struct cli_files *out, err *e)
+{
+    size_t first = out->n;
+    if (!cli_files_below(a, dir, out, e)) return false;
+    return out->n > first || err_set(e, ERR_NOT_FOUND, "%s: there are no files in it", dir);
 }
 
 bool cli_files_find(struct arena *a, const char *const *operands, size_t n, struct cli_files *out,

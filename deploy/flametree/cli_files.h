@@ -16,6 +16,8 @@ struct cli_files {
 // out, and so are links to directories. Memory is the arena's. Fails naming the path.
 bool cli_files_find(struct arena *a, const char *const *operands, size_t n, struct cli_files *out,
                     err *e) MUST_CHECK;
+// Adds those below one directory, of which there may be none.
+bool cli_files_below(struct arena *a, const char *dir, struct cli_files *out, err *e) MUST_CHECK;
 
 // The bytes of a file, or of standard input.
 bool cli_files_read(const char *path, struct buf *out, err *e) MUST_CHECK;

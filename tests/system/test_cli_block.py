@@ -75,6 +75,35 @@ def test_ls_is_a_line_for_each_block(store, segment):
     assert block["fromHour"] == now_ms() // 3_600_000 - 1 or block["fromHour"] == now_ms() // 3_600_000 - 2
 
 
+def test_a_directory_may_be_that_of_the_server_or_of_a_part_of_the_store(store, segment):
+    data = store.parent.parent
+    for directory in (data, data / "store", store, store / "v1", os.path.dirname(segment)):
+        assert [b["services"] for b in loaded("ls", str(directory))] == [2], directory
+        assert "ok, segment" in ok("verify", str(directory))
+    inside = subprocess.run([PROGRAM, "block", "ls", "."], cwd=store / "v1", capture_output=True, text=True, timeout=60)
+    assert inside.returncode == 0 and len(inside.stdout.splitlines()) == 2 and inside.stderr == "", inside
+
+
+def test_what_is_not_of_the_store_is_left_out(store, segment, tmp_path):
+    copy = tmp_path / "o"
+    shutil.copytree(store, copy)
+    tenant = os.path.dirname(os.path.dirname(os.path.dirname(os.path.relpath(segment, store))))
+    for name in ("v1/tenants/other", tenant + "/notes.txt", tenant + "/live/a/notes.txt", tenant + "/live/m/" + "0" * 16):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text("no block")
+    assert len(loaded("ls", str(copy))) == len(loaded("verify", str(copy))) == 1
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "verify"])
+def test_a_store_without_blocks_says_so(tmp_path, command):
+    with Flametree(data=str(tmp_path)):
+        for directory in (tmp_path, tmp_path / "store" / "o"):
+            answer = run(command, str(directory))
+            assert answer.returncode == 0 and answer.stdout == "", answer
+            assert answer.stderr.startswith("flametree block %s: no blocks yet in %s" % (command, tmp_path)), answer
+    assert loaded(command, str(tmp_path)) == []
+
+
 def test_show_tells_what_is_inside(segment):
     [block] = loaded("show", segment, "--keys", "--nodes")
     assert [s["service"] for s in block["services"]] == ["cart", "shop"]
