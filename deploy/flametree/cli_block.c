@@ -248,11 +248,12 @@ static bool find_blocks(struct cli *c, const char *given, struct cli_files *out,
     }
     all.n = n;
     *out = all;
-    if (n == 0)
+    if (n == 0) {
         cli_say(c,
-                "no blocks yet in %s; a server writes new profiles into blocks after 10 minutes "
-                "(ingester.cut_age)",
+                "no blocks yet in %s; a server writes new profiles into blocks after about 10 "
+                "minutes (ingester.cut_age)",
                 dir);
+    }
     return true;
 }
 

@@ -113,7 +113,6 @@ void formats_put_markdown(struct buf *b)
 
 bool cli_formats(struct cli *c, int *status, err *e)
 {
-    (void)status;
     str format = str_of(cli_args_get(&c->args, OPT_FORMAT_FORMATS));
     struct buf b;
     buf_init(&b, NULL, TABLES_MAX);
@@ -124,6 +123,7 @@ bool cli_formats(struct cli *c, int *status, err *e)
     else
         formats_put_text(&b);
     bool ok = cli_write(c, &b, e);
+    if (!ok) *status = CLI_FAILED;
     buf_release(&b);
     return ok;
 }

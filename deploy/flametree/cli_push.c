@@ -137,6 +137,10 @@ static void start(struct push *p, struct slot *s, const char *file)
         !upload_make(&s->arena, &p->options, str_of(file), buf_view(&s->bytes), &s->upload,
                      &s->fault))
         return;
+    if (s->upload.left_out) {
+        cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
+                (unsigned long long)s->upload.left_out);
+    }
     pace(p);
     p->started_bytes += s->upload.bytes.n;
     cli_call_start(p->c, &s->call, "POST", s->upload.path, s->upload.content_type, s->upload.bytes);

@@ -5,6 +5,7 @@
 #include "codec/squeeze.h"
 #include "codec/url.h"
 #include "decode/decode.h"
+#include "decode/perf.h"
 #include "deploy/flametree/cli_formats.h"
 #include "distributor/ingest_type.h"
 
@@ -20,10 +21,9 @@
 static const struct {
     str name;
 } formats[] = {
-    [UPLOAD_AUTO] = {S_INIT("auto")},
-    [UPLOAD_PPROF] = {S_INIT("pprof")},
-    [UPLOAD_FOLDED] = {S_INIT("folded")},
-    [UPLOAD_LINES] = {S_INIT("lines")},
+    [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
+    [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
+    [UPLOAD_PERF] = {S_INIT("perf")},
 };
 
 enum upload_format upload_format_of(str name)
@@ -66,14 +66,16 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
     if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
     if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
-    if (is_folded(bytes)) {
+    if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
+        *format = UPLOAD_PERF;
+    } else if (is_folded(bytes)) {
         *format = UPLOAD_FOLDED;
     } else if (is_pprof(bytes)) {
         *format = UPLOAD_PPROF;
     } else {
-        return err_set(
-            e, ERR_INVALID_ARGUMENT,
-            "it is neither pprof nor collapsed stacks; `flametree formats` lists all formats");
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "it is neither pprof nor collapsed stacks nor text of perf script; "
+                       "`flametree formats` lists all formats");
     }
     return true;
 }
@@ -234,7 +236,8 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     bool ok = put_ingest_name(&name, o, service, e);
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
-    buf_printf(&path, "&format=%.*s&spyName=flametree", STR(formats[out->format].name));
+    str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
+    buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
     buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
     buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
     ok = ok && buf_ok(&path, e);
@@ -247,6 +250,19 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
 }
 
 // ---- the whole
+
+// The body becomes collapsed stacks.
+static bool collapse(struct upload *out, str plain, err *e)
+{
+    struct arena a;
+    struct perf_facts facts;
+    arena_init(&a, NULL, DECODED_MAX);
+    buf_init(&out->body, NULL, INFLATED_MAX);
+    bool ok = perf_collapse(&a, plain, &out->body, &facts, e);
+    out->left_out = facts.samples_of_others;
+    arena_release(&a);
+    return ok;
+}
 
 bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
                  struct upload *out, err *e)
@@ -265,6 +281,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {
         ok = make_pprof(a, o, service, bytes, plain, out, e);
+    } else if (ok && out->format == UPLOAD_PERF) {
+        ok = collapse(out, plain, e) && make_ingest(a, o, service, buf_view(&out->body), out, e);
     } else if (ok) {
         ok = make_ingest(a, o, service, plain, out, e);
         if (inflated.n) {

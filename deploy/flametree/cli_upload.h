@@ -12,7 +12,8 @@ enum upload_format {
     UPLOAD_AUTO,
     UPLOAD_PPROF,
     UPLOAD_FOLDED,
-    UPLOAD_LINES
+    UPLOAD_LINES,
+    UPLOAD_PERF  // made collapsed stacks of here
 };
 enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 
@@ -28,7 +29,8 @@ struct upload_options {
 
 struct upload {
     enum upload_format format;
-    const char *path;  // of the request, with its query
+    uint64_t left_out;  // samples of perf script of another event than the first
+    const char *path;   // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are
     str bytes;        // what to send; borrows from body or from the file

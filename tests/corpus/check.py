@@ -4,7 +4,7 @@
 usage: check.py CORPUS_DUMP [NAME...]
 
 The corpus is the directory FLAMETREE_CORPUS, by default ../shared/corpus beside the repository; it belongs to
-other projects, so it is not part of this one. Every pprof and collapsed file of its MANIFEST.tsv is decoded and
+other projects, so it is not part of this one. Every pprof, collapsed and perf file of its MANIFEST.tsv is decoded and
 every fact compared. Where there is no corpus, the exit code is 77: skipped."""
 import json
 import os
@@ -97,7 +97,30 @@ def compare(name, got, expected):
     return wrong
 
 
+def check_perf(program, name, expected):
+    """perf script as collapsed stacks: every sample that the manifest counts, and the stacks of stackcollapse-perf.pl --all."""
+    head, *samples = dump(program, "perf", os.path.join(CORPUS, name))
+    if "error" in head:
+        return ["refused: %s" % head["message"]]
+    counts = Counter({";".join(reversed(s["stack"])): s["values"][0] for s in samples})
+    wrong = []
+    if expected.get("sum") and sum(counts.values()) != expected["sum"]:
+        wrong.append("%d samples, expected %d" % (sum(counts.values()), expected["sum"]))
+    golden = os.path.join(CORPUS, "perf/golden", os.path.basename(name).replace(".perf.txt", ".collapsed-all.golden.txt"))
+    if os.path.exists(golden):
+        with open(golden, encoding="utf-8") as f:
+            theirs = Counter({stack: int(n) for stack, n in (line.rsplit(" ", 1) for line in f.read().splitlines())})
+        if sum(theirs.values()) > 2 * sum(counts.values()):  # theirs are periods, ours are samples
+            counts, theirs = Counter(dict.fromkeys(counts, 1)), Counter(dict.fromkeys(theirs, 1))
+        more = counts - theirs
+        if theirs - counts or sum(more.values()) > 1:  # theirs leaves the last sample out where no empty line follows
+            wrong.append("expected %s, got %s" % (list((theirs - counts).items())[:3], list(more.items())[:3]))
+    return wrong
+
+
 def check(program, name, form, expected):
+    if form == "perf":
+        return check_perf(program, name, expected)
     path = os.path.join(CORPUS, name)
     if name in REFUSED:
         form, text = REFUSED[name]
@@ -131,7 +154,7 @@ def main():
     for row in rows:
         name, form, family = row[2], row[3], row[4]
         form = family if form == "derived" else form
-        if form not in ("pprof", "collapsed") or (wanted and not any(w in name for w in wanted)):
+        if form not in ("pprof", "collapsed", "perf") or "/golden/" in name or (wanted and not any(w in name for w in wanted)):
             continue
         wrong = check(program, name, form, json.loads(row[12]))
         if not wrong and name.startswith("pprof/dotnet-73"):

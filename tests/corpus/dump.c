@@ -4,6 +4,7 @@
 // head, then a line per sample. On a refusal one line {"error": code, "message": text} instead.
 #include "codec/json.h"
 #include "decode/decode.h"
+#include "decode/perf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,9 +121,23 @@ static void put_sample(struct buf *b, const struct profile *p, uint32_t row)
     buf_z(b, "]}\n");
 }
 
+// What a client makes of `perf script`, and a server of that.
+static bool decode_perf(struct arena *a, str bytes, struct decoded *d, err *e)
+{
+    struct decode_options o = {0};
+    struct perf_facts facts;
+    struct buf text;
+    buf_init(&text, NULL, SIZE_MAX / 2);
+    bool ok = perf_collapse(a, bytes, &text, &facts, e);
+    str kept = arena_str(a, buf_view(&text));
+    buf_release(&text);
+    return ok && arena_ok(a, e) && decode_folded(a, kept, &o, d, NULL, e);
+}
+
 static bool decode_file(struct arena *a, const char *format, str bytes, struct decoded *d, err *e)
 {
     struct decode_options o = {0};
+    if (strcmp(format, "perf") == 0) return decode_perf(a, bytes, d, e);
     if (strcmp(format, "collapsed") == 0) return decode_folded(a, bytes, &o, d, NULL, e);
     if (strcmp(format, "pprof-repair") == 0) o.repair_zero_function_ids = true;
     if (strcmp(format, "pprof-4mb") == 0) o.inflated_max = 4 << 20;
@@ -150,7 +165,7 @@ static str read_all(const char *path)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: corpus_dump pprof|pprof-repair|pprof-4mb|collapsed FILE\n");
+        fprintf(stderr, "usage: corpus_dump pprof|pprof-repair|pprof-4mb|collapsed|perf FILE\n");
         return 2;
     }
     str bytes = read_all(argv[2]);

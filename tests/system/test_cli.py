@@ -285,7 +285,7 @@ def test_a_bad_file_does_not_stop_the_others(url, tmp_path):
     (tmp_path / "sub" / "more.txt").write_text("deep 1\n")
     (tmp_path / ".hidden").write_text("hidden 1\n")
     said = fails(1, "push", str(tmp_path), "/no/such/file", "-l", "service_name=" + name, "--sample-rate", "0", url=url)
-    assert "4.txt: it is neither pprof nor collapsed" in said and "5.txt: it is empty" in said, said
+    assert "4.txt: it is neither pprof nor collapsed stacks nor text of perf script" in said and "5.txt: it is empty" in said, said
     assert "6.jfr: Flametree cannot read jfr yet; convert the file" in said, said
     assert "/no/such/file: No such file" in said and "4 of 12 files failed" in said, said
     got = ok("query", "-s", name, "-F", "folded", url=url)
@@ -302,6 +302,7 @@ UPLOADS = {
     "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
     "folded": ("/ingest?format=folded", b"main;work 1\n"),
     "lines": ("/ingest?format=lines", b"main;work\n"),
+    "perf": None,  # only the client knows it
     "jfr": ("/ingest?format=jfr", b"FLR\0"),
     "speedscope": ("/ingest?format=speedscope", b"{}"),
     "trie": ("/ingest?format=trie", b""),
@@ -314,6 +315,8 @@ def test_formats_are_as_the_table_says(url):
     formats = json.loads(ok("formats", "-F", "json"))["formats"]
     assert [f["name"] for f in formats if f["name"] not in UPLOADS] == []
     for f in formats:
+        if UPLOADS[f["name"]] is None:
+            continue
         path, body = UPLOADS[f["name"]]
         request = urllib.request.Request(url.push + path + "&name=" + unique("format"), data=body, method="POST")
         try:
@@ -322,6 +325,31 @@ def test_formats_are_as_the_table_says(url):
         except urllib.error.HTTPError as e:
             status = e.code
         assert (status == 200) == f["works"] and (f["works"] or status in (404, 501)), (f, status)
+
+
+PERF = """# ========
+# captured on: now
+#
+shop  77 [001] 12.500000:     250000 cycles:u:
+\t          401b97 work+0x1f (/usr/bin/shop)
+\t          401b00 main+0x2 (/usr/bin/shop)
+
+shop  77 [001] 12.510000:     250000 cycles:u:
+\tffffffff9b201293 do_read+0x1 ([kernel.kallsyms])
+\t          401b00 main+0x2 (/usr/bin/shop)
+
+shop  77 [001] 12.510000:     1 faults:
+\t          401b00 main+0x2 (/usr/bin/shop)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "perf")])
+def test_text_of_perf_script_is_collapsed(url, options):
+    name = unique("perf")
+    said = run("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", *options, data=PERF, url=url)
+    assert said.returncode == 0 and "1 samples of other events than the first are not sent" in said.stderr, said
+    assert sorted(ok("query", "-s", name, "-F", "folded", url=url).splitlines()) == ["shop;main;do_read_[k] 1", "shop;main;work 1"]
+    assert "no sample in this text" in fails(1, "push", "--format", "perf", "-", data="hello\n", url=url)
 
 
 def test_service_that_ingest_cannot_spell(url):

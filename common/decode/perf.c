@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass over the lines. The frames of a sample are kept until the sample ends, because the root
+// comes last; then the stack is printed into one text and looked up among those before it.
+#include "decode/perf.h"
+
+#include "base/hash.h"
+#include "base/map.h"
+
+#define SNIFF_LINES 400  // a header has some 40, one of many CPUs more
+#define TEXT_BYTES  ((size_t)INT32_MAX)
+#define STACK_MAX   ((size_t)64 << 20)
+#define LINE_BYTES  ((size_t)60000)  // of a stack: servers read no further at a line of 64 KiB
+#define COMMAND_MAX ((size_t)1000)
+#define ANONYMOUS   S("(anonymous namespace)")
+#define UNKNOWN     "[unknown]"
+#define IS_DIGIT(c) ((c) >= '0' && (c) <= '9')
+#define IS_HEX(c)   (IS_DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
+
+struct event {
+    str command;
+    str name;  // empty: the line does not tell
+    str rest;  // a frame on the same line, or empty
+};
+
+struct frame {
+    str symbol;
+    str file;
+};
+
+struct stack {
+    str text;
+    uint64_t count;
+};
+
+struct perf {
+    struct arena *a;
+    struct map known;
+    struct stack *stacks;
+    size_t stack_count;
+    size_t stack_cap;
+    // the sample at hand
+    bool open;
+    str command;
+    struct frame *frames;  // leaf first
+    size_t frame_count;
+    size_t frame_cap;
+    struct buf line;
+};
+
+// ---- lines
+
+static bool next_word(str *rest, str *word)
+{
+    str s = str_trim(*rest);
+    size_t n = 0;
+    while (n < s.n && s.p[n] != ' ' && s.p[n] != '\t')
+        n++;
+    *word = str_slice(s, 0, n);
+    *rest = str_slice(s, n, s.n);
+    return n > 0;
+}
+
+static size_t digits(str s)
+{
+    size_t n = 0;
+    while (n < s.n && IS_DIGIT(s.p[n]))
+        n++;
+    return n;
+}
+
+// "123" or "123/124"
+static bool is_pid(str s)
+{
+    size_t n = digits(s);
+    if (n == 0 || n == s.n) return n > 0;
+    str thread = str_slice(s, n + 1, s.n);
+    return s.p[n] == '/' && thread.n > 0 && digits(thread) == thread.n;
+}
+
+// "441995.133575:"
+static bool is_time(str s)
+{
+    size_t n = digits(s);
+    str behind = str_slice(s, n + 1, s.n);
+    return n > 0 && n < s.n && s.p[n] == '.' && digits(behind) + 1 == behind.n &&
+           behind.p[behind.n - 1] == ':';
+}
+
+// The event behind the pid: "[cpu] time: period event: rest". CPU, time and period may be missing.
+static bool read_event(str rest, struct event *v, bool *timed)
+{
+    str word = {0};
+    *timed = false;
+    while (next_word(&rest, &word)) {
+        bool time = is_time(word);
+        *timed = *timed || time;
+        bool number = digits(word) == word.n;
+        if (time || number || word.p[0] == '[') continue;
+        if (word.p[word.n - 1] != ':') return false;
+        v->name = str_slice(word, 0, word.n - 1);
+        v->rest = rest;
+        return true;
+    }
+    return *timed;
+}
+
+// The line that begins a sample. With white space before it (perf prints so where there are no
+// stacks) it must tell the time, for a frame may look alike.
+static bool is_event(str line, struct event *v)
+{
+    str s = str_trim(line);
+    bool indented = s.n > 0 && s.p != line.p;
+    str rest = s;
+    str word = {0};
+    bool first = true;
+    *v = (struct event){0};
+    while (next_word(&rest, &word)) {
+        bool timed = false;
+        if (!first && is_pid(word)) {
+            v->command = str_trim(str_slice(s, 0, (size_t)(word.p - s.p)));
+            return read_event(rest, v, &timed) && (timed || !indented);
+        }
+        first = false;
+    }
+    return false;
+}
+
+// "address symbol+0xoffset (file)"
+static bool is_frame(str line, struct frame *f)
+{
+    str rest = line;
+    str address = {0};
+    if (!next_word(&rest, &address)) return false;
+    for (size_t i = 0; i < address.n; i++) {
+        if (!IS_HEX(address.p[i])) return false;
+    }
+    size_t close = str_rfind(rest, ')');
+    if (close == rest.n) return false;
+    str inside = str_slice(rest, 0, close);
+    size_t at = inside.n;
+    while (at > 0 && !(inside.p[at - 1] == ' ' && at < inside.n && inside.p[at] == '('))
+        at--;
+    if (at == 0) return false;
+    f->symbol = str_trim(str_slice(inside, 0, at));
+    f->file = str_slice(inside, at + 1, inside.n);
+    return f->symbol.n > 0;
+}
+
+static bool next_line(str *rest, str *line)
+{
+    if (rest->n == 0) return false;
+    *line = str_split(*rest, '\n', rest);
+    if (line->n && line->p[line->n - 1] == '\r') line->n--;
+    return true;
+}
+
+bool perf_is_script(str text)
+{
+    str rest = text;
+    str line = {0};
+    for (int i = 0; i < SNIFF_LINES && next_line(&rest, &line); i++) {
+        struct event v;
+        struct frame f;
+        if (line.n == 0 || line.p[0] == '#') continue;
+        if (!is_event(line, &v)) return false;
+        if (v.rest.n) return is_frame(v.rest, &f);
+        return next_line(&rest, &line) && is_frame(line, &f);
+    }
+    return false;
+}
+
+// ---- names
+
+// Without "+0x1f" at the end.
+static str without_offset(str s)
+{
+    size_t n = s.n;
+    while (n > 0 && IS_HEX(s.p[n - 1]))
+        n--;
+    bool offset = n < s.n && n >= 3 && str_eq(str_slice(s, n - 3, n), S("+0x"));
+    return offset ? str_slice(s, 0, n - 3) : s;
+}
+
+static size_t find(str s, str part)
+{
+    for (size_t i = 0; i + part.n <= s.n; i++) {
+        if (memcmp(s.p + i, part.p, part.n) == 0) return i;
+    }
+    return s.n;
+}
+
+// Arguments begin at the first parenthesis; but "net/http.(*Client).Do" of Go has none, and
+// "(anonymous namespace)" of C++ is a part of the name.
+static str without_arguments(str s)
+{
+    size_t method = find(s, S(".("));
+    if (method < s.n && find(str_slice(s, method, s.n), S(").")) < s.n - method) return s;
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '(' && !str_starts(str_slice(s, i, s.n), ANONYMOUS))
+            return str_slice(s, 0, i);
+    }
+    return s;
+}
+
+static bool is_jit(str file)
+{
+    static const str prefix = S_INIT("/tmp/perf-");
+    size_t at = find(file, prefix);
+    if (at == file.n) return false;
+    str rest = str_slice(file, at + prefix.n, file.n);
+    size_t n = digits(rest);
+    return n > 0 && str_starts(str_slice(rest, n, rest.n), S(".map"));
+}
+
+static bool is_kernel(str file)
+{
+    return (str_starts(file, S("[")) || str_ends(file, S("vmlinux"))) &&
+           !str_contains(file, S("unknown"));
+}
+
+static void put_tidy(struct buf *b, str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        if (c == '"' || c == '\'') continue;
+        buf_byte(b, (unsigned char)(c == ';' ? ':' : c));
+    }
+}
+
+// One function of a frame, which has several where some are inlined.
+static void put_function(struct perf *p, const struct frame *f, str name, bool inlined)
+{
+    struct buf *b = &p->line;
+    buf_byte(b, ';');
+    if (str_is(name, UNKNOWN)) {
+        size_t slash = str_rfind(f->file, '/');
+        str file = slash < f->file.n ? str_slice(f->file, slash + 1, f->file.n) : f->file;
+        buf_byte(b, '[');
+        put_tidy(b, str_is(f->file, UNKNOWN) ? S("unknown") : file);
+        buf_byte(b, ']');
+    } else {
+        bool java = str_starts(p->command, S("java")) && str_starts(name, S("L")) &&
+                    str_find(name, '/') < name.n;
+        put_tidy(b, java ? str_slice(name, 1, name.n) : name);
+    }
+    if (inlined)
+        buf_z(b, "_[i]");
+    else if (is_kernel(f->file))
+        buf_z(b, "_[k]");
+    else if (is_jit(f->file))
+        buf_z(b, "_[j]");
+}
+
+static void put_frame(struct perf *p, const struct frame *f)
+{
+    str rest = without_offset(f->symbol);
+    bool inlined = false;
+    if (str_starts(rest, S("("))) return;  // the name of a process
+    while (rest.n) {
+        size_t at = find(rest, S("->"));
+        str name = str_slice(rest, 0, at);
+        rest = str_slice(rest, at + 2, rest.n);
+        if (!str_is(name, UNKNOWN)) name = without_arguments(name);
+        if (name.n == 0) continue;
+        put_function(p, f, name, inlined);
+        inlined = true;
+    }
+}
+
+// ---- samples
+
+struct probe {
+    const struct perf *p;
+    str text;
+};
+
+static bool same(const void *ctx, uint32_t row)
+{
+    const struct probe *probe = ctx;
+    return str_eq(probe->p->stacks[row].text, probe->text);
+}
+
+static bool count_stack(struct perf *p, str text, err *e)
+{
+    uint64_t hash = hash_str(text);
+    uint32_t row = map_find(&p->known, hash, same, &(struct probe){p, text});
+    if (row != MAP_NONE) {
+        p->stacks[row].count++;
+        return true;
+    }
+    if (!arena_grow(p->a, &p->stacks, &p->stack_cap, p->stack_count + 1, sizeof *p->stacks))
+        return arena_ok(p->a, e);
+    str kept = arena_str(p->a, text);
+    if (!arena_ok(p->a, e)) return false;
+    p->stacks[p->stack_count] = (struct stack){kept, 1};
+    return map_put(&p->known, hash, (uint32_t)p->stack_count++, e);
+}
+
+static bool end_sample(struct perf *p, err *e)
+{
+    if (!p->open) return true;
+    buf_clear(&p->line);
+    for (size_t i = 0; i < MIN(p->command.n, COMMAND_MAX); i++) {
+        char c = p->command.p[i];
+        buf_byte(&p->line, (unsigned char)(c == ' ' || c == '\t' ? '_' : c == ';' ? ':' : c));
+    }
+    for (size_t i = p->frame_count; i-- > 0 && !p->line.failed;) {
+        size_t before = p->line.n;
+        put_frame(p, &p->frames[i]);
+        if (p->line.n <= LINE_BYTES) continue;
+        p->line.n = before;
+        buf_z(&p->line, ";[truncated stack]");
+        break;
+    }
+    p->open = false;
+    p->frame_count = 0;
+    return buf_ok(&p->line, e) && count_stack(p, buf_view(&p->line), e);
+}
+
+static bool add_frame(struct perf *p, const struct frame *f, err *e)
+{
+    if (!p->open) return true;  // of an event that is left out, or of none
+    if (!arena_grow(p->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
+        return arena_ok(p->a, e);
+    p->frames[p->frame_count++] = *f;
+    return true;
+}
+
+static bool begin_sample(struct perf *p, const struct event *v, struct perf_facts *facts, err *e)
+{
+    struct frame f;
+    if (!end_sample(p, e)) return false;
+    if (facts->samples == 0) facts->event = v->name;
+    if (!str_eq(v->name, facts->event)) {
+        facts->samples_of_others++;
+        return true;
+    }
+    facts->samples++;
+    p->open = true;
+    p->command = v->command;
+    return !is_frame(v->rest, &f) || add_frame(p, &f, e);
+}
+
+static bool read_lines(struct perf *p, str text, struct perf_facts *facts, err *e)
+{
+    str rest = text;
+    str line = {0};
+    while (next_line(&rest, &line)) {
+        struct event v;
+        struct frame f;
+        bool ok = true;
+        if (line.n && line.p[0] == '#') continue;
+        // An empty line within a sample is one of perf's oddities; the next event ends the sample.
+        if (is_event(line, &v))
+            ok = begin_sample(p, &v, facts, e);
+        else if (is_frame(line, &f))
+            ok = add_frame(p, &f, e);
+        if (!ok) return false;
+    }
+    return end_sample(p, e);
+}
+
+bool perf_collapse(struct arena *a, str text, struct buf *out, struct perf_facts *facts, err *e)
+{
+    struct perf p = {.a = a};
+    *facts = (struct perf_facts){0};
+    if (text.n > TEXT_BYTES)  // so that rows have 32 bits
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "text of %zu bytes, limit 2 GiB", text.n);
+    map_init(&p.known, a->budget);
+    buf_init(&p.line, NULL, STACK_MAX);
+    bool ok = read_lines(&p, text, facts, e);
+    for (size_t i = 0; ok && i < p.stack_count; i++) {
+        buf_str(out, p.stacks[i].text);
+        buf_printf(out, " %llu\n", (unsigned long long)p.stacks[i].count);
+    }
+    if (ok && p.stack_count == 0)
+        ok = err_set(e, ERR_INVALID_ARGUMENT, "there is no sample in this text of perf script");
+    buf_release(&p.line);
+    map_release(&p.known);
+    return ok && buf_ok(out, e);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// perf.h - the text that `perf script` prints, as collapsed stacks. Pure.
+//
+//     # comments
+//     command pid[/tid] [cpu] seconds.micros: [period] event:
+//             address symbol+0xoffset (file)          leaf first
+//             address symbol+0xoffset (file)
+//     (empty line)
+//
+// Names are those of stackcollapse-perf.pl --all, which people know from flamegraph.pl: the command
+// is the root; offsets and arguments go; what perf prints as "[unknown]" has the name of its file;
+// "_[k]" stands behind kernel frames, "_[j]" behind those of a JIT, "_[i]" behind inlined ones. A
+// sample counts 1, whatever its period. Samples of another event than the first one are left out
+// and counted. A stack of more than 60,000 bytes loses its leaves and ends in "[truncated stack]".
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+struct perf_facts {
+    str event;  // of the first sample; borrows from the text
+    uint64_t samples;
+    uint64_t samples_of_others;
+};
+
+// Does the text begin as `perf script` begins?
+bool perf_is_script(str text);
+
+// Adds a line "stack count" for each stack, in the order in which they come first. Memory is the
+// arena's until it is released. Fails with invalid_argument: no sample; resource_exhausted: the
+// caps of arena or buf, or a text of more than 2 GiB.
+bool perf_collapse(struct arena *a, str text, struct buf *out, struct perf_facts *facts,
+                   err *e) MUST_CHECK;
