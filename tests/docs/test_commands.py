@@ -1,0 +1,198 @@
+"""The commands of README.md and docs/*.md run as they are written, in the order of each page, on a real server.
+
+What is a command: every line of an indented block, and of a fenced block whose language is sh, bash or console. In a block without a
+language are drawings; no line there may begin with a program of ours. Lines with # and the usage lines of docs/cli.md are no commands.
+
+How it runs: in bash, in an empty directory with HOME and the files that a reader has by then (`sample_files`). `flametree` is in PATH, and
+FLAMETREE_URL is the server. The server's data are where deploy/run keeps them, ~/.local/share/flametree. Only the addresses in REPLACED
+differ from the page, because port 4040 may be taken. It must end with 0, and a command that shows something must print something.
+"""
+import contextlib
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+from client import Pprof
+from flametree import AT_ONCE, BIN, TOP, Flametree, await_, compact, flush, own_host
+
+PAGES = ["README.md"] + sorted(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "docs/*.md")))
+PROGRAMS = ("flametree", "curl", "deploy/run", "tests/", "printf", "export", "perf", "find")
+
+# Commands that no test of documents can run, and where they are run instead.
+NOT_HERE = {
+    "deploy/run": "it builds and installs packages; tests/deploy runs it",
+    "tests/run": "it runs this test",
+    "tests/bench/run": "it measures for many minutes and needs a machine of its own",
+}
+SHOWS = re.compile(r"flametree (query|series|labels|types|diff|ready|formats|manifest|help|completion|config|block)\b(?!.* (-o|>))")
+DAY_NS = 86_400 * 10**9
+
+
+def blocks(text):
+    """(language, lines) of each block of code; language None: indented."""
+    fence, found, lines, before = None, [], [], ""
+    for line in text.split("\n"):
+        opens = re.fullmatch(r" *```(\w*)", line)
+        if fence is not None:
+            if opens:
+                found.append((fence, lines))
+                fence, lines = None, []
+            else:
+                lines.append(line)
+        elif opens:
+            fence = opens[1]
+        elif line.startswith("    ") and (lines or not before.strip()):
+            lines.append(line[4:])
+        elif lines:
+            found.append((None, lines))
+            lines = []
+        before = line
+    return found + ([(None, lines)] if lines else [])
+
+
+def is_usage(line):
+    return line.startswith("flametree ") and line.endswith(("[OPTION...]", "[SETTINGS]"))
+
+
+def commands(page):
+    with open(os.path.join(TOP, page), encoding="utf-8") as f:
+        text = f.read()
+    found = []
+    for language, lines in blocks(text):
+        if language not in (None, "sh", "bash", "console"):
+            assert language or not [x for x in lines if x.strip().startswith(PROGRAMS)], (page, lines)
+            continue
+        for line in re.sub(r"\\\n", "", "\n".join(lines)).split("\n"):
+            line = line.strip()
+            if line and not line.startswith("#") and not is_usage(line):
+                found.append(line)
+    return found
+
+
+def program(path, text):
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def sample_files(home):
+    """Files that the pages speak of, and programs that stand in for those of others."""
+    (home / "profiles").mkdir()
+    (home / "cpu.pb.gz").write_bytes(Pprof(("main;work", 60_000_000), ("main;idle", 30_000_000)).encode())
+    (home / "profiles" / "old.pb").write_bytes(Pprof(("main;old", 1_000_000), time_ns=10**18).encode())
+    (home / "flametree.yaml").write_text("server:\n  listen: 127.0.0.1:4040\n")
+    bin = home / "bin"
+    bin.mkdir()
+    program(bin / "perf", "#!/bin/sh\ncat '%s'\n" % os.path.abspath(os.path.join(TOP, "tests/fuzz/corpus/perf/plain")))
+    program(bin / "flamegraph.pl", "#!/bin/sh\ngrep -q ';' && echo '<svg/>'\n")
+    (home / "build").mkdir()
+    os.symlink(BIN, home / "build" / "release")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A server as deploy/run starts it, besides the address and the delays, and a service with a history of a day."""
+    home = tmp_path_factory.mktemp("home")
+    sample_files(home)
+    data = home / ".local/share/flametree"
+    data.mkdir(parents=True)
+    with Flametree("--limits.reject_older_than", "0", "--self_profile.interval", "1s", "--compactor.interval", "1h", *AT_ONCE, data=str(data), self_profile=True) as f:
+        s = f.server()
+        at = time.time_ns() - 60 * 10**9
+        for version, age in (("1.4", 0), ("1.4", DAY_NS), ("1.5", 0)):
+            s.push({"__name__": "process_cpu", "service_name": "shop", "region": "eu", "version": version, "pod": "a"},
+                   Pprof(("main;work", 50_000_000), time_ns=at - age)).expect(200)
+        s.push({"__name__": "memory", "service_name": "shop", "region": "eu-1"},
+               Pprof(("main;keep", 4096), types=(("inuse_space", "bytes"),), period_type=("space", "bytes"), time_ns=at)).expect(200)
+        shell = Shell(f, home)
+        await_("the server's own profile", lambda: shell("flametree types --service flametree").returncode == 0, 60)
+        yield shell
+
+
+class Shell:
+    def __init__(self, server, home):
+        self.server, self.home = server, home
+        self.replaced = {"http://127.0.0.1:4040": server.url}
+
+    def env(self):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("FLAMETREE_")}
+        path = ":".join([str(self.home / "bin"), os.path.abspath(BIN), os.environ["PATH"]])
+        return {**kept, "HOME": str(self.home), "PATH": path, "FLAMETREE_URL": self.server.url}
+
+    def __call__(self, command):
+        for written, here in self.replaced.items():
+            command = command.replace(written, here)
+        return subprocess.run(["bash", "-c", "set -o pipefail\n" + command], cwd=self.home, env=self.env(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+
+    def serves(self, command):
+        """The command of a server: it gets ready and ends when it is asked to."""
+        with socket.socket() as taken:
+            taken.bind((own_host(), 0))
+            at = "%s:%d" % taken.getsockname()
+        data = self.home / "served"
+        env = {**self.env(), "FLAMETREE_SERVER_DATA_DIR": str(data), "FLAMETREE_SELF_PROFILE_ENABLED": "false"}
+        process = subprocess.Popen(["bash", "-c", "exec " + command.replace("0.0.0.0:4040", at)], cwd=self.home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ready = subprocess.run(["flametree", "ready", "--wait", "60s", "--url", "http://" + at], env=self.env(), capture_output=True, text=True)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+        assert ready.returncode == 0 and process.returncode == 0, (ready, said)
+
+
+def check(shell, page, command):
+    if re.sub(r"\s+#.*", "", command) in NOT_HERE:
+        return
+    if command.startswith("flametree serve"):
+        shell.serves(command)
+        return
+    done = shell(command)
+    if "curl " in command and "/ingest?" in command:  # curl ends with 0 also when the server refuses
+        assert done.stdout == "", "%s: %s\n%s" % (page, command, done.stdout)
+    assert done.returncode == 0, "%s: %s\nended with %d\n%s%s" % (page, command, done.returncode, done.stdout, done.stderr)
+    assert not SHOWS.match(command) or done.stdout.strip() or "no blocks yet" in done.stderr, (page, command, done.stderr)
+    if output := re.search(r"(?: -o |>)(\S+)$", command):
+        assert (shell.home / output[1]).stat().st_size > 0, (page, command)
+
+
+def test_the_pages_have_commands():
+    assert len(commands("README.md")) >= 12 and len(commands("docs/cli.md")) >= 20
+    assert {c for page in PAGES for c in commands(page) if c in NOT_HERE} == set(NOT_HERE), "a row of NOT_HERE that no page has"
+
+
+def test_usage_lines_are_those_of_help():
+    with open(os.path.join(TOP, "docs/cli.md"), encoding="utf-8") as f:
+        usages = [line.strip() for language, lines in blocks(f.read()) for line in lines if language is None and is_usage(line.strip())]
+    assert len(usages) >= 15
+    for usage in usages:
+        words = [w for w in usage.split()[1:] if re.fullmatch(r"[a-z]+", w)]
+        said = subprocess.run([os.path.join(BIN, "flametree"), "help", *words], capture_output=True, text=True)
+        assert ("usage: " + usage) in said.stdout.split("\n"), (usage, said)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_run_as_they_are_written(world, page):
+    for command in commands(page):
+        if command.startswith("flametree block show FILE"):  # FILE stands for any of `block ls`
+            segment_named_file(world)
+        check(world, page, command)
+
+
+def segment_named_file(shell):
+    flush(shell.server)
+    [*segments] = glob.glob(str(shell.home / ".local/share/flametree/store/o/v1/*/*/live/a/*"))
+    shutil.copy(segments[0], shell.home / "FILE")
+
+
+def test_commands_on_blocks_run_when_there_are_some(world):
+    flush(world.server)
+    compact(world.server)
+    for page in PAGES:
+        for command in commands(page):
+            if re.match("(flametree (block (ls|verify)|manifest)|find) ", command):
+                check(world, page, command)
+    assert world("flametree block ls ~/.local/share/flametree").stdout.count("\n") > 1
