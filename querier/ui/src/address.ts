@@ -10,7 +10,7 @@ const DEFAULTS = {
   show: 'both', search: '', fn: '', zoom: '', within: '', color: 'package', order: 'name', sort: '',
   type: '', filter: '', // of the overview, which has `sort` too
   groupBy: '', measure: 'mean', // of the labels
-  leftQuery: '', leftFrom: '', leftUntil: '', rightQuery: '', rightFrom: '', rightUntil: '', palette: 'safe',
+  leftQuery: '', leftFrom: '', leftUntil: '', rightQuery: '', rightFrom: '', rightUntil: '', palette: 'safe', norm: '',
 };
 export type Param = keyof typeof DEFAULTS;
 export type Patch = Partial<Record<Param, string>>;

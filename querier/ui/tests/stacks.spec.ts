@@ -4,12 +4,15 @@ import { encodeDiff, encodeLevels, encodeResponse, synthetic } from './profiles.
 import { readGraphResponse } from '../src/api/wire';
 import { diffScale, diffStep, heatScale, makePaint, paintChange, PALETTES } from '../src/flame/colors';
 import { levelAt, ROW, topOf, type Shape } from '../src/flame/draw';
-import { buildFlame, changeOf, findFrame, frameKey, nameOf, pathTo, ROOT, type Flame } from '../src/flame/model';
+import { buildFlame, findFrame, frameKey, nameOf, pathTo, ROOT, type Flame } from '../src/flame/model';
+import { changeBy, normOf } from '../src/flame/norm';
 import { folded, functionRows, heaviestFirst, markNames, matcher, outermost, sandwich, walk } from '../src/flame/stacks';
 import { contrast } from './contrast';
 
 type Stacks = [string, number][];
 const graph = (stacks: Stacks) => buildFlame(readGraphResponse(new Uint8Array(encodeResponse(encodeLevels(stacks)))));
+const byShare = (f: Flame) => normOf('share', 'a:b:c:d:e', f, { left: 1, right: 1 });
+const changeOf = (f: Flame, i: number) => changeBy(byShare(f), f.total[i], f.right!.total[i]);
 const change = (left: Stacks, right: Stacks) => buildFlame(readGraphResponse(new Uint8Array(encodeResponse(encodeDiff(left, right)))), true);
 const rows = (f: Flame) => Object.fromEntries(functionRows(f).map((r) => [f.names[r.name], [r.self, r.total]]));
 const found = (f: Flame, text: string) => outermost(f, markNames(f, matcher(text)!));
@@ -157,7 +160,7 @@ test('the colour of a change says which way and how far, and what is cut off has
   expect([0, 0.0004, -0.0004].map(diffStep)).toEqual([middle, middle, middle]);
   expect([diffStep(0.001), diffStep(-0.001)]).toEqual([middle + 1, middle - 1]);
   expect([diffStep(0.25), diffStep(-0.9)]).toEqual([n - 1, 0]);
-  const f = change([['a', 3], ['other', 1]], [['a', 1], ['other', 3]]), paint = paintChange(f, 'light', 'classic');
+  const f = change([['a', 3], ['other', 1]], [['a', 1], ['other', 3]]), paint = paintChange(f, 'light', 'classic', byShare(f));
   const style = (name: string) => paint.styleOf(f, [...f.name.keys()].find((i) => nameOf(f, i) === name)!);
   expect(style('a')).toBe(0);
   expect(style('other')).toBe(paint.rest);

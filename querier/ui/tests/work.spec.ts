@@ -543,14 +543,14 @@ const CHANGED = { contentType: 'application/proto', body: encodeResponse(encodeD
 
 test('compare: moves, table, tooltip and sandwich of the change', async ({ page }) => {
   await answerWith(page, 'Diff', (r) => r.fulfill(CHANGED));
-  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}`);
-  const moves = page.getByRole('list', { name: 'Biggest changes of self share' });
+  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&norm=share`);
+  const moves = page.getByRole('list', { name: 'Biggest changes of self' });
   await expect(moves).toHaveText(/a−30\.0 ppnew\+20\.0 ppb\+10\.0 pp/);
   await expect.poll(async () => (await names(page)).slice(0, 3)).toEqual(['a', 'new', 'b']);
-  await expect(rows(page).first()).toHaveText(/a50\.0 %20\.0 %−30\.0 pp/);
+  await expect(rows(page).first()).toHaveText(/a50\.0 %20\.0 %−.*−30\.0 pp/);
   await expect(head(page, 'Change')).toHaveAttribute('aria-sort', 'descending');
   await hover(page, 0.95, 2);
-  await expect(page.getByRole('tooltip')).toHaveText(/newBaselineComparisonChangeShare0 %20\.0 %\+20\.0 ppTotal02\.00 snewSelf02\.00 s\+20\.0 pp/);
+  await expect(page.getByRole('tooltip')).toHaveText(/newBaselineComparisonChangeShare0 %20\.0 %\+20\.0 ppRate.*Total02\.00 snewSelf02\.00 s\+20\.0 pp/);
   await moves.getByRole('button', { name: /^b/ }).click();
   await expect.poll(() => parameter(page, 'fn')).toBe('b');
   await expect(page.locator('.hits')).toContainText('50.0 % → 60.0 %');
@@ -561,7 +561,7 @@ test('compare: moves, table, tooltip and sandwich of the change', async ({ page 
   await expect.poll(() => parameter(page, 'palette')).toBe('classic');
 });
 
-test('compare: sides have their own times and filters, swap, the time before, and links', async ({ page, context }) => {
+test('compare: sides have their own times and filters, swap, the previous period, and links', async ({ page, context }) => {
   const asked: { left: string; right: string }[] = [];
   await answerWith(page, 'Diff', (r) => {
     const sent = r.request().postDataBuffer()!;
@@ -583,7 +583,7 @@ test('compare: sides have their own times and filters, swap, the time before, an
   await page.getByRole('button', { name: 'Swap' }).click();
   await expect(left.locator('.chip')).toHaveText('region = eu');
   await expect(right).toContainText(/20 Nov 2026, 10:0[56]/);
-  await page.getByLabel('Baseline').first().selectOption('The time before');
+  await page.getByLabel('Baseline').first().selectOption('Previous period');
   await expect(left).toContainText('20 Nov 2026, 09:00:00 – 10:00:00');
   await expect(right).toContainText('20 Nov 2026, 10:00:00 – 11:00:00');
   // Relative times become fixed ones in a link that is to show the same tomorrow.

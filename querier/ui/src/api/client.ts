@@ -14,7 +14,7 @@ export class CallError extends Error {
 export interface Exactness { profiles: number | null; exact: string | null; tookMs: number | null; missing: string | null }
 export interface GraphAnswer { graph: WireGraph; exactness: Exactness }
 export type Catalog = Map<string, string[]>; // service -> profile types, both sorted
-export interface Stats { ingested: boolean; newestMs: number | null }
+export interface Stats { ingested: boolean; oldestMs: number | null; newestMs: number | null }
 
 const LONGEST_RETRY_S = 10;
 
@@ -86,9 +86,9 @@ export async function catalog(start: number, end: number, signal: AbortSignal): 
 }
 
 export async function stats(signal: AbortSignal): Promise<Stats> {
-  type Answer = { dataIngested?: boolean; newestProfileTime?: string | number };
+  type Answer = { dataIngested?: boolean; oldestProfileTime?: string | number; newestProfileTime?: string | number };
   const a = await json<Answer>('GetProfileStats', {}, signal);
-  return { ingested: a.dataIngested ?? false, newestMs: Number(a.newestProfileTime ?? 0) || null };
+  return { ingested: a.dataIngested ?? false, oldestMs: Number(a.oldestProfileTime ?? 0) || null, newestMs: Number(a.newestProfileTime ?? 0) || null };
 }
 
 /** `query;dur=41` of a Server-Timing header, in ms. */

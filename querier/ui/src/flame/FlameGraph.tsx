@@ -7,11 +7,12 @@ import { FlameView, type Spot } from './view';
 import type { Shape } from './draw';
 import { origin, REST, shorter } from './names';
 import type { Paint } from './colors';
-import { exact, percent, plural, points, times } from '../format';
-import { unitOf, valueWriter } from '../ptype';
+import { exact, percent, plural, times } from '../format';
+import { amountChange, shareChange, type Norm } from './norm';
+import { isGauge, rateOf, unitOf, valueWriter } from '../ptype';
 
 /** What shares are shares of: the totals of the whole profile, of which the graph may be a part. */
-export interface Whole { left: number; right: number }
+export interface Whole { left: number; right: number; norm?: Norm }
 
 export interface FrameMenu { name: string; frame: number; x: number; y: number; callers: string[] }
 
@@ -96,7 +97,7 @@ function spoken(f: Flame, type: string, whole: Whole, i: number): string {
   const place = `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
   if (f.right) {
     const left = share(f.total[i], whole.left), right = share(f.right.total[i], whole.right);
-    return `${nameOf(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${points(right - left)}, ${place}`;
+    return `${nameOf(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${shareChange(whole.norm!, f.total[i], f.right.total[i], whole)}, ${amountChange(whole.norm!, f.total[i], f.right.total[i])}, ${place}`;
   }
   const part = (v: number) => percent(share(v, whole.left));
   return `${nameOf(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
@@ -179,7 +180,7 @@ function Values({ flame: f, type, whole, frame: i }: FiguresProps) {
 }
 
 function Changes({ flame: f, type, whole, frame: i }: FiguresProps) {
-  const write = valueWriter(type), { total, self } = f.right!;
+  const write = valueWriter(type), rate = rateOf(type), norm = whole.norm!, { total, self } = f.right!;
   const row = (name: string, left: number, right: number, change: string) => (
     <tr><th scope="row">{name}</th><td>{write(left)}</td><td>{write(right)}</td><td>{change}</td></tr>
   );
@@ -189,10 +190,14 @@ function Changes({ flame: f, type, whole, frame: i }: FiguresProps) {
       <tbody>
         <tr>
           <th scope="row">Share</th><td>{percent(share(f.total[i], whole.left))}</td><td>{percent(share(total[i], whole.right))}</td>
-          <td>{points(share(total[i], whole.right) - share(f.total[i], whole.left))}</td>
+          <td>{shareChange(norm, f.total[i], total[i], whole)}</td>
         </tr>
-        {row('Total', f.total[i], total[i], times(f.total[i], total[i]))}
-        {row('Self', f.self[i], self[i], points(share(self[i], whole.right) - share(f.self[i], whole.left)))}
+        <tr>
+          <th scope="row">{isGauge(type) ? 'Mean' : 'Rate'}</th><td>{rate.write(f.total[i] * norm.perLeft)}</td><td>{rate.write(total[i] * norm.perRight)}</td>
+          <td>{amountChange(norm, f.total[i], total[i])}</td>
+        </tr>
+        {row('Total', f.total[i], total[i], norm.empty ? '–' : times(f.total[i], total[i]))}
+        {row('Self', f.self[i], self[i], (norm.kind === 'abs' ? amountChange : shareChange)(norm, f.self[i], self[i], whole))}
       </tbody>
     </table>
   );

@@ -1,7 +1,8 @@
 // Colours of frames. Hues have equal lightness in OKLCH, so that no package shouts; three close shades of each keep
 // neighbours apart. Code has a hue, the standard library is blue-grey and the runtime grey, so real code stands out.
 import { origin, type Kind } from './names';
-import { changeOf, hashText, ROOT, share, type Flame } from './model';
+import { hashText, ROOT, share, type Flame } from './model';
+import { changeBy, scaleText, type Norm } from './norm';
 
 export type Theme = 'dark' | 'light';
 /** What the colour of a frame tells. In a comparison it always tells the change. */
@@ -132,12 +133,10 @@ function paintMeasure(f: Flame, palette: Palette, scale: NonNullable<Paint['scal
   };
 }
 
-export function paintChange(f: Flame, theme: Theme, palette: DiffPalette): Paint {
-  const scale = { from: '−25 pp', to: '+25 pp', colors: diffScale(theme, palette) };
-  const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;
-  // Halves of a sandwich are parts of the same whole, so the whole is that of `f`, not of the frame's own graph.
-  return paintMeasure(f, PALETTES[theme], scale, (of, i) =>
-    diffStep(of.right ? share(of.right.total[i], right) - share(of.total[i], left) : changeOf(of, i)));
+/** With an empty side all is grey, and a scale without ends says nothing. */
+export function paintChange(f: Flame, theme: Theme, palette: DiffPalette, norm: Norm): Paint {
+  const end = scaleText(norm, f, LOUD), scale = { from: norm.empty ? '' : `−${end}`, to: `+${end}`, colors: diffScale(theme, palette) };
+  return paintMeasure(f, PALETTES[theme], scale, (of, i) => diffStep(changeBy(norm, of.total[i], of.right!.total[i])));
 }
 
 function paintSelf(f: Flame, theme: Theme): Paint {

@@ -132,12 +132,6 @@ export function heaviestChild(f: Flame, frame: number): number {
 /** Share of a part in the whole, 0 where there is no whole. */
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0);
 
-/** Change of a frame's share of the total from baseline to comparison, in parts of 1. */
-export function changeOf(f: Flame, frame: number): number {
-  if (!f.right) return 0;
-  return share(f.right.total[frame], f.right.total[ROOT]) - share(f.total[frame], f.total[ROOT]);
-}
-
 /** FNV-1a. */
 export function hashText(s: string): number {
   let h = 0x811c9dc5;

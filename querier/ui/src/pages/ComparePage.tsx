@@ -2,24 +2,27 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, go, type Patch } from '../address';
 import { mergeRequest, readMaxNodes } from '../answer';
-import { compared, type Catalog, type Exactness } from '../api/client';
+import { compared, series, type Catalog, type Exactness } from '../api/client';
 import { choose } from '../choice';
-import { buildFlame, ROOT, share, type Flame } from '../flame/model';
-import { functionRows } from '../flame/stacks';
+import { buildFlame, ROOT, type Flame } from '../flame/model';
 import { shorter } from '../flame/names';
-import { points } from '../format';
-import { rateOf, typeName, valueWriter } from '../ptype';
+import { amountChange, byAmount, changeBy, normOf, shareChange, type Norm, type NormKind } from '../flame/norm';
+import { functionRows, type FunctionRow } from '../flame/stacks';
+import { nearestRange } from '../nearest';
+import { isGauge, rateOf, typeName, valueWriter } from '../ptype';
 import { parseQuery, queryText, selector, splitSpans, withFilter, type Matcher, type Query } from '../query';
+import { bucketsOf } from '../series';
 import { clock, rangeBefore, rangeText, readRange, type Range } from '../time';
 import { shownRange, shownSides } from '../ui/CopyLink';
 import { FilterEditor } from '../ui/FilterEditor';
 import { Icon } from '../ui/icons';
-import { useLoad } from '../ui/load';
+import { useLoad, type Loaded } from '../ui/load';
 import { Chips, QueryBar, rangeNow } from '../ui/QueryBar';
+import { Segments } from '../ui/Segments';
 import { Banner, Failure, Unreadable, Waiting } from '../ui/states';
 import { sideColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
-import { useLines } from '../ui/useLines';
+import { useLines, type Lines } from '../ui/useLines';
 import { Workbench } from '../ui/Workbench';
 import type { PageProps } from './page';
 
@@ -70,9 +73,43 @@ const fixedTimes = ({ left, right }: Sides): Patch => ({
   rightFrom: String(Math.round(right.range.start)), rightUntil: String(Math.round(right.range.end)),
 });
 
-interface Compared { question: string; type: string; at: number; maxNodes: number; flame: Flame; exactness: Exactness }
+interface Compared {
+  question: string; type: string; at: number; maxNodes: number; flame: Flame; exactness: Exactness;
+  sides: Sides;
+  means: Record<Name, number | null>; // of all profiles of a side, if values are states and not amounts
+}
 
-const PRESETS: [string, string][] = [['', 'Halves of the range'], ['before', 'The time before'], ['day', 'A day before'], ['week', 'A week before']];
+/** The mean of a gauge over a range: its sum says how many profiles there were. */
+async function meanOf({ query, range }: Side, signal: AbortSignal): Promise<number | null> {
+  if (!isGauge(query.type)) return null;
+  const buckets = { ...bucketsOf(range), first: range.end, step: range.end - range.start, count: 1 };
+  const found = await series({ type: query.type, selector: selector(splitSpans(query.matchers).plain), buckets, gauge: true }, signal);
+  return found[0]?.points[0]?.v ?? null;
+}
+
+/** What makes a stored value of a side an amount per second, or a mean. */
+function perOf(of: Compared, name: Name): number {
+  const { query: { type }, range } = of.sides[name], { factor } = rateOf(type);
+  if (!isGauge(type)) return (factor * 1e3) / (range.end - range.start);
+  const total = (name === 'left' ? of.flame : of.flame.right!).total[ROOT], mean = of.means[name];
+  return mean !== null && total > 0 ? (factor * mean) / total : factor;
+}
+
+const NORMS: [NormKind, string][] = [['share', 'Share'], ['abs', 'Absolute']];
+const NORM_WORDS: Record<NormKind, string> = {
+  share: 'Colours show the change of share of the total. When one function grows, the shares of all others fall.',
+  abs: 'Colours show how much more or less each function uses. What uses as much as before stays grey.',
+};
+
+/** Of the same instances amounts are what counts; other labels may be other numbers of instances, so their shares are compared. */
+function normKind(text: string, sides: Sides): NormKind {
+  if (text === 'share' || text === 'abs') return text;
+  return queryText(sides.left.query) === queryText(sides.right.query) ? 'abs' : 'share';
+}
+
+const PRESETS: [string, string][] = [
+  ['', 'First vs second half'], ['before', 'Previous period'], ['day', 'Same time yesterday'], ['week', 'Same time last week'],
+];
 
 export function ComparePage({ known, choice, query: asked, range, period, again, refresh }: PageProps) {
   const a = address.value, nodes = readMaxNodes(a.maxNodes), { leftQuery, rightQuery } = a;
@@ -87,8 +124,11 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
   const diff = useLoad<Compared>(sides && question, again, async (signal) => {
     const { left, right } = sides!;
     const of = (side: Side) => mergeRequest(side.query, side.range, nodes);
-    const { graph, exactness } = await compared(of(left), of(right), signal);
-    return { question: question!, type: left.query.type, at: Date.now(), maxNodes: nodes, flame: buildFlame(graph, true), exactness };
+    const [{ graph, exactness }, l, r] = await Promise.all([compared(of(left), of(right), signal), meanOf(left, signal), meanOf(right, signal)]);
+    return {
+      question: question!, type: left.query.type, at: Date.now(), maxNodes: nodes, flame: buildFlame(graph, true), exactness,
+      sides: sides!, means: { left: l, right: r },
+    };
   });
   const { data } = diff, current = data !== null && data.question === question;
   useEffect(() => {
@@ -112,12 +152,9 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
     if (!sides) return <Waiting />;
     return (
       <>
-        <div class="sides">
-          <SideCard name="left" common={query!} sides={sides} times={times} again={again} total={current ? data.flame.total[ROOT] : null} />
-          <SideCard name="right" common={query!} sides={sides} times={times} again={again} total={current ? data.flame.right!.total[ROOT] : null} />
-        </div>
+        <Charts common={query!} sides={sides} times={times} again={again} of={current ? data.flame : null} />
         {diff.error && !current && <Failure error={diff.error} retry={refresh} />}
-        {(current || !diff.error) && (data ? <Result of={data} failed={diff.error} retry={refresh} /> : <Waiting />)}
+        {(current || !diff.error) && (data ? <Result of={data} again={again} failed={diff.error} retry={refresh} /> : <Waiting />)}
       </>
     );
   };
@@ -144,7 +181,7 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
         <label class="field">
           <span>Baseline</span>
           <select value={a.leftFrom || a.rightFrom ? 'own' : ''} onChange={(e) => preset(e.currentTarget.value)}>
-            {(a.leftFrom || a.rightFrom) && <option value="own">Its own time</option>}
+            {(a.leftFrom || a.rightFrom) && <option value="own">Custom</option>}
             {PRESETS.map(([k, text]) => <option key={k} value={k}>{text}</option>)}
           </select>
         </label>
@@ -155,23 +192,43 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
   );
 }
 
-interface SideProps { name: Name; common: Query; sides: Sides; times: string; again: number; total: number | null }
+interface ChartsProps { common: Query; sides: Sides; times: string; again: number; of: Flame | null }
 
-function SideCard({ name, common, sides, times, again, total }: SideProps) {
-  const { query, range, from, until } = sides[name], { plain } = splitSpans(query.matchers), rate = rateOf(query.type);
-  const badge = name === 'left' ? 'A' : 'B', title = name === 'left' ? 'Baseline' : 'Comparison';
+/** Both sides over time, on one scale, so that heights can be compared. */
+function Charts({ common, sides, times, again, of }: ChartsProps) {
+  const useSide = (name: Name) => {
+    const { query, range } = sides[name];
+    const view = { start: Math.min(range.start, sides.whole.start), end: Math.max(range.end, sides.whole.end) };
+    return useLines({ type: query.type, selector: selector(splitSpans(query.matchers).plain) }, times, () => view, again);
+  };
+  const left = useSide('left'), right = useSide('right'), both = left.data?.type === right.data?.type;
+  const top = Math.max(0, ...[left, right].flatMap((o) => (both && o.data?.lines[0]?.values) || []).map((v) => v ?? 0));
+  return (
+    <div class="sides">
+      <SideCard name="left" common={common} sides={sides} over={left} top={top} total={of && of.total[ROOT]} />
+      <SideCard name="right" common={common} sides={sides} over={right} top={top} total={of && of.right!.total[ROOT]} />
+    </div>
+  );
+}
+
+const TITLES: Record<Name, string> = { left: 'Baseline', right: 'Comparison' };
+
+/** The times of a side; the other one keeps what it shows now. */
+function setTimes(sides: Sides, name: Name, { start, end }: Range): void {
+  const its = name === 'left' ? 'right' : 'left', other = sides[its];
+  go({ [`${name}From`]: String(start), [`${name}Until`]: String(end), [`${its}From`]: other.from, [`${its}Until`]: other.until } as Patch);
+}
+
+interface SideProps { name: Name; common: Query; sides: Sides; over: Loaded<Lines>; top: number; total: number | null }
+
+function SideCard({ name, common, sides, over, top, total }: SideProps) {
+  const { query, range, from, until } = sides[name], rate = rateOf(query.type), badge = name === 'left' ? 'A' : 'B', title = TITLES[name];
   const color = sideColors(theme.value)[name === 'left' ? 'a' : 'b'], extra = beyond(query, common);
-  const view = { start: Math.min(range.start, sides.whole.start), end: Math.max(range.end, sides.whole.end) };
-  const over = useLines({ type: query.type, selector: selector(plain) }, times, () => view, again), { data } = over;
+  const { data } = over;
   const lines = useMemo(
     () => data && [{ label: typeName(data.type), color, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }],
     [data, color]);
   const set = (q: Query): void => go({ [`${name}Query`]: queryText(q) === queryText(common) ? '' : queryText(q), zoom: '' } as Patch);
-  const select = ({ start, end }: Range): void => {
-    // The other side keeps what it shows now.
-    const other = name === 'left' ? sides.right : sides.left, its = name === 'left' ? 'right' : 'left';
-    go({ [`${name}From`]: String(start), [`${name}Until`]: String(end), [`${its}From`]: other.from, [`${its}Until`]: other.until } as Patch);
-  };
   return (
     <section class="card over" aria-label={title}>
       <div class="head">
@@ -182,8 +239,8 @@ function SideCard({ name, common, sides, times, again, total }: SideProps) {
         {total !== null && <b class="num">{valueWriter(query.type)(total)}</b>}
       </div>
       {data && lines ? (
-        <Timeline label={`${title} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX}
-          write={rate.write} band={{ range, color }} onSelect={select} />
+        <Timeline label={`${title} over time`} range={data.range} buckets={data.buckets} lines={lines} height={TIMELINE_PX} top={top}
+          write={rate.write} band={{ range, color }} onSelect={(to) => setTimes(sides, name, to)} />
       ) : (
         <div class="plot" style={{ height: `${TIMELINE_PX}px` }}>
           {over.error && <span class="warning">{over.error.message}</span>}
@@ -193,41 +250,74 @@ function SideCard({ name, common, sides, times, again, total }: SideProps) {
   );
 }
 
-interface Move { name: string; change: number }
+interface Move { name: string; change: number; row: FunctionRow }
 
-/** The functions whose own share changed most, both ways. */
-export function biggestMoves(f: Flame): Move[] {
-  const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;
-  if (left === 0 || right === 0) return [];
-  const all = functionRows(f).map((r) => ({ name: f.names[r.name], change: share(r.rightSelf, right) - share(r.self, left) }))
+/** The functions whose own part changed most, both ways. */
+export function biggestMoves(f: Flame, norm: Norm): Move[] {
+  const all = functionRows(f).map((row) => ({ name: f.names[row.name], change: changeBy(norm, row.self, row.rightSelf), row }))
     .filter((m) => Math.abs(m.change) >= LEAST_MOVE).sort((a, b) => b.change - a.change);
   const up = all.filter((m) => m.change > 0).slice(0, MOVES), down = all.filter((m) => m.change < 0).slice(-MOVES).reverse();
   return [...up, ...down].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
 }
 
-function Result({ of, failed, retry }: { of: Compared; failed: Error | null; retry: () => void }) {
-  const moves = useMemo(() => biggestMoves(of.flame), [of.flame]), { flame, type } = of;
-  const sides = [flame.total[ROOT] === 0 && 'The baseline', flame.right!.total[ROOT] === 0 && 'The comparison'].filter(Boolean);
-  if (sides.length === 2) return <p class="none">Neither side has profiles.</p>;
+/** A side without profiles, and where its query has some. */
+function EmptySide({ name, sides, again }: { name: Name; sides: Sides; again: number }) {
+  const { query, range, from, until } = sides[name], question = `${queryText(query)} ${range.start} ${range.end}`;
+  const near = useLoad(question, again, async (signal) => ({ question, found: await nearestRange(query, range, signal) })), { data } = near;
+  const found = data?.question === question && data.found, title = TITLES[name];
+  return (
+    <div class="head empty">
+      <span><b>{title}: no profiles.</b> {rangeText(from, until, range)}</span>
+      {found ? (
+        <button class="btn small" onClick={() => setTimes(sides, name, found)}>Use the nearest: {rangeText(String(found.start), String(found.end), found)}</button>
+      ) : (
+        <span class="dim">{near.busy ? 'Looking for the nearest profiles …' : near.error ? near.error.message : 'This query has no profiles at any other time.'}</span>
+      )}
+    </div>
+  );
+}
+
+interface ResultProps { of: Compared; again: number; failed: Error | null; retry: () => void }
+
+function Result({ of, again, failed, retry }: ResultProps) {
+  const kind = normKind(address.value.norm, of.sides), { type } = of;
+  const norm = useMemo(() => normOf(kind, type, of.flame, { left: perOf(of, 'left'), right: perOf(of, 'right') }), [of, kind]);
+  const flame = useMemo(() => (kind === 'abs' && !norm.empty ? byAmount(of.flame, norm) : of.flame), [norm]);
+  const moves = useMemo(() => biggestMoves(flame, norm), [norm]), change = kind === 'abs' ? amountChange : shareChange;
+  const whole = { left: flame.total[ROOT], right: flame.right!.total[ROOT] };
+  const empty = (['left', 'right'] as const).filter((name) => whole[name] === 0);
   return (
     <>
+      {empty.length > 0 && (
+        <section class="card" role="status" aria-label="No profiles">
+          {empty.map((name) => <EmptySide key={name} name={name} sides={of.sides} again={again} />)}
+        </section>
+      )}
       {moves.length > 0 && (
-        <ul class="moves num" aria-label="Biggest changes of self share">
-          <li class="dim" aria-hidden="true">Biggest moves of self share</li>
+        <ul class={`moves num${address.value.palette === 'classic' ? ' classic' : ''}`} aria-label="Biggest changes of self">
+          <li class="dim" aria-hidden="true">Biggest changes of self</li>
           {moves.map((m) => (
             <li key={m.name}><button class="btn" title={m.name} onClick={() => go({ fn: m.name })}>
-              <span class="cut">{shorter(m.name)[0]}</span><b class={m.change > 0 ? 'rises' : 'falls'}>{points(m.change)}</b>
+              <span class="cut">{shorter(m.name)[0]}</span>
+              <b class={m.change > 0 ? 'rises' : 'falls'}>{change(norm, m.row.self, m.row.rightSelf, whole)}</b>
             </button></li>
           ))}
         </ul>
       )}
-      <section class="card work" aria-label="Profile">
-        {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
-        {sides.length === 1 && <p class="none">{sides[0]} has no profiles: there is nothing to compare with.</p>}
-        <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false}>
-          <h2>Change of {typeName(type)}</h2><span class="dim">from A to B, in percentage points of the total</span>
-        </Workbench>
-      </section>
+      {empty.length < 2 && (
+        <section class="card work" aria-label="Profile">
+          {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
+          <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} norm={norm}>
+            <h2>Change of {typeName(type)}</h2>
+            {!norm.empty && (
+              <>
+                <Segments label="Compare by" value={kind} of={NORMS} set={(v) => go({ norm: v })} />
+                <span class="dim">{NORM_WORDS[kind]}</span>
+              </>
+            )}
+          </Workbench>
+        </section>
+      )}
     </>
   );
 }

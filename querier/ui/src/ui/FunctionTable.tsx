@@ -1,13 +1,15 @@
 // The functions of a flame graph as a table: the same numbers for those who would rather read, sort or listen. Only the
 // rows that can be seen exist.
+import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Paint } from '../flame/colors';
 import { share, type Flame } from '../flame/model';
 import type { Whole } from '../flame/FlameGraph';
 import { shorter } from '../flame/names';
 import { functionRows, type FunctionRow } from '../flame/stacks';
-import { percent, points } from '../format';
-import { valueWriter } from '../ptype';
+import { changeBy, amountChange, shareChange } from '../flame/norm';
+import { percent } from '../format';
+import { rateOf, valueWriter } from '../ptype';
 
 interface Props {
   flame: Flame;
@@ -25,6 +27,8 @@ interface Props {
 }
 
 const ROW = 26, SPARE = 6;
+/** The unit that all values of a column have is left out; the change says it. */
+const bare = (text: string): string => text.replace(/ (cores?|s\/s)$/, '');
 
 type Column = 'name' | 'self' | 'total' | 'base' | 'comp' | 'change';
 interface Order { column: Column; up: boolean }
@@ -51,8 +55,10 @@ export function FunctionTable(p: Props) {
   const number = (r: FunctionRow, c: Column): number => {
     if (c === 'self') return r.self;
     if (c === 'total') return r.total;
-    if (c === 'base') return share(r.total, whole.left);
-    return share(r.rightTotal, whole.right) - (c === 'change' ? share(r.total, whole.left) : 0);
+    const norm = whole.norm!;
+    if (c === 'change') return changeBy(norm, r.total, r.rightTotal);
+    const [v, all, per] = c === 'base' ? [r.total, whole.left, norm.perLeft] : [r.rightTotal, whole.right, norm.perRight];
+    return norm.kind === 'abs' ? v * per : share(v, all);
   };
   const rows = useMemo(() => {
     const kept = p.lit ? all.filter((r) => p.lit![r.name]) : all.slice(), way = order.up ? 1 : -1;
@@ -60,11 +66,11 @@ export function FunctionTable(p: Props) {
     const weight = (r: FunctionRow) => Math.abs(number(r, order.column));
     const byName = (a: FunctionRow, b: FunctionRow) => (name(a) < name(b) ? -1 : 1);
     return kept.sort(order.column === 'name' ? (a, b) => way * byName(a, b) : (a, b) => way * (weight(a) - weight(b)) || byName(a, b));
-  }, [all, p.lit, order.column, order.up, whole.left, whole.right]);
+  }, [all, p.lit, order.column, order.up, whole.left, whole.right, whole.norm]);
   const most = useMemo(() => {
     const of = (c: Column) => all.reduce((m, r) => Math.max(m, Math.abs(number(r, c))), 0);
     return { self: of('self'), total: whole.left, base: 1, comp: 1, change: compared ? of('change') : 1, name: 1 };
-  }, [all, whole.left]);
+  }, [all, whole.left, whole.norm]);
 
   useLayoutEffect(() => {
     const el = box.current!, watch = new ResizeObserver(() => setSeen({ top: el.scrollTop, height: el.clientHeight }));
@@ -130,14 +136,27 @@ interface RowProps extends Props {
   number: (r: FunctionRow, c: Column) => number;
 }
 
-function Row({ flame: f, paint, type, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
+function Row({ flame: f, paint, type, whole, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
   const name = f.names[row.name], write = valueWriter(type);
-  const cell = (c: Column, text: string, color?: string) => (
+  const cell = (c: Column, text: string, color?: string, other?: string) => (
     <div class="cell" role="cell">
-      <i style={{ width: `${share(Math.abs(number(row, c)), most[c]) * 100}%`, ...(color ? { background: color } : {}) }} /><span>{text}</span>
+      <i style={{ width: `${share(Math.abs(number(row, c)), most[c]) * 100}%`, ...(color ? { background: color } : {}) }} />
+      {other && <span class="other">{other}</span>}<span>{text}</span>
     </div>
   );
-  const change = number(row, 'change'), marks = paint.scale?.colors ?? [];
+  const change = (): ComponentChildren => {
+    const norm = whole.norm!, abs = norm.kind === 'abs', marks = paint.scale!.colors, by = number(row, 'change');
+    const side = (v: number) => (abs ? bare(rateOf(type).write(v)) : percent(v));
+    const [main, other] = abs ? [amountChange, shareChange] : [shareChange, amountChange];
+    const text = (of: typeof main) => of(norm, row.total, row.rightTotal, whole);
+    return (
+      <>
+        <div class="cell" role="cell"><span>{side(number(row, 'base'))}</span></div>
+        <div class="cell" role="cell"><span>{side(number(row, 'comp'))}</span></div>
+        {cell('change', text(main), `${marks[by > 0 ? marks.length - 1 : 0]}66`, norm.empty ? '' : text(other))}
+      </>
+    );
+  };
   return (
     <div class={`trow${selected === name ? ' selected' : ''}`} role="row" aria-rowindex={index + 2} style={{ top: `${index * ROW}px` }}
       onClick={() => onSelect(name)} onPointerEnter={() => onTarget(name)} onPointerLeave={() => onTarget(null)}
@@ -154,11 +173,7 @@ function Row({ flame: f, paint, type, selected, row, index, most, tabbable, focu
         }}>{shorter(name)[0] || '(no name)'}</button>
       </div>
       {f.right ? (
-        <>
-          <div class="cell" role="cell"><span>{percent(number(row, 'base'))}</span></div>
-          <div class="cell" role="cell"><span>{percent(number(row, 'comp'))}</span></div>
-          {cell('change', points(change), `${marks[change > 0 ? marks.length - 1 : 0]}66`)}
-        </>
+        change()
       ) : (
         <>{cell('self', write(row.self))}{cell('total', write(row.total))}</>
       )}

@@ -9,6 +9,7 @@ import { FlameGraph, type FrameMenu, type Whole } from '../flame/FlameGraph';
 import type { Shape } from '../flame/draw';
 import { frameKey, ROOT, share, type Flame } from '../flame/model';
 import { REST, shorter } from '../flame/names';
+import type { Norm } from '../flame/norm';
 import { heaviestFirst, markNames, matcher, outermost, sandwich, type Matched } from '../flame/stacks';
 import { percent, plural } from '../format';
 import { valueWriter } from '../ptype';
@@ -26,6 +27,7 @@ interface Props {
   maxNodes: number;
   path: string[]; // the functions that all stacks begin with, if it was asked so
   lost: boolean;
+  norm?: Norm; // of a comparison
   children: ComponentChildren; // what it is, above all
 }
 
@@ -46,7 +48,7 @@ const oneOf = <T extends string>(text: string, list: [T, string][], otherwise: T
 /** A regular expression that only this name matches. */
 const exactly = (name: string): string => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
 
-export function Workbench({ flame, type, maxNodes, path, lost, children }: Props) {
+export function Workbench({ flame, type, maxNodes, path, lost, norm, children }: Props) {
   const a = address.value, show = oneOf(a.show, SHOWS, 'both'), colorBy = oneOf(a.color, COLORS, 'package');
   const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = flame.right !== null;
   const [menu, setMenu] = useState<MenuAt | null>(null), target = useRef<string | null>(null), input = useRef<HTMLInputElement>(null);
@@ -54,10 +56,10 @@ export function Workbench({ flame, type, maxNodes, path, lost, children }: Props
   // What the page is about: newer values of the same must not move what somebody looks at.
   const about = [a.query, a.leftQuery, a.rightQuery, within, search, fn].join('\n');
   const shaped = useMemo(() => (a.order === 'heavy' ? heaviestFirst(flame) : flame), [flame, a.order]);
-  const whole: Whole = { left: flame.total[ROOT], right: flame.right?.total[ROOT] ?? 0 };
+  const whole: Whole = { left: flame.total[ROOT], right: flame.right?.total[ROOT] ?? 0, norm };
   const paint = useMemo(
-    () => (compared ? paintChange(flame, theme.value, palette) : makePaint(flame, theme.value, colorBy)),
-    [flame, theme.value, colorBy, palette]);
+    () => (norm ? paintChange(flame, theme.value, palette, norm) : makePaint(flame, theme.value, colorBy)),
+    [flame, theme.value, colorBy, palette, norm]);
   const found = useMemo(() => {
     const test = matcher(search);
     return test && markNames(flame, test);
@@ -207,6 +209,7 @@ function Choice<T extends string>({ label, value, of, set }: { label: string; va
 function Legend({ paint }: { paint: Paint }) {
   if (paint.scale) {
     const { from, to, colors } = paint.scale;
+    if (from === '') return null;
     return (
       <div class="legend num" role="img" aria-label={`Colours from ${from} to ${to}`}>
         <span>{from}</span><span class="ramp">{colors.map((c) => <i key={c} style={{ background: c }} />)}</span><span>{to}</span>

@@ -16,6 +16,7 @@ interface Props {
   buckets: Buckets;
   lines: Line[];
   height: number;
+  top?: number; // the largest value of all charts that are to be compared with this one
   write: (v: number) => string;
   band?: Band;
   onSelect?: (range: Range) => void;
@@ -69,7 +70,7 @@ function makePlot(box: HTMLElement, width: number, p: Props, times: number[], at
     tzDate: (s) => (utc.value ? uPlot.tzDate(new Date(s * 1e3), 'Etc/UTC') : new Date(s * 1e3)),
     scales: {
       x: { range: [p.range.start / 1e3, p.range.end / 1e3] },
-      y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
+      y: { range: (_u, _min, max) => [0, Math.max(max, p.top ?? 0) * 1.1 || 1] },
     },
     axes: [
       { ...axis, space: TICKS_APART, size: AXIS_BELOW, gap: 7, values: (_u, marks, _a, _s, apart) => marks.map((s) => tickText(s * 1e3, apart)) },
@@ -116,7 +117,7 @@ export function Timeline(p: Props) {
     if (!at) setPoint(null);
     plot.current = makePlot(box.current!, width, { ...latest.current, onSelect }, times, at, (i, x) => setPoint(i === null ? null : { i, left: x }));
     box.current!.dataset.drawn = `${p.range.start} ${p.range.end}`;
-  }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone, freed]);
+  }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.top, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone, freed]);
   useLayoutEffect(() => () => plot.current?.destroy(), []);
   /** While a range is drawn out newer lines wait: with the picture the half-drawn range would go. */
   const hold = (e: MouseEvent) => {
