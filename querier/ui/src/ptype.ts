@@ -1,5 +1,5 @@
 // Profile types: `name:sample type:sample unit:period type:period unit`, for people and for number formats.
-import { digits, value, type Unit } from './format';
+import { cores, digits, perTime, value, type Unit } from './format';
 
 const NAMES: Record<string, string> = {
   'process_cpu:cpu': 'CPU time',
@@ -26,7 +26,6 @@ const NAMES: Record<string, string> = {
   'block:contentions': 'Block contentions',
   'block:delay': 'Block delay',
 };
-const MICRO_AND_MORE: Record<string, number> = { microseconds: 1e3, milliseconds: 1e6, seconds: 1e9 };
 const GAUGES = /^(inuse_.*|goroutines?)$/;
 const CPU = 'process_cpu:cpu:';
 
@@ -48,13 +47,20 @@ export function nameTypes(ids: string[]): { id: string; text: string }[] {
     .sort((a, b) => (a.text < b.text ? -1 : 1));
 }
 
+// Units as profilers in the wild write them; those of pprof's own tool among them. µ is a sign (U+00B5) and a Greek letter (U+03BC).
+const TIMES = /^(n|nano|[uµμ]|micro|m|milli)?(s|secs?|seconds?)$/, LONG_TIMES = /^(min|hour|hr|h|day|d)(ute)?s?$/;
+const SPACES = /^(?:(k|kilo|m|mega|g|giga|t|tera|p|peta)i?)?(b|bytes?)$/, COUNTS = /^(counts?|units?|none|1|#|)$/;
+const PREFIXES: Record<string, number> = { n: 1, u: 1e3, µ: 1e3, μ: 1e3, micro: 1e3, m: 1e6, milli: 1e6 };
+const LONG: Record<string, number> = { m: 60e9, h: 3600e9, d: 86400e9 };
+
 /** The unit to write values in, and what to multiply the stored values by to get there. */
 export function unitOf(id: string): { unit: Unit; factor: number; stored: string } {
-  const stored = parts(id)[2] ?? '';
-  if (stored === 'nanoseconds') return { unit: 'nanoseconds', factor: 1, stored };
-  if (stored in MICRO_AND_MORE) return { unit: 'nanoseconds', factor: MICRO_AND_MORE[stored], stored };
-  if (stored === 'bytes') return { unit: 'bytes', factor: 1, stored };
-  return { unit: 'count', factor: 1, stored: stored === 'count' ? '' : stored };
+  const stored = parts(id)[2] ?? '', text = stored.trim().toLowerCase();
+  const time = TIMES.exec(text), long = LONG_TIMES.exec(text), space = SPACES.exec(text);
+  if (time) return { unit: 'nanoseconds', factor: time[1] ? PREFIXES[time[1]] ?? 1 : 1e9, stored };
+  if (long) return { unit: 'nanoseconds', factor: LONG[long[1][0]], stored };
+  if (space) return { unit: 'bytes', factor: 1024 ** (space[1] ? 'kmgtp'.indexOf(space[1][0]) + 1 : 0), stored };
+  return { unit: 'count', factor: 1, stored: COUNTS.test(text) ? '' : stored };
 }
 
 /** Writes values of a profile type. */
@@ -63,22 +69,24 @@ export function valueWriter(id: string): (v: number) => string {
   return (v) => value(v * factor, unit);
 }
 
-/** How values over time are read: what stored values per second are multiplied by, and how the result is written. */
-export interface Rate { factor: number; what: string; write: (v: number) => string }
+/**
+ * How values over time are read: what stored values per second are multiplied by, and how the result is written, in the
+ * unit that suits it or another value.
+ */
+export interface Rate { factor: number; what: string; write: (v: number, like?: number) => string }
 
 /** CPU time per time is cores, space is bytes a second; gauges are the mean of their profiles, and no rate. */
 export function rateOf(id: string): Rate {
-  const { unit, factor } = unitOf(id), plain = (v: number) => value(v, unit);
-  if (isGauge(id)) return { factor, what: 'mean of the profiles', write: plain };
-  if (unit === 'nanoseconds') {
-    const cpu = id.startsWith(CPU);
-    return {
-      factor: factor / 1e9, what: cpu ? 'cores in use' : 'seconds per second',
-      write: (v) => (cpu ? `${digits(v)} ${v === 1 ? 'core' : 'cores'}` : `${digits(v)} s/s`),
-    };
-  }
-  return { factor, what: 'per second', write: (v) => `${plain(v)}/s` };
+  const { unit, factor } = unitOf(id);
+  if (isGauge(id)) return { factor, what: 'mean of the profiles', write: (v, like) => value(v, unit, like) };
+  if (unit === 'nanoseconds' && id.startsWith(CPU)) return { factor: factor / 1e9, what: 'cores in use', write: cores };
+  // Never minutes a second: seconds are the longest unit in which a rate of time is read.
+  if (unit === 'nanoseconds') return { factor: factor / 1e9, what: 'seconds per second', write: secondsPerSecond };
+  return { factor, what: 'per second', write: (v, like) => perTime(v, unit, like) };
 }
+
+const secondsPerSecond = (v: number, like = v): string =>
+  `${Math.abs(like) >= 0.0995 ? `${digits(v)} s` : value(v * 1e9, 'nanoseconds', like * 1e9)}/s`;
 
 /** Values like heap in use are states, not amounts: over a range they are summed over its profiles. */
 export const isGauge = (id: string): boolean => GAUGES.test(parts(id)[1] ?? '');

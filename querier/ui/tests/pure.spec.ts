@@ -9,9 +9,9 @@ import { firstBeyond, pick } from '../src/flame/draw';
 import { buildFlame, findFrame, frameKey, heaviestChild, levelOf, nameOf, pathTo, type Flame } from '../src/flame/model';
 import { origin, shorter } from '../src/flame/names';
 import { digits, exact, percent, plural, points, times, value } from '../src/format';
-import { fromLegacy, isGauge, nameTypes, preferredType, rateOf, typeName, unitOf } from '../src/ptype';
+import { fromLegacy, isGauge, nameTypes, preferredType, typeName, unitOf } from '../src/ptype';
 import { filtersOf, parseQuery, queryText, selector, serviceOf, splitSpans, withFilter, withService } from '../src/query';
-import { bucketsOf, coarser, lineOf, rhythmOf, timesOf, trend, type Point } from '../src/series';
+import { bucketsOf, timesOf } from '../src/series';
 import { fromField, moveRange, rangeBefore, rangeText, readRange, readTime, scaleRange, tickText, toField, utc, zoneName } from '../src/time';
 
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds';
@@ -240,37 +240,8 @@ test('a timeline has at most 400 round, aligned buckets that cover the range', (
     expect(last - b.step).toBeLessThan(range.end);
     expect(timesOf(b).length).toBe(b.count);
   }
-  expect(bucketsOf({ start: NOW - 3600e3, end: NOW }).step).toBe(15e3);
-  expect(bucketsOf({ start: NOW - 60e3, end: NOW }).step).toBe(5e3);
-});
-
-test('values are rates: cores, bytes a second; gauges are means, and gaps of them are unknown', () => {
-  const b = { first: 10e3, step: 10e3, count: 4 }, at = (...v: [number, number][]): Point[] => v.map(([t, value]) => ({ t: t * 1e3, v: value }));
-  const cpu = rateOf(CPU), space = rateOf('memory:alloc_space:bytes:space:bytes'), heap = rateOf('memory:inuse_space:bytes:space:bytes');
-  expect(lineOf(at([10, 5e9], [30, 20e9]), b, 1, cpu, false, 1e6)).toEqual([0.5, 0, 2, 0]);
-  expect([cpu.write(0.5), cpu.write(1), space.write(2048), heap.write(2048)]).toEqual(['0.50 cores', '1.00 core', '2.00 KiB/s', '2.00 KiB']);
-  expect(lineOf(at([20, 4096]), b, 1, space, false, 1e6)).toEqual([0, 409.6, 0, 0]);
-  expect(lineOf(at([20, 4096]), b, 1, heap, true, 1e6)).toEqual([null, 4096, null, null]);
-  expect(lineOf(at([10, 5e9], [20, 5e9], [30, 5e9]), b, 1, cpu, false, 25e3)).toEqual([0.5, 0.5, null, null]); // it is 25 s
-  expect(lineOf(at([10, 5e9]), b, 1, cpu, false, 45e3)).toEqual([0.5, null, null, null]); // the next may be on its way
-  expect(lineOf(at([10, 5e9], [20, 15e9], [40, 10e9]), b, 2, cpu, false, 1e6)).toEqual([1, 0.5]);
-  expect(lineOf(at([10, 6e9], [40, 5e9]), b, 3, cpu, false, 1e6)).toEqual([0.2, 0.5]); // the last is a third as long
-});
-
-test('buckets widen until the rhythm of the agents is gone', () => {
-  const b = { first: 15e3, step: 15e3, count: 240 }, every = (s: number, n: number): Point[] => Array.from({ length: n }, (_, i) => ({ t: 15e3 * Math.ceil((i * s) / 15 + 0.01), v: 1 }));
-  expect([rhythmOf(every(10, 300), b), rhythmOf(every(15, 200), b), rhythmOf([], b), rhythmOf(every(15, 2), b)]).toEqual([1, 1, 1, 1]);
-  expect(rhythmOf(every(30, 100), b)).toBe(4);
-  expect(rhythmOf(every(60, 50), b)).toBe(8);
-  expect(rhythmOf([...every(15, 20), ...every(15, 20).map((p) => ({ ...p, t: p.t + 2400e3 }))], b)).toBe(1); // it was off for a while
-  expect(coarser(b, 4)).toEqual({ first: 60e3, step: 60e3, count: 60 });
-  for (const v of lineOf(every(30, 120), b, 4, rateOf('x:alloc_objects:count::'), false, 1e12)) expect(v).toBeCloseTo(1 / 30, 2);
-});
-
-test('a trend is of what there was since there is anything', () => {
-  expect(trend([1, 1, 1, 2, 2, 2])).toBeCloseTo(1);
-  expect(trend([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, null])).toBeCloseTo(0);
-  expect([trend([]), trend([0, 0, 0]), trend([0, 0, 0, 0, 1])]).toEqual([null, null, null]);
+  expect(bucketsOf({ start: NOW - 3600e3, end: NOW }).step).toBe(30e3);
+  expect(bucketsOf({ start: NOW - 60e3, end: NOW }).step).toBe(2e3);
 });
 
 test('ranges move, widen and shrink, no further than now; relative ones stay relative', () => {

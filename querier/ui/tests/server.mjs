@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { encodeDiff, encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
 
 const PREFIX = '/behind/a/proxy'; // the same page, elsewhere
-const PAGES = ['/', '/types', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff'];
+const PAGES = ['/', '/types', '/flame', '/labels', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff'];
 const DIST = new URL('../dist/', import.meta.url).pathname;
 const POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
   "require-trusted-types-for 'script'";
@@ -32,7 +32,9 @@ function selectSeries({ profileTypeID, labelSelector, start, end, step, groupBy 
   const series = byService.length === 0 ? [] : groups.map((value, g) => {
     const points = [];
     for (let t = start; t <= end; t += step * 1000) {
-      points.push({ timestamp: String(t), value: (g + 1) * step * 1e9 * (1 + 0.3 * Math.sin(t / 600e3)) * (g === 0 && t > (start + end) / 2 ? 2 : 1) });
+      const over = Math.min(step, step + (Date.now() - t) / 1000); // seconds of the bucket that have passed
+      if (over <= 0) break;
+      points.push({ timestamp: String(t), value: (g + 1) * over * 1e9 * (1 + 0.3 * Math.sin(t / 600e3)) * (g === 0 && t > (start + end) / 2 ? 2 : 1) });
     }
     return { labels: groupBy.length > 0 ? [{ name: groupBy[0], value }] : [], points };
   });

@@ -3,10 +3,10 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { address, go } from '../address';
 import { labelNames, labelValues } from '../api/client';
 import { share } from '../flame/model';
-import { digits, percent } from '../format';
+import { change, percent, riseWords } from '../format';
 import { isGauge, rateOf, typeName } from '../ptype';
 import { filtersOf, parseQuery, queryText, selector, SERVICE, splitSpans, withFilter, type Matcher, type Query } from '../query';
-import { mean, trend } from '../series';
+import { mean, NEW, trend } from '../series';
 import { shownRange } from '../ui/CopyLink';
 import { Link } from '../ui/Link';
 import { useLoad } from '../ui/load';
@@ -20,7 +20,7 @@ import { zoomTo } from './FlamePage';
 import type { PageProps } from './page';
 
 type Measure = 'mean' | 'max' | 'hist';
-const MEASURES: [Measure, string][] = [['mean', 'Mean'], ['max', 'Maximum'], ['hist', 'Histogram']];
+const MEASURES: [Measure, string][] = [['mean', 'Mean'], ['max', 'Max'], ['hist', 'Histogram']];
 const MOST_VALUES = 40, COUNTED_LABELS = 30, DRAWN_LINES = 8, RISE = 0.08, TIMELINE_PX = 230, BINS = 24;
 
 interface LabelCount { name: string; values: number | null }
@@ -81,9 +81,9 @@ interface ValuesProps { query: Query; by: string; measure: Measure; over: Lines 
 function Values({ query, by, measure, over }: ValuesProps) {
   const colors = lineColors(theme.value), rate = rateOf(over.type), gauge = isGauge(over.type);
   const lines = useMemo(
-    () => over.lines.slice(0, DRAWN_LINES).map((l, i) => ({ label: l.group || '(none)', color: colors[i % colors.length], values: l.values })),
+    () => over.lines.slice(0, DRAWN_LINES).map((l, i) => ({ label: l.group || '(none)', color: colors[i % colors.length], values: l.values, filling: l.filling })),
     [over, colors]);
-  const value = (values: (number | null)[]) => (measure === 'max' ? values.reduce<number>((m, v) => Math.max(m, v ?? 0), 0) : mean(values));
+  const value = (values: (number | null)[]) => (measure === 'max' ? values.reduce<number>((m, v) => Math.max(m, v ?? 0), 0) : mean(values, over.buckets));
   const most = Math.max(...over.lines.map((l) => value(l.values)), 0), all = over.lines.reduce((sum, l) => sum + l.sum, 0);
   const top = over.lines.reduce((m, l) => l.values.reduce<number>((n, v) => Math.max(n, v ?? 0), m), 0);
   const { leftQuery, rightQuery } = address.value;
@@ -103,12 +103,12 @@ function Values({ query, by, measure, over }: ValuesProps) {
         <table class="values num">
           <thead><tr>
             <th scope="col">{by}</th><th scope="col"><span class="unseen">{measure === 'hist' ? 'Histogram' : 'Bar'}</span></th>
-            <th scope="col">{measure === 'max' ? 'maximum' : 'mean'}</th>
+            <th scope="col">{measure === 'max' ? 'max' : 'mean'}</th>
             {['share', 'trend', 'filter', 'compare'].map((t) => <th key={t} scope="col">{t}</th>)}
           </tr></thead>
           <tbody>
             {over.lines.map((l, i) => {
-              const change = trend(l.values), q = queryText(withFilter(query, only(l.group))), shown = l.group || '(none)';
+              const moved = trend(l.values, over.buckets, gauge), q = queryText(withFilter(query, only(l.group))), shown = l.group || '(none)';
               return (
                 <tr key={l.group}>
                   <th scope="row"><Link to="flame" patch={{ query: q }} title={`Flame graph of ${shown}`}>{shown}</Link></th>
@@ -118,9 +118,7 @@ function Values({ query, by, measure, over }: ValuesProps) {
                   </td>
                   <td><b>{rate.write(value(l.values))}</b></td>
                   <td class="dim">{gauge ? '–' : percent(share(l.sum, all))}</td>
-                  <td class={change !== null && change > RISE ? 'rises' : 'dim'}>
-                    {change === null ? '–' : `${change >= 0 ? '+' : '−'}${digits(Math.abs(change) * 100)} %`}
-                  </td>
+                  <td class={moved !== null && moved !== NEW && moved > RISE ? 'rises' : 'dim'} title={riseWords(moved)}>{change(moved, true)}</td>
                   <td>
                     <button class="btn small" title={`Only ${shown}`} aria-label={`only ${shown}`} onClick={() => go({ query: q })}>only</button>{' '}
                     <button class="btn small" title={`Without ${shown}`} aria-label={`not ${shown}`}

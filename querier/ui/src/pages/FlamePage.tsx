@@ -67,7 +67,7 @@ function Over({ query, period, range, again }: OverProps) {
   const over = useLines({ type: query.type, selector: selector(plain) }, period, range, again);
   const { data } = over, type = data?.type ?? query.type, rate = rateOf(type), stroke = lineColors(theme.value)[0];
   const lines = useMemo(
-    () => data && [{ label: typeName(data.type), color: stroke, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }],
+    () => data && [{ label: typeName(data.type), color: stroke, ...(data.lines[0] ?? { values: new Array(data.buckets.count).fill(null) }) }],
     [data, stroke]);
   return (
     <section class="card over" aria-label="Over time">

@@ -4,10 +4,10 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { address, go } from '../address';
 import { stats } from '../api/client';
 import { typesOf } from '../choice';
-import { nameTypes, preferredType, rateOf, typeName } from '../ptype';
+import { isGauge, nameTypes, preferredType, rateOf, typeName } from '../ptype';
 import { queryText, SERVICE } from '../query';
-import { mean, trend } from '../series';
-import { digits } from '../format';
+import { GONE, mean, NEW, trend } from '../series';
+import { change, riseWords } from '../format';
 import { shownRange } from '../ui/CopyLink';
 import { Icon } from '../ui/icons';
 import { useKeys } from '../ui/keys';
@@ -70,7 +70,7 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
 
   const cards = useMemo(() => [...(known.data?.keys() ?? [])].map((service): Card => {
     const line = data?.lines.find((l) => l.group === service) ?? null;
-    return { service, line, use: line ? mean(line.values) : -1, rise: line && trend(line.values) };
+    return { service, line, use: line ? mean(line.values, data!.buckets) : -1, rise: line && trend(line.values, data!.buckets, isGauge(data!.type)) };
   }), [known.data, data]);
   const shown = sorted(cards.filter((c) => c.service.toLowerCase().includes(filter.toLowerCase())), sort);
   const content = () => {
@@ -116,7 +116,8 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
 
 function ServiceCard({ card: { service, line, use, rise }, type, types }: { card: Card; type: string; types: string[] }) {
   const star = favourites.value.has(service), rate = rateOf(type), { a, b } = sideColors(theme.value);
-  const to = line ? type : preferredType(types), rises = rise !== null && rise > RISE, falls = rise !== null && rise < -RISE;
+  const to = line ? type : preferredType(types), moves = rise !== null && rise !== NEW && rise !== GONE;
+  const rises = moves && rise > RISE, falls = moves && rise < -RISE;
   const [big, ...unit] = rate.write(use).split(/(?<=\d) /);
   const query = queryText({ type: to, matchers: [{ label: SERVICE, op: '=', value: service }] });
   return (
@@ -131,12 +132,12 @@ function ServiceCard({ card: { service, line, use, rise }, type, types }: { card
           <div class="row num">
             <span><b class="big">{big}</b> <span class="dim">{unit.join(' ')}</span></span>
             {rise !== null && (
-              <span class={rises ? 'rises' : falls ? 'falls' : 'dim'} title="Second half of the range against the first">
-                {rise >= 0 ? '▲' : '▼'} {digits(Math.abs(rise) * 100)} %
+              <span class={rises ? 'rises' : falls ? 'falls' : 'dim'} title={riseWords(rise)}>
+                {moves && (rise >= 0 ? '▲ ' : '▼ ')}{change(rise)}
               </span>
             )}
           </div>
-          <Spark values={line.values} color={rises ? b : a} />
+          <Spark values={line.values} filling={line.filling} color={rises ? b : a} />
         </>
       ) : <p class="dim">No {typeName(type)} here, but {types.map(typeName).slice(0, 3).join(', ')}{types.length > 3 ? ' …' : ''}</p>}
     </li>

@@ -4,7 +4,7 @@ import { address, go } from '../address';
 import { series } from '../api/client';
 import { isGauge, nameTypes, rateOf } from '../ptype';
 import { parseQuery, queryText, selector, SERVICE, serviceOf } from '../query';
-import { bucketsOf, coarser, lineOf, mean, rhythmOf } from '../series';
+import { bucketsOf, lineOf, mean, type Buckets, type Values } from '../series';
 import type { Range } from '../time';
 import { shownRange } from '../ui/CopyLink';
 import { Link } from '../ui/Link';
@@ -16,14 +16,13 @@ import type { PageProps } from './page';
 
 const MOST_TYPES = 40;
 
-interface TypeLine { type: string; values: (number | null)[] }
+interface TypeLine extends Values { type: string; buckets: Buckets }
 interface TypeLines { service: string; range: Range; lines: TypeLine[] }
 
 async function lineOfType(type: string, service: string, range: Range, signal: AbortSignal): Promise<TypeLine> {
-  const asked = bucketsOf(range), gauge = isGauge(type), rate = rateOf(type), now = Date.now();
-  const [one] = await series({ type, selector: selector([{ label: SERVICE, op: '=', value: service }]), buckets: asked, gauge }, signal);
-  const points = one?.points ?? [], by = gauge ? 1 : rhythmOf(points, asked);
-  return { type, values: points.length > 0 ? lineOf(points, asked, by, rate, gauge, now) : new Array(coarser(asked, by).count).fill(null) };
+  const buckets = bucketsOf(range, Date.now()), gauge = isGauge(type);
+  const [one] = await series({ type, selector: selector([{ label: SERVICE, op: '=', value: service }]), buckets, gauge }, signal);
+  return { type, buckets, ...lineOf(one?.points ?? [], buckets, rateOf(type), gauge) };
 }
 
 export function TypesPage({ known, choice, query, range, period, again, refresh }: PageProps) {
@@ -65,14 +64,14 @@ export function TypesPage({ known, choice, query, range, period, again, refresh 
   );
 }
 
-function TypeCard({ service, line: { type, values }, text }: { service: string; line: TypeLine; text: string }) {
-  const rate = rateOf(type), [big, ...unit] = rate.write(mean(values)).split(/(?<=\d) /);
+function TypeCard({ service, line: { type, values, filling, buckets }, text }: { service: string; line: TypeLine; text: string }) {
+  const rate = rateOf(type), [big, ...unit] = rate.write(mean(values, buckets)).split(/(?<=\d) /);
   const query = queryText({ type, matchers: [{ label: SERVICE, op: '=', value: service }] });
   return (
     <li class="card service">
       <h2 class="cut"><Link to="flame" patch={{ query }} title={type}>{text}</Link></h2>
       <div class="num"><b class="big">{big}</b> <span class="dim">{unit.join(' ')}{isGauge(type) && `, ${rate.what}`}</span></div>
-      <Spark values={values} color={sideColors(theme.value).a} />
+      <Spark values={values} filling={filling} color={sideColors(theme.value).a} />
     </li>
   );
 }

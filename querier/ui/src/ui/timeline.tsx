@@ -6,7 +6,12 @@ import { timesOf, type Buckets } from '../series';
 import { moment, tickText, utc, zoneName, type Range } from '../time';
 import { theme } from './theme';
 
-export interface Line { label: string; color: string; values: (number | null)[] }
+export interface Line {
+  label: string;
+  color: string;
+  values: (number | null)[];
+  filling?: number; // from here on the values are of a bucket that is not over
+}
 /** A part of the range that is marked in a colour. */
 export interface Band { range: Range; color: string }
 
@@ -17,7 +22,7 @@ interface Props {
   lines: Line[];
   height: number;
   top?: number; // the largest value of all charts that are to be compared with this one
-  write: (v: number) => string;
+  write: (v: number, like?: number) => string;
   band?: Band;
   onSelect?: (range: Range) => void;
 }
@@ -36,6 +41,14 @@ export function roundStep(v: number): number {
 function axisColors(): { text: string; line: string } {
   const dark = theme.value === 'dark';
   return { text: dark ? '#a7b0bc' : '#4d5866', line: dark ? '#262d37' : '#e1e5ea' };
+}
+
+const DASH = [3, 3];
+
+/** What is over, and what is still filling: from the last value that is over, so that the line goes on. */
+function halves({ values, filling = values.length }: Line): (number | null)[][] {
+  const last = values.findLastIndex((v, i) => i < filling && v !== null);
+  return [values.map((v, i) => (i < filling ? v : null)), values.map((v, i) => (filling < values.length && i >= Math.min(filling, last < 0 ? filling : last) ? v : null))];
 }
 
 interface Pointer { left: number; top: number }
@@ -80,19 +93,20 @@ function makePlot(box: HTMLElement, width: number, p: Props, times: number[], at
           const step = roundStep(max / 3);
           return [0, 1, 2, 3].map((k) => k * step).filter((v) => v <= max);
         },
-        values: (_u, marks) => marks.map((v) => (v === 0 ? '0' : p.write(v).replace(/ (cores?|s\/s)$/, ''))),
+        values: (_u, marks) => marks.map((v) => (v === 0 ? '0' : p.write(v, marks[marks.length - 1]).replace(/ ?cores?$/, ''))),
       },
     ],
-    series: [{}, ...p.lines.map((l): uPlot.Series => ({
-      label: l.label, stroke: l.color, width: 1.5, points: { show: false }, spanGaps: true, fill: fill(l.color),
-    }))],
+    series: [{}, ...p.lines.flatMap((l): uPlot.Series[] => {
+      const look = { label: l.label, stroke: l.color, width: 1.5, points: { show: l.values.filter((v) => v !== null).length === 1 }, spanGaps: true };
+      return [{ ...look, fill: fill(l.color) }, { ...look, dash: DASH }];
+    })],
     hooks: {
       ready: [(u) => at && u.setCursor(at)],
       drawClear: [drawBand],
       setSelect: [select],
       setCursor: [(u) => onPoint(u.cursor.left! < 0 ? null : u.cursor.idx ?? null, u.cursor.left! + AXIS_LEFT)],
     },
-  }, [times, ...p.lines.map((l) => l.values)] as uPlot.AlignedData, box);
+  }, [times, ...p.lines.flatMap(halves)] as uPlot.AlignedData, box);
 }
 
 export function Timeline(p: Props) {
@@ -116,6 +130,7 @@ export function Timeline(p: Props) {
     drawn.current = { times, lines: p.lines };
     if (!at) setPoint(null);
     plot.current = makePlot(box.current!, width, { ...latest.current, onSelect }, times, at, (i, x) => setPoint(i === null ? null : { i, left: x }));
+    box.current!.dataset.filling = String(Math.min(...p.lines.map((l) => l.filling ?? l.values.length), times.length));
     box.current!.dataset.drawn = `${p.range.start} ${p.range.end}`;
   }, [width, times, p.lines, p.range.start, p.range.end, p.height, p.top, p.band?.range.start, p.band?.range.end, p.band?.color, selectable, scheme, zone, freed]);
   useLayoutEffect(() => () => plot.current?.destroy(), []);
@@ -149,6 +164,7 @@ function Reading({ at, index, left, width, lines, write }: ReadingProps) {
     <div class="reading num" style={side}>
       <div class="dim">{moment(at)} {zoneName(at)}</div>
       {told.map(({ l, v }) => <div key={l.label}><i style={{ background: l.color }} /><span class="cut">{l.label}</span><b>{write(v!)}</b></div>)}
+      {told.some(({ l }) => index >= (l.filling ?? Infinity)) && <div class="dim">still filling, so far</div>}
       {told.length === 0 && <div>no profile</div>}
     </div>
   );
@@ -156,18 +172,21 @@ function Reading({ at, index, left, width, lines, write }: ReadingProps) {
 
 const SPARK_WIDTH = 300, SPARK_HEIGHT = 56;
 
-/** A line without axes. Values that are unknown are left out. */
-export function Spark({ values, color: stroke }: { values: (number | null)[]; color: string }) {
+interface SparkProps { values: (number | null)[]; filling: number; color: string }
+
+/** A line without axes. Values that are unknown are left out; those of a bucket that is not over are dashed. */
+export function Spark({ values, filling, color: stroke }: SparkProps) {
   const most = Math.max(...values.map((v) => v ?? 0)) * 1.08 || 1, last = Math.max(1, values.length - 1);
   const dot = (v: number, i: number) => `${((i / last) * SPARK_WIDTH).toFixed(1)} ${(SPARK_HEIGHT - (v / most) * (SPARK_HEIGHT - 2)).toFixed(1)}`;
-  const dots = values.flatMap((v, i) => (v === null ? [] : [dot(v, i)]));
-  const line = dots.length === 1 ? `M${dots[0]}h2` : `M${dots.join('L')}`;
+  const dots = values.flatMap((v, i) => (v === null ? [] : [dot(v, i)])), over = values.slice(0, filling).filter((v) => v !== null).length;
+  const path = (of: string[]) => (of.length === 1 ? `M${of[0]}h2` : `M${of.join('L')}`), look = { fill: 'none', stroke, 'stroke-width': 1.5, 'vector-effect': 'non-scaling-stroke' } as const;
   if (dots.length === 0) return <svg class="spark" viewBox={`0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`} aria-hidden="true" />;
   const [firstX] = dots[0].split(' '), [lastX] = dots[dots.length - 1].split(' ');
   return (
     <svg class="spark" viewBox={`0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-      <path d={`${line}L${lastX} ${SPARK_HEIGHT}L${firstX} ${SPARK_HEIGHT}Z`} fill={stroke} fill-opacity=".16" />
-      <path d={line} fill="none" stroke={stroke} stroke-width="1.5" vector-effect="non-scaling-stroke" />
+      <path d={`${path(dots)}L${lastX} ${SPARK_HEIGHT}L${firstX} ${SPARK_HEIGHT}Z`} fill={stroke} fill-opacity=".16" />
+      {over > 0 && <path d={path(dots.slice(0, over))} {...look} />}
+      {over < dots.length && <path class="filling" d={path(dots.slice(Math.max(0, over - 1)))} {...look} stroke-dasharray="3 3" />}
     </svg>
   );
 }
