@@ -19,7 +19,7 @@ const COMMON: Param[] = ['query', 'from', 'until', 'tz', 'maxNodes', 'refresh'];
 
 /** All pages lie one level deep, so that relative addresses work under any path prefix. The first name is ours. */
 const PATHS: Record<Page, string[]> = {
-  services: [''], types: ['types'], flame: ['flame'], explore: ['explore'], compare: ['compare', 'comparison', 'comparison-diff', 'diff'],
+  services: [''], types: ['types'], flame: ['flame'], explore: ['labels', 'explore'], compare: ['compare', 'comparison', 'comparison-diff', 'diff'],
 };
 
 const place = signal({ path: location.pathname, search: location.search });

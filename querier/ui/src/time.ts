@@ -1,5 +1,6 @@
 // Times in addresses, in Pyroscope's grammar: `now`, `now-1h`, or a number whose length tells its unit
-// (13 digits ms, 16 µs, 19 ns, otherwise s). Relative times stay relative in links; absolute ones are written in ms.
+// (13 digits ms, 16 µs, 19 ns, otherwise s); dates of ISO 8601 as well. Relative times stay relative in links; absolute
+// ones are written in ms.
 import { signal } from '@preact/signals';
 
 export interface Preset { from: string; text: string }
@@ -8,8 +9,11 @@ export const DEFAULT_FROM = 'now-1h';
 export const PRESETS: Preset[] = [
   { from: 'now-5m', text: 'Last 5 minutes' },
   { from: 'now-15m', text: 'Last 15 minutes' },
+  { from: 'now-30m', text: 'Last 30 minutes' },
   { from: 'now-1h', text: 'Last hour' },
+  { from: 'now-3h', text: 'Last 3 hours' },
   { from: 'now-6h', text: 'Last 6 hours' },
+  { from: 'now-12h', text: 'Last 12 hours' },
   { from: 'now-24h', text: 'Last 24 hours' },
   { from: 'now-7d', text: 'Last 7 days' },
   { from: 'now-30d', text: 'Last 30 days' },
@@ -22,11 +26,24 @@ const WORDS: Record<string, string> = { s: 'second', m: 'minute', h: 'hour', d: 
 const RELATIVE = /^now(?:-(\d{1,9})([smhdwMy]))?$/;
 const SHORTEST_MS = 1e3;
 
+const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:[T ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?)?(?: ?(Z|([+-])(\d\d):?(\d\d)))?$/i;
+
+/** A date, with or without a time and a zone; without a zone it is in that of the page. `end`: a day means its end. */
+function readDate(text: string, end: boolean): number | null {
+  // A plus sign of an address that is not encoded is read as a space.
+  const [, y, month, d, h, min = 0, s = 0, zone, sign, hours = 0, minutes = 0] = ISO.exec(text.replace(/(:\d\d) (?=\d\d:?\d\d$)/, '$1+')) ?? [];
+  const midnight = new Date(`${y}-${month}-${d}`);
+  if (!y || midnight.getUTCDate() !== Number(d)) return null; // as 31 February
+  const of = [Number(y), Number(month) - 1, Number(d) + (end && h === undefined ? 1 : 0), Number(h ?? 0), Number(min), 0, Number(s) * 1e3] as const;
+  if (!zone && !utc.value) return new Date(...of).getTime();
+  return Date.UTC(...of) - Number(`${sign ?? '+'}1`) * (Number(hours) * 60 + Number(minutes)) * 60e3;
+}
+
 /** A time in ms, or null for text that is not a time. */
-export function readTime(text: string, nowMs: number): number | null {
+export function readTime(text: string, nowMs: number, end = false): number | null {
   const m = RELATIVE.exec(text);
   if (m) return nowMs - (m[1] ? Number(m[1]) * UNIT_MS[m[2]] : 0);
-  if (!/^\d{1,19}$/.test(text)) return null;
+  if (!/^\d{1,19}$/.test(text)) return readDate(text, end);
   const n = Number(text);
   if (text.length === 13) return n;
   if (text.length === 16) return Math.round(n / 1e3);
@@ -38,7 +55,7 @@ export function readTime(text: string, nowMs: number): number | null {
 export interface Range { start: number; end: number } // ms
 
 export function readRange(from: string, until: string, nowMs: number): Range | null {
-  const start = readTime(from, nowMs), end = readTime(until, nowMs);
+  const start = readTime(from, nowMs), end = readTime(until, nowMs, true);
   return start !== null && end !== null && start < end ? { start, end } : null;
 }
 
@@ -112,17 +129,21 @@ export function rangeText(from: string, until: string, range: Range): string {
   if (preset) return preset.text;
   const m = RELATIVE.exec(from);
   if (until === 'now' && m?.[1]) return `Last ${m[1]} ${WORDS[m[2]]}${m[1] === '1' ? '' : 's'}`;
+  if (RELATIVE.test(from) && RELATIVE.test(until)) return `${from} – ${until}`;
   const sameDay = day(range.start) === day(range.end);
   return `${moment(range.start)} – ${sameDay ? clock(range.end) : moment(range.end)}`;
 }
 
-/** What <input type="datetime-local"> holds: the time in the zone of the page. */
-export function toField(ms: number): string {
+/** What a field of the range holds: the time in the zone of the page, to be typed over. */
+export function toField(text: string, ms: number): string {
+  if (RELATIVE.test(text)) return text;
   const local = utc.value ? ms : ms - new Date(ms).getTimezoneOffset() * 60e3;
-  return new Date(local).toISOString().slice(0, 19);
+  return new Date(local).toISOString().slice(0, 19).replace('T', ' ');
 }
 
-export function fromField(text: string): number | null {
-  const ms = new Date(utc.value && text ? `${text}Z` : text).getTime();
-  return Number.isNaN(ms) ? null : ms;
+/** What was typed into a field, for the address: relative times as they are, others in ms; null if it is no time. */
+export function fromField(text: string, end = false): string | null {
+  const typed = text.trim(), relative = typed.replace(/\s/g, '').replace(/^now/i, 'now'), ms = readTime(typed, 0, end);
+  if (RELATIVE.test(relative)) return relative;
+  return ms === null ? null : String(ms);
 }

@@ -21,7 +21,7 @@ const load = () => import('../src/address');
 test('a path is a page, and the root with a query is the flame graph', async () => {
   const { page } = await load();
   const cases: [string, Page][] = [
-    ['/', 'services'], ['/?sort=name', 'services'], ['/?query=a:b{}', 'flame'], ['/flame', 'flame'], ['/explore?query=x', 'explore'], ['/types?query=x', 'types'],
+    ['/', 'services'], ['/?sort=name', 'services'], ['/?query=a:b{}', 'flame'], ['/flame', 'flame'], ['/labels?query=x', 'explore'], ['/explore?query=x', 'explore'], ['/types?query=x', 'types'],
     ['/compare', 'compare'], ['/comparison?leftQuery=x', 'compare'], ['/comparison-diff', 'compare'], ['/diff?query=x', 'compare'],
     ['/behind/a/proxy/', 'services'], ['/behind/a/proxy/flame', 'flame'], ['/behind/a/proxy/?query=x', 'flame'],
   ];
@@ -53,7 +53,7 @@ test('what is of all pages goes along, the rest stays; unknown parameters stay o
   const { href } = await load();
   visit('/sub/flame?query=x&from=now-6h&zoom=abc1234&search=y&tz=UTC&utm=1');
   expect(href({ search: '' })).toBe('./flame?query=x&from=now-6h&zoom=abc1234&tz=UTC&utm=1');
-  expect(href({}, 'explore')).toBe('./explore?query=x&from=now-6h&tz=UTC');
+  expect(href({}, 'explore')).toBe('./labels?query=x&from=now-6h&tz=UTC');
   expect(href({}, 'services')).toBe('./?from=now-6h&tz=UTC');
   visit('/?query=x');
   expect(href({ query: '' })).toBe('./flame'); // not the overview: one asked for a flame graph

