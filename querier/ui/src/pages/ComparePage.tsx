@@ -17,9 +17,10 @@ import { shownRange, shownSides } from '../ui/CopyLink';
 import { FilterEditor } from '../ui/FilterEditor';
 import { Icon } from '../ui/icons';
 import { useLoad, type Loaded } from '../ui/load';
+import { aboutText, agedClass, Loading, Space } from '../ui/Loading';
 import { Chips, QueryBar, rangeNow } from '../ui/QueryBar';
 import { Segments } from '../ui/Segments';
-import { Banner, Failure, Unreadable, Waiting } from '../ui/states';
+import { Banner, Failure, Unreadable } from '../ui/states';
 import { sideColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
 import { useLines, type Lines } from '../ui/useLines';
@@ -141,7 +142,7 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
 
   const content = () => {
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={a.query} wayOut={() => go({ query: '' })} />;
-    if (query && !sides && known.busy && !known.data) return <Waiting />; // old names are found among what there is
+    if (query && !sides && known.busy && !known.data) return <Space />; // old names are found among what there is
     if (query && !sides) {
       const text = [leftQuery, rightQuery, a.leftFrom, a.leftUntil, a.rightFrom, a.rightUntil].filter(Boolean).join(' ');
       return <Unreadable what="query or time of a side" text={text}
@@ -149,12 +150,12 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
     }
     if (known.error && !query) return <Failure error={known.error} retry={refresh} />;
     if (choice.kind === 'nothing') return <p class="none">There are no profiles in this range.</p>;
-    if (!sides) return <Waiting />;
+    if (!sides) return <Space />;
     return (
       <>
         <Charts common={query!} sides={sides} times={times} again={again} of={current ? data.flame : null} />
         {diff.error && !current && <Failure error={diff.error} retry={refresh} />}
-        {(current || !diff.error) && (data ? <Result of={data} again={again} failed={diff.error} retry={refresh} /> : <Waiting />)}
+        {(current || !diff.error) && (data ? <Result aged={agedClass(diff)} of={data} again={again} failed={diff.error} retry={refresh} /> : <Space />)}
       </>
     );
   };
@@ -187,7 +188,11 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
         </label>
         <button class="btn" onClick={swap}><Icon name="swap" />Swap</button>
       </QueryBar>
-      <main aria-busy={known.busy || diff.busy}><h1 class="unseen">Compare</h1>{content()}</main>
+      <main aria-busy={known.busy || diff.busy}>
+        <h1 class="unseen">Compare</h1>
+        <Loading of={query ? diff : known} what={query ? `the change of ${aboutText(query, a.from, a.until, range())}` : 'the list of services'} retry={refresh} />
+        {content()}
+      </main>
     </>
   );
 }
@@ -230,7 +235,7 @@ function SideCard({ name, common, sides, over, top, total }: SideProps) {
     [data, color]);
   const set = (q: Query): void => go({ [`${name}Query`]: queryText(q) === queryText(common) ? '' : queryText(q), zoom: '' } as Patch);
   return (
-    <section class="card over" aria-label={title}>
+    <section class={`card over${agedClass(over)}`} aria-label={title} aria-busy={over.busy}>
       <div class="head">
         <h2><span class="badge" style={{ background: color }}>{badge}</span> {title}</h2>
         <Chips filters={extra} remove={(m) => set({ ...query, matchers: query.matchers.filter((o) => o !== m) })} />
@@ -277,9 +282,9 @@ function EmptySide({ name, sides, again }: { name: Name; sides: Sides; again: nu
   );
 }
 
-interface ResultProps { of: Compared; again: number; failed: Error | null; retry: () => void }
+interface ResultProps { aged: string; of: Compared; again: number; failed: Error | null; retry: () => void }
 
-function Result({ of, again, failed, retry }: ResultProps) {
+function Result({ aged, of, again, failed, retry }: ResultProps) {
   const kind = normKind(address.value.norm, of.sides), { type } = of;
   const norm = useMemo(() => normOf(kind, type, of.flame, { left: perOf(of, 'left'), right: perOf(of, 'right') }), [of, kind]);
   const flame = useMemo(() => (kind === 'abs' && !norm.empty ? byAmount(of.flame, norm) : of.flame), [norm]);
@@ -294,7 +299,7 @@ function Result({ of, again, failed, retry }: ResultProps) {
         </section>
       )}
       {moves.length > 0 && (
-        <ul class={`moves num${address.value.palette === 'classic' ? ' classic' : ''}`} aria-label="Biggest changes of self">
+        <ul class={`moves num${address.value.palette === 'classic' ? ' classic' : ''}${aged}`} aria-label="Biggest changes of self">
           <li class="dim" aria-hidden="true">Biggest changes of self</li>
           {moves.map((m) => (
             <li key={m.name}><button class="btn" title={m.name} onClick={() => go({ fn: m.name })}>
@@ -305,7 +310,7 @@ function Result({ of, again, failed, retry }: ResultProps) {
         </ul>
       )}
       {empty.length < 2 && (
-        <section class="card work" aria-label="Profile">
+        <section class={`card work${aged}`} aria-label="Profile">
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
           <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} norm={norm}>
             <h2>Change of {typeName(type)}</h2>

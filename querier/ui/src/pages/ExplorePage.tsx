@@ -10,9 +10,10 @@ import { mean, NEW, trend } from '../series';
 import { shownRange } from '../ui/CopyLink';
 import { Link } from '../ui/Link';
 import { useLoad } from '../ui/load';
+import { aboutText, agedClass, Loading, Space } from '../ui/Loading';
 import { QueryBar } from '../ui/QueryBar';
 import { Segments } from '../ui/Segments';
-import { Failure, Unreadable, Waiting } from '../ui/states';
+import { Failure, Unreadable } from '../ui/states';
 import { lineColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
 import { useLines, type Lines } from '../ui/useLines';
@@ -34,7 +35,7 @@ async function countLabels(query: Query, range: { start: number; end: number }, 
 }
 
 export function ExplorePage({ known, choice, query, range, period, again, refresh }: PageProps) {
-  const { query: text, groupBy, measure: askedMeasure } = address.value, measure = MEASURES.find(([k]) => k === askedMeasure)?.[0] ?? 'mean';
+  const { query: text, groupBy, measure: askedMeasure, from, until } = address.value, measure = MEASURES.find(([k]) => k === askedMeasure)?.[0] ?? 'mean';
   const labels = useLoad(query && `${queryText(query)} ${period}`, again, (signal) => countLabels(query!, range(), signal));
   // The label that tells most apart without being one of many: the first with two values or more.
   const by = groupBy || labels.data?.find((l) => l.values !== null && l.values > 1)?.name || labels.data?.[0]?.name || '';
@@ -48,7 +49,7 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={text} wayOut={() => go({ query: '' })} />;
     const error = known.error ?? labels.error ?? over.error;
     if (error && !over.data) return <Failure error={error} retry={refresh} />;
-    if (!query || !labels.data) return choice.kind === 'nothing' ? <p class="none">There are no profiles in this range.</p> : <Waiting />;
+    if (!query || !labels.data) return choice.kind === 'nothing' ? <p class="none">There are no profiles in this range.</p> : <Space />;
     if (labels.data.length === 0) return <p class="none">These profiles have no labels but the name of the service.</p>;
     return (
       <div class="labels">
@@ -59,7 +60,7 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
             </button>
           ))}
         </nav>
-        {over.data ? <Values query={query} by={by} measure={measure} over={over.data} /> : <Waiting />}
+        {over.data ? <Values aged={agedClass(over)} query={query} by={by} measure={measure} over={over.data} /> : <Space />}
       </div>
     );
   };
@@ -71,14 +72,18 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
           <Link class="btn primary" to="compare" patch={{ leftQuery, rightQuery }}>Compare {name(leftQuery)} → {name(rightQuery)}</Link>
         )}
       </QueryBar>
-      <main aria-busy={labels.busy || over.busy}>{content()}</main>
+      <main aria-busy={labels.busy || over.busy}>
+        <Loading of={!query ? known : by && !labels.stale ? over : labels}
+          what={query ? aboutText(query, from, until, range()) + (by && ` by ${by}`) : 'the list of services'} retry={refresh} />
+        {content()}
+      </main>
     </>
   );
 }
 
-interface ValuesProps { query: Query; by: string; measure: Measure; over: Lines }
+interface ValuesProps { aged: string; query: Query; by: string; measure: Measure; over: Lines }
 
-function Values({ query, by, measure, over }: ValuesProps) {
+function Values({ aged, query, by, measure, over }: ValuesProps) {
   const colors = lineColors(theme.value), rate = rateOf(over.type), gauge = isGauge(over.type);
   const lines = useMemo(
     () => over.lines.slice(0, DRAWN_LINES).map((l, i) => ({ label: l.group || '(none)', color: colors[i % colors.length], values: l.values, filling: l.filling })),
@@ -89,7 +94,7 @@ function Values({ query, by, measure, over }: ValuesProps) {
   const { leftQuery, rightQuery } = address.value;
   const only = (v: string): Matcher => ({ label: by, op: '=', value: v });
   return (
-    <div class="stack">
+    <div class={`stack${aged}`}>
       <section class="card over">
         <div class="head">
           <h1>{typeName(over.type)} by {by}</h1><span class="dim">{rate.what}{over.lines.length > DRAWN_LINES && `, the ${DRAWN_LINES} largest`}</span>

@@ -10,8 +10,9 @@ import { clock, type Range } from '../time';
 import { shownRange } from '../ui/CopyLink';
 import { Download } from '../ui/Download';
 import { useLoad } from '../ui/load';
+import { aboutText, agedClass, Loading, Space } from '../ui/Loading';
 import { QueryBar } from '../ui/QueryBar';
-import { Banner, Failure, NoMatch, NothingYet, Unreadable, useFirstProfile, Waiting } from '../ui/states';
+import { Banner, Failure, NoMatch, NothingYet, Unreadable, useFirstProfile } from '../ui/states';
 import { lineColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
 import { useLines } from '../ui/useLines';
@@ -45,13 +46,14 @@ export function FlamePage({ known, choice, query, range, period, again, refresh 
       if (nothingYet) return <NothingYet />;
       return <NoMatch query={shown!} from={from} until={until} range={answer?.range ?? range()} newestMs={past.data?.newestMs ?? null} />;
     }
-    if (!answer || empty || none) return <Waiting />;
-    return <ProfileCard answer={answer} failed={graph.error} retry={refresh} />;
+    if (!answer || empty || none) return <Space />;
+    return <ProfileCard aged={agedClass(graph)} answer={answer} failed={graph.error} retry={refresh} />;
   };
   return (
     <>
       <QueryBar query={shown} catalog={known.data} answer={current && !none ? answer : null} failed={question ? known.error : null} />
       <main aria-busy={known.busy || graph.busy}>
+        <Loading of={query ? graph : known} what={query ? aboutText(query, from, until, range()) : 'the list of services'} retry={refresh} />
         {query && !none && <Over query={query} period={period} range={range} again={again} />}
         {content()}
       </main>
@@ -70,7 +72,7 @@ function Over({ query, period, range, again }: OverProps) {
     () => data && [{ label: typeName(data.type), color: stroke, ...(data.lines[0] ?? { values: new Array(data.buckets.count).fill(null) }) }],
     [data, stroke]);
   return (
-    <section class="card over" aria-label="Over time">
+    <section class={`card over${agedClass(over)}`} aria-label="Over time" aria-busy={over.busy}>
       <div class="head">
         <h2>{typeName(type)} over time</h2><span class="dim">{rate.what}{spans.length > 0 && ', of all spans'}</span>
         {over.error ? <span class="warning">This did not load: {over.error.message}</span> : <span class="dim hint">drag to zoom</span>}
@@ -83,12 +85,12 @@ function Over({ query, period, range, again }: OverProps) {
   );
 }
 
-interface CardProps { answer: Answer; failed: Error | null; retry: () => void }
+interface CardProps { aged: string; answer: Answer; failed: Error | null; retry: () => void }
 
-function ProfileCard({ answer, failed, retry }: CardProps) {
+function ProfileCard({ aged, answer, failed, retry }: CardProps) {
   const { flame, maxNodes, path, lost } = answer, { type } = answer.query;
   return (
-    <section class="card work" aria-labelledby="what">
+    <section class={`card work${aged}`} aria-labelledby="what">
       {failed && <Banner error={failed} kept={`shown is the answer of ${clock(answer.at)}`} retry={retry} />}
       <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost}>
         <h1 id="what">{typeName(type)}</h1>
