@@ -6,6 +6,7 @@
 #include "querier/explain.h"
 #include "querier/metrics.h"
 #include "querier/serve.h"
+#include "querier/shown.h"
 #include "sys/clock.h"
 
 #define QUESTION_MAX ((size_t)8 << 20)  // bytes of an encoded question; its parts came in a body
@@ -168,7 +169,7 @@ static str exactness(struct answer *a)
     if (w->rounded_ns) {
         return arena_printf(a->arena, "rounded=%.*s", STR(seconds(a->arena, w->rounded_ns)));
     }
-    return S("exact");
+    return shown_whole(a) ? S("exact") : S("totals");
 }
 
 static void put_headers(struct answer *a, uint64_t took_ns)
@@ -180,6 +181,10 @@ static void put_headers(struct answer *a, uint64_t took_ns)
         put_header(x, "flametree-missing", fetch_missing(a->arena, &a->fetched));
         metric_add(&querier_partial_answers, 1);
     }
+    str frames = shown_frames_text(a);
+    if (frames.n) put_header(x, "flametree-frames", frames);
+    str cut = shown_cut_text(a);
+    if (cut.n) put_header(x, "flametree-cut", cut);
     if (a->counts_profiles) {
         put_header(x, "flametree-profiles",
                    arena_printf(a->arena, "%llu", (unsigned long long)a->profiles));
@@ -202,6 +207,8 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         .now_wall_ns = clock_wall_ns(),
         .may_be_partial =
             str_ieq(str_trim(http_headers_get(&x->headers, "flametree-partial")), S("allow")),
+        .names_readable =
+            str_ieq(str_trim(http_headers_get(&x->headers, "flametree-names")), S("readable")),
     };
     struct buf explain;
     buf_init(&explain, q->memory, EXPLAIN_MAX);

@@ -12,8 +12,9 @@
 // or rounded=<seconds> where edges of the range (or of steps) lie in rows that are no longer kept,
 // or partial=... where such rows cannot be replaced by sums, or where the request said
 // Flametree-Partial: allow and something did not answer, then with Flametree-Missing and the names
-// of what is missing; Server-Timing: query;dur=<ms> and its phases; Flametree-Explain (explain.h)
-// where the request has one.
+// of what is missing; totals instead of exact if all sums are exact but truncation took frames
+// out; Flametree-Frames and Flametree-Cut (shown.h) of trees; Server-Timing: query;dur=<ms> and its
+// phases; Flametree-Explain (explain.h) where the request has one.
 #pragma once
 
 #include "net/server.h"
@@ -64,6 +65,15 @@ struct answer_work {
     uint64_t left_out;    // and not
 };
 
+// How much of a tree the answer shows, and how much of it was cut before it came here.
+struct answer_shown {
+    bool known;     // the answer is a tree
+    uint32_t sent;  // frames, without the root and what truncation calls "other"
+    uint32_t all;
+    uint32_t share;  // of the total, what lies in frames that are shown: in 1/10,000, rounded down
+    int64_t cut;     // value of the frames that end a cut stack (model/marks.h)
+};
+
 struct answer {
     const struct querier_state *querier;
     struct http_exchange *x;
@@ -74,7 +84,9 @@ struct answer {
     bool may_be_partial;
     bool asked;            // the heads were asked at least once
     bool counts_profiles;  // the answer is a sum over profiles
+    bool names_readable;   // Flametree-Names: readable
     uint64_t profiles;
+    struct answer_shown shown;
     struct fetched fetched;  // of all questions so far
     struct answer_work work;
 };

@@ -11,6 +11,7 @@ bool flags_run(struct answer *a, str in, struct buf *out, err *e)
         bool enabled;
         str description;
     } flags[] = {
+        {S_INIT("functionProjections"), true, S_INIT("Function tables: PROFILE_FORMAT_FUNCTIONS.")},
         {S_INIT("pyroscopeRuler"), false, S_INIT("Recording rules.")},
         {S_INIT("pyroscopeRulerFunctions"), false, S_INIT("Recording rules for functions.")},
         {S_INIT("utf8LabelNames"), false, S_INIT("All label names are shown to every client.")},

@@ -8,6 +8,7 @@
 #include "model/vector.h"
 #include "querier/render_json.h"
 #include "querier/render_query.h"
+#include "querier/shown.h"
 #include "querier/stacks.h"
 #include "querier/timeline.h"
 #include "rpc/route.h"
@@ -174,9 +175,11 @@ static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, 
     struct render_ticks ticks = {0};
     struct buf graph;
     if (!stacks_tree(&s->stacks, &whole, e)) return false;
+    shown_cut(a, &whole);
     if (!tree_truncate(s->stacks.arena, &whole, max_nodes, &cut, e)) {
         return stacks_failed(&s->stacks, e);
     }
+    shown_tree(a, &whole, &cut);
     buf_init(&graph, a->querier->memory, out->cap);
     bool ok = tree_flamegraph(s->stacks.arena, &cut, &graph, e) &&
               put_begin(a, buf_view(&graph), "single", &s->stacks.type, &ticks, out, e) &&
@@ -248,16 +251,21 @@ static bool put_diff(struct answer *a, const struct side *left, const struct sid
 {
     const struct stacks *room = left->stacks.symbols ? &left->stacks : &right->stacks;
     struct tree trees[2];
+    struct tree_shown shown = {0};
     struct render_ticks ticks = {0};
     struct buf graph;
     if (!stacks_tree(&left->stacks, &trees[0], e) || !stacks_tree(&right->stacks, &trees[1], e)) {
         return false;
     }
+    shown_cut(a, &trees[0]);
+    shown_cut(a, &trees[1]);
     buf_init(&graph, a->querier->memory, out->cap);
-    bool ok = tree_flamegraph_diff(room->arena, &trees[0], &trees[1], max_nodes, &graph, e) &&
-              put_begin(a, buf_view(&graph), "double", &left->stacks.type, &ticks, out, e);
+    bool ok =
+        tree_flamegraph_diff(room->arena, &trees[0], &trees[1], max_nodes, &shown, &graph, e) &&
+        put_begin(a, buf_view(&graph), "double", &left->stacks.type, &ticks, out, e);
     buf_release(&graph);
     if (!ok) return stacks_failed(room, e);
+    shown_frames(a, &shown);
     buf_z(out, ",\"timeline\":null,\"groups\":null");
     put_end(&ticks, out);
     return true;

@@ -21,6 +21,20 @@ struct stacks_asked stacks_asked_of(const Querier__V1__SelectMergeStacktracesReq
     };
 }
 
+bool stacks_row_limit(const Querier__V1__SelectMergeStacktracesRequest *m, int64_t max_nodes,
+                      uint64_t *limit, err *e)
+{
+    const Querier__V1__FunctionsOptions *o =
+        m && m->format_options ? m->format_options->functions : NULL;
+    if (o && o->limit < 0) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "format_options.functions.limit is %lld, but at least 0",
+                       (long long)o->limit);
+    }
+    *limit = (uint64_t)(o ? o->limit : MAX(max_nodes, 0));
+    return true;
+}
+
 static bool selectors(struct answer *a, const struct stacks_asked *s, struct query *q, err *e)
 {
     if (s->span_count && s->trace_count) {

@@ -31,6 +31,11 @@ struct stacks_asked {
 // Of the request that two of them are.
 struct stacks_asked stacks_asked_of(const Querier__V1__SelectMergeStacktracesRequest *m);
 
+// Rows of a function table: format_options.functions.limit, else max_nodes, 0 = all. `m` may be
+// NULL. Fails with invalid_argument.
+bool stacks_row_limit(const Querier__V1__SelectMergeStacktracesRequest *m, int64_t max_nodes,
+                      uint64_t *limit, err *e) MUST_CHECK;
+
 struct stacks {
     struct query_range range;
     struct ptype type;

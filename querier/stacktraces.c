@@ -4,6 +4,8 @@
 #include "codec/pb.h"
 #include "model/dot.h"
 #include "model/flamegraph.h"
+#include "model/functions.h"
+#include "querier/shown.h"
 #include "querier/stacks.h"
 #include "querier/v1/querier.pb-c.h"
 
@@ -12,6 +14,7 @@
 #define FIELD_TREE       2
 #define FIELD_DOT        3
 #define FIELD_PPROF      5
+#define FIELD_FUNCTIONS  6
 
 #define DOT_NODES 100  // when none are asked for
 
@@ -21,7 +24,9 @@ static bool put_graph(struct answer *a, const struct stacks *s, int64_t max_node
     struct tree whole;
     struct tree cut;
     if (!stacks_tree(s, &whole, e)) return false;
+    shown_cut(a, &whole);
     if (!tree_truncate(s->arena, &whole, max_nodes, &cut, e)) return stacks_failed(s, e);
+    shown_tree(a, &whole, &cut);
     if (!as_bytes) {
         size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
         bool ok = tree_flamegraph(s->arena, &cut, out, e);
@@ -60,12 +65,40 @@ static bool put_pprof(const struct stacks *s, int64_t max_nodes, struct buf *out
     return ok;
 }
 
+static bool put_functions(struct answer *a, const struct stacks *s, uint64_t limit, struct buf *out,
+                          err *e)
+{
+    struct tree tree;
+    struct function_table table;
+    const struct tree *trees[] = {&tree};
+    if (!stacks_tree(s, &tree, e)) return false;
+    shown_cut(a, &tree);
+    if (!functions_build(s->arena, trees, COUNT(trees), &table, e)) return stacks_failed(s, e);
+    size_t mark = pb_begin(out, FIELD_FUNCTIONS);
+    functions_put(&table, limit, out);
+    pb_end(out, mark);
+    return buf_ok(out, e);
+}
+
+static bool merge_functions(struct answer *a, const Querier__V1__SelectMergeStacktracesRequest *m,
+                            struct buf *out, err *e)
+{
+    const struct stacks_asked asked = stacks_asked_of(m);
+    struct stacks s;
+    uint64_t limit = 0;
+    return stacks_row_limit(m, m->max_nodes, &limit, e) && stacks_read(a, &asked, &s, e) &&
+           put_functions(a, &s, limit, out, e);
+}
+
 bool stacktraces_merge(struct answer *a, str in, struct buf *out, err *e)
 {
     const Querier__V1__SelectMergeStacktracesRequest *m =
         ANSWER_UNPACK(a, Querier__V1__SelectMergeStacktracesRequest,
                       querier__v1__select_merge_stacktraces_request, in, e);
     if (!m) return false;
+    if (m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FUNCTIONS) {
+        return merge_functions(a, m, out, e);
+    }
     bool pprof = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     int64_t max_nodes = m->max_nodes;
     bool dot = m->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT;

@@ -235,12 +235,21 @@ static bool truncate_both(struct unite *u, struct arena *a, int64_t max_nodes, e
 }
 
 bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct tree *right,
-                          int64_t max_nodes, struct buf *out, err *e)
+                          int64_t max_nodes, struct tree_shown *shown, struct buf *out, err *e)
 {
     struct unite u = {.from = {left, right}};
     if (!unite(&u, a)) return arena_ok(a, e);
-    bool all = max_nodes <= 0 || (uint64_t)max_nodes >= u.to[0].count - 1;
+    uint32_t frames = u.to[0].count - 1;
+    bool all = max_nodes <= 0 || (uint64_t)max_nodes >= frames;
     if (!all && !truncate_both(&u, a, max_nodes, e)) return false;
+    if (shown) {
+        *shown = (struct tree_shown){
+            .sent = frames - u.to[0].removed,
+            .all = frames,
+            .total = (double)left->nodes[0].total + (double)right->nodes[0].total,
+            .hidden = u.to[0].hidden + u.to[1].hidden,
+        };
+    }
     struct layout l = {.sides = {&u.to[0], &u.to[1]}, .side_count = 2, .out = out};
     if (!put_graph(&l, a, e)) return false;
     pb_put_i64_opt(out, 5, left->nodes[0].total);

@@ -14,7 +14,18 @@
 // querier.v1.FlameGraph as protobuf bytes: names, levels of 4-tuples, total, max_self.
 bool tree_flamegraph(struct arena *a, const struct tree *t, struct buf *out, err *e) MUST_CHECK;
 
+// How much of a tree, or of the union of two, an answer shows. Neither the root nor the nodes
+// "other" that truncation made count as frames.
+struct tree_shown {
+    uint32_t sent;
+    uint32_t all;
+    double total;   // of both sides
+    double hidden;  // of total, what lies in nodes "other"
+};
+
 // querier.v1.FlameGraphDiff (7-tuples) of two untruncated trees over the union of their nodes; then
-// truncated as tree_truncate does, a node's size being the larger of its two totals.
+// truncated as tree_truncate does, a node's size being the larger of its two totals. *shown, if not
+// NULL, is how much is left.
 bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct tree *right,
-                          int64_t max_nodes, struct buf *out, err *e) MUST_CHECK;
+                          int64_t max_nodes, struct tree_shown *shown, struct buf *out,
+                          err *e) MUST_CHECK;

@@ -314,6 +314,7 @@ static bool cut_children(struct cut *x, uint32_t node, err *e)
         if (id && (id != other || !removed)) append(to, parent, id, &last);
     }
     if (!removed) return true;
+    x->out->hidden += (double)rest;
     if (!other) {
         other = x->out->count++;
         to[other] = (struct tree_node){.name = S(TREE_OTHER), .parent = parent};
@@ -338,7 +339,8 @@ bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct t
             others++;
         }
     }
-    struct tree cut = {.nodes = ARENA_ARRAY(a, struct tree_node, count + others)};
+    struct tree cut = {.nodes = ARENA_ARRAY(a, struct tree_node, count + others),
+                       .removed = in->count - (uint32_t)count};
     if (!cut.nodes) return arena_ok(a, e);
     for (uint32_t i = 0; i < in->count; i++) {
         if (!keep[i]) continue;

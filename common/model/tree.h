@@ -29,6 +29,8 @@ struct tree {
     struct tree_node *nodes;
     uint32_t count;
     int64_t max_self;
+    uint32_t removed;  // nodes that truncation took out; 0: the tree is whole
+    double hidden;     // their values, which the nodes "other" hold now; for ratios, not exact
 };
 
 // call_site: if n > 0, only stacks whose names from the root begin with exactly these.

@@ -40,6 +40,7 @@ def questions():
     for selector in ('{service_name="shop"}', "{}", '{pod="p1"}', '{service_name="shop", zone!="z1"}', '{pod=~"p[0-3]", service_name!="till"}'):
         for kind in (CPU, HEAP):
             yield "SelectMergeStacktraces", of(selector, kind, maxNodes=1 << 20)
+            yield "SelectMergeStacktraces", of(selector, kind, format="PROFILE_FORMAT_FUNCTIONS")
             yield "SelectMergeProfile", of(selector, kind)
             yield "SelectSeries", of(selector, kind, step=3600)
             yield "SelectSeries", of(selector, kind, step=86400, groupBy=["service_name", "pod"])

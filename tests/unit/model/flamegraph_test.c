@@ -169,7 +169,7 @@ static void diffs_are_those_of_pyroscope(void **state)
         buf_init(&b, NULL, 10000);
         struct tree left = build(&a, &m, diffs[i].left, COUNT(diffs[i].left));
         struct tree right = build(&a, &n, diffs[i].right, COUNT(diffs[i].right));
-        assert_ok(tree_flamegraph_diff(&a, &left, &right, diffs[i].max_nodes, &b, e));
+        assert_ok(tree_flamegraph_diff(&a, &left, &right, diffs[i].max_nodes, NULL, &b, e));
         str text = text_of_graph(&a, buf_view(&b));
         if (!str_is(text, diffs[i].graph)) fail_msg("%s: %.*s", diffs[i].name, STR(text));
         merge_release(&m);
@@ -257,7 +257,7 @@ static void every_graph_can_be_drawn(void **state)
         // A tree against itself has the same bars on both sides.
         struct buf diff;
         buf_init(&diff, NULL, 1 << 20);
-        assert_ok(tree_flamegraph_diff(&a, &t, &t, 0, &diff, e));
+        assert_ok(tree_flamegraph_diff(&a, &t, &t, 0, NULL, &diff, e));
         struct pb_reader one = pb_reader(buf_view(&diff));
         while (pb_next(&one)) {
             if (one.field != 2) continue;
@@ -289,7 +289,7 @@ static void sums_of_both_sides_past_64_bits_are_out_of_range(void **state)
     buf_init(&b, NULL, 10000);
     struct tree t = build(&a, &m, &(struct text_sum){"a", INT64_MAX}, 1);
     assert_ok(tree_flamegraph(&a, &t, &b, e));
-    assert_false(tree_flamegraph_diff(&a, &t, &t, 0, &b, &fault));
+    assert_false(tree_flamegraph_diff(&a, &t, &t, 0, NULL, &b, &fault));
     assert_int_equal(fault.code, ERR_OUT_OF_RANGE);
     merge_release(&m);
     buf_release(&b);
@@ -307,7 +307,7 @@ static bool draw(void *arg, err *e)
     arena_init(&a, NULL, 1 << 20);
     buf_init(&b, NULL, 10000);
     bool ok = tree_build(&a, &m->symbols.t, m->sums, NULL, 0, &t, e) &&
-              tree_flamegraph(&a, &t, &b, e) && tree_flamegraph_diff(&a, &t, &t, 2, &b, e);
+              tree_flamegraph(&a, &t, &b, e) && tree_flamegraph_diff(&a, &t, &t, 2, NULL, &b, e);
     buf_release(&b);
     arena_release(&a);
     return ok;
@@ -332,7 +332,7 @@ static void drawing_survives_failing_allocations_and_small_caps(void **state)
         arena_init(&small, NULL, cap);
         buf_init(&b, NULL, cap);
         ok = tree_flamegraph(&small, &t, &b, &fault) &&
-             tree_flamegraph_diff(&small, &t, &t, 2, &b, &fault);
+             tree_flamegraph_diff(&small, &t, &t, 2, NULL, &b, &fault);
         if (!ok) assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
         buf_release(&b);
         arena_release(&small);

@@ -253,7 +253,7 @@ static bool sums_to_answers(struct torture_bench *b, void *arg, err *e)
               tree_build(a, &both.symbols.t, both.sums, NULL, 0, &tree, e) &&
               tree_truncate(a, &tree, 5, &cut, e) && tree_bytes(&cut, &b->out, e) &&
               tree_flamegraph(a, &cut, &b->out, e) &&
-              tree_flamegraph_diff(a, &tree, &cut, 6, &b->out, e) &&
+              tree_flamegraph_diff(a, &tree, &cut, 6, NULL, &b->out, e) &&
               dot_print(a, &tree, &dot, &b->out, e) &&
               pprof_encode(a, &one.symbols.t, one.sums, &pprof, &b->out, e);
     merge_release(&one);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/functions.h"
+
+#include "base/hash.h"
+#include "codec/pb.h"
+#include "model/vector.h"
+
+#include <stdlib.h>
+
+struct tally {
+    struct function_table *table;
+    uint32_t *slots;  // open addressing by name: row + 1, 0 = free
+    uint32_t size;
+    uint32_t *rows;  // of each node of the tree that is walked
+    uint32_t *open;  // of each row: nodes above the one that is walked
+};
+
+static bool overflow(err *e)
+{
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a function does not fit 64 bits");
+}
+
+static uint32_t row_of(struct tally *x, str name)
+{
+    struct function_table *t = x->table;
+    uint32_t mask = x->size - 1;
+    uint32_t at = (uint32_t)(hash_str(name) >> 32) & mask;
+    for (; x->slots[at]; at = (at + 1) & mask) {
+        if (str_eq(t->rows[x->slots[at] - 1].name, name)) return x->slots[at] - 1;
+    }
+    t->rows[t->count].name = name;
+    x->slots[at] = t->count + 1;
+    return t->count++;
+}
+
+static bool enter(struct tally *x, const struct tree *t, uint32_t node, size_t side, err *e)
+{
+    const struct tree_node *n = &t->nodes[node];
+    uint32_t row = row_of(x, n->name);
+    struct function_row *r = &x->table->rows[row];
+    x->rows[node] = row;
+    if (!sum_add(&r->self[side], n->self)) return overflow(e);
+    if (x->open[row]++ == 0 && !sum_add(&r->total[side], n->total)) return overflow(e);
+    return true;
+}
+
+// Depth first; a node's row is open until its last child is done.
+static bool walk(struct tally *x, const struct tree *t, size_t side, err *e)
+{
+    x->table->total[side] = t->nodes[0].total;
+    uint32_t node = t->nodes[0].first_child;
+    while (node) {
+        if (!enter(x, t, node, side, e)) return false;
+        if (t->nodes[node].first_child) {
+            node = t->nodes[node].first_child;
+            continue;
+        }
+        x->open[x->rows[node]]--;
+        while (node && !t->nodes[node].next_sibling) {
+            node = t->nodes[node].parent;
+            if (node) x->open[x->rows[node]]--;
+        }
+        if (node) node = t->nodes[node].next_sibling;
+    }
+    return true;
+}
+
+// ---- order
+
+static int by_self(const void *a, const void *b)
+{
+    const struct function_row *x = a;
+    const struct function_row *y = b;
+    if (x->self[0] != y->self[0]) return x->self[0] > y->self[0] ? -1 : 1;
+    return str_cmp(x->name, y->name);
+}
+
+struct share {
+    int64_t part;
+    int64_t of;
+};
+
+static int share_cmp(struct share a, struct share b)
+{
+    __int128 x = (__int128)a.part * b.of;
+    __int128 y = (__int128)b.part * a.of;
+    return (x > y) - (x < y);
+}
+
+// A side that has nothing gives no share.
+static struct share share_of(const struct function_row *r, const int64_t *total, size_t side)
+{
+    if (total[side] <= 0) return (struct share){0, 1};
+    return (struct share){r->total[side], total[side]};
+}
+
+static int by_share(const void *a, const void *b, void *arg)
+{
+    const int64_t *total = arg;
+    const struct function_row *rows[2] = {a, b};
+    struct share most[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct share left = share_of(rows[i], total, 0);
+        struct share right = share_of(rows[i], total, 1);
+        most[i] = share_cmp(left, right) >= 0 ? left : right;
+    }
+    int order = share_cmp(most[1], most[0]);
+    return order ? order : str_cmp(rows[0]->name, rows[1]->name);
+}
+
+bool functions_build(struct arena *a, const struct tree *const *trees, size_t sides,
+                     struct function_table *out, err *e)
+{
+    assert(sides == 1 || sides == FUNCTIONS_SIDES);
+    uint32_t nodes = 0;
+    uint32_t widest = 0;
+    for (size_t s = 0; s < sides; s++) {
+        nodes += trees[s]->count;
+        widest = MAX(widest, trees[s]->count);
+    }
+    *out = (struct function_table){.sides = sides};
+    struct tally x = {.table = out, .size = 16};
+    while (x.size / 2 < nodes && x.size < 1u << 31)
+        x.size *= 2;
+    x.slots = ARENA_ARRAY(a, uint32_t, x.size);
+    x.rows = ARENA_ARRAY(a, uint32_t, widest);
+    x.open = ARENA_ARRAY(a, uint32_t, nodes);
+    out->rows = ARENA_ARRAY(a, struct function_row, nodes);
+    if (!x.slots || !x.rows || !x.open || !out->rows) return arena_ok(a, e);
+    for (size_t s = 0; s < sides; s++) {
+        if (!walk(&x, trees[s], s, e)) return false;
+    }
+    if (out->count == 0) return true;
+    if (sides == 1) {
+        qsort(out->rows, out->count, sizeof *out->rows, by_self);
+    } else {
+        qsort_r(out->rows, out->count, sizeof *out->rows, by_share, out->total);
+    }
+    return true;
+}
+
+// The fields of both messages: a row's name is 1, self and total of its sides follow; so do, after
+// the rows, the sides' totals and the number of rows.
+static void put_sides(const struct function_table *t, size_t from, size_t to, uint64_t limit,
+                      struct buf *out)
+{
+    uint32_t n = limit && limit < t->count ? (uint32_t)limit : t->count;
+    for (uint32_t i = 0; i < n && !out->failed; i++) {
+        const struct function_row *r = &t->rows[i];
+        uint32_t field = 1;
+        size_t mark = pb_begin(out, 1);
+        pb_put_bytes_opt(out, field++, r->name);
+        for (size_t s = from; s < to; s++) {
+            pb_put_i64_opt(out, field++, r->self[s]);
+            pb_put_i64_opt(out, field++, r->total[s]);
+        }
+        pb_end(out, mark);
+    }
+    uint32_t field = 2;
+    for (size_t s = from; s < to; s++)
+        pb_put_i64_opt(out, field++, t->total[s]);
+    pb_put_i64_opt(out, field, t->count);
+}
+
+void functions_put(const struct function_table *t, uint64_t limit, struct buf *out)
+{
+    put_sides(t, 0, t->sides, limit, out);
+}
+
+void functions_put_side(const struct function_table *t, size_t side, uint64_t limit,
+                        struct buf *out)
+{
+    assert(side < t->sides);
+    put_sides(t, side, side + 1, limit, out);
+}
