@@ -4,6 +4,7 @@
 #include "codec/pb.h"
 #include "model/flamegraph.h"
 #include "model/functions.h"
+#include "querier/readable.h"
 #include "querier/shown.h"
 #include "querier/stacks.h"
 #include "querier/v1/querier.pb-c.h"
@@ -52,9 +53,10 @@ static bool put_graph(struct answer *a, const struct side sides[2], int64_t max_
     size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
     bool ok = tree_flamegraph_diff(room->arena, &sides[0].tree, &sides[1].tree, max_nodes, &shown,
                                    out, e);
+    bool readable = ok && readable_put(a, READABLE_NAMES, mark, out, e);
     pb_end(out, mark);
     shown_frames(a, &shown);
-    return ok || stacks_failed(room, e);
+    return ok ? readable : stacks_failed(room, e);
 }
 
 struct table_asked {
@@ -62,8 +64,8 @@ struct table_asked {
     bool as_sides;
 };
 
-static bool put_functions(const struct side sides[2], const struct table_asked *asked,
-                          struct buf *out, err *e)
+static bool put_functions(struct answer *a, const struct side sides[2],
+                          const struct table_asked *asked, struct buf *out, err *e)
 {
     const struct stacks *room = room_of(sides);
     const struct tree *trees[] = {&sides[0].tree, &sides[1].tree};
@@ -73,13 +75,14 @@ static bool put_functions(const struct side sides[2], const struct table_asked *
     }
     size_t mark = pb_begin(out, FIELD_FUNCTIONS);
     functions_put(&table, asked->limit, out);
+    bool ok = readable_put(a, READABLE_ROWS, mark, out, e);
     for (size_t i = 0; asked->as_sides && i < COUNT(trees); i++) {
         size_t side = pb_begin(out, (uint32_t)(FIELD_LEFT + i));
         functions_put_side(&table, i, asked->limit, out);
         pb_end(out, side);
     }
     pb_end(out, mark);
-    return buf_ok(out, e);
+    return ok && buf_ok(out, e);
 }
 
 // The older draft of function tables says the format in the request itself, the newer one in its
@@ -106,6 +109,6 @@ bool diff_run(struct answer *a, str in, struct buf *out, err *e)
         !read_side(a, m->right, "right", &sides[1], e)) {
         return false;
     }
-    return functions ? put_functions(sides, &table, out, e)
+    return functions ? put_functions(a, sides, &table, out, e)
                      : put_graph(a, sides, max_nodes, out, e);
 }

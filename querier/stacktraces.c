@@ -5,6 +5,7 @@
 #include "model/dot.h"
 #include "model/flamegraph.h"
 #include "model/functions.h"
+#include "querier/readable.h"
 #include "querier/shown.h"
 #include "querier/stacks.h"
 #include "querier/v1/querier.pb-c.h"
@@ -30,8 +31,9 @@ static bool put_graph(struct answer *a, const struct stacks *s, int64_t max_node
     if (!as_bytes) {
         size_t mark = pb_begin(out, FIELD_FLAMEGRAPH);
         bool ok = tree_flamegraph(s->arena, &cut, out, e);
+        bool readable = ok && readable_put(a, READABLE_NAMES, mark, out, e);
         pb_end(out, mark);
-        return ok || stacks_failed(s, e);
+        return ok ? readable : stacks_failed(s, e);
     }
     struct buf bytes;
     buf_init(&bytes, a->querier->memory, out->cap);
@@ -76,8 +78,9 @@ static bool put_functions(struct answer *a, const struct stacks *s, uint64_t lim
     if (!functions_build(s->arena, trees, COUNT(trees), &table, e)) return stacks_failed(s, e);
     size_t mark = pb_begin(out, FIELD_FUNCTIONS);
     functions_put(&table, limit, out);
+    bool ok = readable_put(a, READABLE_ROWS, mark, out, e);
     pb_end(out, mark);
-    return buf_ok(out, e);
+    return ok && buf_ok(out, e);
 }
 
 static bool merge_functions(struct answer *a, const Querier__V1__SelectMergeStacktracesRequest *m,

@@ -8,10 +8,11 @@ foreach(lib IN ITEMS libuv libnghttp2 openssl libcrypto libcurl libprotobuf-c zl
 endforeach()
 find_library(HTTP_PARSER http_parser REQUIRED)
 find_library(ROCKSDB rocksdb REQUIRED)
+find_library(IBERTY iberty REQUIRED)
 
 set(FT_LIBS_base PkgConfig::libxxhash PkgConfig::re2 Threads::Threads)
 set(FT_LIBS_codec PkgConfig::libprotobuf_c PkgConfig::zlib PkgConfig::libzstd PkgConfig::liblz4 PkgConfig::libdeflate m)
-set(FT_LIBS_model PkgConfig::libcrypto)  # MD5 of relabelling rules
+set(FT_LIBS_model PkgConfig::libcrypto ${IBERTY})  # MD5 of relabelling rules; demangling
 set(FT_LIBS_sys PkgConfig::libdw PkgConfig::libelf)
 set(FT_LIBS_loop PkgConfig::libuv)
 set(FT_LIBS_store PkgConfig::liburing)

@@ -84,13 +84,13 @@ def test_functions_of_nothing(s):
     assert functions(s, unique()) == {}
 
 
-def diff(s, left, right, **more):
+def diff(s, left, right, headers=None, **more):
     at = now_ms()
     side = lambda service: {"profileTypeID": CPU, "labelSelector": select(service), "start": at - 1_800_000, "end": at + 300_000}
     message = {"left": side(left), "right": side(right)}
     for key, value in more.items():
         (message["left"] if key.startswith("left_") else message)[key.removeprefix("left_")] = value
-    return s.rpc("querier.v1.QuerierService/Diff", message).expect(200)
+    return s.rpc("querier.v1.QuerierService/Diff", message, headers).expect(200)
 
 
 def test_functions_of_a_diff(s):
@@ -172,3 +172,35 @@ def test_cut_stacks_are_told(s):
 def test_feature_flags_say_that_there_are_function_tables(s):
     flags = s.rpc("capabilities.v1.FeatureFlagsService/GetFeatureFlags", {}).expect(200).json()["featureFlags"]
     assert [f["enabled"] for f in flags if f["name"] == "functionProjections"] == [True]
+
+
+# ---- names
+
+READABLE = {"Flametree-Names": "readable"}
+MANGLED = {"_ZNK3Foo3barEi": "Foo::bar(int) const", "_ZN4core3fmt5write17h0123456789abcdefE": "core::fmt::write", "_RNvCs1234_7mycrate3foo": "mycrate::foo"}
+
+
+def readable(message, names):
+    return {names[n.get("index", 0)]: n["text"] for n in message.get("readableNames", [])}
+
+
+def test_readable_names(s):
+    """Beside the names, which stay as they were pushed; only if they are asked for."""
+    service = s.send((";".join(["main", *MANGLED]), 3), ("main;_Zlatan", 1))
+    ask = lambda headers, **more: s.ok("SelectMergeStacktraces", headers, profileTypeID=CPU, labelSelector=select(service), **more)
+    graph = ask(READABLE)["flamegraph"]
+    assert set(MANGLED) < set(graph["names"]) and readable(graph, graph["names"]) == MANGLED
+    t = ask(READABLE, format=FUNCTIONS)["functions"]
+    assert readable(t, [r["name"] for r in t["functions"]]) == MANGLED
+    cut = ask(READABLE, format=FUNCTIONS, maxNodes=1)["functions"]
+    assert cut["readableNames"] == [{"text": "mycrate::foo"}] and len(cut["functions"]) == 1
+    assert "readableNames" not in ask({})["flamegraph"] and "readableNames" not in ask({}, format=FUNCTIONS)["functions"]
+
+
+def test_readable_names_of_a_diff(s):
+    left, right = s.send(("main;_Z3foov", 3)), s.send(("main;_Z3barv", 3))
+    want = {"_Z3foov": "foo()", "_Z3barv": "bar()"}
+    graph = diff(s, left, right, headers=READABLE).json()["flamegraph"]
+    assert readable(graph, graph["names"]) == want
+    t = diff(s, left, right, headers=READABLE, format=FUNCTIONS).json()["functions"]
+    assert readable(t, [r["name"] for r in t["functions"]]) == want

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/readable.h"
+
+#include "codec/pb.h"
+#include "model/demangle.h"
+
+#define FIELD_READABLE 100
+
+// How many names are read before the request is looked at: 20 ms if all are as slow as they can be.
+#define NAMES_AT_ONCE 200
+
+static str first_field(str row)
+{
+    struct pb_reader r = pb_reader(row);
+    return pb_next(&r) && r.field == 1 && r.type == PB_BYTES ? r.bytes : (str){0};
+}
+
+static void put_name(uint32_t index, str name, struct buf *text, struct buf *out)
+{
+    text->n = 0;
+    if (!demangle(name, text) || text->failed) return;
+    size_t mark = pb_begin(out, FIELD_READABLE);
+    pb_put_u64_opt(out, 1, index);
+    pb_put_bytes(out, 2, buf_view(text));
+    pb_end(out, mark);
+}
+
+static bool put_names(struct answer *a, enum readable_place place, str message, struct buf *text,
+                      struct buf *out, err *e)
+{
+    struct pb_reader r = pb_reader(message);
+    for (uint32_t i = 0; pb_next(&r) && r.field == 1 && !out->failed; i++) {
+        if (i % NAMES_AT_ONCE == 0 && !req_alive(&a->x->req, e)) return false;
+        put_name(i, place == READABLE_ROWS ? first_field(r.bytes) : r.bytes, text, out);
+    }
+    return buf_ok(out, e);
+}
+
+bool readable_put(struct answer *a, enum readable_place place, size_t mark, struct buf *out, err *e)
+{
+    if (!a->names_readable || out->failed) return true;
+    struct buf text;
+    struct buf names;  // apart, for out moves while it grows
+    buf_init(&text, a->querier->memory, DEMANGLE_TEXT_MAX);
+    buf_init(&names, a->querier->memory, out->cap);
+    str message = str_make(out->p + mark, out->n - mark);
+    bool ok = put_names(a, place, message, &text, &names, e);
+    if (ok) buf_str(out, buf_view(&names));
+    buf_release(&names);
+    buf_release(&text);
+    return ok;
+}
