@@ -21,6 +21,7 @@ static const struct rpc_method methods[] = {
      .in = &push__v1__push_request__descriptor,
      .out = &push__v1__push_response__descriptor,
      .run = push_run,
+     .refused = push_refused,
      .auth = ROUTE_TENANT_WRITE,
      .rank = RANK_PUBLIC,
      .large_body = true},
@@ -30,7 +31,7 @@ static const struct rpc_method methods[] = {
     {                                                                                    \
         .verbs = "POST", .path = (path_), .run = ingest_run, .auth = ROUTE_TENANT_WRITE, \
         .rank = RANK_PUBLIC, .large_body = true, .no_gzip = true, .raw_body = true,      \
-        .too_large = ingest_too_large                                                    \
+        .too_large = ingest_too_large, .refused = ingest_refused                         \
     }
 
 static const struct http_route routes[] = {
@@ -47,6 +48,7 @@ static bool start(const struct process *process, void **self, err *e)
     d->process = process;
     rates_init(&d->rates);
     quota_init(&d->samplers);
+    refusals_init(&d->refusals);
     *self = d;
     return true;
 }
@@ -64,6 +66,7 @@ static void stop(void *self)
     struct distributor_state *d = self;
     rates_release(&d->rates);
     quota_release(&d->samplers);
+    refusals_release(&d->refusals);
     mem_must_free(d);
 }
 

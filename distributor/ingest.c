@@ -45,6 +45,7 @@ struct upload {
     int64_t from_ns;
     int64_t sample_rate;
     enum format format;
+    err refused;  // what an answer said that was given here
 };
 
 // ---- answers
@@ -59,6 +60,7 @@ static bool unprocessable(struct upload *u, const char *where, const err *why)
 {
     err e = *why;
     err_wrap(&e, "%s", where);
+    u->refused = e;
     bool limit = why->code == ERR_RESOURCE_EXHAUSTED;
     route_error(u->x, limit ? STATUS_TOO_MANY : STATUS_UNPROCESSABLE,
                 limit ? ERR_RESOURCE_EXHAUSTED : ERR_UNKNOWN, e.msg);
@@ -110,6 +112,8 @@ static bool read_parameters(struct upload *u, err *e)
     bool given = str_i64(parameter(u, "sampleRate"), &rate) && rate >= 0 && rate <= UINT32_MAX;
     u->sample_rate = given ? rate : DEFAULT_SAMPLE_RATE;
     u->format = format_of(u);
+    str service = ingest_name_get(&u->name, LABEL_SERVICE);
+    u->q.in.service = service.n ? service : u->name.app;
     return arena_ok(u->a, e);
 }
 
@@ -301,18 +305,25 @@ static bool run_pprof(struct upload *u)
 
 // ---- the request
 
+// Answers what u->refused says; always false.
+static bool too_large(struct upload *u, size_t bytes)
+{
+    discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, bytes);
+    intake_fail(&u->q.in, DISCARD_BODY_SIZE_LIMIT, &u->refused);
+    route_error(u->x, STATUS_TOO_LARGE, u->refused.code, u->refused.msg);
+    return false;
+}
+
 static bool body_fits(struct upload *u)
 {
     double limit = u->q.limits->ingestion_body_limit_mb * MIB;
     size_t n = u->x->body.n;
     if (limit <= 0 || (double)n <= limit) return true;
-    discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, n);
-    str text = arena_printf(u->a,
-                            "request body too large: error reading request body bytes_read %zu: "
-                            "http: request body too large",
-                            (size_t)limit);
-    route_error(u->x, STATUS_TOO_LARGE, ERR_INVALID_ARGUMENT, text.p ? text.p : "");
-    return false;
+    err_set(&u->refused, ERR_INVALID_ARGUMENT,
+            "request body too large: error reading request body bytes_read %zu: "
+            "http: request body too large",
+            (size_t)limit);
+    return too_large(u, n);
 }
 
 // Content-Encoding says nothing of pprof, which is gzipped in itself and limited as a profile.
@@ -322,10 +333,8 @@ static bool inflate(struct upload *u, err *e)
     if (u->format == FORMAT_PPROF && str_ieq(how, S("gzip"))) return true;
     if (route_body(u->x, u->x->body_max, e)) return true;
     if (e->code != ERR_OUT_OF_RANGE) return false;
-    discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, u->x->body_max);
-    str text = arena_printf(u->a, "request body too large: %s", e->msg);
-    route_error(u->x, STATUS_TOO_LARGE, ERR_INVALID_ARGUMENT, text.p ? text.p : "");
-    return false;
+    err_set(&u->refused, ERR_INVALID_ARGUMENT, "request body too large: %s", e->msg);
+    return too_large(u, u->x->body_max);
 }
 
 static bool run(struct upload *u, err *e)
@@ -355,13 +364,18 @@ void ingest_too_large(void *self, const struct http_exchange *x)
     metric_add_set(&distributor_discarded_bytes, values, x->body_max);
 }
 
+void ingest_refused(void *self, const struct http_exchange *x, const err *e)
+{
+    request_refused(self, x, "ingest", e);
+}
+
 bool ingest_run(void *self, struct http_exchange *x, err *e)
 {
     struct upload u = {.x = x, .a = &x->req.arena};
     arena_init(&u.scratch, u.a->budget, u.a->cap);
     bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run(&u, e);
     if (ok && x->status < 300) request_delay(&u.q, x);
-    request_end(&u.q);
+    request_end(&u.q, !ok ? e : u.refused.code ? &u.refused : NULL, u.refused.code != ERR_OK);
     arena_release(&u.scratch);
     return ok;
 }

@@ -12,4 +12,7 @@
 // Counts a body that was refused for its size before it came.
 void ingest_too_large(void *self, const struct http_exchange *x);
 
+// Logs an upload that was refused before ingest_run.
+void ingest_refused(void *self, const struct http_exchange *x, const err *e);
+
 bool ingest_run(void *self, struct http_exchange *x, err *e);

@@ -20,10 +20,13 @@ size_t intake_size_max(const struct intake *in)
     return most > 0 ? (size_t)most : 0;
 }
 
-static void fail(struct intake *in, const err *e)
+void intake_fail(struct intake *in, enum discard_reason why, const err *e)
 {
-    if (!in->failed) in->first = *e;
+    if (in->failed) return;
     in->failed = true;
+    in->first = *e;
+    in->first_why = why;
+    in->first_service = in->service;
 }
 
 static void lose(struct intake *in, enum discard_reason why, size_t bytes)
@@ -35,7 +38,7 @@ static void lose(struct intake *in, enum discard_reason why, size_t bytes)
 void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e)
 {
     lose(in, why, bytes);
-    fail(in, e);
+    intake_fail(in, why, e);
 }
 
 bool intake_body_fits(struct intake *in, err *e)
@@ -46,9 +49,21 @@ bool intake_body_fits(struct intake *in, err *e)
     in->discards = (struct discards){0};
     in->discards.profiles[DISCARD_BODY_SIZE_LIMIT] = in->received;
     in->discards.bytes[DISCARD_BODY_SIZE_LIMIT] = in->received_bytes;
-    return err_set(e, ERR_INVALID_ARGUMENT,
-                   "uncompressed batched profile payload size exceeds limit of %s",
-                   text_bytes(text, (uint64_t)limit));
+    err_set(e, ERR_INVALID_ARGUMENT,
+            "uncompressed batched profile payload size exceeds limit of %s",
+            text_bytes(text, (uint64_t)limit));
+    in->failed = false;  // the answer is this, whatever was wrong before
+    intake_fail(in, DISCARD_BODY_SIZE_LIMIT, e);
+    return false;
+}
+
+// The service that an item names, of several the first.
+static str service_of(const struct intake_item *item)
+{
+    for (size_t i = 0; i < item->label_count; i++) {
+        if (str_is(item->labels[i].name, LABEL_SERVICE)) return item->labels[i].value;
+    }
+    return (str){0};
 }
 
 // The client's labels in order, with a service name.
@@ -203,6 +218,7 @@ void intake_profile(struct intake *in, struct arena *scratch, struct profile *p,
 {
     enum discard_reason why = DISCARD_UNKNOWN;
     err e = {0};
+    in->service = service_of(item);
     in->received++;
     in->received_bytes += p->encoded_bytes;
     if (in->exhausted) return;
@@ -218,6 +234,7 @@ void intake_pprof(struct intake *in, const struct intake_item *item)
     struct arena scratch;
     arena_init(&scratch, in->a->budget, in->a->cap - in->a->used);
     scratch.setting = in->a->setting;
+    in->service = service_of(item);
     struct decode_options o = {
         .inflated_max = intake_size_max(in),
         .symbol_max = (uint32_t)MIN(in->limits->max_profile_symbol_value_length, INT32_MAX),

@@ -29,8 +29,11 @@ struct intake {
     uint64_t cut;             // samples of these whose stacks were cut for their depth
     void (*lost)(void *arg, enum discard_reason why, size_t bytes);  // told of each; or NULL
     void *lost_arg;
+    str service;  // of the profile at hand, as its sender names it
     bool failed;
-    err first;       // the first failure, which is the request's answer
+    err first;  // the first failure, which is the request's answer
+    enum discard_reason first_why;
+    str first_service;
     bool exhausted;  // the outbox ran out of memory: nothing of this request may be sent
 };
 
@@ -54,6 +57,9 @@ void intake_profile(struct intake *in, struct arena *scratch, struct profile *p,
 
 // Counts a failure, also one that was met before a profile could be offered.
 void intake_refuse(struct intake *in, enum discard_reason why, size_t bytes, const err *e);
+
+// Notes what the request's answer is going to be, unless something failed before; counts nothing.
+void intake_fail(struct intake *in, enum discard_reason why, const err *e);
 
 // The body as a whole against ingestion_body_limit_mb, counting each profile's uncompressed bytes;
 // false with *e if it is over, and then all of it counts as discarded.

@@ -91,12 +91,17 @@ static bool run(struct request *q, str message, err *e)
     return !q->in.failed;
 }
 
+void push_refused(void *self, const struct http_exchange *x, const err *e)
+{
+    request_refused(self, x, "push", e);
+}
+
 bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err *e)
 {
     (void)out;  // message PushResponse has no fields
     struct request q;
     bool ok = request_begin(&q, self, &x->req, "push", e) && run(&q, in, e);
     if (ok) request_delay(&q, x);
-    request_end(&q);
+    request_end(&q, ok ? NULL : e, false);
     return ok;
 }

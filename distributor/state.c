@@ -126,8 +126,35 @@ void request_delay(const struct request *q, struct http_exchange *x)
     x->hold_until_mono_ns = until;
 }
 
-void request_end(struct request *q)
+// Faults that are ours are logged by the router.
+static bool is_refusal(const err *fault, bool answered)
 {
+    if (fault->code == ERR_CANCELED) return false;
+    return answered || err_http_status(fault->code) < 500 || fault->code == ERR_UNIMPLEMENTED;
+}
+
+static void log_refusal(struct request *q, const err *fault, bool answered)
+{
+    const struct intake *in = &q->in;
+    bool counted = in->failed && in->first_why != DISCARD_UNKNOWN;
+    str reason = counted ? str_of(discard_name(in->first_why)) : (str){0};
+    if (in->failed) fault = &in->first;
+    if (!fault || !is_refusal(fault, answered)) return;
+    str service = in->failed ? in->first_service : in->service;
+    refusals_log(&q->self->refusals, &q->req->log, reason, q->protocol, service, fault);
+}
+
+void request_refused(struct distributor_state *self, const struct http_exchange *x,
+                     const char *protocol, const err *e)
+{
+    bool large = x->status == 413;
+    str reason = large ? str_of(discard_name(DISCARD_BODY_SIZE_LIMIT)) : (str){0};
+    refusals_log(&self->refusals, &x->req.log, reason, protocol, (str){0}, e);
+}
+
+void request_end(struct request *q, const err *fault, bool answered)
+{
+    log_refusal(q, fault, answered);
     str protocol = str_of(q->protocol);
     metric_add_to(&distributor_received_profiles, protocol, q->in.received);
     metric_add_to(&distributor_received_bytes, protocol, q->in.received_bytes);

@@ -9,6 +9,7 @@
 #include "distributor/intake.h"
 #include "distributor/quota.h"
 #include "distributor/rate.h"
+#include "distributor/refusal.h"
 #include "distributor/route.h"
 #include "service/service.h"
 
@@ -16,6 +17,7 @@ struct distributor_state {
     const struct process *process;
     struct rates rates;
     struct quota_samplers samplers;
+    struct refusals refusals;
 };
 
 // One push or upload in progress; lives on the handler's stack.
@@ -41,5 +43,10 @@ bool request_send(struct request *q, err *e) MUST_CHECK;
 // tenth, counted from its begin; the loop waits, not this thread.
 void request_delay(const struct request *q, struct http_exchange *x);
 
-// Counts what happened; once, whatever happened.
-void request_end(struct request *q);
+// Logs a request that was refused before it got here.
+void request_refused(struct distributor_state *self, const struct http_exchange *x,
+                     const char *protocol, const err *e);
+
+// Counts what happened, and logs a refusal; once, whatever happened. `fault` is what the answer
+// says, NULL if all went well. `answered`: by the handler itself, so nobody else logs it.
+void request_end(struct request *q, const err *fault, bool answered);

@@ -53,7 +53,7 @@ struct http_exchange {
     // set by app.head
     struct lane *lane;  // NULL: app.run is called on the loop at once, and must not block
     size_t body_max;    // bytes; 0: no body is taken
-    const void *route;  // the application's own
+    void *route;        // the application's own
 
     // the answer, set by run, refuse or head. Fixed bytes (no copy; they may lie in the arena, the
     // body or static memory) or out, not both. Headers are named in lower case; content-length and

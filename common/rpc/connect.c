@@ -109,14 +109,20 @@ static bool to_json(struct http_exchange *x, const struct rpc_call *c, str bytes
     return buf_ok(out, e);
 }
 
+static bool run_handler(struct http_exchange *x, const struct rpc_call *c, str message,
+                        struct buf *out, err *e)
+{
+    handler_begins(x);
+    return c->row->rpc->run(c->row->service, x, message, out, e) && buf_ok(out, e);
+}
+
 static bool run_json(struct http_exchange *x, const struct rpc_call *c, str message,
                      struct buf *out, err *e)
 {
     struct buf in;
     struct buf bytes;
     buf_init(&bytes, out->budget, out->cap);
-    bool ok = from_json(x, c, message, &in, e) &&
-              c->row->rpc->run(c->row->service, x, buf_view(&in), &bytes, e) && buf_ok(&bytes, e);
+    bool ok = from_json(x, c, message, &in, e) && run_handler(x, c, buf_view(&in), &bytes, e);
     buf_release(&in);
     ok = ok && to_json(x, c, buf_view(&bytes), out, e);
     buf_release(&bytes);
@@ -130,7 +136,7 @@ bool method_run(struct http_exchange *x, const struct rpc_call *c, str message, 
     if (c->type->json) return run_json(x, c, message, out, e);
     if (m->in && !m->checks_wire && !pb_check(m->in, message, e))
         return err_wrap(e, "unmarshal message");
-    return m->run(c->row->service, x, message, out, e) && buf_ok(out, e);
+    return run_handler(x, c, message, out, e);
 }
 
 // Connect compresses whatever the size: a client that asked for gzip gets gzip.

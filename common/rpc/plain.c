@@ -126,6 +126,7 @@ void plain_run(struct http_exchange *x, const struct rpc_call *c)
         return plain_error(x, &e);
     }
     x->status = 200;
+    handler_begins(x);
     bool ok = route->run(c->row->service, x, &e);
     if (ok && x->out.failed) ok = buf_ok(&x->out, &e);
     if (!ok) plain_error(x, &e);

@@ -28,6 +28,10 @@ enum route_auth {
 // In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.
 typedef bool rpc_fn(void *service, struct http_exchange *x, str in, struct buf *out, err *e);
 
+// Told of a request for a row that is refused before run, by what the client did wrong; on the loop
+// or on a worker.
+typedef void refused_fn(void *service, const struct http_exchange *x, const err *e);
+
 struct rpc_method {
     const char *path;                       // "/push.v1.PusherService/Push"
     const ProtobufCMessageDescriptor *in;   // NULL: bytes are not checked, and there is no JSON
@@ -38,6 +42,7 @@ struct rpc_method {
     bool large_body;  // body limit is the tenants' ingestion limit instead of the small one
     bool
         checks_wire;  // run reads the bytes by itself and believes nothing of them: no check before
+    refused_fn *refused;  // or NULL
 };
 
 // Fills x's answer (status, headers, out/fixed); false: *e is answered as a plain JSON error.
@@ -56,6 +61,8 @@ struct http_route {
 
     // Told of a body over its limit (x->body_max) that is refused before run; on the loop. Or NULL.
     void (*too_large)(void *service, const struct http_exchange *x);
+
+    refused_fn *refused;  // or NULL
 };
 
 struct router;

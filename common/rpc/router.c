@@ -105,6 +105,20 @@ static const struct row *find_row(const struct router *r, const struct http_exch
 
 // ---- errors
 
+void handler_begins(struct http_exchange *x)
+{
+    struct rpc_call *c = x->route;
+    c->begun = true;
+}
+
+static void tell_service(const struct http_exchange *x, const err *e)
+{
+    const struct rpc_call *c = x->route;
+    if (!c || c->begun) return;
+    refused_fn *refused = c->row->rpc ? c->row->rpc->refused : c->row->http->refused;
+    if (refused) refused(c->row->service, x, e);
+}
+
 // The one place where errors of requests end: counted, and told if they are ours.
 void error_note(const struct http_exchange *x, const err *e)
 {
@@ -112,6 +126,7 @@ void error_note(const struct http_exchange *x, const err *e)
     char text[LOG_QUOTE_MAX];
     char path[LOG_QUOTE_MAX];
     if (err_http_status(e->code) < 500 || e->code == ERR_UNIMPLEMENTED) {
+        tell_service(x, e);
         log_debug(&x->req.log, "request.refused", "path=%s code=%s why=%s",
                   log_quote(path, x->path), err_name(e->code), log_quote(text, str_of(e->msg)));
     } else {
@@ -156,11 +171,17 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
     const struct rpc_method *m = c->row->rpc;
     if (!str_is(x->method, "POST")) return bare(x, 405, "allow", "POST");
     c->type = content_type_find(&x->req.arena, http_headers_get(&x->headers, "content-type"));
-    if (!c->type) return bare(x, 415, "accept-post", content_type_list);
+    err e = {0};
+    if (!c->type) {
+        (void)!tenant(x, c->router, m->auth, &e);
+        err_set(&e, ERR_INVALID_ARGUMENT, "content type '%.*s' is none of %s",
+                STR(http_headers_get(&x->headers, "content-type")), content_type_list);
+        tell_service(x, &e);
+        return bare(x, 415, "accept-post", content_type_list);
+    }
     if (c->type->protocol == GRPC && x->version < 20) return bare(x, 505, NULL, NULL);
     c->protocol = c->type->protocol;
     x->req.rank = m->rank;
-    err e = {0};
     bool ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
     if (ok && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
     answer_error(x, &e);

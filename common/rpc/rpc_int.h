@@ -54,6 +54,7 @@ struct rpc_call {
     enum encoding body;
     bool gzip_answer;
     size_t message_max;
+    bool begun;  // the handler has it
 };
 
 // ---- head.c
@@ -103,3 +104,4 @@ void answer_clear(struct http_exchange *x);
 
 // ---- router.c
 void error_note(const struct http_exchange *x, const err *e);
+void handler_begins(struct http_exchange *x);

@@ -101,18 +101,18 @@ static inline bool echo_broken(void *self, struct http_exchange *x, err *e)
 static const struct rpc_method echo_rpc[] = {
     {"/t.v1.Echo/Version", &version__v1__version_request__descriptor,
      &version__v1__version_response__descriptor, echo_version, ROUTE_OPEN, RANK_PUBLIC, false,
-     false},
+     false, NULL},
     {"/t.v1.Echo/Names", &types__v1__label_names_request__descriptor,
      &types__v1__label_names_response__descriptor, echo_names, ROUTE_TENANT_READ, RANK_PUBLIC,
-     false, false},
+     false, false, NULL},
     {"/t.v1.Echo/Fail", &types__v1__label_names_request__descriptor,
-     &types__v1__label_names_response__descriptor, echo_fail, ROUTE_OPEN, RANK_PUBLIC, false,
-     false},
+     &types__v1__label_names_response__descriptor, echo_fail, ROUTE_OPEN, RANK_PUBLIC, false, false,
+     NULL},
     {"/t.v1.Echo/Push", &push__v1__push_request__descriptor, &push__v1__push_response__descriptor,
-     echo_push, ROUTE_TENANT_WRITE, RANK_PUBLIC, true, false},
-    {"/t.v1.Echo/Raw", NULL, NULL, echo_raw, ROUTE_INTERNAL, RANK_INGESTER, false, false},
+     echo_push, ROUTE_TENANT_WRITE, RANK_PUBLIC, true, false, NULL},
+    {"/t.v1.Echo/Raw", NULL, NULL, echo_raw, ROUTE_INTERNAL, RANK_INGESTER, false, false, NULL},
     {"/both", &version__v1__version_request__descriptor, &version__v1__version_response__descriptor,
-     echo_version, ROUTE_OPEN, RANK_PUBLIC, false, false},
+     echo_version, ROUTE_OPEN, RANK_PUBLIC, false, false, NULL},
 };
 
 static const struct http_route echo_http[] = {

@@ -1,10 +1,11 @@
 """What becomes of a push that is not stored as it was sent: cut stacks, counts of profiles, refusals in the log."""
 import os
+import re
 import subprocess
 import time
 
 import pytest
-from client import CPU, Pprof, Server, select, unique
+from client import CPU, PUSH, Pprof, Server, select, unique
 from flametree import AT_ONCE, BIN, Flametree, compact, flush
 
 CUT = "[truncated stack]"
@@ -100,3 +101,84 @@ def test_a_file_counts_once_for_each_label_set_of_its_samples(quick):
     assert rows == [5, 5, 2, 1, 3, 2]
     means = everywhere(quick, lambda: (average(s, service, "thread"), average(s, service), average(s, service, selector='thread="1"')))
     assert means == ({("1",): [200], ("2",): [1000], (): [50]}, {(): [300]}, {(): [200]})
+
+
+# ---- what is refused is told in the log
+
+def refusals(f, tenant=None):
+    """Lines of refused pushes: {name: value as printed}, of one tenant."""
+    with open(f.log, encoding="utf-8", errors="strict") as lines:
+        rows = [dict(re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)', line)) for line in lines if " event=push.refused " in line]
+    return [row for row in rows if tenant is None or row.get("tenant") == tenant]
+
+
+@pytest.fixture(scope="module")
+def strict():
+    with Flametree("--auth.multitenancy_enabled", "true", "--limits.max_profile_stacktrace_samples", "2", "--limits.ingestion_body_limit_mb", "1") as f:
+        yield f
+
+
+def raw_push(s, body, **headers):
+    return s.call("POST", PUSH, body, {"Content-Type": "application/proto", **headers}, push=True)
+
+
+LABELS = {"__name__": "process_cpu", "service_name": "shop"}
+BIG = b"a;b 1\n" * 400_000
+REFUSED = [
+    ("limit", lambda s: s.push(LABELS, Pprof(("a", 1), ("b", 1), ("c", 1))), 400, "push", "samples_limit", "invalid_argument", "shop", "exceeds the samples count limit"),
+    ("body", lambda s: s.push(LABELS, b"no profile"), 400, "push", "malformed_profile", "invalid_argument", "shop", ""),
+    ("nothing", lambda s: raw_push(s, b""), 400, "push", "invalid_argument", "invalid_argument", '""', "no profiles received"),
+    ("no-message", lambda s: raw_push(s, b"hello"), 400, "push", "invalid_argument", "invalid_argument", '""', "unmarshal message"),
+    ("no-json", lambda s: s.call("POST", PUSH, b"{", {"Content-Type": "application/json"}, push=True), 400, "push", "invalid_argument", "invalid_argument", '""', "unmarshal message"),
+    ("no-gzip", lambda s: raw_push(s, b"hello", **{"Content-Encoding": "gzip"}), 400, "push", "invalid_argument", "invalid_argument", '""', "invalid header"),
+    ("content-type", lambda s: s.call("POST", PUSH, b"", {"Content-Type": "text/plain"}, push=True), 415, "push", "invalid_argument", "invalid_argument", '""', "content type 'text/plain'"),
+    ("ingest-name", lambda s: s.ingest("shop=eu", b"a 1\n"), 400, "ingest", "invalid_argument", "invalid_argument", '""', "name"),
+    ("ingest-text", lambda s: s.ingest("shop", b"no number\n"), 422, "ingest", "malformed_profile", "invalid_argument", "shop", ""),
+    ("ingest-pprof", lambda s: s.ingest("shop", b"no profile", format="pprof"), 422, "ingest", "malformed_profile", "invalid_argument", "shop", ""),
+    ("ingest-limit", lambda s: s.ingest("shop{service_name=cart}", b"a 1\nb 1\nc 1\n"), 400, "ingest", "samples_limit", "invalid_argument", "cart", "exceeds the samples count limit"),
+    ("ingest-size", lambda s: s.ingest("shop", BIG), 413, "ingest", "body_size_limit_exceeded", "invalid_argument", '""', "request body too large"),
+    ("ingest-format", lambda s: s.ingest("shop", b"x", format="trie"), 501, "ingest", "unimplemented", "unimplemented", "shop", "format"),
+]
+
+
+@pytest.mark.parametrize("send, status, protocol, reason, code, service, why", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_refused_pushes_are_logged(strict, request, send, status, protocol, reason, code, service, why):
+    tenant = "of-" + request.node.callspec.id
+    assert send(Server(strict.url, tenant=tenant, strict=True)).expect(status)
+    (row,) = refusals(strict, tenant)
+    assert (row["level"], row["protocol"], row["reason"], row["code"], row["service"]) == ("warn", protocol, reason, code, service)
+    assert why in row["why"] and len(row["why"]) > 5 and len(row["req"]) == 26
+
+
+def test_pushes_without_a_tenant_are_logged(strict):
+    s = Server(strict.url, strict=True)
+    s.push(LABELS, Pprof(("a", 1))).expect(401)
+    (row,) = [row for row in refusals(strict) if row["reason"] == "unauthenticated"]
+    assert "tenant" not in row and row["protocol"] == "push" and "no org id" in row["why"]
+
+
+def test_a_tenant_is_told_of_once_for_each_reason(strict):
+    s = Server(strict.url, tenant="many", strict=True)
+    for _ in range(20):
+        s.push(LABELS, Pprof(("a", 1), ("b", 1), ("c", 1))).expect(400)
+        s.push(LABELS, b"no profile").expect(400)
+    rows = refusals(strict, "many")
+    assert {row["reason"] for row in rows[:2]} == {"samples_limit", "malformed_profile"}
+    assert len(rows) + sum(int(row.get("again", 0)) for row in rows) <= 40 and len(rows) < 20
+
+
+def test_strings_of_agents_stay_in_their_line(strict):
+    s = Server(strict.url, tenant="hostile", strict=True)
+    evil = 'x" level=error event=faked\n\x1b[31mts=\u202e' + "y" * 20_000
+    s.push([("__name__", "process_cpu"), ("service_name", evil)], Pprof(("a", 1))).expect(400)
+    (row,) = refusals(strict, "hostile")
+    assert row["reason"] == "label_value_too_long" and row["service"].startswith('"x\\" level=error event=faked\\n\\x1b[31mts=') and len(row["service"]) <= 512
+    with open(strict.log, encoding="utf-8") as lines:
+        assert all(len(line) < 4096 and line.startswith("ts=") for line in lines if "faked" in line)
+
+
+def test_what_goes_well_is_not_logged(strict):
+    s = Server(strict.url, tenant="good", strict=True)
+    s.push(LABELS, Pprof(("a", 1))).expect(200)
+    s.ingest("shop", b"a 1\n").expect(200)
+    assert refusals(strict, "good") == []

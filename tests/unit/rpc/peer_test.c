@@ -33,7 +33,7 @@ static bool tell_head(void *self, struct http_exchange *x, str in, struct buf *o
 }
 
 static const struct rpc_method told[] = {
-    {"/t.v1.Echo/Head", NULL, NULL, tell_head, ROUTE_INTERNAL, RANK_INGESTER, false, false},
+    {"/t.v1.Echo/Head", NULL, NULL, tell_head, ROUTE_INTERNAL, RANK_INGESTER, false, false, NULL},
 };
 
 static int setup(void **state)
