@@ -454,6 +454,14 @@ fail:
     return NULL;
 }
 
+bool server_check_tls(const char *cert_file, const char *key_file, const char *client_ca_file,
+                      err *e)
+{
+    struct tls_context *t = tls_context_new(cert_file, key_file, client_ca_file, e);
+    if (t) tls_context_free(t);
+    return t != NULL;
+}
+
 bool server_reload_tls(struct server *s, err *e)
 {
     const struct server_options *o = &s->options;

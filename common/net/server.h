@@ -110,6 +110,11 @@ struct server;
 struct server *server_open(const struct server_options *o, struct server_app app,
                            struct loop *const *loops, size_t loop_count, err *e) MUST_CHECK;
 
+// Can a listener be opened with these files? client_ca_file may be NULL. Fails with
+// invalid_argument naming the file.
+bool server_check_tls(const char *cert_file, const char *key_file, const char *client_ca_file,
+                      err *e) MUST_CHECK;
+
 // Reads the TLS files again for connections to come; open ones keep theirs. True without TLS. Fails
 // with invalid_argument naming the file; then what was there stays. Any thread, before
 // server_close.

@@ -10,6 +10,7 @@
 #define FILE_MAX_BYTES     ((size_t)4 << 20)
 #define SNAPSHOT_MAX_BYTES ((size_t)64 << 20)
 #define PREFIX             "FLAMETREE_"
+#define NAME_MAX_BYTES     128
 
 struct snapshot {
     struct snapshot *older;
@@ -152,30 +153,32 @@ static bool read_file(struct reading *r, struct arena *a, err *e)
     return ok;
 }
 
-static str environment_name(struct arena *a, const char *section, const char *key)
+size_t config_variable_count(const struct config *c)
 {
-    str plain = arena_printf(a, PREFIX "%s_%s", section, key);
-    char *name = arena_new(a, plain.n + 1);
-    if (!name) return (str){0};
-    for (size_t i = 0; i < plain.n; i++) {
-        char c = plain.p[i];
-        name[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-    }
-    return (str){name, plain.n};
+    return c->row_count;
 }
 
-// Only names of rows are looked up: Kubernetes gives every pod FLAMETREE_PORT and the like when a
-// service is called flametree.
+bool config_variable(const struct config *c, size_t number, char *name, size_t size)
+{
+    if (number >= c->row_count) return false;
+    size_t s = 0;
+    const struct config_row *row = row_at(c, number, &s);
+    int n = snprintf(name, size, PREFIX "%s_%s", c->sections[s]->name, row->key);
+    assert(n > 0 && (size_t)n < size);
+    for (char *p = name; *p; p++) {
+        if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
+    }
+    return true;
+}
+
+// Only names of rows are looked up; variables.h says what becomes of others.
 static bool read_environment(struct reading *r, struct arena *a, err *e)
 {
-    for (size_t i = 0; i < r->config->row_count; i++) {
-        size_t s = 0;
-        const struct config_row *row = row_at(r->config, i, &s);
-        str name = environment_name(a, r->config->sections[s]->name, row->key);
-        if (!name.n) break;
-        const char *value = getenv(name.p);
+    char name[NAME_MAX_BYTES];
+    for (size_t i = 0; config_variable(r->config, i, name, sizeof name); i++) {
+        const char *value = getenv(name);
         if (!value) continue;
-        str where = arena_printf(a, "environment %.*s", STR(name));
+        str where = arena_printf(a, "environment %s", name);
         r->texts[i] = (struct config_text){.text = arena_str(a, str_of(value)), .where = where.p};
     }
     return arena_ok(a, e);

@@ -133,6 +133,11 @@ struct tenants;
 void config_set_tenants(struct config *c, struct tenants *t);
 struct tenants *config_tenants(const struct config *c);
 
+// Names of the variables of the environment that settings are read from, by number; false and
+// nothing written from config_variable_count on.
+size_t config_variable_count(const struct config *c);
+bool config_variable(const struct config *c, size_t number, char *name, size_t size);
+
 // How often settings were read; a reader that keeps something made from them compares it.
 uint64_t config_version(const struct config *c);
 

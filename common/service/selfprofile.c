@@ -287,18 +287,6 @@ static void *collect(void *arg)
 
 // ---- where to
 
-bool selfprofile_check(const struct self_profile_settings *s, err *e)
-{
-    str url = str_of(s->url);
-    if (url.n == 0) return true;
-    str scheme = str_slice(url, 0, str_find(url, ':'));
-    str rest = str_slice(url, scheme.n, url.n);
-    bool known = str_is(scheme, "http") || str_is(scheme, "https");
-    if (known && str_starts(rest, S("://")) && rest.n > 3 && rest.p[3] != '/') return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "self_profile.url: '%s' is not http://host:port",
-                   s->url);
-}
-
 // address, path and tls of a checked url.
 static void read_url(struct selfprofile *p, str url)
 {

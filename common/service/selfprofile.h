@@ -46,6 +46,3 @@ void selfprofile_ready(struct selfprofile *p);
 // Ends; a push on its way is given up. NULL is fine. Before the listeners drain and the client
 // ends.
 void selfprofile_stop(struct selfprofile *p);
-
-// The self_profile section's bounds that single rows cannot say.
-bool selfprofile_check(const struct self_profile_settings *s, err *e) MUST_CHECK;

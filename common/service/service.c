@@ -4,6 +4,7 @@
 #include "service/metrics.h"
 #include "service/process.h"
 #include "service/program.h"
+#include "service/variables.h"
 #include "sys/signal.h"
 #include "sys/thread.h"
 
@@ -182,7 +183,11 @@ static int print_config_docs(const struct config *c)
         "that `--config` names, a flag `--section.key=value`, or the environment variable "
         "`FLAMETREE_SECTION_KEY`. A flag goes over the environment, that over the file, "
         "that over the default. An unknown or repeated key is an error with file and line; "
-        "`--check-config` looks without starting anything. Bytes take units (`64MiB`, "
+        "`--check-config` looks without starting anything: also at addresses, lists of members, "
+        "directories and files of certificates, and for variables `FLAMETREE_…` that nothing "
+        "reads. "
+        "A start only warns of those (`config.unknown_variable`), with the nearest that is known. "
+        "Bytes take units (`64MiB`, "
         "`10MB`), times too (`250ms`, `1h30m`, `31d`). SIGHUP reads the file again: rows "
         "marked so take effect at once, others need a restart and say so in the log. It also reads "
         "the files of certificates, keys and authorities again, for connections to come; if they "
@@ -234,6 +239,24 @@ static bool check_settings(const struct program *p, err *e)
     return ok;
 }
 
+// A variable that nobody reads is as wrong as a key that nobody knows, but comes from wherever the
+// process is started: that fails a check, and a start only says so.
+static bool check_variables(const struct program *p, bool refuse, err *e)
+{
+    const char *const *all = (const char *const *)environ;
+    struct variable_fault f;
+    char name[LOG_QUOTE_MAX];
+    for (size_t at = 0; variables_next_unknown(p->config, all, &at, &f);) {
+        bool near = f.nearest[0] != '\0';
+        if (refuse)
+            return err_set(e, ERR_INVALID_ARGUMENT, "environment %.*s: unknown variable%s%s",
+                           STR(f.name), near ? "; the nearest is " : "", f.nearest);
+        log_warn(NULL, "config.unknown_variable", "name=%s nearest=%s", log_quote(name, f.name),
+                 near ? f.nearest : "none");
+    }
+    return true;
+}
+
 static int run_with_settings(struct program *p, const struct config_args *args)
 {
     err e = {0};
@@ -244,7 +267,7 @@ static int run_with_settings(struct program *p, const struct config_args *args)
         printf("flametree %s (%s)\n", service_version, service_revision);
         return EXIT_WELL;
     }
-    if (!check_settings(p, &e)) {
+    if (!check_settings(p, &e) || !check_variables(p, args->check, &e)) {
         fprintf(stderr, "flametree: %s\n", e.msg);
         return EXIT_WRONG;
     }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/settings.h"
 
+#include "cluster/member.h"
+#include "net/server.h"
+#include "rpc/auth.h"
+#include "service/values.h"
 #include "sys/log.h"
+
+#define ID_MAX 200  // of a process; it also stands in names of objects and in logs
 
 static const struct config_row server_rows[] = {
 #define ROW(...) CONFIG_ROW(struct server_settings, __VA_ARGS__)
@@ -75,23 +81,77 @@ static bool check_pair(const char *section, const char *cert, const char *key, e
                    section, section);
 }
 
+static bool check_list(struct members *m, enum member_kind kind, const char *key, CONFIG_LIST list,
+                       err *e)
+{
+    for (size_t i = 0; i < list.n; i++) {
+        str entry = str_of(list.v[i]);
+        size_t eq = str_find(entry, '=');
+        str address = str_trim(str_slice(entry, eq < entry.n ? eq + 1 : 0, entry.n));
+        if (!members_add(m, kind, entry, e) || !values_address(address, false, e))
+            return err_wrap(e, "cluster.%s", key);
+    }
+    return true;
+}
+
+static bool check_cluster(const struct cluster_settings *c, err *e)
+{
+    struct members *m = members_new(e);
+    bool ok = m && check_list(m, MEMBER_INGESTER, "ingesters", c->ingesters, e) &&
+              check_list(m, MEMBER_QUERIER, "queriers", c->queriers, e) &&
+              check_list(m, MEMBER_COMPACTOR, "compactors", c->compactors, e);
+    members_free(m);
+    return ok;
+}
+
+static bool check_server(const struct server_settings *s, err *e)
+{
+    if (!s->data_dir[0])
+        return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
+    if (!values_address(str_of(s->listen), true, e)) return err_wrap(e, "server.listen");
+    if (!values_id(str_of(s->id), ID_MAX, e)) return err_wrap(e, "server.id");
+    if (!values_directory(s->data_dir, e)) return err_wrap(e, "server.data_dir");
+    if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;
+    bool tls = s->tls_cert_file[0] != '\0';
+    return !tls || server_check_tls(s->tls_cert_file, s->tls_key_file, NULL, e) ||
+           err_wrap(e, "server");
+}
+
+static bool check_internal(const struct internal_settings *i, err *e)
+{
+    if (i->listen[0] && !values_address(str_of(i->listen), true, e))
+        return err_wrap(e, "internal.listen");
+    if (!check_pair("internal", i->tls_cert_file, i->tls_key_file, e)) return false;
+    if ((i->tls_ca_file[0] != '\0') != (i->tls_cert_file[0] != '\0'))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "internal.tls_ca_file and internal.tls_cert_file need each other");
+    bool tls = i->tls_cert_file[0] != '\0';
+    return !tls || server_check_tls(i->tls_cert_file, i->tls_key_file, i->tls_ca_file, e) ||
+           err_wrap(e, "internal");
+}
+
+static bool check_self_profile(const struct self_profile_settings *s, err *e)
+{
+    if (s->url[0] && !values_url(str_of(s->url), e)) return err_wrap(e, "self_profile.url");
+    if (!s->tenant[0])
+        return err_set(e, ERR_INVALID_ARGUMENT, "self_profile.tenant must not be empty");
+    if (auth_tenant_check(str_of(s->tenant), e)) return true;
+    e->code = ERR_INVALID_ARGUMENT;
+    return err_wrap(e, "self_profile.tenant");
+}
+
 bool settings_check(const struct config *c, err *e)
 {
-    const struct server_settings *s = config_section(c, "server");
-    const struct internal_settings *i = config_section(c, "internal");
+    const struct storage_settings *storage = config_section(c, "storage");
     const struct log_settings *l = config_section(c, "log");
     enum log_level level = LOG_INFO;
     if (!log_level_of(str_of(l->level), &level))
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "log.level: '%s' is none of debug, info, warn, error", l->level);
-    if (!selfprofile_check(config_section(c, "self_profile"), e)) return false;
-    if (!storage_check(config_section(c, "storage"), e)) return false;
-    if (!s->data_dir[0])
-        return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
-    if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;
-    if (!check_pair("internal", i->tls_cert_file, i->tls_key_file, e)) return false;
-    if ((i->tls_ca_file[0] != '\0') != (i->tls_cert_file[0] != '\0'))
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "internal.tls_ca_file and internal.tls_cert_file need each other");
-    return true;
+    if (!storage_check(storage, e)) return false;
+    if (!values_directory(storage->dir, e)) return err_wrap(e, "storage.dir");
+    return check_server(config_section(c, "server"), e) &&
+           check_internal(config_section(c, "internal"), e) &&
+           check_self_profile(config_section(c, "self_profile"), e) &&
+           check_cluster(config_section(c, "cluster"), e);
 }

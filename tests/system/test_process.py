@@ -1,6 +1,7 @@
 """A process from start to stop: settings, readiness, the data directory, reload, drain, protocols of the port."""
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -54,6 +55,77 @@ def test_check_config_accepts_the_examples():
     for name in settings:
         answer = run("--check-config", "--config", os.path.join(folder, name))
         assert answer.returncode == 0, answer.stderr
+
+
+VALUES = [
+    ("server.listen", "banana", "the port is missing"), ("server.listen", "127.0.0.1:http", "a port is a number"), ("server.listen", "1.2.3:4040", "that is no host"),
+    ("server.listen", "", "the port is missing"), ("internal.listen", "unix:", "the path is missing"), ("internal.listen", "host:70000", "a port is a number"),
+    ("cluster.ingesters", "a=10.0.0.1:4041,b=10.0.0.2", "the port is missing"), ("cluster.ingesters", "a=h:1,a=h:2", "given twice"), ("cluster.queriers", "q=h:0", "port 0"),
+    ("cluster.compactors", "=h:1", "not id=address"), ("self_profile.url", "localhost:4040", "not http://host:port"), ("self_profile.url", "http://:80", "not http://host:port"),
+    ("self_profile.tenant", "a/b", "unsupported character"), ("server.id", "a=b", "has a blank"), ("server.data_dir", "/dev/null", "not a directory"), ("storage.dir", "/dev/null", "not a directory"),
+    ("storage.kind", "s3", "local and none"), ("storage.io", "fast", "auto, threads"), ("log.level", "loud", "debug, info, warn, error"), ("runtime_config.file", "/nonexistent.yaml", "/nonexistent.yaml"),
+    ("limits.ingestion_relabeling_default_rules_position", "middle", "middle"), ("server.head_timeout", "5 parsecs", "not a duration"), ("server.body_max", "lots", "not a number of bytes"),
+]
+
+
+@pytest.mark.parametrize("key, value, why", VALUES, ids=["%s-%s" % (key, value) for key, value, _ in VALUES])
+def test_check_config_looks_at_what_values_mean(key, value, why):
+    answer = run("--check-config", "--%s=%s" % (key, value))
+    assert answer.returncode == 2 and key.split(".")[1] in answer.stderr and why in answer.stderr, answer.stderr
+
+
+def test_check_config_looks_into_certificates(tmp_path):
+    path = tmp_path / "no.pem"
+    path.write_text("this is no certificate")
+    for section, more in (("server", []), ("internal", ["--internal.tls_ca_file", str(path)])):
+        for file in (str(path), "/nonexistent.pem"):
+            answer = run("--check-config", "--%s.tls_cert_file=%s" % (section, file), "--%s.tls_key_file=%s" % (section, path), *more)
+            assert answer.returncode == 2 and file in answer.stderr and section in answer.stderr, answer.stderr
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:4040", ":4040", "[::1]:0", "[::]:4040", "host_a.example-1.com:65535", "unix:/run/flametree.sock"])
+def test_check_config_takes_addresses(address):
+    answer = run("--check-config", "--server.listen", address, "--internal.listen", address)
+    assert answer.returncode == 0, answer.stderr
+
+
+KUBERNETES = {"FLAMETREE_SERVICE_HOST": "10.0.0.1", "FLAMETREE_SERVICE_PORT": "4040", "FLAMETREE_SERVICE_PORT_HTTP": "4040", "FLAMETREE_PORT": "tcp://10.0.0.1:4040",
+              "FLAMETREE_PORT_4040_TCP": "tcp://10.0.0.1:4040", "FLAMETREE_PORT_4040_TCP_PROTO": "tcp", "FLAMETREE_PORT_4040_TCP_ADDR": "10.0.0.1",
+              "FLAMETREE_DISTRIBUTOR_PORT": "tcp://10.0.0.2:4040", "FLAMETREE_INGESTER_0_PORT_4041_TCP_PORT": "4041"}
+VARIABLES = [
+    ({"FLAMETREE_SERVER_LISTN": "x"}, "FLAMETREE_SERVER_LISTN: unknown variable; the nearest is FLAMETREE_SERVER_LISTEN\n"),
+    ({"FLAMETREE_INGESTER_HEADMEMORY": "1GiB"}, "the nearest is FLAMETREE_INGESTER_HEAD_MEMORY\n"), ({"FLAMETREE_ULR": "x"}, "the nearest is FLAMETREE_URL\n"),
+    ({"FLAMETREE_PORT": "4040"}, "FLAMETREE_PORT: unknown variable"), ({"FLAMETREE_QQ": "1"}, "FLAMETREE_QQ: unknown variable"), ({"FLAMETREE_" + "A" * 5000: "1"}, "unknown variable"),
+    (KUBERNETES, None), ({"FLAMETREE_SERVER_LISTEN": ":0", "FLAMETREE_LIMITS_REJECT_OLDER_THAN": "1h"}, None), ({"FLAMETREES_X": "1", "FLAMETREE": "1"}, None),
+    ({"FLAMETREE_URL": "x", "FLAMETREE_STRICT": "1"}, None),
+]
+
+
+@pytest.mark.parametrize("variables, told", VARIABLES, ids=[list(v)[0][:40] for v, _ in VARIABLES])
+def test_check_config_knows_every_variable(variables, told):
+    answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config"], capture_output=True, text=True, timeout=60, env={**os.environ, **variables})
+    assert (answer.returncode, told or "") == (2 if told else 0, told or "") and (told or "") in answer.stderr, answer.stderr
+
+
+def test_variables_of_the_client_are_known():
+    page = run("help", "--markdown").stdout
+    names = set(re.findall(r"`(FLAMETREE_[A-Z_]+)`", page))
+    assert "FLAMETREE_URL" in names
+    answer = subprocess.run([os.path.join(BIN, "flametree"), "--check-config"], capture_output=True, text=True, timeout=60, env={**os.environ, **dict.fromkeys(names, "x")})
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_a_service_alone_knows_the_variables_of_the_others():
+    program = os.path.join(BIN, "flametree-distributor")
+    for name, code in (("FLAMETREE_INGESTER_HEAD_MEMORY", 0), ("FLAMETREE_DISTRIBUTOR_HEAD_MEMORY", 2)):
+        answer = subprocess.run([program, "--check-config"], capture_output=True, text=True, timeout=60, env={**os.environ, name: "1GiB"})
+        assert answer.returncode == code, answer.stderr
+
+
+def test_a_start_warns_of_unknown_variables():
+    with Flametree(env={"FLAMETREE_SERVER_LISTN": "a b", **KUBERNETES}) as f:
+        assert "level=warn event=config.unknown_variable name=FLAMETREE_SERVER_LISTN nearest=FLAMETREE_SERVER_LISTEN\n" in f.tail()
+        assert f.tail().count("config.unknown_variable") == 1
 
 
 def test_unknown_flag_is_an_error():

@@ -44,6 +44,11 @@ static void what_does_not_fit_together_is_refused(void **state)
         {"--storage.io=aio", "storage.io: 'aio' is none of auto, threads"},
         {"--self_profile.url=http:///push",
          "self_profile.url: 'http:///push' is not http://host:port"},
+        {"--server.listen=banana",
+         "server.listen: 'banana' is not host:port or unix:/path: the port is missing"},
+        {"--cluster.ingesters=a=h:1,b=h:0",
+         "cluster.ingesters: 'h:0' is not host:port or unix:/path: port 0 is no port to connect "
+         "to"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char flag[64];

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/values.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define HOST_MAX 253
+#define PORT_MAX 65535
+
+static bool is_letter(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool is_ip(int family, str text)
+{
+    char z[64];
+    unsigned char bytes[16];
+    if (text.n == 0 || text.n >= sizeof z) return false;
+    memcpy(z, text.p, text.n);
+    z[text.n] = '\0';
+    z[str_find(text, '%')] = '\0';  // a zone, such as fe80::1%eth0
+    return inet_pton(family, z, bytes) == 1;
+}
+
+// A name, or an IPv4 address; digits and dots alone are an address or nothing.
+static bool is_host(str host)
+{
+    bool digits = host.n > 0;
+    if (host.n > HOST_MAX) return false;
+    for (size_t i = 0; i < host.n; i++) {
+        unsigned char c = (unsigned char)host.p[i];
+        if (!is_letter(c) && c != '-' && c != '.' && c != '_') return false;
+        digits = digits && (c == '.' || (c >= '0' && c <= '9'));
+    }
+    return digits ? is_ip(AF_INET, host) : host.n > 0 && host.p[0] != '-' && host.p[0] != '.';
+}
+
+static bool is_bracketed(str host)
+{
+    bool brackets = host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
+    return brackets && is_ip(AF_INET6, str_slice(host, 1, host.n - 1));
+}
+
+static bool refuse(err *e, str text, const char *why)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is not host:port or unix:/path: %s", STR(text),
+                   why);
+}
+
+static bool unix_address(str text, err *e)
+{
+    str path = str_slice(text, 5, text.n);
+    if (path.n == 0) return refuse(e, text, "the path is missing");
+    if (path.n <= VALUES_SOCKET_PATH_MAX) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the path of '%.*s' has %zu bytes, a socket's at most %d", STR(text), path.n,
+                   VALUES_SOCKET_PATH_MAX);
+}
+
+bool values_address(str text, bool listener, err *e)
+{
+    if (str_starts(text, S("unix:"))) return unix_address(text, e);
+    size_t colon = str_rfind(text, ':');
+    if (colon == text.n) return refuse(e, text, "the port is missing");
+    str host = str_slice(text, 0, colon);
+    str port = str_slice(text, colon + 1, text.n);
+    uint64_t number = 0;
+    if (port.n > 5 || !str_u64(port, &number) || number > PORT_MAX)
+        return refuse(e, text, "a port is a number up to 65535");
+    if (number == 0 && !listener) return refuse(e, text, "port 0 is no port to connect to");
+    if (host.n == 0) return listener || refuse(e, text, "the host is missing");
+    if (is_bracketed(host) || is_host(host)) return true;
+    bool v6 = str_find(host, ':') < host.n && host.p[0] != '[';
+    return refuse(e, text, v6 ? "an IPv6 address stands in brackets" : "that is no host");
+}
+
+bool values_url(str text, err *e)
+{
+    bool http = str_starts(text, S("http://"));
+    str host = str_slice(text, http ? 7 : 8, text.n);
+    host = str_slice(host, 0, str_find(host, '/'));
+    if (http || str_starts(text, S("https://"))) {
+        err ignored = {0};
+        bool bare = is_host(host) || is_bracketed(host);
+        bool is_unix = str_starts(host, S("unix:"));
+        if (bare || (!is_unix && values_address(host, false, &ignored))) return true;
+    }
+    return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is not http://host:port", STR(text));
+}
+
+bool values_id(str text, size_t most, err *e)
+{
+    if (text.n > most)
+        return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is longer than %zu bytes", STR(text), most);
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char c = (unsigned char)text.p[i];
+        if (c > ' ' && c != '=' && c != ',' && c != 0x7f) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' has a blank, '=' or ',' in it", STR(text));
+    }
+    return true;
+}
+
+bool values_directory(const char *path, err *e)
+{
+    struct stat st;
+    if (path[0] == '\0' || stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "'%s' is not a directory", path);
+}
