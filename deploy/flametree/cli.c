@@ -141,11 +141,16 @@ bool cli_wants_json(const struct cli *c)
 
 static bool run_help(struct cli *c, struct buf *b, err *e)
 {
-    if (cli_args_has(&c->args, OPT_MAN)) {
+    bool man = cli_args_has(&c->args, OPT_MAN);
+    bool markdown = cli_args_has(&c->args, OPT_MARKDOWN);
+    if ((man && markdown) || ((man || markdown) && c->args.operand_count > 0))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--man and --markdown print all commands, and only one of them");
+    if (man) {
         cli_help_man(b);
         return true;
     }
-    if (cli_args_has(&c->args, OPT_MARKDOWN)) {
+    if (markdown) {
         cli_help_markdown(b);
         return true;
     }

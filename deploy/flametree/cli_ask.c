@@ -42,6 +42,9 @@ static bool read_authorization(struct cli *c, err *e)
 {
     str user = {0};
     str bearer = {0};
+    if (cli_args_has(&c->args, OPT_BEARER) && (cli_args_has(&c->args, OPT_USER) || c->url.user.n))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--bearer and a user are two ways to log in; give one of them");
     if (!secret(c, OPT_USER, &user, e) || !secret(c, OPT_BEARER, &bearer, e)) return false;
     if (!arena_ok(&c->arena, e)) return false;  // then they would seem not to be given
     if (bearer.n && cli_args_has(&c->args, OPT_USER)) bearer = (str){0};  // over the environment
@@ -73,6 +76,9 @@ static bool open_client(struct cli *c, err *e)
     if (!c->client) return false;
     const char *ca_file = cli_args_get(&c->args, OPT_CA_FILE);
     if (!ca_file) return true;
+    if (!c->url.tls && cli_args_has(&c->args, OPT_CA_FILE))
+        return err_set(e, ERR_INVALID_ARGUMENT, "--ca-file is for https, and the URL is %.*s",
+                       STR(c->url.shown));
     if (!file_exists(ca_file))
         return err_set(e, ERR_NOT_FOUND, "--ca-file %s: there is no such file", ca_file);
     struct client_tls tls = {.ca_file = ca_file};

@@ -371,6 +371,14 @@ bool cli_block_show(struct cli *c, int *status, err *e)
     s.has_node = cli_args_has(&c->args, OPT_NODE);
     s.has_row = cli_args_has(&c->args, OPT_ROW);
     if (service) s.service = str_of(service);
+    if (match && !cli_args_has(&c->args, OPT_KEYS) && !cli_args_has(&c->args, OPT_NODES)) {
+        err_set(e, ERR_INVALID_ARGUMENT, "--match selects what --keys and --nodes list");
+        return cli_wrong(status);
+    }
+    if (cli_args_has(&c->args, OPT_BLOCK_TOP) && !s.has_node && !s.has_row) {
+        err_set(e, ERR_INVALID_ARGUMENT, "--top is for the stacks of --node and --row");
+        return cli_wrong(status);
+    }
     if (match && !selector_parse(&c->arena, str_of(match), &s.match, e)) {
         err_wrap(e, "--match");
         return cli_wrong(status);

@@ -48,6 +48,10 @@ static bool read_ranges(struct cli *c, struct diff *d, err *e)
     struct cli_query *base = &d->q[0];
     struct cli_query *other = &d->q[1];
     if (!cli_range(c, &other->from_ns, &other->until_ns, e)) return false;
+    if (cli_args_has(&c->args, OPT_BEFORE) &&
+        (cli_args_has(&c->args, OPT_BASE_FROM) || cli_args_has(&c->args, OPT_BASE_UNTIL)))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--before and --base-from, --base-until both set the baseline's range");
     if (!cli_duration(c, OPT_BEFORE, &before_ns, e)) return false;
     base->from_ns = other->from_ns - before_ns;
     base->until_ns = other->until_ns - before_ns;

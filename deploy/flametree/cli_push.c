@@ -141,6 +141,8 @@ static void start(struct push *p, struct slot *s, const char *file)
         cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
                 (unsigned long long)s->upload.left_out);
     }
+    if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
+        cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
     pace(p);
     p->started_bytes += s->upload.bytes.n;
     cli_call_start(p->c, &s->call, "POST", s->upload.path, s->upload.content_type, s->upload.bytes);
@@ -194,16 +196,44 @@ static void finish(struct push *p, struct slot *s)
 
 // ---- the command
 
+// What a server would rename, drop or keep to itself is refused here, so that what is stored is
+// what was asked for.
+static bool check_label(const struct push *p, size_t n, str name, err *e)
+{
+    if (str_starts(name, S("__"))) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--label %.*s: names that begin with __ are the server's own%s", STR(name),
+                       str_is(name, LABEL_NAME) ? "; --name sets the first part of the profile type"
+                                                : "");
+    }
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.');
+        if (letter || later) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_' and "
+                       "'.', and begin with a letter or '_'",
+                       STR(name));
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(p->options.labels[i].name, name))
+            return err_set(e, ERR_INVALID_ARGUMENT, "--label %.*s is given twice", STR(name));
+    }
+    return true;
+}
+
 static bool read_labels(struct cli *c, struct push *p, err *e)
 {
     size_t at = 0;
     size_t n = 0;
     label *v = ARENA_ARRAY(&c->arena, label, LABELS_MAX);
     if (!arena_ok(&c->arena, e)) return false;
+    p->options.labels = v;
     for (const char *text; (text = cli_args_next(&c->args, OPT_LABEL, &at));) {
         str all = str_of(text);
         size_t eq = str_find(all, '=');
-        str name = str_trim(str_slice(all, 0, eq));
+        str name = str_slice(all, 0, eq);
         str value = eq < all.n ? str_slice(all, eq + 1, all.n) : (str){0};
         if (eq == all.n || name.n == 0 || value.n == 0)
             return err_set(e, ERR_INVALID_ARGUMENT, "--label is '%s', not KEY=VALUE", text);
@@ -211,9 +241,9 @@ static bool read_labels(struct cli *c, struct push *p, err *e)
         if (n == LABELS_MAX)
             return err_set(e, ERR_INVALID_ARGUMENT, "--label is given more than %d times",
                            LABELS_MAX);
+        if (!check_label(p, n, name, e)) return false;
         v[n++] = (label){name, value};
     }
-    p->options.labels = v;
     p->options.label_count = n;
     return true;
 }
@@ -228,6 +258,7 @@ static bool read_options(struct cli *c, struct push *p, err *e)
     p->quiet = cli_args_has(&c->args, OPT_QUIET);
     p->shows_progress = c->err_is_tty && !p->quiet;
     double megabytes = 0;
+    p->options.sample_rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
     if (!read_labels(c, p, e) ||
         !cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) ||
         !cli_args_number(&c->args, OPT_PARALLEL, 1, SLOTS_MAX, &p->slot_count, e) ||

@@ -268,7 +268,13 @@ static bool read_view(struct cli *c, struct query_view *v, err *e)
         !cli_args_fraction(&c->args, OPT_MIN, 0, 100, &percent, e) || !cli_width(c, e))
         return false;
     v->min = percent / 100;
-    bool table = strcmp(v->format, "flame") == 0 || strcmp(v->format, "json") == 0;
+    bool flame = strcmp(v->format, "flame") == 0;
+    bool tree = strcmp(v->format, "tree") == 0;
+    if (v->depth && (v->top || !(flame || tree)))
+        return err_set(e, ERR_INVALID_ARGUMENT, "--depth is for --format flame and tree");
+    if (cli_args_has(&c->args, OPT_MIN) && !tree)
+        return err_set(e, ERR_INVALID_ARGUMENT, "--min is for --format tree");
+    bool table = flame || strcmp(v->format, "json") == 0;
     if (v->top && !table)
         return err_set(e, ERR_INVALID_ARGUMENT, "--top makes a table or JSON, not --format %s",
                        v->format);

@@ -9,14 +9,16 @@
 #include "deploy/flametree/cli_formats.h"
 #include "distributor/ingest_type.h"
 
-#define INFLATED_MAX  ((size_t)2 << 30)
-#define DECODED_MAX   ((size_t)4 << 30)
-#define PATH_MAX_     ((size_t)64 << 10)
-#define SNIFF_BYTES   ((size_t)64 << 10)
-#define GZIP_LEVEL    3
-#define PPROF_TIME    9u  // field time_nanos
-#define JFR_MAGIC     S_INIT("FLR\0")
-#define STDIN_SERVICE S("stdin")
+#define INFLATED_MAX    ((size_t)2 << 30)
+#define DECODED_MAX     ((size_t)4 << 30)
+#define PATH_MAX_       ((size_t)64 << 10)
+#define SNIFF_BYTES     ((size_t)64 << 10)
+#define GZIP_LEVEL      3
+#define PPROF_TIME      9u  // field time_nanos
+#define JFR_MAGIC       S_INIT("FLR\0")
+#define FOLDED_LINE_MAX ((size_t)65535)
+#define FOLDED_SHOWN    80  // bytes of a line, in a message
+#define STDIN_SERVICE   S("stdin")
 
 static const struct {
     str name;
@@ -119,27 +121,16 @@ static bool guess_name(str bytes, struct arena *a, str *name, err *e)
     return ok;
 }
 
-// The label's value, the last one given.
+// The label's value, or empty.
 static str given(const struct upload_options *o, const char *name)
 {
-    for (size_t i = o->label_count; i-- > 0;) {
-        if (str_is(o->labels[i].name, name)) return o->labels[i].value;
-    }
-    return (str){0};
-}
-
-static bool is_last(const struct upload_options *o, size_t at)
-{
-    for (size_t i = at + 1; i < o->label_count; i++) {
-        if (str_eq(o->labels[i].name, o->labels[at].name)) return false;
-    }
-    return true;
+    return labels_get((labels){o->labels, o->label_count}, str_of(name));
 }
 
 static bool make_pprof(struct arena *a, const struct upload_options *o, str service, str bytes,
                        str inflated, struct upload *out, err *e)
 {
-    str name = o->name.n ? o->name : given(o, LABEL_NAME);
+    str name = o->name;
     if (!name.n && !guess_name(inflated, a, &name, e)) return false;
     struct buf timed;
     struct buf packed;
@@ -159,9 +150,7 @@ static bool make_pprof(struct arena *a, const struct upload_options *o, str serv
                            {S(LABEL_SERVICE), service}};
     labels_put((labels){first, COUNT(first)}, b, 1);
     for (size_t i = 0; i < o->label_count; i++) {
-        str key = o->labels[i].name;
-        bool ours = str_is(key, LABEL_NAME) || str_is(key, LABEL_SERVICE);
-        if (!ours && is_last(o, i)) labels_put((labels){&o->labels[i], 1}, b, 1);
+        if (!str_is(o->labels[i].name, LABEL_SERVICE)) labels_put((labels){&o->labels[i], 1}, b, 1);
     }
     size_t sample = pb_begin(b, 2);
     pb_put_bytes(b, 1, bytes);
@@ -196,6 +185,47 @@ static bool has(str s, const char *any)
     return false;
 }
 
+// Text has its labels in the name of /ingest, where some cannot be said and some are lost.
+static bool check_for_ingest(str key, str value, err *e)
+{
+    static const str lost[] = {S_INIT("profile_id"), S_INIT("pyroscope_spy")};
+    if (has(value, ",}")) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "label %.*s=%.*s: with text a value cannot have ',' or '}'", STR(key),
+                       STR(value));
+    }
+    if (!str_eq(str_trim(value), value)) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "label %.*s='%.*s': with text a value cannot begin or end with a space",
+                       STR(key), STR(value));
+    }
+    if (!str_among(key, lost, COUNT(lost))) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "label %.*s: with text servers do not store it",
+                   STR(key));
+}
+
+// The suffix of the service's name says the profile type.
+static bool check_suffix(struct arena *a, const struct upload_options *o, err *e)
+{
+    struct ingest_type type;
+    err unknown = {0};
+    if (!o->name.n) return true;
+    str app = arena_printf(a, "x.%.*s", STR(o->name));
+    if (!arena_ok(a, e)) return false;
+    if (str_find(o->name, '.') < o->name.n || !ingest_type_of_app(app, &type, &unknown)) {
+        return err_set(
+            e, ERR_INVALID_ARGUMENT,
+            "--name %.*s: text may be cpu, wall, alloc_space, alloc_objects, inuse_space, "
+            "inuse_objects, goroutines, mutex_count, mutex_duration, block_count or "
+            "block_duration",
+            STR(o->name));
+    }
+    bool timed = str_is(type.name, "process_cpu") || str_is(type.name, "wall");
+    if (timed || !o->sample_rate_given) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "--sample-rate is for CPU and wall time, not for %.*s",
+                   STR(o->name));
+}
+
 // name=app.suffix{key=value,...}, whose grammar has no quotes.
 static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
 {
@@ -210,12 +240,8 @@ static bool put_ingest_name(struct buf *b, const struct upload_options *o, str s
         if (extra && fits) break;
         str key = extra ? S(LABEL_SERVICE) : o->labels[i].name;
         str value = extra ? service : o->labels[i].value;
-        if (!extra && (str_is(key, LABEL_SERVICE) || !is_last(o, i))) continue;
-        if (has(key, "=,{}") || has(value, ",}")) {
-            return err_set(e, ERR_INVALID_ARGUMENT,
-                           "label %.*s=%.*s: /ingest carries no ',' and no '}'", STR(key),
-                           STR(value));
-        }
+        if (!extra && str_is(key, LABEL_SERVICE)) continue;
+        if (!check_for_ingest(key, value, e)) return false;
         if (!first) buf_byte(b, ',');
         first = false;
         buf_str(b, key);
@@ -233,7 +259,7 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
     struct buf path;
     buf_init(&name, NULL, PATH_MAX_);
     buf_init(&path, NULL, PATH_MAX_ * 3);
-    bool ok = put_ingest_name(&name, o, service, e);
+    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, e);
     buf_z(&path, "/ingest?name=");
     url_encode(&path, buf_view(&name));
     str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
@@ -250,6 +276,23 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
 }
 
 // ---- the whole
+
+// Servers leave out lines without a count, and all that follows a line of 64 KiB, and answer 200.
+static bool check_folded(str text, err *e)
+{
+    str rest = text;
+    for (size_t number = 1; rest.n; number++) {
+        str line = str_split(rest, '\n', &rest);
+        if (line.n > FOLDED_LINE_MAX)
+            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu is %zu bytes, limit %zu", number,
+                           line.n, FOLDED_LINE_MAX);
+        line = str_trim(line);
+        if (line.n && str_find(line, ' ') == line.n)
+            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu has no count: '%.*s'", number,
+                           STR(str_slice(line, 0, FOLDED_SHOWN)));
+    }
+    return true;
+}
 
 // The body becomes collapsed stacks.
 static bool collapse(struct upload *out, str plain, err *e)
@@ -277,6 +320,7 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
         plain = buf_view(&inflated);
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
+    if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
     str service = given(o, LABEL_SERVICE);
     if (!service.n) service = upload_service(file);
     if (ok && out->format == UPLOAD_PPROF) {

@@ -19,12 +19,13 @@ enum upload_format upload_format_of(str name);  // UPLOAD_AUTO for others
 
 struct upload_options {
     enum upload_format format;
-    const label *labels;  // as given; of equal names the last counts
+    const label *labels;  // names are those of check_label in cli_push.c, each once
     size_t label_count;
     str name;  // first part of the profile type; empty: guessed
     bool time_is_now;
     int64_t now_ns;
     uint64_t sample_rate;
+    bool sample_rate_given;
 };
 
 struct upload {

@@ -72,13 +72,15 @@ static void text_goes_through_ingest(void **state)
          "/ingest?name=upload.cpu%7Ba%3Db%2Cservice_name%3Dmy%20shop%7D&format=folded"
          "&spyName=flametree&from=7&until=7&sampleRate=100"},
         {"shop", "a", "b,c", NULL},
-        {"shop", "a}", "b", NULL},
+        {"shop", "a", "b}", NULL},
+        {"shop", "a", " b", NULL},
+        {"shop", "profile_id", "b", NULL},
+        {"shop", "pyroscope_spy", "b", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct arena a;
         arena_init(&a, NULL, 1 << 20);
         label ls[] = {{S("service_name"), str_of(cases[i].service)},
-                      {str_of(cases[i].key), S("old")},
                       {str_of(cases[i].key), str_of(cases[i].value)}};
         struct upload_options o = {.labels = ls,
                                    .label_count = COUNT(ls),
