@@ -93,6 +93,13 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
                    STR(value), row->argument);
 }
 
+// x of "[=x]"
+static str optional_value(const struct cli_option_row *row)
+{
+    str argument = str_of(row->argument);
+    return str_slice(argument, 2, argument.n - 1);
+}
+
 static bool take_value(struct reading *r, enum cli_option o, str word, err *e)
 {
     const struct cli_option_row *row = &cli_options[o];
@@ -100,7 +107,12 @@ static bool take_value(struct reading *r, enum cli_option o, str word, err *e)
     size_t value_at = is_long ? str_find(word, '=') + 1 : 2;
     bool attached = is_long ? value_at <= word.n : value_at < word.n;
     const char *value = "";
-    if (!row->argument[0]) {
+    if (cli_is_optional(row->argument)) {
+        if (attached && is_long) value = word.p + value_at;
+        if ((attached && !is_long) || (attached && !str_eq(optional_value(row), str_of(value))))
+            return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value but %s", row->name,
+                           row->argument);
+    } else if (!row->argument[0]) {
         if (attached) return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value", row->name);
     } else if (attached) {
         value = word.p + value_at;
@@ -109,7 +121,7 @@ static bool take_value(struct reading *r, enum cli_option o, str word, err *e)
     } else {
         return err_set(e, ERR_INVALID_ARGUMENT, "--%s needs a value: %s", row->name, row->argument);
     }
-    if (row->argument[0] && !check_choice(row, str_of(value), e)) return false;
+    if (cli_has_choices(row->argument) && !check_choice(row, str_of(value), e)) return false;
     r->args->given[r->args->given_count++] = (struct cli_given){o, value};
     return true;
 }

@@ -245,6 +245,32 @@ static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
     return false;
 }
 
+// Does the server at the address speak TLS? Whether we would trust it does not matter.
+static bool speaks_tls(struct cli *c)
+{
+    struct cli_call call = {0};
+    err e = {0};
+    bool tls = c->url.tls;
+    c->url.tls = true;
+    cli_call_start(c, &call, "GET", "/ready", NULL, (str){0});
+    bool answers = call_wait(&call.req, &call.http.call, &e);
+    c->url.tls = tls;
+    cli_call_release(&call);
+    return answers || strstr(e.msg, "certificate");
+}
+
+// An address of http that is asked for https, or the other way round. libcurl says that in riddles.
+static bool is_other_scheme(struct cli *c, const struct http_call *h, const char *why)
+{
+    if (h->tls) return strstr(why, "wrong version number") || strstr(why, "packet length too long");
+    static const char *const riddles[] = {"Empty reply", "select/poll returned", "HTTP/0.9",
+                                          "Recv failure"};
+    for (size_t i = 0; i < COUNT(riddles); i++) {
+        if (strstr(why, riddles[i])) return speaks_tls(c);
+    }
+    return false;
+}
+
 // libcurl's reason, without the address that we say ourselves.
 static bool broken(struct cli *c, struct cli_call *call, err *e)
 {
@@ -264,6 +290,11 @@ static bool broken(struct cli *c, struct cli_call *call, err *e)
         cli_hint(c, "--max-answer allows more, --max-nodes or a shorter range asks for less");
         return err_set(e, e->code, "the answer is larger than %s",
                        cli_args_get(&c->args, OPT_MAX_ANSWER));
+    }
+    if (is_other_scheme(c, h, text)) {
+        cli_hint(c, "--url %s://%.*s", h->tls ? "http" : "https", STR(h->address));
+        return err_set(e, e->code, "the server there speaks %s, not %s", h->tls ? "http" : "https",
+                       h->tls ? "https" : "http");
     }
     if (e->code == ERR_UNAVAILABLE && !h->tls && strstr(text, "connect to"))
         cli_hint(c, "is the server running there? --url or FLAMETREE_URL says where it is");

@@ -48,7 +48,7 @@ static void bash_command(struct buf *b, enum cli_command c)
     buf_printf(b, "    '%s')\n        case $prev in\n", name);
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
         const struct cli_option_row *o = &cli_options[i];
-        if (!cli_option_is_for(o, c) || !o->argument[0]) continue;
+        if (!cli_option_is_for(o, c) || !o->argument[0] || cli_is_optional(o->argument)) continue;
         buf_printf(b, "        --%s", o->name);
         if (o->letter) buf_printf(b, " | -%c", o->letter);
         buf_z(b, ") ");
@@ -159,7 +159,7 @@ static void zsh_option(struct buf *b, const struct cli_option_row *o)
         buf_printf(b, " '%s--%s[", repeat, o->name);
     zsh_text(b, o->sentence);
     buf_byte(b, ']');
-    if (o->argument[0]) {
+    if (o->argument[0] && !cli_is_optional(o->argument)) {
         buf_z(b, ":");
         zsh_text(b, cli_has_choices(o->argument) ? o->name : o->argument);
         buf_z(b, ":");
@@ -245,8 +245,9 @@ static void fish_option(struct buf *b, struct cli_words w, const struct cli_opti
     fish_given(b, w);
     buf_printf(b, "' -l %s", o->name);
     if (o->letter) buf_printf(b, " -s %c", o->letter);
-    if (o->argument[0]) buf_z(b, " -r");
-    if (o->argument[0] && !wants_file(o->argument)) buf_z(b, " -f");
+    bool flag = !o->argument[0] || cli_is_optional(o->argument);
+    if (!flag) buf_z(b, " -r");
+    if (!flag && !wants_file(o->argument)) buf_z(b, " -f");
     if (cli_has_choices(o->argument)) {
         buf_z(b, " -a '");
         put_choices(b, o->argument);

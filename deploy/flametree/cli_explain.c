@@ -4,6 +4,7 @@
 #include "codec/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define TEXT_MAX ((size_t)1 << 20)
 
@@ -12,6 +13,9 @@ struct told {
     struct buf phases;
     struct buf pieces;
     str query_ms;
+    str slowest;  // of the phases
+    str slowest_ms;
+    double most;
 };
 
 static str *number_of(struct told *t, str name)
@@ -26,6 +30,13 @@ static str *number_of(struct told *t, str name)
     return NULL;
 }
 
+static double number(str text)
+{
+    char copy[40];
+    snprintf(copy, sizeof copy, "%.*s", STR(text));
+    return strtod(copy, NULL);
+}
+
 // {"heads":1.2,...,"query":9.7}
 static bool read_phases(struct json_reader *r, struct told *t)
 {
@@ -37,6 +48,12 @@ static bool read_phases(struct json_reader *r, struct told *t)
         if (str_is(name, "query")) {
             t->query_ms = r->text;
             continue;
+        }
+        double ms = number(r->text);
+        if (ms > t->most) {
+            t->most = ms;
+            t->slowest = name;
+            t->slowest_ms = r->text;
         }
         buf_z(&t->phases, t->phases.n ? ", " : "");
         text_put(&t->phases, name);
@@ -117,33 +134,60 @@ static void put_exactness(struct buf *out, str exact)
     } else if (str_is(kind, "partial")) {
         buf_z(out, "incomplete, ");
         text_put(out, rest);
+    } else if (str_is(kind, "totals")) {
+        buf_z(out, "totals exact, smallest frames left out");
     } else {
         text_put(out, exact);
     }
 }
 
-static void put_work(struct buf *out, const struct told *t)
+// One line: how exact, how much, how long, and what took longest.
+static void put_summary(struct buf *out, str exact, const struct told *t)
 {
-    buf_printf(out, " in %.*s ms (%.*s)\nheads: ", STR(t->query_ms), STR(buf_view(&t->phases)));
-    put_count(out, t->streams, "answer");
-    buf_z(out, " in ");
-    put_count(out, t->rounds, "round");
-    buf_z(out, "\nstore: ");
-    put_count(out, t->objects, "object");
-    buf_z(out, ", of them ");
-    put_count(out, t->nodes, "pre-merged node");
-    buf_z(out, " and ");
-    put_count(out, t->rows, "single row");
-    buf_z(out, "; ");
-    put_bytes(out, t->bytes);
-    buf_z(out, " in ");
-    put_count(out, t->reads, "read");
-    buf_z(out, "; ");
-    put_count(out, t->plans, "plan");
+    put_exactness(out, exact);
+    buf_z(out, ": ");
+    put_count(out, t->profiles, "profile");
+    buf_printf(out, " in %.*s ms", STR(t->query_ms));
+    if (t->slowest.n) {
+        buf_z(out, ", of which ");
+        text_put(out, t->slowest);
+        buf_printf(out, " took %.*s ms", STR(t->slowest_ms));
+    }
     buf_byte(out, '\n');
 }
 
-bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out)
+static void put_reads(struct buf *out, const struct told *t)
+{
+    buf_z(out, "store: ");
+    put_bytes(out, t->bytes);
+    buf_z(out, " of ");
+    put_count(out, t->objects, "object");
+    buf_z(out, " in ");
+    put_count(out, t->reads, "read");
+    buf_z(out, ": ");
+    put_count(out, t->nodes, "pre-merged node");
+    buf_z(out, " and ");
+    put_count(out, t->rows, "single row");
+    buf_z(out, "; ingesters: ");
+    put_count(out, t->streams, "answer");
+    buf_byte(out, '\n');
+}
+
+static void put_all(struct buf *out, const struct told *t)
+{
+    buf_printf(out, "ms: %.*s; ", STR(buf_view(&t->phases)));
+    put_count(out, t->plans, "plan");
+    buf_z(out, ", ");
+    put_count(out, t->rounds, "round");
+    buf_byte(out, '\n');
+    buf_str(out, buf_view(&t->pieces));
+    if (t->more.n == 0 || str_is(t->more, "0")) return;
+    buf_z(out, "  and ");
+    put_count(out, t->more, "more piece");
+    buf_byte(out, '\n');
+}
+
+bool cli_explain_put(struct arena *a, str json, str exact, bool full, struct buf *out)
 {
     struct told t = {0};
     struct json_reader r;
@@ -152,16 +196,9 @@ bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out)
     json_reader_init(&r, a, json);
     bool ok = read_told(&r, &t);
     if (ok) {
-        put_exactness(out, exact);
-        buf_z(out, ": ");
-        put_count(out, t.profiles, "profile");
-        put_work(out, &t);
-        buf_str(out, buf_view(&t.pieces));
-        if (t.more.n && !str_is(t.more, "0")) {
-            buf_z(out, "  and ");
-            put_count(out, t.more, "piece");
-            buf_z(out, " more\n");
-        }
+        put_summary(out, exact, &t);
+        put_reads(out, &t);
+        if (full) put_all(out, &t);
     }
     buf_release(&t.phases);
     buf_release(&t.pieces);
@@ -183,7 +220,9 @@ void cli_explain(struct cli *c, const struct http_headers *answer)
     }
     struct buf out;
     buf_init(&out, NULL, TEXT_MAX);
-    if (cli_explain_put(&c->arena, json, http_headers_get(answer, "flametree-exact"), &out)) {
+    str exact = http_headers_get(answer, "flametree-exact");
+    bool full = strcmp(cli_args_get(&c->args, OPT_EXPLAIN), "full") == 0;
+    if (cli_explain_put(&c->arena, json, exact, full, &out)) {
         fprintf(stderr, "%.*s", STR(buf_view(&out)));
     } else {
         cli_say(c, "the server's explanation is malformed");

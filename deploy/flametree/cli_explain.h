@@ -12,6 +12,6 @@ bool cli_explains(const struct cli *c, const char *path);
 
 void cli_explain(struct cli *c, const struct http_headers *answer);
 
-// The text, without anything that a terminal would take for a command. False if it is not the JSON
-// that it should be.
-bool cli_explain_put(struct arena *a, str json, str exact, struct buf *out) MUST_CHECK;
+// The text, a summary or all of it, without anything that a terminal would take for a command.
+// False if it is not the JSON that it should be.
+bool cli_explain_put(struct arena *a, str json, str exact, bool full, struct buf *out) MUST_CHECK;

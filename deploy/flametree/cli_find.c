@@ -7,10 +7,13 @@
 #include "model/label.h"
 #include "sys/clock.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SHOWN_MAX 12  // types or services named in a message
+#define SHOWN_MAX   12     // types or services named in a message
+#define COMPARE_MAX 20000  // services compared with a word
+#define NEAREST_MAX 3
 
 // ---- texts
 
@@ -141,6 +144,73 @@ static str enumerate(struct cli *c, const str *v, size_t n, const char *separato
     return text;
 }
 
+struct near {
+    str name;
+    unsigned distance;
+};
+
+static int by_distance(const void *a, const void *b)
+{
+    const struct near *x = a;
+    const struct near *y = b;
+    if (x->distance != y->distance) return x->distance < y->distance ? -1 : 1;
+    return str_cmp(x->name, y->name);
+}
+
+// The names that are most like a word come first. A part of a name counts as a small mistake.
+static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
+{
+    struct near *near = ARENA_ARRAY(&c->arena, struct near, n + 1);
+    if (!near) return arena_ok(&c->arena, e);
+    for (size_t i = 0; i < n; i++) {
+        unsigned distance = i < COMPARE_MAX ? cli_distance(v[i], word) : UINT_MAX;
+        bool part = word.n >= 3 && (str_contains(v[i], word) || str_contains(word, v[i]));
+        near[i] = (struct near){v[i], part ? MIN(distance, 1) : distance};
+    }
+    if (n) qsort(near, n, sizeof *near, by_distance);
+    for (size_t i = 0; i < n; i++)
+        v[i] = near[i].name;
+    return true;
+}
+
+// The service that a selector asks for; empty if it leaves the choice.
+static str service_of(struct cli *c, str selector)
+{
+    struct selector parsed = {0};
+    err ignored = {0};
+    if (!selector_parse(&c->arena, selector.n ? selector : S("{}"), &parsed, &ignored))
+        return (str){0};
+    for (size_t i = 0; i < parsed.n; i++) {
+        const struct matcher *m = &parsed.v[i];
+        if (m->op == MATCH_EQ && str_is(m->name, LABEL_SERVICE)) return m->value;
+    }
+    return str_of(cli_args_get(&c->args, OPT_SERVICE));
+}
+
+// Services in a range; those like the one that was asked for come first. True if that one is not
+// among them.
+static bool list_services(struct cli *c, const struct cli_found_in *where, str wanted, str **v,
+                          size_t *n, err *e)
+{
+    struct cli_found_in all = {where->start_ms, where->end_ms, NULL, 0};
+    if (!find_values(c, &all, LABEL_SERVICE, v, n, e)) return false;
+    if (wanted.n == 0 || str_among(wanted, *v, *n)) return false;
+    return sort_by_likeness(c, *v, *n, wanted, e);
+}
+
+void cli_hint_service(struct cli *c, const struct cli_found_in *where, str selector)
+{
+    str *services = NULL;
+    size_t n = 0;
+    err ignored = {0};
+    str wanted = service_of(c, selector);
+    bool missing = wanted.n && list_services(c, where, wanted, &services, &n, &ignored);
+    c->hint[0] = '\0';
+    if (!missing || n == 0) return;
+    str names = enumerate(c, services, MIN(n, NEAREST_MAX), ", ");
+    cli_hint(c, "no service '%.*s' in that range; nearest: %.*s", STR(wanted), STR(names));
+}
+
 static size_t colons(str s)
 {
     size_t n = 0;
@@ -228,8 +298,10 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
     str *services = NULL;
     size_t type_count = 0;
     size_t service_count = 0;
-    bool known = all_types(c, &where, &types, &type_count, &ignored) &&
-                 find_values(c, &where, LABEL_SERVICE, &services, &service_count, &ignored);
+    str wanted = service_of(c, q->selector);
+    bool known = all_types(c, &where, &types, &type_count, &ignored);
+    bool missing = known && list_services(c, &where, wanted, &services, &service_count, &ignored);
+    known = known && !ignored.code;
     c->hint[0] = '\0';
     struct buf range;
     buf_init(&range, NULL, 200);
@@ -246,6 +318,10 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
     snprintf(before, sizeof before, "%s", e->msg);
     str names = enumerate(c, services, service_count, ", ");
     str all = enumerate(c, types, type_count, "\n    ");
-    return err_set(e, ERR_NOT_FOUND, "%s\n  services: %.*s\n  types:\n    %.*s", before, STR(names),
-                   STR(all));
+    if (missing) {
+        str nearest = enumerate(c, services, MIN(service_count, NEAREST_MAX), ", ");
+        cli_hint(c, "no service '%.*s' in that range; nearest: %.*s", STR(wanted), STR(nearest));
+    }
+    return err_set(e, ERR_NOT_FOUND, "%s\n  services%s: %.*s\n  types:\n    %.*s", before,
+                   missing ? ", nearest first" : "", STR(names), STR(all));
 }

@@ -36,6 +36,10 @@ bool cli_query_read(struct cli *c, const char *text, struct cli_query *q, int *s
 // False with exit status 3: no data for q, which types and services there are.
 bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, err *e);
 
+// Where no series of the service that --service or a selector names exists: a hint which are like
+// it. `selector` may be empty.
+void cli_hint_service(struct cli *c, const struct cli_found_in *where, str selector);
+
 // "from ... until ..." of the range of the command line, for messages.
 struct cli_range_text {
     char text[120];

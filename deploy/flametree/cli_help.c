@@ -47,6 +47,12 @@ static void put_usage(struct buf *b, enum cli_command c)
     if (has_options(c)) buf_z(b, " [OPTION...]");
 }
 
+// Between the name of an option and its argument.
+static const char *gap(const struct cli_option_row *o)
+{
+    return o->argument[0] && !cli_is_optional(o->argument) ? " " : "";
+}
+
 // "-l, --label KEY=VALUE..."
 static void put_names(struct buf *b, const struct cli_option_row *o)
 {
@@ -55,7 +61,7 @@ static void put_names(struct buf *b, const struct cli_option_row *o)
     else
         buf_z(b, "    ");
     buf_printf(b, "--%s", o->name);
-    if (o->argument[0]) buf_printf(b, " %s", o->argument);
+    if (o->argument[0]) buf_printf(b, "%s%s", gap(o), o->argument);
 }
 
 // The sentence with default and variable behind it, into `out` as text.
@@ -182,7 +188,7 @@ static void roff_option(struct buf *b, const struct cli_option_row *o)
     roff(b, o->name);
     buf_z(b, "\\fR");
     if (o->argument[0]) {
-        buf_z(b, " \\fI");
+        buf_printf(b, "%s\\fI", gap(o));
         roff(b, o->argument);
         buf_z(b, "\\fR");
     }
@@ -279,7 +285,7 @@ static void markdown_options(struct buf *b, unsigned commands, bool common)
         any = true;
         buf_z(b, "| ");
         if (o->letter) buf_printf(b, "`-%c`, ", o->letter);
-        buf_printf(b, "`--%s%s", o->name, o->argument[0] ? " " : "");
+        buf_printf(b, "`--%s%s", o->name, gap(o));
         cell(b, o->argument);
         buf_z(b, "` | ");
         if (o->fallback[0]) buf_printf(b, "`%s`", o->fallback);

@@ -20,6 +20,8 @@ static int by_text(const void *a, const void *b)
 // One a line, or a JSON array; sorted. Exit status 3 if there are none.
 static bool print_list(struct cli *c, str *v, size_t n, const char *what, int *status, err *e)
 {
+    int64_t from = 0;
+    int64_t until = 0;
     bool json = cli_wants_json(c);
     struct buf b;
     buf_init(&b, NULL, LIST_BYTES_MAX);
@@ -40,6 +42,10 @@ static bool print_list(struct cli *c, str *v, size_t n, const char *what, int *s
     if (!ok || n > 0) return ok;
     *status = CLI_NO_DATA;
     struct cli_range_text range;
+    if (cli_range(c, &from, &until, e)) {
+        struct cli_found_in where = {from / NS_PER_MS, until / NS_PER_MS, NULL, 0};
+        cli_hint_service(c, &where, (str){0});
+    }
     return err_set(e, ERR_NOT_FOUND, "no %s at %.*s %s", what, STR(c->url.shown),
                    cli_range_say(c, &range));
 }

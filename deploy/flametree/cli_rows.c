@@ -17,7 +17,8 @@ static const char push_formats[] = "auto"
 #include "decode/formats.def"
     ;
 
-#define WORD_MAX 32  // longer words are like none of ours
+#define WORD_MAX     32  // longer words are like none of ours
+#define DISTANCE_MAX 64
 
 const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {
 #define COMMAND(id, name, operands, summary, text) {name, operands, summary, text},
@@ -84,10 +85,11 @@ bool cli_choice_next(str *rest, str *choice)
     return true;
 }
 
-// Edits (insert, delete, replace, swap neighbours) that lead from a to b.
-static unsigned distance(str a, str b)
+unsigned cli_distance(str a, str b)
 {
-    unsigned rows[3][WORD_MAX + 1];
+    unsigned rows[3][DISTANCE_MAX + 1];
+    a = str_slice(a, 0, DISTANCE_MAX);
+    b = str_slice(b, 0, DISTANCE_MAX);
     unsigned *before = rows[0];
     unsigned *last = rows[1];
     unsigned *now = rows[2];
@@ -118,7 +120,7 @@ static void consider(struct nearest *best, str text, const char *name)
 {
     str n = str_of(name);
     if (text.n == 0 || text.n > WORD_MAX || n.n > WORD_MAX) return;
-    unsigned d = distance(text, n);
+    unsigned d = cli_distance(text, n);
     if (text.n >= 3 && str_starts(n, text)) d = 1;  // an abbreviation
     if (d > 1 + MIN(text.n, n.n) / 3 || (best->name && d >= best->distance)) return;
     *best = (struct nearest){name, d};

@@ -85,10 +85,19 @@ static inline bool cli_has_choices(const char *argument)
 {
     return strchr(argument, '|') != NULL;
 }
+// A flag that may have a value behind "=".
+static inline bool cli_is_optional(const char *argument)
+{
+    return argument[0] == '[';
+}
 static inline bool cli_is_repeated(const char *argument)
 {
     return str_ends(str_of(argument), S("..."));
 }
+
+// How many edits (insert, delete, replace, swap neighbours) lead from a to b; only the first 64
+// bytes of each are looked at.
+unsigned cli_distance(str a, str b);
 
 // The command or option of a command whose name is like `text`; NULL if none is. For "did you
 // mean".

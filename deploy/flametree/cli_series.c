@@ -6,25 +6,37 @@
 #include "deploy/flametree/cli_ask.h"
 #include "deploy/flametree/cli_merge.h"
 #include "deploy/flametree/cli_time.h"
+#include "model/ptype.h"
 #include "sys/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define POINTS        60  // about so many, where no step is given
 #define POINTS_MAX    11000
-#define VALUE_COLUMNS 10u
+#define VALUE_COLUMNS 11u
 #define CHART_LEAST   10u
 #define CHART_MOST    120u
 #define LABEL_LEAST   8u
 #define OUTPUT_MAX    ((size_t)1 << 30)
 
+// What the points mean: as on the page, CPU in cores, amounts per second, gauges as a mean.
+struct series_unit {
+    double factor;
+    enum text_unit unit;
+    const char *suffix;
+    const char *what;
+    bool average;  // asked for
+};
+
 struct series_view {
     struct cli_query q;
     double step_s;
+    int64_t first_ns;  // of the points
     unsigned label_columns;
     unsigned chart_columns;
-    struct draw_unit unit;
+    struct series_unit unit;
 };
 
 // The first of the usual distances that makes no more than about POINTS points.
@@ -45,6 +57,10 @@ static bool read_step(struct cli *c, struct series_view *v, err *e)
     int64_t range = v->q.until_ns - v->q.from_ns;
     if (!cli_duration(c, OPT_STEP, &ns, e)) return false;
     v->step_s = ns ? (double)ns / (double)NS_PER_S : choose_step(range);
+    // A point is of the step before it. The last one is at the end of the range, so that the newest
+    // profiles are in it, and the first one a step behind the begin or less.
+    int64_t step = (int64_t)(v->step_s * (double)NS_PER_S);
+    v->first_ns = v->q.until_ns - (range > 0 ? (range - 1) / step * step : 0);
     if ((double)range / (double)NS_PER_S / v->step_s <= POINTS_MAX) return true;
     return err_set(e, ERR_INVALID_ARGUMENT, "--step %s makes more than %d points of this range",
                    cli_args_get(&c->args, OPT_STEP), POINTS_MAX);
@@ -119,16 +135,60 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     }
 }
 
+// Values like heap in use are states: a sum over time means nothing.
+static bool is_gauge(str sample_type)
+{
+    return str_starts(sample_type, S("inuse_")) || str_is(sample_type, "goroutine") ||
+           str_is(sample_type, "goroutines");
+}
+
+static struct series_unit series_unit(struct cli *c, str type, double step_s)
+{
+    struct draw_unit plain = cli_merge_unit(type);
+    struct series_unit u = {plain.factor, plain.unit, "", "sum of each step", false};
+    const char *aggregation = cli_args_get(&c->args, OPT_AGGREGATION);
+    struct ptype t = {0};
+    err ignored = {0};
+    bool gauge = ptype_parse(type, &t, &ignored) && is_gauge(t.sample_type);
+    if (aggregation ? strcmp(aggregation, "average") == 0 : gauge) {
+        u.what = "mean of the profiles in each step";
+        u.average = true;
+        return u;
+    }
+    if (aggregation) return u;
+    u.factor /= step_s;
+    u.what = "per second";
+    if (plain.unit == TEXT_NS) {
+        bool cpu = str_is(t.name, "process_cpu");
+        u.factor /= (double)NS_PER_S;
+        u.unit = TEXT_RATIO;
+        u.what = cpu ? "cores in use" : "seconds per second";
+        u.suffix = cpu ? "" : " s/s";
+        return u;
+    }
+    if (plain.unit == TEXT_COUNT) u.unit = TEXT_RATIO;
+    u.suffix = "/s";
+    return u;
+}
+
+static void put_value(struct buf *b, const struct series_unit *u, double v)
+{
+    char number[TEXT_NUMBER_MAX];
+    char text[TEXT_NUMBER_MAX + 8];
+    snprintf(text, sizeof text, "%s%s", text_value(number, v * u->factor, u->unit), u->suffix);
+    text_right(b, text, VALUE_COLUMNS);
+}
+
 static void put_series(struct cli *c, struct buf *b, const struct series_view *v,
                        const Types__V1__Series *s)
 {
     double chart[CHART_MOST];
-    double least = INFINITY;
-    double greatest = -INFINITY;
+    double min = INFINITY;
+    double max = -INFINITY;
     double sum = 0;
     for (size_t i = 0; i < s->n_points; i++) {
-        least = MIN(least, s->points[i]->value);
-        greatest = MAX(greatest, s->points[i]->value);
+        min = MIN(min, s->points[i]->value);
+        max = MAX(max, s->points[i]->value);
         sum += s->points[i]->value;
     }
     if (s->n_points == 0) return;
@@ -139,12 +199,9 @@ static void put_series(struct cli *c, struct buf *b, const struct series_view *v
     for (unsigned i = 0; i < v->chart_columns; i++)
         top = chart[i] > top ? chart[i] : top;
     draw_spark(b, chart, v->chart_columns, top, &c->look);
-    double values[] = {least, sum / (double)s->n_points, greatest,
-                       s->points[s->n_points - 1]->value};
-    for (size_t i = 0; i < COUNT(values); i++) {
-        char text[TEXT_NUMBER_MAX];
-        text_right(b, text_value(text, values[i] * v->unit.factor, v->unit.unit), VALUE_COLUMNS);
-    }
+    double values[] = {min, sum / (double)s->n_points, max, s->points[s->n_points - 1]->value};
+    for (size_t i = 0; i < COUNT(values); i++)
+        put_value(b, &v->unit, values[i]);
     buf_byte(b, '\n');
 }
 
@@ -166,7 +223,7 @@ static void lay_out(struct cli *c, struct series_view *v,
 
 static void put_heading(struct cli *c, struct buf *b, const struct series_view *v)
 {
-    static const char *const titles[] = {"least", "mean", "greatest", "last"};
+    static const char *const titles[] = {"min", "mean", "max", "last"};
     char step[TEXT_NUMBER_MAX];
     text_ink(b, c->look.colors, INK_STRONG);
     text_put(b, v->q.type);
@@ -178,7 +235,7 @@ static void put_heading(struct cli *c, struct buf *b, const struct series_view *
     buf_byte(b, '\n');
     text_ink(b, c->look.colors, INK_DIM);
     cli_time_put_range(b, v->q.from_ns, v->q.until_ns);
-    buf_printf(b, ", %s of each %s\n", cli_args_get(&c->args, OPT_AGGREGATION),
+    buf_printf(b, ", %s, step %s\n", v->unit.what,
                text_value(step, v->step_s * (double)NS_PER_S, TEXT_NS));
     text_pad(b, v->label_columns + 2 + v->chart_columns);
     for (size_t i = 0; i < COUNT(titles); i++)
@@ -195,14 +252,14 @@ static bool ask(struct cli *c, const struct series_view *v, Querier__V1__SelectS
     Querier__V1__SelectSeriesRequest q = QUERIER__V1__SELECT_SERIES_REQUEST__INIT;
     q.profile_typeid = pb_z(&c->arena, v->q.type);
     q.label_selector = pb_z(&c->arena, v->q.selector);
-    q.start = v->q.from_ns / NS_PER_MS;
+    q.start = v->first_ns / NS_PER_MS;
     q.end = v->q.until_ns / NS_PER_MS;
     q.step = v->step_s;
     uint64_t limit = 0;
     if (!read_groups(c, &q.group_by, &q.n_group_by, e) ||
         !cli_args_number(&c->args, OPT_LIMIT, 1, INT64_MAX, &limit, e))
         return cli_wrong(status);
-    if (strcmp(cli_args_get(&c->args, OPT_AGGREGATION), "average") == 0) {
+    if (v->unit.average) {
         q._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
         q.aggregation =
             TYPES__V1__TIME_SERIES_AGGREGATION_TYPE__TIME_SERIES_AGGREGATION_TYPE_AVERAGE;
@@ -226,7 +283,7 @@ bool cli_series(struct cli *c, int *status, err *e)
         return cli_wrong(status);
     const char *text = c->args.operand_count ? c->args.operands[0] : NULL;
     if (!cli_query_read(c, text, &v.q, status, e)) return false;
-    v.unit = cli_merge_unit(v.q.type);
+    v.unit = series_unit(c, v.q.type, v.step_s);
     Querier__V1__SelectSeriesResponse *a = NULL;
     if (!ask(c, &v, &a, status, e) || !a) return false;
     size_t points = 0;

@@ -114,6 +114,7 @@ enum text_unit text_unit_of(str unit, double *factor)
     } units[] = {
         {S_INIT("nanoseconds"), TEXT_NS, 1},    {S_INIT("ns"), TEXT_NS, 1},
         {S_INIT("microseconds"), TEXT_NS, 1e3}, {S_INIT("us"), TEXT_NS, 1e3},
+        {S_INIT("μs"), TEXT_NS, 1e3},           {S_INIT("µs"), TEXT_NS, 1e3},
         {S_INIT("milliseconds"), TEXT_NS, 1e6}, {S_INIT("ms"), TEXT_NS, 1e6},
         {S_INIT("seconds"), TEXT_NS, 1e9},      {S_INIT("bytes"), TEXT_BYTES, 1},
     };
@@ -139,11 +140,16 @@ static const struct step *steps_of(enum text_unit unit)
                                         {0x1p20, " MiB"}, {0x1p10, " KiB"}, {1, " B"}};
     static const struct step count[] = {
         {1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}};
+    // From 0.01 on without a prefix: "0.28 cores" reads better than "280 m cores".
+    static const struct step ratio[] = {{1e12, " T"}, {1e9, " G"},  {1e6, " M"},  {1e3, " k"},
+                                        {1, ""},      {1e-3, " m"}, {1e-6, " µ"}, {1e-9, " n"}};
     switch (unit) {
     case TEXT_NS:
         return time;
     case TEXT_BYTES:
         return bytes;
+    case TEXT_RATIO:
+        return ratio;
     case TEXT_COUNT:
         break;
     }
@@ -155,7 +161,8 @@ const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit)
     const struct step *s = steps_of(unit);
     double size = fabs(v);
     // Just below a unit counts as that unit: 999.95 ms is 1.00 s.
-    while (s->factor > 1 && size < s->factor * 0.9995)
+    double last = unit == TEXT_RATIO ? 1e-9 : 1;
+    while (s->factor > last && size < s->factor * (s->factor == 1 ? 0.01 : 0.9995))
         s++;
     double shown = v / s->factor;
     if (v == 0) {

@@ -46,7 +46,8 @@ void text_filter(struct buf *b, str s);
 enum text_unit {
     TEXT_COUNT,
     TEXT_NS,
-    TEXT_BYTES
+    TEXT_BYTES,
+    TEXT_RATIO  // a number with prefixes for small ones too: 5.60 µ
 };
 // The unit of a sample unit such as "nanoseconds", "ms" or "bytes", and what to multiply by.
 enum text_unit text_unit_of(str sample_unit, double *factor);

@@ -445,6 +445,19 @@ def test_query_says_what_there_is_where_there_is_nothing(url, service):
     assert "2020-01-01 00:00:00" in said and "no data at all" in said, said
 
 
+def test_a_wrong_service_names_the_nearest_ones_first(url):
+    name = unique("checkout")
+    for service in (name, unique("aaa"), unique("zzz")):
+        ok("push", "-", "-q", "-l", "service_name=" + service, data="x 1\n", url=url)
+    wrong = name[:5] + name[6:-1] + "_"
+    for args in (("query", "cpu", "-s", wrong), ("series", 'cpu{service_name="%s"}' % wrong), ("diff", 'cpu{service_name="%s"}' % wrong, 'cpu{service_name="%s"}' % name)):
+        said = fails(3, *args, url=url)
+        assert "no service '%s' in that range; nearest: %s" % (wrong, name) in said and "services, nearest first: " + name in said, said
+    for args in (("types", "-s", wrong), ("labels", "pod", "-s", wrong)):
+        said = fails(3, *args, url=url)
+        assert "no service '%s' in that range; nearest: %s" % (wrong, name) in said, said
+
+
 def test_type_may_be_short_or_left_out(url, service, tmp_path):
     by_word = ok("query", "cpu", "-s", service, "-F", "folded", url=url)
     assert by_word == ok("query", '{service_name="%s"}' % service, "-F", "folded", url=url)
@@ -547,11 +560,36 @@ def test_full_disk_is_an_error(url, service):
 def test_series(url, service):
     out = ok("series", "cpu", "-s", service, "--group-by", "region", "--step", "1m", url=url)
     row = next(line for line in out.splitlines() if line.startswith("eu"))
-    assert "100 ms" in row and "█" in row, out
+    assert row.split()[-4:] == ["1.67", "m"] * 2 and "█" in row and "cores in use, step 1.00 min" in out and " min " in out and " max " in out, out
+    total = ok("series", "cpu", "-s", service, "--step", "1m", "--aggregation", "sum", url=url)
+    assert "100 ms" in total and "sum of each step" in total, total
     answer = json.loads(ok("series", "cpu", "-s", service, "-g", "region", "--step", "1m", "--format", "json", url=url))
     assert [p["value"] for p in answer["series"][0]["points"]] == [100_000_000] and answer["series"][0]["labels"] == [{"name": "region", "value": "eu"}]
     assert "no data for" in fails(3, "series", CPU + '{service_name="nobody"}', url=url)
     assert "more than 11000 points" in fails(2, "series", "cpu", "--step", "1s", "--from", "now-7d", url=url)
+
+
+def test_series_of_memory_are_per_second_and_of_gauges_the_mean(url, tmp_path):
+    name, at = unique("cli"), time.time_ns() - 30 * 10**9
+    for type, unit in (("alloc_space", "bytes"), ("inuse_space", "bytes"), ("alloc_objects", "count")):
+        for n in (1, 2):
+            path = tmp_path / (type + str(n))
+            path.write_bytes(Pprof(("main", n * 61440), types=((type, unit),), period_type=("space", "bytes"), time_ns=at + n).encode())
+            ok("push", str(path), "-l", "service_name=" + name, "--name", "memory", url=url)
+    shown = {type: ok("series", type, "-s", name, "--step", "1m", url=url) for type in ("alloc_space", "inuse_space", "alloc_objects")}
+    assert "3.00 KiB/s" in shown["alloc_space"] and "per second" in shown["alloc_space"], shown
+    assert "90.0 KiB" in shown["inuse_space"] and "mean of the profiles" in shown["inuse_space"], shown
+    assert "3.07 k/s" in shown["alloc_objects"], shown
+
+
+def test_the_newest_profile_is_in_the_last_point(url, tmp_path):
+    name, now = unique("cli"), time.time_ns()
+    for age in (1, 3000):
+        (tmp_path / "p").write_bytes(Pprof(("main", 6_000_000_000), time_ns=now - age * 10**9).encode())
+        ok("push", str(tmp_path / "p"), "-l", "service_name=" + name, url=url)
+    for step in ("7m", "10m", "2h"):  # 1 h is no multiple of 7 min, and shorter than 2 h
+        series = json.loads(ok("series", "cpu", "-s", name, "--step", step, "--format", "json", url=url))["series"]
+        assert sum(p["value"] for p in series[0]["points"]) == 12_000_000_000, (step, series)
 
 
 def test_diff(url, service, tmp_path):
@@ -735,6 +773,11 @@ def test_tls(tmp_path):
         assert ok("ready", "--url", "https://" + s.host, "--ca-file", cert) == "ready\n"
         said = fails(1, "ready", "--url", "https://" + s.host)
         assert "certificate" in said, said
+        said = fails(1, "ready", "--url", "http://" + s.host)
+        assert "the server there speaks https, not http" in said and "--url https://" + s.host in said, said
+    with Stub(always(200, {}, b"ready")) as s:
+        said = fails(1, "ready", "--url", "https://" + s.host)
+        assert "the server there speaks http, not https" in said and "--url http://" + s.host in said, said
         assert "no such file" in fails(2, "ready", "--url", "https://" + s.host, "--ca-file", "/no/such.pem")
 
 

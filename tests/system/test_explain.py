@@ -75,8 +75,12 @@ def test_the_command_line_explains(shop):
     run = [os.path.join(BIN, "flametree"), "query", CPU, "-s", "shop", "--from", str(START // 10**9), "--until", str((START + 2 * DAY) // 10**9), "-F", "folded", "--url", shop.url]
     got = subprocess.run(run + ["--explain"], capture_output=True, text=True, timeout=60)
     assert got.returncode == 0 and got.stdout == "main;a 48\n", (got.stdout, got.stderr)
-    lines = got.stderr.splitlines()
-    assert lines[0].startswith("exact: 48 profiles in ") and any(line.startswith("  days    nodes  (") for line in lines), got.stderr
+    summary = got.stderr.splitlines()
+    assert len(summary) == 2 and summary[0].startswith("exact: 48 profiles in ") and " ms, of which " in summary[0] and summary[1].startswith("store: "), got.stderr
+    full = subprocess.run(run + ["--explain=full"], capture_output=True, text=True, timeout=60).stderr.splitlines()
+    assert full[2].startswith("ms: ") and any(line.startswith("  days    nodes  (") for line in full), full
+    wrong = subprocess.run(run + ["--explain=half"], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2 and "--explain takes no value but [=full]" in wrong.stderr, wrong
     assert subprocess.run(run, capture_output=True, text=True, timeout=60).stderr == ""
 
 
