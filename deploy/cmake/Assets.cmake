@@ -19,6 +19,7 @@ set(type_html "text/html; charset=utf-8")
 set(type_js "text/javascript; charset=utf-8")
 set(type_css "text/css; charset=utf-8")
 set(type_txt "text/plain; charset=utf-8")
+set(type_json "application/json")
 set(type_svg "image/svg+xml")
 set(type_woff2 "font/woff2")
 set(packed woff2)  # formats that gzip does not make smaller

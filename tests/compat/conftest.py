@@ -86,6 +86,19 @@ def go_program():
     return build
 
 
+@pytest.fixture
+def go_source_program(tmp_path):
+    """go_source_program(name, code): builds the code with the modules of tests/compat/go."""
+    def build(name, code):
+        for file in ("go.mod", "go.sum"):
+            shutil.copy(os.path.join(HERE, "go", file), tmp_path)
+        (tmp_path / "main.go").write_text(code)
+        out = str(tmp_path / name)
+        get("go", own("go", "go"), "build", "-o", out, ".", cwd=str(tmp_path), env={"GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"})
+        return [out]
+    return build
+
+
 @pytest.fixture(scope="session")
 def python_program():
     """The busy program of tests/compat/python under pyroscope-io."""

@@ -4,7 +4,9 @@ import { parseQuery, SERVICE, serviceOf, withService, type Query } from './query
 import { fromLegacy, isTypeId, preferredType } from './ptype';
 
 /** The server's profiles of itself: always there, seldom what one came for. */
-const OURSELVES = 'flametree';
+export const OURSELVES = 'flametree';
+/** Are there profiles, but only the server's own? */
+export const onlyOurs = (catalog: Catalog): boolean => catalog.size === 1 && catalog.has(OURSELVES);
 
 export function defaultService(catalog: Catalog): string | null {
   const services = [...catalog.keys()];

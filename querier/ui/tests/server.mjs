@@ -14,7 +14,7 @@ const POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-act
   "require-trusted-types-for 'script'";
 const TYPES = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml', '.woff2': 'font/woff2', '.txt': 'text/plain; charset=utf-8',
+  '.svg': 'image/svg+xml', '.woff2': 'font/woff2', '.txt': 'text/plain; charset=utf-8', '.json': 'application/json',
 };
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds', HEAP = 'memory:inuse_space:bytes:space:bytes';
 const SPACE = 'memory:alloc_space:bytes:space:bytes', GO = 'goroutines:goroutine:count:goroutine:count';

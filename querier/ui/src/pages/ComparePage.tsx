@@ -178,7 +178,7 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
   });
   return (
     <>
-      <QueryBar query={query ?? parseQuery(a.query)} catalog={known.data} answer={current ? data : null} failed={query ? known.error : null} ask={askBoth}>
+      <QueryBar query={query ?? parseQuery(a.query)} catalog={known.data} answer={current ? data : null} failed={query && !diff.error ? known.error : null} ask={askBoth}>
         <label class="field">
           <span>Baseline</span>
           <select value={a.leftFrom || a.rightFrom ? 'own' : ''} onChange={(e) => preset(e.currentTarget.value)}>
@@ -248,7 +248,7 @@ function SideCard({ name, common, sides, over, top, total }: SideProps) {
           write={rate.write} band={{ range, color }} onSelect={(to) => setTimes(sides, name, to)} />
       ) : (
         <div class="plot" style={{ height: `${TIMELINE_PX}px` }}>
-          {over.error && <span class="warning">{over.error.message}</span>}
+          {over.error && total !== null && <span class="warning">{over.error.message}</span>}
         </div>
       )}
     </section>

@@ -13,7 +13,7 @@ import { useLoad } from '../ui/load';
 import { aboutText, agedClass, Loading, Space } from '../ui/Loading';
 import { QueryBar } from '../ui/QueryBar';
 import { Segments } from '../ui/Segments';
-import { Failure, Unreadable } from '../ui/states';
+import { Failure, Outdated, Unreadable } from '../ui/states';
 import { lineColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
 import { useLines, type Lines } from '../ui/useLines';
@@ -50,9 +50,10 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
     const error = known.error ?? labels.error ?? over.error;
     if (error && !over.data) return <Failure error={error} retry={refresh} />;
     if (!query || !labels.data) return choice.kind === 'nothing' ? <p class="none">There are no profiles in this range.</p> : <Space />;
-    if (labels.data.length === 0) return <p class="none">These profiles have no labels but the name of the service.</p>;
+    if (labels.data.length === 0) return <p class="none">No labels besides service_name</p>;
     return (
       <div class="labels">
+        {error && <Outdated error={error} at={over.data!.buckets.now} retry={refresh} />}
         <nav class="card names" aria-label="Labels">
           {labels.data.map((l) => (
             <button key={l.name} aria-pressed={l.name === by} onClick={() => go({ groupBy: l.name, leftQuery: '', rightQuery: '' })}>
@@ -67,7 +68,7 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
   const { leftQuery, rightQuery } = address.value, name = (q: string) => parseQuery(q)?.matchers.find((m) => m.label === by)?.value ?? '…';
   return (
     <>
-      <QueryBar query={query ?? parseQuery(text)} catalog={known.data} answer={null} failed={query ? known.error : null}>
+      <QueryBar query={query ?? parseQuery(text)} catalog={known.data} answer={null} failed={query && over.data && !over.error ? known.error : null}>
         {leftQuery && rightQuery && (
           <Link class="btn primary" to="compare" patch={{ leftQuery, rightQuery }}>Compare {name(leftQuery)} → {name(rightQuery)}</Link>
         )}

@@ -12,7 +12,8 @@ import { Download } from '../ui/Download';
 import { useLoad } from '../ui/load';
 import { aboutText, agedClass, Loading, Space } from '../ui/Loading';
 import { QueryBar } from '../ui/QueryBar';
-import { Banner, Failure, NoMatch, NothingYet, Unreadable, useFirstProfile } from '../ui/states';
+import { Banner, Failure, LOOKS_AGAIN, NoMatch, Unreadable, useFirstProfile } from '../ui/states';
+import { Start } from '../ui/Start';
 import { lineColors, theme } from '../ui/theme';
 import { Timeline } from '../ui/timeline';
 import { useLines } from '../ui/useLines';
@@ -43,7 +44,7 @@ export function FlamePage({ known, choice, query, range, period, again, refresh 
     if (known.error && !question) return <Failure error={known.error} retry={refresh} />;
     if (graph.error && !current) return <Failure error={graph.error} retry={refresh} />;
     if (none && (past.data || past.error)) {
-      if (nothingYet) return <NothingYet />;
+      if (nothingYet) return <Start title="No profiles yet" again={again} refresh={refresh}><p class="dim">{LOOKS_AGAIN}</p></Start>;
       return <NoMatch query={shown!} from={from} until={until} range={answer?.range ?? range()} newestMs={past.data?.newestMs ?? null} />;
     }
     if (!answer || empty || none) return <Space />;
@@ -51,20 +52,20 @@ export function FlamePage({ known, choice, query, range, period, again, refresh 
   };
   return (
     <>
-      <QueryBar query={shown} catalog={known.data} answer={current && !none ? answer : null} failed={question ? known.error : null} />
+      <QueryBar query={shown} catalog={known.data} answer={current && !none ? answer : null} failed={question && !graph.error ? known.error : null} />
       <main aria-busy={known.busy || graph.busy}>
         <Loading of={query ? graph : known} what={query ? aboutText(query, from, until, range()) : 'the list of services'} retry={refresh} />
-        {query && !none && <Over query={query} period={period} range={range} again={again} />}
+        {query && !none && (current || !graph.error) && <Over query={query} period={period} range={range} again={again} quiet={graph.error !== null} />}
         {content()}
       </main>
     </>
   );
 }
 
-interface OverProps { query: Query; period: string; range: () => Range; again: number }
+interface OverProps { query: Query; period: string; range: () => Range; again: number; quiet: boolean }
 
 /** The values over time. It is an addition: where they cannot be had the profile is shown without. */
-function Over({ query, period, range, again }: OverProps) {
+function Over({ query, period, range, again, quiet }: OverProps) {
   const { plain, spans } = splitSpans(query.matchers);
   const over = useLines({ type: query.type, selector: selector(plain) }, period, range, again);
   const { data } = over, type = data?.type ?? query.type, rate = rateOf(type), stroke = lineColors(theme.value)[0];
@@ -75,7 +76,7 @@ function Over({ query, period, range, again }: OverProps) {
     <section class={`card over${agedClass(over)}`} aria-label="Over time" aria-busy={over.busy}>
       <div class="head">
         <h2>{typeName(type)} over time</h2><span class="dim">{rate.what}{spans.length > 0 && ', of all spans'}</span>
-        {over.error ? <span class="warning">This did not load: {over.error.message}</span> : <span class="dim hint">drag to zoom</span>}
+        {over.error && !quiet ? <span class="warning">This did not load: {over.error.message}</span> : <span class="dim hint">drag to zoom</span>}
       </div>
       {data && lines ? (
         <Timeline label={`${typeName(type)} over time`} range={data.range} buckets={data.buckets} lines={lines}

@@ -2,8 +2,8 @@
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { address, go } from '../address';
-import { stats } from '../api/client';
-import { typesOf } from '../choice';
+import { catalog, stats } from '../api/client';
+import { onlyOurs, OURSELVES, typesOf } from '../choice';
 import { isGauge, nameTypes, preferredType, rateOf, typeName } from '../ptype';
 import { queryText, SERVICE } from '../query';
 import { GONE, mean, NEW, trend } from '../series';
@@ -13,7 +13,8 @@ import { Icon } from '../ui/icons';
 import { useKeys } from '../ui/keys';
 import { Link } from '../ui/Link';
 import { useLoad } from '../ui/load';
-import { Failure, NoMatch, NothingYet, useFirstProfile, Waiting } from '../ui/states';
+import { Start } from '../ui/Start';
+import { Failure, LOOKS_AGAIN, NoMatch, Outdated, useFirstProfile, Waiting } from '../ui/states';
 import { sideColors, theme } from '../ui/theme';
 import { Spark } from '../ui/timeline';
 import { useLines, type GroupLine } from '../ui/useLines';
@@ -62,7 +63,10 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
   const { data } = lines, of = data?.type ?? type;
   const none = known.data !== null && known.data.size === 0, past = useLoad(none ? 'stats' : null, again, stats);
   const nothingYet = none && past.data?.ingested === false;
-  useFirstProfile(nothingYet, past.busy || known.busy, again, refresh);
+  // Others may have profiles outside the range.
+  const alone = known.data !== null && onlyOurs(known.data), ever = useLoad(alone ? 'ever' : null, again, (signal) => catalog(0, Date.now(), signal));
+  const oursOnly = alone && ever.data !== null && onlyOurs(ever.data);
+  useFirstProfile(nothingYet || alone, past.busy || known.busy, again, refresh);
   useEffect(() => {
     shownRange.value = data?.range ?? null;
   }, [data]);
@@ -76,13 +80,28 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
   const content = () => {
     if (known.error && !known.data) return <Failure error={known.error} retry={refresh} />;
     if (none && (past.data || past.error)) {
-      if (nothingYet) return <NothingYet />;
+      if (nothingYet) return <Start title="No profiles yet" again={again} refresh={refresh}><p class="dim">{LOOKS_AGAIN}</p></Start>;
       return <NoMatch query={{ type: '', matchers: [] }} from={from} until={until} range={range()} newestMs={past.data?.newestMs ?? null} />;
     }
+    if (oursOnly) {
+      const query = queryText({ type: preferredType(known.data!.get(OURSELVES) ?? []), matchers: [{ label: SERVICE, op: '=', value: OURSELVES }] });
+      return (
+        <Start title="Send your profiles" again={again} refresh={refresh}>
+          <p class="dim">So far this server has only profiles of itself: <Link to="flame" patch={{ query }}>show them</Link>. {LOOKS_AGAIN}</p>
+        </Start>
+      );
+    }
+    if (alone && !ever.data && !ever.error) return <Waiting />;
     if (lines.error && !data) return <Failure error={lines.error} retry={refresh} />;
     if (!data) return <Waiting />;
-    if (shown.length === 0) return <p class="none">No service is called like this.</p>;
-    return <ul class="cards">{shown.map((c) => <ServiceCard key={c.service} card={c} type={of} types={known.data?.get(c.service) ?? []} />)}</ul>;
+    if (shown.length === 0) return <p class="none">No matching services</p>;
+    const error = known.error ?? lines.error;
+    return (
+      <>
+        {error && <Outdated error={error} at={data.buckets.now} retry={refresh} />}
+        <ul class="cards">{shown.map((c) => <ServiceCard key={c.service} card={c} type={of} types={known.data?.get(c.service) ?? []} />)}</ul>
+      </>
+    );
   };
   return (
     <>

@@ -9,7 +9,7 @@ import type { Range } from '../time';
 import { shownRange } from '../ui/CopyLink';
 import { Link } from '../ui/Link';
 import { useLoad } from '../ui/load';
-import { Failure, Unreadable, Waiting } from '../ui/states';
+import { Failure, Outdated, Unreadable, Waiting } from '../ui/states';
 import { sideColors, theme } from '../ui/theme';
 import { Spark } from '../ui/timeline';
 import type { PageProps } from './page';
@@ -43,7 +43,12 @@ export function TypesPage({ known, choice, query, range, period, again, refresh 
     if (known.data && types.length === 0) return <p class="none">There are no profiles of {service ?? 'any service'} in this range.</p>;
     if (over.data?.service !== service) return <Waiting />;
     const nameOf = (type: string) => types.find((t) => t.id === type)?.text ?? type;
-    return <ul class="cards">{over.data.lines.map((l) => <TypeCard key={l.type} service={service!} line={l} text={nameOf(l.type)} />)}</ul>;
+    return (
+      <>
+        {error && <Outdated error={error} at={over.data.lines[0].buckets.now} retry={refresh} />}
+        <ul class="cards">{over.data.lines.map((l) => <TypeCard key={l.type} service={service!} line={l} text={nameOf(l.type)} />)}</ul>
+      </>
+    );
   };
   const services = [...(known.data?.keys() ?? [])];
   return (

@@ -1,15 +1,14 @@
 // What the page says when it has no picture to show: why, in words that are true, and the way on.
-import { useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { go } from '../address';
 import { CallError } from '../api/client';
 import { typeName } from '../ptype';
 import { filtersOf, queryText, serviceOf, type Query } from '../query';
-import { isRelative, moment, rangeText, type Range } from '../time';
-import { copyText } from './clipboard';
+import { clock, isRelative, moment, rangeText, type Range } from '../time';
 import { useRepeat } from './useRepeat';
 
 const FIRST_PROFILE_POLL_S = 5;
+export const LOOKS_AGAIN = `This page looks again every ${FIRST_PROFILE_POLL_S} seconds.`;
 
 /** While nothing was ever pushed the page looks for the first profile by itself. */
 export function useFirstProfile(nothingYet: boolean, busy: boolean, again: number, refresh: () => void): void {
@@ -30,6 +29,10 @@ const IN_WORDS: Record<string, string> = {
   unimplemented: 'The server does not know this call',
 };
 
+/** What the same question will be answered with again. */
+const STAYS = /^(invalid_argument|out_of_range|failed_precondition|not_found|unauthenticated|permission_denied|unimplemented)$/;
+const mayHelp = (error: Error) => !(error instanceof CallError && STAYS.test(error.code));
+
 function words(error: Error): string {
   if (error instanceof CallError) return IN_WORDS[error.code] ?? 'The server failed';
   return 'The answer cannot be read';
@@ -48,7 +51,7 @@ export function Failure({ error, retry }: { error: Error; retry: () => void }) {
   return (
     <State title={words(error)} role="alert">
       {error.message && <p class="said">{error.message}</p>}
-      <p><button class="btn primary" onClick={retry}>Try again</button></p>
+      {mayHelp(error) && <p><button class="btn primary" onClick={retry}>Try again</button></p>}
     </State>
   );
 }
@@ -58,10 +61,14 @@ export function Banner({ error, kept, retry }: { error: Error; kept: string; ret
   return (
     <div class="banner" role="alert">
       <span><b>{words(error)}</b>{error.message && `: ${error.message}`} <span class="dim">· {kept}</span></span>
-      <button class="btn small" onClick={retry}>Try again</button>
+      {mayHelp(error) && <button class="btn small" onClick={retry}>Try again</button>}
     </div>
   );
 }
+
+/** A page without a picture of its own to put the banner into. */
+export const Outdated = ({ error, at, retry }: { error: Error; at: number; retry: () => void }) =>
+  <section class="card wide"><Banner error={error} kept={`shown is the answer of ${clock(at)}`} retry={retry} /></section>;
 
 export function Unreadable({ what, text, wayOut }: { what: string; text: string; wayOut: () => void }) {
   return (
@@ -89,51 +96,16 @@ export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
         {service && <>Service <b>{service}</b> · </>}{period}
         {filters.length > 0 && <> · <span class="said">{queryText({ type: '', matchers: filters })}</span></>}
       </p>
-      {newestMs !== null && newestElsewhere && <p class="dim">The newest profile on this server is of {moment(newestMs)}.</p>}
+      {newestMs !== null && newestElsewhere && <p class="dim">Latest profile: {moment(newestMs)}.</p>}
       <p class="ways">
         {last && (
           <button class="btn" onClick={() => go({ query: queryText({ ...query, matchers: query.matchers.filter((m) => m !== last) }) })}>
             Remove the filter on {last.label}
           </button>
         )}
-        {dayAgo && <button class="btn" onClick={() => go({ from: 'now-24h', until: 'now' })}>Look at the last 24 hours</button>}
-        {newestElsewhere && <button class="btn" onClick={toNewest}>Go to the newest profile</button>}
+        {dayAgo && <button class="btn" onClick={() => go({ from: 'now-24h', until: 'now' })}>Show the last 24 hours</button>}
+        {newestElsewhere && <button class="btn" onClick={toNewest}>Go to the latest profile</button>}
       </p>
     </State>
-  );
-}
-
-/** Nothing was ever pushed: how to push something here. */
-export function NothingYet() {
-  const server = new URL('.', location.href).href.replace(/\/$/, '');
-  const go = `import "github.com/grafana/pyroscope-go"
-
-pyroscope.Start(pyroscope.Config{
-	ApplicationName: "my-service",
-	ServerAddress:   "${server}",
-})`;
-  const curl = `echo 'main;work;compute 100' |
-  curl --data-binary @- '${server}/ingest?name=my-service.cpu'`;
-  return (
-    <State title="No profiles have arrived yet" role="status">
-      <p>Point an agent at this server. Any Pyroscope agent works; in a Go program it is</p>
-      <Code text={go} />
-      <p>Or push one stack by hand:</p>
-      <Code text={curl} />
-      <p class="dim">This page looks again every {FIRST_PROFILE_POLL_S} seconds.</p>
-    </State>
-  );
-}
-
-function Code({ text }: { text: string }) {
-  const [copied, setCopied] = useState(false);
-  const copy = async () => {
-    setCopied(await copyText(text));
-  };
-  return (
-    <div class="code">
-      <pre tabIndex={0} role="region" aria-label="Example">{text}</pre>
-      <button class="btn small" onClick={() => void copy()}>{copied ? 'Copied' : 'Copy'}</button>
-    </div>
   );
 }
