@@ -92,6 +92,7 @@ export function heaviestFirst(f: Flame): Flame {
     g.total[i] = f.total[from];
     g.self[i] = f.self[from];
     g.w[i] = f.w[from];
+    g.repeats[i] = f.repeats[from];
     if (g.right && f.right) {
       g.right.total[i] = f.right.total[from];
       g.right.self[i] = f.right.self[from];
@@ -122,20 +123,23 @@ export function folded(f: Flame): string {
 }
 
 /** A tree under construction. */
-interface Node { name: number; w: number; total: number; self: number; rightTotal: number; rightSelf: number; children: Map<number, Node> | null }
-
-function makeNode(name: number): Node {
-  return { name, w: 0, total: 0, self: 0, rightTotal: 0, rightSelf: 0, children: null };
+export interface Node {
+  name: number; w: number; total: number; self: number; rightTotal: number; rightSelf: number; children: Map<number, Node> | null;
+  parent: Node | null; open: number; most: number; // of a folded graph: the caller, frames of one stack in it now, and at most
 }
 
-function childOf(n: Node, name: number): Node {
+export function makeNode(name: number): Node {
+  return { name, w: 0, total: 0, self: 0, rightTotal: 0, rightSelf: 0, children: null, parent: null, open: 0, most: 0 };
+}
+
+export function childOf(n: Node, name: number): Node {
   n.children ??= new Map();
   let child = n.children.get(name);
   if (!child) n.children.set(name, (child = makeNode(name)));
   return child;
 }
 
-function add(n: Node, f: Flame, frame: number, withSelf: boolean): void {
+export function add(n: Node, f: Flame, frame: number, withSelf: boolean): void {
   n.w += f.w[frame];
   n.total += f.total[frame];
   if (withSelf) n.self += f.self[frame];
@@ -172,13 +176,13 @@ export function sandwich(f: Flame, name: string): Sandwich | null {
   return { callers: layOut(up, f), callees: layOut(down, f) };
 }
 
-/** A tree as columns, heaviest child first. */
-function layOut(root: Node, of: Flame): Flame {
+/** A tree as columns, heaviest child first or in another order. */
+export function layOut(root: Node, of: Flame, order = (a: Node, b: Node) => b.w - a.w): Flame {
   const levels: Node[][] = [], starts = [0];
   for (let row = [root]; row.length > 0; ) {
     levels.push(row);
     starts.push(starts[starts.length - 1] + row.length);
-    row = row.flatMap((n) => (n.children ? [...n.children.values()].sort((a, b) => b.w - a.w) : []));
+    row = row.flatMap((n) => (n.children ? [...n.children.values()].sort(order) : []));
   }
   const g = emptyFlame(of.names, Int32Array.from(starts), of.right !== null), scale = 1 / (root.w || 1);
   for (let l = 0, i = 0, next = 1; l < levels.length; l++) {
@@ -186,6 +190,7 @@ function layOut(root: Node, of: Flame): Flame {
       g.name[i] = n.name;
       g.total[i] = n.total;
       g.self[i] = n.self;
+      g.repeats[i] = n.most;
       if (g.right) {
         g.right.total[i] = n.rightTotal;
         g.right.self[i] = n.rightSelf;
