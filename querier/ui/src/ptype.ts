@@ -128,7 +128,10 @@ export function fromLegacy(name: string, typesOf: (service: string) => string[])
 
 export const isTypeId = (text: string): boolean => [5, 6].includes(parts(text).length);
 
-/** What to show of a service when nobody asked for anything: CPU time, or else the first by name. */
+/**
+ * What to show of a service when nobody asked for anything: CPU time, or the space in use, which says more of a heap than all
+ * that was ever allocated, or the first by name.
+ */
 export function preferredType(ids: string[]): string {
-  return ids.find((id) => id.startsWith(CPU)) ?? nameTypes(ids)[0]?.id ?? '';
+  return ids.find((id) => id.startsWith(CPU)) ?? ids.find((id) => /^[^:]+:inuse_space:/.test(id)) ?? nameTypes(ids)[0]?.id ?? '';
 }
