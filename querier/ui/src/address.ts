@@ -7,7 +7,7 @@ export type Page = 'services' | 'types' | 'flame' | 'explore' | 'compare';
 
 const DEFAULTS = {
   query: '', from: DEFAULT_FROM, until: 'now', tz: '', maxNodes: '', refresh: '', // of all pages
-  show: 'both', search: '', fn: '', zoom: '', within: '', color: 'package', order: 'name', sort: '',
+  show: 'both', search: '', fn: '', zoom: '', within: '', color: 'package', order: 'name', sort: '', frames: 'all',
   type: '', filter: '', // of the overview, which has `sort` too
   groupBy: '', measure: 'mean', // of the labels
   leftQuery: '', leftFrom: '', leftUntil: '', rightQuery: '', rightFrom: '', rightUntil: '', palette: 'safe', norm: '',

@@ -94,7 +94,7 @@ test('what the server cut off is fetched by a click, exactly', async ({ page }) 
   await hover(page, 0.997, 3);
   await expect(tip).toContainText(/^othernot a function.*100 ms/);
   await click(page, 0.997, 3);
-  await expect(page.locator('.narrowed')).toContainText('Only stacks through rare');
+  await expect(page.locator('.narrowed')).toContainText('Only this call path: rare');
   await expect(total(page)).toHaveText('100 ms total');
   await expect(page.locator('.path .here')).toHaveText('rare');
   await hover(page, 0.1, 3);

@@ -103,7 +103,7 @@ test('a search tells the share it matched, filters the table, and lives in the a
   await expect(matched).toContainText('60.0 %'); // work 5 s, and the alloc that is not in work 1 s
   await page.getByLabel('Search functions').fill('w(');
   await expect(matched).toContainText('0 %');
-  await expect(table(page)).toContainText('No function is called like this.');
+  await expect(table(page)).toContainText('No matching functions');
   await page.keyboard.press('Escape');
   await expect.poll(() => parameter(page, 'search')).toBeNull();
   await expect(rows(page)).toHaveCount(4);
@@ -136,7 +136,7 @@ test('a sandwich: callers above, callees below, both as wide as the function', a
   await expect(tip).toHaveText('main');
   await page.keyboard.press('s');
   await expect(middle).toContainText('main');
-  await expect(page.locator('[data-half=callers]')).toContainText('Nothing calls it');
+  await expect(page.locator('[data-half=callers]')).toContainText('No callers');
   await page.goBack();
   await expect(middle).toContainText('work');
 });
@@ -206,7 +206,7 @@ test('the menu of a frame: zoom, sandwich, highlight, search, copy', async ({ pa
   await expect.poll(() => [parameter(page, 'show'), parameter(page, 'fn')]).toEqual(['sandwich', 'work']);
 });
 
-test('"only stacks through here" asks the server for them, and the link holds it', async ({ page }) => {
+test('"only this call path" asks the server for them, and the link holds it', async ({ page }) => {
   const asked: string[] = [];
   await answerWith(page, 'SelectMergeStacktraces', (r) => {
     const sent = r.request().postDataBuffer()!.toString('latin1');
@@ -216,8 +216,8 @@ test('"only stacks through here" asks the server for them, and the link holds it
   await page.goto(flame());
   await expect(canvas(page)).toHaveAttribute('data-frames', '7');
   await click(page, 0.9, 2, 'right');
-  await page.getByRole('menuitem', { name: 'Only stacks through here' }).click();
-  await expect(page.locator('.narrowed')).toContainText('Only stacks through work');
+  await page.getByRole('menuitem', { name: 'Only this call path' }).click();
+  await expect(page.locator('.narrowed')).toContainText('Only this call path: work');
   await expect(page.locator('.total')).toHaveText('5.00 s total');
   const link = page.url();
   await page.goto('about:blank');
@@ -403,11 +403,11 @@ test('a link is copied as the range moves, or with the times on screen', async (
   await open(page, '&search=walk&from=now-6h');
   const copied = async () => new URL(await page.evaluate(() => navigator.clipboard.readText())).searchParams;
   await page.getByRole('button', { name: 'Copy link' }).click();
-  await page.getByRole('button', { name: /To the range as it moves/ }).click();
+  await page.getByRole('button', { name: /Relative time link/ }).click();
   await said(page).toContain('Link copied');
   expect([(await copied()).get('from'), (await copied()).get('search')]).toEqual(['now-6h', 'walk']);
   await page.getByRole('button', { name: 'Copy link' }).click();
-  await page.getByRole('button', { name: /To these very times/ }).click();
+  await page.getByRole('button', { name: /Absolute time link/ }).click();
   await expect.poll(async () => (await copied()).get('from')).toMatch(/^\d{13}$/);
   const q = await copied();
   expect(Number(q.get('until')) - Number(q.get('from'))).toBe(6 * 3600e3);
@@ -592,7 +592,7 @@ test('compare: sides have their own times and filters, swap, the previous period
   await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&leftFrom=now-2h&leftUntil=now-1h`);
   await expect(page.locator('.moves')).toBeVisible();
   await page.getByRole('button', { name: 'Copy link' }).click();
-  await page.getByRole('button', { name: /To these very times/ }).click();
+  await page.getByRole('button', { name: /Absolute time link/ }).click();
   await said(page).toContain('Link copied');
   const copied = new URL(await page.evaluate(() => navigator.clipboard.readText())).searchParams;
   const [whole, base, comparison] = ['from', 'leftFrom', 'rightFrom'].map((k) => Number(copied.get(k)));

@@ -2,7 +2,7 @@
 // those who cannot see it. Function names are chosen by whoever pushes profiles: they only ever become text.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, share, type Flame } from './model';
+import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, share, timesText, type Flame } from './model';
 import { FlameView, type Spot } from './view';
 import type { Shape } from './draw';
 import { origin, REST, shorter } from './names';
@@ -24,6 +24,7 @@ interface Props {
   whole: Whole;
   shape?: Shape;
   lit: Uint8Array | null; // names that a search found; all others step back
+  hit?: { frame: number } | null; // the frame to go to; a new object goes there again
   zoom: string; // key of the zoomed frame, empty for the root
   lost?: boolean; // what the address asks for was not found by whoever asked
   maxNodes: number;
@@ -47,9 +48,9 @@ export function FlameGraph(p: Props) {
   const focus = Math.max(ROOT, found), latest = useRef(p);
   latest.current = p;
 
-  const zoomTo = (frame: number) => {
+  const zoomTo = (frame: number, asked = true) => {
     const { flame: f, onZoom, onRest } = latest.current;
-    if (onRest && frame !== ROOT && nameOf(f, frame) === REST) onRest(frame);
+    if (asked && onRest && frame !== ROOT && nameOf(f, frame) === REST) onRest(frame);
     else onZoom(frame === ROOT ? '' : frameKey(f, frame));
   };
   // With the drawing, not after it: a click in between would be about frames that are no longer those of the page.
@@ -72,6 +73,10 @@ export function FlameGraph(p: Props) {
   }, []);
   useLayoutEffect(() => view.current!.show({ flame, paint, shape, focus, lit: p.lit, place: `${about}\n${zoom}` }),
     [flame, paint, focus, p.lit, shape.upward, shape.firstLevel]);
+
+  useLayoutEffect(() => {
+    if (p.hit) view.current!.reveal(p.hit.frame);
+  }, [p.hit]);
 
   const current = spot?.of === flame ? spot : null;
   return (
@@ -97,10 +102,10 @@ function spoken(f: Flame, type: string, whole: Whole, i: number): string {
   const place = `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
   if (f.right) {
     const left = share(f.total[i], whole.left), right = share(f.right.total[i], whole.right);
-    return `${nameOf(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${shareChange(whole.norm!, f.total[i], f.right.total[i], whole)}, ${amountChange(whole.norm!, f.total[i], f.right.total[i])}, ${place}`;
+    return `${nameOf(f, i)}${timesText(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${shareChange(whole.norm!, f.total[i], f.right.total[i], whole)}, ${amountChange(whole.norm!, f.total[i], f.right.total[i])}, ${place}`;
   }
   const part = (v: number) => percent(share(v, whole.left));
-  return `${nameOf(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
+  return `${nameOf(f, i)}${timesText(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
 }
 
 interface PathProps {
@@ -150,7 +155,7 @@ function Tooltip({ flame: f, paint, type, whole, spot, maxNodes, asks }: Tooltip
   });
   return (
     <div class="tooltip" role="tooltip" ref={ref}>
-      <div class="function">{name || '(no name)'}</div>
+      <div class="function">{name || '(no name)'}{timesText(f, i)}</div>
       {i !== ROOT && from && (
         <div class="from"><i style={{ background: paint.styles[paint.styleOf(f, i)] }} />{from}</div>
       )}

@@ -17,6 +17,8 @@ export interface Palette {
   text: string; // on all of the above
   dust: string; // bars too narrow to tell apart, and the callers of a zoomed frame
   dustText: string;
+  hit: string; // grey frames that a search found
+  mark: string; // below all that a search found
 }
 
 const HUES = [38, 62, 88, 125, 155, 185, 215, 292, 325, 10];
@@ -58,6 +60,8 @@ function makePalette(theme: Theme): Palette {
     text: '#12151a',
     dust: dark ? '#323a45' : '#dde2e8',
     dustText: dark ? '#a3adba' : '#525c69',
+    hit: dark ? '#f2c14a' : '#ffd24d',
+    mark: dark ? '#ff8552' : '#c8431a',
   };
 }
 

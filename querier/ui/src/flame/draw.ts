@@ -5,13 +5,15 @@
 //    66 ms), and only those 6 pixels wide or more get round corners;
 //  - widths of labels come from a table of advances, never from measureText per frame;
 //  - a crowded picture is drawn coarser while it moves.
-import { levelOf, type Flame } from './model';
+import { levelOf, timesText, type Flame } from './model';
 import type { Paint } from './colors';
 import { shorter } from './names';
 
 export const ROW = 20;
 const GAP = 1, RADIUS = 2.5, ROUND_FROM = 6, PAD = 5;
 const DUST_BELOW = 0.5, DUST_BELOW_MOVING = 1.5, CROWDED = 8000;
+const MARK = 3; // px below what a search found
+const GREY = 60; // colours whose channels differ less are no colour beside dust
 const LABEL_FROM = 30, SHORTEST_CUT = 3;
 const FONT = '500 11.5px "Inter Variable", system-ui, sans-serif';
 const ASCII = 127, OTHER_ADVANCE = 12;
@@ -74,6 +76,14 @@ export function pick(f: Flame, view: View, width: number, px: number, level: num
   return i < end && f.x[i] <= x ? i : -1;
 }
 
+/** Styles that would hardly stand out from dust; colours of a measure mean something, and stay. */
+export function greyStyles(paint: Paint): boolean[] {
+  return paint.styles.map((color) => {
+    const channels = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+    return paint.scale === null && Math.max(...channels) - Math.min(...channels) < GREY;
+  });
+}
+
 /** Rectangles of one picture, in columns that grow. */
 class Rectangles {
   count = 0;
@@ -125,6 +135,7 @@ export class Renderer {
   private crowded = false;
   private forms: string[][] = [];
   private formsOf: string[] | null = null;
+  private greys: { paint: Paint; styles: boolean[] } | null = null;
   private hatch: { paint: Paint; pattern: CanvasPattern } | null = null;
   width = 0;
   height = 0;
@@ -164,14 +175,14 @@ export class Renderer {
     rects.count = 0;
     for (const { level, y } of levels) this.collectRow(picture, view, level, y, finest, level < focusLevel);
     if (!moving) this.crowded = rects.count > CROWDED;
-    this.fill(paint, paint.styles.length);
+    this.fill(paint);
     ctx.font = FONT;
     ctx.textBaseline = 'middle';
     for (const { level, y } of levels) this.labelRow(f, paint, view, level, y, level < focusLevel, lit);
   }
 
   private collectRow(p: Picture, view: View, level: number, y: number, finest: number, back: boolean): void {
-    const { width, rects } = this, { flame: f, paint, lit } = p, k = width / (view.hi - view.lo), dust = paint.styles.length;
+    const { width, rects } = this, { flame: f, paint, lit } = p, grey = this.greyOf(paint), k = width / (view.hi - view.lo), dust = paint.styles.length;
     const end = f.levelStart[level + 1];
     let dustFrom = NaN, dustTo = NaN;
     const flush = () => {
@@ -191,22 +202,31 @@ export class Renderer {
       } else {
         flush();
         const left = Math.max(0, a), dull = back || (lit !== null && !lit[f.name[i]]);
-        rects.add(dull ? dust : paint.styleOf(f, i), left, y, Math.min(width, b) - left);
+        const style = dull ? dust : paint.styleOf(f, i), found = lit !== null && !dull, w = Math.min(width, b) - left;
+        rects.add(found && grey[style] ? dust + 1 : style, left, y, w);
+        if (found) rects.add(dust + 2, left, y, w);
         i++;
       }
     }
     flush();
   }
 
-  private fill(paint: Paint, dust: number): void {
-    const { ctx, rects } = this, { order, start } = rects.byStyle(dust + 1);
-    for (let s = 0; s <= dust; s++) {
+  private greyOf(paint: Paint): boolean[] {
+    if (this.greys?.paint !== paint) this.greys = { paint, styles: greyStyles(paint) };
+    return this.greys.styles;
+  }
+
+  private fill(paint: Paint): void {
+    const { dust, hit, mark } = paint.palette, colors = [...paint.styles, dust, hit, mark];
+    const { ctx, rects } = this, { order, start } = rects.byStyle(colors.length);
+    for (let s = 0; s < colors.length; s++) {
       if (start[s] === start[s + 1]) continue;
-      if (s === dust) ctx.fillStyle = paint.palette.dust;
-      else ctx.fillStyle = s === paint.rest ? this.hatching(paint) : paint.styles[s];
+      ctx.fillStyle = s === paint.rest ? this.hatching(paint) : colors[s];
       for (let j = start[s]; j < start[s + 1]; j++) {
         const i = order[j], w = rects.w[i];
-        if (w >= ROUND_FROM) {
+        if (s === colors.length - 1) {
+          ctx.fillRect(rects.x[i], rects.y[i] + ROW - GAP - MARK, w > 2 ? w - GAP : w, MARK);
+        } else if (w >= ROUND_FROM) {
           ctx.beginPath();
           ctx.roundRect(rects.x[i], rects.y[i], w - GAP, ROW - GAP, RADIUS);
           ctx.fill();
@@ -245,10 +265,10 @@ export class Renderer {
     for (let i = firstBeyond(f, f.levelStart[level], end, view.lo); i < end && f.x[i] < view.hi; i++) {
       if (f.w[i] < narrowest) continue;
       const left = Math.max(0, (f.x[i] - view.lo) * k), right = Math.min(this.width, (f.x[i] + f.w[i] - view.lo) * k);
-      const text = this.label(f, f.name[i], right - left - 2 * PAD);
+      const times = timesText(f, i), text = this.label(f, f.name[i], right - left - 2 * PAD - this.textWidth(times));
       if (!text) continue;
       ctx.fillStyle = back || (lit !== null && !lit[f.name[i]]) ? dull : bright;
-      ctx.fillText(text, left + PAD, y + ROW / 2);
+      ctx.fillText(text + times, left + PAD, y + ROW / 2);
     }
   }
 

@@ -7,7 +7,8 @@ import { findFrame, frameKey, heaviestChild, levelOf, ROOT } from './model';
 export interface Spot { frame: number; x: number; y: number } // client pixels
 
 export interface Listener {
-  onZoom(frame: number): void;
+  /** `asked`: of this very frame, not of the surroundings of another. */
+  onZoom(frame: number, asked?: boolean): void;
   /** The frame under the pointer, or under the keyboard's cursor, or none. */
   onSpot(spot: Spot | null, byKey: boolean): void;
   /** A menu of what can be done with a frame is asked for. */
@@ -16,6 +17,8 @@ export interface Listener {
 
 const ZOOM_MS = 220, SETTLE_MS = 90;
 const NARROWEST = 1e-9; // part of the root that the wheel zooms to
+/** A frame that is shown to somebody has so many pixels, and where the picture must move for it, so many. */
+const SEEN_PX = 24, SHOWN_PX = 60;
 const WHEEL_PER_PX = 0.002, DRAG_FROM_PX = 4;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
@@ -31,6 +34,7 @@ export class FlameView {
   private cursor = -1; // of the keyboard
   private told = false; // a frame is outlined and told of
   private walking = false; // what is told is the frame of the cursor, not that under the pointer
+  private awaited = -1; // to be told of when the picture stands still
   private pointer: { x: number; y: number } | null = null;
   private drag: { x: number; from: View; moved: boolean } | null = null;
   private dragged = false; // the click that follows a drag is none
@@ -97,6 +101,7 @@ export class FlameView {
     this.draw();
     if (zoomed) this.leave();
     else this.tellAgain();
+    if (zoomed) this.tellAwaited();
   }
 
   /** The same place may be another function now, and the same function elsewhere. */
@@ -120,6 +125,7 @@ export class FlameView {
       this.view = t < 1 ? { lo, hi: lo + w } : target;
       this.draw(t < 1);
       if (t < 1) this.animation = requestAnimationFrame(tick);
+      else this.tellAwaited();
     };
     this.animation = requestAnimationFrame(tick);
   }
@@ -333,16 +339,45 @@ export class FlameView {
 
   private moveTo(to: number): void {
     const { flame: f, shape } = this.picture!, frame = levelOf(f, to) < shape.firstLevel ? this.firstShown() : to;
-    const top = this.topOf(frame);
-    // Scrolling hides the outline, so the outline waits until the scroll event is over.
-    const { scrollTop, clientHeight } = this.scroller;
-    if (top < scrollTop) this.scroller.scrollTop = top;
-    else if (top + ROW > scrollTop + clientHeight) this.scroller.scrollTop = top + ROW - clientHeight;
+    const top = this.topOf(frame), { scrollTop, clientHeight } = this.scroller;
+    if (top < scrollTop) this.scrollAndTell(frame, top);
+    else this.scrollAndTell(frame, Math.max(scrollTop, top + ROW - clientHeight));
+    // A frame outside the zoomed part cannot be outlined: step out to it.
+    if (f.x[frame] + f.w[frame] <= this.view.lo || f.x[frame] >= this.view.hi) this.listener.onZoom(ROOT);
+  }
+
+  /** Scrolling hides the outline, so the outline waits until the scroll event is over. */
+  private scrollAndTell(frame: number, to: number): void {
+    const { flame: f } = this.picture!, { scrollTop } = this.scroller;
+    this.scroller.scrollTop = to;
     this.cursor = frame;
     if (this.scroller.scrollTop === scrollTop) this.tell(frame);
     else requestAnimationFrame(() => requestAnimationFrame(() => this.picture?.flame === f && this.cursor === frame && this.tell(frame)));
-    // A frame outside the zoomed part cannot be outlined: step out to it.
-    if (f.x[frame] + f.w[frame] <= this.view.lo || f.x[frame] >= this.view.hi) this.listener.onZoom(ROOT);
+  }
+
+  /** Shows a frame: in its row, and if it is narrow or elsewhere zoomed as far as it needs to be seen among others. */
+  reveal(frame: number): void {
+    const { flame: f, focus } = this.picture!, { lo, hi } = this.view, { width } = this.renderer;
+    this.awaited = frame;
+    if (f.x[frame] < hi && f.x[frame] + f.w[frame] > lo && (f.w[frame] / (hi - lo)) * width >= SEEN_PX) {
+      this.tellAwaited();
+      return;
+    }
+    let around = frame;
+    while (around !== ROOT && (f.w[frame] / f.w[f.parent[around]]) * width >= SHOWN_PX) around = f.parent[around];
+    if (around !== focus) this.listener.onZoom(around, false);
+    else {
+      this.comeBack();
+      this.tellAwaited();
+    }
+  }
+
+  private tellAwaited(): void {
+    const frame = this.awaited, { clientHeight, scrollTop } = this.scroller;
+    this.awaited = -1;
+    if (frame < 0) return;
+    const top = this.topOf(frame), seen = top >= scrollTop && top + ROW <= scrollTop + clientHeight;
+    this.scrollAndTell(frame, seen ? scrollTop : Math.max(0, top - clientHeight / 2));
   }
 
   /** Of the keyboard's frame. */

@@ -31,8 +31,8 @@ export function CopyLink({ from, until }: { from: string; until: string }) {
       {open && (
         <div class="panel narrow" role="dialog" aria-label="Copy link">
           <ul>
-            <li><button onClick={() => take(fixed())}><span>To these very times<small>Shows the same data tomorrow.</small></span></button></li>
-            <li><button onClick={() => take(href({}))}><span>To the range as it moves<small>Shows the newest data whenever it is opened.</small></span></button></li>
+            <li><button onClick={() => take(fixed())}><span>Absolute time link<small>Shows the same data tomorrow.</small></span></button></li>
+            <li><button onClick={() => take(href({}))}><span>Relative time link<small>Shows the newest data whenever it is opened.</small></span></button></li>
           </ul>
         </div>
       )}

@@ -18,6 +18,7 @@ interface Props {
   whole: Whole;
   lit: Uint8Array | null; // names to keep
   selected: string;
+  wide: boolean; // it has the page for itself: names in full, and shares beside the values where they fit
   sort: string; // as in the address
   about: string; // what is asked: newer values of the same leave the place in the table as it is
   onSort: (sort: string) => void;
@@ -26,14 +27,14 @@ interface Props {
   onTarget: (name: string | null) => void;
 }
 
-const ROW = 26, SPARE = 6;
+const ROW = 26, SPARE = 6, SHARES_FROM = 720;
 /** The unit that all values of a column have is left out; the change says it. */
 const bare = (text: string): string => text.replace(/ (cores?|s\/s)$/, '');
 
-type Column = 'name' | 'self' | 'total' | 'base' | 'comp' | 'change';
+type Column = 'name' | 'self' | 'selfshare' | 'total' | 'totalshare' | 'base' | 'comp' | 'change';
 interface Order { column: Column; up: boolean }
 
-const HEADS: Record<Column, string> = { name: 'Function', self: 'Self', total: 'Total', base: 'Baseline', comp: 'Compar.', change: 'Change' };
+const HEADS: Record<Column, string> = { name: 'Function', self: 'Self', selfshare: 'Self %', total: 'Total', totalshare: 'Total %', base: 'Baseline', comp: 'Compar.', change: 'Change' };
 
 /** `total` is the heaviest first, `total-up` the lightest; names begin with A unless `name-down` is asked. */
 function readOrder(text: string, columns: Column[]): Order {
@@ -47,14 +48,15 @@ function writeOrder({ column, up }: Order): string {
 
 export function FunctionTable(p: Props) {
   const { flame: f, whole } = p, compared = f.right !== null;
-  const columns: Column[] = compared ? ['name', 'base', 'comp', 'change'] : ['name', 'self', 'total'];
-  const order = readOrder(p.sort, columns), box = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 600 }), [active, setActive] = useState(0), moved = useRef(false);
+  const [seen, setSeen] = useState({ top: 0, height: 600, width: 0 }), shares = p.wide && seen.width >= SHARES_FROM;
+  const columns: Column[] = compared ? ['name', 'base', 'comp', 'change'] : shares ? ['name', 'self', 'selfshare', 'total', 'totalshare'] : ['name', 'self', 'total'];
+  const order = readOrder(shares ? p.sort : p.sort.replace('share', ''), columns), box = useRef<HTMLDivElement>(null), sought = useRef('');
+  const [active, setActive] = useState(0), moved = useRef(false);
 
   const all = useMemo(() => functionRows(f), [f]);
   const number = (r: FunctionRow, c: Column): number => {
-    if (c === 'self') return r.self;
-    if (c === 'total') return r.total;
+    if (c === 'self' || c === 'selfshare') return r.self;
+    if (c === 'total' || c === 'totalshare') return r.total;
     const norm = whole.norm!;
     if (c === 'change') return changeBy(norm, r.total, r.rightTotal);
     const [v, all, per] = c === 'base' ? [r.total, whole.left, norm.perLeft] : [r.rightTotal, whole.right, norm.perRight];
@@ -69,24 +71,32 @@ export function FunctionTable(p: Props) {
   }, [all, p.lit, order.column, order.up, whole.left, whole.right, whole.norm]);
   const most = useMemo(() => {
     const of = (c: Column) => all.reduce((m, r) => Math.max(m, Math.abs(number(r, c))), 0);
-    return { self: of('self'), total: whole.left, base: 1, comp: 1, change: compared ? of('change') : 1, name: 1 };
+    return { self: of('self'), selfshare: 1, total: whole.left, totalshare: 1, base: 1, comp: 1, change: compared ? of('change') : 1, name: 1 };
   }, [all, whole.left, whole.norm]);
 
+  const look = () => setSeen({ top: box.current!.scrollTop, height: box.current!.clientHeight, width: box.current!.clientWidth });
   useLayoutEffect(() => {
-    const el = box.current!, watch = new ResizeObserver(() => setSeen({ top: el.scrollTop, height: el.clientHeight }));
-    watch.observe(el);
+    const watch = new ResizeObserver(look);
+    watch.observe(box.current!);
     return () => watch.disconnect();
   }, []);
   useLayoutEffect(() => {
     box.current!.scrollTop = 0;
     setActive(0);
   }, [p.about, p.sort]);
+  // A function that was chosen elsewhere comes into view, once; a row that was clicked is in view and stays where it is.
+  useLayoutEffect(() => {
+    if (p.selected === sought.current) return;
+    const el = box.current!, row = rows.findIndex((r) => f.names[r.name] === p.selected), top = row * ROW;
+    if (row >= 0 && (top < el.scrollTop || top + ROW > el.scrollTop + el.clientHeight)) el.scrollTop = top - (el.clientHeight - ROW) / 2;
+    if (row >= 0 || p.selected === '') sought.current = p.selected;
+    if (row >= 0) setActive(row);
+  }, [p.selected, rows]);
   useLayoutEffect(() => {
     if (moved.current) box.current!.querySelector<HTMLElement>(`[data-row="${active}"]`)?.focus({ preventScroll: true });
     moved.current = false;
   }, [active, seen]);
 
-  const look = () => setSeen({ top: box.current!.scrollTop, height: box.current!.clientHeight });
   const onKeyDown = (e: KeyboardEvent) => {
     const page = Math.max(1, Math.floor(seen.height / ROW) - 1), at = Math.min(active, rows.length - 1);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows.length - 1 }[e.key];
@@ -102,7 +112,7 @@ export function FunctionTable(p: Props) {
   const from = Math.max(0, Math.floor(seen.top / ROW) - SPARE), to = Math.min(rows.length, Math.ceil((seen.top + seen.height) / ROW) + SPARE);
   const tabbable = active >= from && active < to ? active : from;
   return (
-    <div class={`table ${compared ? 'four' : 'three'}`} role="table" aria-label="Functions" aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
+    <div class={`table ${compared ? 'four' : shares ? 'five' : 'three'}`} role="table" aria-label="Functions" aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
       <div role="rowgroup">
         <div class="thead" role="row" aria-rowindex={1}>
           {columns.map((c) => (
@@ -117,17 +127,18 @@ export function FunctionTable(p: Props) {
       <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={look}>
         <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
           {rows.slice(from, to).map((r, k) => (
-            <Row key={f.names[r.name]} {...p} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
+            <Row key={f.names[r.name]} {...p} shares={shares} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
               focused={() => setActive(from + k)} number={number} />
           ))}
         </div>
-        {rows.length === 0 && <p class="none">{p.lit ? 'No function is called like this.' : 'There are no functions.'}</p>}
+        {rows.length === 0 && <p class="none">{p.lit ? 'No matching functions' : 'No functions'}</p>}
       </div>
     </div>
   );
 }
 
 interface RowProps extends Props {
+  shares: boolean;
   row: FunctionRow;
   index: number;
   most: Record<Column, number>;
@@ -136,7 +147,7 @@ interface RowProps extends Props {
   number: (r: FunctionRow, c: Column) => number;
 }
 
-function Row({ flame: f, paint, type, whole, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
+function Row({ flame: f, paint, type, whole, shares, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
   const name = f.names[row.name], write = valueWriter(type);
   const cell = (c: Column, text: string, color?: string, other?: string) => (
     <div class="cell" role="cell">
@@ -170,12 +181,17 @@ function Row({ flame: f, paint, type, whole, selected, row, index, most, tabbabl
         <button data-row={index} tabIndex={tabbable ? 0 : -1} aria-pressed={selected === name} title={name} onFocus={() => {
           focused();
           onTarget(name);
-        }}>{shorter(name)[0] || '(no name)'}</button>
+        }}>{(shares ? name : shorter(name)[0]) || '(no name)'}</button>
       </div>
       {f.right ? (
         change()
       ) : (
-        <>{cell('self', write(row.self))}{cell('total', write(row.total))}</>
+        <>
+          {cell('self', write(row.self))}
+          {shares && <div class="cell" role="cell"><span>{percent(share(row.self, whole.left))}</span></div>}
+          {cell('total', write(row.total))}
+          {shares && <div class="cell" role="cell"><span>{percent(share(row.total, whole.left))}</span></div>}
+        </>
       )}
     </div>
   );

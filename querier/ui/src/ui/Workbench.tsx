@@ -2,16 +2,17 @@
 // function. What is chosen here is in the address.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { address, go } from '../address';
+import { address, go, type Patch } from '../address';
 import { withinOf } from '../answer';
 import { makePaint, paintChange, type ColorBy, type DiffPalette, type Paint } from '../flame/colors';
 import { FlameGraph, type FrameMenu, type Whole } from '../flame/FlameGraph';
 import type { Shape } from '../flame/draw';
+import { fold } from '../flame/fold';
 import { frameKey, ROOT, share, type Flame } from '../flame/model';
 import { REST, shorter } from '../flame/names';
 import type { Norm } from '../flame/norm';
 import { heaviestFirst, markNames, matcher, outermost, sandwich, type Matched } from '../flame/stacks';
-import { percent, plural } from '../format';
+import { exact, percent, plural } from '../format';
 import { valueWriter } from '../ptype';
 import { FunctionTable } from './FunctionTable';
 import { Icon } from './icons';
@@ -40,6 +41,8 @@ type Show = 'table' | 'both' | 'flame' | 'sandwich';
 const SHOWS: [Show, string][] = [['table', 'Table'], ['both', 'Both'], ['flame', 'Flame graph'], ['sandwich', 'Sandwich']];
 const COLORS: [ColorBy, string][] = [['package', 'Package'], ['function', 'Function'], ['self', 'Self share']];
 const ORDERS: [string, string][] = [['name', 'By name'], ['heavy', 'Heaviest left']];
+type Frames = 'all' | 'repeats' | 'runtime' | 'both';
+const FRAMES: [Frames, string][] = [['all', 'All frames'], ['repeats', 'Recursion folded'], ['runtime', 'No runtime'], ['both', 'Both folded']];
 const PALETTES: [DiffPalette, string][] = [['safe', 'Blue–orange'], ['classic', 'Green–red']];
 
 const oneOf = <T extends string>(text: string, list: [T, string][], otherwise: T): T =>
@@ -48,13 +51,15 @@ const oneOf = <T extends string>(text: string, list: [T, string][], otherwise: T
 /** A regular expression that only this name matches. */
 const exactly = (name: string): string => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
 
-export function Workbench({ flame, type, maxNodes, path, lost, norm, children }: Props) {
+export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, children }: Props) {
   const a = address.value, show = oneOf(a.show, SHOWS, 'both'), colorBy = oneOf(a.color, COLORS, 'package');
-  const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = flame.right !== null;
+  const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = sent.right !== null;
+  const frames = oneOf(a.frames, FRAMES, 'all'), repeats = frames === 'repeats' || frames === 'both', runtime = frames === 'runtime' || frames === 'both';
   const [menu, setMenu] = useState<MenuAt | null>(null), target = useRef<string | null>(null), input = useRef<HTMLInputElement>(null);
 
   // What the page is about: newer values of the same must not move what somebody looks at.
-  const about = [a.query, a.leftQuery, a.rightQuery, within, search, fn].join('\n');
+  const about = [a.query, a.leftQuery, a.rightQuery, within, search].join('\n');
+  const flame = useMemo(() => (repeats || runtime ? fold(sent, { repeats, runtime }) : sent), [sent, repeats, runtime]);
   const shaped = useMemo(() => (a.order === 'heavy' ? heaviestFirst(flame) : flame), [flame, a.order]);
   const whole: Whole = { left: flame.total[ROOT], right: flame.right?.total[ROOT] ?? 0, norm };
   const paint = useMemo(
@@ -66,20 +71,28 @@ export function Workbench({ flame, type, maxNodes, path, lost, norm, children }:
   }, [flame, search]);
   const picked = useMemo(() => (fn ? markNames(flame, (n) => n === fn) : null), [flame, fn]);
   const lit = found ?? (show === 'sandwich' ? null : picked);
-  const matched = useMemo(() => (lit ? outermost(flame, lit) : null), [flame, lit]);
+  const matched = useMemo(() => (lit ? outermost(shaped, lit) : null), [shaped, lit]);
+  const [hit, setHit] = useState<Hit | null>(null), shownHit = hit?.of === matched ? hit : null;
+  /** The next of the frames that are lit, or the one before. */
+  const step = (by: number): boolean => {
+    if (!matched || matched.frames.length === 0 || show === 'table' || show === 'sandwich') return false;
+    const n = matched.frames.length, index = shownHit ? (shownHit.index + by + n) % n : by > 0 ? 0 : n - 1;
+    setHit({ of: matched, index, frame: matched.frames[index] });
+    return true;
+  };
 
   const sandwichOf = (name: string) => go({ show: 'sandwich', fn: name, zoom: '' });
   const select = (name: string) => go(show === 'sandwich' ? { fn: name, zoom: '' } : { fn: name === fn ? '' : name });
   /** What was cut off below a caller: all stacks through it, or more frames if that is known already. */
   const askRest = (f: Flame, frame: number) => {
     const caller = f.parent[frame], known = within.endsWith(frameKey(f, caller));
-    if (caller === ROOT || known) go({ maxNodes: String(Math.min(MOST_NODES, maxNodes * MORE_NODES)) });
+    if (caller === ROOT || known || flame !== sent) go({ maxNodes: String(Math.min(MOST_NODES, maxNodes * MORE_NODES)) });
     else go({ within: withinOf(within, f, caller), zoom: frameKey(f, caller) });
   };
   const functionItems = (name: string): MenuItem[] => [
     { text: 'Callers and callees', key: 's', run: () => sandwichOf(name) },
     show === 'sandwich' ? { text: 'Highlight in the flame graph', run: () => go({ fn: name, show: 'both', zoom: '' }) }
-      : { text: fn === name ? 'Highlight no longer' : 'Highlight', run: () => go({ fn: fn === name ? '' : name }) },
+      : { text: fn === name ? 'Clear highlight' : 'Highlight', run: () => go({ fn: fn === name ? '' : name }) },
     { text: 'Search for it', run: () => go({ search: exactly(name) }) },
     { text: 'Copy name', key: 'c', run: () => void copy(name, 'Name') },
   ];
@@ -87,9 +100,9 @@ export function Workbench({ flame, type, maxNodes, path, lost, norm, children }:
   const frameMenu = (f: Flame, { name, frame, x, y, callers }: FrameMenu) => {
     if (frame === ROOT) return;
     const key = frameKey(f, frame), items: MenuItem[] = [];
-    const narrow = { text: 'Only stacks through here', run: () => go({ within: withinOf(within, f, frame), zoom: key }) };
+    const narrow = { text: 'Only this call path', run: () => go({ within: withinOf(within, f, frame), zoom: key }) };
     if (name === REST && !compared) items.push({ text: 'Show what was cut off here', run: () => askRest(f, frame) });
-    else items.push({ text: 'Zoom in', key: 'Enter', run: () => go({ zoom: key }) }, ...(compared ? [] : [narrow]), ...functionItems(name));
+    else items.push({ text: 'Zoom in', key: 'Enter', run: () => go({ zoom: key }) }, ...(compared || flame !== sent ? [] : [narrow]), ...functionItems(name));
     items.push({ text: 'Copy the stack', run: () => void copy(callers.join('\n'), 'Stack') });
     setMenu({ title: name, x, y, items });
   };
@@ -117,6 +130,8 @@ export function Workbench({ flame, type, maxNodes, path, lost, norm, children }:
       if (name !== null) void copy(name, 'Name');
       return name !== null;
     } },
+    { keys: ['n'], text: 'Next match', run: () => step(1) },
+    { keys: ['N'], text: 'Previous match', run: () => step(-1) },
     { keys: ['t'], text: 'Table', run: () => go({ show: 'table' }) },
     { keys: ['f'], text: 'Flame graph', run: () => go({ show: 'flame' }) },
     { keys: ['b'], text: 'Table and flame graph', run: () => go({ show: 'both' }) },
@@ -128,23 +143,33 @@ export function Workbench({ flame, type, maxNodes, path, lost, norm, children }:
       <div class="tools">
         <Search value={search} input={input} />
         <Segments label="Show" value={show} of={SHOWS} set={(v) => go({ show: v, ...((v === 'sandwich') === (show === 'sandwich') ? {} : { zoom: '' }) })} />
-        <Hits flame={flame} type={type} whole={whole} matched={matched} search={search} fn={fn} lit={lit} />
-        <span class="spring" />
+        <Hits flame={flame} type={type} whole={whole} matched={matched} search={search} fn={fn} lit={lit} at={shownHit} step={show === 'both' || show === 'flame' ? step : null} />
         {compared ? (
           <Choice label="Colours" value={palette} of={PALETTES} set={(v) => go({ palette: v })} />
         ) : (
           <Choice label="Colour" value={colorBy} of={COLORS} set={(v) => go({ color: v })} />
         )}
+<Choice label="Frames" value={frames} of={FRAMES} set={(v) => go({ frames: v, zoom: '' })} />
         <Choice label="Order" value={a.order === 'heavy' ? 'heavy' : 'name'} of={ORDERS} set={(v) => go({ order: v })} />
       </div>
-      {path.length > 0 && <Narrowed path={path} />}
+      {path.length > 0 && (
+        <Note undo="Show all stacks" patch={{ within: '', zoom: '' }}>
+          Only this call path: <b title={path.join('\n')}>{path[path.length - 1]}</b>; all shares are of its total.
+        </Note>
+      )}
+      {runtime && (
+        <Note undo="Show them" patch={{ frames: repeats ? 'repeats' : 'all', zoom: '' }}>Frames of runtime and kernel are hidden; their time counts as self of the callers.</Note>
+      )}
+      {repeats && (
+        <Note undo="Show them" patch={{ frames: runtime ? 'runtime' : 'all', zoom: '' }}>Repeated frames are folded; ×3 stands for up to 3 of them on a stack.</Note>
+      )}
       <div class={`split ${left && middle ? 'two' : 'one'}`}>
         {left && (
-          <FunctionTable {...common} flame={flame} about={about} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
+          <FunctionTable {...common} lit={found} wide={show === 'table'} flame={flame} about={about} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
             onSelect={select} onMenu={(name, x, y) => setMenu({ title: name, x, y, items: functionItems(name) })} />
         )}
         {middle && show !== 'sandwich' && (
-          <FlameGraph {...common} flame={shaped} about={[a.query, a.leftQuery, a.rightQuery, within, a.order].join('\n')} zoom={zoom} lost={lost} label={compared ? 'Flame graph of the change' : 'Flame graph'}
+          <FlameGraph {...common} flame={shaped} about={[a.query, a.leftQuery, a.rightQuery, within, a.order].join('\n')} zoom={zoom} lost={lost} hit={shownHit} label={compared ? 'Flame graph of the change' : 'Flame graph'}
             aside={<span class="dim num size">{plural(flame.count, 'frame')}, {flame.depth - 1} deep</span>}
             onZoom={(key) => go({ zoom: key })} onRest={compared ? undefined : (frame) => askRest(shaped, frame)} onMenu={(m) => frameMenu(shaped, m)} />
         )}
@@ -177,27 +202,36 @@ function Search({ value, input }: { value: string; input: { current: HTMLInputEl
   );
 }
 
-interface HitsProps { flame: Flame; type: string; whole: Whole; matched: Matched | null; search: string; fn: string; lit: Uint8Array | null }
+interface Hit { of: Matched; index: number; frame: number }
+interface HitsProps { at: Hit | null; step: ((by: number) => void) | null; flame: Flame; type: string; whole: Whole; matched: Matched | null; search: string; fn: string; lit: Uint8Array | null }
 
 /** How much of the whole is lit, nested hits counted once. */
-function Hits({ flame: f, type, whole, matched, search, fn, lit }: HitsProps) {
+function Hits({ flame: f, type, whole, matched, search, fn, lit, at, step }: HitsProps) {
   const names = useMemo(() => (lit ? lit.reduce((n, m) => n + m, 0) : 0), [lit]);
-  if (!matched) return <span class="hits num" role="status" />;
+  if (!matched) return <span class="hits" />;
   const shares = f.right
     ? <b>{percent(share(matched.total, whole.left))} → {percent(share(matched.rightTotal, whole.right))}</b>
     : <><b>{percent(share(matched.total, whole.left))}</b> · {valueWriter(type)(matched.total)}</>;
+  const many = matched.frames.length;
   return (
-    <span class="hits num" role="status">
-      {search ? 'matched' : <span class="cut" title={fn}>{shorter(fn)[0]}</span>} {shares}
-      {search ? <span class="dim"> in {plural(names, 'function')}</span>
-        : <button class="clear" aria-label="Highlight no longer" onClick={() => go({ fn: '' })}><Icon name="close" /></button>}
+    <span class="hits num">
+      <span class="cut" role="status">{search ? 'matched' : <span class="cut" title={fn}>{shorter(fn)[0]}</span>} {shares}
+        {search && <span class="dim"> in {plural(names, 'function')}</span>}</span>
+      {step && many > 0 && (
+        <span class="steps" role="group" aria-label="Matches">
+          <button class="clear" aria-label="Previous match" title="Previous match (N)" onClick={() => step(-1)}><Icon name="up" /></button>
+          <span class="dim" role="status">{at ? `${exact(at.index + 1)} of ${exact(many)}` : plural(many, 'frame')}</span>
+          <button class="clear" aria-label="Next match" title="Next match (n)" onClick={() => step(1)}><Icon name="down" /></button>
+        </span>
+      )}
+      {!search && <button class="clear" aria-label="Clear highlight" onClick={() => go({ fn: '' })}><Icon name="close" /></button>}
     </span>
   );
 }
 
 function Choice<T extends string>({ label, value, of, set }: { label: string; value: T; of: [T, string][]; set: (v: T) => void }) {
   return (
-    <label class="field">
+    <label class="field" title={label}>
       <span>{label}</span>
       <select value={value} onChange={(e) => set(e.currentTarget.value as T)}>
         {of.map(([k, text]) => <option key={k} value={k}>{text}</option>)}
@@ -224,11 +258,12 @@ function Legend({ paint }: { paint: Paint }) {
   );
 }
 
-function Narrowed({ path }: { path: string[] }) {
+/** That the picture is of a part, and the way back to the whole. */
+function Note({ undo, patch, children }: { undo: string; patch: Patch; children: ComponentChildren }) {
   return (
     <div class="narrowed">
-      <span class="cut">Only stacks through <b title={path.join('\n')}>{path[path.length - 1]}</b>; all shares are of these.</span>
-      <button class="btn small" onClick={() => go({ within: '', zoom: '' })}>Show all stacks</button>
+      <span>{children}</span>
+      <button class="btn small" onClick={() => go(patch)}>{undo}</button>
     </div>
   );
 }
@@ -262,7 +297,7 @@ function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
         {callers.depth > 1 ? (
           <FlameGraph {...common} flame={callers} about={fn} shape={UP} zoom={up ? zoom.slice(1) : ''} label="Callers"
             onZoom={(key) => go({ zoom: key && CALLER + key })} onMenu={onMenu} />
-        ) : <p class="none">Nothing calls it: its stacks begin here.</p>}
+        ) : <p class="none">No callers</p>}
       </div>
       <div class="middle num">
         <b class="cut" title={fn}>{fn}</b>
@@ -281,7 +316,7 @@ function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
         {callees.depth > 1 ? (
           <FlameGraph {...common} flame={callees} about={fn} shape={DOWN} zoom={up ? '' : zoom} label="Callees"
             onZoom={(key) => go({ zoom: key })} onMenu={onMenu} />
-        ) : <p class="none">It calls nothing.</p>}
+        ) : <p class="none">No callees</p>}
       </div>
     </div>
   );
