@@ -82,6 +82,8 @@ test('n and N go from match to match, as far as each needs to be seen', async ({
   await expect(nav(page)).toHaveText('1 of 3');
   await page.keyboard.press('N');
   await expect(nav(page)).toHaveText('3 of 3');
+  await page.getByLabel('Search functions').fill('^main$|w0'); // one in the other
+  await expect(nav(page)).toHaveText('11 frames');
   await page.getByLabel('Search functions').fill('w0');
   await expect(nav(page)).toHaveText('10 frames');
   await page.keyboard.press('Escape');

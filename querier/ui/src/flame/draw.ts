@@ -128,8 +128,12 @@ class Rectangles {
   }
 }
 
+/** What is called of a canvas to draw on. */
+export type Drawing = Pick<CanvasRenderingContext2D, 'setTransform' | 'clearRect' | 'beginPath' | 'fill' | 'fillRect' | 'fillText' |
+  'measureText' | 'createPattern' | 'fillStyle' | 'font' | 'textBaseline'> & { roundRect(x: number, y: number, w: number, h: number, r?: number): void };
+
 export class Renderer {
-  private readonly ctx: CanvasRenderingContext2D;
+  private readonly ctx: Drawing;
   private readonly rects = new Rectangles();
   private readonly advance = new Float32Array(ASCII + 1);
   private crowded = false;
@@ -140,8 +144,8 @@ export class Renderer {
   width = 0;
   height = 0;
 
-  constructor(private readonly canvas: HTMLCanvasElement) {
-    this.ctx = canvas.getContext('2d')!;
+  constructor(private readonly canvas: HTMLCanvasElement, on?: Drawing) {
+    this.ctx = on ?? canvas.getContext('2d')!;
     this.measureFont();
   }
 

@@ -50,17 +50,21 @@ export function functionRows(f: Flame): FunctionRow[] {
   return [...rows.values()];
 }
 
-export interface Matched { frames: number[]; total: number; rightTotal: number }
+export interface Matched { hits: number[]; frames: number[]; total: number; rightTotal: number }
 
-/** The outermost frames whose names are marked, and their sums. */
+/** The frames whose names are marked, callers before callees; the outermost of them, and their sums. */
 export function outermost(f: Flame, marked: Uint8Array): Matched {
-  const found: Matched = { frames: [], total: 0, rightTotal: 0 };
+  const found: Matched = { hits: [], frames: [], total: 0, rightTotal: 0 }, isHit = (i: number) => i !== ROOT && marked[f.name[i]] === 1;
+  let inside = 0;
   walk(f, ROOT, (i) => {
-    if (i === ROOT || !marked[f.name[i]]) return true;
+    if (!isHit(i)) return;
+    found.hits.push(i);
+    if (inside++ > 0) return;
     found.frames.push(i);
     found.total += f.total[i];
     if (f.right) found.rightTotal += f.right.total[i];
-    return false;
+  }, (i) => {
+    if (isHit(i)) inside--;
   });
   return found;
 }

@@ -1,7 +1,7 @@
 // The flame graph as a thing on the page: a canvas as large as its visible part, sticky in a tall spacer, plus an
 // outline. It owns what moves every frame (scrolling, zooming, pointing) and tells the page of choices; the page owns
 // what lasts (the data, the zoomed frame) and hands it down.
-import { levelAt, pick, Renderer, ROW, tallOf, topOf, type Picture, type View } from './draw';
+import { firstBeyond, levelAt, pick, Renderer, ROW, tallOf, topOf, type Drawing, type Picture, type View } from './draw';
 import { findFrame, frameKey, heaviestChild, levelOf, ROOT } from './model';
 
 export interface Spot { frame: number; x: number; y: number } // client pixels
@@ -22,7 +22,21 @@ const SEEN_PX = 24, SHOWN_PX = 60;
 const WHEEL_PER_PX = 0.002, DRAG_FROM_PX = 4;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
+/** One picture with all rows of what can be seen of it; drawn on a canvas of its own, or on something like it. */
+export interface Print { width: number; height: number; draw(on?: Drawing): HTMLCanvasElement }
+
+/** Canvases have a greatest height, and so have people. */
+const PRINTED_ROWS = 700;
+
+const shown = new Set<FlameView>();
+
 export class FlameView {
+  /** Those on screen, from the top down. */
+  static pictures(): Print[] {
+    const top = (v: FlameView) => v.scroller.getBoundingClientRect().top;
+    return [...shown].filter((v) => v.picture && v.renderer.width > 0).sort((a, b) => top(a) - top(b)).map((v) => v.print());
+  }
+
   private readonly renderer: Renderer;
   private readonly spacer: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
@@ -50,6 +64,7 @@ export class FlameView {
     this.renderer = new Renderer(this.canvas);
     this.resizing = new ResizeObserver(() => this.resize());
     this.resizing.observe(scroller);
+    shown.add(this);
     scroller.addEventListener('scroll', this.onScroll);
     const { canvas } = this;
     canvas.addEventListener('pointerdown', this.onDown);
@@ -70,11 +85,32 @@ export class FlameView {
   }
 
   destroy(): void {
+    shown.delete(this);
     this.resizing.disconnect();
     cancelAnimationFrame(this.animation);
     cancelAnimationFrame(this.queued);
     clearTimeout(this.settling);
     this.picture = null;
+  }
+
+  private print(): Print {
+    const { picture, view, renderer: { width } } = this, { flame: f, shape } = picture!;
+    const empty = (level: number) => {
+      const end = f.levelStart[level + 1], i = firstBeyond(f, f.levelStart[level], end, view.lo);
+      return i === end || f.x[i] >= view.hi;
+    };
+    let deepest = f.depth - 1;
+    while (deepest > shape.firstLevel && empty(deepest)) deepest--;
+    const height = Math.min(PRINTED_ROWS, deepest - shape.firstLevel + 1) * ROW;
+    return {
+      width, height,
+      draw: (on) => {
+        const canvas = document.createElement('canvas'), renderer = new Renderer(canvas, on);
+        renderer.resize(width, height);
+        renderer.draw(picture!, view, shape.upward ? tallOf(f, shape, height) - height : 0, false);
+        return canvas;
+      },
+    };
   }
 
   /** New data, new colours or a new zoom. Only a zoom within the same data moves; everything else is there at once. */

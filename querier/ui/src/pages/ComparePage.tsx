@@ -14,6 +14,7 @@ import { parseQuery, queryText, selector, splitSpans, withFilter, type Matcher, 
 import { bucketsOf } from '../series';
 import { clock, rangeBefore, rangeText, readRange, type Range } from '../time';
 import { shownRange, shownSides } from '../ui/CopyLink';
+import { Download } from '../ui/Download';
 import { FilterEditor } from '../ui/FilterEditor';
 import { Icon } from '../ui/icons';
 import { useLoad, type Loaded } from '../ui/load';
@@ -314,6 +315,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
           <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} norm={norm}>
             <h2>Change of {typeName(type)}</h2>
+            <Download flame={flame} type={type} exactness={of.exactness} asked={[of.sides.left, of.sides.right]} />
             {!norm.empty && (
               <>
                 <Segments label="Compare by" value={kind} of={NORMS} set={(v) => go({ norm: v })} />

@@ -97,7 +97,7 @@ function ProfileCard({ aged, answer, failed, retry }: CardProps) {
         <h1 id="what">{typeName(type)}</h1>
         <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
         {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}
-        <Download answer={answer} />
+        <Download flame={flame} type={type} exactness={answer.exactness} asked={[answer]} answer={answer} />
       </Workbench>
     </section>
   );

@@ -1,12 +1,21 @@
-// The profile on screen as a file: pprof with everything that was counted, or the frames as folded stacks.
+// The profile on screen as a file: its picture, the frames, everything that was counted, or a summary in words.
+import { address } from '../address';
 import { mergeRequest, type Answer } from '../answer';
-import { profile } from '../api/client';
+import { profile, type Exactness } from '../api/client';
+import type { Flame } from '../flame/model';
+import { ROOT } from '../flame/model';
+import { pngOf, svgOf } from '../flame/print';
+import { json, matchText, summary, type Fact } from '../flame/report';
 import { folded } from '../flame/stacks';
-import { typeName } from '../ptype';
-import { serviceOf } from '../query';
+import { FlameView } from '../flame/view';
+import { plural } from '../format';
+import { typeName, unitOf, valueWriter } from '../ptype';
+import { queryText, serviceOf, type Query } from '../query';
+import { rangeText, zoneName, type Range } from '../time';
+import { absoluteLink } from './CopyLink';
 import { Icon } from './icons';
 import { usePopover } from './popover';
-import { say } from './toast';
+import { copy, say } from './toast';
 
 const PATIENCE_MS = 60e3, KEPT_MS = 60e3;
 
@@ -18,27 +27,72 @@ function save(content: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(address), KEPT_MS); // nothing tells when the browser has taken it
 }
 
-const fileName = ({ query, range }: Answer, ending: string): string =>
-  [serviceOf(query) ?? 'profile', typeName(query.type), new Date(range.end).toISOString().slice(0, 19)]
-    .join('-').replace(/[^\p{L}\p{N}.-]+/gu, '_') + ending;
+/** A question, with the times that its answer is of. */
+export interface Asked { query: Query; range: Range }
 
-async function savePprof(answer: Answer): Promise<void> {
+const periodOf = (range: Range): string => `${rangeText('', '', range)} ${zoneName(range.end)}`;
+const saveText = (text: string, type: string, name: string): void => save(new Blob([text], { type }), name);
+
+const EXACTNESS: [RegExp, string][] = [
+  [/^totals$/, 'totals are exact, some frames were cut'], [/^rounded=(.*)/, 'ends of the range rounded by up to $1 s'], [/^partial=?/, 'incomplete: '],
+];
+
+interface Props { flame: Flame; type: string; exactness: Exactness; asked: Asked[]; answer?: Answer }
+
+/** All that can be made of a profile, or of a comparison of two. */
+function makers({ flame, type, exactness, asked, answer }: Props) {
+  const [{ query, range }] = asked, { search, from, until } = address.value, write = valueWriter(type);
+  const compared = flame.right !== null, service = serviceOf(query);
+  const title = `${compared ? 'Change of ' : ''}${typeName(type)}${service ? ` of ${service}` : ''}`;
+  const totals = [flame.total[ROOT], ...(flame.right ? [flame.right.total[ROOT]] : [])].map(write);
+  const file = (ending: string) => [compared ? 'change' : '', service ?? 'profile', typeName(type), new Date(range.end).toISOString().slice(0, 19)]
+    .filter(Boolean).join('-').replace(/[^\p{L}\p{N}.-]+/gu, '_') + ending;
+  const lines = [
+    `${title} · ${compared ? totals.join(' → ') : `${totals[0]} total`}${search ? ` · ${matchText(flame, search)}` : ''}`,
+    ...asked.map((s, i) => `${compared ? `${'AB'[i]}: ` : ''}${queryText(s.query)} · ${periodOf(s.range)}`),
+  ];
+  const facts = (): Fact[] => [
+    ...asked.flatMap((s, i): Fact[] => {
+      const side = compared ? ['Baseline ', 'Comparison '][i] : '';
+      return [[`${side}Query`, queryText(s.query)], [`${side}Range`, periodOf(s.range)], [`${side}Total`, totals[i]]];
+    }),
+    ...(exactness.profiles === null ? [] : [['Profiles', plural(exactness.profiles, 'profile')] as Fact]),
+    ...(exactness.exact === null ? [] : [['Exactness', EXACTNESS.reduce((text, [from_, to]) => text.replace(from_, to), exactness.exact)] as Fact]),
+    ['Link', absoluteLink(from, until)],
+  ];
+  const words = () => summary(flame, type, title, facts(), search);
+  const sides = asked.map((s) => ({ query: queryText(s.query), from: new Date(s.range.start).toISOString(), until: new Date(s.range.end).toISOString() }));
+  const tree = () => json(flame, { ...sides[0], ...(compared ? { comparison: sides[1] } : {}), unit: unitOf(type).stored || 'count', exactness: exactness.exact });
+  const picture: Maker[] = FlameView.pictures().length === 0 ? [] : [
+    ['PNG', 'The flame graph as it is on screen.', () => void pngOf(lines).then((b) => (b ? save(b, file('.png')) : say('The picture is too large')))],
+    ['SVG', 'The same, sharp at any size.', () => saveText(svgOf(lines), 'image/svg+xml', file('.svg'))],
+  ];
+  return [
+    ['Copy summary', 'In words, for notes of an incident.', () => void copy(words(), 'Summary')],
+    ['Save summary', 'The same as a text file.', () => saveText(words(), 'text/plain', file('.txt'))],
+    ...picture,
+    ['JSON', 'The frames as a tree, for d3 and scripts.', () => saveText(tree(), 'application/json', file('.json'))],
+    ...(answer ? [
+      ['Folded stacks', 'The frames, a line for each stack.', () => saveText(folded(flame), 'text/plain', file('.folded.txt'))],
+      ['pprof', 'Everything that was counted, for go tool pprof and others.', () => void savePprof(answer, file('.pb.gz'))],
+    ] as Maker[] : []),
+  ] as Maker[];
+}
+type Maker = [name: string, about: string, make: () => void];
+
+async function savePprof(answer: Answer, name: string): Promise<void> {
   try {
     const request = { ...mergeRequest(answer.query, answer.range, 0), path: answer.path };
     const bytes = await profile(request, AbortSignal.timeout(PATIENCE_MS));
     const packed = new Blob([bytes]).stream().pipeThrough(new CompressionStream('gzip'));
-    save(await new Response(packed).blob(), fileName(answer, '.pb.gz'));
+    save(await new Response(packed).blob(), name);
   } catch (e) {
     say(`The profile did not load: ${(e as Error).message}`);
   }
 }
 
-export function Download({ answer }: { answer: Answer }) {
+export function Download(p: Props) {
   const { open, setOpen, close, box, button, onKeyDown } = usePopover();
-  const take = (how: () => void) => {
-    close(true);
-    how();
-  };
   return (
     <div class="popover" ref={box} onKeyDown={onKeyDown}>
       <button class="btn icon small" ref={button} aria-label="Download" title="Download" aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -47,10 +101,12 @@ export function Download({ answer }: { answer: Answer }) {
       {open && (
         <div class="panel narrow left" role="dialog" aria-label="Download">
           <ul>
-            <li><button onClick={() => take(() => void savePprof(answer))}><span>pprof<small>Everything that was counted, for go tool pprof and others.</small></span></button></li>
-            <li><button onClick={() => take(() => save(new Blob([folded(answer.flame)], { type: 'text/plain' }), fileName(answer, '.folded.txt')))}>
-              <span>Folded stacks<small>The frames on screen, a line for each stack.</small></span>
-            </button></li>
+            {makers(p).map(([name, about, make]) => (
+              <li key={name}><button onClick={() => {
+                close(true);
+                make();
+              }}><span>{name}<small>{about}</small></span></button></li>
+            ))}
           </ul>
         </div>
       )}

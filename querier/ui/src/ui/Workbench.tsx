@@ -75,9 +75,9 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
   const [hit, setHit] = useState<Hit | null>(null), shownHit = hit?.of === matched ? hit : null;
   /** The next of the frames that are lit, or the one before. */
   const step = (by: number): boolean => {
-    if (!matched || matched.frames.length === 0 || show === 'table' || show === 'sandwich') return false;
-    const n = matched.frames.length, index = shownHit ? (shownHit.index + by + n) % n : by > 0 ? 0 : n - 1;
-    setHit({ of: matched, index, frame: matched.frames[index] });
+    if (!matched || matched.hits.length === 0 || show === 'table' || show === 'sandwich') return false;
+    const n = matched.hits.length, index = shownHit ? (shownHit.index + by + n) % n : by > 0 ? 0 : n - 1;
+    setHit({ of: matched, index, frame: matched.hits[index] });
     return true;
   };
 
@@ -212,7 +212,7 @@ function Hits({ flame: f, type, whole, matched, search, fn, lit, at, step }: Hit
   const shares = f.right
     ? <b>{percent(share(matched.total, whole.left))} → {percent(share(matched.rightTotal, whole.right))}</b>
     : <><b>{percent(share(matched.total, whole.left))}</b> · {valueWriter(type)(matched.total)}</>;
-  const many = matched.frames.length;
+  const many = matched.hits.length;
   return (
     <span class="hits num">
       <span class="cut" role="status">{search ? 'matched' : <span class="cut" title={fn}>{shorter(fn)[0]}</span>} {shares}
