@@ -1,4 +1,4 @@
-import { merged, type Exactness } from './api/client';
+import { functions, merged, type Exactness, type NamedRow } from './api/client';
 import type { MergeRequest } from './api/wire';
 import { buildFlame, findFrame, frameKey, nameOf, pathTo, type Flame } from './flame/model';
 import { selector, splitSpans, type Query } from './query';
@@ -6,7 +6,8 @@ import type { Range } from './time';
 
 /** Frames that an answer may have if nothing else is asked. */
 export const MAX_NODES = 16384;
-const MOST_NODES = 1048576;
+/** No answer has more. */
+export const MOST_NODES = 1048576;
 
 export function readMaxNodes(text: string): number {
   return /^[1-9]\d{0,6}$/.test(text) ? Math.min(MOST_NODES, Number(text)) : MAX_NODES;
@@ -49,6 +50,10 @@ export async function ask(question: string, query: Query, range: Range, maxNodes
   }
   return { question, query, range, at: Date.now(), maxNodes, flame, exactness, path, lost };
 }
+
+/** The sums of all functions of an answer, those that its picture leaves out too. */
+export const functionsOf = (a: Answer) => (signal: AbortSignal): Promise<NamedRow[]> =>
+  functions({ ...mergeRequest(a.query, a.range, 0), path: a.path }, null, signal);
 
 /** `within` for what lies below a frame of this answer. */
 export const withinOf = (within: string, f: Flame, frame: number): string =>

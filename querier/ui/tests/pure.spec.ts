@@ -4,7 +4,7 @@ import { contrast } from './contrast';
 import { encodeLevels, encodeResponse, synthetic } from './profiles.mjs';
 import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest } from '../src/api/wire';
 import { choose } from '../src/choice';
-import { makePaint, PALETTES } from '../src/flame/colors';
+import { PALETTES } from '../src/flame/colors';
 import { firstBeyond, pick } from '../src/flame/draw';
 import { buildFlame, findFrame, frameKey, heaviestChild, levelOf, nameOf, pathTo, type Flame } from '../src/flame/model';
 import { origin, shorter } from '../src/flame/names';
@@ -169,25 +169,17 @@ test('names shorten, and tell where they are from', () => {
     '<serde::de::X as Y>::z': ['code', 'serde'], 'char* rocksdb::put': ['code', 'rocksdb'],
     'TLS init function for rocksdb::perf': ['code', 'rocksdb'], 'rocksdb::DB::Get(char const&)': ['code', 'rocksdb'], 'core::fmt::write': ['library', 'core'],
     'main.work': ['code', 'main'], plain: ['code', ''], other: ['rest', ''],
-    '[librocksdb.so.7.8]': ['library', 'librocksdb'],
-    '[no frame pointer]': ['library', 'no frame pointer'],
+    '[librocksdb.so.7.8]': ['native', 'librocksdb'],
+    '[no frame pointer]': ['native', 'no frame pointer'],
   };
   for (const [name, [kind, pkg]] of Object.entries(cases)) expect(origin(name), name).toEqual({ kind, package: pkg });
 });
 
 test('text on every colour of the graph has the contrast of WCAG AA', () => {
   for (const [theme, p] of Object.entries(PALETTES)) {
-    for (const c of [...p.code, ...p.library, ...p.runtime]) expect(contrast(c, p.text), `${theme} ${c}`).toBeGreaterThan(4.5);
+    for (const c of [...p.code, ...p.native, ...p.library, ...p.kernel, ...p.runtime]) expect(contrast(c, p.text), `${theme} ${c}`).toBeGreaterThan(4.5);
     expect(contrast(p.dust, p.dustText), theme).toBeGreaterThan(4.5);
   }
-});
-
-test('the heaviest packages have colours of their own and the legend names them', () => {
-  const f = buildFlame(wire([...synthetic(900), ['net/http.(*conn).serve;other', 9e8]])), paint = makePaint(f, 'dark');
-  const colors = paint.legend.map((l) => l.color);
-  expect(new Set(colors).size).toBe(colors.length);
-  expect(paint.legend.length).toBe(5);
-  expect(paint.rest).toBe(paint.ofName[f.names.indexOf('other')]);
 });
 
 test('old names become types and services; what has no meaning is unreadable', () => {

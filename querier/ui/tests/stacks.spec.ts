@@ -170,8 +170,8 @@ test('colours by function and by self share', () => {
   const f = graph([['a.x', 90], ['a.y', 9], ['a.z;b.w', 1]]), self = makePaint(f, 'dark', 'self');
   const style = (name: string) => self.styleOf(f, [...f.name.keys()].find((i) => nameOf(f, i) === name)!);
   expect([style('total'), style('a.z')]).toEqual([0, 0]);
-  expect(style('a.x')).toBe(self.styles.length - 1);
+  expect(style('a.x')).toBe(self.scale!.colors.length - 1);
   expect(style('b.w')).toBeGreaterThan(0);
   expect(style('b.w')).toBeLessThan(style('a.y'));
-  expect(makePaint(f, 'dark', 'function').legend).toEqual([]);
+  expect(makePaint(f, 'dark', 'function').legendOf).toBeNull();
 });

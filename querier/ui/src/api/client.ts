@@ -1,5 +1,6 @@
 // The calls of the page: Connect unary, at addresses relative to the page so that a path prefix works.
 import { readGraphResponse, readProfileResponse, writeDiffRequest, writeMergeRequest, type MergeRequest, type WireGraph } from './wire';
+import { learn } from '../flame/names';
 import { SERVICE } from '../query';
 import type { Buckets, Point } from '../series';
 
@@ -10,8 +11,14 @@ export class CallError extends Error {
   }
 }
 
+/** Frames that an answer has and that there are, and the share of the total in stacks that it shows whole. */
+export interface Frames { sent: number; all: number; share: number }
 /** How exact an answer is, as far as the server says so in its headers. */
-export interface Exactness { profiles: number | null; exact: string | null; tookMs: number | null; missing: string | null }
+export interface Exactness {
+  profiles: number | null; exact: string | null; tookMs: number | null; missing: string | null;
+  frames: Frames | null;
+  cut: number | null; // the value of stacks that were cut when they were pushed
+}
 export interface GraphAnswer { graph: WireGraph; exactness: Exactness }
 export type Catalog = Map<string, string[]>; // service -> profile types, both sorted
 export interface Stats { ingested: boolean; oldestMs: number | null; newestMs: number | null }
@@ -47,6 +54,7 @@ async function call(method: string, type: string, body: BodyInit, signal: AbortS
     headers: {
       'Content-Type': type, Accept: '*/*; allow-utf8-labelnames=true', 'Connect-Protocol-Version': '1',
       'Flametree-Partial': 'allow', // the page says what is missing
+      'Flametree-Names': 'readable',
     },
   }).catch((e) => {
     throw signal.aborted ? e : new CallError('unavailable', 'The server did not answer. It may be down, or the network.');
@@ -97,19 +105,31 @@ function duration(header: string | null): number | null {
   return found ? Number(found[1]) : null;
 }
 
+const whole = (text: string | null): number | null => (text !== null && /^\d+$/.test(text) ? Number(text) : null);
+
+/** `sent=16384; all=215003; share=0.5436` */
+export function readFrames(text: string | null): Frames | null {
+  const found = /^sent=(\d+); *all=(\d+); *share=([\d.]+)$/.exec(text ?? '');
+  return found && { sent: Number(found[1]), all: Number(found[2]), share: Number(found[3]) };
+}
+/** Does the answer leave frames out? */
+export const leavesOut = ({ frames }: Exactness): boolean => frames !== null && frames.sent < frames.all;
+
 function readExactness(h: Headers): Exactness {
-  const profiles = h.get('Flametree-Profiles');
   return {
-    profiles: profiles !== null && /^\d+$/.test(profiles) ? Number(profiles) : null,
+    profiles: whole(h.get('Flametree-Profiles')),
     exact: h.get('Flametree-Exact'),
     tookMs: duration(h.get('Server-Timing')),
     missing: h.get('Flametree-Missing'),
+    frames: readFrames(h.get('Flametree-Frames')),
+    cut: whole(h.get('Flametree-Cut')),
   };
 }
 
 async function graph(method: string, body: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<GraphAnswer> {
-  const r = await call(method, 'application/proto', body, signal);
-  return { graph: readGraphResponse(new Uint8Array(await r.arrayBuffer())), exactness: readExactness(r.headers) };
+  const r = await call(method, 'application/proto', body, signal), found = readGraphResponse(new Uint8Array(await r.arrayBuffer()));
+  learn(found.readable.map(([index, text]) => [found.names[index] ?? '', text]));
+  return { graph: found, exactness: readExactness(r.headers) };
 }
 
 export const merged = (request: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
@@ -123,6 +143,30 @@ export async function profile(request: MergeRequest, signal: AbortSignal): Promi
 
 export const compared = (left: MergeRequest, right: MergeRequest, signal: AbortSignal): Promise<GraphAnswer> =>
   graph('Diff', writeDiffRequest(left, right), signal);
+
+/** A function with its sums. The values of `right` are 0 unless two profiles are compared. */
+export interface NamedRow { name: string; self: number; total: number; rightSelf: number; rightTotal: number }
+
+/** The sums of all functions, whatever a flame graph can show: without a limit there is none. */
+export async function functions(left: MergeRequest, right: MergeRequest | null, signal: AbortSignal): Promise<NamedRow[]> {
+  type Wire = { name?: string } & { [sum: string]: string };
+  type Table = { functions?: Wire[]; readableNames?: { index?: number; text?: string }[] };
+  const of = (q: MergeRequest) => ({
+    profileTypeID: q.type, labelSelector: q.selector, start: Math.round(q.start), end: Math.round(q.end), format: 'PROFILE_FORMAT_FUNCTIONS',
+    ...(q.path?.length ? { stackTraceSelector: { callSite: q.path.map((name) => ({ name })) } } : {}),
+    ...(q.spans?.length ? { spanSelector: q.spans } : {}),
+  });
+  const { functions: table } = right
+    ? await json<{ functions?: Table }>('Diff', { left: of(left), right: of(right) }, signal)
+    : await json<{ functions?: Table }>('SelectMergeStacktraces', of(left), signal);
+  if (!table) throw new CallError('unimplemented', 'The server has no table of functions.');
+  const rows = table.functions ?? [], sum = (r: Wire, key: string) => Number(r[key] ?? 0);
+  learn((table.readableNames ?? []).map((r) => [rows[r.index ?? 0]?.name ?? '', r.text ?? '']));
+  return rows.map((r) => ({
+    name: r.name ?? '', self: sum(r, right ? 'leftSelf' : 'self'), total: sum(r, right ? 'leftTotal' : 'total'),
+    rightSelf: sum(r, 'rightSelf'), rightTotal: sum(r, 'rightTotal'),
+  }));
+}
 
 export interface SeriesRequest { type: string; selector: string; buckets: Buckets; groupBy?: string; gauge: boolean; limit?: number }
 export interface SeriesAnswer { group: string; points: Point[] } // the value of the label grouped by, or nothing

@@ -11,7 +11,8 @@ export interface MergeRequest {
   spans?: string[]; // only what these spans did
   asProfile?: boolean; // a pprof file instead of a flame graph
 }
-export interface WireGraph { names: string[]; levels: Float64Array[] }
+/** `readable` has the texts of mangled names, by their index in `names`. */
+export interface WireGraph { names: string[]; levels: Float64Array[]; readable: [index: number, text: string][] }
 
 /** Collects the bytes of one message. */
 class Writer {
@@ -132,6 +133,7 @@ class Reader {
 }
 
 const FIELD_1 = (1 << 3) | 2, FIELD_2 = (2 << 3) | 2, FIELD_5 = (5 << 3) | 2; // all length-delimited
+const READABLE = (100 << 3) | 2, INDEX = 1 << 3;
 
 /** The bytes of a message. */
 const bytesOf = (r: Reader): Uint8Array<ArrayBuffer> => r.bytes.slice(r.at, r.end) as Uint8Array<ArrayBuffer>;
@@ -160,9 +162,21 @@ export function readProfileResponse(bytes: Uint8Array): Uint8Array<ArrayBuffer> 
   return profile;
 }
 
-/** Response { flamegraph 1 }, FlameGraph and FlameGraphDiff { names 1, levels 2 }, Level { values 1, packed }. */
+/**
+ * Response { flamegraph 1 }, FlameGraph and FlameGraphDiff { names 1, levels 2, readable_names 100 }, Level { values 1,
+ * packed }, ReadableName { index 1, text 2 }.
+ */
 export function readGraphResponse(bytes: Uint8Array): WireGraph {
-  const graph: WireGraph = { names: [], levels: [] };
+  const graph: WireGraph = { names: [], levels: [], readable: [] };
+  const readable = (r: Reader) => {
+    let index = 0, text = '';
+    each(r, (tag) => {
+      if (tag === INDEX) index = r.varint();
+      else if (tag === FIELD_2) text = r.message().text();
+      return tag === INDEX || tag === FIELD_2;
+    });
+    graph.readable.push([index, text]);
+  };
   const level = (r: Reader) => {
     let values: Float64Array = new Float64Array(0);
     each(r, (tag) => {
@@ -175,7 +189,8 @@ export function readGraphResponse(bytes: Uint8Array): WireGraph {
     each(r, (tag) => {
       if (tag === FIELD_1) graph.names.push(r.message().text());
       else if (tag === FIELD_2) level(r.message());
-      return tag === FIELD_1 || tag === FIELD_2;
+      else if (tag === READABLE) readable(r.message());
+      return tag === FIELD_1 || tag === FIELD_2 || tag === READABLE;
     });
   const response = new Reader(bytes, 0, bytes.length);
   each(response, (tag) => {

@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { findFrame, frameKey, levelOf, nameOf, pathTo, ROOT, share, timesText, type Flame } from './model';
 import { FlameView, type Spot } from './view';
 import type { Shape } from './draw';
-import { origin, REST, shorter } from './names';
+import { type Kind, CUTS, origin, readable, REST, shorter } from './names';
 import type { Paint } from './colors';
 import { exact, percent, plural, times } from '../format';
 import { amountChange, shareChange, type Norm } from './norm';
@@ -102,10 +102,10 @@ function spoken(f: Flame, type: string, whole: Whole, i: number): string {
   const place = `level ${levelOf(f, i)}, ${plural(f.children[i], 'callee')}`;
   if (f.right) {
     const left = share(f.total[i], whole.left), right = share(f.right.total[i], whole.right);
-    return `${nameOf(f, i)}${timesText(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${shareChange(whole.norm!, f.total[i], f.right.total[i], whole)}, ${amountChange(whole.norm!, f.total[i], f.right.total[i])}, ${place}`;
+    return `${readable(nameOf(f, i))}${timesText(f, i)}, baseline ${percent(left)}, comparison ${percent(right)}, change ${shareChange(whole.norm!, f.total[i], f.right.total[i], whole)}, ${amountChange(whole.norm!, f.total[i], f.right.total[i])}, ${place}`;
   }
   const part = (v: number) => percent(share(v, whole.left));
-  return `${nameOf(f, i)}${timesText(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
+  return `${readable(nameOf(f, i))}${timesText(f, i)}, total ${valueWriter(type)(f.total[i])}, ${part(f.total[i])}, self ${part(f.self[i])}, ${place}`;
 }
 
 interface PathProps {
@@ -126,8 +126,8 @@ function Path({ flame: f, type, whole, focus, lost, zoomTo, aside }: PathProps) 
           <button class="btn small" onClick={() => zoomTo(ROOT)}>Show all</button>
           <ol>
             {callers.length > shown.length && <li class="more" aria-label={`${callers.length - shown.length} more callers`}>…</li>}
-            {shown.map((i) => <li key={i} class="caller"><button title={nameOf(f, i)} onClick={() => zoomTo(i)}>{short(i)}</button></li>)}
-            <li class="here" aria-current="true" title={nameOf(f, focus)}>{short(focus)}</li>
+            {shown.map((i) => <li key={i} class="caller"><button title={readable(nameOf(f, i))} onClick={() => zoomTo(i)}>{short(i)}</button></li>)}
+            <li class="here" aria-current="true" title={readable(nameOf(f, focus))}>{short(focus)}</li>
           </ol>
           <span class="figures num">
             {f.right ? <><b>{percent(share(f.total[focus], whole.left))} → {percent(share(f.right.total[focus], whole.right))}</b></>
@@ -140,13 +140,16 @@ function Path({ flame: f, type, whole, focus, lost, zoomTo, aside }: PathProps) 
   );
 }
 
-const ORIGINS = { runtime: 'runtime', library: 'standard library', code: '', rest: 'not a function' };
+const ORIGINS: Record<Kind, string> = {
+  runtime: 'runtime', library: 'standard library', native: 'library', kernel: 'kernel', code: '', rest: 'not a function', cut: 'not a function',
+};
 
 interface TooltipProps { flame: Flame; paint: Paint; type: string; whole: Whole; spot: Spot; maxNodes: number; asks: boolean }
 
 function Tooltip({ flame: f, paint, type, whole, spot, maxNodes, asks }: TooltipProps) {
   const ref = useRef<HTMLDivElement>(null), i = spot.frame, name = nameOf(f, i), o = origin(name);
-  const from = o.kind === 'library' ? `${ORIGINS.library} · ${o.package}` : ORIGINS[o.kind] || o.package;
+  const named = (o.kind === 'library' || o.kind === 'native') && o.package;
+  const from = named ? `${ORIGINS[o.kind]} · ${named}` : ORIGINS[o.kind] || o.package;
   useLayoutEffect(() => {
     const el = ref.current!, { offsetWidth: w, offsetHeight: h } = el;
     const below = spot.y + 18, above = spot.y - h - 12;
@@ -155,12 +158,13 @@ function Tooltip({ flame: f, paint, type, whole, spot, maxNodes, asks }: Tooltip
   });
   return (
     <div class="tooltip" role="tooltip" ref={ref}>
-      <div class="function">{name || '(no name)'}{timesText(f, i)}</div>
+      <div class="function">{readable(name) || '(no name)'}{timesText(f, i)}</div>
       {i !== ROOT && from && (
         <div class="from"><i style={{ background: paint.styles[paint.styleOf(f, i)] }} />{from}</div>
       )}
       {f.right ? <Changes flame={f} type={type} whole={whole} frame={i} /> : <Values flame={f} type={type} whole={whole} frame={i} />}
       {o.kind === 'rest' && <p>The sum of what was left out to keep to {exact(maxNodes)} frames.{asks && ' A click asks for it.'}</p>}
+      {o.kind === 'cut' && <p>{CUTS[name]}</p>}
     </div>
   );
 }

@@ -1,7 +1,8 @@
 // Colours of frames. Hues have equal lightness in OKLCH, so that no package shouts; three close shades of each keep
-// neighbours apart. Code has a hue, the standard library is blue-grey and the runtime grey, so real code stands out.
-import { origin, type Kind } from './names';
-import { hashText, ROOT, share, type Flame } from './model';
+// neighbours apart. Code has a hue, C libraries a pale one, the standard library is blue-grey, kernel and runtime are
+// grey, so real code stands out. Colours depend on names alone: a package has the same colour in every picture.
+import { learnKernel, origin, type Kind, type Origin } from './names';
+import { below, hashText, ROOT, share, type Flame } from './model';
 import { changeBy, scaleText, type Norm } from './norm';
 
 export type Theme = 'dark' | 'light';
@@ -12,7 +13,9 @@ export type DiffPalette = 'safe' | 'classic';
 
 export interface Palette {
   code: string[]; // three shades a hue
+  native: string[];
   library: string[];
+  kernel: string[];
   runtime: string[];
   text: string; // on all of the above
   dust: string; // bars too narrow to tell apart, and the callers of a zoomed frame
@@ -21,12 +24,10 @@ export interface Palette {
   mark: string; // below all that a search found
 }
 
-const HUES = [38, 62, 88, 125, 155, 185, 215, 292, 325, 10];
+const HUES = [8, 26, 44, 62, 80, 98, 116, 134, 152, 170, 188, 206, 224, 280, 298, 316, 334, 350];
 const LIBRARY_HUES = [245, 262, 228];
 const SHADES = 3, SHADE_STEP = 0.028;
-/** So many of the heaviest packages never share a hue. */
-const DISTINCT = 8;
-const LEGEND = 5;
+const LEGEND = 6;
 /** Shares of self from which a frame has the strongest colour, and changes of a share; smaller ones go by the root. */
 const HOT = 0.1, LOUD = 0.25, UNCHANGED = 0.0005;
 const HEAT_STEPS = 8, DIFF_STEPS = 11;
@@ -54,8 +55,11 @@ function makePalette(theme: Theme): Palette {
   const shades = (lightness: number, chroma: number, hue: number) =>
     [0, SHADE_STEP, -SHADE_STEP].map((d) => oklch(lightness + d, chroma, hue));
   return {
-    code: HUES.flatMap((h) => shades(dark ? 0.755 : 0.845, dark ? 0.105 : 0.095, h)),
+    // A strong tone of every hue, then a paler one: twice as many packages are told apart.
+    code: [...HUES.flatMap((h) => shades(dark ? 0.745 : 0.835, dark ? 0.115 : 0.105, h)), ...HUES.flatMap((h) => shades(dark ? 0.81 : 0.885, dark ? 0.08 : 0.065, h))],
+    native: HUES.flatMap((h) => shades(dark ? 0.7 : 0.86, dark ? 0.055 : 0.045, h)),
     library: LIBRARY_HUES.flatMap((h) => shades(dark ? 0.7 : 0.86, dark ? 0.05 : 0.045, h)),
+    kernel: shades(dark ? 0.65 : 0.85, 0.035, 15),
     runtime: shades(dark ? 0.64 : 0.88, 0.012, 260),
     text: '#12151a',
     dust: dark ? '#323a45' : '#dde2e8',
@@ -68,36 +72,35 @@ function makePalette(theme: Theme): Palette {
 export const PALETTES: Record<Theme, Palette> = { dark: makePalette('dark'), light: makePalette('light') };
 
 export interface LegendEntry { text: string; color: string }
+/** A picture on screen, and what its frames weigh in the legend. */
+export interface Shown { of: Flame; focus: number; weight: Float64Array }
 
 /** All that the renderer and the page need to know of colours. */
 export interface Paint {
   palette: Palette;
   styles: string[];
   rest: number; // the style of cut-off frames, which is drawn hatched; -1 if there are none
-  ofName: Uint16Array; // name -> style, where names have colours
+  cut: number; // the same of frames that end stacks cut when pushed
+  colorOf: (name: string) => string; // where names have colours
   styleOf: (f: Flame, frame: number) => number;
-  legend: LegendEntry[]; // the origins with most self time
+  legendOf: ((shown: Shown[]) => LegendEntry[]) | null; // the heaviest packages on screen
   scale: { from: string; to: string; colors: string[] } | null; // the meaning of colours that are a measure
 }
 
 const GROUPS: Record<Kind, (pkg: string) => string> = {
-  code: (pkg) => pkg,
+  code: (pkg) => pkg.replace(/^github\.com\//, '') || 'no package',
   library: () => 'standard library',
+  native: (pkg) => pkg,
+  kernel: () => 'kernel',
   runtime: () => 'runtime',
   rest: () => '',
+  cut: () => '',
 };
 
-/** The hue of each package: the one its name hashes to, except where two of the heaviest meet. */
-function pickHues(weights: Map<string, number>): (pkg: string) => number {
-  const moved = new Map<string, number>(), taken = new Set<number>();
-  const heaviest = [...weights].sort((a, b) => b[1] - a[1]).slice(0, DISTINCT);
-  for (const [pkg] of heaviest) {
-    let hue = hashText(pkg) % HUES.length;
-    while (taken.has(hue)) hue = (hue + 3) % HUES.length; // 3 and 10 share no factor: all hues are tried
-    taken.add(hue);
-    moved.set(pkg, hue);
-  }
-  return (pkg) => moved.get(pkg) ?? hashText(pkg) % HUES.length;
+/** The first of the three shades of an origin, which its legend has too. */
+function shadesOf(palette: Palette, { kind, package: pkg }: Origin): [list: string[], first: number] {
+  const list = kind === 'rest' || kind === 'cut' ? palette.runtime : palette[kind];
+  return [list, hashText(kind === 'library' ? pkg.split('/')[0] : pkg) % (list.length / SHADES) * SHADES];
 }
 
 /** One grey, then from pale to strong. */
@@ -128,12 +131,11 @@ export function diffStep(change: number): number {
 
 /** Colours by a number that each frame has. Cut-off frames stay hatched. */
 function paintMeasure(f: Flame, palette: Palette, scale: NonNullable<Paint['scale']>, stepOf: (f: Flame, frame: number) => number): Paint {
-  const rest = f.names.some((n) => origin(n).kind === 'rest') ? scale.colors.length : -1;
-  const isRest = Uint8Array.from(f.names, (n) => (origin(n).kind === 'rest' ? 1 : 0));
-  const styles = rest < 0 ? scale.colors : [...scale.colors, palette.runtime[0]];
+  const rest = scale.colors.length, cut = rest + 1, kinds: Partial<Record<Kind, number>> = { rest, cut };
+  const hatched = Uint16Array.from(f.names, (n) => kinds[origin(n).kind] ?? 0);
   return {
-    palette, styles, rest, ofName: new Uint16Array(f.names.length), legend: [], scale,
-    styleOf: (of, i) => (isRest[of.name[i]] ? rest : stepOf(of, i)),
+    palette, styles: [...scale.colors, palette.runtime[0], palette.runtime[0]], rest, cut, colorOf: () => '', legendOf: null, scale,
+    styleOf: (of, i) => hatched[of.name[i]] || stepOf(of, i),
   };
 }
 
@@ -152,41 +154,52 @@ function paintSelf(f: Flame, theme: Theme): Paint {
   return paintMeasure(f, PALETTES[theme], scale, stepOf);
 }
 
+/** What lies below the entry to the kernel is the kernel's, where its name tells nothing else. */
+function findKernel(f: Flame, origins: Origin[]): void {
+  const within = new Uint8Array(f.count);
+  for (let i = 1; i < f.count; i++) {
+    const name = f.name[i], o = origins[name], entered = within[f.parent[i]] === 1;
+    if (entered && o.kind === 'code' && o.package === '') {
+      learnKernel(f.names[name]);
+      origins[name] = origin(f.names[name]);
+    }
+    if (origins[name].kind === 'kernel') within[i] = 1;
+  }
+}
+
 function paintNames(f: Flame, theme: Theme, by: 'package' | 'function'): Paint {
   const palette = PALETTES[theme], origins = f.names.map(origin);
-  const packages = new Map<string, number>(), groups = new Map<string, number>();
-  const add = (m: Map<string, number>, key: string, v: number) => key && m.set(key, (m.get(key) ?? 0) + v);
-  for (let i = 0; i < f.count; i++) {
-    const o = origins[f.name[i]];
-    if (o.kind === 'code') add(packages, o.package, f.self[i]);
-    add(groups, GROUPS[o.kind](o.package), f.self[i]);
-  }
-  const hueOf = pickHues(packages);
-  const color = (name: string, kind: Kind, pkg: string): string => {
-    const hash = hashText(name), shade = hash % SHADES;
-    if (kind !== 'rest' && by === 'function') return palette.code[hash % palette.code.length];
-    if (kind === 'code') return palette.code[hueOf(pkg) * SHADES + shade];
-    if (kind === 'library') return palette.library[(hashText(pkg.split('/')[0]) % LIBRARY_HUES.length) * SHADES + shade];
-    return palette.runtime[kind === 'rest' ? 0 : shade];
+  findKernel(f, origins);
+  const color = (name: string, o: Origin): string => {
+    const hash = hashText(name), [list, first] = shadesOf(palette, o);
+    if (by === 'function' && o.kind !== 'rest' && o.kind !== 'cut') return palette.code[hash % palette.code.length];
+    return list[first + (hash >>> 8) % SHADES];
   };
-  const styles: string[] = [], known = new Map<string, number>(), ofName = new Uint16Array(f.names.length);
-  let rest = -1;
-  origins.forEach((o, i) => {
-    const c = color(f.names[i], o.kind, o.package), key = o.kind === 'rest' ? 'rest' : c;
-    if (!known.has(key)) {
-      known.set(key, styles.length);
-      styles.push(c);
-    }
-    ofName[i] = known.get(key)!;
-    if (o.kind === 'rest') rest = ofName[i];
+  const styles: string[] = [], known = new Map<string, number>();
+  const style = (key: string, c: string): number => {
+    if (!known.has(key)) known.set(key, styles.push(c) - 1);
+    return known.get(key)!;
+  };
+  const ofName = Uint16Array.from(origins, (o, i) => {
+    const c = color(f.names[i], o);
+    return style(o.kind === 'rest' || o.kind === 'cut' ? o.kind : c, c);
   });
-  const swatch = (group: string): string => {
-    if (group === GROUPS.runtime('')) return palette.runtime[0];
-    return group === GROUPS.library('') ? palette.library[0] : palette.code[hueOf(group) * SHADES];
+  const groups = new Map<string, number>(), colors: string[] = [];
+  const groupOf = Int32Array.from(origins, (o) => {
+    const text = GROUPS[o.kind](o.package), [list, first] = shadesOf(palette, o);
+    if (!groups.has(text)) groups.set(text, colors.push(list[first]) - 1);
+    return groups.get(text)!;
+  });
+  return {
+    palette, styles, rest: known.get('rest') ?? -1, cut: known.get('cut') ?? -1, scale: null,
+    colorOf: (name) => color(name, origin(name)), styleOf: (of, i) => ofName[of.name[i]],
+    legendOf: by === 'function' ? null : (shown) => {
+      const sums = new Float64Array(groups.size);
+      for (const { of, focus, weight } of shown) below(of, focus, (i) => (sums[groupOf[of.name[i]]] += weight[i]));
+      return [...groups].map(([text, g]) => ({ text, color: colors[g], sum: sums[g] })).filter((g) => g.text && g.sum > 0)
+        .sort((a, b) => b.sum - a.sum).slice(0, LEGEND);
+    },
   };
-  const legend = by === 'function' ? [] : [...groups].filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]).slice(0, LEGEND)
-    .map(([group]) => ({ text: group.replace(/^github\.com\//, ''), color: swatch(group) }));
-  return { palette, styles, rest, ofName, legend, scale: null, styleOf: (of, i) => ofName[of.name[i]] };
 }
 
 /** Colours of a graph and of all that is made from it: order, sandwich and table share its names. */

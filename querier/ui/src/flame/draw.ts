@@ -140,7 +140,7 @@ export class Renderer {
   private forms: string[][] = [];
   private formsOf: string[] | null = null;
   private greys: { paint: Paint; styles: boolean[] } | null = null;
-  private hatch: { paint: Paint; pattern: CanvasPattern } | null = null;
+  private hatch: { paint: Paint; cut: boolean; pattern: CanvasPattern } | null = null;
   width = 0;
   height = 0;
 
@@ -225,7 +225,7 @@ export class Renderer {
     const { ctx, rects } = this, { order, start } = rects.byStyle(colors.length);
     for (let s = 0; s < colors.length; s++) {
       if (start[s] === start[s + 1]) continue;
-      ctx.fillStyle = s === paint.rest ? this.hatching(paint) : colors[s];
+      ctx.fillStyle = s === paint.rest || s === paint.cut ? this.hatching(paint, s === paint.cut) : colors[s];
       for (let j = start[s]; j < start[s + 1]; j++) {
         const i = order[j], w = rects.w[i];
         if (s === colors.length - 1) {
@@ -241,24 +241,25 @@ export class Renderer {
     }
   }
 
-  /** Slanted stripes for frames that are no function but the sum of what the server cut off. */
-  private hatching(paint: Paint): CanvasPattern {
-    if (this.hatch?.paint !== paint) {
+  /** Stripes for frames that are no function: one way for what the server left out, the other for what it cut when pushed. */
+  private hatching(paint: Paint, cut: boolean): CanvasPattern {
+    if (this.hatch?.paint !== paint || this.hatch.cut !== cut) {
       const tile = document.createElement('canvas'), size = 8;
       tile.width = tile.height = size;
       const t = tile.getContext('2d')!;
-      const [, lighter, darker] = paint.palette.runtime;
+      const [, lighter, darker] = cut ? paint.palette.kernel : paint.palette.runtime;
       t.fillStyle = lighter;
       t.fillRect(0, 0, size, size);
       t.strokeStyle = darker;
-      t.lineWidth = 2.5;
+      t.lineWidth = cut ? 3.5 : 2.5;
+      if (cut) t.setTransform(-1, 0, 0, 1, size, 0);
       t.beginPath();
       for (const d of [-size, 0, size]) {
         t.moveTo(d - 1, size + 1);
         t.lineTo(d + size + 1, -1);
       }
       t.stroke();
-      this.hatch = { paint, pattern: this.ctx.createPattern(tile, 'repeat')! };
+      this.hatch = { paint, cut, pattern: this.ctx.createPattern(tile, 'repeat')! };
     }
     return this.hatch.pattern;
   }

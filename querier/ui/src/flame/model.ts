@@ -133,6 +133,20 @@ export function heaviestChild(f: Flame, frame: number): number {
   return best;
 }
 
+/** A frame and all below it, level by level: on each level they are one run. */
+export function below(f: Flame, frame: number, each: (frame: number) => void): void {
+  for (let from = frame, to = frame + 1; from < to; ) {
+    let next = -1, end = -1;
+    for (let i = from; i < to; i++) {
+      each(i);
+      if (f.children[i] === 0) continue;
+      if (next < 0) next = f.firstChild[i];
+      end = f.firstChild[i] + f.children[i];
+    }
+    [from, to] = [next, end];
+  }
+}
+
 /** Share of a part in the whole, 0 where there is no whole. */
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0);
 
@@ -150,8 +164,18 @@ export function frameKey(f: Flame, frame: number): string {
   return pathTo(f, frame).reduce((h, i) => step(h, hashText(nameOf(f, i))), 0x811c9dc5).toString(36).padStart(7, '0');
 }
 
-/** The frame with that key, or -1. */
+const lastFound = new WeakMap<Flame, [key: string, frame: number]>();
+
+/** The frame with that key, or -1. The graph and its legend ask for the same one. */
 export function findFrame(f: Flame, key: string): number {
+  const last = lastFound.get(f);
+  if (last?.[0] === key) return last[1];
+  const frame = searchFrame(f, key);
+  lastFound.set(f, [key, frame]);
+  return frame;
+}
+
+function searchFrame(f: Flame, key: string): number {
   const wanted = /^[0-9a-z]{7}$/.test(key) ? parseInt(key, 36) : -1;
   const names = Uint32Array.from(f.names, hashText), chain = new Uint32Array(f.count);
   chain[ROOT] = 0x811c9dc5;

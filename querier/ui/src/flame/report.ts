@@ -2,7 +2,7 @@
 import { percent, plural, points } from '../format';
 import { valueWriter } from '../ptype';
 import { ROOT, share, type Flame } from './model';
-import { REST } from './names';
+import { readable, REST } from './names';
 import { functionRows, markNames, matcher, outermost, walk, type FunctionRow } from './stacks';
 
 export type Fact = [name: string, text: string];
@@ -23,10 +23,10 @@ export function summary(f: Flame, type: string, title: string, facts: Fact[], se
   const change = (r: FunctionRow) => share(r.rightSelf, right) - share(r.self, left);
   const top = (by: (r: FunctionRow) => number, line: (r: FunctionRow) => string[]) =>
     [...known].sort((a, b) => by(b) - by(a) || (f.names[a.name] < f.names[b.name] ? -1 : 1)).slice(0, TOP).filter((r) => by(r) > 0)
-      .map((r) => `${line(r).map((cell) => cell.padStart(WIDTH)).join('')}  ${f.names[r.name].replace(/\s+/g, ' ')}`);
+      .map((r) => `${line(r).map((cell) => cell.padStart(WIDTH)).join('')}  ${readable(f.names[r.name]).replace(/\s+/g, ' ')}`);
   const values = (by: 'self' | 'total') => top((r) => r[by], (r) => [percent(share(r[by], left)), write(r[by])]);
   const lists: [string, string[]][] = f.right
-    ? [['Biggest moves of self share', top((r) => Math.abs(change(r)), (r) => [points(change(r)), percent(share(r.self, left)), percent(share(r.rightSelf, right))])]]
+    ? [['Biggest changes of self share', top((r) => Math.abs(change(r)), (r) => [points(change(r)), percent(share(r.self, left)), percent(share(r.rightSelf, right))])]]
     : [[`Top ${TOP} functions by self`, values('self')], [`Top ${TOP} functions by total`, values('total')]];
   return [
     title,

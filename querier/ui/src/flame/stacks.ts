@@ -1,5 +1,6 @@
 // What can be counted in a flame graph, and the other pictures that can be made from it. A recursive function is never
 // counted twice: wherever totals of functions are summed, only the outermost of its frames on a stack adds to them.
+import type { NamedRow } from '../api/client';
 import { emptyFlame, ROOT, type Flame } from './model';
 
 /** Depth first, without recursion. `enter` answers false to leave out what lies below. */
@@ -49,6 +50,8 @@ export function functionRows(f: Flame): FunctionRow[] {
   });
   return [...rows.values()];
 }
+
+export const namedRows = (f: Flame): NamedRow[] => functionRows(f).map((r) => ({ ...r, name: f.names[r.name] }));
 
 export interface Matched { hits: number[]; frames: number[]; total: number; rightTotal: number }
 

@@ -2,10 +2,10 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, go, type Patch } from '../address';
 import { mergeRequest, readMaxNodes } from '../answer';
-import { compared, series, type Catalog, type Exactness } from '../api/client';
+import { compared, functions, series, type Catalog, type Exactness, type NamedRow } from '../api/client';
 import { choose } from '../choice';
 import { buildFlame, ROOT, type Flame } from '../flame/model';
-import { shorter } from '../flame/names';
+import { readable, shorter } from '../flame/names';
 import { amountChange, byAmount, changeBy, normOf, shareChange, type Norm, type NormKind } from '../flame/norm';
 import { functionRows, type FunctionRow } from '../flame/stacks';
 import { nearestRange } from '../nearest';
@@ -78,6 +78,7 @@ const fixedTimes = ({ left, right }: Sides): Patch => ({
 interface Compared {
   question: string; type: string; at: number; maxNodes: number; flame: Flame; exactness: Exactness;
   sides: Sides;
+  functions: (signal: AbortSignal) => Promise<NamedRow[]>;
   means: Record<Name, number | null>; // of all profiles of a side, if values are states and not amounts
 }
 
@@ -129,7 +130,7 @@ export function ComparePage({ known, choice, query: asked, range, period, again,
     const [{ graph, exactness }, l, r] = await Promise.all([compared(of(left), of(right), signal), meanOf(left, signal), meanOf(right, signal)]);
     return {
       question: question!, type: left.query.type, at: Date.now(), maxNodes: nodes, flame: buildFlame(graph, true), exactness,
-      sides: sides!, means: { left: l, right: r },
+      sides: sides!, functions: (s) => functions(of(left), of(right), s), means: { left: l, right: r },
     };
   });
   const { data } = diff, current = data !== null && data.question === question;
@@ -303,7 +304,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
         <ul class={`moves num${address.value.palette === 'classic' ? ' classic' : ''}${aged}`} aria-label="Biggest changes of self">
           <li class="dim" aria-hidden="true">Biggest changes of self</li>
           {moves.map((m) => (
-            <li key={m.name}><button class="btn" title={m.name} onClick={() => go({ fn: m.name })}>
+            <li key={m.name}><button class="btn" title={readable(m.name)} onClick={() => go({ fn: m.name })}>
               <span class="cut">{shorter(m.name)[0]}</span>
               <b class={m.change > 0 ? 'rises' : 'falls'}>{change(norm, m.row.self, m.row.rightSelf, whole)}</b>
             </button></li>
@@ -313,7 +314,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
       {empty.length < 2 && (
         <section class={`card work${aged}`} aria-label="Profile">
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
-          <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} norm={norm}>
+          <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} exactness={of.exactness} functions={of.functions} norm={norm}>
             <h2>Change of {typeName(type)}</h2>
             <Download flame={flame} type={type} exactness={of.exactness} asked={[of.sides.left, of.sides.right]} />
             {!norm.empty && (

@@ -1,7 +1,7 @@
 // One profile type of one service: its values over time, and everything that was counted, as a flame graph.
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, go } from '../address';
-import { ask, readMaxNodes, type Answer } from '../answer';
+import { ask, functionsOf, readMaxNodes, type Answer } from '../answer';
 import { stats } from '../api/client';
 import { ROOT } from '../flame/model';
 import { parseQuery, queryText, selector, splitSpans, type Query } from '../query';
@@ -93,7 +93,7 @@ function ProfileCard({ aged, answer, failed, retry }: CardProps) {
   return (
     <section class={`card work${aged}`} aria-labelledby="what">
       {failed && <Banner error={failed} kept={`shown is the answer of ${clock(answer.at)}`} retry={retry} />}
-      <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost}>
+      <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost} exactness={answer.exactness} functions={functionsOf(answer)}>
         <h1 id="what">{typeName(type)}</h1>
         <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
         {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}

@@ -2,21 +2,23 @@
 // rows that can be seen exist.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { NamedRow } from '../api/client';
 import type { Paint } from '../flame/colors';
-import { share, type Flame } from '../flame/model';
+import { share } from '../flame/model';
 import type { Whole } from '../flame/FlameGraph';
-import { shorter } from '../flame/names';
-import { functionRows, type FunctionRow } from '../flame/stacks';
+import { readable, shorter } from '../flame/names';
 import { changeBy, amountChange, shareChange } from '../flame/norm';
 import { percent } from '../format';
 import { rateOf, valueWriter } from '../ptype';
 
 interface Props {
-  flame: Flame;
+  functions: NamedRow[];
+  compared: boolean;
+  note: string; // how exact the sums are, if that needs words
   paint: Paint;
   type: string;
   whole: Whole;
-  lit: Uint8Array | null; // names to keep
+  keep: ((name: string) => boolean) | null; // of a search
   selected: string;
   wide: boolean; // it has the page for itself: names in full, and shares beside the values where they fit
   sort: string; // as in the address
@@ -47,28 +49,26 @@ function writeOrder({ column, up }: Order): string {
 }
 
 export function FunctionTable(p: Props) {
-  const { flame: f, whole } = p, compared = f.right !== null;
+  const { functions: all, whole, compared, keep } = p;
   const [seen, setSeen] = useState({ top: 0, height: 600, width: 0 }), shares = p.wide && seen.width >= SHARES_FROM;
   const columns: Column[] = compared ? ['name', 'base', 'comp', 'change'] : shares ? ['name', 'self', 'selfshare', 'total', 'totalshare'] : ['name', 'self', 'total'];
   const order = readOrder(shares ? p.sort : p.sort.replace('share', ''), columns), box = useRef<HTMLDivElement>(null), sought = useRef('');
   const [active, setActive] = useState(0), moved = useRef(false);
 
-  const all = useMemo(() => functionRows(f), [f]);
-  const number = (r: FunctionRow, c: Column): number => {
+  const number = (r: NamedRow, c: Column): number => {
     if (c === 'self' || c === 'selfshare') return r.self;
     if (c === 'total' || c === 'totalshare') return r.total;
     const norm = whole.norm!;
     if (c === 'change') return changeBy(norm, r.total, r.rightTotal);
-    const [v, all, per] = c === 'base' ? [r.total, whole.left, norm.perLeft] : [r.rightTotal, whole.right, norm.perRight];
-    return norm.kind === 'abs' ? v * per : share(v, all);
+    const [v, sum, per] = c === 'base' ? [r.total, whole.left, norm.perLeft] : [r.rightTotal, whole.right, norm.perRight];
+    return norm.kind === 'abs' ? v * per : share(v, sum);
   };
   const rows = useMemo(() => {
-    const kept = p.lit ? all.filter((r) => p.lit![r.name]) : all.slice(), way = order.up ? 1 : -1;
-    const name = (r: FunctionRow) => f.names[r.name];
-    const weight = (r: FunctionRow) => Math.abs(number(r, order.column));
-    const byName = (a: FunctionRow, b: FunctionRow) => (name(a) < name(b) ? -1 : 1);
+    const kept = keep ? all.filter((r) => keep(r.name)) : all.slice(), way = order.up ? 1 : -1;
+    const weight = (r: NamedRow) => Math.abs(number(r, order.column));
+    const byName = (a: NamedRow, b: NamedRow) => (a.name < b.name ? -1 : 1);
     return kept.sort(order.column === 'name' ? (a, b) => way * byName(a, b) : (a, b) => way * (weight(a) - weight(b)) || byName(a, b));
-  }, [all, p.lit, order.column, order.up, whole.left, whole.right, whole.norm]);
+  }, [all, keep, order.column, order.up, whole.left, whole.right, whole.norm]);
   const most = useMemo(() => {
     const of = (c: Column) => all.reduce((m, r) => Math.max(m, Math.abs(number(r, c))), 0);
     return { self: of('self'), selfshare: 1, total: whole.left, totalshare: 1, base: 1, comp: 1, change: compared ? of('change') : 1, name: 1 };
@@ -87,7 +87,7 @@ export function FunctionTable(p: Props) {
   // A function that was chosen elsewhere comes into view, once; a row that was clicked is in view and stays where it is.
   useLayoutEffect(() => {
     if (p.selected === sought.current) return;
-    const el = box.current!, row = rows.findIndex((r) => f.names[r.name] === p.selected), top = row * ROW;
+    const el = box.current!, row = rows.findIndex((r) => r.name === p.selected), top = row * ROW;
     if (row >= 0 && (top < el.scrollTop || top + ROW > el.scrollTop + el.clientHeight)) el.scrollTop = top - (el.clientHeight - ROW) / 2;
     if (row >= 0 || p.selected === '') sought.current = p.selected;
     if (row >= 0) setActive(row);
@@ -112,26 +112,29 @@ export function FunctionTable(p: Props) {
   const from = Math.max(0, Math.floor(seen.top / ROW) - SPARE), to = Math.min(rows.length, Math.ceil((seen.top + seen.height) / ROW) + SPARE);
   const tabbable = active >= from && active < to ? active : from;
   return (
-    <div class={`table ${compared ? 'four' : shares ? 'five' : 'three'}`} role="table" aria-label="Functions" aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
-      <div role="rowgroup">
-        <div class="thead" role="row" aria-rowindex={1}>
-          {columns.map((c) => (
-            <div key={c} role="columnheader" aria-sort={order.column !== c ? 'none' : order.up ? 'ascending' : 'descending'}>
-              <button onClick={() => p.onSort(writeOrder({ column: c, up: order.column === c ? !order.up : c === 'name' }))}>
-                {HEADS[c]}<span aria-hidden="true">{order.column !== c ? '' : order.up ? ' ↑' : ' ↓'}</span>
-              </button>
-            </div>
-          ))}
+    <div class={`table ${compared ? 'four' : shares ? 'five' : 'three'}`}>
+      {p.note && <p class="note" role="status">{p.note}</p>}
+      <div class="inside" role="table" aria-label="Functions" aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
+        <div role="rowgroup">
+          <div class="thead" role="row" aria-rowindex={1}>
+            {columns.map((c) => (
+              <div key={c} role="columnheader" aria-sort={order.column !== c ? 'none' : order.up ? 'ascending' : 'descending'}>
+                <button onClick={() => p.onSort(writeOrder({ column: c, up: order.column === c ? !order.up : c === 'name' }))}>
+                  {HEADS[c]}<span aria-hidden="true">{order.column !== c ? '' : order.up ? ' ↑' : ' ↓'}</span>
+                </button>
+              </div>
+            ))}
+          </div>
         </div>
-      </div>
-      <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={look}>
-        <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
-          {rows.slice(from, to).map((r, k) => (
-            <Row key={f.names[r.name]} {...p} shares={shares} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
-              focused={() => setActive(from + k)} number={number} />
-          ))}
+        <div class="rows" role="rowgroup" ref={box} onKeyDown={onKeyDown} onScroll={look}>
+          <div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
+            {rows.slice(from, to).map((r, k) => (
+              <Row key={r.name} {...p} shares={shares} row={r} index={from + k} most={most} tabbable={from + k === tabbable}
+                focused={() => setActive(from + k)} number={number} />
+            ))}
+          </div>
+          {rows.length === 0 && <p class="none">{keep ? 'No matching functions' : 'No functions'}</p>}
         </div>
-        {rows.length === 0 && <p class="none">{p.lit ? 'No matching functions' : 'No functions'}</p>}
       </div>
     </div>
   );
@@ -139,16 +142,16 @@ export function FunctionTable(p: Props) {
 
 interface RowProps extends Props {
   shares: boolean;
-  row: FunctionRow;
+  row: NamedRow;
   index: number;
   most: Record<Column, number>;
   tabbable: boolean;
   focused: () => void;
-  number: (r: FunctionRow, c: Column) => number;
+  number: (r: NamedRow, c: Column) => number;
 }
 
-function Row({ flame: f, paint, type, whole, shares, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
-  const name = f.names[row.name], write = valueWriter(type);
+function Row({ compared, paint, type, whole, shares, selected, row, index, most, tabbable, focused, number, onSelect, onMenu, onTarget }: RowProps) {
+  const { name } = row, write = valueWriter(type);
   const cell = (c: Column, text: string, color?: string, other?: string) => (
     <div class="cell" role="cell">
       <i style={{ width: `${share(Math.abs(number(row, c)), most[c]) * 100}%`, ...(color ? { background: color } : {}) }} />
@@ -177,13 +180,13 @@ function Row({ flame: f, paint, type, whole, shares, selected, row, index, most,
         onMenu(name, e.button === 2 ? e.clientX : box.left + 24, e.button === 2 ? e.clientY : box.bottom);
       }}>
       <div class="fn" role="cell">
-        {!f.right && !paint.scale && <i style={{ background: paint.styles[paint.ofName[row.name]] }} />}
-        <button data-row={index} tabIndex={tabbable ? 0 : -1} aria-pressed={selected === name} title={name} onFocus={() => {
+        {!compared && !paint.scale && <i style={{ background: paint.colorOf(name) }} />}
+        <button data-row={index} tabIndex={tabbable ? 0 : -1} aria-pressed={selected === name} title={readable(name)} onFocus={() => {
           focused();
           onTarget(name);
-        }}>{(shares ? name : shorter(name)[0]) || '(no name)'}</button>
+        }}>{(shares ? readable(name) : shorter(name)[0]) || '(no name)'}</button>
       </div>
-      {f.right ? (
+      {compared ? (
         change()
       ) : (
         <>

@@ -1,11 +1,12 @@
 // What is shown: service, profile type and filters. At its right end, how exact the answer is, as far as the server says.
 import type { ComponentChildren } from 'preact';
 import { address, go } from '../address';
-import type { Catalog, Exactness } from '../api/client';
+import { MOST_NODES } from '../answer';
+import { leavesOut, type Catalog, type Exactness } from '../api/client';
 import { typesOf } from '../choice';
-import { nameTypes, preferredType } from '../ptype';
+import { nameTypes, preferredType, unitOf, valueWriter } from '../ptype';
 import { filtersOf, queryText, serviceOf, splitSpans, withFilter, withService, type Matcher, type Query } from '../query';
-import { exact, plural, value } from '../format';
+import { exact, percent, plural, value } from '../format';
 import { clock, readRange } from '../time';
 import { FilterEditor } from './FilterEditor';
 import { Icon } from './icons';
@@ -54,7 +55,8 @@ export function QueryBar({ query, catalog, answer, failed, ask = askIt, children
       {children}
       <span class="status num">
         {failed && <span class="warning" title={failed.message}>The list of services did not load.</span>}
-        {answer && <Pill of={answer.exactness} />}
+        {answer && <Pill of={answer.exactness} type={type} />}
+        {answer && <LoadAll of={answer.exactness} />}
         {answer && <span class="dim" title="When the server answered">as of {clock(answer.at)}</span>}
       </span>
     </div>
@@ -86,25 +88,43 @@ function shortly(rest: string): string {
   return [...others, plural(blocks + Number(more?.[1] ?? 0), 'stored block')].join(', ') + end;
 }
 
-/** `exact`, `rounded=300` (seconds at the edges) or `partial=<what is missing>`. */
+/** `exact`, `totals` (the sums are, but frames are left out), `rounded=300` (seconds at the edges) or `partial=<what is missing>`. */
 function describe(text: string): { words: string; kind: 'good' | 'plain' | 'warn' } {
   const [key, rest = ''] = text.split(/=(.*)/s);
   if (key === 'exact') return { words: 'exact', kind: 'good' };
+  if (key === 'totals') return { words: 'totals exact', kind: 'plain' };
   if (key === 'rounded') return { words: `edges rounded by up to ${value(Number(rest) * 1e9, 'nanoseconds')}`, kind: 'plain' };
   if (key === 'partial') return { words: rest ? `incomplete: ${shortly(rest)}` : 'incomplete', kind: 'warn' };
   return { words: text, kind: 'plain' };
 }
 
 const ROUNDED = 'Single profiles of that time are no longer kept: the ends of the range lie on sums of hours or days.';
+const CUT = 'When they were pushed, some stacks were too deep, or too many. They were cut and end in marked frames.';
 
-function Pill({ of }: { of: Exactness }) {
-  const said = of.exact === null ? null : describe(of.exact);
+function Pill({ of, type }: { of: Exactness; type: string }) {
+  const said = of.exact === null ? null : describe(of.exact), partly = leavesOut(of), { frames, cut } = of;
+  const ofWhat = { nanoseconds: 'time', bytes: 'bytes', count: 'total' }[unitOf(type).unit];
   const words = [
-    said?.words,
+    partly && said?.kind === 'good' ? 'totals exact' : said?.words,
+    partly && `frames show ${percent(Math.min(frames!.share, 0.9994))} of the ${ofWhat}`,
+    cut !== null && cut > 0 && `${valueWriter(type)(cut)} in stacks cut when pushed`,
     of.profiles !== null && plural(of.profiles, 'profile'),
     of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
   ].filter(Boolean);
   if (words.length === 0) return null;
-  const why = of.missing ?? (said?.kind === 'plain' && said.words.startsWith('edges rounded') ? ROUNDED : undefined);
-  return <span class="pill" title={why}>{said && <i class={said.kind} />}<span class="cut">{words.join(' · ')}</span></span>;
+  const why = [
+    of.missing, partly && `${exact(frames!.sent)} of ${plural(frames!.all, 'frame')} are shown. The sums of the table are of all frames.`, cut ? CUT : '',
+    said?.words.startsWith('edges rounded') && ROUNDED,
+  ].filter(Boolean).join('\n');
+  const kind = said?.kind === 'good' && (partly || cut) ? 'plain' : said?.kind;
+  return <span class="pill" title={why || undefined}>{kind && <i class={kind} />}<span class="cut">{words.join(' · ')}</span></span>;
+}
+
+/** Asks again for all frames that there are, or for as many as can be asked for. */
+export function LoadAll({ of }: { of: Exactness }) {
+  const { frames } = of, most = Math.min(MOST_NODES, frames?.all ?? 0);
+  if (!leavesOut(of) || most <= frames!.sent) return null;
+  return (
+    <button class="btn small" onClick={() => go({ maxNodes: String(most) })}>Load {most < frames!.all ? plural(most, 'frame') : `all ${plural(most, 'frame')}`}</button>
+  );
 }

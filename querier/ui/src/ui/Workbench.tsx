@@ -4,20 +4,23 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { address, go, type Patch } from '../address';
 import { withinOf } from '../answer';
-import { makePaint, paintChange, type ColorBy, type DiffPalette, type Paint } from '../flame/colors';
+import { leavesOut, type Exactness, type NamedRow } from '../api/client';
+import { makePaint, paintChange, type ColorBy, type DiffPalette, type Paint, type Shown } from '../flame/colors';
 import { FlameGraph, type FrameMenu, type Whole } from '../flame/FlameGraph';
 import type { Shape } from '../flame/draw';
 import { fold } from '../flame/fold';
-import { frameKey, ROOT, share, type Flame } from '../flame/model';
-import { REST, shorter } from '../flame/names';
+import { findFrame, frameKey, ROOT, share, type Flame } from '../flame/model';
+import { readable, REST, shorter } from '../flame/names';
 import type { Norm } from '../flame/norm';
-import { heaviestFirst, markNames, matcher, outermost, sandwich, type Matched } from '../flame/stacks';
+import { heaviestFirst, markNames, matcher, namedRows, outermost, sandwich, type Matched, type Sandwich } from '../flame/stacks';
 import { exact, percent, plural } from '../format';
 import { valueWriter } from '../ptype';
 import { FunctionTable } from './FunctionTable';
 import { Icon } from './icons';
 import { useKeys } from './keys';
+import { useLoad } from './load';
 import { Menu, type MenuAt, type MenuItem } from './Menu';
+import { LoadAll } from './QueryBar';
 import { Segments } from './Segments';
 import { theme } from './theme';
 import { copy } from './toast';
@@ -29,6 +32,8 @@ interface Props {
   path: string[]; // the functions that all stacks begin with, if it was asked so
   lost: boolean;
   norm?: Norm; // of a comparison
+  exactness: Exactness;
+  functions: (signal: AbortSignal) => Promise<NamedRow[]>; // asks for the sums of all functions
   children: ComponentChildren; // what it is, above all
 }
 
@@ -51,10 +56,26 @@ const oneOf = <T extends string>(text: string, list: [T, string][], otherwise: T
 /** A regular expression that only this name matches. */
 const exactly = (name: string): string => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
 
-export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, children }: Props) {
+/** The table's rows: counted in the picture if that has all frames, else the server's. */
+function useFunctions(flame: Flame, exactness: Exactness, ask: Props['functions'], wanted: boolean, hidden: boolean, about: string) {
+  const partly = leavesOut(exactness), counted = useMemo(() => namedRows(flame), [flame]), asked = useRef(0), last = useRef<Props['functions'] | null>(null);
+  if (last.current !== ask) asked.current++;
+  last.current = ask;
+  const all = useLoad(partly && wanted && !hidden ? `${asked.current}` : null, 0, async (signal) => ({ about, ask, rows: await ask(signal) }));
+  const known = partly && !hidden && all.data?.about === about ? all.data : null, current = known?.ask === ask;
+  const failed = all.error && !current ? `These sums are of the shown frames only. Those of all frames did not load: ${all.error.message}` : '';
+  const waiting = hidden ? 'These sums are of the shown frames only, since runtime and kernel are hidden.' : 'These sums are of the shown frames. Those of all frames are loading.';
+  return {
+    partly, rows: known && !failed ? known.rows : counted, exact: current,
+    note: !partly || current ? '' : failed || waiting,
+  };
+}
+
+export function Workbench({ flame: sent, type, maxNodes, path, lost, exactness, functions, norm, children }: Props) {
   const a = address.value, show = oneOf(a.show, SHOWS, 'both'), colorBy = oneOf(a.color, COLORS, 'package');
   const palette = oneOf(a.palette, PALETTES, 'safe'), { search, fn, zoom, within } = a, compared = sent.right !== null;
   const frames = oneOf(a.frames, FRAMES, 'all'), repeats = frames === 'repeats' || frames === 'both', runtime = frames === 'runtime' || frames === 'both';
+  const [left, middle] = [show !== 'flame', show !== 'table'];
   const [menu, setMenu] = useState<MenuAt | null>(null), target = useRef<string | null>(null), input = useRef<HTMLInputElement>(null);
 
   // What the page is about: newer values of the same must not move what somebody looks at.
@@ -65,10 +86,12 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
   const paint = useMemo(
     () => (norm ? paintChange(flame, theme.value, palette, norm) : makePaint(flame, theme.value, colorBy)),
     [flame, theme.value, colorBy, palette, norm]);
-  const found = useMemo(() => {
+  const table = useFunctions(flame, exactness, functions, left || fn !== '', runtime, [a.query, a.leftQuery, a.rightQuery, within].join('\n'));
+  const keep = useMemo(() => {
     const test = matcher(search);
-    return test && markNames(flame, test);
-  }, [flame, search]);
+    return test && ((name: string) => test(name) || test(readable(name)));
+  }, [search]);
+  const found = useMemo(() => keep && markNames(flame, keep), [flame, keep]);
   const picked = useMemo(() => (fn ? markNames(flame, (n) => n === fn) : null), [flame, fn]);
   const lit = found ?? (show === 'sandwich' ? null : picked);
   const matched = useMemo(() => (lit ? outermost(shaped, lit) : null), [shaped, lit]);
@@ -80,6 +103,9 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
     setHit({ of: matched, index, frame: matched.hits[index] });
     return true;
   };
+
+  const sum = useMemo(() => (table.exact && fn ? table.rows.find((row) => row.name === fn) ?? null : null), [table.rows, table.exact, fn]);
+  const both = useMemo(() => (show === 'sandwich' && fn ? sandwich(flame, fn) : null), [flame, fn, show]);
 
   const sandwichOf = (name: string) => go({ show: 'sandwich', fn: name, zoom: '' });
   const select = (name: string) => go(show === 'sandwich' ? { fn: name, zoom: '' } : { fn: name === fn ? '' : name });
@@ -136,14 +162,13 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
     { keys: ['f'], text: 'Flame graph', run: () => go({ show: 'flame' }) },
     { keys: ['b'], text: 'Table and flame graph', run: () => go({ show: 'both' }) },
   ]);
-  const [left, middle] = [show !== 'flame', show !== 'table'];
   return (
     <>
-      <div class="head">{children}<Legend paint={paint} /></div>
+      <div class="head">{children}<Legend paint={paint} shown={shownParts(show === 'sandwich' ? both : flame, zoom)} /></div>
       <div class="tools">
         <Search value={search} input={input} />
         <Segments label="Show" value={show} of={SHOWS} set={(v) => go({ show: v, ...((v === 'sandwich') === (show === 'sandwich') ? {} : { zoom: '' }) })} />
-        <Hits flame={flame} type={type} whole={whole} matched={matched} search={search} fn={fn} lit={lit} at={shownHit} step={show === 'both' || show === 'flame' ? step : null} />
+        <Hits flame={flame} type={type} whole={whole} matched={matched} search={search} fn={fn} lit={lit} sum={sum} partly={table.partly} at={shownHit} step={show === 'both' || show === 'flame' ? step : null} />
         {compared ? (
           <Choice label="Colours" value={palette} of={PALETTES} set={(v) => go({ palette: v })} />
         ) : (
@@ -154,7 +179,7 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
       </div>
       {path.length > 0 && (
         <Note undo="Show all stacks" patch={{ within: '', zoom: '' }}>
-          Only this call path: <b title={path.join('\n')}>{path[path.length - 1]}</b>; all shares are of its total.
+          Only this call path: <b title={path.map(readable).join('\n')}>{shorter(path[path.length - 1])[0]}</b>; all shares are of its total.
         </Note>
       )}
       {runtime && (
@@ -165,16 +190,16 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, norm, child
       )}
       <div class={`split ${left && middle ? 'two' : 'one'}`}>
         {left && (
-          <FunctionTable {...common} lit={found} wide={show === 'table'} flame={flame} about={about} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
+          <FunctionTable {...common} functions={table.rows} compared={compared} note={table.note} keep={keep} wide={show === 'table'} about={about} selected={fn} sort={a.sort} onSort={(s) => go({ sort: s }, 'replace')}
             onSelect={select} onMenu={(name, x, y) => setMenu({ title: name, x, y, items: functionItems(name) })} />
         )}
         {middle && show !== 'sandwich' && (
           <FlameGraph {...common} flame={shaped} about={[a.query, a.leftQuery, a.rightQuery, within, a.order].join('\n')} zoom={zoom} lost={lost} hit={shownHit} label={compared ? 'Flame graph of the change' : 'Flame graph'}
-            aside={<span class="dim num size">{plural(flame.count, 'frame')}, {flame.depth - 1} deep</span>}
+            aside={<span class="dim num size">{table.partly && `${exact(exactness.frames!.sent)} of `}{plural(exactness.frames && flame === sent ? exactness.frames.all : flame.count, 'frame')}, {flame.depth - 1} deep</span>}
             onZoom={(key) => go({ zoom: key })} onRest={compared ? undefined : (frame) => askRest(shaped, frame)} onMenu={(m) => frameMenu(shaped, m)} />
         )}
         {show === 'sandwich' && (
-          <Halves flame={flame} fn={fn} zoom={zoom} type={type} whole={whole} common={common}
+          <Halves flame={flame} both={both} sum={sum} exactness={exactness} fn={fn} zoom={zoom} type={type} whole={whole} common={common}
             onMenu={(m) => m.frame !== ROOT && setMenu({ title: m.name, x: m.x, y: m.y, items: m.name === REST ? [] : functionItems(m.name) })} />
         )}
       </div>
@@ -203,19 +228,20 @@ function Search({ value, input }: { value: string; input: { current: HTMLInputEl
 }
 
 interface Hit { of: Matched; index: number; frame: number }
-interface HitsProps { at: Hit | null; step: ((by: number) => void) | null; flame: Flame; type: string; whole: Whole; matched: Matched | null; search: string; fn: string; lit: Uint8Array | null }
+interface HitsProps { at: Hit | null; step: ((by: number) => void) | null; flame: Flame; type: string; whole: Whole; matched: Matched | null; search: string; fn: string; lit: Uint8Array | null; sum: NamedRow | null; partly: boolean }
 
 /** How much of the whole is lit, nested hits counted once. */
-function Hits({ flame: f, type, whole, matched, search, fn, lit, at, step }: HitsProps) {
+function Hits({ flame: f, type, whole, matched: shown, search, fn, lit, sum, partly, at, step }: HitsProps) {
   const names = useMemo(() => (lit ? lit.reduce((n, m) => n + m, 0) : 0), [lit]);
-  if (!matched) return <span class="hits" />;
+  if (!shown) return <span class="hits" />;
+  const matched = sum && !search ? sum : shown, least = partly && matched === shown ? 'at least ' : ''; // frames left out may match as well
   const shares = f.right
-    ? <b>{percent(share(matched.total, whole.left))} → {percent(share(matched.rightTotal, whole.right))}</b>
-    : <><b>{percent(share(matched.total, whole.left))}</b> · {valueWriter(type)(matched.total)}</>;
-  const many = matched.hits.length;
+    ? <b>{least}{percent(share(matched.total, whole.left))} → {percent(share(matched.rightTotal, whole.right))}</b>
+    : <>{least}<b>{percent(share(matched.total, whole.left))}</b> · {valueWriter(type)(matched.total)}</>;
+  const many = shown.hits.length;
   return (
     <span class="hits num">
-      <span class="cut" role="status">{search ? 'matched' : <span class="cut" title={fn}>{shorter(fn)[0]}</span>} {shares}
+      <span class="cut" role="status">{search ? 'matched' : <span class="cut" title={readable(fn)}>{shorter(fn)[0]}</span>} {shares}
         {search && <span class="dim"> in {plural(names, 'function')}</span>}</span>
       {step && many > 0 && (
         <span class="steps" role="group" aria-label="Matches">
@@ -240,7 +266,15 @@ function Choice<T extends string>({ label, value, of, set }: { label: string; va
   );
 }
 
-function Legend({ paint }: { paint: Paint }) {
+/** What the legend is about: the zoomed frame and all below it; in a sandwich the callers as well. */
+function shownParts(of: Flame | Sandwich | null, zoom: string): Shown[] {
+  if (!of) return [];
+  if ('callers' in of) return [{ of: of.callees, focus: ROOT, weight: of.callees.self }, { of: of.callers, focus: ROOT, weight: of.callers.total }];
+  return [{ of, focus: Math.max(ROOT, zoom ? findFrame(of, zoom) : ROOT), weight: of.self }];
+}
+
+function Legend({ paint, shown }: { paint: Paint; shown: Shown[] }) {
+  const entries = useMemo(() => paint.legendOf?.(shown) ?? [], [paint, ...shown.flatMap((s) => [s.of, s.focus]), shown.length]);
   if (paint.scale) {
     const { from, to, colors } = paint.scale;
     if (from === '') return null;
@@ -250,10 +284,10 @@ function Legend({ paint }: { paint: Paint }) {
       </div>
     );
   }
-  if (paint.legend.length === 0) return null;
+  if (entries.length === 0) return null;
   return (
     <ul class="legend" aria-label="Colours">
-      {paint.legend.map((l) => <li key={l.text}><i style={{ background: l.color }} /><span class="cut">{l.text}</span></li>)}
+      {entries.map((l) => <li key={l.text}><i style={{ background: l.color }} /><span class="cut">{l.text}</span></li>)}
     </ul>
   );
 }
@@ -270,6 +304,9 @@ function Note({ undo, patch, children }: { undo: string; patch: Patch; children:
 
 interface HalvesProps {
   flame: Flame;
+  both: Sandwich | null;
+  sum: NamedRow | null; // of all frames, where the picture leaves some out
+  exactness: Exactness;
   fn: string;
   zoom: string;
   type: string;
@@ -279,17 +316,18 @@ interface HalvesProps {
 }
 
 /** Callers grow up, callees down, the function is between them. Both halves are as wide as its total. */
-function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
-  const both = useMemo(() => (fn ? sandwich(flame, fn) : null), [flame, fn]);
+function Halves({ flame, both, sum, exactness, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
   if (!both) {
     return (
       <div class="choose">
-        <b>{fn ? 'This function is not in this profile' : 'Choose a function'}</b>
-        <p class="dim">{fn ? <span class="said">{fn}</span> : 'A row of the table shows who calls it and what it calls.'}</p>
+        <b>{!fn ? 'Choose a function' : sum || leavesOut(exactness) ? 'This function is not among the shown frames' : 'This function is not in this profile'}</b>
+        <p class="dim">{fn ? <span class="said">{readable(fn)}</span> : 'A row of the table shows who calls it and what it calls.'}</p>
+        {fn && <LoadAll of={exactness} />}
       </div>
     );
   }
-  const { callers, callees } = both, write = valueWriter(type), up = zoom.startsWith(CALLER) && zoom.length === 8;
+  const { callers, callees } = both, total = sum?.total ?? callees.total[ROOT], right = sum?.rightTotal ?? callees.right?.total[ROOT] ?? 0;
+  const write = valueWriter(type), up = zoom.startsWith(CALLER) && zoom.length === 8;
   return (
     <div class="halves">
       <div class="half" data-half="callers">
@@ -300,13 +338,14 @@ function Halves({ flame, fn, zoom, type, whole, common, onMenu }: HalvesProps) {
         ) : <p class="none">No callers</p>}
       </div>
       <div class="middle num">
-        <b class="cut" title={fn}>{fn}</b>
+        <b class="cut" title={readable(fn)}>{readable(fn)}</b>
         {callees.right ? (
-          <span>total <b>{percent(share(callees.total[ROOT], whole.left))} → {percent(share(callees.right.total[ROOT], whole.right))}</b></span>
+          <span>total <b>{percent(share(total, whole.left))} → {percent(share(right, whole.right))}</b></span>
         ) : (
           <>
-            <span>total <b>{write(callees.total[ROOT])}</b> {percent(share(callees.total[ROOT], whole.left))}</span>
-            <span>self <b>{write(selfOf(flame, fn))}</b></span>
+            <span>total <b>{write(total)}</b> {percent(share(total, whole.left))}</span>
+            <span>self <b>{write(sum?.self ?? selfOf(flame, fn))}</b></span>
+            {total > callees.total[ROOT] && <span>shown <b>{write(callees.total[ROOT])}</b></span>}
           </>
         )}
         {zoom && <button class="btn small" onClick={() => go({ zoom: '' })}>Show all</button>}
