@@ -178,7 +178,7 @@ static void put_side(struct cli *c, struct buf *b, const struct diff *d, size_t 
     buf_z(b, "\n            ");
     text_ink(b, c->look.colors, INK_DIM);
     buf_z(b, text_value(value, (double)d->total[side] * u.factor, u.unit));
-    buf_z(b, " in all, ");
+    buf_z(b, " total, ");
     cli_time_put_range(b, d->q[side].from_ns, d->q[side].until_ns);
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');

@@ -98,7 +98,7 @@ static void put_heading(struct cli *c, struct buf *b, const struct cli_query *q,
     buf_byte(b, '\n');
     text_ink(b, c->look.colors, INK_DIM);
     buf_z(b, text_value(value, (double)total * u.factor, u.unit));
-    buf_z(b, " in all, ");
+    buf_z(b, " total, ");
     cli_time_put_range(b, q->from_ns, q->until_ns);
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');

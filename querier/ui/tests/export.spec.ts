@@ -147,7 +147,7 @@ test('the summary of a comparison has the biggest moves, both sides and their ti
   expect(text).toContain('Change of CPU time of checkout\nBaseline Query: ');
   expect(text).toContain('Baseline Range: 20 Nov 2026, 10:00:00 – 10:30:00 UTC\nBaseline Total: 10.0 s');
   expect(text).toContain('Comparison Range: 20 Nov 2026, 10:30:00 – 11:00:00 UTC');
-  expect(text).toContain(`Biggest moves of self share
+  expect(text).toContain(`Biggest changes of self share
   −30.0 pp    50.0 %    20.0 %  a
   +20.0 pp       0 %    20.0 %  new
   +10.0 pp    50.0 %    60.0 %  b

@@ -19,7 +19,7 @@ test.afterEach(() => {
   expect(troubles).toEqual([]);
 });
 
-/** Folded stacks in hundredths of a second. */
+/** Collapsed stacks in hundredths of a second. */
 async function push(name: string, at: number, folded: string): Promise<void> {
   const q = new URLSearchParams({ name, from: String(at), until: String(at + 10), sampleRate: '100', spyName: 'gospy' });
   const r = await fetch(`${PUSH}/ingest?${q}`, { method: 'POST', body: folded, headers: { 'Content-Type': 'text/plain' } });

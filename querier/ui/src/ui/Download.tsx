@@ -73,7 +73,7 @@ function makers({ flame, type, exactness, asked, answer }: Props) {
     ...picture,
     ['JSON', 'The frames as a tree, for d3 and scripts.', () => saveText(tree(), 'application/json', file('.json'))],
     ...(answer ? [
-      ['Folded stacks', 'The frames, a line for each stack.', () => saveText(folded(flame), 'text/plain', file('.folded.txt'))],
+      ['Collapsed stacks', 'The frames, a line for each stack.', () => saveText(folded(flame), 'text/plain', file('.folded.txt'))],
       ['pprof', 'Everything that was counted, for go tool pprof and others.', () => void savePprof(answer, file('.pb.gz'))],
     ] as Maker[] : []),
   ] as Maker[];
