@@ -128,8 +128,8 @@ test('labels lead to a comparison that adds up', async ({ page }) => {
   await expect(page.getByRole('region', { name: 'Baseline' })).toContainText('10.0 s');
   await expect(page.getByRole('region', { name: 'Comparison' })).toContainText('4.10 s');
   // work for itself: 3 of 10 s before, 3 of 4.1 s after; idle: half before, nothing after
-  await expect(page.getByRole('list', { name: 'Biggest changes of self share' })).toContainText('idle−50.0 pp');
-  await expect(page.getByRole('list', { name: 'Biggest changes of self share' })).toContainText('work+43.2 pp');
+  await expect(page.getByRole('list', { name: 'Biggest changes of self' })).toContainText('idle−50.0 pp');
+  await expect(page.getByRole('list', { name: 'Biggest changes of self' })).toContainText('work+43.2 pp');
 });
 
 test('an old name in a link is found', async ({ page }) => {

@@ -13,7 +13,7 @@ const SLOW = encodeURIComponent('compress/flate.(*compressor).deflate');
 /** Name, address, and what must be there before the picture is taken. */
 const PAGES = [
   ['services', `/?${HOURS}`, '.service'],
-  ['types', `/types?${of('shop-api')}&${HOURS}`, '.u-over'],
+  ['types', `/types?${of('shop-api')}&${HOURS}`, 'svg.spark'],
   ['flame-go', `/flame?${of('shop-api')}&${HOURS}`, 'canvas[data-drawn]'],
   ['flame-go-heap', `/flame?${of('shop-api', HEAP)}&${HOURS}`, 'canvas[data-drawn]'],
   ['flame-java', `/flame?${of('warehouse', 'process_cpu:samples:count:cpu:nanoseconds')}&${HOURS}`, 'main'],
