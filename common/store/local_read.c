@@ -113,12 +113,14 @@ static bool add_piece(struct batch *b, struct store_read **v, bool same_file)
     return true;
 }
 
-// Fills the batch with pieces of v; how many of them are in it or have failed.
-static size_t fill(struct batch *b, struct store_read **v, size_t n)
+// Fills the batch with pieces of v; how many of them are in it or have failed. Opening a file may
+// take long on a disk that is busy or far away, so a request that has ended opens no further one.
+static size_t fill(struct batch *b, const struct req *r, struct store_read **v, size_t n)
 {
     size_t i = 0;
     while (i < n && b->files < FILES) {
         err why = {0};
+        if (i > 0 && !local_alive(r, &why)) break;
         str name = v[i]->name;
         int fd = open_object(b->local, name, &why);
         bool first = true;
@@ -175,7 +177,7 @@ static void run_all(struct local *l, struct req *r, struct store_read **v, size_
         b.files = b.n = b.part_n = 0;
         err why = {0};
         bool alive = local_alive(r, &why);
-        if (alive) i += fill(&b, v + i, n - i);
+        if (alive) i += fill(&b, r, v + i, n - i);
         if (!alive) refuse(v[i++], &why);
         run(&b, r);
     }
