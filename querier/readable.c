@@ -33,7 +33,7 @@ static bool put_names(struct answer *a, enum readable_place place, str message, 
         if (i % NAMES_AT_ONCE == 0 && !req_alive(&a->x->req, e)) return false;
         put_name(i, place == READABLE_ROWS ? first_field(r.bytes) : r.bytes, text, out);
     }
-    return buf_ok(out, e);
+    return buf_ok(text, e) && buf_ok(out, e);
 }
 
 bool readable_put(struct answer *a, enum readable_place place, size_t mark, struct buf *out, err *e)

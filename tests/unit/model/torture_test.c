@@ -4,6 +4,7 @@
 #include "model/columns.h"
 #include "model/dot.h"
 #include "model/flamegraph.h"
+#include "model/functions.h"
 #include "model/loose.h"
 #include "model/pprof.h"
 #include "model/ptype.h"
@@ -233,6 +234,8 @@ static bool sums_to_answers(struct torture_bench *b, void *arg, err *e)
     struct tree cut;
     struct merge_source source;
     static const str site[] = {S_INIT("main")};
+    const struct tree *sides[] = {&tree, &cut};
+    struct function_table functions;
     struct dot_options dot = {.sample_type = S("cpu"),
                               .sample_unit = S("nanoseconds"),
                               .max_nodes = 9};
@@ -254,6 +257,7 @@ static bool sums_to_answers(struct torture_bench *b, void *arg, err *e)
               tree_truncate(a, &tree, 5, &cut, e) && tree_bytes(&cut, &b->out, e) &&
               tree_flamegraph(a, &cut, &b->out, e) &&
               tree_flamegraph_diff(a, &tree, &cut, 6, NULL, &b->out, e) &&
+              functions_build(a, sides, COUNT(sides), &functions, e) &&
               dot_print(a, &tree, &dot, &b->out, e) &&
               pprof_encode(a, &one.symbols.t, one.sums, &pprof, &b->out, e);
     merge_release(&one);
