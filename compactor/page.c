@@ -123,7 +123,7 @@ static void put_tenants(struct buf *out, const struct work *w, int64_t now_ns)
 {
     buf_z(out, "<table><tr><th rowspan=\"2\">tenant<th rowspan=\"2\">state<th colspan=\"2\">"
                "segments in no block<th colspan=\"");
-    buf_printf(out, "%d\">jobs due, and for how long<th rowspan=\"2\">to read", JOB_KINDS);
+    buf_printf(out, "%d\">pending jobs and their age<th rowspan=\"2\">to read", JOB_KINDS);
     buf_z(out, "<th rowspan=\"2\">running<th rowspan=\"2\">jobs done<th rowspan=\"2\">blocks"
                "<th rowspan=\"2\">manifest<tr><th>number<th>oldest");
     for (size_t k = 0; k < JOB_KINDS; k++)
@@ -137,7 +137,7 @@ static void put_tenants(struct buf *out, const struct work *w, int64_t now_ns)
     buf_z(out, "</table>\n");
 }
 
-// ---- what needs somebody
+// ---- what needs attention
 
 static void put_trouble(struct buf *out, const struct tenant_work *t, const char *what, str fault,
                         str action)
@@ -205,8 +205,8 @@ static void put_troubles(struct buf *out, const struct work *w)
         n += t->failure_count + t->damage_count + (t->fault[0] != 0) + (t->gaps != 0);
     }
     if (n == 0) return;
-    buf_z(out, "<h2>What needs somebody</h2>\n<table><tr><th>tenant<th>what<th>why<th>what to "
-               "do\n");
+    buf_z(out,
+          "<h2>Needs attention</h2>\n<table><tr><th>tenant<th>problem<th>cause<th>what to do\n");
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
         if (t->fault[0]) {
@@ -226,6 +226,15 @@ static void put_troubles(struct buf *out, const struct work *w)
     buf_z(out, "</table>\n");
 }
 
+static void put_health(struct buf *out, size_t tenants, size_t ill)
+{
+    if (ill > 0)
+        buf_printf(out, ", <strong class=\"ill\">%zu need%s attention</strong>", ill,
+                   ill == 1 ? "s" : "");
+    else if (tenants > 0)
+        buf_z(out, tenants == 1 ? ", healthy" : ", all healthy");
+}
+
 static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
 {
     size_t ill = 0;
@@ -243,17 +252,16 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
     if (w->worker_count == 0)
         buf_z(out, "<p class=\"ill\">No workers (compactor.workers is 0): this process compacts "
                    "nothing.\n");
-    buf_printf(out, "<p>%zu tenant%s, %zu of them need%s somebody; ", w->tenant_count,
-               w->tenant_count == 1 ? "" : "s", ill, ill == 1 ? "s" : "");
+    buf_printf(out, "<p>%zu tenant%s", w->tenant_count, w->tenant_count == 1 ? "" : "s");
+    put_health(out, w->tenant_count, ill);
     if (due == 0) {
-        buf_z(out, "nothing is due.\n");
+        buf_z(out, ", no pending jobs\n");
         return;
     }
-    buf_printf(out, "%zu job%s due, the longest for ", due, due == 1 ? " is" : "s are");
+    buf_printf(out, ", %zu pending job%s, the oldest for ", due, due == 1 ? "" : "s");
     put_age(out, behind);
     buf_printf(out,
-               "; %zu worker%s. Whatever is not compacted is queried all the same, only "
-               "slower.\n",
+               "; %zu worker%s. What is not compacted yet is queried all the same, only slower.\n",
                w->worker_count, w->worker_count == 1 ? "" : "s");
 }
 
@@ -263,15 +271,19 @@ void work_print_page(struct work *w, struct buf *out)
     char text[STATUS_TEXT];
     buf_z(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
                "content=\"width=device-width\"><title>Flametree compactor</title>\n<style>"
-               "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em;color:#222;background:#fff}"
-               "table{border-collapse:collapse;margin:0 0 1em}"
-               "th,td{border:1px solid #ccc;padding:.2em .6em;text-align:left;vertical-align:top}"
-               "td:nth-child(2){white-space:nowrap}th{background:#f3f3f3;font-weight:600}.n{text-"
-               "align:right}small{color:#666}"
-               ".ill{color:#a30000;font-weight:600}.well{color:#1a6b1a}"
-               "@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}"
-               "th{background:#262626}th,td{border-color:#444}small{color:#999}"
-               ".ill{color:#ff8a80}.well{color:#8bc98b}}</style>\n<h1>Compactor</h1>\n");
+               ":root{color-scheme:light dark;--text:#222;--back:#fff;--line:#ccc;--head:#f3f3f3;"
+               "--dim:#595959;--link:#0550ae;--ill:#a30000;--well:#1a6b1a}"
+               "@media (prefers-color-scheme:dark){:root{--text:#ddd;--back:#161616;--line:#444;"
+               "--head:#262626;--dim:#a8a8a8;--link:#8ab4f8;--ill:#ff8a80;--well:#8bc98b}}"
+               "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em;color:var(--text);"
+               "background:var(--back)}a{color:var(--link)}"
+               "table{display:block;overflow-x:auto;border-collapse:collapse;margin:0 0 1em}"
+               "th,td{border:1px solid var(--line);padding:.2em .6em;text-align:left;"
+               "vertical-align:top}td:nth-child(2){white-space:nowrap}"
+               "th{background:var(--head);font-weight:600}.n{text-align:right}"
+               "small{color:var(--dim)}.ill{color:var(--ill);font-weight:600}"
+               ".well{color:var(--well)}</style>\n"
+               "<h1>Compactor</h1>\n");
     lock_take(&w->lock);
     put_summary(out, w, now_ns);
     if (w->tenant_count) put_tenants(out, w, now_ns);

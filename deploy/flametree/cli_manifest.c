@@ -14,9 +14,10 @@
 
 #define OUTPUT_MAX   ((size_t)1 << 30)
 #define MEMORY       ((size_t)8 << 30)
-#define COLUMN_BYTES 10u
-#define COLUMN_AGE   8u
+#define COLUMN_BYTES 9u  // "1004 B", "1.02 KiB"
+#define COLUMN_AGE   8u  // "9.99 min"
 #define COLUMN_KIND  4u
+#define GAP          2u  // between columns, however long a value is
 
 // ---- the store of a directory
 
@@ -102,13 +103,21 @@ static bool has_data(struct shown *s, bool any, err *e)
 static void put_bytes(struct buf *b, uint64_t bytes)
 {
     char text[TEXT_NUMBER_MAX];
+    text_pad(b, GAP);
     text_right(b, text_value(text, (double)bytes, TEXT_BYTES), COLUMN_BYTES);
+}
+
+// "1 block", "2 blocks", "0 leaves"
+static void put_count(struct buf *b, uint64_t n, const char *one, const char *many)
+{
+    buf_printf(b, "%" PRIu64 " %s", n, n == 1 ? one : many);
 }
 
 static void put_age(struct shown *s, int64_t ns)
 {
     char text[TEXT_NUMBER_MAX];
     int64_t age = s->c->now_wall_ns - ns;
+    text_pad(&s->out, GAP);
     text_right(&s->out, text_value(text, (double)MAX(age, 0), TEXT_NS), COLUMN_AGE);
 }
 
@@ -140,15 +149,20 @@ static void put_block(struct shown *s, const struct manifest *m, const struct ma
     }
     text_left(&s->out, str_of(kind_of(b->kind)), COLUMN_KIND);
     cli_time_put(&s->out, slot_start(b->from_hour, SLOT_HOUR));
-    buf_printf(&s->out, " %5" PRIu32 "  %08" PRIx32 "-%08" PRIx32 " %10" PRIu64, b->hours,
+    buf_printf(&s->out, "  %5" PRIu32 "  %08" PRIx32 "-%08" PRIx32 "  %10" PRIu64, b->hours,
                b->pack_lo, b->pack_hi, b->rows);
     put_bytes(&s->out, b->bytes);
     put_age(s, b->made_ns);
     buf_printf(&s->out, "  %s  ", id);
-    if (b->kind == BLOCK_RAW)
-        buf_printf(&s->out, "of %zu segments", b->source_count);
-    else
-        buf_printf(&s->out, "sums %zu leaves of %zu windows", leaves, b->cover_count);
+    if (b->kind == BLOCK_RAW) {
+        buf_z(&s->out, "of ");
+        put_count(&s->out, b->source_count, "segment", "segments");
+    } else {
+        buf_z(&s->out, "sums ");
+        put_count(&s->out, leaves, "leaf", "leaves");
+        buf_z(&s->out, " of ");
+        put_count(&s->out, b->cover_count, "window", "windows");
+    }
     if (stale) buf_printf(&s->out, ", %zu of them replaced", stale);
     if (b->parts > 1) buf_printf(&s->out, ", part %" PRIu32 " of %" PRIu32, b->part + 1, b->parts);
     buf_byte(&s->out, '\n');
@@ -159,10 +173,11 @@ static void put_blocks(struct shown *s, const struct manifest *m)
     size_t n = 0;
     const struct manifest_block *v = manifest_blocks(m, &n);
     if (n)
-        put_titles(s, "\nkind from                hours  packs                   rows     bytes"
-                      "     age  block");
+        put_titles(s, "\nkind from                hours  packs                    rows      "
+                      "bytes       age  block");
     for (size_t i = 0; i < n; i++)
         put_block(s, m, &v[i]);
+    bool first = true;
     for (enum block_kind kind = BLOCK_RAW; kind <= BLOCK_DAYS; kind++) {
         uint64_t count = 0;
         uint64_t bytes = 0;
@@ -171,10 +186,11 @@ static void put_blocks(struct shown *s, const struct manifest *m)
             bytes += v[i].kind == kind ? v[i].bytes : 0;
         }
         if (!count) continue;
-        buf_printf(&s->out, "%s%s: %" PRIu64 " blocks,", kind == BLOCK_RAW ? "\n" : "",
-                   kind_of(kind), count);
+        buf_printf(&s->out, "%s%-4s %6" PRIu64 " block%c", first ? "\n" : "", kind_of(kind), count,
+                   count == 1 ? ' ' : 's');
         put_bytes(&s->out, bytes);
         buf_byte(&s->out, '\n');
+        first = false;
     }
 }
 
@@ -182,7 +198,7 @@ static void put_garbage(struct shown *s, const struct manifest *m)
 {
     struct manifest_garbage g;
     if (!manifest_garbage_at(m, 0, &g)) return;
-    put_titles(s, "\n  bytes  removed  garbage");
+    put_titles(s, "\n      bytes   removed  garbage");
     for (size_t i = 0; manifest_garbage_at(m, i, &g); i++) {
         put_bytes(&s->out, g.bytes);
         put_age(s, g.removed_ns);
@@ -206,9 +222,9 @@ static bool put_version(void *arg, const struct manifest_about *a, err *e)
     }
     buf_printf(&s->out, "%10" PRIu64 "  ", a->version);
     cli_time_put(&s->out, a->made_ns);
-    buf_printf(&s->out, "  %016" PRIx64 " %6zu", a->hash, a->pages);
+    buf_printf(&s->out, "  %016" PRIx64 "  %6zu", a->hash, a->pages);
     put_bytes(&s->out, a->page_bytes);
-    buf_printf(&s->out, " %7zu\n", a->garbage);
+    buf_printf(&s->out, "  %7zu\n", a->garbage);
     return true;
 }
 
@@ -228,15 +244,22 @@ static bool show_text(struct shown *s, const struct manifest *m, const struct sn
         buf_z(&s->out, " of ");
         cli_time_put(&s->out, a.made_ns);
     }
-    buf_printf(&s->out, "; %zu blocks, %zu expired leaves, %zu pages, %zu garbage\n", a.blocks,
-               a.expired, a.pages, a.garbage);
-    buf_printf(&s->out, "%zu segments wait for compaction,", snap->segment_count);
-    put_bytes(&s->out, bytes);
-    buf_byte(&s->out, '\n');
+    buf_z(&s->out, "; ");
+    put_count(&s->out, a.blocks, "block", "blocks");
+    buf_z(&s->out, ", ");
+    put_count(&s->out, a.expired, "expired leaf", "expired leaves");
+    buf_z(&s->out, ", ");
+    put_count(&s->out, a.pages, "page", "pages");
+    buf_z(&s->out, ", ");
+    put_count(&s->out, a.garbage, "garbage object\n", "garbage objects\n");
+    char text[TEXT_NUMBER_MAX];
+    put_count(&s->out, snap->segment_count, "segment waits", "segments wait");
+    buf_printf(&s->out, " for compaction, %s\n", text_value(text, (double)bytes, TEXT_BYTES));
     put_blocks(s, m);
     put_garbage(s, m);
     if (!cli_args_has(&s->c->args, OPT_VERSIONS)) return true;
-    put_titles(s, "\n   version  made                 hash              pages     bytes garbage");
+    put_titles(s,
+               "\n   version  made                 hash               pages      bytes  garbage");
     return manifest_versions(s->ms, &s->req, manifest_tenant(m), put_version, s, e);
 }
 
