@@ -121,6 +121,7 @@ static const struct http_route pages[] = {
 #undef X
         PAGE("/"),
     PAGE("/explore"),
+    PAGE("/labels"),
     PAGE("/flame"),
     PAGE("/types"),
     PAGE("/compare"),

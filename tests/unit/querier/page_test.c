@@ -154,8 +154,8 @@ static void the_old_address_leads_to_the_page(void **state)
 static void every_address_of_the_page_is_a_route(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/", "/explore", "/flame", "/comparison",
-                                        "/comparison-diff"};
+    static const char *const paths[] = {"/",      "/explore",    "/labels",
+                                        "/flame", "/comparison", "/comparison-diff"};
     for (size_t i = 0; i < COUNT(paths); i++) {
         bool found = false;
         for (size_t k = 0; k < querier.public_http_count; k++)
