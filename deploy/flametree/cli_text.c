@@ -105,6 +105,44 @@ void text_filter(struct buf *b, str s)
 
 // ---- numbers
 
+struct spelling {
+    str name;
+    enum text_unit unit;
+    double factor;
+};
+
+// Other spellings that are in the wild, in small letters without a plural's s: those that `go tool
+// pprof` understands, and microseconds with the Greek letter as well as the sign.
+static enum text_unit other_spelling(str unit, double *factor)
+{
+    static const struct spelling known[] = {
+        {S_INIT("nanosecond"), TEXT_NS, 1},    {S_INIT("nsec"), TEXT_NS, 1},
+        {S_INIT("microsecond"), TEXT_NS, 1e3}, {S_INIT("usec"), TEXT_NS, 1e3},
+        {S_INIT("\u03bcs"), TEXT_NS, 1e3},     {S_INIT("\u00b5s"), TEXT_NS, 1e3},
+        {S_INIT("millisecond"), TEXT_NS, 1e6}, {S_INIT("msec"), TEXT_NS, 1e6},
+        {S_INIT("second"), TEXT_NS, 1e9},      {S_INIT("sec"), TEXT_NS, 1e9},
+        {S_INIT("s"), TEXT_NS, 1e9},           {S_INIT("minute"), TEXT_NS, 60e9},
+        {S_INIT("min"), TEXT_NS, 60e9},        {S_INIT("hour"), TEXT_NS, 3600e9},
+        {S_INIT("hr"), TEXT_NS, 3600e9},       {S_INIT("byte"), TEXT_BYTES, 1},
+        {S_INIT("b"), TEXT_BYTES, 1},          {S_INIT("kilobyte"), TEXT_BYTES, 0x1p10},
+        {S_INIT("kbyte"), TEXT_BYTES, 0x1p10}, {S_INIT("kb"), TEXT_BYTES, 0x1p10},
+        {S_INIT("kib"), TEXT_BYTES, 0x1p10},   {S_INIT("megabyte"), TEXT_BYTES, 0x1p20},
+        {S_INIT("mbyte"), TEXT_BYTES, 0x1p20}, {S_INIT("mb"), TEXT_BYTES, 0x1p20},
+        {S_INIT("mib"), TEXT_BYTES, 0x1p20},   {S_INIT("gigabyte"), TEXT_BYTES, 0x1p30},
+        {S_INIT("gbyte"), TEXT_BYTES, 0x1p30}, {S_INIT("gb"), TEXT_BYTES, 0x1p30},
+        {S_INIT("gib"), TEXT_BYTES, 0x1p30},
+    };
+    bool plural = unit.n > 3 && str_ends(unit, S("s"));
+    for (size_t i = 0; i < COUNT(known); i++) {
+        bool same = str_ieq(unit, known[i].name) ||
+                    (plural && str_ieq(str_slice(unit, 0, unit.n - 1), known[i].name));
+        if (!same) continue;
+        *factor = known[i].factor;
+        return known[i].unit;
+    }
+    return TEXT_COUNT;
+}
+
 enum text_unit text_unit_of(str unit, double *factor)
 {
     static const struct {
@@ -124,7 +162,7 @@ enum text_unit text_unit_of(str unit, double *factor)
         *factor = units[i].factor;
         return units[i].unit;
     }
-    return TEXT_COUNT;
+    return other_spelling(unit, factor);
 }
 
 struct step {

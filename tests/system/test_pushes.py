@@ -182,3 +182,18 @@ def test_what_goes_well_is_not_logged(strict):
     s.push(LABELS, Pprof(("a", 1))).expect(200)
     s.ingest("shop", b"a 1\n").expect(200)
     assert refusals(strict, "good") == []
+
+
+# ---- units
+
+UNITS = ["\u03bcs", "\u00b5s", "us", "usec", "microseconds"]
+
+
+def test_units_are_stored_as_sent_and_shown_alike(quick):
+    s = quick.server()
+    for unit in UNITS:
+        service = s.send(("a", 2_500_000), name="wall", types=[("wall", unit)], period_type=None)
+        assert s.types(service) == ["wall:wall:%s::" % unit]
+        done = subprocess.run([os.path.join(BIN, "flametree"), "query", "--url", quick.url, "--service", service, "--type", "wall:wall:%s::" % unit, "--color", "never"],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout.count("2.50 s") >= 2, done.stdout + done.stderr

@@ -135,6 +135,53 @@ static void bars_are_as_long_as_their_share(void **state)
     }
 }
 
+static const struct {
+    const char *unit;
+    enum text_unit is;
+    double factor;
+} spellings[] = {
+    {"nanoseconds", TEXT_NS, 1},
+    {"Nanosecond", TEXT_NS, 1},
+    {"nsec", TEXT_NS, 1},
+    {"\xce\xbcs", TEXT_NS, 1e3},  // Greek letter
+    {"\xc2\xb5s", TEXT_NS, 1e3},  // micro sign
+    {"us", TEXT_NS, 1e3},
+    {"usec", TEXT_NS, 1e3},
+    {"usecs", TEXT_NS, 1e3},
+    {"microsecond", TEXT_NS, 1e3},
+    {"ms", TEXT_NS, 1e6},
+    {"msec", TEXT_NS, 1e6},
+    {"s", TEXT_NS, 1e9},
+    {"sec", TEXT_NS, 1e9},
+    {"seconds", TEXT_NS, 1e9},
+    {"minutes", TEXT_NS, 60e9},
+    {"hours", TEXT_NS, 3600e9},
+    {"bytes", TEXT_BYTES, 1},
+    {"byte", TEXT_BYTES, 1},
+    {"B", TEXT_BYTES, 1},
+    {"kb", TEXT_BYTES, 1024},
+    {"KiB", TEXT_BYTES, 1024},
+    {"MB", TEXT_BYTES, 1048576},
+    {"megabytes", TEXT_BYTES, 1048576},
+    {"GiB", TEXT_BYTES, 1073741824},
+    {"count", TEXT_COUNT, 1},
+    {"samples", TEXT_COUNT, 1},
+    {"lock_nanoseconds", TEXT_COUNT, 1},
+    {"cs", TEXT_COUNT, 1},
+    {"", TEXT_COUNT, 1},
+};
+
+static void units_are_known_by_all_their_spellings(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(spellings); i++) {
+        double factor = 0;
+        enum text_unit is = text_unit_of(str_of(spellings[i].unit), &factor);
+        if (is != spellings[i].is || factor != spellings[i].factor)
+            fail_msg("%s: %d, %g", spellings[i].unit, is, factor);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +189,7 @@ int main(void)
         cmocka_unit_test(filter_keeps_lines),
         cmocka_unit_test(values_have_three_digits_and_a_unit),
         cmocka_unit_test(bars_are_as_long_as_their_share),
+        cmocka_unit_test(units_are_known_by_all_their_spellings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
