@@ -200,6 +200,7 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_PUSH] = cli_push,
     [CLI_FORMATS] = cli_formats,
     [CLI_QUERY] = cli_query,
+    [CLI_TOP] = cli_top,
     [CLI_SERIES] = cli_series,
     [CLI_LABELS] = cli_labels,
     [CLI_TYPES] = cli_types,

@@ -48,6 +48,7 @@ typedef bool cli_run(struct cli *c, int *status, err *e);
 cli_run cli_push;
 cli_run cli_formats;
 cli_run cli_query;
+cli_run cli_top;
 cli_run cli_series;
 cli_run cli_labels;
 cli_run cli_types;

@@ -31,7 +31,7 @@ NOT_HERE = {
     "tests/run": "it runs this test",
     "tests/bench/run": "it measures for many minutes and needs a machine of its own",
 }
-SHOWS = re.compile(r"flametree (query|series|labels|types|diff|ready|formats|manifest|help|completion|config|block)\b(?!.* (-o|>))")
+SHOWS = re.compile(r"flametree (query|top|series|labels|types|diff|ready|formats|manifest|help|completion|config|block)\b(?!.* (-o|>))")
 DAY_NS = 86_400 * 10**9
 
 

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import ssl
 import struct
@@ -115,7 +116,7 @@ def commands():
 
 def test_each_command_explains_itself():
     names = commands()
-    assert len(names) == 18, names
+    assert len(names) == 19, names
     for name in names:
         text = ok("help", *name.split())
         assert text.startswith("usage: flametree %s" % name), text
@@ -483,6 +484,40 @@ def test_top(url, service):
     assert [re.split(r" {2,}", line.strip()) for line in lines[3:]] == [["60.0 ms", "60.0 %", "60.0 ms", "60.0 %", "work"], ["30.0 ms", "30.0 %", "30.0 ms", "30.0 %", "idle"]]
     rows = json.loads(ok("query", "cpu", "-s", service, "--top", "9", "--format", "json", url=url))
     assert rows["total"] == 100_000_000 and {"function": "main", "self": 0, "total": 90_000_000} in rows["functions"]
+
+
+def test_top_without_a_terminal_is_one_table(url, service):
+    lines = ok("top", "-s", service, url=url).splitlines()
+    assert lines[0].startswith("process_cpu:cpu") and lines[1].startswith("100 ms total in the last 5.00 min") and "q ends" not in lines[1], lines
+    assert "work" in lines[3] and "60.0 %" in lines[3], lines
+    assert len(ok("top", '{service_name="%s"}' % service, "--rows", "1", url=url).splitlines()) == 4
+    assert "no service 'nobody'" in fails(3, "top", "-s", "nobody", url=url)
+    assert "--interval" in fails(2, "top", "--interval", "soon", url=url)
+
+
+@pytest.mark.parametrize("end", ["q", "signal"])
+def test_top_on_a_terminal_refreshes_until_it_is_ended(url, service, end):
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 80, 0, 0))
+    kept = termios.tcgetattr(follower)
+    process = subprocess.Popen([PROGRAM, "top", "-s", service, "--interval", "100ms"], stdin=follower, stdout=follower, stderr=subprocess.PIPE, env=env_of(url))
+    out = b""
+    while out.count(b"\x1b[H") < 3:  # three pages, of which two are refreshed
+        assert select.select([leader], [], [], 60)[0], out
+        out += os.read(leader, 65536)
+    assert b"work" in out and b"q ends" in out and out.startswith(b"\x1b[?1049h"), out
+    if end == "q":
+        os.write(leader, b"q")
+    else:
+        process.send_signal(signal.SIGINT)
+    while b"\x1b[?1049l" not in out:  # the screen is as it was
+        assert select.select([leader], [], [], 60)[0], out
+        out += os.read(leader, 65536)
+    assert process.wait(60) == 0, process.stderr.read()
+    assert termios.tcgetattr(follower) == kept
+    process.stderr.close()
+    os.close(leader)
+    os.close(follower)
 
 
 def test_recursion_counts_once(url):
