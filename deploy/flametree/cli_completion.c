@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scripts that complete commands, options and choices; where a file is wanted, names of files.
+// Scripts that complete commands, options and choices; where a file is wanted, names of files;
+// where a service, a profile type or a label is wanted, those of the server, which `flametree`
+// itself is asked for. Names of the server are strangers' words, so no shell may expand them.
 #include "deploy/flametree/cli_help.h"
 
 static bool wants_file(const char *argument)
@@ -12,6 +14,28 @@ static bool wants_file(const char *argument)
 static bool takes_files(enum cli_command c)
 {
     return wants_file(cli_commands[c].operands);
+}
+
+// What `flametree` is asked for: the arguments that list the words of an option or of an operand;
+// NULL: none.
+static const char *option_words(enum cli_option o)
+{
+    switch (o) {
+    case OPT_SERVICE:
+        return "labels service_name";
+    case OPT_TYPE:
+        return "types";
+    case OPT_GROUP_BY:
+        return "labels";
+    default:
+        return NULL;
+    }
+}
+
+static const char *operand_words(enum cli_command c)
+{
+    if (c == CLI_LABELS) return "labels";
+    return c == CLI_QUERY || c == CLI_TOP || c == CLI_SERIES || c == CLI_DIFF ? "types" : NULL;
 }
 
 static void put_choices(struct buf *b, const char *argument)
@@ -58,6 +82,10 @@ static void bash_command(struct buf *b, enum cli_command c)
             buf_z(b, "' -- \"$cur\"))");
         } else if (wants_file(o->argument)) {
             buf_z(b, "COMPREPLY=($(compgen -f -- \"$cur\"))");
+        } else if (option_words((enum cli_option)i)) {
+            buf_printf(b, "_flametree_ask %s", option_words((enum cli_option)i));
+        } else if (i == OPT_LABEL) {
+            buf_z(b, "_flametree_label");
         } else {
             buf_z(b, ":");
         }
@@ -73,7 +101,8 @@ static void bash_command(struct buf *b, enum cli_command c)
         for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
             buf_printf(b, "%s ", cli_commands[i].name);
     }
-    buf_printf(b, "'\n        files=%s ;;\n", takes_files(c) ? "1" : "");
+    buf_printf(b, "'\n        ask='%s' files=%s ;;\n", operand_words(c) ? operand_words(c) : "",
+               takes_files(c) ? "1" : "");
 }
 
 // 'config check' | ...
@@ -87,22 +116,68 @@ static void bash_pairs(struct buf *b)
     }
 }
 
+static const char bash_head[] =
+    "# bash completion of flametree; printed by: flametree completion bash\n"
+    "\n"
+    "# Adds what the server at hand lists, between $before and $ending. Readline takes ':' and '=' "
+    "for ends\n"
+    "# of words, so what stands before them is cut off. It also quotes what a shell would expand.\n"
+    "_flametree_ask() {\n"
+    "    local word full cut i server=()\n"
+    "    for ((i = 1; i < ${#typed[@]}; i++)); do\n"
+    "        case ${typed[i]} in\n"
+    "        --url=* | --tenant=* | --user=* | --bearer=* | --ca-file=*) server+=(\"${typed[i]}\") "
+    ";;\n"
+    "        --url | --tenant | --user | --bearer | --ca-file) server+=(\"${typed[i]}\" "
+    "\"${typed[i + 1]}\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    full=${COMP_LINE:0:COMP_POINT} full=${full##*[[:space:]]} full=${full#--*=}\n"
+    "    cut=${full%\"$cur\"}\n"
+    "    while IFS= read -r word; do\n"
+    "        word=$before$word$ending\n"
+    "        [[ $word == \"$full\"* ]] && COMPREPLY+=(\"${word#\"$cut\"}\")\n"
+    "    done < <(command \"${typed[0]}\" \"$@\" \"${server[@]}\" --timeout 1s 2>/dev/null)\n"
+    "}\n"
+    "\n"
+    "# KEY=VALUE: keys, and behind the '=' values.\n"
+    "_flametree_label() {\n"
+    "    local before='' ending='' full\n"
+    "    full=${COMP_LINE:0:COMP_POINT} full=${full##*[[:space:]]} full=${full#--label=}\n"
+    "    case $full in\n"
+    "    *=*) before=${full%%=*}=; _flametree_ask labels \"${full%%=*}\" ;;\n"
+    "    *) ending==; compopt -o nospace 2>/dev/null; _flametree_ask labels ;;\n"
+    "    esac\n"
+    "}\n"
+    "\n"
+    "_flametree() {\n"
+    "    local cur prev command words operands files ask i before='' ending='' typed=()\n"
+    "    cur=${COMP_WORDS[COMP_CWORD]} command=\n"
+    "    COMPREPLY=()\n"
+    "    read -ra typed <<<\"${COMP_LINE:0:COMP_POINT}\"\n"
+    "    [[ ${COMP_LINE:0:COMP_POINT} != *[[:space:]] ]] || typed+=('')\n"
+    "    # The word that readline may have cut: --option=x, KEY=x, a:b\n"
+    "    for ((i = COMP_CWORD; i > 1; i--)); do\n"
+    "        [[ ${COMP_WORDS[i]} == [=:] || ${COMP_WORDS[i - 1]} == [=:] ]] || break\n"
+    "    done\n"
+    "    prev=${COMP_WORDS[i - 1]}\n"
+    "    [[ $i == \"$COMP_CWORD\" || ${COMP_WORDS[i]} != --* ]] || prev=${COMP_WORDS[i]}\n"
+    "    [[ $cur != [=:] ]] || cur=\n"
+    "    for ((i = 1; i + 1 < ${#typed[@]}; i++)); do\n"
+    "        case ${typed[i]} in\n"
+    "        --url | --tenant | --user | --bearer | --ca-file | --timeout | --max-answer) ((i++)) "
+    ";;\n"
+    "        -*) ;;\n"
+    "        *)\n"
+    "            command=${typed[i]}\n"
+    "            ((i + 2 < ${#typed[@]})) && case \"$command ${typed[i + 1]}\" in\n"
+    "            ";
+
 static void bash(struct buf *b)
 {
-    buf_z(b, "# bash completion of flametree; printed by: flametree completion bash\n"
-             "_flametree() {\n"
-             "    local cur prev command words operands files i\n"
-             "    cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=\n"
-             "    COMPREPLY=()\n"
-             "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-             "        case ${COMP_WORDS[i]} in\n"
-             "        -*) ;;\n"
-             "        *)\n"
-             "            command=${COMP_WORDS[i]}\n"
-             "            ((i + 1 < COMP_CWORD)) && case \"$command ${COMP_WORDS[i + 1]}\" in\n"
-             "            ");
+    buf_z(b, bash_head);
     bash_pairs(b);
-    buf_z(b, ") command+=\" ${COMP_WORDS[i + 1]}\" ;;\n"
+    buf_z(b, ") command+=\" ${typed[i + 1]}\" ;;\n"
              "            esac\n"
              "            break ;;\n"
              "        esac\n"
@@ -129,6 +204,7 @@ static void bash(struct buf *b)
              "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
              "    *)\n"
              "        COMPREPLY=($(compgen -W \"$operands\" -- \"$cur\"))\n"
+             "        [ -z \"$ask\" ] || _flametree_ask $ask\n"
              "        [ -z \"$files\" ] || COMPREPLY+=($(compgen -f -- \"$cur\")) ;;\n"
              "    esac\n"
              "}\n"
@@ -150,8 +226,9 @@ static void zsh_text(struct buf *b, const char *text)
     }
 }
 
-static void zsh_option(struct buf *b, const struct cli_option_row *o)
+static void zsh_option(struct buf *b, enum cli_option id)
 {
+    const struct cli_option_row *o = &cli_options[id];
     const char *repeat = cli_is_repeated(o->argument) ? "*" : "";
     if (o->letter)
         buf_printf(b, " '%s'{-%c,--%s}'[", repeat, o->letter, o->name);
@@ -170,6 +247,10 @@ static void zsh_option(struct buf *b, const struct cli_option_row *o)
         buf_z(b, ")");
     } else if (wants_file(o->argument)) {
         buf_z(b, "_files");
+    } else if (option_words(id)) {
+        buf_printf(b, "_flametree_ask %s", option_words(id));
+    } else if (id == OPT_LABEL) {
+        buf_z(b, "_flametree_label");
     }
     buf_byte(b, '\'');
 }
@@ -178,9 +259,10 @@ static void zsh_command(struct buf *b, enum cli_command c)
 {
     buf_printf(b, "    '%s') _arguments", cli_commands[c].name);
     for (size_t k = 0; k < CLI_OPTION_COUNT; k++) {
-        if (cli_option_is_for(&cli_options[k], c)) zsh_option(b, &cli_options[k]);
+        if (cli_option_is_for(&cli_options[k], c)) zsh_option(b, (enum cli_option)k);
     }
     if (takes_files(c)) buf_z(b, " '*:file:_files'");
+    if (operand_words(c)) buf_printf(b, " '*:query:_flametree_ask %s'", operand_words(c));
     if (cli_has_choices(cli_commands[c].operands)) {
         buf_z(b, " '1:which:(");
         put_choices(b, cli_commands[c].operands);
@@ -189,10 +271,34 @@ static void zsh_command(struct buf *b, enum cli_command c)
     buf_z(b, " ;;\n");
 }
 
+static const char zsh_head[] =
+    "#compdef flametree\n"
+    "# zsh completion of flametree; printed by: flametree completion zsh\n"
+    "\n"
+    "_flametree_ask() {\n"
+    "    local -a found server\n"
+    "    server=(${(M)words:#--(url|tenant|user|bearer|ca-file)=*})\n"
+    "    found=(${(f)\"$(flametree $* $server --timeout 1s 2>/dev/null)\"})\n"
+    "    compadd \"${ending[@]}\" -a found\n"
+    "}\n"
+    "\n"
+    "# KEY=VALUE: keys, and behind the '=' values.\n"
+    "_flametree_label() {\n"
+    "    if compset -P 1 '*='; then\n"
+    "        _flametree_ask labels ${${IPREFIX#--label=}%=}\n"
+    "    else\n"
+    "        local -a ending=(-S =)\n"
+    "        _flametree_ask labels\n"
+    "    fi\n"
+    "}\n"
+    "\n"
+    "_flametree() {\n"
+    "    local -a commands ending\n"
+    "    commands=(";
+
 static void zsh(struct buf *b)
 {
-    buf_z(b, "#compdef flametree\n# zsh completion of flametree; printed by: flametree completion "
-             "zsh\n_flametree() {\n    local -a commands\n    commands=(");
+    buf_z(b, zsh_head);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
         if (!w.is_head) continue;
@@ -239,8 +345,9 @@ static void fish_given(struct buf *b, struct cli_words w)
     if (w.second.n) buf_printf(b, "; and __fish_seen_subcommand_from %.*s", STR(w.second));
 }
 
-static void fish_option(struct buf *b, struct cli_words w, const struct cli_option_row *o)
+static void fish_option(struct buf *b, struct cli_words w, enum cli_option id)
 {
+    const struct cli_option_row *o = &cli_options[id];
     buf_z(b, "complete -c flametree -n '");
     fish_given(b, w);
     buf_printf(b, "' -l %s", o->name);
@@ -253,6 +360,8 @@ static void fish_option(struct buf *b, struct cli_words w, const struct cli_opti
         put_choices(b, o->argument);
         buf_byte(b, '\'');
     }
+    if (option_words(id)) buf_printf(b, " -a '(__flametree_ask %s)'", option_words(id));
+    if (id == OPT_LABEL) buf_z(b, " -a '(__flametree_label)'");
     buf_z(b, " -d ");
     fish_text(b, o->sentence);
     buf_byte(b, '\n');
@@ -276,15 +385,42 @@ static void fish_head(struct buf *b, enum cli_command c)
     buf_z(b, "'\n");
 }
 
+static const char fish_begin[] =
+    "# fish completion of flametree; printed by: flametree completion fish\n"
+    "\n"
+    "function __flametree_ask\n"
+    "    set -l server (commandline -opc | string match -r -- "
+    "'^--(?:url|tenant|user|bearer|ca-file)=.*')\n"
+    "    flametree $argv $server --timeout 1s 2>/dev/null\n"
+    "end\n"
+    "\n"
+    "# KEY=VALUE: keys, and behind the '=' values.\n"
+    "function __flametree_label\n"
+    "    set -l key (commandline -ct | string match -r -- '^[^=]+(?==)')\n"
+    "    if set -q key[1]\n"
+    "        __flametree_ask labels $key | string replace -r -- '^' $key=\n"
+    "    else\n"
+    "        __flametree_ask labels | string replace -r -- '$' =\n"
+    "    end\n"
+    "end\n"
+    "\n"
+    "";
+
 static void fish(struct buf *b)
 {
-    buf_z(b, "# fish completion of flametree; printed by: flametree completion fish\n");
+    buf_z(b, fish_begin);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
         if (w.is_head) fish_head(b, (enum cli_command)i);
         for (size_t k = 0; k < CLI_OPTION_COUNT; k++) {
             if (cli_option_is_for(&cli_options[k], (enum cli_command)i))
-                fish_option(b, w, &cli_options[k]);
+                fish_option(b, w, (enum cli_option)k);
+        }
+        const char *words = operand_words((enum cli_command)i);
+        if (words) {
+            buf_z(b, "complete -c flametree -f -n '");
+            fish_given(b, w);
+            buf_printf(b, "' -a '(__flametree_ask %s)'\n", words);
         }
         if (!cli_has_choices(cli_commands[i].operands)) continue;
         buf_z(b, "complete -c flametree -f -n '");

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import ssl
@@ -178,23 +179,79 @@ COMPLETED = [("flametree qu", {"query"}), ("flametree query --fo", {"--format"})
              ("flametree --url=x labels --ser", {"--service"}), ("flametree push the_f", {"the_file"})]
 
 
-@pytest.mark.parametrize("line, words", COMPLETED, ids=[c[0] for c in COMPLETED])
-def test_bash_completes(tmp_path, line, words):
-    (tmp_path / "the_file").write_text("")
+def bash_completes(line, words, cwd, url=None):
+    """What bash offers for a line; `words` are its words as readline cuts them."""
     script = """
 source /dev/stdin <<'END'
 %s
 END
-line=%s
-COMP_LINE=$line COMP_POINT=${#line}
-read -ra COMP_WORDS <<<"$line"
-[[ $line == *' ' ]] && COMP_WORDS+=('')
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+COMP_LINE=$LINE COMP_POINT=${#LINE}
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _flametree
 printf '%%s\\n' "${COMPREPLY[@]}"
-""" % (ok("completion", "bash"), "'%s'" % line)
-    got = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=30)
-    assert set(got.stdout.split()) == words, got
+""" % ok("completion", "bash")
+    env = {**env_of(url), "LINE": line, "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"]}
+    got = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, cwd=cwd, timeout=60, env=env)
+    assert got.stderr == "", got
+    return {word for word in got.stdout.split("\n") if word}
+
+
+@pytest.mark.parametrize("line, words", COMPLETED, ids=[c[0] for c in COMPLETED])
+def test_bash_completes(tmp_path, line, words):
+    (tmp_path / "the_file").write_text("")
+    assert bash_completes(line, line.split(" "), tmp_path) == words
+
+
+@pytest.fixture
+def words_of_a_server(url, tmp_path):
+    """A service and a label value, whose names no shell may expand."""
+    name, value = unique("comp") + " $(touch pwned)`touch pwned`", "v;touch pwned'x"
+    (tmp_path / "p").write_bytes(Pprof(("main", 1)).encode())
+    ok("push", str(tmp_path / "p"), "-l", "service_name=" + name, "-l", "zzlabel=" + value, url=url)
+    yield name, value
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_bash_completes_from_the_server(url, words_of_a_server, tmp_path):
+    name, value = words_of_a_server
+    complete = lambda line, words: bash_completes(line, words, tmp_path, url)
+    head = ["flametree", "query"]
+    assert complete("flametree query --service comp", [*head, "--service", "comp"]) >= {name}
+    assert complete("flametree query --service=" + name[:6], [*head, "--service", "=", name[:6]]) >= {name}
+    assert complete("flametree query -s nobody", [*head, "-s", "nobody"]) == set()
+    assert CPU in complete("flametree query --type process_cpu", [*head, "--type", "process_cpu"])
+    assert "nanoseconds:cpu:nanoseconds" in complete("flametree query process_cpu:cpu:na", [*head, "process_cpu", ":", "cpu", ":", "na"])
+    assert complete("flametree series --group-by zzl", ["flametree", "series", "--group-by", "zzl"]) == {"zzlabel"}
+    assert complete("flametree labels zzl", ["flametree", "labels", "zzl"]) == {"zzlabel"}
+    assert complete("flametree push -l zzl", ["flametree", "push", "-l", "zzl"]) == {"zzlabel="}
+    assert value in complete("flametree push -l zzlabel=", ["flametree", "push", "-l", "zzlabel", "="])
+    at = ["http", ":", url[5:-6], ":", url[-5:]]
+    away = bash_completes("flametree --url=%s query -s comp" % url, ["flametree", "--url", "=", *at, "query", "-s", "comp"], tmp_path, "http://127.0.0.1:1")
+    assert name in away, "the server of the line is asked"
+    assert bash_completes("flametree query -s comp", [*head, "-s", "comp"], tmp_path, "http://127.0.0.1:1") == set()
+
+
+def test_fish_and_zsh_complete_from_the_server(url, words_of_a_server, tmp_path):
+    name, value = words_of_a_server
+    env = {**env_of(url), "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"], "HOME": str(tmp_path)}
+    for shell in ("fish", "zsh"):
+        if not shutil.which(shell):
+            pytest.skip("no %s here" % shell)
+        (tmp_path / shell).write_text(ok("completion", shell))
+
+    def fish(line):
+        got = subprocess.run(["fish", "-c", "source $argv[1]; complete -C $argv[2]", str(tmp_path / "fish"), line], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60)
+        return [word.split("\t")[0] for word in got.stdout.splitlines()]
+
+    def zsh(call):
+        """The functions of the script, with compadd as a printer."""
+        script = "compadd() { print -rl -- $found }; compset() { return 1 }; source $1; words=(flametree query); %s" % call
+        got = subprocess.run(["zsh", "-f", "-c", script, "zsh", str(tmp_path / "zsh")], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60)
+        return got.stdout.splitlines()
+    assert any(word.startswith(name[:17]) for word in fish("flametree query --service comp")), fish("flametree query --service comp")
+    assert CPU in fish("flametree query process_cpu") and "zzlabel" in fish("flametree labels zzl")
+    assert "zzlabel=" in fish("flametree push -l zzl") and fish("flametree push -l zzlabel=")
+    assert name in zsh("_flametree_ask labels service_name") and CPU in zsh("_flametree_ask types") and "zzlabel" in zsh("_flametree_label")
 
 
 # ---- ready, labels, types
