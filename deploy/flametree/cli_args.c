@@ -89,8 +89,8 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
     }
     const struct format_row *f = format_named(value);
     if (f && row == &cli_options[OPT_FORMAT_PUSH]) return format_refuse(f, e);
-    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s', which is none of %s", row->name,
-                   STR(value), row->argument);
+    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s', not one of %s", row->name, STR(value),
+                   row->argument);
 }
 
 // x of "[=x]"
@@ -138,7 +138,7 @@ static bool take_option(struct reading *r, str word, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown option %.*s; did you mean --%s?",
                        STR(name), near);
     return err_set(e, ERR_INVALID_ARGUMENT,
-                   "unknown option %.*s; `flametree help %s` lists those there are", STR(name),
+                   "unknown option %.*s; `flametree help %s` lists all options", STR(name),
                    cli_commands[c].name);
 }
 
@@ -169,10 +169,10 @@ static bool check_operands(const struct cli_args *a, err *e)
     if (cli_args_has(a, OPT_COMMAND_HELP)) return true;
     const char *name = cli_commands[a->command].name;
     if (a->operand_count < least)
-        return err_set(e, ERR_INVALID_ARGUMENT, "what? it goes: flametree %s %s", name,
+        return err_set(e, ERR_INVALID_ARGUMENT, "too few arguments; usage: flametree %s %s", name,
                        cli_commands[a->command].operands);
     if (a->operand_count > most)
-        return err_set(e, ERR_INVALID_ARGUMENT, "'%s' is too much; it goes: flametree %s %s",
+        return err_set(e, ERR_INVALID_ARGUMENT, "unexpected argument '%s'; usage: flametree %s %s",
                        a->operands[most], name, cli_commands[a->command].operands);
     return true;
 }
@@ -188,7 +188,7 @@ static bool unknown_command(const struct reading *r, err *e)
         struct buf b;
         buf_init(&b, NULL, WORDS_MAX);
         cli_put_seconds(&b, w.first, "|");
-        err_set(e, ERR_INVALID_ARGUMENT, "it goes: flametree %s %.*s %s", word, STR(buf_view(&b)),
+        err_set(e, ERR_INVALID_ARGUMENT, "usage: flametree %s %.*s %s", word, STR(buf_view(&b)),
                 cli_commands[i].operands);
         buf_release(&b);
         return false;
@@ -198,7 +198,7 @@ static bool unknown_command(const struct reading *r, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "unknown command '%s'; did you mean `flametree %s`?", word, near);
     return err_set(e, ERR_INVALID_ARGUMENT,
-                   "unknown command '%s'; `flametree help` lists those there are", word);
+                   "unknown command '%s'; `flametree help` lists all commands", word);
 }
 
 bool cli_args_parse(struct cli_args *a, int argc, char **argv, err *e)

@@ -213,11 +213,11 @@ static str piece_of(struct arena *a, str body, bool is_html)
 static void hint_at(struct cli *c, unsigned status, str piece)
 {
     if (status == 401 || status == 403)
-        cli_hint(c, "--user NAME:PASSWORD, --bearer TOKEN or --tenant ID says who asks");
+        cli_hint(c, "give --user NAME:PASSWORD, --bearer TOKEN or --tenant ID");
     else if (status == 404)
-        cli_hint(c, "is this the API's address? a path before it belongs into --url");
+        cli_hint(c, "is --url right? it includes the path before the API's");
     else if (status >= 300 && status < 400 && piece.n)
-        cli_hint(c, "it leads elsewhere; --url with that address may help");
+        cli_hint(c, "the server redirects; try --url with that address");
     else if (status == 405 || status == 415)
         cli_hint(c, "something there answers, but it does not speak Pyroscope's API");
 }

@@ -223,7 +223,7 @@ static bool show_dot(struct cli *c, const struct cli_query *q, int *status, err 
 static bool show_pprof(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
     if (c->out_is_tty) {
-        err_set(e, ERR_INVALID_ARGUMENT, "pprof is no text for a terminal; -o FILE takes it");
+        err_set(e, ERR_INVALID_ARGUMENT, "pprof is not text; write it to a file with -o FILE");
         return cli_wrong(status);
     }
     Querier__V1__SelectMergeProfileRequest m = QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__INIT;

@@ -126,7 +126,7 @@ bool cli_time_parse(str text, int64_t now_ns, int64_t *ns, err *e)
     }
     if (rfc3339(s, ns)) return true;
     return err_set(e, ERR_INVALID_ARGUMENT,
-                   "'%.*s' is no time; these are: now-1h30m, 1700000000, 20240131, "
+                   "'%.*s' is not a time; examples: now-1h30m, 1700000000, 20240131, "
                    "2024-01-31T09:30:00Z",
                    STR(text));
 }

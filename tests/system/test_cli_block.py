@@ -208,7 +208,7 @@ def test_a_file_that_fails_does_not_stop_the_others(segment, tmp_path):
     answer = fails(1, "verify", damaged(segment, tmp_path, lambda data: flip(data, 3)), str(good))
     assert "%s: ok" % good in answer.stdout and "fault" in answer.stdout
     assert len(json.loads(fails(1, "ls", "--format", "json", "/dev/null", str(good)).stdout)) == 1
-    assert "it goes: flametree block ls|show|verify FILE..." in subprocess.run([PROGRAM, "block"], capture_output=True, text=True).stderr
+    assert "usage: flametree block ls|show|verify FILE..." in subprocess.run([PROGRAM, "block"], capture_output=True, text=True).stderr
 
 
 @pytest.mark.parametrize("command", ["ls", "show", "verify"])
