@@ -13,8 +13,8 @@ const NAMES: Record<string, string> = {
   'memory:alloc_space': 'Allocated space',
   'memory:alloc_in_new_tlab_objects': 'Allocated objects, new TLAB',
   'memory:alloc_in_new_tlab_bytes': 'Allocated space, new TLAB',
-  'memory:inuse_objects': 'Objects in use',
-  'memory:inuse_space': 'Space in use',
+  'memory:inuse_objects': 'In-use objects',
+  'memory:inuse_space': 'In-use space',
   'memory:objects': 'Objects',
   'memory:space': 'Space',
   'goroutine:goroutine': 'Goroutines',
@@ -37,6 +37,9 @@ export function typeName(id: string): string {
   const [name, sample = ''] = parts(id);
   return NAMES[`${name}:${sample}`] ?? (sample && sample !== name ? `${name} · ${sample}` : name || id);
 }
+
+/** The same within a sentence: "in-use space", but "CPU time". */
+export const typeInText = (id: string): string => typeName(id).replace(/^[A-Z](?=[a-z])/, (c) => c.toLowerCase());
 
 /** Names for a list of types, in the order of the names. Two types that would read alike show their ids. */
 export function nameTypes(ids: string[]): { id: string; text: string }[] {

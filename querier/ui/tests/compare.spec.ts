@@ -138,6 +138,7 @@ test('a gauge is compared by the means of its profiles, however many there were'
     return r.fulfill({ json: { series: [{ points: [{ timestamp: String(end), value: one && end === END ? 20 * MIB : 10 * MIB }] }] } });
   });
   await page.goto(`/compare?query=${encodeURIComponent(`${heap}{service_name="checkout"}`)}&from=${START}&until=${END}`);
+  await expect(page.getByRole('heading', { name: 'Change of in-use space' })).toBeVisible();
   await expect(rows(page).filter({ hasText: 'a' }).first()).toHaveText(/a10\.0 MiB20\.0 MiB0 pp\+10\.0 MiB/);
   await hover(page, 0.5, 1);
   await expect(page.getByRole('tooltip')).toContainText('Mean10.0 MiB20.0 MiB+10.0 MiB');

@@ -509,7 +509,7 @@ test('types: a card for each, and the way to a flame graph', async ({ page }) =>
   const cards = page.locator('.service');
   await expect(cards).toHaveCount(4);
   await expect(page).toHaveTitle('checkout · Profile types – Flametree');
-  await expect(cards.filter({ hasText: 'Space in use' })).toContainText('mean of the profiles');
+  await expect(cards.filter({ hasText: 'In-use space' })).toContainText('mean of the profiles');
   await expect(cards.filter({ hasText: 'CPU time' })).toContainText(/\d cores?/);
   await page.getByLabel('Service').selectOption('payments');
   await expect(cards).toHaveCount(2);

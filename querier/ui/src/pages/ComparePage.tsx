@@ -9,7 +9,7 @@ import { readable, shorter } from '../flame/names';
 import { amountChange, byAmount, changeBy, normOf, shareChange, type Norm, type NormKind } from '../flame/norm';
 import { functionRows, type FunctionRow } from '../flame/stacks';
 import { nearestRange } from '../nearest';
-import { isGauge, rateOf, typeName, valueWriter } from '../ptype';
+import { isGauge, rateOf, typeInText, typeName, valueWriter } from '../ptype';
 import { parseQuery, queryText, selector, splitSpans, withFilter, type Matcher, type Query } from '../query';
 import { bucketsOf } from '../series';
 import { clock, rangeBefore, rangeText, readRange, type Range } from '../time';
@@ -315,7 +315,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
         <section class={`card work${aged}`} aria-label="Profile">
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
           <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} exactness={of.exactness} functions={of.functions} norm={norm}>
-            <h2>Change of {typeName(type)}</h2>
+            <h2>Change of {typeInText(type)}</h2>
             <Download flame={flame} type={type} exactness={of.exactness} asked={[of.sides.left, of.sides.right]} />
             {!norm.empty && (
               <>

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { address, go } from '../address';
 import { catalog, stats } from '../api/client';
 import { onlyOurs, OURSELVES, typesOf } from '../choice';
-import { isGauge, nameTypes, preferredType, rateOf, typeName } from '../ptype';
+import { isGauge, nameTypes, preferredType, rateOf, typeInText, typeName } from '../ptype';
 import { queryText, SERVICE } from '../query';
 import { GONE, mean, NEW, trend } from '../series';
 import { change, riseWords } from '../format';
@@ -158,7 +158,7 @@ function ServiceCard({ card: { service, line, use, rise }, type, types }: { card
           </div>
           <Spark values={line.values} filling={line.filling} color={rises ? b : a} />
         </>
-      ) : <p class="dim">No {typeName(type)} here, but {types.map(typeName).slice(0, 3).join(', ')}{types.length > 3 ? ' …' : ''}</p>}
+      ) : <p class="dim">No {typeInText(type)}; has {types.map(typeInText).slice(0, 3).join(', ')}{types.length > 3 ? ' …' : ''}</p>}
     </li>
   );
 }
