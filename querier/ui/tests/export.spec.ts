@@ -79,7 +79,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     expect(content.subarray(1, 4).toString()).toBe('PNG');
     const [width, height] = [content.readUInt32BE(16), content.readUInt32BE(20)];
     expect(width).toBeGreaterThan(500);
-    expect(height).toBe(2 * 12 + 2 * 20 + 2 * (20 + 12)); // two lines, and a row of callers and one of callees
+    expect(height).toBe(2 * 12 + 3 * 20 + 2 * (20 + 12)); // three lines, and a row of callers and one of callees
     const paper = await page.evaluate(async (bytes) => {
       const image = await createImageBitmap(new Blob([new Uint8Array(bytes)])), c = document.createElement('canvas').getContext('2d')!;
       c.drawImage(image, 0, 0);
@@ -91,6 +91,20 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.screenshot({ path: test.info().outputPath('menu.png') });
   });
 }
+
+test('a part of a profile says so in every file', async ({ page }) => {
+  await open(page, '&show=sandwich&fn=work&frames=both');
+  const svg = (await saved(page, 'SVG')).content.toString();
+  expect(svg).toContain('callers above, callees below: work · runtime and kernel hidden · recursion folded</text>');
+  await open(page, '&show=flame');
+  await canvas(page).focus();
+  for (const key of ['ArrowDown', 'ArrowDown', 'Shift+F10']) await page.keyboard.press(key);
+  await page.getByRole('menuitem', { name: 'Only this call path' }).click();
+  await expect(page.locator('.narrowed')).toContainText('Only this call path: main');
+  expect((await saved(page, 'Save summary')).content.toString()).toContain('Call path: main\n');
+  expect(JSON.parse((await saved(page, 'JSON')).content.toString()).path).toEqual(['main']);
+  expect((await saved(page, 'SVG')).content.toString()).toContain('only this call path: main</text>');
+});
 
 test('JSON: the frames as a tree with what they are of', async ({ page }) => {
   await open(page);

@@ -37,12 +37,12 @@ test('recursion folded, without the runtime, both: in the picture, the table, th
   const frames = page.getByRole('combobox', { name: 'Frames' });
   await frames.selectOption('Recursion folded');
   await expect(canvas(page)).toHaveAttribute('data-frames', '6');
-  await expect(page.locator('.narrowed')).toContainText('Repeated frames are folded');
+  await expect(page.locator('.narrowed')).toContainText('Recursion is folded');
   await hover(page, 0.6, 3);
   await expect(tip(page)).toHaveText('main.fib ×3');
   await expect(row(page, 'main.fib')).toHaveText(/4\.00 s5\.00 s/);
   await frames.selectOption('No runtime');
-  await expect(page.locator('.narrowed')).toContainText('Frames of runtime and kernel are hidden');
+  await expect(page.locator('.narrowed')).toContainText('Runtime and kernel are hidden');
   await expect(row(page, 'main.fib')).toHaveText(/5\.00 s5\.00 s/);
   await expect(rows(page)).toHaveCount(2);
   await expect(page.locator('.total')).toHaveText('6.00 s total');
@@ -50,10 +50,12 @@ test('recursion folded, without the runtime, both: in the picture, the table, th
   await expect(canvas(page)).toHaveAttribute('data-frames', '3');
   await expect.poll(() => parameter(page, 'frames')).toBe('both');
   await page.reload();
-  await expect(page.locator('.narrowed')).toHaveCount(2);
-  await page.locator('.narrowed').first().getByRole('button', { name: 'Show them' }).click();
-  await expect.poll(() => parameter(page, 'frames')).toBe('repeats');
-  await page.locator('.narrowed').getByRole('button', { name: 'Show them' }).click();
+  await expect(page.locator('.narrowed')).toHaveText(/self of the callers\. Recursion is folded/);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await accessible(page, colorScheme);
+  }
+  await page.locator('.narrowed').getByRole('button', { name: 'Show all frames' }).click();
   await expect(canvas(page)).toHaveAttribute('data-frames', '8');
   await expect.poll(() => parameter(page, 'frames')).toBeNull();
 });

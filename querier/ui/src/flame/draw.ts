@@ -129,8 +129,11 @@ class Rectangles {
 }
 
 /** What is called of a canvas to draw on. */
-export type Drawing = Pick<CanvasRenderingContext2D, 'setTransform' | 'clearRect' | 'beginPath' | 'fill' | 'fillRect' | 'fillText' |
-  'measureText' | 'createPattern' | 'fillStyle' | 'font' | 'textBaseline'> & { roundRect(x: number, y: number, w: number, h: number, r?: number): void };
+export type Drawing = Pick<CanvasRenderingContext2D, 'clearRect' | 'beginPath' | 'fill' | 'fillRect' | 'fillText' |
+  'measureText' | 'createPattern' | 'fillStyle' | 'font' | 'textBaseline'> & {
+  roundRect(x: number, y: number, w: number, h: number, r?: number): void;
+  setTransform(a: number, b: number, c: number, d: number, x: number, y: number): void;
+};
 
 export class Renderer {
   private readonly ctx: Drawing;
@@ -143,6 +146,7 @@ export class Renderer {
   private hatch: { paint: Paint; cut: boolean; pattern: CanvasPattern } | null = null;
   width = 0;
   height = 0;
+  origin = { x: 0, y: 0 }; // where to draw, for a part of a larger picture
 
   constructor(private readonly canvas: HTMLCanvasElement, on?: Drawing) {
     this.ctx = on ?? canvas.getContext('2d')!;
@@ -174,7 +178,7 @@ export class Renderer {
       const y = topOf(f, shape, level, height) - scroll;
       if (y > -ROW && y < height) levels.push({ level, y });
     }
-    ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, this.origin.x * devicePixelRatio, this.origin.y * devicePixelRatio);
     ctx.clearRect(0, 0, width, height);
     rects.count = 0;
     for (const { level, y } of levels) this.collectRow(picture, view, level, y, finest, level < focusLevel);

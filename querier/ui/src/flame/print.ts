@@ -4,7 +4,7 @@ import type { Drawing } from './draw';
 import { xml } from './report';
 import { FlameView } from './view';
 
-const LINE = 20, PAD = 12, FONT = '500 13px "Inter Variable", system-ui, sans-serif';
+const LINE = 20, PAD = 12, LETTER = 7, FONT = '13px "Inter Variable", system-ui, sans-serif';
 
 /** What the renderer calls of a canvas, written down as SVG. Widths of text are fixed, whatever font there is. */
 class Svg implements Drawing {
@@ -15,7 +15,9 @@ class Svg implements Drawing {
   private rect = '';
   private readonly ruler = document.createElement('canvas').getContext('2d')!;
 
-  setTransform(): void {}
+  setTransform(scale: number, _b: number, _c: number, _d: number, x: number, y: number): void {
+    this.out.push(`</g><g transform="translate(${x / scale} ${y / scale})">`);
+  }
   clearRect(): void {}
   beginPath(): void {}
   measureText(text: string): TextMetrics {
@@ -39,48 +41,49 @@ class Svg implements Drawing {
     this.fill();
   }
   fillText(text: string, x: number, y: number): void {
-    this.out.push(`<text x="${x.toFixed(2)}" y="${y + 4}" fill="${String(this.fillStyle)}" textLength="${this.measureText(text).width.toFixed(2)}">${xml(text)}</text>`);
+    this.out.push(`<text x="${x.toFixed(2)}" y="${(y + 4).toFixed(2)}" fill="${String(this.fillStyle)}" font-size="${/[\d.]+px/.exec(this.font)}" textLength="${this.measureText(text).width.toFixed(2)}">${xml(text)}</text>`);
   }
 }
 
-/** Paper and ink of the page, and where each picture goes. */
-function layout(lines: string[]) {
-  const { backgroundColor: paper, color: ink } = getComputedStyle(document.querySelector('.card.work')!);
-  let height = 2 * PAD + lines.length * LINE, width = 0;
-  const parts = FlameView.pictures().map((print) => {
-    const y = height;
-    height += print.height + PAD;
-    width = Math.max(width, print.width);
-    return { print, y };
-  });
-  return { paper, ink, parts, width: width + 2 * PAD, height };
+/** Draws all of it on something of the right size, which `begin` makes. */
+function compose(lines: string[], begin: (width: number, height: number, paper: string) => Drawing): void {
+  const { backgroundColor, color } = getComputedStyle(document.querySelector('.card.work')!), prints = FlameView.pictures();
+  let y = 2 * PAD + lines.length * LINE;
+  const on = begin(Math.max(...prints.map((p) => p.width), ...lines.map((l) => l.length * LETTER)) + 2 * PAD, prints.reduce((sum, p) => sum + p.height + PAD, y), backgroundColor);
+  on.fillStyle = color;
+  on.font = FONT;
+  on.textBaseline = 'middle';
+  lines.forEach((line, i) => on.fillText(line, PAD, PAD + (i + 0.5) * LINE));
+  for (const print of prints) {
+    print.draw(on, PAD, y);
+    y += print.height + PAD;
+  }
 }
 
 export function svgOf(lines: string[]): string {
-  const { paper, ink, parts, width, height } = layout(lines);
-  const drawn = parts.map(({ print, y }) => {
-    const svg = new Svg();
-    print.draw(svg);
-    return `<g transform="translate(${PAD} ${y})">${svg.out.join('\n')}</g>`;
+  const svg = new Svg();
+  compose(lines, (width, height, paper) => {
+    svg.out.push(
+      `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="Inter, system-ui, sans-serif" font-weight="500">`,
+      `<title>${xml(lines.join(' · '))}</title><rect width="100%" height="100%" fill="${paper}"/><g>`);
+    return svg;
   });
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="Inter, system-ui, sans-serif" font-size="11.5" font-weight="500">`,
-    `<title>${xml(lines.join(' · '))}</title><rect width="100%" height="100%" fill="${paper}"/>`,
-    ...lines.map((line, i) => `<text x="${PAD}" y="${PAD + (i + 0.7) * LINE}" fill="${ink}" font-size="13">${xml(line)}</text>`),
-    ...drawn, '</svg>\n',
-  ].join('\n');
+  return `${svg.out.join('\n')}</g></svg>\n`;
 }
 
 export function pngOf(lines: string[]): Promise<Blob | null> {
-  const { paper, ink, parts, width, height } = layout(lines), canvas = document.createElement('canvas'), ctx = canvas.getContext('2d')!;
-  canvas.width = Math.round(width * devicePixelRatio);
-  canvas.height = Math.round(height * devicePixelRatio);
-  ctx.scale(devicePixelRatio, devicePixelRatio);
-  ctx.fillStyle = paper;
-  ctx.fillRect(0, 0, width, height);
-  ctx.fillStyle = ink;
-  ctx.font = FONT;
-  lines.forEach((line, i) => ctx.fillText(line, PAD, PAD + (i + 0.7) * LINE));
-  for (const { print, y } of parts) ctx.drawImage(print.draw(), PAD, y, print.width, print.height);
+  const canvas = document.createElement('canvas'), ctx = canvas.getContext('2d')!;
+  let behind = '';
+  compose(lines, (width, height, paper) => {
+    behind = paper;
+    canvas.width = Math.round(width * devicePixelRatio);
+    canvas.height = Math.round(height * devicePixelRatio);
+    ctx.scale(devicePixelRatio, devicePixelRatio);
+    return ctx;
+  });
+  ctx.resetTransform();
+  ctx.globalCompositeOperation = 'destination-over'; // the pictures clear their places
+  ctx.fillStyle = behind;
+  ctx.fillRect(0, 0, canvas.width, canvas.height);
   return new Promise((done) => canvas.toBlob(done));
 }

@@ -22,8 +22,8 @@ const SEEN_PX = 24, SHOWN_PX = 60;
 const WHEEL_PER_PX = 0.002, DRAG_FROM_PX = 4;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
-/** One picture with all rows of what can be seen of it; drawn on a canvas of its own, or on something like it. */
-export interface Print { width: number; height: number; draw(on?: Drawing): HTMLCanvasElement }
+/** One picture with all rows of what can be seen of it, to be drawn on something else. */
+export interface Print { width: number; height: number; draw(on: Drawing, x: number, y: number): void }
 
 /** Canvases have a greatest height, and so have people. */
 const PRINTED_ROWS = 700;
@@ -104,11 +104,9 @@ export class FlameView {
     const height = Math.min(PRINTED_ROWS, deepest - shape.firstLevel + 1) * ROW;
     return {
       width, height,
-      draw: (on) => {
-        const canvas = document.createElement('canvas'), renderer = new Renderer(canvas, on);
-        renderer.resize(width, height);
+      draw: (on, x, y) => {
+        const renderer = Object.assign(new Renderer(this.canvas, on), { width, height, origin: { x, y } });
         renderer.draw(picture!, view, shape.upward ? tallOf(f, shape, height) - height : 0, false);
-        return canvas;
       },
     };
   }

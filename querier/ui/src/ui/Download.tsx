@@ -37,19 +37,27 @@ const EXACTNESS: [RegExp, string][] = [
   [/^totals$/, 'totals are exact, some frames were cut'], [/^rounded=(.*)/, 'ends of the range rounded by up to $1 s'], [/^partial=?/, 'incomplete: '],
 ];
 
+type Maker = [name: string, about: string, make: () => void];
+
 interface Props { flame: Flame; type: string; exactness: Exactness; asked: Asked[]; answer?: Answer }
 
 /** All that can be made of a profile, or of a comparison of two. */
 function makers({ flame, type, exactness, asked, answer }: Props) {
-  const [{ query, range }] = asked, { search, from, until } = address.value, write = valueWriter(type);
+  const [{ query, range }] = asked, { search, from, until, show, fn, frames } = address.value, write = valueWriter(type);
   const compared = flame.right !== null, service = serviceOf(query);
   const title = `${compared ? 'Change of ' : ''}${typeName(type)}${service ? ` of ${service}` : ''}`;
   const totals = [flame.total[ROOT], ...(flame.right ? [flame.right.total[ROOT]] : [])].map(write);
   const file = (ending: string) => [compared ? 'change' : '', service ?? 'profile', typeName(type), new Date(range.end).toISOString().slice(0, 19)]
     .filter(Boolean).join('-').replace(/[^\p{L}\p{N}.-]+/gu, '_') + ending;
+  const path = answer?.path.join(' › ') ?? '';
+  const part = [
+    path && `only this call path: ${path}`, show === 'sandwich' && fn && `callers above, callees below: ${fn}`,
+    frames !== 'all' && frames !== 'repeats' && 'runtime and kernel hidden', frames !== 'all' && frames !== 'runtime' && 'recursion folded',
+  ].filter(Boolean).join(' · ');
   const lines = [
     `${title} · ${compared ? totals.join(' → ') : `${totals[0]} total`}${search ? ` · ${matchText(flame, search)}` : ''}`,
     ...asked.map((s, i) => `${compared ? `${'AB'[i]}: ` : ''}${queryText(s.query)} · ${periodOf(s.range)}`),
+    ...(part ? [part] : []),
   ];
   const facts = (): Fact[] => [
     ...asked.flatMap((s, i): Fact[] => {
@@ -58,11 +66,12 @@ function makers({ flame, type, exactness, asked, answer }: Props) {
     }),
     ...(exactness.profiles === null ? [] : [['Profiles', plural(exactness.profiles, 'profile')] as Fact]),
     ...(exactness.exact === null ? [] : [['Exactness', EXACTNESS.reduce((text, [from_, to]) => text.replace(from_, to), exactness.exact)] as Fact]),
+    ...(path ? [['Call path', path] as Fact] : []),
     ['Link', absoluteLink(from, until)],
   ];
   const words = () => summary(flame, type, title, facts(), search);
   const sides = asked.map((s) => ({ query: queryText(s.query), from: new Date(s.range.start).toISOString(), until: new Date(s.range.end).toISOString() }));
-  const tree = () => json(flame, { ...sides[0], ...(compared ? { comparison: sides[1] } : {}), unit: unitOf(type).stored || 'count', exactness: exactness.exact });
+  const tree = () => json(flame, { ...sides[0], ...(compared ? { comparison: sides[1] } : {}), unit: unitOf(type).stored || 'count', ...(path ? { path: answer!.path } : {}), exactness: exactness.exact });
   const picture: Maker[] = FlameView.pictures().length === 0 ? [] : [
     ['PNG', 'The flame graph as it is on screen.', () => void pngOf(lines).then((b) => (b ? save(b, file('.png')) : say('The picture is too large')))],
     ['SVG', 'The same, sharp at any size.', () => saveText(svgOf(lines), 'image/svg+xml', file('.svg'))],
@@ -78,7 +87,6 @@ function makers({ flame, type, exactness, asked, answer }: Props) {
     ] as Maker[] : []),
   ] as Maker[];
 }
-type Maker = [name: string, about: string, make: () => void];
 
 async function savePprof(answer: Answer, name: string): Promise<void> {
   try {

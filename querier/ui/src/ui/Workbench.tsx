@@ -182,11 +182,11 @@ export function Workbench({ flame: sent, type, maxNodes, path, lost, exactness, 
           Only this call path: <b title={path.map(readable).join('\n')}>{shorter(path[path.length - 1])[0]}</b>; all shares are of its total.
         </Note>
       )}
-      {runtime && (
-        <Note undo="Show them" patch={{ frames: repeats ? 'repeats' : 'all', zoom: '' }}>Frames of runtime and kernel are hidden; their time counts as self of the callers.</Note>
-      )}
-      {repeats && (
-        <Note undo="Show them" patch={{ frames: runtime ? 'runtime' : 'all', zoom: '' }}>Repeated frames are folded; ×3 stands for up to 3 of them on a stack.</Note>
+      {frames !== 'all' && (
+        <Note undo="Show all frames" patch={{ frames: 'all', zoom: '' }}>
+          {runtime && 'Runtime and kernel are hidden: their time counts as self of the callers. '}
+          {repeats && 'Recursion is folded: ×3 stands for up to 3 frames of a stack.'}
+        </Note>
       )}
       <div class={`split ${left && middle ? 'two' : 'one'}`}>
         {left && (
