@@ -37,6 +37,7 @@ interface Props {
 }
 
 const SHOWN_CALLERS = 3;
+const HINT = matchMedia('(pointer: coarse)').matches ? 'Tap a frame to zoom in, hold it for more.' : 'Click a frame to zoom in, right-click for more.';
 const HOW_TO_WALK = 'Arrow keys walk it, Enter zooms, Escape shows all. The table holds the same numbers.';
 const WHOLE_SHAPE: Shape = { upward: false, firstLevel: 0 };
 
@@ -120,7 +121,7 @@ function Path({ flame: f, type, whole, focus, lost, zoomTo, aside }: PathProps) 
   return (
     <nav class="path" aria-label="Zoomed frame">
       {focus === ROOT ? (
-        <span class="dim cut">{lost ? 'The zoomed frame is not in this profile: all of it is shown.' : 'Click a frame to zoom in, right-click for more.'}</span>
+        <span class="dim cut">{lost ? 'The zoomed frame is not in this profile: all of it is shown.' : HINT}</span>
       ) : (
         <>
           <button class="btn small" onClick={() => zoomTo(ROOT)}>Show all</button>

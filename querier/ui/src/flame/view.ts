@@ -20,6 +20,8 @@ const NARROWEST = 1e-9; // part of the root that the wheel zooms to
 /** A frame that is shown to somebody has so many pixels, and where the picture must move for it, so many. */
 const SEEN_PX = 24, SHOWN_PX = 60;
 const WHEEL_PER_PX = 0.002, DRAG_FROM_PX = 4;
+/** A finger that stays so long asks for the menu. Not all browsers tell of it. */
+const PRESS_MS = 500, PRESS_PX = 10;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 /** One picture with all rows of what can be seen of it, to be drawn on something else. */
@@ -51,7 +53,8 @@ export class FlameView {
   private awaited = -1; // to be told of when the picture stands still
   private pointer: { x: number; y: number } | null = null;
   private drag: { x: number; from: View; moved: boolean } | null = null;
-  private dragged = false; // the click that follows a drag is none
+  private dragged = false; // the click that follows a drag or a long press is none
+  private press: { timer: number; x: number; y: number } | null = null; // a finger that may stay
   private animation = 0;
   private queued = 0;
   private settling = 0;
@@ -90,6 +93,7 @@ export class FlameView {
     cancelAnimationFrame(this.animation);
     cancelAnimationFrame(this.queued);
     clearTimeout(this.settling);
+    this.lift();
     this.picture = null;
   }
 
@@ -246,11 +250,14 @@ export class FlameView {
 
   private readonly onDown = (e: PointerEvent): void => {
     this.dragged = false;
+    this.lift();
+    if (e.pointerType === 'touch' && e.isPrimary) this.press = { timer: window.setTimeout(this.onPressed, PRESS_MS), x: e.clientX, y: e.clientY };
     if (e.button !== 0 || e.pointerType === 'touch' || this.view.hi - this.view.lo >= 1) return;
     this.drag = { x: e.clientX, from: this.view, moved: false };
   };
 
   private readonly onPointer = (e: PointerEvent): void => {
+    if (this.press && Math.hypot(e.clientX - this.press.x, e.clientY - this.press.y) > PRESS_PX) this.lift();
     if (e.pointerType === 'touch') return; // a finger hides what a tooltip would tell; the path above the graph tells it
     if (this.drag) {
       this.pan(e);
@@ -275,8 +282,22 @@ export class FlameView {
   }
 
   private readonly onUp = (): void => {
-    this.dragged = this.drag?.moved ?? false;
+    this.dragged ||= this.drag?.moved ?? false;
     this.drag = null;
+    this.lift();
+  };
+
+  private lift(): void {
+    clearTimeout(this.press?.timer);
+    this.press = null;
+  }
+
+  private readonly onPressed = (): void => {
+    if (!this.press) return;
+    const { x, y } = this.press, frame = this.frameAt(x, y);
+    this.lift();
+    this.dragged = true;
+    if (frame >= 0) this.listener.onMenu({ frame, x, y });
   };
 
   private moveView(lo: number, w: number): void {
@@ -327,6 +348,11 @@ export class FlameView {
   }
 
   private readonly onContextMenu = (e: MouseEvent): void => {
+    if ((e as PointerEvent).pointerType === 'touch') { // the browser's own long press
+      e.preventDefault();
+      this.onPressed();
+      return;
+    }
     // A keyboard's menu key has no place of its own: it means the frame of the cursor.
     const byKey = e.button !== 2 && this.cursor >= 0, frame = byKey ? this.cursor : this.frameAt(e.clientX, e.clientY);
     if (frame < 0) return;

@@ -98,7 +98,8 @@ function makePlot(box: HTMLElement, width: number, p: Props, times: number[], at
     ],
     series: [{}, ...p.lines.flatMap((l): uPlot.Series[] => {
       const look = { label: l.label, stroke: l.color, width: 1.5, points: { show: l.values.filter((v) => v !== null).length === 1 }, spanGaps: true };
-      return [{ ...look, fill: fill(l.color) }, { ...look, dash: DASH }];
+      const last = l.values.findLastIndex((v) => v !== null), points = { show: true, size: 5, filter: () => (l.filling !== undefined && last >= l.filling ? [last] : []) };
+      return [{ ...look, fill: fill(l.color) }, { ...look, dash: DASH, points }];
     })],
     hooks: {
       ready: [(u) => at && u.setCursor(at)],
