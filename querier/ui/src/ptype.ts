@@ -81,7 +81,7 @@ export interface Rate { factor: number; what: string; write: (v: number, like?: 
 /** CPU time per time is cores, space is bytes a second; gauges are the mean of their profiles, and no rate. */
 export function rateOf(id: string): Rate {
   const { unit, factor } = unitOf(id);
-  if (isGauge(id)) return { factor, what: 'mean of the profiles', write: (v, like) => value(v, unit, like) };
+  if (isGauge(id)) return { factor, what: 'mean per profile', write: (v, like) => value(v, unit, like) };
   if (unit === 'nanoseconds' && id.startsWith(CPU)) return { factor: factor / 1e9, what: 'cores in use', write: cores };
   // Never minutes a second: seconds are the longest unit in which a rate of time is read.
   if (unit === 'nanoseconds') return { factor: factor / 1e9, what: 'seconds per second', write: secondsPerSecond };

@@ -75,3 +75,14 @@ test('small rates have prefixes, on cards and on axes', async ({ page }) => {
   await page.goto('/');
   await expect(page.locator('.service', { hasText: 'checkout' })).toContainText('5.60 µcores');
 });
+
+test('a heap that was pushed once is seen, on its card too', async ({ page }) => {
+  await page.clock.setFixedTime(NOW);
+  await answerSeries(page, { checkout: (right, step) => (right >= NOW && right - step < NOW ? 4096 : null) });
+  await page.goto(`/types?from=now-30d&query=${encodeURIComponent(CHECKOUT)}`);
+  const card = page.locator('.service', { hasText: 'In-use space' });
+  await expect(card).toContainText('4.00 KiB, mean per profile');
+  const line = (await card.locator('.filling').boundingBox())!, svg = (await card.locator('svg').boundingBox())!;
+  expect(line.width).toBeGreaterThan(4);
+  expect(line.x).toBeLessThan(svg.x + svg.width - 4);
+});

@@ -265,7 +265,7 @@ test('with nothing in the range it offers where something is', async ({ page }) 
   });
   await answerWith(page, 'GetProfileStats', (r) => r.fulfill({ json: { dataIngested: true, newestProfileTime: '1795168800000' } }));
   await page.goto(`/flame?from=now-5m&query=${encodeURIComponent(`${CPU}{service_name="checkout",region="eu"}`)}`);
-  await expect(page.getByRole('heading', { level: 1 })).toHaveText('No CPU time profiles here');
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('No CPU time profiles found');
   await page.getByRole('button', { name: 'Go to the latest profile' }).click();
   await expect(canvas(page)).toBeVisible();
   await expect.poll(() => [parameter(page, 'query'), parameter(page, 'until')]).toEqual([null, '1795168801000']);

@@ -49,7 +49,7 @@ export function ExplorePage({ known, choice, query, range, period, again, refres
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={text} wayOut={() => go({ query: '' })} />;
     const error = known.error ?? labels.error ?? over.error;
     if (error && !over.data) return <Failure error={error} retry={refresh} />;
-    if (!query || !labels.data) return choice.kind === 'nothing' ? <p class="none">There are no profiles in this range.</p> : <Space />;
+    if (!query || !labels.data) return choice.kind === 'nothing' ? <p class="none">No profiles in this range</p> : <Space />;
     if (labels.data.length === 0) return <p class="none">No labels besides service_name</p>;
     return (
       <div class="labels">
@@ -142,7 +142,7 @@ function Values({ aged, query, by, measure, over }: ValuesProps) {
           </tbody>
         </table>
         {over.lines.length === 0 && <p class="none">No profile in this range{filtersOf(query).length > 0 && ' matches the filters'}.</p>}
-        {over.lines.length === MOST_VALUES && <p class="none">The {MOST_VALUES} largest are shown.</p>}
+        {over.lines.length === MOST_VALUES && <p class="none">Only the {MOST_VALUES} largest are shown.</p>}
       </section>
     </div>
   );

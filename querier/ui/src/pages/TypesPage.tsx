@@ -40,7 +40,7 @@ export function TypesPage({ known, choice, query, range, period, again, refresh 
     if (choice.kind === 'unreadable') return <Unreadable what="query" text={text} wayOut={() => go({ query: '' })} />;
     const error = known.error ?? over.error;
     if (error && !over.data) return <Failure error={error} retry={refresh} />;
-    if (known.data && types.length === 0) return <p class="none">There are no profiles of {service ?? 'any service'} in this range.</p>;
+    if (known.data && types.length === 0) return <p class="none">No profiles of {service ?? 'any service'} in this range</p>;
     if (over.data?.service !== service) return <Waiting />;
     const nameOf = (type: string) => types.find((t) => t.id === type)?.text ?? type;
     return (

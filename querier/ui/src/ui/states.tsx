@@ -19,14 +19,14 @@ const IN_WORDS: Record<string, string> = {
   invalid_argument: 'The server refused the query',
   out_of_range: 'The server refused the query',
   failed_precondition: 'The server refused the query',
-  not_found: 'The server did not find it',
+  not_found: 'Not found',
   unauthenticated: 'No access',
   permission_denied: 'No access',
   resource_exhausted: 'The server is busy or a limit is reached',
   deadline_exceeded: 'The query took too long',
   canceled: 'The query was cancelled',
   unavailable: 'The server is not available',
-  unimplemented: 'The server does not know this call',
+  unimplemented: 'Not supported by this server',
 };
 
 /** What the same question will be answered with again. */
@@ -91,7 +91,7 @@ export function NoMatch({ query, from, until, range, newestMs }: NoMatchProps) {
   const toNewest = () => go({ query: '', from: String(newestMs! - 3600e3), until: String(newestMs! + 1000), zoom: '', within: '' }, 'push', 'flame');
   const period = rangeText(from, until, range);
   return (
-    <State title={`No ${what} here`} role="status">
+    <State title={`No ${what} found`} role="status">
       <p>
         {service && <>Service <b>{service}</b> · </>}{period}
         {filters.length > 0 && <> · <span class="said">{queryText({ type: '', matchers: filters })}</span></>}

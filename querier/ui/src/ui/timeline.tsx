@@ -166,7 +166,7 @@ function Reading({ at, index, left, width, lines, write }: ReadingProps) {
       <div class="dim">{moment(at)} {zoneName(at)}</div>
       {told.map(({ l, v }) => <div key={l.label}><i style={{ background: l.color }} /><span class="cut">{l.label}</span><b>{write(v!)}</b></div>)}
       {told.some(({ l }) => index >= (l.filling ?? Infinity)) && <div class="dim">still filling, so far</div>}
-      {told.length === 0 && <div>no profile</div>}
+      {told.length === 0 && <div>no profiles</div>}
     </div>
   );
 }
@@ -180,7 +180,7 @@ export function Spark({ values, filling, color: stroke }: SparkProps) {
   const most = Math.max(...values.map((v) => v ?? 0)) * 1.08 || 1, last = Math.max(1, values.length - 1);
   const dot = (v: number, i: number) => `${((i / last) * SPARK_WIDTH).toFixed(1)} ${(SPARK_HEIGHT - (v / most) * (SPARK_HEIGHT - 2)).toFixed(1)}`;
   const dots = values.flatMap((v, i) => (v === null ? [] : [dot(v, i)])), over = values.slice(0, filling).filter((v) => v !== null).length;
-  const path = (of: string[]) => (of.length === 1 ? `M${of[0]}h2` : `M${of.join('L')}`), look = { fill: 'none', stroke, 'stroke-width': 1.5, 'vector-effect': 'non-scaling-stroke' } as const;
+  const path = (of: string[]) => (of.length === 1 ? `M${of[0]}h${parseFloat(of[0]) > 8 ? -8 : 8}` : `M${of.join('L')}`), look = { fill: 'none', stroke, 'stroke-width': 1.5, 'vector-effect': 'non-scaling-stroke' } as const;
   if (dots.length === 0) return <svg class="spark" viewBox={`0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`} aria-hidden="true" />;
   const [firstX] = dots[0].split(' '), [lastX] = dots[dots.length - 1].split(' ');
   return (
