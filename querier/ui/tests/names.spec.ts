@@ -150,6 +150,8 @@ const NAMES: [name: string, forms: string[], kind: Kind, pkg: string][] = [
     ['Counter.countTo', 'countTo'], 'code', 'Counter'],
   ['Ljava/io/PrintStream;::println->Ljava/io/PrintStream;::newLine->Ljava/io/OutputStreamWriter;::flushBuffer',
     ['OutputStreamWriter.flushBuffer', 'flushBuffer'], 'library', 'java.io'],
+  ['Ljava/io/FileOutputStream:::writeBytes',
+    ['FileOutputStream.writeBytes', 'writeBytes'], 'library', 'java.io'],
   // Python
   ['<module>',
     ['<module>'], 'code', ''],
@@ -243,6 +245,25 @@ test('a mangled name is shown by the text that the server tells, and is still th
   expect([readable(name), shorter(name), origin(name)]).toEqual(['trace::multiply_matrices', ['trace::multiply_matrices', 'multiply_matrices'], { kind: 'code', package: 'trace' }]);
   expect(shorter('_Z4betav')).toEqual(['beta']);
   expect(readable('_Z5gammav')).toBe('_Z5gammav');
+});
+
+test('names of Rust v0, by their texts', () => {
+  const TEXTS: [name: string, text: string, forms: string[], kind: Kind, pkg: string][] = [
+    ['_RNvXsb_NtCsfiKabdrepoq_5alloc3vecINtB5_3VecdEINtNtNtCsTACXlTRjQ_4core3ops5index5IndexjE5indexCs8K9WJNlS7Dz_5trace',
+      '<alloc::vec::Vec<f64> as core::ops::index::Index<usize>>::index', ['alloc::vec::Vec::index', 'Vec::index', 'index'], 'library', 'alloc'],
+    ['_RNvXsF_NtNtCsTACXlTRjQ_4core4iter5rangejNtB5_4Step17forward_uncheckedCs8K9WJNlS7Dz_5trace',
+      '<usize as core::iter::range::Step>::forward_unchecked', ['core::iter::range::Step::forward_unchecked', 'Step::forward_unchecked', 'forward_unchecked'], 'library', 'core'],
+    ['_RNvNvMs9_NtCsTACXlTRjQ_4core3numj13unchecked_add18precondition_checkCs8K9WJNlS7Dz_5trace',
+      '<usize>::unchecked_add::precondition_check', ['usize::unchecked_add::precondition_check', 'unchecked_add::precondition_check', 'precondition_check'], 'library', 'usize'],
+    ['_RINvNtCse0yjq9ZQveU_3std2rt10lang_startuECs8K9WJNlS7Dz_5trace', 'std::rt::lang_start::<()>', ['std::rt::lang_start', 'rt::lang_start', 'lang_start'], 'library', 'std'],
+    ['_RNCNkNvNtNtCsiznFMVuT3yX_4rand4rngs6thread14THREAD_RNG_KEY00B9_', 'rand::rngs::thread::THREAD_RNG_KEY::{closure#0}',
+      ['rand::rngs::thread::THREAD_RNG_KEY::{closure#0}', 'thread::THREAD_RNG_KEY::{closure#0}', 'THREAD_RNG_KEY::{closure#0}'], 'code', 'rand'],
+    ['_RNvXsl_NtCs2zQ9tAH61OF_11rand_chacha6chachaNtB5_12ChaCha12CoreNtNtCseBIf0Yfsj9G_9rand_core5block12BlockRngCore8generateCsiznFMVuT3yX_4rand',
+      '<rand_chacha::chacha::ChaCha12Core as rand_core::block::BlockRngCore>::generate', ['rand_chacha::chacha::ChaCha12Core::generate', 'ChaCha12Core::generate', 'generate'],
+      'code', 'rand_chacha'],
+  ];
+  learn(TEXTS.map(([name, text]) => [name, text]));
+  for (const [name, text, forms, kind, pkg] of TEXTS) expect([readable(name), shorter(name), origin(name)]).toEqual([text, forms, { kind, package: pkg }]);
 });
 
 const graph = (stacks: [string, number][]) => buildFlame(readGraphResponse(new Uint8Array(encodeResponse(encodeLevels(stacks)))));

@@ -74,8 +74,8 @@ const PERF_SUFFIX = /_\[([a-z\d])\]$/;
 function takeApart(raw: string): { name: string; file: string; kernel: boolean } {
   const suffix = PERF_SUFFIX.exec(raw), kernel = suffix?.[1] === 'k';
   let name = readable(suffix ? raw.slice(0, -4) : raw), file = '';
-  // perf-map-agent: what was inlined comes last.
-  name = name.replace(/^(?:L[\w$/]+;::.*->)?L([\w$/]+);::/, '$1.')
+  // perf-map-agent: what was inlined comes last. Folded stacks have no semicolons within names.
+  name = name.replace(/^(?:L[\w$/]+[;:]::.*->)?L([\w$/]+)[;:]::/, '$1.')
     .replace(/\.lambda\$(\w+)\$\d+$/, '.$1 (lambda)').replace(/\$\$Lambda[\w$/+.-]*\.(\w+)$/, '.$1 (lambda)');
   const v8 = V8.exec(name);
   if (v8) return { name: v8[1] || '(anonymous)', file: v8[2].replace(/^file:\/\//, ''), kernel };
@@ -125,10 +125,10 @@ function plainScope(name: string): string {
   let bare = name.replace(/\(anonymous namespace\)::/g, '').replace(/^(TLS init function|vtable|typeinfo|non-virtual thunk|virtual thunk|guard variable) (for|to) /, '');
   for (let was = ''; bare !== was && bare.startsWith('<');) {
     was = bare;
-    // What implements a trait names the function, unless it is only a letter that stands for any type.
-    bare = bare.replace(/^<&?(?:'\w+ )?(?:mut )?(.*?)(?: as (.*))?>::(?=[^>]*$)/, (_, type, trait) => `${trait && /^\W*\w\W*$/.test(type) ? trait : type}::`);
+    // What implements a trait names the function, unless it is a type without a path.
+    bare = bare.replace(/^<&?(?:'\w+ )?(?:mut )?(.*?)(?: as (.*))?>::(?=[^>]*$)/, (_, type, trait) => `${trait && !type.includes('::') ? trait : type}::`);
   }
-  bare = without(without(bare, '(', ')'), '<', '>').replace(/::(?=::)/g, '').replace(/\{\{(\w+)\}\}/g, '{$1}').replace(/\[clone .*|\.(constprop|isra|part|cold|llvm)\b.*/, '').replace(/ const(&+)?$/, '').trim();
+  bare = without(without(bare, '(', ')'), '<', '>').replace(/::(?=::|$)/g, '').replace(/\{\{(\w+)\}\}/g, '{$1}').replace(/\[clone .*|\.(constprop|isra|part|cold|llvm)\b.*/, '').replace(/ const(&+)?$/, '').trim();
   const operator = /operator.*$/.exec(bare)?.[0] ?? '', head = bare.slice(0, bare.length - operator.length);
   return head.slice(/[\s*&]*$/.test(head) && !operator ? head.trimEnd().search(/[^\s*&]+$/) : head.search(/[^\s*&]*$/)) + operator || name;
 }
@@ -157,7 +157,7 @@ export function origin(raw: string): Origin {
   if (/^[A-Za-z]\w*\|/.test(name)) return library('PHP');
   if (name.includes('::')) {
     const [scope, inner] = plainScope(name).split('::'), crate = inner === undefined ? '' : scope.split('\\')[0];
-    return { kind: /^(std|core|alloc|collections|__gnu_cxx|__cxxabiv1)$/.test(crate) ? 'library' : 'code', package: crate };
+    return { kind: /^(std|core|alloc|collections|__gnu_cxx|__cxxabiv1|[iu]size|[iuf]\d+|str|char|bool)$/.test(crate) ? 'library' : 'code', package: crate };
   }
   const path = name.split(/[([]/)[0], slash = path.lastIndexOf('/'), dot = name.indexOf('.', slash + 1);
   if (slash >= 0) return code(goModule(name.slice(0, dot > 0 ? dot : slash)));
