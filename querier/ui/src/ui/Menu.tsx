@@ -1,5 +1,6 @@
 // A list of things to do, where it was asked for: right click, the menu key, or Shift and F10.
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { readable } from '../flame/names';
 
 export interface MenuItem { text: string; key?: string; run: () => void }
 export interface MenuAt { title: string; x: number; y: number; items: MenuItem[] }
@@ -41,7 +42,7 @@ export function Menu({ title, x, y, items, close }: MenuAt & { close: () => void
   };
   return (
     <div class="menu" role="menu" aria-label={title} ref={box} onKeyDown={onKeyDown} onContextMenu={(e) => e.preventDefault()}>
-      <div class="title cut" role="presentation" title={title}>{title}</div>
+      <div class="title cut" role="presentation" title={readable(title)}>{readable(title)}</div>
       {items.map((item) => (
         <button key={item.text} role="menuitem" tabIndex={-1} onClick={() => {
           leave();
