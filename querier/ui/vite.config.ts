@@ -1,9 +1,29 @@
-import { defineConfig } from 'vite';
+import { defineConfig, type Plugin } from 'vite';
+
+/**
+ * uPlot hangs all that it can draw on one object, so a bundler keeps bars, steps, splines and the rest, which nobody asks
+ * for here. Without those assignments they fall out by themselves. Another version of uPlot may need other words: the
+ * build fails then.
+ */
+const UNUSED = [
+  /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate) *= \w+;/g,
+];
+const onlyLines: Plugin = {
+  name: 'uplot-only-lines',
+  transform(code, id) {
+    if (!id.endsWith('uPlot.esm.js')) return undefined;
+    return UNUSED.reduce((text, words) => {
+      if (text.search(words) < 0) throw new Error(`uPlot has no ${words.source}`);
+      return text.replace(words, '');
+    }, code);
+  },
+};
 
 // The oldest browsers with CSS light-dark(), which carries both themes.
 const browsers = ['chrome123', 'firefox120', 'safari17.5'];
 
 export default defineConfig({
+  plugins: [onlyLines],
   base: './', // the same files work under any path prefix
   build: {
     target: browsers,
