@@ -3,6 +3,7 @@
 // Rust v0 names: https://doc.rust-lang.org/rustc/symbol-mangling/v0.html, printed as rustc-demangle
 // prints them without hashes. A recursive descent with a limit of depth and of steps: a back
 // reference may lead to what is long, and to itself never.
+#include "base/utf8.h"
 #include "model/demangle_int.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #define DEPTH_MAX     100
 #define STEPS_MAX     10000
 #define LIFETIMES_MAX 100  // of one binder
+#define UNICODE_MAX   100  // characters of an identifier that is not ASCII
 
 struct v0 {
     str s;
@@ -142,11 +144,94 @@ static struct ident read_ident(struct v0 *x)
     return id;
 }
 
+// ---- Punycode, RFC 3492, with "_" before the encoded part
+
+struct unicode {
+    uint32_t c[UNICODE_MAX];
+    size_t n;
+};
+
+// RFC 3492 6.1
+static uint32_t adapt(uint32_t delta, uint32_t points, bool first)
+{
+    uint32_t k = 0;
+    delta = first ? delta / 700 : delta / 2;
+    delta += delta / points;
+    for (; delta > 455; k += 36)
+        delta /= 35;
+    return k + 36 * delta / (delta + 38);
+}
+
+static uint32_t puny_digit(char c)
+{
+    if (c >= 'a' && c <= 'z') return (uint32_t)(c - 'a');
+    return c >= '0' && c <= '9' ? (uint32_t)(c - '0') + 26 : UINT32_MAX;
+}
+
+// One number of variable length; RFC 3492 3.3.
+static bool puny_delta(str s, size_t *at, uint32_t bias, uint32_t *out)
+{
+    uint32_t weight = 1;
+    for (uint32_t k = 36; *at < s.n; k += 36) {
+        uint32_t digit = puny_digit(s.p[(*at)++]);
+        uint32_t part = 0;
+        if (digit == UINT32_MAX || __builtin_mul_overflow(digit, weight, &part) ||
+            __builtin_add_overflow(*out, part, out)) {
+            return false;
+        }
+        uint32_t threshold = k <= bias ? 1 : MIN(k - bias, 26);
+        if (digit < threshold) return true;
+        if (__builtin_mul_overflow(weight, 36 - threshold, &weight)) return false;
+    }
+    return false;
+}
+
+static bool insert(struct unicode *u, size_t at, uint32_t c)
+{
+    bool is_character = c <= 0x10ffff && (c < 0xd800 || c > 0xdfff);
+    if (u->n == UNICODE_MAX || !is_character) return false;
+    memmove(&u->c[at + 1], &u->c[at], (u->n - at) * sizeof *u->c);
+    u->c[at] = c;
+    u->n++;
+    return true;
+}
+
+static bool puny_read(str s, struct unicode *u)
+{
+    size_t at = s.n;
+    while (at > 0 && s.p[at - 1] != '_')
+        at--;
+    for (size_t i = 0; i + 1 < at; i++) {
+        if (!insert(u, i, (unsigned char)s.p[i])) return false;
+    }
+    uint32_t c = 128;
+    uint32_t bias = 72;
+    for (uint32_t i = 0; at < s.n; i++) {
+        uint32_t from = i;
+        bool first = from == 0;
+        if (!puny_delta(s, &at, bias, &i)) return false;
+        uint32_t points = (uint32_t)u->n + 1;
+        bias = adapt(i - from, points, first);
+        if (__builtin_add_overflow(c, i / points, &c)) return false;
+        i %= points;
+        if (!insert(u, i, c)) return false;
+    }
+    return true;
+}
+
 static void put_ident(struct v0 *x, struct ident id)
 {
-    if (id.punycode) put(x, S("punycode{"));
-    put(x, id.text);
-    if (id.punycode) put(x, S("}"));
+    struct unicode u = {.n = 0};
+    if (!id.punycode) return put(x, id.text);
+    if (!puny_read(id.text, &u)) {
+        put(x, S("punycode{"));
+        put(x, id.text);
+        return put(x, S("}"));
+    }
+    for (size_t i = 0; i < u.n; i++) {
+        char bytes[4];
+        put(x, str_make(bytes, utf8_put(bytes, u.c[i])));
+    }
 }
 
 static void put_lifetime(struct v0 *x, uint64_t number)

@@ -63,7 +63,9 @@ static const struct {
      "<random::F<unsafe extern \"C\" fn(*const char, *mut u8) -> !>>"},
     {"_RMC0INtC1a1BTaElAsj4_Kb1_Kc78_Kln2_E", "<a::B<(i8,), i32, [i16; 4], true, 'x', -2>>"},
     {"_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
-     "utf8_idents::punycode{___7hkackfecea1cbdathfdh9hlq6y}"},
+     "utf8_idents::საჭმელად_გემრიელი_სადილი"},
+    {"_RNvC1au8gdel_5qa", "a::gödel"},
+    {"_RNvC1au2__A", "a::punycode{_A}"},
     // not mangled, or not right
     {"main", NULL},
     {"", NULL},
