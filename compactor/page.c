@@ -228,11 +228,12 @@ static void put_troubles(struct buf *out, const struct work *w)
 
 static void put_health(struct buf *out, size_t tenants, size_t ill)
 {
-    if (ill > 0)
+    if (ill > 0) {
         buf_printf(out, ", <strong class=\"ill\">%zu need%s attention</strong>", ill,
                    ill == 1 ? "s" : "");
-    else if (tenants > 0)
+    } else if (tenants > 0) {
         buf_z(out, tenants == 1 ? ", healthy" : ", all healthy");
+    }
 }
 
 static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
