@@ -100,7 +100,7 @@ bool cli_duration(struct cli *c, enum cli_option o, int64_t *ns, err *e)
     if (!text) return true;
     if (!config_duration(str_of(text), ns, e)) return err_wrap(e, "--%s", cli_options[o].name);
     if (*ns > 0) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is %s; it must be longer than 0",
+    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is %s; it must be more than 0",
                    cli_options[o].name, text);
 }
 
@@ -190,7 +190,7 @@ static bool run_text(struct cli *c, struct buf *b, err *e)
     if (c->args.command == CLI_HELP) return run_help(c, b, e);
     assert(c->args.command == CLI_COMPLETION);
     if (cli_completion_print(b, str_of(c->args.operands[0]))) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "'%s' is not one of %s", c->args.operands[0],
+    return err_set(e, ERR_INVALID_ARGUMENT, "'%s' must be one of %s", c->args.operands[0],
                    cli_commands[CLI_COMPLETION].operands);
 }
 

@@ -89,8 +89,8 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
     }
     const struct format_row *f = format_named(value);
     if (f && row == &cli_options[OPT_FORMAT_PUSH]) return format_refuse(f, e);
-    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s', not one of %s", row->name, STR(value),
-                   row->argument);
+    return err_set(e, ERR_INVALID_ARGUMENT, "--%s is '%.*s'; it must be one of %s", row->name,
+                   STR(value), row->argument);
 }
 
 // x of "[=x]"
@@ -172,7 +172,7 @@ static bool check_operands(const struct cli_args *a, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "too few arguments; usage: flametree %s %s", name,
                        cli_commands[a->command].operands);
     if (a->operand_count > most)
-        return err_set(e, ERR_INVALID_ARGUMENT, "unexpected argument '%s'; usage: flametree %s %s",
+        return err_set(e, ERR_INVALID_ARGUMENT, "too many arguments: '%s'; usage: flametree %s %s",
                        a->operands[most], name, cli_commands[a->command].operands);
     return true;
 }

@@ -65,7 +65,8 @@ static bool read_authorization(struct cli *c, err *e)
         if (!ok) return false;
     }
     if (http_is_value(c->authorization)) return true;
-    return err_set(e, ERR_INVALID_ARGUMENT, "the token holds a character that no header may hold");
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the token has a character that is not allowed in HTTP headers");
 }
 
 static bool open_client(struct cli *c, err *e)
@@ -94,7 +95,7 @@ bool cli_ask_open(struct cli *c, err *e)
     c->tenant = str_of(cli_args_get(&c->args, OPT_TENANT));
     if (!http_is_value(c->tenant))
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "--tenant holds a character that no header may hold");
+                       "--tenant has a character that is not allowed in HTTP headers");
     if (!cli_duration(c, OPT_TIMEOUT, &c->timeout_ns, e)) return false;
     const char *max = cli_args_get(&c->args, OPT_MAX_ANSWER);
     if (!config_bytes(str_of(max), &c->answer_max, e)) return err_wrap(e, "--max-answer");
@@ -213,13 +214,14 @@ static str piece_of(struct arena *a, str body, bool is_html)
 static void hint_at(struct cli *c, unsigned status, str piece)
 {
     if (status == 401 || status == 403)
-        cli_hint(c, "give --user NAME:PASSWORD, --bearer TOKEN or --tenant ID");
+        cli_hint(c,
+                 "--user NAME:PASSWORD, --bearer TOKEN or --tenant ID identify the user or tenant");
     else if (status == 404)
-        cli_hint(c, "is --url right? it includes the path before the API's");
+        cli_hint(c, "check the address: if the API is below a path, --url must have that path");
     else if (status >= 300 && status < 400 && piece.n)
-        cli_hint(c, "the server redirects; try --url with that address");
+        cli_hint(c, "the server redirects; give the new address with --url");
     else if (status == 405 || status == 415)
-        cli_hint(c, "something there answers, but it does not speak Pyroscope's API");
+        cli_hint(c, "the server there does not speak Pyroscope's API");
 }
 
 static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
@@ -283,11 +285,12 @@ static bool broken(struct cli *c, struct cli_call *call, err *e)
     char text[sizeof e->msg];
     snprintf(text, sizeof text, "%s", e->msg + (ours ? n : 0));
     if (e->code == ERR_DEADLINE_EXCEEDED) {
-        cli_hint(c, "--timeout allows more time");
+        cli_hint(c, "a longer --timeout may help");
         return err_set(e, e->code, "no answer within %s", cli_args_get(&c->args, OPT_TIMEOUT));
     }
     if (e->code == ERR_RESOURCE_EXHAUSTED) {
-        cli_hint(c, "--max-answer allows more, --max-nodes or a shorter range asks for less");
+        cli_hint(c,
+                 "use a larger --max-answer, or ask for less with --max-nodes or a shorter range");
         return err_set(e, e->code, "the answer is larger than %s",
                        cli_args_get(&c->args, OPT_MAX_ANSWER));
     }
@@ -297,7 +300,7 @@ static bool broken(struct cli *c, struct cli_call *call, err *e)
                        h->tls ? "https" : "http");
     }
     if (e->code == ERR_UNAVAILABLE && !h->tls && strstr(text, "connect to"))
-        cli_hint(c, "is the server running there? --url or FLAMETREE_URL says where it is");
+        cli_hint(c, "check that the server is running; --url or FLAMETREE_URL gives its address");
     return err_set(e, e->code, "%s", text);
 }
 
@@ -338,7 +341,7 @@ static bool check_type(struct cli *c, struct cli_call *call, const char *method,
 {
     str type = http_headers_get(&call->http.answer_headers, "content-type");
     if (str_starts(type, S("application/proto"))) return true;
-    cli_hint(c, "something there answers, but it does not speak Pyroscope's API");
+    cli_hint(c, "the server there does not speak Pyroscope's API");
     str piece =
         piece_of(&call->req.arena, buf_view(&call->http.answer), str_contains(type, S("html")));
     if (call->inflated.n) piece = (str){0};

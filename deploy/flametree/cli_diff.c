@@ -63,8 +63,7 @@ static bool read_ranges(struct cli *c, struct diff *d, err *e)
         base->until_ns != other->until_ns)
         return true;
     return err_set(e, ERR_INVALID_ARGUMENT,
-                   "both sides are the same; a second query, --before or --base-from makes a "
-                   "difference");
+                   "both sides are the same; give a second query, --before or --base-from");
 }
 
 // ---- rows
@@ -234,13 +233,13 @@ static void put_table(struct cli *c, struct buf *b, const struct diff *d, size_t
     text_right(b, "comparison", PERCENT_COLUMNS + 1);
     text_right(b, "change", CHANGE_COLUMNS - 1);
     text_pad(b, bars ? BAR_COLUMNS + 4 : 2);
-    buf_z(b, "function, by its self");
+    buf_z(b, "function, by self");
     text_reset(b, c->look.colors);
     buf_byte(b, '\n');
     size_t shown = 0;
     for (size_t i = 0; i < n && d->rows[i].change != 0; i++, shown++)
         put_row(c, b, d, &d->rows[i], bars);
-    if (shown == 0) buf_z(b, "no function's share has changed\n");
+    if (shown == 0) buf_z(b, "no changes\n");
 }
 
 bool cli_diff(struct cli *c, int *status, err *e)

@@ -40,8 +40,8 @@ bool cli_selector(struct cli *c, str text, str *selector, err *e)
     const char *service = cli_args_get(&c->args, OPT_SERVICE);
     if (!service) return true;
     if (s.p[s.n - 1] != '}')
-        return err_set(e, ERR_INVALID_ARGUMENT,
-                       "selector %.*s has no braces, so --service cannot be added", STR(s));
+        return err_set(e, ERR_INVALID_ARGUMENT, "--service needs a selector with braces, not %.*s",
+                       STR(s));
     struct buf b;
     buf_init(&b, NULL, (size_t)1 << 20);
     buf_str(&b, str_trim(str_slice(s, 0, s.n - 1)));
@@ -262,14 +262,14 @@ static bool choose_type(struct cli *c, struct cli_query *q, str word, int *statu
     if (alike == 0) {
         str all = enumerate(c, types, n, "\n  ");
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "no profile type is like '%.*s'; there are:\n  %.*s", STR(word), STR(all));
+                       "no profile type matches '%.*s'; the types are:\n  %.*s", STR(word),
+                       STR(all));
     }
     str those = enumerate(c, types, alike, "\n  ");
     if (word.n == 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "which profile type? there are:\n  %.*s",
-                       STR(those));
-    return err_set(e, ERR_INVALID_ARGUMENT, "profile type '%.*s' may be any of:\n  %.*s", STR(word),
-                   STR(those));
+        return err_set(e, ERR_INVALID_ARGUMENT, "choose a profile type:\n  %.*s", STR(those));
+    return err_set(e, ERR_INVALID_ARGUMENT, "several profile types match '%.*s':\n  %.*s",
+                   STR(word), STR(those));
 }
 
 bool cli_query_read(struct cli *c, const char *text, struct cli_query *q, int *status, err *e)
@@ -311,7 +311,7 @@ bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, e
     buf_release(&range);
     if (!known) return false;
     if (type_count == 0) {
-        cli_hint(c, "there are no data at all in that range; --from reaches further back");
+        cli_hint(c, "the server has no data at all in that range; try an earlier --from");
         return false;
     }
     char before[sizeof e->msg];

@@ -7,7 +7,7 @@
 #define TEXT_COLUMN 26  // where the sentences of options begin
 
 static const char about[] =
-    "A continuous-profiling store, and a client for it and for any other server that speaks "
+    "A continuous profiling store, and a client for it and for any other server that speaks "
     "Grafana Pyroscope's API. Without a command, or with settings only, it runs the server.";
 
 // ---- plain text
@@ -330,8 +330,10 @@ void cli_help_markdown(struct buf *b)
         buf_printf(b, "| `%s` | %s |\n", cli_commands[i].name, cli_commands[i].summary);
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++)
         markdown_command(b, (enum cli_command)i);
-    buf_z(b, "\n## The server\n\nOptions of all commands that ask one. They may also stand before "
-             "the command.\n");
+    buf_z(
+        b,
+        "\n## The server\n\nOptions of all commands that ask a server. They may also stand before "
+        "the command.\n");
     markdown_options(b, ~0u, true);
     buf_z(b, "\n## Exit status\n\n| status | |\n|---|---|\n");
     for (size_t i = 0; i < cli_status_count; i++)

@@ -111,7 +111,7 @@ static void complain(struct push *p, const struct slot *s, const err *e)
     struct cli *c = p->c;
     erase(p);
     if (strstr(e->msg, "ingestion window"))
-        cli_hint(c, "--time now sends it as a profile of the present");
+        cli_hint(c, "use --time now to store it with the present time");
     cli_say(c, "%s: %s", strcmp(s->file, "-") == 0 ? "standard input" : s->file, e->msg);
     if (c->hint[0] && strcmp(c->hint, p->last_hint) != 0) fprintf(stderr, "  hint: %s\n", c->hint);
     snprintf(p->last_hint, sizeof p->last_hint, "%s", c->hint);

@@ -68,7 +68,7 @@ static bool ask(struct cli *c, const struct cli_query *q, struct how how,
                       &querier__v1__select_merge_stacktraces_response__descriptor, &got, e);
     *answer = (Querier__V1__SelectMergeStacktracesResponse *)got;
     if (!ok && e->code == ERR_INVALID_ARGUMENT && strstr(e->msg, "nodes limit"))
-        cli_hint(c, "--max-nodes N asks for fewer");
+        cli_hint(c, "use a smaller --max-nodes");
     return ok;
 }
 
@@ -216,14 +216,15 @@ static bool show_dot(struct cli *c, const struct cli_query *q, int *status, err 
     if (dot.n > 0) return write_text(c, dot, e);
     if (!answer->flamegraph || answer->flamegraph->total == 0)
         return cli_query_is_empty(c, q, status, e);
-    return err_set(e, ERR_UNIMPLEMENTED, "the server at %.*s answers without dot",
+    return err_set(e, ERR_UNIMPLEMENTED, "the server at %.*s does not support --format dot",
                    STR(c->url.shown));
 }
 
 static bool show_pprof(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
     if (c->out_is_tty) {
-        err_set(e, ERR_INVALID_ARGUMENT, "pprof is not text; write it to a file with -o FILE");
+        err_set(e, ERR_INVALID_ARGUMENT,
+                "pprof is binary and not for a terminal; write it into a file with -o FILE");
         return cli_wrong(status);
     }
     Querier__V1__SelectMergeProfileRequest m = QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__INIT;

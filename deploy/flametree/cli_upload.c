@@ -117,7 +117,8 @@ static bool guess_name(str bytes, struct arena *a, str *name, err *e)
     if (ok) *name = arena_str(a, ingest_pprof_name(&d.profiles[0], &none));
     arena_release(&scratch);
     if (ok && name->n == 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "the profile has no sample type; --name gives one");
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "the profile has no sample type; set one with --name");
     return ok;
 }
 

@@ -55,10 +55,10 @@ bool cli_url_parse(struct arena *a, str text, struct cli_url *out, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "the URL's port '%.*s' is not from 1 to 65535",
                        STR(port));
     if (!is_clean(host) || !is_clean(prefix))
-        return err_set(e, ERR_INVALID_ARGUMENT, "the URL holds a character that no URL may hold");
-    if (str_find(rest, '?') < rest.n || str_find(rest, '#') < rest.n)
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "the URL is the server's, with neither ? nor # in it");
+                       "the URL has a character that is not allowed in URLs");
+    if (str_find(rest, '?') < rest.n || str_find(rest, '#') < rest.n)
+        return err_set(e, ERR_INVALID_ARGUMENT, "the URL of the server cannot have '?' or '#'");
     out->user = url_decode(a, out->user, false);
     out->address = arena_printf(a, "%.*s:%llu", STR(host), (unsigned long long)number);
     out->prefix = arena_str(a, prefix);

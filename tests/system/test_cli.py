@@ -132,15 +132,15 @@ def test_help_and_version_of_the_server_stay():
 
 WRONG = [
     (["qeury"], "did you mean `flametree query`?"), (["lables", "x"], "did you mean `flametree labels`?"), (["nonsense"], "flametree help"),
-    (["query", "--formt", "dot"], "did you mean --format?"), (["query", "--format", "svg"], "not one of flame|tree|folded|pprof|json|dot"),
+    (["query", "--formt", "dot"], "did you mean --format?"), (["query", "--format", "svg"], "must be one of flame|tree|folded|pprof|json|dot"),
     (["query", "--top"], "--top needs a value"), (["query", "--top", "many"], "--top is 'many', not a number from 1 to"),
-    (["query", "a{", "--url", "http://127.0.0.1:1"], "selector {"), (["push"], "push FILE..."), (["labels", "a", "b"], "unexpected argument 'b'"),
+    (["query", "a{", "--url", "http://127.0.0.1:1"], "selector {"), (["push"], "push FILE..."), (["labels", "a", "b"], "too many arguments: 'b'"),
     (["query", "cpu", "--from", "yesterday"], "'yesterday' is not a time"), (["query", "cpu", "--from", "now-5q"], "'now-5q' is not a time"),
     (["query", "cpu", "--from", "2026-02-31T00:00:00Z"], "is not a time"), (["query", "cpu", "--from", "now", "--until", "now-1h"], "is after --until"),
     (["ready", "--url", "ftp://x"], "must be http or https"), (["ready", "--url", "http://"], "needs a host"), (["ready", "--url", "http://x:99999"], "'99999'"),
-    (["ready", "--url", "http://x/?y"], "neither ? nor #"), (["ready", "--timeout", "soon"], "--timeout"), (["ready", "--user", "nobody"], "NAME:PASSWORD"),
+    (["ready", "--url", "http://x/?y"], "cannot have '?' or '#'"), (["ready", "--timeout", "soon"], "--timeout"), (["ready", "--user", "nobody"], "NAME:PASSWORD"),
     (["push", "x", "--label", "region"], "not KEY=VALUE"), (["push", "x", "--parallel", "0"], "from 1 to 64"), (["config"], "config check [FILE]"),
-    (["completion", "tcsh"], "not one of bash|zsh|fish"), (["query", "cpu", "--format", "dot", "--top", "3"], "--top makes a table or JSON"),
+    (["completion", "tcsh"], "must be one of bash|zsh|fish"), (["query", "cpu", "--format", "dot", "--top", "3"], "--top makes a table or JSON"),
     (["diff", "a:b:c:d:e"], "both sides are the same"), (["--tenant", "x", "completion", "bash"], "has no option --tenant"),
     (["query", "cpu{}", "--type", "cpu"], "both name a profile type"),
 ]
@@ -526,8 +526,8 @@ def test_type_may_be_short_or_left_out(url, service, tmp_path):
     path.write_bytes(Pprof(("a", (1, 2)), types=(("samples", "count"), ("cpu", "nanoseconds"))).encode())
     ok("push", str(path), "-l", "service_name=" + two, url=url)
     said = fails(2, "query", "-s", two, url=url)
-    assert "which profile type" in said and "process_cpu:samples:count:cpu:nanoseconds" in said, said
-    assert "no profile type is like 'heap'" in fails(2, "query", "heap", "-s", two, url=url)
+    assert "choose a profile type" in said and "process_cpu:samples:count:cpu:nanoseconds" in said, said
+    assert "no profile type matches 'heap'" in fails(2, "query", "heap", "-s", two, url=url)
 
 
 def test_times_are_rfc3339_too(url, service):
