@@ -146,7 +146,7 @@ static bool make_uploads(struct torture_bench *b, void *arg, err *e)
     for (size_t i = 0; i < COUNT(bytes); i++) {
         struct upload_options o = {.labels = labels_given,
                                    .label_count = 2,
-                                   .name = S("process_cpu"),
+                                   .name = S("wall"),
                                    .time_is_now = true,
                                    .now_ns = INT64_C(1700000000000000000)};
         struct upload u = {0};
