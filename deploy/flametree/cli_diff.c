@@ -219,7 +219,8 @@ static void put_row(struct cli *c, struct buf *b, const struct diff *d, const st
     }
     unsigned used = 2 * PERCENT_COLUMNS + CHANGE_COLUMNS + 2 + (bars ? BAR_COLUMNS + 2 : 0);
     unsigned room = c->look.width > used + NAME_LEAST ? c->look.width - used : NAME_LEAST;
-    text_put_cut(b, text_columns(r->name) > room ? draw_short_name(r->name) : r->name, room);
+    str name = draw_readable(&c->arena, r->name);
+    text_put_cut(b, text_columns(name) > room ? draw_short_name(name) : name, room);
     buf_byte(b, '\n');
 }
 

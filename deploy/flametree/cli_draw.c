@@ -2,6 +2,7 @@
 #include "deploy/flametree/cli_draw.h"
 
 #include "base/hash.h"
+#include "model/demangle.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,16 @@
 #define NAME_LEAST      12u
 
 // ---- names
+
+str draw_readable(struct arena *a, str name)
+{
+    if (!demangle_maybe(name)) return name;
+    struct buf text;
+    buf_init(&text, NULL, DEMANGLE_TEXT_MAX + 1);
+    str readable = demangle(name, &text) ? arena_str(a, buf_view(&text)) : (str){0};
+    buf_release(&text);
+    return readable.n ? readable : name;
+}
 
 str draw_short_name(str name)
 {

@@ -28,6 +28,10 @@ void draw_functions(struct buf *b, const struct flame_function *v, size_t n, int
 void draw_spark(struct buf *b, const double *v, size_t n, double greatest,
                 const struct text_look *look);
 
+// A name as people read it: demangled, if a compiler of C++ or Rust mangled it. The arena's, or the
+// name itself. Other programs get names as they were pushed.
+str draw_readable(struct arena *a, str name);
+
 // Where a function's code comes from, as a hue of text_ground.
 unsigned draw_hue(str name);
 

@@ -128,6 +128,8 @@ static bool put_top(struct cli *c, struct buf *b, const struct cli_query *q, con
         put_top_json(b, v, n, f->total);
         return true;
     }
+    for (size_t i = 0; i < n; i++)
+        v[i].name = draw_readable(&c->arena, v[i].name);
     put_heading(c, b, q, f->total);
     draw_functions(b, v, n, f->total, &c->look, cli_merge_unit(q->type));
     return true;
@@ -164,6 +166,8 @@ static bool show_flame(struct cli *c, const struct cli_query *q, const struct qu
         struct flame_sink sink = {put_folded, c};
         ok = flame_folded(&f, &c->arena, &b, &sink, e);
     } else {
+        for (uint32_t i = 0; i < f.name_count; i++)
+            f.names[i] = draw_readable(&c->arena, f.names[i]);
         put_heading(c, &b, q, f.total);
         if (tree)
             draw_tree(&b, &f, &c->look, cli_merge_unit(q->type), view->min, (uint32_t)view->depth);

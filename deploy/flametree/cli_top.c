@@ -136,7 +136,10 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
     }
     if (!flame_functions(&f, &c->arena, &v, &n, e)) return false;
     flame_functions_by_self(v, n);
-    draw_functions(b, v, MIN(n, rows_of(t)), f.total, &c->look, cli_merge_unit(t->q.type));
+    n = MIN(n, rows_of(t));
+    for (size_t i = 0; i < n; i++)
+        v[i].name = draw_readable(&c->arena, v[i].name);
+    draw_functions(b, v, n, f.total, &c->look, cli_merge_unit(t->q.type));
     return true;
 }
 

@@ -577,6 +577,20 @@ def test_top_on_a_terminal_refreshes_until_it_is_ended(url, service, end):
     os.close(follower)
 
 
+def test_people_read_demangled_names_and_programs_get_those_that_were_pushed(url):
+    name, mangled = unique("cli"), ["_ZN4core3fmt5write17h0123456789abcdefE", "_ZNK3Foo3barEi", "_RNvCs1234_7mycrate4main"]
+    ok("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", data=";".join(mangled) + " 7\n", url=url)
+    for args in ((), ("-F", "tree"), ("--top", "5")):
+        shown = ok("query", "-s", name, "-w", "120", *args, url=url)
+        assert all(text in shown for text in ("core::fmt::write", "Foo::bar(int) const", "mycrate::main")) and "_Z" not in shown, shown
+    assert "core::fmt::write" in ok("top", '{service_name="%s"}' % name, "-t", "samples", url=url)
+    assert ok("query", "-s", name, "-F", "folded", url=url) == ";".join(mangled) + " 7\n"
+    assert mangled[0] in ok("query", "-s", name, "-F", "json", url=url) and mangled[0] in ok("query", "-s", name, "--top", "5", "-F", "json", url=url)
+    other = name + "-b"
+    ok("push", "-", "-l", "service_name=" + other, "--sample-rate", "0", data=mangled[1] + " 7\n", url=url)
+    assert "Foo::bar(int) const" in ok("diff", '{service_name="%s"}' % name, '{service_name="%s"}' % other, url=url)
+
+
 def test_recursion_counts_once(url):
     name = unique("cli")
     ok("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", data="f;g;f 3\nf 1\n", url=url)
