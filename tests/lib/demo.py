@@ -132,7 +132,7 @@ def pushes(hours, steps, seed=7):
                 continue
             released = service == "shop-api" and at > end - REGRESSION_S
             slow = SLOW[2:] if released and (service, name) == SLOW[:2] else None
-            wave = 1 + 0.3 * math.cos(2 * math.pi * step / steps * 2 + k) + 0.1 * rnd.random()
+            wave = 1 + 0.3 * math.cos(2 * math.pi * step / steps + k) + 0.1 * rnd.random()
             for i, (region, pod) in enumerate(pods_of(service, step, steps)):
                 weight = round(wave * (1, 0.8, 0.5, 0.6)[i], 1)  # few different weights: large profiles are encoded once for each
                 if cores:
