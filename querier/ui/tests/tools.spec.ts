@@ -123,7 +123,7 @@ for (const [theme, width] of [['light', 1400], ['dark', 1400], ['dark', 390]] as
 test('grey is what libraries and runtime have; code and measures keep their colours', () => {
   const f = buildFlame(readGraphResponse(new Uint8Array(encodeResponse(encodeLevels(GREY)))));
   for (const theme of ['light', 'dark'] as const) {
-    const paint = makePaint(f, theme), grey = greyStyles(paint), of = (name: string) => grey[paint.ofName[f.names.indexOf(name)]];
+    const paint = makePaint(f, theme), grey = greyStyles(paint), of = (name: string) => grey[paint.styleOf(f, f.name.indexOf(f.names.indexOf(name)))];
     expect(['runtime.mallocgc', 'strings.Index', 'main.work'].map(of)).toEqual([true, true, false]);
     expect(greyStyles(makePaint(f, theme, 'self'))).not.toContain(true);
   }
