@@ -71,6 +71,8 @@ const NAMES: [name: string, forms: string[], kind: Kind, pkg: string][] = [
     ['__pthread_disable_asynccancel'], 'native', 'libc'],
   ['[libpthread-2.19.so]',
     ['[libpthread-2.19.so]'], 'native', 'libpthread'],
+  ['[perf-10939.map]',
+    ['[perf-10939.map]'], 'native', 'JIT code'],
   ['[iperf]',
     ['[iperf]'], 'native', 'iperf'],
   // Rust: pprof-rs, perf with the escapes of older compilers
@@ -125,7 +127,7 @@ const NAMES: [name: string, forms: string[], kind: Kind, pkg: string][] = [
   ['App$$Lambda_.call',
     ['App.call (lambda)', 'call (lambda)'], 'code', 'App'],
   ['App.lambda$appLogic$0',
-    ['App.appLogic (lambda)', 'appLogic (lambda)'], 'code', 'App'],
+    ['App.appLogic (lambda 0)', 'appLogic (lambda 0)'], 'code', 'App'],
   ['java/io/OutputStreamWriter.<init>',
     ['OutputStreamWriter.<init>'], 'library', 'java.io'],
   ['io/pyroscope/labels/Pyroscope$LabelsWrapper.run',
@@ -152,6 +154,8 @@ const NAMES: [name: string, forms: string[], kind: Kind, pkg: string][] = [
     ['OutputStreamWriter.flushBuffer', 'flushBuffer'], 'library', 'java.io'],
   ['Ljava/io/FileOutputStream:::writeBytes',
     ['FileOutputStream.writeBytes', 'writeBytes'], 'library', 'java.io'],
+  ['.no_Java_frame',
+    ['.no_Java_frame', 'no_Java_frame'], 'runtime', 'runtime'],
   // Python
   ['<module>',
     ['<module>'], 'code', ''],

@@ -57,9 +57,9 @@ function makePalette(theme: Theme): Palette {
   return {
     // A strong tone of every hue, then a paler one: twice as many packages are told apart.
     code: [...HUES.flatMap((h) => shades(dark ? 0.745 : 0.835, dark ? 0.115 : 0.105, h)), ...HUES.flatMap((h) => shades(dark ? 0.81 : 0.885, dark ? 0.08 : 0.065, h))],
-    native: HUES.flatMap((h) => shades(dark ? 0.7 : 0.86, dark ? 0.055 : 0.045, h)),
+    native: HUES.flatMap((h) => shades(dark ? 0.75 : 0.88, dark ? 0.06 : 0.05, h)),
     library: LIBRARY_HUES.flatMap((h) => shades(dark ? 0.7 : 0.86, dark ? 0.05 : 0.045, h)),
-    kernel: shades(dark ? 0.65 : 0.85, 0.035, 15),
+    kernel: shades(dark ? 0.64 : 0.79, 0.035, 15),
     runtime: shades(dark ? 0.64 : 0.88, 0.012, 260),
     text: '#12151a',
     dust: dark ? '#323a45' : '#dde2e8',

@@ -36,7 +36,7 @@ const GO_LIBRARY = new RegExp(
 const JAVA_LIBRARY = /^(java|javax|sun|jdk|kotlin|scala)[./]/;
 const RUNTIME = new RegExp(
   '^(runtime[./(]|internal/runtime/|gc$|gcWriteBarrier|\\[(vdso|unknown|GC|idle)|\\((garbage collector|idle|program|root|external)\\)$|GC |VM |GCTaskManager::|' +
-  'Interpreter$|jdk[./]internal|java[./]lang[./](Thread|invoke)|(Builtin|Stub|RegExp|BytecodeHandler):|V8::|call_stub$|\\.unknown_Java$|<\\?php$|total$|$)');
+  'Interpreter$|jdk[./]internal|java[./]lang[./](Thread|invoke)|(Builtin|Stub|RegExp|BytecodeHandler):|V8::|call_stub$|\\.(unknown|no)_Java|<\\?php$|total$|$)');
 /** Ways into the kernel, which make all below them the kernel's, and what is often met without them. */
 const KERNEL = new RegExp(
   '^(\\[(kernel|guest\\.kernel)|do_(syscall|softirq|idle)|entry_(SYSCALL|INT80)|(__)?(x64_|ia32_|arm64_|se_|do_)?sys_|ksys_|system_call|el[01]\\w*_|' +
@@ -76,7 +76,7 @@ function takeApart(raw: string): { name: string; file: string; kernel: boolean }
   let name = readable(suffix ? raw.slice(0, -4) : raw), file = '';
   // perf-map-agent: what was inlined comes last. Folded stacks have no semicolons within names.
   name = name.replace(/^(?:L[\w$/]+[;:]::.*->)?L([\w$/]+)[;:]::/, '$1.')
-    .replace(/\.lambda\$(\w+)\$\d+$/, '.$1 (lambda)').replace(/\$\$Lambda[\w$/+.-]*\.(\w+)$/, '.$1 (lambda)');
+    .replace(/\.lambda\$(\w+)\$(\d+)$/, '.$1 (lambda $2)').replace(/\$\$Lambda[\w$/+.-]*\.(\w+)$/, '.$1 (lambda)');
   const v8 = V8.exec(name);
   if (v8) return { name: v8[1] || '(anonymous)', file: v8[2].replace(/^file:\/\//, ''), kernel };
   for (const [pattern, n, f] of PLACED) {
@@ -136,6 +136,7 @@ function plainScope(name: string): string {
 const PLAIN_C = /^[A-Za-z_]\w*(\.(isra|part|constprop|cold|llvm)[.\d]*)*$/;
 
 export function origin(raw: string): Origin {
+  if (/^\[perf-\d+\.map\]$/.test(raw)) return { kind: 'native', package: 'JIT code' };
   if (raw === REST) return { kind: 'rest', package: '' };
   if (raw in CUTS) return { kind: 'cut', package: '' };
   const { name, file, kernel } = takeApart(raw);
@@ -196,6 +197,6 @@ function method(name: string, add: (form: string | undefined) => void): void {
   add(first);
   if (told.endsWith('<init>') || told.endsWith('<clinit>') || told.startsWith('(')) return;
   add(/^[^.([]*\.(.+)$/.exec(first)?.[1]);
-  const plain = told.replace(/\[\.\.\.\]|\[go\.shape[^\]]*\]/g, ''), bare = /(?:\)\.|\.)([\w$<>-]+(?: \((?:async|lambda)\))?)$/.exec(plain)?.[1];
+  const plain = told.replace(/\[\.\.\.\]|\[go\.shape[^\]]*\]/g, ''), bare = /(?:\)\.|\.)([\w$<>-]+(?: \((?:async|lambda)[ \d]*\))?)$/.exec(plain)?.[1];
   if (bare && !/^(func|gowrap)?\d+$/.test(bare)) add(bare); // `func1` and `2` tell nothing
 }
