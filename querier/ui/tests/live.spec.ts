@@ -39,7 +39,7 @@ test('the server answers with the page at its addresses, and nowhere else', asyn
     expect([r.status(), r.headers()['content-type']], path).toEqual([200, 'text/html; charset=utf-8']);
     expect(r.headers()['content-security-policy'], path).toContain("default-src 'self'");
   }
-  for (const path of ['/labels', '/nothing', '/assets/nothing.js']) expect((await page.request.get(SERVER + path)).status(), path).toBe(404);
+  for (const path of ['/nothing', '/assets/nothing.js']) expect((await page.request.get(SERVER + path)).status(), path).toBe(404);
 });
 
 test('from the services to the flame graph, which has exactly what was pushed', async ({ page }) => {

@@ -72,9 +72,23 @@ test('profiles of the server alone do not hide how to send others, and can be se
 });
 
 test('other services outside the range: the overview as ever', async ({ page }) => {
-  await answerWith(page, 'Series', (r) => r.fulfill({ json: seriesOf('flametree', ...(r.request().postDataJSON().start === 0 ? ['shop'] : [])) }));
+  await answerWith(page, 'Series', (r) => r.fulfill({ json: seriesOf('flametree', ...(r.request().postDataJSON().start < Date.now() - 2 * 3600e3 ? ['shop'] : [])) }));
   await page.goto('/');
   await expect(page.locator('.service')).toHaveCount(1);
+});
+
+test('where the server refuses to look as far back as it has profiles, it is asked for less', async ({ page }) => {
+  const asked: number[] = [];
+  await answerWith(page, 'Series', (r) => {
+    const { start, end } = r.request().postDataJSON() as { start: number; end: number };
+    asked.push(Math.round((end - start) / 3600e3));
+    return end - start > 25 * 3600e3 ? r.fulfill({ status: 400, json: { code: 'invalid_argument', message: 'too long' } }) : r.fulfill({ json: seriesOf('flametree') });
+  });
+  await page.goto('/');
+  await expect(page.getByRole('heading', { level: 1, name: 'Send your profiles' })).toBeVisible();
+  expect(asked[0]).toBe(1);
+  expect(asked.slice(-2)).toEqual([720, 24]);
+  troubles = troubles.filter((t) => !t.startsWith('Failed to load resource'));
 });
 
 for (const colorScheme of ['light', 'dark'] as const) {

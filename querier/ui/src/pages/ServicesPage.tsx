@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { address, go } from '../address';
-import { catalog, stats } from '../api/client';
+import { catalog, stats, type Catalog } from '../api/client';
 import { onlyOurs, OURSELVES, typesOf } from '../choice';
 import { isGauge, nameTypes, preferredType, rateOf, typeInText, typeName } from '../ptype';
 import { queryText, SERVICE } from '../query';
@@ -45,6 +45,18 @@ function toggleFavourite(service: string): void {
   }
 }
 
+const DAY_MS = 86400e3;
+
+/** Services of all times, or as far back as the server answers: a range has a greatest length. */
+async function everThere(signal: AbortSignal): Promise<Catalog> {
+  const { oldestMs } = await stats(signal), now = Date.now(), oldest = Math.min(oldestMs ?? now, now - DAY_MS);
+  for (const start of [oldest, now - 30 * DAY_MS]) {
+    const found = await catalog(Math.max(start, oldest), now, signal).catch(() => null);
+    if (found || signal.aborted) return found ?? new Map();
+  }
+  return catalog(now - DAY_MS, now, signal);
+}
+
 interface Card { service: string; line: GroupLine | null; use: number; rise: number | null }
 
 function sorted(cards: Card[], sort: string): Card[] {
@@ -64,7 +76,7 @@ export function ServicesPage({ known, range, period, again, refresh }: PageProps
   const none = known.data !== null && known.data.size === 0, past = useLoad(none ? 'stats' : null, again, stats);
   const nothingYet = none && past.data?.ingested === false;
   // Others may have profiles outside the range.
-  const alone = known.data !== null && onlyOurs(known.data), ever = useLoad(alone ? 'ever' : null, again, (signal) => catalog(0, Date.now(), signal));
+  const alone = known.data !== null && onlyOurs(known.data), ever = useLoad(alone ? 'ever' : null, 0, everThere);
   const oursOnly = alone && ever.data !== null && onlyOurs(ever.data);
   useFirstProfile(nothingYet || alone, past.busy || known.busy, again, refresh);
   useEffect(() => {
