@@ -8,14 +8,27 @@ import { defineConfig, type Plugin } from 'vite';
 const UNUSED = [
   /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate) *= \w+;/g,
 ];
+/** What is decided here for all charts: no legend, points in columns, times in seconds, and axes that write their own marks. */
+const DECIDED: [string, string][] = [
+  ['const showLegend = legend.show;', 'const showLegend = false;'],
+  ['const mode = self.mode;', 'const mode = 1;'], ['const ms = opts.ms || 1e-3;', 'const ms = 1e-3;'], ['genTimeStuffs(1)', '[]'],
+  ['timeAxisVals(_tzDate, timeAxisStamps((ms == 1 ? _timeAxisStampsMs : _timeAxisStampsS), _fmtDate))', 'null'],
+  ['timeSeriesVal(_tzDate, timeSeriesStamp(_timeSeriesStamp, _fmtDate))', '(u, v) => v'],
+  ['isStr(sv) ? timeSeriesVal(_tzDate, timeSeriesStamp(sv, _fmtDate)) : sv || _timeSeriesVal', '_timeSeriesVal'],
+  ['timeAxisVals(_tzDate, timeAxisStamps(av, _fmtDate))', 'null'], ['timeAxisVal(_tzDate, av)', 'null'], ['(opts.fmtDate || fmtDate)', 'null'],
+];
 const onlyLines: Plugin = {
   name: 'uplot-only-lines',
   transform(code, id) {
     if (!id.endsWith('uPlot.esm.js')) return undefined;
-    return UNUSED.reduce((text, words) => {
+    const rest = UNUSED.reduce((text, words) => {
       if (text.search(words) < 0) throw new Error(`uPlot has no ${words.source}`);
       return text.replace(words, '');
     }, code);
+    return DECIDED.reduce((text, [words, by]) => {
+      if (!text.includes(words)) throw new Error(`uPlot has no ${words}`);
+      return text.replace(words, by);
+    }, rest);
   },
 };
 

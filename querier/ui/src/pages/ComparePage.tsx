@@ -233,7 +233,7 @@ function SideCard({ name, common, sides, over, top, total }: SideProps) {
   const color = sideColors(theme.value)[name === 'left' ? 'a' : 'b'], extra = beyond(query, common);
   const { data } = over;
   const lines = useMemo(
-    () => data && [{ label: typeName(data.type), color, values: data.lines[0]?.values ?? new Array(data.buckets.count).fill(null) }],
+    () => data && [{ label: typeName(data.type), color, ...(data.lines[0] ?? { values: new Array(data.buckets.count).fill(null) }) }],
     [data, color]);
   const set = (q: Query): void => go({ [`${name}Query`]: queryText(q) === queryText(common) ? '' : queryText(q), zoom: '' } as Patch);
   return (
