@@ -8,13 +8,16 @@ import { defineConfig, type Plugin } from 'vite';
 const UNUSED = [
   /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate) *= \w+;/g,
 ];
-/** What is decided here for all charts: no legend, points in columns, times in seconds, and axes that write their own marks. */
+/** What is decided here for all charts: no legend, points in columns, times in seconds, linear axes that write their own marks. */
 const DECIDED: [string, string][] = [
   ['const showLegend = legend.show;', 'const showLegend = false;'],
   ['const mode = self.mode;', 'const mode = 1;'], ['const ms = opts.ms || 1e-3;', 'const ms = 1e-3;'], ['genTimeStuffs(1)', '[]'],
   ['timeAxisVals(_tzDate, timeAxisStamps((ms == 1 ? _timeAxisStampsMs : _timeAxisStampsS), _fmtDate))', 'null'],
   ['timeSeriesVal(_tzDate, timeSeriesStamp(_timeSeriesStamp, _fmtDate))', '(u, v) => v'],
   ['isStr(sv) ? timeSeriesVal(_tzDate, timeSeriesStamp(sv, _fmtDate)) : sv || _timeSeriesVal', '_timeSeriesVal'],
+  ['sc.distr == 3 ? snapLogX : sc.distr == 4 ? snapAsinhX : ', ''], ['sc.distr == 3 ? snapLogY : sc.distr == 4 ? snapAsinhY : ', ''],
+  ['sc.distr == 3 ? logAxisSplits : sc.distr == 4 ? asinhAxisSplits : ', ''],
+  ['sc.distr >= 3 && sc.log == 10 ? log10AxisValsFilt : sc.distr == 3 && sc.log == 2 ? log2AxisValsFilt : ', ''],
   ['timeAxisVals(_tzDate, timeAxisStamps(av, _fmtDate))', 'null'], ['timeAxisVal(_tzDate, av)', 'null'], ['(opts.fmtDate || fmtDate)', 'null'],
 ];
 const onlyLines: Plugin = {

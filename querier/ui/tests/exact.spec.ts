@@ -137,7 +137,7 @@ test('nothing was left out: the rows are counted here, and no table is asked for
 test('a comparison that leaves frames out has the sums of both sides', async ({ page }) => {
   const body = encodeResponse(encodeDiff([['main.main;main.work', 900], ['main.main;other', 100]], [['main.main;main.work', 400], ['main.main;other', 600]]));
   const asked = await serve(page, 'Diff', body, CUT_HEADERS, { functions: DIFF_ROWS, leftTotal: '1000', rightTotal: '1000' });
-  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}`);
+  await page.goto(`/compare?query=${encodeURIComponent(CHECKOUT)}&norm=share`);
   await expect(page.locator('.pill')).toContainText('totals exact · frames show 60.0 %');
   await expect(row(page, 'main.hidden')).toContainText('+50.0 pp');
   await expect(row(page, 'main.hidden')).toContainText('60.0 %');

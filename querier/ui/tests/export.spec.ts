@@ -3,6 +3,7 @@ import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { json, summary, xml } from '../src/flame/report';
 import { buildFlame } from '../src/flame/model';
+import { namedRows } from '../src/flame/stacks';
 import { readGraphResponse } from '../src/api/wire';
 import { accessible, answerWith, canvas, CHECKOUT, CPU, flame, graphOf, keepToasts, said, settled, watch } from './pages';
 import { encodeDiff, encodeLevels, encodeResponse } from './profiles.mjs';
@@ -134,8 +135,7 @@ test('a summary is copied, and saved as a file', async ({ page, context }) => {
 Query: ${CHECKOUT}
 Range: 20 Nov 2026, 10:00:00 – 11:00:00 UTC
 Total: 10.0 s
-Profiles: 240 profiles
-Exactness: exact
+Answer: exact · 240 profiles
 Link: http://127.0.0.1:`);
   expect(text).toContain('search=walk');
   expect(text).toContain(`Search: "walk" matched 30.0 % in 1 function
@@ -186,7 +186,7 @@ test('text of XML holds only what XML may hold', () => {
 });
 
 test('a summary says what lies in frames that were not sent', () => {
-  const f = build(encodeLevels([['main;a', 6], ['main;other', 4]])), text = summary(f, CPU, 'T', [], '');
+  const f = build(encodeLevels([['main;a', 6], ['main;other', 4]])), text = summary(f, namedRows(f), CPU, 'T', [], '');
   expect(text).toContain('Cut: 40.0 % lies in frames that were not sent');
   expect(text).not.toMatch(/ns {2}other/);
 });

@@ -36,7 +36,7 @@ const GO_LIBRARY = new RegExp(
 const JAVA_LIBRARY = /^(java|javax|sun|jdk|kotlin|scala)[./]/;
 const RUNTIME = new RegExp(
   '^(runtime[./(]|internal/runtime/|gc$|gcWriteBarrier|\\[(vdso|unknown|GC|idle)|\\((garbage collector|idle|program|root|external)\\)$|GC |VM |GCTaskManager::|' +
-  'Interpreter$|jdk[./]internal|java[./]lang[./](Thread|invoke)|(Builtin|Stub|RegExp|BytecodeHandler):|V8::|call_stub$|\\.(unknown|no)_Java|<\\?php$|total$|$)');
+  'Interpreter$|Garbage Collection$|__vdso_|jdk[./]internal|java[./]lang[./](Thread|invoke)|(Builtin|Stub|RegExp|BytecodeHandler):|V8::|call_stub$|\\.(unknown|no)_Java|<\\?php$|total$|$)');
 /** Ways into the kernel, which make all below them the kernel's, and what is often met without them. */
 const KERNEL = new RegExp(
   '^(\\[(kernel|guest\\.kernel)|do_(syscall|softirq|idle)|entry_(SYSCALL|INT80)|(__)?(x64_|ia32_|arm64_|se_|do_)?sys_|ksys_|system_call|el[01]\\w*_|' +
@@ -82,7 +82,7 @@ function takeApart(raw: string): { name: string; file: string; kernel: boolean }
   for (const [pattern, n, f] of PLACED) {
     const found = pattern.exec(name);
     if (!found) continue;
-    [name, file] = [found[n] || '(anonymous)', found[f]];
+    [name, file] = [found[n].replace(/^\(anonymous:L#(\d+).*/, '(anonymous, line $1)') || '(anonymous)', found[f]];
     break;
   }
   return { name, file, kernel };

@@ -3,7 +3,8 @@ import { percent, plural, points } from '../format';
 import { valueWriter } from '../ptype';
 import { ROOT, share, type Flame } from './model';
 import { readable, REST } from './names';
-import { functionRows, markNames, matcher, outermost, walk, type FunctionRow } from './stacks';
+import { markNames, matcher, outermost, walk } from './stacks';
+import type { NamedRow } from '../api/client';
 
 export type Fact = [name: string, text: string];
 
@@ -16,14 +17,14 @@ export function matchText(f: Flame, search: string): string {
   return `"${search}" matched ${shares.join(' → ')} in ${plural(marked.reduce((n, m) => n + m, 0), 'function')}`;
 }
 
-/** What it is, and the functions with most: of the frames that were sent, which is said if some were cut. */
-export function summary(f: Flame, type: string, title: string, facts: Fact[], search: string): string {
-  const write = valueWriter(type), rows = functionRows(f), known = rows.filter((r) => f.names[r.name] !== REST);
-  const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0, cut = rows.find((r) => f.names[r.name] === REST);
-  const change = (r: FunctionRow) => share(r.rightSelf, right) - share(r.self, left);
-  const top = (by: (r: FunctionRow) => number, line: (r: FunctionRow) => string[]) =>
-    [...known].sort((a, b) => by(b) - by(a) || (f.names[a.name] < f.names[b.name] ? -1 : 1)).slice(0, TOP).filter((r) => by(r) > 0)
-      .map((r) => `${line(r).map((cell) => cell.padStart(WIDTH)).join('')}  ${readable(f.names[r.name]).replace(/\s+/g, ' ')}`);
+/** What it is, and the functions with most; if frames that were cut are among them, how much they are. */
+export function summary(f: Flame, rows: NamedRow[], type: string, title: string, facts: Fact[], search: string): string {
+  const write = valueWriter(type), known = rows.filter((r) => r.name !== REST), cut = rows.find((r) => r.name === REST);
+  const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;
+  const change = (r: NamedRow) => share(r.rightSelf, right) - share(r.self, left);
+  const top = (by: (r: NamedRow) => number, line: (r: NamedRow) => string[]) =>
+    [...known].sort((a, b) => by(b) - by(a) || (a.name < b.name ? -1 : 1)).slice(0, TOP).filter((r) => by(r) > 0)
+      .map((r) => `${line(r).map((cell) => cell.padStart(WIDTH)).join('')}  ${readable(r.name).replace(/\s+/g, ' ')}`);
   const values = (by: 'self' | 'total') => top((r) => r[by], (r) => [percent(share(r[by], left)), write(r[by])]);
   const lists: [string, string[]][] = f.right
     ? [['Biggest changes of self share', top((r) => Math.abs(change(r)), (r) => [points(change(r)), percent(share(r.self, left)), percent(share(r.rightSelf, right))])]]

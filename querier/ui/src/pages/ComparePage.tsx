@@ -5,7 +5,7 @@ import { mergeRequest, readMaxNodes } from '../answer';
 import { compared, functions, series, type Catalog, type Exactness, type NamedRow } from '../api/client';
 import { choose } from '../choice';
 import { buildFlame, ROOT, type Flame } from '../flame/model';
-import { readable, shorter } from '../flame/names';
+import { readable, REST, shorter } from '../flame/names';
 import { amountChange, byAmount, changeBy, normOf, shareChange, type Norm, type NormKind } from '../flame/norm';
 import { functionRows, type FunctionRow } from '../flame/stacks';
 import { nearestRange } from '../nearest';
@@ -261,7 +261,7 @@ interface Move { name: string; change: number; row: FunctionRow }
 
 /** The functions whose own part changed most, both ways. */
 export function biggestMoves(f: Flame, norm: Norm): Move[] {
-  const all = functionRows(f).map((row) => ({ name: f.names[row.name], change: changeBy(norm, row.self, row.rightSelf), row }))
+  const all = functionRows(f).filter((row) => f.names[row.name] !== REST).map((row) => ({ name: f.names[row.name], change: changeBy(norm, row.self, row.rightSelf), row }))
     .filter((m) => Math.abs(m.change) >= LEAST_MOVE).sort((a, b) => b.change - a.change);
   const up = all.filter((m) => m.change > 0).slice(0, MOVES), down = all.filter((m) => m.change < 0).slice(-MOVES).reverse();
   return [...up, ...down].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
@@ -316,7 +316,7 @@ function Result({ aged, of, again, failed, retry }: ResultProps) {
           {failed && <Banner error={failed} kept={`shown is the answer of ${clock(of.at)}`} retry={retry} />}
           <Workbench flame={flame} type={type} maxNodes={of.maxNodes} path={[]} lost={false} exactness={of.exactness} functions={of.functions} norm={norm}>
             <h2>Change of {typeInText(type)}</h2>
-            <Download flame={flame} type={type} exactness={of.exactness} asked={[of.sides.left, of.sides.right]} />
+            <Download flame={flame} type={type} exactness={of.exactness} asked={[of.sides.left, of.sides.right]} functions={of.functions} />
             {!norm.empty && (
               <>
                 <Segments label="Compare by" value={kind} of={NORMS} set={(v) => go({ norm: v })} />

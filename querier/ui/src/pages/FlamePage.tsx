@@ -89,15 +89,16 @@ function Over({ query, period, range, again, quiet }: OverProps) {
 interface CardProps { aged: string; answer: Answer; failed: Error | null; retry: () => void }
 
 function ProfileCard({ aged, answer, failed, retry }: CardProps) {
+  const functions = useMemo(() => functionsOf(answer), [answer]);
   const { flame, maxNodes, path, lost } = answer, { type } = answer.query;
   return (
     <section class={`card work${aged}`} aria-labelledby="what">
       {failed && <Banner error={failed} kept={`shown is the answer of ${clock(answer.at)}`} retry={retry} />}
-      <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost} exactness={answer.exactness} functions={functionsOf(answer)}>
+      <Workbench flame={flame} type={type} maxNodes={maxNodes} path={path} lost={lost} exactness={answer.exactness} functions={functions}>
         <h1 id="what">{typeName(type)}</h1>
         <span class="total num"><b>{valueWriter(type)(flame.total[ROOT])}</b> total</span>
         {isGauge(type) && <span class="dim">summed over all profiles of the range</span>}
-        <Download flame={flame} type={type} exactness={answer.exactness} asked={[answer]} answer={answer} />
+        <Download flame={flame} type={type} exactness={answer.exactness} asked={[answer]} answer={answer} functions={functions} />
       </Workbench>
     </section>
   );

@@ -75,7 +75,7 @@ function TypeCard({ service, line: { type, values, filling, buckets }, text }: {
   return (
     <li class="card service">
       <h2 class="cut"><Link to="flame" patch={{ query }} title={type}>{text}</Link></h2>
-      <div class="num"><b class="big">{big}</b> <span class="dim">{unit.join(' ')}{isGauge(type) && `, ${rate.what}`}</span></div>
+      <div class="num"><b class="big">{big}</b> <span class="dim">{[unit.join(' '), isGauge(type) && rate.what].filter(Boolean).join(', ')}</span></div>
       <Spark values={values} filling={filling} color={sideColors(theme.value).a} />
     </li>
   );

@@ -1,20 +1,20 @@
 // The profile on screen as a file: its picture, the frames, everything that was counted, or a summary in words.
 import { address } from '../address';
 import { mergeRequest, type Answer } from '../answer';
-import { profile, type Exactness } from '../api/client';
+import { leavesOut, profile, type Exactness, type NamedRow } from '../api/client';
 import type { Flame } from '../flame/model';
 import { ROOT } from '../flame/model';
 import { pngOf, svgOf } from '../flame/print';
 import { json, matchText, summary, type Fact } from '../flame/report';
-import { folded } from '../flame/stacks';
+import { folded, namedRows } from '../flame/stacks';
 import { FlameView } from '../flame/view';
-import { plural } from '../format';
 import { typeName, unitOf, valueWriter } from '../ptype';
 import { queryText, serviceOf, type Query } from '../query';
 import { rangeText, zoneName, type Range } from '../time';
 import { absoluteLink } from './CopyLink';
 import { Icon } from './icons';
 import { usePopover } from './popover';
+import { exactnessWords } from './QueryBar';
 import { copy, say } from './toast';
 
 const PATIENCE_MS = 60e3, KEPT_MS = 60e3;
@@ -33,16 +33,12 @@ export interface Asked { query: Query; range: Range }
 const periodOf = (range: Range): string => `${rangeText('', '', range)} ${zoneName(range.end)}`;
 const saveText = (text: string, type: string, name: string): void => save(new Blob([text], { type }), name);
 
-const EXACTNESS: [RegExp, string][] = [
-  [/^totals$/, 'totals are exact, some frames were cut'], [/^rounded=(.*)/, 'ends of the range rounded by up to $1 s'], [/^partial=?/, 'incomplete: '],
-];
-
 type Maker = [name: string, about: string, make: () => void];
 
-interface Props { flame: Flame; type: string; exactness: Exactness; asked: Asked[]; answer?: Answer }
+interface Props { flame: Flame; type: string; exactness: Exactness; asked: Asked[]; answer?: Answer; functions: (signal: AbortSignal) => Promise<NamedRow[]> }
 
 /** All that can be made of a profile, or of a comparison of two. */
-function makers({ flame, type, exactness, asked, answer }: Props) {
+function makers({ flame, type, exactness, asked, answer, functions }: Props) {
   const [{ query, range }] = asked, { search, from, until, show, fn, frames } = address.value, write = valueWriter(type);
   const compared = flame.right !== null, service = serviceOf(query);
   const title = `${compared ? 'Change of ' : ''}${typeName(type)}${service ? ` of ${service}` : ''}`;
@@ -64,12 +60,16 @@ function makers({ flame, type, exactness, asked, answer }: Props) {
       const side = compared ? ['Baseline ', 'Comparison '][i] : '';
       return [[`${side}Query`, queryText(s.query)], [`${side}Range`, periodOf(s.range)], [`${side}Total`, totals[i]]];
     }),
-    ...(exactness.profiles === null ? [] : [['Profiles', plural(exactness.profiles, 'profile')] as Fact]),
-    ...(exactness.exact === null ? [] : [['Exactness', EXACTNESS.reduce((text, [from_, to]) => text.replace(from_, to), exactness.exact)] as Fact]),
+    ['Answer', exactnessWords(exactness, type).join(' · ')],
     ...(path ? [['Call path', path] as Fact] : []),
     ['Link', absoluteLink(from, until)],
   ];
-  const words = () => summary(flame, type, title, facts(), search);
+  /** The lists are of all functions, of which the frames on screen may be a part. */
+  const words = async () => {
+    const all = leavesOut(exactness) && (frames === 'all' || frames === 'repeats');
+    return summary(flame, all ? await functions(AbortSignal.timeout(PATIENCE_MS)) : namedRows(flame), type, title, facts(), search);
+  };
+  const withWords = (use: (text: string) => void) => void words().then(use, (e: Error) => say(`The functions did not load: ${e.message}`));
   const sides = asked.map((s) => ({ query: queryText(s.query), from: new Date(s.range.start).toISOString(), until: new Date(s.range.end).toISOString() }));
   const tree = () => json(flame, { ...sides[0], ...(compared ? { comparison: sides[1] } : {}), unit: unitOf(type).stored || 'count', ...(path ? { path: answer!.path } : {}), exactness: exactness.exact });
   const picture: Maker[] = FlameView.pictures().length === 0 ? [] : [
@@ -77,8 +77,8 @@ function makers({ flame, type, exactness, asked, answer }: Props) {
     ['SVG', 'The same, sharp at any size.', () => saveText(svgOf(lines), 'image/svg+xml', file('.svg'))],
   ];
   return [
-    ['Copy summary', 'In words, for notes of an incident.', () => void copy(words(), 'Summary')],
-    ['Save summary', 'The same as a text file.', () => saveText(words(), 'text/plain', file('.txt'))],
+    ['Copy summary', 'In words, for notes of an incident.', () => withWords((text) => void copy(text, 'Summary'))],
+    ['Save summary', 'The same as a text file.', () => withWords((text) => saveText(text, 'text/plain', file('.txt')))],
     ...picture,
     ['JSON', 'The frames as a tree, for d3 and scripts.', () => saveText(tree(), 'application/json', file('.json'))],
     ...(answer ? [

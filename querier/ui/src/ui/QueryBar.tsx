@@ -99,22 +99,28 @@ function describe(text: string): { words: string; kind: 'good' | 'plain' | 'warn
 }
 
 const ROUNDED = 'Single profiles of that time are no longer kept: the ends of the range lie on sums of hours or days.';
+const COUNTED = 'A profile whose samples have labels counts once for each of their label sets.';
 const CUT = 'When they were pushed, some stacks were too deep, or too many. They were cut and end in marked frames.';
 
-function Pill({ of, type }: { of: Exactness; type: string }) {
+/** How exact an answer is, in words, with how many profiles it sums. */
+export function exactnessWords(of: Exactness, type: string): string[] {
   const said = of.exact === null ? null : describe(of.exact), partly = leavesOut(of), { frames, cut } = of;
   const ofWhat = { nanoseconds: 'time', bytes: 'bytes', count: 'total' }[unitOf(type).unit];
-  const words = [
+  return [
     partly && said?.kind === 'good' ? 'totals exact' : said?.words,
     partly && `frames show ${percent(Math.min(frames!.share, 0.9994))} of the ${ofWhat}`,
     cut !== null && cut > 0 && `${valueWriter(type)(cut)} in stacks cut when pushed`,
     of.profiles !== null && plural(of.profiles, 'profile'),
-    of.tookMs !== null && `${exact(Math.round(of.tookMs))} ms`,
-  ].filter(Boolean);
+  ].filter((text): text is string => Boolean(text));
+}
+
+function Pill({ of, type }: { of: Exactness; type: string }) {
+  const said = of.exact === null ? null : describe(of.exact), partly = leavesOut(of), { frames, cut } = of;
+  const words = [...exactnessWords(of, type), ...(of.tookMs === null ? [] : [`${exact(Math.round(of.tookMs))} ms`])];
   if (words.length === 0) return null;
   const why = [
     of.missing, partly && `${exact(frames!.sent)} of ${plural(frames!.all, 'frame')} are shown. The sums of the table are of all frames.`, cut ? CUT : '',
-    said?.words.startsWith('edges rounded') && ROUNDED,
+    said?.words.startsWith('edges rounded') && ROUNDED, (of.profiles ?? 0) > 1 && COUNTED,
   ].filter(Boolean).join('\n');
   const kind = said?.kind === 'good' && (partly || cut) ? 'plain' : said?.kind;
   return <span class="pill" title={why || undefined}>{kind && <i class={kind} />}<span class="cut">{words.join(' · ')}</span></span>;
