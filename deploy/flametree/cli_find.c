@@ -219,14 +219,16 @@ static size_t colons(str s)
     return n;
 }
 
-// How well a word means a type: one of its parts beats a piece of one. 0: not at all.
+// How well a word means a type: its sample type beats the name that it shares with others (wall is
+// wall:wall, not wall:samples), and one of its parts beats a piece of one. 0: not at all.
 static int likeness(str type, str word)
 {
-    if (str_starts(type, word) && type.n > word.n && type.p[word.n] == ':') return 2;
     str rest = type;
     str name = str_split(rest, ':', &rest);
     str sample = str_split(rest, ':', &rest);
-    if (str_eq(name, word) || str_eq(sample, word)) return 2;
+    if (str_eq(sample, word)) return 3;
+    if (str_eq(name, word)) return 2;
+    if (str_starts(type, word) && type.n > word.n && type.p[word.n] == ':') return 2;
     return str_contains(type, word) ? 1 : 0;
 }
 

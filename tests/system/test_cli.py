@@ -530,6 +530,13 @@ def test_type_may_be_short_or_left_out(url, service, tmp_path):
     assert "no profile type matches 'heap'" in fails(2, "query", "heap", "-s", two, url=url)
 
 
+def test_a_sample_type_is_meant_before_a_name_that_others_share(url, tmp_path):
+    of, path = unique("cli"), tmp_path / "wall.pb"
+    path.write_bytes(Pprof(("a", (1, 2)), types=(("samples", "count"), ("wall", "nanoseconds")), period_type=("wall", "nanoseconds")).encode())
+    ok("push", str(path), "-l", "service_name=" + of, "--name", "wall", url=url)
+    assert ok("query", "wall", "-s", of, "-F", "folded", url=url) == "a 2\n"
+
+
 def test_times_are_rfc3339_too(url, service):
     from_ = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 600))
     until = time.strftime("%Y-%m-%d %H:%M+01:00", time.gmtime(time.time() + 3600 + 120))
