@@ -89,8 +89,8 @@ static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
     return true;
 }
 
-// What is too deep keeps `depth` locations at the root side and ends in the mark, which takes the
-// place of the last location that was cut: slices of samples do not overlap.
+// A stack that is too deep keeps `depth` locations at the root side and ends in the mark, which
+// takes the place of the last location that was cut: slices of samples do not overlap.
 static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *e)
 {
     uint32_t mark = 0;

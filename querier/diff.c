@@ -21,7 +21,7 @@ struct side {
     struct tree tree;
 };
 
-// Whose arena what is made of both is built in.
+// The side whose arena holds what is made of both sides.
 static const struct stacks *room_of(const struct side sides[2])
 {
     return sides[0].stacks.symbols ? &sides[0].stacks : &sides[1].stacks;

@@ -57,7 +57,7 @@ struct storage_settings {
 extern const struct config_section *const settings_sections[];
 extern const size_t settings_section_count;
 
-// What bounds of single rows cannot say: addresses, names of levels, pairs that belong together,
-// files of certificates that can be used.
+// Checks that bounds of single rows cannot express: addresses, names of levels, pairs that belong
+// together, files of certificates that can be used.
 bool settings_check(const struct config *c, err *e) MUST_CHECK;
 bool storage_check(const struct storage_settings *s, err *e) MUST_CHECK;  // of section storage

@@ -16,7 +16,7 @@ static bool takes_files(enum cli_command c)
     return wants_file(cli_commands[c].operands);
 }
 
-// What `flametree` is asked for: the arguments that list the words of an option or of an operand;
+// The commands of `flametree` that completion runs: the arguments that list the words of an option or of an operand;
 // NULL: none.
 static const char *option_words(enum cli_option o)
 {

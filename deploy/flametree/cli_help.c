@@ -107,7 +107,7 @@ static void put_options(struct buf *b, enum cli_command c, bool common, const ch
     }
 }
 
-// What push can send.
+// The formats that push can send.
 static void put_formats(struct buf *b)
 {
     buf_z(b, "\nFormats:\n");

@@ -196,8 +196,8 @@ static void finish(struct push *p, struct slot *s)
 
 // ---- the command
 
-// What a server would rename, drop or keep to itself is refused here, so that what is stored is
-// what was asked for.
+// Labels that a server would rename, drop or keep to itself are refused here, so that what is
+// stored is what was asked for.
 static bool check_label(const struct push *p, size_t n, str name, err *e)
 {
     if (str_starts(name, S("__"))) {

@@ -21,7 +21,7 @@
 #define LABEL_LEAST   8u
 #define OUTPUT_MAX    ((size_t)1 << 30)
 
-// What the points mean: as on the page, CPU in cores, amounts per second, gauges as a mean.
+// The unit of the points, as on the page: CPU in cores, amounts per second, gauges as a mean.
 struct series_unit {
     double factor;
     enum text_unit unit;

@@ -8,7 +8,7 @@ import { defineConfig, type Plugin } from 'vite';
 const UNUSED = [
   /\(paths\.(stepped|bars|spline) *= \w+\);/g, /uPlot\.(join|rangeLog|rangeAsinh|fmtNum|assign|orient|addGap|clipGaps|fmtDate) *= \w+;/g,
 ];
-/** What is decided here for all charts: no legend, points in columns, times in seconds, linear axes that write their own marks. */
+/** Options that are the same for all charts here: no legend, points in columns, times in seconds, linear axes that write their own marks. */
 const DECIDED: [string, string][] = [
   ['const showLegend = legend.show;', 'const showLegend = false;'],
   ['const mode = self.mode;', 'const mode = 1;'], ['const ms = opts.ms || 1e-3;', 'const ms = 1e-3;'], ['genTimeStuffs(1)', '[]'],

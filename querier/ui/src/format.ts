@@ -45,7 +45,7 @@ export function cores(v: number, like = v): string {
 
 const EVERY: [seconds: number, symbol: string][] = [[1, 's'], [60, 'min'], [3600, 'h'], [86400, 'd']];
 
-/** What comes less than once a second is told for the minute, the hour or the day. */
+/** An amount of less than one a second is written per minute, hour or day. */
 export function perTime(v: number, unit: Unit, like = v): string {
   const [seconds, symbol] = EVERY.find(([s]) => Math.abs(like) * s >= 0.9995) ?? EVERY[like === 0 ? 0 : EVERY.length - 1];
   return `${value(v * seconds, unit, like * seconds)}/${symbol}`;
@@ -58,7 +58,7 @@ export function change(part: number | null, signed = false): string {
   return `${signed ? (part >= 0 ? '+' : '−') : ''}${digits(Math.abs(part) * 100)} %`;
 }
 
-/** What a trend compares. */
+/** The two halves that a trend compares. */
 export function riseWords(part: number | null): string {
   if (part === NEW || part === GONE) return part === NEW ? 'Began within the range' : 'Ended within the range';
   return part === null ? 'Too little to tell' : 'Second half of the range against the first';

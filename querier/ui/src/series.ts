@@ -109,7 +109,7 @@ export interface Values {
   filling: number; // from here on the values are of a bucket that is not over; the length if there is none
 }
 
-/** What one series has in every bucket: rates, or the means of a gauge. Unknown is null. */
+/** The value of one series in every bucket: rates, or the means of a gauge. Unknown is null. */
 export function lineOf(points: Point[], b: Buckets, rate: Rate, gauge: boolean): Values {
   const { by, at, gap } = gauge ? { by: 1, at: 0, gap: 1 } : rhythmOf(points, b);
   const first = numberOf(b.first, b), groupOf = (n: number) => Math.floor((n - at) / by);

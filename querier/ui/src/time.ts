@@ -134,14 +134,14 @@ export function rangeText(from: string, until: string, range: Range): string {
   return `${moment(range.start)} – ${sameDay ? clock(range.end) : moment(range.end)}`;
 }
 
-/** What a field of the range holds: the time in the zone of the page, to be typed over. */
+/** The text of a field of the range: the time in the zone of the page. */
 export function toField(text: string, ms: number): string {
   if (RELATIVE.test(text)) return text;
   const local = utc.value ? ms : ms - new Date(ms).getTimezoneOffset() * 60e3;
   return new Date(local).toISOString().slice(0, 19).replace('T', ' ');
 }
 
-/** What was typed into a field, for the address: relative times as they are, others in ms; null if it is no time. */
+/** The address' form of a time that was typed into a field: relative times as they are, others in ms; null if it is no time. */
 export function fromField(text: string, end = false): string | null {
   const typed = text.trim(), relative = typed.replace(/\s/g, '').replace(/^now/i, 'now'), ms = readTime(typed, 0, end);
   if (RELATIVE.test(relative)) return relative;

@@ -154,7 +154,7 @@ function paintSelf(f: Flame, theme: Theme): Paint {
   return paintMeasure(f, PALETTES[theme], scale, stepOf);
 }
 
-/** What lies below the entry to the kernel is the kernel's, where its name tells nothing else. */
+/** Frames below the entry to the kernel belong to the kernel, unless their name says otherwise. */
 function findKernel(f: Flame, origins: Origin[]): void {
   const within = new Uint8Array(f.count);
   for (let i = 1; i < f.count; i++) {

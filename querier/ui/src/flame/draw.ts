@@ -128,7 +128,7 @@ class Rectangles {
   }
 }
 
-/** What is called of a canvas to draw on. */
+/** The methods of a canvas that drawing needs. */
 export type Drawing = Pick<CanvasRenderingContext2D, 'clearRect' | 'beginPath' | 'fill' | 'fillRect' | 'fillText' |
   'measureText' | 'createPattern' | 'fillStyle' | 'font' | 'textBaseline'> & {
   roundRect(x: number, y: number, w: number, h: number, r?: number): void;

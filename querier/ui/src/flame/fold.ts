@@ -58,7 +58,7 @@ export function fold(f: Flame, { repeats, runtime }: Folds): Flame {
     path.push(node);
     runs.push(skip ? -1 : run);
     add(node, f, i, true);
-    // What lies in its children comes with them.
+    // The time of its children is counted with the children.
     for (let c = f.firstChild[i], end = c + f.children[i]; c < end; c++) {
       node.total -= f.total[c];
       if (f.right) node.rightTotal -= f.right.total[c];

@@ -125,7 +125,7 @@ function plainScope(name: string): string {
   let bare = name.replace(/\(anonymous namespace\)::/g, '').replace(/^(TLS init function|vtable|typeinfo|non-virtual thunk|virtual thunk|guard variable) (for|to) /, '');
   for (let was = ''; bare !== was && bare.startsWith('<');) {
     was = bare;
-    // What implements a trait names the function, unless it is a type without a path.
+    // The type that implements a trait names the function, unless the type has no path.
     bare = bare.replace(/^<&?(?:'\w+ )?(?:mut )?(.*?)(?: as (.*))?>::(?=[^>]*$)/, (_, type, trait) => `${trait && !type.includes('::') ? trait : type}::`);
   }
   bare = without(without(bare, '(', ')'), '<', '>').replace(/::(?=::|$)/g, '').replace(/\{\{(\w+)\}\}/g, '{$1}').replace(/\[clone .*|\.(constprop|isra|part|cold|llvm)\b.*/, '').replace(/ const(&+)?$/, '').trim();

@@ -28,7 +28,7 @@ export function normOf(kind: NormKind, type: string, f: Flame, per: { left: numb
 
 export const changeBy = (n: Norm, left: number, right: number): number => right * n.right - left * n.left;
 
-/** What differs in the amounts of the two sides, with a sign. */
+/** The difference between the amounts of the two sides, with a sign. */
 export function amountChange(n: Norm, left: number, right: number): string {
   const l = left * n.perLeft, r = right * n.perRight, change = Math.abs(r - l) > Math.max(l, r) * SAME ? r - l : 0, text = rateOf(n.type).write(Math.abs(change));
   return n.empty ? '–' : change === 0 ? text : `${change > 0 ? '+' : '−'}${text}`;

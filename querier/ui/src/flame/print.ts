@@ -6,7 +6,7 @@ import { FlameView } from './view';
 
 const LINE = 20, PAD = 12, LETTER = 7, FONT = '13px "Inter Variable", system-ui, sans-serif';
 
-/** What the renderer calls of a canvas, written down as SVG. Widths of text are fixed, whatever font there is. */
+/** A canvas that writes SVG. Widths of text are fixed, whatever font the viewer has. */
 class Svg implements Drawing {
   readonly out: string[] = [];
   fillStyle: string | CanvasGradient | CanvasPattern = '';

@@ -17,7 +17,7 @@ export function matchText(f: Flame, search: string): string {
   return `"${search}" matched ${shares.join(' → ')} in ${plural(marked.reduce((n, m) => n + m, 0), 'function')}`;
 }
 
-/** What it is, and the functions with most; if frames that were cut are among them, how much they are. */
+/** The facts, then the functions with the most time. Says how much time lies in frames that were cut. */
 export function summary(f: Flame, rows: NamedRow[], type: string, title: string, facts: Fact[], search: string): string {
   const write = valueWriter(type), known = rows.filter((r) => r.name !== REST), cut = rows.find((r) => r.name === REST);
   const left = f.total[ROOT], right = f.right?.total[ROOT] ?? 0;

@@ -90,7 +90,7 @@ async function meanOf({ query, range }: Side, signal: AbortSignal): Promise<numb
   return found[0]?.points[0]?.v ?? null;
 }
 
-/** What makes a stored value of a side an amount per second, or a mean. */
+/** The factor from a stored value of a side to an amount per second, or to a mean. */
 function perOf(of: Compared, name: Name): number {
   const { query: { type }, range } = of.sides[name], { factor } = rateOf(type);
   if (!isGauge(type)) return (factor * 1e3) / (range.end - range.start);

@@ -19,7 +19,7 @@ export const agedClass = ({ stale, cancelled }: Loaded<unknown>): string => (!st
 /** The place of the first picture. */
 export const Space = () => <section class="card state" />;
 
-/** What was too slow is not asked again by itself. */
+/** A question that was cancelled is not asked again by itself. */
 function cancel(): void {
   cancelAll();
   go({ refresh: '' }, 'replace');

@@ -266,7 +266,7 @@ function Choice<T extends string>({ label, value, of, set }: { label: string; va
   );
 }
 
-/** What the legend is about: the zoomed frame and all below it; in a sandwich the callers as well. */
+/** The frames that the legend is about: the zoomed frame and all below it; in a sandwich the callers as well. */
 function shownParts(of: Flame | Sandwich | null, zoom: string): Shown[] {
   if (!of) return [];
   if ('callers' in of) return [{ of: of.callees, focus: ROOT, weight: of.callees.self }, { of: of.callers, focus: ROOT, weight: of.callers.total }];

@@ -29,7 +29,7 @@ const IN_WORDS: Record<string, string> = {
   unimplemented: 'Not supported by this server',
 };
 
-/** What the same question will be answered with again. */
+/** Codes of errors that the same question will get again. */
 const STAYS = /^(invalid_argument|out_of_range|failed_precondition|not_found|unauthenticated|permission_denied|unimplemented)$/;
 const mayHelp = (error: Error) => !(error instanceof CallError && STAYS.test(error.code));
 

@@ -45,7 +45,7 @@ function axisColors(): { text: string; line: string } {
 
 const DASH = [3, 3];
 
-/** What is over, and what is still filling: from the last value that is over, so that the line goes on. */
+/** The part of a line that is over, and the part that is still filling. They share the last value that is over, so that the line goes on. */
 function halves({ values, filling = values.length }: Line): (number | null)[][] {
   const last = values.findLastIndex((v, i) => i < filling && v !== null);
   return [values.map((v, i) => (i < filling ? v : null)), values.map((v, i) => (filling < values.length && i >= Math.min(filling, last < 0 ? filling : last) ? v : null))];

@@ -1,0 +1,215 @@
+"""flametree push: every format, refusals that lose nothing, and labels and types that arrive as they were given."""
+import gzip
+import json
+import os
+import urllib.error
+import urllib.request
+
+import pytest
+from cli import fails, ok, run, service, url
+from client import Pprof, read_pprof, unique
+
+
+def test_pushed_text_comes_back_the_same(url, tmp_path):
+    name, path = unique("cli"), tmp_path / "stacks.txt"
+    lines = ["main;work;f%d %d" % (i, i + 1) for i in range(200)] + ["main 7", "häufig;日本語 3"]
+    path.write_text("\n".join(lines) + "\n")
+    answer = run("push", str(path), "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    assert answer.returncode == 0 and "1 file" in answer.stderr, answer
+    got = ok("query", "--service", name, "--format", "folded", url=url)
+    assert sorted(got.splitlines()) == sorted(lines)
+
+
+def test_pushed_pprof_comes_back_as_pprof(url, service, tmp_path):
+    path = tmp_path / "out.pb.gz"
+    assert ok("query", "cpu", "-s", service, "--format", "pprof", "-o", str(path), url=url) == ""
+    profile = read_pprof(path.read_bytes())
+    assert profile["stacks"] == {"main;work": [60_000_000], "main;idle": [30_000_000], "gc": [10_000_000]}
+    assert profile["types"] == [("cpu", "nanoseconds")] and os.listdir(tmp_path).count("out.pb.gz.partial") == 0
+    piped = run("query", "cpu", "-s", service, "--format", "pprof", url=url, text=False)
+    assert read_pprof(piped.stdout)["stacks"] == profile["stacks"]
+    again = unique("cli")
+    ok("push", str(path), "--time", "now", "-l", "service_name=" + again, url=url)
+    assert sorted(ok("query", "cpu", "-s", again, "-F", "folded", url=url).split("\n")) == ["", "gc 10000000", "main;idle 30000000", "main;work 60000000"]
+
+
+def test_pprof_from_standard_input_and_service_from_the_name(url, tmp_path):
+    base = unique("shop")
+    path = tmp_path / (base + ".heap.pb.gz")
+    path.write_bytes(gzip.compress(Pprof(("a", (3, 4)), types=(("inuse_objects", "count"), ("inuse_space", "bytes")), period_type=("space", "bytes")).encode()))
+    ok("push", str(path), url=url)
+    assert set(ok("types", "-s", base, url=url).split()) == {"memory:inuse_objects:count:space:bytes", "memory:inuse_space:bytes:space:bytes"}
+    other = unique("cli")
+    ok("push", "-", "-l", "service_name=" + other, "--name", "made_up", data=path.read_bytes(), text=False, url=url)
+    assert "made_up:inuse_space:bytes:space:bytes" in ok("types", "-s", other, url=url)
+
+
+def test_old_profile_is_refused_with_a_hint_and_sent_with_time_now(url, tmp_path):
+    name, path = unique("cli"), tmp_path / "old.pb"
+    path.write_bytes(Pprof(("a", 5), time_ns=10**18).encode())
+    said = fails(1, "push", str(path), "-l", "service_name=" + name, url=url)
+    assert str(path) in said and "400 invalid_argument" in said and "ingestion window" in said and "--time now" in said, said
+    ok("push", str(path), "-l", "service_name=" + name, "--time", "now", url=url)
+    assert ok("query", "-s", name, "-F", "folded", url=url) == "a 5\n"
+
+
+def test_a_bad_file_does_not_stop_the_others(url, tmp_path):
+    name = unique("cli")
+    for i in range(9):
+        (tmp_path / ("%d.txt" % i)).write_text("f%d 1\n" % i)
+    (tmp_path / "4.txt").write_bytes(b"\xff\xfe\x00garbage")
+    (tmp_path / "5.txt").write_bytes(b"")
+    (tmp_path / "6.jfr").write_bytes(b"FLR\0" + b"\0" * 80)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "more.txt").write_text("deep 1\n")
+    (tmp_path / ".hidden").write_text("hidden 1\n")
+    said = fails(1, "push", str(tmp_path), "/no/such/file", "-l", "service_name=" + name, "--sample-rate", "0", url=url)
+    assert "4.txt: it is neither pprof nor collapsed stacks nor text of perf script" in said and "5.txt: it is empty" in said, said
+    assert "6.jfr: Flametree cannot read jfr yet; convert the file" in said, said
+    assert "/no/such/file: No such file" in said and "4 of 12 files failed" in said, said
+    got = ok("query", "-s", name, "-F", "folded", url=url)
+    assert sorted(got.split("\n")) == [""] + sorted(["deep 1"] + ["f%d 1" % i for i in (0, 1, 2, 3, 6, 7, 8)])
+
+
+@pytest.mark.parametrize("format", ["jfr", "speedscope", "trie", "tree", "otlp"])
+def test_format_that_does_not_work_is_refused(format):
+    assert "Flametree cannot read %s yet; " % format in fails(2, "push", "--format", format, "-", data="x 1\n")
+
+
+# One upload of each format; what the table says about it is what the server does with it.
+UPLOADS = {
+    "pprof": ("/ingest?format=pprof", Pprof(("main;work", 60)).encode()),
+    "folded": ("/ingest?format=folded", b"main;work 1\n"),
+    "lines": ("/ingest?format=lines", b"main;work\n"),
+    "perf": None,  # only the client knows it
+    "jfr": ("/ingest?format=jfr", b"FLR\0"),
+    "speedscope": ("/ingest?format=speedscope", b"{}"),
+    "trie": ("/ingest?format=trie", b""),
+    "tree": ("/ingest?format=tree", b""),
+    "otlp": ("/v1development/profiles?", b""),
+}
+
+
+def test_formats_are_as_the_table_says(url):
+    formats = json.loads(ok("formats", "-F", "json"))["formats"]
+    assert [f["name"] for f in formats if f["name"] not in UPLOADS] == []
+    for f in formats:
+        if UPLOADS[f["name"]] is None:
+            continue
+        path, body = UPLOADS[f["name"]]
+        request = urllib.request.Request(url.push + path + "&name=" + unique("format"), data=body, method="POST")
+        try:
+            with urllib.request.urlopen(request) as answer:
+                status = answer.status
+        except urllib.error.HTTPError as e:
+            status = e.code
+        assert (status == 200) == f["works"] and (f["works"] or status in (404, 501)), (f, status)
+
+
+PERF = """# ========
+# captured on: now
+#
+shop  77 [001] 12.500000:     250000 cycles:u:
+\t          401b97 work+0x1f (/usr/bin/shop)
+\t          401b00 main+0x2 (/usr/bin/shop)
+
+shop  77 [001] 12.510000:     250000 cycles:u:
+\tffffffff9b201293 do_read+0x1 ([kernel.kallsyms])
+\t          401b00 main+0x2 (/usr/bin/shop)
+
+shop  77 [001] 12.510000:     1 faults:
+\t          401b00 main+0x2 (/usr/bin/shop)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "perf")])
+def test_text_of_perf_script_is_collapsed(url, options):
+    name = unique("perf")
+    said = run("push", "-", "-l", "service_name=" + name, "--sample-rate", "0", *options, data=PERF, url=url)
+    assert said.returncode == 0 and "1 samples of other events than the first are not sent" in said.stderr, said
+    assert sorted(ok("query", "-s", name, "-F", "folded", url=url).splitlines()) == ["shop;main;do_read_[k] 1", "shop;main;work 1"]
+    assert "no sample in this text" in fails(1, "push", "--format", "perf", "-", data="hello\n", url=url)
+
+
+@pytest.mark.parametrize("label, said", [
+    ("service name=x", "the name 'service name' must have only letters"),
+    ("région=x", "the name 'région' must have only letters"),
+    (" a=x", "the name ' a' must have only letters"),
+    ("1a=x", "the name '1a' must have only letters"),
+    (".a=x", "the name '.a' must have only letters"),
+    ("__name__=cpu", "--name sets the first part of the profile type"),
+    ("__session_id__=1", "names that begin with __ are the server's own"),
+    ("a=", "not KEY=VALUE"),
+    ("b=y", "--label b is given twice"),
+])
+@pytest.mark.parametrize("file", ["text", "pprof"])
+def test_a_label_that_would_be_lost_is_refused(tmp_path, label, said, file):
+    path = tmp_path / "shop"
+    path.write_bytes(b"x 1\n" if file == "text" else Pprof(("main", 1)).encode())
+    assert said in fails(2, "push", str(path), "-l", "b=x", "-l", label, url="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("options, said", [
+    (("-l", "profile_id=1"), "with text servers do not store it"),
+    (("-l", "pyroscope_spy=me"), "with text servers do not store it"),
+    (("-l", "a= x"), "cannot begin or end with a space"),
+    (("--name", "shop.cpu"), "--name shop.cpu: text may be cpu, wall"),
+    (("--name", "heap"), "--name heap: text may be cpu, wall"),
+    (("--name", "alloc_space", "--sample-rate", "9"), "--sample-rate is for CPU and wall time"),
+])
+def test_what_text_cannot_carry_is_refused(options, said):
+    assert said in fails(1, "push", "-", *options, data="x 1\n", url="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("text, said", [
+    ("a;b 1\nmain;work\n", "line 2 has no count: 'main;work'"),
+    ("a;b 1\n" + "x" * 70000 + " 2\nc 3\n", "line 2 is 70002 bytes, limit 65535"),
+])
+def test_lines_that_a_server_would_skip_are_refused(text, said):
+    assert said in fails(1, "push", "-", data=text, url="http://127.0.0.1:1")
+
+
+def test_labels_arrive_as_they_were_given(url, tmp_path):
+    """Whatever the client accepts is stored under the same name with the same value."""
+    labels = {"region": "eu", "_a": "b=c", "otel.scope.name": "a b+c", "B2": "x/y;z", "team": "ü"}
+    for file, body in (("text", b"main 1\n"), ("pprof", Pprof(("main", 1)).encode())):
+        name = unique("cli")
+        (tmp_path / file).write_bytes(body)
+        ok("push", str(tmp_path / file), "-l", "service_name=" + name, *[x for k, v in labels.items() for x in ("-l", "%s=%s" % (k, v))], url=url)
+        for key, value in labels.items():
+            assert ok("labels", key, "--service", name, url=url) == value + "\n", (file, key)
+
+
+def test_a_sample_rate_for_pprof_is_told(url, tmp_path):
+    (tmp_path / "shop").write_bytes(Pprof(("main", 1)).encode())
+    said = run("push", str(tmp_path / "shop"), "--sample-rate", "9", "-l", "service_name=" + unique("cli"), url=url)
+    assert said.returncode == 0 and "--sample-rate is for text" in said.stderr, said
+
+
+@pytest.mark.parametrize("args, said", [
+    (("query", "--depth", "3", "--format", "folded"), "--depth is for --format flame and tree"),
+    (("query", "--depth", "3", "--top", "3"), "--depth is for --format flame and tree"),
+    (("query", "--min", "3"), "--min is for --format tree"),
+    (("diff", "cpu", "--before", "1h", "--base-from", "now-2h"), "both set the baseline's range"),
+    (("block", "show", "x", "--match", "{}"), "--match selects what --keys and --nodes list"),
+    (("block", "show", "x", "--top", "3"), "--top is for the stacks of --node and --row"),
+    (("ready", "--bearer", "x", "--user", "a:b"), "two ways to log in"),
+    (("ready", "--bearer", "x", "--url", "http://a:b@127.0.0.1:1"), "two ways to log in"),
+    (("ready", "--ca-file", "/etc/hosts"), "--ca-file is for https"),
+    (("help", "query", "--man"), "print all commands"),
+    (("help", "--markdown", "--man"), "print all commands"),
+])
+def test_an_option_that_would_be_ignored_is_refused(args, said):
+    assert said in fails(2, *args)
+
+
+def test_service_that_ingest_cannot_spell(url):
+    name = unique("cli") + " with spaces"
+    ok("push", "-", "-l", "service_name=" + name, "-l", "a=b=c", "--sample-rate", "0", data="x 1\n", url=url)
+    assert name in ok("labels", "service_name", url=url).splitlines()
+    assert "cannot have ','" in fails(1, "push", "-", "-l", "a=b,c", data="x 1\n", url=url)
+
+
+def test_quiet_push_says_nothing(url):
+    answer = run("push", "-", "-q", "-l", "service_name=" + unique("cli"), data="x 1\n", url=url)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
