@@ -3,6 +3,7 @@
 
 #include "codec/pb.h"
 #include "model/demangle.h"
+#include "sys/thread.h"
 
 #define FIELD_READABLE 100
 
@@ -36,17 +37,43 @@ static bool put_names(struct answer *a, enum readable_place place, str message, 
     return buf_ok(text, e) && buf_ok(out, e);
 }
 
+struct reading {
+    struct answer *a;
+    enum readable_place place;
+    str message;
+    struct buf text;
+    struct buf names;  // apart, for the message moves while it grows
+    bool ok;
+    err e;
+};
+
+static void on_read(void *arg)
+{
+    struct reading *r = arg;
+    r->ok = put_names(r->a, r->place, r->message, &r->text, &r->names, &r->e);
+}
+
+static bool any_mangled(enum readable_place place, str message)
+{
+    struct pb_reader r = pb_reader(message);
+    while (pb_next(&r) && r.field == 1) {
+        if (demangle_maybe(place == READABLE_ROWS ? first_field(r.bytes) : r.bytes)) return true;
+    }
+    return false;
+}
+
 bool readable_put(struct answer *a, enum readable_place place, size_t mark, struct buf *out, err *e)
 {
     if (!a->names_readable || out->failed) return true;
-    struct buf text;
-    struct buf names;  // apart, for out moves while it grows
-    buf_init(&text, a->querier->memory, DEMANGLE_TEXT_MAX);
-    buf_init(&names, a->querier->memory, out->cap);
-    str message = str_make(out->p + mark, out->n - mark);
-    bool ok = put_names(a, place, message, &text, &names, e);
-    if (ok) buf_str(out, buf_view(&names));
-    buf_release(&names);
-    buf_release(&text);
+    struct reading r = {.a = a, .place = place, .message = str_make(out->p + mark, out->n - mark)};
+    if (!any_mangled(place, r.message)) return true;
+    buf_init(&r.text, a->querier->memory, DEMANGLE_TEXT_MAX);
+    buf_init(&r.names, a->querier->memory, out->cap);
+    bool ok = thread_call("demangle", DEMANGLE_STACK_BYTES, on_read, &r, e);
+    if (ok && !r.ok) *e = r.e;
+    ok = ok && r.ok;
+    if (ok) buf_str(out, buf_view(&r.names));
+    buf_release(&r.names);
+    buf_release(&r.text);
     return ok;
 }

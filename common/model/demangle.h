@@ -13,13 +13,15 @@
 // jump out once the text is too long. It has no such way out of a Rust v0 name that skips billions
 // of lifetimes without printing one, so those are read here (demangle_v0.c).
 //
-// Pure and safe for threads; needs some 200 KB of stack.
+// Pure and safe for threads. libiberty recurses: 1,019 pointers (`_Z1fPPP…`) take half a megabyte
+// of stack, all that a worker has, and its own limit of 1,024 levels may take two.
 #pragma once
 
 #include "base/buf.h"
 
-#define DEMANGLE_NAME_MAX 1024  // bytes; libiberty reads no longer ones within its own limits
-#define DEMANGLE_TEXT_MAX 4096
+#define DEMANGLE_NAME_MAX    1024  // bytes; libiberty reads no longer ones within its own limits
+#define DEMANGLE_TEXT_MAX    4096
+#define DEMANGLE_STACK_BYTES ((size_t)4 << 20)  // that a thread needs to read strangers' names
 
 // Does it begin as a mangled name does? Also with the underscore that Mach-O puts before.
 static inline bool demangle_maybe(str name)

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STACK_BYTES (THREAD_STACK_BYTES * 4)  // red zones
+#define STACK_TIMES 4  // red zones
 #else
-#define STACK_BYTES THREAD_STACK_BYTES
+#define STACK_TIMES 1
 #endif
 
 struct start {
@@ -34,13 +34,14 @@ static void *begin(void *arg)
     return result;
 }
 
-bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg, err *e)
+static bool start(pthread_t *t, const char *name, size_t stack_bytes, void *(*fn)(void *arg),
+                  void *arg, err *e)
 {
     pthread_attr_t a;
     struct start *s = mem_alloc(NULL, sizeof *s, e);
     if (!s) return err_wrap(e, "thread %s", name);
     int failed = pthread_attr_init(&a);
-    if (!failed) failed = pthread_attr_setstacksize(&a, STACK_BYTES);
+    if (!failed) failed = pthread_attr_setstacksize(&a, stack_bytes * STACK_TIMES);
     *s = (struct start){.fn = fn, .arg = arg};
     snprintf(s->name, sizeof s->name, "%s", name);
     if (!failed) failed = pthread_create(t, &a, begin, s);
@@ -50,11 +51,37 @@ bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "thread %s: %s", name, strerror(failed));
 }
 
+bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *arg, err *e)
+{
+    return start(t, name, THREAD_STACK_BYTES, fn, arg, e);
+}
+
 void thread_join(pthread_t t)
 {
     int failed = pthread_join(t, NULL);
     assert(!failed);
     (void)failed;
+}
+
+struct called {
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static void *on_call(void *arg)
+{
+    struct called *c = arg;
+    c->fn(c->arg);
+    return NULL;
+}
+
+bool thread_call(const char *name, size_t stack_bytes, void (*fn)(void *arg), void *arg, err *e)
+{
+    pthread_t t;
+    struct called c = {fn, arg};
+    if (!start(&t, name, stack_bytes, on_call, &c, e)) return false;
+    thread_join(t);
+    return true;
 }
 
 unsigned thread_cpus(void)

@@ -19,5 +19,10 @@ bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *
                   err *e) MUST_CHECK;
 void thread_join(pthread_t t);
 
+// Calls fn(arg) in a thread of its own with so much stack, and waits for it: for code that is not
+// ours and recurses deeper than a worker's stack allows. Fails as thread_start().
+bool thread_call(const char *name, size_t stack_bytes, void (*fn)(void *arg), void *arg,
+                 err *e) MUST_CHECK;
+
 // Processors that this process may use, at least 1.
 unsigned thread_cpus(void);

@@ -204,3 +204,14 @@ def test_readable_names_of_a_diff(s):
     assert readable(graph, graph["names"]) == want
     t = diff(s, left, right, headers=READABLE, format=FUNCTIONS).json()["functions"]
     assert readable(t, [r["name"] for r in t["functions"]]) == want
+
+
+DEEP = ["_Z1f" + "P" * 1019 + "i", "_Z1f" + "A_" * 509 + "i", "_Z1fIJiEEv" + "Dp" * 500 + "T_", "_Z1f" + "PF" * 338 + "vE" * 168]
+
+
+def test_names_that_nest_deeper_than_the_stack_of_a_worker(s):
+    """Reading them recurses once a level. The server answers, and goes on answering."""
+    service = s.send(*[(name, 1) for name in DEEP])
+    for _ in range(3):
+        graph = s.ok("SelectMergeStacktraces", READABLE, profileTypeID=CPU, labelSelector=select(service))["flamegraph"]
+        assert set(DEEP) < set(graph["names"]), graph["names"]

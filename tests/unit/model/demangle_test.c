@@ -164,14 +164,14 @@ static void *read_hostile(void *arg)
     return NULL;
 }
 
-// On a stack as workers have it. What hangs would hang the test.
-static void hostile_names_end_soon_and_need_little_stack(void **state)
+// On a stack as callers have it. A name that hangs would hang the test.
+static void hostile_names_end_soon_and_within_the_stack(void **state)
 {
     (void)state;
     pthread_attr_t a;
     pthread_t t;
     assert_int_equal(pthread_attr_init(&a), 0);
-    assert_int_equal(pthread_attr_setstacksize(&a, 512 << 10), 0);
+    assert_int_equal(pthread_attr_setstacksize(&a, DEMANGLE_STACK_BYTES), 0);
     assert_int_equal(pthread_create(&t, &a, read_hostile, NULL), 0);
     assert_int_equal(pthread_join(t, NULL), 0);
     pthread_attr_destroy(&a);
@@ -223,7 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_read_back),
-        cmocka_unit_test(hostile_names_end_soon_and_need_little_stack),
+        cmocka_unit_test(hostile_names_end_soon_and_within_the_stack),
         cmocka_unit_test(what_would_take_for_ever_is_left_alone),
         cmocka_unit_test(long_names_stay_as_they_are),
     };
