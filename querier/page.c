@@ -68,6 +68,14 @@ bool page_index(void *service, struct http_exchange *x, err *e)
     return arena_ok(&x->req.arena, e);
 }
 
+bool page_for_browsers(void *service, struct http_exchange *x, err *e)
+{
+    if (accepts(http_headers_get(&x->headers, "accept"), S("text/html")))
+        return page_index(service, x, e);
+    route_text(x, 404, S("404 page not found\n"));
+    return arena_ok(&x->req.arena, e);
+}
+
 bool page_asset(void *service, struct http_exchange *x, err *e)
 {
     (void)service;

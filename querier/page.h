@@ -10,6 +10,9 @@
 
 #include "rpc/route.h"
 
-http_fn page_index;     // every address of the application: index.html
+http_fn page_index;  // every address of the application: index.html
+// An address that Pyroscope does not have, where its clients expect 404: index.html for a browser,
+// which accepts text/html.
+http_fn page_for_browsers;
 http_fn page_asset;     // /assets/..., /licenses.txt
 http_fn page_redirect;  // /ui...: where the page of Pyroscope used to be, to /

@@ -121,7 +121,11 @@ static const struct http_route pages[] = {
 #undef X
         PAGE("/"),
     PAGE("/explore"),
-    PAGE("/labels"),
+    {.verbs = "GET,HEAD",
+     .path = "/labels",
+     .run = page_for_browsers,
+     .rank = RANK_PUBLIC,
+     .no_gzip = true},
     PAGE("/flame"),
     PAGE("/types"),
     PAGE("/compare"),

@@ -87,6 +87,11 @@ def test_columns_of_manifest_show_are_aligned(f):
 
 @pytest.mark.parametrize("path", ["/labels", "/explore"])
 def test_the_page_has_its_addresses(f, path):
-    reply = f.server().call("GET", path).expect((200, 404))
-    index = f.server().call("GET", "/").expect(reply.status)
-    assert reply.body == index.body
+    reply = f.server().call("GET", path, headers={"Accept": "text/html,*/*;q=0.8"}).expect(200)
+    assert reply.body == f.server().call("GET", "/").expect(200).body
+
+
+def test_labels_is_a_page_for_browsers_alone(f):
+    """Pyroscope answers with 404 there, and its clients may look for that."""
+    for headers in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}, {"Accept": "text/html;q=0"}):
+        f.server().call("GET", "/labels", headers=headers).expect(404, "404 page not found")

@@ -37,12 +37,17 @@ def test_wrong_settings_are_named(tmp_path, args, says):
     assert code == 2 and says in said, said
 
 
-@pytest.mark.parametrize("where", ["/proc/self/objects", "{tmp}/file", "{tmp}/" + "long/" * 700], ids=["not writable", "a file", "too long"])
+@pytest.mark.parametrize("where", ["/proc/self/objects", "{tmp}/" + "long/" * 700], ids=["not writable", "too long"])
 def test_a_directory_that_cannot_be_used_is_told_in_one_line(tmp_path, where):
-    (tmp_path / "file").write_text("not a directory")
     where = where.format(tmp=tmp_path)
     code, said = refused("--server.data_dir", str(tmp_path / "data"), "--storage.dir", where)
     assert code == 1 and "store " + where[:200] in said, said
+
+
+def test_a_file_in_the_place_of_a_directory_is_a_wrong_setting(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    code, said = refused("--server.data_dir", str(tmp_path / "data"), "--storage.dir", str(tmp_path / "file"))
+    assert code == 2 and said == "flametree: storage.dir: '%s' is not a directory" % (tmp_path / "file"), said
 
 
 def test_all_in_one_keeps_objects_in_its_data_directory(tmp_path):

@@ -35,7 +35,7 @@ const total = (page: Page) => page.locator('.total');
 
 test('the server answers with the page at its addresses, and nowhere else', async ({ page }) => {
   for (const path of ['/', '/types', '/flame', '/labels', '/explore', '/compare', '/comparison', '/comparison-diff', '/diff']) {
-    const r = await page.request.get(SERVER + path);
+    const r = await page.request.get(SERVER + path, { headers: { Accept: 'text/html' } });
     expect([r.status(), r.headers()['content-type']], path).toEqual([200, 'text/html; charset=utf-8']);
     expect(r.headers()['content-security-policy'], path).toContain("default-src 'self'");
   }

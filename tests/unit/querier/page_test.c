@@ -151,6 +151,18 @@ static void the_old_address_leads_to_the_page(void **state)
     arena_release(&x.req.arena);
 }
 
+static void labels_are_a_page_for_browsers(void **state)
+{
+    (void)state;
+    struct http_exchange x;
+    get(&x, page_for_browsers, "/labels", (const char *const[]){"accept", "text/html,*/*", NULL});
+    assert_true(x.status == 200 && says(&x, "content-type", "text/html; charset=utf-8"));
+    arena_release(&x.req.arena);
+    get(&x, page_for_browsers, "/labels", (const char *const[]){"accept", "*/*", NULL});
+    assert_int_equal(x.status, 404);
+    arena_release(&x.req.arena);
+}
+
 static void every_address_of_the_page_is_a_route(void **state)
 {
     (void)state;
@@ -173,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_matching_tag_saves_the_bytes),
         cmocka_unit_test(unknown_files_are_not_found),
         cmocka_unit_test(the_old_address_leads_to_the_page),
+        cmocka_unit_test(labels_are_a_page_for_browsers),
         cmocka_unit_test(every_address_of_the_page_is_a_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
