@@ -119,8 +119,26 @@ func TestDrilldownFunctionDetails(t *testing.T) {
 			Names []string
 			Total string
 		}
-	}](t, "SelectMergeStacktraces", map[string]any{"profileTypeID": cpuType, "labelSelector": selector(service), "start": from(), "end": until(), "format": "PROFILE_FORMAT_FUNCTIONS"})
+	}](t, "SelectMergeStacktraces", map[string]any{"profileTypeID": cpuType, "labelSelector": selector(service), "start": from(), "end": until(), "format": "PROFILE_FORMAT_SANDWICH"})
 	same(t, "total", graph.Flamegraph.Total, "915")
+}
+
+// The newest app asks for a table of functions beside the flame graph, and takes an answer without one for an old server's.
+func TestDrilldownFunctionTable(t *testing.T) {
+	service := shop(t)
+	type row struct{ Name, Self, Total string }
+	table := app[struct {
+		Functions struct {
+			Functions             []row
+			Total, TotalFunctions string
+		}
+	}](t, "SelectMergeStacktraces", map[string]any{
+		"profileTypeID": cpuType, "labelSelector": selector(service), "start": from(), "end": until(), "maxNodes": 2, "format": "PROFILE_FORMAT_FUNCTIONS",
+	}).Functions
+	same(t, "total", table.Total, "915")
+	if len(table.Functions) != 2 || table.TotalFunctions == "" || table.Functions[0].Name == "" || table.Functions[0].Total == "" {
+		t.Fatalf("%+v", table)
+	}
 }
 
 // The export is protobuf that the app saves as it came.
