@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/str.h"
 
+#define DISTANCE_MAX 64
+
 int str_cmp(str a, str b)
 {
     size_t n = MIN(a.n, b.n);
@@ -22,6 +24,32 @@ bool str_ends(str s, str suffix)
 bool str_contains(str s, str part)
 {
     return part.n == 0 || (s.n >= part.n && memmem(s.p, s.n, part.p, part.n) != NULL);
+}
+
+unsigned str_distance(str a, str b)
+{
+    unsigned rows[3][DISTANCE_MAX + 1];
+    a = str_slice(a, 0, DISTANCE_MAX);
+    b = str_slice(b, 0, DISTANCE_MAX);
+    unsigned *before = rows[0];
+    unsigned *last = rows[1];
+    unsigned *now = rows[2];
+    for (unsigned k = 0; k <= b.n; k++)
+        last[k] = k;
+    for (unsigned i = 1; i <= a.n; i++) {
+        now[0] = i;
+        for (unsigned k = 1; k <= b.n; k++) {
+            unsigned change = last[k - 1] + (a.p[i - 1] != b.p[k - 1]);
+            now[k] = MIN(change, MIN(last[k], now[k - 1]) + 1);
+            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
+            if (swapped) now[k] = MIN(now[k], before[k - 2] + 1);
+        }
+        unsigned *free = before;
+        before = last;
+        last = now;
+        now = free;
+    }
+    return last[b.n];
 }
 
 bool str_among(str s, const str *v, size_t n)

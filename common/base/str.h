@@ -51,6 +51,10 @@ bool str_contains(str s, str part);
 bool str_ieq(str a, str b);  // ASCII letters without case
 bool str_among(str s, const str *v, size_t n);
 
+// How many edits (insert, delete, replace, swap neighbours) lead from a to b; only the first 64
+// bytes of each are looked at. For "did you mean".
+unsigned str_distance(str a, str b);
+
 // Position of the first or last byte c; s.n if there is none.
 size_t str_find(str s, char c);
 size_t str_rfind(str s, char c);

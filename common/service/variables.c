@@ -102,24 +102,6 @@ static bool is_known(const struct config *c, str name)
 
 // ---- the nearest
 
-// Letters that differ, are missing or too many (Levenshtein); both shorter than VARIABLE_NAME_MAX.
-static size_t distance(str a, str b)
-{
-    size_t row[VARIABLE_NAME_MAX];
-    for (size_t k = 0; k <= b.n; k++)
-        row[k] = k;
-    for (size_t i = 0; i < a.n; i++) {
-        size_t corner = row[0];
-        row[0] = i + 1;
-        for (size_t k = 0; k < b.n; k++) {
-            size_t replaced = corner + (a.p[i] != b.p[k]);
-            corner = row[k + 1];
-            row[k + 1] = MIN(replaced, MIN(corner, row[k]) + 1);
-        }
-    }
-    return row[b.n];
-}
-
 static void find_nearest(const struct config *c, str name, char nearest[VARIABLE_NAME_MAX])
 {
     nearest[0] = '\0';
@@ -129,7 +111,7 @@ static void find_nearest(const struct config *c, str name, char nearest[VARIABLE
     char known[VARIABLE_NAME_MAX];
     for (size_t i = 0; name_of(c, i, known); i++) {
         str other = str_of(known);
-        size_t d = distance(rest, str_slice(other, sizeof PREFIX - 1, other.n));
+        size_t d = str_distance(rest, str_slice(other, sizeof PREFIX - 1, other.n));
         if (d >= best) continue;
         best = d;
         memcpy(nearest, known, sizeof known);

@@ -17,8 +17,7 @@ static const char push_formats[] = "auto"
 #include "decode/formats.def"
     ;
 
-#define WORD_MAX     32  // longer words are like none of ours
-#define DISTANCE_MAX 64
+#define WORD_MAX 32  // longer words are like none of ours
 
 const struct cli_command_row cli_commands[CLI_COMMAND_COUNT] = {
 #define COMMAND(id, name, operands, summary, text) {name, operands, summary, text},
@@ -85,32 +84,6 @@ bool cli_choice_next(str *rest, str *choice)
     return true;
 }
 
-unsigned cli_distance(str a, str b)
-{
-    unsigned rows[3][DISTANCE_MAX + 1];
-    a = str_slice(a, 0, DISTANCE_MAX);
-    b = str_slice(b, 0, DISTANCE_MAX);
-    unsigned *before = rows[0];
-    unsigned *last = rows[1];
-    unsigned *now = rows[2];
-    for (unsigned k = 0; k <= b.n; k++)
-        last[k] = k;
-    for (unsigned i = 1; i <= a.n; i++) {
-        now[0] = i;
-        for (unsigned k = 1; k <= b.n; k++) {
-            unsigned change = last[k - 1] + (a.p[i - 1] != b.p[k - 1]);
-            now[k] = MIN(change, MIN(last[k], now[k - 1]) + 1);
-            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
-            if (swapped) now[k] = MIN(now[k], before[k - 2] + 1);
-        }
-        unsigned *free = before;
-        before = last;
-        last = now;
-        now = free;
-    }
-    return last[b.n];
-}
-
 struct nearest {
     const char *name;
     unsigned distance;
@@ -120,7 +93,7 @@ static void consider(struct nearest *best, str text, const char *name)
 {
     str n = str_of(name);
     if (text.n == 0 || text.n > WORD_MAX || n.n > WORD_MAX) return;
-    unsigned d = cli_distance(text, n);
+    unsigned d = str_distance(text, n);
     if (text.n >= 3 && str_starts(n, text)) d = 1;  // an abbreviation
     if (d > 1 + MIN(text.n, n.n) / 3 || (best->name && d >= best->distance)) return;
     *best = (struct nearest){name, d};

@@ -95,10 +95,6 @@ static inline bool cli_is_repeated(const char *argument)
     return str_ends(str_of(argument), S("..."));
 }
 
-// How many edits (insert, delete, replace, swap neighbours) lead from a to b; only the first 64
-// bytes of each are looked at.
-unsigned cli_distance(str a, str b);
-
 // The command or option of a command whose name is like `text`; NULL if none is. For "did you
 // mean".
 const char *cli_nearest_command(str text);

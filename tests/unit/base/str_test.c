@@ -42,6 +42,22 @@ static void parts_are_found_and_compared(void **state)
     assert_int_equal(str_find((str){0}, ':'), 0);
 }
 
+static void distances_count_edits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a;
+        const char *b;
+        unsigned distance;
+    } cases[] = {{"", "", 0},         {"abc", "", 3},          {"", "abc", 3},
+                 {"shop", "shop", 0}, {"shop", "shops", 1},    {"shop", "sho", 1},
+                 {"shop", "ship", 1}, {"lables", "labels", 1}, {"kitten", "sitting", 3}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        unsigned d = str_distance(str_of(cases[i].a), str_of(cases[i].b));
+        if (d != cases[i].distance) fail_msg("%s %s: %u", cases[i].a, cases[i].b, d);
+    }
+}
+
 static void slices_are_clamped(void **state)
 {
     (void)state;
@@ -165,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_bytewise_with_prefixes_first),
         cmocka_unit_test(parts_are_found_and_compared),
+        cmocka_unit_test(distances_count_edits),
         cmocka_unit_test(slices_are_clamped),
         cmocka_unit_test(split_walks_the_parts),
         cmocka_unit_test(numbers_are_whole_texts_in_range),
