@@ -60,8 +60,8 @@ test('SVG: what is seen, with a title, and names of any kind as text', async ({ 
 test('SVG of a zoomed frame has only what is seen, and what is cut off is hatched', async ({ page }) => {
   await open(page, '&show=flame', [...WORK, ['main;other', 2e9]]);
   const whole = (await saved(page, 'SVG')).content.toString();
-  expect(whole).toContain('fill="url(#cut)"');
-  expect(whole).toContain('<pattern id="cut"');
+  expect(whole).toContain('fill="url(#tile0)"');
+  expect(whole).toContain('<pattern id="tile0"');
   await canvas(page).focus();
   for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
   await expect(page.locator('.path .here')).toHaveText('work');
@@ -105,6 +105,16 @@ test('a part of a profile says so in every file', async ({ page }) => {
   expect((await saved(page, 'Save summary')).content.toString()).toContain('Call path: main\n');
   expect(JSON.parse((await saved(page, 'JSON')).content.toString()).path).toEqual(['main']);
   expect((await saved(page, 'SVG')).content.toString()).toContain('only this call path: main</text>');
+});
+
+test('a picture says that its deepest levels are left out, and hatches cut stacks in their own way', async ({ page }) => {
+  const deep = Array.from({ length: 800 }, (_, i) => `f${i}`).join(';');
+  await answerWith(page, 'SelectMergeStacktraces', (r) => r.fulfill(graphOf([[deep, 6], ['main;other', 2], ['main;[truncated stack]', 2]])));
+  await page.goto(flame());
+  await expect(canvas(page)).toHaveAttribute('data-drawn', /\d/);
+  const svg = (await saved(page, 'SVG')).content.toString();
+  expect(svg).toContain('the deepest 101 levels are left out</text>');
+  for (const tile of ['tile0', 'tile1']) expect(svg).toMatch(new RegExp(`<pattern id="${tile}"[^]*fill="url\\(#${tile}\\)"`));
 });
 
 test('JSON: the frames as a tree with what they are of', async ({ page }) => {

@@ -13,6 +13,7 @@ class Svg implements Drawing {
   font = '';
   textBaseline: CanvasTextBaseline = 'middle';
   private rect = '';
+  private readonly patterns: CanvasPattern[] = []; // by the number in their ids
   private readonly ruler = document.createElement('canvas').getContext('2d')!;
 
   setTransform(scale: number, _b: number, _c: number, _d: number, x: number, y: number): void {
@@ -26,12 +27,14 @@ class Svg implements Drawing {
   }
   /** Whatever is repeated: its tile is written down once. */
   createPattern(tile: CanvasImageSource): CanvasPattern | null {
-    this.out.push(`<pattern id="cut" width="8" height="8" patternUnits="userSpaceOnUse"><image width="8" height="8" href="${(tile as HTMLCanvasElement).toDataURL()}"/></pattern>`);
-    return this.ruler.createPattern(tile, 'repeat');
+    this.out.push(`<pattern id="tile${this.patterns.length}" width="8" height="8" patternUnits="userSpaceOnUse"><image width="8" height="8" href="${(tile as HTMLCanvasElement).toDataURL()}"/></pattern>`);
+    const pattern = this.ruler.createPattern(tile, 'repeat')!;
+    this.patterns.push(pattern);
+    return pattern;
   }
   roundRect(x: number, y: number, w: number, h: number, r?: number): void {
     const [a, b, c, d] = [x, y, w, h].map((v) => v.toFixed(2));
-    this.rect = `<rect x="${a}" y="${b}" width="${c}" height="${d}"${r ? ` rx="${r}"` : ''} fill="${typeof this.fillStyle === 'string' ? this.fillStyle : 'url(#cut)'}"/>`;
+    this.rect = `<rect x="${a}" y="${b}" width="${c}" height="${d}"${r ? ` rx="${r}"` : ''} fill="${typeof this.fillStyle === 'string' ? this.fillStyle : `url(#tile${this.patterns.indexOf(this.fillStyle as CanvasPattern)})`}"/>`;
   }
   fill(): void {
     this.out.push(this.rect);
@@ -46,8 +49,9 @@ class Svg implements Drawing {
 }
 
 /** Draws all of it on something of the right size, which `begin` makes. */
-function compose(lines: string[], begin: (width: number, height: number, paper: string) => Drawing): void {
+function compose(about: string[], begin: (width: number, height: number, paper: string) => Drawing): void {
   const { backgroundColor, color } = getComputedStyle(document.querySelector('.card.work')!), prints = FlameView.pictures();
+  const deeper = Math.max(...prints.map((p) => p.deeper)), lines = deeper > 0 ? [...about, `the deepest ${deeper} levels are left out`] : about;
   let y = 2 * PAD + lines.length * LINE;
   const on = begin(Math.max(...prints.map((p) => p.width), ...lines.map((l) => l.length * LETTER)) + 2 * PAD, prints.reduce((sum, p) => sum + p.height + PAD, y), backgroundColor);
   on.fillStyle = color;

@@ -25,7 +25,7 @@ const PRESS_MS = 500, PRESS_PX = 10;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 /** One picture with all rows of what can be seen of it, to be drawn on something else. */
-export interface Print { width: number; height: number; draw(on: Drawing, x: number, y: number): void }
+export interface Print { width: number; height: number; deeper: number; draw(on: Drawing, x: number, y: number): void }
 
 /** Canvases have a greatest height, and so have people. */
 const PRINTED_ROWS = 700;
@@ -105,9 +105,9 @@ export class FlameView {
     };
     let deepest = f.depth - 1;
     while (deepest > shape.firstLevel && empty(deepest)) deepest--;
-    const height = Math.min(PRINTED_ROWS, deepest - shape.firstLevel + 1) * ROW;
+    const rows = deepest - shape.firstLevel + 1, height = Math.min(PRINTED_ROWS, rows) * ROW;
     return {
-      width, height,
+      width, height, deeper: Math.max(0, rows - PRINTED_ROWS),
       draw: (on, x, y) => {
         const renderer = Object.assign(new Renderer(this.canvas, on), { width, height, origin: { x, y } });
         renderer.draw(picture!, view, shape.upward ? tallOf(f, shape, height) - height : 0, false);
