@@ -101,7 +101,7 @@ test('what the server cut off is fetched by a click, exactly', async ({ page }) 
   await expect(tip).toContainText(/^x4.*40.0 ms40.0 %/);
 });
 
-test('the profile is saved as pprof and as folded stacks', async ({ page }) => {
+test('the profile is saved as pprof and as collapsed stacks', async ({ page }) => {
   await visit(page, flame(RANGE, QUERY));
   const take = async (name: RegExp) => {
     await page.getByRole('button', { name: 'Download' }).click();
@@ -109,7 +109,7 @@ test('the profile is saved as pprof and as folded stacks', async ({ page }) => {
     await page.getByRole('dialog', { name: 'Download' }).getByRole('button', { name }).click();
     return saved;
   };
-  const text = await take(/Folded/);
+  const text = await take(/Collapsed/);
   expect(text.suggestedFilename()).toMatch(/^shop-\d+-CPU_time-.*\.folded\.txt$/);
   expect(readFileSync(await text.path(), 'utf8').split('\n')).toContain('main;walk;walk;alloc 1000000000');
   const pprof = await take(/pprof/), bytes = gunzipSync(readFileSync(await pprof.path())).toString('latin1');
