@@ -16,8 +16,8 @@ static bool takes_files(enum cli_command c)
     return wants_file(cli_commands[c].operands);
 }
 
-// The commands of `flametree` that completion runs: the arguments that list the words of an option or of an operand;
-// NULL: none.
+// The commands of `flametree` that completion runs: the arguments that list the words of an option
+// or of an operand; NULL: none.
 static const char *option_words(enum cli_option o)
 {
     switch (o) {
@@ -137,7 +137,8 @@ static const char bash_head[] =
     "    while IFS= read -r word; do\n"
     "        word=$before$word$ending\n"
     "        [[ $word == \"$full\"* ]] && COMPREPLY+=(\"${word#\"$cut\"}\")\n"
-    "    done < <(command \"${typed[0]}\" \"$@\" \"${server[@]}\" --timeout 1s 2>/dev/null)\n"
+    "    done < <(command \"${typed[0]}\" \"$@\" \"${server[@]}\" --timeout "
+    "\"${FLAMETREE_TIMEOUT:-1s}\" 2>/dev/null)\n"
     "}\n"
     "\n"
     "# KEY=VALUE: keys, and behind the '=' values.\n"
@@ -278,7 +279,8 @@ static const char zsh_head[] =
     "_flametree_ask() {\n"
     "    local -a found server\n"
     "    server=(${(M)words:#--(url|tenant|user|bearer|ca-file)=*})\n"
-    "    found=(${(f)\"$(flametree $* $server --timeout 1s 2>/dev/null)\"})\n"
+    "    found=(${(f)\"$(flametree $* $server --timeout ${FLAMETREE_TIMEOUT:-1s} "
+    "2>/dev/null)\"})\n"
     "    compadd \"${ending[@]}\" -a found\n"
     "}\n"
     "\n"
@@ -391,7 +393,8 @@ static const char fish_begin[] =
     "function __flametree_ask\n"
     "    set -l server (commandline -opc | string match -r -- "
     "'^--(?:url|tenant|user|bearer|ca-file)=.*')\n"
-    "    flametree $argv $server --timeout 1s 2>/dev/null\n"
+    "    set -q FLAMETREE_TIMEOUT; or set -l FLAMETREE_TIMEOUT 1s\n"
+    "    flametree $argv $server --timeout $FLAMETREE_TIMEOUT 2>/dev/null\n"
     "end\n"
     "\n"
     "# KEY=VALUE: keys, and behind the '=' values.\n"

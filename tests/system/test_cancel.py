@@ -87,11 +87,11 @@ def slow(tmp_path_factory):
 
 @table("ask, leave", LEAVINGS)
 def test_a_query_that_reads_the_store_ends_with_its_client(slow, ask, leave):
-    """All that it would read takes minutes."""
+    """All that it would read takes minutes; a batch of it is 32 objects."""
     f, service = slow
     before = f.metric(CANCELED) or 0
     w = begin(f, ask, question(service, now_ms() - 3600_000))
     leave(w)
     await_("the query to end", lambda: (f.metric(CANCELED) or 0) == before + 1)
     w.close()
-    assert f.metric("flametree_querier_read_objects_total") in (None, 0)
+    assert (f.metric("flametree_querier_read_objects_total") or 0) < 16

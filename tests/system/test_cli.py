@@ -110,7 +110,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _flametree
 printf '%%s\\n' "${COMPREPLY[@]}"
 """ % ok("completion", "bash")
-    env = {**env_of(url), "LINE": line, "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"]}
+    env = {**env_of(url, FLAMETREE_TIMEOUT="60s"), "LINE": line, "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"]}
     got = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, cwd=cwd, timeout=60, env=env)
     assert got.stderr == "", got
     return {word for word in got.stdout.split("\n") if word}
@@ -153,7 +153,7 @@ def test_bash_completes_from_the_server(url, words_of_a_server, tmp_path):
 
 def test_fish_and_zsh_complete_from_the_server(url, words_of_a_server, tmp_path):
     name, value = words_of_a_server
-    env = {**env_of(url), "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"], "HOME": str(tmp_path)}
+    env = {**env_of(url, FLAMETREE_TIMEOUT="60s"), "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"], "HOME": str(tmp_path)}
     for shell in ("fish", "zsh"):
         if not shutil.which(shell):
             pytest.skip("no %s here" % shell)
