@@ -77,7 +77,7 @@ static void *on_call(void *arg)
 
 bool thread_call(const char *name, size_t stack_bytes, void (*fn)(void *arg), void *arg, err *e)
 {
-    pthread_t t;
+    pthread_t t = 0;
     struct called c = {fn, arg};
     if (!start(&t, name, stack_bytes, on_call, &c, e)) return false;
     thread_join(t);

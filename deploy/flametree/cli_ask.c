@@ -213,15 +213,16 @@ static str piece_of(struct arena *a, str body, bool is_html)
 
 static void hint_at(struct cli *c, unsigned status, str piece)
 {
-    if (status == 401 || status == 403)
+    if (status == 401 || status == 403) {
         cli_hint(c,
                  "--user NAME:PASSWORD, --bearer TOKEN or --tenant ID identify the user or tenant");
-    else if (status == 404)
+    } else if (status == 404) {
         cli_hint(c, "check the address: if the API is below a path, --url must have that path");
-    else if (status >= 300 && status < 400 && piece.n)
+    } else if (status >= 300 && status < 400 && piece.n) {
         cli_hint(c, "the server redirects; give the new address with --url");
-    else if (status == 405 || status == 415)
+    } else if (status == 405 || status == 415) {
         cli_hint(c, "the server there does not speak Pyroscope's API");
+    }
 }
 
 static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
