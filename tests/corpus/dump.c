@@ -121,7 +121,7 @@ static void put_sample(struct buf *b, const struct profile *p, uint32_t row)
     buf_z(b, "]}\n");
 }
 
-// What a client makes of `perf script`, and a server of that.
+// Text of `perf script` as a client collapses it and a server reads the result.
 static bool decode_perf(struct arena *a, str bytes, struct decoded *d, err *e)
 {
     struct decode_options o = {0};

@@ -48,6 +48,15 @@ def begin(f, ask, body):
     return w
 
 
+def leaves(f, service, ask, leave):
+    """Asks, leaves while the query runs, and waits until it has ended."""
+    before = f.metric(CANCELED) or 0
+    w = begin(f, ask, question(service, now_ms() - 3600_000))
+    leave(w)
+    await_("the query to end", lambda: (f.metric(CANCELED) or 0) == before + 1)
+    w.close()
+
+
 @pytest.fixture(scope="module")
 def stuck():
     """A cluster of which one ingester answers nothing: a query waits for it until its deadline."""
@@ -64,12 +73,7 @@ def stuck():
 
 @table("ask, leave", LEAVINGS)
 def test_a_query_that_waits_for_an_ingester_ends_with_its_client(stuck, ask, leave):
-    f, service = stuck
-    before = f.metric(CANCELED) or 0
-    w = begin(f, ask, question(service, now_ms() - 3600_000))
-    leave(w)
-    await_("the query to end", lambda: (f.metric(CANCELED) or 0) == before + 1)
-    w.close()
+    leaves(*stuck, ask, leave)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +92,5 @@ def slow(tmp_path_factory):
 @table("ask, leave", LEAVINGS)
 def test_a_query_that_reads_the_store_ends_with_its_client(slow, ask, leave):
     """All that it would read takes minutes; a batch of it is 32 objects."""
-    f, service = slow
-    before = f.metric(CANCELED) or 0
-    w = begin(f, ask, question(service, now_ms() - 3600_000))
-    leave(w)
-    await_("the query to end", lambda: (f.metric(CANCELED) or 0) == before + 1)
-    w.close()
-    assert (f.metric("flametree_querier_read_objects_total") or 0) < 16
+    leaves(*slow, ask, leave)
+    assert (slow[0].metric("flametree_querier_read_objects_total") or 0) < 16

@@ -132,7 +132,7 @@ export function fromLegacy(name: string, typesOf: (service: string) => string[])
 export const isTypeId = (text: string): boolean => [5, 6].includes(parts(text).length);
 
 /**
- * What to show of a service when nobody asked for anything: CPU time, or the space in use, which says more of a heap than all
+ * The profile type to show of a service when the address names none: CPU time, or the space in use, which says more of a heap than all
  * that was ever allocated, or the first by name.
  */
 export function preferredType(ids: string[]): string {

@@ -1,4 +1,4 @@
-// A profile as a file: pictures of what is seen, a tree, and a summary in words.
+// Tests of the files that the page saves: pictures of the frames on screen, a tree, and a summary in words.
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { json, summary, xml } from '../src/flame/report';

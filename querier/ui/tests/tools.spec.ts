@@ -1,4 +1,4 @@
-// What can be done with a profile beyond looking: frames folded, match after match, a wide table, functions found again.
+// Tests of the tools of a profile: folded frames, the next match, the wide table, functions found again.
 import { expect, test, type Page } from '@playwright/test';
 import { makePaint, PALETTES } from '../src/flame/colors';
 import { greyStyles } from '../src/flame/draw';

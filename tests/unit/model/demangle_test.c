@@ -110,7 +110,7 @@ static void put_times(struct buf *b, size_t times, const char *text)
         buf_z(b, text);
 }
 
-// What is left of a name is repeated up to the longest that is read.
+// The middle of a name is repeated up to the longest name that is read.
 static const struct {
     const char *name;
     const char *begin;
