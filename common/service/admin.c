@@ -33,24 +33,30 @@ static void explain(const struct program *p, struct buf *out)
     }
 }
 
+bool admin_is_ready(struct program *p, struct buf *why)
+{
+    if (atomic_load(&p->state) == PROGRAM_DRAINING)
+        buf_z(why, "draining\n");
+    else
+        explain(p, why);
+    if (why->n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(why, "starting\n");
+    if (why->failed) {  // nothing may have been said for want of memory
+        buf_clear(why);
+        buf_z(why, "no memory to say whether it is ready\n");
+    }
+    return why->n == 0 && !why->failed;
+}
+
 void admin_ready(struct program *p, struct http_exchange *x)
 {
     struct buf why;
     buf_init(&why, NULL, 4096);
-    if (atomic_load(&p->state) == PROGRAM_DRAINING)
-        buf_z(&why, "draining\n");
-    else
-        explain(p, &why);
-    if (why.n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(&why, "starting\n");
-    if (why.failed) {  // nothing may have been said for want of memory
-        buf_clear(&why);
-        buf_z(&why, "no memory to say whether it is ready\n");
-    }
-    struct buf *out = page(x, why.n || why.failed ? 503 : 200, S("text/plain; charset=utf-8"));
-    if (why.n || why.failed)
-        buf_str(out, buf_view(&why));
-    else
+    bool ready = admin_is_ready(p, &why);
+    struct buf *out = page(x, ready ? 200 : 503, S("text/plain; charset=utf-8"));
+    if (ready)
         buf_z(out, "ready");
+    else
+        buf_str(out, buf_view(&why));
     buf_release(&why);
 }
 

@@ -17,6 +17,7 @@
 #define ADMIN_WIDTH \
     2  // pages of the process have workers of their own, so that they answer under load
 #define ADMIN_QUEUE  64
+#define PROBE_WIDTH  1  // and so do probes: a process that is busy lives
 #define REFUSALS_MAX ((size_t)16 << 20)
 
 // Pushes leave this part of the memory to others, so that a flood of them ends no query.
@@ -102,6 +103,12 @@ static bool open_lanes(struct program *p, err *e)
                              .queue_max = ADMIN_QUEUE};
     p->admin_lanes[RANK_PUBLIC] = lane_new(&o, e);
     bool ok = p->admin_lanes[RANK_PUBLIC] != NULL;
+    o = (struct lane_options){.name = "admin.probe",
+                              .rank = RANK_INGESTER,
+                              .width = PROBE_WIDTH,
+                              .queue_max = ADMIN_QUEUE};
+    if (ok) p->admin_lanes[RANK_INGESTER] = lane_new(&o, e);
+    ok = ok && p->admin_lanes[RANK_INGESTER] != NULL;
     for (size_t i = 0; ok && i < p->unit_count; i++)
         ok = open_unit_lanes(p, &p->units[i], e);
     return ok;
@@ -329,6 +336,7 @@ bool program_open(struct program *p, err *e)
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
+    node_identify(p);
     p->process = (struct process){
         .config = p->config,
         .memory = &p->memory,
@@ -336,6 +344,7 @@ bool program_open(struct program *p, err *e)
         .members = p->members,
         .data_dir = p->datadir.path,
         .id = p->id,
+        .identity = &p->identity,
         .all_in_one = p->process.all_in_one,
         .public_port = server_port(p->public.server),
         .public_address = p->public_address,
@@ -400,6 +409,7 @@ static void publish(struct program *p)
     router_add_http(outer, admin_routes, admin_route_count, p, p->admin_lanes);
     router_add_http(outer, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
     router_add_http(inner, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_rpc(inner, node_rpc, node_rpc_count, p, p->admin_lanes);
     for (size_t k = 0; k < p->unit_count; k++) {
         struct unit *u = &p->units[k];
         const struct service *v = u->service;

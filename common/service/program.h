@@ -65,7 +65,8 @@ struct program {
     char public_address[300];
     struct selfprofile *selfprofile;  // or NULL
     char id[256];
-    struct lane *admin_lanes[RANK_COUNT];
+    struct node_identity identity;         // changes only before the routers are published
+    struct lane *admin_lanes[RANK_COUNT];  // of the process' own pages, and of probes
     struct unit units[SERVICES_MAX];
     size_t unit_count;
     struct process process;
@@ -105,5 +106,14 @@ extern const size_t admin_route_count;
 extern const struct http_route admin_public_routes[];  // only the public one
 extern const size_t admin_public_route_count;
 
+// Is the process ready for traffic? Otherwise *why says a line for each reason.
+bool admin_is_ready(struct program *p, struct buf *why);
 void admin_ready(struct program *p, struct http_exchange *x);
 void admin_metrics(struct http_exchange *x);
+
+// ---- node.c: who this process is, and what it answers to the probes of others
+
+void node_identify(struct program *p);  // once its listeners are open
+
+extern const struct rpc_method node_rpc[];  // the internal listener
+extern const size_t node_rpc_count;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "cluster/member.h"
+#include "cluster/node.h"
 #include "net/client.h"
 #include "rpc/route.h"
 #include "service/config.h"
@@ -33,6 +34,8 @@ struct process {
     const char *data_dir;  // absolute; subdirectories are the services' own
     struct store *store;   // objects; NULL: none is set, heads keep everything
     const char *id;        // this process' member id
+    const struct node_identity
+        *identity;  // as other nodes are told; the store's part comes with it
     bool all_in_one;
     unsigned public_port;          // the real one
     const char *public_address;    // by which this process reaches its own public listener

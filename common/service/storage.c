@@ -38,6 +38,7 @@ static bool claim(struct program *p, err *e)
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
     bool ok = cluster_claim(p->process.store, &r, known ? &mine : NULL, &cluster, &fault);
     req_release(&r);
+    p->identity.cluster = ok || !known ? cluster : mine;
     if (ok) {
         ulid_print(cluster, text);
         log_info(NULL, "storage.opened", "cluster=%s", text);

@@ -2,9 +2,12 @@
 //
 // A process with one service made for the purpose: each test forks it, talks to it over its port,
 // and sends it signals. The service starts and drains when files say so.
+#include "cluster/node.h"
 #include "lib/await.h"
 #include "lib/dir.h"
+#include "rpc/peer.h"
 #include "service/service.h"
+#include "sys/clock.h"
 #include "sys/file.h"
 
 #include <arpa/inet.h>
@@ -71,6 +74,7 @@ static const struct service test_service = {.name = "test",
 
 static pid_t child;
 static unsigned port;
+static char internal_address[128];
 
 static void begin(char *flag, char *value)
 {
@@ -103,7 +107,9 @@ static void read_port(void)
     buf_init(&b, NULL, 4096);
     assert_ok(file_read(dir_path(path, base, "data/run/ports.json"), &b, e));
     buf_byte(&b, 0);
-    assert_int_equal(sscanf(b.p, "{\"public\":%u,", &port), 1);
+    assert_int_equal(sscanf(b.p, "{\"public\":%u,\"internal\":\"%100[^\"]\"", &port,
+                            internal_address),
+                     2);
     buf_release(&b);
 }
 
@@ -264,10 +270,73 @@ static void wrong_settings_are_told_before_anything_starts(void **state)
     assert_false(told("data"));
 }
 
+// Asks the process as another node does. The message's bytes are copied into `bytes`.
+static bool probe(struct client *cl, char bytes[NODE_MESSAGE_MAX], struct node_answer *answer,
+                  err *e)
+{
+    struct req r;
+    struct peer_call c;
+    struct buf message;
+    struct node_identity from = {.node = S("another")};
+    req_init(&r, RANK_DUTY, NULL, 1 << 16, (uint64_t)10 * NS_PER_S);
+    buf_init(&message, NULL, NODE_MESSAGE_MAX);
+    node_put_probe(&from, &message);
+    peer_start(cl, &r, &c, str_of(internal_address), NODE_PROBE, buf_view(&message), RANK_INGESTER,
+               NODE_MESSAGE_MAX);
+    err ignored = {0};
+    (void)!call_wait(&r, &c.http.call, &ignored);
+    str got = {0};
+    bool ok = peer_answer(&c, &got, e);
+    if (ok) memcpy(bytes, got.p, got.n);
+    ok = ok && node_read_answer(str_make(bytes, got.n), answer, e);
+    peer_release(&c);
+    buf_release(&message);
+    req_release(&r);
+    return ok;
+}
+
+static void a_process_tells_other_nodes_who_it_is(void **state)
+{
+    (void)state;
+    char flag[] = "--server.id";
+    char value[] = "here";
+    begin(flag, value);
+    read_port();
+    struct loop *l = NULL;
+    struct client *cl = NULL;
+    assert_ok((l = loop_new("loop", e)));
+    assert_ok((cl = client_new(l, NULL, 4, e)));
+    char bytes[NODE_MESSAGE_MAX];
+    struct node_answer answer;
+    err fault = {0};
+    assert_false(probe(cl, bytes, &answer, &fault));
+    assert_int_equal(fault.code, ERR_UNAVAILABLE);
+    assert_string_equal(fault.msg, "starting");
+
+    tell("start");
+    await_answer("/ready", "HTTP/1.1 200", "ready");
+    assert_ok(probe(cl, bytes, &answer, e));
+    assert_true(str_is(answer.node.node, "here"));
+    assert_true(str_is(answer.node.address, internal_address));
+    assert_int_equal(answer.node.service_count, 1);
+    assert_true(str_is(answer.node.services[0], "test"));
+    assert_true(node_knows(answer.node.boot) && !node_knows(answer.node.cluster));
+    assert_true(answer.ready && answer.load >= 0.0 && answer.load < 1.0);
+    id128 boot = answer.node.boot;
+    tell("sick");
+    assert_ok(probe(cl, bytes, &answer, e));
+    assert_false(answer.ready);
+    assert_true(id128_eq(answer.node.boot, boot));
+    client_free(cl);
+    loop_free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_process_starts_serves_and_stops, make_base, remove_base),
+        cmocka_unit_test_setup_teardown(a_process_tells_other_nodes_who_it_is, make_base,
+                                        remove_base),
         cmocka_unit_test_setup_teardown(a_failed_start_tells_why, make_base, remove_base),
         cmocka_unit_test_setup_teardown(a_stop_during_start_is_heeded, make_base, remove_base),
         cmocka_unit_test_setup_teardown(a_second_signal_ends_a_drain_that_hangs, make_base,
