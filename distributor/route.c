@@ -3,10 +3,12 @@
 
 #include "base/fault.h"
 #include "cluster/place.h"
+#include "cluster/probe.h"
 #include "codec/pb.h"
 #include "distributor/metrics.h"
 #include "loop/call.h"
 #include "rpc/peer.h"
+#include "sys/clock.h"
 
 #define APPEND_PATH       "/flametree.v1.IngesterService/Append"
 #define APPEND_ANSWER_MAX 65536
@@ -20,6 +22,8 @@ struct shipment {
     struct peer_call call;
     struct buf message;
     bool started;
+    uint64_t started_mono_ns;
+    bool silent;  // nothing came from the ingester for so long that the call was given up
     bool stored;
     err fault;
 };
@@ -37,6 +41,7 @@ bool route_init(struct route *r, struct client *client, struct members *known,
     for (size_t i = 0; i < r->member_count; i++) {
         r->homes[i] = r->members[i];
         r->homes[i].alive = true;
+        r->homes[i].unready = false;
     }
     if (r->member_count > 0) return true;
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
@@ -87,6 +92,7 @@ static void ship(struct route *r, struct shipment *s)
     s->req.tenant = r->req->tenant;
     s->req.log.tenant = r->req->tenant;
     memcpy(s->req.request_id, r->req->request_id, sizeof s->req.request_id);
+    s->started_mono_ns = clock_mono_ns();
     peer_start(r->client, &s->req, &s->call, s->member->address, APPEND_PATH, buf_view(&s->message),
                RANK_INGESTER, APPEND_ANSWER_MAX);
     s->started = true;
@@ -97,8 +103,10 @@ static void settle(struct route *r, struct shipment *s)
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
-        bool answered = s->stored || s->fault.code != ERR_UNAVAILABLE;
-        members_report(r->known, s->member->id, answered);
+        members_note_call(r->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
+        if (s->silent && !s->stored)
+            err_set(&s->fault, ERR_UNAVAILABLE,
+                    "it is silent: neither this nor probes were answered");
         metric_add(&distributor_append_bytes, s->message.n);
         peer_release(&s->call);
         req_release(&s->req);
@@ -171,8 +179,31 @@ static void decide(struct route *r, struct shipment *s, err *first)
     }
 }
 
+// Ingesters that stopped answering are not waited for until append_timeout.
+struct patience {
+    struct route *route;
+    struct shipment *v;
+    size_t n;
+};
+
+static void give_up_silent(void *arg)
+{
+    const struct patience *p = arg;
+    for (size_t i = 0; i < p->n; i++) {
+        struct shipment *s = &p->v[i];
+        if (!s->started || call_is_over(&s->call.http.call)) continue;
+        if (!members_is_silent(p->route->known, MEMBER_INGESTER, s->member->id, s->started_mono_ns,
+                               MEMBER_SILENCE_NS))
+            continue;
+        s->silent = true;
+        call_stop(&s->call.http.call);
+    }
+}
+
 static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, err *e)
 {
+    struct patience p = {r, v, n};
+    const struct call_watch watch = {give_up_silent, &p};
     struct call **calls = ARENA_ARRAY(&r->req->arena, struct call *, n);
     if (!calls) return arena_ok(&r->req->arena, e);
     size_t started = 0;
@@ -182,7 +213,7 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
     }
     err fault = {0};
     FAULT("route.started");
-    if (started) (void)!call_gather(r->req, calls, started, started, false, &fault);
+    if (started) (void)!call_gather_watched(r->req, calls, started, started, false, &watch, &fault);
     for (size_t i = 0; i < n; i++) {
         settle(r, &v[i]);
         decide(r, &v[i], first);

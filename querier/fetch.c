@@ -2,11 +2,12 @@
 #include "querier/fetch.h"
 
 #include "base/ulid.h"
-#include "cluster/member.h"
+#include "cluster/probe.h"
 #include "codec/pb.h"
 #include "querier/config.h"
 #include "querier/metrics.h"
 #include "rpc/peer.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,29 @@ struct peer_set {
     struct peer_call *calls;
     size_t n;
 };
+
+// What the calls of one question are watched with.
+struct patience {
+    struct members *known;
+    const struct member *members;
+    struct peer_call *calls;
+    bool *silent;  // nothing came from the ingester for so long that the call was given up
+    size_t n;
+    uint64_t began_mono_ns;
+    uint64_t limit_ns;
+};
+
+static void give_up_silent(void *arg)
+{
+    const struct patience *p = arg;
+    for (size_t i = 0; i < p->n; i++) {
+        struct call *c = &p->calls[i].http.call;
+        if (call_is_over(c)) continue;
+        p->silent[i] = members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
+                                         p->began_mono_ns, p->limit_ns);
+        if (p->silent[i]) call_stop(c);
+    }
+}
 
 static void release_calls(void *arg)
 {
@@ -51,6 +75,14 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n);
     struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n);
     struct head_reply *replies = ARENA_ARRAY(&r->arena, struct head_reply, n);
+    struct patience p = {.known = t->members,
+                         .members = members,
+                         .calls = calls,
+                         .silent = ARENA_ARRAY(&r->arena, bool, n),
+                         .n = n,
+                         .began_mono_ns = clock_mono_ns(),
+                         .limit_ns = (uint64_t)config->wait_for_ingesters};
+    const struct call_watch watch = {give_up_silent, &p};
     if (!set || !arena_defer(&r->arena, release_calls, set) || !arena_ok(&r->arena, e)) {
         return arena_ok(&r->arena, e);
     }
@@ -66,17 +98,20 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     r->tenant = all_tenants;
     *set = (struct peer_set){calls, n};
     err first = {0};
-    (void)!call_gather(r, waits, n, 0, false, &first);
+    (void)!call_gather_watched(r, waits, n, 0, false, &watch, &first);
 
     for (size_t i = 0; i < n; i++) {
         err fault = {0};
         replies[i].member = members[i].id;
         bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
+        members_note_call(t->members, MEMBER_INGESTER, members[i].id, &calls[i], &fault);
         if (!ok) {
+            if (p.silent[i])
+                err_set(&fault, ERR_UNAVAILABLE,
+                        "it is silent: neither this nor probes were answered");
             replies[i].fault = keep_fault(&r->arena, &fault);
             metric_add(&querier_ingester_failures, 1);
         }
-        members_report(t->members, members[i].id, ok || fault.code != ERR_UNAVAILABLE);
     }
     *out = (struct head_replies){replies, n};
     return true;

@@ -2,14 +2,20 @@
 #include "cluster/member.h"
 
 #include "cluster/metrics.h"
+#include "sys/clock.h"
 #include "sys/lock.h"
+#include "sys/log.h"
 
-#define FAILURES_MAX 3  // in a row, until a member counts as dead
+const char *const member_kind_names[MEMBER_KINDS] = {"distributor", "ingester", "querier",
+                                                     "compactor"};
 
 struct known {
     struct member member;
-    unsigned failures;
-    char *text;  // behind the strings of the member
+    unsigned failures;  // in a row
+    bool probe_failed;  // the last one
+    uint64_t heard_mono_ns;
+    uint64_t dead_mono_ns;  // since when
+    char *text;             // behind the strings of the member
     size_t bytes;
 };
 
@@ -24,12 +30,19 @@ static void on_print(void *arg)
 {
     struct members *m = arg;
     int64_t alive = 0;
+    int64_t unready = 0;
     lock_take(&m->lock);
     int64_t all = (int64_t)m->n;
-    for (size_t i = 0; i < m->n; i++)
-        alive += m->v[i].member.alive;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct member *k = &m->v[i].member;
+        const str labels[] = {str_of(member_kind_names[k->kind]), k->id};
+        metric_set_real(&cluster_member_alive, labels, k->alive ? 1.0 : 0.0);
+        alive += k->alive;
+        unready += k->alive && k->unready;
+    }
     lock_give(&m->lock);
-    metric_set_to(&cluster_members, S("alive"), alive);
+    metric_set_to(&cluster_members, S("alive"), alive - unready);
+    metric_set_to(&cluster_members, S("unready"), unready);
     metric_set_to(&cluster_members, S("dead"), all - alive);
 }
 
@@ -99,18 +112,20 @@ out:
     return ok;
 }
 
-struct member *members_of(struct members *m, struct arena *a, enum member_kind kind, size_t *count)
+// kind MEMBER_KINDS: all.
+static struct member *copy_of(struct members *m, struct arena *a, enum member_kind kind,
+                              size_t *count)
 {
     *count = 0;
     lock_take(&m->lock);
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++)
-        n += m->v[i].member.kind == kind;
+        n += kind == MEMBER_KINDS || m->v[i].member.kind == kind;
     struct member *copy = n ? ARENA_ARRAY(a, struct member, n) : NULL;
     size_t at = 0;
     for (size_t i = 0; copy && i < m->n; i++) {
         const struct member *k = &m->v[i].member;
-        if (k->kind != kind) continue;
+        if (kind != MEMBER_KINDS && k->kind != kind) continue;
         copy[at] = *k;
         copy[at].id = arena_str(a, k->id);
         copy[at].address = arena_str(a, k->address);
@@ -120,6 +135,16 @@ struct member *members_of(struct members *m, struct arena *a, enum member_kind k
     if (!copy || a->exhausted) return NULL;
     *count = n;
     return copy;
+}
+
+struct member *members_of(struct members *m, struct arena *a, enum member_kind kind, size_t *count)
+{
+    return copy_of(m, a, kind, count);
+}
+
+struct member *members_all(struct members *m, struct arena *a, size_t *count)
+{
+    return copy_of(m, a, MEMBER_KINDS, count);
 }
 
 bool members_has(struct members *m, enum member_kind kind)
@@ -132,16 +157,102 @@ bool members_has(struct members *m, enum member_kind kind)
     return found;
 }
 
-void members_report(struct members *m, str id, bool answered)
+// ---- liveness
+
+static struct known *find(struct members *m, enum member_kind kind, str id)
 {
-    if (!answered) metric_add(&cluster_reports_failed, 1);
-    lock_take(&m->lock);
     for (size_t i = 0; i < m->n; i++) {
-        struct known *k = &m->v[i];
-        if (!str_eq(k->member.id, id)) continue;
-        k->failures = answered ? 0 : k->failures + 1;
-        if (k->failures == 0) k->member.alive = true;
-        if (k->failures >= FAILURES_MAX) k->member.alive = false;
+        if (order(&m->v[i], kind, id) == 0) return &m->v[i];
+    }
+    return NULL;
+}
+
+// With the lock, as what follows: lines of one member stand in the log in the order of its changes.
+static void rise(struct known *k)
+{
+    uint64_t now = clock_mono_ns();
+    const struct member *x = &k->member;
+    char id[LOG_QUOTE_MAX];
+    k->failures = 0;
+    k->probe_failed = false;
+    k->heard_mono_ns = now;
+    if (x->alive) return;
+    k->member.alive = true;
+    log_info(NULL, "member.alive", "kind=%s id=%s address=%.*s dead_ms=%llu",
+             member_kind_names[x->kind], log_quote(id, x->id), STR(x->address),
+             (unsigned long long)((now - k->dead_mono_ns) / (uint64_t)NS_PER_MS));
+}
+
+static void fall(struct known *k, str why)
+{
+    const struct member *x = &k->member;
+    char id[LOG_QUOTE_MAX];
+    char quoted[LOG_QUOTE_MAX];
+    if (!x->alive) return;
+    k->member.alive = false;
+    k->dead_mono_ns = clock_mono_ns();
+    const str labels[] = {str_of(member_kind_names[x->kind]), x->id};
+    metric_add_set(&cluster_deaths, labels, 1);
+    log_warn(NULL, "member.dead", "kind=%s id=%s address=%.*s failures=%u why=%s",
+             member_kind_names[x->kind], log_quote(id, x->id), STR(x->address), k->failures,
+             log_quote(quoted, why));
+}
+
+void members_heard(struct members *m, enum member_kind kind, str id)
+{
+    lock_take(&m->lock);
+    struct known *k = find(m, kind, id);
+    if (k) rise(k);
+    lock_give(&m->lock);
+}
+
+void members_seen(struct members *m, enum member_kind kind, str id,
+                  const struct node_answer *answer)
+{
+    lock_take(&m->lock);
+    struct known *k = find(m, kind, id);
+    if (k) rise(k);
+    if (k) k->member.unready = !answer->ready;
+    lock_give(&m->lock);
+}
+
+static void fail(struct members *m, enum member_kind kind, str id, str why, bool probe)
+{
+    const str labels[] = {str_of(member_kind_names[kind]), id};
+    lock_take(&m->lock);
+    struct known *k = find(m, kind, id);
+    if (k) {
+        metric_add_set(&cluster_calls_failed, labels, 1);
+        k->failures++;
+        if (probe) k->probe_failed = true;
+        if (k->failures >= MEMBER_FAILURES_MAX) fall(k, why);
     }
     lock_give(&m->lock);
+}
+
+void members_failed(struct members *m, enum member_kind kind, str id, str why)
+{
+    fail(m, kind, id, why, false);
+}
+
+void members_probe_failed(struct members *m, enum member_kind kind, str id, str why)
+{
+    fail(m, kind, id, why, true);
+}
+
+bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_t since_mono_ns,
+                       uint64_t patience_ns)
+{
+    bool silent = false;
+    lock_take(&m->lock);
+    struct known *k = find(m, kind, id);
+    if (k && k->heard_mono_ns <= since_mono_ns && (k->probe_failed || !k->member.alive)) {
+        uint64_t waited = clock_mono_ns() - since_mono_ns;
+        if (!k->member.alive) patience_ns = MIN(patience_ns, MEMBER_RETURN_NS);
+        silent = waited >= patience_ns;
+        if (waited >= MEMBER_SILENCE_NS)
+            fall(k, S("it has said nothing for 3 s, to calls and to probes"));
+    }
+    lock_give(&m->lock);
+    return silent;
 }

@@ -3,26 +3,48 @@
 // member.h - the nodes that are known, and which of them seem alive.
 //
 // A member list is configured (ids and addresses of the internal listeners); liveness is what the
-// last calls and probes said. Nothing that must be right depends on liveness: it only says whom to
-// ask first. In the all-in-one the list has one ingester, itself. A new member counts as
-// alive. Readers copy; all functions may be called from any thread.
+// last calls and probes (probe.h) said. Nothing that must be right depends on liveness: it only
+// says whom to ask first and for whom not to wait. In the all-in-one the list has one ingester,
+// itself. A new member counts as alive.
+//
+//     ALIVE -> DEAD   three failures in a row (nobody listens, the connection broke, a probe was
+//                     not answered in time), or a call that was given up (members_is_silent)
+//     DEAD -> ALIVE   one answer: to a probe or to a call
+//
+// A call that ends at its own time limit says nothing about the member: the limit may have been a
+// tiny one, or the work a large one. What counts is silence: from the beginning of the call until
+// now nothing came from the member, not even the answers to probes, of which there is one every
+// few seconds. So a slow answer of a member that lives is waited for, and a stopped process, whose
+// kernel still takes connections and bytes, is found out.
+//
+// Each change is a line in the log, "member.dead" and "member.alive", and shows in the metrics
+// flametree_cluster_member_alive and flametree_cluster_members. Readers copy; all functions may be
+// called from any thread.
 #pragma once
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "cluster/node.h"
+
+#define MEMBER_FAILURES_MAX 3                           // in a row, until a member is dead
+#define MEMBER_SILENCE_NS   (UINT64_C(3) * 1000000000)  // a call waits for so long
+#define MEMBER_RETURN_NS    (UINT64_C(1) * 1000000000)  // and for one that was dead before
 
 enum member_kind {
     MEMBER_DISTRIBUTOR,
     MEMBER_INGESTER,
     MEMBER_QUERIER,
-    MEMBER_COMPACTOR
+    MEMBER_COMPACTOR,
+    MEMBER_KINDS
 };
+extern const char *const member_kind_names[MEMBER_KINDS];
 
 struct member {
     str id;
     str address;  // "host:port" or "unix:/path"
     enum member_kind kind;
     bool alive;
+    bool unready;  // it answered its last probe, but it does not want traffic now
 };
 
 struct members;
@@ -38,9 +60,30 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e) MU
 // none or the arena is exhausted.
 struct member *members_of(struct members *m, struct arena *a, enum member_kind kind, size_t *count);
 
+// The same of all kinds, in order of kind, then id.
+struct member *members_all(struct members *m, struct arena *a, size_t *count);
+
 // Whether there is any of a kind, alive or not.
 bool members_has(struct members *m, enum member_kind kind);
 
-// What a call to a member said; any thread. A member counts as dead after 3 failures in a row and
-// as alive after one success.
-void members_report(struct members *m, str id, bool answered);
+// ---- what is learnt of a member; ids that the kind does not have are ignored
+
+// It answered a call, maybe with a refusal.
+void members_heard(struct members *m, enum member_kind kind, str id);
+
+// It answered a probe.
+void members_seen(struct members *m, enum member_kind kind, str id,
+                  const struct node_answer *answer);
+
+// A call or a probe found nobody, or a probe was not answered in time; `why` goes into the log.
+void members_failed(struct members *m, enum member_kind kind, str id, str why);
+
+// The same for a probe: only after failed probes may a member be called silent.
+void members_probe_failed(struct members *m, enum member_kind kind, str id, str why);
+
+// Is there no use in waiting any longer for a call that began at since_mono_ns? That is so when
+// nothing was heard from the member since then, a probe failed, and the call waited for patience_ns
+// (if the member is dead already, MEMBER_RETURN_NS at most). A member that was silent for
+// MEMBER_SILENCE_NS is dead from then on. The caller gives the call up.
+bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_t since_mono_ns,
+                       uint64_t patience_ns);

@@ -47,16 +47,21 @@ static size_t keep(size_t wanted, size_t n)
     return wanted == 0 || wanted > n ? n : wanted;
 }
 
+static bool is_live(const struct member *m)
+{
+    return m->alive && !m->unready;
+}
+
 void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
                  str service, uint64_t labels_hash, uint32_t *order)
 {
     size_t live = 0;
     size_t dead = n;
     for (size_t i = 0; i < n; i++) {
-        if (members[i].alive) order[live++] = (uint32_t)i;
+        if (is_live(&members[i])) order[live++] = (uint32_t)i;
     }
     for (size_t i = n; i-- > 0;) {
-        if (!members[i].alive) order[--dead] = (uint32_t)i;
+        if (!is_live(&members[i])) order[--dead] = (uint32_t)i;
     }
     assert(live == dead);
 

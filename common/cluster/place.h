@@ -16,6 +16,6 @@ struct place_options {
 };
 
 // Orders all members for a label set: the owner first, then those to try when it does not answer;
-// dead members last. `order` has room for n rows of `members`.
+// dead members and those that want no traffic last. `order` has room for n rows of `members`.
 void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
                  str service, uint64_t labels_hash, uint32_t *order);

@@ -69,17 +69,22 @@ bool call_is_over(const struct call *c)
     return atomic_load_explicit(&c->group, memory_order_acquire) == &finished;
 }
 
+void call_stop(struct call *c)
+{
+    if (!call_is_over(c) && c->stop) c->stop(c);
+}
+
 static void stop_rest_of(struct call *const *calls, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!call_is_over(calls[i]) && calls[i]->stop) calls[i]->stop(calls[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        call_stop(calls[i]);
 }
 
 // Waits until the group's outcome is decided or the request is over, which fills *why.
 static void await_outcome(struct req *r, struct call_group *g, size_t need, bool stop_rest,
-                          err *why)
+                          const struct call_watch *watch, err *why)
 {
+    uint64_t next_look = watch ? clock_mono_ns() + CANCEL_POLL_NS : UINT64_MAX;
     lock_take(&g->lock);
     while (g->pending > 0) {
         bool decided = g->well >= need || g->well + g->pending < need;
@@ -87,6 +92,11 @@ static void await_outcome(struct req *r, struct call_group *g, size_t need, bool
         if (!req_alive(r, why)) break;
         uint64_t left = MIN(req_left_ns(r), CANCEL_POLL_NS);
         cond_wait_until(&g->change, &g->lock, clock_mono_ns() + left);
+        if (clock_mono_ns() < next_look) continue;
+        lock_give(&g->lock);
+        watch->look(watch->arg);
+        next_look = clock_mono_ns() + CANCEL_POLL_NS;
+        lock_take(&g->lock);
     }
     lock_give(&g->lock);
 }
@@ -99,8 +109,8 @@ static void await_all(struct call_group *g)
     lock_give(&g->lock);
 }
 
-bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
-                 err *e)
+bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, size_t need,
+                         bool stop_rest, const struct call_watch *watch, err *e)
 {
     assert(need <= n);
     assert(!loop_is_any_here());
@@ -112,7 +122,7 @@ bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need
         join_group(&g, calls[i]);
     }
     err why = {0};
-    await_outcome(r, &g, need, stop_rest, &why);
+    await_outcome(r, &g, need, stop_rest, watch, &why);
     stop_rest_of(calls, n);
     await_all(&g);
     cond_release(&g.change);
@@ -129,6 +139,12 @@ bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need
         return false;
     }
     return true;  // not reached: fewer than `need` <= n went well, so one has a fault
+}
+
+bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
+                 err *e)
+{
+    return call_gather_watched(r, calls, n, need, stop_rest, NULL, e);
 }
 
 bool call_wait(struct req *r, struct call *c, err *e)

@@ -40,3 +40,15 @@ bool call_wait(struct req *r, struct call *c, err *e) MUST_CHECK;
 // Deadline and cancel are seen within a tenth of a second. Not from a loop.
 bool call_gather(struct req *r, struct call *const *calls, size_t n, size_t need, bool stop_rest,
                  err *e) MUST_CHECK;
+
+// The same, and meanwhile look(arg) is called about ten times a second, by the thread that waits:
+// it may end single calls with call_stop, because there is no use in waiting for them. NULL: none.
+struct call_watch {
+    void (*look)(void *arg);
+    void *arg;
+};
+bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, size_t need,
+                         bool stop_rest, const struct call_watch *watch, err *e) MUST_CHECK;
+
+// Asks for the end of a call that is not over yet; it is still to be awaited. Any thread.
+void call_stop(struct call *c);

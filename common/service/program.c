@@ -16,9 +16,10 @@
 #define DUTY_QUEUE 64
 #define ADMIN_WIDTH \
     2  // pages of the process have workers of their own, so that they answer under load
-#define ADMIN_QUEUE  64
-#define PROBE_WIDTH  1  // and so do probes: a process that is busy lives
-#define REFUSALS_MAX ((size_t)16 << 20)
+#define ADMIN_QUEUE       64
+#define PROBE_WIDTH       1  // and so do probes: a process that is busy lives
+#define PROBE_CONNECTIONS 4
+#define REFUSALS_MAX      ((size_t)16 << 20)
 
 // Pushes leave this part of the memory to others, so that a flood of them ends no query.
 #define PUSHES_LEAVE 8
@@ -132,7 +133,7 @@ static bool set_client_tls(struct program *p, err *e)
     struct client_tls tls = {.ca_file = i->tls_ca_file,
                              .cert_file = i->tls_cert_file,
                              .key_file = i->tls_key_file};
-    return client_set_tls(p->client, &tls, e);
+    return client_set_tls(p->client, &tls, e) && client_set_tls(p->probe_client, &tls, e);
 }
 
 static bool open_loops(struct program *p, err *e)
@@ -150,6 +151,8 @@ static bool open_loops(struct program *p, err *e)
     if (!p->client_loop) return false;
     p->client = client_new(p->client_loop, &p->requests, (unsigned)i->connections_per_node, e);
     if (!p->client) return false;
+    p->probe_client = client_new(p->client_loop, &p->requests, PROBE_CONNECTIONS, e);
+    if (!p->probe_client) return false;
     return !i->tls_cert_file[0] || set_client_tls(p, e);
 }
 
@@ -433,11 +436,23 @@ static bool takes_pushes(const struct program *p)
     return false;
 }
 
+static bool start_prober(struct program *p, err *e)
+{
+    const struct cluster_settings *c = config_section(p->config, "cluster");
+    const struct prober_options o = {.client = p->probe_client,
+                                     .members = p->members,
+                                     .self = &p->identity,
+                                     .interval_ns = (uint64_t)c->probe_interval};
+    p->prober = prober_start(&o, e);
+    return p->prober != NULL;
+}
+
 bool program_start(struct program *p, err *e)
 {
     p->selfprofile = selfprofile_start(&p->process, takes_pushes(p));  // sees the start as well
     if (!storage_open(p, e) || !start_units(p, e)) return false;
     publish(p);
+    if (!start_prober(p, e)) return false;
     atomic_store(&p->state, PROGRAM_READY);
     metric_set(&service_ready, 1);
     if (p->selfprofile) selfprofile_ready(p->selfprofile);
@@ -478,6 +493,8 @@ void program_close(struct program *p)
 {
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
+    prober_stop(p->prober);
+    p->prober = NULL;
     // After a failed start the listeners are still open, and answer "starting" until here.
     if (p->public.server) server_drain(p->public.server, 0);
     if (p->internal.server) server_drain(p->internal.server, 0);
@@ -496,7 +513,8 @@ void program_close(struct program *p)
     if (p->public.router) router_free(p->public.router);
     if (p->internal.router) router_free(p->internal.router);
     each_lane(p, lane_free);
-    if (p->client) client_free(p->client);
+    client_free(p->client);
+    client_free(p->probe_client);
     for (size_t i = 0; i < p->loop_count; i++)
         loop_free(p->loops[i]);
     loop_free(p->client_loop);

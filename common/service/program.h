@@ -13,6 +13,7 @@
 // once. Until the routers are published a front answers in their place.
 #pragma once
 
+#include "cluster/probe.h"
 #include "net/server.h"
 #include "service/datadir.h"
 #include "service/service.h"
@@ -58,7 +59,9 @@ struct program {
     size_t loop_count;
     struct loop *client_loop;
     struct client *client;
+    struct client *probe_client;
     struct members *members;
+    struct prober *prober;  // or NULL
     struct front public;
     struct front internal;
     char internal_address[PATH_MAX + 8];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
+#include "lib/clock.h"
 #include "lib/test.h"
+#include "sys/metric.h"
 
 static void members_are_listed_by_kind_in_order_of_id(void **state)
 {
@@ -52,10 +54,84 @@ static void three_failures_in_a_row_make_a_member_seem_dead(void **state)
     } steps[] = {{false, true},  {false, true},  {true, true}, {false, true}, {false, true},
                  {false, false}, {false, false}, {true, true}, {false, true}};
     for (size_t i = 0; i < COUNT(steps); i++) {
-        members_report(m, S("a"), steps[i].answered);
-        members_report(m, S("nobody"), false);
+        if (steps[i].answered)
+            members_heard(m, MEMBER_INGESTER, S("a"));
+        else
+            members_failed(m, MEMBER_INGESTER, S("a"), S("refused"));
+        members_failed(m, MEMBER_INGESTER, S("nobody"), S("refused"));
+        members_failed(m, MEMBER_QUERIER, S("a"), S("refused"));
         if (alive(m) != steps[i].alive) fail_msg("step %zu", i);
     }
+    members_free(m);
+}
+
+// Silence takes time, and a probe that failed: a slow answer of a member that lives is waited for.
+static void only_a_silent_member_is_given_up(void **state)
+{
+    (void)state;
+    const enum member_kind kind = MEMBER_INGESTER;
+    const str id = S("a");
+    const uint64_t patience = MEMBER_SILENCE_NS;
+    struct members *m = NULL;
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_add(m, kind, S("a=x:1"), e));
+    uint64_t call = clock_mono_ns();
+    clock_pass_mono(20 * NS_PER_S);
+    assert_false(members_is_silent(m, kind, id, call, patience));  // no probe failed
+
+    call = clock_mono_ns();
+    members_probe_failed(m, kind, id, S("late"));
+    clock_pass_mono(NS_PER_S);
+    assert_false(members_is_silent(m, kind, id, call, patience));  // too early
+    members_heard(m, kind, id);
+    members_probe_failed(m, kind, id, S("late"));
+    clock_pass_mono(4 * NS_PER_S);
+    assert_false(members_is_silent(m, kind, id, call, patience));  // it answered meanwhile
+    assert_true(alive(m));
+
+    call = clock_mono_ns();
+    clock_pass_mono(2 * NS_PER_S);
+    assert_true(members_is_silent(m, kind, id, call, patience / 2));
+    assert_true(alive(m));  // a caller without patience is not believed
+    clock_pass_mono(NS_PER_S);
+    assert_true(members_is_silent(m, kind, id, call, patience));
+    assert_false(alive(m));
+
+    call = clock_mono_ns();
+    assert_false(members_is_silent(m, kind, id, call, patience));  // it may have come back
+    clock_pass_mono(NS_PER_S);
+    assert_true(members_is_silent(m, kind, id, call, patience));
+    struct node_answer answer = {.ready = true};
+    members_seen(m, kind, id, &answer);
+    assert_true(alive(m));
+    assert_false(members_is_silent(m, kind, id, call, patience));
+    members_free(m);
+}
+
+static void each_member_shows_in_the_metrics(void **state)
+{
+    (void)state;
+    struct members *m = NULL;
+    struct buf out;
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_add(m, MEMBER_INGESTER, S("here=x:1"), e));
+    assert_ok(members_add(m, MEMBER_INGESTER, S("gone=x:2"), e));
+    for (int i = 0; i < MEMBER_FAILURES_MAX; i++)
+        members_failed(m, MEMBER_INGESTER, S("gone"), S("refused"));
+    buf_init(&out, NULL, 1 << 20);
+    metric_print(&out);
+    static const char *const lines[] = {
+        "flametree_cluster_member_alive{kind=\"ingester\",member=\"here\"} 1\n",
+        "flametree_cluster_member_alive{kind=\"ingester\",member=\"gone\"} 0\n",
+        "flametree_cluster_failed_calls_total{kind=\"ingester\",member=\"gone\"} 3\n",
+        "flametree_cluster_member_deaths_total{kind=\"ingester\",member=\"gone\"} 1\n",
+        "flametree_cluster_members{state=\"alive\"} 1\n",
+        "flametree_cluster_members{state=\"dead\"} 1\n",
+    };
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        if (!str_contains(buf_view(&out), str_of(lines[i]))) fail_msg("%s is missing", lines[i]);
+    }
+    buf_release(&out);
     members_free(m);
 }
 
@@ -93,9 +169,12 @@ static void nothing_is_returned_from_an_exhausted_arena(void **state)
 
 int main(void)
 {
+    clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_listed_by_kind_in_order_of_id),
         cmocka_unit_test(three_failures_in_a_row_make_a_member_seem_dead),
+        cmocka_unit_test(only_a_silent_member_is_given_up),
+        cmocka_unit_test(each_member_shows_in_the_metrics),
         cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(nothing_is_returned_from_an_exhausted_arena),
     };

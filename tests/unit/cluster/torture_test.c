@@ -78,7 +78,7 @@ static bool choose(struct torture_bench *b, void *arg, err *e)
         size_t n = 0;
         uint32_t order[3];
         for (int i = 0; i < 3; i++)
-            members_report(m, S("b"), false);
+            members_failed(m, MEMBER_INGESTER, S("b"), S("refused"));
         const struct member *v = members_of(m, &b->arena, MEMBER_INGESTER, &n);
         ok = arena_ok(&b->arena, e);
         struct place_options o = {.service_members = 2};

@@ -129,6 +129,38 @@ static void a_call_may_finish_before_the_wait(void **state)
     assert_ok(call_wait(new_req(0), &o.call, e));
 }
 
+struct watched {
+    struct op *ops;
+    size_t n;
+    unsigned looks;
+};
+
+static void stop_in_turn(void *arg)
+{
+    struct watched *w = arg;
+    if (w->looks < w->n) call_stop(&w->ops[w->looks].call);
+    w->looks++;
+}
+
+static void who_watches_may_end_single_calls(void **state)
+{
+    (void)state;
+    struct op ops[3];
+    struct call *calls[3];
+    struct watched w = {ops, 2, 0};
+    const struct call_watch watch = {stop_in_turn, &w};
+    for (size_t i = 0; i < 3; i++) {
+        start(&ops[i], ERR_OK, i < 2);
+        calls[i] = &ops[i].call;
+    }
+    err fault = {0};
+    assert_true(call_gather_watched(new_req(0), calls, 3, 1, false, &watch, &fault));
+    assert_true(w.looks >= 2);
+    assert_true(ops[0].stopped && ops[1].stopped && ops[2].call.ok);
+    assert_int_equal(ops[0].call.fault.code, ERR_CANCELED);
+    settle();
+}
+
 static void the_deadline_stops_a_call(void **state)
 {
     (void)state;
@@ -255,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_call_that_goes_well_is_waited_for, make_loop, free_loop),
         cmocka_unit_test_setup_teardown(a_fault_is_handed_over, make_loop, free_loop),
         cmocka_unit_test_setup_teardown(a_call_may_finish_before_the_wait, make_loop, free_loop),
+        cmocka_unit_test_setup_teardown(who_watches_may_end_single_calls, make_loop, free_loop),
         cmocka_unit_test_setup_teardown(the_deadline_stops_a_call, make_loop, free_loop),
         cmocka_unit_test_setup_teardown(a_canceled_request_stops_its_calls, make_loop, free_loop),
         cmocka_unit_test_setup_teardown(a_gather_ends_when_its_outcome_is_decided, make_loop,

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/probe.h"
+
+#include "cluster/metrics.h"
+#include "sys/clock.h"
+#include "sys/lock.h"
+#include "sys/thread.h"
+
+#include <stdatomic.h>
+
+#define ROUND_MEMORY ((size_t)4 << 20)
+
+struct prober {
+    struct prober_options options;
+    struct buf message;
+    pthread_t thread;
+    bool started;
+    struct lock lock;
+    struct cond wake;
+    bool stopping;    // under the lock
+    struct req *now;  // of the round under way, under the lock
+};
+
+struct round {
+    struct req req;
+    struct member *members;
+    struct peer_call *calls;
+    struct call **waits;
+    size_t n;
+    uint64_t limit_ns;
+    uint64_t began_mono_ns;
+};
+
+void members_note_call(struct members *m, enum member_kind kind, str id, const struct peer_call *c,
+                       const err *fault)
+{
+    if (c->http.call.ok && fault->code != ERR_UNAVAILABLE)
+        members_heard(m, kind, id);
+    else if (!c->http.call.ok && fault->code == ERR_UNAVAILABLE)
+        members_failed(m, kind, id, str_of(fault->msg));
+}
+
+// ---- a round
+
+// The members to ask, without the process itself. False if there are none, or no memory to ask.
+static bool choose(struct prober *p, struct round *r)
+{
+    struct arena *a = &r->req.arena;
+    size_t n = 0;
+    r->members = members_all(p->options.members, a, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!str_eq(r->members[i].address, p->options.self->address))
+            r->members[r->n++] = r->members[i];
+    }
+    r->calls = ARENA_ARRAY(a, struct peer_call, r->n);
+    r->waits = ARENA_ARRAY(a, struct call *, r->n);
+    return r->n > 0 && r->calls && r->waits;
+}
+
+static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
+{
+    const struct member *x = &r->members[i];
+    struct members *m = p->options.members;
+    struct node_answer answer;
+    str message = {0};
+    err e = {0};
+    if (peer_answer(&r->calls[i], &message, &e)) {
+        metric_add_to(&cluster_probes, S("answered"), 1);
+        if (node_read_answer(message, &answer, &e))
+            members_seen(m, x->kind, x->id, &answer);
+        else
+            members_heard(m, x->kind, x->id);
+        return;
+    }
+    bool answered = r->calls[i].http.call.ok;
+    bool nobody = e.code == ERR_UNAVAILABLE;
+    metric_add_to(&cluster_probes, answered ? S("refused") : S("failed"), 1);
+    if (answered && !nobody)
+        members_heard(m, x->kind, x->id);
+    else if (nobody)
+        members_probe_failed(m, x->kind, x->id, str_of(e.msg));
+    else if (!stood_still && (e.code == ERR_DEADLINE_EXCEEDED || e.code == ERR_CANCELED))
+        members_probe_failed(m, x->kind, x->id, S("a probe was not answered in time"));
+}
+
+// Is there a member that counts as alive and did not answer? Then it is asked again at once.
+static bool has_suspect(const struct round *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->members[i].alive && !r->calls[i].http.call.ok) return true;
+    }
+    return false;
+}
+
+static bool is_stopping(struct prober *p, struct req *now)
+{
+    lock_take(&p->lock);
+    bool stopping = p->stopping;
+    p->now = stopping ? NULL : now;
+    lock_give(&p->lock);
+    return stopping;
+}
+
+static void ask(struct prober *p, struct round *r)
+{
+    err e = {0};
+    for (size_t i = 0; i < r->n; i++) {
+        peer_start(p->options.client, &r->req, &r->calls[i], r->members[i].address, NODE_PROBE,
+                   buf_view(&p->message), RANK_INGESTER, NODE_MESSAGE_MAX);
+        r->waits[i] = &r->calls[i].http.call;
+    }
+    (void)!call_gather(&r->req, r->waits, r->n, r->n, false, &e);
+    // A time limit that was seen much too late says that this process stood still, not the others.
+    bool stood_still = clock_mono_ns() - r->began_mono_ns > 2 * r->limit_ns;
+    bool stopped = is_stopping(p, NULL);
+    for (size_t i = 0; i < r->n && !stopped; i++)
+        note(p, r, i, stood_still);
+}
+
+// Returns when the next one is due.
+static uint64_t go_round(struct prober *p)
+{
+    struct round r = {.limit_ns = p->options.interval_ns / 2, .began_mono_ns = clock_mono_ns()};
+    uint64_t next = r.began_mono_ns + p->options.interval_ns;
+    req_init(&r.req, RANK_DUTY, NULL, ROUND_MEMORY, r.limit_ns);
+    if (choose(p, &r) && !is_stopping(p, &r.req)) {
+        ask(p, &r);
+        if (has_suspect(&r)) next = r.began_mono_ns + r.limit_ns;
+        for (size_t i = 0; i < r.n; i++)
+            peer_release(&r.calls[i]);
+    }
+    req_release(&r.req);
+    return next;
+}
+
+static void *probe_main(void *arg)
+{
+    struct prober *p = arg;
+    while (!is_stopping(p, NULL)) {
+        uint64_t next = go_round(p);
+        lock_take(&p->lock);
+        while (!p->stopping && clock_mono_ns() < next)
+            cond_wait_until(&p->wake, &p->lock, next);
+        lock_give(&p->lock);
+    }
+    return NULL;
+}
+
+// ---- life
+
+static void release(struct prober *p)
+{
+    buf_release(&p->message);
+    cond_release(&p->wake);
+    lock_release(&p->lock);
+    mem_free(NULL, p, sizeof *p);
+}
+
+struct prober *prober_start(const struct prober_options *o, err *e)
+{
+    struct prober *p = mem_alloc(NULL, sizeof *p, e);
+    if (!p) return NULL;
+    p->options = *o;
+    lock_init(&p->lock, LOCK_PROBER);
+    cond_init(&p->wake);
+    buf_init(&p->message, NULL, NODE_MESSAGE_MAX);
+    node_put_probe(o->self, &p->message);
+    bool ok = buf_ok(&p->message, e);
+    if (ok && o->interval_ns > 0) {
+        ok = thread_start(&p->thread, "prober", probe_main, p, e);
+        p->started = ok;
+    }
+    if (ok) return p;
+    release(p);
+    return NULL;
+}
+
+void prober_stop(struct prober *p)
+{
+    if (!p) return;
+    lock_take(&p->lock);
+    p->stopping = true;
+    if (p->now) atomic_store(&p->now->canceled, true);
+    cond_wake_all(&p->wake);
+    lock_give(&p->lock);
+    if (p->started) thread_join(p->thread);
+    release(p);
+}
