@@ -28,7 +28,7 @@
 
 #define MEMBER_FAILURES_MAX 3                           // in a row, until a member is dead
 #define MEMBER_SILENCE_NS   (UINT64_C(3) * 1000000000)  // a call waits for so long
-#define MEMBER_RETURN_NS    (UINT64_C(1) * 1000000000)  // and for one that was dead before
+#define MEMBER_RETURN_NS    (UINT64_C(500) * 1000000)   // and for one that was dead before
 
 enum member_kind {
     MEMBER_DISTRIBUTOR,

@@ -36,12 +36,6 @@ static bool may_fail(const struct world *w, const err *e)
 
 // ---- pushing
 
-// Rows of one service, which go to the same ingester in one batch.
-struct bundle {
-    unsigned numbers[2];
-    unsigned n;
-};
-
 static labels series_of(struct arena *a, const struct pushed *row)
 {
     label *ls = ARENA_ARRAY(a, label, 3);
@@ -95,7 +89,7 @@ static str batch_of(struct arena *a, const struct world *w, const struct bundle 
     return bytes;
 }
 
-static bool push_to(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt)
+bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt)
 {
     struct req r;
     struct buf message;
@@ -112,6 +106,8 @@ static bool push_to(struct world *w, struct node *n, const struct bundle *rows, 
     buf_init(&answer, NULL, 1 << 20);
     pb_put_bytes(&message, 1, batch_of(&r.arena, w, rows, attempt));
     bool ok = append_run(n->whole.in, &r, buf_view(&message), &answer, &e);
+    for (unsigned k = 0; k < rows->n; k++)
+        w->rows[rows->numbers[k]].holders |= (unsigned)ok << (n - w->nodes);
     if (!ok && e.code != ERR_UNAVAILABLE) world_fault(w, "push: %s: %s", err_name(e.code), e.msg);
     buf_release(&message);
     buf_release(&answer);
@@ -158,9 +154,9 @@ void walk_push(struct world *w)
     bool ok = false;
     for (uint32_t i = 0; i < w->node_count && !ok; i++) {
         unsigned at = (row->home + i) % w->node_count;
-        ok = push_to(w, &w->nodes[at], &rows, i);
-        for (unsigned k = 0; k < rows.n; k++)
-            w->rows[rows.numbers[k]].holders |= (unsigned)ok << at;
+        uint32_t attempt = w->mistake == UNRAISED ? 0 : i;
+        ok = !stall_takes(w, &w->nodes[at], &rows, attempt) &&
+             walk_give(w, &w->nodes[at], &rows, attempt);
         if (i == 0 && lost) ok = false;
     }
     for (unsigned k = 0; ok && k < rows.n; k++)
@@ -202,6 +198,7 @@ struct question {
     int64_t to_ns;
     int service;  // -1: all
     int pod;
+    bool may_be_partial;
     bool acked[WALK_ROWS];  // when it was asked
     uint32_t times[WALK_ROWS];
 };
@@ -249,6 +246,7 @@ static void question_roll(struct world *w, struct dice *d, bool whole, struct qu
     q->to_ns = q->to_ns / grid * grid + grid;
     if (roll(d, 3) == 0) q->service = (int)roll(d, COUNT(services));
     if (roll(d, 4) == 0 && !w->retention_ns) q->pod = (int)roll(d, COUNT(pods));
+    q->may_be_partial = !whole && roll(d, 3) == 0;
     for (unsigned i = 0; i < atomic_load(&w->row_count); i++)
         q->acked[i] = atomic_load(&w->rows[i].acked);
 }
@@ -282,6 +280,8 @@ static bool ask(struct world *w, const struct question *q, struct http_exchange 
     pb_pack(&m.base, &in);
     x->req.tenant = TENANT;
     http_headers_add(&x->headers, &x->req.arena, S("flametree-explain"), S("1"));
+    if (q->may_be_partial)
+        http_headers_add(&x->headers, &x->req.arena, S("flametree-partial"), S("allow"));
     bool ok = answer_run(&w->querier, x, S("SelectMergeStacktraces"), stacktraces_merge,
                          buf_view(&in), out, e);
     buf_release(&in);
@@ -308,12 +308,17 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
         if (!known || (whole && w->mistake == NO_MISTAKE))
             world_fault(w, "question: %s: %s", err_name(e.code), e.msg);
     } else {
-        count(w, &w->counts.exact);
+        bool partial = str_starts(exact, S("partial="));
+        count(w, partial ? &w->counts.partial : &w->counts.exact);
+        bool sure = !partial || stall_marked(w, x, q->may_be_partial);
+        // Of a marked answer rows may be missing; the rest counts once.
+        if (partial) memset(q->acked, 0, sizeof q->acked);
         // An edge within 1 ms of a border lies on it; rows of walks keep farther off.
         bool near = w->retention_ns && str_is(exact, "rounded=0.001");
-        if (!near && !str_is(exact, "exact")) world_fault(w, "the answer is '%.*s'", STR(exact));
+        if (!near && !partial && !str_is(exact, "exact"))
+            world_fault(w, "the answer is '%.*s'", STR(exact));
         count_rows(w, graph_of(&x->req, &out), q->times);
-        check(w, q, http_headers_get(&x->answer_headers, "flametree-explain"));
+        if (sure) check(w, q, http_headers_get(&x->answer_headers, "flametree-explain"));
     }
     buf_release(&out);
     req_release(&x->req);
@@ -396,6 +401,7 @@ static void crash(struct world *w, struct actor *a)
     pthread_mutex_unlock(&w->lock);
     if (!up) return;
     atomic_store(&n->seat.dead, true);
+    stall_kill(w, n);
     pthread_mutex_lock(&w->lock);
     for (unsigned i = 0; i < WALK_ACTORS; i++) {
         struct actor *o = &w->actors[i];
@@ -435,6 +441,9 @@ static void *act(void *arg)
     case ACT_CRASH:
         crash(w, a);
         break;
+    case ACT_STALL:
+        stall_act(w, a);
+        break;
     case ACT_KINDS:
         abort();
     }
@@ -450,8 +459,8 @@ static bool has_seat(const struct actor *a)
 
 bool walk_start(struct world *w, enum actor_kind kind)
 {
-    static const unsigned most[ACT_KINDS] = {
-        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3, [ACT_CRASH] = 1};
+    static const unsigned most[ACT_KINDS] = {[ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1,
+                                             [ACT_QUERY] = 3, [ACT_CRASH] = 1,   [ACT_STALL] = 1};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};

@@ -59,6 +59,7 @@ static void pass_time(struct world *w)
 {
     bool far = w->retention_ns && roll(&w->dice, 4) == 0;
     int64_t ns = (int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE);
+    ns = MIN(ns, stall_room_ns(w));
     if (w->retention_ns == 0 || !(is_down(w) || is_behind(w))) world_advance(ns);
 }
 
@@ -67,8 +68,8 @@ static void step(struct world *w)
     static const struct {
         unsigned until;  // of 100
         enum actor_kind kind;
-    } starts[] = {
-        {24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT}, {40, ACT_SWEEP}, {41, ACT_CRASH}};
+    } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT},
+                  {40, ACT_SWEEP}, {41, ACT_CRASH}, {43, ACT_STALL}};
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
@@ -119,8 +120,10 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " leaves expired, ", c->jobs,
            c->aborted, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
-    printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " refused\n", c->queries,
-           c->exact, c->refused);
+    printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
+    printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " in part, ", c->queries,
+           c->exact, c->partial);
+    printf("%" PRIu64 " refused\n", c->refused);
 }
 
 static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)

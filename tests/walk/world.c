@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const mistake_names[MISTAKES] = {"none",  "manfirst", "unnamed", "lostput",
-                                             "blind", "oldroot",  "noloose"};
+const char *const mistake_names[MISTAKES] = {"none",    "manfirst", "unnamed",  "lostput", "blind",
+                                             "oldroot", "noloose",  "unraised", "noname"};
 
 // ---- the clock
 
@@ -53,6 +53,7 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
     // Most reads are of objects that never change: an order among them tells nothing new.
     if (ev->op == MEMSTORE_READ && atomic_fetch_add(&reads, 1) % 8) return MEMSTORE_FINE;
     gate_wait(&s->w->gate);
+    stall_hold(s);
     if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
     if (ev->op != MEMSTORE_CREATE || atomic_load(&s->w->calm)) return MEMSTORE_FINE;
     unsigned n = atomic_fetch_add(&reads, 1);
@@ -201,12 +202,13 @@ static bool ask_one(struct world *w, struct node *n, str tenant, str message,
     struct req r;
     struct buf out;
     err *fault = ARENA_NEW(&asker->arena, err);
+    if (w->mistake == NO_NAME && stall_is(w, n)) return true;
     pthread_mutex_lock(&w->lock);
-    bool up = n->up;
+    bool up = n->up && !n->stall.stalled;
     n->users += up;
     pthread_mutex_unlock(&w->lock);
     if (!up) {
-        err_set(fault, ERR_UNAVAILABLE, "it is down");
+        err_set(fault, ERR_UNAVAILABLE, "it is down or says nothing");
         reply->fault = fault;
         return true;
     }

@@ -14,6 +14,7 @@
 #include "sys/clock.h"
 #include "unit/ingester/whole.h"
 #include "walk/gate.h"
+#include "walk/stall.h"
 
 #define WALK_ROWS      4096
 #define WALK_INGESTERS 2
@@ -30,6 +31,8 @@ enum mistake {
     BLIND,      // a flush sees neither segments nor manifests, and writes beside what exists
     OLD_ROOT,   // the querier's manifest is older than its LIST of segments
     NO_LOOSE,   // heads are not told of rows that another one counts
+    UNRAISED,   // whoever passes an ingester over does not tell the next one
+    NO_NAME,    // an ingester that says nothing counts as one that has nothing
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -59,6 +62,7 @@ struct node {
     struct whole whole;
     bool up;         // under the world's lock, as `users`
     unsigned users;  // requests inside
+    struct stall stall;
 };
 
 enum actor_kind {
@@ -67,6 +71,7 @@ enum actor_kind {
     ACT_SWEEP,
     ACT_QUERY,
     ACT_CRASH,
+    ACT_STALL,
     ACT_KINDS
 };
 
@@ -77,7 +82,7 @@ struct actor {
     bool used;          // the driver's
     _Atomic bool done;  // it may be joined
     struct dice dice;
-    unsigned node;     // of FLUSH, CRASH
+    unsigned node;     // of FLUSH, CRASH, STALL
     struct seat seat;  // of COMPACT, SWEEP
     struct req req;
 };
@@ -85,6 +90,7 @@ struct actor {
 struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
     uint64_t queries, exact, refused, expired, steps;
+    uint64_t stalls, landed, partial;
 };
 
 struct world {
@@ -129,6 +135,15 @@ void seat_thaw(void);
 
 // ---- actors.c
 void walk_push(struct world *w);
+
+// Rows of one service, which go to the same ingester in one batch.
+struct bundle {
+    unsigned numbers[2];
+    unsigned n;
+};
+
+// Were they stored? A node that is down stores nothing.
+bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint32_t attempt);
 bool walk_start(struct world *w, enum actor_kind kind);  // false: there are enough
 void walk_reap(struct world *w, bool all);
 
