@@ -47,6 +47,7 @@ struct cut {
     int64_t found_wall_ns;  // when a cut of an earlier process was found,
     int64_t found_boot_ns;  // by both clocks; 0: it is of this one
     bool closed;
+    bool in_doubt;        // a write into it failed: what it holds is known when it was read again
     uint32_t pins;        // appends between log and head; keep it from being dropped
     void *family;         // the log's handle
     atomic_bool dropped;  // the head has let its rows go

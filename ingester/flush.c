@@ -231,7 +231,7 @@ static void note_success(struct flush *f, struct closed_cut *c)
 // With the lock.
 static bool may_drop(const struct closed_cut *c)
 {
-    return c->covered && c->users == 0 && !c->dropping;
+    return c->covered && c->ready && c->users == 0 && !c->dropping;
 }
 
 static bool insists(struct flush *f, const struct closed_cut *c)
@@ -471,16 +471,34 @@ static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_
     return ok;
 }
 
+// After a failed write the log does not know what its open cut has until it was read again: who
+// waits for a flush waits for that as well.
+static bool close_cut(struct flush *f, struct req *r, bool wait_for_it, err *e)
+{
+    err over = {0};
+    while (!wal_cut_now(f->in->wal, e)) {
+        duty_wake(f->in);
+        if (!wait_for_it || e->code != ERR_UNAVAILABLE || !req_alive(r, &over)) return false;
+        lock_take(&f->lock);
+        bool draining = f->draining;
+        if (!draining) {
+            (void)cond_wait_until(&f->change, &f->lock,
+                                  clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
+        }
+        lock_give(&f->lock);
+        if (draining) return false;
+        *e = (err){0};
+    }
+    return true;
+}
+
 bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_totals *done, err *e)
 {
     if (!ingester_answers(f->in, e)) return false;
     lock_take(&f->lock);
     const struct flush_totals before = f->totals;
     lock_give(&f->lock);
-    if (!wal_cut_now(f->in->wal, e)) {
-        duty_wake(f->in);
-        return false;
-    }
+    if (!close_cut(f, r, wait_for_it, e)) return false;
     lock_take(&f->lock);
     if (!flush_adopt(f, e)) {
         lock_give(&f->lock);

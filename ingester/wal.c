@@ -49,8 +49,7 @@ void wal_give_lead(struct wal *w)
 
 // ---- appending
 
-// Is there an open log? With w->lock.
-static bool admits(const struct wal *w, err *e)
+bool wal_admits(const struct wal *w, err *e)
 {
     switch (w->state) {
     case WAL_OPEN:
@@ -230,11 +229,12 @@ static void finish(struct waiter *x, bool ok, const err *fault)
 // With w->lock. Those in the queue would only wait for the same fault.
 static void set_broken(struct wal *w, const err *fault)
 {
+    if (w->open) w->open->in_doubt = true;
     if (w->state == WAL_DRAINED) return;
     w->state = WAL_BROKEN;
     w->fault = *fault;
     err refused = {0};
-    (void)admits(w, &refused);
+    (void)wal_admits(w, &refused);
     while (w->first) {
         struct waiter *x = w->first;
         w->first = x->next;
@@ -295,7 +295,7 @@ static bool append(struct wal *w, str tenant, const struct packed *batches, stru
     struct waiter me = {.tenant = tenant, .batches = batches, .bytes = batches->weight, .e = e};
     cond_init(&me.wake);
     lock_take(&w->lock);
-    bool ok = admits(w, e);
+    bool ok = wal_admits(w, e);
     if (ok) {
         if (w->last) {
             w->last->next = &me;
@@ -342,7 +342,7 @@ void wal_unpin(struct wal *w, struct cut *c)
 bool wal_position(struct wal *w, struct wal_place *place, err *e)
 {
     lock_take(&w->lock);
-    bool ok = admits(w, e);
+    bool ok = wal_admits(w, e);
     if (ok) {
         const struct wal_stream *own = &w->streams[w->stream_count - 1];
         *place = (struct wal_place){.stream = own->id, .last_seq = own->highest_seq};
@@ -471,6 +471,13 @@ bool wal_is_unread(const struct cut *c)
     return c->read_seq < c->last_seq;
 }
 
+// Cuts that closed before a write failed stay ready meanwhile: a failed write can only have left
+// something in the cut that was open.
+bool wal_is_whole(const struct cut *c)
+{
+    return c->closed && !c->in_doubt && c->pins == 0 && c->last_seq > 0 && !wal_is_unread(c);
+}
+
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 {
     struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
@@ -538,8 +545,7 @@ size_t wal_look(struct wal *w, struct wal_cut *out, size_t max)
                                   .opened_wall_ns = c->opened_wall_ns,
                                   .newest_boot_ns = c->newest_boot_ns,
                                   .closed = c->closed,
-                                  .ready = c->closed && c->pins == 0 && c->last_seq > 0 &&
-                                           !wal_is_unread(c),
+                                  .ready = wal_is_whole(c),
                                   .found = c->found_boot_ns != 0};
     }
     lock_give(&w->lock);

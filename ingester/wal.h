@@ -103,7 +103,8 @@ size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
 // Closes the open cut if it is due. BROKEN if that write fails.
 void wal_tick(struct wal *w);
 
-// Closes the open cut if it has entries. BROKEN if that write fails.
+// Closes the open cut if it has entries. BROKEN if that write fails. While the log is opened again
+// nobody can tell what the cut has: unavailable.
 bool wal_cut_now(struct wal *w, err *e) MUST_CHECK;
 
 // May it go? Closed, not pinned, newest arrival more than keep_ns ago. Of a cut that was found at a
@@ -136,7 +137,7 @@ struct wal_cut {
     int64_t opened_wall_ns;
     int64_t newest_boot_ns;
     bool closed;
-    bool ready;  // closed, its rows are all in the head and become no more
+    bool ready;  // closed, all that its log holds is in the head, and becomes no more
     bool found;  // of an earlier process
 };
 // As wal_cuts.

@@ -4,6 +4,8 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
+#include <inttypes.h>
+
 // Each cut is a column family, and making one takes RocksDB longer the more there are (5 ms at 100,
 // 50 ms at 500, 400 ms at 2000; the others wait). Beyond this many, age alone closes a cut so late
 // that as many again fill the time for which cuts are kept.
@@ -188,8 +190,10 @@ void wal_tick(struct wal *w)
 bool wal_cut_now(struct wal *w, err *e)
 {
     wal_take_lead(w);
-    bool ok = true;
-    if (wal_state(w) == WAL_OPEN && w->open && w->open->last_seq > 0) {
+    lock_take(&w->lock);
+    bool ok = w->state == WAL_DRAINED || wal_admits(w, e);
+    lock_give(&w->lock);
+    if (ok && wal_state(w) == WAL_OPEN && w->open && w->open->last_seq > 0) {
         ok = wal_close_cut(w, e);
         if (!ok) wal_break(w, e);
     }
@@ -245,9 +249,15 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
 {
     assert(c->closed && c->pins == 0);
     wal_take_lead(w);
-    enum wal_state state = wal_state(w);
+    lock_take(&w->lock);
+    enum wal_state state = w->state;
+    bool whole = wal_is_whole(c);
+    lock_give(&w->lock);
     bool ok = state == WAL_OPEN || (state == WAL_DRAINED && w->drained_open) ||
               err_set(e, ERR_UNAVAILABLE, "log: no cut is dropped while it is not open");
+    if (ok && !whole) {
+        ok = err_set(e, ERR_INTERNAL, "log: cut %" PRIu64 " was not read to its end", c->number);
+    }
     if (ok && FAULT_ERRNO("wal.cut.drop")) {
         ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");
     }

@@ -150,6 +150,13 @@ struct wal {
     size_t reserved;
 };
 
+// (wal.c) Does the head have all that the cut's log holds, and will hold? Only then it is flushed
+// and dropped. With w->lock.
+bool wal_is_whole(const struct cut *c);
+
+// (wal.c) Is there an open log? With w->lock.
+bool wal_admits(const struct wal *w, err *e);
+
 // (wal.c) The lead without being in the queue.
 void wal_take_lead(struct wal *w);
 void wal_give_lead(struct wal *w);

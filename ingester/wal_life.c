@@ -285,6 +285,8 @@ bool wal_recover(struct wal *w, err *e)
     bool ok = load(w, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
+    for (size_t i = 0; ok && i < w->cut_count; i++)  // what they have more is unread now
+        w->cuts[i]->in_doubt = false;
     lock_give(&w->lock);
     wal_give_lead(w);
     return ok;

@@ -72,8 +72,17 @@ static bool act(str action)
     abort();
 }
 
+static _Atomic(fault_fn *) asked;
+
+void fault_on(fault_fn *fn)
+{
+    atomic_store(&asked, fn);
+}
+
 bool fault_at(const char *name)
 {
+    fault_fn *fn = atomic_load_explicit(&asked, memory_order_acquire);
+    if (fn && fn(name)) return true;
     pthread_once(&once, load);
     for (size_t i = 0; i < point_count; i++) {
         struct point *p = &points[i];
