@@ -120,8 +120,14 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
 }
 
 // A row that a client may push again: what was flushed is known for a while (ingester/past.h).
+// Above all those whose push was refused, as when the write of a log failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
+    for (unsigned i = 1; i <= MIN(number, 12u); i++) {
+        *again = number - i;
+        if (atomic_load(&w->rows[*again].acked) || roll(&w->dice, 2)) continue;
+        return clock_wall_ns() - w->rows[*again].pushed_ns < AGAIN_NS;
+    }
     unsigned back = 1 + (unsigned)roll(&w->dice, 12);
     if (roll(&w->dice, 5) || back > number) return false;
     *again = number - back;

@@ -7,6 +7,7 @@
 // No acknowledged row may be lost or doubled in any answer. Without MISTAKE the mistakes that the
 // walk must find are made as well, each in as many walks as it takes (a bounded number). The seed
 // is printed and can be given; FLAMETREE_WALK_SEED does the same.
+#include "walk/log.h"
 #include "walk/world.h"
 
 #include <inttypes.h>
@@ -100,12 +101,14 @@ static bool walk(uint64_t seed, unsigned steps, enum mistake mistake, struct wal
     static struct world w;
     world_open(&w, seed, mistake);
     gate_open(&w.gate, false);
+    walk_log_on(&w);
     while (w.counts.steps < steps && !world_failed(&w))
         step(&w);
     atomic_store(&w.calm, true);
     gate_open(&w.gate, true);
     walk_reap(&w, true);
     walk_settle(&w);
+    walk_log_off();
     snprintf(fault, n, "%s", w.fault);
     add(counts, &w.counts);
     world_close(&w);
@@ -117,6 +120,7 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " steps, %" PRIu64 " rows, %" PRIu64 " repeated, ", c->steps, c->pushed,
            c->repeated);
     printf("%" PRIu64 " flushes, %" PRIu64 " crashes, ", c->flushes, c->crashes);
+    printf("%" PRIu64 " writes of logs failed, ", c->broken);
     printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " leaves expired, ", c->jobs,
            c->aborted, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);

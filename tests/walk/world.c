@@ -10,8 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const mistake_names[MISTAKES] = {"none",    "manfirst", "unnamed",  "lostput", "blind",
-                                             "oldroot", "noloose",  "unraised", "noname"};
+const char *const mistake_names[MISTAKES] = {
+    [NO_MISTAKE] = "none",
+    [MAN_FIRST] = "manfirst",
+    [UNNAMED] = "unnamed",
+    [LOST_PUT] = "lostput",
+    [BLIND] = "blind",
+    [OLD_ROOT] = "oldroot",
+    [NO_LOOSE] = "noloose",
+    [UNRAISED] = "unraised",
+    [NO_NAME] = "noname",
+    [READY_EARLY] = "readyearly",
+};
 
 // ---- the clock
 

@@ -25,14 +25,15 @@
 // What is wrong on purpose: the walk must find it.
 enum mistake {
     NO_MISTAKE,
-    MAN_FIRST,  // the querier's LIST and manifest are older than the heads' answers
-    UNNAMED,    // heads do not say which cuts they contain
-    LOST_PUT,   // the store forgets some segments that it said it had
-    BLIND,      // a flush sees neither segments nor manifests, and writes beside what exists
-    OLD_ROOT,   // the querier's manifest is older than its LIST of segments
-    NO_LOOSE,   // heads are not told of rows that another one counts
-    UNRAISED,   // whoever passes an ingester over does not tell the next one
-    NO_NAME,    // an ingester that says nothing counts as one that has nothing
+    MAN_FIRST,    // the querier's LIST and manifest are older than the heads' answers
+    UNNAMED,      // heads do not say which cuts they contain
+    LOST_PUT,     // the store forgets some segments that it said it had
+    BLIND,        // a flush sees neither segments nor manifests, and writes beside what exists
+    OLD_ROOT,     // the querier's manifest is older than its LIST of segments
+    NO_LOOSE,     // heads are not told of rows that another one counts
+    UNRAISED,     // whoever passes an ingester over does not tell the next one
+    NO_NAME,      // an ingester that says nothing counts as one that has nothing
+    READY_EARLY,  // cuts count as whole while their log is read again
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -91,6 +92,7 @@ struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
     uint64_t queries, exact, refused, expired, steps;
     uint64_t stalls, landed, partial;
+    uint64_t broken;  // writes of logs that failed
 };
 
 struct world {
