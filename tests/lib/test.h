@@ -8,6 +8,10 @@
 // needs no more. fn must return true, or false with resource_exhausted; leaks are ASan's to find.
 // For whole rooms, file calls and failures that last see torture.h.
 //
+// A test that fails ends the program: what it left behind, its threads above all, works on a frame
+// that is gone, and would be reported, or hang, as a fault of its own. The tests before it and its
+// own message are told.
+//
 // tail_guard(bytes, n): a copy whose last byte touches an unreadable page, so that reading one byte
 // too far crashes even without a sanitizer.
 #pragma once
@@ -24,6 +28,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,6 +39,31 @@
         err *e = &e_;                                               \
         if (!(call)) fail_msg("%s: %s", err_name(e_.code), e_.msg); \
     } while (0)
+
+// As cmocka's, one test after the other, and at once over when one fails: without handlers of exit,
+// which sanitizers would use to look for leaks.
+static inline int test_run(const struct CMUnitTest *tests, size_t n, CMFixtureFunction set_up,
+                           CMFixtureFunction tear_down)
+{
+    void *state = NULL;
+    int failed = set_up ? set_up(&state) : 0;
+    if (failed) fprintf(stderr, "the tests could not be set up: %d\n", failed);
+    for (size_t i = 0; i < n && !failed; i++) {
+        struct CMUnitTest test = tests[i];
+        if (!test.initial_state) test.initial_state = state;
+        failed = _cmocka_run_group_tests(test.name, &test, 1, NULL, NULL);
+        if (!failed) continue;
+        fprintf(stderr, "%s failed, %zu tests after it were not run\n", test.name, n - i - 1);
+    }
+    if (failed) {
+        fflush(NULL);
+        _exit(1);
+    }
+    return tear_down ? tear_down(&state) : 0;
+}
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, set_up, tear_down) \
+    test_run(tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
 
 static _Thread_local int mem_countdown;
 static _Thread_local bool mem_fired;
