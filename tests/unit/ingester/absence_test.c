@@ -41,11 +41,11 @@ static void a_cut_from_long_ago_is_looked_up_before_it_is_answered_for(void **st
         assert_ok(whole_push(&x.w, &f, 1, e));
         memstore_fail(x.store, MEMSTORE_CREATE, landed ? MEMSTORE_LANDS : MEMSTORE_FAILS, 2,
                       UINT64_MAX);
+        // Nothing can be looked up from here on: the next try comes after a second, or at the end.
+        memstore_fail(x.store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
         assert_false(flush(&x, &done, &fault));
         assert_ok(asked(&x, tenant, hour, &answer, e));
-        // Nothing can be looked up when it is back.
         whole_stop(&x.w);
-        memstore_fail(x.store, MEMSTORE_LIST, MEMSTORE_FAILS, 1, UINT64_MAX);
         clock_pass(5 * DAY);
         start(&x);
         assert_ok(asked(&x, tenant, hour, &answer, e));
