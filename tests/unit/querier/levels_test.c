@@ -206,6 +206,13 @@ static const struct row wide_rows[] = {
     {"d", BLOCK_DAYS, 0, 24, FULL, 7, "a"},
 };
 
+// What came late, summed beside the rest until the day is packed; the day's sums are of both.
+static const struct row apart_rows[] = {
+    {"a", BLOCK_RAW, 0, 1, FULL, 7, NULL},  {"b", BLOCK_RAW, 1, 1, FULL, 7, NULL},
+    {"c", BLOCK_RAW, 1, 1, FULL, 7, NULL},  {"h", BLOCK_HOURS, 0, 2, FULL, 7, "a/b"},
+    {"k", BLOCK_HOURS, 1, 1, FULL, 7, "c"}, {"d", BLOCK_DAYS, 0, 24, FULL, 7, "abc"},
+};
+
 // Ranges in ns after BASE.
 #define H SLOT_HOUR
 #define M SLOT_MINUTE
@@ -279,6 +286,13 @@ static const struct {
      "a rows 1.5-3, c rows 1.5-2"},
     {"it was where all lie that name it", wide_rows, 4, 7 * M, 4 * H, LEVEL_NODES, 1, 0, 0, "a", "",
      NULL, "d nodes 0-24, c nodes 1-2, rounded 0-24"},
+    {"hours that name only a part of what is gone: the day's totals", apart_rows, 6, 0, 24 * H,
+     LEVEL_TOTALS, 4, 90 * M, 30 * M, "abc", "", NULL,
+     "d totals 1-24, h totals 0-1, rounded 0-24, slots"},
+    {"... of whole hours exactly", apart_rows, 6, 0, 24 * H, LEVEL_TOTALS, 4, 2 * H, 0, "abc", "",
+     NULL, "d totals 0-24"},
+    {"... and while the rows are there", apart_rows, 6, 0, 24 * H, LEVEL_TOTALS, 4, 90 * M, 30 * M,
+     "", "", NULL, "h totals 0-2, c rows 1-2"},
     {"nothing there", two_rows, 4, 5 * H, 6 * H, LEVEL_NODES, 1, 0, 0, "", "", NULL, ""},
 };
 
