@@ -144,8 +144,10 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     const struct plan_settings *set = p->settings;
     int64_t due = plan_next_slot(plan_newest_made(h->leaves, h->leaf_count), set->fold_interval);
     // Not worth it shortly before the rows go.
-    if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= due) return true;
+    int64_t then = MAX(due, p->state->now_ns);
+    if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= then) return true;
     if (!plan_is_due(p, due)) return true;
+    if (plan_day_has_expired(p, plan_floor(h->hour, HOURS_A_DAY))) return true;
     h->pending = h->folds = true;
     struct task *j = plan_add(p, JOB_FOLD, h->hour, 1);
     if (!j || !blocks_as_sources(p, j, h->leaves, h->leaf_count, e)) return arena_ok(p->a, e);

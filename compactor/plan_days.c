@@ -132,6 +132,67 @@ static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
     return true;
 }
 
+static int order_live(const void *id, const void *block)
+{
+    return id_cmp(*(const id128 *)id, (*(const struct manifest_block *const *)block)->id);
+}
+
+// A leaf that retention took: it counts, and only parents have its sums.
+bool plan_has_expired(const struct planning *p, id128 leaf)
+{
+    size_t n = p->kind_count[BLOCK_RAW];
+    if (!p->state->counts(p->state->arg, leaf)) return false;
+    if (n && bsearch(&leaf, p->live, n, sizeof(const struct manifest_block *), order_live))
+        return false;
+    for (size_t i = 0; i < p->bad_count; i++) {
+        if (id128_eq(p->bad[i]->id, leaf)) return false;
+    }
+    return true;
+}
+
+// Whether a cover names an expired leaf that is not among these: to drop it would be to lose the
+// sums of that leaf for good, even where the cover does not count any more.
+static bool has_last(const struct planning *p, const struct manifest_cover *c,
+                     const struct leaf_set *others)
+{
+    for (size_t i = 0; i < c->leaf_count; i++) {
+        if (!leaf_set_has(others, c->leaves[i]) && plan_has_expired(p, c->leaves[i])) return true;
+    }
+    return false;
+}
+
+bool plan_day_has_expired(struct planning *p, int64_t day)
+{
+    int64_t from = day * HOURS_A_DAY;
+    int64_t window = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
+    for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
+        size_t n = 0;
+        const struct manifest_block **v =
+            plan_blocks(p, kind, kind == BLOCK_DAYS ? window : from, from + HOURS_A_DAY, &n);
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < v[i]->cover_count; k++) {
+                const struct manifest_cover *c = &v[i]->covers[k];
+                static const struct leaf_set none;
+                bool is = plan_floor(c->hour, HOURS_A_DAY) == day;
+                if (is && has_last(p, c, &none)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+// The same of all covers of blocks that a job is to replace.
+static bool have_last(const struct planning *p, const struct manifest_block *const *v, size_t n,
+                      const struct leaf_set *others)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < v[i]->cover_count; k++) {
+            if (has_last(p, &v[i]->covers[k], others)) return true;
+        }
+    }
+    return false;
+}
+
 // A damaged block that sums nothing that the job does not sum as well. (Another one stays: who asks
 // for what only it has is told that it is missing.)
 static bool is_replaced(const struct planning *p, const struct task *j,
@@ -143,7 +204,8 @@ static bool is_replaced(const struct planning *p, const struct task *j,
     for (size_t i = 0; i < bad->cover_count; i++) {
         const struct manifest_cover *c = &bad->covers[i];
         const struct leaf_set part = {c->leaves, c->leaf_count};
-        bool within = c->leaf_count == 0 || !all_live(p->state, c);
+        static const struct leaf_set none;
+        bool within = c->leaf_count == 0 || (!all_live(p->state, c) && !has_last(p, c, &none));
         for (size_t k = 0; !within && k < j->cover_count; k++) {
             const struct manifest_cover *d = &j->covers[k];
             const struct leaf_set whole = {d->leaves, d->leaf_count};
@@ -290,7 +352,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
         }
         until = hours[i].hour + 1;
     }
-    if (g.source_count == 0) return true;
+    if (g.source_count == 0 || have_last(p, v, n, &g.leaves)) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &g, e)) return false;
@@ -359,6 +421,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     bool same = !have.partial && leaf_set_within(&g.leaves, &have.leaves);
     // What hour nodes do not have any more must stay where it is.
     if (same || !leaf_set_within(&have.leaves, &g.leaves)) return true;
+    if (have_last(p, before, n, &g.leaves)) return true;
     int64_t end = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
     int64_t due = n ? MAX(end, plan_next_slot(made, p->settings->fold_interval)) : end;
     if (!plan_is_due(p, due)) return true;
@@ -457,6 +520,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     bool complete = plan_is_due(p, end);
     // Of a single day its own block does as well.
     if (d.loses || d.n < 2 || (d.missing == 0 && (w->whole || !complete))) return true;
+    if (have_last(p, w->packed, w->packed_n, &d.g.leaves)) return true;
     int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval) : INT64_MIN;
     if (!plan_is_due(p, due)) return true;
     if (complete) {
@@ -486,39 +550,75 @@ bool plan_windows(struct planning *p, err *e)
 
 // ---- retirement
 
-// Whether the leaf is in day nodes that count.
-static bool in_days(struct planning *p, id128 leaf, int64_t hour, bool *is, err *e)
+// Once rows are gone, a child window is served by one block for each pack or not at all: of two
+// that add up, one with what came late, neither has everything that is gone.
+static bool is_one(const struct chosen *c)
 {
-    int64_t day = plan_floor(hour, HOURS_A_DAY);
-    int64_t window = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
-    size_t n = 0;
-    const struct manifest_block **v =
-        plan_blocks(p, BLOCK_DAYS, window, (day + 1) * HOURS_A_DAY, &n);
-    struct chosen c = {0};
-    if (!choose_days(p, v, n, day, &c, e)) return false;
-    *is = !c.partial && leaf_set_has(&c.leaves, leaf);
-    // Once rows are gone, a day is served by one block for each pack or not at all.
-    for (size_t i = 0; i < c.n; i++) {
-        if (c.parts[i].block->classes == 0) *is = false;  // nobody else has its sums
-        for (size_t k = i + 1; k < c.n; k++) {
-            if (c.parts[i].pack_lo <= c.parts[k].pack_hi &&
-                c.parts[k].pack_lo <= c.parts[i].pack_hi &&
-                manifest_blocks_meet(c.parts[i].block, c.parts[k].block))
-                *is = false;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct chosen_part *x = &c->parts[i];
+        for (size_t k = i + 1; k < c->n; k++) {
+            const struct chosen_part *y = &c->parts[k];
+            if (x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi &&
+                manifest_blocks_meet(x->block, y->block))
+                return false;
         }
     }
-    return true;
+    return !c->partial;
 }
 
-static bool all_in_days(struct planning *p, const struct manifest_block *b, bool *are, err *e)
+// Whether the leaf is in day nodes that count: those of the day itself, which have series. What
+// they are, and what they name, must still be so when the leaf goes.
+static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct leaf_set *needs, bool *is,
+                    err *e)
 {
+    const struct manifest_block **v = NULL;
+    size_t n = 0;
+    int64_t made = 0;
+    int64_t day = plan_floor(hour, HOURS_A_DAY);
+    struct chosen c = {0};
+    if (!day_blocks(p, day, &v, &n, &made, e) || !choose_days(p, v, n, day, &c, e)) return false;
+    *is = is_one(&c) && leaf_set_has(&c.leaves, leaf);
+    for (size_t i = 0; i < c.n; i++)
+        if (c.parts[i].block->classes == 0) *is = false;  // nobody else has its sums
+    if (!*is) return true;
+    for (size_t i = 0; i < c.n; i++) {
+        const struct leaf_set one = {&c.parts[i].block->id, 1};
+        if (!leaf_set_union(p->a, needs, &one, needs, e)) return false;
+    }
+    return leaf_set_union(p->a, needs, &c.leaves, needs, e);
+}
+
+// Whether the leaf is in hour nodes that count, in every hour of it. Without them nobody could ask
+// for hours or minutes of it, though days had its sums.
+static bool in_hours(struct planning *p, const struct manifest_block *leaf)
+{
+    size_t n = 0;
+    uint32_t found = 0;
+    struct plan_hour *v = plan_hours_of_day(p, plan_floor(leaf->from_hour, HOURS_A_DAY), &n);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].hour < leaf->from_hour || v[i].hour - leaf->from_hour >= (int64_t)leaf->hours)
+            continue;
+        found += is_one(&v[i].chosen) && leaf_set_has(&v[i].chosen.leaves, leaf->id);
+    }
+    return found == leaf->hours;
+}
+
+static bool all_in_days(struct planning *p, size_t row, struct leaf_set *needs, bool *are, err *e)
+{
+    const struct plan_state *s = p->state;
+    const struct manifest_block *b = &s->blocks[row];
     *are = true;
-    if (b->kind == BLOCK_RAW) return in_days(p, b->id, b->from_hour, are, e);
+    if (b->kind == BLOCK_RAW) {
+        // (Of a damaged leaf hour nodes may never be made.)
+        bool damaged = s->damaged_blocks && s->damaged_blocks[row];
+        *are = damaged || in_hours(p, b);
+        return !*are || in_days(p, b->id, b->from_hour, needs, are, e);
+    }
     for (size_t i = 0; *are && i < b->cover_count; i++) {
         const struct manifest_cover *c = &b->covers[i];
         for (size_t k = 0; *are && k < c->leaf_count; k++) {
-            if (!p->state->counts(p->state->arg, c->leaves[k])) continue;  // stale anyway
-            if (!in_days(p, c->leaves[k], c->hour, are, e)) return false;
+            if (!s->counts(s->arg, c->leaves[k])) continue;  // stale anyway
+            if (!in_days(p, c->leaves[k], c->hour, needs, are, e)) return false;
         }
     }
     return true;
@@ -551,9 +651,10 @@ static const struct manifest_cover *same_window(const struct manifest_block *b,
 }
 
 // Is there nothing in b that o does not have as well?
-static bool is_within(const struct plan_state *s, const struct manifest_block *b,
+static bool is_within(const struct planning *p, const struct manifest_block *b,
                       const struct manifest_block *o)
 {
+    const struct plan_state *s = p->state;
     // A day's gap stands where its nodes would.
     if (b->classes == 0 && (b->from_hour != o->from_hour || b->hours != o->hours)) return false;
     bool other = o->parts > 1 && (b->parts != o->parts || b->part != o->part);
@@ -564,10 +665,11 @@ static bool is_within(const struct plan_state *s, const struct manifest_block *b
     for (size_t i = 0; i < b->cover_count; i++) {
         const struct manifest_cover *c = &b->covers[i];
         const struct manifest_cover *d = same_window(o, c);
-        if (c->leaf_count == 0 || !all_live(s, c)) continue;
-        if (!d || !all_live(s, d)) return false;
         const struct leaf_set part = {c->leaves, c->leaf_count};
-        const struct leaf_set whole = {d->leaves, d->leaf_count};
+        const struct leaf_set whole = {d ? d->leaves : NULL, d ? d->leaf_count : 0};
+        if (c->leaf_count == 0) continue;
+        if (!all_live(s, c) && !has_last(p, c, &whole)) continue;
+        if (!d || !all_live(s, d)) return false;
         if (!leaf_set_within(&part, &whole)) return false;
     }
     return true;
@@ -581,8 +683,8 @@ static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
     for (size_t i = 0; i < n; i++) {
         const struct manifest_block *keeper = NULL;
         for (size_t k = 0; k < n && !keeper && v[k]->from_hour <= v[i]->from_hour; k++) {
-            if (k == i || !is_within(p->state, v[i], v[k])) continue;
-            bool equal = is_within(p->state, v[k], v[i]);
+            if (k == i || !is_within(p, v[i], v[k])) continue;
+            bool equal = is_within(p, v[k], v[i]);
             if (!equal || id_cmp(v[k]->id, v[i]->id) < 0) keeper = v[k];
         }
         if (!keeper) continue;
@@ -653,13 +755,14 @@ bool plan_retire(struct planning *p, err *e)
     bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
     if (!v || !over) return arena_ok(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
+    struct leaf_set needs = {0};
     for (size_t i = 0; i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
         int64_t end = slot_start(last_hour(b), SLOT_HOUR);
         over[i] = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
         if (!over[i] && b->kind != BLOCK_DAYS && keep[b->kind] &&
             plan_is_due(p, end + keep[b->kind]) && !is_needed(p, b) &&
-            !all_in_days(p, b, &over[i], e)) {
+            !all_in_days(p, i, &needs, &over[i], e)) {
             return false;
         }
     }
@@ -677,5 +780,7 @@ bool plan_retire(struct planning *p, err *e)
     j->due_ns = s->now_ns;
     j->expire = v;
     j->expire_count = n;
+    j->needs = needs.v;
+    j->need_count = needs.n;
     return true;
 }

@@ -55,6 +55,13 @@ struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour,
 const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
                                           int64_t to, size_t *n);
 
+// Whether retention took the leaf: it counts, and only parents have its sums.
+bool plan_has_expired(const struct planning *p, id128 leaf);
+
+// Whether anything names such a leaf of the day. Then none of its leaves may be replaced: parents
+// that name both would be stale, and nobody could make them anew.
+bool plan_day_has_expired(struct planning *p, int64_t day);
+
 // The hours of a day that there is anything of.
 struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n);
 

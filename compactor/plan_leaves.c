@@ -53,18 +53,6 @@ static bool can_be_less(const struct day *d)
     return false;
 }
 
-// What retention took is only in parents, of which none may become stale.
-static bool has_expired(const struct day *d)
-{
-    for (size_t i = 0; i < d->hour_count; i++) {
-        const struct leaf_set *named = &d->hours[i].chosen.leaves;
-        for (size_t k = 0; k < named->n; k++) {
-            if (!is_leaf(d, named->v[k])) return true;
-        }
-    }
-    return false;
-}
-
 static bool has_pending(const struct day *d)
 {
     for (size_t i = 0; i < d->hour_count; i++) {
@@ -135,7 +123,7 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     int64_t first_end = slot_start(d.from + 1, SLOT_HOUR);
     if (set->raw_retention && first_end + set->raw_retention <= MAX(due, now_ns) + SLOT_DAY)
         return true;
-    if (has_expired(&d)) return true;
+    if (plan_day_has_expired(p, day)) return true;
     // Hours whose first leaf is about to come are waited for: each leaf more is a merge more.
     bool waits = has_pending(&d);
     if (!waits && !can_be_less(&d)) return true;
