@@ -5,6 +5,7 @@
 //     manifest_wire.c      roots and pages: bytes to checked values and back
 //     manifest.c           tenants, the newest version, lookups
 //     manifest_commit.c    changes
+//     manifest_sums.c      what no change may take
 //     manifest_snapshot.c  shared LISTs
 //     manifest_sweep.c     cleaning
 //     manifest_tenants.c   who has data, the cluster's id
@@ -215,6 +216,13 @@ struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, 
 // The page of a kind and window, the first entry of a segment in it; NULL if there is none.
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s);
+
+// ---- manifest_sums.c
+
+// Whether all expired leaves that parents have the sums of keep them, of each window and class, if
+// the change is made to this version. Aborted, naming one, if not. Memory of the arena.
+bool manifest_keeps_sums(struct arena *a, const struct manifest *base,
+                         const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_commit.c
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What retention took is in the sums of parents only. So no change may take the last parent that
+// names such a leaf, nor make it stale by replacing another leaf that it names: nobody could make
+// it anew, and the answers of years would lack an hour. Who plans changes sees to that; this is
+// where it holds whatever was planned, and whatever others changed in between.
+//
+// A parent that goes because its own time is over (change.expire) may: its rows went long before.
+#include "manifest/manifest_int.h"
+
+#include <stdlib.h>
+
+struct looking {
+    const struct manifest *base;
+    const struct manifest_change *change;
+    id128 *removed;  // in order
+    size_t removed_count;
+    id128 *expired;  // in order
+    size_t expired_count;
+    int64_t from_hour;  // of what is removed
+    int64_t to_hour;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool has_id(const id128 *v, size_t n, id128 id)
+{
+    return n && bsearch(&id, v, n, sizeof *v, by_id);
+}
+
+static bool sort_ids(struct arena *a, const id128 *v, size_t n, id128 **out)
+{
+    *out = ARENA_ARRAY(a, id128, n + 1);
+    if (!*out) return false;
+    if (n) memcpy(*out, v, n * sizeof *v);
+    if (n) qsort(*out, n, sizeof *v, by_id);
+    return true;
+}
+
+static bool is_removed(const struct looking *l, id128 id)
+{
+    return has_id(l->removed, l->removed_count, id);
+}
+
+// Is the leaf in parents only, once the change is made?
+static bool is_expired(const struct looking *l, id128 leaf)
+{
+    if (!manifest_counts(l->base, leaf)) return false;
+    return !manifest_find(l->base, leaf) || has_id(l->expired, l->expired_count, leaf);
+}
+
+static bool counts_before(const struct looking *l, const struct manifest_cover *c)
+{
+    for (size_t i = 0; i < c->leaf_count; i++)
+        if (!manifest_counts(l->base, c->leaves[i])) return false;
+    return true;
+}
+
+static bool is_touched(const struct looking *l, const struct manifest_cover *c)
+{
+    for (size_t i = 0; i < c->leaf_count; i++)
+        if (is_removed(l, c->leaves[i])) return true;
+    return false;
+}
+
+// Does a block that is there after the change have the leaf's sums as well as this one had them?
+static bool has_sums(const struct looking *l, const struct manifest_block *b,
+                     const struct manifest_block *was, const struct manifest_cover *of, id128 leaf)
+{
+    bool is_cut_otherwise = b->parts > 1 && b->part != (was->parts == b->parts ? was->part : 0);
+    if (b->kind != was->kind || is_cut_otherwise || (was->classes & ~b->classes)) return false;
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        if (c->hour != of->hour || c->hours != of->hours) continue;
+        return has_id(c->leaves, c->leaf_count, leaf) && counts_before(l, c) && !is_touched(l, c);
+    }
+    return false;
+}
+
+// Goes through the packs of what is lost, range by range.
+static bool is_kept(const struct looking *l, const struct manifest_block *was,
+                    const struct manifest_cover *of, id128 leaf)
+{
+    const struct manifest_change *c = l->change;
+    for (uint64_t at = was->pack_lo; at <= was->pack_hi;) {
+        uint64_t end = 0;
+        for (size_t i = 0; i < c->add_count + l->base->block_count; i++) {
+            bool is_new = i < c->add_count;
+            const struct manifest_block *b =
+                is_new ? &c->add[i] : &l->base->blocks[i - c->add_count];
+            if (b->pack_lo > at || b->pack_hi < at || b->kind != was->kind) continue;
+            if (!is_new && (is_removed(l, b->id) || has_id(l->expired, l->expired_count, b->id)))
+                continue;
+            if (!has_sums(l, b, was, of, leaf)) continue;
+            end = (uint64_t)b->pack_hi + 1;
+            break;
+        }
+        if (end == 0) return false;
+        at = end;
+    }
+    return true;
+}
+
+static bool check_cover(const struct looking *l, const struct manifest_block *b,
+                        const struct manifest_cover *c, err *e)
+{
+    bool goes = is_removed(l, b->id);
+    if (!goes && !(is_touched(l, c) && counts_before(l, c))) return true;
+    for (size_t i = 0; i < c->leaf_count; i++) {
+        if (!is_expired(l, c->leaves[i]) || is_kept(l, b, c, c->leaves[i])) continue;
+        char leaf[ULID_TEXT];
+        char block[ULID_TEXT];
+        ulid_print(c->leaves[i], leaf);
+        ulid_print(b->id, block);
+        return err_set(
+            e, ERR_ABORTED,
+            "block %s has the sums of leaf %s, whose rows are no longer kept; the change "
+            "%s it and has nothing in its place",
+            block, leaf, goes ? "removes" : "replaces another leaf of");
+    }
+    return true;
+}
+
+// Where there can be parents that the change touches.
+static void find_hours(struct looking *l)
+{
+    l->from_hour = INT64_MAX;
+    l->to_hour = INT64_MIN;
+    for (size_t i = 0; i < l->removed_count; i++) {
+        const struct manifest_block *b = manifest_find(l->base, l->removed[i]);
+        if (!b) continue;
+        l->from_hour = MIN(l->from_hour, b->from_hour);
+        l->to_hour = MAX(l->to_hour, b->from_hour + (int64_t)b->hours);
+    }
+}
+
+bool manifest_keeps_sums(struct arena *a, const struct manifest *base,
+                         const struct manifest_change *c, err *e)
+{
+    struct looking l = {.base = base,
+                        .change = c,
+                        .removed_count = c->remove_count,
+                        .expired_count = c->expire_count};
+    if (c->remove_count == 0) return true;
+    if (!sort_ids(a, c->remove, c->remove_count, &l.removed) ||
+        !sort_ids(a, c->expire, c->expire_count, &l.expired)) {
+        return arena_ok(a, e);
+    }
+    find_hours(&l);
+    for (size_t i = 0; i < base->block_count; i++) {
+        const struct manifest_block *b = &base->blocks[i];
+        bool apart = b->from_hour >= l.to_hour || b->from_hour + (int64_t)b->hours <= l.from_hour;
+        if (apart || b->cover_count == 0 || has_id(l.expired, l.expired_count, b->id)) continue;
+        for (size_t k = 0; k < b->cover_count; k++)
+            if (!check_cover(&l, b, &b->covers[k], e)) return false;
+    }
+    return true;
+}
