@@ -5,7 +5,7 @@
 #include "sys/clock.h"
 #include "sys/thread.h"
 #include "walk/compact.h"
-#include "walk/world.h"
+#include "walk/edges.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +16,10 @@
 #define AGAIN_NS  (30 * SLOT_MINUTE)
 #define JOBS_MOST 3
 
-static const char *const services[] = {"api", "web"};
-static const char *const pods[] = {"p-0", "p-1", "p-2"};
+const char *const walk_services[WALK_SERVICES] = {"api", "web"};
+const char *const walk_pods[WALK_PODS] = {"p-0", "p-1", "p-2"};
+#define services walk_services
+#define pods     walk_pods
 
 static void count(struct world *w, uint64_t *counter)
 {
@@ -28,7 +30,7 @@ static void count(struct world *w, uint64_t *counter)
 
 // What work may end with while others work: the store fails now and then, somebody was first, and
 // without grace things go while they are read.
-static bool may_fail(const struct world *w, const err *e)
+bool walk_may_fail(const struct world *w, const err *e)
 {
     if (w->grace_ns == 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DATA_LOSS)) return true;
     return e->code == ERR_UNAVAILABLE || e->code == ERR_ABORTED || e->code == ERR_CANCELED;
@@ -145,7 +147,10 @@ void walk_push(struct world *w)
     struct bundle rows = {{number}, 1};
     int64_t now = clock_wall_ns();
     row->pushed_ns = now;
-    row->time_ns = (now - (int64_t)roll(&w->dice, LATE_NS)) / GRID_NS * GRID_NS + GRID_NS / 2;
+    // Where rows expire, some come when others of their day are gone already.
+    bool very_late = w->retention_ns && roll(&w->dice, 4) == 0;
+    uint64_t late = very_late ? 5 * (uint64_t)w->retention_ns / 2 : LATE_NS;
+    row->time_ns = (now - (int64_t)roll(&w->dice, late)) / GRID_NS * GRID_NS + GRID_NS / 2;
     row->service = (unsigned)roll(&w->dice, COUNT(services));
     row->pod = (unsigned)roll(&w->dice, COUNT(pods));
     row->home = (unsigned)roll(&w->dice, w->node_count);
@@ -172,6 +177,12 @@ void walk_push(struct world *w)
 
 // ---- asking
 
+// Before which no row can be.
+int64_t walk_first_ns(const struct world *w)
+{
+    return w->start_ns - MAX(3 * SLOT_HOUR, 3 * w->retention_ns);
+}
+
 static const Querier__V1__FlameGraph *graph_of(struct req *r, const struct buf *out)
 {
     err e = {0};
@@ -197,6 +208,20 @@ static void count_rows(struct world *w, const Querier__V1__FlameGraph *g, uint32
                 world_fault(w, "row %" PRIu64 " was never pushed", number);
         }
     }
+}
+
+void walk_count_rows(struct world *w, struct req *r, const struct buf *out, uint32_t *times)
+{
+    count_rows(w, graph_of(r, out), times);
+}
+
+void walk_count_answer(struct world *w, bool ok, bool rounded)
+{
+    count(w, &w->counts.queries);
+    if (!ok)
+        count(w, &w->counts.refused);
+    else
+        count(w, rounded ? &w->counts.rounded : &w->counts.exact);
 }
 
 struct question {
@@ -239,7 +264,7 @@ static void check(struct world *w, const struct question *q, str explained)
 static void question_roll(struct world *w, struct dice *d, bool whole, struct question *q)
 {
     int64_t now = clock_wall_ns();
-    int64_t from = w->start_ns - 3 * SLOT_HOUR;
+    int64_t from = walk_first_ns(w);
     int64_t span = now + SLOT_HOUR - from;
     *q = (struct question){.from_ns = from, .to_ns = from + span, .service = -1, .pod = -1};
     if (!whole && roll(d, 2)) {
@@ -310,7 +335,7 @@ void walk_ask(struct world *w, struct dice *d, bool whole)
     str exact = ok ? http_headers_get(&x->answer_headers, "flametree-exact") : (str){0};
     if (!ok) {
         count(w, &w->counts.refused);
-        bool known = may_fail(w, &e);
+        bool known = walk_may_fail(w, &e);
         if (!known || (whole && w->mistake == NO_MISTAKE))
             world_fault(w, "question: %s: %s", err_name(e.code), e.msg);
     } else {
@@ -359,7 +384,7 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     err e = {0};
     enum compact_end end =
         walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX), &e);
-    if (end == COMPACT_FAILED && (must || !may_fail(w, &e)))
+    if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)
         count(w, end == COMPACT_DONE ? &w->counts.jobs : &w->counts.aborted);
@@ -393,7 +418,8 @@ static void sweep(struct world *w, struct seat *seat, struct req *r, bool must)
     w->counts.deleted += s.segments_deleted + s.blocks_deleted + s.pages_deleted + s.roots_deleted +
                          s.orphans_deleted;
     pthread_mutex_unlock(&w->lock);
-    if (!ok && (must || !may_fail(w, &e))) world_fault(w, "sweep: %s: %s", err_name(e.code), e.msg);
+    if (!ok && (must || !walk_may_fail(w, &e)))
+        world_fault(w, "sweep: %s: %s", err_name(e.code), e.msg);
 }
 
 // The process dies as far as the store sees it: nothing that it does arrives any more. What it
@@ -442,7 +468,10 @@ static void *act(void *arg)
         sweep(w, &a->seat, &a->req, false);
         break;
     case ACT_QUERY:
-        walk_ask(w, &a->dice, false);
+        if (roll(&a->dice, 2))
+            walk_ask(w, &a->dice, false);
+        else
+            walk_ask_edges(w, &a->dice, false);
         break;
     case ACT_CRASH:
         crash(w, a);
@@ -542,9 +571,12 @@ void walk_settle(struct world *w)
             flush(w, &w->nodes[i], &r, must);
         walk_ask(w, &w->dice, true);
         world_advance(3 * SLOT_HOUR);
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < 20; i++) {
             compact(w, &seat, &r, &w->dice, 10, false);
+            walk_ask_edges(w, &w->dice, false);
+        }
         walk_ask(w, &w->dice, true);
+        walk_ask_edges(w, &w->dice, true);
         world_advance(60 * SLOT_HOUR);
         sweep(w, &seat, &r, false);
         sweep(w, &seat, &r, false);

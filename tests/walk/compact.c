@@ -16,7 +16,7 @@ enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budg
                                         .pack_interval = 6 * SLOT_HOUR,
                                         .window_interval = SLOT_DAY,
                                         .day_leaf_bytes = random & 4 ? (uint64_t)1 << 29 : 0,
-                                        .leaf_stay = retention_ns,
+                                        .leaf_stay = retention_ns / 2,
                                         .raw_retention = retention_ns,
                                         .hours_retention = 4 * retention_ns};
     struct snapshot snap;

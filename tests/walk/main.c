@@ -58,7 +58,7 @@ static bool is_behind(struct world *w)
 
 static void pass_time(struct world *w)
 {
-    bool far = w->retention_ns && roll(&w->dice, 4) == 0;
+    bool far = w->retention_ns && roll(&w->dice, 2) == 0;
     int64_t ns = (int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE);
     ns = MIN(ns, stall_room_ns(w));
     if (w->retention_ns == 0 || !(is_down(w) || is_behind(w))) world_advance(ns);
@@ -80,7 +80,7 @@ static void step(struct world *w)
         w->counts.steps--;
     } else if (n && roll(&w->dice, 100) < 70) {
         gate_grant(&w->gate, (unsigned)roll(&w->dice, n));
-    } else if (what >= 95) {
+    } else if (what >= (w->retention_ns ? 88 : 95)) {
         pass_time(w);
     } else if (what >= 45) {
         walk_push(w);
@@ -125,9 +125,9 @@ static void print_counts(const struct walk_counts *c)
            c->aborted, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
-    printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " in part, ", c->queries,
-           c->exact, c->partial);
-    printf("%" PRIu64 " refused\n", c->refused);
+    printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,
+           c->exact, c->rounded);
+    printf("%" PRIu64 " in part, %" PRIu64 " refused\n", c->partial, c->refused);
 }
 
 static bool find_mistake(enum mistake m, uint64_t seed, unsigned steps)

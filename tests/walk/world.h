@@ -90,8 +90,8 @@ struct actor {
 
 struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
-    uint64_t queries, exact, refused, expired, steps;
-    uint64_t stalls, landed, partial;
+    uint64_t queries, exact, rounded, partial, refused, expired, steps;
+    uint64_t stalls, landed;
     uint64_t broken;  // writes of logs that failed
 };
 
