@@ -33,13 +33,18 @@ struct cut_hours {
     int64_t last;
 };
 
+#define ROWS_UNKNOWN UINT64_MAX
+
 struct cut {
     id128 stream;
     uint64_t number;
     uint64_t first_seq;  // 0 while it is empty
     uint64_t last_seq;
-    uint64_t read_seq;       // up to here the head was given them
-    uint64_t bytes;          // of its entries
+    uint64_t read_seq;  // up to here the head was given them
+    uint64_t bytes;     // of its entries
+    uint64_t rows;      // the same, or ROWS_UNKNOWN: a log that is damaged or of an older program
+    uint64_t lost_entries;   // acknowledged, and not readable any more
+    uint64_t lost_rows;      // at least
     int64_t opened_wall_ns;  // arrival of its first entry
     int64_t newest_wall_ns;  // of its last; for a cut found open at a start: not before it
     int64_t opened_boot_ns;  // these two by the boot clock; of the first only of an own cut

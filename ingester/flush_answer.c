@@ -223,6 +223,10 @@ static void print_cut(struct flush *f, struct buf *out, const struct wal_cut *w)
                ",\"bytes\":%" PRIu64 ",\"opened_ms\":%" PRId64,
                stream, w->number, cut_state(w, c), w->entries, w->bytes,
                w->opened_wall_ns / NS_PER_MS);
+    if (w->lost_entries) {
+        buf_printf(out, ",\"missing_pushes\":%" PRIu64 ",\"missing_profiles\":%" PRIu64,
+                   w->lost_entries, w->lost_rows);
+    }
     if (c && c->listed) {
         size_t covered = 0;
         for (size_t i = 0; i < c->n; i++)

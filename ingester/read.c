@@ -20,6 +20,8 @@
 // Bytes of an answer's symbols or vector before they are copied into it.
 #define PART_MAX ((size_t)1 << 30)
 
+#define DAMAGED_MAX 16  // streams of which an answer says that something is missing
+
 struct read {
     struct ingester *in;
     struct req *req;
@@ -375,6 +377,18 @@ static bool put_cuts(struct read *r, err *e)
     return true;
 }
 
+// Streams of which something acknowledged cannot be read any more: held, but the answer has not all
+// of them.
+static void put_damaged(struct read *r)
+{
+    id128 streams[DAMAGED_MAX];
+    size_t n = wal_damaged(r->in->wal, streams, COUNT(streams));
+    for (size_t i = 0; i < n; i++) {
+        struct wal_stream s = {.id = streams[i], .state = "unchecked"};
+        put_stream(r->out, 2, &s, r->in->process->id);
+    }
+}
+
 static bool put_members(struct read *r, err *e)
 {
     size_t n = 0;
@@ -418,6 +432,7 @@ static bool answer(struct read *r, err *e)
     ok = ok && put_partial(r, e) && put_cuts(r, e);
     head_let_go(r->in->head);
     pb_end(r->out, mark);
+    put_damaged(r);
     return ok && put_members(r, e) && buf_ok(r->out, e);
 }
 

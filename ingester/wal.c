@@ -65,9 +65,6 @@ bool wal_admits(const struct wal *w, err *e)
     abort();
 }
 
-// No message between nodes is larger (internal.body_max).
-#define BATCH_BYTES_MAX ((size_t)1 << 30)
-
 // With much more than that free the disk is looked at ten times a second, not for each commit.
 #define ROOM_AMPLE   ((uint64_t)256 << 20)
 #define ROOM_STEP    ((uint64_t)16 << 20)  // bytes of entries until one looks again
@@ -103,12 +100,13 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
 }
 
 // Message Entry up to the bytes of its batch.
-static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant,
-                     const struct packed_batch *b)
+static void put_head(struct buf *out, uint64_t seq, const struct cut *c, uint64_t rows_before,
+                     str tenant, const struct packed_batch *b)
 {
     pb_put_u64_opt(out, 1, seq);
-    pb_put_u64_opt(out, 2, cut);
+    pb_put_u64_opt(out, 2, c->number);
     pb_put_bytes_opt(out, 3, tenant);
+    pb_put_u64(out, 8, rows_before);
     pb_put_u64_opt(out, 5, b->size);
     if (b->size && b->base) pb_put_u64_opt(out, 7, b->base->seq);
     pb_put_varint(out, (b->size ? 6 : 4) << 3 | PB_BYTES);
@@ -117,7 +115,7 @@ static void put_head(struct buf *out, uint64_t seq, uint64_t cut, str tenant,
 
 // Gathered from two places, so that the batch is copied once only.
 static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, struct waiter *from,
-                        uint64_t *seq, err *e)
+                        uint64_t *seq, uint64_t *rows, err *e)
 {
     struct buf head;
     buf_init(&head, NULL, from->tenant.n + ENTRY_OVERHEAD);
@@ -133,12 +131,13 @@ static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, struct waite
         size_t key_size = sizeof key;
         key_print(*seq, key);
         buf_clear(&head);
-        put_head(&head, *seq, w->open->number, from->tenant, b);
+        put_head(&head, *seq, w->open, *rows, from->tenant, b);
         if (!buf_ok(&head, e)) break;
         const char *values[] = {head.p, b->bytes.p};
         const size_t sizes[] = {head.n, b->bytes.n};
         rocksdb_writebatch_putv_cf(batch, w->open->family, 1, keys, &key_size, 2, values, sizes);
         ++*seq;
+        *rows += from->batches->v[i].rows;
     }
     bool ok = buf_ok(&head, e);
     buf_release(&head);
@@ -152,7 +151,10 @@ static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     meta_cut_key(w->open->stream, w->open->number, key);
-    meta_cut_value(w->open, &value);
+    struct cut first = {.opened_wall_ns = w->open->opened_wall_ns,
+                        .newest_wall_ns = w->open->newest_wall_ns,
+                        .first_seq = w->next_seq};
+    meta_cut_value(&first, &value);
     bool ok = buf_ok(&value, e);
     if (ok) meta_put(&w->db, batch, key, buf_view(&value));
     buf_release(&value);
@@ -180,8 +182,9 @@ static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *brok
     bool ok = wal_need_cut(w, bytes, e);
     *broken = !ok;
     if (ok && w->open->first_seq == 0) ok = put_cut_row(w, batch, e);
+    uint64_t rows = ok ? w->open->rows : 0;
     for (struct waiter *x = group; ok && x; x = x->next) {
-        ok = put_entries(w, batch, x, &seq, e);
+        ok = put_entries(w, batch, x, &seq, &rows, e);
         x->place.last_seq = seq - 1;
     }
     if (ok) {
@@ -201,6 +204,8 @@ static void note_commit(struct wal *w, struct waiter *group)
     size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
         bytes += x->bytes;
+        for (size_t i = 0; i < x->batches->n; i++)
+            c->rows += x->batches->v[i].rows;
         x->place.stream = c->stream;
         x->place.cut = c;
         c->pins++;
@@ -351,120 +356,7 @@ bool wal_position(struct wal *w, struct wal_place *place, err *e)
     return ok;
 }
 
-// ---- reading back
-
-struct scan {
-    struct wal *wal;
-    const struct cut *cut;
-    wal_entry_fn *fn;
-    void *arg;
-    uint64_t bytes;
-    struct buf unpacked;
-    struct scan_base {
-        uint64_t seq;  // 0: none
-        struct buf bytes;
-    } bases[BASES_MAX];
-};
-
-// An entry as it is kept; size 0: its batch is not packed.
-struct kept {
-    struct wal_entry entry;
-    uint64_t size;
-    uint64_t base;
-    str block;
-};
-
-static bool read_kept(const struct cut *c, str key, str value, struct kept *k, err *e)
-{
-    uint64_t cut = 0;
-    *k = (struct kept){0};
-    struct pb_reader r = pb_reader(value);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_VARINT) k->entry.seq = r.number;
-        if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
-        if (r.field == 3 && r.type == PB_BYTES) k->entry.tenant = r.bytes;
-        if (r.field == 4 && r.type == PB_BYTES) k->entry.batch = r.bytes;
-        if (r.field == 5 && r.type == PB_VARINT) k->size = r.number;
-        if (r.field == 6 && r.type == PB_BYTES) k->block = r.bytes;
-        if (r.field == 7 && r.type == PB_VARINT) k->base = r.number;
-    }
-    if (!r.fault && key.n == 8 && k->entry.seq == key_parse(key.p) && cut == c->number) return true;
-    return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
-                   (unsigned long long)c->number);
-}
-
-// Reads the entry that others name as their base, which has none itself.
-static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
-{
-    struct wal *w = s->wal;
-    char key[8];
-    char *message = NULL;
-    size_t n = 0;
-    struct kept k;
-    key_print(seq, key);
-    char *value =
-        rocksdb_get_cf(w->db.rocks, w->db.scan, s->cut->family, key, sizeof key, &n, &message);
-    if (message) {
-        bool lost = str_starts(str_of(message), S("Corruption"));
-        (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "read: %s", message);
-        rocksdb_free(message);
-        return false;
-    }
-    if (!value) return err_set(e, ERR_DATA_LOSS, "it is not there");
-    bool ok = read_kept(s->cut, str_make(key, sizeof key), str_make(value, n), &k, e);
-    if (ok && k.base) ok = err_set(e, ERR_DATA_LOSS, "it has a base itself");
-    if (ok && k.size) ok = lz4_unpack(k.block, k.size, out, e);
-    if (ok && !k.size) {
-        buf_str(out, k.entry.batch);
-        ok = buf_ok(out, e);
-    }
-    rocksdb_free(value);
-    return ok;
-}
-
-// The bytes of a base, read when they are first asked for.
-static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
-{
-    if (k->base >= k->entry.seq) {
-        return err_set(e, ERR_DATA_LOSS, "its base is entry %llu", (unsigned long long)k->base);
-    }
-    struct scan_base *b = &s->bases[k->base % BASES_MAX];
-    if (b->seq != k->base) {
-        b->seq = 0;
-        buf_release(&b->bytes);
-        buf_init(&b->bytes, s->wal->options.memory, LZ4_BASE_MAX);
-        if (!read_base(s, k->base, &s->unpacked, e)) {
-            return err_wrap(e, "base %llu", (unsigned long long)k->base);
-        }
-        buf_str(&b->bytes, str_slice(buf_view(&s->unpacked), 0, LZ4_BASE_MAX));
-        buf_clear(&s->unpacked);
-        if (!buf_ok(&b->bytes, e)) return false;
-        b->seq = k->base;
-    }
-    *bytes = buf_view(&b->bytes);
-    return true;
-}
-
-static bool unpack(struct scan *s, const struct kept *k, struct buf *out, err *e)
-{
-    str base = {0};
-    if (k->base && !find_base(s, k, &base, e)) return false;
-    return lz4_unpack_against(base, k->block, k->size, out, e);
-}
-
-static bool scan_one(struct scan *s, str key, str value, err *e)
-{
-    struct kept k;
-    if (!read_kept(s->cut, key, value, &k, e)) return false;
-    s->bytes += k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
-    if (k.entry.seq <= s->cut->read_seq) return true;
-    buf_clear(&s->unpacked);
-    bool ok = k.size == 0 || unpack(s, &k, &s->unpacked, e);
-    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
-    if (k.size) k.entry.batch = buf_view(&s->unpacked);
-    ok = ok && s->fn(s->arg, &k.entry, e);
-    return ok || err_wrap(e, "log: entry %llu", (unsigned long long)k.entry.seq);
-}
+// ---- looking
 
 bool wal_is_unread(const struct cut *c)
 {
@@ -477,42 +369,6 @@ bool wal_is_whole(const struct cut *c)
 {
     return c->closed && !c->in_doubt && c->pins == 0 && c->last_seq > 0 && !wal_is_unread(c);
 }
-
-bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
-{
-    struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
-    bool ok = true;
-    char *message = NULL;
-    buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
-    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(w->db.rocks, w->db.scan, c->family);
-    for (rocksdb_iter_seek_to_first(it); ok && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
-        str key = {0};
-        str value = {0};
-        key.p = rocksdb_iter_key(it, &key.n);
-        value.p = rocksdb_iter_value(it, &value.n);
-        ok = scan_one(&s, key, value, e);
-    }
-    rocksdb_iter_get_error(it, &message);
-    rocksdb_iter_destroy(it);
-    buf_release(&s.unpacked);
-    for (size_t i = 0; i < BASES_MAX; i++)
-        buf_release(&s.bases[i].bytes);
-    if (message) {
-        bool lost = str_starts(str_of(message), S("Corruption"));
-        (void)err_set(e, lost ? ERR_DATA_LOSS : ERR_UNAVAILABLE, "log: read: %s", message);
-        rocksdb_free(message);
-        return false;
-    }
-    if (!ok) return false;
-    lock_take(&w->lock);  // a cut found open did not know its size
-    w->bytes += s.bytes - c->bytes;
-    c->bytes = s.bytes;
-    c->read_seq = c->last_seq;
-    lock_give(&w->lock);
-    return true;
-}
-
-// ---- looking
 
 enum wal_state wal_state(struct wal *w)
 {
@@ -546,7 +402,9 @@ size_t wal_look(struct wal *w, struct wal_cut *out, size_t max)
                                   .newest_boot_ns = c->newest_boot_ns,
                                   .closed = c->closed,
                                   .ready = wal_is_whole(c),
-                                  .found = c->found_boot_ns != 0};
+                                  .found = c->found_boot_ns != 0,
+                                  .lost_entries = c->lost_entries,
+                                  .lost_rows = c->lost_rows};
     }
     lock_give(&w->lock);
     return n;

@@ -92,8 +92,10 @@ typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
 // Has the cut entries that the owner was not given?
 bool wal_is_unread(const struct cut *c);
 
-// Calls fn for each of them in order; then none are left. Fails with data_loss for what is damaged,
-// unavailable for what cannot be read now.
+// Calls fn for each of them in order; then none are left. What is damaged, or refused by fn with
+// data_loss, invalid_argument or out_of_range, is passed over, counted in the cut (lost_entries,
+// lost_rows) and told; so is what should be there and is not. Fails with unavailable for what
+// cannot be read now, and with what else fn fails with; then all of it comes again.
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
 
 // ---- cuts
@@ -137,11 +139,18 @@ struct wal_cut {
     int64_t opened_wall_ns;
     int64_t newest_boot_ns;
     bool closed;
-    bool ready;  // closed, all that its log holds is in the head, and becomes no more
-    bool found;  // of an earlier process
+    bool ready;             // closed, all that its log holds is in the head, and becomes no more
+    bool found;             // of an earlier process
+    uint64_t lost_entries;  // acknowledged, and cannot be read
+    uint64_t lost_rows;
 };
 // As wal_cuts.
 size_t wal_look(struct wal *w, struct wal_cut *out, size_t max);
+
+// Streams of cuts that lack something acknowledged, at most max: for answers to say so. For an hour
+// after a start; who looks after the log knows by then.
+#define WAL_DAMAGE_TOLD_NS (INT64_C(3600) * 1000000000)
+size_t wal_damaged(struct wal *w, id128 *streams, size_t max);
 
 enum wal_state wal_state(struct wal *w);
 

@@ -181,6 +181,7 @@ void wal_tick(struct wal *w)
     wal_take_lead(w);
     if (wal_state(w) == WAL_OPEN) {
         bool ok = follow_wall_clock(w, &e);
+        wal_mark(w);
         if (ok && w->open && is_due(w, 0)) ok = wal_close_cut(w, &e);
         if (!ok) wal_break(w, &e);
     }

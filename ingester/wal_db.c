@@ -2,6 +2,7 @@
 #include "base/fault.h"
 #include "ingester/wal_int.h"
 #include "sys/file.h"
+#include "sys/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #define MANIFEST_STEP ((size_t)64 << 10)  // 4 MiB by default, which a small disk may not have
 
 enum {  // of RocksDB's headers, whose C face has only numbers
-    RECOVER_POINT_IN_TIME = 2,
+    RECOVER_ALL_READABLE = 3,
     LOG_ONLY_FATAL = 4,
 };
 
@@ -32,14 +33,32 @@ static bool failed(char *message, const char *what, err *e)
     return true;
 }
 
+// What cannot be read, and will not be the next time: a checksum is wrong, a file is gone.
+static bool is_lost(const char *message)
+{
+    return strncmp(message, "Corruption", strlen("Corruption")) == 0 ||
+           strstr(message, "No such file or directory");
+}
+
+static bool read_failed(char *message, const char *what, err *e)
+{
+    if (!message) return false;
+    bool lost = is_lost(message);
+    (void)failed(message, what, e);
+    if (lost) e->code = ERR_DATA_LOSS;
+    return true;
+}
+
 // ---- options
 
 static void set_options(struct db *d, size_t buffers)
 {
     rocksdb_options_t *o = d->options;
     rocksdb_options_set_create_if_missing(o, 1);
-    // After a crash: the longest prefix of what was written; a torn tail is cut.
-    rocksdb_options_set_wal_recovery_mode(o, RECOVER_POINT_IN_TIME);
+    // Every record that can be read: a torn tail is cut, and what lies behind a damaged record is
+    // there. Seqs tell what is missing (wal_damage.c), which RocksDB does not. In its other modes
+    // it drops all that follows, or does not open where a family was flushed behind the damage.
+    rocksdb_options_set_wal_recovery_mode(o, RECOVER_ALL_READABLE);
     // Debian's build ends the process when its info log meets a full disk.
     rocksdb_options_set_info_log_level(o, LOG_ONLY_FATAL);
     rocksdb_options_set_keep_log_file_num(o, 1);
@@ -67,6 +86,12 @@ static void set_options(struct db *d, size_t buffers)
 }
 
 // ---- names of families: <stream as ULID>.<cut as 16 hex digits>
+
+static void family_print(id128 stream, uint64_t number, char name[FAMILY_TEXT])
+{
+    ulid_print(stream, name);
+    snprintf(name + 26, FAMILY_TEXT - 26, ".%016llx", (unsigned long long)number);
+}
 
 static bool family_parse(const char *name, struct db_family *f, err *e)
 {
@@ -114,8 +139,20 @@ static bool open_families(struct db *d, const char *dir, char **names, size_t co
         d->rocks =
             rocksdb_open_column_families(d->options, dir, (int)count, (const char *const *)names,
                                          options, handles, &message);
-        ok = !failed(message, "open", e);
     }
+    // A file that is gone or too short: without it, so that the rest is served.
+    if (ok && message && is_lost(message)) {
+        char text[LOG_QUOTE_MAX];
+        log_error(NULL, "log.files_damaged", "fault=%s then=\"%s\"",
+                  log_quote(text, str_of(message)), "what can be read of it is opened");
+        rocksdb_free(message);
+        message = NULL;
+        rocksdb_options_set_paranoid_checks(d->options, 0);
+        d->rocks =
+            rocksdb_open_column_families(d->options, dir, (int)count, (const char *const *)names,
+                                         options, handles, &message);
+    }
+    ok = ok && !read_failed(message, "open", e);
     for (size_t i = 0; ok && i < count; i++) {
         if (strcmp(names[i], "default") == 0) {
             d->meta = handles[i];
@@ -140,7 +177,11 @@ static bool check_format(struct db *d, err *e)
     bool found = false;
     struct buf value;
     buf_init(&value, NULL, 4096);
-    bool ok = db_meta_get(d, S("format"), &value, &found, e);
+    err fault = {0};
+    bool ok = db_meta_get(d, S("format"), &value, &found, &fault);
+    // It was of this program when it opened last; the families' names are looked at as well.
+    if (!ok && fault.code == ERR_DATA_LOSS) ok = true;
+    if (!ok) *e = fault;
     str is = buf_view(&value);
     bool older = found && (str_is(is, "1") || str_is(is, "2"));
     if (ok && found && !older && !str_eq(is, S(WAL_FORMAT))) {
@@ -179,7 +220,7 @@ bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **f
     if (exists) names = rocksdb_list_column_families(d->options, dir, &count, &message);
     bool ok = !failed(message, "list column families", e) &&
               open_families(d, dir, names, count, families, n, e);
-    if (exists && !message) rocksdb_list_column_families_destroy(names, count);
+    if (exists) rocksdb_list_column_families_destroy(names, count);  // it may have none
     if (ok && !check_format(d, e)) {
         for (size_t i = 0; i < *n; i++)
             db_family_release((*families)[i].handle);
@@ -210,8 +251,7 @@ bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, 
 {
     char name[FAMILY_TEXT];
     char *message = NULL;
-    ulid_print(stream, name);
-    snprintf(name + 26, sizeof name - 26, ".%016llx", (unsigned long long)number);
+    family_print(stream, number, name);
     *handle = rocksdb_create_column_family(d->rocks, d->options, name, &message);
     return !failed(message, "create column family", e);
 }
@@ -251,38 +291,76 @@ bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e)
     char *message = NULL;
     size_t n = 0;
     char *p = rocksdb_get_cf(d->rocks, d->scan, d->meta, key.p, key.n, &n, &message);
-    if (failed(message, "read", e)) return false;
+    if (read_failed(message, "read", e)) return false;
     *found = p != NULL;
     buf_put(value, p, p ? n : 0);
     rocksdb_free(p);
     return buf_ok(value, e);
 }
 
-bool db_bounds(struct db *d, void *handle, uint64_t *first, uint64_t *last, err *e)
+// Where the entries of a family cannot be read, its files' names and ranges can: they are noted in
+// the database's own list.
+static void file_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last)
+{
+    char name[FAMILY_TEXT];
+    family_print(f->stream, f->number, name);
+    const rocksdb_livefiles_t *files = rocksdb_livefiles(d->rocks);
+    for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+        size_t low_n = 0;
+        size_t high_n = 0;
+        if (strcmp(rocksdb_livefiles_column_family_name(files, i), name) != 0) continue;
+        const char *low = rocksdb_livefiles_smallestkey(files, i, &low_n);
+        const char *high = rocksdb_livefiles_largestkey(files, i, &high_n);
+        if (low_n != 8 || high_n != 8) continue;
+        *first = *first ? MIN(*first, key_parse(low)) : key_parse(low);
+        *last = MAX(*last, key_parse(high));
+    }
+    rocksdb_livefiles_destroy(files);
+}
+
+bool db_iterator_ok(rocksdb_iterator_t *it, err *e)
 {
     char *message = NULL;
+    rocksdb_iter_get_error(it, &message);
+    return !read_failed(message, "read", e);
+}
+
+static bool key_seq(rocksdb_iterator_t *it, uint64_t *seq, err *e)
+{
     size_t n = 0;
-    const char *key = NULL;
-    bool ok = true;
+    const char *key = rocksdb_iter_key(it, &n);
+    if (n != 8) return err_set(e, ERR_DATA_LOSS, "log: a key has %zu bytes instead of 8", n);
+    *seq = key_parse(key);
+    return true;
+}
+
+bool db_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last, err *e)
+{
+    err fault = {0};
     *first = 0;
     *last = 0;
-    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, handle);
+    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, f->handle);
     rocksdb_iter_seek_to_first(it);
-    if (rocksdb_iter_valid(it)) {
-        key = rocksdb_iter_key(it, &n);
-        ok = n == 8;
-        if (ok) *first = key_parse(key);
-        rocksdb_iter_seek_to_last(it);
-    }
-    if (ok && rocksdb_iter_valid(it)) {
-        key = rocksdb_iter_key(it, &n);
-        ok = n == 8;
-        if (ok) *last = key_parse(key);
-    }
-    rocksdb_iter_get_error(it, &message);
+    bool ok = !rocksdb_iter_valid(it) || key_seq(it, first, &fault);
+    if (ok && rocksdb_iter_valid(it)) rocksdb_iter_seek_to_last(it);
+    ok = ok && (!rocksdb_iter_valid(it) || key_seq(it, last, &fault));
+    ok = ok && db_iterator_ok(it, &fault);
     rocksdb_iter_destroy(it);
-    if (failed(message, "read", e)) return false;
-    return ok || err_set(e, ERR_DATA_LOSS, "log: a key has %zu bytes instead of 8", n);
+    if (!ok && fault.code == ERR_DATA_LOSS) {
+        file_bounds(d, f, first, last);
+    } else if (!ok) {
+        *e = fault;
+    }
+    return ok || fault.code == ERR_DATA_LOSS;
+}
+
+bool db_entry(struct db *d, void *handle, uint64_t seq, char **value, size_t *n, err *e)
+{
+    char key[8];
+    char *message = NULL;
+    key_print(seq, key);
+    *value = rocksdb_get_cf(d->rocks, d->scan, handle, key, sizeof key, n, &message);
+    return !read_failed(message, "read", e);
 }
 
 void key_print(uint64_t seq, char key[8])

@@ -11,6 +11,9 @@
 // Formats 1 (no batch is packed) and 2 (none has a base) are read, and then made 3.
 #define WAL_FORMAT "3"
 
+// No message between nodes is larger (internal.body_max).
+#define BATCH_BYTES_MAX ((size_t)1 << 30)
+
 // Of an entry besides tenant and batch: key, seq, cut, tags, lengths, and RocksDB's own record.
 #define ENTRY_OVERHEAD 64
 
@@ -48,8 +51,14 @@ bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e) MUST
 // *found false: there is no such row.
 bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e) MUST_CHECK;
 
-// First and last seq of a family; 0 if it is empty.
-bool db_bounds(struct db *d, void *handle, uint64_t *first, uint64_t *last, err *e) MUST_CHECK;
+// First and last seq of a family; 0 if it is empty. Where it cannot be read, what the database
+// knows of its files.
+bool db_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last,
+               err *e) MUST_CHECK;
+
+// One entry's value, to be given to rocksdb_free; NULL: there is none.
+bool db_entry(struct db *d, void *handle, uint64_t seq, char **value, size_t *n, err *e) MUST_CHECK;
+bool db_iterator_ok(rocksdb_iterator_t *it, err *e) MUST_CHECK;  // else data_loss or unavailable
 
 void key_print(uint64_t seq, char key[8]);
 uint64_t key_parse(const char key[8]);
@@ -85,6 +94,7 @@ struct packed_batch {
     size_t size;        // of the batch, if the bytes are its block; else 0
     struct base *base;  // of the block, or NULL
     uint64_t kind;
+    uint64_t rows;
     size_t from;  // in packed.bytes
     size_t n;
 };
@@ -96,6 +106,7 @@ struct packed {
     struct buf bytes;
 };
 struct wal;
+uint64_t batch_rows(str batch);  // how many records it has
 bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct packed *p,
               err *e) MUST_CHECK;
 void wal_unpack(struct wal *w, struct packed *p);
@@ -117,6 +128,14 @@ struct waiter {
     bool ok;
     err *e;
     struct cond wake;
+};
+
+// Up to where the newest cut was acknowledged.
+struct wal_mark {
+    id128 stream;
+    uint64_t cut;
+    uint64_t last_seq;
+    uint64_t rows;  // of the cut
 };
 
 struct wal {
@@ -144,6 +163,8 @@ struct wal {
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
+    uint64_t marked_seq;         // of the open stream, in the mark (wal_damage.c)
+    struct wal_mark found_mark;  // of an earlier process; cut 0: none
     uint64_t room_until_ns;  // monotonic: until then the disk is known to have `room_left` bytes
     uint64_t room_left;      // that may be written before one looks again
     int64_t wall_ahead_ns;   // of the boot clock, at the last look
@@ -163,6 +184,16 @@ void wal_give_lead(struct wal *w);
 void wal_break(struct wal *w, const err *fault);
 
 bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
+
+// (wal_life.c) With w->lock.
+void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
+
+// (wal_damage.c)
+void wal_find_mark(struct wal *w);  // before the database is opened first
+bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
+void wal_mark(struct wal *w);    // with the lead: up to where is the open cut acknowledged?
+void wal_expect(struct wal *w);  // after an open: first and last seq that cuts should have
+void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 
 // (wal_cut.c)
 struct cut *cut_new(id128 stream, uint64_t number, err *e) MUST_CHECK;

@@ -19,8 +19,7 @@ static struct cut *find_cut(struct wal *w, id128 stream, uint64_t number)
     return NULL;
 }
 
-// With w->lock.
-static void note_seq(struct wal *w, id128 stream, uint64_t seq)
+void wal_note_seq(struct wal *w, id128 stream, uint64_t seq)
 {
     size_t i = 0;
     while (i < w->stream_count && !id128_eq(w->streams[i].id, stream))
@@ -30,23 +29,40 @@ static void note_seq(struct wal *w, id128 stream, uint64_t seq)
     w->streams[i].highest_seq = MAX(w->streams[i].highest_seq, seq);
 }
 
+static void tell_row(const struct cut *c, const err *fault)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(c->stream, stream);
+    log_error(NULL, "log.row_damaged", "stream=%s cut=%" PRIu64 " fault=%s then=\"%s\"", stream,
+              c->number, log_quote(text, str_of(fault->msg)), "its entries tell what it has");
+}
+
 // What the meta family says of a cut. One that was open when the process ended is closed now; when
 // its last entry came nobody knows, so it counts as now: it is kept too long rather than too short.
-static bool read_cut_row(struct wal *w, struct cut *c, err *e)
+static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
 {
     char key[META_KEY];
-    bool found = false;
+    err fault = {0};
+    *found = false;
     struct buf value;
     buf_init(&value, NULL, 4096);
     meta_cut_key(c->stream, c->number, key);
-    bool ok = db_meta_get(&w->db, str_of(key), &value, &found, e) &&
-              (!found || meta_cut_read(buf_view(&value), c, e));
+    c->rows = ROWS_UNKNOWN;
+    bool ok = db_meta_get(&w->db, str_of(key), &value, found, &fault) &&
+              (!*found || meta_cut_read(buf_view(&value), c, &fault));
     buf_release(&value);
-    if (!ok) return false;
+    if (!ok && fault.code != ERR_DATA_LOSS && fault.code != ERR_INVALID_ARGUMENT) {
+        *e = fault;
+        return false;
+    }
+    if (!ok) tell_row(c, &fault);
     int64_t now = w->options.wall_ns();
     int64_t began = (int64_t)uuid_ms(c->stream) * NS_PER_MS;
     if (!c->closed) {
         c->closed = true;
+        c->last_seq = 0;
+        c->rows = ROWS_UNKNOWN;
         c->bytes = 0;
         if (c->opened_wall_ns == 0) c->opened_wall_ns = now;
         c->newest_wall_ns = MAX(now, MAX(c->opened_wall_ns, c->newest_wall_ns));
@@ -59,8 +75,57 @@ static bool read_cut_row(struct wal *w, struct cut *c, err *e)
     return true;
 }
 
+// A cut that this process did not know. Damage makes it smaller, not absent: what it should hold is
+// found out when all are there (wal_damage.c). Without entries and row it was made just before the
+// process ended, if it is the last of its stream. Takes c.
+static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f, bool is_last,
+                        err *e)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bool has_row = false;
+    bool ok = db_bounds(&w->db, f, &first, &last, e) && read_cut_row(w, c, &has_row, e);
+    is_last = is_last && !wal_is_marked(w, c->stream, c->number);
+    if (ok && first == 0 && !has_row && is_last) {
+        FAULT("wal.family.drop");
+        ok = db_family_drop(&w->db, c->family, e);
+        cut_free(c);
+        return ok;
+    }
+    if (!ok) {
+        cut_free(c);
+        return false;
+    }
+    lock_take(&w->lock);
+    if (first && (c->first_seq == 0 || first < c->first_seq)) c->first_seq = first;
+    c->last_seq = MAX(last, c->last_seq);
+    wal_add_cut(w, c);
+    w->bytes += c->bytes;
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    return true;
+}
+
+// One that it has in memory, after its log was closed.
+static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f, err *e)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    if (!db_bounds(&w->db, f, &first, &last, e)) return false;
+    if (last < c->last_seq) {
+        log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
+                  c->number, last, c->last_seq);
+    }
+    lock_take(&w->lock);
+    if (c->first_seq == 0) c->first_seq = first;
+    c->last_seq = MAX(last, c->last_seq);
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    return true;
+}
+
 // Takes the family's handle, whatever comes of it.
-static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
+static bool adopt_family(struct wal *w, const struct db_family *f, bool is_last, err *e)
 {
     struct cut *known = find_cut(w, f->stream, f->number);
     struct cut *c = known;
@@ -68,34 +133,8 @@ static bool adopt_family(struct wal *w, const struct db_family *f, err *e)
         db_family_release(f->handle);
         return false;
     }
-    uint64_t first = 0;
-    uint64_t last = 0;
     c->family = f->handle;
-    bool ok = db_bounds(&w->db, c->family, &first, &last, e);
-    if (!known && (!ok || first == 0)) {  // made just before the process ended
-        FAULT("wal.family.drop");
-        ok = ok && db_family_drop(&w->db, c->family, e);
-        cut_free(c);
-        return ok;
-    }
-    if (!known && !read_cut_row(w, c, e)) {
-        cut_free(c);
-        return false;
-    }
-    if (ok && last < c->last_seq) {
-        log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
-                  c->number, last, c->last_seq);
-    }
-    lock_take(&w->lock);
-    c->first_seq = first;
-    c->last_seq = MAX(last, c->last_seq);
-    if (!known) {
-        wal_add_cut(w, c);
-        w->bytes += c->bytes;
-    }
-    note_seq(w, c->stream, c->last_seq);
-    lock_give(&w->lock);
-    return ok;
+    return known ? adopt_known(w, c, f, e) : adopt_found(w, c, f, is_last, e);
 }
 
 // Takes out cuts that never had an acknowledged entry and are not on disk, and streams of which
@@ -166,20 +205,23 @@ static bool settle(struct wal *w, err *e)
 }
 
 // Opens the database and makes tables of cuts and streams agree with it.
-static bool load(struct wal *w, err *e)
+static bool load(struct wal *w, bool first, err *e)
 {
     struct db_family *families = NULL;
     size_t n = 0;
+    if (first) wal_find_mark(w);
     if (!db_open(&w->db, w->options.dir, w->options.buffers, &families, &n, e)) return false;
     bool ok = w->stream_count > 0 || meta_streams(w, e);
     for (size_t i = 0; i < n; i++) {
         if (ok) {
-            ok = adopt_family(w, &families[i], e);
+            bool is_last = i + 1 == n || !id128_eq(families[i + 1].stream, families[i].stream);
+            ok = adopt_family(w, &families[i], is_last, e);
         } else {
             db_family_release(families[i].handle);
         }
     }
     mem_free(NULL, families, n * sizeof *families);
+    if (ok && first) wal_expect(w);
     return ok && settle(w, e);
 }
 
@@ -207,7 +249,7 @@ struct wal *wal_open(const struct wal_options *o, err *e)
     cond_init(&w->idle);
     if (mem_reserve(o->memory, o->buffers, e)) {
         w->reserved = o->buffers;
-        if (load(w, e)) return w;
+        if (load(w, true, e)) return w;
     }
     wal_close(w);
     return NULL;
@@ -267,6 +309,7 @@ bool wal_begin(struct wal *w, err *e)
     wal_add_stream(w, &own);
     w->next_seq = 1;
     w->next_cut = 1;
+    w->marked_seq = 0;
     w->state = WAL_OPEN;
     lock_give(&w->lock);
     return true;
@@ -282,7 +325,7 @@ bool wal_recover(struct wal *w, err *e)
     w->open = NULL;
     lock_give(&w->lock);
     FAULT("wal.recover");
-    bool ok = load(w, e);
+    bool ok = load(w, false, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
     for (size_t i = 0; ok && i < w->cut_count; i++)  // what they have more is unread now
@@ -304,6 +347,7 @@ void wal_drain(struct wal *w)
     w->led = true;
     lock_give(&w->lock);
     FAULT("wal.drain");
+    if (open) wal_mark(w);
     if (open && !wal_close_cut(w, &e)) {
         char text[LOG_QUOTE_MAX];
         log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));

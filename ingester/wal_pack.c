@@ -120,6 +120,16 @@ void wal_forget_bases(struct wal *w)
 
 // ---- packing
 
+// Field 4 of message Batch, each a record; what is no batch (tests have such) has none.
+uint64_t batch_rows(str batch)
+{
+    uint64_t rows = 0;
+    struct pb_reader r = pb_reader(batch);
+    while (pb_next(&r))
+        rows += r.field == 4 && r.type == PB_BYTES;
+    return rows;
+}
+
 static bool pack_one(struct packed_batch *b, struct buf *out, err *e)
 {
     bool smaller = false;
@@ -141,6 +151,7 @@ bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct pa
     for (size_t i = 0; i < n; i++) {
         p->v[i].whole = batches[i];
         p->v[i].kind = kind_of(tenant, batches[i]);
+        p->v[i].rows = batch_rows(batches[i]);
     }
     find_bases(w, p);
     bool ok = true;
