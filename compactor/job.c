@@ -5,6 +5,7 @@
 #include "sys/clock.h"
 #include "sys/rand.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define CUTS_MAX  320  // objects of a job
@@ -437,6 +438,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     d->about_bytes = j->bytes;
     if (!arena_ok(d->arena, e)) return false;
     if (!merge_run(&m, &about, &target, &written, e)) {
+        d->report->miscounted = m.miscounted;
         find_damage(d, e);
         return false;
     }
@@ -451,7 +453,9 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     b->last_ns = written.last_ns;
     d->report->bytes_out += written.bytes;
     d->report->rows += written.rows;
+    d->report->profiles += written.profiles;
     d->report->duplicates += m.duplicates;
+    d->report->sampled_duplicates += m.sampled_duplicates;
     d->report->files += m.files;
     d->report->blocks++;
     return true;
@@ -492,10 +496,50 @@ static bool make_blocks(struct doing *d, err *e)
         job_discard(d->bench, d->r, d->made);
         d->made->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
+        d->report->profiles = d->report->sampled_duplicates = 0;
         d->report->blocks = 0;
         d->report->overflows++;
         add_gap(d, over->pack, over->pack);
     }
+}
+
+static uint64_t profiles_of(const struct block_footer *f)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < f->service_count; i++) {
+        for (uint32_t k = 0; k < f->services[i].dataset_count; k++)
+            n += f->services[i].datasets[k].profiles;
+    }
+    return n;
+}
+
+// Rows in = rows out + copies, of all services and packs together. Footers count those that are not
+// sampled; of blocks the manifest knows all. (Of each service merge_rows.c counts.)
+static bool check_rows(struct doing *d, err *e)
+{
+    const struct task *j = d->job;
+    struct job_report *r = d->report;
+    uint64_t profiles = 0;
+    uint64_t rows = 0;
+    bool all_blocks = true;
+    if (made_by[j->kind].what != MERGE_LEAF || j->kind == JOB_RETIRE) return true;
+    for (size_t i = 0; i < j->source_count; i++) {
+        if (j->sources[i].mask) continue;
+        profiles += profiles_of(&d->sources[i].block.footer);
+        if (j->sources[i].block)
+            rows += j->sources[i].block->rows;
+        else
+            all_blocks = false;
+    }
+    uint64_t out = r->profiles + r->duplicates - r->sampled_duplicates;
+    r->miscounted = profiles != out || (all_blocks && rows != r->rows + r->duplicates);
+    if (!r->miscounted) return true;
+    return err_set(e, ERR_INTERNAL,
+                   "the sources have %" PRIu64 " profiles, the new blocks %" PRIu64 " and %" PRIu64
+                   " were copies; of %" PRIu64 " rows of blocks, sampled ones included, %" PRIu64
+                   " and %" PRIu64,
+                   profiles, r->profiles, r->duplicates - r->sampled_duplicates,
+                   all_blocks ? rows : 0, all_blocks ? r->rows : 0, all_blocks ? r->duplicates : 0);
 }
 
 bool job_make(const struct job_bench *b, struct req *r, const struct task *j, struct job_made *out,
@@ -506,7 +550,7 @@ bool job_make(const struct job_bench *b, struct req *r, const struct task *j, st
     struct doing d = {
         .bench = b, .r = r, .job = j, .report = &out->report, .arena = &out->arena, .made = out};
     arena_init(&d.reading, b->memory, SIZE_MAX);
-    bool ok = make_blocks(&d, e);
+    bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
     if (!ok) job_discard(b, r, out);
     return ok;

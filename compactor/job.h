@@ -5,6 +5,11 @@
 // A service with a sum that does not fit 64 bits gets no nodes in this job's blocks: a gap stands
 // there, an empty block without classes, and what it covers is served by what lies below.
 //
+// What was made of rows has to have them all: before it is named, the rows of the sources, as their
+// writers counted them, have to be those of the new blocks and the copies that were left out. If
+// not, the job fails and its sources live on. (That a row's total is that of its vector is what the
+// writer checks.)
+//
 // At each step it may end, by a fault or a kill, and nothing is lost: until the commit nothing
 // names the new objects (the sweep finds them), and sources are only ever deleted by the sweep.
 #pragma once
@@ -27,7 +32,10 @@ struct job_report {
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t rows;
+    uint64_t profiles;  // of the rows those that are not sampled
     uint64_t duplicates;
+    uint64_t sampled_duplicates;
+    bool miscounted;  // it failed because rows in are not rows out and duplicates
     size_t blocks;
     size_t files;                                    // intermediate ones
     size_t overflows;                                // services that got no sums: they do not fit

@@ -307,11 +307,13 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
     u->again = true;
 }
 
-static void job_failed(struct turn *u, const struct task *j, const err *e)
+static void job_failed(struct turn *u, const struct task *j, const struct job_report *report,
+                       const err *e)
 {
     struct work *w = u->me->work;
     char text[LOG_QUOTE_MAX];
     count(j, "failed");
+    if (report->miscounted) metric_add(&compactor_miscounted, 1);
     lock_take(&w->lock);
     note_failure(u, j, e);
     uint64_t wait = find_failure(u->tenant, j)->retry_mono_ns - clock_mono_ns();
@@ -353,7 +355,7 @@ static void job_ended(struct turn *u, const struct task *j, const struct job_rep
     else if (e->code == ERR_CANCELED || work_is_over(u->me->work))
         count(j, "aborted");
     else
-        job_failed(u, j, e);
+        job_failed(u, j, report, e);
 }
 
 static struct job_bench bench_of(const struct turn *u)

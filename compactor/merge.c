@@ -82,6 +82,7 @@ static bool write_block(struct merge *m, const struct block_about *about, block_
     bool ok = list_services(m, &a, &names, &n, e);
     for (size_t i = 0; ok && i < n; i++) {
         FAULT("compact.service");
+        if (FAULT_ERRNO("compact.service.lost")) continue;
         ok = req_alive(m->req, e) && merge_service(m, w, names[i], e);
     }
     arena_release(&a);
@@ -135,7 +136,7 @@ static bool merge_group(struct merge *m, const struct block_about *about, struct
     part.what = step_of(m->what);
     part.sources = v;
     part.source_count = n;
-    part.duplicates = 0;
+    part.duplicates = part.sampled_duplicates = 0;
     if (part.what == MERGE_ROWS) {
         said.kind = BLOCK_RAW;
         said.classes = 1u << BLOCK_SERIES;
@@ -144,9 +145,11 @@ static bool merge_group(struct merge *m, const struct block_about *about, struct
     if (!scratch_init(file, m->scratch, m->memory, e)) return false;
     to->file_count++;
     m->files++;
-    if (!write_block(&part, &said, scratch_sink, file, &written, e) || !scratch_end(file, e))
-        return false;
+    bool ok = write_block(&part, &said, scratch_sink, file, &written, e) && scratch_end(file, e);
+    m->miscounted = part.miscounted;
+    if (!ok) return false;
     m->duplicates += part.duplicates;
+    m->sampled_duplicates += part.sampled_duplicates;
     struct merge_source *made = &to->sources[to->n];
     *made = (struct merge_source){0};
     if (!block_source_open(&to->arena, &file->store, m->req, S("(intermediate)"), file->size,
@@ -209,6 +212,7 @@ static bool run_steps(struct merge *m, const struct block_about *about,
     for (;;) {
         size_t n = plain_count(&now);
         uint64_t duplicates = now.duplicates;
+        uint64_t sampled = now.sampled_duplicates;
         struct groups next = {0};
         if (n <= fan || n < 2) {
             ok = write_target(&now, about, target, written, &fault);
@@ -223,10 +227,13 @@ static bool run_steps(struct merge *m, const struct block_about *about,
         }
         if (ok || fault.code != ERR_RESOURCE_EXHAUSTED || fan <= 2) break;
         now.duplicates = duplicates;
+        now.sampled_duplicates = sampled;
         fan = MAX((MIN(fan, n) + 1) / 2, 2);
     }
     if (!ok) *e = fault;
     m->duplicates = now.duplicates;
+    m->sampled_duplicates = now.sampled_duplicates;
+    m->miscounted = now.miscounted;
     m->files = now.files;
     groups_release(&held);
     return ok;
@@ -298,6 +305,7 @@ static bool merge_one_hour(struct merge *m, const struct block_about *about, str
                                         .arg = file};
     bool ok = run_steps(&part, &said, &target, &written, e) && scratch_end(file, e);
     m->duplicates = part.duplicates;
+    m->miscounted = part.miscounted;
     m->files = part.files + 1;
     if (!ok) return false;
     struct merge_source *made = &to->sources[to->n];

@@ -65,8 +65,10 @@ struct merge {
 
     struct merge_overflow *overflow;
 
-    uint64_t duplicates;  // counted: rows that were there already
-    size_t files;         // counted: intermediate ones
+    uint64_t duplicates;          // counted: rows that were there already
+    uint64_t sampled_duplicates;  // of them those of series that sampling left without stacks
+    bool miscounted;              // it failed because rows in are not rows out and copies
+    size_t files;                 // counted: intermediate ones
 };
 
 // Where the block goes: begun anew if it has to be made in smaller steps.

@@ -68,6 +68,7 @@ struct service_merge {
     struct input_key *keys;  // sorted; made by service_keys
     size_t key_count;
     enum block_class as;  // the class that a key_labels is asked for
+    uint64_t rows_out;    // written, or left out as copies
 };
 
 // ---- merge_input.c

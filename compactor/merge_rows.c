@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // merge_rows.c - rows in: rows with 5-minute nodes out, or nodes of their hour.
+#include "base/fault.h"
 #include "compactor/merge_int.h"
+
+#include <inttypes.h>
 
 #define FIVES_AN_HOUR (size_t)(SLOT_HOUR / SLOT_FIVE)
 
@@ -204,11 +207,15 @@ static bool write_group(struct service_merge *s, const struct key_group *g, err 
     bool begun = false;
     bool ok = row_merge_begin(&m, s, g, e);
     while (ok && (ok = row_merge_next(&m, &row, &more, e)) && more) {
+        if (FAULT_ERRNO("compact.row.lost")) continue;
         if (!begun) ok = block_key(s->writer, BLOCK_SERIES, key_type(&g->v[0]), g->v[0].ls, e);
         begun = true;
+        s->rows_out++;
         ok = ok && write_row(s, &row, e);
     }
+    s->rows_out += m.duplicates;
     s->merge->duplicates += m.duplicates;
+    if (g->v[0].key->sampled) s->merge->sampled_duplicates += m.duplicates;
     row_merge_end(&m);
     return ok;
 }
@@ -290,6 +297,42 @@ static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e
     return ok;
 }
 
+// The rows that are to be written or known as copies, as the sources' indexes have them.
+static uint64_t rows_in(const struct service_merge *s)
+{
+    const struct merge *m = s->merge;
+    uint64_t n = 0;
+    for (size_t i = 0; m->parts > 1 && i < s->key_count; i++)
+        n += s->keys[i].input->source->mask ? 0 : s->keys[i].key->row_count;
+    for (size_t i = 0; m->parts < 2 && i < s->input_count; i++) {
+        const struct input *in = &s->inputs[i];
+        for (uint32_t k = 0; !in->source->mask && k < in->index.key_count; k++)
+            n += in->index.keys[k].row_count;
+    }
+    return n;
+}
+
+// Whether all rows of the sources are meant, not only those of some of their hours.
+static bool takes_all(const struct service_merge *s)
+{
+    const struct merge *m = s->merge;
+    for (size_t i = 0; i < s->input_count; i++) {
+        const struct block_about *about = &s->inputs[i].source->block.footer.about;
+        int64_t end = about->from_hour + (int64_t)about->hours;
+        if (about->from_hour < m->from_hour || end > m->from_hour + (int64_t)m->hours) return false;
+    }
+    return true;
+}
+
+static bool check_rows(struct service_merge *s, err *e)
+{
+    if (!takes_all(s) || s->rows_out == rows_in(s)) return true;
+    s->merge->miscounted = true;
+    return err_set(e, ERR_INTERNAL,
+                   "the sources have %" PRIu64 " rows, %" PRIu64 " were written or were copies",
+                   rows_in(s), s->rows_out);
+}
+
 bool merge_rows(struct service_merge *s, err *e)
 {
     if (!service_keys(s, series_labels, NULL, e)) return false;
@@ -310,5 +353,5 @@ bool merge_rows(struct service_merge *s, err *e)
         }
         from = to;
     }
-    return true;
+    return check_rows(s, e);
 }

@@ -41,6 +41,8 @@ const char *failure_action(enum err_code code)
                "profiles: look at who sends such values";
     case ERR_DATA_LOSS:
         return "run flametree manifest verify, and restore the object that is named from a copy";
+    case ERR_INTERNAL:
+        return "report this line: the job is refused, what it is made from stays and is queried";
     default:
         return "look at the store; what it is made from stays and is queried";
     }
