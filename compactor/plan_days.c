@@ -580,7 +580,8 @@ static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct leaf_se
     *is = is_one(&c) && leaf_set_has(&c.leaves, leaf);
     for (size_t i = 0; i < c.n; i++)
         if (c.parts[i].block->classes == 0) *is = false;  // nobody else has its sums
-    if (!*is) return true;
+    // (All leaves of a day need the same, so this is done once a day.)
+    if (!*is || leaf_set_within(&c.leaves, needs)) return true;
     for (size_t i = 0; i < c.n; i++) {
         const struct leaf_set one = {&c.parts[i].block->id, 1};
         if (!leaf_set_union(p->a, needs, &one, needs, e)) return false;

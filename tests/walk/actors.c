@@ -382,6 +382,9 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
                          struct dice *d, bool must)
 {
     err e = {0};
+    bool wrong = w->mistake == TOO_EARLY || w->mistake == DROPPED;
+    if (wrong && roll(d, 4) == 0)
+        (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
     enum compact_end end =
         walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX), &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))

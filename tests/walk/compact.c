@@ -44,3 +44,51 @@ enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budg
     snapshot_release(&snap);
     return !ok ? COMPACT_FAILED : plan.n ? COMPACT_DONE : COMPACT_NOTHING;
 }
+
+// ---- mistakes
+
+static bool names(const struct manifest_block *b, id128 leaf)
+{
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        for (size_t k = 0; k < c->leaf_count; k++)
+            if (id128_eq(c->leaves[k], leaf)) return true;
+    }
+    return false;
+}
+
+// Any expired leaf that a block names; zeros: there is none.
+static id128 find_expired(const struct manifest *m, const struct manifest_block *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < v[i].cover_count; k++) {
+            const struct manifest_cover *c = &v[i].covers[k];
+            for (size_t l = 0; l < c->leaf_count; l++)
+                if (manifest_counts(m, c->leaves[l]) && !manifest_find(m, c->leaves[l]))
+                    return c->leaves[l];
+        }
+    }
+    return (id128){{0}};
+}
+
+bool walk_wrong_change(struct manifests *ms, struct req *r, str tenant, int64_t retention_ns,
+                       bool dropped)
+{
+    size_t n = 0;
+    err e = {0};
+    struct manifest *m = manifest_newest(ms, r, tenant, &e);
+    if (!m) return false;
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    id128 *ids = ARENA_ARRAY(&r->arena, id128, n + 1);
+    id128 leaf = find_expired(m, v, n);
+    struct manifest_change c = {.expire = ids, .begun_ns = clock_wall_ns()};
+    for (size_t i = 0; i < n; i++) {
+        bool old = v[i].kind == BLOCK_RAW &&
+                   slot_start(v[i].from_hour, SLOT_HOUR) + retention_ns < clock_wall_ns();
+        bool wrong = dropped ? names(&v[i], leaf) : old && c.expire_count == 0;
+        if (wrong) ids[c.expire_count++] = v[i].id;
+    }
+    bool ok = c.expire_count && manifest_commit(ms, r, tenant, &c, NULL, &e);
+    manifest_let_go(m);
+    return ok;
+}

@@ -15,3 +15,8 @@ enum compact_end {
 // how large blocks may become. retention_ns: how long leaves are kept; 0: for ever.
 enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
                           struct req *r, str tenant, int64_t retention_ns, uint64_t random, err *e);
+
+// A change of the manifest that no job may make: a leaf expires that only it has the rows of, or,
+// with `dropped`, parents go that alone have the sums of an expired one. False: there is none.
+bool walk_wrong_change(struct manifests *ms, struct req *r, str tenant, int64_t retention_ns,
+                       bool dropped);

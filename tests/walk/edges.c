@@ -56,8 +56,7 @@ static int64_t step_of(struct dice *d, int64_t span_ms)
     int64_t step = least + (int64_t)roll(d, (uint64_t)span_ms);
     if (roll(d, 2)) step = least + (int64_t)roll(d, (uint64_t)span_ms / 16 + 1);
     int64_t grid = grids[roll(d, COUNT(grids))];
-    step = (step + grid - 1) / grid * grid;
-    return (int64_t)((double)step / 1000 * 1000);  // as seconds in a double are read
+    return (step + grid - 1) / grid * grid;
 }
 
 static void roll_question(struct world *w, struct dice *d, bool whole, struct edge_question *q)
@@ -128,7 +127,7 @@ static bool ask(struct world *w, struct edge_question *q, struct http_exchange *
         m.label_selector = selector;
         m.start = q->from_ms;
         m.end = q->to_ms;
-        m.step = (double)q->step_ms / 1000;
+        m.step = ((double)q->step_ms + 0.5) / 1000;  // seconds are cut to whole ms
         m.group_by = groups;
         m.n_group_by = n;
         return run(w, x, S("SelectSeries"), series_select, &m.base, out, e);
@@ -387,6 +386,7 @@ void walk_ask_edges(struct world *w, struct dice *d, bool whole)
         world_fault(w, "the answer to question %d is '%.*s'; %.*s", (int)q->kind, STR(exact),
                     STR(explained));
     } else {
+        if (w->mistake == UNTOLD) q->rounded_ns = 0;
         read_answer(w, q, &x->req, &out);
         if (q->kind == EDGE_SERIES) check_series(w, q, explained);
         if (q->kind == EDGE_TREE) check_tree(w, q, explained);

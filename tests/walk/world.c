@@ -21,6 +21,9 @@ const char *const mistake_names[MISTAKES] = {
     [UNRAISED] = "unraised",
     [NO_NAME] = "noname",
     [READY_EARLY] = "readyearly",
+    [TOO_EARLY] = "tooearly",
+    [DROPPED] = "dropped",
+    [UNTOLD] = "untold",
 };
 
 // ---- the clock
@@ -330,7 +333,8 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
-    w->retention_ns = roll(&w->dice, 3) ? 0 : 24 * SLOT_HOUR;
+    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD;
+    w->retention_ns = roll(&w->dice, 3) && !expires ? 0 : 24 * SLOT_HOUR;
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];

@@ -34,6 +34,9 @@ enum mistake {
     UNRAISED,     // whoever passes an ingester over does not tell the next one
     NO_NAME,      // an ingester that says nothing counts as one that has nothing
     READY_EARLY,  // cuts count as whole while their log is read again
+    TOO_EARLY,    // a leaf expires though no parent has its sums
+    DROPPED,      // parents go that alone have the sums of an expired leaf
+    UNTOLD,       // answers that were rounded are taken as exact
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
