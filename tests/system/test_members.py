@@ -84,6 +84,20 @@ def test_an_ingester_that_was_dead_gets_its_share_again(cluster):
     assert named(cluster["distributor"], "member_deaths_total", "ingester-2") >= 1
 
 
+def test_after_a_rolling_restart_everybody_has_its_share_again(cluster):
+    s, at = cluster.server(), now_ms() - 300_000
+    push_all(s, at)
+    share = {m: rows(m) for m in cluster.ingesters()}
+    for m in cluster.ingesters():
+        m.kill()
+        await_("the distributor to know that it is dead", lambda: push_all(s, at + 1) or members(cluster["distributor"], "dead") == 1, 60)
+        m.start()
+        await_members(cluster, "alive", 3)
+    before = {m: rows(m) for m in cluster.ingesters()}
+    push_all(s, at + 2)
+    assert {m: rows(m) - before[m] for m in cluster.ingesters()} == share
+
+
 def test_a_frozen_ingester_is_passed_over_named_and_taken_back(cluster):
     s, at, frozen = cluster.server(), now_ms() - 300_000, cluster["ingester-1"]
     push_all(s, at)

@@ -58,6 +58,7 @@ void stall_hold(struct seat *s)
 int64_t stall_room_ns(struct world *w)
 {
     int64_t room = INT64_MAX;
+    if (w->retention_ns == 0) return room;
     pthread_mutex_lock(&w->lock);
     for (unsigned i = 0; i < w->node_count; i++) {
         const struct stall *s = &w->nodes[i].stall;

@@ -4,8 +4,10 @@
 // is what a stopped process looks like.
 #include "cluster/probe.h"
 #include "lib/await.h"
+#include "lib/clock.h"
 #include "lib/listener.h"
 #include "rpc/route.h"
+#include "sys/metric.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -211,6 +213,34 @@ static void one_that_hangs_does_not_hide_another(void **state)
     assert_int_equal(close(mute), 0);
 }
 
+static unsigned failed_probes(void)
+{
+    struct buf out;
+    unsigned n = 0;
+    buf_init(&out, NULL, 1 << 20);
+    metric_print(&out);
+    buf_byte(&out, 0);
+    const char *row = strstr(out.p, "flametree_cluster_probes_total{result=\"failed\"} ");
+    if (row) assert_int_equal(sscanf(strchr(row, ' '), " %u", &n), 1);
+    buf_release(&out);
+    return n;
+}
+
+// It sees its own time limits pass all at once: that says nothing about the others.
+static void a_process_that_stood_still_takes_nobody_for_dead(void **state)
+{
+    struct rig *r = *state;
+    unsigned port = 0;
+    int mute = open_mute(&port);
+    add(r, "node", port);
+    unsigned before = failed_probes();
+    start(r);
+    AWAIT((clock_pass_mono(10 * NS_PER_S), failed_probes() >= before + 2 * MEMBER_FAILURES_MAX));
+    assert_true(look(r, "node").alive);
+    AWAIT(!look(r, "node").alive);
+    assert_int_equal(close(mute), 0);
+}
+
 static void a_process_does_not_probe_itself(void **state)
 {
     struct rig *r = *state;
@@ -231,6 +261,7 @@ static void a_process_does_not_probe_itself(void **state)
 
 int main(void)
 {
+    clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_node_that_answers_stays_alive, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(
@@ -241,6 +272,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_node_that_starts_is_not_alive_and_one_that_refuses_is,
                                         open_rig, close_rig),
         cmocka_unit_test_setup_teardown(one_that_hangs_does_not_hide_another, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_process_that_stood_still_takes_nobody_for_dead, open_rig,
+                                        close_rig),
         cmocka_unit_test_setup_teardown(a_process_does_not_probe_itself, open_rig, close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
