@@ -92,7 +92,7 @@ static void await_outcome(struct req *r, struct call_group *g, size_t need, bool
         if (!req_alive(r, why)) break;
         uint64_t left = MIN(req_left_ns(r), CANCEL_POLL_NS);
         cond_wait_until(&g->change, &g->lock, clock_mono_ns() + left);
-        if (clock_mono_ns() < next_look) continue;
+        if (!watch || clock_mono_ns() < next_look) continue;
         lock_give(&g->lock);
         watch->look(watch->arg);
         next_look = clock_mono_ns() + CANCEL_POLL_NS;
