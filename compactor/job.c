@@ -471,6 +471,15 @@ static bool make_cuts(struct doing *d, const struct cut *v, size_t n, err *e)
     return true;
 }
 
+static void delete_made(const struct job_bench *b, struct req *r, const struct job_made *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        err ignored = {0};
+        FAULT("compact.discard");
+        if (!store_delete(b->store, r, m->blocks[i].name, &ignored)) return;
+    }
+}
+
 // Makes all of it anew, with a gap for each service that has a sum that does not fit.
 static bool make_blocks(struct doing *d, err *e)
 {
@@ -493,7 +502,7 @@ static bool make_blocks(struct doing *d, err *e)
             *e = fault;
             return false;
         }
-        job_discard(d->bench, d->r, d->made);
+        delete_made(d->bench, d->r, d->made);
         d->made->n = 0;
         d->report->bytes_out = d->report->rows = d->report->duplicates = 0;
         d->report->profiles = d->report->sampled_duplicates = 0;
@@ -552,7 +561,7 @@ bool job_make(const struct job_bench *b, struct req *r, const struct task *j, st
     arena_init(&d.reading, b->memory, SIZE_MAX);
     bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
-    if (!ok) job_discard(b, r, out);
+    if (!ok) delete_made(b, r, out);  // no version was ever to name it
     return ok;
 }
 
@@ -563,11 +572,13 @@ void job_release(struct job_made *m)
 
 void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        err ignored = {0};
-        FAULT("compact.discard");
-        if (!store_delete(b->store, r, m->blocks[i].name, &ignored)) return;
-    }
+    err ignored = {0};
+    struct manifest *newest = manifest_newest(b->manifests, r, b->tenant, &ignored);
+    bool named = !newest;
+    for (size_t i = 0; i < m->n && !named; i++)
+        named = manifest_names(newest, m->blocks[i].id);
+    manifest_let_go(newest);
+    if (!named) delete_made(b, r, m);
 }
 
 // ---- the commit
@@ -620,7 +631,7 @@ bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const
                 err *e)
 {
     struct arena a;
-    struct manifest_change c = {.begun_ns = b->begun_ns};
+    struct manifest_change c = {.begun_ns = b->begun_ns, .begun_boot_ns = b->begun_boot_ns};
     arena_init(&a, b->memory, SIZE_MAX);
     FAULT("compact.commit");
     bool ok = join(&a, v, n, &c, e) && manifest_commit(b->manifests, r, b->tenant, &c, NULL, e);

@@ -23,8 +23,9 @@ struct job_bench {
     struct mem_budget *memory;  // of this worker
     const char *scratch;        // folder for intermediate files
     str tenant;
-    uint64_t pack_bytes;  // about so large are objects at most
-    int64_t begun_ns;     // wall clock before the snapshot was taken
+    uint64_t pack_bytes;    // about so large are objects at most
+    int64_t begun_ns;       // wall clock before the snapshot was taken
+    int64_t begun_boot_ns;  // the same by the clock that nobody sets
     int64_t (*wall_ns)(void);
 };
 
@@ -65,8 +66,9 @@ void job_release(struct job_made *m);
 bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const *v, size_t n,
                 err *e) MUST_CHECK;
 
-// Deletes objects that are named by nobody for certain. If that fails they are orphans, which the
-// sweep finds.
+// Deletes what a commit refused (aborted), unless the newest version names something of it, or
+// cannot be read. What stays is an orphan, which the sweep finds. Not after any other failure of a
+// commit: it may have landed, or land later.
 void job_discard(const struct job_bench *b, struct req *r, struct job_made *m);
 
 // All of that for one job.

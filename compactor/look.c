@@ -27,6 +27,7 @@ struct turn {
     struct plan plan;
     bool *ended;  // of each of its jobs: done
     int64_t begun_ns;
+    int64_t begun_boot_ns;
     uint64_t done;
     bool again;  // something changed: a new plan may find more
     unsigned aborted;
@@ -368,6 +369,7 @@ static struct job_bench bench_of(const struct turn *u)
                               .tenant = str_of(u->tenant->name),
                               .pack_bytes = work_settings(w)->pack_bytes,
                               .begun_ns = u->begun_ns,
+                              .begun_boot_ns = u->begun_boot_ns,
                               .wall_ns = clock_wall_ns};
 }
 
@@ -452,6 +454,16 @@ static void do_jobs(struct turn *u)
 
 // ---- sweep
 
+static void tell_clocks(struct turn *u, const struct manifest_sweep *s)
+{
+    if (s->apart_ns == 0) return;
+    int64_t seconds = s->apart_ns / NS_PER_S;
+    log_warn(&u->req.log, "compactor.sweep_held",
+             "apart_s=%" PRId64 " action=\"set the clocks: the newest manifest was made by a clock "
+             "that is %s this machine's, so no object is deleted because nothing names it\"",
+             seconds < 0 ? -seconds : seconds, seconds < 0 ? "behind" : "ahead of");
+}
+
 static bool sweep(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
@@ -461,13 +473,15 @@ static bool sweep(struct turn *u, err *e)
     bool due = u->me->sweeps || clock_mono_ns() >= t->next_sweep_mono_ns;
     lock_give(&w->lock);
     if (!due) return true;
-    struct manifest_sweep s = {.segment_grace_ns = c->delete_delay,
+    struct manifest_sweep s = {.seen = &t->seen,
+                               .segment_grace_ns = c->delete_delay,
                                .garbage_grace_ns = c->delete_delay,
                                .version_age_ns = SLOT_DAY,
                                .versions = 64,
                                .orphan_age_ns = c->orphan_age};
     FAULT("compact.sweep");
     bool ok = manifest_sweep(w->manifests, &u->req, str_of(t->name), &s, e);
+    tell_clocks(u, &s);
     metric_add_to(&compactor_deleted, S("segment"), s.segments_deleted);
     metric_add_to(&compactor_deleted, S("block"), s.blocks_deleted);
     metric_add_to(&compactor_deleted, S("page"), s.pages_deleted);
@@ -494,6 +508,7 @@ static bool turn_once(struct turn *u, err *e)
     struct work *w = u->me->work;
     u->again = false;
     u->begun_ns = clock_wall_ns();
+    u->begun_boot_ns = clock_boot_ns();
     if (!snapshot_take(w->manifests, &u->req, &u->req.arena, str_of(u->tenant->name), &u->snapshot,
                        e)) {
         return false;

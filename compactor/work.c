@@ -51,6 +51,7 @@ static struct tenant_work *tenant_of(struct work *w, str name)
     }
     memcpy(copy, name.p, name.n);
     t->name = copy;
+    sweep_seen_init(&t->seen, &w->memory);
     w->tenants[w->tenant_count++] = t;
     return t;
 }
@@ -322,6 +323,7 @@ void work_free(struct work *w)
     if (w->manifests) manifests_close(w->manifests);
     for (size_t i = 0; i < w->tenant_count; i++) {
         struct tenant_work *t = w->tenants[i];
+        sweep_seen_release(&t->seen);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);
     }

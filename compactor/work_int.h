@@ -40,6 +40,7 @@ struct tenant_work {
     bool listed;  // has data, as the last list said
     uint64_t next_look_mono_ns;
     uint64_t next_sweep_mono_ns;
+    struct sweep_seen seen;  // only who has `busy` looks at it
 
     bool looked;
     size_t segments;  // in no leaf

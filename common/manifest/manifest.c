@@ -21,10 +21,16 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
     ms->store = s;
     ms->memory = memory;
     ms->wall_ns = wall_ns ? wall_ns : clock_wall_ns;
+    ms->boot_ns = wall_ns ? wall_ns : clock_boot_ns;
     lock_init(&ms->lock, LOCK_MANIFESTS);
     cond_init(&ms->change);
     metric_register(manifest_metrics, manifest_metric_count);
     return ms;
+}
+
+void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void))
+{
+    ms->boot_ns = boot_ns;
 }
 
 void manifests_close(struct manifests *ms)
@@ -506,6 +512,16 @@ const struct manifest_block *manifest_find(const struct manifest *m, id128 id)
 bool manifest_counts(const struct manifest *m, id128 leaf)
 {
     return row_of(m, leaf) != MAP_NONE;
+}
+
+bool manifest_names(const struct manifest *m, id128 block)
+{
+    char text[ULID_TEXT];
+    if (manifest_counts(m, block)) return true;
+    ulid_print(block, text);
+    for (size_t i = 0; i < m->garbage_count; i++)
+        if (str_ends(m->garbage[i].name, str_of(text))) return true;
+    return false;
 }
 
 struct wanted_page {

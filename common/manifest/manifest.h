@@ -14,7 +14,8 @@
 //     time-out   root v + 1 may be ours: the writer's nonce in it tells
 //     garbage    what a commit removes stands in the root with the time; sweep deletes it once
 //                readers of older versions are gone
-//     orphans    objects that no version ever named: by the time in their ULID, after 48 h
+//     orphans    objects that no version ever named: by the time in their ULID after 48 h, and six
+//                times as long as a job may take after a process first saw them unnamed
 //
 // A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
 // days in the page (longer if its object is still there then). It is not counted from then on,
@@ -80,9 +81,10 @@ static inline bool manifest_blocks_meet(const struct manifest_block *a,
 
 // ---- reading
 // memory: budget for what is kept; pages are kept by id as long as they fit. wall_ns NULL: the
-// clock.
+// clocks; else it is the clock on the wall and, unless set, the one since boot.
 struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
                                  int64_t (*wall_ns)(void), err *e) MUST_CHECK;
+void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
 void manifests_close(struct manifests *ms);
 
 // The newest version (with a LIST), with a reference; version 0, without blocks, if there is none.
@@ -100,6 +102,7 @@ str manifest_tenant(const struct manifest *m);
 const struct manifest_block *manifest_blocks(const struct manifest *m, size_t *n);
 const struct manifest_block *manifest_find(const struct manifest *m, id128 id);
 bool manifest_counts(const struct manifest *m, id128 leaf);  // live, or expired by retention
+bool manifest_names(const struct manifest *m, id128 block);  // that, or removed and not yet deleted
 bool manifest_absorbed(const struct manifest *m, const struct segment_name *segment);
 // Absorbed by a leaf that retention removed: its rows count, in parents only.
 bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment);
@@ -129,9 +132,11 @@ struct manifest_change {
     size_t expire_count;
     const id128 *needs;  // must be live or expired
     size_t need_count;
-    int64_t begun_ns;  // wall clock at which its making began; older than an hour: aborted
+    int64_t begun_ns;       // wall clock at which its making began; older than an hour: aborted
+    int64_t begun_boot_ns;  // the same by the clock that nobody sets; 0: it is not known
 };
-// False with aborted: what it was made from is gone, or its segments were absorbed by another leaf.
+// False with aborted: what it was made from is gone, its segments were absorbed by another leaf, or
+// a block that it adds is not in the store any more. Then no version names its blocks or ever will.
 // invalid_argument: a block is not as it should be. Whatever else: it may have landed after all, so
 // its blocks must not be deleted (the sweep does that); the same change, committed again, lands
 // once. *now, if not NULL, is the version that has it, with a reference.
@@ -144,12 +149,38 @@ str manifest_block_name(struct arena *a, str tenant, const struct manifest_block
 bool manifest_block_name_parse(str text, struct manifest_block *b) MUST_CHECK;
 
 // ---- cleaning
+// What a process saw of a tenant's objects, sweep after sweep. Times in names and versions come
+// from clocks of other machines, which may be days off, so an object goes only once its time has
+// passed by our clock on the wall and once more since this process first saw that it may go, by the
+// clock that nobody sets. One sweep at a time; lost with the process, which then waits anew.
+struct seen_object {
+    uint64_t hash;  // of its name
+    int64_t boot_ns;
+};
+struct sweep_seen {
+    struct mem_budget *memory;
+    struct seen_object *v;  // in order
+    size_t n;
+    size_t cap;
+    bool swept;  // at least once; the last time
+    int64_t boot_ns;
+    uint64_t version;  // was the newest then,
+    int64_t apart_ns;  // and clocks were so far apart
+};
+void sweep_seen_init(struct sweep_seen *s, struct mem_budget *memory);
+void sweep_seen_release(struct sweep_seen *s);
+
 struct manifest_sweep {
+    struct sweep_seen *seen;   // of this tenant in this process
     int64_t segment_grace_ns;  // after absorption, 2 h
     int64_t garbage_grace_ns;  // after removal, 2 h
     int64_t version_age_ns;    // versions stay at least so long, 24 h,
     uint32_t versions;         // and at least so many, 64
     int64_t orphan_age_ns;  // 48 h; 0: orphans are not looked for, which costs LISTs of all blocks
+    // told
+    int64_t apart_ns;  // the newest version's clock is so far ahead of ours (or behind: negative);
+                       // not 0: orphans stay
+    uint64_t waiting;  // objects that are old enough, but not for long in our sight
     // counted
     uint64_t segments_deleted;
     uint64_t blocks_deleted;

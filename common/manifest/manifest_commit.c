@@ -8,6 +8,12 @@
 // change meanwhile are kept), or the creation failed and may have happened (what is there is
 // compared with what was sent, which has our nonce in it). Until v + 1 is known to be another's we
 // send nothing but those bytes, so a change never lands twice.
+//
+// aborted is our own word: the change was refused, and no version has it or will have it, so that
+// its blocks may be deleted. A store that says aborted says that it failed: unavailable.
+//
+// What the change adds must be there when it is named: a sweep elsewhere whose clock is days ahead
+// may have taken new blocks for orphans. So each is looked at once its pages are written.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
@@ -18,12 +24,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define JOB_AGE_MAX  (3600 * NS_PER_S)
 #define ATTEMPTS     64  // races lost in a row
 #define PUTS         5   // of one root, while the store fails
 #define PAUSE_MAX_NS (200 * NS_PER_MS)
 #define ASIDE_BYTES  ((size_t)96 << 20)  // memory of the look at a root whose creation failed
 #define ASIDE_NS     ((uint64_t)5 * NS_PER_S)
+#define LOOK_NS      (60 * NS_PER_S)  // so long it holds that the change's blocks were there
 
 // A page that was written for this change.
 struct made {
@@ -46,6 +52,9 @@ struct work {
     struct made *made;
     size_t made_count;
     size_t made_room;
+    bool refused;            // what failed is the change, by our own word
+    bool looked;             // at its blocks,
+    int64_t looked_boot_ns;  // and when
     // of this attempt
     const struct manifest *base;
     int64_t now_ns;
@@ -150,15 +159,23 @@ static void work_end(struct work *w)
 
 // ---- may it be applied to this version?
 
-static bool gone_by_now(const struct work *w, const char *what, id128 id, err *e)
+static bool refuse(struct work *w, err *e)
+{
+    w->refused = true;
+    e->code = ERR_ABORTED;
+    return false;
+}
+
+static bool gone_by_now(struct work *w, const char *what, id128 id, err *e)
 {
     char text[ULID_TEXT];
     ulid_print(id, text);
-    return err_set(e, ERR_ABORTED, "%s %s is not live in manifest version %" PRIu64, what, text,
-                   w->base->version);
+    err_set(e, ERR_ABORTED, "%s %s is not live in manifest version %" PRIu64, what, text,
+            w->base->version);
+    return refuse(w, e);
 }
 
-static bool check_inputs(const struct work *w, err *e)
+static bool check_inputs(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
     for (size_t i = 0; i < w->gone_count; i++)
@@ -170,17 +187,15 @@ static bool check_inputs(const struct work *w, err *e)
     for (size_t i = 0; i < c->add_count; i++) {
         char text[ULID_TEXT];
         ulid_print(c->add[i].id, text);
-        if (manifest_counts(w->base, c->add[i].id))
-            return err_set(e, ERR_ABORTED, "block %s is there already", text);
-        for (size_t k = 0; k < w->base->garbage_count; k++)
-            if (str_ends(w->base->garbage[k].name, str_of(text)))
-                return err_set(e, ERR_ABORTED, "block %s was removed before", text);
+        if (!manifest_names(w->base, c->add[i].id)) continue;
+        err_set(e, ERR_ABORTED, "block %s is there already, or was removed before", text);
+        return refuse(w, e);
     }
     return true;
 }
 
 // A segment is absorbed once: nobody else may name it, but leaves of other packs.
-static bool check_source(const struct work *w, const struct page *p, const struct manifest_block *b,
+static bool check_source(struct work *w, const struct page *p, const struct manifest_block *b,
                          const struct segment_name *s, err *e)
 {
     const struct absorbed *at = page_absorbed(p, s);
@@ -195,12 +210,13 @@ static bool check_source(const struct work *w, const struct page *p, const struc
         char id[ULID_TEXT];
         segment_name_print(s, text);
         ulid_print(live ? by->id : p->past[at->by - p->block_count].id, id);
-        return err_set(e, ERR_ABORTED, "segment %s was absorbed by leaf %s", text, id);
+        err_set(e, ERR_ABORTED, "segment %s was absorbed by leaf %s", text, id);
+        return refuse(w, e);
     }
     return true;
 }
 
-static bool check_sources(const struct work *w, err *e)
+static bool check_sources(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
     for (size_t i = 0; i < c->add_count; i++) {
@@ -227,6 +243,43 @@ static bool check_sums(const struct work *w, struct arena *a, err *e)
              "comes again and again for the same block, report it\"",
              w->base->version, log_quote(text, str_of(e->msg)));
     return false;
+}
+
+// Is the block in the store, as large as it was written?
+static bool check_object(struct work *w, const struct manifest_block *b, err *e)
+{
+    err fault = {0};
+    uint64_t size = 0;
+    str name = manifest_block_name(&w->arena, w->tenant, b);
+    if (!arena_ok(&w->arena, e)) return false;
+    bool there = store_size(w->ms->store, w->r, name, &size, &fault);
+    if (!there && fault.code != ERR_NOT_FOUND) {
+        *e = fault;
+        return err_wrap(e, "new block");
+    }
+    if (there && size == b->bytes) return true;
+    metric_add(&manifest_vanished, 1);
+    if (there) {
+        return err_set(e, ERR_DATA_LOSS,
+                       "new block %.*s has %" PRIu64 " bytes, %" PRIu64 " were written", STR(name),
+                       size, b->bytes);
+    }
+    err_set(e, ERR_ABORTED,
+            "new block %.*s is gone before a version names it: somebody deleted it, perhaps a "
+            "compactor whose clock is days ahead",
+            STR(name));
+    return refuse(w, e);
+}
+
+static bool check_objects(struct work *w, err *e)
+{
+    int64_t now_ns = w->ms->boot_ns();
+    if (w->looked && now_ns - w->looked_boot_ns < LOOK_NS) return true;
+    for (size_t i = 0; i < w->change->add_count; i++)
+        if (!check_object(w, &w->change->add[i], e)) return false;
+    w->looked = true;
+    w->looked_boot_ns = now_ns;
+    return true;
 }
 
 // An earlier try of the caller landed, although he was told that it failed.
@@ -648,7 +701,8 @@ static enum outcome create_root(struct work *w, str name, str bytes, err *e)
         if (ok && !existed) return LANDED;
         enum outcome out = whose(w, name, bytes, &unseen);
         if (out != FAILED) return out;
-        if (ok && unseen.code == ERR_NOT_FOUND) return LOST;  // and swept since
+        // It was another's and is swept since, unless an earlier one of our tries made it.
+        if (ok && unseen.code == ERR_NOT_FOUND && i == 0) return LOST;
         *e = ok ? unseen : fault;
         err_wrap(e, "manifest root, which may have been created");
         if (unseen.code != ERR_NOT_FOUND) return FAILED;
@@ -670,7 +724,8 @@ static enum outcome land(struct work *w, struct manifest **now, err *e)
     str name = name_root(&w->arena, w->tenant, root.version);
     struct manifest *m = NULL;
     if (buf_ok(&bytes, e) && arena_ok(&w->arena, e)) m = read_back(w, &root, buf_view(&bytes), e);
-    enum outcome out = m ? create_root(w, name, buf_view(&bytes), e) : FAILED;
+    enum outcome out = FAILED;
+    if (m && check_objects(w, e)) out = create_root(w, name, buf_view(&bytes), e);
     buf_release(&bytes);
     if (out == LANDED) {
         *now = m;
@@ -680,12 +735,16 @@ static enum outcome land(struct work *w, struct manifest **now, err *e)
     return out;
 }
 
-static bool is_young(const struct work *w, err *e)
+// By both clocks: the one on the wall may be set back while the job is under way.
+static bool is_young(struct work *w, err *e)
 {
     int64_t age = w->now_ns - w->change->begun_ns;
+    int64_t begun = w->change->begun_boot_ns;
+    if (begun) age = MAX(age, w->ms->boot_ns() - begun);
     if (w->cleaning || age <= JOB_AGE_MAX) return true;
-    return err_set(e, ERR_ABORTED, "the job began %" PRId64 " s ago, allowed %" PRId64,
-                   age / NS_PER_S, JOB_AGE_MAX / NS_PER_S);
+    err_set(e, ERR_ABORTED, "the job began %" PRId64 " s ago, allowed %" PRId64, age / NS_PER_S,
+            JOB_AGE_MAX / NS_PER_S);
+    return refuse(w, e);
 }
 
 static bool changes_nothing(const struct work *w)
@@ -738,7 +797,8 @@ static bool run(struct work *w, struct manifest **now, err *e)
         if (out == FAILED) return false;
         metric_add(&manifest_races, 1);
     }
-    return err_set(e, ERR_ABORTED, "%d other changes of the manifest came first", ATTEMPTS);
+    err_set(e, ERR_ABORTED, "%d other changes of the manifest came first", ATTEMPTS);
+    return refuse(w, e);
 }
 
 static bool apply(struct manifests *ms, struct req *r, str tenant, const struct manifest_change *c,
@@ -746,6 +806,7 @@ static bool apply(struct manifests *ms, struct req *r, str tenant, const struct 
 {
     struct work w = {.ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
     bool ok = work_begin(&w, e) && run(&w, now, e);
+    if (!ok && e->code == ERR_ABORTED && !w.refused) e->code = ERR_UNAVAILABLE;
     work_end(&w);
     return ok;
 }

@@ -24,6 +24,9 @@
 
 #define MANIFEST_FORMAT 1
 
+// A job that is older names nothing any more; what it made is an orphan.
+#define JOB_AGE_MAX (3600 * NS_PER_S)
+
 // What is read of one object at most; a page of a busy day is some hundred KB.
 #define MANIFEST_ROOT_MAX ((uint64_t)64 << 20)
 #define MANIFEST_PAGE_MAX ((uint64_t)256 << 20)
@@ -129,6 +132,7 @@ struct manifests {
     struct store *store;
     struct mem_budget *memory;
     int64_t (*wall_ns)(void);
+    int64_t (*boot_ns)(void);
     struct lock lock;
     struct cond change;  // of a listing
     struct tenant *chains[TENANT_CHAINS];

@@ -9,15 +9,23 @@
 //     roots      old versions: deleted, oldest first
 //     orphans    blocks and pages that were never named: deleted
 //
-// What the newest version names stays, whatever the clock says. A source is forgotten only after a
-// LIST did not show its segment, so a segment that is still there never counts again.
+// What the newest version names stays, whatever the clock says. What it does not name may be about
+// to be named: by a job whose blocks seem days old, because their writer's clock is behind or ours
+// is ahead. So each object waits in our sight as well (struct sweep_seen): garbage and segments for
+// their grace, which readers of older versions need, roots and orphans for longer than a job may
+// take. Orphans stay where clocks are seen to be apart. A source is forgotten only after a LIST did
+// not show its segment, so a segment that is still there never counts again.
 #include "base/fault.h"
+#include "base/hash.h"
 #include "manifest/manifest_int.h"
 
 #include <stdlib.h>
 
 #define SOURCES_KEPT (7 * SLOT_DAY)
 #define PAST_KEPT    SLOT_DAY
+#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)
+#define ROOT_SIGHT   (2 * JOB_AGE_MAX)
+#define APART_MAX    JOB_AGE_MAX
 
 struct sweeping {
     struct manifests *ms;
@@ -27,6 +35,8 @@ struct sweeping {
     struct manifest_sweep *s;
     struct manifest *m;
     int64_t now_ns;
+    int64_t boot_ns;
+    struct sweep_seen next;  // what becomes of s->seen if all goes well
     struct arena arena;
     struct segment_name *listed;  // absorbed segments that are there, in order
     size_t listed_count;
@@ -43,6 +53,69 @@ static int by_id(const void *a, const void *b)
 static bool is_old(int64_t now_ns, int64_t since_ns, int64_t grace_ns)
 {
     return since_ns <= now_ns && now_ns - since_ns >= grace_ns;
+}
+
+// ---- what was seen before
+
+void sweep_seen_init(struct sweep_seen *s, struct mem_budget *memory)
+{
+    *s = (struct sweep_seen){.memory = memory};
+}
+
+void sweep_seen_release(struct sweep_seen *s)
+{
+    mem_free(s->memory, s->v, s->cap * sizeof *s->v);
+    sweep_seen_init(s, s->memory);
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct seen_object *x = a;
+    const struct seen_object *y = b;
+    return x->hash < y->hash ? -1 : x->hash > y->hash;
+}
+
+// Notes that the object may go as far as versions are concerned. *ripe: that was so for `sight`
+// already.
+static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
+{
+    const struct sweep_seen *seen = w->s->seen;
+    struct seen_object o = {hash_str(name), w->boot_ns};
+    const struct seen_object *before =
+        seen->n ? bsearch(&o, seen->v, seen->n, sizeof o, by_hash) : NULL;
+    if (before) o.boot_ns = before->boot_ns;
+    *ripe = w->boot_ns - o.boot_ns >= sight;
+    if (!mem_grow(w->next.memory, &w->next.v, &w->next.cap, w->next.n + 1, sizeof o, e))
+        return false;
+    w->next.v[w->next.n++] = o;
+    return true;
+}
+
+// How far the clock of who made the newest version is ahead of ours. A version that is older than
+// our last sweep may have been made at any time before; a newer one was made since.
+static int64_t clocks_apart(const struct sweeping *w)
+{
+    const struct sweep_seen *seen = w->s->seen;
+    int64_t ahead = w->m->made_ns - w->now_ns;
+    if (w->m->version == 0) return 0;
+    if (ahead > APART_MAX) return ahead;
+    if (!seen->swept) return 0;
+    if (w->m->version == seen->version) return seen->apart_ns;
+    int64_t behind = -ahead - (w->boot_ns - seen->boot_ns);
+    return behind > APART_MAX ? -behind : 0;
+}
+
+static void remember(struct sweeping *w)
+{
+    struct sweep_seen *seen = w->s->seen;
+    if (w->next.n) qsort(w->next.v, w->next.n, sizeof *w->next.v, by_hash);
+    w->next.swept = true;
+    w->next.boot_ns = w->boot_ns;
+    w->next.version = w->m->version;
+    w->next.apart_ns = w->s->apart_ns;
+    sweep_seen_release(seen);
+    *seen = w->next;
+    w->next = (struct sweep_seen){.memory = seen->memory};
 }
 
 static bool erase(struct sweeping *w, str name, const char *what, uint64_t *count, err *e)
@@ -97,10 +170,13 @@ static bool sweep_segments(struct sweeping *w, err *e)
     if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_segment, w, e)) return false;
     for (size_t i = 0; i < w->listed_count; i++) {
         int64_t since = 0;
+        bool ripe = false;
         if (!absorbed_since(w->m, &w->listed[i], &since)) continue;
-        if (!is_old(w->now_ns, since, w->s->segment_grace_ns)) continue;
         str name = name_segment(&w->arena, w->tenant, &w->listed[i]);
-        if (!erase(w, name, "segment", &w->s->segments_deleted, e)) return false;
+        if (!see(w, name, w->s->segment_grace_ns, &ripe, e)) return false;
+        if (!is_old(w->now_ns, since, w->s->segment_grace_ns)) continue;
+        w->s->waiting += !ripe;
+        if (ripe && !erase(w, name, "segment", &w->s->segments_deleted, e)) return false;
     }
     return true;
 }
@@ -124,7 +200,11 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
         const struct garbage *g = &w->m->garbage[i];
         struct manifest_block b = {0};
         bool page = false;
+        bool ripe = false;
+        if (!see(w, g->name, w->s->garbage_grace_ns, &ripe, e)) return false;
         if (!is_old(w->now_ns, g->removed_ns, w->s->garbage_grace_ns)) continue;
+        w->s->waiting += !ripe;
+        if (!ripe) continue;
         bool known = name_garbage_parse(g->name, &b, &page);
         assert(known);  // root_parse saw to it
         bool live = page ? is_named_page(w->m, b.id) : manifest_find(w->m, b.id) != NULL;
@@ -261,7 +341,10 @@ static bool sweep_roots(struct sweeping *w, err *e)
     for (size_t i = 0; i < old; i++) {
         if (l.v[i] >= w->m->version) break;
         str name = name_root(&w->arena, w->tenant, l.v[i]);
-        if (!erase(w, name, "root", &w->s->roots_deleted, e)) return false;
+        bool ripe = false;
+        if (!see(w, name, MIN(w->s->version_age_ns, ROOT_SIGHT), &ripe, e)) return false;
+        w->s->waiting += !ripe;
+        if (ripe && !erase(w, name, "root", &w->s->roots_deleted, e)) return false;
     }
     return true;
 }
@@ -318,8 +401,13 @@ static bool sweep_orphans(struct sweeping *w, err *e)
         if (!arena_ok(&w->arena, e)) return false;
         if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_object, &o, e)) return false;
     }
-    for (size_t i = 0; i < o.n; i++)
-        if (!erase(w, o.v[i], "orphan", &w->s->orphans_deleted, e)) return false;
+    for (size_t i = 0; i < o.n; i++) {
+        bool ripe = false;
+        if (!see(w, o.v[i], MIN(w->s->orphan_age_ns, ORPHAN_SIGHT), &ripe, e)) return false;
+        ripe = ripe && w->s->apart_ns == 0;
+        w->s->waiting += !ripe;
+        if (ripe && !erase(w, o.v[i], "orphan", &w->s->orphans_deleted, e)) return false;
+    }
     return true;
 }
 
@@ -345,13 +433,19 @@ bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct mani
                     err *e)
 {
     struct sweeping w = {.ms = ms, .r = r, .tenant = tenant, .s = s};
-    assert(s->versions > 0);
+    assert(s->versions > 0 && s->seen);
     w.m = manifest_newest(ms, r, tenant, e);
     if (!w.m) return err_wrap(e, "sweep of tenant %.*s", STR(tenant));
     arena_init(&w.arena, ms->memory, SIZE_MAX / 4);
     w.now_ns = ms->wall_ns();
+    w.boot_ns = ms->boot_ns();
+    w.next.memory = s->seen->memory;
+    s->apart_ns = clocks_apart(&w);
+    if (s->apart_ns) metric_add(&manifest_held_sweeps, 1);
     w.prefix = name_of_tenant(&w.arena, tenant);
     bool ok = arena_ok(&w.arena, e) && run(&w, e);
+    if (ok) remember(&w);
+    sweep_seen_release(&w.next);
     arena_release(&w.arena);
     manifest_let_go(w.m);
     return ok || err_wrap(e, "sweep of tenant %.*s", STR(tenant));

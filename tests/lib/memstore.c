@@ -173,8 +173,17 @@ static bool op_end(struct memstore *m, struct memstore_event *ev, bool ok)
 static bool fails(const struct memstore_event *ev, enum memstore_fault what, err *e)
 {
     static const char *const words[] = {"create", "read", "list", "delete"};
-    return err_set(e, ERR_UNAVAILABLE, "%s object %.*s: %s", words[ev->op], STR(ev->name),
+    enum err_code code = what == MEMSTORE_ABORTS    ? ERR_ABORTED
+                         : what == MEMSTORE_EXPIRES ? ERR_DEADLINE_EXCEEDED
+                                                    : ERR_UNAVAILABLE;
+    return err_set(e, code, "%s object %.*s: %s", words[ev->op], STR(ev->name),
                    what == MEMSTORE_LANDS ? "timed out" : "the test wants it to fail");
+}
+
+// It happens, and is reported as a failure all the same.
+static bool lands(enum memstore_fault what)
+{
+    return what == MEMSTORE_LANDS || what == MEMSTORE_ABORTS || what == MEMSTORE_EXPIRES;
 }
 
 static bool alive(struct req *r, err *e)
@@ -222,7 +231,7 @@ static void read_one(struct memstore *m, struct req *r, struct store_read *v)
     v->ok = alive(r, &v->fault);
     if (v->ok && what == MEMSTORE_FAILS) v->ok = fails(&ev, what, &v->fault);
     if (v->ok) v->ok = ev.done = read_bytes(m, v, what, &v->fault);
-    if (v->ok && what == MEMSTORE_LANDS) v->ok = fails(&ev, what, &v->fault);
+    if (v->ok && lands(what)) v->ok = fails(&ev, what, &v->fault);
     if (!op_end(m, &ev, v->ok)) return;
 }
 
@@ -238,7 +247,7 @@ static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
-    if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_LANDS)) ok = fails(&ev, what, e);
+    if (ok && (what == MEMSTORE_FAILS || lands(what))) ok = fails(&ev, what, e);
     if (ok) {
         lock(m);
         const struct object *o = find(m->objects, name);
@@ -283,7 +292,7 @@ static bool list_page(struct memstore *m, struct req *r, str prefix, str after, 
         *n = copy_page(m, prefix, after, page);
         ev.bytes = *n;
         ev.done = true;
-        if (what == MEMSTORE_LANDS) ok = fails(&ev, what, e);
+        if (lands(what)) ok = fails(&ev, what, e);
     }
     return op_end(m, &ev, ok);
 }
@@ -373,7 +382,7 @@ static bool memory_commit(struct store_upload *up, bool *existed, err *e)
         if (ev.done) m->totals.created_bytes += u->n;
         unlock(m);
         if (!ev.done) free(bytes);
-        if (what == MEMSTORE_LANDS) {
+        if (lands(what)) {
             ok = fails(&ev, what, e);
         } else {
             *existed = !ev.done;
@@ -398,7 +407,7 @@ static bool memory_remove(struct store *s, struct req *r, str name, err *e)
         take_out(m->objects, name);
         unlock(m);
         ev.done = true;
-        if (what == MEMSTORE_LANDS) ok = fails(&ev, what, e);
+        if (lands(what)) ok = fails(&ev, what, e);
     }
     return op_end(m, &ev, ok);
 }

@@ -30,10 +30,12 @@ enum memstore_op {
 
 enum memstore_fault {
     MEMSTORE_FINE,
-    MEMSTORE_FAILS,  // nothing happens: unavailable
-    MEMSTORE_LANDS,  // it happens, and unavailable ("timed out") is reported all the same
-    MEMSTORE_SHORT,  // reads: half of the bytes arrive, then out_of_range; others: as FAILS
-    MEMSTORE_FLIPS,  // reads: a bit of what arrives is wrong; others: as FINE
+    MEMSTORE_FAILS,    // nothing happens: unavailable
+    MEMSTORE_LANDS,    // it happens, and unavailable ("timed out") is reported all the same
+    MEMSTORE_SHORT,    // reads: half of the bytes arrive, then out_of_range; others: as FAILS
+    MEMSTORE_FLIPS,    // reads: a bit of what arrives is wrong; others: as FINE
+    MEMSTORE_ABORTS,   // as LANDS, but aborted is reported: the store's word for a conflict
+    MEMSTORE_EXPIRES,  // as LANDS, but deadline_exceeded is reported
 };
 
 struct memstore_event {

@@ -159,13 +159,19 @@ static void year_begin(void *arg)
 static bool sweep_world(struct world *w, err *e)
 {
     struct req r;
-    struct manifest_sweep s = {.segment_grace_ns = SLOT_HOUR,
+    struct sweep_seen seen;
+    sweep_seen_init(&seen, NULL);
+    struct manifest_sweep s = {.seen = &seen,
+                               .segment_grace_ns = SLOT_HOUR,
                                .garbage_grace_ns = SLOT_HOUR,
                                .version_age_ns = SLOT_HOUR,
                                .versions = 1,
                                .orphan_age_ns = SLOT_HOUR};
     req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
     bool ok = manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e);
+    now_ns += 2 * SLOT_HOUR;  // now what may go was seen for long enough
+    ok = ok && manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e);
+    sweep_seen_release(&seen);
     req_release(&r);
     return ok;
 }

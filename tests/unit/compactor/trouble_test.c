@@ -20,10 +20,13 @@ static void sweep_all(struct world *w)
 {
     struct req r;
     err fault = {0};
+    struct sweep_seen seen;
+    sweep_seen_init(&seen, NULL);
     now_ns += 60 * SLOT_HOUR;
     req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
-    for (int i = 0; i < 3; i++) {
-        struct manifest_sweep s = {.segment_grace_ns = SLOT_HOUR,
+    for (int i = 0; i < 4; i++) {
+        struct manifest_sweep s = {.seen = &seen,
+                                   .segment_grace_ns = SLOT_HOUR,
                                    .garbage_grace_ns = SLOT_HOUR,
                                    .version_age_ns = SLOT_HOUR,
                                    .versions = 1,
@@ -31,6 +34,7 @@ static void sweep_all(struct world *w)
         assert_ok(manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e));
         now_ns += 2 * SLOT_HOUR;
     }
+    sweep_seen_release(&seen);
     struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
     assert_non_null(m);
     size_t n = 0;
@@ -123,6 +127,76 @@ static void a_slow_store_costs_time_only(void **state)
     world_release(&w);
 }
 
+// ---- roots that land although the store says something else
+
+struct doubt {
+    enum memstore_fault fault;
+    char root[256];  // whose creation met it; nobody can read it as long as `hidden`
+    bool hidden;
+};
+
+static enum memstore_fault doubtful(void *arg, const struct memstore_event *ev)
+{
+    struct doubt *d = arg;
+    bool root = str_contains(ev->name, S("/live/m/"));
+    if (ev->op == MEMSTORE_READ && d->hidden && str_is(ev->name, d->root)) return MEMSTORE_FAILS;
+    if (ev->op != MEMSTORE_CREATE || !root || d->root[0]) return MEMSTORE_FINE;
+    snprintf(d->root, sizeof d->root, "%.*s", STR(ev->name));
+    return d->fault;
+}
+
+// How many blocks the newest version names; each of them is there.
+static size_t check_named(struct world *w)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    if (!m) fail_msg("%s", fault.msg);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++) {
+        char name[NAME_MAX_BYTES];
+        snprintf(name, sizeof name, "%.*s", STR(v[i].name));
+        if (!memstore_has(w->store, name)) fail_msg("%s is named, and was deleted", name);
+    }
+    manifest_let_go(m);
+    req_release(&r);
+    return n;
+}
+
+static void a_root_that_landed_untold_keeps_its_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum memstore_fault fault;
+    } cases[] = {{"aborted", MEMSTORE_ABORTS},
+                 {"deadline exceeded", MEMSTORE_EXPIRES},
+                 {"unavailable", MEMSTORE_LANDS}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        for (int hidden = 0; hidden < 2; hidden++) {
+            struct world w;
+            struct doubt d = {.fault = cases[i].fault, .hidden = hidden};
+            print_message("%s, %s be read back\n", cases[i].name, hidden ? "cannot" : "can");
+            world_init(&w, 21);
+            fill(&w);
+            w.may_fail = true;
+            memstore_set_hooks(w.store, doubtful, NULL, &d);
+            work_once(&w);
+            assert_true(d.root[0] && memstore_has(w.store, d.root));
+            memstore_set_hooks(w.store, NULL, NULL, NULL);
+            assert_true(check_named(&w) > 0);
+            w.may_fail = false;
+            settle(&w);
+            check_levels(&w);
+            sweep_all(&w);
+            check_levels(&w);
+            world_release(&w);
+        }
+    }
+}
+
 // ---- races
 
 struct racer {
@@ -188,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_operation_of_the_store_may_fail),
         cmocka_unit_test(a_slow_store_costs_time_only),
+        cmocka_unit_test(a_root_that_landed_untold_keeps_its_blocks),
         cmocka_unit_test(two_compactors_absorb_each_segment_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,9 +118,34 @@ static void jobs_older_than_an_hour_do_not_commit(void **state)
     struct manifest_change c = {.add = &leaf, .add_count = 1, .begun_ns = BENCH_START};
     atomic_store(&bench_now, BENCH_START + BENCH_HOURS + 1);
     expect(&b, &c, ERR_ABORTED, "3600 s ago");
-    assert_int_equal(memstore_count(b.store, ""), 0);
+    assert_int_equal(memstore_count(b.store, "v1/bb/acme/live/m/"), 0);
     atomic_store(&bench_now, BENCH_START + BENCH_HOURS);
+    c.begun_boot_ns = bench_boot();
+    atomic_store(&bench_slept, BENCH_HOURS + 1);  // and the clock on the wall was set back
+    expect(&b, &c, ERR_ABORTED, "3600 s ago");
+    atomic_store(&bench_slept, BENCH_HOURS);
     expect(&b, &c, ERR_OK, "");
+    bench_end(&b);
+}
+
+static void a_block_that_is_gone_is_not_named(void **state)
+{
+    struct bench b;
+    err e = {0};
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    struct manifest_change c = {.add = &leaf, .add_count = 1, .begun_ns = bench_wall()};
+    assert_false(manifest_commit(b.ms, &b.r, TENANT, &c, NULL, &e));
+    assert_int_equal(e.code, ERR_ABORTED);
+    assert_non_null(strstr(e.msg, "is gone before a version names it"));
+    bench_write_block(&b, &leaf);
+    memstore_cut(b.store, manifest_block_name(&b.arena, TENANT, &leaf).p, 999);
+    e = (err){0};
+    assert_false(manifest_commit(b.ms, &b.r, TENANT, &c, NULL, &e));
+    assert_int_equal(e.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(e.msg, "has 999 bytes, 1000 were written"));
+    assert_int_equal(memstore_count(b.store, "v1/bb/acme/live/m/"), 0);
     bench_end(&b);
 }
 
@@ -201,7 +226,8 @@ static void wrong_blocks_are_refused(void **state)
     struct manifest_block twice[2] = {day, day};
     expect(&b, &(struct manifest_change){.add = twice, .add_count = 2}, ERR_INVALID_ARGUMENT,
            "added twice");
-    assert_int_equal(memstore_count(b.store, ""), 0);
+    assert_int_equal(memstore_count(b.store, "v1/bb/acme/live/m/"), 0);
+    assert_int_equal(memstore_count(b.store, "v1/bb/acme/page/"), 0);
     err e = {0};
     assert_false(manifest_commit(b.ms, &b.r, S("a/b"), &(struct manifest_change){0}, NULL, &e));
     assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
@@ -248,9 +274,9 @@ static void a_change_that_is_tried_again_lands_once(void **state)
     bench_begin(&b);
     struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
     memstore_set_hooks(b.store, hurt_roots, NULL, NULL);
-    fault_of_roots = MEMSTORE_LANDS;
+    fault_of_roots = MEMSTORE_ABORTS;
     faults_left = 1;
-    memstore_fail(b.store, MEMSTORE_READ, MEMSTORE_FAILS, 1, UINT64_MAX);
+    memstore_fail(b.store, MEMSTORE_READ, MEMSTORE_FAILS, 2, UINT64_MAX);  // 1: the leaf is there
     assert_false(bench_add(&b, &leaf, 1, &e));
     assert_int_equal(e.code, ERR_UNAVAILABLE);
     assert_non_null(strstr(e.msg, "may have been created"));
@@ -451,6 +477,7 @@ int main(void)
         cmocka_unit_test(only_what_lives_is_replaced),
         cmocka_unit_test(a_leaf_without_successor_keeps_its_segments_absorbed),
         cmocka_unit_test(leaves_of_other_packs_share_a_segment),
+        cmocka_unit_test(a_block_that_is_gone_is_not_named),
         cmocka_unit_test(jobs_older_than_an_hour_do_not_commit),
         cmocka_unit_test(a_clock_that_was_ahead_is_not_followed),
         cmocka_unit_test(wrong_blocks_are_refused),

@@ -23,7 +23,16 @@ static struct manifest_sweep sweep(struct bench *b)
 {
     struct manifest_sweep s = usual();
     err e = {0};
-    if (!manifest_sweep(b->ms, &b->r, TENANT, &s, &e)) fail_msg("%s: %s", err_name(e.code), e.msg);
+    if (!bench_sweep(b, &s, &e)) fail_msg("%s: %s", err_name(e.code), e.msg);
+    return s;
+}
+
+// What may go was seen before.
+static struct manifest_sweep sweep_once(struct bench *b)
+{
+    struct manifest_sweep s = usual();
+    s.seen = &b->seen;
+    assert_ok(manifest_sweep(b->ms, &b->r, TENANT, &s, e));
     return s;
 }
 
@@ -113,7 +122,7 @@ static void versions_go_when_they_are_old_and_many_follow(void **state)
     assert_int_equal(left, 64);
     s = usual();
     s.versions = 1;
-    assert_ok(manifest_sweep(b.ms, &b.r, TENANT, &s, e));
+    assert_ok(bench_sweep(&b, &s, e));
     assert_int_equal(memstore_count(b.store, "v1/bb/acme/live/m/"), 48);
     advance(30 * DAYS);
     assert_int_equal(sweep(&b).roots_deleted, 0);
@@ -147,7 +156,7 @@ static void what_nobody_named_goes_after_two_days(void **state)
     advance(1);
     struct manifest_sweep s = usual();
     s.orphan_age_ns = 0;
-    assert_ok(manifest_sweep(b.ms, &b.r, TENANT, &s, e));
+    assert_ok(bench_sweep(&b, &s, e));
     assert_int_equal(s.orphans_deleted, 0);
     assert_int_equal(sweep(&b).orphans_deleted, 4);
     assert_true(has_block(&b, &leaf));
@@ -170,6 +179,106 @@ static void a_tenant_without_versions_keeps_what_is_young(void **state)
     assert_true(has_segment(&b, &s));
     assert_int_equal(memstore_count(b.store, ""), 1);
     bench_end(&b);
+}
+
+// ---- clocks that are days apart
+
+static struct manifest_sweep sweep_after(struct bench *b, int64_t boot_ns)
+{
+    atomic_fetch_add(&bench_slept, boot_ns);
+    return sweep_once(b);
+}
+
+static void new_blocks_of_a_clock_that_is_days_behind_stay(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block first = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &first, 1, e));
+    (void)sweep_once(&b);
+    // Its name says that it is three days old, and it was made a moment ago.
+    struct manifest_block fresh = bench_leaf(BENCH_HOUR, bench_id(2), NULL, 0);
+    bench_write_block(&b, &fresh);
+    advance(3 * DAYS);
+    struct manifest_sweep s = sweep_once(&b);
+    assert_int_equal(s.orphans_deleted, 0);
+    assert_int_equal(s.waiting, 1);
+    s = sweep_after(&b, 5 * BENCH_HOURS);
+    assert_int_equal(s.orphans_deleted, 0);
+    assert_true(has_block(&b, &fresh));
+    s = sweep_after(&b, 1 * BENCH_HOURS);
+    assert_int_equal(s.orphans_deleted, 1);
+    assert_true(has_block(&b, &first));
+    bench_end(&b);
+}
+
+static void what_readers_need_stays_for_its_grace_whatever_clocks_say(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct segment_name s = bench_segment(BENCH_HOUR, 1, 0);
+    struct manifest_block old = bench_leaf(BENCH_HOUR, bench_id(1), &s, 1);
+    struct manifest_block new = bench_leaf(BENCH_HOUR, bench_id(2), &s, 1);
+    bench_write_segment(&b, &s);
+    assert_ok(bench_add(&b, &old, 1, e));
+    assert_ok(bench_commit(&b,
+                           &(struct manifest_change){
+                               .add = &new, .add_count = 1, .remove = &old.id, .remove_count = 1},
+                           e));
+    advance(3 * DAYS);  // for a sweeper whose clock is ahead
+    struct manifest_sweep w = sweep_once(&b);
+    assert_int_equal(w.segments_deleted + w.blocks_deleted + w.pages_deleted, 0);
+    w = sweep_after(&b, 2 * BENCH_HOURS - 1);
+    assert_int_equal(w.segments_deleted + w.blocks_deleted + w.pages_deleted, 0);
+    assert_true(has_segment(&b, &s) && has_block(&b, &old));
+    w = sweep_after(&b, 1);
+    assert_int_equal(w.segments_deleted, 1);
+    assert_int_equal(w.blocks_deleted, 1);
+    bench_end(&b);
+}
+
+static void orphans_stay_while_clocks_are_apart(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t ahead;  // of who commits, of ours
+        bool held;
+    } cases[] = {{"days ahead", 3 * DAYS, true},
+                 {"an hour ahead", BENCH_HOURS, false},
+                 {"days behind", -3 * DAYS, true},
+                 {"an hour behind", -BENCH_HOURS, false}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench b;
+        print_message("%s\n", cases[i].name);
+        bench_begin(&b);
+        struct manifest_block orphan = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+        bench_write_block(&b, &orphan);
+        advance(9 * DAYS);
+        struct manifest_sweep s = sweep_once(&b);
+        assert_int_equal(s.waiting, 1);
+        advance(BENCH_HOURS);
+        advance(cases[i].ahead);
+        struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(2), NULL, 0);
+        assert_ok(bench_add(&b, &leaf, 1, e));
+        advance(-cases[i].ahead);
+        atomic_fetch_add(&bench_slept, 7 * BENCH_HOURS);
+        advance(cases[i].held ? BENCH_HOURS : 0);
+        s = sweep_once(&b);
+        if (cases[i].ahead < 0) {
+            // The version may be as old as it says: it was made at any time since the last sweep,
+            // which is some hours ago. Three days are more.
+            assert_int_equal(s.apart_ns != 0, cases[i].held);
+        } else {
+            assert_int_equal(s.apart_ns > 0, cases[i].held);
+        }
+        assert_int_equal(s.orphans_deleted, cases[i].held ? 0 : 1);
+        s = sweep_after(&b, BENCH_HOURS);  // and as long as nobody says otherwise
+        assert_int_equal(s.apart_ns != 0, cases[i].held);
+        bench_end(&b);
+    }
 }
 
 // ---- what pages forget
@@ -195,10 +304,10 @@ static void sources_are_forgotten_once_their_segments_are_gone(void **state)
     memstore_fail(b.store, MEMSTORE_DELETE, MEMSTORE_FAILS, 1, UINT64_MAX);
     struct manifest_sweep w = usual();
     err fault = {0};
-    assert_false(manifest_sweep(b.ms, &b.r, TENANT, &w, &fault));
+    assert_false(bench_sweep(&b, &w, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
     memstore_heal(b.store);
-    assert_int_equal(sweep(&b).segments_deleted, 2);
+    assert_int_equal(sweep_once(&b).segments_deleted, 2);
     struct manifest *m = bench_newest(&b);
     assert_true(manifest_absorbed(m, &s[0]));
     manifest_let_go(m);
@@ -296,7 +405,7 @@ static void a_sweep_that_was_ended_anywhere_is_finished_by_the_next(void **state
         struct manifest_sweep w = usual();
         err fault = {0};
         memstore_set_hooks(b.store, die_at, NULL, &at);
-        bool ok = end == 0 || manifest_sweep(b.ms, &b.r, TENANT, &w, &fault);
+        bool ok = end == 0 || bench_sweep(&b, &w, &fault);
         memstore_set_hooks(b.store, NULL, NULL, NULL);
         bool over = end > 0 && ok;
         (void)sweep(&b);
@@ -326,6 +435,8 @@ static void *sweep_on(void *arg)
 {
     struct sweeper *v = arg;
     struct req r;
+    struct sweep_seen seen;
+    sweep_seen_init(&seen, NULL);
     req_init(&r, RANK_DUTY, NULL, (size_t)1 << 28, 0);
     while (!atomic_load(v->over)) {
         struct manifest_sweep s = usual();
@@ -333,6 +444,7 @@ static void *sweep_on(void *arg)
         s.segment_grace_ns = 0;
         s.versions = 3;
         s.version_age_ns = 0;
+        s.seen = &seen;
         err e = {0};
         // a page may go while it is read: two hours of grace are none here
         if (!manifest_sweep(v->ms, &r, TENANT, &s, &e) && e.code != ERR_DATA_LOSS &&
@@ -340,6 +452,7 @@ static void *sweep_on(void *arg)
             fail_msg("%s: %s", err_name(e.code), e.msg);
         arena_release(&r.arena);
     }
+    sweep_seen_release(&seen);
     req_release(&r);
     return NULL;
 }
@@ -463,6 +576,9 @@ int main(void)
         cmocka_unit_test(versions_go_when_they_are_old_and_many_follow),
         cmocka_unit_test(what_nobody_named_goes_after_two_days),
         cmocka_unit_test(a_tenant_without_versions_keeps_what_is_young),
+        cmocka_unit_test(new_blocks_of_a_clock_that_is_days_behind_stay),
+        cmocka_unit_test(what_readers_need_stays_for_its_grace_whatever_clocks_say),
+        cmocka_unit_test(orphans_stay_while_clocks_are_apart),
         cmocka_unit_test(sources_are_forgotten_once_their_segments_are_gone),
         cmocka_unit_test(expired_leaves_count_as_long_as_a_parent_names_them),
         cmocka_unit_test(a_sweep_that_was_ended_anywhere_is_finished_by_the_next),

@@ -26,6 +26,7 @@ static void life_begin(void *arg)
     l->new = bench_leaf(BENCH_HOUR, bench_id(2), l->s, 2);
     bench_write_segment(&l->b, &l->s[0]);
     bench_write_segment(&l->b, &l->s[1]);
+    bench_write_block(&l->b, &l->old);
     err fault = {0};
     struct manifests *other = manifests_open(l->b.store, NULL, bench_wall, &fault);
     struct manifest_change c = {.add = &l->old, .add_count = 1, .begun_ns = BENCH_START};
@@ -110,7 +111,7 @@ static bool run_sweep(void *arg, err *e)
 {
     struct life *l = arg;
     struct manifest_sweep s = {.versions = 1, .orphan_age_ns = BENCH_HOURS};
-    return again(l) && manifest_sweep(l->b.ms, &l->b.r, TENANT, &s, e);
+    return again(l) && bench_sweep(&l->b, &s, e);
 }
 
 static void check_sweep(void *arg, bool done)

@@ -300,8 +300,11 @@ static void what_is_known_is_read_while_heads_answer(void **state)
     absorb(&w, 0);
     absorb(&w, 1);
     sum_up(&w);
-    struct manifest_sweep s = {.version_age_ns = INT64_MAX, .versions = 1000};
+    struct sweep_seen seen;
+    sweep_seen_init(&seen, NULL);
+    struct manifest_sweep s = {.seen = &seen, .version_age_ns = INT64_MAX, .versions = 1000};
     assert_ok(manifest_sweep(w.manifests, &w.req, S("t"), &s, e));
+    sweep_seen_release(&seen);
     forget(&w);
     w.awaited_reads = 1;
     assert_int_equal(ask_standing(&w, false).profiles, ROWS);
