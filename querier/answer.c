@@ -156,10 +156,8 @@ static str exactness(struct answer *a)
 {
     const struct answer_work *w = &a->work;
     if (a->fetched.missing_count) {
-        str names = fetch_missing(a->arena, &a->fetched);
-        bool objects = str_contains(names, S("v1/"));
-        return arena_printf(a->arena, "partial=%.*s %s", STR(names),
-                            objects ? "could not be read" : "did not answer");
+        return arena_printf(a->arena, "partial=%.*s",
+                            STR(fetch_missing_first(a->arena, &a->fetched)));
     }
     if (w->gone) {
         return arena_printf(a->arena, "partial=single profiles of %.*s to %.*s are no longer kept",

@@ -6,7 +6,8 @@
 
 #include <time.h>
 
-#define PIECES_SHOWN 40  // a header has to stay small
+#define PIECES_SHOWN 40                  // a header has to stay small: clients take 64 KB
+#define MISSING_MAX  ((size_t)40 << 10)  // bytes of names of what is missing
 
 static const char *const phases[] = {[WORK_HEADS] = "heads",
                                      [WORK_SNAPSHOT] = "snapshot",
@@ -67,12 +68,15 @@ static void put_number(struct buf *b, const char *name, uint64_t v)
 
 static void put_missing(struct answer *a, struct buf *b)
 {
+    size_t n = 0;
+    size_t most = b->n + MISSING_MAX;
     buf_z(b, "\"missing\":[");
-    for (size_t i = 0; i < MIN(a->fetched.missing_count, 16); i++) {
-        if (i) buf_byte(b, ',');
-        json_put_string(b, a->fetched.missing[i]);
+    for (; n < a->fetched.missing_count && b->n < most; n++) {
+        if (n) buf_byte(b, ',');
+        json_put_string(b, a->fetched.missing[n]);
     }
     buf_z(b, "],");
+    put_number(b, "missing_more", a->fetched.missing_count - n);
 }
 
 str explain_text(struct answer *a, uint64_t took_ns)

@@ -13,7 +13,8 @@
 
 #define HEAD_READ "/flametree.v1.IngesterService/HeadRead"
 
-#define MISSING_SHOWN 16  // names in a message or header
+#define MISSING_SHOWN 16   // names in a message or header, at most,
+#define MISSING_BYTES 256  // and no further one once they have so many bytes
 
 // ---- network
 
@@ -458,10 +459,21 @@ static bool is_telling(enum err_code code)
 str fetch_missing(struct arena *a, const struct fetched *f)
 {
     str list = {0};
-    for (size_t i = 0; i < MIN(f->missing_count, MISSING_SHOWN); i++)
-        list = arena_printf(a, "%.*s%s%.*s", STR(list), i ? ", " : "", STR(f->missing[i]));
-    if (f->missing_count <= MISSING_SHOWN) return list;
-    return arena_printf(a, "%.*s, and %zu more", STR(list), f->missing_count - MISSING_SHOWN);
+    size_t n = 0;
+    for (; n < MIN(f->missing_count, MISSING_SHOWN) && list.n < MISSING_BYTES; n++)
+        list = arena_printf(a, "%.*s%s%.*s", STR(list), n ? ", " : "", STR(f->missing[n]));
+    if (f->missing_count == n) return list;
+    return arena_printf(a, "%.*s, and %zu more", STR(list), f->missing_count - n);
+}
+
+str fetch_missing_first(struct arena *a, const struct fetched *f)
+{
+    bool objects = false;
+    for (size_t i = 0; i < f->missing_count; i++)
+        objects = objects || str_starts(f->missing[i], S("v1/"));
+    const char *end = objects ? "could not be read" : "did not answer";
+    if (f->missing_count < 2) return arena_printf(a, "%.*s %s", STR(f->missing[0]), end);
+    return arena_printf(a, "%.*s, and %zu more %s", STR(f->missing[0]), f->missing_count - 1, end);
 }
 
 bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)

@@ -97,6 +97,9 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
 // The names of what is missing, comma separated; long lists end in "and N more".
 str fetch_missing(struct arena *a, const struct fetched *f);
 
+// The first name, how many more there are, and what is wrong with them. Something is missing.
+str fetch_missing_first(struct arena *a, const struct fetched *f);
+
 // True if nothing is missing, or if the asker allows a partial answer and something came. Else
 // unavailable, naming what is missing; limits (resource_exhausted, out_of_range) and refusals of
 // the first ingester keep their code.

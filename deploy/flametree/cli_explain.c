@@ -9,9 +9,10 @@
 #define TEXT_MAX ((size_t)1 << 20)
 
 struct told {
-    str profiles, streams, rounds, plans, objects, nodes, rows, reads, bytes, more;
+    str profiles, streams, rounds, plans, objects, nodes, rows, reads, bytes, more, missing_more;
     struct buf phases;
     struct buf pieces;
+    struct buf missing;
     str query_ms;
     str slowest;  // of the phases
     str slowest_ms;
@@ -20,10 +21,12 @@ struct told {
 
 static str *number_of(struct told *t, str name)
 {
-    static const char *const names[] = {"profiles", "streams", "rounds", "plans", "objects",
-                                        "nodes",    "rows",    "reads",  "bytes", "more"};
-    str *const places[] = {&t->profiles, &t->streams, &t->rounds, &t->plans, &t->objects,
-                           &t->nodes,    &t->rows,    &t->reads,  &t->bytes, &t->more};
+    static const char *const names[] = {"profiles", "streams", "rounds",      "plans",
+                                        "objects",  "nodes",   "rows",        "reads",
+                                        "bytes",    "more",    "missing_more"};
+    str *const places[] = {&t->profiles, &t->streams, &t->rounds,      &t->plans,
+                           &t->objects,  &t->nodes,   &t->rows,        &t->reads,
+                           &t->bytes,    &t->more,    &t->missing_more};
     for (size_t i = 0; i < COUNT(names); i++) {
         if (str_is(name, names[i])) return places[i];
     }
@@ -62,14 +65,14 @@ static bool read_phases(struct json_reader *r, struct told *t)
     return token == JSON_OBJECT_END;
 }
 
-static bool read_pieces(struct json_reader *r, struct told *t)
+static bool read_lines(struct json_reader *r, const char *before, struct buf *lines)
 {
     if (json_next(r) != JSON_ARRAY) return false;
     enum json_token token = JSON_FAULT;
     while ((token = json_next(r)) == JSON_STRING) {
-        buf_z(&t->pieces, "  ");
-        text_put(&t->pieces, r->text);
-        buf_byte(&t->pieces, '\n');
+        buf_z(lines, before);
+        text_put(lines, r->text);
+        buf_byte(lines, '\n');
     }
     return token == JSON_ARRAY_END;
 }
@@ -87,7 +90,9 @@ static bool read_told(struct json_reader *r, struct told *t)
         } else if (str_is(r->text, "ms")) {
             ok = read_phases(r, t);
         } else if (str_is(r->text, "plan")) {
-            ok = read_pieces(r, t);
+            ok = read_lines(r, "  ", &t->pieces);
+        } else if (str_is(r->text, "missing")) {
+            ok = read_lines(r, "missing: ", &t->missing);
         } else {
             ok = json_skip(r);
         }
@@ -173,6 +178,16 @@ static void put_reads(struct buf *out, const struct told *t)
     buf_byte(out, '\n');
 }
 
+// All that is missing, of which the summary names the first.
+static void put_missing(struct buf *out, const struct told *t)
+{
+    buf_str(out, buf_view(&t->missing));
+    if (t->missing_more.n == 0 || str_is(t->missing_more, "0")) return;
+    buf_z(out, "missing: ");
+    text_put(out, t->missing_more);
+    buf_z(out, " more\n");
+}
+
 static void put_all(struct buf *out, const struct told *t)
 {
     buf_printf(out, "ms: %.*s; ", STR(buf_view(&t->phases)));
@@ -193,15 +208,18 @@ bool cli_explain_put(struct arena *a, str json, str exact, bool full, struct buf
     struct json_reader r;
     buf_init(&t.phases, NULL, TEXT_MAX);
     buf_init(&t.pieces, NULL, TEXT_MAX);
+    buf_init(&t.missing, NULL, TEXT_MAX);
     json_reader_init(&r, a, json);
     bool ok = read_told(&r, &t);
     if (ok) {
         put_summary(out, exact, &t);
+        put_missing(out, &t);
         put_reads(out, &t);
         if (full) put_all(out, &t);
     }
     buf_release(&t.phases);
     buf_release(&t.pieces);
+    buf_release(&t.missing);
     return ok;
 }
 

@@ -140,6 +140,22 @@ def test_parents_serve_where_a_leaf_is_damaged_and_its_edges_are_missing(shop):
     assert marked.headers["Flametree-Exact"].startswith("partial=v1/") and "/raw/" in marked.headers["Flametree-Missing"], marked.headers
 
 
+def test_headers_count_what_is_missing_and_the_explanation_names_all_of_it(shop):
+    gone = []
+    for kind in ("d", "h", "raw"):
+        for path in objects(shop, kind):
+            os.unlink(path)
+            gone.append(path.split("/o/")[1])
+    s = shop.server()
+    s.push({"__name__": "process_cpu", "service_name": "shop", "pod": "late"}, Pprof(("main;late", 1), time_ns=START + 47 * HOUR)).expect(200)
+    marked = ask(s, START, START + 2 * DAY, Flametree_Partial="allow", Flametree_Explain="1").expect(200)
+    told = json.loads(marked.headers["Flametree-Explain"])
+    missing = told["missing"]
+    assert len(missing) > 1 and told["missing_more"] == 0 and set(missing) <= set(gone), (missing, gone)
+    assert marked.headers["Flametree-Exact"] == "partial=%s, and %d more could not be read" % (missing[0], len(missing) - 1)
+    assert len(marked.headers["Flametree-Missing"]) < 600
+
+
 LATE = {"start": (START + HOUR // 4) // MS + 777, "end": (START + 2 * DAY) // MS}  # begins within the first hour: that needs rows
 SHOP = {"labelSelector": '{service_name="shop"}', "profileTypeID": CPU, **LATE}
 

@@ -241,6 +241,28 @@ static void long_lists_are_cut(void **state)
     str list = fetch_missing(&arena, &f);
     assert_true(str_starts(list, S("i0, i1, ")));
     assert_true(str_ends(list, S(", i15, and 4 more")));
+    assert_true(str_is(fetch_missing_first(&arena, &f), "i0, and 19 more did not answer"));
+}
+
+static void names_of_objects_are_few_in_a_header(void **state)
+{
+    (void)state;
+    static const err gone = {ERR_NOT_FOUND, "there is none"};
+    static const char tail[] = "0000000000079641-0018/00000000-01HZZZZZZZZZZZZZZZZZZZZZZZ";
+    struct fetched f = {0};
+    str first = arena_printf(&arena, "v1/ab/acme/raw/%s%03d", tail, 0);
+    for (int i = 0; i < 300; i++) {
+        str name = arena_printf(&arena, "v1/ab/acme/raw/%s%03d", tail, i);
+        assert_ok(fetch_miss(&arena, &f, name, &gone, e));
+        if (i > 0) continue;
+        str one = arena_printf(&arena, "%.*s could not be read", STR(first));
+        assert_true(str_eq(fetch_missing_first(&arena, &f), one));
+        assert_true(str_eq(fetch_missing(&arena, &f), first));
+    }
+    str list = fetch_missing(&arena, &f);
+    assert_true(list.n < 500 && str_starts(list, first) && str_ends(list, S(" more")));
+    str all = arena_printf(&arena, "%.*s, and 299 more could not be read", STR(first));
+    assert_true(str_eq(fetch_missing_first(&arena, &f), all));
 }
 
 int main(void)
@@ -253,6 +275,7 @@ int main(void)
         ARENA_TEST(damaged_replies_count_as_missing),
         ARENA_TEST(member_lists_that_differ_are_said),
         ARENA_TEST(long_lists_are_cut),
+        ARENA_TEST(names_of_objects_are_few_in_a_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
