@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "ingester/flush_int.h"
 #include "ingester/metrics.h"
+#include "service/process.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -40,7 +41,12 @@ struct flush *flush_new(struct ingester *in, err *e)
     req_init(&f->whole, RANK_DUTY, &f->budget, SIZE_MAX, 0);
     f->manifests = manifests_open(f->store, in->process->memory, NULL, e);
     head_remember(in->head);
-    if (f->manifests) return f;
+    if (f->manifests) {
+        manifests_limit(f->manifests, "ingester.manifest_memory",
+                        (size_t)ingester_settings(in)->manifest_memory);
+        process_watch_budget(manifests_budget(f->manifests));
+        return f;
+    }
     flush_free(f);
     return NULL;
 }
@@ -58,7 +64,8 @@ void flush_free(struct flush *f)
     for (size_t i = 0; i < f->n; i++)
         closed_free(f->cuts[i]);
     mem_free(NULL, (void *)f->cuts, f->cap * sizeof(struct closed_cut *));
-    if (f->manifests) manifests_close(f->manifests);
+    if (f->manifests) process_unwatch_budget(manifests_budget(f->manifests));
+    manifests_close(f->manifests);
     req_release(&f->whole);
     assert(atomic_load(&f->budget.used) == 0);
     cond_release(&f->change);

@@ -20,6 +20,7 @@
 #include "querier/stats.h"
 #include "querier/v1/querier.pb-c.h"
 #include "querier/version.h"
+#include "service/process.h"
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
 
@@ -161,6 +162,7 @@ static void stop(void *self)
         lane_free(q->ahead);
     }
     blocks_free(q->blocks);
+    if (q->manifests) process_unwatch_budget(manifests_budget(q->manifests));
     manifests_close(q->manifests);
     mem_must_free(q);
 }
@@ -181,6 +183,11 @@ static bool start(const struct process *process, void **self, err *e)
     if (process->store) {
         q->blocks = blocks_new(process->store, process->memory, (size_t)config->cache_memory);
         q->manifests = manifests_open(process->store, process->memory, NULL, e);
+        if (q->manifests) {
+            manifests_limit(q->manifests, "querier.manifest_memory",
+                            (size_t)config->manifest_memory);
+            process_watch_budget(manifests_budget(q->manifests));
+        }
         const struct lane_options o = {.name = "querier.ahead",
                                        .rank = RANK_QUERIER,
                                        .width = AHEAD_WIDTH,

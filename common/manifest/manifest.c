@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
+#include "sys/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
     if (!ms) return NULL;
     ms->store = s;
     ms->memory = memory;
+    mem_budget_init(&ms->kept, "manifests", memory, 0);
     ms->wall_ns = wall_ns ? wall_ns : clock_wall_ns;
     ms->boot_ns = wall_ns ? wall_ns : clock_boot_ns;
     lock_init(&ms->lock, LOCK_MANIFESTS);
@@ -31,6 +33,18 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void))
 {
     ms->boot_ns = boot_ns;
+}
+
+void manifests_limit(struct manifests *ms, const char *name, size_t bytes)
+{
+    const struct mem_budget *t = mem_tightest(ms->memory);
+    mem_budget_init(&ms->kept, name, ms->memory, bytes);
+    if (t) ms->kept.leaves = atomic_load(&t->limit) / 4;
+}
+
+struct mem_budget *manifests_budget(struct manifests *ms)
+{
+    return &ms->kept;
 }
 
 void manifests_close(struct manifests *ms)
@@ -80,10 +94,16 @@ static void unlink_tenant(struct manifests *ms, struct tenant *t)
     metric_add(&manifest_kept, UINT64_MAX);  // minus 1: there may be others like us
 }
 
+// Others take references of what is kept under the lock only, or have one already.
+static bool in_use(const struct tenant *t)
+{
+    return t->users || (t->known && atomic_load(&t->known->refs) > 1);
+}
+
 static struct tenant *take_oldest(struct manifests *ms)
 {
     struct tenant *t = ms->oldest;
-    while (t && t->users)
+    while (t && in_use(t))
         t = t->newer;
     if (t) unlink_tenant(ms, t);
     return t;
@@ -101,8 +121,40 @@ bool manifests_shrink(struct manifests *ms)
     lock_take(&ms->lock);
     struct tenant *t = take_oldest(ms);
     lock_give(&ms->lock);
+    if (t && t->known) metric_add(&manifest_evictions, 1);
     tenant_free(ms, t);
     return t != NULL;
+}
+
+#define TELL_NS ((uint64_t)60 * NS_PER_S)
+
+void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant)
+{
+    uint64_t told = atomic_load(&ms->told_mono_ns);
+    uint64_t now = clock_mono_ns();
+    metric_add(&manifest_not_kept, 1);
+    if (told && now - told < TELL_NS) return;
+    if (!atomic_compare_exchange_strong(&ms->told_mono_ns, &told, now)) return;
+    log_warn(&r->log, "manifest.not_kept",
+             "of=%.*s budget=%s used=%zu limit=%zu action=\"raise that setting (or memory_limit): "
+             "manifests that find no room are read anew for each use\"",
+             STR(tenant), ms->kept.name, atomic_load(&ms->kept.used), atomic_load(&ms->kept.limit));
+}
+
+// Do others need what is kept?
+static bool is_pressed(const struct manifests *ms)
+{
+    const struct mem_budget *t = ms->kept.leaves ? mem_tightest(ms->memory) : NULL;
+    if (!t) return false;
+    size_t limit = atomic_load(&t->limit);
+    size_t used = atomic_load(&t->used);
+    return used > limit || limit - used < ms->kept.leaves;
+}
+
+void manifests_relieve(struct manifests *ms)
+{
+    while (is_pressed(ms) && manifests_shrink(ms)) {
+    }
 }
 
 static struct tenant *tenant_new(struct manifests *ms, str name, uint64_t hash, err *e)
@@ -162,6 +214,7 @@ void tenant_give(struct manifests *ms, struct tenant *t)
     assert(t->users > 0);
     t->users--;
     lock_give(&ms->lock);
+    manifests_relieve(ms);
 }
 
 struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
@@ -175,6 +228,7 @@ struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
 {
     struct manifest *old = m;
+    if (m->arena.budget != &ms->kept) return;  // it is for one use alone
     lock_take(&ms->lock);
     if (!t->known || t->known->version < m->version) {
         old = t->known;
@@ -339,8 +393,7 @@ static bool short_is_damage(err *e)
 }
 
 // A page as it was read.
-static bool take_page(struct manifests *ms, struct manifest *m, size_t i,
-                      const struct store_read *read, err *e)
+static bool take_page(struct manifest *m, size_t i, const struct store_read *read, err *e)
 {
     const struct page_ref *ref = &m->refs_of[i];
     if (!read->ok) {
@@ -355,7 +408,7 @@ static bool take_page(struct manifests *ms, struct manifest *m, size_t i,
                        " says %016" PRIx64,
                        STR(read->name), hash_str(bytes), m->version, ref->hash);
     }
-    m->pages[i] = page_parse(ms->memory, m->tenant, ref, bytes, e);
+    m->pages[i] = page_parse(m->arena.budget, m->tenant, ref, bytes, e);
     return m->pages[i] != NULL;
 }
 
@@ -380,7 +433,7 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
     metric_add(&manifest_pages_read, n);
     n = 0;
     for (size_t i = first; ok && i < end; i++)
-        if (!m->pages[i]) ok = take_page(ms, m, i, &v[n++], e);
+        if (!m->pages[i]) ok = take_page(m, i, &v[n++], e);
     mem_free(ms->memory, room, bytes);
     mem_free(ms->memory, v, (end - first) * sizeof *v);
     return ok;
@@ -418,14 +471,15 @@ static bool read_root(struct manifests *ms, struct req *r, str tenant,
     return true;
 }
 
-static struct manifest *load(struct manifests *ms, struct req *r, str tenant,
-                             const struct listed_root *root, const struct manifest *base, err *e)
+static struct manifest *load(struct manifests *ms, struct mem_budget *memory, struct req *r,
+                             str tenant, const struct listed_root *root,
+                             const struct manifest *base, err *e)
 {
     struct buf bytes;
     buf_init(&bytes, ms->memory, MANIFEST_ROOT_MAX);
     struct manifest *m = NULL;
     if (read_root(ms, r, tenant, root, &bytes, e))
-        m = root_parse(ms->memory, tenant, root->version, buf_view(&bytes), e);
+        m = root_parse(memory, tenant, root->version, buf_view(&bytes), e);
     buf_release(&bytes);
     if (m && fill_pages(ms, r, m, base, e) && manifest_finish(m, e)) return m;
     manifest_let_go(m);
@@ -435,9 +489,12 @@ static struct manifest *load(struct manifests *ms, struct req *r, str tenant,
 struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
                                const struct listed_root *root, const struct manifest *base, err *e)
 {
-    struct manifest *m = load(ms, r, tenant, root, base, e);
+    struct manifest *m = load(ms, &ms->kept, r, tenant, root, base, e);
     while (!m && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
-        m = load(ms, r, tenant, root, base, e);
+        m = load(ms, &ms->kept, r, tenant, root, base, e);
+    if (m || e->code != ERR_RESOURCE_EXHAUSTED) return m;
+    m = load(ms, ms->memory, r, tenant, root, base, e);
+    if (m) manifests_not_kept(ms, r, tenant);
     return m;
 }
 

@@ -84,8 +84,15 @@ static inline bool manifest_blocks_meet(const struct manifest_block *a,
 // clocks; else it is the clock on the wall and, unless set, the one since boot.
 struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
                                  int64_t (*wall_ns)(void), err *e) MUST_CHECK;
+
+// What is kept between uses takes at most so much, and of a limited parent it leaves a quarter to
+// others; what was used longest ago goes first, what is in use never. A manifest that finds no room
+// is read for one use alone, from the budget given at open. At first there is no limit. The
+// budget's name is `name`.
+void manifests_limit(struct manifests *ms, const char *name, size_t bytes);
+struct mem_budget *manifests_budget(struct manifests *ms);
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
-void manifests_close(struct manifests *ms);
+void manifests_close(struct manifests *ms);  // nobody holds a version of it any more
 
 // The newest version (with a LIST), with a reference; version 0, without blocks, if there is none.
 struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant,

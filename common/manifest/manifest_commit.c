@@ -45,6 +45,7 @@ struct work {
     str tenant;
     const struct manifest_change *change;
     const struct manifest_cleaning *cleaning;  // or NULL
+    struct mem_budget *memory;                 // of the version that it makes
     id128 nonce;
     struct arena arena;  // of the whole change
     id128 *gone;         // removed and expired, in order
@@ -508,7 +509,7 @@ static bool write_page(struct work *w, const struct page_draft *d, struct made *
     if (ok) {
         m->ref =
             (struct page_ref){new_id(w), d->kind, d->window, bytes.n, hash_str(buf_view(&bytes))};
-        m->page = page_parse(w->ms->memory, w->tenant, &m->ref, buf_view(&bytes), e);
+        m->page = page_parse(w->memory, w->tenant, &m->ref, buf_view(&bytes), e);
         str name = name_page(&w->arena, w->tenant, m->ref.id);
         FAULT("manifest.page.before");
         ok = m->page && arena_ok(&w->arena, e) &&
@@ -648,7 +649,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
 // The version as everybody will read it.
 static struct manifest *read_back(struct work *w, const struct manifest *root, str bytes, err *e)
 {
-    struct manifest *m = root_parse(w->ms->memory, w->tenant, root->version, bytes, e);
+    struct manifest *m = root_parse(w->memory, w->tenant, root->version, bytes, e);
     if (!m) return NULL;
     assert(m->page_count == root->page_count);
     for (size_t i = 0; i < m->page_count; i++)
@@ -698,8 +699,14 @@ static enum outcome create_root(struct work *w, str name, str bytes, err *e)
         FAULT("manifest.root.before");
         bool ok = store_put(w->ms->store, w->r, name, bytes, &existed, &fault);
         FAULT("manifest.root.after");
+        bool untold = FAULT_ERRNO("manifest.root.untold");  // it happened, and nobody can say so
+        if (ok && untold) ok = err_set(&fault, ERR_ABORTED, "another operation was under way");
         if (ok && !existed) return LANDED;
-        enum outcome out = whose(w, name, bytes, &unseen);
+        enum outcome out = FAILED;
+        if (untold)
+            err_set(&unseen, ERR_UNAVAILABLE, "it cannot be read");
+        else
+            out = whose(w, name, bytes, &unseen);
         if (out != FAILED) return out;
         // It was another's and is swept since, unless an earlier one of our tries made it.
         if (ok && unseen.code == ERR_NOT_FOUND && i == 0) return LOST;
@@ -801,13 +808,26 @@ static bool run(struct work *w, struct manifest **now, err *e)
     return refuse(w, e);
 }
 
-static bool apply(struct manifests *ms, struct req *r, str tenant, const struct manifest_change *c,
-                  const struct manifest_cleaning *cleaning, struct manifest **now, err *e)
+static bool apply(const struct work *what, struct mem_budget *memory, struct manifest **now, err *e)
 {
-    struct work w = {.ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
+    struct work w = *what;
+    w.memory = memory;
     bool ok = work_begin(&w, e) && run(&w, now, e);
     if (!ok && e->code == ERR_ABORTED && !w.refused) e->code = ERR_UNAVAILABLE;
     work_end(&w);
+    return ok;
+}
+
+// The version that comes of it is kept if there is room.
+static bool apply_with_room(const struct work *what, struct manifest **now, err *e)
+{
+    struct manifests *ms = what->ms;
+    bool ok = apply(what, &ms->kept, now, e);
+    while (!ok && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
+        ok = apply(what, &ms->kept, now, e);
+    if (ok || e->code != ERR_RESOURCE_EXHAUSTED) return ok;
+    ok = apply(what, ms->memory, now, e);
+    if (ok) manifests_not_kept(ms, what->r, what->tenant);
     return ok;
 }
 
@@ -817,9 +837,9 @@ bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
 {
     struct manifest *m = NULL;
     struct tenant *t = tenant_take(ms, tenant, e);
-    bool ok = t && apply(ms, r, tenant, c, cleaning, &m, e);
-    while (t && !ok && e->code == ERR_RESOURCE_EXHAUSTED && manifests_shrink(ms))
-        ok = apply(ms, r, tenant, c, cleaning, &m, e);
+    const struct work what = {
+        .ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
+    bool ok = t && apply_with_room(&what, &m, e);
     if (ok && m->version) tenant_learn(ms, t, m);
     if (t) tenant_give(ms, t);
     if (ok && now)

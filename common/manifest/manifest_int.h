@@ -130,7 +130,9 @@ struct tenant {
 
 struct manifests {
     struct store *store;
-    struct mem_budget *memory;
+    struct mem_budget *memory;      // of what is in use only
+    struct mem_budget kept;         // of what stays, below that
+    _Atomic uint64_t told_mono_ns;  // when the log was told last that there was no room
     int64_t (*wall_ns)(void);
     int64_t (*boot_ns)(void);
     struct lock lock;
@@ -188,6 +190,12 @@ void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
 // Gives back what is kept of tenants that nobody uses now, the longest unused ones first; false if
 // there is nothing.
 bool manifests_shrink(struct manifests *ms);
+
+// Does so while others find little room in the parent of the budget; after each use.
+void manifests_relieve(struct manifests *ms);
+
+// There is no room for it among what is kept: it is for one use alone. Counts and tells.
+void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant);
 
 struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e) MUST_CHECK;
 

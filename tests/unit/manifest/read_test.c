@@ -5,25 +5,27 @@
 #include "base/hash.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
+#include "manifest/manifest_int.h"
 #include "unit/manifest/bench.h"
 
 #include <stdlib.h>
 
 // Another process over the same objects.
-static struct manifest *read_anew(struct bench *b, err *e)
+static bool read_anew(struct bench *b, err *e)
 {
     err fault = {0};
     struct manifests *ms = manifests_open(b->store, NULL, bench_wall, &fault);
     struct manifest *m = manifest_newest(ms, &b->r, TENANT, e);
+    bool read = m != NULL;
+    manifest_let_go(m);
     manifests_close(ms);
-    return m;
+    return read;
 }
 
 static void expect(struct bench *b, const char *what, enum err_code code, const char *text)
 {
     err e = {0};
-    struct manifest *m = read_anew(b, &e);
-    if (m) fail_msg("%s: was read", what);
+    if (read_anew(b, &e)) fail_msg("%s: was read", what);
     if (e.code != code || !strstr(e.msg, text))
         fail_msg("%s: %s: %s; expected %s: %s", what, err_name(e.code), e.msg, err_name(code),
                  text);
@@ -266,9 +268,7 @@ static void forgeries_are_found_out(void **state)
     for (size_t i = 0; i < COUNT(kinds); i++) {
         forge_begin(&f, kinds[i]);
         forge_end(&b, &f);
-        struct manifest *m = read_anew(&b, &fault);
-        if (!m) fail_msg("%s", fault.msg);
-        manifest_let_go(m);
+        if (!read_anew(&b, &fault)) fail_msg("%s", fault.msg);
     }
 #define X(kind, text, code, ...)                \
     forge_begin(&f, BLOCK_##kind);              \
@@ -333,12 +333,17 @@ static void what_is_kept_gives_way_to_what_is_needed(void **state)
     struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
     size_t empty = atomic_load(&b.budget.used);
     struct manifest_change c = {.add = &leaf, .add_count = 1, .begun_ns = BENCH_START};
+    static char zeros[1000];
+    str name = manifest_block_name(&b.arena, S("a"), &leaf);
+    memstore_set(b.store, name.p, str_make(zeros, sizeof zeros));
     assert_true(manifest_commit(b.ms, &b.r, S("a"), &c, NULL, &e));
     size_t one = atomic_load(&b.budget.used) - empty;
     size_t peak = atomic_load(&b.budget.peak);
     atomic_store(&b.budget.limit, peak + 2 * one);
     for (int i = 0; i < 40; i++) {
         str tenant = arena_printf(&b.arena, "tenant-%d", i);
+        name = manifest_block_name(&b.arena, tenant, &leaf);
+        memstore_set(b.store, name.p, str_make(zeros, sizeof zeros));
         if (!manifest_commit(b.ms, &b.r, tenant, &c, NULL, &e)) fail_msg("%d: %s", i, e.msg);
     }
     assert_null(manifest_known(b.ms, S("tenant-1")));
@@ -353,6 +358,119 @@ static void what_is_kept_gives_way_to_what_is_needed(void **state)
     bench_end(&b);
 }
 
+// ---- the budget of what is kept
+
+static str nth_tenant(struct bench *b, int i)
+{
+    return arena_printf(&b->arena, "tenant-%d", i);
+}
+
+// A version for each of n tenants.
+static void fill_tenants(struct bench *b, int n)
+{
+    static char zeros[1000];
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    struct manifest_change c = {.add = &leaf, .add_count = 1, .begun_ns = BENCH_START};
+    for (int i = 0; i < n; i++) {
+        str name = manifest_block_name(&b->arena, nth_tenant(b, i), &leaf);
+        memstore_set(b->store, name.p, str_make(zeros, sizeof zeros));
+        assert_ok(manifest_commit(b->ms, &b->r, nth_tenant(b, i), &c, NULL, e));
+    }
+}
+
+static void ask_tenants(struct bench *b, int n)
+{
+    for (int i = 0; i < n; i++) {
+        err e = {0};
+        struct manifest *m = manifest_newest(b->ms, &b->r, nth_tenant(b, i), &e);
+        if (!m) fail_msg("%d: %s", i, e.msg);
+        assert_int_equal(manifest_version(m), 1);
+        manifest_let_go(m);
+    }
+}
+
+static size_t kept_bytes(struct bench *b)
+{
+    return atomic_load(&manifests_budget(b->ms)->used);
+}
+
+static void what_is_kept_stays_within_its_budget(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    fill_tenants(&b, 10);
+    size_t ten = kept_bytes(&b);
+    while (manifests_shrink(b.ms)) {
+    }
+    assert_int_equal(kept_bytes(&b), 0);
+    manifests_limit(b.ms, "cache", 2 * ten);
+    fill_tenants(&b, 60);
+    ask_tenants(&b, 60);
+    assert_true(kept_bytes(&b) > ten && kept_bytes(&b) <= 2 * ten);
+    bench_end(&b);
+}
+
+static void what_is_larger_than_the_budget_is_answered_all_the_same(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    manifests_limit(b.ms, "cache", 64);
+    fill_tenants(&b, 5);
+    ask_tenants(&b, 5);
+    assert_int_equal(kept_bytes(&b), 0);
+    assert_null(manifest_known(b.ms, nth_tenant(&b, 0)));
+    struct manifest_sweep s = {.versions = 1, .orphan_age_ns = BENCH_HOURS};
+    assert_ok(bench_sweep(&b, &s, e));
+    bench_end(&b);
+}
+
+static void requests_find_room_beside_what_is_kept(void **state)
+{
+    struct bench b;
+    err e = {0};
+    (void)state;
+    bench_begin(&b);
+    fill_tenants(&b, 10);
+    size_t ten = kept_bytes(&b);
+    while (manifests_shrink(b.ms)) {
+    }
+    size_t limit = atomic_load(&b.budget.used) + 10 * ten;
+    atomic_store(&b.budget.limit, limit);
+    manifests_limit(b.ms, "cache", 0);
+    fill_tenants(&b, 300);
+    assert_true(mem_reserve(&b.budget, limit / 5, &e));
+    // They take more: the next use gives up what others need.
+    size_t before = kept_bytes(&b);
+    size_t more = limit - atomic_load(&b.budget.used) - 1000;
+    assert_true(mem_reserve(&b.budget, more, &e));
+    manifests_relieve(b.ms);
+    assert_true(kept_bytes(&b) < before);
+    mem_unreserve(&b.budget, more);
+    mem_unreserve(&b.budget, limit / 5);
+    ask_tenants(&b, 300);
+    bench_end(&b);
+}
+
+static void what_is_in_use_is_not_given_up(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    fill_tenants(&b, 3);
+    struct manifest *m = manifest_known(b.ms, nth_tenant(&b, 1));
+    assert_non_null(m);
+    while (manifests_shrink(b.ms)) {
+    }
+    struct manifest *again = manifest_known(b.ms, nth_tenant(&b, 1));
+    assert_ptr_equal(again, m);
+    assert_null(manifest_known(b.ms, nth_tenant(&b, 0)));
+    manifest_let_go(again);
+    manifest_let_go(m);
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +479,10 @@ int main(void)
         cmocka_unit_test(forgeries_are_found_out),
         cmocka_unit_test(versions_share_what_did_not_change),
         cmocka_unit_test(what_is_kept_gives_way_to_what_is_needed),
+        cmocka_unit_test(what_is_kept_stays_within_its_budget),
+        cmocka_unit_test(what_is_larger_than_the_budget_is_answered_all_the_same),
+        cmocka_unit_test(requests_find_room_beside_what_is_kept),
+        cmocka_unit_test(what_is_in_use_is_not_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
