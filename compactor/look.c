@@ -15,8 +15,7 @@
 #define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
 #define BATCH_NS      ((uint64_t)30 * NS_PER_S)
 #define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
-#define DAMAGE_NS     ((uint64_t)3600 * NS_PER_S)
-#define ABORTED_MAX   16  // in a row; then it is a failure like others
+#define ABORTED_MAX   16                          // in a row; then it is a failure like others
 #define PLACE_WAIT_NS ((int64_t)600 * NS_PER_S)
 
 struct turn {
@@ -29,7 +28,8 @@ struct turn {
     int64_t begun_ns;
     int64_t begun_boot_ns;
     uint64_t done;
-    bool again;  // something changed: a new plan may find more
+    bool damage_seen;  // what was damaged was looked at
+    bool again;        // something changed: a new plan may find more
     unsigned aborted;
     struct job_made batch[BATCH_MAX];  // made, to be named by one change of the manifest
     uint64_t took_ns[BATCH_MAX];
@@ -60,57 +60,36 @@ static uint64_t retry_after(unsigned tries, int64_t most)
     return MIN(ns, (uint64_t)most);
 }
 
-static void note_failure(struct turn *u, const struct task *j, const err *e)
+static struct failure *failure_room(struct work *w, struct tenant_work *t)
+{
+    err ignored = {0};
+    bool more = t->failure_count < FAILURES_MAX &&
+                mem_grow(&w->memory, &t->failures, &t->failure_cap, t->failure_count + 1,
+                         sizeof *t->failures, &ignored);
+    if (!more && t->failure_count == 0) return NULL;
+    if (!more) memmove(t->failures, t->failures + 1, --t->failure_count * sizeof *t->failures);
+    return &t->failures[t->failure_count++];
+}
+
+// In how many nanoseconds it is tried again.
+static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
 {
     struct tenant_work *t = u->tenant;
     struct failure *f = find_failure(t, j);
     if (!f) {
-        // The table is full: the oldest makes room, which only means that it is tried sooner.
-        if (t->failure_count == FAILURES_MAX)
-            memmove(t->failures, t->failures + 1, --t->failure_count * sizeof *f);
-        f = &t->failures[t->failure_count++];
+        // The table is full, or there is no memory for more: the oldest makes room, which only
+        // means that it is tried sooner.
+        f = failure_room(u->me->work, t);
+        if (!f) return 0;
         *f = (struct failure){.kind = j->kind, .from_hour = j->from_hour};
     }
     f->tries++;
     f->at_wall_ns = clock_wall_ns();
     f->code = e->code;
-    f->retry_mono_ns =
-        clock_mono_ns() + retry_after(f->tries, work_settings(u->me->work)->retry_max);
+    uint64_t wait = retry_after(f->tries, work_settings(u->me->work)->retry_max);
+    f->retry_mono_ns = clock_mono_ns() + wait;
     snprintf(f->message, sizeof f->message, "%s: %s", err_name(e->code), e->msg);
-}
-
-static void note_damage(struct tenant_work *t, const struct damage *d)
-{
-    if (t->damage_count == DAMAGES_MAX)
-        memmove(t->damages, t->damages + 1, --t->damage_count * sizeof *d);
-    t->damages[t->damage_count++] = *d;
-}
-
-static void forget_damages(struct tenant_work *t)
-{
-    uint64_t now = clock_mono_ns();
-    size_t n = 0;
-    for (size_t i = 0; i < t->damage_count; i++) {
-        if (t->damages[i].until_mono_ns > now) t->damages[n++] = t->damages[i];
-    }
-    t->damage_count = n;
-}
-
-static bool segment_damaged(const struct tenant_work *t, const struct segment_name *s)
-{
-    for (size_t i = 0; i < t->damage_count; i++) {
-        if (t->damages[i].is_segment && segment_name_cmp(&t->damages[i].segment, s) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool block_damaged(const struct tenant_work *t, id128 id)
-{
-    for (size_t i = 0; i < t->damage_count; i++) {
-        if (!t->damages[i].is_segment && id128_eq(t->damages[i].block, id)) return true;
-    }
-    return false;
+    return wait;
 }
 
 // ---- the plan
@@ -166,11 +145,10 @@ static bool make_plan(struct turn *u, err *e)
     bool *blocks = ARENA_ARRAY(a, bool, state.block_count + 1);
     if (!segments || !blocks) return arena_ok(a, e);
     lock_take(&w->lock);
-    forget_damages(t);
     for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
-        segments[i] = segment_damaged(t, &state.segments[i].name);
+        segments[i] = damage_has_segment(t, &state.segments[i].name);
     for (size_t i = 0; t->damage_count && i < state.block_count; i++)
-        blocks[i] = block_damaged(t, state.blocks[i].id);
+        blocks[i] = damage_has_block(t, state.blocks[i].id);
     lock_give(&w->lock);
     state.damaged = segments;
     state.damaged_blocks = blocks;
@@ -291,19 +269,20 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
 {
     struct work *w = u->me->work;
     char text[LOG_QUOTE_MAX];
-    struct damage d = {.is_segment = report->damaged_segment != NULL,
-                       .until_mono_ns = clock_mono_ns() + DAMAGE_NS};
+    struct damage d = {
+        .is_segment = report->damaged_segment != NULL,
+    };
     if (report->damaged_segment)
         d.segment = report->damaged_segment->name;
     else
         d.block = report->damaged_block->id;
     count(j, "damaged");
     log_error(&u->req.log, "compactor.damaged",
-              "job=%s hour=%" PRId64 " fault=%s action=\"left out for an hour; restore the object "
-              "from a copy, or, if it is a segment, delete it to give up its profiles\"",
+              "job=%s hour=%" PRId64 " fault=%s action=\"left out until it can be read; restore "
+              "the object from a copy, or, if it is a segment, delete it to give up its profiles\"",
               job_kind_name(j->kind), j->from_hour, log_quote(text, str_of(e->msg)));
     lock_take(&w->lock);
-    note_damage(u->tenant, &d);
+    damage_note(w, u->tenant, &d);
     lock_give(&w->lock);
     u->again = true;
 }
@@ -316,8 +295,7 @@ static void job_failed(struct turn *u, const struct task *j, const struct job_re
     count(j, "failed");
     if (report->miscounted) metric_add(&compactor_miscounted, 1);
     lock_take(&w->lock);
-    note_failure(u, j, e);
-    uint64_t wait = find_failure(u->tenant, j)->retry_mono_ns - clock_mono_ns();
+    uint64_t wait = note_failure(u, j, e);
     lock_give(&w->lock);
     log_warn(&u->req.log, "compactor.failed",
              "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
@@ -513,6 +491,8 @@ static bool turn_once(struct turn *u, err *e)
                        e)) {
         return false;
     }
+    damage_look(u->me, u->tenant, &u->snapshot, &u->req, u->me->forced && !u->damage_seen);
+    u->damage_seen = true;
     bool ok = make_plan(u, e);
     if (ok) do_jobs(u);
     snapshot_release(&u->snapshot);

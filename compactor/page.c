@@ -183,12 +183,13 @@ static void put_damages(struct buf *out, const struct tenant_work *t)
         const struct damage *d = &t->damages[i];
         char name[SEGMENT_TEXT];
         char what[160];
-        uint64_t left = d->until_mono_ns > now ? d->until_mono_ns - now : 0;
+        uint64_t left = d->look_mono_ns > now ? d->look_mono_ns - now : 0;
         if (d->is_segment)
             segment_name_print(&d->segment, name);
         else
             ulid_print(d->block, name);
-        snprintf(what, sizeof what, "damaged %s<br><small>left out for %" PRIu64 " s</small>",
+        snprintf(what, sizeof what,
+                 "damaged %s<br><small>left out; looked at again in %" PRIu64 " s</small>",
                  d->is_segment ? "segment" : "block", left / (uint64_t)NS_PER_S);
         put_trouble(out, t, what, str_of(name),
                     S("restore the object from a copy, or, if it is a segment, delete it to give "

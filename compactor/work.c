@@ -3,6 +3,7 @@
 // work.c - workers, the list of tenants, and whose turn it is.
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
+#include "service/process.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
@@ -10,7 +11,6 @@
 
 #define LIST_BYTES    ((size_t)64 << 20)
 #define LIST_LIMIT_NS ((uint64_t)60 * NS_PER_S)
-#define SHARED_BYTES  ((size_t)256 << 20)  // manifests that are kept
 
 const struct compactor_config *work_settings(const struct work *w)
 {
@@ -56,11 +56,24 @@ static struct tenant_work *tenant_of(struct work *w, str name)
     return t;
 }
 
+static void tell_skipped(size_t skipped, size_t n)
+{
+    metric_set(&compactor_skipped_tenants, (int64_t)skipped);
+    if (skipped == 0) return;
+    const struct log_fields f = {0};
+    log_error(
+        &f, "compactor.tenants_skipped",
+        "skipped=%zu of=%zu action=\"raise memory_limit: there is no memory to note that these "
+        "tenants exist, and nothing of them is compacted; it is tried again\"",
+        skipped, n);
+}
+
 static bool list_tenants(struct work *w, const struct req *asker, err *e)
 {
     struct req r;
     str *names = NULL;
     size_t n = 0;
+    size_t skipped = 0;
     uint64_t limit = asker ? MIN(LIST_LIMIT_NS, req_left_ns(asker)) : LIST_LIMIT_NS;
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
     bool ok = tenants_list(w->manifests, &r, &r.arena, &names, &n, e);
@@ -68,11 +81,13 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
     for (size_t i = 0; ok && i < n; i++) {
         struct tenant_work *t = tenant_of(w, names[i]);
         if (t) t->listed = true;
+        skipped += !t;
     }
     w->listed = w->listed || ok;
     lock_give(&w->lock);
     req_release(&r);
     if (!ok) metric_add(&compactor_failed_looks, 1);
+    if (ok) tell_skipped(skipped, n);
     return ok;
 }
 
@@ -280,12 +295,17 @@ struct work *work_new(const struct process *process, err *e)
 {
     struct work *w = mem_must(sizeof *w);
     w->process = process;
-    mem_budget_init(&w->memory, "compactor", process->memory, SHARED_BYTES);
+    mem_budget_init(&w->memory, "compactor", process->memory, 0);
     lock_init(&w->lock, LOCK_COMPACTOR);
     cond_init(&w->wake);
     if (!process->store) return w;
     w->scratch = scratch_folder(process->data_dir);
-    w->manifests = manifests_open(process->store, &w->memory, NULL, e);
+    w->manifests = manifests_open(process->store, process->memory, NULL, e);
+    if (w->manifests) {
+        manifests_limit(w->manifests, "compactor.manifest_memory",
+                        (size_t)work_settings(w)->manifest_memory);
+        process_watch_budget(manifests_budget(w->manifests));
+    }
     if (w->manifests && start_workers(w, e)) return w;
     work_drain(w);
     work_free(w);
@@ -320,10 +340,13 @@ void work_drain(struct work *w)
 void work_free(struct work *w)
 {
     if (!w) return;
-    if (w->manifests) manifests_close(w->manifests);
+    if (w->manifests) process_unwatch_budget(manifests_budget(w->manifests));
+    manifests_close(w->manifests);
     for (size_t i = 0; i < w->tenant_count; i++) {
         struct tenant_work *t = w->tenants[i];
         sweep_seen_release(&t->seen);
+        mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
+        mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);
     }

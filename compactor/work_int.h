@@ -11,6 +11,7 @@
 
 #define FAILURES_MAX 32
 #define DAMAGES_MAX  256
+#define TRIED_MAX    4
 #define MESSAGE_MAX  512
 #define STATUS_TEXT  32
 
@@ -25,12 +26,13 @@ struct failure {
     char message[MESSAGE_MAX];
 };
 
-// What cannot be read, and until when it is left out.
+// What cannot be read, and when it is looked at again.
 struct damage {
     bool is_segment;
     struct segment_name segment;
     id128 block;
-    uint64_t until_mono_ns;
+    unsigned looks;  // that found it no better
+    uint64_t look_mono_ns;
 };
 
 // A tenant. Fields below the line are under the lock; only who has `busy` changes them.
@@ -58,10 +60,14 @@ struct tenant_work {
     enum job_kind running_kind;
     int64_t running_hour;
     int64_t running_since_ns;
-    struct failure failures[FAILURES_MAX];
+    struct failure *failures;  // made as they come: of thousands of tenants few have any
     size_t failure_count;
-    struct damage damages[DAMAGES_MAX];
+    size_t failure_cap;
+    struct damage *damages;
     size_t damage_count;
+    size_t damage_cap;
+    struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
+    size_t tried_count;
     char fault[MESSAGE_MAX];  // of the last look; empty: it went well
 };
 
@@ -103,6 +109,16 @@ bool work_is_over(struct work *w);
 bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done,
           err *e) MUST_CHECK;
 size_t tenant_backlog(const struct tenant_work *t);  // under the lock
+
+// ---- damage.c; under the lock but for the last
+void damage_note(struct work *w, struct tenant_work *t, const struct damage *d);
+bool damage_has_segment(const struct tenant_work *t, const struct segment_name *s);
+bool damage_has_block(const struct tenant_work *t, id128 id);
+
+// Looks at objects that could not be read, as far as that is due (or `all` of them); those that are
+// whole again, or that nothing names any more, are left out no longer. Who has the tenant busy.
+void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot *s, struct req *r,
+                 bool all);
 
 // ---- status.c; those of tenants under the lock
 const char *status_time(char text[STATUS_TEXT], int64_t ns);
