@@ -26,6 +26,38 @@ bool plan_is_due(struct planning *p, int64_t due_ns)
     return false;
 }
 
+bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours)
+{
+    for (size_t i = 0; i < p->out->n; i++) {
+        const struct task *j = &p->out->jobs[i];
+        if (j->kind < kind && j->from_hour < from_hour + hours &&
+            from_hour < j->from_hour + (int64_t)j->hours)
+            return false;
+    }
+    return true;
+}
+
+// Bytes count only beside what they are merged with: a little is not worth writing much again.
+static bool is_much(const struct plan_settings *set, const struct plan_amount *m)
+{
+    size_t enough = set->much_sources && m->enough ? m->enough : set->much_sources;
+    if (enough && m->sources >= enough) return true;
+    return set->much_bytes && m->bytes >= set->much_bytes && m->bytes >= m->before / 4;
+}
+
+bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_ns)
+{
+    const struct plan_settings *set = p->settings;
+    if (*due_ns <= p->state->now_ns) return true;
+    bool early = (set->asked || is_much(set, m)) && plan_is_quiet(p, m->kind, m->from_hour, m->hours);
+    if (early) {
+        *due_ns = MIN(m->newest_ns, p->state->now_ns);
+        return true;
+    }
+    p->out->later[m->kind]++;
+    return plan_is_due(p, *due_ns);
+}
+
 int64_t plan_next_slot(int64_t made_ns, int64_t interval)
 {
     if (interval <= 0) return made_ns;
@@ -84,14 +116,33 @@ static id128 *ids_of(struct planning *p, const struct manifest_block *const *v, 
     return ids;
 }
 
+static uint64_t segment_bytes(const struct planning *p, const struct plan_hour *h)
+{
+    const struct plan_state *s = p->state;
+    uint64_t bytes = 0;
+    size_t n = 0;
+    for (size_t i = h->first_segment; n < h->segment_count; i++) {
+        if (s->damaged && s->damaged[i]) continue;
+        bytes += s->segments[i].bytes;
+        n++;
+    }
+    return bytes;
+}
+
 static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
 {
     // What comes later to an hour is collected as well: one leaf in leaf_delay.
     int64_t due = end_ns(h->hour) + p->settings->leaf_delay;
-    if (h->leaf_count)
-        due = MAX(due, plan_newest_made(h->leaves, h->leaf_count) + p->settings->leaf_delay);
     if (h->leaf_count == 0) h->pending = true;
     if (!plan_is_due(p, due)) return true;
+    if (h->leaf_count) {
+        struct plan_amount m = {.kind = JOB_LEAF, .from_hour = h->hour, .hours = 1};
+        m.newest_ns = plan_newest_made(h->leaves, h->leaf_count);
+        m.sources = h->segment_count;
+        m.bytes = segment_bytes(p, h);
+        due = MAX(due, m.newest_ns + p->settings->leaf_delay);
+        if (!plan_is_time(p, &m, &due)) return true;
+    }
     h->pending = true;
     struct task *j = plan_add(p, JOB_LEAF, h->hour, 1);
     struct job_source *v =
@@ -138,6 +189,18 @@ static bool blocks_as_sources(struct planning *p, struct task *j,
     return true;
 }
 
+// The largest is what the others came to.
+static void amount_of_leaves(const struct plan_hour *h, struct plan_amount *m)
+{
+    m->newest_ns = plan_newest_made(h->leaves, h->leaf_count);
+    for (size_t i = 0; i < h->leaf_count; i++) {
+        m->before = MAX(m->before, h->leaves[i]->bytes);
+        m->bytes += h->leaves[i]->bytes;
+    }
+    m->bytes -= m->before;
+    m->sources = h->leaf_count - 1;
+}
+
 static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
 {
     if (h->wide || h->folds || !overlap(h)) return true;
@@ -146,7 +209,9 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     // Not worth it shortly before the rows go.
     int64_t then = MAX(due, p->state->now_ns);
     if (set->raw_retention && end_ns(h->hour) + set->raw_retention <= then) return true;
-    if (!plan_is_due(p, due)) return true;
+    struct plan_amount m = {.kind = JOB_FOLD, .from_hour = h->hour, .hours = 1};
+    amount_of_leaves(h, &m);
+    if (!plan_is_time(p, &m, &due)) return true;
     if (plan_day_has_expired(p, plan_floor(h->hour, HOURS_A_DAY))) return true;
     h->pending = h->folds = true;
     struct task *j = plan_add(p, JOB_FOLD, h->hour, 1);

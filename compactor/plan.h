@@ -19,6 +19,10 @@
 // cover names there count. Of the valid ones several may add up, if no leaf is named by two of
 // them: that is how a job reads them, span by span, so that it never matters who made what twice.
 //
+// By amount: what got much since it was merged last (much_bytes, much_sources; a window: two days)
+// does not wait for its interval, only for what is due below it. In a run that somebody asked for
+// nothing waits for an interval but the first leaf of an hour.
+//
 // Due jobs come oldest first, of the same hour the lower level first, then small first. Nothing
 // else holds between them: a job whose inputs another one replaced is refused by the manifest and
 // planned again.
@@ -47,6 +51,9 @@ struct plan_settings {
     int64_t fold_interval;
     int64_t window_interval;
     uint64_t day_leaf_bytes;  // leaves of a day that have less become one; 0: they do not
+    uint64_t much_bytes;      // so many bytes, or
+    size_t much_sources;      // so many blocks or segments do not wait for an interval; 0: they do
+    bool asked;               // somebody waits for it: nothing waits for an interval
     int64_t leaf_stay;        // a leaf stays so long at least, however old its profiles are
     int64_t raw_retention;
     int64_t hours_retention;  // those of a day together, and not before its rows
@@ -104,6 +111,7 @@ struct plan {
     struct task *jobs;  // due ones, in the order in which to do them
     size_t n;
     int64_t next_due_ns;  // of the first that is not due yet; INT64_MAX: there is none
+    size_t later[JOB_KINDS];  // jobs that could be done, and wait for their interval
 };
 
 // The arena's; borrows from *s. Fails with resource_exhausted only.

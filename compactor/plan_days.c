@@ -271,10 +271,15 @@ static bool add_hour(struct gathering *g, const struct plan_hour *h, int64_t *un
     return true;
 }
 
-static int64_t hour_due(const struct planning *p, const struct plan_hour *h)
+static int64_t hour_due(const struct planning *p, const struct plan_hour *h, struct plan_amount *m)
 {
     int64_t due = INT64_MIN;
     for (size_t i = 0; i < h->leaf_count; i++) {
+        if (leaf_set_has(&h->unnamed, h->leaves[i]->id)) {
+            m->newest_ns = MAX(m->newest_ns, h->leaves[i]->made_ns);
+            m->bytes += h->leaves[i]->bytes;
+            m->sources++;
+        }
         // A day's leaf has nothing to wait for.
         int64_t delay = h->leaves[i]->hours > 1 ? 0 : p->settings->hour_delay;
         if (leaf_set_has(&h->unnamed, h->leaves[i]->id))
@@ -290,14 +295,18 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     size_t n = 0;
     int64_t until = 0;
     int64_t due = INT64_MAX;
+    struct plan_amount m = {.kind = JOB_HOUR,
+                            .from_hour = day * HOURS_A_DAY,
+                            .hours = HOURS_A_DAY,
+                            .newest_ns = INT64_MIN};
     struct plan_hour *hours = plan_hours_of_day(p, day, &n);
     for (size_t i = 0; i < n; i++) {
         // What is about to be folded would be stale at once.
         if (hours[i].unnamed.n == 0 || hours[i].folds) continue;
-        due = MIN(due, hour_due(p, &hours[i]));
+        due = MIN(due, hour_due(p, &hours[i], &m));
         if (!add_hour(&g, &hours[i], &until, e)) return false;
     }
-    if (g.source_count == 0 || !plan_is_due(p, due)) return true;
+    if (g.source_count == 0 || !plan_is_time(p, &m, &due)) return true;
     int64_t from = g.covers[0].hour;
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
@@ -309,7 +318,8 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
 
 // Since when have blocks of hours waited that are not of the day's pack? Blocks that one job made
 // are one pack; the time since the others came counts.
-static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, int64_t from)
+static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, int64_t from,
+                              struct plan_amount *m)
 {
     uint32_t widest = 0;
     for (size_t i = 0; i < n; i++)
@@ -317,10 +327,15 @@ static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, i
     int64_t oldest = INT64_MAX;
     uint64_t packs = 0;
     for (size_t i = 0; i < n; i++) {
-        if (v[i]->hours == widest && v[i]->from_hour == from)
+        m->newest_ns = MAX(m->newest_ns, v[i]->made_ns);
+        if (v[i]->hours == widest && v[i]->from_hour == from) {
             packs += v[i]->part ? 0 : (uint64_t)v[i]->pack_hi - v[i]->pack_lo + 1;
-        else
+            m->before += v[i]->bytes;
+        } else {
             oldest = MIN(oldest, v[i]->made_ns);
+            m->bytes += v[i]->bytes;
+            m->sources++;
+        }
     }
     return packs > (uint64_t)UINT32_MAX + 1 ? v[0]->made_ns : oldest;
 }
@@ -333,10 +348,13 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
     bool bad = has_bad_hours(p, from);
     if (n < 2 && !(n == 1 && bad)) return true;
-    int64_t oldest = bad ? INT64_MIN + 1 : unpacked_since(v, n, from);
+    struct plan_amount m = {
+        .kind = JOB_PACK, .from_hour = from, .hours = HOURS_A_DAY, .newest_ns = INT64_MIN};
+    int64_t oldest = unpacked_since(v, n, from, &m);
+    if (bad) oldest = INT64_MIN + 1;
     if (oldest == INT64_MAX) return true;
     int64_t due = plan_next_slot(oldest, p->settings->pack_interval);
-    if (!plan_is_due(p, due)) return true;
+    if (!plan_is_time(p, &m, &due)) return true;
 
     struct gathering g = {.p = p};
     size_t hour_count = 0;
@@ -398,6 +416,47 @@ static bool day_blocks(struct planning *p, int64_t day, const struct manifest_bl
     return true;
 }
 
+static const struct manifest_block *live_leaf(const struct planning *p, id128 id)
+{
+    size_t lo = 0;
+    size_t hi = p->kind_count[BLOCK_RAW];
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = id_cmp(p->live[mid]->id, id);
+        if (order == 0) return p->live[mid];
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+// What of a day its nodes have and what they lack. *first: when its oldest leaf was made.
+static struct plan_amount amount_of_day(const struct planning *p, int64_t day,
+                                        const struct leaf_set *all, const struct leaf_set *have,
+                                        int64_t *first)
+{
+    struct plan_amount m = {.kind = JOB_DAY,
+                            .from_hour = day * HOURS_A_DAY,
+                            .hours = HOURS_A_DAY,
+                            .newest_ns = INT64_MIN};
+    *first = INT64_MAX;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct manifest_block *b = live_leaf(p, all->v[i]);
+        if (b) *first = MIN(*first, b->made_ns);
+        if (leaf_set_has(have, all->v[i])) {
+            m.before += b ? b->bytes : 0;
+            continue;
+        }
+        m.sources++;
+        if (!b) continue;
+        m.bytes += b->bytes;
+        m.newest_ns = MAX(m.newest_ns, b->made_ns);
+    }
+    return m;
+}
+
 static bool day_job(struct planning *p, int64_t day, err *e)
 {
     struct gathering g = {.p = p};
@@ -422,10 +481,15 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     // What hour nodes do not have any more must stay where it is.
     if (same || !leaf_set_within(&have.leaves, &g.leaves)) return true;
     if (have_last(p, before, n, &g.leaves)) return true;
-    int64_t end = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
-    int64_t due = n ? MAX(end, plan_next_slot(made, p->settings->fold_interval)) : end;
-    if (!plan_is_due(p, due)) return true;
-    if (pending && !plan_is_due(p, due + PATIENCE_NS)) return true;
+    const struct plan_settings *set = p->settings;
+    int64_t first = 0;
+    const struct plan_amount m = amount_of_day(p, day, &g.leaves, &have.leaves, &first);
+    int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
+    int64_t due = n ? MAX(over, plan_next_slot(made, set->fold_interval)) : over;
+    if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;
+    // Of a day that lies back patience is counted from when its first leaf came.
+    int64_t since = n ? due : MAX(due, MIN(first, p->state->now_ns));
+    if (pending && !plan_is_due(p, since + PATIENCE_NS)) return true;
     struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
     if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
         return arena_ok(p->a, e);
@@ -455,18 +519,20 @@ struct window {
     const struct manifest_block **packed;  // those of several days
     size_t packed_n;
     bool whole;  // a packed one covers the window to its end
-    int64_t made;
+    int64_t made;   // the newest packed one
+    int64_t first;  // when the oldest of all was made
 };
 
 static bool find_window(struct planning *p, int64_t number, struct window *w, err *e)
 {
     int64_t from = number * HOURS_A_WINDOW;
-    *w = (struct window){.number = number, .made = INT64_MIN};
+    *w = (struct window){.number = number, .made = INT64_MIN, .first = INT64_MAX};
     w->all = plan_blocks(p, BLOCK_DAYS, from, from + HOURS_A_WINDOW, &w->n);
     w->packed = ARENA_ARRAY(p->a, const struct manifest_block *, w->n + 1);
     if (!w->packed) return arena_ok(p->a, e);
     for (size_t i = 0; i < w->n; i++) {
         const struct manifest_block *b = w->all[i];
+        w->first = MIN(w->first, b->made_ns);
         if (is_day(b, plan_floor(b->from_hour, HOURS_A_DAY))) continue;
         w->packed[w->packed_n++] = b;
         w->whole = w->whole || b->hours == HOURS_A_WINDOW;
@@ -482,6 +548,7 @@ struct window_days {
     size_t missing;  // that packed blocks lack, wholly or in part
     int64_t until;   // the hour behind the last
     bool loses;      // packed blocks have what nobody could give again
+    struct plan_amount amount;
 };
 
 static bool gather_day(struct planning *p, const struct window *w, int64_t day,
@@ -507,13 +574,28 @@ static bool gather_day(struct planning *p, const struct window *w, int64_t day,
     return true;
 }
 
+// Two days that packed blocks lack are much: of one its own block does as well.
+static struct plan_amount amount_of_window(const struct window *w, int64_t from)
+{
+    struct plan_amount m = {.kind = JOB_WINDOW,
+                            .from_hour = from,
+                            .hours = HOURS_A_WINDOW,
+                            .newest_ns = INT64_MIN,
+                            .enough = 2};
+    for (size_t i = 0; i < w->n; i++)
+        m.newest_ns = MAX(m.newest_ns, w->all[i]->made_ns);
+    for (size_t i = 0; i < w->packed_n; i++)
+        m.before += w->packed[i]->bytes;
+    return m;
+}
+
 static bool window_job(struct planning *p, const struct window *w, err *e)
 {
     const struct plan_settings *set = p->settings;
     int64_t from = w->number * HOURS_A_WINDOW;
-    int64_t end = slot_start(w->number + 1, SLOT_WINDOW) + set->day_delay;
+    int64_t end = slot_start(w->number + 1, SLOT_WINDOW) + (set->asked ? 0 : set->day_delay);
     int64_t first = w->number * DAYS_A_WINDOW;
-    struct window_days d = {.g = {.p = p}, .until = from};
+    struct window_days d = {.g = {.p = p}, .until = from, .amount = amount_of_window(w, from)};
     for (int64_t day = first; day < first + DAYS_A_WINDOW; day++) {
         if (!gather_day(p, w, day, &d, e)) return false;
     }
@@ -521,8 +603,12 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     // Of a single day its own block does as well.
     if (d.loses || d.n < 2 || (d.missing == 0 && (w->whole || !complete))) return true;
     if (have_last(p, w->packed, w->packed_n, &d.g.leaves)) return true;
-    int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval) : INT64_MIN;
-    if (!plan_is_due(p, due)) return true;
+    d.amount.sources = d.missing;
+    int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval)
+                              : MIN(w->first, p->state->now_ns) + PATIENCE_NS;
+    if (w->packed_n == 0 && plan_is_quiet(p, JOB_WINDOW, from, HOURS_A_WINDOW))
+        due = MIN(due, p->state->now_ns);  // nothing more is about to come
+    if (!plan_is_time(p, &d.amount, &due)) return true;
     if (complete) {
         if (!fill_covers(&d.g, d.until, from + HOURS_A_WINDOW, HOURS_A_DAY, e)) return false;
         d.until = from + HOURS_A_WINDOW;
@@ -531,7 +617,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &d.g, e)) return false;
     j->until_hour = d.until;
-    j->due_ns = MAX(due, w->packed_n ? due : p->state->now_ns);
+    j->due_ns = due;
     return list_removed(p, j, w->packed, w->packed_n, e);
 }
 

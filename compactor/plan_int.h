@@ -43,6 +43,25 @@ int64_t plan_floor(int64_t hour, int64_t hours);  // floor(hour / hours)
 // Notes that something is due at due_ns: true if that is now.
 bool plan_is_due(struct planning *p, int64_t due_ns);
 
+// What has come since something was merged last, and what it is to be merged with.
+struct plan_amount {
+    enum job_kind kind;
+    int64_t from_hour;
+    int64_t hours;
+    int64_t newest_ns;  // when the last of it came
+    uint64_t bytes;
+    uint64_t before;  // bytes that were merged already and are written again
+    size_t sources;
+    size_t enough;  // so many sources are much; 0: as the settings say
+};
+
+// Whether a job is due: by *due_ns; or earlier, if much waits for it or somebody asked and nothing
+// is due below it. Then *due_ns is when that much had come.
+bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_ns);
+
+// Whether no job below this kind is due in these hours.
+bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours);
+
 // When something is due that is done once in an interval and was done last at made_ns.
 int64_t plan_next_slot(int64_t made_ns, int64_t interval);
 

@@ -14,8 +14,9 @@ struct day {
     const struct manifest_block **leaves;
     size_t leaf_count;
     uint64_t bytes;
-    int64_t made;  // the newest leaf
-    bool wide;     // one of them is of the day already
+    int64_t made;   // the newest leaf
+    int64_t first;  // when the oldest was made
+    bool wide;      // one of them is of the day already
 };
 
 static bool is_leaf(const struct day *d, id128 id)
@@ -28,12 +29,13 @@ static bool is_leaf(const struct day *d, id128 id)
 
 static void look_at_day(struct planning *p, int64_t day, struct day *d)
 {
-    *d = (struct day){.from = day * HOURS_A_DAY, .made = INT64_MIN};
+    *d = (struct day){.from = day * HOURS_A_DAY, .made = INT64_MIN, .first = INT64_MAX};
     d->hours = plan_hours_of_day(p, day, &d->hour_count);
     d->leaves = plan_blocks(p, BLOCK_RAW, d->from, d->from + HOURS_A_DAY, &d->leaf_count);
     for (size_t i = 0; i < d->leaf_count; i++) {
         d->bytes += d->leaves[i]->bytes;
         d->made = MAX(d->made, d->leaves[i]->made_ns);
+        d->first = MIN(d->first, d->leaves[i]->made_ns);
         d->wide = d->wide || d->leaves[i]->hours > 1;
     }
 }
@@ -110,6 +112,23 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
     return list_removed(p, d, j, e);
 }
 
+// What came to a day since it is one.
+static struct plan_amount amount_of_day(const struct day *d)
+{
+    struct plan_amount m = {
+        .kind = JOB_FOLD, .from_hour = d->from, .hours = HOURS_A_DAY, .newest_ns = d->made};
+    for (size_t i = 0; i < d->leaf_count; i++) {
+        const struct manifest_block *b = d->leaves[i];
+        if (b->hours > 1) {
+            m.before += b->bytes;
+        } else {
+            m.bytes += b->bytes;
+            m.sources++;
+        }
+    }
+    return m;
+}
+
 static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
 {
     const struct plan_settings *set = p->settings;
@@ -117,8 +136,8 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     struct day d;
     look_at_day(p, day, &d);
     if (!d.wide && (set->day_leaf_bytes == 0 || d.bytes >= set->day_leaf_bytes)) return true;
-    int64_t due = slot_start(day + 1, SLOT_DAY) + set->day_delay;
-    if (d.wide) due = MAX(due, plan_next_slot(d.made, set->fold_interval));
+    int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
+    int64_t due = d.wide ? MAX(over, plan_next_slot(d.made, set->fold_interval)) : over;
     // Not worth it shortly before rows go.
     int64_t first_end = slot_start(d.from + 1, SLOT_HOUR);
     if (set->raw_retention && first_end + set->raw_retention <= MAX(due, now_ns) + SLOT_DAY)
@@ -127,8 +146,11 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     // Hours whose first leaf is about to come are waited for: each leaf more is a merge more.
     bool waits = has_pending(&d);
     if (!waits && !can_be_less(&d)) return true;
-    if (!plan_is_due(p, due)) return true;
-    waits = waits && !plan_is_due(p, due + PATIENCE_NS);
+    const struct plan_amount m = amount_of_day(&d);
+    if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;
+    // Of a day that lies back it is counted from when its first leaf came.
+    int64_t since = d.wide ? due : MAX(due, MIN(d.first, now_ns));
+    waits = waits && !plan_is_due(p, since + PATIENCE_NS);
     if (!waits && !can_be_less(&d)) return true;
     for (size_t i = 0; i < d.hour_count; i++)
         d.hours[i].pending = d.hours[i].folds = true;

@@ -42,7 +42,10 @@ struct plan_case {
     uint64_t day_leaf;          // bytes below which leaves of a day become one
     const struct made *blocks;  // in the manifest's order
     const char *expired;        // leaves that are gone but count
+    bool asked;                 // somebody waits for it
+    size_t much;                // so many sources are much
     const char *want;           // "leaf@1 hour@0+3 retire@5"
+    const char *later;          // kinds of jobs that wait for their interval; NULL: not looked at
 };
 
 struct ids {
@@ -128,6 +131,17 @@ static void print(const struct plan *p, char *out, size_t room)
     }
 }
 
+static void print_later(const struct plan *p, char *out, size_t room)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int k = 0; k < JOB_KINDS; k++) {
+        if (p->later[k] == 0) continue;
+        n += (size_t)snprintf(out + n, room - n, "%s%s:%zu", n ? " " : "",
+                              job_kind_name((enum job_kind)k), p->later[k]);
+    }
+}
+
 static void check(const struct plan_case *c)
 {
     struct arena a;
@@ -156,9 +170,14 @@ static void check(const struct plan_case *c)
                            .now_ns = hours(c->now)};
     struct plan_settings settings = usual;
     settings.day_leaf_bytes = c->day_leaf;
+    settings.asked = c->asked;
+    settings.much_sources = c->much;
     assert_ok(plan_make(&a, &s, &settings, &plan, e));
     print(&plan, got, sizeof got);
     if (strcmp(got, c->want) != 0) fail_msg("%s: got \"%s\", want \"%s\"", c->name, got, c->want);
+    print_later(&plan, got, sizeof got);
+    if (c->later && strcmp(got, c->later) != 0)
+        fail_msg("%s: later \"%s\", want \"%s\"", c->name, got, c->later);
     arena_release(&a);
 }
 
@@ -473,10 +492,162 @@ static void a_plan_says_what_is_due(void **state)
         check(&cases[i]);
 }
 
+#define NINE_DAYS_LATE                                                                           \
+    BLOCKS(PARENT('w', 'w', 0, 48, 241, "0:a 24:b"), PARENT('d', 'd', 0, 24, 240, "0:a"),       \
+           PARENT('d', 'e', 24, 24, 240, "24:b"), PARENT('d', 'f', 48, 24, 241, "48:c"),        \
+           PARENT('d', 'g', 72, 24, 241, "72:c"), PARENT('d', 'h', 96, 24, 241, "96:c"),        \
+           PARENT('d', 'i', 120, 24, 241, "120:c"), PARENT('d', 'j', 144, 24, 241, "144:c"),    \
+           PARENT('d', 'k', 168, 24, 241, "168:c"), PARENT('d', 'l', 192, 24, 241, "192:c"))
+
+static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(void **state)
+{
+    (void)state;
+    const struct plan_case cases[] = {
+        {.name = "days outside the window's block wait for the night",
+         .now = 242,
+         .blocks = NINE_DAYS_LATE,
+         .expired = "abc",
+         .want = "",
+         .later = "window:1"},
+        {.name = "not if somebody asks",
+         .now = 242,
+         .asked = true,
+         .blocks = NINE_DAYS_LATE,
+         .expired = "abc",
+         .want = "window@0+216<8-1",
+         .later = ""},
+        {.name = "nor if they are many",
+         .now = 242,
+         .much = 8,
+         .blocks = NINE_DAYS_LATE,
+         .expired = "abc",
+         .want = "window@0+216<8-1"},
+        {.name = "a window waits for what is due below it",
+         .now = 242,
+         .asked = true,
+         .segments = "170",
+         .blocks = NINE_DAYS_LATE,
+         .expired = "abc",
+         .want = "leaf@170+1<1"},
+        {.name = "the first block of a window does, too",
+         .now = 60,
+         .segments = "30",
+         .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 59, "0:a"), PARENT('d', 'e', 24, 24, 59, "24:b")),
+         .expired = "ab",
+         .want = "leaf@30+1<1",
+         .later = "window:1"},
+        {.name = "but not for ever",
+         .now = 84,
+         .segments = "30",
+         .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 59, "0:a"), PARENT('d', 'e', 24, 24, 59, "24:b")),
+         .expired = "ab",
+         .want = "window@0+48<2 leaf@30+1<1"},
+        {.name = "an hour that is just over waits all the same",
+         .now = 3,
+         .asked = true,
+         .much = 1,
+         .segments = "1",
+         .want = "",
+         .later = ""},
+        {.name = "what is late to an hour does not wait if somebody asks",
+         .now = 5,
+         .asked = true,
+         .segments = "1",
+         .blocks = BLOCKS(LEAF('a', 1, 4)),
+         .want = "leaf@1+1<2"},
+        {.name = "nor if it is much",
+         .now = 5,
+         .much = 3,
+         .segments = "1 1 1",
+         .blocks = BLOCKS(LEAF('a', 1, 4)),
+         .want = "leaf@1+1<4"},
+        {.name = "two are not",
+         .now = 5,
+         .much = 3,
+         .segments = "1 1",
+         .blocks = BLOCKS(LEAF('a', 1, 4)),
+         .want = "",
+         .later = "leaf:1 hour:1"},
+        {.name = "hour nodes of much are made at once",
+         .now = 5.5,
+         .much = 2,
+         .blocks = BLOCKS(LEAF('a', 1, 5), LEAF('b', 2, 5)),
+         .want = "hour@1+2<2"},
+        {.name = "and of anything if somebody asks",
+         .now = 5.5,
+         .asked = true,
+         .blocks = BLOCKS(LEAF('a', 1, 5)),
+         .want = "hour@1+1<1"},
+        {.name = "many leaves of an hour are folded at once",
+         .now = 31,
+         .much = 2,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 1, 30), LEAF('c', 1, 30)),
+         .want = "fold@1+1<3-3"},
+        {.name = "two if somebody asks",
+         .now = 31,
+         .asked = true,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 1, 30)),
+         .want = "fold@1+1<2-2"},
+        {.name = "and join the leaf of their day",
+         .now = 34,
+         .asked = true,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), LEAF('b', 2, 31), EVERY_HOUR,
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "fold@0+24<2-4"},
+        {.name = "which without waits for the night",
+         .now = 32,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), LEAF('b', 2, 31), EVERY_HOUR,
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "",
+         .later = "fold:1 hour:1"},
+        {.name = "blocks of hours are packed at once",
+         .now = 9,
+         .much = 1,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('h', 'h', 1, 1, 7, "1:a"),
+                          PARENT('h', 'i', 2, 1, 8, "2:b")),
+         .want = "pack@0+3<2-2"},
+        {.name = "a day that is just over is made if somebody asks",
+         .now = 24.5,
+         .asked = true,
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "day@0+24<1"},
+        {.name = "and one that is not is not",
+         .now = 23.5,
+         .asked = true,
+         .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a")),
+         .want = "",
+         .later = ""},
+        {.name = "a day that lacks much is made anew",
+         .now = 40,
+         .much = 1,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 30), PARENT('h', 'h', 0, 24, 39, "1:a 2:b"),
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "day@0+24<1-1"},
+        {.name = "a day far back waits for its hours for a day since its first leaf came",
+         .now = 501,
+         .segments = "22",
+         .blocks = BLOCKS(LEAF('a', 1, 500), PARENT('h', 'h', 0, 24, 500, "1:a")),
+         .want = "leaf@22+1<1"},
+        {.name = "nothing is left to do",
+         .now = 60,
+         .asked = true,
+         .much = 1,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR, PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .want = "",
+         .later = ""},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check(&cases[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_says_what_is_due),
+        cmocka_unit_test(what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
