@@ -122,26 +122,49 @@ static void forget(struct tenant_work *t, const struct damage *d, bool tried)
     *at = t->damages[--t->damage_count];
 }
 
+// The damage with this number, if it is to be looked at. Others may note further ones meanwhile.
+static bool is_due(struct work *w, const struct tenant_work *t, size_t i, bool all,
+                   struct damage *out)
+{
+    lock_take(&w->lock);
+    bool is = i < t->damage_count;
+    if (is) *out = t->damages[i];
+    lock_give(&w->lock);
+    return is && (all || out->look_mono_ns <= clock_mono_ns());
+}
+
+static void note_look(struct work *w, struct tenant_work *t, const struct damage *d, bool named,
+                      bool whole)
+{
+    lock_take(&w->lock);
+    struct damage *at = find(t->damages, t->damage_count, d);
+    if (whole || !named) {
+        forget(t, d, whole);
+    } else if (at) {
+        at->looks++;
+        set_next(at);
+    }
+    lock_give(&w->lock);
+}
+
 void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot *s, struct req *r,
-                 bool all)
+                 bool asked)
 {
     struct work *w = me->work;
-    for (size_t i = t->damage_count; i-- > 0;) {
-        struct damage d = t->damages[i];  // only who has the tenant busy changes them
+    lock_take(&w->lock);
+    bool all = asked && !t->damage_seen;
+    size_t n = t->damage_count;
+    t->damage_seen = true;
+    lock_give(&w->lock);
+    for (size_t i = n; i-- > 0;) {
+        struct damage d;
         uint64_t bytes = 0;
         err ignored = {0};
-        if (!all && d.look_mono_ns > clock_mono_ns()) continue;
+        if (!is_due(w, t, i, all, &d)) continue;
         if (work_is_over(w) || !req_alive(r, &ignored)) return;
         str name = object_of(&d, s, str_of(t->name), &r->arena, &bytes);
         bool whole = name.n && is_whole(me, r, name, bytes);
         if (whole) tell_restored(r, name);
-        lock_take(&w->lock);
-        if (whole || !name.n) {
-            forget(t, &d, whole);
-        } else {
-            t->damages[i].looks++;
-            set_next(&t->damages[i]);
-        }
-        lock_give(&w->lock);
+        note_look(w, t, &d, name.n > 0, whole);
     }
 }

@@ -631,7 +631,9 @@ bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const
                 err *e)
 {
     struct arena a;
-    struct manifest_change c = {.begun_ns = b->begun_ns, .begun_boot_ns = b->begun_boot_ns};
+    struct manifest_change c = {.begun_ns = b->begun_ns,
+                                .begun_boot_ns = b->begun_boot_ns,
+                                .age_max_ns = b->age_ns};
     arena_init(&a, b->memory, SIZE_MAX);
     FAULT("compact.commit");
     bool ok = join(&a, v, n, &c, e) && manifest_commit(b->manifests, r, b->tenant, &c, NULL, e);

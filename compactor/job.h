@@ -26,6 +26,7 @@ struct job_bench {
     uint64_t pack_bytes;    // about so large are objects at most
     int64_t begun_ns;       // wall clock before the snapshot was taken
     int64_t begun_boot_ns;  // the same by the clock that nobody sets
+    int64_t age_ns;         // so long after it a job may be committed; 0: an hour
     int64_t (*wall_ns)(void);
 };
 

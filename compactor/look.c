@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// look.c - a turn of a tenant: snapshot, plan, jobs, sweep.
+// look.c - a worker's turn of a tenant: jobs of the plan that its workers share, one after the
+// other; a new plan when that has none left and something changed; the sweep.
+//
+//     draw -> look whether it is still to do -> make -> commit, alone or with others -> draw ...
 #include "base/fault.h"
-#include "cluster/place.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "sys/clock.h"
@@ -10,36 +12,46 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define LOOK_BYTES    ((size_t)1 << 30)  // cap of a snapshot and its plan
-#define LOOK_LIMIT_NS ((uint64_t)3600 * NS_PER_S)
+#define JOB_BYTES     ((size_t)1 << 30)  // cap of what a job reads into its request
 #define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
+#define BATCH_SHARED  4   // the same where other processes are at work on the tenant
 #define BATCH_NS      ((uint64_t)30 * NS_PER_S)
 #define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
 #define ABORTED_MAX   16                          // in a row; then it is a failure like others
-#define PLACE_WAIT_NS ((int64_t)600 * NS_PER_S)
+#define TURN_NS       ((uint64_t)10 * NS_PER_S)   // then it is another tenant's turn,
+#define TURN_JOBS     16                          // or after so many jobs
+#define TICK_NS       ((uint64_t)100 * NS_PER_MS)
+#define SWEEP_NS      ((uint64_t)3600 * NS_PER_S)
+#define JOB_AGE_LEAST (SLOT_HOUR)
+#define JOB_AGE_MOST  (24 * SLOT_HOUR)
+
+// A job that is made and waits for its commit.
+struct made {
+    struct job_made job;
+    struct held held;
+    uint64_t took_ns;
+};
 
 struct turn {
     struct worker *me;
     struct tenant_work *tenant;
-    struct req req;
-    struct snapshot snapshot;
-    struct plan plan;
-    bool *ended;  // of each of its jobs: done
-    int64_t begun_ns;
-    int64_t begun_boot_ns;
-    uint64_t done;
-    bool damage_seen;  // what was damaged was looked at
-    bool again;        // something changed: a new plan may find more
-    unsigned aborted;
-    struct job_made batch[BATCH_MAX];  // made, to be named by one change of the manifest
-    uint64_t took_ns[BATCH_MAX];
+    const struct req *asker;
+    uint64_t begun_mono_ns;
+    struct agenda *agenda;  // that it has jobs of; NULL: none
+    struct req req;         // of the jobs of a batch
+    bool has_req;
+    struct held now;               // the job that is being made
+    struct made batch[BATCH_MAX];  // to be named by one change of the manifest
     size_t batch_n;
     uint64_t batch_mono_ns;  // when its first was made
+    size_t jobs;
+    bool looked;  // made a plan
+    bool swept;
 };
 
-// ---- failures and damages; under the lock
+// ---- failures; under the lock
 
-static struct failure *find_failure(struct tenant_work *t, const struct task *j)
+struct failure *failure_find(struct tenant_work *t, const struct task *j)
 {
     for (size_t i = 0; i < t->failure_count; i++) {
         if (t->failures[i].kind == j->kind && t->failures[i].from_hour == j->from_hour)
@@ -50,7 +62,7 @@ static struct failure *find_failure(struct tenant_work *t, const struct task *j)
 
 static void forget_failure(struct tenant_work *t, const struct task *j)
 {
-    struct failure *f = find_failure(t, j);
+    struct failure *f = failure_find(t, j);
     if (f) *f = t->failures[--t->failure_count];
 }
 
@@ -75,7 +87,7 @@ static struct failure *failure_room(struct work *w, struct tenant_work *t)
 static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
 {
     struct tenant_work *t = u->tenant;
-    struct failure *f = find_failure(t, j);
+    struct failure *f = failure_find(t, j);
     if (!f) {
         // The table is full, or there is no memory for more: the oldest makes room, which only
         // means that it is tried sooner.
@@ -92,131 +104,67 @@ static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
     return wait;
 }
 
-// ---- the plan
+// ---- what a worker has
 
-static bool leaf_counts(void *arg, id128 leaf)
+static void link_held(struct tenant_work *t, struct held *h)
 {
-    return manifest_counts(arg, leaf);
+    h->next = t->held;
+    t->held = h;
 }
 
-static struct plan_settings plan_settings_of(const struct compactor_config *c)
+static void unlink_held(struct tenant_work *t, struct held *h)
 {
-    return (struct plan_settings){.leaf_delay = c->leaf_delay,
-                                  .hour_delay = c->hour_delay,
-                                  .day_delay = c->day_delay,
-                                  .pack_interval = c->repack_interval,
-                                  .fold_interval = c->fold_interval,
-                                  .window_interval = c->window_interval,
-                                  .day_leaf_bytes = c->day_leaf ? c->pack_bytes : 0,
-                                  .leaf_stay = c->fold_interval,
-                                  .raw_retention = c->raw_retention,
-                                  .hours_retention = c->hours_retention,
-                                  .days_retention = c->days_retention};
+    struct held **at = &t->held;
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+    h->task = NULL;
 }
 
-// What of the plan is still to be done; under the lock.
-static void note_due(struct turn *u)
+// It is over with a job, whatever came of it: others may begin what it was in the way of.
+static void let_go(struct turn *u, struct held *h)
 {
     struct tenant_work *t = u->tenant;
-    memset(t->due, 0, sizeof t->due);
-    t->due_bytes = 0;
-    for (size_t i = 0; i < u->plan.n; i++) {
-        const struct task *j = &u->plan.jobs[i];
-        if (u->ended[i]) continue;
-        int64_t *since = &t->due_since_ns[j->kind];
-        *since = t->due[j->kind]++ ? MIN(*since, j->due_ns) : j->due_ns;
-        t->due_bytes += j->bytes;
-    }
+    unlink_held(t, h);
+    t->open = t->agenda != NULL;
+    cond_wake_all(&u->me->work->wake);
 }
 
-static bool make_plan(struct turn *u, err *e)
+// A plan that has jobs of what others did meanwhile is made anew.
+static void want_plan(struct turn *u)
 {
-    struct work *w = u->me->work;
-    struct tenant_work *t = u->tenant;
-    struct arena *a = &u->req.arena;
-    const struct snapshot *s = &u->snapshot;
-    struct plan_state state = {.segments = s->segments,
-                               .segment_count = s->segment_count,
-                               .counts = leaf_counts,
-                               .arg = s->manifest,
-                               .now_ns = u->begun_ns};
-    state.blocks = manifest_blocks(s->manifest, &state.block_count);
-    bool *segments = ARENA_ARRAY(a, bool, state.segment_count + 1);
-    bool *blocks = ARENA_ARRAY(a, bool, state.block_count + 1);
-    if (!segments || !blocks) return arena_ok(a, e);
-    lock_take(&w->lock);
-    for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
-        segments[i] = damage_has_segment(t, &state.segments[i].name);
-    for (size_t i = 0; t->damage_count && i < state.block_count; i++)
-        blocks[i] = damage_has_block(t, state.blocks[i].id);
-    lock_give(&w->lock);
-    state.damaged = segments;
-    state.damaged_blocks = blocks;
-    const struct plan_settings settings = plan_settings_of(work_settings(w));
-    if (!plan_make(a, &state, &settings, &u->plan, e)) return false;
-    u->ended = ARENA_ARRAY(a, bool, u->plan.n + 1);
-    if (!u->ended) return arena_ok(a, e);
+    if (u->tenant->agenda) u->tenant->agenda->changed = true;
+}
 
-    size_t gaps = 0;
-    for (size_t i = 0; i < state.block_count; i++)
-        gaps += state.blocks[i].classes == 0;
-    lock_take(&w->lock);
-    t->looked = true;
-    t->gaps = gaps;
-    t->segments = state.segment_count;
-    t->oldest_hour = state.segment_count ? state.segments[0].name.hour : 0;
-    t->newest_hour = state.segment_count ? state.segments[state.segment_count - 1].name.hour : 0;
-    t->blocks = state.block_count;
-    t->version = manifest_version(s->manifest);
-    note_due(u);
-    lock_give(&w->lock);
-    return true;
+static int64_t job_age(const struct compactor_config *c)
+{
+    if (c->orphan_age <= 0) return JOB_AGE_MOST;
+    return MAX(MIN(c->orphan_age / 2, JOB_AGE_MOST), JOB_AGE_LEAST);
+}
+
+// Jobs of a batch share a request, which lasts as long as they may.
+static void begin_req(struct turn *u)
+{
+    struct worker *me = u->me;
+    uint64_t limit = (uint64_t)job_age(work_settings(me->work));
+    if (u->has_req) return;
+    if (u->asker) limit = MIN(limit, MAX(req_left_ns(u->asker), 1u));
+    req_init(&u->req, RANK_DUTY, &me->memory, JOB_BYTES, limit);
+    u->req.tenant = u->req.log.tenant = str_of(u->tenant->name);
+    u->req.asker = u->asker;
+    u->has_req = true;
+    worker_set_req(me, &u->req);
+}
+
+static void end_req(struct turn *u)
+{
+    if (!u->has_req || u->batch_n) return;
+    worker_set_req(u->me, NULL);
+    req_release(&u->req);
+    u->has_req = false;
 }
 
 // ---- jobs
-
-// Is it for this process to do? Who comes later in the order waits, in case those before are gone.
-static bool is_mine(struct turn *u, const struct task *j)
-{
-    const struct process *p = u->me->work->process;
-    size_t n = 0;
-    if (u->me->forced) return true;
-    struct member *v = members_of(p->members, &u->req.arena, MEMBER_COMPACTOR, &n);
-    uint32_t *order = ARENA_ARRAY(&u->req.arena, uint32_t, n + 1);
-    if (!v || !order || n < 2) return true;
-    const struct place_options o = {0};
-    uint64_t day = (uint64_t)slot_of(slot_start(j->from_hour, SLOT_HOUR) + 1, SLOT_DAY);
-    place_order(v, n, &o, str_of(u->tenant->name), (str){0}, day, order);
-    for (size_t i = 0; i < n; i++) {
-        if (!str_is(v[order[i]].id, p->id)) continue;
-        return clock_wall_ns() >= j->due_ns + (int64_t)i * PLACE_WAIT_NS;
-    }
-    return true;
-}
-
-static bool is_waiting(struct turn *u, const struct task *j)
-{
-    struct work *w = u->me->work;
-    lock_take(&w->lock);
-    const struct failure *f = find_failure(u->tenant, j);
-    bool waits = f && f->retry_mono_ns > clock_mono_ns();
-    lock_give(&w->lock);
-    return waits;
-}
-
-static void set_running(struct turn *u, const struct task *j)
-{
-    struct work *w = u->me->work;
-    struct tenant_work *t = u->tenant;
-    lock_take(&w->lock);
-    t->running = j != NULL;
-    if (j) {
-        t->running_kind = j->kind;
-        t->running_hour = j->from_hour;
-        t->running_since_ns = clock_wall_ns();
-    }
-    lock_give(&w->lock);
-}
 
 static void count(const struct task *j, const char *result)
 {
@@ -256,11 +204,10 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
     forget_failure(u->tenant, j);
     u->tenant->jobs_done++;
     u->tenant->done_at_ns = clock_wall_ns();
-    u->ended[j - u->plan.jobs] = true;
-    note_due(u);
+    u->tenant->aborted = 0;
+    agenda_done(u->tenant, j);
+    agenda_note_due(u->tenant);
     lock_give(&w->lock);
-    u->done++;
-    u->again = true;
 }
 
 // A source that is not what it should be: it is left out, everything else goes on.
@@ -269,9 +216,7 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
 {
     struct work *w = u->me->work;
     char text[LOG_QUOTE_MAX];
-    struct damage d = {
-        .is_segment = report->damaged_segment != NULL,
-    };
+    struct damage d = {.is_segment = report->damaged_segment != NULL};
     if (report->damaged_segment)
         d.segment = report->damaged_segment->name;
     else
@@ -283,8 +228,8 @@ static void job_damaged(struct turn *u, const struct task *j, const struct job_r
               job_kind_name(j->kind), j->from_hour, log_quote(text, str_of(e->msg)));
     lock_take(&w->lock);
     damage_note(w, u->tenant, &d);
+    want_plan(u);
     lock_give(&w->lock);
-    u->again = true;
 }
 
 static void job_failed(struct turn *u, const struct task *j, const struct job_report *report,
@@ -304,10 +249,24 @@ static void job_failed(struct turn *u, const struct task *j, const struct job_re
 }
 
 // Others were first with something: a new plan sees what is left to do.
-static void job_aborted(struct turn *u, const struct task *j)
+static void job_lost(struct turn *u, const struct task *j, const char *result)
 {
-    count(j, "aborted");
-    u->again = true;
+    struct work *w = u->me->work;
+    count(j, result);
+    lock_take(&w->lock);
+    u->tenant->raced_mono_ns = clock_mono_ns();
+    want_plan(u);
+    lock_give(&w->lock);
+}
+
+// How many were lost in a row, with this one.
+static unsigned count_lost(struct turn *u)
+{
+    struct work *w = u->me->work;
+    lock_take(&w->lock);
+    unsigned n = ++u->tenant->aborted;
+    lock_give(&w->lock);
+    return n;
 }
 
 // Is a source damaged, or gone though the newest version names it? What others replaced meanwhile,
@@ -329,8 +288,8 @@ static void job_ended(struct turn *u, const struct task *j, const struct job_rep
 {
     if (is_damaged(u, report, e))
         job_damaged(u, j, report, e);
-    else if ((e->code == ERR_ABORTED || e->code == ERR_NOT_FOUND) && u->aborted++ < ABORTED_MAX)
-        job_aborted(u, j);
+    else if ((e->code == ERR_ABORTED || e->code == ERR_NOT_FOUND) && count_lost(u) <= ABORTED_MAX)
+        job_lost(u, j, "aborted");
     else if (e->code == ERR_CANCELED || work_is_over(u->me->work))
         count(j, "aborted");
     else
@@ -346,8 +305,9 @@ static struct job_bench bench_of(const struct turn *u)
                               .scratch = w->scratch,
                               .tenant = str_of(u->tenant->name),
                               .pack_bytes = work_settings(w)->pack_bytes,
-                              .begun_ns = u->begun_ns,
-                              .begun_boot_ns = u->begun_boot_ns,
+                              .begun_ns = u->agenda->begun_ns,
+                              .begun_boot_ns = u->agenda->begun_boot_ns,
+                              .age_ns = job_age(work_settings(w)),
                               .wall_ns = clock_wall_ns};
 }
 
@@ -357,10 +317,10 @@ static bool commit_some(struct turn *u, size_t from, size_t n, err *e)
     const struct job_bench bench = bench_of(u);
     struct job_made *v[BATCH_MAX];
     for (size_t i = 0; i < n; i++)
-        v[i] = &u->batch[from + i];
+        v[i] = &u->batch[from + i].job;
     if (job_commit(&bench, &u->req, v, n, e)) {
         for (size_t i = 0; i < n; i++)
-            job_done(u, v[i]->task, &v[i]->report, u->took_ns[from + i]);
+            job_done(u, v[i]->task, &v[i]->report, u->batch[from + i].took_ns);
         return true;
     }
     if (e->code == ERR_ABORTED && n > 1) return false;  // it may still do for some of them
@@ -379,9 +339,14 @@ static void commit_batch(struct turn *u)
         for (size_t i = 0; i < u->batch_n; i++)
             (void)!commit_some(u, i, 1, &e);
     }
+    lock_take(&u->me->work->lock);
     for (size_t i = 0; i < u->batch_n; i++)
-        job_release(&u->batch[i]);
+        let_go(u, &u->batch[i].held);
+    lock_give(&u->me->work->lock);
+    for (size_t i = 0; i < u->batch_n; i++)
+        job_release(&u->batch[i].job);
     u->batch_n = 0;
+    end_req(u);
 }
 
 // Jobs whose changes have nothing to do with each other.
@@ -391,52 +356,133 @@ static bool may_wait(const struct task *j)
            j->remove_count == 0;
 }
 
-static void do_job(struct turn *u, const struct task *j)
+static bool has_inputs(const struct manifest *m, const struct task *j)
 {
-    const struct job_bench bench = bench_of(u);
+    for (size_t i = 0; i < j->need_count; i++) {
+        if (!manifest_counts(m, j->needs[i])) return false;
+    }
+    for (size_t i = 0; i < j->remove_count; i++) {
+        if (!manifest_find(m, j->remove[i])) return false;
+    }
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct snapshot_segment *s = j->sources[i].segment;
+        if (s && manifest_absorbed(m, &s->name)) return false;
+    }
+    return true;
+}
+
+static enum block_kind level_of(enum job_kind k)
+{
+    if (k == JOB_LEAF || k == JOB_FOLD) return BLOCK_RAW;
+    return k == JOB_HOUR || k == JOB_PACK ? BLOCK_HOURS : BLOCK_DAYS;
+}
+
+// Is there something on the job's level that the plan did not know?
+static bool has_news(const struct manifest *m, const struct manifest *before, const struct task *j)
+{
+    size_t n = 0;
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; j->kind != JOB_RETIRE && i < n; i++) {
+        if (v[i].kind == level_of(j->kind) && v[i].from_hour < j->from_hour + j->hours &&
+            j->from_hour < v[i].from_hour + v[i].hours && !manifest_find(before, v[i].id))
+            return true;
+    }
+    return false;
+}
+
+// A LIST and perhaps some pages, against a whole job for nothing.
+static bool is_still_due(struct turn *u, const struct task *j)
+{
+    const struct manifest *before = u->agenda->snapshot.manifest;
+    err ignored = {0};
+    struct manifest *m =
+        manifest_newest(u->me->work->manifests, &u->req, str_of(u->tenant->name), &ignored);
+    if (!m) return true;  // the job will find out what is wrong
+    bool same = manifest_version(m) == manifest_version(before);
+    bool due = same || (has_inputs(m, j) && !has_news(m, before, j));
+    manifest_let_go(m);
+    return due;
+}
+
+static void let_go_now(struct turn *u)
+{
+    lock_take(&u->me->work->lock);
+    let_go(u, &u->now);
+    lock_give(&u->me->work->lock);
+    end_req(u);
+}
+
+static void keep_made(struct turn *u, uint64_t begun)
+{
+    struct work *w = u->me->work;
+    uint64_t now = clock_mono_ns();
+    struct made *m = &u->batch[u->batch_n];
+    if (u->batch_n == 0) u->batch_mono_ns = now;
+    m->took_ns = now - begun;
+    lock_take(&w->lock);
+    m->held = u->now;
+    link_held(u->tenant, &m->held);
+    unlink_held(u->tenant, &u->now);
+    u->batch_n++;
+    lock_give(&w->lock);
+}
+
+// u->now is held.
+static void do_job(struct turn *u, const struct share_pick *p)
+{
+    const struct task *j = u->now.task;
     err e = {0};
     uint64_t begun = clock_mono_ns();
-    bool joins = u->batch_n && may_wait(j) && u->batch[0].task->kind == j->kind;
+    bool joins = u->batch_n && may_wait(j) && u->batch[0].held.task->kind == j->kind;
     if (!joins) commit_batch(u);
-    struct job_made *m = &u->batch[u->batch_n];
-    set_running(u, j);
+    begin_req(u);
+    const struct job_bench bench = bench_of(u);
+    struct job_made *m = &u->batch[u->batch_n].job;
+    u->jobs++;
+    if (p->shared && !is_still_due(u, j)) {
+        job_lost(u, j, "skipped");
+        let_go_now(u);
+        return;
+    }
     if (!job_make(&bench, &u->req, j, m, &e)) {
         job_ended(u, j, &m->report, &e);
         job_release(m);
-    } else {
-        uint64_t now = clock_mono_ns();
-        if (u->batch_n == 0) u->batch_mono_ns = now;
-        u->took_ns[u->batch_n++] = now - begun;
-        bool full = u->batch_n == BATCH_MAX || now - u->batch_mono_ns > BATCH_NS;
-        if (full || !may_wait(j)) commit_batch(u);
+        let_go_now(u);
+        return;
     }
-    set_running(u, NULL);
-}
-
-static void do_jobs(struct turn *u)
-{
-    uint64_t until = clock_mono_ns() + PLAN_GOOD_NS;
-    for (size_t i = 0; i < u->plan.n; i++) {
-        const struct task *j = &u->plan.jobs[i];
-        err ignored = {0};
-        if (work_is_over(u->me->work) || !req_alive(&u->req, &ignored)) break;
-        if (clock_mono_ns() > until) {
-            u->again = true;
-            break;
-        }
-        if (is_waiting(u, j) || !is_mine(u, j)) continue;
-        do_job(u, j);
-    }
-    commit_batch(u);
+    keep_made(u, begun);
+    size_t most = p->shared ? BATCH_SHARED : BATCH_MAX;
+    bool full = u->batch_n >= most || clock_mono_ns() - u->batch_mono_ns > BATCH_NS;
+    if (full || !may_wait(j)) commit_batch(u);
 }
 
 // ---- sweep
 
-static void tell_clocks(struct turn *u, const struct manifest_sweep *s)
+// Whether a sweep could take what a job of this process has made and not committed yet for
+// garbage: only if orphans are taken for such when they are younger than jobs may be.
+static bool must_be_alone(const struct compactor_config *c)
+{
+    return c->orphan_age > 0 && c->orphan_age <= job_age(c);
+}
+
+// Under the lock. late: only if it is long overdue.
+static bool wants_sweep(const struct turn *u, bool late)
+{
+    const struct tenant_work *t = u->tenant;
+    const struct compactor_config *c = work_settings(u->me->work);
+    uint64_t now = clock_mono_ns();
+    bool held = t->held && must_be_alone(c);
+    if (t->sweeping || held || u->swept || u->batch_n) return false;
+    if (late)
+        return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
+    return u->me->sweeps || now >= t->next_sweep_mono_ns;
+}
+
+static void tell_clocks(const struct req *r, const struct manifest_sweep *s)
 {
     if (s->apart_ns == 0) return;
     int64_t seconds = s->apart_ns / NS_PER_S;
-    log_warn(&u->req.log, "compactor.sweep_held",
+    log_warn(&r->log, "compactor.sweep_held",
              "apart_s=%" PRId64 " action=\"set the clocks: the newest manifest was made by a clock "
              "that is %s this machine's, so no object is deleted because nothing names it\"",
              seconds < 0 ? -seconds : seconds, seconds < 0 ? "behind" : "ahead of");
@@ -447,78 +493,236 @@ static bool sweep(struct turn *u, err *e)
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
     const struct compactor_config *c = work_settings(w);
-    lock_take(&w->lock);
-    bool due = u->me->sweeps || clock_mono_ns() >= t->next_sweep_mono_ns;
-    lock_give(&w->lock);
-    if (!due) return true;
     struct manifest_sweep s = {.seen = &t->seen,
                                .segment_grace_ns = c->delete_delay,
                                .garbage_grace_ns = c->delete_delay,
                                .version_age_ns = SLOT_DAY,
                                .versions = 64,
                                .orphan_age_ns = c->orphan_age};
+    struct req r;
+    uint64_t limit = u->asker ? MIN(SWEEP_NS, MAX(req_left_ns(u->asker), 1u)) : SWEEP_NS;
+    req_init(&r, RANK_DUTY, &u->me->memory, JOB_BYTES, limit);
+    r.tenant = r.log.tenant = str_of(t->name);
+    r.asker = u->asker;
+    worker_set_req(u->me, &r);
     FAULT("compact.sweep");
-    bool ok = manifest_sweep(w->manifests, &u->req, str_of(t->name), &s, e);
-    tell_clocks(u, &s);
+    bool ok = manifest_sweep(w->manifests, &r, str_of(t->name), &s, e);
+    tell_clocks(&r, &s);
+    worker_set_req(u->me, NULL);
+    req_release(&r);
     metric_add_to(&compactor_deleted, S("segment"), s.segments_deleted);
     metric_add_to(&compactor_deleted, S("block"), s.blocks_deleted);
     metric_add_to(&compactor_deleted, S("page"), s.pages_deleted);
     metric_add_to(&compactor_deleted, S("root"), s.roots_deleted);
     metric_add_to(&compactor_deleted, S("orphan"), s.orphans_deleted);
-    lock_take(&w->lock);
-    t->next_sweep_mono_ns = clock_mono_ns() + (uint64_t)c->sweep_interval;
-    lock_give(&w->lock);
     return ok;
 }
 
-// ---- a turn
-
-static void set_req(struct worker *me, struct req *r)
-{
-    lock_take(&me->work->lock);
-    me->req = r;
-    if (r && me->work->stopping) atomic_store(&r->canceled, true);
-    lock_give(&me->work->lock);
-}
-
-static bool turn_once(struct turn *u, err *e)
+// Under the lock, which is given for the while.
+static bool sweep_now(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
-    u->again = false;
-    u->begun_ns = clock_wall_ns();
-    u->begun_boot_ns = clock_boot_ns();
-    if (!snapshot_take(w->manifests, &u->req, &u->req.arena, str_of(u->tenant->name), &u->snapshot,
-                       e)) {
-        return false;
-    }
-    damage_look(u->me, u->tenant, &u->snapshot, &u->req, u->me->forced && !u->damage_seen);
-    u->damage_seen = true;
-    bool ok = make_plan(u, e);
-    if (ok) do_jobs(u);
-    snapshot_release(&u->snapshot);
+    struct tenant_work *t = u->tenant;
+    t->sweeping = true;
+    t->alone = must_be_alone(work_settings(w));
+    lock_give(&w->lock);
+    bool ok = sweep(u, e);
+    lock_take(&w->lock);
+    t->sweeping = t->alone = false;
+    t->open = t->agenda != NULL;
+    t->next_sweep_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->sweep_interval;
+    u->swept = true;
+    cond_wake_all(&w->wake);
     return ok;
 }
 
-bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done, err *e)
+// ---- a turn; under the lock, which each step gives while it works
+
+static void free_without_lock(struct work *w, struct agenda *a)
+{
+    if (!a) return;
+    lock_give(&w->lock);
+    agenda_free(a);
+    lock_take(&w->lock);
+}
+
+static void leave(struct turn *u)
+{
+    struct agenda *a = agenda_leave(u->agenda);
+    u->agenda = NULL;
+    free_without_lock(u->me->work, a);
+}
+
+static bool is_old(const struct agenda *a)
+{
+    return clock_mono_ns() - a->made_mono_ns > PLAN_GOOD_NS;
+}
+
+static bool draw(struct turn *u, struct share_pick *pick)
+{
+    struct tenant_work *t = u->tenant;
+    struct agenda *a = t->agenda;
+    if (!a || t->alone || is_old(a) || (u->agenda && u->agenda != a)) return false;
+    if (u->asker && !a->asked) return false;
+    if (!agenda_draw(t, a, u->me->forced, pick)) {
+        if (!u->me->forced) t->open = false;
+        return false;
+    }
+    a->users += u->agenda == NULL;
+    u->agenda = a;
+    u->now = (struct held){.task = &a->plan.jobs[pick->job], .since_ns = clock_wall_ns()};
+    link_held(t, &u->now);
+    return true;
+}
+
+static bool wants_plan(const struct turn *u)
+{
+    const struct tenant_work *t = u->tenant;
+    const struct agenda *a = t->agenda;
+    if (t->planning) return false;
+    if (!a) return !u->looked;
+    if (a->changed || is_old(a)) return true;
+    if (u->asker) return !a->asked || a->made_mono_ns < u->begun_mono_ns;
+    return !u->looked && clock_mono_ns() >= t->next_look_mono_ns;
+}
+
+// Plans of tenants that nobody works on make room.
+static void drop_idle(struct work *w)
+{
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        struct tenant_work *t = w->tenants[i];
+        if (!t->agenda || t->agenda->users > 1 || t->planning) continue;
+        struct agenda *old = agenda_publish(t, NULL);
+        t->next_look_mono_ns = clock_mono_ns();
+        free_without_lock(w, old);
+    }
+}
+
+static struct agenda *make_agenda(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    lock_give(&w->lock);
+    struct agenda *a = agenda_make(u->me, u->tenant, e);
+    lock_take(&w->lock);
+    if (a || e->code != ERR_RESOURCE_EXHAUSTED) return a;
+    drop_idle(w);
+    lock_give(&w->lock);
+    *e = (err){0};
+    a = agenda_make(u->me, u->tenant, e);
+    lock_take(&w->lock);
+    return a;
+}
+
+static bool renew(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    t->planning = true;
+    t->lately_count = 0;
+    t->lately[0].all = false;
+    struct agenda *a = make_agenda(u, e);
+    t->planning = false;
+    u->looked = true;
+    struct agenda *old = agenda_publish(t, a);
+    t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    cond_wake_all(&w->wake);
+    free_without_lock(w, old);
+    return a != NULL;
+}
+
+bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns)
+{
+    return t->open || (!t->planning && now_mono_ns >= t->next_look_mono_ns);
+}
+
+// Is it another tenant's turn?
+static bool is_over(const struct turn *u)
+{
+    const struct work *w = u->me->work;
+    uint64_t now = clock_mono_ns();
+    if (u->asker || (u->jobs < TURN_JOBS && now - u->begun_mono_ns < TURN_NS)) return false;
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        const struct tenant_work *o = w->tenants[i];
+        if (o != u->tenant && o->workers < u->tenant->workers && work_is_wanted(o, now))
+            return true;
+    }
+    return false;
+}
+
+static bool goes_on(const struct turn *u)
+{
+    if (u->me->work->stopping || (u->asker && req_left_ns(u->asker) == 0)) return false;
+    return !is_over(u);
+}
+
+// A run waits for what other workers have.
+static bool await_others(struct turn *u)
+{
+    struct work *w = u->me->work;
+    const struct tenant_work *t = u->tenant;
+    bool busy = t->held || t->planning || t->sweeping;
+    if (!u->asker || !busy) return false;
+    uint64_t left = req_left_ns(u->asker);
+    (void)cond_wait_until(&w->wake, &w->lock, clock_mono_ns() + MIN(left, TICK_NS));
+    return true;
+}
+
+// One step; false: there is nothing to do for it any more, or it failed.
+static bool step(struct turn *u, bool *ok, err *e)
+{
+    struct work *w = u->me->work;
+    struct share_pick pick;
+    if (wants_sweep(u, true)) return *ok = sweep_now(u, e);
+    if (draw(u, &pick)) {
+        lock_give(&w->lock);
+        do_job(u, &pick);
+        lock_take(&w->lock);
+        return true;
+    }
+    if (u->batch_n) {
+        lock_give(&w->lock);
+        commit_batch(u);
+        lock_take(&w->lock);
+        return true;
+    }
+    leave(u);
+    if (wants_plan(u)) return *ok = renew(u, e);
+    if (await_others(u)) return true;
+    if (wants_sweep(u, false)) return *ok = sweep_now(u, e);
+    return false;
+}
+
+static void end_turn(struct turn *u)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    lock_give(&w->lock);
+    commit_batch(u);
+    lock_take(&w->lock);
+    leave(u);
+    t->asked -= u->asker != NULL;
+    // Nothing is left in it.
+    if (t->agenda && t->agenda->users == 1 && !t->open && !t->agenda->changed && !t->held &&
+        !t->asked && !t->planning)
+        free_without_lock(w, agenda_publish(t, NULL));
+    t->turn_mono_ns = clock_mono_ns();
+}
+
+bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err *e)
 {
     struct work *w = me->work;
-    struct turn u = {.me = me, .tenant = t};
-    uint64_t limit = LOOK_LIMIT_NS;
+    struct turn u = {.me = me, .tenant = t, .asker = asker, .begun_mono_ns = clock_mono_ns()};
     bool ok = true;
-    if (asker) limit = MIN(limit, req_left_ns(asker));
-    do {
-        req_init(&u.req, RANK_DUTY, &me->memory, LOOK_BYTES, limit);
-        u.req.tenant = u.req.log.tenant = str_of(t->name);
-        u.req.asker = asker;
-        set_req(me, &u.req);
-        ok = turn_once(&u, e) && (u.again || sweep(&u, e));
-        set_req(me, NULL);
-        req_release(&u.req);
-    } while (ok && u.again && !work_is_over(w) && (!asker || req_left_ns(asker) > 0));
-    *done = u.done;
     lock_take(&w->lock);
-    t->fault[0] = '\0';
-    if (!ok) snprintf(t->fault, sizeof t->fault, "%s: %s", err_name(e->code), e->msg);
+    t->asked += asker != NULL;
+    t->damage_seen = t->damage_seen && !asker;
+    while (goes_on(&u) && step(&u, &ok, e)) {
+    }
+    end_turn(&u);
+    if (!ok)
+        snprintf(t->fault, sizeof t->fault, "%s: %s", err_name(e->code), e->msg);
+    else if (u.looked)
+        t->fault[0] = '\0';
     lock_give(&w->lock);
     return ok;
 }

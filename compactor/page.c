@@ -96,18 +96,24 @@ static void put_row(struct buf *out, const struct tenant_work *t, int64_t now_ns
     if (t->segments) buf_z(out, status_hour(text, t->oldest_hour));
     for (size_t k = 0; k < JOB_KINDS; k++) {
         buf_z(out, "<td class=\"n\">");
-        if (!t->due[k]) continue;
-        buf_printf(out, "%zu<br><small>", t->due[k]);
-        put_age(out, MAX(now_ns - t->due_since_ns[k], 0));
-        buf_z(out, "</small>");
+        if (t->due[k]) {
+            buf_printf(out, "%zu<br><small>", t->due[k]);
+            put_age(out, MAX(now_ns - t->due_since_ns[k], 0));
+            buf_z(out, "</small>");
+        }
+        if (t->later[k])
+            buf_printf(out, "%s<small>%zu later</small>", t->due[k] ? "<br>" : "", t->later[k]);
     }
     buf_z(out, "<td class=\"n\">");
     if (t->due_bytes) put_bytes(out, t->due_bytes);
     buf_z(out, "<td>");
-    if (t->running) {
-        buf_printf(out, "%s of %s<br><small>for ", job_kind_name(t->running_kind),
-                   status_hour(text, t->running_hour));
-        put_age(out, MAX(now_ns - t->running_since_ns, 0));
+    size_t running = 0;
+    const struct held *h = held_longest(t, &running);
+    if (h) {
+        if (running > 1) buf_printf(out, "%zu, the oldest ", running);
+        buf_printf(out, "%s of %s<br><small>for ", job_kind_name(h->task->kind),
+                   status_hour(text, h->task->from_hour));
+        put_age(out, MAX(now_ns - h->since_ns, 0));
         buf_z(out, "</small>");
     }
     buf_printf(out, "<td class=\"n\">%" PRIu64, t->jobs_done);

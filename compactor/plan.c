@@ -49,7 +49,8 @@ bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_
 {
     const struct plan_settings *set = p->settings;
     if (*due_ns <= p->state->now_ns) return true;
-    bool early = (set->asked || is_much(set, m)) && plan_is_quiet(p, m->kind, m->from_hour, m->hours);
+    bool early =
+        (set->asked || is_much(set, m)) && plan_is_quiet(p, m->kind, m->from_hour, m->hours);
     if (early) {
         *due_ns = MIN(m->newest_ns, p->state->now_ns);
         return true;

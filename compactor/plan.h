@@ -110,7 +110,7 @@ struct task {
 struct plan {
     struct task *jobs;  // due ones, in the order in which to do them
     size_t n;
-    int64_t next_due_ns;  // of the first that is not due yet; INT64_MAX: there is none
+    int64_t next_due_ns;      // of the first that is not due yet; INT64_MAX: there is none
     size_t later[JOB_KINDS];  // jobs that could be done, and wait for their interval
 };
 

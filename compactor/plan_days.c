@@ -348,8 +348,10 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
     bool bad = has_bad_hours(p, from);
     if (n < 2 && !(n == 1 && bad)) return true;
-    struct plan_amount m = {
-        .kind = JOB_PACK, .from_hour = from, .hours = HOURS_A_DAY, .newest_ns = INT64_MIN};
+    struct plan_amount m = {.kind = JOB_PACK,
+                            .from_hour = from,
+                            .hours = HOURS_A_DAY,
+                            .newest_ns = INT64_MIN};
     int64_t oldest = unpacked_since(v, n, from, &m);
     if (bad) oldest = INT64_MIN + 1;
     if (oldest == INT64_MAX) return true;
@@ -518,7 +520,7 @@ struct window {
     size_t n;
     const struct manifest_block **packed;  // those of several days
     size_t packed_n;
-    bool whole;  // a packed one covers the window to its end
+    bool whole;     // a packed one covers the window to its end
     int64_t made;   // the newest packed one
     int64_t first;  // when the oldest of all was made
 };

@@ -115,8 +115,10 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
 // What came to a day since it is one.
 static struct plan_amount amount_of_day(const struct day *d)
 {
-    struct plan_amount m = {
-        .kind = JOB_FOLD, .from_hour = d->from, .hours = HOURS_A_DAY, .newest_ns = d->made};
+    struct plan_amount m = {.kind = JOB_FOLD,
+                            .from_hour = d->from,
+                            .hours = HOURS_A_DAY,
+                            .newest_ns = d->made};
     for (size_t i = 0; i < d->leaf_count; i++) {
         const struct manifest_block *b = d->leaves[i];
         if (b->hours > 1) {

@@ -31,6 +31,17 @@ int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns)
     return since < now_ns ? now_ns - since : 0;
 }
 
+const struct held *held_longest(const struct tenant_work *t, size_t *n)
+{
+    const struct held *first = NULL;
+    *n = 0;
+    for (const struct held *h = t->held; h; h = h->next) {
+        if (!first || h->since_ns < first->since_ns) first = h;
+        ++*n;
+    }
+    return first;
+}
+
 const char *failure_action(enum err_code code)
 {
     switch (code) {
@@ -109,13 +120,19 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
                tenant_backlog(t));
     for (size_t k = 0; k < JOB_KINDS; k++)
         buf_printf(out, "%s\"%s\":%zu", k ? "," : "", job_kind_name((enum job_kind)k), t->due[k]);
+    buf_z(out, "},\"later\":{");
+    for (size_t k = 0; k < JOB_KINDS; k++)
+        buf_printf(out, "%s\"%s\":%zu", k ? "," : "", job_kind_name((enum job_kind)k), t->later[k]);
     buf_printf(out, "},\"behind_seconds\":%" PRId64 ",\"due_bytes\":%" PRIu64,
                tenant_behind_ns(t, clock_wall_ns()) / NS_PER_S, t->due_bytes);
     if (t->done_at_ns) put_time(out, "last_done", status_time(text, t->done_at_ns));
-    if (t->running) {
-        buf_printf(out, ",\"running\":{\"job\":\"%s\"", job_kind_name(t->running_kind));
-        put_time(out, "hour", status_hour(text, t->running_hour));
-        put_time(out, "since", status_time(text, t->running_since_ns));
+    size_t running = 0;
+    const struct held *h = held_longest(t, &running);
+    buf_printf(out, ",\"workers\":%u,\"jobs_running\":%zu", t->workers, running);
+    if (h) {
+        buf_printf(out, ",\"running\":{\"job\":\"%s\"", job_kind_name(h->task->kind));
+        put_time(out, "hour", status_hour(text, h->task->from_hour));
+        put_time(out, "since", status_time(text, h->since_ns));
         buf_byte(out, '}');
     }
     put_failures(out, t);

@@ -11,6 +11,7 @@
 
 #define LIST_BYTES    ((size_t)64 << 20)
 #define LIST_LIMIT_NS ((uint64_t)60 * NS_PER_S)
+#define PLAN_BYTES    ((size_t)1 << 30)  // plans of all tenants
 
 const struct compactor_config *work_settings(const struct work *w)
 {
@@ -113,33 +114,43 @@ static void report_fault(const char *tenant, const err *e)
              err_name(e->code), log_quote(text, str_of(e->msg)));
 }
 
-static void take_turn(struct worker *me, struct tenant_work *t, const struct req *asker,
-                      uint64_t *done)
+void worker_set_req(struct worker *me, struct req *r)
+{
+    lock_take(&me->work->lock);
+    me->req = r;
+    if (r && me->work->stopping) atomic_store(&r->canceled, true);
+    lock_give(&me->work->lock);
+}
+
+static void take_turn(struct worker *me, struct tenant_work *t, const struct req *asker)
 {
     struct work *w = me->work;
     err e = {0};
-    if (!look(me, t, asker, done, &e)) report_fault(t->name, &e);
+    bool ok = look(me, t, asker, &e);
+    if (!ok) report_fault(t->name, &e);
     lock_take(&w->lock);
-    t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
-    t->busy = false;
+    t->workers--;
+    // What cannot be looked at is tried again in its time.
+    if (!ok) t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
     cond_wake_all(&w->wake);
     lock_give(&w->lock);
 }
 
-// The tenant that has waited longest and is due; made busy. Under the lock; *until: when the next
-// one is due.
+// Of the tenants that there is something to do for, one that fewest work on and that has waited
+// longest. Under the lock; *until: when the next one is due.
 static struct tenant_work *next_tenant(struct work *w, uint64_t *until)
 {
     struct tenant_work *best = NULL;
     uint64_t now = clock_mono_ns();
     for (size_t i = 0; i < w->tenant_count; i++) {
         struct tenant_work *t = w->tenants[i];
-        if (t->busy) continue;
-        *until = MIN(*until, t->next_look_mono_ns);
-        if (t->next_look_mono_ns > now) continue;
-        if (!best || t->next_look_mono_ns < best->next_look_mono_ns) best = t;
+        if (!t->planning) *until = MIN(*until, t->next_look_mono_ns);
+        if (!work_is_wanted(t, now)) continue;
+        bool better = !best || t->workers < best->workers ||
+                      (t->workers == best->workers && t->turn_mono_ns < best->turn_mono_ns);
+        if (better) best = t;
     }
-    if (best) best->busy = true;
+    if (best) best->workers++;
     return best;
 }
 
@@ -166,10 +177,9 @@ static void *worker_main(void *arg)
             (void)cond_wait_until(&w->wake, &w->lock, MAX(until, now + NS_PER_MS));
             continue;
         }
-        uint64_t done = 0;
         lock_give(&w->lock);
         atomic_store(&me->memory.limit, (size_t)work_settings(w)->worker_memory);
-        take_turn(me, t, NULL, &done);
+        take_turn(me, t, NULL);
         lock_take(&w->lock);
     }
     lock_give(&w->lock);
@@ -178,25 +188,27 @@ static void *worker_main(void *arg)
 
 // ---- work that somebody waits for
 
-// The tenant with this number, made busy; waits while another worker has it. NULL: there is none,
-// or no time.
-static struct tenant_work *take_tenant(struct work *w, size_t i, const struct req *r)
+// The tenant with this number; NULL: there is none, or no time.
+static struct tenant_work *take_tenant(struct work *w, size_t i, const struct req *r,
+                                       uint64_t *done)
 {
     struct tenant_work *t = NULL;
     lock_take(&w->lock);
-    while (!w->stopping && i < w->tenant_count) {
-        uint64_t left = req_left_ns(r);
-        if (left == 0) break;
-        if (!w->tenants[i]->busy) {
-            t = w->tenants[i];
-            t->busy = true;
-            break;
-        }
-        uint64_t tick = (uint64_t)100 * NS_PER_MS;
-        (void)cond_wait_until(&w->wake, &w->lock, clock_mono_ns() + MIN(left, tick));
+    if (!w->stopping && i < w->tenant_count && req_left_ns(r) > 0) {
+        t = w->tenants[i];
+        t->workers++;
+        *done = t->jobs_done;
     }
     lock_give(&w->lock);
     return t;
+}
+
+static uint64_t jobs_since(struct work *w, const struct tenant_work *t, uint64_t before)
+{
+    lock_take(&w->lock);
+    uint64_t n = t->jobs_done - before;
+    lock_give(&w->lock);
+    return n;
 }
 
 static uint64_t backlog_of_all(struct work *w, bool *looked)
@@ -250,11 +262,11 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
     bool looked = false;
     add_run(w, &me);
     for (size_t i = 0;; i++) {
-        struct tenant_work *t = take_tenant(w, i, r);
-        uint64_t done = 0;
+        uint64_t before = 0;
+        struct tenant_work *t = take_tenant(w, i, r, &before);
         if (!t) break;
-        take_turn(&me, t, r, &done);
-        out->jobs += done;
+        take_turn(&me, t, r);
+        out->jobs += jobs_since(w, t, before);
     }
     end_run(w, &me);
     out->backlog = backlog_of_all(w, &looked);
@@ -296,6 +308,7 @@ struct work *work_new(const struct process *process, err *e)
     struct work *w = mem_must(sizeof *w);
     w->process = process;
     mem_budget_init(&w->memory, "compactor", process->memory, 0);
+    mem_budget_init(&w->plans, "compactor.plans", process->memory, PLAN_BYTES);
     lock_init(&w->lock, LOCK_COMPACTOR);
     cond_init(&w->wake);
     if (!process->store) return w;
@@ -340,6 +353,8 @@ void work_drain(struct work *w)
 void work_free(struct work *w)
 {
     if (!w) return;
+    for (size_t i = 0; i < w->tenant_count; i++)
+        agenda_free(agenda_publish(w->tenants[i], NULL));
     if (w->manifests) process_unwatch_budget(manifests_budget(w->manifests));
     manifests_close(w->manifests);
     for (size_t i = 0; i < w->tenant_count; i++) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// work_int.h - tenants and workers, shared by work.c (threads), look.c (a tenant's turn) and
-// status.c (what is told of them).
+// work_int.h - tenants and workers, shared by work.c (threads), agenda.c (plans that workers
+// share), look.c (a worker's turn of a tenant) and status.c (what is told of them).
 #pragma once
 
 #include "compactor/job.h"
+#include "compactor/share.h"
 #include "compactor/work.h"
 #include "sys/lock.h"
 #include "sys/thread.h"
@@ -35,14 +36,62 @@ struct damage {
     uint64_t look_mono_ns;
 };
 
-// A tenant. Fields below the line are under the lock; only who has `busy` changes them.
+// A plan of a tenant, of which its workers take jobs. Snapshot, plan and order do not change once
+// it is made; what is below the line is under the lock.
+struct agenda {
+    struct arena arena;
+    struct snapshot snapshot;
+    struct plan plan;
+    struct share_pick *order;
+    int64_t begun_ns;       // wall clock before the snapshot was taken
+    int64_t begun_boot_ns;  // the same by the clock that nobody sets
+    uint64_t made_mono_ns;
+    bool asked;  // made for a run that somebody waits for
+
+    bool *taken;     // of each job: a worker has it, or it is over
+    bool *ended;     // of each job: done, or to be planned anew
+    size_t first;    // of the order: all before it are taken
+    unsigned users;  // the tenant, and turns that have jobs of it
+    bool changed;    // something was done since: a new plan may find more
+};
+
+// A job that a worker has, until it is committed or given up: no other may have to do with what it
+// is made from.
+struct held {
+    const struct task *task;
+    int64_t since_ns;  // wall clock
+    struct held *next;
+};
+
+// What was done while a plan was being made, which may not know of it.
+struct done_lately {
+    enum job_kind kind;
+    int64_t from_hour;
+    uint32_t hours;
+    bool all;  // and more than could be noted
+};
+#define DONE_LATELY_MAX 256
+
+// A tenant; under the lock.
 struct tenant_work {
     char *name;
-    bool busy;
     bool listed;  // has data, as the last list said
     uint64_t next_look_mono_ns;
     uint64_t next_sweep_mono_ns;
-    struct sweep_seen seen;  // only who has `busy` looks at it
+    struct agenda *agenda;  // the newest; NULL: none is made yet
+    bool open;              // there may be a job in it for a worker more
+    bool planning;          // a worker makes a new one
+    bool sweeping;
+    struct sweep_seen seen;  // of whoever sweeps
+    bool alone;              // while it is swept no job may begin
+    unsigned workers;        // that have a turn of it
+    uint64_t turn_mono_ns;   // when the last of their turns ended
+    unsigned asked;          // runs that wait for it
+    unsigned aborted;        // jobs in a row that lost their inputs
+    uint64_t raced_mono_ns;  // when the last of them was; 0: never
+    struct held *held;
+    struct done_lately lately[DONE_LATELY_MAX];  // while planning
+    size_t lately_count;
 
     bool looked;
     size_t segments;  // in no leaf
@@ -52,14 +101,11 @@ struct tenant_work {
     size_t gaps;  // of them those without sums: one does not fit 64 bits
     uint64_t version;
     size_t due[JOB_KINDS];
+    size_t later[JOB_KINDS];          // could be done, and wait for their interval
     int64_t due_since_ns[JOB_KINDS];  // of the one that waits longest
     uint64_t due_bytes;               // that the due jobs read
     uint64_t jobs_done;
-    int64_t done_at_ns;  // wall clock of the last
-    bool running;
-    enum job_kind running_kind;
-    int64_t running_hour;
-    int64_t running_since_ns;
+    int64_t done_at_ns;        // wall clock of the last
     struct failure *failures;  // made as they come: of thousands of tenants few have any
     size_t failure_count;
     size_t failure_cap;
@@ -68,6 +114,7 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
+    bool damage_seen;         // since somebody waits for a run all of them were looked at
     char fault[MESSAGE_MAX];  // of the last look; empty: it went well
 };
 
@@ -76,7 +123,7 @@ struct worker {
     struct mem_budget memory;
     pthread_t thread;
     struct req *req;      // under the lock: of the look under way, to be called off
-    bool forced;          // does what others may do as well
+    bool forced;          // of a run: does what others may do as well
     bool sweeps;          // whether it is time or not
     struct worker *next;  // of the runs under way
 };
@@ -85,7 +132,8 @@ struct work {
     const struct process *process;
     struct manifests *manifests;
     char *scratch;
-    struct mem_budget memory;  // of manifests and looks
+    struct mem_budget memory;  // of what is noted of tenants
+    struct mem_budget plans;
     struct lock lock;
     struct cond wake;
     bool stopping;
@@ -101,29 +149,55 @@ struct work {
     struct worker *runs;  // work_run under way
 };
 
+void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
 const struct compactor_config *work_settings(const struct work *w);
 bool work_is_over(struct work *w);
 
-// A turn of a tenant that the worker has made busy. *done: jobs that changed something. False only
-// if the tenant could not be looked at.
-bool look(struct worker *me, struct tenant_work *t, const struct req *asker, uint64_t *done,
-          err *e) MUST_CHECK;
-size_t tenant_backlog(const struct tenant_work *t);  // under the lock
+// A turn of a tenant: a worker's is bounded if other tenants wait, that of a run (asker) ends when
+// nothing is due, with its sweep. False only if the tenant could not be looked at.
+bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
+bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
+size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
+
+// ---- agenda.c; but for agenda_make under the lock
+
+// Snapshot, plan, and the order in which this process takes its jobs. NULL and *e on failure.
+struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e) MUST_CHECK;
+void agenda_free(struct agenda *a);  // NULL is fine; without the lock
+
+// Makes it the tenant's newest; NULL: there is none any more. Returns one that the caller must free
+// without the lock, or NULL.
+struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a) MUST_CHECK;
+struct agenda *agenda_leave(struct agenda *a) MUST_CHECK;  // as above
+
+// The next job for a worker: nobody has it or something that has to do with it, and it does not
+// wait for its next try.
+bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out);
+
+// A job was done: what is planned for the same hours waits for a new plan.
+void agenda_done(struct tenant_work *t, const struct task *j);
+void agenda_note_due(struct tenant_work *t);
+
+struct failure *failure_find(struct tenant_work *t, const struct task *j);  // look.c
 
 // ---- damage.c; under the lock but for the last
 void damage_note(struct work *w, struct tenant_work *t, const struct damage *d);
 bool damage_has_segment(const struct tenant_work *t, const struct segment_name *s);
 bool damage_has_block(const struct tenant_work *t, id128 id);
 
-// Looks at objects that could not be read, as far as that is due (or `all` of them); those that are
-// whole again, or that nothing names any more, are left out no longer. Who has the tenant busy.
+// Looks at objects that could not be read, as far as that is due (for a run at all of them, once);
+// those that are whole again, or that nothing names any more, are left out no longer. Whoever makes
+// the tenant's plan.
 void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot *s, struct req *r,
-                 bool all);
+                 bool asked);
 
 // ---- status.c; those of tenants under the lock
 const char *status_time(char text[STATUS_TEXT], int64_t ns);
 const char *status_hour(char text[STATUS_TEXT], int64_t hour);
 const char *failure_action(enum err_code code);  // what a person can do
+
+// Of the jobs that workers have the one begun first, or NULL; how many they are.
+const struct held *held_longest(const struct tenant_work *t, size_t *n);
 
 // How long the job that waits longest has been due; 0: none is.
 int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns);

@@ -139,8 +139,9 @@ struct manifest_change {
     size_t expire_count;
     const id128 *needs;  // must be live or expired
     size_t need_count;
-    int64_t begun_ns;       // wall clock at which its making began; older than an hour: aborted
+    int64_t begun_ns;       // wall clock at which its making began
     int64_t begun_boot_ns;  // the same by the clock that nobody sets; 0: it is not known
+    int64_t age_max_ns;     // it began so long ago at most, or it is aborted; 0: an hour
 };
 // False with aborted: what it was made from is gone, its segments were absorbed by another leaf, or
 // a block that it adds is not in the store any more. Then no version names its blocks or ever will.

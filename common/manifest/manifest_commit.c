@@ -747,10 +747,11 @@ static bool is_young(struct work *w, err *e)
 {
     int64_t age = w->now_ns - w->change->begun_ns;
     int64_t begun = w->change->begun_boot_ns;
+    int64_t most = w->change->age_max_ns ? w->change->age_max_ns : JOB_AGE_MAX;
     if (begun) age = MAX(age, w->ms->boot_ns() - begun);
-    if (w->cleaning || age <= JOB_AGE_MAX) return true;
+    if (w->cleaning || age <= most) return true;
     err_set(e, ERR_ABORTED, "the job began %" PRId64 " s ago, allowed %" PRId64, age / NS_PER_S,
-            JOB_AGE_MAX / NS_PER_S);
+            most / NS_PER_S);
     return refuse(w, e);
 }
 

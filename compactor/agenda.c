@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// agenda.c - plans that the workers of a process share: one makes it, all take jobs of it.
+//
+// A worker holds the jobs that it has until they are committed or given up. Nobody begins one that
+// has to do with a held one: that would be work for nothing. A plan that is made anew meanwhile
+// lists them again; they go on being held. Nothing has to be right about it, as between processes.
+#include "compactor/metrics.h"
+#include "compactor/work_int.h"
+#include "sys/clock.h"
+
+#define LOOK_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
+#define LIST_NS    ((uint64_t)600 * NS_PER_S)  // for reading both
+#define RACED_NS   ((uint64_t)600 * NS_PER_S)  // so long others are thought to be at work
+#define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // due for so long: the tenant is behind
+
+// ---- making
+
+static bool leaf_counts(void *arg, id128 leaf)
+{
+    return manifest_counts(arg, leaf);
+}
+
+static struct plan_settings settings_of(const struct compactor_config *c, bool asked)
+{
+    return (struct plan_settings){.leaf_delay = c->leaf_delay,
+                                  .hour_delay = c->hour_delay,
+                                  .day_delay = c->day_delay,
+                                  .pack_interval = c->repack_interval,
+                                  .fold_interval = c->fold_interval,
+                                  .window_interval = c->window_interval,
+                                  .day_leaf_bytes = c->day_leaf ? c->pack_bytes : 0,
+                                  .much_bytes = c->much_bytes,
+                                  .much_sources = (size_t)c->much_sources,
+                                  .asked = asked,
+                                  .leaf_stay = c->fold_interval,
+                                  .raw_retention = c->raw_retention,
+                                  .hours_retention = c->hours_retention,
+                                  .days_retention = c->days_retention};
+}
+
+static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, err *e)
+{
+    const struct snapshot *s = &a->snapshot;
+    struct plan_state state = {.segments = s->segments,
+                               .segment_count = s->segment_count,
+                               .counts = leaf_counts,
+                               .arg = s->manifest,
+                               .now_ns = a->begun_ns};
+    state.blocks = manifest_blocks(s->manifest, &state.block_count);
+    bool *segments = ARENA_ARRAY(&a->arena, bool, state.segment_count + 1);
+    bool *blocks = ARENA_ARRAY(&a->arena, bool, state.block_count + 1);
+    if (!segments || !blocks) return arena_ok(&a->arena, e);
+    lock_take(&w->lock);
+    for (size_t i = 0; t->damage_count && i < state.segment_count; i++)
+        segments[i] = damage_has_segment(t, &state.segments[i].name);
+    for (size_t i = 0; t->damage_count && i < state.block_count; i++)
+        blocks[i] = damage_has_block(t, state.blocks[i].id);
+    lock_give(&w->lock);
+    state.damaged = segments;
+    state.damaged_blocks = blocks;
+    const struct plan_settings settings = settings_of(work_settings(w), a->asked);
+    if (!plan_make(&a->arena, &state, &settings, &a->plan, e)) return false;
+    a->taken = ARENA_ARRAY(&a->arena, bool, a->plan.n + 1);
+    a->ended = ARENA_ARRAY(&a->arena, bool, a->plan.n + 1);
+    return arena_ok(&a->arena, e);
+}
+
+// Whether a job waits that should have been done long ago, and does not wait for its next try.
+static bool is_behind(struct tenant_work *t, const struct agenda *a)
+{
+    for (size_t i = 0; i < a->plan.n; i++) {
+        const struct task *j = &a->plan.jobs[i];
+        if (j->due_ns + LATE_NS <= a->begun_ns && !failure_find(t, j)) return true;
+    }
+    return false;
+}
+
+static bool make_order(struct work *w, struct tenant_work *t, struct agenda *a, err *e)
+{
+    const struct process *p = w->process;
+    struct share s = {.me = str_of(p->id), .tenant = str_of(t->name)};
+    s.members = members_of(p->members, &a->arena, MEMBER_COMPACTOR, &s.member_count);
+    lock_take(&w->lock);
+    s.behind = is_behind(t, a);
+    s.raced = t->raced_mono_ns && clock_mono_ns() - t->raced_mono_ns < RACED_NS;
+    lock_give(&w->lock);
+    a->order = share_order(&a->arena, &a->plan, &s, e);
+    return a->order != NULL;
+}
+
+static void tell(struct tenant_work *t, const struct agenda *a)
+{
+    const struct snapshot *s = &a->snapshot;
+    size_t n = 0;
+    const struct manifest_block *v = manifest_blocks(s->manifest, &n);
+    t->looked = true;
+    t->gaps = 0;
+    for (size_t i = 0; i < n; i++)
+        t->gaps += v[i].classes == 0;
+    t->segments = s->segment_count;
+    t->oldest_hour = s->segment_count ? s->segments[0].name.hour : 0;
+    t->newest_hour = s->segment_count ? s->segments[s->segment_count - 1].name.hour : 0;
+    t->blocks = n;
+    t->version = manifest_version(s->manifest);
+}
+
+struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
+{
+    struct work *w = me->work;
+    struct agenda *a = mem_alloc(&w->plans, sizeof *a, e);
+    struct req r;
+    if (!a) return NULL;
+    arena_init(&a->arena, &w->plans, LOOK_BYTES);
+    a->users = 1;
+    a->begun_ns = clock_wall_ns();
+    a->begun_boot_ns = clock_boot_ns();
+    a->made_mono_ns = clock_mono_ns();
+    lock_take(&w->lock);
+    a->asked = t->asked > 0;
+    lock_give(&w->lock);
+    req_init(&r, RANK_DUTY, &w->plans, LOOK_BYTES, LIST_NS);
+    r.tenant = r.log.tenant = str_of(t->name);
+    worker_set_req(me, &r);
+    bool ok = snapshot_take(w->manifests, &r, &a->arena, str_of(t->name), &a->snapshot, e);
+    if (ok) damage_look(me, t, &a->snapshot, &r, a->asked);
+    worker_set_req(me, NULL);
+    req_release(&r);
+    if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) return a;
+    agenda_free(a);
+    return NULL;
+}
+
+void agenda_free(struct agenda *a)
+{
+    if (!a) return;
+    struct mem_budget *memory = a->arena.budget;
+    if (a->snapshot.manifest) snapshot_release(&a->snapshot);
+    arena_release(&a->arena);
+    mem_free(memory, a, sizeof *a);
+}
+
+// ---- sharing
+
+struct agenda *agenda_leave(struct agenda *a)
+{
+    return a && --a->users == 0 ? a : NULL;
+}
+
+// A job of the plan that may be of what was done already; of retirement all, since it is of any
+// time.
+static bool is_doubtful(const struct task *j, const struct done_lately *d)
+{
+    if (j->kind == JOB_RETIRE || d->kind == JOB_RETIRE) return j->kind == d->kind;
+    return j->from_hour < d->from_hour + d->hours && d->from_hour < j->from_hour + j->hours;
+}
+
+static void put_off(struct agenda *a, const struct done_lately *d)
+{
+    for (size_t i = 0; i < a->plan.n; i++) {
+        a->taken[i] = a->taken[i] || d->all || is_doubtful(&a->plan.jobs[i], d);
+    }
+    a->changed = true;
+}
+
+struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a)
+{
+    struct agenda *old = agenda_leave(t->agenda);
+    t->agenda = a;
+    t->open = a != NULL;
+    if (a) {
+        for (size_t i = 0; i < t->lately_count; i++)
+            put_off(a, &t->lately[i]);
+        tell(t, a);
+        agenda_note_due(t);
+    }
+    return old;
+}
+
+static bool is_among(id128 id, const id128 *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (id128_eq(v[i], id)) return true;
+    }
+    return false;
+}
+
+// Whether one removes what the other one reads, needs or removes.
+static bool takes_from(const struct task *x, const struct task *y)
+{
+    for (size_t i = 0; i < x->remove_count; i++) {
+        id128 id = x->remove[i];
+        if (is_among(id, y->needs, y->need_count) || is_among(id, y->remove, y->remove_count) ||
+            is_among(id, y->expire, y->expire_count))
+            return true;
+    }
+    for (size_t i = 0; i < x->expire_count; i++) {
+        if (is_among(x->expire[i], y->remove, y->remove_count) ||
+            is_among(x->expire[i], y->expire, y->expire_count))
+            return true;
+    }
+    return false;
+}
+
+static bool meet(const struct task *x, const struct task *y)
+{
+    bool anywhere = x->kind == JOB_RETIRE || y->kind == JOB_RETIRE;
+    bool overlap = x->from_hour < y->from_hour + y->hours && y->from_hour < x->from_hour + x->hours;
+    if (!overlap && !anywhere) return false;
+    return (overlap && x->kind == y->kind) || takes_from(x, y) || takes_from(y, x);
+}
+
+static bool is_free(struct tenant_work *t, const struct task *j)
+{
+    for (const struct held *h = t->held; h; h = h->next) {
+        if (meet(h->task, j)) return false;
+    }
+    const struct failure *f = failure_find(t, j);
+    return !f || f->retry_mono_ns <= clock_mono_ns();
+}
+
+bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out)
+{
+    int64_t now_ns = clock_wall_ns();
+    while (a->first < a->plan.n && a->taken[a->order[a->first].job])
+        a->first++;
+    for (size_t i = a->first; i < a->plan.n; i++) {
+        const struct share_pick *p = &a->order[i];
+        if (a->taken[p->job] || (!forced && p->from_ns > now_ns)) continue;
+        if (!is_free(t, &a->plan.jobs[p->job])) continue;
+        a->taken[p->job] = true;
+        *out = *p;
+        return true;
+    }
+    return false;
+}
+
+void agenda_done(struct tenant_work *t, const struct task *j)
+{
+    const struct done_lately d = {.kind = j->kind, .from_hour = j->from_hour, .hours = j->hours};
+    struct agenda *a = t->agenda;
+    bool here = a && j >= a->plan.jobs && j < a->plan.jobs + a->plan.n;
+    if (here) {
+        a->ended[j - a->plan.jobs] = true;
+        a->changed = true;
+    } else if (a) {
+        put_off(a, &d);
+    }
+    if (!t->planning) return;
+    if (t->lately_count < DONE_LATELY_MAX)
+        t->lately[t->lately_count++] = d;
+    else
+        t->lately[0].all = true;
+}
+
+// What of the plan is still to be done.
+void agenda_note_due(struct tenant_work *t)
+{
+    const struct agenda *a = t->agenda;
+    memset(t->due, 0, sizeof t->due);
+    memset(t->later, 0, sizeof t->later);
+    t->due_bytes = 0;
+    if (!a) return;
+    memcpy(t->later, a->plan.later, sizeof t->later);
+    for (size_t i = 0; i < a->plan.n; i++) {
+        const struct task *j = &a->plan.jobs[i];
+        if (a->ended[i]) continue;
+        int64_t *since = &t->due_since_ns[j->kind];
+        *since = t->due[j->kind]++ ? MIN(*since, j->due_ns) : j->due_ns;
+        t->due_bytes += j->bytes;
+    }
+}

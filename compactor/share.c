@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compactor/share.h"
+
+#include "base/hash.h"
+#include "cluster/place.h"
+
+#include <stdlib.h>
+
+#define HOURS_A_DAY 24
+#define OF_DAYS     (UINT64_C(1) << 62)  // numbers of days are none of hours
+
+// A job on its way to be a pick.
+struct candidate {
+    size_t job;
+    size_t place;       // of this process for it; 0: it is its own
+    size_t from_end;    // of its owner's jobs: how many come behind it
+    uint64_t shuffled;  // where nothing is known of others
+    uint32_t owner;
+};
+
+static uint64_t unit_of(const struct task *j)
+{
+    bool hour = j->hours == 1 && (j->kind == JOB_LEAF || j->kind == JOB_FOLD);
+    if (hour) return (uint64_t)j->from_hour;
+    int64_t day = j->from_hour / HOURS_A_DAY - (j->from_hour % HOURS_A_DAY < 0);
+    return OF_DAYS | (uint64_t)day;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct candidate *x = a;
+    const struct candidate *y = b;
+    bool own = x->place == 0 && y->place == 0;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (!own && x->from_end != y->from_end) return x->from_end < y->from_end ? -1 : 1;
+    return x->job < y->job ? -1 : x->job > y->job;
+}
+
+static int by_shuffle(const void *a, const void *b)
+{
+    const struct candidate *x = a;
+    const struct candidate *y = b;
+    if (x->shuffled != y->shuffled) return x->shuffled < y->shuffled ? -1 : 1;
+    return x->job < y->job ? -1 : x->job > y->job;
+}
+
+static uint64_t shuffle(const struct share *s, uint64_t unit)
+{
+    struct hash_state h;
+    hash_begin(&h);
+    hash_add(&h, s->me.p, s->me.n);
+    hash_add(&h, "\xff", 1);
+    hash_add(&h, s->tenant.p, s->tenant.n);
+    hash_add(&h, &unit, sizeof unit);
+    return hash_end(&h);
+}
+
+// The live ones, and this process, which is. How many; 0: it is not among them, or alone.
+static size_t living(const struct share *s, struct member *to)
+{
+    size_t n = 0;
+    bool listed = false;
+    for (size_t i = 0; i < s->member_count; i++) {
+        bool me = str_eq(s->members[i].id, s->me);
+        listed = listed || me;
+        if (!me && !s->members[i].alive) continue;
+        to[n] = s->members[i];
+        to[n++].alive = true;
+    }
+    return listed && n > 1 ? n : 0;
+}
+
+static void find_places(const struct plan *p, const struct share *s, const struct member *m,
+                        size_t n, uint32_t *order, size_t *count, struct candidate *v)
+{
+    static const struct place_options all = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        place_order(m, n, &all, s->tenant, (str){0}, unit_of(&p->jobs[i]), order);
+        v[i].owner = order[0];
+        while (!str_eq(m[order[v[i].place]].id, s->me))
+            v[i].place++;
+    }
+    for (size_t i = p->n; i-- > 0;)
+        v[i].from_end = count[v[i].owner]++;
+    qsort(v, p->n, sizeof *v, by_place);
+}
+
+struct share_pick *share_order(struct arena *a, const struct plan *p, const struct share *s, err *e)
+{
+    struct member *m = ARENA_ARRAY(a, struct member, s->member_count + 1);
+    uint32_t *order = ARENA_ARRAY(a, uint32_t, s->member_count + 1);
+    size_t *count = ARENA_ARRAY(a, size_t, s->member_count + 1);
+    struct candidate *v = ARENA_ARRAY(a, struct candidate, p->n + 1);
+    struct share_pick *out = ARENA_ARRAY(a, struct share_pick, p->n + 1);
+    if (!m || !order || !count || !v || !out) {
+        (void)!arena_ok(a, e);
+        return NULL;
+    }
+    size_t n = living(s, m);
+    for (size_t i = 0; i < p->n; i++)
+        v[i] = (struct candidate){.job = i, .shuffled = shuffle(s, unit_of(&p->jobs[i]))};
+    if (n)
+        find_places(p, s, m, n, order, count, v);
+    else if (s->raced && p->n)
+        qsort(v, p->n, sizeof *v, by_shuffle);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct task *j = &p->jobs[v[i].job];
+        bool waits = v[i].place && !s->behind;
+        out[i] = (struct share_pick){.job = v[i].job,
+                                     .shared = n ? v[i].place || s->behind : s->raced,
+                                     .from_ns = INT64_MIN};
+        if (waits) out[i].from_ns = j->due_ns + (int64_t)v[i].place * SHARE_WAIT_NS;
+    }
+    return out;
+}
