@@ -14,7 +14,7 @@
 
 #define JOB_BYTES     ((size_t)1 << 30)  // cap of what a job reads into its request
 #define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
-#define BATCH_SHARED  4   // the same where other processes are at work on the tenant
+#define BATCH_SHARED  2   // the same where other processes are at work on the tenant
 #define BATCH_NS      ((uint64_t)30 * NS_PER_S)
 #define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
 #define ABORTED_MAX   16                          // in a row; then it is a failure like others

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many workers over one store, in one process or each in its own: how many jobs are under way at
+// once, and how many are done for nothing. Creations of leaves meet at a barrier, which lets nobody
+// on before as many are there as there are workers: what is asserted is counted, not timed.
+#include "compactor/compactor.h"
+#include "compactor/metrics.h"
+#include "compactor/work.h"
+#include "lib/clock.h"
+#include "lib/dir.h"
+#include "sys/thread.h"
+#include "unit/compactor/world.h"
+
+#include <pthread.h>
+
+#define WORKERS_MAX 8
+#define AWAIT_S     60
+#define SEEN_MAX    2048
+
+// One process with its workers.
+struct peer {
+    char id[8];
+    struct config *config;
+    struct members *members;
+    struct process process;
+    struct work *work;
+    struct store *store;
+    char dir[DIR_MAX];
+};
+
+// What all processes do to the store.
+struct scene {
+    struct fleet fleet;
+    struct store *store;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    size_t party;   // so many creations go on together
+    size_t rounds;  // so many times; then each goes on alone
+    size_t waiting;
+    size_t round;
+    size_t full;  // rounds that had as many
+    size_t most;  // at the barrier at once
+    bool broken;
+    bool repeated;  // one hour twice in one round
+    int64_t at[WORKERS_MAX];
+    size_t created;     // leaves of hours
+    int64_t late_ns;    // goes by at each creation of a leaf
+    char order[SEEN_MAX];  // of leaves of hours: whose tenant, 'a' or 'b'
+};
+
+static int64_t hour_of(str name)
+{
+    static const char folder[] = "/raw/";
+    const char *at = memmem(name.p, name.n, folder, strlen(folder));
+    return (int64_t)strtoull(at + strlen(folder), NULL, 16);
+}
+
+static bool is_hour_leaf(str name)
+{
+    return str_contains(name, S("/raw/")) && str_contains(name, S("-0001/"));
+}
+
+static void meet_others(struct scene *s, int64_t hour)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += AWAIT_S;
+    size_t round = s->round;
+    for (size_t i = 0; i < s->waiting; i++)
+        s->repeated = s->repeated || s->at[i] == hour;
+    s->at[s->waiting++] = hour;
+    s->most = MAX(s->most, s->waiting);
+    if (s->waiting == s->party) {
+        s->full++;
+        s->round++;
+        s->waiting = 0;
+        pthread_cond_broadcast(&s->moved);
+        return;
+    }
+    while (s->round == round && !s->broken) {
+        if (pthread_cond_timedwait(&s->moved, &s->lock, &until) == 0) continue;
+        s->broken = true;
+        pthread_cond_broadcast(&s->moved);
+    }
+}
+
+static enum memstore_fault before(void *arg, const struct memstore_event *ev)
+{
+    struct scene *s = arg;
+    if (ev->op != MEMSTORE_CREATE || !is_hour_leaf(ev->name)) return MEMSTORE_FINE;
+    pthread_mutex_lock(&s->lock);
+    if (s->created < SEEN_MAX)
+        s->order[s->created] = str_contains(ev->name, S("/" FLEET_TENANT "/")) ? 'a' : 'b';
+    s->created++;
+    if (s->late_ns) clock_pass(s->late_ns);
+    if (s->round < s->rounds && !s->broken) meet_others(s, hour_of(ev->name));
+    pthread_mutex_unlock(&s->lock);
+    return MEMSTORE_FINE;
+}
+
+static void peer_open(struct peer *p, struct scene *s, size_t i, size_t peers, const char *workers)
+{
+    static const struct config_section *sections[1];
+    const char *const argv[] = {"test",
+                                "--compactor.interval=20ms",
+                                "--compactor.hour_delay=0s",
+                                "--compactor.day_delay=0s",
+                                "--compactor.repack_interval=0s",
+                                "--compactor.fold_interval=0s",
+                                "--compactor.window_interval=0s",
+                                "--compactor.raw_retention=0s",
+                                "--compactor.hours_retention=0s",
+                                "--compactor.days_retention=0s",
+                                workers};
+    struct config_args args;
+    sections[0] = &compactor_section;
+    *p = (struct peer){.store = memstore_again(s->store)};
+    memstore_set_hooks(p->store, before, NULL, s);
+    snprintf(p->id, sizeof p->id, "c%zu", i);
+    dir_new(p->dir);
+    p->config = config_new(sections, 1);
+    assert_ok(config_load(p->config, COUNT(argv), (char **)(uintptr_t)argv, &args, e));
+    err fault = {0};
+    p->members = members_new(&fault);
+    for (size_t k = 0; peers > 1 && k < peers; k++) {
+        char entry[32];
+        snprintf(entry, sizeof entry, "c%zu=127.0.0.1:%zu", k, k + 1);
+        assert_ok(members_add(p->members, MEMBER_COMPACTOR, str_of(entry), e));
+    }
+    p->process = (struct process){.config = p->config,
+                                  .members = p->members,
+                                  .data_dir = p->dir,
+                                  .store = p->store,
+                                  .id = p->id};
+    p->work = work_new(&p->process, &fault);
+    assert_non_null(p->work);
+}
+
+static void peer_close(struct peer *p)
+{
+    work_drain(p->work);
+    work_free(p->work);
+    members_free(p->members);
+    config_free(p->config);
+    store_close(p->store);
+    dir_remove(p->dir);
+}
+
+static void scene_open(struct scene *s, int64_t days, size_t hours)
+{
+    *s = (struct scene){.store = memstore_open()};
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->moved, NULL);
+    fleet_init(&s->fleet, 5);
+    for (int64_t day = 0; day < days; day++) {
+        for (size_t hour = 0; hour < hours; hour++)
+            fleet_hour(&s->fleet, HOUR_0 + day * 24 + (int64_t)hour, 3);
+    }
+    fleet_flush(&s->fleet, s->store, 0, 100);
+}
+
+static void note_tenant(struct scene *s, str name)
+{
+    struct req r;
+    err fault = {0};
+    struct manifests *ms = manifests_open(s->store, NULL, NULL, &fault);
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    assert_ok(tenants_note(ms, &r, name, e));
+    req_release(&r);
+    manifests_close(ms);
+}
+
+// Another tenant with the segments of some hours of the first one.
+static void copy_tenant(struct scene *s, str name, size_t most)
+{
+    struct arena a;
+    arena_init(&a, NULL, 1 << 20);
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "%.*s", STR(name_segments(&a, S(FLEET_TENANT))));
+    str to = name_segments(&a, name);
+    char *names = memstore_names(s->store, prefix);
+    char *at = names;
+    for (size_t i = 0; i < most && *at; i++) {
+        char *end = strchr(at, '\n');
+        *end = '\0';
+        char copy[256];
+        snprintf(copy, sizeof copy, "%.*s%s", STR(to), at + strlen(prefix));
+        memstore_set(s->store, copy, memstore_bytes(s->store, at));
+        at = end + 1;
+    }
+    free(names);
+    arena_release(&a);
+    note_tenant(s, name);
+}
+
+static void scene_close(struct scene *s)
+{
+    store_close(s->store);
+    fleet_release(&s->fleet);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->moved);
+}
+
+static bool is_settled(struct peer *p)
+{
+    struct buf out;
+    buf_init(&out, NULL, 1 << 20);
+    work_print_json(p->work, &out);
+    bool is = str_contains(buf_view(&out), S("\"settled\":true"));
+    bool busy = !str_contains(buf_view(&out), S("\"jobs_running\":0"));
+    buf_release(&out);
+    return is && !busy;
+}
+
+static void await_settled(struct peer *v, size_t n)
+{
+    for (int i = 0; i < AWAIT_S * 100; i++) {
+        size_t settled = 0;
+        for (size_t k = 0; k < n; k++)
+            settled += is_settled(&v[k]);
+        if (settled == n) return;
+        nanosleep(&(struct timespec){.tv_nsec = 10 * NS_PER_MS}, NULL);
+    }
+    for (size_t k = 0; k < n; k++) {
+        struct buf out;
+        buf_init(&out, NULL, 1 << 20);
+        work_print_json(v[k].work, &out);
+        print_message("%.*s", STR(buf_view(&out)));
+        buf_release(&out);
+    }
+    fail_msg("the compactors did not settle in %d s", AWAIT_S);
+}
+
+// All rows are in leaves, once each.
+static void check_leaves(struct scene *s, str tenant, size_t segments)
+{
+    struct req r;
+    struct snapshot snap;
+    err fault = {0};
+    uint64_t rows = 0;
+    req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
+    struct manifests *ms = manifests_open(s->store, NULL, NULL, &fault);
+    assert_ok(snapshot_take(ms, &r, &r.arena, tenant, &snap, e));
+    size_t n = 0;
+    const struct manifest_block *v = manifest_blocks(snap.manifest, &n);
+    for (size_t i = 0; i < n; i++)
+        rows += v[i].kind == BLOCK_RAW ? v[i].rows : 0;
+    assert_int_equal(snap.segment_count, segments);
+    if (str_is(tenant, FLEET_TENANT)) assert_int_equal(rows, s->fleet.n);
+    snapshot_release(&snap);
+    manifests_close(ms);
+    req_release(&r);
+}
+
+static void the_workers_of_a_process_share_a_tenant(void **state)
+{
+    (void)state;
+    for (size_t k = 2; k <= WORKERS_MAX; k *= 4) {
+        static struct scene s;  // a test that fails leaves its threads
+        static struct peer p;
+        char workers[32];
+        scene_open(&s, 2, 24);
+        note_tenant(&s, S(FLEET_TENANT));
+        s.party = k;
+        s.rounds = 48 / k;
+        snprintf(workers, sizeof workers, "--compactor.workers=%zu", k);
+        peer_open(&p, &s, 0, 1, workers);
+        await_settled(&p, 1);
+        print_message("%zu workers: %zu of %zu rounds with %zu jobs at once, %zu leaves made of 48\n",
+                      k, s.full, s.rounds, s.most, s.created);
+        assert_false(s.broken);
+        assert_int_equal(s.full, s.rounds);
+        assert_false(s.repeated);
+        assert_int_equal(s.created, 48);  // none for nothing
+        check_leaves(&s, S(FLEET_TENANT), 0);
+        peer_close(&p);
+        scene_close(&s);
+    }
+}
+
+static void processes_share_a_tenant(void **state)
+{
+    (void)state;
+    for (size_t k = 2; k <= WORKERS_MAX; k *= 4) {
+        static struct scene s;
+        static struct peer v[WORKERS_MAX];
+        const size_t jobs = 7 * 24;
+        scene_open(&s, 7, 24);
+        note_tenant(&s, S(FLEET_TENANT));
+        s.party = k;
+        s.rounds = jobs / k * 8 / 10;
+        for (size_t i = 0; i < k; i++)
+            peer_open(&v[i], &s, i, k, "--compactor.workers=1");
+        await_settled(v, k);
+        print_message("%zu processes: %zu of %zu rounds full, %zu leaves made of %zu\n", k, s.full,
+                      s.rounds, s.created, jobs);
+        assert_false(s.broken);
+        assert_int_equal(s.full, s.rounds);
+        // So many jobs at once, and at least four of five not for nothing.
+        assert_true(s.created * 8 <= jobs * 10);
+        check_leaves(&s, S(FLEET_TENANT), 0);
+        for (size_t i = 0; i < k; i++)
+            peer_close(&v[i]);
+        scene_close(&s);
+    }
+}
+
+static void tenants_take_turns(void **state)
+{
+    (void)state;
+    static struct scene s;  // a test that fails leaves its threads
+    static struct peer p;
+    scene_open(&s, 4, 24);
+    copy_tenant(&s, S("zzz"), 3);
+    note_tenant(&s, S(FLEET_TENANT));
+    peer_open(&p, &s, 0, 1, "--compactor.workers=1");
+    await_settled(&p, 1);
+    size_t first = 0;
+    while (first < s.created && s.order[first] != 'b')
+        first++;
+    print_message("of %zu leaves the first of the other tenant is number %zu\n", s.created, first);
+    assert_true(first < s.created);
+    assert_true(first <= 32);
+    check_leaves(&s, S(FLEET_TENANT), 0);
+    check_leaves(&s, S("zzz"), 0);
+    peer_close(&p);
+    scene_close(&s);
+}
+
+static void a_job_that_takes_hours_is_committed(void **state)
+{
+    (void)state;
+    static struct scene s;  // a test that fails leaves its threads
+    static struct peer p;
+    scene_open(&s, 1, 1);
+    note_tenant(&s, S(FLEET_TENANT));
+    s.late_ns = 3 * SLOT_HOUR;
+    peer_open(&p, &s, 0, 1, "--compactor.workers=1");
+    await_settled(&p, 1);
+    check_leaves(&s, S(FLEET_TENANT), 0);
+    assert_int_equal(s.created, 1);
+    peer_close(&p);
+    scene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_workers_of_a_process_share_a_tenant),
+        cmocka_unit_test(processes_share_a_tenant),
+        cmocka_unit_test(tenants_take_turns),
+        cmocka_unit_test(a_job_that_takes_hours_is_committed),
+    };
+    clock_take_over();
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
