@@ -295,17 +295,22 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     size_t n = 0;
     int64_t until = 0;
     int64_t due = INT64_MAX;
+    bool has_nodes = false;
     struct plan_amount m = {.kind = JOB_HOUR,
                             .from_hour = day * HOURS_A_DAY,
                             .hours = HOURS_A_DAY,
                             .newest_ns = INT64_MIN};
     struct plan_hour *hours = plan_hours_of_day(p, day, &n);
     for (size_t i = 0; i < n; i++) {
+        has_nodes = has_nodes || hours[i].chosen.n;
         // What is about to be folded would be stale at once.
         if (hours[i].unnamed.n == 0 || hours[i].folds) continue;
         due = MIN(due, hour_due(p, &hours[i], &m));
         if (!add_hour(&g, &hours[i], &until, e)) return false;
     }
+    // A day that lies back and has none has no further leaves to wait for but those that are due.
+    int64_t over = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
+    if (!has_nodes && over <= p->state->now_ns) m.enough = 1;
     if (g.source_count == 0 || !plan_is_time(p, &m, &due)) return true;
     int64_t from = g.covers[0].hour;
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
