@@ -232,7 +232,7 @@ static bool check_sources(struct work *w, err *e)
     return true;
 }
 
-static bool check_sums(const struct work *w, struct arena *a, err *e)
+static bool check_sums(struct work *w, struct arena *a, err *e)
 {
     char text[LOG_QUOTE_MAX];
     if (manifest_keeps_sums(a, w->base, w->change, e)) return true;
@@ -243,7 +243,7 @@ static bool check_sums(const struct work *w, struct arena *a, err *e)
              " fault=%s action=\"none: the change is planned again; if this line "
              "comes again and again for the same block, report it\"",
              w->base->version, log_quote(text, str_of(e->msg)));
-    return false;
+    return refuse(w, e);
 }
 
 // Is the block in the store, as large as it was written?
