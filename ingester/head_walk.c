@@ -28,11 +28,13 @@ static bool asked_tenant(const struct head_query *q, str tenant)
 }
 
 // Every series of a service carries its name as service_name (append.c refuses others).
-static bool asked_service(const struct head_query *q, str service)
+static bool asked_service(const struct head_query *q, str service, bool *asked, err *e)
 {
-    for (size_t i = 0; i < q->selector.n; i++) {
+    *asked = true;
+    for (size_t i = 0; i < q->selector.n && *asked; i++) {
         const struct matcher *m = &q->selector.v[i];
-        if (str_is(m->name, LABEL_SERVICE) && !matcher_matches(m, service)) return false;
+        if (!str_is(m->name, LABEL_SERVICE)) continue;
+        if (!matcher_test(&q->selector, m, service, asked, e)) return false;
     }
     return true;
 }
@@ -46,14 +48,18 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
     if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
     pthread_rwlock_rdlock(&h->lock);
     w->services = ARENA_ARRAY(&r->arena, struct service_head *, h->service_count);
-    for (uint32_t i = 0; w->services && i < h->service_count; i++) {
+    bool ok = true;
+    for (uint32_t i = 0; w->services && ok && i < h->service_count; i++) {
         struct service_head *s = h->services[i];
-        if (!asked_tenant(q, s->tenant) || !asked_service(q, s->service)) continue;
+        bool asked = asked_tenant(q, s->tenant);
+        if (asked) ok = asked_service(q, s->service, &asked, e);
+        if (!ok || !asked) continue;
         atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
         w->services[w->service_count++] = s;
     }
     pthread_rwlock_unlock(&h->lock);
     *kept = *w;
+    if (!ok) return false;
     if (w->service_count)
         qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
     return arena_ok(&r->arena, e);

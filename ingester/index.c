@@ -218,21 +218,25 @@ static void set_add(struct index_set *s, const struct index_value *v)
 
 // The series that have the label with a value that matches; *whole says that those without the
 // label match as well, in which case the set holds what does not match.
-static void match(const struct index *x, const struct matcher *m, struct index_set *s, bool *whole)
+static bool match(const struct index *x, const struct selector *sel, const struct matcher *m,
+                  struct index_set *s, bool *whole, err *e)
 {
-    *whole = matcher_matches(m, (str){0});
+    if (!matcher_test(sel, m, (str){0}, whole, e)) return false;
     uint32_t row = name_find(x, m->name);
-    if (row == MAP_NONE) return;
+    if (row == MAP_NONE) return true;
     const struct index_name *name = &x->names[row];
     bool exact = (m->op == MATCH_EQ || m->op == MATCH_NEQ) && m->value.n > 0;
     if (exact) {
         uint32_t value = value_find(name, m->value);
         if (value != MAP_NONE) set_add(s, &name->values[value]);
-        return;
+        return true;
     }
     for (uint32_t i = 0; i < name->n; i++) {
-        if (matcher_matches(m, name->values[i].text) != *whole) set_add(s, &name->values[i]);
+        bool matches = false;
+        if (!matcher_test(sel, m, name->values[i].text, &matches, e)) return false;
+        if (matches != *whole) set_add(s, &name->values[i]);
     }
+    return true;
 }
 
 bool index_select(const struct index *x, struct arena *a, const struct selector *sel,
@@ -247,7 +251,7 @@ bool index_select(const struct index *x, struct arena *a, const struct selector 
     if (x->series_count % 64) out->words[n - 1] = (UINT64_C(1) << (x->series_count % 64)) - 1;
     for (size_t i = 0; i < sel->n; i++) {
         bool whole = false;
-        match(x, &sel->v[i], &one, &whole);
+        if (!match(x, sel, &sel->v[i], &one, &whole, e)) return false;
         for (size_t w = 0; w < n; w++) {
             out->words[w] &= whole ? ~one.words[w] : one.words[w];
             one.words[w] = 0;

@@ -27,6 +27,7 @@ struct read {
     struct req *req;
     const Flametree__V1__HeadReadRequest *ask;
     struct head_query query;
+    struct selector_most most;
     struct mem_budget budget;  // of this query, beside its arena
     struct loose_set listed;
     struct loose_set met;
@@ -50,8 +51,16 @@ static bool read_tenants(struct read *r, err *e)
     return true;
 }
 
+static bool alive(const void *req, err *e)
+{
+    return req_alive(req, e);
+}
+
+// The querier has counted them.
 static bool read_matchers(struct read *r, err *e)
 {
+    r->most = (struct selector_most){.alive = alive, .arg = r->req};
+    r->query.selector.most = &r->most;
     for (size_t i = 0; i < r->ask->n_matchers; i++) {
         const Flametree__V1__Matcher *m = r->ask->matchers[i];
         if (m->op > MATCH_NRE) {

@@ -192,6 +192,11 @@ static void put_headers(struct answer *a, uint64_t took_ns)
     if (a->work.explain) put_header(x, "flametree-explain", explain_text(a, took_ns));
 }
 
+static bool alive(const void *req, err *e)
+{
+    return req_alive(req, e);
+}
+
 bool answer_run(const struct querier_state *q, struct http_exchange *x, str method, answer_fn *fn,
                 str in, struct buf *out, err *e)
 {
@@ -208,6 +213,12 @@ bool answer_run(const struct querier_state *q, struct http_exchange *x, str meth
         .names_readable =
             str_ieq(str_trim(http_headers_get(&x->headers, "flametree-names")), S("readable")),
     };
+    a.selectors = (struct selector_most){.matchers = a.config->max_matchers,
+                                         .regexes = a.config->max_regexes,
+                                         .matchers_setting = "querier.max_matchers",
+                                         .regexes_setting = "querier.max_regexes",
+                                         .alive = alive,
+                                         .arg = &x->req};
     struct buf explain;
     buf_init(&explain, q->memory, EXPLAIN_MAX);
     str wanted = http_headers_get(&x->headers, "flametree-explain");

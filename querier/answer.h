@@ -89,6 +89,7 @@ struct answer {
     struct answer_shown shown;
     struct fetched fetched;  // of all questions so far
     struct answer_work work;
+    struct selector_most selectors;  // what its selectors may ask for
 };
 
 // A request's own work: the message `in` to the message `out`.

@@ -217,7 +217,6 @@ bool block_no_room(const struct block_walk *w, err *e);
 
 // ---- keys (block_keys.c)
 // Whether matchers of service and type hold; the others are the keys'.
-bool block_asks_service(const struct query *q, str service);
 bool block_asks_type(const struct query *q, str service, str type);
 
 // Whether keys without these labels still have all that the question needs.

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/block_int.h"
 
-bool block_asks_service(const struct query *q, str service)
+bool block_asks_type(const struct query *q, str service, str type)
 {
     for (size_t i = 0; i < q->selector.n; i++) {
         const struct matcher *m = &q->selector.v[i];
         if (str_is(m->name, LABEL_SERVICE) && !matcher_matches(m, service)) return false;
-    }
-    return true;
-}
-
-bool block_asks_type(const struct query *q, str service, str type)
-{
-    if (!block_asks_service(q, service)) return false;
-    for (size_t i = 0; i < q->selector.n; i++) {
-        const struct matcher *m = &q->selector.v[i];
         if (str_is(m->name, LABEL_PROFILE_TYPE) && !matcher_matches(m, type)) return false;
     }
     return true;

@@ -305,6 +305,17 @@ static const struct block_service_ref *only_service(const struct query *q,
     return NULL;
 }
 
+static bool asks_service(const struct query *q, str service, bool *asked, err *e)
+{
+    *asked = true;
+    for (size_t i = 0; i < q->selector.n && *asked; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (!str_is(m->name, LABEL_SERVICE)) continue;
+        if (!matcher_test(&q->selector, m, service, asked, e)) return false;
+    }
+    return true;
+}
+
 static bool list_units(struct block_walk *w, err *e)
 {
     for (size_t i = 0; i < w->object_count; i++) {
@@ -314,12 +325,16 @@ static bool list_units(struct block_walk *w, err *e)
         const struct block_service_ref *one = only_service(w->q, o->footer, &named);
         w->out->objects++;
         if (named) {
-            if (one && block_asks_service(w->q, one->name) && !add_unit(w, o, one, e)) return false;
+            bool asked = false;
+            if (one && !asks_service(w->q, one->name, &asked, e)) return false;
+            if (asked && !add_unit(w, o, one, e)) return false;
             continue;
         }
         for (uint32_t k = 0; k < o->footer->service_count; k++) {
             const struct block_service_ref *s = &o->footer->services[k];
-            if (block_asks_service(w->q, s->name) && !add_unit(w, o, s, e)) return false;
+            bool asked = false;
+            if (!asks_service(w->q, s->name, &asked, e)) return false;
+            if (asked && !add_unit(w, o, s, e)) return false;
         }
     }
     return true;

@@ -20,7 +20,7 @@ struct asked {
 static bool labels_query(struct answer *a, struct asked asked, struct query *q,
                          struct query_range *range, err *e)
 {
-    *q = (struct query){.labels.wanted = true};
+    *q = (struct query){.labels.wanted = true, .selector.most = &a->selectors};
     if (!query_range(a->limits, a->now_wall_ns, asked.start_ms, asked.end_ms, range, e)) {
         return false;
     }

@@ -65,6 +65,7 @@ static bool read_request(struct answer *a, struct heat *h, err *e)
 {
     const Querier__V1__SelectHeatmapRequest *m = h->m;
     struct ptype type;
+    h->q.selector.most = &a->selectors;
     return check_range(a, h, e) &&
            query_add_type(a->arena, &h->q, str_of(m->profile_typeid), &type, e) &&
            query_add_selector(a->arena, &h->q, str_of(m->label_selector), e) && check_kinds(h, e) &&

@@ -19,15 +19,17 @@ static const struct matcher *type_matcher(const struct selector *s)
     return NULL;
 }
 
-// All matchers but the one that names the type, which query_add_type makes another one of.
+// All matchers but the one that names the type, which query_add_type makes another one of. Their
+// regexes were compiled and counted with *s.
 static bool add_others(struct answer *a, struct query *q, const struct selector *s,
                        const struct matcher *but, err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct matcher *m = &s->v[i];
         if (m == but) continue;
-        if (!selector_add(a->arena, &q->selector, m->op, m->name, m->value, e)) return false;
+        if (!selector_add_known(a->arena, &q->selector, m, e)) return false;
     }
+    q->selector.most = s->most;
     return true;
 }
 
@@ -41,7 +43,7 @@ bool render_selector(struct answer *a, str text, const char *name, struct query 
                      struct ptype *type, err *e)
 {
     if (text.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "\"%s\" is required", name);
-    struct selector s = {0};
+    struct selector s = {.most = &a->selectors};
     if (!parse(a, text, name, &s, e)) return false;
     const struct matcher *m = type_matcher(&s);
     if (!m) {
@@ -57,7 +59,7 @@ bool render_selector(struct answer *a, str text, const char *name, struct query 
 bool render_any_selector(struct answer *a, str text, const char *name, struct query *q, err *e)
 {
     if (text.n == 0) return true;
-    struct selector s = {0};
+    struct selector s = {.most = &a->selectors};
     if (!parse(a, text, name, &s, e)) return false;
     const struct matcher *m = type_matcher(&s);
     struct ptype type;

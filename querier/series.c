@@ -145,7 +145,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         ANSWER_UNPACK(a, Querier__V1__SelectSeriesRequest, querier__v1__select_series_request, in,
                       e);
     if (!m) return false;
-    struct query q = {0};
+    struct query q = {.selector.most = &a->selectors};
     struct query_range range;
     struct ptype type;
     struct options o = {

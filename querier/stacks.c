@@ -62,6 +62,7 @@ bool stacks_read(struct answer *a, const struct stacks_asked *asked, struct stac
 {
     struct query q = {.tree = {.wanted = true, .full_symbols = asked->for_pprof}};
     *out = (struct stacks){.arena = a->arena};
+    q.selector.most = &a->selectors;
     if (!query_range(a->limits, a->now_wall_ns, asked->start_ms, asked->end_ms, &out->range, e) ||
         !query_add_type(a->arena, &q, str_of(asked->type_id), &out->type, e) ||
         !query_add_selector(a->arena, &q, str_of(asked->selector), e) ||

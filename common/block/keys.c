@@ -256,11 +256,12 @@ static void keep(const struct column *c, uint32_t keys, const bool *holds, struc
     }
 }
 
-static bool apply(const struct block_postings *p, struct arena *a, const struct matcher *m,
-                  struct block_set *out, err *e)
+static bool apply(const struct block_postings *p, struct arena *a, const struct selector *sel,
+                  const struct matcher *m, struct block_set *out, err *e)
 {
     const struct column *c = find_column(p, m->name);
-    bool without = matcher_matches(m, (str){0});
+    bool without = false;
+    if (!matcher_test(sel, m, (str){0}, &without, e)) return false;
     if (!c) {
         if (!without) drop_run(out, 0, p->keys);
         return true;
@@ -268,8 +269,9 @@ static bool apply(const struct block_postings *p, struct arena *a, const struct 
     bool *holds = ARENA_ARRAY(a, bool, (size_t)c->value_count + 1);
     if (!holds) return arena_ok(a, e);
     holds[0] = without;
-    for (uint32_t i = 0; i < c->value_count; i++)
-        holds[i + 1] = matcher_matches(m, c->values[i]);
+    for (uint32_t i = 0; i < c->value_count; i++) {
+        if (!matcher_test(sel, m, c->values[i], &holds[i + 1], e)) return false;
+    }
     keep(c, p->keys, holds, out);
     return true;
 }
@@ -283,7 +285,7 @@ bool block_select(const struct block_postings *p, struct arena *a, const struct 
     if (words) memset(out->words, 0xff, words * sizeof *out->words);
     if (p->keys % 64) out->words[words - 1] = (UINT64_C(1) << (p->keys % 64)) - 1;
     for (size_t i = 0; i < sel->n; i++) {
-        if (!apply(p, a, &sel->v[i], out, e)) return false;
+        if (!apply(p, a, sel, &sel->v[i], out, e)) return false;
     }
     return true;
 }

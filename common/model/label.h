@@ -73,22 +73,47 @@ struct matcher {
     str name;
     str value;
     const struct regex *re;  // of MATCH_RE and MATCH_NRE, owned by the arena
+    size_t at;               // of its value in the text that was parsed; for messages
+};
+
+// What a query may ask for. Both numbers are looked at before the first regex is compiled.
+struct selector_most {
+    int64_t matchers;  // 0: any number
+    int64_t regexes;   // matchers with =~ or !~; 0: any number
+    const char *matchers_setting;
+    const char *regexes_setting;
+    // Whether to go on, asked between regexes and, in proportion to their cost, between values.
+    // NULL: yes.
+    bool (*alive)(const void *arg, err *e);
+    const void *arg;
 };
 
 // All of them must hold.
 struct selector {
     struct matcher *v;
     size_t n;
-    size_t cap;  // room in v; selector_add's
+    size_t cap;                        // room in v; selector_add's
+    const struct selector_most *most;  // borrowed; NULL: no limits
 };
 
 // A PromQL vector selector without range or offset: [metric]{name op "value", ...}; quotes ", ' or
 // `; ops = != =~ !~; quoted UTF-8 names; "{}" is everything; the empty text is an error. A metric
 // name becomes __name__="metric". Fails with invalid_argument naming position and reason. Matchers
-// are appended to *sel; memory is the arena's.
+// are appended to *sel; memory is the arena's, and regexes count against the arena's budget. A
+// pattern that *sel has already is not compiled again.
 bool selector_parse(struct arena *a, str text, struct selector *sel, err *e) MUST_CHECK;
 bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str name, str value,
                   err *e) MUST_CHECK;
 
+// One more matcher, compiled already, whose memory outlives *sel.
+bool selector_add_known(struct arena *a, struct selector *sel, const struct matcher *m,
+                        err *e) MUST_CHECK;
+
+// Does the value match? Where values are many: asks in between whether to go on. Fails with its
+// code, or with resource_exhausted.
+bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *matches,
+                  err *e) MUST_CHECK;
+
+// The same for few values. Without memory a regex matches nothing.
 bool matcher_matches(const struct matcher *m, str value);
 bool selector_matches(const struct selector *sel, labels ls);

@@ -83,9 +83,16 @@ static str joined(struct work *w, const struct relabel_rule *r)
     return (str){text, n};
 }
 
-static bool matches(const struct relabel_rule *r, str value)
+// Without memory the arena is exhausted, which the run tells at its end.
+static bool is_match(struct work *w, enum regex_answer answer)
 {
-    return !r->re || regex_match(r->re, value);
+    if (answer == REGEX_NO_MEMORY) w->a->exhausted = w->a->starved = true;
+    return answer == REGEX_YES;
+}
+
+static bool matches(struct work *w, const struct relabel_rule *r, str value)
+{
+    return !r->re || is_match(w, regex_match(r->re, value));
 }
 
 // The groups 0..most of a match; false if there is none or memory is out.
@@ -96,7 +103,7 @@ static bool match_groups(struct work *w, const struct relabel_rule *r, str value
     if (!v) return false;
     v[0] = value;
     *groups = v;
-    if (r->re) return regex_groups(r->re, value, v + 1, most);
+    if (r->re) return is_match(w, regex_groups(r->re, value, v + 1, most));
     if (most > 0) v[1] = value;
     return true;
 }
@@ -146,13 +153,13 @@ static bool hashmod(struct work *w, const struct relabel_rule *r, str value, err
 static void keep_names(struct work *w, const struct relabel_rule *r, bool wanted)
 {
     size_t first = 0;
-    while (first < w->now.n && matches(r, w->now.v[first].name) == wanted) {
+    while (first < w->now.n && matches(w, r, w->now.v[first].name) == wanted) {
         first++;
     }
     if (first == w->now.n || !make_own(w, w->now.n + 1)) return;
     size_t n = first;
     for (size_t i = first + 1; i < w->now.n; i++) {
-        if (matches(r, w->own[i].name) == wanted) w->own[n++] = w->own[i];
+        if (matches(w, r, w->own[i].name) == wanted) w->own[n++] = w->own[i];
     }
     w->now.n = n;
 }
@@ -215,10 +222,10 @@ static bool run_one(struct work *w, const struct relabel_rule *r, bool *keep, er
         replace(w, r, value);
         break;
     case RELABEL_KEEP:
-        *keep = matches(r, value);
+        *keep = matches(w, r, value);
         break;
     case RELABEL_DROP:
-        *keep = !matches(r, value);
+        *keep = !matches(w, r, value);
         break;
     case RELABEL_KEEPEQUAL:
         *keep = str_eq(labels_get(w->now, r->target_label), value);

@@ -197,7 +197,7 @@ static void free_regex(void *re)
 static bool compile_regex(struct arena *a, str pattern, struct relabel_rule *r, err *e)
 {
     if (!given(pattern, DEFAULT_REGEX)) return true;
-    struct regex *re = regex_new(pattern, e);
+    struct regex *re = regex_new(pattern, a->budget, e);
     if (!re) return err_wrap(e, "regex");
     if (!arena_defer(a, free_regex, re)) {
         regex_free(re);

@@ -198,20 +198,15 @@ static bool matcher(struct parser *p)
     skip_blanks(p);
     char c = peek(p, 0);
     if (in_quotes && (c == ',' || c == '}')) {
-        return selector_add(p->arena, p->sel, MATCH_EQ, S(LABEL_NAME), name, p->e);
+        const struct matcher m = {.op = MATCH_EQ, .name = S(LABEL_NAME), .value = name};
+        return selector_add_known(p->arena, p->sel, &m, p->e);
     }
     enum matcher_op op = MATCH_EQ;
     if (!operator(p, &op)) return false;
     skip_blanks(p);
     if (!is_quote(peek(p, 0))) return fault(p, "expected a label value in quotes");
-    str value = {0};
-    size_t start = p->at;
-    if (!quoted(p, &value)) return false;
-    if (selector_add(p->arena, p->sel, op, name, value, p->e)) return true;
-    if (p->e->code != ERR_INVALID_ARGUMENT) return false;
-    err reason = *p->e;
-    p->at = start;
-    return fault(p, reason.msg);
+    struct matcher m = {.op = op, .name = name, .at = p->at};
+    return quoted(p, &m.value) && selector_add_known(p->arena, p->sel, &m, p->e);
 }
 
 static bool matchers(struct parser *p)
@@ -230,23 +225,53 @@ static bool matchers(struct parser *p)
     return true;
 }
 
-bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
+static bool parse(struct parser *p)
 {
-    struct parser p = {.arena = a, .text = text, .sel = sel, .e = e};
-    if (!str_utf8(text)) return fault(&p, "the selector is not valid UTF-8");
-    skip_blanks(&p);
-    if (p.at == text.n) return fault(&p, "no expression found in input");
-    str name = word(&p, true);
-    if (name.n > 0 && !selector_add(a, sel, MATCH_EQ, S(LABEL_NAME), name, e)) return false;
-    skip_blanks(&p);
-    if (peek(&p, 0) == '{') {
-        if (!matchers(&p)) return false;
-    } else if (name.n == 0) {
-        return fault(&p, "expected a metric name or \"{\"");
+    if (!str_utf8(p->text)) return fault(p, "the selector is not valid UTF-8");
+    skip_blanks(p);
+    if (p->at == p->text.n) return fault(p, "no expression found in input");
+    const struct matcher metric = {.op = MATCH_EQ, .name = S(LABEL_NAME), .value = word(p, true)};
+    if (metric.value.n > 0 && !selector_add_known(p->arena, p->sel, &metric, p->e)) return false;
+    skip_blanks(p);
+    if (peek(p, 0) == '{') {
+        if (!matchers(p)) return false;
+    } else if (metric.value.n == 0) {
+        return fault(p, "expected a metric name or \"{\"");
     }
-    skip_blanks(&p);
-    if (p.at < text.n) return fault(&p, "unexpected text after the selector");
+    skip_blanks(p);
+    if (p->at < p->text.n) return fault(p, "unexpected text after the selector");
     return true;
+}
+
+// ---- regexes
+
+static bool is_regex(const struct matcher *m)
+{
+    return m->op == MATCH_RE || m->op == MATCH_NRE;
+}
+
+static bool at_most(size_t asked, int64_t most, const char *what, const char *setting, err *e)
+{
+    if (most <= 0 || asked <= (uint64_t)most) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the query asks for %zu %s, which exceeds the limit (%s, limit: %lld)", asked,
+                   what, setting, (long long)most);
+}
+
+static bool check_counts(const struct selector *sel, err *e)
+{
+    const struct selector_most *most = sel->most;
+    if (!most) return true;
+    size_t regexes = 0;
+    for (size_t i = 0; i < sel->n; i++)
+        regexes += is_regex(&sel->v[i]);
+    return at_most(sel->n, most->matchers, "matchers", most->matchers_setting, e) &&
+           at_most(regexes, most->regexes, "regular expressions", most->regexes_setting, e);
+}
+
+static bool go_on(const struct selector *sel, err *e)
+{
+    return !sel->most || !sel->most->alive || sel->most->alive(sel->most->arg, e);
 }
 
 static void free_regex(void *re)
@@ -254,38 +279,107 @@ static void free_regex(void *re)
     regex_free(re);
 }
 
+static const struct regex *known_regex(const struct selector *sel, str pattern)
+{
+    for (size_t i = 0; i < sel->n; i++) {
+        if (sel->v[i].re && str_eq(sel->v[i].value, pattern)) return sel->v[i].re;
+    }
+    return NULL;
+}
+
+static bool compile(struct arena *a, struct selector *sel, struct matcher *m, err *e)
+{
+    if (!is_regex(m) || m->re) return true;
+    m->re = known_regex(sel, m->value);
+    if (m->re) return true;
+    if (!go_on(sel, e)) return false;
+    struct regex *re = regex_new(m->value, a->budget, e);
+    if (!re) return false;
+    if (!arena_defer(a, free_regex, re)) {
+        regex_free(re);
+        return arena_ok(a, e);
+    }
+    m->re = re;
+    return true;
+}
+
+bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
+{
+    struct parser p = {.arena = a, .text = text, .sel = sel, .e = e};
+    size_t from = sel->n;
+    bool ok = parse(&p) && check_counts(sel, e);
+    for (size_t i = from; ok && i < sel->n; i++) {
+        ok = compile(a, sel, &sel->v[i], e);
+        if (ok || e->code != ERR_INVALID_ARGUMENT) continue;
+        err reason = *e;
+        p.at = sel->v[i].at;
+        fault(&p, reason.msg);
+    }
+    if (!ok) sel->n = from;
+    return ok;
+}
+
+bool selector_add_known(struct arena *a, struct selector *sel, const struct matcher *m, err *e)
+{
+    if (!arena_grow(a, &sel->v, &sel->cap, sel->n + 1, sizeof *sel->v)) return arena_ok(a, e);
+    sel->v[sel->n++] = *m;
+    return true;
+}
+
 bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str name, str value,
                   err *e)
 {
-    struct matcher m = {.op = op, .name = name, .value = value};
-    if (!arena_grow(a, &sel->v, &sel->cap, sel->n + 1, sizeof *sel->v)) return arena_ok(a, e);
-    if (op == MATCH_RE || op == MATCH_NRE) {
-        struct regex *re = regex_new(value, e);
-        if (!re) return false;
-        if (!arena_defer(a, free_regex, re)) {
-            regex_free(re);
-            return arena_ok(a, e);
-        }
-        m.re = re;
+    const struct matcher m = {.op = op, .name = name, .value = value};
+    if (!selector_add_known(a, sel, &m, e)) return false;
+    if (check_counts(sel, e) && compile(a, sel, &sel->v[sel->n - 1], e)) return true;
+    sel->n--;
+    return false;
+}
+
+// ---- matching
+
+// Steps of regexes between two questions whether to go on: some hundred microseconds.
+#define STEPS_UNASKED ((size_t)1 << 16)
+// A step is one byte of a value at one instruction; beginning costs about so many.
+#define STEPS_BEGIN 64
+
+static enum regex_answer matches(const struct matcher *m, str value)
+{
+    switch (m->op) {
+    case MATCH_EQ:
+        return str_eq(m->value, value) ? REGEX_YES : REGEX_NO;
+    case MATCH_NEQ:
+        return str_eq(m->value, value) ? REGEX_NO : REGEX_YES;
+    case MATCH_RE:
+        return regex_match(m->re, value);
+    case MATCH_NRE: {
+        enum regex_answer is = regex_match(m->re, value);
+        return is == REGEX_YES ? REGEX_NO : is == REGEX_NO ? REGEX_YES : is;
     }
-    sel->v[sel->n++] = m;
+    }
+    assert(!"matcher_op");
+    return REGEX_NO;
+}
+
+bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *yes, err *e)
+{
+    // Of a thread, whichever selector it works for: only how often it asks depends on it.
+    static _Thread_local size_t unasked;
+    unasked += STEPS_BEGIN + (m->re ? value.n * regex_steps(m->re) : 0);
+    if (unasked >= STEPS_UNASKED) {
+        unasked = 0;
+        if (!go_on(sel, e)) return false;
+    }
+    enum regex_answer is = matches(m, value);
+    if (is == REGEX_NO_MEMORY)
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory to match a regular expression");
+    *yes = is == REGEX_YES;
     return true;
 }
 
 bool matcher_matches(const struct matcher *m, str value)
 {
-    switch (m->op) {
-    case MATCH_EQ:
-        return str_eq(m->value, value);
-    case MATCH_NEQ:
-        return !str_eq(m->value, value);
-    case MATCH_RE:
-        return regex_match(m->re, value);
-    case MATCH_NRE:
-        return !regex_match(m->re, value);
-    }
-    assert(!"matcher_op");
-    return false;
+    return matches(m, value) == REGEX_YES;
 }
 
 bool selector_matches(const struct selector *sel, labels ls)

@@ -237,6 +237,152 @@ static void ten_thousand_matchers_are_only_many(void **state)
     arena_release(&a);
 }
 
+// ---- what may be asked
+
+struct asker {
+    int asked;
+    int most;
+};
+
+static bool may_go_on(const void *arg, err *e)
+{
+    struct asker *x = (struct asker *)(uintptr_t)arg;
+    if (++x->asked <= x->most) return true;
+    return err_set(e, ERR_DEADLINE_EXCEEDED, "late");
+}
+
+// {a=~"<pattern>0", a=~"<pattern>1", ...}
+static str many_regexes(struct buf *b, const char *pattern, int n, bool alike)
+{
+    buf_byte(b, '{');
+    for (int i = 0; i < n; i++)
+        buf_printf(b, "%sa=~\"%s%d\"", i ? "," : "", pattern, alike ? 0 : i);
+    buf_byte(b, '}');
+    return buf_view(b);
+}
+
+static bool parse_limited(struct selector_most *most, struct mem_budget *budget, str text, err *e)
+{
+    struct arena a;
+    arena_init(&a, budget, 64 << 20);
+    struct selector sel = {.most = most};
+    bool ok = selector_parse(&a, text, &sel, e);
+    assert_true(ok || sel.n == 0);
+    arena_release(&a);
+    return ok;
+}
+
+static void matchers_are_counted_before_a_regex_is_compiled(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t matchers, regexes;
+        const char *why;
+    } cases[] = {
+        {256, 0, "the query asks for 400 matchers, which exceeds the limit (m, limit: 256)"},
+        {0, 64,
+         "the query asks for 400 regular expressions, which exceeds the limit (r, limit: 64)"},
+    };
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    str text = many_regexes(&b, "\\\\pL{300}", 400, false);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct asker x = {.most = INT32_MAX};
+        struct selector_most most = {cases[i].matchers, cases[i].regexes, "m", "r", may_go_on, &x};
+        struct mem_budget budget;
+        mem_budget_init(&budget, "request", NULL, 0);
+        err e = {0};
+        assert_false(parse_limited(&most, &budget, text, &e));
+        assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+        assert_string_equal(e.msg, cases[i].why);
+        assert_int_equal(x.asked, 0);
+        assert_true(atomic_load(&budget.peak) < 1 << 20);
+    }
+    buf_release(&b);
+}
+
+static void whether_to_go_on_is_asked_between_regexes(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    str text = many_regexes(&b, "x.*", 40, false);
+    struct asker x = {.most = 7};
+    struct selector_most most = {.alive = may_go_on, .arg = &x};
+    err e = {0};
+    assert_false(parse_limited(&most, NULL, text, &e));
+    assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
+    assert_int_equal(x.asked, 8);
+    buf_release(&b);
+}
+
+static void equal_patterns_are_compiled_once_and_counted_against_the_request(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, NULL, 1 << 20);
+    str text = many_regexes(&b, "x.*", 40, true);
+    struct asker x = {.most = INT32_MAX};
+    struct selector_most most = {.alive = may_go_on, .arg = &x};
+    struct mem_budget budget;
+    mem_budget_init(&budget, "request", NULL, 0);
+    assert_ok(parse_limited(&most, &budget, text, e));
+    assert_int_equal(x.asked, 1);
+    assert_true(atomic_load(&budget.peak) > 128 << 10);
+    assert_true(atomic_load(&budget.peak) < 2 << 20);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    buf_clear(&b);
+    text = many_regexes(&b, "x.*", 40, false);
+    atomic_store(&budget.limit, (size_t)4 << 20);
+    err e = {0};
+    assert_false(parse_limited(&most, &budget, text, &e));
+    assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    buf_release(&b);
+}
+
+static void whether_to_go_on_is_asked_between_values(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{a=~\"x.*y\"}", "{a=~\"x|y|z\"}", "{a!=\"x\"}"};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct arena a;
+        arena_init(&a, NULL, 1 << 20);
+        struct asker x = {.most = 3};
+        struct selector_most most = {.alive = may_go_on, .arg = &x};
+        struct selector sel = {.most = &most};
+        assert_ok(selector_parse(&a, str_of(texts[i]), &sel, e));
+        err e = {0};
+        bool yes = false;
+        int values = 0;
+        while (values < 1 << 20 && matcher_test(&sel, &sel.v[0], S("xxxxxxxy"), &yes, &e))
+            values++;
+        assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
+        assert_true(values < 1 << 14);
+        arena_release(&a);
+    }
+}
+
+static void a_list_of_hundreds_of_pods_selects_them(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct buf b;
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&b, NULL, 1 << 20);
+    buf_z(&b, "{pod=~\"");
+    for (int i = 0; i < 400; i++)
+        buf_printf(&b, "%scheckout-api-%08x-%05d", i ? "|" : "", (unsigned)i * 2654435761u, i);
+    buf_z(&b, "\"}");
+    assert_true(b.n > 10000);
+    struct selector sel = {0};
+    assert_ok(selector_parse(&a, buf_view(&b), &sel, e));
+    assert_true(matcher_matches(&sel.v[0], S("checkout-api-00000000-00000")));
+    assert_false(matcher_matches(&sel.v[0], S("checkout-api-00000000-00001")));
+    buf_release(&b);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +392,11 @@ int main(void)
         cmocka_unit_test(selectors_add_up_in_one_list),
         cmocka_unit_test(parsing_survives_failing_allocations),
         cmocka_unit_test(ten_thousand_matchers_are_only_many),
+        cmocka_unit_test(matchers_are_counted_before_a_regex_is_compiled),
+        cmocka_unit_test(whether_to_go_on_is_asked_between_regexes),
+        cmocka_unit_test(equal_patterns_are_compiled_once_and_counted_against_the_request),
+        cmocka_unit_test(whether_to_go_on_is_asked_between_values),
+        cmocka_unit_test(a_list_of_hundreds_of_pods_selects_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

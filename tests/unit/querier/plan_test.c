@@ -196,7 +196,8 @@ static void type_becomes_a_matcher_of_five_parts(void **state)
 static void bad_selectors_name_the_selector(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "{a=b}", "{a=\"b\"", "{a=~\"[\"}", "{a=\"b\"}[5m]"};
+    static const char *const texts[] = {"",           "{a=b}",         "{a=\"b\"",
+                                        "{a=~\"[\"}", "{a=\"b\"}[5m]", "{a=~\"\\\\pL{300}\"}"};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct query q = {0};
         err e = {0};
