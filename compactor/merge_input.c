@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
 #include "base/map.h"
 #include "block/order.h"
 #include "compactor/merge_int.h"
-#include "sys/rand.h"
 
 #include <stdlib.h>
 
@@ -116,7 +116,6 @@ bool service_open(struct service_merge *s, str name, err *e)
     s->inputs = ARENA_ARRAY(&s->arena, struct input, m->source_count);
     if (!s->inputs) return arena_ok(&s->arena, e);
     if (!symbols_init(&all, m->memory, e)) return false;
-    symbols_seed(&all, rand_key());
     symbols_hints_init(&hints, m->memory);
     bool ok = true;
     for (size_t i = 0; ok && i < m->source_count; i++) {
@@ -495,7 +494,7 @@ static bool same_id(const void *ctx, uint32_t row)
 
 static uint64_t hash_id(id128 id)
 {
-    return hash_bytes(id.b, sizeof id.b);
+    return hash_table_bytes(id.b, sizeof id.b);
 }
 
 // The one that stands behind the last.

@@ -5,7 +5,6 @@
 #include "distributor/stacks.h"
 #include "distributor/text.h"
 #include "sys/clock.h"
-#include "sys/rand.h"
 
 // ---- text
 
@@ -119,7 +118,6 @@ bool ingest_text_sums(struct arena *a, struct profile *p, err *e)
     if (!any) return true;
     struct symbols names;
     if (!symbols_init(&names, a->budget, e)) return false;
-    symbols_seed(&names, rand_key());
     bool ok = add_up(a, p, &names, e);
     symbols_release(&names);
     return ok;

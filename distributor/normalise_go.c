@@ -110,16 +110,17 @@ static bool same_location(const void *ctx, uint32_t row)
 static uint64_t function_hash(const struct profile *p, uint32_t row)
 {
     const struct profile_function *f = &p->functions[row];
-    return hash_mix(hash_str(f->name), hash_mix(hash_str(f->filename), (uint64_t)f->start_line));
+    return hash_table_and(hash_table_str(f->name),
+                          hash_table_and(hash_table_str(f->filename), (uint64_t)f->start_line));
 }
 
 static uint64_t location_hash(const struct profile *p, uint32_t row)
 {
     const struct profile_location *l = &p->locations[row];
-    uint64_t h = hash_mix(l->address, l->mapping);
+    uint64_t h = hash_table_and(l->address, l->mapping);
     for (uint32_t i = 0; i < l->line_count; i++) {
         const struct profile_line *line = &p->lines[l->first_line + i];
-        h = hash_mix(hash_mix(h, line->function), (uint64_t)line->line);
+        h = hash_table_and(hash_table_and(h, line->function), (uint64_t)line->line);
     }
     return h;
 }

@@ -151,7 +151,7 @@ static bool same_window(const void *ctx, uint32_t row)
 static uint32_t find_window(const struct repair *x, const uint32_t *locations, uint64_t *hash)
 {
     struct window wanted = {.locations = locations};
-    *hash = hash_bytes(locations, WINDOW * sizeof *locations);
+    *hash = hash_table_bytes(locations, WINDOW * sizeof *locations);
     return map_find(&x->index, *hash, same_window,
                     (const struct window *const[]){x->windows, &wanted});
 }

@@ -5,7 +5,6 @@
 #include "distributor/columns.h"
 #include "distributor/text.h"
 #include "model/vector.h"
-#include "sys/rand.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -40,7 +39,6 @@ static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, 
     }
     map_init(&p->series, o->a->budget);
     if (!symbols_init(&p->symbols, o->a->budget, e)) return NULL;
-    symbols_seed(&p->symbols, rand_key());
     p->owner = owner;
     p->labels_hash = hash;
     p->number = o->parcel_count;
@@ -49,18 +47,56 @@ static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, 
     return p;
 }
 
-// The newest parcel of a service and owner that has room, or a new one. Requests have few.
-static struct parcel *parcel_of(struct outbox *o, str service, uint32_t owner, uint64_t hash,
+struct parcel_probe {
+    const struct outbox *o;
+    str service;
+    uint32_t owner;
+};
+
+static bool same_parcel(const void *ctx, uint32_t row)
+{
+    const struct parcel_probe *probe = ctx;
+    const struct parcel *p = probe->o->parcels[row];
+    return p->owner == probe->owner && str_eq(p->batch.service, probe->service);
+}
+
+static void release_index(void *arg)
+{
+    map_release(arg);
+}
+
+static bool index_init(struct outbox *o, err *e)
+{
+    if (o->by_owner) return true;
+    struct map *m = ARENA_NEW(o->a, struct map);
+    if (!m) return arena_ok(o->a, e);
+    map_init(m, o->a->budget);
+    if (!arena_defer(o->a, release_index, m)) return arena_ok(o->a, e);
+    o->by_owner = m;
+    return true;
+}
+
+// The newest parcel of a service and owner that has room, or a new one. A request may name as many
+// services as it has profiles. The index holds the first parcel, which knows the newest.
+static struct parcel *parcel_of(struct outbox *o, str service, uint32_t owner, uint64_t sent,
                                 err *e)
 {
-    for (size_t i = o->parcel_count; i-- > 0;) {
-        struct parcel *p = o->parcels[i];
-        if (p->owner != owner || !str_eq(p->batch.service, service)) continue;
-        bool full = p->bytes > PARCEL_BYTES_MAX || p->symbols.t.stack_count > PARCEL_STACKS_MAX;
-        if (!full) return p;
-        break;
+    if (!index_init(o, e)) return NULL;
+    uint64_t hash = hash_table_and(hash_table_str(service), owner);
+    uint32_t row =
+        map_find(o->by_owner, hash, same_parcel, &(struct parcel_probe){o, service, owner});
+    struct parcel *first = row == MAP_NONE ? NULL : o->parcels[row];
+    struct parcel *p = first ? first->newest : NULL;
+    if (p && p->bytes <= PARCEL_BYTES_MAX && p->symbols.t.stack_count <= PARCEL_STACKS_MAX)
+        return p;
+    p = parcel_new(o, service, owner, sent, e);
+    if (!p) return NULL;
+    if (first) {
+        first->newest = p;
+        return p;
     }
-    return parcel_new(o, service, owner, hash, e);
+    p->newest = p;
+    return map_put(o->by_owner, hash, (uint32_t)p->number, e) ? p : NULL;
 }
 
 struct series_probe {
@@ -74,18 +110,18 @@ static bool same_series(const void *ctx, uint32_t row)
     return labels_eq(probe->b->series[row], probe->wanted);
 }
 
-static bool series_row(struct outbox *o, struct parcel *p, labels ls, uint64_t fingerprint,
-                       uint32_t *row, err *e)
+static bool series_row(struct outbox *o, struct parcel *p, labels ls, uint32_t *row, err *e)
 {
     struct batch *b = &p->batch;
-    *row = map_find(&p->series, fingerprint, same_series, &(struct series_probe){b, ls});
+    uint64_t hash = labels_hash(ls);
+    *row = map_find(&p->series, hash, same_series, &(struct series_probe){b, ls});
     if (*row != MAP_NONE) return true;
     *row = b->series_count;
     if (!arena_grow(o->a, &b->series, &p->series_cap, (size_t)*row + 1, sizeof *b->series)) {
         return arena_ok(o->a, e);
     }
     b->series[b->series_count++] = labels_copy(o->a, ls);
-    return arena_ok(o->a, e) && map_put(&p->series, fingerprint, *row, e);
+    return arena_ok(o->a, e) && map_put(&p->series, hash, *row, e);
 }
 
 // ---- one profile
@@ -96,8 +132,7 @@ struct packing {
     const struct profile *p;
     const struct split *split;
     const struct outbox_source *from;
-    struct stacks **stacks;  // of parcels; NULL until this profile touches one
-    uint32_t *types;         // order in which types are written: siblings after their base
+    uint32_t *types;  // order in which types are written: siblings after their base
     uint64_t body_hash;
     struct parcel *parcel;  // of the group at hand
     uint32_t home;
@@ -258,7 +293,7 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     labels ls = split_series(x->scratch, g->ls, x->p, type);
     if (!arena_ok(x->scratch, e)) return false;
     uint64_t fingerprint = labels_fingerprint(ls);
-    if (!series_row(x->o, x->parcel, ls, fingerprint, &r->series, e)) return false;
+    if (!series_row(x->o, x->parcel, ls, &r->series, e)) return false;
     r->time_ns = x->p->time_ns;
     r->id = id_of(x, fingerprint);
     r->duration_ns = x->p->duration_ns;
@@ -320,14 +355,14 @@ static bool choose_parcel(struct packing *x, const struct split_group *g, err *e
     if (!x->from->client_id.n) x->home = owner;
     x->parcel = parcel_of(o, service, owner, x->split->sent, e);
     if (!x->parcel) return false;
-    size_t row = x->parcel->number;
-    if (!x->stacks[row]) {
+    if (x->parcel->stacks_of != o->profiles) {
         struct stacks *to = ARENA_NEW(x->scratch, struct stacks);
         if (!to) return arena_ok(x->scratch, e);
         if (!stacks_init(to, x->scratch, x->p, &x->parcel->symbols, e)) return false;
-        x->stacks[row] = to;
+        x->parcel->stacks = to;
+        x->parcel->stacks_of = o->profiles;
     }
-    x->to = x->stacks[row];
+    x->to = x->parcel->stacks;
     return true;
 }
 
@@ -358,10 +393,9 @@ bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p
         .from = from,
         .body_hash = hash_str(from->body),
         .types = ARENA_ARRAY(scratch, uint32_t, p->type_count),
-        // A group adds at most one parcel.
-        .stacks = ARENA_ARRAY(scratch, struct stacks *, o->parcel_count + split->group_count),
     };
-    if (!x.types || !x.stacks) return arena_ok(scratch, e);
+    if (!x.types) return arena_ok(scratch, e);
+    o->profiles++;
     if (!sums_fit(p, e)) return false;
     buf_init(&x.vector, scratch->budget, SIZE_MAX / 2);
     bool ok = true;

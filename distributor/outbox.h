@@ -45,7 +45,10 @@ struct parcel {
     uint64_t labels_hash;  // of its first profile as sent: orders those who may get it
     uint32_t attempt;
     enum parcel_state state;
-    size_t number;  // in the outbox
+    size_t number;          // in the outbox
+    struct parcel *newest;  // of its service and owner; set in the first
+    struct stacks *stacks;  // of the profile at hand, if that is number stacks_of
+    uint64_t stacks_of;
     struct symbols symbols;
     struct map series;  // index over batch.series
     size_t series_cap;
@@ -63,6 +66,8 @@ struct outbox {
     struct parcel **parcels;
     size_t parcel_count;
     size_t parcel_cap;
+    struct map *by_owner;  // first parcels by service and owner; NULL before there is one
+    uint64_t profiles;     // added so far
     outbox_owner *owner;
     void *owner_arg;
     uint64_t records;

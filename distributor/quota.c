@@ -45,7 +45,7 @@ bool quota_sample(struct quota_samplers *s, str tenant, str group, const struct 
 {
     if (q->sampled <= 0 || q->sample_period_ns <= 0) return false;
     if (chance >= (double)q->sampled / (double)MAX(distributors, (size_t)1)) return false;
-    uint64_t key = hash_mix(hash_str(tenant), hash_str(group)) | 1;
+    uint64_t key = hash_table_and(hash_table_str(tenant), hash_table_str(group)) | 1;
     lock_take(&s->lock);
     struct quota_window *w = window_of(s, key);
     if (w->begin_mono_ns == 0 || mono_ns - w->begin_mono_ns >= (uint64_t)q->sample_period_ns) {

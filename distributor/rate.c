@@ -42,7 +42,7 @@ static void fill(struct rate_bucket *b, uint64_t mono_ns)
 
 static struct rate_bucket *bucket_of(struct rates *r, str tenant, uint64_t mono_ns)
 {
-    uint64_t hash = hash_str(tenant) | 1;
+    uint64_t hash = hash_table_str(tenant) | 1;
     struct rate_bucket *place = NULL;
     for (size_t i = 0; i < PROBES; i++) {
         struct rate_bucket *b = &r->buckets[(hash + i) % RATE_TENANTS_MAX];

@@ -43,7 +43,7 @@ static struct refusal_row *row_of(struct refusals *r, uint64_t key, uint64_t mon
 
 static struct log_site *admit(struct refusals *r, struct refusal *x, uint64_t mono_ns)
 {
-    uint64_t key = hash_mix(hash_str(x->tenant), hash_str(x->reason)) | 1;
+    uint64_t key = hash_table_and(hash_table_str(x->tenant), hash_table_str(x->reason)) | 1;
     struct refusal_row *row = row_of(r, key, mono_ns);
     if (!row) {
         r->unlisted++;

@@ -83,9 +83,9 @@ struct splitter {
     labels common;
     struct map index;
     labels *sets;  // of the groups found so far
-    uint64_t *hashes;
+    uint64_t *fingerprints;
     size_t set_cap;
-    size_t hash_cap;
+    size_t fingerprint_cap;
     uint32_t set_count;
     uint32_t *group_of;  // of each sample; MAP_NONE: dropped
     const struct split_finish *finish;
@@ -105,16 +105,17 @@ static bool same_set(const void *ctx, uint32_t row)
 
 static bool find_or_add(struct splitter *x, labels wanted, uint32_t *group, err *e)
 {
-    uint64_t hash = labels_fingerprint(wanted);
+    uint64_t hash = labels_hash(wanted);
     *group = map_find(&x->index, hash, same_set, &(struct set_probe){x->sets, wanted});
     if (*group != MAP_NONE) return true;
     *group = x->set_count;
     if (!arena_grow(x->a, &x->sets, &x->set_cap, (size_t)*group + 1, sizeof *x->sets) ||
-        !arena_grow(x->a, &x->hashes, &x->hash_cap, (size_t)*group + 1, sizeof *x->hashes)) {
+        !arena_grow(x->a, &x->fingerprints, &x->fingerprint_cap, (size_t)*group + 1,
+                    sizeof *x->fingerprints)) {
         return arena_ok(x->a, e);
     }
     x->sets[*group] = wanted;
-    x->hashes[*group] = hash;
+    x->fingerprints[*group] = labels_fingerprint(wanted);
     x->set_count++;
     return map_put(&x->index, hash, *group, e);
 }
@@ -282,7 +283,7 @@ static bool collect(struct splitter *x, err *e)
     for (uint32_t g = 0; g < x->set_count; g++) {
         out->groups[g] = (struct split_group){
             .ls = x->sets[g],
-            .fingerprint = x->hashes[g],
+            .fingerprint = x->fingerprints[g],
             .rows = rows + at[g],
             .row_count = at[g + 1],
         };

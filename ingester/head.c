@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "ingester/head_stacks.h"
 #include "model/slot.h"
-#include "sys/rand.h"
 
 // Of the head's memory what one generation of past ids may take.
 #define PAST_SHARE 32
@@ -79,7 +78,6 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     if (text_copy(&h->budget, tenant, &s->tenant, e) &&
         text_copy(&h->budget, service, &s->service, e) &&
         symbols_init(&s->symbols, &h->budget, e)) {
-        symbols_seed(&s->symbols, rand_key());
         return s;
     }
     service_free(s);
@@ -184,7 +182,7 @@ static bool same_service(const void *ctx, uint32_t row)
 
 static uint64_t key_hash(str tenant, str service)
 {
-    return hash_mix(hash_str(tenant), hash_str(service));
+    return hash_table_and(hash_table_str(tenant), hash_table_str(service));
 }
 
 static struct service_head *lookup(struct head *h, str tenant, str service)

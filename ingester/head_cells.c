@@ -47,7 +47,7 @@ bool cells_group(struct cells *c, const struct service_head *s, uint32_t series,
     labels ls;
     if (!walk_labels(&c->room, s, series, c->group_by, c->group_by_count, &ls, e)) return false;
     struct group_key key = {c, ls};
-    uint64_t hash = labels_fingerprint(ls);
+    uint64_t hash = labels_hash(ls);
     *group = map_find(&c->by_labels, hash, same_group, &key);
     if (*group != MAP_NONE) return true;
     if (!arena_grow(c->arena, &c->groups, &c->group_cap, (size_t)c->group_count + 1,
@@ -80,7 +80,7 @@ bool cells_at(struct cells *c, uint32_t group, int64_t point, uint32_t bucket, u
               err *e)
 {
     struct cell_key key = {c, group, bucket, point};
-    uint64_t hash = hash_mix(hash_mix(hash_mix(0, group), (uint64_t)point), bucket);
+    uint64_t hash = hash_table_and(hash_table_and(hash_table_word(group), (uint64_t)point), bucket);
     *row = map_find(&c->by_key, hash, same_cell, &key);
     if (*row != MAP_NONE) return true;
     if (!arena_grow(c->arena, &c->v, &c->cap, (size_t)c->n + 1, sizeof *c->v)) {
@@ -137,7 +137,8 @@ bool cells_note(struct cells *c, uint32_t row, const struct row_notes *notes, er
     for (uint32_t i = 0; i < notes->count; i++) {
         struct note_key key = {c, row, row_note(notes, i)};
         uint64_t hash =
-            hash_mix(hash_mix(hash_mix(0, row), hash_str(key.note.name)), hash_str(key.note.value));
+            hash_table_and(hash_table_and(hash_table_word(row), hash_table_str(key.note.name)),
+                           hash_table_str(key.note.value));
         if (map_find(&c->by_note, hash, same_note, &key) != MAP_NONE) continue;
         if (!arena_grow(c->arena, &c->notes, &c->note_cap, (size_t)c->note_count + 1,
                         sizeof *c->notes)) {

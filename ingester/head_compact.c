@@ -11,7 +11,6 @@
 #include "codec/varint.h"
 #include "ingester/head_stacks.h"
 #include "model/vector.h"
-#include "sys/rand.h"
 
 #define STACKS_MIN 256
 #define SERIES_MIN 64
@@ -101,7 +100,6 @@ static bool copy_symbols(struct service_head *s, struct arena *a, const bool *us
 {
     err e = {0};
     if (!symbols_init(fresh, &s->head->budget, &e)) return false;
-    symbols_seed(fresh, rand_key());
     bool ok = symbols_remap_init(m, a, &s->symbols.t, fresh, &e);
     for (uint32_t i = 1; ok && i < s->symbols.t.stack_count; i++)
         ok = !used[i] || symbols_remap_stack(m, i, &e) != MAP_NONE;

@@ -35,7 +35,7 @@ static bool same_set(const void *ctx, uint32_t row)
 static bool note(struct labels_read *t, labels ls, err *e)
 {
     struct set_key key = {t, ls};
-    uint64_t hash = labels_fingerprint(ls);
+    uint64_t hash = labels_hash(ls);
     if (map_find(&t->seen, hash, same_set, &key) != MAP_NONE) return true;
     if (!arena_grow(t->arena, &t->sets, &t->cap, (size_t)t->n + 1, sizeof *t->sets)) {
         return arena_ok(t->arena, e);

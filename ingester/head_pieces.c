@@ -36,7 +36,7 @@ static bool count_row(struct pieces *p, str tenant, int64_t hour, err *e)
         p->v[p->last].rows++;
         return true;
     }
-    uint64_t hash = hash_mix(hash_str(tenant), (uint64_t)hour);
+    uint64_t hash = hash_table_and(hash_table_str(tenant), (uint64_t)hour);
     p->last = map_find(&p->by_key, hash, same_piece, &key);
     if (p->last == MAP_NONE) {
         if (!arena_grow(p->arena, &p->v, &p->cap, (size_t)p->n + 1, sizeof *p->v)) {

@@ -283,7 +283,7 @@ static bool put_vector(struct segment *x, struct arena *a, const struct payload 
                        uint64_t *number, err *e)
 {
     const void *key[] = {x, p};
-    uint64_t hash = hash_mix(0, (uint64_t)(uintptr_t)p);
+    uint64_t hash = hash_table_word((uint64_t)(uintptr_t)p);
     uint32_t at = p->refs > 1 ? map_find(&x->by_payload, hash, same_payload, key) : MAP_NONE;
     if (at != MAP_NONE) {
         *number = x->shared[at].number;

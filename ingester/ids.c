@@ -2,13 +2,15 @@
 #include "ingester/ids.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 
 // The slot of a key, or the free one where it belongs.
 static struct id_slot *find(struct id_slot *slots, size_t size, uint32_t series, id128 id)
 {
-    size_t at = (size_t)hash_mix(hash_bytes(id.b, sizeof id.b), series) & (size - 1);
-    while (slots[at].series && (slots[at].series != series + 1 || !id128_eq(slots[at].id, id)))
-        at = (at + 1) & (size - 1);
+    size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+    for (; slots[at].series && (slots[at].series != series + 1 || !id128_eq(slots[at].id, id));
+         at = (at + 1) & (size - 1))
+        map_stepped();
     return &slots[at];
 }
 

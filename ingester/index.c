@@ -9,7 +9,7 @@ void index_init(struct index *x, struct mem_budget *budget)
 {
     *x = (struct index){.budget = budget};
     map_init(&x->by_name, budget);
-    map_init(&x->by_fingerprint, budget);
+    map_init(&x->by_labels, budget);
 }
 
 static void text_free(struct mem_budget *b, str *text)
@@ -41,7 +41,7 @@ void index_release(struct index *x)
     mem_free(b, x->names, x->name_cap * sizeof *x->names);
     mem_free(b, x->series, x->series_cap * sizeof *x->series);
     map_release(&x->by_name);
-    map_release(&x->by_fingerprint);
+    map_release(&x->by_labels);
     index_init(x, b);
 }
 
@@ -72,7 +72,7 @@ static bool same_name(const void *ctx, uint32_t row)
 static uint32_t name_find(const struct index *x, str text)
 {
     struct name_key key = {x, text};
-    return map_find(&x->by_name, hash_str(text), same_name, &key);
+    return map_find(&x->by_name, hash_table_str(text), same_name, &key);
 }
 
 struct value_key {
@@ -89,7 +89,7 @@ static bool same_value(const void *ctx, uint32_t row)
 static uint32_t value_find(const struct index_name *name, str text)
 {
     struct value_key key = {name, text};
-    return map_find(&name->by_text, hash_str(text), same_value, &key);
+    return map_find(&name->by_text, hash_table_str(text), same_value, &key);
 }
 
 static uint32_t name_add(struct index *x, str text, err *e)
@@ -104,7 +104,7 @@ static uint32_t name_add(struct index *x, str text, err *e)
     *name = (struct index_name){0};
     map_init(&name->by_text, x->budget);
     if (!text_copy(x->budget, text, &name->text, e)) return MAP_NONE;
-    if (!map_put(&x->by_name, hash_str(text), x->name_count, e)) {
+    if (!map_put(&x->by_name, hash_table_str(text), x->name_count, e)) {
         text_free(x->budget, &name->text);
         return MAP_NONE;
     }
@@ -122,7 +122,7 @@ static uint32_t value_add(struct index *x, struct index_name *name, str text, er
     struct index_value *value = &name->values[name->n];
     *value = (struct index_value){0};
     if (!text_copy(x->budget, text, &value->text, e)) return MAP_NONE;
-    if (!map_put(&name->by_text, hash_str(text), name->n, e)) {
+    if (!map_put(&name->by_text, hash_table_str(text), name->n, e)) {
         text_free(x->budget, &value->text);
         return MAP_NONE;
     }
@@ -172,7 +172,8 @@ static bool pairs_make(struct index *x, labels ls, struct index_pair *pairs, err
 uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e)
 {
     struct series_key key = {x, ls, fingerprint};
-    uint32_t row = map_find(&x->by_fingerprint, fingerprint, same_series, &key);
+    uint64_t hash = labels_hash(ls);
+    uint32_t row = map_find(&x->by_labels, hash, same_series, &key);
     if (row != MAP_NONE) return row;
     if (!mem_grow(x->budget, &x->series, &x->series_cap, (size_t)x->series_count + 1,
                   sizeof *x->series, e)) {
@@ -180,8 +181,7 @@ uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e)
     }
     struct index_pair *pairs = mem_alloc(x->budget, ls.n * sizeof *pairs, e);
     if (!pairs) return MAP_NONE;
-    if (!pairs_make(x, ls, pairs, e) ||
-        !map_put(&x->by_fingerprint, fingerprint, x->series_count, e)) {
+    if (!pairs_make(x, ls, pairs, e) || !map_put(&x->by_labels, hash, x->series_count, e)) {
         mem_free(x->budget, pairs, ls.n * sizeof *pairs);
         return MAP_NONE;
     }

@@ -50,7 +50,7 @@ struct index {
     struct index_name *names;
     uint32_t name_count;
     size_t name_cap;
-    struct map by_fingerprint;
+    struct map by_labels;
     struct index_series *series;
     uint32_t series_count;
     size_t series_cap;

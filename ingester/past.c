@@ -2,6 +2,7 @@
 #include "ingester/past.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "sys/clock.h"
 
 #define SIZE_MIN ((size_t)256)
@@ -35,9 +36,10 @@ void past_release(struct past *p)
 
 static struct past_slot *find(struct past_slot *slots, size_t size, uint64_t series, id128 id)
 {
-    size_t at = (size_t)hash_mix(hash_bytes(id.b, sizeof id.b), series) & (size - 1);
-    while (slots[at].used && (slots[at].series != series || !id128_eq(slots[at].id, id)))
-        at = (at + 1) & (size - 1);
+    size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+    for (; slots[at].used && (slots[at].series != series || !id128_eq(slots[at].id, id));
+         at = (at + 1) & (size - 1))
+        map_stepped();
     return &slots[at];
 }
 

@@ -15,7 +15,6 @@
 #include "ingester/metrics.h"
 #include "model/slot.h"
 #include "sys/clock.h"
-#include "sys/rand.h"
 
 // Bytes of an answer's symbols or vector before they are copied into it.
 #define PART_MAX ((size_t)1 << 30)
@@ -146,7 +145,6 @@ static bool put_tree(struct read *r, err *e)
     struct merge m;
     uint64_t count = 0;
     if (!merge_init(&m, &r->budget, !want->full_symbols, e)) return false;
-    symbols_seed(&m.symbols, rand_key());
     bool ok =
         head_tree(r->in->head, r->req, &r->query, &filter, &m, &count, e) && put_merge(r, &m, e);
     merge_release(&m);

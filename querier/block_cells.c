@@ -75,7 +75,7 @@ bool block_total_at(struct block_walk *w, uint32_t group, int64_t point, uint32_
 {
     if (!begin(w, e)) return false;
     struct total_key key = {w->m, group, point};
-    uint64_t hash = hash_mix(hash_mix(0, group), (uint64_t)point);
+    uint64_t hash = hash_table_and(hash_table_word(group), (uint64_t)point);
     *row = map_find(&w->cells->totals, hash, same_total, &key);
     if (*row != MAP_NONE) return true;
     return merged_new_total(w->m, group, point, row, e) &&
@@ -103,7 +103,7 @@ bool block_cell_at(struct block_walk *w, uint32_t group, int64_t slot, uint32_t 
 {
     if (!begin(w, e)) return false;
     struct cell_key key = {w->m, group, bucket, slot};
-    uint64_t hash = hash_mix(hash_mix(hash_mix(0, group), (uint64_t)slot), bucket);
+    uint64_t hash = hash_table_and(hash_table_and(hash_table_word(group), (uint64_t)slot), bucket);
     *row = map_find(&w->cells->cells, hash, same_cell, &key);
     if (*row != MAP_NONE) return true;
     return merged_new_cell(w->m, group, slot, bucket, row, e) &&
@@ -185,7 +185,7 @@ bool block_set_seen(struct block_walk *w, labels set, err *e)
 {
     if (!begin(w, e)) return false;
     struct set_key key = {w->m, set};
-    uint64_t hash = labels_fingerprint(set);
+    uint64_t hash = labels_hash(set);
     if (map_find(&w->cells->sets, hash, same_set, &key) != MAP_NONE) return true;
     return merged_new_set(w->m, set, e) &&
            map_put(&w->cells->sets, hash, (uint32_t)(w->m->set_count - 1), e);
@@ -206,7 +206,7 @@ bool block_name_seen(struct block_walk *w, str name, err *e)
 {
     if (!begin(w, e)) return false;
     struct name_key key = {w->m, name};
-    uint64_t hash = hash_str(name);
+    uint64_t hash = hash_table_str(name);
     if (map_find(&w->cells->names, hash, same_name, &key) != MAP_NONE) return true;
     return merged_new_name(w->m, name, e) &&
            map_put(&w->cells->names, hash, (uint32_t)(w->m->name_count - 1), e);
@@ -228,11 +228,12 @@ bool block_series_seen(struct block_walk *w, labels ls, err *e)
     if (!begin(w, e)) return false;
     struct block_cells *c = w->cells;
     struct print_key key = {c, labels_fingerprint(ls)};
-    if (map_find(&c->series, key.print, same_print, &key) != MAP_NONE) return true;
+    uint64_t hash = hash_table_word(key.print);
+    if (map_find(&c->series, hash, same_print, &key) != MAP_NONE) return true;
     if (!arena_grow(&w->arena, &c->prints, &c->print_cap, c->print_count + 1, sizeof *c->prints)) {
         return block_no_room(w, e);
     }
     c->prints[c->print_count] = key.print;
     w->m->stat_series++;
-    return map_put(&c->series, key.print, c->print_count++, e);
+    return map_put(&c->series, hash, c->print_count++, e);
 }

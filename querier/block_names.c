@@ -2,7 +2,6 @@
 #include "querier/block_names.h"
 
 #include "sys/lock.h"
-#include "sys/rand.h"
 
 #define MANY_TIMES 4u
 #define SMALL      65536u  // rows that are always allowed
@@ -59,7 +58,6 @@ static struct block_names *new_names(struct block_names_set *s, str service, err
         return NULL;
     }
     if (service.n) memcpy(name, service.p, service.n);
-    symbols_seed(&n->symbols, rand_key());
     n->set = s;
     n->name = name;
     n->service = str_make(name, service.n);

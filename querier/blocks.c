@@ -60,7 +60,7 @@ static void free_entries(struct block_kept *v)
 
 static uint64_t hash_of(str object, uint64_t at, enum block_part part)
 {
-    return hash_mix(hash_mix(hash_str(object), at), part);
+    return hash_table_and(hash_table_and(hash_table_str(object), at), part);
 }
 
 static uint64_t place_of(const struct block_want *w)

@@ -4,7 +4,6 @@
 #include "codec/pb.h"
 #include "model/vector.h"
 #include "querier/merge_int.h"
-#include "sys/rand.h"
 
 #include <stdlib.h>
 
@@ -17,7 +16,6 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
     m->arena.setting = m->memory.name;
     map_init(&m->group_index, &m->memory);
     if (!merge_init(&m->stacks, &m->memory, !full_symbols, e)) return false;
-    symbols_seed(&m->stacks.symbols, rand_key());
     return true;
 }
 
@@ -126,7 +124,7 @@ static bool same_group(const void *ctx, uint32_t row)
 
 static bool find_group(struct merged *m, labels ls, bool copy, uint32_t *row, err *e)
 {
-    uint64_t hash = labels_fingerprint(ls);
+    uint64_t hash = labels_hash(ls);
     struct group_key key = {m, ls};
     *row = map_find(&m->group_index, hash, same_group, &key);
     if (*row != MAP_NONE) return true;

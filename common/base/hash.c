@@ -36,6 +36,13 @@ uint64_t hash_end(const struct hash_state *h)
 
 // ---- the keyed hash
 
+struct hash_key hash_table_key = HASH_KEY_PUBLIC_INIT;
+
+void hash_seed(struct hash_key key)
+{
+    hash_table_key = key;
+}
+
 static uint64_t word_at(const unsigned char *p)
 {
     uint64_t word = 0;

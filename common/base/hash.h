@@ -3,6 +3,11 @@
 // hash.h - XXH64 (seed 0), the one hash of wire and placement formats, a keyed hash for tables that
 // strangers fill, and CRC32C of storage.
 //
+// Tables use hash_table_*, which the process keys at its start. XXH64 and hash_mix are for what is
+// stored, sent or decides a place: for those everybody must come to the same number, so anybody can
+// make texts that collide. Files that use them are listed with the reason in common/HASHES, which
+// tests/lint checks.
+//
 // XXH64 as https://github.com/Cyan4973/xxHash specifies it; CRC32C is the Castagnoli polynomial
 // 0x1EDC6F41 reflected, as in RFC 3720 appendix B.4.
 #pragma once
@@ -19,16 +24,21 @@ uint64_t hash_str(str s);
 // with about the probability of chance (multiplication by a random factor is near-universal), so
 // whatever a sender prepares makes chains no longer than ordinary names do. To do better he would
 // have to learn of collisions, but hashes leave the process in no form: no row number, no order and
-// no message depends on them, keys are drawn anew for each table (sys/rand.h), and a chain that is
+// no message depends on them, keys are drawn anew by each process (sys/rand.h), and a chain that is
 // one step longer is nanoseconds within a request of a millisecond. Unlike the hashes that this is
 // akin to, no operand is a public constant, so no input makes a factor 0 and cancels what came
 // before. XXH64 and hash_mix protect nothing, seeded or not.
 struct hash_key {
     uint64_t k[4];
 };
-#define HASH_KEY_PUBLIC                                                                \
-    ((struct hash_key){{0x243f6a8885a308d3u, 0x13198a2e03707344u, 0xa4093822299f31d0u, \
-                        0x082efa98ec4e6c89u}}) /* for tables that nobody seeds */
+// What everybody knows: for processes that nobody seeds.
+#define HASH_KEY_PUBLIC_INIT                                                                   \
+    {                                                                                          \
+        {                                                                                      \
+            0x243f6a8885a308d3u, 0x13198a2e03707344u, 0xa4093822299f31d0u, 0x082efa98ec4e6c89u \
+        }                                                                                      \
+    }
+#define HASH_KEY_PUBLIC ((struct hash_key)HASH_KEY_PUBLIC_INIT)
 
 uint64_t hash_keyed(const struct hash_key *key, const void *p, size_t n);
 
@@ -51,7 +61,35 @@ static inline uint64_t hash_words(const struct hash_key *key, const uint64_t *wo
     return hash_fold(h ^ key->k[2], key->k[3]);
 }
 
-// Mixes a further word into a hash; for keys made of several parts inside one process only.
+// ---- tables
+
+// The key of the process: HASH_KEY_PUBLIC until hash_seed, which a program calls first thing,
+// before it has a table or a second thread. Tests and fuzz targets leave it as it is or set one of
+// their own.
+extern struct hash_key hash_table_key;
+void hash_seed(struct hash_key key);
+
+static inline uint64_t hash_table_bytes(const void *p, size_t n)
+{
+    return hash_keyed(&hash_table_key, p, n);
+}
+static inline uint64_t hash_table_str(str s)
+{
+    return hash_keyed(&hash_table_key, s.p, s.n);
+}
+static inline uint64_t hash_table_word(uint64_t word)
+{
+    return hash_word(&hash_table_key, word);
+}
+
+// The hash of what has hash h and a further part, itself a hash or any word.
+static inline uint64_t hash_table_and(uint64_t h, uint64_t part)
+{
+    const struct hash_key *key = &hash_table_key;
+    return hash_fold(hash_fold(part ^ key->k[0], h ^ key->k[1]) ^ key->k[2], key->k[3]);
+}
+
+// Mixes a further word into a hash, unkeyed.
 static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/map.h"
 
+#ifdef FT_FAULTS
+_Thread_local uint64_t map_looked;
+#endif
+
 void map_init(struct map *m, struct mem_budget *budget)
 {
     *m = (struct map){.budget = budget};
@@ -30,8 +34,8 @@ uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *c
 static void place(struct map_slot *slots, uint32_t size, struct map_slot s)
 {
     uint32_t i = s.tag & (size - 1);
-    while (slots[i].next)
-        i = (i + 1) & (size - 1);
+    for (; slots[i].next; i = (i + 1) & (size - 1))
+        map_stepped();
     slots[i] = s;
 }
 

@@ -9,12 +9,29 @@
 //     ref = map_find(&m, hash, same, &key);
 //     if (ref == MAP_NONE) { append the row; map_put(&m, hash, row, e); }
 //
+// Hashes are those of hash_table_* or of another keyed hash (hash.h), so that nobody can choose
+// rows that collide.
+//
 // Owned by one thread at a time; concurrent readers are fine while nobody writes.
 #pragma once
 
 #include "base/mem.h"
 
 #define MAP_NONE UINT32_MAX
+
+// Slots that this thread has looked at, of maps and of the tables beside it that call map_stepped
+// for each: what tests count instead of time. Only in builds with fault points.
+#ifdef FT_FAULTS
+extern _Thread_local uint64_t map_looked;
+static inline void map_stepped(void)
+{
+    map_looked++;
+}
+#else
+static inline void map_stepped(void)
+{
+}
+#endif
 
 struct map_slot {
     uint32_t tag;   // upper half of the hash; its low bits say where to begin
@@ -42,6 +59,7 @@ static inline uint32_t map_next(const struct map *m, uint64_t hash, uint32_t *st
     uint32_t tag = (uint32_t)(hash >> 32);
     if (m->size == 0) return MAP_NONE;
     for (;;) {
+        map_stepped();
         struct map_slot s = m->slots[(tag + (*step)++) & (m->size - 1)];
         if (s.next == 0 || s.tag == tag) return s.next - 1;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
 #include "base/map.h"
 #include "block/keys.h"
 #include "block/keys_int.h"
 #include "codec/varint.h"
-#include "sys/rand.h"
 
 #include <stdlib.h>
 
@@ -29,7 +29,6 @@ struct entry {
 
 struct encoder {
     struct arena *arena;
-    struct hash_key hash;
     const labels *keys;
     uint32_t n;
     struct words names;
@@ -43,7 +42,7 @@ struct encoder {
 
 static uint32_t word_add(struct encoder *x, struct words *w, str text, uint32_t name, err *e)
 {
-    uint64_t hash = hash_mix(hash_keyed(&x->hash, text.p, text.n), name);
+    uint64_t hash = hash_table_and(hash_table_str(text), name);
     uint32_t step = 0;
     for (;;) {
         uint32_t row = map_next(&w->index, hash, &step);
@@ -246,7 +245,7 @@ static bool encode(struct encoder *x, err *e)
 bool block_postings_encode(struct arena *scratch, const labels *keys, uint32_t n, struct buf *out,
                            err *e)
 {
-    struct encoder x = {.arena = scratch, .hash = rand_key(), .keys = keys, .n = n, .out = out};
+    struct encoder x = {.arena = scratch, .keys = keys, .n = n, .out = out};
     map_init(&x.names.index, scratch->budget);
     map_init(&x.values.index, scratch->budget);
     bool ok = encode(&x, e);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/hash.h"
 #include "block/writer_int.h"
 
 void writer_part(struct writer_parts *p, size_t at)
@@ -91,7 +90,7 @@ static bool number_sets(struct block_writer *w, struct map *index, uint32_t *fir
         labels ls = w->rows[i].annotations;
         w->column[i] = 0;
         if (ls.n == 0) continue;
-        uint64_t hash = labels_fingerprint(ls);
+        uint64_t hash = labels_hash(ls);
         uint32_t step = 0;
         uint32_t row = map_next(index, hash, &step);
         while (row != MAP_NONE && !labels_eq(w->rows[first[row]].annotations, ls))

@@ -46,7 +46,7 @@ bool writer_share_find(struct writer_share *s, str entries, bool all, uint64_t *
                        bool *is_of_all)
 {
     uint32_t step = 0;
-    s->hash = hash_str(entries);
+    s->hash = hash_table_str(entries);
     uint32_t row = map_next(&s->index, s->hash, &step);
     for (int i = 0; row != MAP_NONE && i < TRIES; i++) {
         const struct writer_known *one = &s->v[row];

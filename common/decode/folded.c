@@ -63,7 +63,7 @@ static bool same_name(const void *ctx, uint32_t row)
 static bool function_of(struct folded *f, str name, uint32_t *row, err *e)
 {
     struct profile *p = f->p;
-    uint64_t hash = hash_str(name);
+    uint64_t hash = hash_table_str(name);
     *row = map_find(&f->names, hash, same_name, &(struct name_probe){p, name});
     if (*row != MAP_NONE) return true;
     *row = p->function_count;

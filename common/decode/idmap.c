@@ -19,11 +19,6 @@ static bool same_id(const void *ctx, uint32_t row)
     return p->ids[row] == p->id;
 }
 
-static uint64_t hash_of(const struct idmap *m, uint64_t id)
-{
-    return hash_mix(hash_mix(m->seed, id), m->seed);  // twice: once leaves high bits of id in place
-}
-
 static void release_index(void *arg)
 {
     map_release(arg);
@@ -48,13 +43,12 @@ bool idmap_build(struct idmap *m, struct arena *a, const uint64_t *ids, uint32_t
     if (!m->dense || (!all_dense && !arena_defer(a, release_index, &m->sparse))) {
         return arena_ok(a, e);
     }
-    m->seed = all_dense ? 0 : hash_bytes(ids, n * sizeof *ids);
     for (uint32_t row = n; row-- > 0;) {
         uint64_t id = ids[row];
         if (id < m->limit) {
             if (m->dense[id] == 0) m->dense[id] = row + 1;
         } else if (idmap_sparse(m, id) == MAP_NONE &&
-                   !map_put(&m->sparse, hash_of(m, id), row, e)) {
+                   !map_put(&m->sparse, hash_table_word(id), row, e)) {
             return false;
         }
     }
@@ -64,5 +58,5 @@ bool idmap_build(struct idmap *m, struct arena *a, const uint64_t *ids, uint32_t
 uint32_t idmap_sparse(const struct idmap *m, uint64_t id)
 {
     if (m->sparse.count == 0) return MAP_NONE;
-    return map_find(&m->sparse, hash_of(m, id), same_id, &(struct probe){m->ids, id});
+    return map_find(&m->sparse, hash_table_word(id), same_id, &(struct probe){m->ids, id});
 }

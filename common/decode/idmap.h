@@ -3,8 +3,7 @@
 // idmap.h - from a sender's ids, which are any 64-bit numbers, to rows.
 //
 // Senders number rows 1..n, or use addresses and worse. Ids below a small multiple of n are looked
-// up in an array; the others in a hash index whose hash is seeded by the ids themselves, so that
-// nobody can choose ids that collide.
+// up in an array; the others in a keyed hash index.
 #pragma once
 
 #include "base/arena.h"
@@ -15,7 +14,6 @@ struct idmap {
     uint32_t *dense;      // row + 1 of each id below limit; 0 = none
     uint64_t limit;
     struct map sparse;
-    uint64_t seed;
 };
 
 // Of rows with equal ids the last counts; id 0 is found only if a row has it. `m` lives in the

@@ -283,7 +283,7 @@ static bool same(const void *ctx, uint32_t row)
 
 static bool count_stack(struct perf *p, str text, err *e)
 {
-    uint64_t hash = hash_str(text);
+    uint64_t hash = hash_table_str(text);
     uint32_t row = map_find(&p->known, hash, same, &(struct probe){p, text});
     if (row != MAP_NONE) {
         p->stacks[row].count++;

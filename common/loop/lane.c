@@ -76,7 +76,7 @@ static void ring_append(struct lane *l, struct turn *t)
 
 static struct turn *turn_of(struct lane *l, str tenant)
 {
-    uint64_t hash = hash_str(tenant);
+    uint64_t hash = hash_table_str(tenant);
     struct turn **bucket = bucket_of(l, hash);
     for (struct turn *t = *bucket; t; t = t->chain) {
         if (t->hash == hash && str_eq(t->tenant, tenant)) return t;

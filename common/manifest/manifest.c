@@ -171,7 +171,7 @@ static struct tenant *tenant_new(struct manifests *ms, str name, uint64_t hash, 
 
 struct tenant *tenant_take(struct manifests *ms, str name, err *e)
 {
-    uint64_t hash = hash_str(name);
+    uint64_t hash = hash_table_str(name);
     if (!name_tenant_ok(name)) {
         err_set(e, ERR_INVALID_ARGUMENT, "'%.*s' is no name of a tenant",
                 STR(str_slice(name, 0, NAME_TENANT_MAX)));
@@ -270,7 +270,7 @@ void manifest_let_go(struct manifest *m)
 
 static uint64_t id_hash(id128 id)
 {
-    return hash_bytes(id.b, sizeof id.b);
+    return hash_table_bytes(id.b, sizeof id.b);
 }
 
 static id128 id_of_row(const struct manifest *m, uint32_t row)
@@ -536,7 +536,7 @@ struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant
 struct manifest *manifest_known(struct manifests *ms, str tenant)
 {
     lock_take(&ms->lock);
-    struct tenant *t = find(ms, tenant, hash_str(tenant));
+    struct tenant *t = find(ms, tenant, hash_table_str(tenant));
     struct manifest *m = t && t->known ? manifest_hold(t->known) : NULL;
     lock_give(&ms->lock);
     return m;

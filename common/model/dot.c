@@ -2,6 +2,7 @@
 #include "model/dot.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "model/vector.h"
 
 #include <stdio.h>
@@ -74,9 +75,10 @@ static bool name_functions(struct graph *g)
     g->function_of[0] = NONE;
     for (uint32_t i = 1; i < t->count; i++) {
         str name = t->nodes[i].name;
-        uint32_t at = (uint32_t)(hash_str(name) >> 32) & (size - 1);
-        while (slots[at] && !str_eq(g->functions[slots[at] - 1].name, name))
-            at = (at + 1) & (size - 1);
+        uint32_t at = (uint32_t)(hash_table_str(name) >> 32) & (size - 1);
+        for (; slots[at] && !str_eq(g->functions[slots[at] - 1].name, name);
+             at = (at + 1) & (size - 1))
+            map_stepped();
         if (!slots[at]) {
             g->functions[g->function_count].name = name;
             slots[at] = ++g->function_count;
@@ -156,10 +158,11 @@ static bool choose(struct graph *g)
 
 static uint32_t edge(struct graph *g, uint32_t from, uint32_t to)
 {
-    uint64_t hash = hash_mix(0, (uint64_t)from << 32 | to);
+    uint64_t hash = hash_table_word((uint64_t)from << 32 | to);
     uint32_t at = (uint32_t)(hash >> 32) & (g->size - 1);
     for (; g->slots[at]; at = (at + 1) & (g->size - 1)) {
         const struct edge *x = &g->edges[g->slots[at] - 1];
+        map_stepped();
         if (x->from == from && x->to == to) return g->slots[at] - 1;
     }
     g->edges[g->edge_count] = (struct edge){.from = from, .to = to};

@@ -2,6 +2,7 @@
 #include "model/flamegraph.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "codec/pb.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
@@ -26,8 +27,9 @@ struct numbering {
 static uint32_t number_of(struct numbering *n, str text)
 {
     uint32_t mask = n->size - 1;
-    uint32_t at = (uint32_t)(hash_str(text) >> 32) & mask;
+    uint32_t at = (uint32_t)(hash_table_str(text) >> 32) & mask;
     for (; n->slots[at]; at = (at + 1) & mask) {
+        map_stepped();
         if (str_eq(n->texts[n->slots[at]], text)) return n->slots[at];
     }
     n->texts[n->count] = text;

@@ -2,6 +2,7 @@
 #include "model/functions.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "codec/pb.h"
 #include "model/vector.h"
 
@@ -24,8 +25,9 @@ static uint32_t row_of(struct tally *x, str name)
 {
     struct function_table *t = x->table;
     uint32_t mask = x->size - 1;
-    uint32_t at = (uint32_t)(hash_str(name) >> 32) & mask;
+    uint32_t at = (uint32_t)(hash_table_str(name) >> 32) & mask;
     for (; x->slots[at]; at = (at + 1) & mask) {
+        map_stepped();
         if (str_eq(t->rows[x->slots[at] - 1].name, name)) return x->slots[at] - 1;
     }
     t->rows[t->count].name = name;

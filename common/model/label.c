@@ -146,6 +146,16 @@ uint64_t labels_fingerprint(labels ls)
     return hash_end(&h);
 }
 
+uint64_t labels_hash(labels ls)
+{
+    uint64_t h = hash_table_word(ls.n);
+    for (size_t i = 0; i < ls.n; i++) {
+        h = hash_table_and(h, hash_table_str(ls.v[i].name));
+        h = hash_table_and(h, hash_table_str(ls.v[i].value));
+    }
+    return h;
+}
+
 void labels_print(labels ls, struct buf *out)
 {
     buf_byte(out, '{');

@@ -42,6 +42,9 @@ int labels_cmp(labels a, labels b);             // label by label in that order
 bool labels_eq(labels a, labels b);
 uint64_t labels_fingerprint(labels ls);
 
+// For tables: anybody can make sets with equal fingerprints.
+uint64_t labels_hash(labels ls);
+
 // {a="b", c="d"} with values quoted as Go quotes strings; for messages.
 void labels_print(labels ls, struct buf *out);
 

@@ -17,7 +17,7 @@ void loose_release(struct loose_set *s)
 
 static uint64_t hash_of(struct loose_key key)
 {
-    return hash_mix(hash_bytes(key.id.b, sizeof key.id.b), key.series);
+    return hash_table_and(hash_table_bytes(key.id.b, sizeof key.id.b), key.series);
 }
 
 struct probe {

@@ -2,6 +2,7 @@
 #include "model/pprof.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "codec/pb.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
@@ -103,10 +104,11 @@ struct chain_index {
 
 static uint32_t chain(struct exporter *x, struct chain_index *index, uint32_t outer, uint32_t frame)
 {
-    uint64_t hash = hash_mix(0, (uint64_t)outer << 32 | frame);
+    uint64_t hash = hash_table_word((uint64_t)outer << 32 | frame);
     uint32_t at = (uint32_t)(hash >> 32) & index->mask;
     for (; index->slots[at]; at = (at + 1) & index->mask) {
         const struct chain *c = &x->chains[index->slots[at]];
+        map_stepped();
         if (c->outer == outer && c->frame == frame) return index->slots[at];
     }
     uint32_t id = ++x->chain_count;

@@ -37,7 +37,7 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
     *s = (struct symbols){.budget = budget};
     s->index = mem_alloc(budget, sizeof *s->index, e);
     if (!s->index) return false;
-    s->index->key = HASH_KEY_PUBLIC;
+    s->index->key = hash_table_key;
     size_t *caps = s->index->caps;
     for (size_t i = 0; i < TABLES; i++)
         map_init(&s->index->maps[i], budget);

@@ -2,6 +2,7 @@
 #include "model/tree.h"
 
 #include "base/hash.h"
+#include "base/map.h"
 #include "codec/varint.h"
 #include "model/tree_int.h"
 #include "model/vector.h"
@@ -151,11 +152,12 @@ static bool init(struct builder *x, struct arena *a, uint32_t most)
 
 static uint32_t child(struct builder *x, uint32_t parent, uint32_t name, const struct ranks *r)
 {
-    uint64_t hash = hash_mix(0, (uint64_t)parent << 32 | name);
+    uint64_t hash = hash_table_word((uint64_t)parent << 32 | name);
     uint32_t mask = x->size - 1;
     uint32_t at = (uint32_t)(hash >> 32) & mask;
     for (; x->slots[at]; at = (at + 1) & mask) {
         uint32_t node = x->slots[at];
+        map_stepped();
         if (x->tree.nodes[node].parent == parent && x->ranks[node] == name) return node;
     }
     uint32_t node = x->tree.count++;

@@ -95,7 +95,7 @@ static bool same_string(const void *ctx, uint32_t row)
 static bool string_of(struct encoder *x, str text, uint64_t *number, err *e)
 {
     struct string_key k = {.encoder = x, .text = text};
-    uint64_t hash = hash_str(text);
+    uint64_t hash = hash_table_str(text);
     uint32_t i = map_find(&x->strings, hash, same_string, &k);
     if (i == MAP_NONE) {
         i = (uint32_t)x->string_count;
@@ -126,7 +126,7 @@ static bool location_of(struct encoder *x, uint64_t pc, uint64_t *id, err *e)
     struct location_key k = {.encoder = x, .pc = pc};
     *id = ID_LOST;
     if (pc == SAMPLE_GAP) return true;
-    uint64_t hash = hash_mix(0, pc);
+    uint64_t hash = hash_table_word(pc);
     uint32_t i = map_find(&x->locations, hash, same_location, &k);
     if (i == MAP_NONE) {
         i = (uint32_t)x->location_count;

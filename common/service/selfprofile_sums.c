@@ -35,8 +35,8 @@ static uint32_t find_stack(const struct stack_sums *s, const struct stack_row *r
                            const uint64_t *pcs, uint64_t *hash)
 {
     struct stack_key k = {.sums = s, .row = row, .pcs = pcs};
-    *hash = hash_bytes(pcs, row->depth * sizeof *pcs);
-    *hash = hash_mix(hash_mix(*hash, (uint64_t)row->component), row->end);
+    *hash = hash_table_bytes(pcs, row->depth * sizeof *pcs);
+    *hash = hash_table_and(hash_table_and(*hash, (uint64_t)row->component), row->end);
     return map_find(&s->index, *hash, same_stack, &k);
 }
 

@@ -5,6 +5,7 @@
 #include "service/process.h"
 #include "service/program.h"
 #include "service/variables.h"
+#include "sys/rand.h"
 #include "sys/signal.h"
 #include "sys/thread.h"
 
@@ -289,6 +290,7 @@ static int run_with_settings(struct program *p, const struct config_args *args)
 
 int service_main(const struct service *const *services, size_t n, int argc, char **argv)
 {
+    hash_seed(rand_key());
     assert(n > 0 && n <= SERVICES_MAX);
     signal_begin();  // first of all: a signal that comes from here on waits until it is taken
     process_tune_malloc();

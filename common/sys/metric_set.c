@@ -69,7 +69,7 @@ static uint64_t hash_of(const str *values, size_t n)
 {
     uint64_t h = n;
     for (size_t i = 0; i < n; i++)
-        h = hash_mix(h, hash_str(values[i]));
+        h = hash_table_and(h, hash_table_str(values[i]));
     return h;
 }
 

@@ -163,7 +163,7 @@ static bool intern_function(struct sampler_names *n, const char *linked, const c
                             uint32_t *number, err *e)
 {
     struct function_key k = {.names = n, .linked = str_of(linked), .file = str_of(file)};
-    uint64_t hash = hash_mix(hash_str(k.linked), hash_str(k.file));
+    uint64_t hash = hash_table_and(hash_table_str(k.linked), hash_table_str(k.file));
     *number = map_find(&n->names, hash, same_function, &k);
     if (*number != MAP_NONE) return true;
     if (!mem_grow(n->memory, &n->functions, &n->function_cap, n->function_count + 1,
@@ -357,7 +357,7 @@ static bool same_pc(const void *ctx, uint32_t row)
 struct pc_row *names_row(struct sampler_names *n, uint64_t pc, err *e)
 {
     struct pc_key k = {.names = n, .pc = pc};
-    uint64_t hash = hash_mix(0, pc);
+    uint64_t hash = hash_table_word(pc);
     uint32_t i = map_find(&n->pcs, hash, same_pc, &k);
     if (i != MAP_NONE) return &n->rows[i];
     if (!mem_grow(n->memory, &n->rows, &n->row_cap, n->row_count + 1, sizeof *n->rows, e) ||

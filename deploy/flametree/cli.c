@@ -7,6 +7,7 @@
 #include "service/config.h"
 #include "service/service.h"
 #include "sys/clock.h"
+#include "sys/rand.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -239,6 +240,7 @@ static void print_fault(const struct cli *c, const err *e, bool named)
 
 int cli_main(int argc, char **argv)
 {
+    hash_seed(rand_key());
     // libcurl over TLS writes to sockets without a say about SIGPIPE; and a reader of ours that has
     // seen enough is no fault.
     struct sigaction ignore = {.sa_handler = SIG_IGN};

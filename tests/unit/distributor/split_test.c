@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
 #include "distributor/split.h"
+#include "lib/crowd.h"
 #include "lib/test.h"
 
 #define SAMPLES_MAX 6
@@ -198,10 +199,34 @@ static void split_fails_cleanly_without_memory(void **state)
     assert_true(torture(split_some, NULL) > 1);
 }
 
+static void label_sets_do_not_crowd(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, NULL, 64 << 20);
+    struct profile_sample *s = ARENA_ARRAY(&a, struct profile_sample, CROWD);
+    struct profile_label *l = ARENA_ARRAY(&a, struct profile_label, CROWD);
+    struct profile p = {.samples = s, .labels = l};
+    for (unsigned i = 0; p.sample_count < CROWD; i++) {
+        const label one = {S("a"), arena_printf(&a, "v%u", i)};
+        if (!crowd_has(labels_fingerprint((labels){&one, 1}))) continue;
+        l[p.label_count] = (struct profile_label){.key = one.name, .text = one.value};
+        s[p.sample_count++] =
+            (struct profile_sample){.first_label = p.label_count++, .label_count = 1};
+    }
+    struct split split;
+    map_looked = 0;
+    assert_ok(split_profile(&a, &p, (labels){0}, NULL, &split, e));
+    assert_int_equal(split.group_count, CROWD);
+    if (map_looked > CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_split_by_their_labels),
+        cmocka_unit_test(label_sets_do_not_crowd),
         cmocka_unit_test(origins_are_read_from_hex),
         cmocka_unit_test(series_get_the_labels_of_storage),
         cmocka_unit_test(split_fails_cleanly_without_memory),
