@@ -26,9 +26,10 @@ static void let_go(struct wal *w, struct base *b)
 // profiles of a processor from those of a heap. A mistake costs bytes and nothing else.
 static uint64_t kind_of(str tenant, str batch)
 {
-    uint64_t h = hash_mix(hash_str(tenant), (uint64_t)__builtin_clzll(batch.n | 1));
+    uint64_t h = hash_table_and(hash_table_str(tenant), (uint64_t)__builtin_clzll(batch.n | 1));
     struct pb_reader r = pb_reader(batch);
-    if (pb_next(&r) && r.field == 1 && r.type == PB_BYTES) h = hash_mix(h, hash_str(r.bytes));
+    if (pb_next(&r) && r.field == 1 && r.type == PB_BYTES)
+        h = hash_table_and(h, hash_table_str(r.bytes));
     return h;
 }
 

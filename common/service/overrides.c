@@ -22,7 +22,8 @@ bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *h
         if (ok) (*texts)[i] = arena_str(a, buf_view(&text));
         buf_release(&text);
         if (!ok) return err_wrap(e, "runtime_config.file");
-        *hash = hash_mix(hash_mix(*hash, hash_str(str_of(files.v[i]))), hash_str((*texts)[i]));
+        *hash = hash_table_and(hash_table_and(*hash, hash_table_str(str_of(files.v[i]))),
+                               hash_table_str((*texts)[i]));
     }
     return arena_ok(a, e);
 }

@@ -186,8 +186,8 @@ static uint64_t identity_of(int fd)
 {
     struct statx s;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &s) != 0) return 0;
-    uint64_t id = hash_mix(s.stx_ino, (uint64_t)s.stx_btime.tv_sec);
-    return hash_mix(id, s.stx_btime.tv_nsec) | 1;
+    uint64_t id = hash_table_and(s.stx_ino, (uint64_t)s.stx_btime.tv_sec);
+    return hash_table_and(id, s.stx_btime.tv_nsec) | 1;
 }
 
 static bool is_known(struct local *l, uint64_t path, uint64_t identity)
@@ -231,7 +231,7 @@ static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
         local_close_file(fd);
         if (!ok) return false;
         if (below) set_known(l, below, below_identity);
-        below = hash_bytes(p.p, p.n);
+        below = hash_table_bytes(p.p, p.n);
         below_identity = identity;
         if (is_known(l, below, identity)) break;
     }
