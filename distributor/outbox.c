@@ -260,16 +260,32 @@ static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, s
 
 // ---- records
 
-// Types by total, so that a multiple comes after what it is a multiple of.
-static void order_types(struct packing *x, const struct columns *c)
+struct type_total {
+    int64_t total;
+    uint32_t type;
+};
+
+static int by_total(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < x->p->type_count; i++) {
-        uint32_t at = i;
-        for (; at > 0 && c->totals[x->types[at - 1]] > c->totals[i]; at--) {
-            x->types[at] = x->types[at - 1];
-        }
-        x->types[at] = i;
-    }
+    const struct type_total *x = a;
+    const struct type_total *y = b;
+    if (x->total != y->total) return x->total < y->total ? -1 : 1;
+    return x->type < y->type ? -1 : x->type > y->type;
+}
+
+// Types by total, so that a multiple comes after what it is a multiple of. Senders may have any
+// number of types.
+static bool order_types(struct packing *x, const struct columns *c, err *e)
+{
+    uint32_t n = x->p->type_count;
+    struct type_total *v = ARENA_ARRAY(x->scratch, struct type_total, n);
+    if (!v) return arena_ok(x->scratch, e);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (struct type_total){c->totals[i], i};
+    qsort(v, n, sizeof *v, by_total);
+    for (uint32_t i = 0; i < n; i++)
+        x->types[i] = v[i].type;
+    return true;
 }
 
 struct written {
@@ -277,11 +293,14 @@ struct written {
     uint32_t record;
 };
 
+// So many earlier types are looked at: a profile of any runtime has fewer.
+#define SIBLINGS_MOST 32
+
 // The record of an earlier type of which this one is a multiple.
 static uint32_t sibling_of(const struct columns *c, uint32_t type, const struct written *bases,
                            uint32_t n, int64_t *factor)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < MIN(n, (uint32_t)SIBLINGS_MOST); i++) {
         if (columns_multiple(c, type, bases[i].type, factor)) return bases[i].record;
     }
     return RECORD_NO_SIBLING;
@@ -328,10 +347,9 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     if (!bases) return arena_ok(x->scratch, e);
     if (!columns_room_init(&room, x->scratch, x->p->type_count, g->row_count, 1, e) ||
         !columns_make(&c, &room, x->to, g->rows, g->row_count, e) ||
-        !collect_spans(x, g, &spans, e)) {
+        !collect_spans(x, g, &spans, e) || !order_types(x, &c, e)) {
         return false;
     }
-    order_types(x, &c);
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->p->type_count; i++) {
         uint32_t type = x->types[i];

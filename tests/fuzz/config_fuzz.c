@@ -2,12 +2,16 @@
 //
 // config_fuzz.c - a configuration file. Property: what loads is printed to a text that loads and
 // prints the same.
+#include "fuzz/bound.h"
 #include "service/config_int.h"
 #include "service/tenant.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Relabelling rules and selectors, each with a program.
+FUZZ_BOUND_MS(2000);
 
 struct settings {
     struct limits limits;

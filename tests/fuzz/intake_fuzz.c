@@ -4,6 +4,7 @@
 // holds the sum of the samples that normalisation keeps, for every sample type.
 #include "distributor/intake.h"
 #include "distributor/normalise.h"
+#include "fuzz/bound.h"
 
 #include <stdlib.h>
 
@@ -57,6 +58,9 @@ static uint64_t total_of_batches(struct arena *a, struct outbox *o)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Types, labels and groups, each of which is a record of its own.
+FUZZ_BOUND_MS(1000);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     str bytes = str_make(data, size);

@@ -2,12 +2,16 @@
 //
 // overrides_fuzz.c - a file with limits of single tenants. Property: what is accepted alone is
 // accepted laid over itself, and means the same.
+#include "fuzz/bound.h"
 #include "service/config_int.h"
 #include "service/overrides.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Relabelling rules and selectors, each with a program.
+FUZZ_BOUND_MS(2000);
 
 static bool same(const struct limits *a, const struct limits *b)
 {

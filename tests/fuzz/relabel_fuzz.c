@@ -4,6 +4,7 @@
 // regex target replacement modulus" and "l name value". Properties: what was sorted and free of
 // repetition stays so; keep and drop with the same regex disagree; labeldrop and labelkeep share
 // the set between them; a rule that removes or filters does nothing when run again.
+#include "fuzz/bound.h"
 #include "model/relabel.h"
 
 #include <stdlib.h>
@@ -16,6 +17,9 @@
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Sixteen rules, each with a program of the largest size, compiled a few times.
+FUZZ_BOUND_MS(2000);
 
 struct input {
     struct relabel_config rules[MANY];

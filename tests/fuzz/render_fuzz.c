@@ -5,12 +5,16 @@
 // also good where a type is not needed, and printed in the plainest form means the same; a timeline
 // of any two times has few slots, which hold both.
 #include "codec/url.h"
+#include "fuzz/bound.h"
 #include "querier/render_query.h"
 #include "querier/timeline.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// As the selector alone: programs of regexes.
+FUZZ_BOUND_MS(1000);
 
 #define NOW_NS    INT64_C(1790000000123456789)
 #define MEMORY    ((size_t)64 << 20)
@@ -99,7 +103,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
     arena_init(&arena, NULL, MEMORY);
-    struct answer a = {.arena = &arena, .now_wall_ns = NOW_NS};
+    struct answer a = {.arena = &arena,
+                       .now_wall_ns = NOW_NS,
+                       .selectors = {.regexes = 8, .regexes_setting = "r"}};
     str text = str_make(data, size);
     check_selector(&a, text);
     check_parameters(&a, text);

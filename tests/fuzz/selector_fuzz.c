@@ -2,11 +2,15 @@
 //
 // A label selector. Property: what parses, printed in the plainest form, parses to the same
 // matchers; and matching terminates on any value.
+#include "fuzz/bound.h"
 #include "model/label.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Eight regexes, each parsed twice and of the largest program.
+FUZZ_BOUND_MS(1000);
 
 static void print(const struct selector *sel, struct buf *out)
 {
@@ -24,8 +28,9 @@ static void print(const struct selector *sel, struct buf *out)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;
-    struct selector sel = {0};
-    struct selector again = {0};
+    static const struct selector_most most = {.regexes = 8, .regexes_setting = "r"};
+    struct selector sel = {.most = &most};
+    struct selector again = {.most = &most};
     err e = {0};
     arena_init(&a, NULL, 64 << 20);
     str text = str_make(data, size);
