@@ -139,25 +139,28 @@ static bool check(str pattern, size_t classes, err *e)
     return true;
 }
 
-static bool compile(struct regex *r, str pattern, err *e)
+static bool compile_within(struct regex *r, str pattern, size_t size, bool *too_large, err *e)
 {
     size_t classes = count_classes(pattern);
-    if (!check(pattern, classes, e)) return false;
-    size_t work = REGEX_PROGRAM_MAX / 2 * 3 + pattern.n * WORK_PER_BYTE + classes * WORK_PER_CLASS;
-    if (!mem_reserve(r->memory, work, e)) return false;
-    r->taken = work;
-    size_t size = pattern.n > SMALL_PATTERN ? REGEX_PROGRAM_MAX : SMALL_PROGRAM;
-    bool too_large = false;
-    r->re2 = program_new(pattern, size, &too_large, e);
-    if (!r->re2 && too_large && size < REGEX_PROGRAM_MAX) {
-        size = REGEX_PROGRAM_MAX;
-        r->re2 = program_new(pattern, size, &too_large, e);
-    }
-    if (!r->re2) return false;
+    size_t work = size / 2 * 3 + pattern.n * WORK_PER_BYTE + classes * WORK_PER_CLASS;
     size_t kept = size + pattern.n * KEPT_PER_BYTE + classes * KEPT_PER_CLASS;
-    mem_unreserve(r->memory, work - kept);
-    r->taken = kept;
-    return true;
+    *too_large = false;
+    if (!mem_reserve(r->memory, work, e)) return false;
+    r->re2 = program_new(pattern, size, too_large, e);
+    r->taken = r->re2 ? kept : 0;
+    mem_unreserve(r->memory, work - r->taken);
+    return r->re2 != NULL;
+}
+
+static bool compile(struct regex *r, str pattern, err *e)
+{
+    bool too_large = false;
+    if (!check(pattern, count_classes(pattern), e)) return false;
+    if (pattern.n <= SMALL_PATTERN) {
+        if (compile_within(r, pattern, SMALL_PROGRAM, &too_large, e)) return true;
+        if (!too_large) return false;
+    }
+    return compile_within(r, pattern, REGEX_PROGRAM_MAX, &too_large, e);
 }
 
 // ---- life

@@ -216,7 +216,7 @@ static void a_budget_without_room_refuses_a_program(void **state)
 {
     (void)state;
     struct mem_budget b;
-    mem_budget_init(&b, "request", NULL, 600 << 10);
+    mem_budget_init(&b, "request", NULL, 150 << 10);
     err e = {0};
     assert_null(regex_new(S("api-.*"), &b, &e));
     assert_int_equal(e.code, ERR_RESOURCE_EXHAUSTED);

@@ -2,6 +2,8 @@
 #include "facts.h"
 #include "ingester/index.h"
 
+#include <stdio.h>
+
 #define SETS 600
 
 // Few values, so that sets repeat; every name may be missing.
@@ -116,10 +118,45 @@ static void failed_allocations_leave_a_whole_index(void **state)
     arena_release(&a);
 }
 
+static bool refuse(const void *arg, err *e)
+{
+    (void)arg;
+    return err_set(e, ERR_DEADLINE_EXCEEDED, "late");
+}
+
+static void a_selection_over_many_values_asks_whether_to_go_on(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct index x;
+    char value[16];
+    arena_init(&a, NULL, SIZE_MAX);
+    index_init(&x, NULL);
+    for (int i = 0; i < 3000; i++) {
+        snprintf(value, sizeof value, "v%d", i);
+        const label l = {S("a"), str_of(value)};
+        const labels ls = {&l, 1};
+        assert_true(index_series(&x, ls, labels_fingerprint(ls), &(err){0}) != MAP_NONE);
+    }
+    struct selector sel = {0};
+    struct index_set set;
+    assert_ok(selector_add(&a, &sel, MATCH_NEQ, S("a"), S(""), e));
+    assert_ok(selector_add(&a, &sel, MATCH_RE, S("a"), S("v.*7"), e));
+    assert_ok(index_select(&x, &a, &sel, &set, e));
+    const struct selector_most most = {.alive = refuse};
+    sel.most = &most;
+    err e = {0};
+    assert_false(index_select(&x, &a, &sel, &set, &e));
+    assert_int_equal(e.code, ERR_DEADLINE_EXCEEDED);
+    index_release(&x);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selected_series_are_those_that_match),
+        cmocka_unit_test(a_selection_over_many_values_asks_whether_to_go_on),
         cmocka_unit_test(equal_fingerprints_are_told_apart),
         cmocka_unit_test(failed_allocations_leave_a_whole_index),
     };
