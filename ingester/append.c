@@ -115,12 +115,8 @@ static void abandon(struct append *a, size_t n)
         head_abandon(a->staged[i]);
 }
 
-static bool stage(struct append *a, err *e)
+static bool stage_once(struct append *a, uint64_t max_stacks, err *e)
 {
-    const struct limits *limits =
-        tenant_limits(a->in->process->config, &a->req->arena, a->req->tenant);
-    uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
-    a->reason = "memory";
     for (size_t i = 0; i < a->n; i++) {
         if (head_stage(a->in->head, &a->req->arena, a->req->tenant, &a->batches[i], max_stacks,
                        &a->staged[i], e)) {
@@ -130,6 +126,24 @@ static bool stage(struct append *a, err *e)
         return false;
     }
     return true;
+}
+
+// Waits while another push is writing the same profile, which is then known, or is not if that push
+// failed. Who waits has staged nothing, so nobody waits for him.
+static bool stage(struct append *a, err *e)
+{
+    const struct limits *limits =
+        tenant_limits(a->in->process->config, &a->req->arena, a->req->tenant);
+    uint64_t max_stacks = (uint64_t)limits->max_stacks_per_service_hour;
+    a->reason = "memory";
+    for (;;) {
+        uint64_t turn = head_turn(a->in->head);
+        if (stage_once(a, max_stacks, e)) return true;
+        if (e->code != ERR_ABORTED) return false;
+        *e = (err){0};
+        a->reason = "other";
+        if (!head_await_turn(a->in->head, a->req, turn, e)) return false;
+    }
 }
 
 // An answer that does not fit after the rows are stored would tell that they are not.

@@ -28,6 +28,8 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     rwlock_init(&h->drops);
     map_init(&h->by_key, &h->budget);
     past_init(&h->past, &h->budget);
+    lock_init(&h->turns, LOCK_TURNS);
+    cond_init(&h->turned);
     return h;
 }
 
@@ -56,6 +58,7 @@ static void service_free(struct service_head *s)
         rows_release(&s->rows[i], b);
     mem_free(b, s->rows, s->rows_cap * sizeof *s->rows);
     ids_release(&s->ids, b);
+    ids_release(&s->in_flight, b);
     stack_hours_release(s);
     index_release(&s->index);
     symbols_hints_release(&s->hints);
@@ -104,6 +107,8 @@ void head_free(struct head *h)
     assert(atomic_load(&h->budget.used) == 0);
     pthread_rwlock_destroy(&h->lock);
     pthread_rwlock_destroy(&h->drops);
+    cond_release(&h->turned);
+    lock_release(&h->turns);
     mem_must_free(h);
 }
 

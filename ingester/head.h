@@ -64,8 +64,15 @@ struct head_counts head_count(struct head *h);
 // ---- writing
 // The batch's memory and the arena may go once it is published or abandoned. max_stacks: limit of
 // distinct stacks per service and hour, 0 = none. *out is the arena's.
+//
+// A row is staged by one request at a time: of two that came with it at once, both would be in the
+// log, perhaps in two cuts, and counted by both once one of them left for the store. The second one
+// fails with aborted; it abandons what it has staged, waits for the turn (head_await_turn) and
+// begins anew. What the same request (arena) has staged is known.
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
                 uint64_t max_stacks, struct staged **out, err *e) MUST_CHECK;
+uint64_t head_turn(struct head *h);  // asked before head_stage
+bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e) MUST_CHECK;
 uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
 // Of each record of the batch whether it is known to be one; NULL if none is.
 const bool *staged_known(const struct staged *s);

@@ -37,6 +37,8 @@ struct service_head {
     struct rows *rows;  // by series number
     size_t rows_cap;
     struct ids ids;
+    struct ids in_flight;    // of rows that are staged
+    struct staged *staging;  // whose they are
     uint64_t row_count;
     bool has_loose;        // a row with attempt > 0 has come at some time
     uint32_t turn;         // publications so far
@@ -59,6 +61,9 @@ struct head {
     _Atomic uint64_t rows;
     _Atomic uint64_t duplicates;
     _Atomic uint64_t capped;
+    struct lock turns;  // of the next two
+    struct cond turned;
+    uint64_t turn;   // how many were published or abandoned
     bool remembers;  // what is dropped stays known for a while; set at the start
     struct past past;
 };

@@ -3,6 +3,7 @@
 #include "ingester/head_stacks.h"
 #include "model/slot.h"
 #include "model/vector.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 #include <inttypes.h>
@@ -14,6 +15,8 @@ struct staged_row {
 
 struct staged {
     struct service_head *service;
+    struct staged *next;        // of the service's
+    const struct arena *owner;  // the request
     struct staged_row *rows;
     uint32_t n;
     uint32_t duplicates;
@@ -137,13 +140,81 @@ static bool notes_of(struct stager *x, const struct record *rec, struct row_note
     return true;
 }
 
+// ---- rows that are staged already
+
+static bool has_row(const struct staged *s, uint32_t series, id128 id)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->rows[i].series == series && id128_eq(s->rows[i].row.id, id)) return true;
+    }
+    return false;
+}
+
+static bool is_own(const struct stager *x, uint32_t series, id128 id)
+{
+    for (const struct staged *s = x->service->staging; s; s = s->next) {
+        if (s->owner == x->arena && has_row(s, series, id)) return true;
+    }
+    return false;
+}
+
+static void enter(struct service_head *s, struct staged *staged)
+{
+    for (uint32_t i = 0; i < staged->n; i++)
+        (void)ids_put(&s->in_flight, staged->rows[i].series, staged->rows[i].row.id);
+    staged->next = s->staging;
+    s->staging = staged;
+}
+
+static void leave(struct service_head *s, struct staged *staged)
+{
+    struct staged **at = &s->staging;
+    while (*at != staged)
+        at = &(*at)->next;
+    *at = staged->next;
+    for (uint32_t i = 0; i < staged->n; i++)
+        ids_remove(&s->in_flight, staged->rows[i].series, staged->rows[i].row.id);
+}
+
+static void turn(struct head *h)
+{
+    lock_take(&h->turns);
+    h->turn++;
+    cond_wake_all(&h->turned);
+    lock_give(&h->turns);
+}
+
+uint64_t head_turn(struct head *h)
+{
+    lock_take(&h->turns);
+    uint64_t turn = h->turn;
+    lock_give(&h->turns);
+    return turn;
+}
+
+bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e)
+{
+    bool ok = true;
+    lock_take(&h->turns);
+    while (ok && h->turn == turn) {
+        (void)cond_wait_until(&h->turned, &h->turns, clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
+        ok = !r || req_alive(r, e);
+    }
+    lock_give(&h->turns);
+    return ok;
+}
+
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
     struct mem_budget *b = &x->service->head->budget;
     uint32_t series = 0;
     if (!series_of(x, rec->series, &series, e)) return false;
-    if (head_knows(x->service, series, rec->id)) {
+    bool staged = ids_has(&x->service->in_flight, series, rec->id);
+    if (staged && !is_own(x, series, rec->id)) {
+        return err_set(e, ERR_ABORTED, "another push is writing the same profile");
+    }
+    if (staged || head_knows(x->service, series, rec->id)) {
         x->out->duplicates++;
         x->out->known[i] = true;
         return true;
@@ -179,7 +250,9 @@ static bool promise(struct service_head *s, const struct staged *staged, err *e)
     uint32_t done = 0;
     while (done < staged->n && rows_promise(&s->rows[staged->rows[done].series], b, 1, e))
         done++;
-    if (done == staged->n && ids_promise(&s->ids, b, staged->n, e)) return true;
+    bool ok = done == staged->n && ids_promise(&s->ids, b, staged->n, e);
+    if (ok && ids_promise(&s->in_flight, b, staged->n, e)) return true;
+    if (ok) ids_forgive(&s->ids, staged->n);
     forgive(s, staged, done);
     return false;
 }
@@ -199,7 +272,10 @@ static bool stage(struct stager *x, err *e)
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = stage_record(x, i, e) || err_wrap(e, "record %u", i);
     }
-    if (ok && promise(x->service, x->out, e)) return true;
+    if (ok && promise(x->service, x->out, e)) {
+        enter(x->service, x->out);
+        return true;
+    }
     release_rows(x->service, x->out);
     return false;
 }
@@ -220,6 +296,7 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     x.service = head_service(h, tenant, b->service, e);
     if (!x.service) return false;
     x.out->service = x.service;
+    x.out->owner = a;
     buf_init(&x.bytes, a->budget, UINT32_MAX);
     pthread_rwlock_wrlock(&x.service->lock);
     bool ok = mapper_init(&x.mapper, x.service, a, &b->symbols, max_stacks, e) && stage(&x, e);
@@ -255,6 +332,7 @@ void head_publish(struct staged *s, struct cut *cut)
     struct head *h = service->head;
     uint32_t added = 0;
     pthread_rwlock_wrlock(&service->lock);
+    leave(service, s);
     service->turn++;
     for (uint32_t i = 0; i < s->n; i++) {
         struct rows *rows = &service->rows[s->rows[i].series];
@@ -266,7 +344,7 @@ void head_publish(struct staged *s, struct cut *cut)
             service->has_loose |= row.attempt > 0;
             rows_put(rows, row);
             added++;
-        } else {  // the same push came twice at once
+        } else {  // the batch has it twice
             rows_forgive(rows, 1);
             row_release(&h->budget, &row);
         }
@@ -277,16 +355,20 @@ void head_publish(struct staged *s, struct cut *cut)
     atomic_fetch_add_explicit(&h->duplicates, s->duplicates + (s->n - added), memory_order_relaxed);
     service_unref(service);
     s->service = NULL;
+    turn(h);
 }
 
 void head_abandon(struct staged *s)
 {
     struct service_head *service = s->service;
+    struct head *h = service->head;
     pthread_rwlock_wrlock(&service->lock);
+    leave(service, s);
     forgive(service, s, s->n);
     ids_forgive(&service->ids, s->n);
     release_rows(service, s);
     pthread_rwlock_unlock(&service->lock);
     service_unref(service);
     s->service = NULL;
+    turn(h);
 }

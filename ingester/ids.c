@@ -4,10 +4,15 @@
 #include "base/hash.h"
 #include "base/map.h"
 
+static size_t home(size_t size, uint32_t series, id128 id)
+{
+    return (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+}
+
 // The slot of a key, or the free one where it belongs.
 static struct id_slot *find(struct id_slot *slots, size_t size, uint32_t series, id128 id)
 {
-    size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+    size_t at = home(size, series, id);
     for (; slots[at].series && (slots[at].series != series + 1 || !id128_eq(slots[at].id, id));
          at = (at + 1) & (size - 1))
         map_stepped();
@@ -62,6 +67,25 @@ bool ids_put(struct ids *s, uint32_t series, id128 id)
     *slot = (struct id_slot){id, series + 1};
     s->n++;
     return true;
+}
+
+// Those behind the gap move up that could not be found past it.
+void ids_remove(struct ids *s, uint32_t series, id128 id)
+{
+    if (s->size == 0) return;
+    struct id_slot *gap = find(s->slots, s->size, series, id);
+    if (!gap->series) return;
+    size_t mask = s->size - 1;
+    size_t free_at = (size_t)(gap - s->slots);
+    for (size_t at = (free_at + 1) & mask; s->slots[at].series; at = (at + 1) & mask) {
+        const struct id_slot *x = &s->slots[at];
+        size_t from = home(s->size, x->series - 1, x->id);
+        if (((at - from) & mask) < ((at - free_at) & mask)) continue;
+        s->slots[free_at] = *x;
+        free_at = at;
+    }
+    s->slots[free_at] = (struct id_slot){0};
+    s->n--;
 }
 
 void ids_clear(struct ids *s)

@@ -4,8 +4,8 @@
 //
 // The series is part of the key because all sample types of a profile carry its id. Open
 // addressing, at most 3/4 full. As with rows.h, room is promised first, so that putting cannot
-// fail. Single keys are not removed: after a drop of rows the owner clears the set and puts the
-// remaining ones again, which needs no memory. The owner's lock covers it.
+// fail. After a drop of rows the owner clears the set and puts the remaining ones again, which
+// needs no memory. The owner's lock covers it.
 #pragma once
 
 #include "base/mem.h"
@@ -30,6 +30,8 @@ bool ids_has(const struct ids *s, uint32_t series, id128 id);
 
 // Uses one promise. False if the key was there.
 bool ids_put(struct ids *s, uint32_t series, id128 id);
+
+void ids_remove(struct ids *s, uint32_t series, id128 id);  // if it is there
 
 // Empties it but keeps its memory: the keys that it had may be put again without a promise.
 void ids_clear(struct ids *s);

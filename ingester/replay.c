@@ -43,9 +43,15 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
     arena_init(&arena, in->process->memory, ENTRY_MEMORY);
     const struct limits *limits = tenant_limits(in->process->config, &arena, entry->tenant);
-    bool ok = batch_decode(&arena, entry->batch, &batch, e) &&
-              head_stage(in->head, &arena, entry->tenant, &batch,
-                         (uint64_t)limits->max_stacks_per_service_hour, &staged, e);
+    bool ok = batch_decode(&arena, entry->batch, &batch, e);
+    while (ok) {  // an older log may have a row twice, and another thread be at it
+        uint64_t turn = head_turn(in->head);
+        ok = head_stage(in->head, &arena, entry->tenant, &batch,
+                        (uint64_t)limits->max_stacks_per_service_hour, &staged, e);
+        if (ok || e->code != ERR_ABORTED) break;
+        *e = (err){0};
+        ok = head_await_turn(in->head, NULL, turn, e);
+    }
     if (ok) head_publish(staged, r->cut);
     FAULT("replay.entry");
     arena_release(&arena);

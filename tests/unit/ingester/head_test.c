@@ -374,22 +374,60 @@ static bool stage_one(struct world *w, const struct fact *f, struct two_steps *s
            head_stage(w->head, &s->arena, str_of(fact_tenants[f->tenant]), &b, 0, &s->staged, e);
 }
 
-static void a_push_that_comes_twice_at_once_counts_once(void **state)
+// Both would be in the log, perhaps in two cuts: so the second waits until the first is published,
+// and is known then, or abandoned.
+static void a_push_that_comes_twice_at_once_waits_for_itself(void **state)
 {
     (void)state;
-    struct world *w = world_new(4);
+    for (unsigned abandoned = 0; abandoned < 2; abandoned++) {
+        struct world *w = world_new(4);
+        struct two_steps a;
+        struct two_steps b;
+        err fault = {0};
+        w->facts[0] = one_fact(w);
+        w->n = 1;
+        uint64_t turn = head_turn(w->head);
+        assert_ok(stage_one(w, w->facts, &a, e));
+        assert_int_equal(staged_rows(a.staged), 1);
+        assert_false(stage_one(w, w->facts, &b, &fault));
+        assert_int_equal(fault.code, ERR_ABORTED);
+        arena_release(&b.arena);
+        assert_int_equal(head_turn(w->head), turn);
+        if (abandoned) {
+            head_abandon(a.staged);
+        } else {
+            head_publish(a.staged, &w->cuts[0]);
+        }
+        assert_ok(head_await_turn(w->head, NULL, turn, e));
+        assert_ok(stage_one(w, w->facts, &b, e));
+        assert_int_equal(staged_rows(b.staged), abandoned);
+        head_publish(b.staged, &w->cuts[0]);
+        arena_release(&a.arena);
+        arena_release(&b.arena);
+        assert_int_equal(head_count(w->head).rows, 1);
+        check_all(w, 20);
+        world_free(w);
+    }
+}
+
+// Two batches of one request: all of it is in the log or nothing is.
+static void what_a_request_has_twice_is_known(void **state)
+{
+    (void)state;
+    struct world *w = world_new(6);
     struct two_steps a;
-    struct two_steps b;
+    struct batch again;
+    struct staged *b = NULL;
     w->facts[0] = one_fact(w);
     w->n = 1;
     assert_ok(stage_one(w, w->facts, &a, e));
-    assert_ok(stage_one(w, w->facts, &b, e));
-    assert_int_equal(staged_rows(a.staged), 1);
-    assert_int_equal(staged_rows(b.staged), 1);  // neither is published yet
+    assert_ok(batch_decode(&a.arena, fact_batch(&a.arena, w->facts, 1), &again, e));
+    assert_ok(
+        head_stage(w->head, &a.arena, str_of(fact_tenants[w->facts->tenant]), &again, 0, &b, e));
+    assert_int_equal(staged_rows(b), 0);
     head_publish(a.staged, &w->cuts[0]);
-    head_publish(b.staged, &w->cuts[0]);
+    head_publish(b, &w->cuts[0]);
     arena_release(&a.arena);
-    arena_release(&b.arena);
     assert_int_equal(head_count(w->head).rows, 1);
     check_all(w, 20);
     world_free(w);
@@ -733,7 +771,8 @@ int main(void)
         cmocka_unit_test(symbols_and_series_go_with_their_last_rows),
         cmocka_unit_test(a_compaction_without_memory_is_put_off),
         cmocka_unit_test(a_repeated_id_counts_once),
-        cmocka_unit_test(a_push_that_comes_twice_at_once_counts_once),
+        cmocka_unit_test(a_push_that_comes_twice_at_once_waits_for_itself),
+        cmocka_unit_test(what_a_request_has_twice_is_known),
         cmocka_unit_test(what_is_staged_or_abandoned_does_not_show),
         cmocka_unit_test(sums_hold_a_batch_whole_or_not_at_all),
         cmocka_unit_test(a_sibling_is_its_records_vector_times_its_factor),
