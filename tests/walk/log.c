@@ -3,9 +3,13 @@
 
 #include "base/fault.h"
 #include "ingester/flush.h"
+#include "ingester/metrics.h"
 #include "ingester/wal_int.h"
+#include "sys/file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <sys/stat.h>
 
 static struct world *walked;
 
@@ -70,4 +74,81 @@ void walk_log_on(struct world *w)
 void walk_log_off(void)
 {
     fault_on(NULL);
+}
+
+// ---- damage
+
+static uint64_t told(void)
+{
+    return (uint64_t)atomic_load(&ingester_log_lost_profiles.cells[0].sum);
+}
+
+#define FILES_MOST 200
+
+// A table or a write-ahead file, any of them, with something in it.
+static bool choose_file(const char *dir, struct dice *d, char path[512])
+{
+    char names[FILES_MOST][64];
+    size_t n = 0;
+    DIR *at = opendir(dir);
+    if (!at) return false;
+    for (struct dirent *f; (f = readdir(at)) && n < FILES_MOST;) {
+        struct stat st;
+        str name = str_of(f->d_name);
+        snprintf(path, 512, "%s/%.60s", dir, f->d_name);
+        if (!str_ends(name, S(".log")) && !str_ends(name, S(".sst"))) continue;
+        if (stat(path, &st) == 0 && st.st_size)
+            snprintf(names[n++], sizeof names[0], "%.60s", f->d_name);
+    }
+    closedir(at);
+    if (n) snprintf(path, 512, "%s/%s", dir, names[roll(d, n)]);
+    return n > 0;
+}
+
+void walk_log_damage(struct world *w, struct node *n, struct dice *d)
+{
+    char dir[DIR_PATH_MAX];
+    char path[512];
+    struct buf bytes;
+    w->told_before = told();
+    if (atomic_load(&w->calm) || roll(d, 3) == 0) return;
+    if (!choose_file(dir_path(dir, n->dir, "ingester/log"), d, path)) return;
+    if (roll(d, 4) == 0) {
+        assert_int_equal(unlink(path), 0);
+        return;
+    }
+    buf_init(&bytes, NULL, (size_t)1 << 28);
+    assert_ok(file_read(path, &bytes, e));
+    size_t at = (size_t)roll(d, bytes.n);
+    bytes.p[at] = (char)(bytes.p[at] ^ 4);
+    assert_ok(file_write(path, buf_view(&bytes), e));
+    buf_release(&bytes);
+}
+
+void walk_log_told(struct world *w)
+{
+    uint64_t rows = told() - w->told_before;
+    pthread_mutex_lock(&w->lock);
+    w->counts.lost += rows;
+    if (w->mistake != SILENT_LOSS) w->may_lack += rows;
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool walk_log_forgives(struct world *w, unsigned number)
+{
+    pthread_mutex_lock(&w->lock);
+    bool before = w->lacks[number];
+    bool forgiven = before || w->may_lack > 0;
+    if (!before && forgiven) {
+        w->lacks[number] = true;
+        w->may_lack--;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return forgiven;
+}
+
+void walk_log_await(struct node *n)
+{
+    id128 streams[1];
+    AWAIT(wal_damaged(n->whole.in->wal, streams, 1) == 0);
 }

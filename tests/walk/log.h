@@ -4,6 +4,9 @@
 //
 // A push whose write failed is not acknowledged; its entry may be in the log all the same, and then
 // it counts once, whatever is flushed while the log is read again.
+//
+// While an ingester is down, files of its log are damaged now and then. Acknowledged rows may then
+// be missing from answers, but not more of them than the ingester says.
 #pragma once
 
 #include "walk/world.h"
@@ -11,3 +14,13 @@
 // Between these two writes fail now and then, as long as the world is not calm.
 void walk_log_on(struct world *w);
 void walk_log_off(void);
+
+// Around the start of an ingester whose log may have been damaged.
+void walk_log_damage(struct world *w, struct node *n, struct dice *d);
+void walk_log_told(struct world *w);
+
+// May this acknowledged row be missing?
+bool walk_log_forgives(struct world *w, unsigned number);
+
+// Until no cut of the node is held that lacks something: answers say so as long.
+void walk_log_await(struct node *n);

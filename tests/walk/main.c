@@ -120,7 +120,7 @@ static void print_counts(const struct walk_counts *c)
     printf("%" PRIu64 " steps, %" PRIu64 " rows, %" PRIu64 " repeated, ", c->steps, c->pushed,
            c->repeated);
     printf("%" PRIu64 " flushes, %" PRIu64 " crashes, ", c->flushes, c->crashes);
-    printf("%" PRIu64 " writes of logs failed, ", c->broken);
+    printf("%" PRIu64 " writes of logs failed, %" PRIu64 " rows lost, ", c->broken, c->lost);
     printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " leaves expired, ", c->jobs,
            c->aborted, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);

@@ -24,6 +24,7 @@ const char *const mistake_names[MISTAKES] = {
     [TOO_EARLY] = "tooearly",
     [DROPPED] = "dropped",
     [UNTOLD] = "untold",
+    [SILENT_LOSS] = "silentloss",
 };
 
 // ---- the clock

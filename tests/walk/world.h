@@ -37,6 +37,7 @@ enum mistake {
     TOO_EARLY,    // a leaf expires though no parent has its sums
     DROPPED,      // parents go that alone have the sums of an expired leaf
     UNTOLD,       // answers that were rounded are taken as exact
+    SILENT_LOSS,  // nobody hears how many rows of a damaged log are missing
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -96,6 +97,7 @@ struct walk_counts {
     uint64_t queries, exact, rounded, partial, refused, expired, steps;
     uint64_t stalls, landed;
     uint64_t broken;  // writes of logs that failed
+    uint64_t lost;    // rows of damaged logs, as their ingesters say
 };
 
 struct world {
@@ -120,7 +122,11 @@ struct world {
     _Atomic unsigned row_count;
     struct actor actors[WALK_ACTORS];
     struct walk_counts counts;  // under the lock
-    char fault[8000];           // the first that was found, under the lock
+    // Of damaged logs (log.h), under the lock but for the first one, which is the crash's.
+    uint64_t told_before;
+    uint64_t may_lack;  // rows that may be missing and have not been yet
+    bool lacks[WALK_ROWS];
+    char fault[8000];  // the first that was found, under the lock
 };
 
 // ---- world.c
