@@ -187,3 +187,19 @@ def test_an_ingester_without_a_store_says_so(method, path):
     with Cluster("--storage.dir=", names=("ingester-1",)) as f:
         status, why = call(f["ingester-1"], path, method)
         assert status == 400 and "object store" in json.dumps(why)
+
+
+def test_a_flush_while_the_log_is_opened_again():
+    """The third write is on disk, its push is refused, and a flush is asked for before anybody knows: pushed again, it counts."""
+    with Flametree("--ingester.cut_age", "1h", env={"FLAMETREE_FAULTS": "wal.sync.after=eio@3;wal.recover=delay:2000"}) as f:
+        book = push(f, ["one", "two"])
+        assert book.push("three") == 503, book.answers
+        status, done = call(f, "/ingester/flush?wait=false")
+        assert status == 503 and "the log is being" in done["message"], done
+        status, done = call(f, "/ingester/flush")
+        assert status == 200 and done["rows"] >= 2, done
+        book.retry(["three"])
+        assert book.check() == {"one": 1, "two": 1, "three": 1}
+        assert call(f, "/ingester/flush")[0] == 200
+        await_("the log to be empty", lambda: cuts(f) == [])
+        assert book.check() == {"one": 1, "two": 1, "three": 1}
