@@ -190,6 +190,11 @@ void wal_tick(struct wal *w)
 
 bool wal_cut_now(struct wal *w, err *e)
 {
+    lock_take(&w->lock);
+    bool broken = w->state == WAL_BROKEN;  // whoever opens it has the lead for long
+    if (broken) (void)wal_admits(w, e);
+    lock_give(&w->lock);
+    if (broken) return false;
     wal_take_lead(w);
     lock_take(&w->lock);
     bool ok = w->state == WAL_DRAINED || wal_admits(w, e);

@@ -19,6 +19,8 @@ static struct {
     bool stays_closed;  // the log never opens again
 } faulty;
 
+static _Atomic bool recovery_waits;
+
 #define FLUSH_TRIES 300  // milliseconds, each with a wake
 
 static bool fail_third(const char *name)
@@ -33,6 +35,7 @@ static bool fail_third(const char *name)
     }
     if (strcmp(name, "wal.recover") != 0) return false;
     atomic_fetch_add(&faulty.recoveries, 1);
+    AWAIT(!atomic_load(&recovery_waits));
     for (size_t i = 0; faulty.tries_flush && i < FLUSH_TRIES; i++) {
         flush_wake(faulty.x->w.in->flush);
         usleep(1000);
@@ -152,7 +155,8 @@ static void a_flush_says_that_the_log_is_opened_again(void **state)
     struct flush_totals done = {0};
     struct req r;
     err fault = {0};
-    faulty_start(&x, 21, true);
+    faulty_start(&x, 21, false);
+    atomic_store(&recovery_waits, true);
     two_pushes(&x);
     repeatable_make(&third, &x);
     assert_false(push_bytes(&x, third.tenant, third.bytes, &fault));
@@ -160,6 +164,7 @@ static void a_flush_says_that_the_log_is_opened_again(void **state)
     assert_false(flush_now(x.w.in->flush, &r, false, &done, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
     assert_non_null(strstr(fault.msg, "opened again"));
+    atomic_store(&recovery_waits, false);
     // Who waits gets all that was acknowledged before.
     assert_ok(flush_now(x.w.in->flush, &r, true, &done, e));
     assert_true(done.rows >= x.rows);
