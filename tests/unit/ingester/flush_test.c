@@ -125,6 +125,8 @@ static void a_store_that_fails_is_tried_again_and_told(void **state)
     // It recovers by itself.
     memstore_heal(x.store);
     AWAIT(wal_count(x.w.in->wal).closed_cuts == 0);
+    assert_ok(flush(&x, &done, e));
+    AWAIT(rows_held(&x) == 0);  // most of it was in the open cut
     push(&x, 8, HOUR);
     check(&x);
     assert_ok(flush(&x, &done, e));
