@@ -405,7 +405,7 @@ static void lay(struct layout *l)
         if (!l->gone || last == 0) return;
         bool more_from = l->gone_first && !from_stays;
         bool more_to = l->gone_last && !to_stays;
-        // (Of days there are totals of hours: a border may lie within one even if it is a minute's.)
+        // (Days have totals of hours: a border may lie within one even if it is a minute's.)
         if (totals && !l->any_slot && has_borders_within(l->ask, SLOT_HOUR)) {
             l->any_slot = true;
         } else if ((more_from && from < last) || (more_to && to < last)) {
