@@ -418,6 +418,22 @@ def test_a_store_that_cannot_be_written_is_waited_for(flushed, tmp_path):
         check_whole(f, flushed[1])
 
 
+def test_a_leaf_that_lacks_a_row_is_refused_and_its_segments_go_on_to_answer(flushed, tmp_path):
+    own = own_copy(flushed, tmp_path)
+    with Flametree(*AT_ONCE, data=str(own), env={"FLAMETREE_FAULTS": "compact.row.lost=eio"}) as f:
+        s = f.server()
+        got = s.call("POST", "/compactor/run?timeout=20s").expect(200).json()
+        assert not got["settled"], got
+        failures = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]["failures"]
+        assert failures and all(x["job"] == "leaf" and "were written or were copies" in x["fault"] and "report" in x["action"] for x in failures), failures
+        assert f.metric("flametree_compactor_miscounted_jobs_total") >= len(failures)
+        assert not kinds(objects(f)).get("raw")
+        assert answers(s) == flushed[1]
+    with Flametree(*AT_ONCE, data=str(own)) as f:
+        check_whole(f, flushed[1])
+        assert f.metric("flametree_compactor_miscounted_jobs_total") == 0
+
+
 def test_a_run_that_waits_ends_when_the_process_drains(flushed, tmp_path):
     """Each job takes a second at least, so there is plenty left to do when the process is told to stop."""
     own = own_copy(flushed, tmp_path)
