@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // edges.c - questions of every kind whose ranges begin and end anywhere, where rows are no longer
-// kept too: totals by step and group, trees, label sets.
+// kept too: totals by step and group, trees, label sets, heat maps.
 //
 // The book says what each answer must be. An answer is exact, or says in its header by how much its
 // range, or its steps, were rounded: then it is the sum over a range that is so far from the one
-// asked for at most, and has everything within that.
+// asked for at most, and has everything within that. Only heat maps need single profiles: they say
+// between which times there are none any more.
 #include "walk/edges.h"
 
 #include "querier/discovery.h"
+#include "querier/heatmap.h"
 #include "querier/series.h"
 #include "querier/stacktraces.h"
 #include "querier/v1/querier.pb-c.h"
@@ -16,6 +18,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define GRID_NS    (10 * NS_PER_MS)  // rows lie between its points, borders of questions on them
 #define POINTS_MAX 400
@@ -25,7 +28,13 @@ enum edge_kind {
     EDGE_SERIES,
     EDGE_TREE,
     EDGE_LABELS,
+    EDGE_HEAT,
     EDGE_KINDS
+};
+
+struct span {
+    int64_t from_ns;
+    int64_t to_ns;
 };
 
 struct edge_question {
@@ -44,6 +53,8 @@ struct edge_question {
     int64_t rounded_ns;
     uint32_t times[WALK_ROWS];              // of a tree
     uint64_t sums[GROUPS][POINTS_MAX + 1];  // of totals, by group and point
+    uint64_t cells;                         // of a heat map, all together
+    struct span gone;                       // where it says that single profiles are no longer kept
     bool sets[GROUPS];                      // of label sets
 };
 
@@ -143,6 +154,16 @@ static bool ask(struct world *w, struct edge_question *q, struct http_exchange *
         m.end = q->to_ms;
         return run(w, x, S("Series"), discovery_series, &m.base, out, e);
     }
+    if (q->kind == EDGE_HEAT) {
+        Querier__V1__SelectHeatmapRequest m = QUERIER__V1__SELECT_HEATMAP_REQUEST__INIT;
+        m.profile_typeid = type;
+        m.label_selector = selector;
+        m.start = q->from_ms;
+        m.end = q->to_ms;
+        m.step = ((double)q->step_ms + 0.5) / 1000;
+        m.query_type = QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_INDIVIDUAL;
+        return run(w, x, S("SelectHeatmap"), heatmap_select, &m.base, out, e);
+    }
     Querier__V1__SelectMergeStacktracesRequest m =
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
     m.profile_typeid = type;
@@ -213,18 +234,55 @@ static void read_sets(struct edge_question *q, struct req *r, str bytes)
     }
 }
 
+static void read_heat(struct edge_question *q, struct req *r, str bytes)
+{
+    err e = {0};
+    const Querier__V1__SelectHeatmapResponse *m = (const Querier__V1__SelectHeatmapResponse *)
+        pb_unpack(&r->arena, &querier__v1__select_heatmap_response__descriptor, bytes, &e);
+    for (size_t i = 0; m && i < m->n_series; i++) {
+        for (size_t k = 0; k < m->series[i]->n_slots; k++) {
+            const Types__V1__HeatmapSlot *slot = m->series[i]->slots[k];
+            for (size_t c = 0; c < slot->n_counts; c++)
+                q->cells += (uint64_t)slot->counts[c];
+        }
+    }
+}
+
 static void read_answer(struct world *w, struct edge_question *q, struct req *r,
                         const struct buf *out)
 {
     if (q->kind == EDGE_SERIES) read_series(w, q, r, buf_view(out));
     if (q->kind == EDGE_LABELS) read_sets(q, r, buf_view(out));
+    if (q->kind == EDGE_HEAT) read_heat(q, r, buf_view(out));
     if (q->kind == EDGE_TREE) walk_count_rows(w, r, out, q->times);
 }
 
-// "exact" or "rounded=3600" or "rounded=0.001"; false: something else, which no question here may
-// be answered with.
+// "2026-12-31T00:00:00Z", the seconds cut.
+static int64_t read_time(const char *text)
+{
+    struct tm t = {0};
+    return strptime(text, "%Y-%m-%dT%H:%M:%SZ", &t) ? (int64_t)timegm(&t) * NS_PER_S : 0;
+}
+
+static bool read_gone(struct edge_question *q, str exact)
+{
+    char text[200];
+    char from[32];
+    char to[32];
+    snprintf(text, sizeof text, "%.*s", STR(exact));
+    if (q->kind != EDGE_HEAT ||
+        sscanf(text, "partial=single profiles of %31s to %31s are no longer kept", from, to) != 2) {
+        return false;
+    }
+    q->gone = (struct span){read_time(from), read_time(to) + NS_PER_S};
+    return true;
+}
+
+// "exact" or "rounded=3600" or "rounded=0.001", or what is gone; false: something else, which no
+// question here may be answered with.
 static bool read_header(struct edge_question *q, str exact)
 {
+    if (read_gone(q, exact)) return true;
     str rest = {0};
     uint64_t seconds = 0;
     uint64_t ms = 0;
@@ -237,11 +295,6 @@ static bool read_header(struct edge_question *q, str exact)
 }
 
 // ---- what it must be
-
-struct span {
-    int64_t from_ns;
-    int64_t to_ns;
-};
 
 static bool is_meant(const struct edge_question *q, const struct pushed *row)
 {
@@ -364,6 +417,27 @@ static void check_labels(struct world *w, const struct edge_question *q, str exp
     }
 }
 
+// (Slots are not checked: a heat map of values that are all one is a series of counts.)
+static void check_heat(struct world *w, const struct edge_question *q, str explained)
+{
+    const struct span at = {(q->from_ms - q->step_ms) * NS_PER_MS - 1, q->to_ms * NS_PER_MS};
+    uint64_t least = 0;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < atomic_load(&w->row_count); i++) {
+        const struct pushed *row = &w->rows[i];
+        bool in = is_meant(q, row) && is_in(row, at);
+        least += in && q->acked[i] && !is_in(row, q->gone);
+        most += in;
+    }
+    if (q->cells >= least && q->cells <= most) return;
+    world_fault(w,
+                "heat map: %" PRIu64 " rows, expected %" PRIu64 " to %" PRIu64
+                "; asked for (%" PRId64 ", %" PRId64 "], service %d, pod %d, gone (%" PRId64
+                ", %" PRId64 "]; %.*s",
+                q->cells, least, most, at.from_ns, at.to_ns, q->service, q->pod, q->gone.from_ns,
+                q->gone.to_ns, STR(explained));
+}
+
 void walk_ask_edges(struct world *w, struct dice *d, bool whole)
 {
     struct http_exchange *x = calloc(1, sizeof *x);
@@ -391,6 +465,7 @@ void walk_ask_edges(struct world *w, struct dice *d, bool whole)
         if (q->kind == EDGE_SERIES) check_series(w, q, explained);
         if (q->kind == EDGE_TREE) check_tree(w, q, explained);
         if (q->kind == EDGE_LABELS) check_labels(w, q, explained);
+        if (q->kind == EDGE_HEAT) check_heat(w, q, explained);
     }
     buf_release(&out);
     req_release(&x->req);
