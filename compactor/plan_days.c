@@ -132,67 +132,6 @@ static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
     return true;
 }
 
-static int order_live(const void *id, const void *block)
-{
-    return id_cmp(*(const id128 *)id, (*(const struct manifest_block *const *)block)->id);
-}
-
-// A leaf that retention took: it counts, and only parents have its sums.
-bool plan_has_expired(const struct planning *p, id128 leaf)
-{
-    size_t n = p->kind_count[BLOCK_RAW];
-    if (!p->state->counts(p->state->arg, leaf)) return false;
-    if (n && bsearch(&leaf, p->live, n, sizeof(const struct manifest_block *), order_live))
-        return false;
-    for (size_t i = 0; i < p->bad_count; i++) {
-        if (id128_eq(p->bad[i]->id, leaf)) return false;
-    }
-    return true;
-}
-
-// Whether a cover names an expired leaf that is not among these: to drop it would be to lose the
-// sums of that leaf for good, even where the cover does not count any more.
-static bool has_last(const struct planning *p, const struct manifest_cover *c,
-                     const struct leaf_set *others)
-{
-    for (size_t i = 0; i < c->leaf_count; i++) {
-        if (!leaf_set_has(others, c->leaves[i]) && plan_has_expired(p, c->leaves[i])) return true;
-    }
-    return false;
-}
-
-bool plan_day_has_expired(struct planning *p, int64_t day)
-{
-    int64_t from = day * HOURS_A_DAY;
-    int64_t window = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
-    for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
-        size_t n = 0;
-        const struct manifest_block **v =
-            plan_blocks(p, kind, kind == BLOCK_DAYS ? window : from, from + HOURS_A_DAY, &n);
-        for (size_t i = 0; i < n; i++) {
-            for (size_t k = 0; k < v[i]->cover_count; k++) {
-                const struct manifest_cover *c = &v[i]->covers[k];
-                static const struct leaf_set none;
-                bool is = plan_floor(c->hour, HOURS_A_DAY) == day;
-                if (is && has_last(p, c, &none)) return true;
-            }
-        }
-    }
-    return false;
-}
-
-// The same of all covers of blocks that a job is to replace.
-static bool have_last(const struct planning *p, const struct manifest_block *const *v, size_t n,
-                      const struct leaf_set *others)
-{
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < v[i]->cover_count; k++) {
-            if (has_last(p, &v[i]->covers[k], others)) return true;
-        }
-    }
-    return false;
-}
-
 // A damaged block that sums nothing that the job does not sum as well. (Another one stays: who asks
 // for what only it has is told that it is missing.)
 static bool is_replaced(const struct planning *p, const struct task *j,
@@ -205,7 +144,7 @@ static bool is_replaced(const struct planning *p, const struct task *j,
         const struct manifest_cover *c = &bad->covers[i];
         const struct leaf_set part = {c->leaves, c->leaf_count};
         static const struct leaf_set none;
-        bool within = c->leaf_count == 0 || (!all_live(p->state, c) && !has_last(p, c, &none));
+        bool within = c->leaf_count == 0 || (!all_live(p->state, c) && !plan_has_last(p, c, &none));
         for (size_t k = 0; !within && k < j->cover_count; k++) {
             const struct manifest_cover *d = &j->covers[k];
             const struct leaf_set whole = {d->leaves, d->leaf_count};
@@ -377,7 +316,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
         }
         until = hours[i].hour + 1;
     }
-    if (g.source_count == 0 || have_last(p, v, n, &g.leaves)) return true;
+    if (g.source_count == 0 || plan_have_last(p, v, n, &g.leaves)) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &g, e)) return false;
@@ -487,7 +426,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     bool same = !have.partial && leaf_set_within(&g.leaves, &have.leaves);
     // What hour nodes do not have any more must stay where it is.
     if (same || !leaf_set_within(&have.leaves, &g.leaves)) return true;
-    if (have_last(p, before, n, &g.leaves)) return true;
+    if (plan_have_last(p, before, n, &g.leaves)) return true;
     const struct plan_settings *set = p->settings;
     int64_t first = 0;
     const struct plan_amount m = amount_of_day(p, day, &g.leaves, &have.leaves, &first);
@@ -609,7 +548,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
     bool complete = plan_is_due(p, end);
     // Of a single day its own block does as well.
     if (d.loses || d.n < 2 || (d.missing == 0 && (w->whole || !complete))) return true;
-    if (have_last(p, w->packed, w->packed_n, &d.g.leaves)) return true;
+    if (plan_have_last(p, w->packed, w->packed_n, &d.g.leaves)) return true;
     d.amount.sources = d.missing;
     int64_t due = w->packed_n ? plan_next_slot(w->made, set->window_interval)
                               : MIN(w->first, p->state->now_ns) + PATIENCE_NS;
@@ -762,7 +701,7 @@ static bool is_within(const struct planning *p, const struct manifest_block *b,
         const struct leaf_set part = {c->leaves, c->leaf_count};
         const struct leaf_set whole = {d ? d->leaves : NULL, d ? d->leaf_count : 0};
         if (c->leaf_count == 0) continue;
-        if (!all_live(s, c) && !has_last(p, c, &whole)) continue;
+        if (!all_live(s, c) && !plan_has_last(p, c, &whole)) continue;
         if (!d || !all_live(s, d)) return false;
         if (!leaf_set_within(&part, &whole)) return false;
     }

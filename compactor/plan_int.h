@@ -77,6 +77,14 @@ const struct manifest_block **plan_blocks(struct planning *p, enum block_kind ki
 // Whether retention took the leaf: it counts, and only parents have its sums.
 bool plan_has_expired(const struct planning *p, id128 leaf);
 
+// Whether a cover, or one of n blocks that a job is to replace, names such a leaf that is not among
+// the others: what the result names. To drop it would be to lose the leaf's sums for good, even
+// where the cover does not count any more.
+bool plan_has_last(const struct planning *p, const struct manifest_cover *c,
+                   const struct leaf_set *others);
+bool plan_have_last(const struct planning *p, const struct manifest_block *const *v, size_t n,
+                    const struct leaf_set *others);
+
 // Whether anything names such a leaf of the day. Then none of its leaves may be replaced: parents
 // that name both would be stale, and nobody could make them anew.
 bool plan_day_has_expired(struct planning *p, int64_t day);

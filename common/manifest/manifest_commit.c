@@ -17,7 +17,6 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
-#include "sys/log.h"
 #include "sys/rand.h"
 
 #include <inttypes.h>
@@ -230,20 +229,6 @@ static bool check_sources(struct work *w, err *e)
             if (!check_source(w, p, b, &b->sources[k], e)) return false;
     }
     return true;
-}
-
-static bool check_sums(struct work *w, struct arena *a, err *e)
-{
-    char text[LOG_QUOTE_MAX];
-    if (manifest_keeps_sums(a, w->base, w->change, e)) return true;
-    if (e->code != ERR_ABORTED) return false;
-    metric_add(&manifest_refused, 1);
-    log_warn(&w->r->log, "manifest.refused",
-             "version=%" PRIu64
-             " fault=%s action=\"none: the change is planned again; if this line "
-             "comes again and again for the same block, report it\"",
-             w->base->version, log_quote(text, str_of(e->msg)));
-    return refuse(w, e);
 }
 
 // Is the block in the store, as large as it was written?
@@ -781,7 +766,10 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
         return LANDED;
     }
     if (!is_young(w, e) || !check_inputs(w, e) || !check_sources(w, e)) return FAILED;
-    if (!check_sums(w, &w->arena, e)) return FAILED;
+    if (!manifest_keeps_sums(w->r, &w->arena, w->base, w->change, e)) {
+        w->refused = e->code == ERR_ABORTED;
+        return FAILED;
+    }
     if (changes_nothing(w)) return LANDED;
     struct manifest *next = NULL;
     enum outcome out = land(w, &next, e);

@@ -232,8 +232,9 @@ const struct absorbed *page_absorbed(const struct page *p, const struct segment_
 // ---- manifest_sums.c
 
 // Whether all expired leaves that parents have the sums of keep them, of each window and class, if
-// the change is made to this version. Aborted, naming one, if not. Memory of the arena.
-bool manifest_keeps_sums(struct arena *a, const struct manifest *base,
+// the change is made to this version. If not it is aborted, naming one, counted and logged. Memory
+// of the arena.
+bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *base,
                          const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_commit.c

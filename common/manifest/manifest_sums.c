@@ -7,7 +7,9 @@
 //
 // A parent that goes because its own time is over (change.expire) may: its rows went long before.
 #include "manifest/manifest_int.h"
+#include "sys/log.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 struct looking {
@@ -137,8 +139,8 @@ static void find_hours(struct looking *l)
     }
 }
 
-bool manifest_keeps_sums(struct arena *a, const struct manifest *base,
-                         const struct manifest_change *c, err *e)
+static bool keeps_sums(struct arena *a, const struct manifest *base,
+                       const struct manifest_change *c, err *e)
 {
     struct looking l = {.base = base,
                         .change = c,
@@ -158,4 +160,19 @@ bool manifest_keeps_sums(struct arena *a, const struct manifest *base,
             if (!check_cover(&l, b, &b->covers[k], e)) return false;
     }
     return true;
+}
+
+bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *base,
+                         const struct manifest_change *c, err *e)
+{
+    char text[LOG_QUOTE_MAX];
+    if (keeps_sums(a, base, c, e)) return true;
+    if (e->code != ERR_ABORTED) return false;
+    metric_add(&manifest_refused, 1);
+    log_warn(&r->log, "manifest.refused",
+             "version=%" PRIu64
+             " fault=%s action=\"none: the change is planned again; if this line "
+             "comes again and again for the same block, report it\"",
+             base->version, log_quote(text, str_of(e->msg)));
+    return false;
 }
