@@ -40,10 +40,13 @@ static void map_shifts(void)
     shifts = p;
 }
 
+_Thread_local int64_t clock_wall_here;
+
 static int64_t shift(int which)
 {
     pthread_once(&once, map_shifts);
-    return atomic_load_explicit(&shifts[which], memory_order_relaxed);
+    int64_t here = which == SHIFT_WALL ? clock_wall_here : 0;
+    return atomic_load_explicit(&shifts[which], memory_order_relaxed) + here;
 }
 #else
 #define shift(which) INT64_C(0)

@@ -19,6 +19,12 @@
 
 #include "base/base.h"
 
+#ifdef FT_FAULTS
+// By which the wall clock is off for the calling thread, besides: the machines of one process of
+// tests, whose clocks differ.
+extern _Thread_local int64_t clock_wall_here;
+#endif
+
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
 

@@ -4,6 +4,7 @@
 #include "querier/v1/querier.pb-c.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
+#include "walk/clocks.h"
 #include "walk/compact.h"
 #include "walk/edges.h"
 #include "walk/log.h"
@@ -35,7 +36,8 @@ static void count(struct world *w, uint64_t *counter)
 bool walk_may_fail(const struct world *w, const err *e)
 {
     if (w->grace_ns == 0 && (e->code == ERR_NOT_FOUND || e->code == ERR_DATA_LOSS)) return true;
-    return e->code == ERR_UNAVAILABLE || e->code == ERR_ABORTED || e->code == ERR_CANCELED;
+    return e->code == ERR_UNAVAILABLE || e->code == ERR_ABORTED || e->code == ERR_CANCELED ||
+           e->code == ERR_DEADLINE_EXCEEDED;
 }
 
 // ---- pushing
@@ -387,8 +389,8 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     bool wrong = w->mistake == TOO_EARLY || w->mistake == DROPPED;
     if (wrong && roll(d, 4) == 0)
         (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
-    enum compact_end end =
-        walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX), &e);
+    enum compact_end end = walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns,
+                                    roll(d, UINT64_MAX), w->mistake == HASTY, &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)
@@ -416,7 +418,7 @@ static void sweep(struct world *w, struct seat *seat, struct req *r, bool must)
                                .orphan_age_ns = 48 * SLOT_HOUR};
     err e = {0};
     struct manifests *ms = manifests_open(seat->store, &w->memory, NULL, &e);
-    bool ok = manifest_sweep(ms, r, TENANT, &s, &e);
+    bool ok = clocks_sweep(w, ms, r, &s, &e);
     manifests_close(ms);
     count(w, &w->counts.sweeps);
     pthread_mutex_lock(&w->lock);
@@ -460,10 +462,16 @@ static void crash(struct world *w, struct actor *a)
     pthread_mutex_unlock(&w->lock);
 }
 
+static bool has_seat(const struct actor *a)
+{
+    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP;
+}
+
 static void *act(void *arg)
 {
     struct actor *a = arg;
     struct world *w = a->w;
+    if (has_seat(a)) clocks_choose(w, &a->dice);
     switch (a->kind) {
     case ACT_FLUSH:
         flush(w, &w->nodes[a->node], &a->req, false);
@@ -494,11 +502,6 @@ static void *act(void *arg)
     return NULL;
 }
 
-static bool has_seat(const struct actor *a)
-{
-    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP;
-}
-
 bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {[ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1,
@@ -522,7 +525,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
     }
     pthread_mutex_unlock(&w->lock);
     if (!a) return false;
-    if (has_seat(a)) seat_open(&a->seat, w, false);
+    if (has_seat(a)) seat_open(&a->seat, w, w->mistake == ULID_ALONE);
     unsigned moves = gate_moves(&w->gate);
     assert_true(thread_start(&a->thread, "actor", act, a, &e));
     gate_settle(&w->gate, moves);
@@ -587,8 +590,10 @@ void walk_settle(struct world *w)
         walk_ask(w, &w->dice, true);
         walk_ask_edges(w, &w->dice, true);
         world_advance(60 * SLOT_HOUR);
-        sweep(w, &seat, &r, false);
-        sweep(w, &seat, &r, false);
+        for (int i = 0; i < 3; i++) {
+            sweep(w, &seat, &r, false);
+            world_advance(8 * SLOT_HOUR);
+        }
         walk_ask(w, &w->dice, true);
     }
     seat.dead = false;

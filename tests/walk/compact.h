@@ -13,8 +13,10 @@ enum compact_end {
 
 // One of the first due jobs of the tenant, planned from a snapshot of now. `random` says which, and
 // how large blocks may become. retention_ns: how long leaves are kept; 0: for ever.
+// hasty: what a commit did not do for certain is deleted.
 enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
-                          struct req *r, str tenant, int64_t retention_ns, uint64_t random, err *e);
+                          struct req *r, str tenant, int64_t retention_ns, uint64_t random,
+                          bool hasty, err *e);
 
 // A change of the manifest that no job may make: a leaf expires that only it has the rows of, or,
 // with `dropped`, parents go that alone have the sums of an expired one. False: there is none.

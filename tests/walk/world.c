@@ -6,25 +6,20 @@
 #include "manifest/manifest.h"
 #include "querier/querier.h"
 #include "service/limits.h"
+#include "walk/clocks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 const char *const mistake_names[MISTAKES] = {
-    [NO_MISTAKE] = "none",
-    [MAN_FIRST] = "manfirst",
-    [UNNAMED] = "unnamed",
-    [LOST_PUT] = "lostput",
-    [BLIND] = "blind",
-    [OLD_ROOT] = "oldroot",
-    [NO_LOOSE] = "noloose",
-    [UNRAISED] = "unraised",
-    [NO_NAME] = "noname",
-    [READY_EARLY] = "readyearly",
-    [TOO_EARLY] = "tooearly",
-    [DROPPED] = "dropped",
-    [UNTOLD] = "untold",
-    [SILENT_LOSS] = "silentloss",
+    [NO_MISTAKE] = "none",      [MAN_FIRST] = "manfirst",
+    [UNNAMED] = "unnamed",      [LOST_PUT] = "lostput",
+    [BLIND] = "blind",          [OLD_ROOT] = "oldroot",
+    [NO_LOOSE] = "noloose",     [UNRAISED] = "unraised",
+    [NO_NAME] = "noname",       [READY_EARLY] = "readyearly",
+    [TOO_EARLY] = "tooearly",   [DROPPED] = "dropped",
+    [UNTOLD] = "untold",        [SILENT_LOSS] = "silentloss",
+    [ULID_ALONE] = "ulidalone", [HASTY] = "hasty",
 };
 
 // ---- the clock
@@ -59,17 +54,28 @@ bool world_failed(struct world *w)
 
 // ---- seats: the gate, death, and small faults
 
+static bool is_node_seat(const struct seat *s)
+{
+    for (unsigned i = 0; i < WALK_INGESTERS; i++)
+        if (s == &s->w->nodes[i].seat) return true;
+    return false;
+}
+
 static enum memstore_fault before(void *arg, const struct memstore_event *ev)
 {
     struct seat *s = arg;
     static _Atomic unsigned reads;
     if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
+    bool alone = s != &s->w->querier_seat && !is_node_seat(s);
+    enum memstore_fault doubt = alone ? clocks_doubt(s, ev, atomic_load(&reads)) : MEMSTORE_FINE;
+    if (doubt == MEMSTORE_FAILS) return doubt;
     // Most reads are of objects that never change: an order among them tells nothing new.
     if (ev->op == MEMSTORE_READ && atomic_fetch_add(&reads, 1) % 8) return MEMSTORE_FINE;
     gate_wait(&s->w->gate);
     stall_hold(s);
     if (atomic_load(&s->dead)) return MEMSTORE_FAILS;
     if (ev->op != MEMSTORE_CREATE || atomic_load(&s->w->calm)) return MEMSTORE_FINE;
+    if (doubt) return doubt;
     unsigned n = atomic_fetch_add(&reads, 1);
     return n % 17 == 0 ? MEMSTORE_LANDS : n % 19 == 0 ? MEMSTORE_FAILS : MEMSTORE_FINE;
 }
@@ -78,6 +84,7 @@ static enum memstore_fault after(void *arg, const struct memstore_event *ev)
 {
     struct seat *s = arg;
     char name[STORE_NAME_MAX + 1];
+    if (s->w->mistake == ULID_ALONE) clocks_made(ev);
     if (s->w->mistake != LOST_PUT || ev->op != MEMSTORE_CREATE || !ev->done) return MEMSTORE_FINE;
     if (!str_contains(ev->name, S("/live/a/")) || ev->bytes % 3) return MEMSTORE_FINE;
     snprintf(name, sizeof name, "%.*s", STR(ev->name));
@@ -156,6 +163,7 @@ static void wrong_read_many(struct store *s, struct req *r, struct store_read *v
 
 static bool wrong_size(struct store *s, struct req *r, str name, uint64_t *size, err *e)
 {
+    if (seat_of(s)->w->mistake == ULID_ALONE && clocks_size(name, size)) return true;
     return store_size(seat_of(s)->inner, r, name, size, e);
 }
 
@@ -334,8 +342,8 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
-    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD;
     w->retention_ns = roll(&w->dice, 3) && !expires ? 0 : 24 * SLOT_HOUR;
+    clocks_open(w);
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
@@ -356,6 +364,7 @@ void world_close(struct world *w)
         seat_close(&n->seat);
         dir_remove(n->dir);
     }
+    clocks_close(w);
     manifests_close(w->querier.manifests);
     blocks_free(w->querier.blocks);
     seat_close(&w->querier_seat);

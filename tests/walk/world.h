@@ -9,6 +9,7 @@
 #pragma once
 
 #include "lib/memstore.h"
+#include "manifest/manifest.h"
 #include "querier/answer.h"
 #include "querier/blocks.h"
 #include "sys/clock.h"
@@ -38,6 +39,8 @@ enum mistake {
     DROPPED,      // parents go that alone have the sums of an expired leaf
     UNTOLD,       // answers that were rounded are taken as exact
     SILENT_LOSS,  // nobody hears how many rows of a damaged log are missing
+    ULID_ALONE,   // orphans go by the age in their name alone, and no commit looks for its blocks
+    HASTY,        // blocks of a commit that failed are deleted, whatever became of it
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -49,6 +52,8 @@ struct seat {
     struct store *inner;  // memstore_again
     struct store *store;  // what its owner gets: inner, or a wrong one around it
     _Atomic bool dead;    // all operations fail at once
+    char root[256];       // cannot be read for so many times (clocks.h), of a seat of one thread
+    unsigned hidden;
 };
 
 struct pushed {
@@ -109,7 +114,9 @@ struct world {
     _Atomic bool calm;     // no creation fails any more
     int64_t grace_ns;      // of sweeps
     int64_t retention_ns;  // of leaves; 0: for ever
-    struct store *store;   // nobody's: never waits, never fails
+    int64_t clocks[3];     // by which those of compactors are off
+    struct sweep_seen seen;
+    struct store *store;  // nobody's: never waits, never fails
     struct seat querier_seat;
     struct config *config;
     struct querier_state querier;
