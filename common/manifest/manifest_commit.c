@@ -77,66 +77,12 @@ static bool is_among(const id128 *v, size_t n, id128 id)
     return false;
 }
 
-// ---- is the change as it should be? Asked once.
-
-static bool check_add(const struct work *w, size_t i, err *e)
-{
-    const struct manifest_change *c = w->change;
-    const struct manifest_block *b = &c->add[i];
-    char id[ULID_TEXT];
-    ulid_print(b->id, id);
-    if (!manifest_block_check(b, e)) {
-        e->code = ERR_INVALID_ARGUMENT;
-        return err_wrap(e, "block %s", id);
-    }
-    for (size_t k = 0; k < i; k++) {
-        const struct manifest_block *o = &c->add[k];
-        if (id128_eq(o->id, b->id))
-            return err_set(e, ERR_INVALID_ARGUMENT, "block %s is added twice", id);
-    }
-    return true;
-}
-
-static bool share_source(const struct manifest_block *a, const struct manifest_block *b,
-                         const struct segment_name **which)
-{
-    for (size_t i = 0, k = 0; i < a->source_count && k < b->source_count;) {
-        int order = segment_name_cmp(&a->sources[i], &b->sources[k]);
-        *which = &a->sources[i];
-        if (order == 0) return true;
-        if (order < 0)
-            i++;
-        else
-            k++;
-    }
-    return false;
-}
-
-static bool check_shared(const struct manifest_change *c, err *e)
-{
-    for (size_t i = 0; i < c->add_count; i++) {
-        for (size_t k = 0; k < i; k++) {
-            const struct segment_name *which = NULL;
-            if (!manifest_blocks_meet(&c->add[i], &c->add[k]) ||
-                !share_source(&c->add[i], &c->add[k], &which))
-                continue;
-            char text[SEGMENT_TEXT];
-            segment_name_print(which, text);
-            return err_set(e, ERR_INVALID_ARGUMENT,
-                           "segment %s is a source of two leaves whose packs overlap", text);
-        }
-    }
-    return true;
-}
-
 static bool work_begin(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
     arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
     rand_bytes(w->nonce.b, sizeof w->nonce.b);
-    for (size_t i = 0; i < c->add_count; i++)
-        if (!check_add(w, i, e)) return false;
-    if (!check_shared(c, e)) return false;
+    if (!manifest_change_check(c, e)) return false;
     w->gone_count = c->remove_count + c->expire_count;
     w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
     if (!w->gone) return arena_ok(&w->arena, e);

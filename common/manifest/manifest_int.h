@@ -4,6 +4,7 @@
 //
 //     manifest_wire.c      roots and pages: bytes to checked values and back
 //     manifest.c           tenants, the newest version, lookups
+//     manifest_check.c     what a change may be
 //     manifest_commit.c    changes
 //     manifest_sums.c      what no change may take
 //     manifest_snapshot.c  shared LISTs
@@ -228,6 +229,11 @@ struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, 
 // The page of a kind and window, the first entry of a segment in it; NULL if there is none.
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s);
+
+// ---- manifest_check.c
+
+// Asked once, before a commit. invalid_argument.
+bool manifest_change_check(const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_sums.c
 

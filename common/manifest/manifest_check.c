@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Is a change as it should be, whatever the newest version says?
+#include "manifest/manifest_int.h"
+
+static bool check_add(const struct manifest_change *c, size_t i, err *e)
+{
+    const struct manifest_block *b = &c->add[i];
+    char id[ULID_TEXT];
+    ulid_print(b->id, id);
+    if (!manifest_block_check(b, e)) {
+        e->code = ERR_INVALID_ARGUMENT;
+        return err_wrap(e, "block %s", id);
+    }
+    for (size_t k = 0; k < i; k++) {
+        const struct manifest_block *o = &c->add[k];
+        if (id128_eq(o->id, b->id))
+            return err_set(e, ERR_INVALID_ARGUMENT, "block %s is added twice", id);
+    }
+    return true;
+}
+
+static bool share_source(const struct manifest_block *a, const struct manifest_block *b,
+                         const struct segment_name **which)
+{
+    for (size_t i = 0, k = 0; i < a->source_count && k < b->source_count;) {
+        int order = segment_name_cmp(&a->sources[i], &b->sources[k]);
+        *which = &a->sources[i];
+        if (order == 0) return true;
+        if (order < 0)
+            i++;
+        else
+            k++;
+    }
+    return false;
+}
+
+static bool check_shared(const struct manifest_change *c, err *e)
+{
+    for (size_t i = 0; i < c->add_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const struct segment_name *which = NULL;
+            if (!manifest_blocks_meet(&c->add[i], &c->add[k]) ||
+                !share_source(&c->add[i], &c->add[k], &which))
+                continue;
+            char text[SEGMENT_TEXT];
+            segment_name_print(which, text);
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "segment %s is a source of two leaves whose packs overlap", text);
+        }
+    }
+    return true;
+}
+
+bool manifest_change_check(const struct manifest_change *c, err *e)
+{
+    for (size_t i = 0; i < c->add_count; i++)
+        if (!check_add(c, i, e)) return false;
+    return check_shared(c, e);
+}
