@@ -110,8 +110,8 @@ static void begin_sweep(void *arg)
 static bool run_sweep(void *arg, err *e)
 {
     struct life *l = arg;
-    struct manifest_sweep s = {.versions = 1, .orphan_age_ns = BENCH_HOURS};
-    return again(l) && bench_sweep(&l->b, &s, e);
+    struct manifest_sweep s = {.seen = &l->b.seen, .versions = 1, .orphan_age_ns = BENCH_HOURS};
+    return again(l) && manifest_sweep(l->b.ms, &l->b.r, TENANT, &s, e);
 }
 
 static void check_sweep(void *arg, bool done)

@@ -390,11 +390,15 @@ static inline void sum_up(struct world *w)
 
 static inline void sweep(struct world *w)
 {
-    struct manifest_sweep s = {.version_age_ns = INT64_MAX,
+    struct sweep_seen seen;
+    sweep_seen_init(&seen, NULL);
+    struct manifest_sweep s = {.seen = &seen,
+                               .version_age_ns = INT64_MAX,
                                .versions = 1000,
                                .orphan_age_ns = INT64_MAX,
                                .garbage_grace_ns = roll(w, 2) ? 0 : INT64_MAX};
     assert_ok(manifest_sweep(w->manifests, &w->req, S("t"), &s, e));
+    sweep_seen_release(&seen);
 }
 
 static inline void move(struct world *w)
