@@ -131,7 +131,7 @@ def test_levels_answer_what_heads_did(tmp_path):
 
 POINTS = [
     "compact.read", "compact.upload", "compact.service", "compact.create", "compact.commit", "compact.committed", "compact.sweep", "compact.write",
-    "manifest.listed", "manifest.page.before", "manifest.page.after", "manifest.root.before", "manifest.root.after",
+    "manifest.listed", "manifest.page.before", "manifest.page.after", "manifest.root.before", "manifest.root.after", "manifest.root.untold",
     "manifest.sweep.before", "manifest.sweep.after", "manifest.swept", "store.delete", "store.deleted", "store.created",
 ]
 
