@@ -14,8 +14,8 @@
 //     time-out   root v + 1 may be ours: the writer's nonce in it tells
 //     garbage    what a commit removes stands in the root with the time; sweep deletes it once
 //                readers of older versions are gone
-//     orphans    objects that no version ever named: by the time in their ULID after 48 h, and six
-//                times as long as a job may take after a process first saw them unnamed
+//     orphans    objects that no version ever named: by the time in their ULID after 48 h, and 26 h
+//                after the process that sweeps first saw them unnamed
 //
 // A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
 // days in the page (longer if its object is still there then). It is not counted from then on,

@@ -23,7 +23,7 @@
 
 #define SOURCES_KEPT (7 * SLOT_DAY)
 #define PAST_KEPT    SLOT_DAY
-#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)
+#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least, and two hours more than half the orphans' age
 #define ROOT_SIGHT   (2 * JOB_AGE_MAX)
 #define APART_MAX    JOB_AGE_MAX
 
@@ -382,6 +382,14 @@ static bool see_object(void *arg, str name, uint64_t size, err *e)
     return arena_ok(&o->w->arena, e);
 }
 
+// Longer than any job takes from its first block to its commit: that is an hour, or half the age of
+// orphans where jobs may take longer.
+static int64_t orphan_sight(const struct manifest_sweep *s)
+{
+    int64_t sight = MAX(ORPHAN_SIGHT, s->orphan_age_ns / 2 + 2 * JOB_AGE_MAX);
+    return MIN(s->orphan_age_ns, sight);
+}
+
 static bool sweep_orphans(struct sweeping *w, err *e)
 {
     static const char *const folders[] = {"raw/", "h/", "d/", "page/"};
@@ -403,7 +411,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
     }
     for (size_t i = 0; i < o.n; i++) {
         bool ripe = false;
-        if (!see(w, o.v[i], MIN(w->s->orphan_age_ns, ORPHAN_SIGHT), &ripe, e)) return false;
+        if (!see(w, o.v[i], orphan_sight(w->s), &ripe, e)) return false;
         ripe = ripe && w->s->apart_ns == 0;
         w->s->waiting += !ripe;
         if (ripe && !erase(w, o.v[i], "orphan", &w->s->orphans_deleted, e)) return false;

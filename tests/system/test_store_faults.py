@@ -156,7 +156,7 @@ def test_a_sweep_by_a_clock_that_is_days_off_deletes_nothing_that_is_about_to_be
         assert os.path.exists(fresh)
         clock.pass_(3 * DAY)
         run(s, sweep="true")
-        clock.pass_(7 * HOUR)
+        clock.pass_(26 * HOUR)
         run(s, sweep="true")
         assert not os.path.exists(fresh), "nobody named it for days"
         assert total(s) == filled[1]
@@ -173,7 +173,7 @@ def test_orphans_stay_while_clocks_are_seen_to_be_apart(filled, own, tmp_path):
     with Flametree(*FLAGS, "--compactor.workers=0", data=str(own), env=clock.env) as f:
         s = f.server()
         run(s, sweep="true")
-        clock.pass_(8 * HOUR)
+        clock.pass_(27 * HOUR)
         run(s, sweep="true")
         assert os.path.exists(orphan) and f.metric("flametree_manifest_held_sweeps_total") >= 2
         assert "event=compactor.sweep_held" in f.tail(200)

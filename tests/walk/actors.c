@@ -592,7 +592,7 @@ void walk_settle(struct world *w)
         world_advance(60 * SLOT_HOUR);
         for (int i = 0; i < 3; i++) {
             sweep(w, &seat, &r, false);
-            world_advance(8 * SLOT_HOUR);
+            world_advance(14 * SLOT_HOUR);
         }
         walk_ask(w, &w->dice, true);
     }
