@@ -6,6 +6,7 @@
 #include "sys/thread.h"
 #include "walk/clocks.h"
 #include "walk/compact.h"
+#include "walk/crowd.h"
 #include "walk/edges.h"
 #include "walk/log.h"
 #include "walk/world.h"
@@ -462,9 +463,15 @@ static void crash(struct world *w, struct actor *a)
     pthread_mutex_unlock(&w->lock);
 }
 
-static bool has_seat(const struct actor *a)
+// A whole compactor, beside another one and those that do single jobs.
+static void crowd(struct world *w, struct actor *a)
 {
-    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP;
+    uint64_t jobs = walk_crowd(a->seat.store, &w->memory, &a->req, (unsigned)(a - w->actors),
+                               w->retention_ns, w->grace_ns);
+    pthread_mutex_lock(&w->lock);
+    w->counts.jobs += jobs;
+    w->counts.crowds++;
+    pthread_mutex_unlock(&w->lock);
 }
 
 static void *act(void *arg)
@@ -494,6 +501,9 @@ static void *act(void *arg)
     case ACT_STALL:
         stall_act(w, a);
         break;
+    case ACT_CROWD:
+        crowd(w, a);
+        break;
     case ACT_KINDS:
         abort();
     }
@@ -502,10 +512,16 @@ static void *act(void *arg)
     return NULL;
 }
 
+static bool has_seat(const struct actor *a)
+{
+    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP || a->kind == ACT_CROWD;
+}
+
 bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {[ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1,
-                                             [ACT_QUERY] = 3, [ACT_CRASH] = 1,   [ACT_STALL] = 1};
+                                             [ACT_QUERY] = 3, [ACT_CRASH] = 1,   [ACT_STALL] = 1,
+                                             [ACT_CROWD] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};

@@ -70,7 +70,7 @@ static void step(struct world *w)
         unsigned until;  // of 100
         enum actor_kind kind;
     } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT},
-                  {40, ACT_SWEEP}, {41, ACT_CRASH}, {43, ACT_STALL}};
+                  {40, ACT_SWEEP}, {41, ACT_CRASH}, {43, ACT_STALL},   {44, ACT_CROWD}};
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
@@ -121,8 +121,9 @@ static void print_counts(const struct walk_counts *c)
            c->repeated);
     printf("%" PRIu64 " flushes, %" PRIu64 " crashes, ", c->flushes, c->crashes);
     printf("%" PRIu64 " writes of logs failed, %" PRIu64 " rows lost, ", c->broken, c->lost);
-    printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " leaves expired, ", c->jobs,
-           c->aborted, c->expired);
+    printf("%" PRIu64 " jobs (%" PRIu64 " more gave way), %" PRIu64 " whole compactors, %" PRIu64
+           " leaves expired, ",
+           c->jobs, c->aborted, c->crowds, c->expired);
     printf("%" PRIu64 " sweeps deleted %" PRIu64 ", ", c->sweeps, c->deleted);
     printf("%" PRIu64 " stalls, %" PRIu64 " pushes landed after them, ", c->stalls, c->landed);
     printf("%" PRIu64 " questions, %" PRIu64 " answered exactly, %" PRIu64 " rounded, ", c->queries,

@@ -82,6 +82,7 @@ enum actor_kind {
     ACT_QUERY,
     ACT_CRASH,
     ACT_STALL,
+    ACT_CROWD,
     ACT_KINDS
 };
 
@@ -93,13 +94,13 @@ struct actor {
     _Atomic bool done;  // it may be joined
     struct dice dice;
     unsigned node;     // of FLUSH, CRASH, STALL
-    struct seat seat;  // of COMPACT, SWEEP
+    struct seat seat;  // of COMPACT, SWEEP, CROWD
     struct req req;
 };
 
 struct walk_counts {
     uint64_t pushed, repeated, flushes, crashes, jobs, aborted, sweeps, deleted;
-    uint64_t queries, exact, rounded, partial, refused, expired, steps;
+    uint64_t queries, exact, rounded, partial, refused, expired, steps, crowds;
     uint64_t stalls, landed;
     uint64_t broken;  // writes of logs that failed
     uint64_t lost;    // rows of damaged logs, as their ingesters say

@@ -492,11 +492,11 @@ static void a_plan_says_what_is_due(void **state)
         check(&cases[i]);
 }
 
-#define NINE_DAYS_LATE                                                                           \
-    BLOCKS(PARENT('w', 'w', 0, 48, 241, "0:a 24:b"), PARENT('d', 'd', 0, 24, 240, "0:a"),       \
-           PARENT('d', 'e', 24, 24, 240, "24:b"), PARENT('d', 'f', 48, 24, 241, "48:c"),        \
-           PARENT('d', 'g', 72, 24, 241, "72:c"), PARENT('d', 'h', 96, 24, 241, "96:c"),        \
-           PARENT('d', 'i', 120, 24, 241, "120:c"), PARENT('d', 'j', 144, 24, 241, "144:c"),    \
+#define NINE_DAYS_LATE                                                                       \
+    BLOCKS(PARENT('w', 'w', 0, 48, 241, "0:a 24:b"), PARENT('d', 'd', 0, 24, 240, "0:a"),    \
+           PARENT('d', 'e', 24, 24, 240, "24:b"), PARENT('d', 'f', 48, 24, 241, "48:c"),     \
+           PARENT('d', 'g', 72, 24, 241, "72:c"), PARENT('d', 'h', 96, 24, 241, "96:c"),     \
+           PARENT('d', 'i', 120, 24, 241, "120:c"), PARENT('d', 'j', 144, 24, 241, "144:c"), \
            PARENT('d', 'k', 168, 24, 241, "168:c"), PARENT('d', 'l', 192, 24, 241, "192:c"))
 
 static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(void **state)

@@ -43,8 +43,8 @@ struct scene {
     bool broken;
     bool repeated;  // one hour twice in one round
     int64_t at[WORKERS_MAX];
-    size_t created;     // leaves of hours
-    int64_t late_ns;    // goes by at each creation of a leaf
+    size_t created;        // leaves of hours
+    int64_t late_ns;       // goes by at each creation of a leaf
     char order[SEEN_MAX];  // of leaves of hours: whose tenant, 'a' or 'b'
 };
 
@@ -100,7 +100,7 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
 
 static void peer_open(struct peer *p, struct scene *s, size_t i, size_t peers, const char *workers)
 {
-    static const struct config_section *sections[1];
+    static const struct config_section *const sections[] = {&compactor_section};
     const char *const argv[] = {"test",
                                 "--compactor.interval=20ms",
                                 "--compactor.hour_delay=0s",
@@ -113,7 +113,6 @@ static void peer_open(struct peer *p, struct scene *s, size_t i, size_t peers, c
                                 "--compactor.days_retention=0s",
                                 workers};
     struct config_args args;
-    sections[0] = &compactor_section;
     *p = (struct peer){.store = memstore_again(s->store)};
     memstore_set_hooks(p->store, before, NULL, s);
     snprintf(p->id, sizeof p->id, "c%zu", i);
@@ -266,8 +265,9 @@ static void the_workers_of_a_process_share_a_tenant(void **state)
         snprintf(workers, sizeof workers, "--compactor.workers=%zu", k);
         peer_open(&p, &s, 0, 1, workers);
         await_settled(&p, 1);
-        print_message("%zu workers: %zu of %zu rounds with %zu jobs at once, %zu leaves made of 48\n",
-                      k, s.full, s.rounds, s.most, s.created);
+        print_message(
+            "%zu workers: %zu of %zu rounds with %zu jobs at once, %zu leaves made of 48\n", k,
+            s.full, s.rounds, s.most, s.created);
         assert_false(s.broken);
         assert_int_equal(s.full, s.rounds);
         assert_false(s.repeated);
