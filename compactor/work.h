@@ -2,10 +2,10 @@
 //
 // work.h - the threads of the compactor: tenant after tenant is looked at, what is due is done.
 //
-// A look takes a snapshot, makes a plan and runs its jobs; when something was done, another
-// follows. Each tenant has one worker at a time in this process. Which process does what is a hint
-// (rendezvous over the known compactors, by tenant and day): whoever is not the first waits ten
-// minutes a place, and what two do all the same only one commits.
+// A look takes a snapshot and makes a plan; when its jobs are done, another follows. The workers of
+// a process share a tenant's plan: each takes a job that has nothing to do with what others have,
+// and after a bounded turn goes on to the tenant that fewest work on. Which process does what is a
+// hint (compactor/share.h), and what two do all the same only one commits.
 //
 // A job that fails is tried again after 1 s, 2 s, 4 s ... retry_max; others go on. A segment or
 // block that cannot be read as what it should be is left out for an hour, named in the log and in
@@ -26,8 +26,9 @@ void work_free(struct work *w);      // after drain; NULL is fine
 
 bool work_is_on(const struct work *w);  // is there a store, and are there workers?
 
-// Works on all tenants on the calling thread until nothing is due or the request's deadline:
-// whatever other compactors may do, and sweeps if asked to. Fails with failed_precondition without
+// Works on all tenants on the calling thread, and the workers with it, until nothing is left that
+// makes queries cheaper, whatever the intervals, or the request's deadline; whatever other
+// compactors may do. Sweeps if asked to. Fails with failed_precondition without
 // a store, with unavailable once it is called off.
 struct work_done {
     uint64_t jobs;
