@@ -685,10 +685,16 @@ static bool step(struct turn *u, bool *ok, err *e)
         lock_take(&w->lock);
         return true;
     }
+    if (u->agenda && u->agenda != u->tenant->agenda) {
+        leave(u);
+        return true;  // there is a newer one
+    }
     leave(u);
     if (wants_plan(u)) return *ok = renew(u, e);
     if (await_others(u)) return true;
     if (wants_sweep(u, false)) return *ok = sweep_now(u, e);
+    // Whoever plans, sweeps or gives up a job opens it again.
+    if (!u->asker) u->tenant->open = false;
     return false;
 }
 

@@ -125,6 +125,16 @@ static void jobs_older_than_an_hour_do_not_commit(void **state)
     expect(&b, &c, ERR_ABORTED, "3600 s ago");
     atomic_store(&bench_slept, BENCH_HOURS);
     expect(&b, &c, ERR_OK, "");
+    // Longer ones say how long they may take.
+    struct manifest_block late = bench_leaf(BENCH_HOUR + 1, bench_id(2), NULL, 0);
+    c = (struct manifest_change){.add = &late,
+                                 .add_count = 1,
+                                 .begun_ns = BENCH_START,
+                                 .age_max_ns = 24 * BENCH_HOURS};
+    atomic_store(&bench_now, BENCH_START + 24 * BENCH_HOURS + 1);
+    expect(&b, &c, ERR_ABORTED, "86400 s ago");
+    atomic_store(&bench_now, BENCH_START + 23 * BENCH_HOURS);
+    expect(&b, &c, ERR_OK, "");
     bench_end(&b);
 }
 
