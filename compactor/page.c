@@ -247,10 +247,13 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
 {
     size_t ill = 0;
     size_t due = 0;
+    size_t later = 0;
     int64_t behind = 0;
     for (size_t i = 0; i < w->tenant_count; i++) {
         ill += is_ill(w->tenants[i], now_ns);
         due += tenant_backlog(w->tenants[i]);
+        for (size_t k = 0; k < JOB_KINDS; k++)
+            later += w->tenants[i]->later[k];
         behind = MAX(behind, tenant_behind_ns(w->tenants[i], now_ns));
     }
     if (!w->manifests) {
@@ -262,8 +265,11 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
                    "nothing.\n");
     buf_printf(out, "<p>%zu tenant%s", w->tenant_count, w->tenant_count == 1 ? "" : "s");
     put_health(out, w->tenant_count, ill);
+    if (due == 0) buf_z(out, ", no pending jobs");
+    if (due == 0 && later)
+        buf_printf(out, "; %zu wait for their interval, POST /compactor/run does them now", later);
     if (due == 0) {
-        buf_z(out, ", no pending jobs\n");
+        buf_byte(out, '\n');
         return;
     }
     buf_printf(out, ", %zu pending job%s, the oldest for ", due, due == 1 ? "" : "s");

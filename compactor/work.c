@@ -376,6 +376,7 @@ void work_free(struct work *w)
 void work_gauges(struct work *w)
 {
     int64_t due[JOB_KINDS] = {0};
+    int64_t later[JOB_KINDS] = {0};
     int64_t behind[JOB_KINDS] = {0};
     int64_t oldest = INT64_MAX;
     int64_t now_ns = clock_wall_ns();
@@ -386,6 +387,7 @@ void work_gauges(struct work *w)
         const struct tenant_work *t = w->tenants[i];
         for (size_t k = 0; k < JOB_KINDS; k++) {
             due[k] += (int64_t)t->due[k];
+            later[k] += (int64_t)t->later[k];
             if (t->due[k]) behind[k] = MAX(behind[k], now_ns - t->due_since_ns[k]);
         }
         failing += t->failure_count;
@@ -397,6 +399,7 @@ void work_gauges(struct work *w)
     for (size_t k = 0; k < JOB_KINDS; k++) {
         str level = str_of(job_kind_name((enum job_kind)k));
         metric_set_to(&compactor_backlog, level, due[k]);
+        metric_set_to(&compactor_later, level, later[k]);
         metric_set_to(&compactor_behind, level, behind[k] / NS_PER_S);
     }
     metric_set(&compactor_failing, (int64_t)failing);

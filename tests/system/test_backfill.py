@@ -134,3 +134,22 @@ def test_without_a_run_a_month_is_cheap_soon(in_order, tmp_path, workers):
         f.kill()
         f.start()
         assert ask(f) == in_order
+
+
+def test_the_status_tells_what_waits_for_its_interval(tmp_path):
+    """A little that is late waits for the night, and is told of; a run does it."""
+    with Flametree(*USUAL, "--compactor.interval", "100ms", data=str(tmp_path)) as f:
+        s = f.server()
+        fill(s, range(3))
+        run(s)
+        fill(s, [1])
+
+        def told():
+            t = tenant(s)
+            return sum(t["due"].values()) == 0 and sum(t["later"].values()) > 0
+        await_("the late rows to be told of", told, 60, 0.2)
+        assert "wait for their interval, POST /compactor/run does them now" in s.call("GET", "/compactor").expect(200).text
+        run(s)
+        t = tenant(s)
+        assert sum(t["due"].values()) == 0 and sum(t["later"].values()) == 0, t
+        assert "wait for their interval" not in s.call("GET", "/compactor").expect(200).text
