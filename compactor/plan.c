@@ -59,6 +59,46 @@ bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_
     return plan_is_due(p, *due_ns);
 }
 
+static const struct manifest_block *live_leaf(const struct planning *p, id128 id)
+{
+    size_t lo = 0;
+    size_t hi = p->kind_count[BLOCK_RAW];
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = id_cmp(p->live[mid]->id, id);
+        if (order == 0) return p->live[mid];
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
+                                      const struct leaf_set *all, const struct leaf_set *have,
+                                      int64_t *first)
+{
+    struct plan_amount m = {.kind = JOB_DAY,
+                            .from_hour = day * HOURS_A_DAY,
+                            .hours = HOURS_A_DAY,
+                            .newest_ns = INT64_MIN};
+    *first = INT64_MAX;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct manifest_block *b = live_leaf(p, all->v[i]);
+        if (b) *first = MIN(*first, b->made_ns);
+        if (leaf_set_has(have, all->v[i])) {
+            m.before += b ? b->bytes : 0;
+            continue;
+        }
+        m.sources++;
+        if (!b) continue;
+        m.bytes += b->bytes;
+        m.newest_ns = MAX(m.newest_ns, b->made_ns);
+    }
+    return m;
+}
+
 int64_t plan_next_slot(int64_t made_ns, int64_t interval)
 {
     if (interval <= 0) return made_ns;

@@ -362,47 +362,6 @@ static bool day_blocks(struct planning *p, int64_t day, const struct manifest_bl
     return true;
 }
 
-static const struct manifest_block *live_leaf(const struct planning *p, id128 id)
-{
-    size_t lo = 0;
-    size_t hi = p->kind_count[BLOCK_RAW];
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int order = id_cmp(p->live[mid]->id, id);
-        if (order == 0) return p->live[mid];
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
-}
-
-// What of a day its nodes have and what they lack. *first: when its oldest leaf was made.
-static struct plan_amount amount_of_day(const struct planning *p, int64_t day,
-                                        const struct leaf_set *all, const struct leaf_set *have,
-                                        int64_t *first)
-{
-    struct plan_amount m = {.kind = JOB_DAY,
-                            .from_hour = day * HOURS_A_DAY,
-                            .hours = HOURS_A_DAY,
-                            .newest_ns = INT64_MIN};
-    *first = INT64_MAX;
-    for (size_t i = 0; i < all->n; i++) {
-        const struct manifest_block *b = live_leaf(p, all->v[i]);
-        if (b) *first = MIN(*first, b->made_ns);
-        if (leaf_set_has(have, all->v[i])) {
-            m.before += b ? b->bytes : 0;
-            continue;
-        }
-        m.sources++;
-        if (!b) continue;
-        m.bytes += b->bytes;
-        m.newest_ns = MAX(m.newest_ns, b->made_ns);
-    }
-    return m;
-}
-
 static bool day_job(struct planning *p, int64_t day, err *e)
 {
     struct gathering g = {.p = p};
@@ -429,7 +388,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     if (plan_have_last(p, before, n, &g.leaves)) return true;
     const struct plan_settings *set = p->settings;
     int64_t first = 0;
-    const struct plan_amount m = amount_of_day(p, day, &g.leaves, &have.leaves, &first);
+    const struct plan_amount m = plan_amount_of_day(p, day, &g.leaves, &have.leaves, &first);
     int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
     int64_t due = n ? MAX(over, plan_next_slot(made, set->fold_interval)) : over;
     if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;

@@ -59,6 +59,11 @@ struct plan_amount {
 // is due below it. Then *due_ns is when that much had come.
 bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_ns);
 
+// What of a day its nodes have and what they lack. *first: when its oldest leaf was made.
+struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
+                                      const struct leaf_set *all, const struct leaf_set *have,
+                                      int64_t *first);
+
 // Whether no job below this kind is due in these hours.
 bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours);
 
