@@ -23,7 +23,8 @@
 #define TICK_NS       ((uint64_t)100 * NS_PER_MS)
 #define SWEEP_NS      ((uint64_t)3600 * NS_PER_S)
 #define JOB_AGE_LEAST (SLOT_HOUR)
-#define JOB_AGE_MOST  (24 * SLOT_HOUR)
+#define JOB_AGE_MOST  (4 * SLOT_HOUR)
+#define COMMIT_NS     ((uint64_t)600 * NS_PER_S)
 
 // A job that is made and waits for its commit.
 struct made {
@@ -312,33 +313,48 @@ static struct job_bench bench_of(const struct turn *u)
 }
 
 // One change for n jobs of the batch from number `from` on.
-static bool commit_some(struct turn *u, size_t from, size_t n, err *e)
+static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, err *e)
 {
     const struct job_bench bench = bench_of(u);
     struct job_made *v[BATCH_MAX];
     for (size_t i = 0; i < n; i++)
         v[i] = &u->batch[from + i].job;
-    if (job_commit(&bench, &u->req, v, n, e)) {
+    if (job_commit(&bench, r, v, n, e)) {
         for (size_t i = 0; i < n; i++)
             job_done(u, v[i]->task, &v[i]->report, u->batch[from + i].took_ns);
         return true;
     }
     if (e->code == ERR_ABORTED && n > 1) return false;  // it may still do for some of them
     for (size_t i = 0; i < n; i++) {
-        if (e->code == ERR_ABORTED) job_discard(&bench, &u->req, v[i]);
+        if (e->code == ERR_ABORTED) job_discard(&bench, r, v[i]);
         job_ended(u, v[i]->task, &v[i]->report, e);
     }
     return false;
 }
 
+// A commit has a short time limit of its own, however long its jobs took: a root that comes days
+// late would be one of a version that was swept.
+static void commit_all(struct turn *u)
+{
+    struct worker *me = u->me;
+    struct req r;
+    err e = {0};
+    uint64_t limit = u->asker ? MIN(COMMIT_NS, MAX(req_left_ns(u->asker), 1u)) : COMMIT_NS;
+    req_init(&r, RANK_DUTY, &me->memory, JOB_BYTES, limit);
+    r.tenant = r.log.tenant = str_of(u->tenant->name);
+    r.asker = u->asker;
+    worker_set_req(me, &r);
+    if (!commit_some(u, &r, 0, u->batch_n, &e) && e.code == ERR_ABORTED && u->batch_n > 1) {
+        for (size_t i = 0; i < u->batch_n; i++)
+            (void)!commit_some(u, &r, i, 1, &e);
+    }
+    worker_set_req(me, u->has_req ? &u->req : NULL);
+    req_release(&r);
+}
+
 static void commit_batch(struct turn *u)
 {
-    err e = {0};
-    if (u->batch_n && !commit_some(u, 0, u->batch_n, &e) && e.code == ERR_ABORTED &&
-        u->batch_n > 1) {
-        for (size_t i = 0; i < u->batch_n; i++)
-            (void)!commit_some(u, i, 1, &e);
-    }
+    if (u->batch_n) commit_all(u);
     lock_take(&u->me->work->lock);
     for (size_t i = 0; i < u->batch_n; i++)
         let_go(u, &u->batch[i].held);
