@@ -104,12 +104,14 @@ static bool list_loose(struct settling *s, err *e)
     return true;
 }
 
-// Keepers have to be there still. A stream that is not is another process by now.
-static bool check_keepers(struct settling *s, size_t missing, err *e)
+// Keepers have to be there still. A stream that is not is another process by now. Where an ingester
+// does not answer the answer is marked anyway, and lacks what that one was to count: to begin anew
+// would cost further rounds, of which there are few.
+static bool check_keepers(struct settling *s, err *e)
 {
     struct fetched *f = &s->a->fetched;
     static const err why = {ERR_UNAVAILABLE, "its ingester started anew while it was asked"};
-    if (f->missing_count != missing) return true;
+    if (f->missing_count) return true;
     for (size_t i = 0; i < s->keeper_count; i++) {
         if (fetch_has_stream(f, s->from, s->keepers[i])) continue;
         if (s->last) return fetch_miss_stream(s->a->arena, f, s->keepers[i], &why, e);
@@ -426,14 +428,13 @@ static bool check_store(struct answer *a, err *e)
 static bool round_of(struct settling *s, bool *ended, err *e)
 {
     struct answer *a = s->a;
-    size_t missing = a->fetched.missing_count;
     str message;
     s->again = false;
     if (!encode(s, &message, e) || !ask_heads(s, message, e)) return false;
     *ended = a->fetched.missing_count && !a->may_be_partial;
     if (*ended) return true;
     if (s->listed) {
-        if (!check_keepers(s, missing, e)) return false;
+        if (!check_keepers(s, e)) return false;
     } else if (!list_loose(s, e)) {
         return false;
     }

@@ -212,6 +212,36 @@ static void reads_that_go_wrong_do_not_make_wrong_answers(void **state)
     assert_true(served > 0);
 }
 
+static unsigned silent_from;  // the round from which on the first head says nothing
+
+static bool ask_vanishing(const void *transport, struct req *r, str tenant, str message,
+                          struct head_replies *out, err *e)
+{
+    static const err silent = {ERR_UNAVAILABLE, "it is silent"};
+    const struct world *w = transport;
+    if (!ask_world(transport, r, tenant, message, out, e)) return false;
+    if (w->rounds >= silent_from) out->v[0].fault = &silent;
+    return true;
+}
+
+// In whatever round it stops answering, there are rounds enough to settle what the others have.
+static void a_head_that_vanishes_is_all_that_is_missing(void **state)
+{
+    (void)state;
+    for (silent_from = 1; silent_from <= 4; silent_from++) {
+        struct world w;
+        stand(&w, 3);
+        w.ask = ask_vanishing;
+        struct outcome o = ask_standing(&w, true);
+        assert_true(o.ok);
+        if (w.rounds >= silent_from) assert_string_equal(o.missing, "a");
+        if (o.profiles > ROWS || w.rounds > 4)
+            fail_msg("silent from round %u: %llu profiles, %u rounds", silent_from,
+                     (unsigned long long)o.profiles, w.rounds);
+        close_world(&w);
+    }
+}
+
 // A head that goes on naming what a leaf has: without its answer nothing counts twice.
 static void a_head_that_does_not_look_is_missing(void **state)
 {
@@ -398,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_store_that_does_not_answer_is_missing),
         cmocka_unit_test(who_has_no_store_does_not_see_all),
         cmocka_unit_test(reads_that_go_wrong_do_not_make_wrong_answers),
+        cmocka_unit_test(a_head_that_vanishes_is_all_that_is_missing),
         cmocka_unit_test(a_head_that_does_not_look_is_missing),
         cmocka_unit_test(what_is_known_is_read_while_heads_answer),
         cmocka_unit_test(a_read_that_fails_for_a_moment_is_tried_again),
