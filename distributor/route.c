@@ -23,7 +23,7 @@ struct shipment {
     struct buf message;
     bool started;
     uint64_t started_mono_ns;
-    bool silent;  // nothing came from the ingester for so long that the call was given up
+    bool given_up;  // the ingester is silent, or says that it stores nothing now
     bool stored;
     err fault;
 };
@@ -104,9 +104,9 @@ static void settle(struct route *r, struct shipment *s)
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
         members_note_call(r->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
-        if (s->silent && !s->stored)
+        if (s->given_up && !s->stored)
             err_set(&s->fault, ERR_UNAVAILABLE,
-                    "it is silent: neither this nor probes were answered");
+                    "it answers no probes, or says that it is not ready, and was waited for");
         metric_add(&distributor_append_bytes, s->message.n);
         peer_release(&s->call);
         req_release(&s->req);
@@ -186,16 +186,23 @@ struct patience {
     size_t n;
 };
 
-static void give_up_silent(void *arg)
+static bool is_hopeless(struct members *known, const struct shipment *s)
+{
+    const enum member_kind kind = MEMBER_INGESTER;
+    const uint64_t patience = MEMBER_SILENCE_NS;
+    bool late = clock_mono_ns() - s->started_mono_ns >= patience;
+    return members_is_silent(known, kind, s->member->id, s->started_mono_ns, patience) ||
+           (late && members_is_unready(known, kind, s->member->id));
+}
+
+static void give_up(void *arg)
 {
     const struct patience *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct shipment *s = &p->v[i];
         if (!s->started || call_is_over(&s->call.http.call)) continue;
-        if (!members_is_silent(p->route->known, MEMBER_INGESTER, s->member->id, s->started_mono_ns,
-                               MEMBER_SILENCE_NS))
-            continue;
-        s->silent = true;
+        if (!is_hopeless(p->route->known, s)) continue;
+        s->given_up = true;
         call_stop(&s->call.http.call);
     }
 }
@@ -203,7 +210,7 @@ static void give_up_silent(void *arg)
 static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, err *e)
 {
     struct patience p = {r, v, n};
-    const struct call_watch watch = {give_up_silent, &p};
+    const struct call_watch watch = {give_up, &p};
     struct call **calls = ARENA_ARRAY(&r->req->arena, struct call *, n);
     if (!calls) return arena_ok(&r->req->arena, e);
     size_t started = 0;

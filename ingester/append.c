@@ -237,8 +237,11 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
         !stage(a, e)) {
         return false;
     }
+    stuck_enter(&a->in->appends);
     FAULT("append.log.before");
-    if (!log_new(a, &place, e)) {
+    bool stored = log_new(a, &place, e);
+    stuck_leave(&a->in->appends);
+    if (!stored) {
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
         abandon(a, a->n);
         if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);

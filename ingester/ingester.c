@@ -5,6 +5,7 @@
 #include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "sys/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -160,6 +161,12 @@ static bool ready(void *self, struct buf *why)
     err e = {0};
     if (!ingester_answers(in, &e)) {
         buf_z(why, e.msg);
+        return false;
+    }
+    uint64_t stuck = stuck_for_ns(&in->appends);
+    if (stuck >= STUCK_NS) {
+        buf_printf(why, "the log has stored nothing for %" PRIu64 " s, and pushes wait for it",
+                   stuck / (uint64_t)NS_PER_S);
         return false;
     }
     lock_take(&in->lock);

@@ -12,6 +12,7 @@
 
 #include "ingester/config.h"
 #include "ingester/head.h"
+#include "ingester/stuck.h"
 #include "ingester/wal.h"
 #include "rpc/route.h"
 #include "service/service.h"
@@ -36,6 +37,7 @@ struct ingester {
     enum ingester_phase phase;
     err fault;  // of FAILED and REOPENING
     bool stopping;
+    struct stuck appends;  // that wait for the log
     _Atomic uint64_t cuts_read;
     _Atomic uint64_t cuts_found;
 };

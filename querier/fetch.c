@@ -39,7 +39,7 @@ static void give_up_silent(void *arg)
     const struct patience *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct call *c = &p->calls[i].http.call;
-        if (call_is_over(c)) continue;
+        if (p->silent[i] || call_is_over(c)) continue;
         p->silent[i] = members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
                                          p->began_mono_ns, p->limit_ns);
         if (p->silent[i]) call_stop(c);

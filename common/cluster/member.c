@@ -256,3 +256,12 @@ bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_
     lock_give(&m->lock);
     return silent;
 }
+
+bool members_is_unready(struct members *m, enum member_kind kind, str id)
+{
+    lock_take(&m->lock);
+    const struct known *k = find(m, kind, id);
+    bool unready = k && k->member.unready;
+    lock_give(&m->lock);
+    return unready;
+}

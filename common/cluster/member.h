@@ -87,3 +87,7 @@ void members_probe_failed(struct members *m, enum member_kind kind, str id, str 
 // MEMBER_SILENCE_NS is dead from then on. The caller gives the call up.
 bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_t since_mono_ns,
                        uint64_t patience_ns);
+
+// Did it say in its last probe that it wants no traffic? A push that it has been storing for long
+// is then better given to another one: its disk may hang.
+bool members_is_unready(struct members *m, enum member_kind kind, str id);

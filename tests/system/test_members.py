@@ -142,3 +142,20 @@ def test_a_slow_ingester_that_answers_probes_is_waited_for():
         assert passed(c) == 0
         assert members(c["distributor"], "alive") == 3 and not named(c["distributor"], "member_deaths_total")
         assert count_of(s) == (VALUE, PODS)
+
+
+def test_an_ingester_whose_log_hangs_is_passed_over_until_it_stores_again():
+    """It answers probes and queries, but every append waits: it says itself that it is not ready."""
+    with Cluster(env_of={"ingester-1": {"FLAMETREE_FAULTS": "append.log.before=delay:25000"}}) as c:
+        s, at, distributor = c.server(), now_ms() - 300_000, c["distributor"]
+        push_all(s, at)
+        assert passed(c) > 0
+        await_("the distributor to know it", lambda: members(distributor, "unready") == 1, 15)
+        before = passed(c)
+        push_all(s, at + 1)
+        assert passed(c) == before, "an ingester whose log hangs is still asked first"
+        assert not named(distributor, "member_deaths_total")
+        ready = c["ingester-1"].server().call("GET", "/ready").expect(503, "the log has stored nothing for")
+        assert "pushes wait for it" in ready.text, ready
+        await_members(c, "alive", 3)  # the append that hung is over, and nobody waits
+        assert count_of(s) == (2 * VALUE, 2 * PODS)
