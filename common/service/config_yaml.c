@@ -50,7 +50,7 @@ bool config_yaml_read(str yaml, const char *file, struct arena *a, config_yaml_f
                       err *e)
 {
     struct doc *root = NULL;
-    if (!doc_parse(yaml, file, a, &root, e)) return false;
+    if (!doc_has_text(yaml, file, e) || !doc_parse(yaml, file, a, &root, e)) return false;
     if (root->kind != DOC_MAP && root->kind != DOC_NULL)
         return doc_fail(root, e, "expected sections");
     for (const struct doc *section = root->first; section; section = section->next) {

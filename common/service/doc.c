@@ -24,6 +24,14 @@ struct reader {
     bool done;  // the root is complete
 };
 
+bool doc_has_text(str yaml, const char *file, err *e)
+{
+    return str_trim(yaml).n > 0 ||
+           err_set(e, ERR_INVALID_ARGUMENT,
+                   "%s:1: the file is empty (%zu bytes); to set nothing, write {} or a comment",
+                   file, yaml.n);
+}
+
 static unsigned line_of(const yaml_event_t *ev)
 {
     return (unsigned)ev->start_mark.line + 1;

@@ -43,6 +43,10 @@ struct doc {
 // plain and more than DOC_DEPTH_MAX levels are refused. `file` is borrowed for the nodes' life.
 bool doc_parse(str yaml, const char *file, struct arena *a, struct doc **root, err *e) MUST_CHECK;
 
+// Refuses a file without a byte but blanks, which a truncated write leaves behind and which would
+// pass for a file that sets nothing.
+bool doc_has_text(str yaml, const char *file, err *e) MUST_CHECK;
+
 // Fails with "file:line: path: message"; path: "overrides.acme.rules[2].regex".
 bool doc_fail(const struct doc *t, err *e, const char *fmt, ...) PRINTF(3, 4);
 

@@ -122,7 +122,10 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
     for (size_t i = 0; i < files.n; i++) {
         struct doc *root = NULL;
         const char *name = arena_str(a, str_of(files.v[i])).p;
-        if (!arena_ok(a, e) || !doc_parse(texts[i], name, a, &root, e)) return false;
+        if (!arena_ok(a, e) || !doc_has_text(texts[i], name, e) ||
+            !doc_parse(texts[i], name, a, &root, e)) {
+            return false;
+        }
         if (!read_file(a, root, i, &v, &cap, &n, e)) return false;
     }
     if (n > 1) qsort(v, n, sizeof *v, by_name);
