@@ -16,6 +16,7 @@
 #include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "manifest/names.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -96,7 +97,14 @@ static bool check_ages(struct append *a, const struct batch *b, err *e)
 static bool check(struct append *a, str message, err *e)
 {
     a->reason = "invalid";
-    if (a->req->tenant.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "there is no tenant");
+    str tenant = a->req->tenant;  // becomes part of names of objects
+    if (tenant.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "there is no tenant");
+    if (!name_tenant_ok(tenant)) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "tenant '%.*s' is not one name of 1 to %d characters A-Z a-z 0-9 ! - _ . * "
+                       "' ( )",
+                       STR(str_slice(tenant, 0, NAME_TENANT_MAX)), NAME_TENANT_MAX);
+    }
     if (!read_request(a, message, e)) return false;
     for (size_t i = 0; i < a->n; i++) {
         if (!batch_decode(&a->req->arena, a->bytes[i], &a->batches[i], e) ||

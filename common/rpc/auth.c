@@ -33,6 +33,20 @@ bool auth_tenant_check(str id, err *e)
     return true;
 }
 
+// Names of tenants become names of objects: also what another node sends is looked at.
+static bool check_each(str tenants, err *e)
+{
+    if (tenants.n == 0) return true;
+    for (str rest = tenants; rest.p;) {
+        str id = str_split(rest, '|', &rest);
+        if (id.n == 0)
+            return err_set(e, ERR_UNAUTHENTICATED, "tenants '%.*s' have an empty name",
+                           STR(str_slice(tenants, 0, TENANT_MAX)));
+        if (!auth_tenant_check(id, e)) return false;
+    }
+    return true;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return str_cmp(*(const str *)a, *(const str *)b);
@@ -86,7 +100,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
     if (auth == ROUTE_OPEN) return true;
     if (auth == ROUTE_INTERNAL) {
         *tenant = header;
-        return true;
+        return check_each(header, e);
     }
     if (!multitenancy) {
         *tenant = S("anonymous");

@@ -22,7 +22,7 @@ enum route_auth {
     ROUTE_OPEN,          // no tenant needed
     ROUTE_TENANT_READ,   // one or several tenants, sorted and joined by '|'
     ROUTE_TENANT_WRITE,  // exactly one tenant
-    ROUTE_INTERNAL,      // tenant as the asking node says, may be empty
+    ROUTE_INTERNAL,      // tenant as the asking node says, several joined by '|', may be empty
 };
 
 // In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.

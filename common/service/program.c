@@ -233,12 +233,37 @@ static bool choose_internal(struct program *p, const char *configured, char *lis
     return true;
 }
 
+static bool is_of_this_machine(str listen)
+{
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
+    str host = str_slice(listen, 0, str_rfind(listen, ':'));
+    if (str_starts(listen, S("unix:")) || str_starts(host, S("127."))) return true;
+    for (size_t i = 0; i < COUNT(hosts); i++) {
+        if (str_is(host, hosts[i])) return true;
+    }
+    return false;
+}
+
+// Whoever reaches the internal listener reads and writes for every tenant: it believes what nodes
+// say.
+static void tell_exposed(const char *listen, bool tls)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (tls || is_of_this_machine(str_of(listen))) return;
+    log_warn(NULL, "internal.exposed", "listen=%s why=\"%s\" do=\"%s\"",
+             log_quote(quoted, str_of(listen)),
+             "without TLS whoever reaches this address reads and writes for every tenant",
+             "set internal.tls_cert_file, tls_key_file and tls_ca_file, or let only nodes of this "
+             "cluster reach it (firewall, NetworkPolicy)");
+}
+
 static bool open_internal(struct program *p, err *e)
 {
     const struct internal_settings *i = config_section(p->config, "internal");
     char listen[sizeof p->internal_address];
     if (!choose_internal(p, i->listen, listen, sizeof listen, e)) return false;
     bool tls = i->tls_cert_file[0] && !str_starts(str_of(listen), S("unix:"));
+    tell_exposed(listen, tls);
     struct server_options o = common_options(p);
     o.name = "internal";
     o.listen = listen;

@@ -51,6 +51,36 @@ def test_a_node_without_a_certificate_is_refused(tmp_path):
         assert answer.returncode != 0 and "certificate" in answer.stderr, answer
 
 
+def internal(f, path, body=b"", **headers):
+    """A request of another node, as anybody may send it who reaches the internal listener: (status, body)."""
+    request = urllib.request.Request("http://%s%s" % (f.ports["internal"], path), body, {"Content-Type": "application/proto", **headers}, method="POST")
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode(errors="replace")
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+@pytest.mark.parametrize("method", ["Append", "HeadRead", "Streams"])
+def test_what_another_node_says_of_a_tenant_is_checked(method, tmp_path):
+    with node("ingester", "--storage.dir", str(tmp_path / "store")) as ingester:
+        for tenant in ("../../evil", "a/b", "..", "a||b", "x" * 151, "a b"):
+            status, said = internal(ingester, "/flametree.v1.IngesterService/" + method, **{"X-Scope-OrgID": tenant})
+            assert status == 401 and "tenant" in said, (tenant, status, said)
+        status, said = internal(ingester, "/flametree.v1.IngesterService/Append", **{"X-Scope-OrgID": "a|b"})
+        assert status == 400 and "tenant 'a|b' is not one name" in said, (status, said)
+
+
+def test_an_internal_listener_for_all_says_so_unless_it_has_tls(tmp_path):
+    with Flametree("--internal.listen", "0.0.0.0:0", program="flametree-ingester") as f:
+        said = f.tail()
+        assert said.count("event=internal.exposed listen=0.0.0.0:0") == 1 and "internal.tls_cert_file" in said, said
+    with Flametree("--internal.listen", "0.0.0.0:0", *certificates(tmp_path), program="flametree-ingester") as f:
+        assert "internal.exposed" not in f.tail()
+    with node("ingester") as f:
+        assert "internal.exposed" not in f.tail()
+
+
 def test_the_compactor_runs_alone():
     with node("compactor") as compactor:
         with urllib.request.urlopen(compactor.url + "/compactor/duties") as answer:

@@ -331,13 +331,17 @@ static void bad_appends_are_refused_whole(void **state)
         const char *name;
         size_t cut;
         const char *tenant;
-    } cases[] = {{"cut off", 5, "one"}, {"no tenant", 0, ""}};
+    } cases[] = {{"cut off", 5, "one"},
+                 {"no tenant", 0, ""},
+                 {"two tenants", 0, "one|two"},
+                 {"a path", 0, "../one"},
+                 {"a name of a folder", 0, ".."}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         buf_clear(&message);
         pb_put_bytes(&message, 1, good);
         pb_put_bytes(&message, 1, str_slice(good, 0, good.n - cases[i].cut));
         r.tenant = str_of(cases[i].tenant);
-        assert_false(append_run(w.in, &r, buf_view(&message), &out, &fault));
+        if (append_run(w.in, &r, buf_view(&message), &out, &fault)) fail_msg("%s", cases[i].name);
         assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
         assert_int_equal(whole_holds(&w, &f[0]), 0);
     }

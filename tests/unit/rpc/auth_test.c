@@ -44,7 +44,13 @@ static void tenants_are_taken_from_the_header(void **state)
         {"two writers", "a|b", ROUTE_TENANT_WRITE, true, NULL, "multiple org IDs present"},
         {"one writer, twice", "a|a", ROUTE_TENANT_WRITE, true, "a", NULL},
         {"open", "", ROUTE_OPEN, true, "", NULL},
-        {"internal", "whatever it says", ROUTE_INTERNAL, true, "whatever it says", NULL},
+        {"internal", "b|a", ROUTE_INTERNAL, true, "b|a", NULL},
+        {"internal, off", "a", ROUTE_INTERNAL, false, "a", NULL},
+        {"internal path", "../../x", ROUTE_INTERNAL, false, NULL,
+         "tenant ID '../../x' contains unsupported character '/'"},
+        {"internal dots", "a|..", ROUTE_INTERNAL, true, NULL, "tenant ID is '.' or '..'"},
+        {"internal gap", "a||b", ROUTE_INTERNAL, true, NULL, "tenants 'a||b' have an empty name"},
+        {"internal bar", "a|", ROUTE_INTERNAL, true, NULL, "tenants 'a|' have an empty name"},
         {"internal without", "", ROUTE_INTERNAL, true, "", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
