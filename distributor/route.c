@@ -108,6 +108,8 @@ static void settle(struct route *r, struct shipment *s)
             err_set(&s->fault, ERR_UNAVAILABLE,
                     "it answers no probes, or says that it is not ready, and was waited for");
         metric_add(&distributor_append_bytes, s->message.n);
+        // An ingester of another cluster: nothing that who pushes did wrong.
+        if (s->fault.code == ERR_FAILED_PRECONDITION) s->fault.code = ERR_UNAVAILABLE;
         peer_release(&s->call);
         req_release(&s->req);
     }

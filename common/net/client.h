@@ -35,6 +35,12 @@ bool client_has_certificate(const struct client *c);
 struct server;
 void client_near(struct client *c, str address, struct server *s);
 
+// Who asks, for calls to other nodes that say so (rpc/peer.h): the node's name and the cluster that
+// its store is of. Copied; what was told stays in memory as long as the client, as calls borrow it.
+// One thread says it. False, of any thread: nothing was said.
+void client_introduce(struct client *c, str node, str cluster);
+bool client_introduction(const struct client *c, str *node, str *cluster);
+
 struct http_call {
     struct call call;
     // asked; everything borrowed until the call ended

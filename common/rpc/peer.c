@@ -27,6 +27,12 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
     http_headers_add(&h->headers, a, S("content-type"), S("application/proto"));
     http_headers_add(&h->headers, a, S("connect-protocol-version"), S("1"));
     http_headers_add(&h->headers, a, S("x-request-id"), str_of(r->request_id));
+    str node = {0};
+    str cluster = {0};
+    if (client_introduction(cl, &node, &cluster)) {
+        http_headers_add(&h->headers, a, S(PEER_CLUSTER), cluster);
+        http_headers_add(&h->headers, a, S(PEER_NODE), node);
+    }
     if (r->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), r->tenant);
     uint64_t left = req_left_ns(r);
     if (left != UINT64_MAX) {

@@ -16,6 +16,11 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+// Who asks: the cluster of its store, where it is known, and its name. A node of another cluster is
+// refused with failed_precondition (route.h, `admit`).
+#define PEER_CLUSTER "flametree-cluster"
+#define PEER_NODE    "flametree-node"
+
 struct peer_call {
     struct http_call http;
 };

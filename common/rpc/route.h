@@ -43,6 +43,7 @@ struct rpc_method {
     bool
         checks_wire;  // run reads the bytes by itself and believes nothing of them: no check before
     refused_fn *refused;  // or NULL
+    bool any_node;        // router_options.admit is not asked
 };
 
 // Fills x's answer (status, headers, out/fixed); false: *e is answered as a plain JSON error.
@@ -76,6 +77,9 @@ struct router_options {
     // The same for a tenant's request to a method with large_body; NULL: body_max. On the loop.
     size_t (*large_body_max)(void *arg, struct arena *a, str tenant);
     void *arg;
+    // May the node that sends a request to a row of ROUTE_INTERNAL ask here? Otherwise *e is the
+    // answer. NULL: every node may. On the loop.
+    bool (*admit)(void *arg, const struct http_headers *h, err *e);
     struct mem_budget *large_memory;  // what requests to such methods count against; NULL: memory
 };
 

@@ -166,6 +166,14 @@ static bool tenant(struct http_exchange *x, const struct router *r, enum route_a
     return true;
 }
 
+static bool admitted(const struct http_exchange *x, const struct rpc_call *c, err *e)
+{
+    const struct router_options *o = &c->router->options;
+    const struct rpc_method *m = c->row->rpc;
+    return m->auth != ROUTE_INTERNAL || m->any_node || !o->admit ||
+           o->admit(o->arg, &x->headers, e);
+}
+
 static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
 {
     const struct rpc_method *m = c->row->rpc;
@@ -183,7 +191,7 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
     c->protocol = c->type->protocol;
     x->req.rank = m->rank;
     bool ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
-    if (ok && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
+    if (ok && admitted(x, c, &e) && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
     answer_error(x, &e);
     return HEAD_ANSWERED;
 }

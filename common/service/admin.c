@@ -4,6 +4,7 @@
 #include "service/program.h"
 #include "sys/metric.h"
 
+#define READY_MAX_BYTES ((size_t)128 << 10)
 #define PAGE_MAX_BYTES ((size_t)8 << 20)
 
 // A page is written into the exchange's own buf; what does not fit the memory budget is told as an
@@ -50,13 +51,14 @@ bool admin_is_ready(struct program *p, struct buf *why)
 void admin_ready(struct program *p, struct http_exchange *x)
 {
     struct buf why;
-    buf_init(&why, NULL, 4096);
+    buf_init(&why, NULL, READY_MAX_BYTES);
     bool ready = admin_is_ready(p, &why);
     struct buf *out = page(x, ready ? 200 : 503, S("text/plain; charset=utf-8"));
-    if (ready)
-        buf_z(out, "ready");
-    else
-        buf_str(out, buf_view(&why));
+    if (!ready) buf_str(out, buf_view(&why));
+    buf_clear(&why);
+    notices_print(p->notices, &why);  // what is too long for it is cut: traffic goes on
+    if (ready) buf_z(out, why.n ? "ready\n" : "ready");
+    buf_str(out, buf_view(&why));
     buf_release(&why);
 }
 

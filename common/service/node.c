@@ -2,6 +2,7 @@
 #include "cluster/node.h"
 
 #include "flametree/v1/internal.pb-c.h"
+#include "rpc/peer.h"
 #include "service/program.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
@@ -20,6 +21,93 @@ void node_identify(struct program *p)
         n->services[n->service_count++] = str_of(p->units[i].service->name);
 }
 
+// ---- the cluster
+
+void node_joins(struct program *p, id128 cluster)
+{
+    char text[ULID_TEXT];
+    if (atomic_load_explicit(&p->cluster_known, memory_order_acquire)) return;
+    ulid_print(cluster, text);
+    memcpy(p->cluster_text, text, sizeof text);
+    p->cluster = cluster;
+    // Release: who sees that it is known sees what it is.
+    atomic_store_explicit(&p->cluster_known, true, memory_order_release);
+    client_introduce(p->client, str_of(p->id), str_of(p->cluster_text));
+}
+
+bool node_cluster(const struct program *p, id128 *cluster)
+{
+    *cluster = (id128){0};
+    if (!atomic_load_explicit(&p->cluster_known, memory_order_acquire)) return false;
+    *cluster = p->cluster;
+    return true;
+}
+
+bool process_cluster(const struct process *process, id128 *cluster)
+{
+    *cluster = (id128){0};
+    return process->program && node_cluster(process->program, cluster);
+}
+
+void node_differs(struct program *p, str node, id128 mine, str theirs)
+{
+    char text[ULID_TEXT];
+    ulid_print(mine, text);
+    notice_raise(p->notices, "cluster.differs", node, NODE_TOLD_NS,
+                 "its store is of cluster %.*s, and this node (%s) is of cluster %s: set the same "
+                 "storage.dir for both, or take one out of the other's lists",
+                 STR(str_slice(theirs, 0, ULID_TEXT)), p->id, text);
+}
+
+// A node that reads or writes another store would answer, or store, without what is in this one.
+bool node_admit(void *arg, const struct http_headers *h, err *e)
+{
+    struct program *p = arg;
+    id128 mine;
+    str theirs = http_headers_get(h, PEER_CLUSTER);
+    str node = str_slice(http_headers_get(h, PEER_NODE), 0, sizeof p->id);
+    if (theirs.n == 0 || !node_cluster(p, &mine)) return true;
+    if (str_is(theirs, p->cluster_text)) return true;
+    node_differs(p, node, mine, theirs);
+    return err_set(e, ERR_FAILED_PRECONDITION,
+                   "%.*s has a store of cluster %.*s, %s one of cluster %s: they must have the "
+                   "same storage.dir",
+                   STR(node), STR(str_slice(theirs, 0, ULID_TEXT)), p->id, p->cluster_text);
+}
+
+// ---- another process with the same id
+
+static bool shares_service(const struct node_identity *a, const struct node_identity *b)
+{
+    for (size_t i = 0; i < a->service_count; i++) {
+        for (size_t k = 0; k < b->service_count; k++) {
+            if (str_eq(a->services[i], b->services[k])) return true;
+        }
+    }
+    return false;
+}
+
+bool node_is_twin(const struct node_identity *me, const struct node_identity *other)
+{
+    return str_eq(me->node, other->node) && node_knows(other->boot) &&
+           !id128_eq(me->boot, other->boot) && shares_service(me, other);
+}
+
+void node_tell_twin(const struct process *process, const struct node_identity *other)
+{
+    char boot[ULID_TEXT];
+    char directory[ULID_TEXT] = "";
+    ulid_print(other->boot, boot);
+    if (node_knows(other->directory)) ulid_print(other->directory, directory);
+    notice_raise(process->notices, "node.twin", other->node, NODE_TOLD_NS,
+                 "another process runs with this server.id at %.*s (boot %s, data directory %s), "
+                 "beside this one at %s: give one of them another id, or stop it",
+                 STR(other->address), boot, directory[0] ? directory : "unknown",
+                 process->internal_address);
+}
+
+// ---- probes
+
 // How much of server.memory_limit is taken: near it requests are refused.
 static double load_of(const struct program *p)
 {
@@ -35,12 +123,14 @@ static bool probe(void *self, struct http_exchange *x, str in, struct buf *out, 
     struct program *p = self;
     struct node_identity from;
     if (!node_read_probe(in, &from, e)) return false;
+    if (node_is_twin(&p->identity, &from)) node_tell_twin(&p->process, &from);
     struct buf why;
     buf_init(&why, NULL, 4096);
     struct node_answer answer = {.node = p->identity,
                                  .ready = admin_is_ready(p, &why),
                                  .load = load_of(p)};
     buf_release(&why);
+    (void)node_cluster(p, &answer.node.cluster);  // it may have become known later
     node_put_answer(&answer, out);
     return buf_ok(out, e);
 }
@@ -51,6 +141,7 @@ const struct rpc_method node_rpc[] = {
      .out = &flametree__v1__probe_response__descriptor,
      .run = probe,
      .auth = ROUTE_INTERNAL,
-     .rank = RANK_INGESTER},
+     .rank = RANK_INGESTER,
+     .any_node = true},
 };
 const size_t node_rpc_count = COUNT(node_rpc);

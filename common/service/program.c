@@ -352,6 +352,7 @@ bool program_open(struct program *p, err *e)
     p->run_fd = -1;
     p->process.all_in_one = p->unit_count > 1;
     choose_id(p);
+    p->notices = notices_new();
     mem_budget_init(&p->memory, "server.memory_limit", NULL, s->memory_limit);
     mem_budget_init(&p->requests, "requests", &p->memory, 0);
     mem_budget_init(&p->pushes, "pushes", &p->requests, 0);
@@ -373,6 +374,8 @@ bool program_open(struct program *p, err *e)
         .data_dir = p->datadir.path,
         .id = p->id,
         .identity = &p->identity,
+        .notices = p->notices,
+        .program = p,
         .all_in_one = p->process.all_in_one,
         .public_port = server_port(p->public.server),
         .public_address = p->public_address,
@@ -431,6 +434,8 @@ static void publish(struct program *p)
         .answer_max = i->body_max,
         .memory = &p->requests,
         .large_memory = &p->pushes,
+        .arg = p,
+        .admit = node_admit,
     };
     struct router *outer = router_new(&public);
     struct router *inner = router_new(&internal);
@@ -478,6 +483,8 @@ bool program_start(struct program *p, err *e)
     if (!storage_open(p, e) || !start_units(p, e)) return false;
     publish(p);
     if (!start_prober(p, e)) return false;
+    p->watch = watch_start(p, e);
+    if (!p->watch) return false;
     atomic_store(&p->state, PROGRAM_READY);
     metric_set(&service_ready, 1);
     if (p->selfprofile) selfprofile_ready(p->selfprofile);
@@ -493,6 +500,8 @@ void program_drain(struct program *p)
              (unsigned long long)(timeout_ns / (uint64_t)NS_PER_MS));
     atomic_store(&p->state, PROGRAM_DRAINING);
     metric_set(&service_ready, 0);
+    watch_stop(p->watch);
+    p->watch = NULL;
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
     for (size_t i = p->unit_count; i-- > 0;) {
@@ -516,6 +525,8 @@ void program_drain(struct program *p)
 
 void program_close(struct program *p)
 {
+    watch_stop(p->watch);
+    p->watch = NULL;
     selfprofile_stop(p->selfprofile);
     p->selfprofile = NULL;
     prober_stop(p->prober);
@@ -544,6 +555,7 @@ void program_close(struct program *p)
         loop_free(p->loops[i]);
     loop_free(p->client_loop);
     members_free(p->members);
+    notices_free(p->notices);
     if (p->datadir.lock >= 0) datadir_remove_ports(&p->datadir);
     datadir_close(&p->datadir);
     if (p->run_fd >= 0 && close(p->run_fd) != 0) log_warn(NULL, "close.failed", "path=%s", "run");

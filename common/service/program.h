@@ -16,8 +16,10 @@
 #include "cluster/probe.h"
 #include "net/server.h"
 #include "service/datadir.h"
+#include "service/notice.h"
 #include "service/service.h"
 #include "service/settings.h"
+#include "sys/clock.h"
 #include "sys/lock.h"
 
 #define LOOPS_MAX    64
@@ -69,6 +71,12 @@ struct program {
     struct selfprofile *selfprofile;  // or NULL
     char id[256];
     struct node_identity identity;         // changes only before the routers are published
+    id128 cluster;                         // of the store, once `cluster_known`
+    char cluster_text[ULID_TEXT];
+    atomic_bool cluster_known;
+    atomic_bool store_unasked;  // the store has not said yet whose it is
+    struct notices *notices;
+    struct watch *watch;                   // or NULL
     struct lane *admin_lanes[RANK_COUNT];  // of the process' own pages, and of probes
     struct unit units[SERVICES_MAX];
     size_t unit_count;
@@ -97,6 +105,9 @@ void program_close(struct program *p);  // whatever was opened
 bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
 void storage_close(struct program *p);
 
+// Asks a store that could not be asked at the start; one that is not this node's ends the process.
+void storage_ask(struct program *p);
+
 // ---- front.c
 
 struct server_app front_app(struct front *f);
@@ -118,5 +129,19 @@ void admin_metrics(struct http_exchange *x);
 
 void node_identify(struct program *p);  // once its listeners are open
 
+// The cluster of the store, once it is known; from then on calls to other nodes carry it, and nodes
+// of another one are refused.
+void node_joins(struct program *p, id128 cluster);
+bool node_cluster(const struct program *p, id128 *cluster);  // false: zeros, it is not known
+bool node_admit(void *arg, const struct http_headers *h, err *e);
+void node_differs(struct program *p, str node, id128 mine, str theirs);  // raises the notice
+
+#define NODE_TOLD_NS ((uint64_t)(60 * NS_PER_S))  // how long such a notice stays
+
 extern const struct rpc_method node_rpc[];  // the internal listener
 extern const size_t node_rpc_count;
+
+// ---- watch.c: a thread that asks other nodes who they are, and the store whose it is
+
+struct watch *watch_start(struct program *p, err *e) MUST_CHECK;
+void watch_stop(struct watch *w);  // NULL is fine

@@ -21,6 +21,7 @@
 #include "net/client.h"
 #include "rpc/route.h"
 #include "service/config.h"
+#include "service/notice.h"
 #include "service/tenant.h"
 #include "store/store.h"
 #include "sys/metric.h"
@@ -40,7 +41,16 @@ struct process {
     unsigned public_port;          // the real one
     const char *public_address;    // by which this process reaches its own public listener
     const char *internal_address;  // by which this process reaches its own internal listener
+    struct notices *notices;       // or NULL (notice.h)
+    struct program *program;       // private to this room; NULL: none, in tests
 };
+
+// The cluster of the process' store; false, and zeros, as long as it is not known.
+bool process_cluster(const struct process *process, id128 *cluster);
+
+// Is `other` a process with the id of `me`, and not me? And telling so (node.twin).
+bool node_is_twin(const struct node_identity *me, const struct node_identity *other);
+void node_tell_twin(const struct process *process, const struct node_identity *other);
 
 struct service {
     const char *name;

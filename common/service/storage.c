@@ -7,9 +7,13 @@
 #include "sys/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#define UNASKED        "storage.unasked"
 #define CLAIM_BYTES    ((size_t)1 << 20)
 #define CLAIM_LIMIT_NS ((uint64_t)60 * NS_PER_S)
+#define ASK_LIMIT_NS   ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
 
 bool storage_check(const struct storage_settings *s, err *e)
 {
@@ -25,23 +29,24 @@ bool storage_check(const struct storage_settings *s, err *e)
 // objects were the last time is one that is not mounted: to begin anew in it would answer as if
 // nothing had ever been stored. A store that cannot be asked now is no reason not to start: heads
 // and logs do without it.
-static bool claim(struct program *p, err *e)
+static bool claim(struct program *p, uint64_t limit_ns, err *e)
 {
     struct req r;
     id128 cluster = {0};
     id128 mine = {0};
     bool known = false;
     char text[ULID_TEXT];
-    char quoted[LOG_QUOTE_MAX];
     err fault = {0};
     if (!datadir_read_cluster(&p->datadir, &mine, &known, e)) return err_wrap(e, "storage");
-    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
     bool ok = cluster_claim(p->process.store, &r, known ? &mine : NULL, &cluster, &fault);
     req_release(&r);
-    p->identity.cluster = ok || !known ? cluster : mine;
+    if (ok || known) node_joins(p, ok ? cluster : mine);
     if (ok) {
         ulid_print(cluster, text);
         log_info(NULL, "storage.opened", "cluster=%s", text);
+        atomic_store(&p->store_unasked, false);
+        notice_end(p->notices, UNASKED, str_of(p->id));
         return known || datadir_write_cluster(&p->datadir, cluster, e);
     }
     if (known && fault.code == ERR_NOT_FOUND) {
@@ -55,10 +60,23 @@ static bool claim(struct program *p, err *e)
         *e = fault;
         return err_wrap(e, "storage");
     }
-    log_warn(NULL, "storage.unasked",
-             "fault=%s action=\"look at the store; what its format is was not asked\"",
-             log_quote(quoted, str_of(fault.msg)));
+    atomic_store(&p->store_unasked, true);
+    notice_raise(p->notices, UNASKED, str_of(p->id), NOTICE_FOREVER,
+                 "the store did not say whose it is: %s; look at the store, it is asked again",
+                 fault.msg);
     return true;
+}
+
+// What a start would have refused ends the process when it shows later. What is in logs is there
+// for the next start; a drain would give it to the wrong store.
+void storage_ask(struct program *p)
+{
+    err e = {0};
+    char quoted[LOG_QUOTE_MAX];
+    if (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e)) return;
+    log_error(NULL, "storage.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
+    fprintf(stderr, "flametree: %s\n", e.msg);
+    _exit(EXIT_FAILURE);
 }
 
 bool storage_open(struct program *p, err *e)
@@ -81,7 +99,9 @@ bool storage_open(struct program *p, err *e)
         .no_uring = strcmp(s->io, "threads") == 0,
     };
     p->process.store = store_open_local(&o, e);
-    return p->process.store && claim(p, e);
+    bool ok = p->process.store && claim(p, CLAIM_LIMIT_NS, e);
+    (void)node_cluster(p, &p->identity.cluster);
+    return ok;
 }
 
 void storage_close(struct program *p)

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// watch.c - who are the other nodes? Every few seconds each listed one is probed, and what its
+// answer says is compared with what this node knows:
+//
+//     its cluster is another one           notice cluster.differs
+//     clusters of two ingesters differ     notice cluster.differs, where this node has no store; as
+//                                          long as they agree, calls carry that cluster
+//     it has this process' id              notice node.twin; who is probed sees the same
+//     it has another data directory than   notice node.replaced, where there is no store: there is
+//     when it was seen first               nobody else who would know (ingester/holdings.h)
+//
+// Nothing that must be right depends on it.
+#include "rpc/peer.h"
+#include "service/program.h"
+#include "sys/thread.h"
+
+#include <stdio.h>
+
+#define TICK_NS      ((uint64_t)NS_PER_S)
+#define PROBE_EVERY  10  // ticks
+#define PROBE_NS     ((uint64_t)NS_PER_S)
+#define CALL_BYTES   ((size_t)1 << 20)
+#define REMEMBER_MAX 256
+
+struct remembered {
+    char node[256];
+    id128 directory;
+};
+
+struct watch {
+    struct program *program;
+    pthread_t thread;
+    struct lock lock;
+    struct cond wake;
+    bool stopping;
+    id128 cluster;  // of the ingesters that answered in this round
+    bool clusters_differ;
+    struct remembered *known;  // REMEMBER_MAX; of ingesters, the thread's own
+    size_t known_count;
+};
+
+// ---- what an answer says
+
+static void check_directory(struct watch *w, const struct node_identity *n)
+{
+    struct program *p = w->program;
+    if (p->process.store || !node_knows(n->directory)) return;
+    struct remembered *r = NULL;
+    for (size_t i = 0; i < w->known_count; i++) {
+        if (str_is(n->node, w->known[i].node)) r = &w->known[i];
+    }
+    if (!r) {
+        if (w->known_count == REMEMBER_MAX) return;
+        r = &w->known[w->known_count++];
+        snprintf(r->node, sizeof r->node, "%.*s", STR(n->node));
+        r->directory = n->directory;
+    }
+    if (id128_eq(r->directory, n->directory)) {
+        notice_end(p->notices, "node.replaced", n->node);
+        return;
+    }
+    char was[ULID_TEXT];
+    char is[ULID_TEXT];
+    ulid_print(r->directory, was);
+    ulid_print(n->directory, is);
+    notice_raise(p->notices, "node.replaced", n->node, NOTICE_FOREVER,
+                 "it has data directory %s now and had %s: what is in that one is missing in "
+                 "answers; is it mounted?",
+                 is, was);
+}
+
+// A node without a store, such as a distributor, is of its ingesters' cluster.
+static void check_cluster(struct watch *w, const struct member *m, const struct node_identity *n)
+{
+    struct program *p = w->program;
+    id128 mine;
+    char theirs[ULID_TEXT];
+    bool known = node_cluster(p, &mine);
+    if (!node_knows(n->cluster) || (!known && m->kind != MEMBER_INGESTER)) return;
+    if (!known && !node_knows(w->cluster)) w->cluster = n->cluster;
+    if (!known) mine = w->cluster;
+    if (id128_eq(mine, n->cluster)) return;
+    ulid_print(n->cluster, theirs);
+    w->clusters_differ = true;
+    node_differs(p, n->node, mine, str_of(theirs));
+}
+
+static void join(struct watch *w)
+{
+    struct program *p = w->program;
+    id128 mine;
+    char text[ULID_TEXT];
+    if (node_cluster(p, &mine) || w->clusters_differ || !node_knows(w->cluster)) return;
+    ulid_print(w->cluster, text);
+    client_introduce(p->client, str_of(p->id), str_of(text));
+}
+
+static void check(struct watch *w, const struct member *m, const struct node_identity *n)
+{
+    struct program *p = w->program;
+    if (id128_eq(n->boot, p->identity.boot)) return;
+    check_cluster(w, m, n);
+    if (node_is_twin(&p->identity, n)) node_tell_twin(&p->process, n);
+    if (m->kind == MEMBER_INGESTER) check_directory(w, n);
+}
+
+// ---- probing
+
+static bool probe_kind(struct watch *w, struct req *r, enum member_kind kind, str message)
+{
+    struct program *p = w->program;
+    size_t n = 0;
+    const struct member *m = members_of(p->members, &r->arena, kind, &n);
+    struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n);
+    struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n);
+    if (!m || !calls || !waits) return false;
+    size_t asked = 0;
+    const struct member **of = ARENA_ARRAY(&r->arena, const struct member *, n);
+    for (size_t i = 0; of && i < n; i++) {
+        if (str_is(m[i].address, p->internal_address)) continue;
+        peer_start(p->client, r, &calls[asked], m[i].address, NODE_PROBE, message, RANK_INGESTER,
+                   NODE_MESSAGE_MAX);
+        waits[asked] = &calls[asked].http.call;
+        of[asked++] = &m[i];
+    }
+    err first = {0};
+    if (asked) (void)!call_gather(r, waits, asked, 0, false, &first);
+    for (size_t i = 0; i < asked; i++) {
+        str bytes = {0};
+        err ignored = {0};  // who does not answer is told by others
+        struct node_answer answer;
+        if (peer_answer(&calls[i], &bytes, &ignored) && node_read_answer(bytes, &answer, &ignored))
+            check(w, of[i], &answer.node);
+        peer_release(&calls[i]);
+    }
+    return true;
+}
+
+static void probe_all(struct watch *w)
+{
+    static const enum member_kind kinds[] = {MEMBER_INGESTER, MEMBER_QUERIER, MEMBER_COMPACTOR};
+    struct node_identity me = w->program->identity;
+    struct buf message;
+    w->cluster = (id128){0};
+    w->clusters_differ = false;
+    (void)node_cluster(w->program, &me.cluster);
+    buf_init(&message, NULL, NODE_MESSAGE_MAX);
+    node_put_probe(&me, &message);
+    for (size_t i = 0; !message.failed && i < COUNT(kinds); i++) {
+        struct req r;
+        req_init(&r, RANK_DUTY, NULL, CALL_BYTES, PROBE_NS);
+        (void)probe_kind(w, &r, kinds[i], buf_view(&message));
+        req_release(&r);
+    }
+    buf_release(&message);
+    join(w);
+}
+
+// ---- the thread
+
+static bool wait(struct watch *w)
+{
+    lock_take(&w->lock);
+    if (!w->stopping) (void)cond_wait_until(&w->wake, &w->lock, clock_mono_ns() + TICK_NS);
+    bool goes_on = !w->stopping;
+    lock_give(&w->lock);
+    return goes_on;
+}
+
+static void *run(void *arg)
+{
+    struct watch *w = arg;
+    for (unsigned tick = 0;; tick++) {
+        if (w->program->process.store) storage_ask(w->program);
+        if (tick % PROBE_EVERY == 0) probe_all(w);
+        if (!wait(w)) return NULL;
+    }
+}
+
+struct watch *watch_start(struct program *p, err *e)
+{
+    struct watch *w = mem_must(sizeof *w);
+    w->program = p;
+    w->known = mem_must(REMEMBER_MAX * sizeof *w->known);
+    lock_init(&w->lock, LOCK_PROCESS);
+    cond_init(&w->wake);
+    if (thread_start(&w->thread, "watch", run, w, e)) return w;
+    cond_release(&w->wake);
+    lock_release(&w->lock);
+    mem_must_free(w->known);
+    mem_must_free(w);
+    return NULL;
+}
+
+void watch_stop(struct watch *w)
+{
+    if (!w) return;
+    lock_take(&w->lock);
+    w->stopping = true;
+    cond_wake_all(&w->wake);
+    lock_give(&w->lock);
+    thread_join(w->thread);
+    cond_release(&w->wake);
+    lock_release(&w->lock);
+    mem_must_free(w->known);
+    mem_must_free(w);
+}
