@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/flush.h"
+#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "manifest/names.h"
@@ -241,6 +242,7 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
     struct wal_place place = {0};
     a->reason = "log";
     FAULT("append.stage.before");
+    if (!holdings_noted(a->in->holdings, e)) return false;
     if (!wal_position(a->in->wal, &place, e) || !check(a, message, e) || !make_room(a, out, e) ||
         !stage(a, e)) {
         return false;

@@ -3,6 +3,7 @@
 
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/flush.h"
+#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -125,7 +126,9 @@ static bool start(const struct process *process, void **self, err *e)
         in->flush = flush_new(in, e);
         ok = in->flush && flush_start(in->flush, e);
     }
+    ok = ok && holdings_start(in, &in->holdings, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
+        holdings_stop(in->holdings, false);
         if (in->flush) flush_drain(in->flush, 0);
         release(in);
         return false;
@@ -171,9 +174,12 @@ static bool ready(void *self, struct buf *why)
     }
     lock_take(&in->lock);
     bool open = in->phase == INGESTER_READY;
-    e = in->fault;
+    if (!open) e = in->fault;
     lock_give(&in->lock);
     if (!open) buf_printf(why, "opening the log again: %s", e.msg);
+    if (!open) return false;
+    open = holdings_looked(in->holdings) && holdings_noted(in->holdings, &e);
+    if (!open) buf_z(why, e.code ? e.msg : "asking the store for data directories of this id");
     return open;
 }
 
@@ -189,6 +195,8 @@ static void drain(void *self, uint64_t deadline_mono_ns)
     thread_join(in->duty);
     wal_drain(in->wal);
     if (in->flush) flush_drain(in->flush, deadline_mono_ns);
+    holdings_stop(in->holdings, wal_count(in->wal).bytes == 0);
+    in->holdings = NULL;
 }
 
 static void stop(void *self)
@@ -235,6 +243,16 @@ static const struct http_route public_http[] = {
      .run = ingester_get_cuts,
      .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ingester/nodes",
+     .run = ingester_get_nodes,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
+    {.verbs = "POST",
+     .path = "/ingester/nodes/forget",
+     .run = ingester_post_forget,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
 };
 
 const struct service ingester = {
@@ -246,6 +264,7 @@ const struct service ingester = {
     .public_http_count = COUNT(public_http),
     .internal_rpc = methods,
     .internal_rpc_count = COUNT(methods),
+    .keeps = "ingester/log/CURRENT",  // RocksDB's
     .check = check,
     .start = start,
     .ready = ready,

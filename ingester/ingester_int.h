@@ -30,6 +30,7 @@ struct ingester {
     struct head *head;
     struct wal *wal;
     struct flush *flush;  // NULL: no store, cuts go by age
+    struct holdings *holdings;  // NULL: no store
     char *dir;
     pthread_t duty;
     struct lock lock;  // of phase, fault, stopping
@@ -53,6 +54,8 @@ rpc_fn ingester_head_read;  // read.c
 rpc_fn ingester_streams;
 http_fn ingester_post_flush;  // flush_http.c
 http_fn ingester_get_cuts;
+http_fn ingester_get_nodes;  // node_http.c
+http_fn ingester_post_forget;
 
 // The body of an append without its exchange, for tests: bytes of AppendRequest in, of
 // AppendResponse out.

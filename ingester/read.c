@@ -11,6 +11,7 @@
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "ingester/flush.h"
+#include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "model/slot.h"
@@ -407,6 +408,7 @@ static bool put_members(struct read *r, err *e)
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);
     pb_put_u64_opt(r->out, 16, process->store != NULL);
+    holdings_put(r->in->holdings, r->query.from_ns, r->query.to_ns, r->out);
     return arena_ok(a, e);
 }
 

@@ -99,7 +99,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         bool settled = settle_tenants(a, q, message, list->v, n, e);
         end_ahead(ahead, n);
         if (!settled) return false;
-        if (a->fetched.missing_count && !a->may_be_partial) return true;
+        if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
         const struct serving s = {a, q, list->v, n, i == SETTLES_MAX};
         if (!serve(&s, m, &stale, e)) return false;
     }

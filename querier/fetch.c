@@ -145,6 +145,9 @@ struct speaker {
     size_t known_count;
     size_t known_cap;
     bool stores;
+    str *lost;  // data directories that it says are gone
+    size_t lost_count;
+    size_t lost_cap;
 };
 
 static bool read_stream_info(str bytes, struct stream_row *row, err *e)
@@ -179,6 +182,13 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
         if (r.field == 16 && r.type == PB_VARINT) out->stores = r.number != 0;
         if (r.type != PB_BYTES) continue;
         if (r.field == 14) out->node = r.bytes;
+        if (r.field == 17) {
+            if (!arena_grow(a, &out->lost, &out->lost_cap, out->lost_count + 1,
+                            sizeof *out->lost)) {
+                return arena_ok(a, e);
+            }
+            out->lost[out->lost_count++] = r.bytes;
+        }
         if (r.field != 15) continue;
         if (!arena_grow(a, &out->known, &out->known_cap, out->known_count + 1,
                         sizeof *out->known)) {
@@ -233,9 +243,24 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
     if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
         return arena_ok(a, e);
     }
-    if (f->missing_count == 0) f->why = *why;
+    if (fetch_lacking(f) == 0) f->why = *why;
     f->missing[f->missing_count++] = name;
     return true;
+}
+
+bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e)
+{
+    size_t before = f->missing_count;
+    err kept = f->why;
+    if (!fetch_miss(a, f, name, &kept, e)) return false;
+    f->why = kept;
+    f->marks += f->missing_count - before;
+    return true;
+}
+
+size_t fetch_lacking(const struct fetched *f)
+{
+    return f->missing_count - f->marks;
 }
 
 static bool is_missing(const struct fetched *f, str name)
@@ -389,6 +414,11 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     for (size_t i = 0; i < replies->n; i++) {
         if (!check_known(a, replies, &speakers[i], out, e)) return false;
     }
+    for (size_t i = 0; i < replies->n; i++) {
+        for (size_t k = 0; k < speakers[i].lost_count; k++) {
+            if (!fetch_mark(a, out, speakers[i].lost[k], e)) return false;
+        }
+    }
     return true;
 }
 
@@ -471,14 +501,15 @@ str fetch_missing_first(struct arena *a, const struct fetched *f)
     bool objects = false;
     for (size_t i = 0; i < f->missing_count; i++)
         objects = objects || str_starts(f->missing[i], S("v1/"));
-    const char *end = objects ? "could not be read" : "did not answer";
-    if (f->missing_count < 2) return arena_printf(a, "%.*s %s", STR(f->missing[0]), end);
-    return arena_printf(a, "%.*s, and %zu more %s", STR(f->missing[0]), f->missing_count - 1, end);
+    const char *end = objects ? " could not be read" : " did not answer";
+    if (fetch_lacking(f) == 0) end = "";  // marks say by themselves what it is about
+    if (f->missing_count < 2) return arena_printf(a, "%.*s%s", STR(f->missing[0]), end);
+    return arena_printf(a, "%.*s, and %zu more%s", STR(f->missing[0]), f->missing_count - 1, end);
 }
 
 bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)
 {
-    if (f->missing_count == 0) return true;
+    if (fetch_lacking(f) == 0) return true;
     if (may_be_partial && (f->partial_count || f->has_blocks)) return true;
     return err_set(e, is_telling(f->why.code) ? f->why.code : ERR_UNAVAILABLE,
                    "the answer would be incomplete, missing: %.*s (%s)", STR(fetch_missing(a, f)),

@@ -71,7 +71,8 @@ struct fetched {
     str *missing;  // "ingester-2", "stream 01J..."; each once
     size_t missing_count;
     size_t missing_cap;
-    err why;  // of the first that is missing
+    size_t marks;  // of those, how many only mark the answer; they refuse nothing
+    err why;       // of the first that is missing and no mark
     uint64_t bytes;
     bool stores;      // an ingester gives rows to an object store
     bool has_blocks;  // something was read of the store as well
@@ -93,6 +94,13 @@ bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
 bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
                        err *e) MUST_CHECK;
 bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e) MUST_CHECK;
+
+// The same for what may be missing and cannot come back by asking again: the answer says so, and is
+// given although nobody allowed a partial one.
+bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e) MUST_CHECK;
+
+// How much is missing that is no mark.
+size_t fetch_lacking(const struct fetched *f);
 
 // The names of what is missing, comma separated; long lists end in "and N more".
 str fetch_missing(struct arena *a, const struct fetched *f);

@@ -72,7 +72,7 @@ static bool ask_heads(struct settling *s, str message, err *e)
     a->work.rounds++;
     if (!ok) return false;
     if (req_alive(r, e)) return true;
-    if (a->fetched.missing_count == 0) return false;
+    if (fetch_lacking(&a->fetched) == 0) return false;
     err ended = *e;
     return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,
                    STR(fetch_missing(a->arena, &a->fetched)));
@@ -111,7 +111,7 @@ static bool check_keepers(struct settling *s, err *e)
 {
     struct fetched *f = &s->a->fetched;
     static const err why = {ERR_UNAVAILABLE, "its ingester started anew while it was asked"};
-    if (f->missing_count) return true;
+    if (fetch_lacking(f)) return true;
     for (size_t i = 0; i < s->keeper_count; i++) {
         if (fetch_has_stream(f, s->from, s->keepers[i])) continue;
         if (s->last) return fetch_miss_stream(s->a->arena, f, s->keepers[i], &why, e);
@@ -431,7 +431,7 @@ static bool round_of(struct settling *s, bool *ended, err *e)
     str message;
     s->again = false;
     if (!encode(s, &message, e) || !ask_heads(s, message, e)) return false;
-    *ended = a->fetched.missing_count && !a->may_be_partial;
+    *ended = fetch_lacking(&a->fetched) && !a->may_be_partial;
     if (*ended) return true;
     if (s->listed) {
         if (!check_keepers(s, e)) return false;

@@ -166,3 +166,33 @@ str name_page(struct arena *a, str tenant, id128 id)
     ulid_print(id, text);
     return arena_printf(a, "v1/%02x/%.*s/page/%s", top_byte(tenant), STR(tenant), text);
 }
+
+// ---- data directories
+
+#define NODE_PLAIN_MAX 200
+
+str name_nodes(void)
+{
+    return S("v1/nodes/ingester/");
+}
+
+// The bytes that a tenant may have are good for any part of a name.
+static bool is_plain(str node)
+{
+    for (size_t i = 0; i < node.n; i++)
+        if (!is_tenant_byte((unsigned char)node.p[i])) return false;
+    return node.n > 0 && node.n <= NODE_PLAIN_MAX && !str_is(node, ".") && !str_is(node, "..");
+}
+
+str name_holdings(struct arena *a, str node)
+{
+    if (is_plain(node)) return arena_printf(a, "v1/nodes/ingester/%.*s/", STR(node));
+    return arena_printf(a, "v1/nodes/ingester/~%016" PRIx64 "/", hash_str(node));
+}
+
+str name_holding(struct arena *a, str node, id128 directory)
+{
+    char text[ULID_TEXT];
+    ulid_print(directory, text);
+    return arena_printf(a, "%.*s%s", STR(name_holdings(a, node)), text);
+}

@@ -4,6 +4,7 @@
 //
 //     v1/cluster                                                  cluster id, format
 //     v1/tenants/<tenant>                                         who has data
+//     v1/nodes/ingester/<node>/<directory>                        data directories (holding.h)
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
 //     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
@@ -50,6 +51,12 @@ str name_root(struct arena *a, str tenant, uint64_t version);
 bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
 str name_pages(struct arena *a, str tenant);                     // prefix
 str name_page(struct arena *a, str tenant, id128 id);
+
+// Data directories of ingesters. A node whose id could not be a part of a name is there under "~"
+// and 16 hex digits of its hash.
+str name_nodes(void);                          // prefix
+str name_holdings(struct arena *a, str node);  // prefix
+str name_holding(struct arena *a, str node, id128 directory);
 
 // Pieces of names: what *rest begins with, which shrinks.
 bool name_hex(str *rest, size_t digits, uint64_t *v) MUST_CHECK;

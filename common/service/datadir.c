@@ -3,7 +3,9 @@
 
 #include "base/fault.h"
 #include "codec/json.h"
+#include "sys/clock.h"
 #include "sys/file.h"
+#include "sys/rand.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,17 +65,18 @@ void datadir_close(struct datadir *d)
     d->lock = -1;
 }
 
-bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e)
+// A file with one ULID.
+static bool read_id(const struct datadir *d, const char *name, id128 *id, bool *known, err *e)
 {
     char path[PATH_MAX];
     struct buf text;
     err why = {0};
     *known = false;
-    if (!join(path, d->path, "cluster", e)) return false;
+    if (!join(path, d->path, name, e)) return false;
     buf_init(&text, NULL, 4096);
     bool ok = file_read(path, &text, &why);
     if (ok) {
-        *known = ok = ulid_parse(str_trim(buf_view(&text)), cluster, e) || err_wrap(e, "%s", path);
+        *known = ok = ulid_parse(str_trim(buf_view(&text)), id, e) || err_wrap(e, "%s", path);
     } else {
         ok = why.code == ERR_NOT_FOUND;
         if (!ok) *e = why;
@@ -82,14 +85,40 @@ bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, 
     return ok;
 }
 
-bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
+static bool write_id(const struct datadir *d, const char *name, id128 id, err *e)
 {
     char path[PATH_MAX];
     char line[ULID_TEXT + 1];
-    ulid_print(cluster, line);
+    ulid_print(id, line);
     line[strlen(line) + 1] = 0;
     line[strlen(line)] = '\n';
-    return join(path, d->path, "cluster", e) && file_write(path, str_of(line), e);
+    return join(path, d->path, name, e) && file_write(path, str_of(line), e);
+}
+
+bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory, err *e)
+{
+    char path[PATH_MAX];
+    bool known = false;
+    if (!read_id(d, "directory", directory, &known, e)) return false;
+    if (known && keeps) {
+        if (!join(path, d->path, keeps, e)) return false;
+        known = file_exists(path);
+    }
+    if (known) return true;
+    uint8_t random[10];
+    rand_bytes(random, sizeof random);
+    *directory = ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random);
+    return write_id(d, "directory", *directory, e);
+}
+
+bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e)
+{
+    return read_id(d, "cluster", cluster, known, e);
+}
+
+bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
+{
+    return write_id(d, "cluster", cluster, e);
 }
 
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,

@@ -4,6 +4,7 @@
 //
 //     format      one line: "flametree 1"
 //     cluster     one line: whose objects were in the store when it was opened first
+//     directory   one line: the ULID of this directory, made once
 //     lock        held by the process that uses it
 //     ingester/   the ingester's logs
 //     store/      objects of the local store
@@ -24,6 +25,11 @@ struct datadir {
 // a format that this program does not know, no permission.
 bool datadir_open(struct datadir *d, const char *path, err *e) MUST_CHECK;
 void datadir_close(struct datadir *d);
+
+// The directory's own id. It is made anew if it is not there yet, or if `keeps` (below the directory;
+// NULL: nothing) is not: what a service had kept there is gone, so this is not the same any more.
+bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory,
+                      err *e) MUST_CHECK;
 
 // The cluster of the store that this directory was used with; *known is false if it was with none.
 bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e) MUST_CHECK;

@@ -9,16 +9,21 @@
 
 _Static_assert(SERVICES_MAX <= NODE_SERVICES_MAX, "every service of a process is named");
 
-void node_identify(struct program *p)
+bool node_identify(struct program *p, err *e)
 {
+    const char *keeps = NULL;
     struct node_identity *n = &p->identity;
     uint8_t random[10];
     rand_bytes(random, sizeof random);
     n->boot = ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random);
     n->node = str_of(p->id);
     n->address = str_of(p->internal_address);
-    for (size_t i = 0; i < p->unit_count; i++)
-        n->services[n->service_count++] = str_of(p->units[i].service->name);
+    for (size_t i = 0; i < p->unit_count; i++) {
+        const struct service *s = p->units[i].service;
+        n->services[n->service_count++] = str_of(s->name);
+        if (s->keeps) keeps = s->keeps;
+    }
+    return datadir_identify(&p->datadir, keeps, &n->directory, e);
 }
 
 // ---- the cluster

@@ -365,7 +365,7 @@ bool program_open(struct program *p, err *e)
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
-    node_identify(p);
+    if (!node_identify(p, e)) return false;
     p->process = (struct process){
         .config = p->config,
         .memory = &p->memory,

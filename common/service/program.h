@@ -127,7 +127,7 @@ void admin_metrics(struct http_exchange *x);
 
 // ---- node.c: who this process is, and what it answers to the probes of others
 
-void node_identify(struct program *p);  // once its listeners are open
+bool node_identify(struct program *p, err *e) MUST_CHECK;  // once its listeners are open
 
 // The cluster of the store, once it is known; from then on calls to other nodes carry it, and nodes
 // of another one are refused.

@@ -64,6 +64,10 @@ struct service {
     const struct rpc_method *internal_rpc;
     size_t internal_rpc_count;
 
+    // A file below the data directory that is there once the service has kept something; NULL: it
+    // keeps nothing. A directory without it is not the one that it was (datadir.h).
+    const char *keeps;
+
     // What bounds of single rows cannot say about the service's settings; NULL: nothing.
     bool (*check)(const struct config *c, err *e);
 

@@ -1,12 +1,17 @@
 """Who is who: a node with another store, an ingester with another data directory, two processes with one id. Each is told by name, in the log, in /ready
 and in metrics, and no answer passes for exact that may lack rows."""
 import contextlib
+import json
+import os
 import re
+import shutil
+import subprocess
+import urllib.error
 import urllib.request
 
 import pytest
 from client import CPU, Pprof, now_ms, select, unique
-from flametree import Cluster, Flametree, await_
+from flametree import BIN, Cluster, Flametree, await_, own_host
 
 ULID = "[0-9A-HJKMNP-TV-Z]{26}"
 
@@ -102,3 +107,190 @@ def test_a_store_that_could_not_be_asked_is_asked_again(cluster, tmp_path):
 def test_a_store_that_cannot_be_asked_is_told(tmp_path):
     with Flametree("--internal.listen", "127.0.0.1:0", "--storage.dir", str(tmp_path / "other"), program="flametree-compactor", env={"FLAMETREE_FAULTS": "store.link=eio@3+"}) as f:
         await_notice(f, "storage.unasked", "Input/output error")
+
+
+# ---- another data directory
+
+def empty(f):
+    """As after an unmounted disk: nothing is left where the data directory was. Returns where it is now."""
+    aside = f.data + ".aside"
+    os.rename(f.data, aside)
+    os.mkdir(f.data)
+    return aside
+
+
+def restore(f, aside):
+    shutil.rmtree(f.data)
+    os.rename(aside, f.data)
+
+
+def directory(f):
+    with open(os.path.join(f.data, "directory")) as text:
+        return text.read().strip()
+
+
+def noted(cluster, name):
+    """The data directories that the store knows of an ingester."""
+    folder = os.path.join(cluster.folder, "data/store/o/v1/nodes/ingester", name)
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def exactness(s, service):
+    reply = ask(s, service).expect(200)
+    return reply.headers["Flametree-Exact"], int(reply.headers["Flametree-Profiles"])
+
+
+def test_a_data_directory_that_is_gone_marks_answers_until_it_is_back(cluster):
+    s, service, gone = cluster.server(), unique(), cluster["ingester-2"]
+    push(s, service, pods=24)
+    assert exactness(s, service) == ("exact", 24)
+    old, mine = directory(gone), int(gone.metric("flametree_ingester_head_rows"))
+    assert mine > 0 and noted(cluster, "ingester-2") == [old]
+    gone.kill()
+    aside = empty(gone)
+    gone.start()
+    said, profiles = exactness(s, service)
+    assert said.startswith("partial=ingester-2: data directory %s of 20" % old) and said.endswith("Z is gone") and profiles == 24 - mine, (said, profiles)
+    missing = ask(s, service).headers["Flametree-Missing"]
+    assert missing.startswith("ingester-2: data directory " + old), missing
+    line = await_notice(gone, "node.lost", "ingester-2/" + old, "flametree node forget --accept-loss ingester-2/" + old)
+    assert gone.metric("flametree_ingester_lost_directories") == 1, line
+    for other in ("ingester-1", "ingester-3"):
+        assert notices(cluster[other], "node.lost") == []
+    push(s, service, pods=24)  # nothing is refused for it
+    new = directory(gone)
+    assert noted(cluster, "ingester-2") == sorted([old, new])
+    later = s.query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select(service), start=now_ms() + 7_200_000, end=now_ms() + 7_300_000)
+    assert later.expect(200).headers["Flametree-Exact"] == "exact", later.headers  # nothing of then can be lost
+    gone.kill()
+    restore(gone, aside)  # the old one is back, and lacks what the other one took in
+    gone.start()
+    said, _ = exactness(s, service)
+    assert said.startswith("partial=ingester-2: data directory " + new), said
+    await_notice(gone, "node.lost", "ingester-2/" + new)
+
+
+def test_a_loss_that_is_accepted_marks_no_more(cluster):
+    s, service, gone = cluster.server(), unique(), cluster["ingester-2"]
+    push(s, service)
+    old = directory(gone)
+    gone.kill()
+    empty(gone)
+    gone.start()
+    assert exactness(s, service)[0].startswith("partial=ingester-2")
+    client = [os.path.join(BIN, "flametree"), "node"]
+    def run(*args):
+        return subprocess.run([*client, *args, "--url", cluster["ingester-1"].url], capture_output=True, text=True, timeout=120)
+    table = run("ls").stdout
+    assert old in table and directory(gone) in table and table.count("ingester-") >= 4, table
+    refused = run("forget", "ingester-2")
+    assert refused.returncode == 2 and "--accept-loss" in refused.stderr, refused
+    running = run("forget", "--accept-loss", "ingester-3/" + directory(cluster["ingester-3"]))
+    assert running.returncode == 1 and "runs with that data directory" in running.stderr, running
+    wrong = run("forget", "--accept-loss", "ingester-2/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert wrong.returncode == 1 and "knows no such data directory" in wrong.stderr, wrong
+    done = run("forget", "--accept-loss", "ingester-2")
+    assert done.returncode == 0 and "1 data directory" in done.stdout, done
+    assert noted(cluster, "ingester-2") == [directory(gone)]
+    await_("answers to be exact again", lambda: exactness(s, service)[0] == "exact", 90)
+    await_("the notice to end", lambda: notices(gone, "node.lost") == [])
+    assert "event=notice.over of=node.lost" in gone.tail(500)
+
+
+def test_a_clean_end_leaves_nothing_to_miss(cluster):
+    s, service, moved = cluster.server(), unique(), cluster["ingester-2"]
+    push(s, service)
+    moved.stop()  # it gives all to the store
+    assert noted(cluster, "ingester-2") == []
+    empty(moved)
+    moved.start()
+    assert exactness(s, service) == ("exact", 12)
+    assert notices(moved, "node.lost") == []
+
+
+def test_a_lost_log_in_the_same_data_directory_is_a_new_one(cluster):
+    s, service, gone = cluster.server(), unique(), cluster["ingester-2"]
+    push(s, service)
+    old = directory(gone)
+    gone.kill()
+    shutil.rmtree(os.path.join(gone.data, "ingester", "log"))
+    gone.start()
+    assert directory(gone) != old and exactness(s, service)[0].startswith("partial=ingester-2: data directory " + old)
+
+
+def test_nothing_is_acknowledged_in_a_directory_that_the_store_does_not_know(tmp_path):
+    """Links of a start: two try the store out, then v1/cluster, then that of the directory, which fails for some time."""
+    f = Flametree("--storage.dir", str(tmp_path / "store"), env={"FLAMETREE_FAULTS": "store.link=eio@4+"})
+    with that_waits(f):
+        reply = f.server().push({"__name__": "process_cpu", "service_name": "s"}, Pprof(("a", 1))).expect(503, code="unavailable")
+        assert "not noted in the store yet" in reply.message() and "Input/output error" in reply.message(), reply.message()
+
+
+@contextlib.contextmanager
+def that_waits(f):
+    """A process that listens and is not ready."""
+    f.start(wait=False)
+    try:
+        def listens():
+            f.check_alive()
+            try:
+                with open(os.path.join(f.data, "run", "ports.json")) as text:
+                    f.url = "http://127.0.0.1:%d" % json.load(text)["public"]
+                urllib.request.urlopen(f.url + "/ready")
+            except urllib.error.HTTPError as refused:
+                return "not noted in the store yet" in refused.read().decode()
+            except (OSError, ValueError):
+                return False
+            raise AssertionError("it is ready")
+        await_("a process that waits for its store", listens, 60)
+        yield f
+    finally:
+        f.kill()
+        shutil.rmtree(f.data, ignore_errors=True)
+
+
+# ---- two processes with one id
+
+def test_a_second_process_with_the_id_of_a_running_ingester_is_told_by_both(cluster, tmp_path):
+    """The store tells the newcomer of the other one, who is told by the newcomer's question."""
+    s, service, first = cluster.server(), unique(), cluster["ingester-2"]
+    push(s, service)
+    with Flametree("--internal.listen", cluster.host + ":0", "--server.id", "ingester-2", "--storage.dir", os.path.join(cluster.folder, "data/store"),
+                   program="flametree-ingester") as second:
+        for one, other in ((first, second), (second, first)):
+            await_notice(one, "node.twin", "ingester-2", directory(other), other.ports["internal"])
+        said = await_("answers to be marked", lambda: next((x for x in [exactness(s, service)[0]] if x != "exact"), None), 90)
+        assert said.startswith("partial=ingester-2: data directory %s of" % directory(second)) and said.endswith("is of another process"), said
+    # The second one took nothing, ended cleanly, and is forgotten.
+    await_("answers to be exact again", lambda: exactness(s, service)[0] == "exact", 90)
+    await_("the notice to end", lambda: notices(first, "node.twin") == [], 120)
+
+
+def test_a_second_process_with_the_id_is_told_without_a_store_too(tmp_path):
+    host = own_host()
+    def start(port):
+        return Flametree("--internal.listen", "%s:%d" % (host, port), "--server.id", "a", "--cluster.ingesters", "a=%s:4071" % host, "--storage.kind", "none",
+                         program="flametree-ingester")
+    with start(4071) as first, start(4073) as second:
+        for one, other in ((first, second), (second, first)):
+            await_notice(one, "node.twin", directory(other))
+
+
+def test_without_a_store_those_who_ask_tell_that_a_data_directory_is_another_one(tmp_path):
+    host = own_host()
+    data = tmp_path / "data"
+    data.mkdir()
+    def ingester():
+        return Flametree("--internal.listen", host + ":4071", "--server.id", "a", program="flametree-ingester", data=str(data))
+    with Flametree("--internal.listen", host + ":4073", "--cluster.ingesters", "a=%s:4071" % host, program="flametree-querier") as querier:
+        with ingester() as f:
+            old = directory(f)
+            await_("the querier to know it", lambda: querier.metric("flametree_cluster_nodes_seen") == 1)
+            f.kill()
+            aside = empty(f)
+            f.start()
+            await_notice(querier, "node.replaced", "a: ", old, directory(f))
+            f.kill()
+            restore(f, aside)
+            f.start()
+            await_("the notice to end", lambda: notices(querier, "node.replaced") == [], 60)

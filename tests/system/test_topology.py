@@ -1,5 +1,6 @@
 """Six processes from the files of deploy/examples: what is missing is said, and what two ingesters have counts once."""
 import os
+import re
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +109,7 @@ def test_an_ingester_that_hangs_is_said_in_time(cluster):
     assert s.stacks(service) == {"main;work": PODS}
 
 
-def test_an_ingester_with_an_empty_data_directory_serves_anew(cluster):
+def test_an_ingester_with_an_empty_data_directory_serves_anew_and_answers_are_marked(cluster):
     s, service = cluster.server(), SERVICE
     push_pods(s, service)
     gone = cluster["ingester-3"]
@@ -118,9 +119,12 @@ def test_an_ingester_with_an_empty_data_directory_serves_anew(cluster):
         if name != "test.log":
             shutil.rmtree(os.path.join(gone.data, name), ignore_errors=True)
     cluster.start()
-    assert mine > 0 and s.stacks(service) == {"main;work": PODS - mine}
+    assert mine > 0
+    reply = ask(s, service).expect(200)
+    assert reply.headers["Flametree-Profiles"] == str(int(PODS - mine)), reply.headers
+    assert re.fullmatch(r"partial=ingester-3: data directory \w{26} of \S+Z is gone", reply.headers["Flametree-Exact"]), reply.headers
     push_pods(s, service)
-    assert s.stacks(service) == {"main;work": 2 * PODS - mine}
+    assert ask(s, service).expect(200).headers["Flametree-Profiles"] == str(int(2 * PODS - mine))
 
 
 def test_an_ingester_at_a_new_address_is_missing_until_the_lists_say_so(cluster):

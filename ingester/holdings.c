@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/holdings.h"
+
+#include "codec/json.h"
+#include "codec/pb.h"
+#include "ingester/ingester_int.h"
+#include "ingester/metrics.h"
+#include "manifest/holding.h"
+#include "rpc/peer.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <time.h>
+
+#define TICK_NS   ((uint64_t)NS_PER_S)
+#define LOOK_NS   ((uint64_t)(30 * NS_PER_S))
+#define LIMIT_NS  ((uint64_t)(5 * NS_PER_S))  // of one look
+#define PROBE_NS  ((uint64_t)NS_PER_S)
+#define END_NS    ((uint64_t)(5 * NS_PER_S))
+#define WORK_MAX  ((size_t)16 << 20)
+#define LOST_MAX  256
+#define LOST_TEXT 400
+#define TIME_TEXT 32
+
+// Profiles may be a little ahead of the clock that took them, and clocks of machines differ.
+#define SLACK_NS (INT64_C(3600) * NS_PER_S)
+
+// A data directory other than this one, which may have rows that nobody answers for.
+struct lost {
+    id128 directory;
+    int64_t from_ns;
+    int64_t until_ns;
+    char about[300];       // of its notice
+    char text[LOST_TEXT];  // in answers
+};
+
+struct holdings {
+    struct ingester *in;
+    pthread_t thread;
+    int64_t boot_wall_ns;
+    struct lock lock;  // of what follows
+    struct cond wake;
+    bool stopping;
+    bool look_now;
+    bool noted;
+    bool tried;   // a look ended, well or not
+    bool listed;  // a look ended well
+    err fault;    // of the last look
+    struct lost *lost;  // LOST_MAX
+    size_t lost_count;
+};
+
+static const struct node_identity *me(const struct holdings *h)
+{
+    return h->in->process->identity;
+}
+
+static void time_text(int64_t ns, char text[TIME_TEXT])
+{
+    struct tm tm;
+    time_t s = (time_t)(ns / NS_PER_S);
+    text[0] = '\0';
+    if (gmtime_r(&s, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+// ---- the mark in the data directory: it is in the store already
+
+static void mark_path(const struct holdings *h, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/ingester/noted", h->in->process->data_dir);
+}
+
+// Of which directory and cluster. A copied or moved directory, or another store, is not noted.
+static bool mark_text(const struct holdings *h, char text[2 * ULID_TEXT + 1])
+{
+    id128 cluster;
+    char of[ULID_TEXT];
+    char in[ULID_TEXT];
+    if (!process_cluster(h->in->process, &cluster)) return false;
+    ulid_print(me(h)->directory, of);
+    ulid_print(cluster, in);
+    snprintf(text, 2 * ULID_TEXT + 1, "%s %s\n", of, in);
+    return true;
+}
+
+static bool is_marked(const struct holdings *h)
+{
+    char path[PATH_MAX];
+    char want[2 * ULID_TEXT + 1];
+    struct buf text;
+    err ignored = {0};
+    mark_path(h, path);
+    buf_init(&text, NULL, 4096);
+    bool same = mark_text(h, want) && file_read(path, &text, &ignored) &&
+                str_is(buf_view(&text), want);
+    buf_release(&text);
+    return same;
+}
+
+static bool mark(const struct holdings *h, err *e)
+{
+    char path[PATH_MAX];
+    char text[2 * ULID_TEXT + 1];
+    mark_path(h, path);
+    return mark_text(h, text) && file_write(path, str_of(text), e);
+}
+
+// ---- the object of this directory
+
+// The oldest profile that the log can have: the oldest cut's, as old as it may be when it arrives.
+static int64_t rows_from(const struct holdings *h)
+{
+    struct wal *wal = h->in->wal;
+    int64_t oldest = clock_wall_ns();
+    err ignored = {0};
+    size_t n = wal_look(wal, NULL, 0);
+    const size_t bytes = (n + 1) * sizeof(struct wal_cut);
+    struct wal_cut *v = mem_alloc(NULL, bytes, &ignored);
+    if (!v) return 0;
+    n = MIN(n, wal_look(wal, v, n));
+    for (size_t i = 0; i < n; i++)
+        oldest = MIN(oldest, v[i].opened_wall_ns);
+    mem_free(NULL, v, bytes);
+    int64_t age = ingester_settings(h->in)->head_age;
+    return oldest > age + SLACK_NS ? oldest - age - SLACK_NS : 0;
+}
+
+static bool note(struct holdings *h, struct req *r, err *e)
+{
+    const struct holding own = {.node = me(h)->node,
+                                .directory = me(h)->directory,
+                                .boot = me(h)->boot,
+                                .address = me(h)->address,
+                                .made_ns = clock_wall_ns(),
+                                .rows_from_ns = rows_from(h)};
+    bool existed = false;
+    if (!holding_create(h->in->process->store, r, &own, &existed, e)) return false;
+    if (!mark(h, e)) return e->code == ERR_OK && err_set(e, ERR_UNAVAILABLE, "no cluster is known");
+    lock_take(&h->lock);
+    h->noted = true;
+    lock_give(&h->lock);
+    return true;
+}
+
+// ---- other directories of this id
+
+// Does a process that has the directory answer at the address?
+static bool is_alive(struct holdings *h, const struct holding *o, struct node_identity *who,
+                     struct arena *a)
+{
+    const struct process *p = h->in->process;
+    struct peer_call c;
+    struct req r;
+    struct buf message;
+    struct node_answer answer;
+    str bytes = {0};
+    err why = {0};
+    if (!p->client || o->address.n == 0) return false;
+    buf_init(&message, NULL, NODE_MESSAGE_MAX);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, PROBE_NS);
+    node_put_probe(me(h), &message);
+    peer_start(p->client, &r, &c, o->address, NODE_PROBE, buf_view(&message), RANK_INGESTER,
+               NODE_MESSAGE_MAX);
+    bool ok = call_wait(&r, &c.http.call, &why) && peer_answer(&c, &bytes, &why) &&
+              node_read_answer(arena_str(a, bytes), &answer, &why);
+    peer_release(&c);
+    req_release(&r);
+    buf_release(&message);
+    if (!ok || !id128_eq(answer.node.directory, o->directory)) return false;
+    *who = answer.node;
+    return true;
+}
+
+static void describe(const struct holdings *h, const struct holding *o, bool alive, struct lost *l)
+{
+    char ulid[ULID_TEXT];
+    char made[TIME_TEXT];
+    ulid_print(o->directory, ulid);
+    time_text(o->made_ns, made);
+    snprintf(l->about, sizeof l->about, "%s/%s", h->in->process->id, ulid);
+    snprintf(l->text, sizeof l->text, "%.200s: data directory %s of %s is %s", h->in->process->id,
+             ulid, made, alive ? "of another process" : "gone");
+}
+
+static void tell(const struct holdings *h, const struct holding *o, const struct lost *l)
+{
+    struct notices *n = h->in->process->notices;
+    char made[TIME_TEXT];
+    time_text(o->made_ns, made);
+    notice_raise(n, "node.lost", str_of(l->about), NOTICE_FOREVER,
+                 "this data directory was used under the same id from %s on, and is not the one of "
+                 "this process; what it had not given to the store is missing, and answers say so: "
+                 "mount it again, or accept the loss with `flametree node forget --accept-loss %s`",
+                 made, l->about);
+}
+
+static void judge(struct holdings *h, const struct holding *o, int64_t own_made_ns,
+                  struct arena *a, struct lost *l)
+{
+    struct node_identity who;
+    bool alive = is_alive(h, o, &who, a);
+    *l = (struct lost){.directory = o->directory, .from_ns = o->rows_from_ns};
+    if (alive || o->made_ns > h->boot_wall_ns)
+        l->until_ns = INT64_MAX;  // it may go on taking profiles
+    else
+        l->until_ns = (o->made_ns < own_made_ns ? own_made_ns : h->boot_wall_ns) + SLACK_NS;
+    describe(h, o, alive, l);
+    if (alive) node_tell_twin(h->in->process, &who);
+    tell(h, o, l);
+}
+
+static bool is_among(const struct lost *v, size_t n, id128 directory)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (id128_eq(v[i].directory, directory)) return true;
+    }
+    return false;
+}
+
+static void replace(struct holdings *h, const struct lost *v, size_t n)
+{
+    lock_take(&h->lock);
+    for (size_t i = 0; i < h->lost_count; i++) {
+        if (!is_among(v, n, h->lost[i].directory))
+            notice_end(h->in->process->notices, "node.lost", str_of(h->lost[i].about));
+    }
+    if (n) memcpy(h->lost, v, n * sizeof *v);
+    h->lost_count = n;
+    h->listed = true;
+    lock_give(&h->lock);
+    metric_set(&ingester_lost_directories, (int64_t)n);
+}
+
+static bool list(struct holdings *h, struct req *r, err *e)
+{
+    struct holding *v = NULL;
+    size_t n = 0;
+    size_t count = 0;
+    int64_t own_made_ns = INT64_MAX;
+    bool own = false;
+    if (!holdings_list(h->in->process->store, r, &r->arena, me(h)->node, &v, &n, e)) return false;
+    struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
+    if (!lost) return arena_ok(&r->arena, e);
+    for (size_t i = 0; i < n; i++) {
+        if (!id128_eq(v[i].directory, me(h)->directory)) continue;
+        own = true;
+        own_made_ns = v[i].made_ns;
+    }
+    for (size_t i = 0; i < n && count < LOST_MAX; i++) {
+        if (id128_eq(v[i].directory, me(h)->directory)) continue;
+        judge(h, &v[i], own_made_ns, &r->arena, &lost[count++]);
+    }
+    replace(h, lost, count);
+    if (own) return true;
+    lock_take(&h->lock);
+    h->noted = false;  // somebody deleted it: create it again
+    lock_give(&h->lock);
+    return true;
+}
+
+// ---- the thread
+
+static void look(struct holdings *h)
+{
+    struct req r;
+    err e = {0};
+    id128 cluster;
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, LIMIT_NS);
+    lock_take(&h->lock);
+    bool noted = h->noted;
+    lock_give(&h->lock);
+    bool ok = process_cluster(h->in->process, &cluster)
+                  ? (noted || note(h, &r, &e)) && list(h, &r, &e)
+                  : err_set(&e, ERR_UNAVAILABLE, "the store did not say yet whose it is");
+    req_release(&r);
+    lock_take(&h->lock);
+    h->tried = true;
+    h->fault = e;
+    bool waits = !h->noted;
+    lock_give(&h->lock);
+    const char *event = "node.unnoted";
+    if (ok && !waits) {
+        notice_end(h->in->process->notices, event, me(h)->node);
+    } else {
+        notice_raise(h->in->process->notices, event, me(h)->node, LOOK_NS * 3,
+                     "the store could not be asked for data directories of this id%s: %s",
+                     waits ? ", and pushes wait until this one is noted there" : "", e.msg);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct holdings *h = arg;
+    lock_take(&h->lock);
+    while (!h->stopping) {
+        h->look_now = false;
+        lock_give(&h->lock);
+        look(h);
+        lock_take(&h->lock);
+        uint64_t next = clock_mono_ns() + (h->noted && h->listed ? LOOK_NS : TICK_NS);
+        while (!h->stopping && !h->look_now && cond_wait_until(&h->wake, &h->lock, next))
+            ;
+    }
+    lock_give(&h->lock);
+    return NULL;
+}
+
+bool holdings_start(struct ingester *in, struct holdings **out, err *e)
+{
+    const struct process *p = in->process;
+    *out = NULL;
+    if (!p->store || !p->identity || !node_knows(p->identity->directory)) return true;
+    struct holdings *h = mem_must(sizeof *h);
+    h->in = in;
+    h->boot_wall_ns = clock_wall_ns();
+    h->lost = mem_must(LOST_MAX * sizeof *h->lost);
+    h->noted = is_marked(h);
+    lock_init(&h->lock, LOCK_HOLDINGS);
+    cond_init(&h->wake);
+    if (thread_start(&h->thread, "ingester.holdings", run, h, e)) {
+        *out = h;
+        return true;
+    }
+    cond_release(&h->wake);
+    lock_release(&h->lock);
+    mem_must_free(h->lost);
+    mem_must_free(h);
+    return false;
+}
+
+// The mark first: a directory that is marked has its object, whatever ends the process in between.
+static void leave(struct holdings *h)
+{
+    char path[PATH_MAX];
+    char text[LOG_QUOTE_MAX];
+    struct req r;
+    err e = {0};
+    mark_path(h, path);
+    req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
+    if (!file_remove(path, &e) ||
+        !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, &e)) {
+        log_warn(NULL, "node.stays_noted", "why=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
+                 "nothing, if this data directory is used again; else flametree node forget");
+    }
+    req_release(&r);
+}
+
+void holdings_stop(struct holdings *h, bool empty)
+{
+    if (!h) return;
+    lock_take(&h->lock);
+    h->stopping = true;
+    cond_wake_all(&h->wake);
+    lock_give(&h->lock);
+    thread_join(h->thread);
+    if (empty && h->noted) leave(h);
+    cond_release(&h->wake);
+    lock_release(&h->lock);
+    mem_must_free(h->lost);
+    mem_must_free(h);
+}
+
+// ---- questions
+
+bool holdings_noted(struct holdings *h, err *e)
+{
+    if (!h) return true;
+    lock_take(&h->lock);
+    bool noted = h->noted;
+    err fault = h->fault;
+    lock_give(&h->lock);
+    return noted || err_set(e, ERR_UNAVAILABLE,
+                            "this data directory is not noted in the store yet, which comes before "
+                            "the first push: %s",
+                            fault.code ? fault.msg : "it is being done");
+}
+
+bool holdings_looked(struct holdings *h)
+{
+    if (!h) return true;
+    lock_take(&h->lock);
+    bool looked = h->tried;
+    lock_give(&h->lock);
+    return looked;
+}
+
+void holdings_put(struct holdings *h, int64_t from_ns, int64_t to_ns, struct buf *out)
+{
+    if (!h) return;
+    lock_take(&h->lock);
+    for (size_t i = 0; i < h->lost_count; i++) {
+        const struct lost *l = &h->lost[i];
+        if (to_ns > l->from_ns && from_ns < l->until_ns) pb_put_bytes(out, 17, str_of(l->text));
+    }
+    if (!h->listed) {
+        struct buf text;
+        buf_init(&text, NULL, 4096);
+        buf_printf(&text, "%s: the store could not be asked whether a data directory is gone",
+                   h->in->process->id);
+        pb_put_bytes(out, 17, buf_view(&text));
+        buf_release(&text);
+    }
+    lock_give(&h->lock);
+}
+
+static void put_time(struct buf *out, const char *key, int64_t ns)
+{
+    char text[TIME_TEXT];
+    time_text(ns, text);
+    buf_printf(out, ",\"%s\":\"%s\"", key, text);
+}
+
+bool holdings_print(struct holdings *h, struct req *r, struct buf *out, err *e)
+{
+    struct holding *v = NULL;
+    size_t n = 0;
+    if (!holdings_list(h->in->process->store, r, &r->arena, (str){0}, &v, &n, e)) return false;
+    buf_z(out, "{\"directories\":[");
+    for (size_t i = 0; i < n; i++) {
+        char ulid[ULID_TEXT];
+        ulid_print(v[i].directory, ulid);
+        buf_z(out, i ? ",{\"node\":" : "{\"node\":");
+        json_put_string(out, v[i].node);
+        buf_printf(out, ",\"directory\":\"%s\",\"address\":", ulid);
+        json_put_string(out, v[i].address);
+        put_time(out, "made", v[i].made_ns);
+        put_time(out, "rows_from", v[i].rows_from_ns);
+        bool own = id128_eq(v[i].directory, me(h)->directory);
+        buf_printf(out, ",\"answering\":%s}", own ? "true" : "false");
+    }
+    buf_z(out, "]}\n");
+    return buf_ok(out, e);
+}
+
+// Has a running process that directory?
+static bool is_used(struct holdings *h, struct req *r, const struct holding *o)
+{
+    struct node_identity who;
+    return id128_eq(o->directory, me(h)->directory) || is_alive(h, o, &who, &r->arena);
+}
+
+static bool forget_one(struct holdings *h, struct req *r, const struct holding *o, err *e)
+{
+    char ulid[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    if (!holding_delete(h->in->process->store, r, o->node, o->directory, e)) return false;
+    ulid_print(o->directory, ulid);
+    log_warn(NULL, "node.forgotten", "node=%s directory=%s", log_quote(text, o->node), ulid);
+    return true;
+}
+
+bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *directory, size_t *n,
+                     err *e)
+{
+    struct store *s = h->in->process->store;
+    struct holding *v = NULL;
+    size_t count = 0;
+    *n = 0;
+    if (!holdings_list(s, r, &r->arena, node, &v, &count, e)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (directory && !id128_eq(v[i].directory, *directory)) continue;
+        bool used = is_used(h, r, &v[i]);
+        if (used && !directory) continue;
+        if (used)
+            return err_set(e, ERR_FAILED_PRECONDITION,
+                           "a process runs with that data directory of %.*s, at %.*s", STR(node),
+                           STR(v[i].address));
+        if (!forget_one(h, r, &v[i], e)) return false;
+        ++*n;
+    }
+    if (*n == 0)
+        return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s that no process runs with",
+                       directory ? "such data directory" : "data directory", STR(node));
+    lock_take(&h->lock);
+    h->look_now = true;
+    cond_wake_all(&h->wake);
+    lock_give(&h->lock);
+    return true;
+}
