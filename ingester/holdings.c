@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/holdings.h"
 
+#include "base/fault.h"
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "ingester/ingester_int.h"
@@ -10,12 +11,13 @@
 #include "sys/clock.h"
 #include "sys/file.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <time.h>
 
 #define TICK_NS   ((uint64_t)NS_PER_S)
-#define LOOK_NS   ((uint64_t)(30 * NS_PER_S))
+#define LOOK_NS   ((uint64_t)(15 * NS_PER_S))
 #define LIMIT_NS  ((uint64_t)(5 * NS_PER_S))  // of one look
 #define PROBE_NS  ((uint64_t)NS_PER_S)
 #define END_NS    ((uint64_t)(5 * NS_PER_S))
@@ -45,9 +47,9 @@ struct holdings {
     bool stopping;
     bool look_now;
     bool noted;
-    bool tried;   // a look ended, well or not
-    bool listed;  // a look ended well
-    err fault;    // of the last look
+    bool tried;         // a look ended, well or not
+    bool listed;        // a look ended well
+    err fault;          // of the last look
     struct lost *lost;  // LOST_MAX
     size_t lost_count;
 };
@@ -93,8 +95,8 @@ static bool is_marked(const struct holdings *h)
     err ignored = {0};
     mark_path(h, path);
     buf_init(&text, NULL, 4096);
-    bool same = mark_text(h, want) && file_read(path, &text, &ignored) &&
-                str_is(buf_view(&text), want);
+    bool same =
+        mark_text(h, want) && file_read(path, &text, &ignored) && str_is(buf_view(&text), want);
     buf_release(&text);
     return same;
 }
@@ -196,8 +198,8 @@ static void tell(const struct holdings *h, const struct holding *o, const struct
                  made, l->about);
 }
 
-static void judge(struct holdings *h, const struct holding *o, int64_t own_made_ns,
-                  struct arena *a, struct lost *l)
+static void judge(struct holdings *h, const struct holding *o, int64_t own_made_ns, struct arena *a,
+                  struct lost *l)
 {
     struct node_identity who;
     bool alive = is_alive(h, o, &who, a);
@@ -262,18 +264,24 @@ static bool list(struct holdings *h, struct req *r, err *e)
 
 // ---- the thread
 
+static bool ask_store(struct holdings *h, struct req *r, err *e)
+{
+    id128 cluster;
+    lock_take(&h->lock);
+    bool noted = h->noted;
+    lock_give(&h->lock);
+    if (FAULT_ERRNO("manifest.holdings")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
+    if (!process_cluster(h->in->process, &cluster))
+        return err_set(e, ERR_UNAVAILABLE, "the store did not say yet whose it is");
+    return (noted || note(h, r, e)) && list(h, r, e);
+}
+
 static void look(struct holdings *h)
 {
     struct req r;
     err e = {0};
-    id128 cluster;
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, LIMIT_NS);
-    lock_take(&h->lock);
-    bool noted = h->noted;
-    lock_give(&h->lock);
-    bool ok = process_cluster(h->in->process, &cluster)
-                  ? (noted || note(h, &r, &e)) && list(h, &r, &e)
-                  : err_set(&e, ERR_UNAVAILABLE, "the store did not say yet whose it is");
+    bool ok = ask_store(h, &r, &e);
     req_release(&r);
     lock_take(&h->lock);
     h->tried = true;

@@ -3,8 +3,8 @@
 // holdings.h - is this ingester's data directory the one that its id had before?
 //
 // Where there is a store, each data directory that rows are acknowledged in has an object there
-// (manifest/holding.h). A thread creates that of this process, and every half minute lists those of
-// its id:
+// (manifest/holding.h). A thread creates that of this process, and every quarter of a minute lists
+// those of its id:
 //
 //     its own only            all is well
 //     another, alive          two processes have this id: notice node.twin, told by both

@@ -29,7 +29,7 @@ struct ingester {
     const struct process *process;
     struct head *head;
     struct wal *wal;
-    struct flush *flush;  // NULL: no store, cuts go by age
+    struct flush *flush;        // NULL: no store, cuts go by age
     struct holdings *holdings;  // NULL: no store
     char *dir;
     pthread_t duty;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "manifest/manifest_int.h"
 #include "sys/rand.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #define CLUSTER_FORMAT 1
@@ -109,6 +111,8 @@ bool cluster_claim(struct store *s, struct req *r, const id128 *known, id128 *cl
 {
     char want[ULID_TEXT];
     char is[ULID_TEXT];
+    if (FAULT_ERRNO("manifest.claim"))
+        return err_set(e, ERR_UNAVAILABLE, "%.*s: %s", STR(name_cluster()), strerror(errno));
     bool ok = read_cluster(s, r, cluster, e);
     if (!ok && e->code == ERR_NOT_FOUND && !known)
         ok = create_cluster(s, r, e) && read_cluster(s, r, cluster, e);

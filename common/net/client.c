@@ -12,6 +12,7 @@
 // stop, which may run after the call ended and was released.
 #include "net/client.h"
 
+#include "net/introduce.h"
 #include "net/metrics.h"
 #include "net/near.h"
 #include "net/tls.h"
@@ -26,7 +27,6 @@
 
 #define CONNECT_TIMEOUT_MS 3000L
 #define CACHED_MAX         256L  // kept-alive connections to all addresses
-#define INTRODUCTIONS_MAX 64
 #define SPARE_MAX          64    // libcurl handles kept for reuse
 #define HEAD_MAX           ((size_t)64 << 10)
 #define READ_BYTES         ((long)256 << 10)
@@ -47,13 +47,6 @@ struct host {
     char name[];  // address, and "+tls"
 };
 
-struct introduction {
-    struct introduction *next;
-    str node;
-    str cluster;
-    char text[];
-};
-
 struct client {
     struct loop *loop;
     struct mem_budget *memory;
@@ -62,8 +55,7 @@ struct client {
     struct server *near;  // or NULL
     struct tls_pem pem;
     atomic_bool has_certificate;
-    struct introduction *said;  // all that ever were in force
-    _Atomic(const struct introduction *) introduction;
+    struct introductions said;  // of the own node
     CURLM *multi;
     uv_timer_t timer;
     struct host *hosts;
@@ -691,11 +683,7 @@ void client_free(struct client *c)
     cond_release(&c->closed);
     lock_release(&c->lock);
     tls_pem_release(&c->pem);
-    while (c->said) {
-        struct introduction *i = c->said;
-        c->said = i->next;
-        mem_must_free(i);
-    }
+    introductions_release(&c->said);
     mem_must_free(c);
 }
 
@@ -751,37 +739,14 @@ void client_near(struct client *c, str address, struct server *s)
     c->near = s;
 }
 
-// NULL: it said too many different things.
-static struct introduction *say(struct client *c, str node, str cluster)
-{
-    size_t n = 0;
-    for (struct introduction *i = c->said; i; i = i->next) {
-        if (str_eq(i->node, node) && str_eq(i->cluster, cluster)) return i;
-        n++;
-    }
-    if (n == INTRODUCTIONS_MAX) return NULL;
-    struct introduction *i = mem_must(sizeof *i + node.n + cluster.n);
-    memcpy(i->text, node.p, node.n);
-    memcpy(i->text + node.n, cluster.p, cluster.n);
-    i->node = str_make(i->text, node.n);
-    i->cluster = str_make(i->text + node.n, cluster.n);
-    i->next = c->said;
-    return c->said = i;
-}
-
 void client_introduce(struct client *c, str node, str cluster)
 {
-    // Release: who sees the pointer sees the names.
-    atomic_store_explicit(&c->introduction, say(c, node, cluster), memory_order_release);
+    introductions_say(&c->said, node, cluster);
 }
 
 bool client_introduction(const struct client *c, str *node, str *cluster)
 {
-    const struct introduction *i = atomic_load_explicit(&c->introduction, memory_order_acquire);
-    if (!i) return false;
-    *node = i->node;
-    *cluster = i->cluster;
-    return true;
+    return introductions_get(&c->said, node, cluster);
 }
 
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)

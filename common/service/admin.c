@@ -5,7 +5,7 @@
 #include "sys/metric.h"
 
 #define READY_MAX_BYTES ((size_t)128 << 10)
-#define PAGE_MAX_BYTES ((size_t)8 << 20)
+#define PAGE_MAX_BYTES  ((size_t)8 << 20)
 
 // A page is written into the exchange's own buf; what does not fit the memory budget is told as an
 // error by the caller of the route.

@@ -26,8 +26,9 @@ struct datadir {
 bool datadir_open(struct datadir *d, const char *path, err *e) MUST_CHECK;
 void datadir_close(struct datadir *d);
 
-// The directory's own id. It is made anew if it is not there yet, or if `keeps` (below the directory;
-// NULL: nothing) is not: what a service had kept there is gone, so this is not the same any more.
+// The directory's own id. It is made anew if it is not there yet, or if `keeps` (below the
+// directory; NULL: nothing) is not: what a service had kept there is gone, so this is not the same
+// any more.
 bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory,
                       err *e) MUST_CHECK;
 

@@ -70,8 +70,8 @@ struct program {
     char public_address[300];
     struct selfprofile *selfprofile;  // or NULL
     char id[256];
-    struct node_identity identity;         // changes only before the routers are published
-    id128 cluster;                         // of the store, once `cluster_known`
+    struct node_identity identity;  // changes only before the routers are published
+    id128 cluster;                  // of the store, once `cluster_known`
     char cluster_text[ULID_TEXT];
     atomic_bool cluster_known;
     atomic_bool store_unasked;  // the store has not said yet whose it is
@@ -136,7 +136,7 @@ bool node_cluster(const struct program *p, id128 *cluster);  // false: zeros, it
 bool node_admit(void *arg, const struct http_headers *h, err *e);
 void node_differs(struct program *p, str node, id128 mine, str theirs);  // raises the notice
 
-#define NODE_TOLD_NS ((uint64_t)(60 * NS_PER_S))  // how long such a notice stays
+#define NODE_TOLD_NS ((uint64_t)(40 * NS_PER_S))  // how long such a notice stays
 
 extern const struct rpc_method node_rpc[];  // the internal listener
 extern const size_t node_rpc_count;

@@ -12,6 +12,7 @@
 //
 // Nothing that must be right depends on it.
 #include "rpc/peer.h"
+#include "service/metrics.h"
 #include "service/program.h"
 #include "sys/thread.h"
 
@@ -55,6 +56,7 @@ static void check_directory(struct watch *w, const struct node_identity *n)
         r = &w->known[w->known_count++];
         snprintf(r->node, sizeof r->node, "%.*s", STR(n->node));
         r->directory = n->directory;
+        metric_set(&service_nodes_remembered, (int64_t)w->known_count);
     }
     if (id128_eq(r->directory, n->directory)) {
         notice_end(p->notices, "node.replaced", n->node);
@@ -119,8 +121,8 @@ static bool probe_kind(struct watch *w, struct req *r, enum member_kind kind, st
     const struct member **of = ARENA_ARRAY(&r->arena, const struct member *, n);
     for (size_t i = 0; of && i < n; i++) {
         if (str_is(m[i].address, p->internal_address)) continue;
-        peer_start(p->client, r, &calls[asked], m[i].address, NODE_PROBE, message, RANK_INGESTER,
-                   NODE_MESSAGE_MAX);
+        peer_start(p->probe_client, r, &calls[asked], m[i].address, NODE_PROBE, message,
+                   RANK_INGESTER, NODE_MESSAGE_MAX);
         waits[asked] = &calls[asked].http.call;
         of[asked++] = &m[i];
     }

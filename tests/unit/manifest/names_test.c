@@ -35,6 +35,10 @@ static void names_are_what_the_page_says(void **state)
         {name_root(&a, S("acme"), 255), "v1/bb/acme/live/m/00000000000000ff"},
         {name_pages(&a, S("acme")), "v1/bb/acme/page/"},
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
+        {name_nodes(), "v1/nodes/ingester/"},
+        {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},
+        {name_holding(&a, S("i-1"), stream()), "v1/nodes/ingester/i-1/" STREAM},
+        {name_holdings(&a, S("a/b")), "v1/nodes/ingester/~828712809a185aae/"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)

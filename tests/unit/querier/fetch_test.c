@@ -193,6 +193,33 @@ static struct head_reply reply_of(const char *member, const struct said *said, c
     return r;
 }
 
+// What may be lost for good: the answer is given, and says so.
+static void a_lost_data_directory_marks_and_refuses_nothing(void **state)
+{
+    (void)state;
+    static const struct said said = {1, "one", false, false, 10};
+    static const err away = {ERR_UNAVAILABLE, "away"};
+    struct head_reply one = reply("one", &said, 1);
+    struct buf out;
+    buf_init(&out, NULL, 1 << 16);
+    buf_str(&out, one.bytes);
+    pb_put_bytes(&out, 17, S("one: data directory 01J of then is gone"));
+    pb_put_bytes(&out, 17, S("one: data directory 01J of then is gone"));
+    one.bytes = arena_str(&arena, buf_view(&out));
+    buf_release(&out);
+    for (size_t n = 1; n <= 2; n++) {
+        struct head_reply v[] = {one, {.member = S("two"), .fault = &away}};
+        struct fetched f = {0};
+        err fault = {0};
+        assert_ok(fetch_choose(&arena, &(struct head_replies){v, n}, &f, e));
+        assert_int_equal(f.missing_count, n);
+        assert_int_equal(fetch_lacking(&f), n - 1);
+        assert_true(str_contains(fetch_missing(&arena, &f), S("one: data directory 01J")));
+        assert_int_equal(fetch_verdict(&arena, &f, false, &fault), n == 1);
+        assert_string_equal(f.why.msg, n == 1 ? "" : "away");
+    }
+}
+
 static void member_lists_that_differ_are_said(void **state)
 {
     (void)state;
@@ -273,6 +300,7 @@ int main(void)
         ARENA_TEST(a_partial_answer_needs_a_part),
         ARENA_TEST(codes_that_tell_something_are_kept),
         ARENA_TEST(damaged_replies_count_as_missing),
+        ARENA_TEST(a_lost_data_directory_marks_and_refuses_nothing),
         ARENA_TEST(member_lists_that_differ_are_said),
         ARENA_TEST(long_lists_are_cut),
         ARENA_TEST(names_of_objects_are_few_in_a_header),

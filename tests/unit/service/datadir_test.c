@@ -42,6 +42,34 @@ static void a_new_directory_gets_its_layout(void **state)
     datadir_close(&d);
 }
 
+static void a_directory_keeps_its_id_as_long_as_what_was_kept_there(void **state)
+{
+    (void)state;
+    char path[DIR_PATH_MAX];
+    char kept[DIR_PATH_MAX];
+    struct datadir d;
+    id128 first = {0};
+    id128 again = {0};
+    dir_path(path, base, "identified");
+    dir_path(kept, base, "identified/ingester/log");
+    assert_ok(datadir_open(&d, path, e));
+    assert_ok(datadir_identify(&d, NULL, &first, e));
+    assert_ok(datadir_identify(&d, NULL, &again, e));
+    assert_true(id128_eq(first, again));
+    assert_ok(file_write(kept, S("rows"), e));
+    assert_ok(datadir_identify(&d, "ingester/log", &again, e));
+    assert_true(id128_eq(first, again));
+    assert_ok(file_remove(kept, e));
+    assert_ok(datadir_identify(&d, "ingester/log", &again, e));
+    assert_false(id128_eq(first, again));
+    err fault = {0};
+    dir_path(kept, base, "identified/directory");
+    assert_ok(file_write(kept, S("no ulid\n"), e));
+    assert_false(datadir_identify(&d, NULL, &again, &fault));
+    assert_non_null(strstr(fault.msg, "identified/directory"));
+    datadir_close(&d);
+}
+
 static void the_cluster_of_its_store_is_remembered(void **state)
 {
     (void)state;
@@ -141,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_directory_gets_its_layout),
+        cmocka_unit_test(a_directory_keeps_its_id_as_long_as_what_was_kept_there),
         cmocka_unit_test(the_cluster_of_its_store_is_remembered),
         cmocka_unit_test(a_held_lock_is_refused_with_its_holder),
         cmocka_unit_test(an_unknown_format_is_refused_and_left_alone),
