@@ -3,6 +3,7 @@
 #include "manifest/manifest.h"
 #include "service/process.h"
 #include "service/program.h"
+#include "store/check.h"
 #include "store/local.h"
 #include "sys/clock.h"
 
@@ -79,6 +80,34 @@ void storage_ask(struct program *p)
     _exit(EXIT_FAILURE);
 }
 
+// Does what this directory is on keep the promises that all above relies on? What breaks one is
+// refused; a mount that is known to break them between machines, which nobody can see from here, is
+// told.
+static bool check_store(struct program *p, struct store_local_options o, err *e)
+{
+    struct req r;
+    err fault = {0};
+    char quoted[LOG_QUOTE_MAX];
+    const char *why = store_check_mount(o.dir);
+    if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
+    o.again = true;
+    struct store *other = store_open_local(&o, e);
+    if (!other) return false;
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
+    bool ok = store_check(p->process.store, other, &r, &fault);
+    req_release(&r);
+    store_close(other);
+    if (ok) return true;
+    if (fault.code == ERR_FAILED_PRECONDITION) {
+        *e = fault;
+        return err_wrap(e, "storage %s", o.dir);
+    }
+    log_warn(NULL, "storage.unchecked", "fault=%s action=\"%s\"",
+             log_quote(quoted, str_of(fault.msg)),
+             "look at the store; whether two clients see each other's changes was not tried");
+    return true;
+}
+
 bool storage_open(struct program *p, err *e)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
@@ -99,7 +128,7 @@ bool storage_open(struct program *p, err *e)
         .no_uring = strcmp(s->io, "threads") == 0,
     };
     p->process.store = store_open_local(&o, e);
-    bool ok = p->process.store && claim(p, CLAIM_LIMIT_NS, e);
+    bool ok = p->process.store && check_store(p, o, e) && claim(p, CLAIM_LIMIT_NS, e);
     (void)node_cluster(p, &p->identity.cluster);
     return ok;
 }

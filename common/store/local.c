@@ -171,12 +171,12 @@ static bool try_out(struct local *l, struct req *r, err *e)
     return store_delete(s, r, text, e);
 }
 
-static bool prepare(struct local *l, err *e)
+static bool prepare(struct local *l, bool again, err *e)
 {
     int turn = -1;
     struct req r;
     l->tree = 'o';
-    if (l->read_only) return know_objects(l, e);
+    if (l->read_only || again) return know_objects(l, e);
     if (!make_dirs(l, e) || !know_objects(l, e) || !take_turn(l, &turn, e)) return false;
     req_init(&r, RANK_DUTY, NULL, 1 << 16, 0);
     l->tree = 't';
@@ -195,13 +195,14 @@ struct store *store_open_local(const struct store_local_options *o, err *e)
     l->memory = o->memory;
     l->read_only = o->read_only;
     lock_init(&l->lock, LOCK_STORE);
-    bool ok =
-        name_dir(l, o->dir, e) && (l->io = io_open(o->width, o->no_uring, e)) && prepare(l, e);
+    bool ok = name_dir(l, o->dir, e) && (l->io = io_open(o->width, o->no_uring, e)) &&
+              prepare(l, o->again, e);
     if (!ok) {
         local_close(&l->store);
         err_wrap(e, "store %s", o->dir);
         return NULL;
     }
+    if (o->again) return &l->store;
     bool uring = io_has_uring(l->io);
     metric_set_to(&store_io, S("uring"), uring);
     metric_set_to(&store_io, S("threads"), !uring);

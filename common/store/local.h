@@ -31,6 +31,7 @@ struct store_local_options {
     struct mem_budget *memory;  // what reads and writes hold counts here; may be NULL
     unsigned width;             // operations at once; 0: 16
     bool no_uring;              // threads, whatever the kernel offers
+    bool again;                 // another client of a store that this process has open already
     bool read_only;             // nothing is made, tried out or swept; creations and deletions fail
 };
 
