@@ -212,6 +212,8 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_BLOCK_VERIFY] = cli_block_verify,
     [CLI_MANIFEST_SHOW] = cli_manifest_show,
     [CLI_MANIFEST_VERIFY] = cli_manifest_verify,
+    [CLI_NODE_LS] = cli_node_ls,
+    [CLI_NODE_FORGET] = cli_node_forget,
 };
 
 static bool run(struct cli *c, int *status, err *e)

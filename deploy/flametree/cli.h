@@ -59,6 +59,8 @@ cli_run cli_block_show;
 cli_run cli_block_verify;
 cli_run cli_manifest_show;
 cli_run cli_manifest_verify;
+cli_run cli_node_ls;
+cli_run cli_node_forget;
 
 // Options that several of them have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false
