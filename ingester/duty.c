@@ -13,6 +13,8 @@
 
 #define TICK_NS ((uint64_t)NS_PER_S)
 
+#define FULL_TOLD_NS (10 * TICK_NS)
+
 // How often head_drop gives way to readers before it insists.
 #define POLITE_TRIES 60
 
@@ -106,10 +108,42 @@ static void expire(struct ingester *in, unsigned *tries)
     mem_free(NULL, (void *)cuts, bytes);
 }
 
+// Nearly: a push that is larger than what is left is refused already.
+static bool is_full(uint64_t used, uint64_t limit)
+{
+    return limit > 0 && used >= limit - limit / 16;
+}
+
+// A member that is full of cuts which the store does not take refuses every push. Who looks at
+// /ready, at a start too, has to see that it needs its store and not a larger disk.
+static void tell_full(struct ingester *in)
+{
+    const struct ingester_config *c = ingester_settings(in);
+    const struct mem_budget *b = head_budget(in->head);
+    struct wal_counts w = wal_count(in->wal);
+    uint64_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    bool log = is_full(w.bytes, c->log_disk);
+    err why = {0};
+    if (!log && !is_full(used, c->head_memory)) {
+        notice_end(in->process->notices, "ingester.full", str_of(in->process->id));
+        return;
+    }
+    err_set(&why, ERR_RESOURCE_EXHAUSTED,
+            "%s hold%s %" PRIu64 " of %" PRIu64 " bytes (ingester.%s) in %" PRIu64
+            " closed and %" PRIu64 " open cuts, so pushes are refused until some leave",
+            log ? "the log" : "profiles in memory", log ? "s" : "", log ? w.bytes : used,
+            (uint64_t)(log ? c->log_disk : c->head_memory), log ? "log_disk" : "head_memory",
+            w.closed_cuts, w.open_cuts);
+    if (in->flush) (void)flush_blame(in->flush, &why);
+    notice_raise(in->process->notices, "ingester.full", str_of(in->process->id), FULL_TOLD_NS, "%s",
+                 why.msg);
+}
+
 static void tick(struct ingester *in, unsigned *tries)
 {
     const struct ingester_config *c = ingester_settings(in);
     head_set_limit(in->head, c->head_memory);
+    tell_full(in);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
     if (wal_state(in->wal) == WAL_OPEN) {
         if (in->flush) {

@@ -135,8 +135,8 @@ def test_old_profiles_go_into_segments_of_their_own_hours():
 
 
 def test_a_store_that_fails_is_tried_again():
-    # The first two are the trial at the start.
-    faults = ";".join("store.link=enospc@%d" % n for n in range(3, 6))
+    # Those before are of the start: the trial of the store, the cluster, the data directory.
+    faults = ";".join("store.link=enospc@%d" % n for n in range(13, 16))
     with Flametree("--ingester.cut_age", "1h", env={"FLAMETREE_FAULTS": faults}) as f:
         book = push(f)
         status, why = call(f, "/ingester/flush")
@@ -203,3 +203,32 @@ def test_a_flush_while_the_log_is_opened_again():
         assert call(f, "/ingester/flush")[0] == 200
         await_("the log to be empty", lambda: cuts(f) == [])
         assert book.check() == {"one": 1, "two": 1, "three": 1}
+
+
+def test_an_ingester_that_is_full_of_what_the_store_does_not_take_says_so_at_a_start_too(tmp_path):
+    """Links that work are those of a start: the trial of the store, and of the first one also cluster and data directory."""
+    def full(f):
+        with urllib.request.urlopen(f.url + "/ready") as answer:
+            return next((line for line in answer.read().decode().splitlines() if line.startswith("ingester.full ")), None)
+
+    def start(works):
+        return Flametree("--ingester.cut_age", "1s", "--ingester.log_disk", "64KiB", data=str(tmp_path), env={"FLAMETREE_FAULTS": "store.link=enospc@%d+" % works})
+    with start(13) as f:
+        book = Ledger(f)
+        statuses = [book.push("first", weight=2000)]
+        while statuses[-1] == 200:
+            statuses.append(book.push("p%d" % len(statuses), weight=2000))
+        assert statuses[-1] == 429 and len(statuses) > 10, statuses
+        line = await_("a line of /ready", lambda: full(f) if "has not taken profiles" in (full(f) or "") else None)
+        assert "ingester.log_disk" in line and "No space left on device" in line, line
+        assert f.metric('flametree_notices{notice="ingester.full"}') == 1
+        f.kill()
+    with start(9) as f:
+        await_("a line of /ready", lambda: full(f))
+        assert f.tail(1000).count("event=ingester.full about=") >= 2, f.tail()
+        f.kill()
+    with start(10**6) as f:
+        await_("all to be in the store", lambda: cuts(f) == [])
+        await_("no line of /ready", lambda: full(f) is None)
+        book.f = f
+        book.check()
