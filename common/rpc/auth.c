@@ -98,7 +98,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
 {
     *tenant = (str){0};
     if (auth == ROUTE_OPEN) return true;
-    if (auth == ROUTE_INTERNAL) {
+    if (auth == ROUTE_INTERNAL || auth == ROUTE_NODE) {
         *tenant = header;
         return check_each(header, e);
     }

@@ -23,6 +23,7 @@ enum route_auth {
     ROUTE_TENANT_READ,   // one or several tenants, sorted and joined by '|'
     ROUTE_TENANT_WRITE,  // exactly one tenant
     ROUTE_INTERNAL,      // tenant as the asking node says, several joined by '|', may be empty
+    ROUTE_NODE,          // as ROUTE_INTERNAL, also for nodes that router_options.admit refuses
 };
 
 // In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.
@@ -43,7 +44,6 @@ struct rpc_method {
     bool
         checks_wire;  // run reads the bytes by itself and believes nothing of them: no check before
     refused_fn *refused;  // or NULL
-    bool any_node;        // router_options.admit is not asked
 };
 
 // Fills x's answer (status, headers, out/fixed); false: *e is answered as a plain JSON error.

@@ -162,16 +162,15 @@ static bool tenant(struct http_exchange *x, const struct router *r, enum route_a
     str id = http_headers_get(&x->headers, "x-request-id");
     id128 ulid;
     err ignored = {0};
-    if (auth == ROUTE_INTERNAL && ulid_parse(id, &ulid, &ignored)) ulid_print(ulid, q->request_id);
+    bool of_node = auth == ROUTE_INTERNAL || auth == ROUTE_NODE;
+    if (of_node && ulid_parse(id, &ulid, &ignored)) ulid_print(ulid, q->request_id);
     return true;
 }
 
 static bool admitted(const struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     const struct router_options *o = &c->router->options;
-    const struct rpc_method *m = c->row->rpc;
-    return m->auth != ROUTE_INTERNAL || m->any_node || !o->admit ||
-           o->admit(o->arg, &x->headers, e);
+    return c->row->rpc->auth != ROUTE_INTERNAL || !o->admit || o->admit(o->arg, &x->headers, e);
 }
 
 static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)

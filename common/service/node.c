@@ -145,8 +145,7 @@ const struct rpc_method node_rpc[] = {
      .in = &flametree__v1__probe_request__descriptor,
      .out = &flametree__v1__probe_response__descriptor,
      .run = probe,
-     .auth = ROUTE_INTERNAL,
-     .rank = RANK_INGESTER,
-     .any_node = true},
+     .auth = ROUTE_NODE,
+     .rank = RANK_INGESTER},
 };
 const size_t node_rpc_count = COUNT(node_rpc);

@@ -91,6 +91,8 @@ static bool check_store(struct program *p, struct store_local_options o, err *e)
     const char *why = store_check_mount(o.dir);
     if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
     o.again = true;
+    o.no_uring = true;
+    o.width = 1;
     struct store *other = store_open_local(&o, e);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
