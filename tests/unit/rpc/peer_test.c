@@ -51,7 +51,7 @@ static int setup(void **state)
     struct server_options o = listener_for("internal", p->address, &p->memory, RANK_INGESTER);
     assert_ok((p->server = server_open(&o, router_app(p->router), &p->loop, 1, e)));
     req_init(&p->req, RANK_PUBLIC, &p->memory, 1 << 20, 60 * (uint64_t)NS_PER_S);
-    p->req.tenant = S("a tenant");
+    p->req.tenant = S("a-tenant");
     *state = p;
     return 0;
 }
@@ -99,7 +99,7 @@ static void tenant_request_and_deadline_travel(void **state)
     struct peer_call c;
     str answer = {0};
     char want[200];
-    snprintf(want, sizeof want, "a tenant %s application/proto 1", p->req.request_id);
+    snprintf(want, sizeof want, "a-tenant %s application/proto 1", p->req.request_id);
     assert_ok(ask(p, "/t.v1.Echo/Head", (str){0}, &c, &answer, e));
     assert_true(str_is(answer, want));
     peer_release(&c);
