@@ -149,10 +149,10 @@ static bool post_run(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
-#define GET(path_, run_)                                                         \
-    {                                                                            \
-        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_OPEN, \
-        .rank = RANK_PUBLIC                                                      \
+#define GET(path_, run_)                                                          \
+    {                                                                             \
+        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_ADMIN, \
+        .rank = RANK_PUBLIC                                                       \
     }
 
 static const struct http_route public_http[] = {
@@ -162,7 +162,7 @@ static const struct http_route public_http[] = {
     {.verbs = "POST",
      .path = "/compactor/run",
      .run = post_run,
-     .auth = ROUTE_OPEN,
+     .auth = ROUTE_ADMIN,
      .rank = RANK_PUBLIC},
 };
 

@@ -105,10 +105,10 @@ static const struct rpc_method methods[] = {
 GETS(X)
 #undef X
 
-#define PAGE(path_)                                                                   \
-    {                                                                                 \
-        .verbs = "GET,HEAD", .path = (path_), .run = page_index, .rank = RANK_PUBLIC, \
-        .no_gzip = true                                                               \
+#define PAGE(path_)                                                                  \
+    {                                                                                \
+        .verbs = "GET,HEAD", .path = (path_), .run = page_index, .auth = ROUTE_OPEN, \
+        .rank = RANK_PUBLIC, .no_gzip = true                                         \
     }
 
 static const struct http_route pages[] = {
@@ -125,6 +125,7 @@ static const struct http_route pages[] = {
     {.verbs = "GET,HEAD",
      .path = "/labels",
      .run = page_for_browsers,
+     .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC,
      .no_gzip = true},
     PAGE("/flame"),
@@ -137,18 +138,25 @@ static const struct http_route pages[] = {
      .path = "/assets/",
      .prefix = true,
      .run = page_asset,
+     .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC,
      .no_gzip = true},
     {.verbs = "GET,HEAD",
      .path = "/licenses.txt",
      .run = page_asset,
+     .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC,
      .no_gzip = true},
-    {.verbs = "GET,HEAD", .path = "/ui", .run = page_redirect, .rank = RANK_PUBLIC},
+    {.verbs = "GET,HEAD",
+     .path = "/ui",
+     .run = page_redirect,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC},
     {.verbs = "GET,HEAD",
      .path = "/ui/",
      .prefix = true,
      .run = page_redirect,
+     .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC},
 };
 

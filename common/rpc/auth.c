@@ -97,7 +97,7 @@ bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multite
                  err *e)
 {
     *tenant = (str){0};
-    if (auth == ROUTE_OPEN) return true;
+    if (auth == ROUTE_OPEN || auth == ROUTE_ADMIN) return true;
     if (auth == ROUTE_INTERNAL || auth == ROUTE_NODE) {
         *tenant = header;
         return check_each(header, e);

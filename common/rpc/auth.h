@@ -12,8 +12,8 @@
 // May a tenant be called so? Fails with unauthenticated and the same sentences.
 bool auth_tenant_check(str id, err *e) MUST_CHECK;
 
-// The tenant in the arena or static; empty for ROUTE_OPEN. ROUTE_INTERNAL: as the header has it,
-// one or several that may be called so, or empty. Fails with unauthenticated and the sentence that
-// Pyroscope has for it.
+// The tenant in the arena or static; empty for ROUTE_OPEN and ROUTE_ADMIN. ROUTE_INTERNAL: as the
+// header has it, one or several that may be called so, or empty. Fails with unauthenticated and the
+// sentence that Pyroscope has for it.
 bool auth_tenant(struct arena *a, str header, enum route_auth auth, bool multitenancy, str *tenant,
                  err *e) MUST_CHECK;

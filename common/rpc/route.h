@@ -15,16 +15,26 @@
 #pragma once
 
 #include "net/server.h"
+#include "rpc/guard.h"
 
 #include <protobuf-c/protobuf-c.h>
 
+// Whose is what a route tells and changes? Each row says it.
 enum route_auth {
-    ROUTE_OPEN,          // no tenant needed
+    ROUTE_UNMARKED,      // no row may be so
+    ROUTE_OPEN,          // nobody's: no tenant needed, harmless to whoever asks
+    ROUTE_ADMIN,         // all tenants': without a tenant, for operators (admin.listen)
     ROUTE_TENANT_READ,   // one or several tenants, sorted and joined by '|'
     ROUTE_TENANT_WRITE,  // exactly one tenant
     ROUTE_INTERNAL,      // tenant as the asking node says, several joined by '|', may be empty
     ROUTE_NODE,          // as ROUTE_INTERNAL, also for nodes that router_options.admit refuses
 };
+
+// Is it refused to pages of other sites (guard.h)?
+static inline bool route_is_guarded(enum route_auth auth)
+{
+    return auth != ROUTE_OPEN;
+}
 
 // In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.
 typedef bool rpc_fn(void *service, struct http_exchange *x, str in, struct buf *out, err *e);
@@ -81,6 +91,11 @@ struct router_options {
     // answer. NULL: every node may. On the loop.
     bool (*admit)(void *arg, const struct http_headers *h, err *e);
     struct mem_budget *large_memory;  // what requests to such methods count against; NULL: memory
+
+    // Rows of ROUTE_ADMIN are answered by another listener; here each says only that.
+    bool admin_elsewhere;
+
+    const struct guard *guard;  // against pages of other sites; borrowed; NULL: none
 };
 
 struct router *router_new(const struct router_options *o);
@@ -91,6 +106,9 @@ void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, v
                     struct lane *const lanes[RANK_COUNT]);
 void router_add_http(struct router *r, const struct http_route *rows, size_t n, void *service,
                      struct lane *const lanes[RANK_COUNT]);
+
+// A line for each row: verbs, path ("*" after a prefix) and whose it is.
+void router_print(const struct router *r, struct buf *out);
 
 // The application side of a server.
 struct server_app router_app(struct router *r);

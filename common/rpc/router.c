@@ -37,6 +37,7 @@ void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, v
                     struct lane *const lanes[RANK_COUNT])
 {
     for (size_t i = 0; i < n; i++) {
+        assert(rows[i].auth != ROUTE_UNMARKED);
         add(r, (struct row){.path = str_of(rows[i].path),
                             .rpc = &rows[i],
                             .service = service,
@@ -48,6 +49,7 @@ void router_add_http(struct router *r, const struct http_route *rows, size_t n, 
                      struct lane *const lanes[RANK_COUNT])
 {
     for (size_t i = 0; i < n; i++) {
+        assert(rows[i].auth != ROUTE_UNMARKED);
         add(r, (struct row){.path = str_of(rows[i].path),
                             .prefix = rows[i].prefix,
                             .http = &rows[i],
@@ -103,6 +105,26 @@ static const struct row *find_row(const struct router *r, const struct http_exch
     return plain;
 }
 
+static enum route_auth auth_of(const struct row *row)
+{
+    return row->rpc ? row->rpc->auth : row->http->auth;
+}
+
+void router_print(const struct router *r, struct buf *out)
+{
+    static const char *const whose[] = {[ROUTE_OPEN] = "nobody",
+                                        [ROUTE_ADMIN] = "all-tenants",
+                                        [ROUTE_TENANT_READ] = "tenant",
+                                        [ROUTE_TENANT_WRITE] = "tenant",
+                                        [ROUTE_INTERNAL] = "all-tenants",
+                                        [ROUTE_NODE] = "all-tenants"};
+    for (size_t i = 0; i < r->count; i++) {
+        const struct row *row = &r->rows[i];
+        buf_printf(out, "%s %.*s%s %s\n", row->rpc ? "POST" : row->http->verbs, STR(row->path),
+                   row->prefix ? "*" : "", whose[auth_of(row)]);
+    }
+}
+
 // ---- errors
 
 void handler_begins(struct http_exchange *x)
@@ -153,6 +175,35 @@ static enum head_verdict bare(struct http_exchange *x, unsigned status, const ch
 
 // ---- the three calls of a server
 
+// Headers that say one thing. Of two of them, somebody before us (a proxy that checks tenants) may
+// have read the other one.
+static bool has_each_once(const struct http_exchange *x, err *e)
+{
+    static const char *const single[] = {"x-scope-orgid",      "authorization",    "origin",
+                                         "sec-fetch-site",     "content-type",     "grpc-timeout",
+                                         "connect-timeout-ms", "flametree-cluster"};
+    for (size_t k = 0; k < COUNT(single); k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < x->headers.n; i++)
+            count += str_is(x->headers.v[i].name, single[k]);
+        if (count > 1)
+            return err_set(e, ERR_INVALID_ARGUMENT, "header %s is there %zu times, it may be once",
+                           single[k], count);
+    }
+    return true;
+}
+
+// May whoever sent this ask this row at all?
+static bool is_welcome(const struct http_exchange *x, struct rpc_call *c, enum route_auth auth,
+                       err *e)
+{
+    const struct guard *g = c->router->options.guard;
+    if (!has_each_once(x, e)) return false;
+    if (!g || !route_is_guarded(auth) || guard_check(g, x, e)) return true;
+    c->begun = true;  // a page of somebody else is not told about as a client of the service
+    return false;
+}
+
 static bool tenant(struct http_exchange *x, const struct router *r, enum route_auth auth, err *e)
 {
     str header = http_headers_get(&x->headers, "x-scope-orgid");
@@ -189,7 +240,8 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
     if (c->type->protocol == GRPC && x->version < 20) return bare(x, 505, NULL, NULL);
     c->protocol = c->type->protocol;
     x->req.rank = m->rank;
-    bool ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
+    bool ok = is_welcome(x, c, m->auth, &e);
+    if (ok) ok = c->protocol == CONNECT ? connect_head(x, c, &e) : grpc_head(x, c, &e);
     if (ok && admitted(x, c, &e) && tenant(x, c->router, m->auth, &e)) return HEAD_READ_BODY;
     answer_error(x, &e);
     return HEAD_ANSWERED;
@@ -201,7 +253,8 @@ static enum head_verdict http_head(struct http_exchange *x, struct rpc_call *c)
     x->req.rank = route->rank;
     plain_head(x, c);
     err e = {0};
-    if (tenant(x, c->router, route->auth, &e)) return HEAD_READ_BODY;
+    if (is_welcome(x, c, route->auth, &e) && tenant(x, c->router, route->auth, &e))
+        return HEAD_READ_BODY;
     answer_error(x, &e);
     return HEAD_ANSWERED;
 }
@@ -220,6 +273,14 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     if (!row && path_known) return bare(x, 405, NULL, NULL);
     if (!row) {
         route_text(x, 404, S("404 page not found\n"));
+        return HEAD_ANSWERED;
+    }
+    if (auth_of(row) == ROUTE_ADMIN && r->options.admin_elsewhere) {
+        route_text(x, 404,
+                   arena_printf(a,
+                                "%.*s tells about all tenants: the listener of admin.listen has "
+                                "it\n",
+                                STR(row->path)));
         return HEAD_ANSWERED;
     }
     struct rpc_call *c = ARENA_NEW(a, struct rpc_call);

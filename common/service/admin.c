@@ -141,25 +141,32 @@ static bool get_tenant_limits(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
-#define PAGE(path_, run_)                                                        \
-    {                                                                            \
-        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = ROUTE_OPEN, \
-        .rank = RANK_PUBLIC                                                      \
+static bool get_routes(void *self, struct http_exchange *x, err *e)
+{
+    struct program *p = self;
+    front_print_routes(&p->public, page(x, 200, S("text/plain; charset=utf-8")));
+    return buf_ok(&x->out, e);
+}
+
+#define PAGE(path_, run_, auth_)                                                                  \
+    {                                                                                             \
+        .verbs = "GET,HEAD", .path = (path_), .run = (run_), .auth = (auth_), .rank = RANK_PUBLIC \
     }
 
 const struct http_route admin_routes[] = {
-    PAGE("/ready", get_ready),
-    PAGE("/metrics", get_metrics),
+    PAGE("/ready", get_ready, ROUTE_OPEN),
+    PAGE("/metrics", get_metrics, ROUTE_ADMIN),
 };
 const size_t admin_route_count = COUNT(admin_routes);
 
 const struct http_route admin_public_routes[] = {
-    PAGE("/config", get_config),
-    PAGE("/api/v1/status/config", get_config),
-    PAGE("/api/v1/status/config/diff", get_config_diff),
-    PAGE("/api/v1/status/config/default", get_config_default),
-    PAGE("/api/v1/status/buildinfo", get_buildinfo),
-    PAGE("/runtime_config", get_runtime_config),
+    PAGE("/routes", get_routes, ROUTE_ADMIN),
+    PAGE("/config", get_config, ROUTE_ADMIN),
+    PAGE("/api/v1/status/config", get_config, ROUTE_ADMIN),
+    PAGE("/api/v1/status/config/diff", get_config_diff, ROUTE_ADMIN),
+    PAGE("/api/v1/status/config/default", get_config_default, ROUTE_ADMIN),
+    PAGE("/api/v1/status/buildinfo", get_buildinfo, ROUTE_OPEN),
+    PAGE("/runtime_config", get_runtime_config, ROUTE_ADMIN),
     {.verbs = "GET,HEAD",
      .path = "/api/v1/tenant_limits",
      .run = get_tenant_limits,

@@ -122,7 +122,7 @@ bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e)
 }
 
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
-                         err *e)
+                         const char *admin, err *e)
 {
     char path[PATH_MAX];
     if (!join(path, d->path, "run/ports.json", e)) return false;
@@ -130,6 +130,10 @@ bool datadir_write_ports(const struct datadir *d, unsigned public_port, const ch
     buf_init(&text, NULL, (size_t)2 * PATH_MAX);
     buf_printf(&text, "{\"public\":%u,\"internal\":", public_port);
     json_put_string(&text, str_of(internal));
+    if (admin[0]) {
+        buf_z(&text, ",\"admin\":");
+        json_put_string(&text, str_of(admin));
+    }
     buf_z(&text, "}\n");
     bool ok = buf_ok(&text, e) && file_write(path, buf_view(&text), e);
     buf_release(&text);

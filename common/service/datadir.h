@@ -36,7 +36,7 @@ bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directo
 bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e) MUST_CHECK;
 bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e) MUST_CHECK;
 
-// Writes run/ports.json, which says where the process listens.
+// Writes run/ports.json, which says where the process listens. admin: "" without such a listener.
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
-                         err *e) MUST_CHECK;
+                         const char *admin, err *e) MUST_CHECK;
 void datadir_remove_ports(const struct datadir *d);

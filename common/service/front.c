@@ -23,9 +23,10 @@ static enum head_verdict head(void *self, struct http_exchange *x)
         struct server_app app = router_app(r);
         return app.head(app.self, x);
     }
+    err e = {0};
     if (str_is(x->path, "/ready"))
         admin_ready(f->program, x);
-    else if (str_is(x->path, "/metrics"))
+    else if (str_is(x->path, "/metrics") && f->tells_all && guard_check(&f->guard, x, &e))
         admin_metrics(x);
     else
         answer_starting(x, 503, ERR_UNAVAILABLE, "starting");
@@ -54,6 +55,12 @@ static void refuse(void *self, struct http_exchange *x, const err *e)
 struct server_app front_app(struct front *f)
 {
     return (struct server_app){.self = f, .head = head, .run = run, .refuse = refuse};
+}
+
+void front_print_routes(struct front *f, struct buf *out)
+{
+    const struct router *r = router_of(f);
+    if (r) router_print(r, out);
 }
 
 void front_publish(struct front *f, struct router *r)

@@ -196,22 +196,63 @@ static struct server_options common_options(struct program *p)
     };
 }
 
-static bool open_public(struct program *p, err *e)
+static bool open_front(struct program *p, struct front *f, const struct server_options *o, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    f->program = p;
+    guard_init(&f->guard, o->listen, s->hosts.v, s->hosts.n);
+    f->server = server_open(o, front_app(f), p->loops, p->loop_count, e);
+    return f->server != NULL;
+}
+
+// Of a listener for clients, public or admin's.
+static struct server_options client_options(struct program *p, const char *name, const char *listen)
 {
     const struct server_settings *s = config_section(p->config, "server");
     struct server_options o = common_options(p);
-    o.name = "public";
-    o.listen = s->listen;
+    o.name = name;
+    o.listen = listen;
     o.tls_cert_file = or_null(s->tls_cert_file);
     o.tls_key_file = or_null(s->tls_key_file);
     o.streams_max = (unsigned)s->streams_max;
     o.connections_max = (unsigned)s->connections_max;
     o.rank = RANK_PUBLIC;
-    p->public.program = p;
-    p->public.server = server_open(&o, front_app(&p->public), p->loops, p->loop_count, e);
-    if (!p->public.server) return false;
+    return o;
+}
+
+static bool open_public(struct program *p, err *e)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct server_options o = client_options(p, "public", s->listen);
+    if (!open_front(p, &p->public, &o, e)) return false;
     name_listener(p->public_address, sizeof p->public_address, s->listen,
                   server_port(p->public.server));
+    return true;
+}
+
+// Where what tells about all tenants listens; NULL: where everything public does. With tenants that
+// must not know of each other the default is an address of this machine alone, and a port that
+// nobody else has, since several processes may share the machine.
+static const char *choose_admin(const struct program *p)
+{
+    const struct admin_settings *a = config_section(p->config, "admin");
+    const struct auth_settings *auth = config_section(p->config, "auth");
+    if (strcmp(a->listen, ADMIN_PUBLIC) == 0) return NULL;
+    if (a->listen[0]) return a->listen;
+    return auth->multitenancy_enabled ? "127.0.0.1:0" : NULL;
+}
+
+// Before the public listener: that one must not tell everything meanwhile.
+static bool open_admin(struct program *p, err *e)
+{
+    const char *listen = choose_admin(p);
+    p->internal.tells_all = true;  // nodes trust each other
+    p->admin.tells_all = listen != NULL;
+    p->public.tells_all = !listen;
+    if (!listen) return true;
+    const struct server_options o = client_options(p, "admin", listen);
+    if (!open_front(p, &p->admin, &o, e)) return err_wrap(e, "admin.listen");
+    name_listener(p->admin_address, sizeof p->admin_address, listen, server_port(p->admin.server));
     return true;
 }
 
@@ -274,9 +315,7 @@ static bool open_internal(struct program *p, err *e)
     o.streams_max = (unsigned)i->streams_max;
     o.connections_max = (unsigned)i->connections_max;
     o.rank = RANK_INGESTER;
-    p->internal.program = p;
-    p->internal.server = server_open(&o, front_app(&p->internal), p->loops, p->loop_count, e);
-    if (!p->internal.server) return false;
+    if (!open_front(p, &p->internal, &o, e)) return false;
     name_listener(p->internal_address, sizeof p->internal_address, listen,
                   server_port(p->internal.server));
     client_near(p->client, str_of(p->internal_address), p->internal.server);
@@ -302,6 +341,8 @@ void program_reload_tls(struct program *p)
     err e = {0};
     if (s->tls_cert_file[0])
         tell_reload("public_listener", server_reload_tls(p->public.server, &e), &e);
+    if (s->tls_cert_file[0] && p->admin.server)
+        tell_reload("admin_listener", server_reload_tls(p->admin.server, &e), &e);
     if (!i->tls_cert_file[0]) return;
     if (!str_starts(str_of(p->internal_address), S("unix:")))
         tell_reload("internal_listener", server_reload_tls(p->internal.server, &e), &e);
@@ -364,7 +405,8 @@ bool program_open(struct program *p, err *e)
     process_watch_budget(&p->refusals);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
-    if (!open_public(p, e) || !open_internal(p, e) || !open_members(p, e)) return false;
+    if (!open_admin(p, e) || !open_public(p, e) || !open_internal(p, e) || !open_members(p, e))
+        return false;
     if (!node_identify(p, e)) return false;
     p->process = (struct process){
         .config = p->config,
@@ -381,9 +423,11 @@ bool program_open(struct program *p, err *e)
         .public_address = p->public_address,
         .internal_address = p->internal_address,
     };
-    log_info(NULL, "process.listening", "public_port=%u internal=%s id=%s", p->process.public_port,
-             p->internal_address, p->id);
-    return datadir_write_ports(&p->datadir, p->process.public_port, p->internal_address, e);
+    log_info(NULL, "process.listening", "public_port=%u internal=%s admin=%s id=%s",
+             p->process.public_port, p->internal_address,
+             p->admin.server ? p->admin_address : ADMIN_PUBLIC, p->id);
+    return datadir_write_ports(&p->datadir, p->process.public_port, p->internal_address,
+                               p->admin_address, e);
 }
 
 static unsigned long long ms_since(uint64_t begin_mono_ns)
@@ -414,6 +458,25 @@ static size_t push_body_max(void *arg, struct arena *a, str tenant)
     return mebibytes > 0 ? (size_t)(mebibytes * 1048576.0) : s->request_memory;
 }
 
+// The listener of admin.listen has the rows that tell about all tenants, and /ready.
+static void publish_admin(struct program *p, struct router_options o)
+{
+    o.admin_elsewhere = false;
+    o.guard = &p->admin.guard;
+    struct router *r = router_new(&o);
+    router_add_http(r, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_http(r, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
+    for (size_t k = 0; k < p->unit_count; k++) {
+        struct unit *u = &p->units[k];
+        const struct service *v = u->service;
+        for (size_t i = 0; i < v->public_http_count; i++) {
+            const struct http_route *row = &v->public_http[i];
+            if (row->auth == ROUTE_ADMIN) router_add_http(r, row, 1, u->self, u->lanes);
+        }
+    }
+    front_publish(&p->admin, r);
+}
+
 static void publish(struct program *p)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -427,6 +490,8 @@ static void publish(struct program *p)
         .answer_max = s->answer_max,
         .memory = &p->requests,
         .large_memory = &p->pushes,
+        .admin_elsewhere = p->admin.server != NULL,
+        .guard = &p->public.guard,
     };
     struct router_options internal = {
         .multitenancy = a->multitenancy_enabled,
@@ -436,6 +501,7 @@ static void publish(struct program *p)
         .large_memory = &p->pushes,
         .arg = p,
         .admit = node_admit,
+        .guard = &p->internal.guard,
     };
     struct router *outer = router_new(&public);
     struct router *inner = router_new(&internal);
@@ -450,6 +516,7 @@ static void publish(struct program *p)
         router_add_http(outer, v->public_http, v->public_http_count, u->self, u->lanes);
         router_add_rpc(inner, v->internal_rpc, v->internal_rpc_count, u->self, u->lanes);
     }
+    if (p->admin.server) publish_admin(p, public);
     front_publish(&p->internal, inner);  // first: the public side may ask it at once
     front_publish(&p->public, outer);
 }
@@ -513,6 +580,8 @@ void program_drain(struct program *p)
     server_drain(p->public.server, timeout_ns);
     uint64_t now = clock_mono_ns();
     server_drain(p->internal.server, now < deadline ? deadline - now : 0);
+    now = clock_mono_ns();
+    if (p->admin.server) server_drain(p->admin.server, now < deadline ? deadline - now : 0);
     log_info(NULL, "listeners.drained", "took_ms=%llu", ms_since(begin));
     for (size_t i = p->unit_count; i-- > 0;) {
         const struct unit *u = &p->units[i];
@@ -534,9 +603,11 @@ void program_close(struct program *p)
     // After a failed start the listeners are still open, and answer "starting" until here.
     if (p->public.server) server_drain(p->public.server, 0);
     if (p->internal.server) server_drain(p->internal.server, 0);
+    if (p->admin.server) server_drain(p->admin.server, 0);
     each_lane(p, lane_drain);
     if (p->public.server) server_close(p->public.server);
     if (p->internal.server) server_close(p->internal.server);
+    if (p->admin.server) server_close(p->admin.server);
     for (size_t i = p->unit_count; i-- > 0;) {
         struct unit *u = &p->units[i];
         if (!atomic_exchange(&u->started, false)) continue;
@@ -548,6 +619,7 @@ void program_close(struct program *p)
     storage_close(p);
     if (p->public.router) router_free(p->public.router);
     if (p->internal.router) router_free(p->internal.router);
+    if (p->admin.router) router_free(p->admin.router);
     each_lane(p, lane_free);
     client_free(p->client);
     client_free(p->probe_client);

@@ -45,6 +45,8 @@ struct front {
     struct program *program;
     _Atomic(struct router *) router;
     struct server *server;
+    struct guard guard;
+    bool tells_all;  // has the pages that tell about all tenants
 };
 
 struct program {
@@ -66,8 +68,10 @@ struct program {
     struct prober *prober;  // or NULL
     struct front public;
     struct front internal;
+    struct front admin;  // of the pages that tell about all tenants; no server: they are public's
     char internal_address[PATH_MAX + 8];
     char public_address[300];
+    char admin_address[300];          // empty: there is no such listener
     struct selfprofile *selfprofile;  // or NULL
     char id[256];
     struct node_identity identity;  // changes only before the routers are published
@@ -112,12 +116,13 @@ void storage_ask(struct program *p);
 
 struct server_app front_app(struct front *f);
 void front_publish(struct front *f, struct router *r);  // takes r
+void front_print_routes(struct front *f, struct buf *out);
 
 // ---- admin.c: pages of the process itself
 
-extern const struct http_route admin_routes[];  // both listeners
+extern const struct http_route admin_routes[];  // all listeners
 extern const size_t admin_route_count;
-extern const struct http_route admin_public_routes[];  // only the public one
+extern const struct http_route admin_public_routes[];  // not the internal one
 extern const size_t admin_public_route_count;
 
 // Is the process ready for traffic? Otherwise *why says a line for each reason.

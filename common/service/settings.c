@@ -21,6 +21,12 @@ static const struct config_row internal_rows[] = {
 #undef ROW
 };
 
+static const struct config_row admin_rows[] = {
+#define ROW(...) CONFIG_ROW(struct admin_settings, __VA_ARGS__)
+#include "service/admin.def"
+#undef ROW
+};
+
 static const struct config_row auth_rows[] = {
 #define ROW(...) CONFIG_ROW(struct auth_settings, __VA_ARGS__)
 #include "service/auth.def"
@@ -104,11 +110,26 @@ static bool check_cluster(const struct cluster_settings *c, err *e)
     return ok;
 }
 
+static bool check_hosts(CONFIG_LIST hosts, err *e)
+{
+    for (size_t i = 0; i < hosts.n; i++) {
+        if (!values_host_pattern(str_of(hosts.v[i]), e)) return err_wrap(e, "server.hosts");
+    }
+    return true;
+}
+
+static bool check_admin(const struct admin_settings *a, err *e)
+{
+    bool address = a->listen[0] && strcmp(a->listen, ADMIN_PUBLIC) != 0;
+    return !address || values_address(str_of(a->listen), true, e) || err_wrap(e, "admin.listen");
+}
+
 static bool check_server(const struct server_settings *s, err *e)
 {
     if (!s->data_dir[0])
         return err_set(e, ERR_INVALID_ARGUMENT, "server.data_dir must not be empty");
     if (!values_address(str_of(s->listen), true, e)) return err_wrap(e, "server.listen");
+    if (!check_hosts(s->hosts, e)) return false;
     if (!values_id(str_of(s->id), ID_MAX, e)) return err_wrap(e, "server.id");
     if (!values_directory(s->data_dir, e)) return err_wrap(e, "server.data_dir");
     if (!check_pair("server", s->tls_cert_file, s->tls_key_file, e)) return false;
@@ -152,6 +173,7 @@ bool settings_check(const struct config *c, err *e)
     if (!values_directory(storage->dir, e)) return err_wrap(e, "storage.dir");
     return check_server(config_section(c, "server"), e) &&
            check_internal(config_section(c, "internal"), e) &&
+           check_admin(config_section(c, "admin"), e) &&
            check_self_profile(config_section(c, "self_profile"), e) &&
            check_cluster(config_section(c, "cluster"), e);
 }

@@ -9,7 +9,8 @@
 // name of the section = name of the struct = name of the .def file
 #define SETTINGS(X) \
     X(server)       \
-    X(internal) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile) X(storage)
+    X(internal)     \
+    X(admin) X(auth) X(cluster) X(lanes) X(log) X(runtime_config) X(self_profile) X(storage)
 
 struct server_settings {
 #define ROW(key, type, ...) CONFIG_##type key;
@@ -22,6 +23,14 @@ struct internal_settings {
 #include "service/internal.def"
 #undef ROW
 };
+
+struct admin_settings {
+#define ROW(key, type, ...) CONFIG_##type key;
+#include "service/admin.def"
+#undef ROW
+};
+
+#define ADMIN_PUBLIC "public"  // admin.listen: the public listener
 
 struct auth_settings {
 #define ROW(key, type, ...) CONFIG_##type key;

@@ -76,6 +76,14 @@ bool values_address(str text, bool listener, err *e)
     return refuse(e, text, v6 ? "an IPv6 address stands in brackets" : "that is no host");
 }
 
+bool values_host_pattern(str text, err *e)
+{
+    str name = str_starts(text, S("*.")) ? str_slice(text, 2, text.n) : text;
+    if (str_is(text, "*") || is_bracketed(name) || is_host(name)) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "'%.*s' is none of NAME, *.NAME and *: a host's name without port", STR(text));
+}
+
 bool values_url(str text, err *e)
 {
     bool http = str_starts(text, S("http://"));

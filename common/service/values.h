@@ -14,6 +14,9 @@
 // leave out the host; `listener` says that it is one.
 bool values_address(str text, bool listener, err *e) MUST_CHECK;
 
+// A name, "*.name" or "*", without a port.
+bool values_host_pattern(str text, err *e) MUST_CHECK;
+
 // "http://host", "https://host:port/path"
 bool values_url(str text, err *e) MUST_CHECK;
 

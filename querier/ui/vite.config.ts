@@ -38,6 +38,8 @@ const onlyLines: Plugin = {
 // The oldest browsers with CSS light-dark(), which carries both themes.
 const browsers = ['chrome123', 'firefox120', 'safari17.5'];
 
+const server = process.env.FLAMETREE_URL ?? 'http://127.0.0.1:4040';
+
 export default defineConfig({
   plugins: [onlyLines],
   base: './', // the same files work under any path prefix
@@ -50,6 +52,6 @@ export default defineConfig({
     sourcemap: false,
   },
   server: {
-    proxy: { '^/[a-z]+\\.v1\\.': process.env.FLAMETREE_URL ?? 'http://127.0.0.1:4040' },
+    proxy: { '^/[a-z]+\\.v1\\.': { target: server, changeOrigin: true, headers: { origin: server } } }, // it takes none but its own page
   },
 });

@@ -54,12 +54,12 @@ AT_ONCE = ["--compactor.%s=0s" % delay for delay in ("leaf_delay", "hour_delay",
 def flush(f):
     """All that was acknowledged is in segments then."""
     for m in f.ingesters() if isinstance(f, Cluster) else [f]:
-        m.server().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+        m.operator().call("POST", "/ingester/flush?wait=true", b"").expect(200)
 
 
 def compact(f):
     """All jobs that are due are done then, and what nothing names any more is gone. (What a run has begun to write it ends, after its time as well.)"""
-    server = (f["compactor"] if isinstance(f, Cluster) else f).server()
+    server = (f["compactor"] if isinstance(f, Cluster) else f).operator()
     await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=20s&sweep=true").expect(200).json()["settled"], 300)
 
 
@@ -80,7 +80,7 @@ class Flametree:
         self.args = ["--server.listen", listen, "--server.data_dir", self.data] if listen else []
         self.args += ["--self_profile.enabled", "true" if self_profile else "false", *args]
         self.env = {**os.environ, **(env or {})}
-        self.process = self.url = None
+        self.process = self.url = self.admin_url = None
         self.host = (listen or "127.0.0.1").rsplit(":", 1)[0]
         self.log = os.path.join(self.data, "test.log")
 
@@ -91,6 +91,11 @@ class Flametree:
     def server(self, tenant=None):
         from client import Server
         return Server(self.url, self.push_url, self.url, tenant, strict=True)
+
+    def operator(self):
+        """Of the pages that tell about all tenants."""
+        from client import Server
+        return Server(self.admin_url)
 
     def start(self, wait=True):
         assert self.process is None, "it runs already"
@@ -113,6 +118,7 @@ class Flametree:
                 return None
         self.ports = await_("ports.json of %s" % self.program, listening, START_SECONDS)
         self.url = "http://%s:%d" % (self.host, self.ports["public"])
+        self.admin_url = "http://" + self.ports["admin"] if "admin" in self.ports else self.url
 
         def ready():
             self.check_alive()
@@ -170,7 +176,7 @@ class Flametree:
 
     def metric(self, name):
         """Value of a metric as /metrics prints it, its labels part of the name."""
-        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as answer:
+        with urllib.request.urlopen(self.admin_url + "/metrics", timeout=60) as answer:
             for line in answer.read().decode().splitlines():
                 key, _, value = line.rpartition(" ")
                 if key == name:

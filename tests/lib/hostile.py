@@ -16,7 +16,7 @@ STATES = ("head", "body", "queued", "running", "held", "answer")
 def ask(wire):
     """A client within the limits; full workers may send it away for a moment, as they do with everybody."""
     def answered():
-        wire.send(b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")
+        wire.send(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = wire.answer()
         assert answer.status in (200, 429), answer
         return answer.status == 200
@@ -26,7 +26,7 @@ def ask(wire):
 def metrics(f):
     """All of them by name; nothing while the server has room for no one, not even for who asks this."""
     try:
-        with urllib.request.urlopen(f.url + "/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f.admin_url + "/metrics", timeout=10) as answer:
             lines = (line.rpartition(" ") for line in answer.read().decode().splitlines() if not line.startswith("#"))
             return {key: float(value) for key, _, value in lines}
     except urllib.error.HTTPError as refused:

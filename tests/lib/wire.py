@@ -200,7 +200,7 @@ def fields(pairs, indexed=False):
     return b"".join((b"\x40" if indexed else b"\x00") + text(name) + text(value) for name, value in pairs)
 
 
-def head(method="GET", path="/ready", more=(), authority="a", scheme="http"):
+def head(method="GET", path="/ready", more=(), authority="localhost", scheme="http"):
     return [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path), *more]
 
 

@@ -19,7 +19,7 @@ def question(service, start_ms):
 
 def ask_h1(where, body):
     w = Wire(where)
-    w.send(b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (MERGE.encode(), len(body)) + body)
+    w.send(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (MERGE.encode(), len(body)) + body)
     return w
 
 

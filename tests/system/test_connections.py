@@ -16,7 +16,7 @@ MANY = 10000
 SPARE = 200
 COST = 4096         # bytes of memory for each idle connection, at most; sanitizers included
 COST_H2 = 64 << 10  # with its session, windows and tables
-READY = b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"
+READY = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def allow_files(n):
@@ -78,7 +78,7 @@ def test_ten_thousand_connections(record_property):
         with Wire(f) as neighbour:
             ask(neighbour)
             for at in range(0, MANY, 500):  # each asks once, some hundreds at a time
-                answers = say_and_read(sockets[at:at + 500], b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", lambda b: b.endswith(b"404 page not found\n"))
+                answers = say_and_read(sockets[at:at + 500], b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", lambda b: b.endswith(b"404 page not found\n"))
                 assert all(a.startswith(b"HTTP/1.1 404 ") for a in answers.values())
             ask(neighbour)
         with Wire(f) as late:
@@ -114,7 +114,7 @@ def test_a_thousand_connections_of_http2(record_property):
 
 def metric_over(wire, name):
     """As Flametree.metric, over a connection that is there."""
-    wire.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+    wire.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     lines = wire.answer().body.decode().splitlines()
     return next((float(value) for key, _, value in (line.rpartition(" ") for line in lines) if key == name), 0)
 
@@ -220,7 +220,7 @@ def push_body(service):
 
 
 def post(path, kind, body, *lines):
-    return b"\r\n".join([b"POST " + path.encode() + b" HTTP/1.1", b"Host: a", b"Content-Type: application/" + kind, *lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
+    return b"\r\n".join([b"POST " + path.encode() + b" HTTP/1.1", b"Host: localhost", b"Content-Type: application/" + kind, *lines, b"Content-Length: %d" % len(body)]) + b"\r\n\r\n" + body
 
 
 def chunks(body, size=1000):
@@ -368,7 +368,7 @@ def test_clients_that_leave_are_counted(f):
 def test_half_closed_client_gets_an_answer_to_all_that_it_asked_for(f):
     """A pipeline, then FIN. What needs a worker may find that its client looks gone (499); none is left out and none is told twice."""
     with Wire(f, receive_buffer=4096) as w:
-        w.send(b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n" * 2000 + query_h1(f) + READY, reading=False)
+        w.send(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000 + query_h1(f) + READY, reading=False)
         w.half_close()
         statuses = [a.status for a in w.answers()]
         assert statuses[:2000] == [404] * 2000 and len(statuses) == 2002 and set(statuses[2000:]) <= {200, 499}, statuses[1990:]

@@ -243,7 +243,7 @@ def test_drain_finishes_what_runs(tmp_path):
         message = pb((1, pb((1, [pb((1, "__name__"), (2, "process_cpu")), pb((1, "service_name"), (2, service))]), (2, pb((1, Pprof(("a", 7)).encode()))))))
         host = ("127.0.0.1", f.ports["public"])
         with socket.create_connection(host) as c:
-            c.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n" % (PUSH.encode(), len(message)) + message[:20])
+            c.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n" % (PUSH.encode(), len(message)) + message[:20])
             stopping = threading.Thread(target=f.signal, args=(signal.SIGTERM,))
             stopping.start()
             stopping.join()
@@ -349,7 +349,7 @@ def test_full_head_refuses_instead_of_losing(tmp_path):
 def test_slow_heads_do_not_hold_connections(tmp_path):
     with Flametree("--server.head_timeout", "300ms") as f:
         with socket.create_connection(("127.0.0.1", f.ports["public"])) as c:
-            c.sendall(b"POST /ingest HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            c.sendall(b"POST /ingest HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
             c.settimeout(60)
             got = c.recv(4096)
             assert got == b"" or b" 408 " in got.splitlines()[0], got

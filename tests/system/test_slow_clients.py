@@ -103,7 +103,7 @@ def neighbour(f):
 
 
 def post(*lines):
-    return b"\r\n".join([b"POST " + ASK.encode() + b" HTTP/1.1", b"Host: a", b"Content-Type: application/json", *lines]) + b"\r\n\r\n"
+    return b"\r\n".join([b"POST " + ASK.encode() + b" HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", *lines]) + b"\r\n\r\n"
 
 
 CHUNKED = post(b"Transfer-Encoding: chunked")
@@ -112,16 +112,16 @@ LATE = 504  # deadline_exceeded of Connect
 # name, sent at once, trickled, statuses of the answers, kind of time limit
 H1 = [
     ("silence", NOTHING, None, [], "head"), ("first-byte", b"G", None, [408], "head"), ("half-a-line", b"GET /ready HT", None, [408], "head"),
-    ("head-without-end", b"GET /ready HTTP/1.1\r\nHost: a\r\n", None, [408], "head"), ("head-byte-by-byte", NOTHING, b"GET /ready HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 1000, [408], "head"),
-    ("endless-headers", b"GET /ready HTTP/1.1\r\nHost: a\r\n", b"X: y\r\n", [408], "head"), ("endless-empty-lines", NOTHING, b"\r\n", [408], "head"),
-    ("half-the-preface", PREFACE[:20], None, [], "head"), ("second-head", b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\nGET", None, [200, 408], "head"),
-    ("second-head-byte-by-byte", b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /ready HTTP/1.1\r\nX: " + b"y" * 10000, [200, 408], "head"),
-    ("idle", b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n", None, [200], "idle"),
+    ("head-without-end", b"GET /ready HTTP/1.1\r\nHost: localhost\r\n", None, [408], "head"), ("head-byte-by-byte", NOTHING, b"GET /ready HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 1000, [408], "head"),
+    ("endless-headers", b"GET /ready HTTP/1.1\r\nHost: localhost\r\n", b"X: y\r\n", [408], "head"), ("endless-empty-lines", NOTHING, b"\r\n", [408], "head"),
+    ("half-the-preface", PREFACE[:20], None, [], "head"), ("second-head", b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\nGET", None, [200, 408], "head"),
+    ("second-head-byte-by-byte", b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /ready HTTP/1.1\r\nX: " + b"y" * 10000, [200, 408], "head"),
+    ("idle", b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n", None, [200], "idle"),
     ("no-body", post(b"Content-Length: 10"), None, [LATE], "body"), ("half-a-body", post(b"Content-Length: 10") + b"12345", None, [LATE], "body"),
     ("body-byte-by-byte", post(b"Content-Length: 100000"), b"x", [LATE], "body"), ("chunks-byte-by-byte", CHUNKED, b"1\r\nx\r\n", [LATE], "body"),
     ("half-a-size", CHUNKED + b"1", None, [LATE], "body"), ("extension-byte-by-byte", CHUNKED + b"1;", b"a", [LATE], "body"),
     ("trailer-byte-by-byte", CHUNKED + b"0\r\n", b"a: b\r\n", [LATE], "body"), ("expected-body", post(b"Content-Length: 2", b"Expect: 100-continue"), None, [100, LATE], "body"),
-    ("body-nobody-reads", b"POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", b"x", [404], "body"),
+    ("body-nobody-reads", b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", b"x", [404], "body"),
     ("half-a-handshake", b"\x16\x03\x01\x02\x00\x01\x00", None, None, "handshake"), ("handshake-byte-by-byte", NOTHING, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 500, None, "handshake"),
 ]
 
@@ -194,7 +194,7 @@ def large(tmp_path_factory):
 
 
 def question(f, path=MERGE):
-    return b"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(f.question)) + f.question
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(f.question)) + f.question
 
 
 def await_cut_off(f, before):
@@ -230,7 +230,7 @@ def test_answers_that_are_read_at_the_least_rate_are_written_to_their_end(large)
     """64 KiB within each time limit are enough, however long it takes: here each 64 KiB take a third of it."""
     before, waited, seen = timeouts(large, "write"), 0, 0
     with Wire(large, receive_buffer=WINDOW // 2) as wire:
-        wire.send(question(large) * 8 + b"GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", reading=False)
+        wire.send(question(large) * 8 + b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", reading=False)
         while not wire.end:
             assert wire.receive(WAIT_SECONDS), "nothing came"
             if written(wire) >= seen + (64 << 10):
@@ -286,7 +286,7 @@ def test_pipeline_that_is_not_read(large):
     before = timeouts(large, "write")
     with Wire(large, receive_buffer=4096) as wire:
         rss = large.rss_bytes()
-        line = b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n"
+        line = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"
         fill(wire, line * 1000)
         await_cut_off(large, before)
         assert large.rss_bytes() < rss + (16 << 20)

@@ -64,7 +64,12 @@ static bool answer_flame(void *service, struct http_exchange *x, str in, struct 
 }
 
 static const struct http_route uploads[] = {
-    {.verbs = "POST", .path = "/ingest", .run = take_upload, .rank = RANK_PUBLIC, .no_gzip = true},
+    {.verbs = "POST",
+     .path = "/ingest",
+     .run = take_upload,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC,
+     .no_gzip = true},
 };
 
 static const struct rpc_method methods[] = {
@@ -72,6 +77,7 @@ static const struct rpc_method methods[] = {
      .in = &querier__v1__select_merge_stacktraces_request__descriptor,
      .out = &querier__v1__select_merge_stacktraces_response__descriptor,
      .run = answer_flame,
+     .auth = ROUTE_OPEN,
      .rank = RANK_PUBLIC},
 };
 

@@ -124,7 +124,7 @@ static void get(const char *path, char *answer, size_t size)
     if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) {
         char request[256];
         int n = snprintf(request, sizeof request,
-                         "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
+                         "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
         assert_int_equal(send(fd, request, (size_t)n, MSG_NOSIGNAL), n);
         size_t got = 0;
         ssize_t more = 0;

@@ -208,7 +208,7 @@ static bool open_directory(void *arg, err *e)
     (void)arg;
     struct datadir d = {.lock = -1};
     if (!datadir_open(&d, data_path, e)) return false;
-    bool ok = datadir_write_ports(&d, 4040, "unix:/x", e);
+    bool ok = datadir_write_ports(&d, 4040, "unix:/x", "", e);
     datadir_remove_ports(&d);
     datadir_close(&d);
     return ok;
@@ -273,7 +273,7 @@ static bool hello(void *service, struct http_exchange *x, err *e)
 }
 
 static const struct http_route unit_routes[] = {
-    {.verbs = "GET", .path = "/hello", .run = hello, .rank = RANK_PUBLIC},
+    {.verbs = "GET", .path = "/hello", .run = hello, .auth = ROUTE_OPEN, .rank = RANK_PUBLIC},
 };
 
 static const struct service unit = {.name = "test",

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/guard.h"
+
+#include "rpc/metrics.h"
+
+#include <arpa/inet.h>
+
+#define SHOWN_MAX 200  // bytes of a value in a message
+
+// Without port, brackets and the dot that a complete name may end with.
+static str host_of(str authority)
+{
+    if (str_starts(authority, S("["))) return str_slice(authority, 1, str_find(authority, ']'));
+    str host = str_slice(authority, 0, str_find(authority, ':'));
+    return str_ends(host, S(".")) ? str_slice(host, 0, host.n - 1) : host;
+}
+
+// IPv4 in all its spellings (127.1 is one), as browsers take them: none of them can be a name.
+static bool is_address(str host)
+{
+    char z[64];
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (host.n == 0 || host.n >= sizeof z) return false;
+    memcpy(z, host.p, host.n);
+    z[host.n] = '\0';
+    if (inet_aton(z, &v4) != 0) return true;
+    z[str_find(host, '%')] = '\0';  // a zone
+    return inet_pton(AF_INET6, z, &v6) == 1;
+}
+
+static bool ends_like(str s, str end)
+{
+    return s.n > end.n && str_ieq(str_slice(s, s.n - end.n, s.n), end);
+}
+
+static bool is_localhost(str host)
+{
+    return str_ieq(host, S("localhost")) || ends_like(host, S(".localhost"));
+}
+
+static bool is_listed(const struct guard *g, str host)
+{
+    for (size_t i = 0; i < g->host_count; i++) {
+        str name = str_of(g->hosts[i]);
+        if (str_starts(name, S("*.")) && ends_like(host, str_slice(name, 1, name.n))) return true;
+        if (str_ieq(host, host_of(name))) return true;
+    }
+    return false;
+}
+
+static bool takes_all(const struct guard *g)
+{
+    for (size_t i = 0; i < g->host_count; i++) {
+        if (strcmp(g->hosts[i], "*") == 0) return true;
+    }
+    return false;
+}
+
+static bool is_loopback(str host)
+{
+    return is_localhost(host) || str_is(host, "::1") || str_starts(host, S("127."));
+}
+
+void guard_init(struct guard *g, const char *listen, const char *const *hosts, size_t n)
+{
+    str all = str_of(listen);
+    *g = (struct guard){.hosts = hosts, .host_count = n};
+    if (str_starts(all, S("unix:"))) return;
+    g->listen = host_of(str_slice(all, 0, str_rfind(all, ':')));
+    g->every_name = is_loopback(g->listen);
+}
+
+static bool looks_like_browser(const struct http_exchange *x)
+{
+    return http_headers_has(&x->headers, "origin") || http_headers_has(&x->headers, "referer") ||
+           str_contains(http_headers_get(&x->headers, "user-agent"), S("Mozilla/"));
+}
+
+// A request without a host is no browser's.
+static bool names_us(const struct guard *g, str authority)
+{
+    str host = host_of(authority);
+    return authority.n == 0 || is_address(host) || is_localhost(host) ||
+           (g->listen.n && str_ieq(host, g->listen)) || is_listed(g, host);
+}
+
+static str shown(str value)
+{
+    return str_slice(value, 0, SHOWN_MAX);
+}
+
+static bool refuse_name(const struct http_exchange *x, err *e)
+{
+    metric_add_to(&rpc_foreign, S("host"), 1);
+    return err_set(e, ERR_PERMISSION_DENIED,
+                   "%s '%.*s' is no name of this server: ask it by address or localhost, or list "
+                   "the name in the setting server.hosts",
+                   x->version >= 20 ? ":authority" : "Host", STR(shown(x->authority)));
+}
+
+static bool check_origin(const struct guard *g, const struct http_exchange *x, str origin, err *e)
+{
+    str rest = {0};
+    str scheme = str_split(origin, ':', &rest);
+    bool whole = scheme.n && str_starts(rest, S("//"));
+    str place = whole ? str_slice(rest, 2, rest.n) : (str){0};
+    if (place.n && (http_same_authority(place, x->authority) || is_listed(g, host_of(place))))
+        return true;
+    metric_add_to(&rpc_foreign, S("origin"), 1);
+    return err_set(e, ERR_PERMISSION_DENIED,
+                   "Origin '%.*s' is another page than this server's ('%.*s'): if it is a name of "
+                   "this server, list its host in the setting server.hosts",
+                   STR(shown(origin)), STR(shown(x->authority)));
+}
+
+// Somebody follows a link: a new page, which the old one cannot read.
+static bool is_navigation(const struct http_exchange *x)
+{
+    return (str_is(x->method, "GET") || str_is(x->method, "HEAD")) &&
+           str_is(http_headers_get(&x->headers, "sec-fetch-mode"), "navigate") &&
+           str_is(http_headers_get(&x->headers, "sec-fetch-dest"), "document");
+}
+
+static bool check_site(const struct http_exchange *x, str site, err *e)
+{
+    if (str_is(site, "same-origin") || str_is(site, "none") || is_navigation(x)) return true;
+    metric_add_to(&rpc_foreign, S("sec-fetch-site"), 1);
+    return err_set(e, ERR_PERMISSION_DENIED,
+                   "Sec-Fetch-Site '%.*s': a page of another site asks; only this server's own "
+                   "page may (the setting server.hosts tells its names)",
+                   STR(shown(site)));
+}
+
+bool guard_check(const struct guard *g, const struct http_exchange *x, err *e)
+{
+    if (takes_all(g)) return true;
+    bool asked = g->every_name || looks_like_browser(x);
+    if (asked && !names_us(g, x->authority)) return refuse_name(x, e);
+    if (http_headers_has(&x->headers, "origin"))
+        return check_origin(g, x, http_headers_get(&x->headers, "origin"), e);
+    if (!http_headers_has(&x->headers, "sec-fetch-site")) return true;
+    return check_site(x, http_headers_get(&x->headers, "sec-fetch-site"), e);
+}
