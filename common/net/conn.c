@@ -300,7 +300,7 @@ static void read_socket(struct conn *c)
 static void on_poll(uv_poll_t *h, int status, int events)
 {
     struct conn *c = CONTAINER_OF(h, struct conn, poll);
-    c->shard->now_ns = clock_mono_ns();
+    shard_tick(c->shard);
     if (status < 0) {
         conn_close(c);
         return;

@@ -79,8 +79,11 @@ struct shard {
     uv_check_t turn_end;
     struct conn *first;
     struct conn *dirty;
-    uint64_t now_ns;  // monotonic, at the last event
+    uint64_t now_ns;    // monotonic, at the last event, less stood_ns
+    uint64_t stood_ns;  // the process, or its machine, stood still so long: no client's fault
+    uint64_t real_ns;   // at the last event, by the clock that tests do not set
     uint64_t sweep_ns;
+    bool sweep_due;
     char chunk[CONN_CHUNK];
 };
 
@@ -199,3 +202,5 @@ void conn_end(struct conn *c);                // frees it; for connections witho
 void conn_timed_out(const char *kind);
 
 void shard_settle(struct shard *s);  // all dirty connections
+void shard_tick(struct shard *s);    // an event came: what time is it?
+void shard_pass(struct shard *s, uint64_t mono_ns, uint64_t real_ns);  // the same, as told

@@ -295,7 +295,7 @@ static void hold_end(struct exchange *ex)
 static void on_hold_over(uv_timer_t *t)
 {
     struct exchange *ex = CONTAINER_OF(t, struct hold, timer)->ex;
-    if (ex->conn) ex->conn->shard->now_ns = clock_mono_ns();
+    if (ex->conn) shard_tick(ex->conn->shard);
     hold_end(ex);
     answer(ex);
 }
@@ -325,14 +325,21 @@ static void on_given_back(struct loop_task *t)
     struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
     loop_assert(ex->loop);
     if (hold_begin(ex)) return;
-    if (ex->conn) ex->conn->shard->now_ns = clock_mono_ns();
+    if (ex->conn) shard_tick(ex->conn->shard);
     answer(ex);
+}
+
+bool exchange_is_vital(const struct exchange *ex)
+{
+    const struct server_app *app = &ex->server->app;
+    return app->vital && app->vital(app->self, &ex->x);
 }
 
 bool exchange_head(struct exchange *ex, uint64_t length)
 {
     struct http_exchange *x = &ex->x;
     const struct server *s = ex->server;
+    if (exchange_is_vital(ex)) arena_move(&x->req.arena, s->options.reserve);
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
     enum head_verdict verdict = s->app.head(s->app.self, x);
     err e = {0};

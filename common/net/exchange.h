@@ -72,6 +72,10 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
 // is used up. What was made before stays.
 void exchange_spare(struct exchange *ex);
 
+// The head is filled in, but there was no room for it: may it go on with memory that is kept for
+// what must work even then?
+bool exchange_is_vital(const struct exchange *ex);
+
 // The head is filled in. length: of the body, UINT64_MAX if unknown. Returns true if the body is
 // wanted; otherwise the answer was given to conn_ops.answer.
 bool exchange_head(struct exchange *ex, uint64_t length);

@@ -179,7 +179,7 @@ static void on_head(struct conn *c, const char *p, size_t n)
         return;
     }
     prepare_body(c, &head);
-    if (spare) {
+    if (spare && !exchange_is_vital(ex)) {
         exchange_refuse(ex, 429, &e, "memory");
         return;
     }

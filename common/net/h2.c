@@ -308,7 +308,7 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
         exchange_reject(ex, 431, &e, "head_too_large");
         return;
     }
-    if (ex->h2.head_fault == 429) {
+    if (ex->h2.head_fault == 429 && !exchange_is_vital(ex)) {
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for the request's head");
         exchange_refuse(ex, 429, &e, "memory");
         return;

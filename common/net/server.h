@@ -78,6 +78,9 @@ struct server_app {
     enum head_verdict (*head)(void *self, struct http_exchange *x);     // loop
     void (*run)(void *self, struct http_exchange *x);                   // worker
     void (*refuse)(void *self, struct http_exchange *x, const err *e);  // loop or worker
+
+    // Must it be answered when memory is used up? Its head is filled in; loop. NULL: nothing must.
+    bool (*vital)(void *self, const struct http_exchange *x);
 };
 
 struct server_options {
@@ -89,6 +92,7 @@ struct server_options {
     bool tls_required;               // with TLS: refuse connections without it
     struct mem_budget *memory;
     struct mem_budget *refusals;  // of requests that did not fit into memory; NULL: not counted
+    struct mem_budget *reserve;   // of vital requests; NULL: not counted
     size_t request_memory_max;    // cap of one request's arena
     size_t head_max;              // bytes of one head
     unsigned headers_max;

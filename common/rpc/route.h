@@ -68,6 +68,7 @@ struct http_route {
     enum rank rank;
     bool large_body;
     bool no_gzip;   // answer is never compressed here (already is, or tiny)
+    bool vital;     // has to be answered when memory is used up; its verbs and path say which
     bool raw_body;  // handler calls route_body itself; otherwise it finds an inflated body
 
     // Told of a body over its limit (x->body_max) that is refused before run; on the loop. Or NULL.

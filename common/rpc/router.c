@@ -347,7 +347,20 @@ static void on_refuse(void *self, struct http_exchange *x, const err *e)
     route_error(x, status ? status : err_http_status(e->code), e->code, e->msg);
 }
 
+static bool on_vital(void *self, const struct http_exchange *x)
+{
+    const struct router *r = self;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct row *row = &r->rows[i];
+        if (row->http && row->http->vital && str_eq(row->path, x->path) &&
+            has_verb(row->http->verbs, x->method))
+            return true;
+    }
+    return false;
+}
+
 struct server_app router_app(struct router *r)
 {
-    return (struct server_app){.self = r, .head = on_head, .run = on_run, .refuse = on_refuse};
+    return (struct server_app){
+        .self = r, .head = on_head, .run = on_run, .refuse = on_refuse, .vital = on_vital};
 }

@@ -154,8 +154,18 @@ static bool get_routes(void *self, struct http_exchange *x, err *e)
     }
 
 const struct http_route admin_routes[] = {
-    PAGE("/ready", get_ready, ROUTE_OPEN),
-    PAGE("/metrics", get_metrics, ROUTE_ADMIN),
+    {.verbs = "GET,HEAD",
+     .path = "/ready",
+     .run = get_ready,
+     .auth = ROUTE_OPEN,
+     .rank = RANK_PUBLIC,
+     .vital = true},
+    {.verbs = "GET,HEAD",
+     .path = "/metrics",
+     .run = get_metrics,
+     .auth = ROUTE_ADMIN,
+     .rank = RANK_PUBLIC,
+     .vital = true},
 };
 const size_t admin_route_count = COUNT(admin_routes);
 

@@ -52,9 +52,18 @@ static void refuse(void *self, struct http_exchange *x, const err *e)
     app.refuse(app.self, x, e);
 }
 
+static bool vital(void *self, const struct http_exchange *x)
+{
+    struct router *r = router_of(self);
+    if (!r) return str_is(x->path, "/ready") || str_is(x->path, "/metrics");
+    struct server_app app = router_app(r);
+    return app.vital(app.self, x);
+}
+
 struct server_app front_app(struct front *f)
 {
-    return (struct server_app){.self = f, .head = head, .run = run, .refuse = refuse};
+    return (
+        struct server_app){.self = f, .head = head, .run = run, .refuse = refuse, .vital = vital};
 }
 
 void front_print_routes(struct front *f, struct buf *out)

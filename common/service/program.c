@@ -20,6 +20,7 @@
 #define PROBE_WIDTH       1  // and so do probes: a process that is busy lives
 #define PROBE_CONNECTIONS 4
 #define REFUSALS_MAX      ((size_t)16 << 20)
+#define RESERVE_MAX       ((size_t)16 << 20)
 
 // Pushes leave this part of the memory to others, so that a flood of them ends no query.
 #define PUSHES_LEAVE 8
@@ -185,6 +186,7 @@ static struct server_options common_options(struct program *p)
     return (struct server_options){
         .memory = &p->requests,
         .refusals = &p->refusals,
+        .reserve = &p->reserve,
         .request_memory_max = s->request_memory,
         .head_max = s->head_max,
         .headers_max = (unsigned)s->headers_max,
@@ -403,6 +405,8 @@ bool program_open(struct program *p, err *e)
     process_watch_budget(&p->pushes);
     mem_budget_init(&p->refusals, "refusals", NULL, REFUSALS_MAX);
     process_watch_budget(&p->refusals);
+    mem_budget_init(&p->reserve, "reserve", NULL, RESERVE_MAX);
+    process_watch_budget(&p->reserve);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_admin(p, e) || !open_public(p, e) || !open_internal(p, e) || !open_members(p, e))
@@ -634,6 +638,7 @@ void program_close(struct program *p)
     process_unwatch_budget(&p->pushes);
     process_unwatch_budget(&p->requests);
     process_unwatch_budget(&p->refusals);
+    process_unwatch_budget(&p->reserve);
     process_unwatch_budget(&p->memory);
     assert(atomic_load(&p->memory.used) == 0);  // what was counted was given back
 }

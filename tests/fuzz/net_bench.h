@@ -80,7 +80,10 @@ static inline struct bench *bench_new(void)
         .write_timeout_ns = 1000,
         .rank = RANK_PUBLIC,
     };
-    b->server.app = (struct server_app){b, bench_head, bench_run, bench_refuse};
+    b->server.app = (struct server_app){.self = b,
+                                        .head = bench_head,
+                                        .run = bench_run,
+                                        .refuse = bench_refuse};
     b->shard.server = &b->server;
     buf_init(&b->out, NULL, BENCH_OUT_MAX);
     atomic_store(&b->server.connections, 1);

@@ -3,6 +3,7 @@
 // Connections without sockets, whose allocations fail one after the other.
 #include "fuzz/net_bench.h"
 #include "lib/test.h"
+#include "sys/clock.h"
 
 #include <stdio.h>
 
@@ -67,10 +68,74 @@ static void answers_refuses_or_closes_when_memory_fails(void **state)
     buf_release(&said);
 }
 
+// Time in which the loop did not run counts for no limit: neither of connections nor of requests.
+static void time_in_which_the_loop_stood_is_no_clients(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t mono;  // how much each clock goes on
+        uint64_t real;
+        uint64_t seen;  // how much the shard says
+    } cases[] = {
+        {"a turn", 1000, 1000, 1000},
+        {"a whole period", NS_PER_S, NS_PER_S, NS_PER_S},
+        {"a busy machine", 2 * (uint64_t)NS_PER_S - 1, 2 * NS_PER_S - 1, 2 * NS_PER_S - 1},
+        {"stood for a minute", 61 * (uint64_t)NS_PER_S, 61 * NS_PER_S, NS_PER_S},
+        {"stood for a day", 86401 * (uint64_t)NS_PER_S, 86401 * NS_PER_S, NS_PER_S},
+        {"a test's clock", 1000 * (uint64_t)NS_PER_S, 1000, 1000 * NS_PER_S},
+    };
+    struct bench *b = bench_new();
+    struct shard *s = &b->shard;
+    s->sweep_ns = NS_PER_S;
+    uint64_t mono = NS_PER_S;
+    uint64_t real = 5 * (uint64_t)NS_PER_S;
+    shard_pass(s, mono, real);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint64_t before = s->now_ns;
+        mono += cases[i].mono;
+        real += cases[i].real;
+        shard_pass(s, mono, real);
+        if (s->now_ns - before != cases[i].seen) fail_msg("%s", cases[i].name);
+    }
+    bench_free(b);
+}
+
+// Somebody who has sent half a head when the process is stopped has his time after it goes on.
+static void nobody_is_cut_off_for_our_standing_still(void **state)
+{
+    (void)state;
+    struct bench *b = bench_new();
+    struct shard *s = &b->shard;
+    s->sweep_ns = NS_PER_S;
+    b->server.options.head_timeout_ns = 10 * (uint64_t)NS_PER_S;
+    uint64_t at = 100 * (uint64_t)NS_PER_S;
+    shard_pass(s, at, at);
+    bench_feed(b, (const uint8_t *)"GET /e HT", 9);
+    at += 600 * (uint64_t)NS_PER_S;
+    shard_pass(s, at, at);
+    conn_sweep(b->conn);
+    assert_int_equal(b->conn->state, CONN_OPEN);
+    static const char rest[] = "TP/1.1\r\nHost: a\r\n\r\n";
+    bench_feed(b, (const uint8_t *)rest, sizeof rest - 1);
+    assert_true(str_starts(buf_view(&b->out), S("HTTP/1.1 200")));
+    for (int i = 0; i < 12; i++) {  // but so long he has not
+        bench_feed(b, (const uint8_t *)"G", i == 0);
+        at += NS_PER_S;
+        shard_pass(s, at, at);
+        conn_sweep(b->conn);
+    }
+    bench_settle(b);
+    assert_true(str_contains(buf_view(&b->out), S("HTTP/1.1 408")));
+    bench_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_refuses_or_closes_when_memory_fails),
+        cmocka_unit_test(time_in_which_the_loop_stood_is_no_clients),
+        cmocka_unit_test(nobody_is_cut_off_for_our_standing_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
