@@ -37,7 +37,8 @@ bool conn_may_say_more(const struct conn *c)
 // Output must work without the budget, to say that it is used up; so this cannot fail.
 static void count_output(struct conn *c)
 {
-    struct mem_budget *memory = c->shard->server->options.memory;
+    const struct server_options *o = &c->shard->server->options;
+    struct mem_budget *memory = o->answers ? o->answers : o->memory;
     size_t room = c->out.room > CONN_OUT_KEEP ? c->out.room : 0;
     err e = {0};
     if (room < c->out_counted) {
@@ -85,6 +86,11 @@ struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
     err e = {0};
     struct conn *c = mem_alloc(NULL, sizeof *c, &e);
     if (!c) return NULL;
+    c->reader = reader_new();
+    if (!c->reader) {
+        mem_free(NULL, c, sizeof *c);
+        return NULL;
+    }
     c->shard = s;
     c->fd = fd;
     c->is_tcp = is_tcp;
@@ -95,6 +101,7 @@ struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
     buf_init(&c->out, NULL, CONN_OUT_MAX);
     memcpy(c->peer, peer, MIN(strlen(peer), sizeof c->peer - 1));
     if (fd >= 0 && uv_poll_init(s->uv, &c->poll, fd) != 0) {
+        reader_drop(c->reader);
         mem_free(NULL, c, sizeof *c);
         return NULL;
     }
@@ -137,6 +144,7 @@ void conn_end(struct conn *c)
     struct server *server = s->server;
     metric_add_to(&net_connections, str_of(server->options.name), UINT64_MAX);
     if (c->turned_away) atomic_fetch_sub(&server->turned_away, 1);
+    reader_drop(c->reader);
     mem_free(NULL, c, sizeof *c);
     if (!s->first && s->loop) uv_timer_stop(&s->sweep);
     if (atomic_fetch_sub(&server->connections, 1) != 1 || !atomic_load(&server->draining)) return;
@@ -443,8 +451,7 @@ void shard_settle(struct shard *s)
 
 // ---- time
 
-// Closes and lets go of what the kernel still holds for a client that does not read.
-static void reset(struct conn *c)
+void conn_reset(struct conn *c)
 {
     struct linger none = {.l_onoff = 1};
     if (c->fd >= 0) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -462,7 +469,7 @@ void conn_sweep(struct conn *c)
     }
     if (pending_on_wire(c) > 0 && now > c->write_ns + o->write_timeout_ns) {
         conn_timed_out("write");
-        reset(c);
+        conn_reset(c);
         return;
     }
     if (c->state == CONN_SNIFF && now > c->mark_ns + o->head_timeout_ns) {

@@ -23,6 +23,7 @@
 
 #include "loop/loop.h"
 #include "net/h1_head.h"
+#include "net/held.h"
 #include "net/server.h"
 #include "sys/lock.h"
 
@@ -62,6 +63,7 @@ struct server {
     _Atomic unsigned connections;  // accepted and not yet freed
     _Atomic unsigned turned_away;  // of these: over the limit, and being told so
     _Atomic unsigned exchanges;
+    struct held held;
     atomic_bool draining;
     struct lock lock;          // for `change` only
     struct cond change;        // a connection, exchange or shard ended while draining
@@ -140,8 +142,9 @@ struct conn {
     struct h2 *h2;
     struct h1 h1;
     struct exchange *exchanges;  // that are not done
-    struct buf in;               // not consumed yet; counted
-    struct buf out;              // to be sent, from out_at
+    struct reader *reader;
+    struct buf in;   // not consumed yet; counted
+    struct buf out;  // to be sent, from out_at
     size_t out_at;
     size_t out_counted;  // bytes of `out` that the budget knows of
     str lent;            // then these, borrowed from the exchange being written
@@ -192,6 +195,7 @@ void conn_take_written(struct conn *c, size_t n);  // n bytes of output have gon
 void conn_dirty(struct conn *c);
 void conn_finish(struct conn *c);  // close once everything is sent
 void conn_close(struct conn *c);   // now
+void conn_reset(struct conn *c);   // now, and the kernel lets go of what is not read
 void conn_settle(struct conn *c);  // what the end of a turn does
 void conn_sweep(struct conn *c);
 void conn_drain(struct conn *c);

@@ -81,6 +81,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     ex->x.tls = c->secure;
     ex->x.peer = arena_str(&ex->x.req.arena, str_of(c->peer));
     ex->server = s;
+    ex->reader = reader_share(c->reader);
     ex->loop = c->shard->loop;
     ex->mark_ns = c->shard->now_ns;
     link_conn(ex, c);
@@ -118,6 +119,7 @@ static void free_now(struct exchange *ex)
 {
     struct server *s = ex->server;
     unlink_conn(ex);
+    held_end(ex);
     req_release(&ex->x.req);
     arena_release(&ex->kept);
     buf_release(&ex->x.body);
@@ -205,7 +207,10 @@ static void answer(struct exchange *ex)
     set_state(ex, EXCHANGE_ANSWER);
     ex->mark_ns = ex->conn->shard->now_ns;
     ex->mark_bytes = 0;
-    ex->body_only_head = str_is(ex->x.method, "HEAD") || status == 204 || status == 304;
+    bool head = ex->no_body || str_is(ex->x.method, "HEAD");
+    ex->body_only_head = head || status == 204 || status == 304;
+    arena_release(&ex->kept);  // what was put aside, a refusal does not need
+    held_send(ex);
     struct conn *c = ex->conn;
     c->ops->answer(c, ex);
     conn_dirty(c);
@@ -255,8 +260,12 @@ static void give_back(struct exchange *ex)
 static void on_job_run(struct job *j)
 {
     struct exchange *ex = CONTAINER_OF(j, struct exchange, job);
+    err e = {0};
     set_state(ex, EXCHANGE_RUNNING);
-    run(ex);
+    bool ok = held_may_begin(ex, &e);
+    if (ok) run(ex);
+    if (ok && !ex->refused) ok = held_begin(ex, &e);
+    if (!ok) refuse(ex, 429, &e, "answers_unread");
     give_back(ex);
 }
 
@@ -339,7 +348,8 @@ bool exchange_head(struct exchange *ex, uint64_t length)
 {
     struct http_exchange *x = &ex->x;
     const struct server *s = ex->server;
-    if (exchange_is_vital(ex)) arena_move(&x->req.arena, s->options.reserve);
+    ex->vital = exchange_is_vital(ex);
+    if (ex->vital) arena_move(&x->req.arena, s->options.reserve);
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
     enum head_verdict verdict = s->app.head(s->app.self, x);
     err e = {0};

@@ -47,6 +47,13 @@ struct exchange {
     bool refused;             // app.refuse made the answer
     bool spare;               // the arena is not counted
     bool body_only_head;      // HEAD, 204, 304: no body is sent
+    bool no_body;             // it was HEAD, as the method is forgotten
+    bool vital;               // server_app.vital
+    struct reader *reader;    // of its connection; NULL: from within the process
+    size_t held;              // bytes of the answer that are counted (held.h)
+    _Atomic size_t *held_of;  // of its tenant
+    size_t owed;              // bytes that the connection had not read when the answer was made
+    uint64_t sent_ns;         // when that was
     uint64_t mark_ns;         // last progress of what the client owes us
     size_t mark_bytes;
     struct h2_stream {

@@ -356,7 +356,10 @@ static void h1_sweep(struct conn *c)
     const struct server_options *o = &c->shard->server->options;
     uint64_t waited = c->shard->now_ns - c->mark_ns;
     err e = {0};
-    if (h->phase == H1_HEAD && c->in.n > 0 && conn_pending(c) == 0) {
+    if (h->phase == H1_WRITE && held_too_long(h->exchange)) {
+        conn_timed_out("answer");
+        conn_reset(c);
+    } else if (h->phase == H1_HEAD && c->in.n > 0 && conn_pending(c) == 0) {
         if (waited <= o->head_timeout_ns) return;
         conn_timed_out("head");
         err_set(&e, ERR_DEADLINE_EXCEEDED, "request head took too long");

@@ -615,6 +615,10 @@ static void sweep_exchange(struct conn *c, struct exchange *ex)
         err e = {0};
         err_set(&e, ERR_DEADLINE_EXCEEDED, "request body took too long");
         exchange_refuse(ex, 408, &e, "timeout");
+    } else if (exchange_is_answered(ex) && held_too_long(ex)) {
+        conn_timed_out("answer");
+        ex->sent_ns = now;
+        end_stream(c, ex->h2.id, NGHTTP2_CANCEL);
     } else if (exchange_is_answered(ex)) {
         if (!is_stalled(session, ex)) {
             ex->mark_ns = now;

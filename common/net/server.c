@@ -5,6 +5,7 @@
 #include "net/metrics.h"
 #include "net/tls.h"
 #include "sys/clock.h"
+#include "sys/rand.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -448,6 +449,7 @@ struct server *server_open(const struct server_options *o, struct server_app app
     s->options = *o;
     s->app = app;
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    s->held.key = rand_key();
     lock_init(&s->lock, LOCK_SERVER);
     cond_init(&s->change);
     if (!listen_on(s, o->listen, e)) goto fail;

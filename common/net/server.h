@@ -29,7 +29,8 @@
 // connections, and times. Against smuggling: names with spaces, bare LF, both Content-Length and
 // Transfer-Encoding, repeated Content-Length are refused (h1_head.h has the list). Against h2
 // floods: what a client sends too much of is counted per interval (h2.c has the kinds). Memory of
-// requests, and of what waits to be sent, counts against the budget; when it is exhausted requests
+// requests counts against the budget; answers that wait to be read have one of their own, and each
+// connection and tenant a share of it (held.h); when one is exhausted requests
 // get 429 (Connect: resource_exhausted) with Retry-After: 1. A connection itself does not count:
 // under 1 KiB, with HTTP/2 some 15 KiB; connections_max is their limit.
 #pragma once
@@ -51,9 +52,10 @@ struct http_exchange {
     struct buf body;  // complete when app.run is called
 
     // set by app.head
-    struct lane *lane;  // NULL: app.run is called on the loop at once, and must not block
-    size_t body_max;    // bytes; 0: no body is taken
-    void *route;        // the application's own
+    struct lane *lane;    // NULL: app.run is called on the loop at once, and must not block
+    size_t body_max;      // bytes; 0: no body is taken
+    void *route;          // the application's own
+    bool answers_little;  // whatever is asked: not refused because other answers are not read
 
     // the answer, set by run, refuse or head. Fixed bytes (no copy; they may lie in the arena, the
     // body or static memory) or out, not both. Headers are named in lower case; content-length and
@@ -98,10 +100,16 @@ struct server_options {
     unsigned headers_max;
     unsigned streams_max;  // concurrent, per connection
     unsigned connections_max;
-    uint64_t head_timeout_ns;     // for a whole head, and for a TLS handshake
-    uint64_t body_timeout_ns;     // for each 64 KiB of a body
-    uint64_t idle_timeout_ns;     // between requests
-    uint64_t write_timeout_ns;    // for each 64 KiB of an answer
+    uint64_t head_timeout_ns;    // for a whole head, and for a TLS handshake
+    uint64_t body_timeout_ns;    // for each 64 KiB of a body
+    uint64_t idle_timeout_ns;    // between requests
+    uint64_t write_timeout_ns;   // for each 64 KiB of an answer
+    struct mem_budget *answers;  // of answers until they are read; NULL: as requests, no shares
+    size_t answers_connection;   // of these, a connection's share; 0: all
+    size_t answers_tenant;       // and a tenant's
+    uint64_t
+        answer_timeout_ns;  // for a whole answer, and for what is unread by answer_rate; 0: none
+    size_t answer_rate;     // bytes a second
     uint64_t request_timeout_ns;  // deadline of a request unless its protocol sets a shorter one
     enum rank rank;
 };

@@ -287,6 +287,7 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     if (!c) return HEAD_ANSWERED;
     bool large = row->rpc ? row->rpc->large_body : row->http->large_body;
     x->lane = row->lane;
+    x->answers_little = auth_of(row) != ROUTE_TENANT_READ;
     *c = (struct rpc_call){.router = r, .row = row, .message_max = x->body_max};
     x->route = c;
     enum head_verdict verdict = row->rpc ? rpc_head(x, c) : http_head(x, c);

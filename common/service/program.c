@@ -22,6 +22,11 @@
 #define REFUSALS_MAX      ((size_t)16 << 20)
 #define RESERVE_MAX       ((size_t)16 << 20)
 
+// Unread answers have this part of the memory, a connection this part of theirs, a tenant that.
+#define ANSWERS_PART       4
+#define ANSWERS_CONNECTION 4
+#define ANSWERS_TENANT     2
+
 // Pushes leave this part of the memory to others, so that a flood of them ends no query.
 #define PUSHES_LEAVE 8
 
@@ -207,6 +212,21 @@ static bool open_front(struct program *p, struct front *f, const struct server_o
     return f->server != NULL;
 }
 
+// Nodes read what they ask for; clients may not, or by the byte.
+static void limit_readers(struct program *p, struct server_options *o)
+{
+    const struct server_settings *s = config_section(p->config, "server");
+    const struct auth_settings *auth = config_section(p->config, "auth");
+    size_t all = atomic_load(&p->answers.limit);
+    size_t tenant = s->answers_tenant ? s->answers_tenant : all / ANSWERS_TENANT;
+    o->answers = &p->answers;
+    o->answers_connection =
+        s->answers_connection ? s->answers_connection : all / ANSWERS_CONNECTION;
+    o->answers_tenant = auth->multitenancy_enabled ? tenant : 0;
+    o->answer_timeout_ns = (uint64_t)s->answer_timeout;
+    o->answer_rate = s->answer_rate;
+}
+
 // Of a listener for clients, public or admin's.
 static struct server_options client_options(struct program *p, const char *name, const char *listen)
 {
@@ -219,6 +239,7 @@ static struct server_options client_options(struct program *p, const char *name,
     o.streams_max = (unsigned)s->streams_max;
     o.connections_max = (unsigned)s->connections_max;
     o.rank = RANK_PUBLIC;
+    limit_readers(p, &o);
     return o;
 }
 
@@ -405,6 +426,9 @@ bool program_open(struct program *p, err *e)
     process_watch_budget(&p->pushes);
     mem_budget_init(&p->refusals, "refusals", NULL, REFUSALS_MAX);
     process_watch_budget(&p->refusals);
+    size_t answers = s->answers_memory ? s->answers_memory : s->memory_limit / ANSWERS_PART;
+    mem_budget_init(&p->answers, "answers", &p->memory, answers);
+    process_watch_budget(&p->answers);
     mem_budget_init(&p->reserve, "reserve", NULL, RESERVE_MAX);
     process_watch_budget(&p->reserve);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
@@ -639,6 +663,7 @@ void program_close(struct program *p)
     process_unwatch_budget(&p->requests);
     process_unwatch_budget(&p->refusals);
     process_unwatch_budget(&p->reserve);
+    process_unwatch_budget(&p->answers);
     process_unwatch_budget(&p->memory);
     assert(atomic_load(&p->memory.used) == 0);  // what was counted was given back
 }

@@ -59,6 +59,7 @@ struct program {
     struct mem_budget pushes;    // of those, what pushes have
     struct mem_budget storage;   // what reads and writes of objects hold meanwhile
     struct mem_budget refusals;  // answers to those that found no room; small, beside `memory`
+    struct mem_budget answers;   // until they are read; the rest is for what is being made
     struct mem_budget reserve;   // of /ready and /metrics, beside `memory` as well
     struct loop *loops[LOOPS_MAX];
     size_t loop_count;

@@ -45,14 +45,18 @@ def idle(f, connections=None, meanwhile=lambda: None):
             return False
         if connections is not None and m['flametree_net_connections{listener="public"}'] > connections + 1:
             return False
+        if m.get('flametree_memory_bytes{budget="answers"}', 0) > 65536:
+            return False
         return m['flametree_memory_bytes{budget="requests"}'] < 65536 and m['flametree_memory_bytes{budget="refusals"}'] == 0
     await_("the end of all requests, and their memory to be given back", quiet)
 
 
-def push_large(f):
+def push_large(f, tenant=None):
     """A service whose merged profile has more than a MiB; sets f.question, the body that asks MERGE for it."""
     service = unique()
     profile = Pprof(*[("%s%d" % ("f" * 2000, i), 1) for i in range(600)])
-    Server(f.url, f.push_url, f.url, None, strict=True).push({"__name__": "process_cpu", "service_name": service}, profile).expect(200)
+    service = getattr(f, "large", service) if tenant else service
+    f.large = service
+    Server(f.url, f.push_url, f.url, tenant, strict=True).push({"__name__": "process_cpu", "service_name": service}, profile).expect(200)
     f.question = json.dumps({"profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "labelSelector": '{service_name="%s"}' % service,
                              "start": now_ms() - 3600_000, "end": now_ms() + 3600_000}).encode()

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/held.h"
+
+#include "net/exchange.h"
+#include "sys/clock.h"
+
+#define PRESSED_NS ((uint64_t)(10 * NS_PER_S))  // so long after a refusal memory is used up
+
+struct reader *reader_new(void)
+{
+    err e = {0};
+    struct reader *r = mem_alloc(NULL, sizeof *r, &e);
+    if (r) atomic_store(&r->refs, 1);
+    return r;
+}
+
+struct reader *reader_share(struct reader *r)
+{
+    atomic_fetch_add(&r->refs, 1);
+    return r;
+}
+
+void reader_drop(struct reader *r)
+{
+    if (r && atomic_fetch_sub(&r->refs, 1) == 1) mem_free(NULL, r, sizeof *r);
+}
+
+static _Atomic size_t *of_tenant(const struct exchange *ex)
+{
+    struct held *h = &ex->server->held;
+    str tenant = ex->x.req.tenant;
+    return &h->tenants[hash_keyed(&h->key, tenant.p, tenant.n) % HELD_TENANTS];
+}
+
+// Requests of nodes and of the process itself are read at once, and what is vital is small.
+static bool is_counted(const struct exchange *ex)
+{
+    return ex->server->options.answers && ex->reader && !ex->vital;
+}
+
+static bool fail(struct exchange *ex, const char *who, size_t held, const char *setting,
+                 size_t limit, err *e)
+{
+    atomic_store_explicit(&ex->server->held.refused_ns, clock_mono_ns(), memory_order_relaxed);
+    return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                   "%s %zu bytes of answers that are not read yet, limit %zu (%s)", who, held,
+                   limit, setting);
+}
+
+// So near its limit that work for a further answer would be thrown away, as likely as not.
+static bool over(size_t held, size_t limit)
+{
+    return limit > 0 && held >= limit - limit / 16;
+}
+
+bool held_may_begin(const struct exchange *ex, err *e)
+{
+    if (!is_counted(ex) || ex->x.answers_little) return true;
+    const struct server_options *o = &ex->server->options;
+    size_t mine = atomic_load(&ex->reader->held);
+    size_t ours = atomic_load(of_tenant(ex));
+    size_t all = atomic_load(&o->answers->used);
+    size_t limit = atomic_load(&o->answers->limit);
+    struct exchange *x = conn_unconst(ex);
+    if (over(mine, o->answers_connection))
+        return fail(x, "this connection has", mine, "server.answers_connection",
+                    o->answers_connection, e);
+    if (over(ours, o->answers_tenant))
+        return fail(x, "this tenant has", ours, "server.answers_tenant", o->answers_tenant, e);
+    return !over(all, limit) || fail(x, "all clients have", all, "server.answers_memory", limit, e);
+}
+
+// Adds n where that stays within the share, or where next to nothing was.
+static bool take(_Atomic size_t *count, size_t n, size_t limit, size_t *before)
+{
+    *before = atomic_fetch_add(count, n);
+    if (limit == 0 || n <= HELD_SMALL || *before <= HELD_SMALL || *before + n <= limit) return true;
+    atomic_fetch_sub(count, n);
+    return false;
+}
+
+// Counts the bytes against the budget of answers instead of what they counted against before. They
+// are there anyway: a small answer that finds no room stays where it was.
+static bool move(struct exchange *ex, err *e)
+{
+    struct buf *out = &ex->x.out;
+    struct mem_budget *before = out->budget;
+    struct mem_budget *answers = ex->server->options.answers;
+    if (out->room == 0) return true;
+    mem_unreserve(before, out->room);
+    out->budget = NULL;
+    if (mem_reserve(answers, out->room, e)) {
+        out->budget = answers;
+        return true;
+    }
+    if (out->room > HELD_SMALL || !mem_reserve(before, out->room, e)) {
+        size_t limit = atomic_load(&answers->limit);
+        return fail(ex, "all clients have", atomic_load(&answers->used), "server.answers_memory",
+                    limit, e);
+    }
+    out->budget = before;
+    return true;
+}
+
+static void copy_headers(struct http_headers *h, struct arena *a)
+{
+    struct http_headers from = *h;
+    *h = (struct http_headers){0};
+    for (size_t i = 0; i < from.n; i++)
+        http_headers_add(h, a, arena_str(a, from.v[i].name), arena_str(a, from.v[i].value));
+}
+
+// All that the request held goes, but for the answer. Only its headers lie in the arena; where
+// there is no room for a copy of them it stays.
+static void slim(struct exchange *ex)
+{
+    struct http_exchange *x = &ex->x;
+    const struct server_options *o = &ex->server->options;
+    struct arena small;
+    err e = {0};
+    struct http_headers headers = x->answer_headers;
+    struct http_headers trailers = x->trailers;
+    arena_init(&small, o->answers, o->head_max + HELD_SMALL);
+    copy_headers(&x->answer_headers, &small);
+    copy_headers(&x->trailers, &small);
+    if (!arena_ok(&small, &e)) {
+        arena_release(&small);
+        x->answer_headers = headers;
+        x->trailers = trailers;
+        return;
+    }
+    arena_release(&x->req.arena);
+    x->req.arena = small;
+    x->method = x->path = x->query = x->authority = x->peer = (str){0};
+    x->req.tenant = x->req.log.tenant = (str){0};
+    x->headers = (struct http_headers){0};
+    x->route = NULL;
+    buf_release(&x->body);
+}
+
+bool held_begin(struct exchange *ex, err *e)
+{
+    const struct server_options *o = &ex->server->options;
+    struct http_exchange *x = &ex->x;
+    if (!is_counted(ex)) return true;
+    size_t n = x->fixed.n ? x->fixed.n : x->out.room;
+    _Atomic size_t *tenant = of_tenant(ex);
+    size_t before = 0;
+    if (!take(&ex->reader->held, n, o->answers_connection, &before))
+        return fail(ex, "this connection has", before, "server.answers_connection",
+                    o->answers_connection, e);
+    if (!take(tenant, n, o->answers_tenant, &before)) {
+        atomic_fetch_sub(&ex->reader->held, n);
+        return fail(ex, "this tenant has", before, "server.answers_tenant", o->answers_tenant, e);
+    }
+    if (!x->fixed.n && !move(ex, e)) {
+        atomic_fetch_sub(&ex->reader->held, n);
+        atomic_fetch_sub(tenant, n);
+        return false;
+    }
+    ex->held = n;
+    ex->held_of = tenant;
+    ex->no_body = str_is(x->method, "HEAD");
+    if (!x->fixed.n) slim(ex);
+    return true;
+}
+
+void held_end(struct exchange *ex)
+{
+    if (ex->held) {
+        atomic_fetch_sub(&ex->reader->held, ex->held);
+        atomic_fetch_sub(ex->held_of, ex->held);
+    }
+    reader_drop(ex->reader);
+}
+
+void held_send(struct exchange *ex)
+{
+    ex->sent_ns = ex->conn->shard->now_ns;
+    ex->owed = ex->reader ? MAX(atomic_load(&ex->reader->held), ex->held) : 0;
+}
+
+static bool is_pressed(const struct server *s)
+{
+    uint64_t at = atomic_load_explicit(&s->held.refused_ns, memory_order_relaxed);
+    return at > 0 && clock_mono_ns() - at < PRESSED_NS;
+}
+
+bool held_too_long(const struct exchange *ex)
+{
+    const struct server_options *o = &ex->server->options;
+    if (o->answer_timeout_ns == 0 || exchange_answer(ex).n <= HELD_SMALL) return false;
+    uint64_t limit = o->answer_timeout_ns;
+    if (is_pressed(ex->server)) limit = MIN(limit, o->write_timeout_ns);
+    limit += (uint64_t)ex->owed * (uint64_t)NS_PER_S / MAX(o->answer_rate, (size_t)1);
+    return ex->conn->shard->now_ns > ex->sent_ns + limit;
+}
