@@ -309,12 +309,12 @@ static void on_sweep(uv_timer_t *t)
 static void on_turn_end(uv_check_t *h)
 {
     struct shard *s = CONTAINER_OF(h, struct shard, turn_end);
-    if (s->sweep_due) {
-        s->sweep_due = false;
-        shard_tick(s);
-        for (struct conn *c = s->first; c; c = c->next)
-            conn_sweep(c);
-    }
+    shard_settle(s);  // before limits: what can be sent waits for no client
+    if (!s->sweep_due) return;
+    s->sweep_due = false;
+    shard_tick(s);
+    for (struct conn *c = s->first; c; c = c->next)
+        conn_sweep(c);
     shard_settle(s);
 }
 

@@ -137,14 +137,14 @@ def test_the_example_is_accepted_and_unknown_keys_of_pyroscope_are_told_once(tmp
 def test_pages_show_what_holds():
     with Limited("overrides:\n  a: {max_query_length: 2h, ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 3}\n") as f:
         a = f.as_tenant("a")
-        diff = a.call("GET", "/runtime_config?mode=diff").expect(200).text
+        diff = f.operator().call("GET", "/runtime_config?mode=diff").expect(200).text
         assert diff == 'overrides:\n  "a":\n    ingestion_rate_mb: 0.5\n    ingestion_burst_size_mb: 3\n    max_query_length: 2h\n', diff
-        whole = a.call("GET", "/runtime_config").expect(200).text
+        whole = f.operator().call("GET", "/runtime_config").expect(200).text
         assert "    max_label_name_length: 1024\n" in whole and "    max_query_length: 2h\n" in whole, whole
         assert a.call("GET", "/api/v1/tenant_limits").expect(200).json() == {"ingestion_rate": 0.5, "ingestion_burst_size": 3, "max_global_series_per_user": 0}
         assert f.as_tenant("b").call("GET", "/api/v1/tenant_limits").expect(200).json()["ingestion_rate"] == 0
         f.as_tenant(None).call("GET", "/api/v1/tenant_limits").expect(401)
-        config = a.call("GET", "/api/v1/status/config").expect(200).text
+        config = f.operator().call("GET", "/api/v1/status/config").expect(200).text
         assert "runtime_config:\n  file: [\"%s\"]\n" % f.file in config, config
 
 
