@@ -376,7 +376,7 @@ def test_the_ends_of_every_number_are_refused_by_name_or_work():
 
 
 def in_force(f, key):
-    return " %s: " % key in f.server().call("GET", "/runtime_config?mode=diff").expect(200).text
+    return " %s: " % key in f.operator().call("GET", "/runtime_config?mode=diff").expect(200).text
 
 
 @pytest.mark.parametrize("key", ["ingestion_rate_mb", "ingestion_burst_size_mb"])
