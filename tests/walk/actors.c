@@ -474,6 +474,11 @@ static void crowd(struct world *w, struct actor *a)
     pthread_mutex_unlock(&w->lock);
 }
 
+static bool has_seat(const struct actor *a)
+{
+    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP || a->kind == ACT_CROWD;
+}
+
 static void *act(void *arg)
 {
     struct actor *a = arg;
@@ -510,11 +515,6 @@ static void *act(void *arg)
     atomic_store(&a->done, true);
     gate_note(&w->gate);
     return NULL;
-}
-
-static bool has_seat(const struct actor *a)
-{
-    return a->kind == ACT_COMPACT || a->kind == ACT_SWEEP || a->kind == ACT_CROWD;
 }
 
 bool walk_start(struct world *w, enum actor_kind kind)

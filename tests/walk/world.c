@@ -342,6 +342,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
+    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD;
     w->retention_ns = roll(&w->dice, 3) && !expires ? 0 : 24 * SLOT_HOUR;
     clocks_open(w);
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
