@@ -4,8 +4,11 @@
 #define DAYS         (24 * SLOT_HOUR)
 #define HIDDEN_READS 3
 
+static _Atomic int64_t run_away;
+
 void clocks_open(struct world *w)
 {
+    atomic_store(&run_away, 0);
     bool apart = w->mistake == ULID_ALONE || roll(&w->dice, 3) == 0;
     sweep_seen_init(&w->seen, &w->memory);
     for (size_t i = 1; apart && i < COUNT(w->clocks); i++) {
@@ -29,8 +32,7 @@ void clocks_choose(struct world *w, struct dice *d)
 // A clock by which everything was seen long ago.
 static int64_t runaway(void)
 {
-    static _Atomic int64_t ns;
-    return atomic_fetch_add(&ns, 100 * DAYS);
+    return atomic_fetch_add(&run_away, 100 * DAYS);
 }
 
 bool clocks_sweep(struct world *w, struct manifests *ms, struct req *r, struct manifest_sweep *s,
