@@ -139,11 +139,25 @@ static void tell_full(struct ingester *in)
                  why.msg);
 }
 
+// The rest of a damaged log goes to the store, and answers are exact again as far as it can be
+// known; that something is gone for good stays to be seen until somebody has looked at the disk.
+static void tell_damaged(struct ingester *in)
+{
+    struct wal_counts w = wal_count(in->wal);
+    if (w.lost_entries == 0) return;
+    notice_raise(in->process->notices, "log.damaged", str_of(in->process->id), NOTICE_FOREVER,
+                 "%" PRIu64 " acknowledged pushes (at least %" PRIu64
+                 " profiles) cannot be read from the log any more; the rest is served. Look at the "
+                 "disk; the lines log.damaged name the cuts, and a restart ends this notice",
+                 w.lost_entries, w.lost_rows);
+}
+
 static void tick(struct ingester *in, unsigned *tries)
 {
     const struct ingester_config *c = ingester_settings(in);
     head_set_limit(in->head, c->head_memory);
     tell_full(in);
+    tell_damaged(in);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);
     if (wal_state(in->wal) == WAL_OPEN) {
         if (in->flush) {

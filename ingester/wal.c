@@ -454,6 +454,8 @@ struct wal_counts wal_count(struct wal *w)
     struct wal_counts c = {0};
     lock_take(&w->lock);
     c.bytes = w->bytes;
+    c.lost_entries = w->lost_entries;
+    c.lost_rows = w->lost_rows;
     for (size_t i = 0; i < w->cut_count; i++) {
         c.open_cuts += !w->cuts[i]->closed;
         c.closed_cuts += w->cuts[i]->closed;

@@ -168,5 +168,7 @@ struct wal_counts {
     uint64_t closed_cuts;
     uint64_t open_streams;
     uint64_t closed_streams;
+    uint64_t lost_entries;  // acknowledged, and found unreadable by this process
+    uint64_t lost_rows;     // at least
 };
 struct wal_counts wal_count(struct wal *w);

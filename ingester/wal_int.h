@@ -156,6 +156,8 @@ struct wal {
     size_t stream_count;
     size_t stream_cap;
     uint64_t bytes;
+    uint64_t lost_entries;  // of cuts that went as well
+    uint64_t lost_rows;
     struct base *bases[BASES_MAX];  // of the open cut
     size_t base_count;
     // changed only by who has the lead

@@ -80,7 +80,7 @@ static int by_hash(const void *a, const void *b)
 static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
 {
     const struct sweep_seen *seen = w->s->seen;
-    struct seen_object o = {hash_str(name), w->boot_ns};
+    struct seen_object o = {hash_table_str(name), w->boot_ns};
     const struct seen_object *before =
         seen->n ? bsearch(&o, seen->v, seen->n, sizeof o, by_hash) : NULL;
     if (before) o.boot_ns = before->boot_ns;

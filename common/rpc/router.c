@@ -112,12 +112,10 @@ static enum route_auth auth_of(const struct row *row)
 
 void router_print(const struct router *r, struct buf *out)
 {
-    static const char *const whose[] = {[ROUTE_OPEN] = "nobody",
-                                        [ROUTE_ADMIN] = "all-tenants",
-                                        [ROUTE_TENANT_READ] = "tenant",
-                                        [ROUTE_TENANT_WRITE] = "tenant",
-                                        [ROUTE_INTERNAL] = "all-tenants",
-                                        [ROUTE_NODE] = "all-tenants"};
+    static const char *const whose[] = {
+        [ROUTE_OPEN] = "nobody",          [ROUTE_ADMIN] = "all-tenants",
+        [ROUTE_TENANT_READ] = "tenant",   [ROUTE_TENANT_WRITE] = "tenant",
+        [ROUTE_INTERNAL] = "all-tenants", [ROUTE_NODE] = "all-tenants"};
     for (size_t i = 0; i < r->count; i++) {
         const struct row *row = &r->rows[i];
         buf_printf(out, "%s %.*s%s %s\n", row->rpc ? "POST" : row->http->verbs, STR(row->path),

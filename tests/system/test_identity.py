@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -292,3 +293,27 @@ def test_without_a_store_those_who_ask_tell_that_a_data_directory_is_another_one
             restore(f, aside)
             f.start()
             await_("the notice to end", lambda: notices(querier, "node.replaced") == [], 60)
+
+
+# ---- a damaged log
+
+def test_files_of_a_log_that_are_gone_are_told(tmp_path):
+    """What was acknowledged and cannot be read any more is counted; the rest is served, and nobody takes the answer for whole."""
+    with Flametree("--storage.kind", "none", data=str(tmp_path)) as f:
+        service = unique()
+        push(f.server(), service, pods=5)
+        noted = tmp_path / "ingester/log/ACKNOWLEDGED"  # once a second
+        pushed = time.time()
+        await_("the log to note how far it was acknowledged", lambda: noted.exists() and noted.stat().st_mtime > pushed, 60)
+        f.kill()
+        logs = [e.path for e in os.scandir(tmp_path / "ingester/log") if e.name.endswith(".log")]
+        assert logs
+        for path in logs:
+            os.unlink(path)
+        f.start()
+        line = await_notice(f, "log.damaged", "cannot be read from the log any more")
+        assert re.search(r"\b[1-5] acknowledged pushes", line), line
+        assert f.metric("flametree_ingester_log_lost_profiles_total") >= 1
+        ask(f.server(), service).expect(503, "missing: ")
+        push(f.server(), service, pods=2)
+        f.kill()  # (a clean end would be one as well)

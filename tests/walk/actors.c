@@ -519,9 +519,9 @@ static void *act(void *arg)
 
 bool walk_start(struct world *w, enum actor_kind kind)
 {
-    static const unsigned most[ACT_KINDS] = {[ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1,
-                                             [ACT_QUERY] = 3, [ACT_CRASH] = 1,   [ACT_STALL] = 1,
-                                             [ACT_CROWD] = 2};
+    static const unsigned most[ACT_KINDS] = {
+        [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3,
+        [ACT_CRASH] = 1, [ACT_STALL] = 1,   [ACT_CROWD] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};

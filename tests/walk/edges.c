@@ -14,6 +14,7 @@
 #include "querier/series.h"
 #include "querier/stacktraces.h"
 #include "querier/v1/querier.pb-c.h"
+#include "walk/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,7 +94,7 @@ static void roll_question(struct world *w, struct dice *d, bool whole, struct ed
     q->by_service = roll(d, 2);
     q->by_pod = roll(d, 2);
     for (unsigned i = 0; i < atomic_load(&w->row_count); i++)
-        q->acked[i] = atomic_load(&w->rows[i].acked);
+        q->acked[i] = atomic_load(&w->rows[i].acked) && walk_log_spares(w, i);
 }
 
 static void print_selector(const struct edge_question *q, char *text, size_t n)

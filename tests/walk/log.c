@@ -131,6 +131,7 @@ void walk_log_told(struct world *w)
     pthread_mutex_lock(&w->lock);
     w->counts.lost += rows;
     if (w->mistake != SILENT_LOSS) w->may_lack += rows;
+    if (rows) w->lack_end = atomic_load(&w->row_count);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -145,6 +146,14 @@ bool walk_log_forgives(struct world *w, unsigned number)
     }
     pthread_mutex_unlock(&w->lock);
     return forgiven;
+}
+
+bool walk_log_spares(struct world *w, unsigned number)
+{
+    pthread_mutex_lock(&w->lock);
+    bool spared = !w->lacks[number] && (w->may_lack == 0 || number >= w->lack_end);
+    pthread_mutex_unlock(&w->lock);
+    return spared;
 }
 
 void walk_log_await(struct node *n)

@@ -22,5 +22,8 @@ void walk_log_told(struct world *w);
 // May this acknowledged row be missing?
 bool walk_log_forgives(struct world *w, unsigned number);
 
+// May no damage have taken this row? Then, once acknowledged, it counts in every answer.
+bool walk_log_spares(struct world *w, unsigned number);
+
 // Until no cut of the node is held that lacks something: answers say so as long.
 void walk_log_await(struct node *n);

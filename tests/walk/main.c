@@ -69,8 +69,8 @@ static void step(struct world *w)
     static const struct {
         unsigned until;  // of 100
         enum actor_kind kind;
-    } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT},
-                  {40, ACT_SWEEP}, {41, ACT_CRASH}, {43, ACT_STALL},   {44, ACT_CROWD}};
+    } starts[] = {{24, ACT_QUERY}, {30, ACT_FLUSH}, {37, ACT_COMPACT}, {40, ACT_SWEEP},
+                  {41, ACT_CRASH}, {43, ACT_STALL}, {44, ACT_CROWD}};
     unsigned n = gate_count(&w->gate);
     uint64_t what = roll(&w->dice, 100);
     w->counts.steps++;
