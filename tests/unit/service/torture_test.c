@@ -26,7 +26,7 @@ static const char settings[] =
     "server:\n  listen: 127.0.0.1:0\n  drain_timeout: 1s\n"
     "internal:\n  listen: 127.0.0.1:0\n"
     "self_profile:\n  enabled: false\n"
-    "cluster:\n  ingesters: [a=x:1, b=y:2]\n"
+    "cluster:\n  ingesters: [a=127.0.0.1:1, b=127.0.0.1:2]\n"
     "limits:\n  ingestion_rate_mb: 4\n"
     "  ingestion_relabeling_rules: [{action: drop, source_labels: [a], regex: \"x.*\"}]\n";
 
