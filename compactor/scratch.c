@@ -21,7 +21,8 @@ static bool failed(const char *what, const char *folder, err *e)
 static int open_file(const char *folder, err *e)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == ENOENT && mkdir(folder, 0700) == 0)
+    // Another worker may make the folder at the same time.
+    if (fd < 0 && errno == ENOENT && (mkdir(folder, 0700) == 0 || errno == EEXIST))
         fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) failed("make", folder, e);
     return fd;

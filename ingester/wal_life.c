@@ -77,7 +77,8 @@ static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
 
 // A cut that this process did not know. Damage makes it smaller, not absent: what it should hold is
 // found out when all are there (wal_damage.c). Without entries and row it was made just before the
-// process ended, if it is the last of its stream. Takes c.
+// process ended, if it is the last of its stream; with a row that says that it has none, its first
+// write failed. Takes c.
 static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f, bool is_last,
                         err *e)
 {
@@ -86,7 +87,8 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
     bool has_row = false;
     bool ok = db_bounds(&w->db, f, &first, &last, e) && read_cut_row(w, c, &has_row, e);
     is_last = is_last && !wal_is_marked(w, c->stream, c->number);
-    if (ok && first == 0 && !has_row && is_last) {
+    bool empty = has_row ? c->last_seq == 0 && c->rows == 0 : is_last;
+    if (ok && first == 0 && empty) {
         FAULT("wal.family.drop");
         ok = db_family_drop(&w->db, c->family, e);
         cut_free(c);
@@ -106,7 +108,8 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
     return true;
 }
 
-// One that it has in memory, after its log was closed.
+// One that it has in memory, after its log was closed. If its first write failed there is nothing
+// of it, and tidy takes it out.
 static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f, err *e)
 {
     uint64_t first = 0;
@@ -115,6 +118,12 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
     if (last < c->last_seq) {
         log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
                   c->number, last, c->last_seq);
+    }
+    if (last == 0 && c->last_seq == 0) {
+        if (!db_family_drop(&w->db, c->family, e)) return false;
+        db_family_release(c->family);
+        c->family = NULL;
+        return true;
     }
     lock_take(&w->lock);
     if (c->first_seq == 0) c->first_seq = first;
