@@ -96,7 +96,7 @@ static bool check_store(struct program *p, struct store_local_options o, err *e)
     struct store *other = store_open_local(&o, e);
     if (!other) return false;
     req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
-    bool ok = store_check(p->process.store, other, &r, &fault);
+    bool ok = store_check(p->process.store, other, p->identity.directory, &r, &fault);
     req_release(&r);
     store_close(other);
     if (ok) return true;

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEFT_OVER_NS  (INT64_C(3600) * NS_PER_S)
 #define MOUNTINFO_MAX ((size_t)4 << 20)
 
 struct check {
@@ -16,9 +15,9 @@ struct check {
     struct store *other;
     struct req *r;
     str name;
-    size_t seen;  // of a list: our name
-    int64_t now_ns;
-    str stale[64];  // of former checks
+    str own;        // how names of this data directory begin
+    size_t seen;    // of a list: our name
+    str stale[64];  // of former checks of it
     size_t stale_count;
 };
 
@@ -47,15 +46,11 @@ static bool sees(struct check *c, struct store *s, bool want, const char *what, 
 static bool note(void *arg, str name, uint64_t size, err *e)
 {
     struct check *c = arg;
-    id128 id;
-    err ignored = {0};
     (void)size;
     (void)e;
-    if (str_eq(name, c->name)) c->seen++;
-    str ulid = str_slice(name, strlen(STORE_CHECK_PREFIX), name.n);
-    bool old = ulid_parse(ulid, &id, &ignored) &&
-               (int64_t)uuid_ms(id) * NS_PER_MS < c->now_ns - LEFT_OVER_NS;
-    if (old && c->stale_count < COUNT(c->stale))
+    bool now = str_eq(name, c->name);
+    c->seen += now;
+    if (!now && str_starts(name, c->own) && c->stale_count < COUNT(c->stale))
         c->stale[c->stale_count++] = arena_str(&c->r->arena, name);
     return true;
 }
@@ -132,15 +127,17 @@ static bool run(struct check *c, err *e)
            race(c, e) && store_delete(c->other, c->r, c->name, e);
 }
 
-bool store_check(struct store *one, struct store *other, struct req *r, err *e)
+bool store_check(struct store *one, struct store *other, id128 owner, struct req *r, err *e)
 {
     uint8_t random[10];
     char ulid[ULID_TEXT];
-    int64_t now = clock_wall_ns();
+    char directory[ULID_TEXT];
     rand_bytes(random, sizeof random);
-    ulid_print(ulid_make((uint64_t)(now / NS_PER_MS), random), ulid);
-    struct check c = {.one = one, .other = other, .r = r, .now_ns = now};
-    c.name = arena_printf(&r->arena, STORE_CHECK_PREFIX "%s", ulid);
+    ulid_print(ulid_make((uint64_t)(clock_wall_ns() / NS_PER_MS), random), ulid);
+    ulid_print(owner, directory);
+    struct check c = {.one = one, .other = other, .r = r};
+    c.own = arena_printf(&r->arena, STORE_CHECK_PREFIX "%s.", directory);
+    c.name = arena_printf(&r->arena, "%.*s%s", STR(c.own), ulid);
     if (!arena_ok(&r->arena, e)) return false;
     if (run(&c, e)) return true;
     err ignored = {0};

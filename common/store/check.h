@@ -8,14 +8,17 @@
 // that a name is not there, some FUSE mounts let the second link win.
 #pragma once
 
+#include "base/ulid.h"
 #include "store/store.h"
 
 #define STORE_CHECK_PREFIX "v1/check/"
 
 // One client creates, reads, lists and deletes objects below STORE_CHECK_PREFIX; the other one must
 // see each step at once. Fails with failed_precondition naming the promise that is broken, and as
-// the store does. What such a check left behind when its process died, an hour ago or more, goes.
-bool store_check(struct store *one, struct store *other, struct req *r, err *e) MUST_CHECK;
+// the store does. `owner` is the data directory, which one process has at a time: what an earlier
+// check of it left behind goes, and nothing of others, who may be trying the store just now.
+bool store_check(struct store *one, struct store *other, id128 owner, struct req *r,
+                 err *e) MUST_CHECK;
 
 // What is known of the file system that a directory is on: NULL, or what is wrong with how it is
 // mounted, and what to do about it. Borrowed from the program text.

@@ -55,6 +55,8 @@ static enum memstore_fault after(void *arg, const struct memstore_event *ev)
     return MEMSTORE_FINE;
 }
 
+static const id128 mine;
+
 static void a_store_that_keeps_its_promises_passes(void **state)
 {
     (void)state;
@@ -62,9 +64,14 @@ static void a_store_that_keeps_its_promises_passes(void **state)
     struct store *other = memstore_again(one);
     struct req r;
     req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
-    memstore_set(one, "v1/check/00000000000000000000000000", S("left by one that died"));
-    assert_ok(store_check(one, other, &r, e));
+    memstore_set(one, "v1/check/00000000000000000000000000.00000000000000000000000000",
+                 S("left by one that died with this data directory"));
+    assert_ok(store_check(one, other, mine, &r, e));
     assert_int_equal(memstore_count(one, ""), 0);
+    memstore_set(one, "v1/check/00000000000000000000000001.00000000000000000000000000",
+                 S("of another process, whose clock may be days behind"));
+    assert_ok(store_check(one, other, mine, &r, e));
+    assert_int_equal(memstore_count(one, ""), 1);
     req_release(&r);
     store_close(other);
     store_close(one);
@@ -89,7 +96,7 @@ static void a_broken_promise_is_named(void **state)
         memstore_set_hooks(r.one, before, after, &r);
         memstore_set_hooks(r.other, before, after, &r);
         req_init(&r.req, RANK_DUTY, NULL, 1 << 20, 0);
-        if (store_check(r.one, r.other, &r.req, &why)) fail_msg("%s passes", cases[i].fault);
+        if (store_check(r.one, r.other, mine, &r.req, &why)) fail_msg("%s passes", cases[i].fault);
         assert_int_equal(why.code, ERR_FAILED_PRECONDITION);
         if (!strstr(why.msg, cases[i].want)) fail_msg("%s: %s", cases[i].fault, why.msg);
         req_release(&r.req);
@@ -108,7 +115,7 @@ static void a_store_that_is_away_is_not_called_broken(void **state)
         err why = {0};
         req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
         memstore_fail(one, (enum memstore_op)op, MEMSTORE_FAILS, 1, UINT64_MAX);
-        assert_false(store_check(one, other, &r, &why));
+        assert_false(store_check(one, other, mine, &r, &why));
         assert_int_equal(why.code, ERR_UNAVAILABLE);
         req_release(&r);
         store_close(other);
