@@ -217,8 +217,9 @@ bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **f
     char *message = NULL;
     snprintf(current, sizeof current, "%s/CURRENT", dir);
     bool exists = file_exists(current);
+    bool mended = wal_mend(dir, e);
     if (exists) names = rocksdb_list_column_families(d->options, dir, &count, &message);
-    bool ok = !failed(message, "list column families", e) &&
+    bool ok = !failed(message, "list column families", e) && mended &&
               open_families(d, dir, names, count, families, n, e);
     if (exists) rocksdb_list_column_families_destroy(names, count);  // it may have none
     if (ok && !check_format(d, e)) {

@@ -190,6 +190,9 @@ bool meta_streams(struct wal *w, err *e) MUST_CHECK;  // fills w->streams
 // (wal_life.c) With w->lock.
 void wal_note_seq(struct wal *w, id128 stream, uint64_t seq);
 
+// (wal_mend.c) Before the log in this directory is opened. Fails with unavailable.
+bool wal_mend(const char *dir, err *e) MUST_CHECK;
+
 // (wal_damage.c)
 void wal_find_mark(struct wal *w);  // before the database is opened first
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);

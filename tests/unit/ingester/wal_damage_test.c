@@ -332,6 +332,33 @@ static void any_damage_is_counted(void **state)
     logs_remove(&l);
 }
 
+// RocksDB never gets past a record whose type says that its file is a recycled one.
+static void a_type_of_recycled_files_is_passed_over(void **state)
+{
+    (void)state;
+    struct logs l;
+    logs_make(&l);
+    for (char type = 5; type <= 8; type++) {
+        char dir[DIR_MAX];
+        char path[512];
+        struct files files;
+        struct buf bytes;
+        dir_new(dir);
+        copy_files(l.fresh, dir);
+        find_files(dir, ".log", &files);
+        snprintf(path, sizeof path, "%s/%s", dir, files.names[files.n - 1]);
+        buf_init(&bytes, NULL, 1 << 26);
+        assert_ok(file_read(path, &bytes, e));
+        size_t second = 7 + (size_t)((uint8_t)bytes.p[4] | (uint8_t)bytes.p[5] << 8);
+        bytes.p[second + 6] = type;
+        assert_ok(file_write(path, buf_view(&bytes), e));
+        buf_release(&bytes);
+        assert_true(check_twice(dir, ENTRIES, "a recycled type").lost_entries > 0);
+        dir_remove(dir);
+    }
+    logs_remove(&l);
+}
+
 // What is torn off behind the last mark was acknowledged to nobody, as far as anybody can tell.
 static void a_torn_tail_is_no_damage(void **state)
 {
@@ -458,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_damaged_write_ahead_file_is_counted_and_the_rest_is_read),
         cmocka_unit_test(a_damaged_table_is_counted_and_the_rest_is_read),
         cmocka_unit_test(any_damage_is_counted),
+        cmocka_unit_test(a_type_of_recycled_files_is_passed_over),
         cmocka_unit_test(a_torn_tail_is_no_damage),
         cmocka_unit_test(a_list_that_is_damaged_is_refused_by_name),
         cmocka_unit_test(an_ingester_serves_the_rest_and_says_what_it_lacks),
