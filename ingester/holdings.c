@@ -6,6 +6,7 @@
 #include "codec/pb.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "ingester/roll.h"
 #include "manifest/holding.h"
 #include "rpc/peer.h"
 #include "sys/clock.h"
@@ -42,6 +43,8 @@ struct holdings {
     struct ingester *in;
     pthread_t thread;
     int64_t boot_wall_ns;
+    struct roll roll;  // of the thread, as made_ns
+    int64_t made_ns;
     struct lock lock;  // of what follows
     struct cond wake;
     bool stopping;
@@ -129,16 +132,41 @@ static int64_t rows_from(const struct holdings *h)
     return oldest > age + SLACK_NS ? oldest - age - SLACK_NS : 0;
 }
 
+static struct holding own_now(const struct holdings *h)
+{
+    return (struct holding){.node = me(h)->node,
+                            .directory = me(h)->directory,
+                            .number = h->roll.number + 1,
+                            .boot = me(h)->boot,
+                            .address = me(h)->address,
+                            .made_ns = h->made_ns ? h->made_ns : clock_wall_ns(),
+                            .rows_from_ns = rows_from(h)};
+}
+
+// Takes over what is there already of this directory.
+static bool adopt(struct holdings *h, const struct holding *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!id128_eq(v[i].directory, me(h)->directory)) continue;
+        h->made_ns = v[i].made_ns;
+        roll_noted(&h->roll, v[i].number, clock_boot_ns());
+        return true;
+    }
+    return false;
+}
+
 static bool note(struct holdings *h, struct req *r, err *e)
 {
-    const struct holding own = {.node = me(h)->node,
-                                .directory = me(h)->directory,
-                                .boot = me(h)->boot,
-                                .address = me(h)->address,
-                                .made_ns = clock_wall_ns(),
-                                .rows_from_ns = rows_from(h)};
+    struct store *s = h->in->process->store;
+    struct holding *v = NULL;
+    size_t n = 0;
     bool existed = false;
-    if (!holding_create(h->in->process->store, r, &own, &existed, e)) return false;
+    if (!holdings_list(s, r, &r->arena, me(h)->node, &v, &n, e)) return false;
+    if (!adopt(h, v, n)) {
+        const struct holding own = own_now(h);
+        if (!holding_create(s, r, &own, &existed, e)) return false;
+        roll_noted(&h->roll, own.number, clock_boot_ns());
+    }
     if (!mark(h, e)) return e->code == ERR_OK && err_set(e, ERR_UNAVAILABLE, "no cluster is known");
     lock_take(&h->lock);
     h->noted = true;
@@ -240,16 +268,11 @@ static bool list(struct holdings *h, struct req *r, err *e)
     struct holding *v = NULL;
     size_t n = 0;
     size_t count = 0;
-    int64_t own_made_ns = INT64_MAX;
-    bool own = false;
     if (!holdings_list(h->in->process->store, r, &r->arena, me(h)->node, &v, &n, e)) return false;
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_ok(&r->arena, e);
-    for (size_t i = 0; i < n; i++) {
-        if (!id128_eq(v[i].directory, me(h)->directory)) continue;
-        own = true;
-        own_made_ns = v[i].made_ns;
-    }
+    bool own = adopt(h, v, n);
+    int64_t own_made_ns = own ? h->made_ns : INT64_MAX;
     for (size_t i = 0; i < n && count < LOST_MAX; i++) {
         if (id128_eq(v[i].directory, me(h)->directory)) continue;
         judge(h, &v[i], own_made_ns, &r->arena, &lost[count++]);
@@ -264,6 +287,18 @@ static bool list(struct holdings *h, struct req *r, err *e)
 
 // ---- the thread
 
+static bool roll(struct holdings *h, struct req *r, err *e)
+{
+    const struct holding own = own_now(h);
+    int64_t interval = ingester_settings(h->in)->holding_interval;
+    lock_take(&h->lock);
+    bool noted = h->noted;
+    lock_give(&h->lock);
+    // (If somebody deleted it, it is noted anew first.)
+    return !noted ||
+           roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e);
+}
+
 static bool ask_store(struct holdings *h, struct req *r, err *e)
 {
     id128 cluster;
@@ -273,7 +308,7 @@ static bool ask_store(struct holdings *h, struct req *r, err *e)
     if (FAULT_ERRNO("manifest.holdings")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
     if (!process_cluster(h->in->process, &cluster))
         return err_set(e, ERR_UNAVAILABLE, "the store did not say yet whose it is");
-    return (noted || note(h, r, e)) && list(h, r, e);
+    return (noted || note(h, r, e)) && list(h, r, e) && roll(h, r, e);
 }
 
 static void look(struct holdings *h)
@@ -307,7 +342,8 @@ static void *run(void *arg)
         lock_give(&h->lock);
         look(h);
         lock_take(&h->lock);
-        uint64_t next = clock_mono_ns() + (h->noted && h->listed ? LOOK_NS : TICK_NS);
+        uint64_t pause = MIN(LOOK_NS, (uint64_t)ingester_settings(h->in)->holding_interval);
+        uint64_t next = clock_mono_ns() + (h->noted && h->listed ? pause : TICK_NS);
         while (!h->stopping && !h->look_now && cond_wait_until(&h->wake, &h->lock, next))
             ;
     }
@@ -348,7 +384,8 @@ static void leave(struct holdings *h)
     mark_path(h, path);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
     if (!file_remove(path, &e) ||
-        !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, &e)) {
+        !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, UINT64_MAX,
+                        &e)) {
         log_warn(NULL, "node.stays_noted", "why=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
                  "nothing, if this data directory is used again; else flametree node forget");
     }
@@ -366,6 +403,7 @@ void holdings_stop(struct holdings *h, bool empty)
     if (empty && h->noted) leave(h);
     cond_release(&h->wake);
     lock_release(&h->lock);
+    roll_release(&h->roll);
     mem_must_free(h->lost);
     mem_must_free(h);
 }
@@ -453,7 +491,7 @@ static bool forget_one(struct holdings *h, struct req *r, const struct holding *
 {
     char ulid[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    if (!holding_delete(h->in->process->store, r, o->node, o->directory, e)) return false;
+    if (!holding_delete(h->in->process->store, r, o->node, o->directory, UINT64_MAX, e)) return false;
     ulid_print(o->directory, ulid);
     log_warn(NULL, "node.forgotten", "node=%s directory=%s", log_quote(text, o->node), ulid);
     return true;

@@ -11,6 +11,7 @@
 #define HOLDING_FORMAT 1
 #define HOLDING_MAX    ((size_t)4096)
 #define ULID_CHARS     26
+#define NUMBER_CHARS   16
 
 static void encode(const struct holding *h, struct buf *out)
 {
@@ -26,19 +27,13 @@ static void encode(const struct holding *h, struct buf *out)
 bool holding_create(struct store *s, struct req *r, const struct holding *h, bool *existed, err *e)
 {
     struct buf bytes;
-    str name = name_holding(&r->arena, h->node, h->directory);
+    str name = name_holding(&r->arena, h->node, h->directory, h->number);
     buf_init(&bytes, NULL, HOLDING_MAX);
     encode(h, &bytes);
     bool ok = arena_ok(&r->arena, e) && buf_ok(&bytes, e) &&
               store_put(s, r, name, buf_view(&bytes), existed, e);
     buf_release(&bytes);
     return ok;
-}
-
-bool holding_delete(struct store *s, struct req *r, str node, id128 directory, err *e)
-{
-    str name = name_holding(&r->arena, node, directory);
-    return arena_ok(&r->arena, e) && store_delete(s, r, name, e);
 }
 
 // ---- listing
@@ -75,19 +70,28 @@ static bool decode(struct arena *a, str bytes, struct holding *h)
     return !a->exhausted;
 }
 
+// The number of an object and, in *directory, the name of its directory.
+static bool parse(str name, str *directory, id128 *id, uint64_t *number)
+{
+    str rest = str_slice(name, str_rfind(name, '/') + 1, name.n);
+    if (rest.n == ULID_CHARS + 1 + NUMBER_CHARS && name_ulid(&rest, id) && name_char(&rest, '.') &&
+        name_hex(&rest, NUMBER_CHARS, number)) {
+        *directory = str_slice(name, 0, name.n - NUMBER_CHARS - 1);
+        return true;
+    }
+    metric_add(&manifest_foreign, 1);
+    return false;
+}
+
 // False: it is no holding, or went meanwhile (*e clear), or the store failed.
 static bool read_one(struct store *s, struct req *r, struct arena *a, str name, struct holding *h,
                      err *e)
 {
     struct buf bytes;
     err why = {0};
-    str last = str_slice(name, str_rfind(name, '/') + 1, name.n);
-    str rest = last;
+    str directory;
     *h = (struct holding){0};
-    if (last.n != ULID_CHARS || !name_ulid(&rest, &h->directory)) {
-        metric_add(&manifest_foreign, 1);
-        return false;
-    }
+    if (!parse(name, &directory, &h->directory, &h->number)) return false;
     buf_init(&bytes, NULL, HOLDING_MAX);
     bool ok = store_get(s, r, name, &bytes, &why);
     bool damaged = ok ? !decode(a, buf_view(&bytes), h) : why.code == ERR_RESOURCE_EXHAUSTED;
@@ -98,6 +102,17 @@ static bool read_one(struct store *s, struct req *r, struct arena *a, str name, 
     }
     if (!ok && why.code != ERR_NOT_FOUND) *e = why;
     return ok;
+}
+
+// *h is of the same directory and has the higher number.
+static void join(struct holding *to, const struct holding *h)
+{
+    struct holding both = *h;
+    both.made_ns = MIN(to->made_ns, h->made_ns);
+    both.rows_from_ns = MIN(to->rows_from_ns, h->rows_from_ns);
+    if (both.node.n == 0) both.node = to->node;
+    if (both.address.n == 0) both.address = to->address;
+    *to = both;
 }
 
 bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, struct holding **v,
@@ -113,9 +128,14 @@ bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, st
     if (!all) return arena_ok(a, e);
     for (size_t i = 0; i < f.n; i++) {
         err why = {0};
-        if (read_one(s, r, a, f.names[i], &all[*n], &why)) {
-            if (node.n && all[*n].node.n == 0) all[*n].node = arena_str(a, node);
-            *n += node.n == 0 || str_eq(all[*n].node, node);
+        struct holding *h = &all[*n];
+        if (read_one(s, r, a, f.names[i], h, &why)) {
+            if (node.n && h->node.n == 0) h->node = arena_str(a, node);
+            bool wanted = node.n == 0 || str_eq(h->node, node);
+            bool same = wanted && *n && id128_eq(h[-1].directory, h->directory) &&
+                        (h->node.n == 0 || h[-1].node.n == 0 || str_eq(h[-1].node, h->node));
+            if (same) join(h - 1, h);
+            *n += wanted && !same;
         } else if (why.code) {
             *e = why;
             return err_wrap(e, "list of data directories");
@@ -123,4 +143,46 @@ bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, st
     }
     *v = all;
     return arena_ok(a, e);
+}
+
+bool holdings_look(struct store *s, struct req *r, struct arena *a, struct holding_at **v,
+                   size_t *n, err *e)
+{
+    struct found f = {.arena = a};
+    *n = 0;
+    *v = NULL;
+    if (!store_list(s, r, name_nodes(), (str){0}, see, &f, e))
+        return err_wrap(e, "list of data directories");
+    struct holding_at *all = ARENA_ARRAY(a, struct holding_at, f.n + 1);
+    if (!all) return arena_ok(a, e);
+    for (size_t i = 0; i < f.n; i++) {
+        id128 id;
+        struct holding_at at;
+        if (!parse(f.names[i], &at.directory, &id, &at.number)) continue;
+        at.directory = str_slice(at.directory, name_nodes().n, at.directory.n);
+        if (*n && str_eq(all[*n - 1].directory, at.directory))
+            all[*n - 1].number = MAX(all[*n - 1].number, at.number);
+        else
+            all[(*n)++] = at;
+    }
+    *v = all;
+    return arena_ok(a, e);
+}
+
+bool holding_delete(struct store *s, struct req *r, str node, id128 directory, uint64_t below,
+                    err *e)
+{
+    struct found f = {.arena = &r->arena};
+    str first = name_holding(&r->arena, node, directory, 0);
+    if (!arena_ok(&r->arena, e)) return false;
+    str prefix = str_slice(first, 0, first.n - NUMBER_CHARS);
+    if (!store_list(s, r, prefix, (str){0}, see, &f, e)) return false;
+    for (size_t i = 0; i < f.n; i++) {
+        id128 id;
+        str ignored;
+        uint64_t number = 0;
+        if (!parse(f.names[i], &ignored, &id, &number) || number >= below) continue;
+        if (!store_delete(s, r, f.names[i], e)) return false;
+    }
+    return true;
 }

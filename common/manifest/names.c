@@ -190,9 +190,9 @@ str name_holdings(struct arena *a, str node)
     return arena_printf(a, "v1/nodes/ingester/~%016" PRIx64 "/", hash_str(node));
 }
 
-str name_holding(struct arena *a, str node, id128 directory)
+str name_holding(struct arena *a, str node, id128 directory, uint64_t number)
 {
     char text[ULID_TEXT];
     ulid_print(directory, text);
-    return arena_printf(a, "%.*s%s", STR(name_holdings(a, node)), text);
+    return arena_printf(a, "%.*s%s.%016" PRIx64, STR(name_holdings(a, node)), text, number);
 }

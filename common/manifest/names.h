@@ -4,14 +4,14 @@
 //
 //     v1/cluster                                                  cluster id, format
 //     v1/tenants/<tenant>                                         who has data
-//     v1/nodes/ingester/<node>/<directory>                        data directories (holding.h)
+//     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
 //     v1/<hh>/<tenant>/page/<ulid>                                manifest pages
 //     v1/<hh>/<tenant>/{raw,h,d}/<first hour>-<hours>/<pack>-<ulid>   blocks
 //
 // hh: two hex digits, the top byte of XXH64 of the tenant. Numbers are zero-padded lower-case hex
-// (hour, cut, version, hours: 16, 16, 16, 4 digits; part and pack: 8), so names sort as they count;
+// (hour, cut, version, number, hours: 16, 16, 16, 16, 4 digits; part and pack: 8), so names sort as they count;
 // hours before the epoch are refused. Streams and ULIDs are 26 characters.
 #pragma once
 
@@ -56,7 +56,7 @@ str name_page(struct arena *a, str tenant, id128 id);
 // and 16 hex digits of its hash.
 str name_nodes(void);                          // prefix
 str name_holdings(struct arena *a, str node);  // prefix
-str name_holding(struct arena *a, str node, id128 directory);
+str name_holding(struct arena *a, str node, id128 directory, uint64_t number);
 
 // Pieces of names: what *rest begins with, which shrinks.
 bool name_hex(str *rest, size_t digits, uint64_t *v) MUST_CHECK;

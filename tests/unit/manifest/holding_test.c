@@ -28,6 +28,7 @@ static struct holding of(const char *node, uint8_t directory)
 {
     return (struct holding){.node = str_of(node),
                             .directory = {{1, 2, 3, directory}},
+                            .number = 1,
                             .boot = {{9}},
                             .address = S("10.0.0.1:4041"),
                             .made_ns = 1000 + directory,
@@ -64,10 +65,39 @@ static void what_is_created_is_listed_until_it_is_deleted(void **state)
     assert_int_equal(v[0].rows_from_ns, 7);
     assert_int_equal(v[0].boot.b[0], 9);
     assert_int_equal(count(S(""), &v), 3);
-    assert_ok(holding_delete(store, &r, a.node, a.directory, e));
-    assert_ok(holding_delete(store, &r, a.node, a.directory, e));
+    assert_ok(holding_delete(store, &r, a.node, a.directory, UINT64_MAX, e));
+    assert_ok(holding_delete(store, &r, a.node, a.directory, UINT64_MAX, e));
     assert_int_equal(count(S("ingester-1"), &v), 1);
     assert_true(id128_eq(v[0].directory, b.directory));
+}
+
+static void numbers_of_a_directory_are_one_directory(void **state)
+{
+    (void)state;
+    struct holding *v = NULL;
+    struct holding_at *at = NULL;
+    size_t n = 0;
+    bool existed = false;
+    struct holding a = of("a", 1);
+    struct holding b = of("b", 1);  // the same directory under another id is another one
+    for (a.number = 9; a.number <= 11; a.number++) {
+        a.rows_from_ns = 100 - (int64_t)a.number;
+        a.made_ns = 50 + (int64_t)a.number;
+        assert_ok(holding_create(store, &r, &a, &existed, e));
+    }
+    assert_ok(holding_create(store, &r, &b, &existed, e));
+    assert_int_equal(count(S(""), &v), 2);
+    assert_int_equal(v[0].number, 11);
+    assert_int_equal(v[0].rows_from_ns, 89);
+    assert_int_equal(v[0].made_ns, 59);
+    assert_ok(holding_delete(store, &r, a.node, a.directory, 11, e));
+    assert_int_equal(count(S("a"), &v), 1);
+    assert_int_equal(v[0].made_ns, 61);
+    assert_ok(holdings_look(store, &r, &r.arena, &at, &n, e));
+    assert_int_equal(n, 2);
+    assert_true(str_starts(at[0].directory, S("a/")) && str_starts(at[1].directory, S("b/")));
+    assert_int_equal(at[0].number, 11);
+    assert_int_equal(at[1].number, 1);
 }
 
 static void any_id_of_a_node_has_a_name(void **state)
@@ -91,8 +121,10 @@ static void what_cannot_be_decoded_counts_and_foreign_names_do_not(void **state)
 {
     (void)state;
     struct holding *v = NULL;
-    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY", S("\xff\xff"));
+    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY.0000000000000001", S("\xff\xff"));
     memstore_set(store, "v1/nodes/ingester/a/01hzxw4t8q2j5k7m9nprstvwxy", S(""));
+    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY", S(""));
+    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY.1", S(""));
     memstore_set(store, "v1/nodes/ingester/a/readme", S(""));
     assert_int_equal(count(S("a"), &v), 1);
     assert_true(str_is(v[0].node, "a"));
@@ -123,6 +155,7 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(what_is_created_is_listed_until_it_is_deleted),
+        CASE(numbers_of_a_directory_are_one_directory),
         CASE(any_id_of_a_node_has_a_name),
         CASE(what_cannot_be_decoded_counts_and_foreign_names_do_not),
         CASE(a_store_that_fails_is_told),
