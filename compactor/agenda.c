@@ -42,10 +42,13 @@ static struct plan_settings settings_of(const struct compactor_config *c, bool a
 static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, err *e)
 {
     const struct snapshot *s = &a->snapshot;
+    struct hold hold = {.wish = &t->wish, .over = a->round};
     struct plan_state state = {.segments = s->segments,
                                .segment_count = s->segment_count,
                                .counts = leaf_counts,
                                .arg = s->manifest,
+                               .may_go = hold_may_go,
+                               .go_arg = &hold,
                                .now_ns = a->begun_ns};
     state.blocks = manifest_blocks(s->manifest, &state.block_count);
     bool *segments = ARENA_ARRAY(&a->arena, bool, state.segment_count + 1);
@@ -61,6 +64,7 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     state.damaged_blocks = blocks;
     const struct plan_settings settings = settings_of(work_settings(w), a->asked);
     if (!plan_make(&a->arena, &state, &settings, &a->plan, e)) return false;
+    hold_note(w, t, &hold, &a->plan);
     a->taken = ARENA_ARRAY(&a->arena, bool, a->plan.n + 1);
     a->ended = ARENA_ARRAY(&a->arena, bool, a->plan.n + 1);
     return arena_ok(&a->arena, e);
@@ -105,20 +109,21 @@ static void tell(struct tenant_work *t, const struct agenda *a)
     t->version = manifest_version(s->manifest);
 }
 
-struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
+static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e)
 {
     struct work *w = me->work;
     struct agenda *a = mem_alloc(&w->plans, sizeof *a, e);
     struct req r;
     if (!a) return NULL;
-    arena_init(&a->arena, &w->plans, LOOK_BYTES);
     a->users = 1;
-    a->begun_ns = clock_wall_ns();
-    a->begun_boot_ns = clock_boot_ns();
-    a->made_mono_ns = clock_mono_ns();
     lock_take(&w->lock);
     a->asked = t->asked > 0;
     lock_give(&w->lock);
+    a->round = hold_look(me, a->asked);
+    arena_init(&a->arena, &w->plans, LOOK_BYTES);
+    a->begun_ns = clock_wall_ns();
+    a->begun_boot_ns = clock_boot_ns();
+    a->made_mono_ns = clock_mono_ns();
     req_init(&r, RANK_DUTY, &w->plans, LOOK_BYTES, LIST_NS);
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
@@ -129,6 +134,17 @@ struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
     if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) return a;
     agenda_free(a);
     return NULL;
+}
+
+// A run does not wait for ingesters. But where nobody holds anything, leaves that a plan wants gone
+// may go in the next one, and that is made at once.
+struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
+{
+    struct agenda *a = make_once(me, t, e);
+    if (!a || !a->asked || t->wish.round <= a->round) return a;
+    if (hold_look(me, true) < t->wish.round) return a;
+    agenda_free(a);
+    return make_once(me, t, e);
 }
 
 void agenda_free(struct agenda *a)

@@ -243,17 +243,29 @@ static void put_health(struct buf *out, size_t tenants, size_t ill)
     }
 }
 
+static void put_held(struct buf *out, const struct work *w, size_t held)
+{
+    char text[STATUS_TEXT];
+    buf_printf(out, "; %zu raw block%s past %s time, until ingesters have flushed: ", held,
+               held == 1 ? " is" : "s are", held == 1 ? "its" : "their");
+    put_html(out, w->watch.dirs[0].directory);
+    if (w->watch.count > 1) buf_printf(out, " and %zu more", w->watch.count - 1);
+    buf_printf(out, ", since %s", status_time(text, w->watch.begun_wall_ns));
+}
+
 static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
 {
     size_t ill = 0;
     size_t due = 0;
     size_t later = 0;
+    size_t held = 0;
     int64_t behind = 0;
     for (size_t i = 0; i < w->tenant_count; i++) {
         ill += is_ill(w->tenants[i], now_ns);
         due += tenant_backlog(w->tenants[i]);
-        for (size_t k = 0; k < JOB_KINDS; k++)
+        for (size_t k = 0; k < JOB_RETIRE; k++)
             later += w->tenants[i]->later[k];
+        held += w->tenants[i]->held_leaves;
         behind = MAX(behind, tenant_behind_ns(w->tenants[i], now_ns));
     }
     if (!w->manifests) {
@@ -268,6 +280,7 @@ static void put_summary(struct buf *out, const struct work *w, int64_t now_ns)
     if (due == 0) buf_z(out, ", no pending jobs");
     if (due == 0 && later)
         buf_printf(out, "; %zu wait for their interval, POST /compactor/run does them now", later);
+    if (held && w->watch.count) put_held(out, w, held);
     if (due == 0) {
         buf_byte(out, '\n');
         return;

@@ -69,6 +69,10 @@ struct plan_state {
     size_t block_count;
     bool (*counts)(void *arg, id128 leaf);  // live, or expired by retention
     void *arg;
+    // May this leaf go that has expired? Only once all is listed that ingesters held when it was
+    // wanted gone first (watch.h). NULL: nobody holds anything.
+    bool (*may_go)(void *arg, id128 leaf);
+    void *go_arg;
     int64_t now_ns;
 };
 
@@ -112,6 +116,8 @@ struct plan {
     size_t n;
     int64_t next_due_ns;      // of the first that is not due yet; INT64_MAX: there is none
     size_t later[JOB_KINDS];  // jobs that could be done, and wait for their interval
+    id128 *held;              // leaves that only wait for may_go
+    size_t held_count;
 };
 
 // The arena's; borrows from *s. Fails with resource_exhausted only.

@@ -736,6 +736,39 @@ static void keep_hours_together(const struct plan_state *s, bool *over)
     }
 }
 
+// A leaf that may go but for what ingesters still hold.
+static bool may_go(const struct planning *p, const struct manifest_block *b)
+{
+    const struct plan_state *s = p->state;
+    return b->kind != BLOCK_RAW || !s->may_go || s->may_go(s->go_arg, b->id);
+}
+
+static bool is_held(struct planning *p, const struct manifest_block *b)
+{
+    if (may_go(p, b)) return false;
+    p->out->held[p->out->held_count++] = b->id;
+    return true;
+}
+
+// What is older than days_retention goes in the order of time, whatever it is: what lies beside a
+// leaf that is held back would only be made anew.
+static void find_ends(struct planning *p, bool *over, bool *ends)
+{
+    const struct plan_state *s = p->state;
+    int64_t keep = p->settings->days_retention;
+    int64_t first = INT64_MAX;  // hour of a leaf that is held back
+    for (size_t i = 0; keep && i < s->block_count; i++) {
+        const struct manifest_block *b = &s->blocks[i];
+        ends[i] = slot_start(last_hour(b), SLOT_HOUR) + keep <= s->now_ns;
+        if (ends[i] && is_held(p, b)) first = MIN(first, b->from_hour);
+        over[i] = ends[i];
+    }
+    for (size_t i = 0; i < s->block_count; i++) {
+        const struct manifest_block *b = &s->blocks[i];
+        if (over[i]) over[i] = b->kind == BLOCK_RAW ? may_go(p, b) : last_hour(b) <= first;
+    }
+}
+
 bool plan_retire(struct planning *p, err *e)
 {
     const struct plan_settings *set = p->settings;
@@ -745,19 +778,23 @@ bool plan_retire(struct planning *p, err *e)
                             [BLOCK_DAYS] = set->days_retention};
     id128 *v = ARENA_ARRAY(p->a, id128, s->block_count + 1);
     bool *over = ARENA_ARRAY(p->a, bool, s->block_count + 1);
-    if (!v || !over) return arena_ok(p->a, e);
+    bool *ends = ARENA_ARRAY(p->a, bool, s->block_count + 1);
+    p->out->held = ARENA_ARRAY(p->a, id128, s->block_count + 1);
+    if (!v || !over || !ends || !p->out->held) return arena_ok(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
+    find_ends(p, over, ends);
     struct leaf_set needs = {0};
     for (size_t i = 0; i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
         int64_t end = slot_start(last_hour(b), SLOT_HOUR);
-        over[i] = keep[BLOCK_DAYS] && end + keep[BLOCK_DAYS] <= s->now_ns;
-        if (!over[i] && b->kind != BLOCK_DAYS && keep[b->kind] &&
+        if (!ends[i] && b->kind != BLOCK_DAYS && keep[b->kind] &&
             plan_is_due(p, end + keep[b->kind]) && !is_needed(p, b) &&
             !all_in_days(p, i, &needs, &over[i], e)) {
             return false;
         }
+        if (!ends[i] && over[i]) over[i] = !is_held(p, b);
     }
+    if (p->out->held_count) p->out->later[JOB_RETIRE]++;
     keep_hours_together(s, over);
     size_t n = 0;
     int64_t first = INT64_MAX;

@@ -135,6 +135,7 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
         put_time(out, "since", status_time(text, h->since_ns));
         buf_byte(out, '}');
     }
+    if (t->held_leaves) buf_printf(out, ",\"held_raw_blocks\":%zu", t->held_leaves);
     put_failures(out, t);
     put_damages(out, t);
     if (t->fault[0]) {
@@ -155,16 +156,32 @@ static uint64_t backlog(const struct work *w, bool *looked)
     return n;
 }
 
+// Data directories of ingesters that hold retirement back.
+static void put_waits(struct buf *out, const struct work *w)
+{
+    char text[STATUS_TEXT];
+    if (w->watch.count == 0) return;
+    buf_z(out, "\"awaited_directories\":[");
+    for (size_t i = 0; i < w->watch.count; i++) {
+        buf_z(out, i ? ",{\"directory\":" : "{\"directory\":");
+        json_put_string(out, w->watch.dirs[i].directory);
+        put_time(out, "since", status_time(text, w->watch.begun_wall_ns));
+        buf_byte(out, '}');
+    }
+    buf_z(out, "],");
+}
+
 void work_print_json(struct work *w, struct buf *out)
 {
     bool looked = false;
     lock_take(&w->lock);
     uint64_t n = backlog(w, &looked);
     buf_printf(out,
-               "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,"
-               "\"tenants\":[",
+               "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,",
                n, n == 0 && looked ? "true" : "false", w->manifests ? "true" : "false",
                w->worker_count);
+    put_waits(out, w);
+    buf_z(out, "\"tenants\":[");
     for (size_t i = 0; i < w->tenant_count; i++) {
         if (i) buf_byte(out, ',');
         put_tenant(out, w->tenants[i]);

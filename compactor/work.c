@@ -311,6 +311,7 @@ struct work *work_new(const struct process *process, err *e)
     mem_budget_init(&w->plans, "compactor.plans", process->memory, PLAN_BYTES);
     lock_init(&w->lock, LOCK_COMPACTOR);
     cond_init(&w->wake);
+    watch_init(&w->watch, &w->memory);
     if (!process->store) return w;
     w->scratch = scratch_folder(process->data_dir);
     w->manifests = manifests_open(process->store, process->memory, NULL, e);
@@ -360,12 +361,14 @@ void work_free(struct work *w)
     for (size_t i = 0; i < w->tenant_count; i++) {
         struct tenant_work *t = w->tenants[i];
         sweep_seen_release(&t->seen);
+        wish_release(&t->wish, &w->memory);
         mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
         mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);
     }
     mem_free(&w->memory, w->tenants, w->tenant_cap * sizeof(struct tenant_work *));
+    watch_release(&w->watch);
     mem_must_free(w->workers);
     mem_must_free(w->scratch);
     cond_release(&w->wake);
@@ -380,6 +383,7 @@ void work_gauges(struct work *w)
     int64_t behind[JOB_KINDS] = {0};
     int64_t oldest = INT64_MAX;
     int64_t now_ns = clock_wall_ns();
+    size_t leaves = 0;
     size_t failing = 0;
     size_t left_out = 0;
     lock_take(&w->lock);
@@ -390,10 +394,12 @@ void work_gauges(struct work *w)
             later[k] += (int64_t)t->later[k];
             if (t->due[k]) behind[k] = MAX(behind[k], now_ns - t->due_since_ns[k]);
         }
+        leaves += t->held_leaves;
         failing += t->failure_count;
         left_out += t->damage_count;
         if (t->segments) oldest = MIN(oldest, slot_start(t->oldest_hour + 1, SLOT_HOUR));
     }
+    int64_t wait = leaves && w->watch.count ? clock_boot_ns() - w->round_boot_ns : 0;
     metric_set(&compactor_tenants, (int64_t)w->tenant_count);
     lock_give(&w->lock);
     for (size_t k = 0; k < JOB_KINDS; k++) {
@@ -403,6 +409,8 @@ void work_gauges(struct work *w)
         metric_set_to(&compactor_behind, level, behind[k] / NS_PER_S);
     }
     metric_set(&compactor_failing, (int64_t)failing);
+    metric_set(&compactor_held_leaves, (int64_t)leaves);
+    metric_set(&compactor_holdings_wait, wait / NS_PER_S);
     metric_set(&compactor_left_out, (int64_t)left_out);
     int64_t age = oldest == INT64_MAX ? 0 : now_ns - oldest;
     metric_set(&compactor_lag, MAX(age, 0) / NS_PER_S);

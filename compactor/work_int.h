@@ -6,6 +6,7 @@
 
 #include "compactor/job.h"
 #include "compactor/share.h"
+#include "compactor/watch.h"
 #include "compactor/work.h"
 #include "sys/lock.h"
 #include "sys/thread.h"
@@ -43,6 +44,7 @@ struct agenda {
     struct snapshot snapshot;
     struct plan plan;
     struct share_pick *order;
+    uint64_t round;         // of the watch, the last that was over before the snapshot was taken
     int64_t begun_ns;       // wall clock before the snapshot was taken
     int64_t begun_boot_ns;  // the same by the clock that nobody sets
     uint64_t made_mono_ns;
@@ -92,6 +94,9 @@ struct tenant_work {
     struct held *held;
     struct done_lately lately[DONE_LATELY_MAX];  // while planning
     size_t lately_count;
+
+    struct wish wish;     // of whoever plans
+    size_t held_leaves;   // that wait for what ingesters hold
 
     bool looked;
     size_t segments;  // in no leaf
@@ -147,6 +152,11 @@ struct work {
     struct worker *workers;
     size_t worker_count;  // that run
     struct worker *runs;  // work_run under way
+    struct watch watch;
+    int64_t round_boot_ns;  // when its round began
+    bool leaves_wait;       // for a look at what ingesters hold
+    uint64_t next_hold_mono_ns;
+    char told[256];  // the data directory that a notice is about; of whoever looks
 };
 
 void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
@@ -179,6 +189,22 @@ void agenda_done(struct tenant_work *t, const struct task *j);
 void agenda_note_due(struct tenant_work *t);
 
 struct failure *failure_find(struct tenant_work *t, const struct task *j);  // look.c
+
+// ---- hold.c; without the lock
+
+// Looks at what ingesters hold, if leaves wait for that and it is time (or a run asks). Returns the
+// last round that ended; before the snapshot of the plan that goes by it. If the store fails leaves
+// stay longer.
+uint64_t hold_look(struct worker *me, bool asked);
+
+struct hold {  // of a plan
+    const struct wish *wish;
+    uint64_t over;
+    bool granted;
+};
+bool hold_may_go(void *arg, id128 leaf);  // arg: struct hold
+void hold_note(struct work *w, struct tenant_work *t, const struct hold *h,
+               const struct plan *plan);
 
 // ---- damage.c; under the lock but for the last
 void damage_note(struct work *w, struct tenant_work *t, const struct damage *d);

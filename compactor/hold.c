@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// hold.c - looks at what ingesters say of their data directories, while leaves wait for it.
+#include "compactor/metrics.h"
+#include "compactor/work_int.h"
+#include "service/notice.h"
+#include "service/process.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#define LIST_BYTES ((size_t)64 << 20)
+#define LIST_NS    ((uint64_t)30 * NS_PER_S)
+#define LOOK_NS    ((uint64_t)60 * NS_PER_S)
+#define LONG_NS    (2 * SLOT_HOUR)  // usually it is less than one
+
+// Says which directory a round has waited for too long, or that it came.
+static void tell(struct work *w, const char *directory)
+{
+    struct notices *notices = w->process->notices;
+    if (!notices) return;
+    if (w->told[0] && strcmp(w->told, directory) != 0)
+        notice_end(notices, "compactor.holds", str_of(w->told));
+    snprintf(w->told, sizeof w->told, "%s", directory);
+    if (!directory[0]) return;
+    notice_raise(notices, "compactor.holds", str_of(directory), NOTICE_FOREVER,
+                 "raw blocks older than compactor.raw_retention stay until this data directory of "
+                 "an ingester says that it flushed what it holds: start that ingester, look why "
+                 "it does not flush, or accept the loss with `flametree node forget "
+                 "--accept-loss %s`",
+                 directory);
+}
+
+static void tell_waiting(struct work *w)
+{
+    char directory[sizeof w->told] = "";
+    lock_take(&w->lock);
+    bool late = w->watch.count && clock_boot_ns() - w->round_boot_ns > LONG_NS;
+    if (late)
+        snprintf(directory, sizeof directory, "%.*s", STR(w->watch.dirs[0].directory));
+    lock_give(&w->lock);
+    tell(w, directory);
+}
+
+static bool look_now(struct worker *me, err *e)
+{
+    struct work *w = me->work;
+    struct req r;
+    struct holding_at *v = NULL;
+    size_t n = 0;
+    int64_t now_ns = clock_wall_ns();
+    int64_t boot_ns = clock_boot_ns();
+    req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, LIST_NS);
+    worker_set_req(me, &r);
+    bool ok = holdings_look(w->process->store, &r, &r.arena, &v, &n, e);
+    worker_set_req(me, NULL);
+    lock_take(&w->lock);
+    uint64_t begun = w->watch.begun;
+    ok = ok && watch_saw(&w->watch, now_ns, v, n, e);
+    if (w->watch.begun > begun) w->round_boot_ns = boot_ns;
+    lock_give(&w->lock);
+    req_release(&r);
+    if (ok) tell_waiting(w);
+    return ok;
+}
+
+static void tell_failed(const err *e)
+{
+    char text[LOG_QUOTE_MAX];
+    const struct log_fields f = {0};
+    if (e->code == ERR_CANCELED) return;
+    metric_add(&compactor_failed_looks, 1);
+    log_warn(&f, "compactor.look_failed",
+             "code=%s fault=%s action=\"look at the store; raw blocks stay longer, and it is tried "
+             "again\"",
+             err_name(e->code), log_quote(text, str_of(e->msg)));
+}
+
+uint64_t hold_look(struct worker *me, bool asked)
+{
+    struct work *w = me->work;
+    lock_take(&w->lock);
+    uint64_t now = clock_mono_ns();
+    bool looks = !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
+    if (looks) {
+        w->watch.listing = true;
+        w->leaves_wait = false;
+        w->next_hold_mono_ns = now + MIN(LOOK_NS, (uint64_t)work_settings(w)->interval);
+        lock_give(&w->lock);
+        err e = {0};
+        bool ok = look_now(me, &e);
+        if (!ok) tell_failed(&e);
+        lock_take(&w->lock);
+        w->watch.listing = false;
+        w->leaves_wait |= !ok;
+    }
+    uint64_t over = w->watch.over;
+    lock_give(&w->lock);
+    return over;
+}
+
+bool hold_may_go(void *arg, id128 leaf)
+{
+    struct hold *h = arg;
+    bool may = wish_grants(h->wish, h->over, leaf);
+    h->granted |= may;
+    return may;
+}
+
+void hold_note(struct work *w, struct tenant_work *t, const struct hold *h,
+               const struct plan *plan)
+{
+    lock_take(&w->lock);
+    t->held_leaves = plan->held_count;
+    w->leaves_wait |= wish_note(&t->wish, &w->memory, &w->watch, h->granted, plan->held,
+                                plan->held_count);
+    lock_give(&w->lock);
+}
