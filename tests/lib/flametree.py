@@ -63,6 +63,20 @@ def compact(f):
     await_("the compactor to be done", lambda: server.call("POST", "/compactor/run?timeout=20s&sweep=true").expect(200).json()["settled"], 300)
 
 
+# With it an ingester says soon that it has flushed what it held, and raw blocks may expire.
+SAYS_SOON = "--ingester.holding_interval=50ms"
+
+
+def expire(f):
+    """Raw blocks that are past their time are gone then: ingesters have flushed what they held, and the compactor has seen it."""
+    server = (f["compactor"] if isinstance(f, Cluster) else f).operator()
+
+    def gone():
+        compact(f)
+        return not any("held_raw_blocks" in tenant for tenant in server.call("GET", "/compactor/status").expect(200).json()["tenants"])
+    await_("raw blocks to expire", gone, 120)
+
+
 def own_host():
     """A loopback address that no other test uses, so that all its ports are free, also for who comes back; but for those above 32767, out of which
     connections are made."""

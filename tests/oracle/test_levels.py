@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from client import unique
 from faultclock import FaultClock
-from flametree import AT_ONCE, BIN, Cluster, Flametree, check_blocks, compact, flush
+from flametree import AT_ONCE, BIN, SAYS_SOON, Cluster, Flametree, check_blocks, compact, expire, flush
 from fleet import AWAY, ROUNDS, SEED, Days, Life, Month, Old, OldMonth, disturbed
 
 
@@ -138,13 +138,13 @@ def test_answers_equal_brute_force_whatever_ingesters_do(part, tmp_path):
 def test_what_is_rounded_lies_between_brute_force_over_both_ranges(kind, kept, count):
     rng = random.Random(SEED + 6)
     print("seed", SEED)
-    with Flametree("--compactor.interval=1h", *AT_ONCE, *kept) as f:
+    with Flametree("--compactor.interval=1h", SAYS_SOON, *AT_ONCE, *kept) as f:
         fleet = kind(rng, f.server(), unique("oracle"))
         for _ in range(ROUNDS):
             fleet.push(count)
             flush(f)
             compact(f)
-            compact(f)
+            expire(f)
             for _ in range(50):
                 fleet.check_one()
         assert {"exact", "rounded"} <= fleet.seen, fleet.seen
@@ -155,7 +155,7 @@ def test_answers_are_right_through_months_of_life(tmp_path):
     rng = random.Random(SEED + 7)
     print("seed", SEED)
     clock = FaultClock(tmp_path / "clock")
-    with Flametree("--compactor.interval=1h", "--compactor.hours_retention=40d", env=clock.env) as f:
+    with Flametree("--compactor.interval=1h", "--compactor.hours_retention=40d", SAYS_SOON, env=clock.env) as f:
         fleet = Life(rng, f.server(), unique("oracle"), clock)
         fleet.push(3)
         for _ in range(ROUNDS * 45):

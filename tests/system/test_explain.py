@@ -7,7 +7,7 @@ import time
 
 import pytest
 from client import CPU, QUERIER, Pprof, flame
-from flametree import AT_ONCE, BIN, Flametree, compact, flush
+from flametree import AT_ONCE, BIN, SAYS_SOON, Flametree, compact, expire, flush
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -201,13 +201,13 @@ def test_an_object_that_is_gone_is_missing_too(shop):
 
 
 def test_edges_in_rows_that_are_no_longer_kept_are_rounded(tmp_path):
-    with Flametree("--compactor.interval=1h", *AT_ONCE, "--compactor.raw_retention=24h", data=str(tmp_path)) as f:
+    with Flametree("--compactor.interval=1h", *AT_ONCE, "--compactor.raw_retention=24h", SAYS_SOON, data=str(tmp_path)) as f:
         s = f.server()
         for hour in range(48):
             push(s, START + hour * HOUR + HOUR // 2, 1)
         flush(f)
         for _ in range(2):
-            compact(f)
+            expire(f)
         assert not glob.glob(os.path.join(f.data, "store", "o", "v1", "*", "anonymous", "raw", "*", "*")), "leaves are still there"
         whole = ask(s, START - 1, START + 2 * DAY)
         assert total(whole) == 48

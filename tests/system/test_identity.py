@@ -133,7 +133,7 @@ def directory(f):
 def noted(cluster, name):
     """The data directories that the store knows of an ingester."""
     folder = os.path.join(cluster.folder, "data/store/o/v1/nodes/ingester", name)
-    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return sorted({number.split(".")[0] for number in os.listdir(folder)}) if os.path.isdir(folder) else []
 
 
 def exactness(s, service):

@@ -391,7 +391,8 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     if (wrong && roll(d, 4) == 0)
         (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
     enum compact_end end = walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns,
-                                    roll(d, UINT64_MAX), w->mistake == HASTY, &e);
+                                    roll(d, UINT64_MAX), w->mistake == HASTY,
+                                    w->mistake == HURRIED ? NULL : w->copies, &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)
@@ -452,6 +453,7 @@ static void crash(struct world *w, struct actor *a)
         pthread_cond_wait(&w->change, &w->lock);
     pthread_mutex_unlock(&w->lock);
     whole_stop(&n->whole);
+    copies_end(n);
     walk_log_damage(w, n, &a->dice);
     atomic_store(&n->seat.dead, false);
     whole_start_with(&n->whole, n->dir, "", n->seat.store);
@@ -509,6 +511,9 @@ static void *act(void *arg)
     case ACT_CROWD:
         crowd(w, a);
         break;
+    case ACT_ROLL:
+        copies_roll(w, &w->nodes[a->node], &a->req);
+        break;
     case ACT_KINDS:
         abort();
     }
@@ -521,7 +526,7 @@ bool walk_start(struct world *w, enum actor_kind kind)
 {
     static const unsigned most[ACT_KINDS] = {
         [ACT_FLUSH] = 2, [ACT_COMPACT] = 2, [ACT_SWEEP] = 1, [ACT_QUERY] = 3,
-        [ACT_CRASH] = 1, [ACT_STALL] = 1,   [ACT_CROWD] = 2};
+        [ACT_CRASH] = 1, [ACT_STALL] = 1,   [ACT_CROWD] = 2, [ACT_ROLL] = 2};
     struct actor *a = NULL;
     unsigned same = 0;
     err e = {0};
@@ -602,6 +607,9 @@ void walk_settle(struct world *w)
         for (int i = 0; i < 20; i++) {
             compact(w, &seat, &r, &w->dice, 10, false);
             walk_ask_edges(w, &w->dice, false);
+            for (unsigned k = 0; k < w->node_count; k++)
+                copies_roll(w, &w->nodes[k], &r);
+            world_advance(SLOT_MINUTE);
         }
         walk_ask(w, &w->dice, true);
         walk_ask_edges(w, &w->dice, true);

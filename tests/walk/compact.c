@@ -3,6 +3,7 @@
 
 #include "compactor/job.h"
 #include "sys/clock.h"
+#include "walk/copies.h"
 
 static bool counts(void *arg, id128 leaf)
 {
@@ -23,7 +24,7 @@ static bool run_hastily(const struct job_bench *b, struct req *r, const struct t
 
 enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budget *memory,
                           struct req *r, str tenant, int64_t retention_ns, uint64_t random,
-                          bool hasty, err *e)
+                          bool hasty, struct copies *copies, err *e)
 {
     const struct plan_settings often = {.fold_interval = SLOT_HOUR,
                                         .pack_interval = 6 * SLOT_HOUR,
@@ -37,11 +38,15 @@ enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budg
     struct job_report report = {0};
     int64_t begun = clock_wall_ns();
     int64_t begun_boot = clock_boot_ns();
+    struct copies_view view = {0};
+    if (copies && !copies_look(copies, s, r, &view, e)) return COMPACT_FAILED;
     if (!snapshot_take(ms, r, &r->arena, tenant, &snap, e)) return COMPACT_FAILED;
     struct plan_state state = {.segments = snap.segments,
                                .segment_count = snap.segment_count,
                                .counts = counts,
                                .arg = snap.manifest,
+                               .may_go = copies ? copies_may_go : NULL,
+                               .go_arg = &view,
                                .now_ns = begun};
     struct job_bench bench = {.manifests = ms,
                               .store = s,
@@ -54,6 +59,7 @@ enum compact_end walk_job(struct manifests *ms, struct store *s, struct mem_budg
                               .wall_ns = clock_wall_ns};
     state.blocks = manifest_blocks(snap.manifest, &state.block_count);
     bool ok = plan_make(&r->arena, &state, &often, &plan, e);
+    if (ok && copies) copies_wish(&view, plan.held, plan.held_count);
     const struct task *job = ok && plan.n ? &plan.jobs[(random >> 1) % MIN(plan.n, 4u)] : NULL;
     if (job) ok = hasty ? run_hastily(&bench, r, job, e) : job_run(&bench, r, job, &report, e);
     snapshot_release(&snap);

@@ -38,30 +38,13 @@ static bool is_down(struct world *w)
     return down;
 }
 
-// Does something wait in a log for so long that a leaf may expire before it is flushed? A second
-// copy that comes after the leaf with the first one is gone is recognised by nobody; in earnest
-// that takes an ingester that flushes nothing for days.
-static bool is_behind(struct world *w)
-{
-    int64_t oldest = INT64_MAX;
-    pthread_mutex_lock(&w->lock);
-    for (unsigned i = 0; i < w->node_count; i++) {
-        struct wal_cut cuts[64];
-        if (!w->nodes[i].up) continue;
-        size_t n = wal_look(w->nodes[i].whole.in->wal, cuts, COUNT(cuts));
-        for (size_t k = 0; k < MIN(n, COUNT(cuts)); k++)
-            oldest = MIN(oldest, cuts[k].opened_wall_ns);
-    }
-    pthread_mutex_unlock(&w->lock);
-    return w->retention_ns && clock_wall_ns() - w->retention_ns / 4 > oldest;
-}
-
 static void pass_time(struct world *w)
 {
     bool far = w->retention_ns && roll(&w->dice, 2) == 0;
     int64_t ns = (int64_t)roll(&w->dice, far ? 12 * SLOT_HOUR : 25 * SLOT_MINUTE);
     ns = MIN(ns, stall_room_ns(w));
-    if (w->retention_ns == 0 || !(is_down(w) || is_behind(w))) world_advance(ns);
+    world_advance(ns);
+    if (w->retention_ns) (void)walk_start(w, ACT_ROLL);
 }
 
 static void step(struct world *w)

@@ -5,7 +5,6 @@
 #include "walk/world.h"
 
 #define LASTS_MOST 40                  // turns at the gate
-#define ROOM_NS    (30 * SLOT_MINUTE)  // so long are repeated ids known (ingester/past.h)
 
 static struct node *node_of(struct world *w, const struct seat *s)
 {
@@ -62,8 +61,7 @@ int64_t stall_room_ns(struct world *w)
     pthread_mutex_lock(&w->lock);
     for (unsigned i = 0; i < w->node_count; i++) {
         const struct stall *s = &w->nodes[i].stall;
-        if (s->stalled || s->late_count)
-            room = MIN(room, MAX(s->since_ns + ROOM_NS - clock_wall_ns(), 0));
+        if (!s->stalled && s->late_count) room = 0;
     }
     pthread_mutex_unlock(&w->lock);
     return room;

@@ -20,6 +20,7 @@ const char *const mistake_names[MISTAKES] = {
     [TOO_EARLY] = "tooearly",   [DROPPED] = "dropped",
     [UNTOLD] = "untold",        [SILENT_LOSS] = "silentloss",
     [ULID_ALONE] = "ulidalone", [HASTY] = "hasty",
+    [HURRIED] = "hurried",
 };
 
 // ---- the clock
@@ -342,9 +343,11 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
-    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD;
+    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD ||
+                   mistake == HURRIED;
     w->retention_ns = roll(&w->dice, 3) && !expires ? 0 : 24 * SLOT_HOUR;
     clocks_open(w);
+    w->copies = copies_new(&w->memory);
     w->node_count = 1 + (unsigned)roll(&w->dice, WALK_INGESTERS);
     for (unsigned i = 0; i < w->node_count; i++) {
         struct node *n = &w->nodes[i];
@@ -352,6 +355,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
         seat_open(&n->seat, w, mistake == BLIND);
         whole_start_with(&n->whole, n->dir, "", n->seat.store);
         whole_await(&n->whole);
+        copies_note(w, n);
         n->up = true;
     }
 }
@@ -362,10 +366,12 @@ void world_close(struct world *w)
         struct node *n = &w->nodes[i];
         atomic_store(&n->seat.dead, true);
         whole_stop(&n->whole);
+        copies_end(n);
         seat_close(&n->seat);
         dir_remove(n->dir);
     }
     clocks_close(w);
+    copies_free(w->copies);
     manifests_close(w->querier.manifests);
     blocks_free(w->querier.blocks);
     seat_close(&w->querier_seat);

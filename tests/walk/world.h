@@ -14,6 +14,7 @@
 #include "querier/blocks.h"
 #include "sys/clock.h"
 #include "unit/ingester/whole.h"
+#include "walk/copies.h"
 #include "walk/gate.h"
 #include "walk/stall.h"
 
@@ -41,6 +42,7 @@ enum mistake {
     SILENT_LOSS,  // nobody hears how many rows of a damaged log are missing
     ULID_ALONE,   // orphans go by the age in their name alone, and no commit looks for its blocks
     HASTY,        // blocks of a commit that failed are deleted, whatever became of it
+    HURRIED,      // leaves expire though ingesters may hold copies of their rows
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -73,6 +75,7 @@ struct node {
     bool up;         // under the world's lock, as `users`
     unsigned users;  // requests inside
     struct stall stall;
+    struct copies_node holding;
 };
 
 enum actor_kind {
@@ -83,6 +86,7 @@ enum actor_kind {
     ACT_CRASH,
     ACT_STALL,
     ACT_CROWD,
+    ACT_ROLL,
     ACT_KINDS
 };
 
@@ -93,7 +97,7 @@ struct actor {
     bool used;          // the driver's
     _Atomic bool done;  // it may be joined
     struct dice dice;
-    unsigned node;     // of FLUSH, CRASH, STALL
+    unsigned node;     // of FLUSH, CRASH, STALL, ROLL
     struct seat seat;  // of COMPACT, SWEEP, CROWD
     struct req req;
 };
@@ -117,6 +121,7 @@ struct world {
     int64_t retention_ns;  // of leaves; 0: for ever
     int64_t clocks[3];     // by which those of compactors are off
     struct sweep_seen seen;
+    struct copies *copies;
     struct store *store;  // nobody's: never waits, never fails
     struct seat querier_seat;
     struct config *config;
