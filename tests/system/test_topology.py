@@ -1,4 +1,5 @@
 """Six processes from the files of deploy/examples: what is missing is said, and what two ingesters have counts once."""
+import glob
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from client import CPU, PUSH, Pprof, now_ms, pb, select
-from flametree import Cluster, await_
+from flametree import AT_ONCE, SAYS_SOON, Cluster, await_, compact, expire, flush
 
 HOUR_AGO = lambda: {"start": now_ms() - 1_800_000, "end": now_ms() + 300_000}
 PODS = 24  # label sets of SERVICE: each ingester owns some of them
@@ -232,6 +233,40 @@ def test_an_upload_repeated_with_its_id_counts_once_wherever_it_goes(cluster):
     assert mine + others > PODS, "nothing was stored twice"
     cluster.start()
     assert everything(s, service) == (want, PODS, want, want)
+
+
+def test_a_copy_that_comes_back_after_its_raw_block_had_its_time_counts_once():
+    """Rows that two ingesters have, one of which dies with its copies in its log. Until it has flushed them the raw blocks with the others' stay."""
+    day = 86_400_000
+    at = (now_ms() // day - 4) * day + day // 2
+    with Cluster(*AT_ONCE, SAYS_SOON, "--compactor.raw_retention=24h", "--compactor.interval=1h", "--distributor.append_timeout=1500ms") as c:
+        s, service, gone, compactor = c.server(), SERVICE, c["ingester-1"], c["compactor"]
+        raw = lambda: glob.glob(os.path.join(c.folder, "data/store/o/v1/*/*/raw/*/*"))
+        status = lambda: compactor.operator().call("GET", "/compactor/status").expect(200).json()
+        want = sum(1 + i for i in range(PODS))
+        for i in range(PODS):
+            push_with_id(s, service, i, "id-%d" % i, at).expect(200)
+        assert gone.metric("flametree_ingester_head_rows") > 0
+        gone.kill()
+        for i in range(PODS):
+            push_with_id(s, service, i, "id-%d" % i, at).expect(200)
+        for name in ("ingester-2", "ingester-3"):
+            c[name].operator().call("POST", "/ingester/flush?wait=true", b"").expect(200)
+
+        def waits_for_it():
+            compact(c)
+            awaited = [d["directory"].split("/")[0] for d in status().get("awaited_directories", [])]
+            return awaited == ["ingester-1"]
+        await_("the compactor to wait for no other one", waits_for_it, 60)
+        assert raw() and compactor.metric("flametree_compactor_held_raw_blocks") > 0
+        page = compactor.operator().call("GET", "/compactor").expect(200).text
+        assert "past " in page and "ingester-1/" in page, page
+        gone.start()
+        flush(c)
+        expire(c)
+        assert raw() == [] and "awaited" not in str(status().get("tenants"))
+        reply = s.query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select(service), start=at - day // 2 - 1, end=at + day // 2 - 1).expect(200)
+        assert reply.headers["Flametree-Exact"] == "exact" and int(reply.json()["flamegraph"]["total"]) == want, (reply.headers, want)
 
 
 def test_too_many_rows_of_two_ingesters_are_refused_by_name():
