@@ -36,8 +36,7 @@ static void tell_waiting(struct work *w)
     char directory[sizeof w->told] = "";
     lock_take(&w->lock);
     bool late = w->watch.count && clock_boot_ns() - w->round_boot_ns > LONG_NS;
-    if (late)
-        snprintf(directory, sizeof directory, "%.*s", STR(w->watch.dirs[0].directory));
+    if (late) snprintf(directory, sizeof directory, "%.*s", STR(w->watch.dirs[0].directory));
     lock_give(&w->lock);
     tell(w, directory);
 }
@@ -107,12 +106,11 @@ bool hold_may_go(void *arg, id128 leaf)
     return may;
 }
 
-void hold_note(struct work *w, struct tenant_work *t, const struct hold *h,
-               const struct plan *plan)
+void hold_note(struct work *w, struct tenant_work *t, const struct hold *h, const struct plan *plan)
 {
     lock_take(&w->lock);
     t->held_leaves = plan->held_count;
-    w->leaves_wait |= wish_note(&t->wish, &w->memory, &w->watch, h->granted, plan->held,
-                                plan->held_count);
+    w->leaves_wait |=
+        wish_note(&t->wish, &w->memory, &w->watch, h->granted, plan->held, plan->held_count);
     lock_give(&w->lock);
 }

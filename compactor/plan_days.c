@@ -736,20 +736,6 @@ static void keep_hours_together(const struct plan_state *s, bool *over)
     }
 }
 
-// A leaf that may go but for what ingesters still hold.
-static bool may_go(const struct planning *p, const struct manifest_block *b)
-{
-    const struct plan_state *s = p->state;
-    return b->kind != BLOCK_RAW || !s->may_go || s->may_go(s->go_arg, b->id);
-}
-
-static bool is_held(struct planning *p, const struct manifest_block *b)
-{
-    if (may_go(p, b)) return false;
-    p->out->held[p->out->held_count++] = b->id;
-    return true;
-}
-
 // What is older than days_retention goes in the order of time, whatever it is: what lies beside a
 // leaf that is held back would only be made anew.
 static void find_ends(struct planning *p, bool *over, bool *ends)
@@ -759,13 +745,12 @@ static void find_ends(struct planning *p, bool *over, bool *ends)
     int64_t first = INT64_MAX;  // hour of a leaf that is held back
     for (size_t i = 0; keep && i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
-        ends[i] = slot_start(last_hour(b), SLOT_HOUR) + keep <= s->now_ns;
-        if (ends[i] && is_held(p, b)) first = MIN(first, b->from_hour);
-        over[i] = ends[i];
+        over[i] = ends[i] = slot_start(last_hour(b), SLOT_HOUR) + keep <= s->now_ns;
+        if (ends[i] && plan_is_held(p, b)) first = MIN(first, b->from_hour);
     }
     for (size_t i = 0; i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
-        if (over[i]) over[i] = b->kind == BLOCK_RAW ? may_go(p, b) : last_hour(b) <= first;
+        over[i] = over[i] && (b->kind == BLOCK_RAW ? plan_may_go(p, b) : last_hour(b) <= first);
     }
 }
 
@@ -792,7 +777,7 @@ bool plan_retire(struct planning *p, err *e)
             !all_in_days(p, i, &needs, &over[i], e)) {
             return false;
         }
-        if (!ends[i] && over[i]) over[i] = !is_held(p, b);
+        if (!ends[i] && over[i]) over[i] = !plan_is_held(p, b);
     }
     if (p->out->held_count) p->out->later[JOB_RETIRE]++;
     keep_hours_together(s, over);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_expired.c - what retention took is in parents only: which of them no job may take.
+// plan_expired.c - what retention took is in parents only: which of them no job may take, and which
+// leaves it may not take yet.
 #include "compactor/plan_int.h"
 
 #include <stdlib.h>
@@ -60,4 +61,17 @@ bool plan_have_last(const struct planning *p, const struct manifest_block *const
         }
     }
     return false;
+}
+
+bool plan_may_go(const struct planning *p, const struct manifest_block *b)
+{
+    const struct plan_state *s = p->state;
+    return b->kind != BLOCK_RAW || !s->may_go || s->may_go(s->go_arg, b->id);
+}
+
+bool plan_is_held(struct planning *p, const struct manifest_block *b)
+{
+    if (plan_may_go(p, b)) return false;
+    p->out->held[p->out->held_count++] = b->id;
+    return true;
 }

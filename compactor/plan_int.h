@@ -94,6 +94,11 @@ bool plan_have_last(const struct planning *p, const struct manifest_block *const
 // that name both would be stale, and nobody could make them anew.
 bool plan_day_has_expired(struct planning *p, int64_t day);
 
+// Whether a block that is past its time may go, but for what ingesters may hold. is_held notes one
+// that may not.
+bool plan_may_go(const struct planning *p, const struct manifest_block *b);
+bool plan_is_held(struct planning *p, const struct manifest_block *b);
+
 // The hours of a day that there is anything of.
 struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n);
 

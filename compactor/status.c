@@ -176,9 +176,8 @@ void work_print_json(struct work *w, struct buf *out)
     bool looked = false;
     lock_take(&w->lock);
     uint64_t n = backlog(w, &looked);
-    buf_printf(out,
-               "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,",
-               n, n == 0 && looked ? "true" : "false", w->manifests ? "true" : "false",
+    buf_printf(out, "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,", n,
+               n == 0 && looked ? "true" : "false", w->manifests ? "true" : "false",
                w->worker_count);
     put_waits(out, w);
     buf_z(out, "\"tenants\":[");

@@ -25,8 +25,8 @@
 #include "manifest/holding.h"
 
 struct watch {
-    struct arena arena;          // of dirs
-    struct holding_at *dirs;     // those of the round that have not flushed yet
+    struct arena arena;       // of dirs
+    struct holding_at *dirs;  // those of the round that have not flushed yet
     size_t count;
     uint64_t begun;         // rounds
     uint64_t over;          // of them; equal: none is under way

@@ -95,8 +95,8 @@ struct tenant_work {
     struct done_lately lately[DONE_LATELY_MAX];  // while planning
     size_t lately_count;
 
-    struct wish wish;     // of whoever plans
-    size_t held_leaves;   // that wait for what ingesters hold
+    struct wish wish;    // of whoever plans
+    size_t held_leaves;  // that wait for what ingesters hold
 
     bool looked;
     size_t segments;  // in no leaf

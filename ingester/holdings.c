@@ -295,8 +295,7 @@ static bool roll(struct holdings *h, struct req *r, err *e)
     bool noted = h->noted;
     lock_give(&h->lock);
     // (If somebody deleted it, it is noted anew first.)
-    return !noted ||
-           roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e);
+    return !noted || roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e);
 }
 
 static bool ask_store(struct holdings *h, struct req *r, err *e)
@@ -384,8 +383,7 @@ static void leave(struct holdings *h)
     mark_path(h, path);
     req_init(&r, RANK_DUTY, NULL, WORK_MAX, END_NS);
     if (!file_remove(path, &e) ||
-        !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, UINT64_MAX,
-                        &e)) {
+        !holding_delete(h->in->process->store, &r, me(h)->node, me(h)->directory, UINT64_MAX, &e)) {
         log_warn(NULL, "node.stays_noted", "why=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
                  "nothing, if this data directory is used again; else flametree node forget");
     }
@@ -491,7 +489,8 @@ static bool forget_one(struct holdings *h, struct req *r, const struct holding *
 {
     char ulid[ULID_TEXT];
     char text[LOG_QUOTE_MAX];
-    if (!holding_delete(h->in->process->store, r, o->node, o->directory, UINT64_MAX, e)) return false;
+    if (!holding_delete(h->in->process->store, r, o->node, o->directory, UINT64_MAX, e))
+        return false;
     ulid_print(o->directory, ulid);
     log_warn(NULL, "node.forgotten", "node=%s directory=%s", log_quote(text, o->node), ulid);
     return true;

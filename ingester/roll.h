@@ -22,8 +22,8 @@ struct roll_cut {
 };
 
 struct roll {
-    uint64_t number;    // the highest that is known to be there; 0: none
-    int64_t since_ns;   // boot clock when that became known
+    uint64_t number;   // the highest that is known to be there; 0: none
+    int64_t since_ns;  // boot clock when that became known
     bool has_marked;
     struct roll_cut *marked;
     size_t marked_count;

@@ -11,8 +11,8 @@
 //     v1/<hh>/<tenant>/{raw,h,d}/<first hour>-<hours>/<pack>-<ulid>   blocks
 //
 // hh: two hex digits, the top byte of XXH64 of the tenant. Numbers are zero-padded lower-case hex
-// (hour, cut, version, number, hours: 16, 16, 16, 16, 4 digits; part and pack: 8), so names sort as they count;
-// hours before the epoch are refused. Streams and ULIDs are 26 characters.
+// (hour, cut, version, number, hours: 16, 16, 16, 16, 4 digits; part and pack: 8), so names sort as
+// they count; hours before the epoch are refused. Streams and ULIDs are 26 characters.
 #pragma once
 
 #include "base/arena.h"

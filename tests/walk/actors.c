@@ -390,9 +390,9 @@ static bool compact_once(struct world *w, struct manifests *ms, struct seat *sea
     bool wrong = w->mistake == TOO_EARLY || w->mistake == DROPPED;
     if (wrong && roll(d, 4) == 0)
         (void)walk_wrong_change(ms, r, TENANT, w->retention_ns, w->mistake == DROPPED);
-    enum compact_end end = walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns,
-                                    roll(d, UINT64_MAX), w->mistake == HASTY,
-                                    w->mistake == HURRIED ? NULL : w->copies, &e);
+    enum compact_end end =
+        walk_job(ms, seat->store, &w->memory, r, TENANT, w->retention_ns, roll(d, UINT64_MAX),
+                 w->mistake == HASTY, w->mistake == HURRIED ? NULL : w->copies, &e);
     if (end == COMPACT_FAILED && (must || !walk_may_fail(w, &e)))
         world_fault(w, "job: %s: %s", err_name(e.code), e.msg);
     if (end != COMPACT_NOTHING)

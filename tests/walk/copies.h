@@ -3,8 +3,8 @@
 // copies.h - second copies of rows in logs, and leaves that are not to expire before they are
 // flushed: the sequence of each ingester's object in the store, and one watch for all jobs.
 //
-// Ingesters of walks have no identity, so they have no thread for that: here it is a step of a walk,
-// when time has passed.
+// Ingesters of walks have no identity, so they have no thread for that: here it is a step of a
+// walk, when time has passed.
 #pragma once
 
 #include "ingester/roll.h"

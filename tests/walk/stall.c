@@ -4,7 +4,7 @@
 #include "sys/clock.h"
 #include "walk/world.h"
 
-#define LASTS_MOST 40                  // turns at the gate
+#define LASTS_MOST 40  // turns at the gate
 
 static struct node *node_of(struct world *w, const struct seat *s)
 {

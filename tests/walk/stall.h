@@ -49,6 +49,6 @@ void stall_hold(struct seat *s);
 struct http_exchange;
 bool stall_marked(struct world *w, struct http_exchange *x, bool allowed);
 
-// For how long may time go on? What was sent to an ingester that stood still it takes soon after its
-// return.
+// For how long may time go on? What was sent to an ingester that stood still it takes soon after
+// its return.
 int64_t stall_room_ns(struct world *w);

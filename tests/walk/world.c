@@ -343,8 +343,8 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     w->store = memstore_open();
     open_querier(w);
     w->grace_ns = roll(&w->dice, 2) || mistake == OLD_ROOT ? 0 : 2 * SLOT_HOUR;
-    bool expires = mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD ||
-                   mistake == HURRIED;
+    bool expires =
+        mistake == TOO_EARLY || mistake == DROPPED || mistake == UNTOLD || mistake == HURRIED;
     w->retention_ns = roll(&w->dice, 3) && !expires ? 0 : 24 * SLOT_HOUR;
     clocks_open(w);
     w->copies = copies_new(&w->memory);

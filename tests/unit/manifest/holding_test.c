@@ -121,7 +121,8 @@ static void what_cannot_be_decoded_counts_and_foreign_names_do_not(void **state)
 {
     (void)state;
     struct holding *v = NULL;
-    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY.0000000000000001", S("\xff\xff"));
+    memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY.0000000000000001",
+                 S("\xff\xff"));
     memstore_set(store, "v1/nodes/ingester/a/01hzxw4t8q2j5k7m9nprstvwxy", S(""));
     memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY", S(""));
     memstore_set(store, "v1/nodes/ingester/a/01HZXW4T8Q2J5K7M9NPRSTVWXY.1", S(""));
