@@ -47,13 +47,13 @@ static void check_directory(struct watch *w, const struct node_identity *n)
 {
     struct program *p = w->program;
     if (p->process.store || !node_knows(n->directory)) return;
-    struct remembered *r = NULL;
-    for (size_t i = 0; i < w->known_count; i++) {
-        if (str_is(n->node, w->known[i].node)) r = &w->known[i];
-    }
-    if (!r) {
-        if (w->known_count == REMEMBER_MAX) return;
-        r = &w->known[w->known_count++];
+    size_t i = 0;
+    while (i < w->known_count && !str_is(n->node, w->known[i].node))
+        i++;
+    if (i == REMEMBER_MAX) return;
+    struct remembered *r = &w->known[i];
+    if (i == w->known_count) {
+        w->known_count++;
         snprintf(r->node, sizeof r->node, "%.*s", STR(n->node));
         r->directory = n->directory;
         metric_set(&service_nodes_remembered, (int64_t)w->known_count);

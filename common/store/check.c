@@ -167,10 +167,11 @@ const char *store_check_options(str type, str options)
         return "it is NFS that remembers which names are not there: mount it with "
                "lookupcache=positive,actimeo=0";
     if (nfs && !lists) return "it is NFS that remembers what folders hold: mount it with actimeo=0";
-    if (str_is(type, "cifs") || str_is(type, "smb3"))
+    if (str_is(type, "cifs") || str_is(type, "smb3")) {
         return has_option(options, "cache=none")
                    ? NULL
                    : "it is SMB that caches: mount it with cache=none,actimeo=0";
+    }
     if (str_starts(type, S("fuse.")) || str_is(type, "fuse"))
         return "it is a FUSE file system: see that entry_timeout, negative_timeout and "
                "attr_timeout are 0 on every machine";

@@ -309,14 +309,15 @@ static bool is_in(const struct pushed *row, struct span at)
 }
 
 // How many rows of a group lie in a span; of those that were acknowledged, or of all.
-static uint64_t count_in(const struct world *w, const struct edge_question *q, unsigned group,
+static uint64_t count_in(struct world *w, const struct edge_question *q, unsigned group,
                          struct span at, bool all)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i < atomic_load(&w->row_count); i++) {
         const struct pushed *row = &w->rows[i];
-        n += is_meant(q, row) && is_in(row, at) && (all || q->acked[i]) &&
-             group_of(q, row->service, row->pod) == group;
+        bool counts = is_meant(q, row) && is_in(row, at) && (all || q->acked[i]) &&
+                      group_of(q, row->service, row->pod) == group;
+        n += counts + (counts && all && walk_log_may_double(w, i));
     }
     return n;
 }
@@ -360,14 +361,15 @@ static int64_t rounded_edge(int64_t t, int64_t width, bool up)
     return up ? above : down;
 }
 
-static const struct pushed *wrong_row(const struct world *w, const struct edge_question *q,
+static const struct pushed *wrong_row(struct world *w, const struct edge_question *q,
                                       struct span at)
 {
     for (unsigned i = 0; i < atomic_load(&w->row_count); i++) {
         const struct pushed *row = &w->rows[i];
         bool in = is_meant(q, row) && is_in(row, at);
         bool right = q->times[i] == 1 ? in : q->times[i] == 0 && !(in && q->acked[i]);
-        if (!right) return row;
+        if (right || (q->times[i] == 2 && in && walk_log_may_double(w, i))) continue;
+        return row;
     }
     return NULL;
 }
@@ -428,7 +430,7 @@ static void check_heat(struct world *w, const struct edge_question *q, str expla
         const struct pushed *row = &w->rows[i];
         bool in = is_meant(q, row) && is_in(row, at);
         least += in && q->acked[i] && !is_in(row, q->gone);
-        most += in;
+        most += in + (in && walk_log_may_double(w, i));
     }
     if (q->cells >= least && q->cells <= most) return;
     world_fault(w,

@@ -131,7 +131,7 @@ void walk_log_told(struct world *w)
     pthread_mutex_lock(&w->lock);
     w->counts.lost += rows;
     if (w->mistake != SILENT_LOSS) w->may_lack += rows;
-    if (rows) w->lack_end = atomic_load(&w->row_count);
+    if (rows && w->mistake != SILENT_LOSS) w->lack_end = atomic_load(&w->row_count);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -154,6 +154,14 @@ bool walk_log_spares(struct world *w, unsigned number)
     bool spared = !w->lacks[number] && (w->may_lack == 0 || number >= w->lack_end);
     pthread_mutex_unlock(&w->lock);
     return spared;
+}
+
+bool walk_log_may_double(struct world *w, unsigned number)
+{
+    pthread_mutex_lock(&w->lock);
+    bool may = number < w->lack_end;
+    pthread_mutex_unlock(&w->lock);
+    return may;
 }
 
 void walk_log_await(struct node *n)

@@ -25,5 +25,9 @@ bool walk_log_forgives(struct world *w, unsigned number);
 // May no damage have taken this row? Then, once acknowledged, it counts in every answer.
 bool walk_log_spares(struct world *w, unsigned number);
 
+// May this row count twice until it is compacted? With the damaged part of a log went the ids of
+// what had been flushed, so that a push which is repeated is not recognised.
+bool walk_log_may_double(struct world *w, unsigned number);
+
 // Until no cut of the node is held that lacks something: answers say so as long.
 void walk_log_await(struct node *n);
