@@ -127,6 +127,7 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
     }
     lock_take(&w->lock);
     if (c->first_seq == 0) c->first_seq = first;
+    if (last > c->last_seq) c->rows = ROWS_UNKNOWN;  // until it is read: a failed write is there
     c->last_seq = MAX(last, c->last_seq);
     wal_note_seq(w, c->stream, c->last_seq);
     lock_give(&w->lock);

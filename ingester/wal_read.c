@@ -51,7 +51,7 @@ static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
     uint64_t entries = seq - s->next_seq;
     bool known = rows != ROWS_UNKNOWN && s->rows != ROWS_UNKNOWN && rows > s->rows;
     s->lost_entries += entries;
-    s->lost_rows += known ? rows - s->rows : entries;  // an entry has one row at least
+    s->lost_rows += known ? MAX(rows - s->rows, entries) : entries;  // each has one at least
 }
 
 // ---- one entry
