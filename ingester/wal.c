@@ -253,6 +253,7 @@ void wal_break(struct wal *w, const err *fault)
     char text[LOG_QUOTE_MAX];
     log_error(NULL, "log.failed", "fault=%s", log_quote(text, str_of(fault->msg)));
     metric_add(&ingester_log_failures, 1);
+    wal_mark(w);  // what was acknowledged until now; nothing is while the log is opened again
     lock_take(&w->lock);
     set_broken(w, fault);
     lock_give(&w->lock);
