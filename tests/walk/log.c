@@ -111,8 +111,10 @@ void walk_log_damage(struct world *w, struct node *n, struct dice *d)
     char path[512];
     struct buf bytes;
     w->told_before = told();
-    if (atomic_load(&w->calm) || roll(d, 3) == 0) return;
+    // Once: the first damage may take what tells of a second one.
+    if (atomic_load(&w->calm) || w->damaged || roll(d, 3) == 0) return;
     if (!choose_file(dir_path(dir, n->dir, "ingester/log"), d, path)) return;
+    w->damaged = true;
     if (roll(d, 4) == 0) {
         assert_int_equal(unlink(path), 0);
         return;
