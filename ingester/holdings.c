@@ -508,10 +508,11 @@ bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *d
         if (directory && !id128_eq(v[i].directory, *directory)) continue;
         bool used = is_used(h, r, &v[i]);
         if (used && !directory) continue;
-        if (used)
+        if (used) {
             return err_set(e, ERR_FAILED_PRECONDITION,
                            "a process runs with that data directory of %.*s, at %.*s", STR(node),
                            STR(v[i].address));
+        }
         if (!forget_one(h, r, &v[i], e)) return false;
         ++*n;
     }

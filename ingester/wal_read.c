@@ -65,20 +65,30 @@ struct kept {
     str block;
 };
 
+static void read_bytes(struct kept *k, unsigned field, str bytes)
+{
+    if (field == 3) k->entry.tenant = bytes;
+    if (field == 4) k->entry.batch = bytes;
+    if (field == 6) k->block = bytes;
+}
+
+static void read_number(struct kept *k, uint64_t *cut, unsigned field, uint64_t number)
+{
+    if (field == 1) k->entry.seq = number;
+    if (field == 2) *cut = number;
+    if (field == 5) k->size = number;
+    if (field == 7) k->base = number;
+    if (field == 8) k->rows = number;
+}
+
 static bool read_kept(const struct cut *c, str key, str value, struct kept *k, err *e)
 {
     uint64_t cut = 0;
     *k = (struct kept){.rows = ROWS_UNKNOWN};
     struct pb_reader r = pb_reader(value);
     while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_VARINT) k->entry.seq = r.number;
-        if (r.field == 2 && r.type == PB_VARINT) cut = r.number;
-        if (r.field == 3 && r.type == PB_BYTES) k->entry.tenant = r.bytes;
-        if (r.field == 4 && r.type == PB_BYTES) k->entry.batch = r.bytes;
-        if (r.field == 5 && r.type == PB_VARINT) k->size = r.number;
-        if (r.field == 6 && r.type == PB_BYTES) k->block = r.bytes;
-        if (r.field == 7 && r.type == PB_VARINT) k->base = r.number;
-        if (r.field == 8 && r.type == PB_VARINT) k->rows = r.number;
+        if (r.type == PB_BYTES) read_bytes(k, r.field, r.bytes);
+        if (r.type == PB_VARINT) read_number(k, &cut, r.field, r.number);
     }
     if (!r.fault && key.n == 8 && k->entry.seq == key_parse(key.p) && cut == c->number) return true;
     return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
