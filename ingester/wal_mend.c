@@ -96,11 +96,11 @@ bool wal_mend(const char *dir, err *e)
     for (struct dirent *f; ok && (f = readdir(d));) {
         char path[4096];
         if (!str_ends(str_of(f->d_name), S(".log"))) continue;
-        (void)snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
+        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
         int fd = open(path, O_RDWR | O_CLOEXEC);
         if (fd < 0) continue;
         ok = mend_file(fd, path, e);
-        close(fd);
+        (void)close(fd);
     }
     closedir(d);
     return ok;
