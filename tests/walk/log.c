@@ -13,15 +13,16 @@
 
 static struct world *walked;
 
-// Only pushes write entries, and the one thread that drives the walk pushes: the die is its own.
+// Pushes write entries, those that a stalled ingester took as well: from several threads.
 static bool write_fails(struct world *w, uint64_t sides)
 {
-    if (atomic_load(&w->calm) || roll(&w->dice, sides)) return false;
+    if (atomic_load(&w->calm)) return false;
     pthread_mutex_lock(&w->lock);
-    w->counts.broken++;
+    bool fails = roll(&w->log_dice, sides) == 0;
+    w->counts.broken += fails;
     pthread_mutex_unlock(&w->lock);
-    errno = EIO;
-    return true;
+    if (fails) errno = EIO;
+    return fails;
 }
 
 // There may be something to do for a flush, which it must not do.

@@ -334,6 +334,7 @@ void world_open(struct world *w, uint64_t seed, enum mistake mistake)
     memset(w, 0, sizeof *w);
     w->seed = seed;
     w->dice.state = seed;
+    w->log_dice.state = seed + 1;
     w->mistake = mistake;
     w->start_ns = clock_wall_ns() / SLOT_HOUR * SLOT_HOUR;
     mem_budget_init(&w->memory, "walk", NULL, 0);
