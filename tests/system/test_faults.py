@@ -180,7 +180,7 @@ class Story:
                 await_("the querier to say that it is dead", lambda: self.c["querier"].metric('flametree_cluster_members{state="dead"}') == 1 or
                        self.c["querier"].metric(alive) == 2, 60)
             else:
-                time.sleep(1)
+                self.await_pushes(40, least=20)  # nobody needs it to take profiles
         finally:
             self.c[name].signal(signal.SIGCONT)
         self.await_pushes(20, least=1)
