@@ -42,10 +42,11 @@ bool ingester_post_forget(void *service, struct http_exchange *x, err *e)
     if (!has_store(in, e)) return false;
     if (!url_query(a, x->query, "node", &node) || node.n == 0)
         return err_set(e, ERR_INVALID_ARGUMENT, "node=ID is missing: of which ingester?");
-    if (!url_query(a, x->query, "accept_loss", &accept) || !str_is(accept, "true"))
+    if (!url_query(a, x->query, "accept_loss", &accept) || !str_is(accept, "true")) {
         return err_set(e, ERR_INVALID_ARGUMENT,
                        "accept_loss=true is missing: what the data directory had not given to the "
                        "store is lost with it");
+    }
     if (one && !ulid_parse(text, &directory, e)) return err_wrap(e, "directory");
     if (!holdings_forget(in->holdings, &x->req, node, one ? &directory : NULL, &n, e)) return false;
     buf_printf(page(x), "{\"forgotten\":%zu}\n", n);

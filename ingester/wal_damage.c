@@ -70,7 +70,7 @@ void wal_mark(struct wal *w)
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;  // the next second tries again; without it less can be told
     if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked_seq = c->last_seq;
-    close(fd);
+    (void)close(fd);
 }
 
 static bool read_mark(const struct wal *w, struct wal_mark *m)
@@ -81,7 +81,7 @@ static bool read_mark(const struct wal *w, struct wal_mark *m)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     bool ok = pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
-    close(fd);
+    (void)close(fd);
     if (!ok || memcmp(bytes, magic, sizeof magic) != 0) return false;
     if (get_number(bytes + 48, 4) != crc32c(0, bytes, 48)) return false;  // torn
     memcpy(m->stream.b, bytes + 8, sizeof m->stream.b);

@@ -381,30 +381,34 @@ static void find_own(struct speaker *s, const struct stream_rows *rows, size_t f
     }
 }
 
+// Adds the rows of reply i; a reply that cannot be read is a member missed.
+static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
+                       struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
+                       err *e)
+{
+    const struct head_reply *reply = &replies->v[i];
+    size_t before = rows->n;
+    err why = {0};
+    out->bytes += reply->bytes.n;
+    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
+    if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
+        find_own(&speakers[i], rows, before);
+        out->stores |= speakers[i].stores;
+        return check_twin(a, replies, speakers, i, out, e);
+    }
+    rows->n = before;
+    if (!arena_ok(a, e)) return false;
+    why.code = ERR_INTERNAL;
+    return fetch_miss(a, out, reply->member, &why, e);
+}
+
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
 {
     struct stream_rows rows = {0};
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
     if (!speakers) return arena_ok(a, e);
     for (size_t i = 0; i < replies->n; i++) {
-        const struct head_reply *reply = &replies->v[i];
-        out->bytes += reply->bytes.n;
-        size_t before = rows.n;
-        err why = {0};
-        bool ok = !reply->fault && read_reply(a, reply, &rows, &why) &&
-                  read_node(a, reply->bytes, &speakers[i], &why);
-        if (ok) {
-            find_own(&speakers[i], &rows, before);
-            out->stores |= speakers[i].stores;
-            if (!check_twin(a, replies, speakers, i, out, e)) return false;
-            continue;
-        }
-        rows.n = before;
-        if (!arena_ok(a, e)) return false;
-        if (!reply->fault) why.code = ERR_INTERNAL;
-        if (!fetch_miss(a, out, reply->member, reply->fault ? reply->fault : &why, e)) {
-            return false;
-        }
+        if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
     }
     if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
     for (size_t i = 0; i < rows.n; i++) {

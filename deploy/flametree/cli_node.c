@@ -67,13 +67,20 @@ static bool read_row(struct json_reader *r, struct row *row)
     return t == JSON_OBJECT_END;
 }
 
+// Reads on to the value of an object's first key; false if it is not a `kind`.
+static bool first_value(struct json_reader *r, enum json_token kind)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    if (json_next(r) != JSON_KEY) return false;
+    return json_next(r) == kind;
+}
+
 static bool put_rows(struct cli *c, str body, struct buf *out)
 {
     struct json_reader r;
     enum json_token t = JSON_FAULT;
     json_reader_init(&r, &c->arena, body);
-    if (json_next(&r) != JSON_OBJECT || json_next(&r) != JSON_KEY || json_next(&r) != JSON_ARRAY)
-        return false;
+    if (!first_value(&r, JSON_ARRAY)) return false;
     while ((t = json_next(&r)) == JSON_OBJECT) {
         struct row row = {0};
         if (!read_row(&r, &row)) return false;
@@ -83,6 +90,7 @@ static bool put_rows(struct cli *c, str body, struct buf *out)
     return t == JSON_ARRAY_END;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the signature is cli_run
 bool cli_node_ls(struct cli *c, int *status, err *e)
 {
     str body = {0};
@@ -127,9 +135,8 @@ bool cli_node_forget(struct cli *c, int *status, err *e)
     uint64_t n = 0;
     json_reader_init(&r, &c->arena, body);
     if (!ok) return false;
-    bool read = json_next(&r) == JSON_OBJECT && json_next(&r) == JSON_KEY &&
-                json_next(&r) == JSON_NUMBER && str_u64(r.text, &n);
-    if (!read) return err_set(e, ERR_UNKNOWN, "%.*s does not say what it did", STR(c->url.shown));
+    if (!first_value(&r, JSON_NUMBER) || !str_u64(r.text, &n))
+        return err_set(e, ERR_UNKNOWN, "%.*s does not say what it did", STR(c->url.shown));
     return print(c,
                  arena_printf(&c->arena, "forgot %llu data director%s of %.*s\n",
                               (unsigned long long)n, n == 1 ? "y" : "ies", STR(node)),
