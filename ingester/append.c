@@ -4,7 +4,7 @@
 //
 //     1. every batch is decoded and checked; limits of age, memory and disk are asked
 //     2. head_stage: all memory that the rows need is taken; nothing shows yet
-//     3. wal_append: one synced write for all batches of the request
+//     3. wal_append: one synced write for all batches of the request, as they were staged
 //     4. head_publish: cannot fail, so what is in the log is seen
 //     5. the answer
 //
@@ -163,54 +163,23 @@ static bool make_room(struct append *a, struct buf *out, err *e)
     return buf_reserve(out, ANSWER_BYTES) != NULL || buf_ok(out, e);
 }
 
-// The batch without records that are known: each row is in the log once, so that a start gives it
-// to the cut that it had before. A vector that others share stays.
-static bool leave_out(struct append *a, const struct batch *b, const bool *known, str *bytes,
-                      err *e)
-{
-    struct arena *arena = &a->req->arena;
-    struct buf out;
-    struct batch less = *b;
-    bool *stays = ARENA_ARRAY(arena, bool, b->record_count);
-    uint32_t *at = ARENA_ARRAY(arena, uint32_t, b->record_count);
-    less.records = ARENA_ARRAY(arena, struct record, b->record_count);
-    less.record_count = 0;
-    if (!stays || !at || !less.records) return arena_ok(arena, e);
-    for (uint32_t i = 0; i < b->record_count; i++) {
-        uint32_t sibling = b->records[i].sibling;
-        stays[i] = !known[i];
-        if (stays[i] && sibling != RECORD_NO_SIBLING) stays[sibling] = true;
-    }
-    for (uint32_t i = 0; i < b->record_count; i++) {
-        if (!stays[i]) continue;
-        at[i] = less.record_count;
-        struct record *r = &less.records[less.record_count++];
-        *r = b->records[i];
-        if (r->sibling != RECORD_NO_SIBLING) r->sibling = at[r->sibling];
-    }
-    buf_init(&out, arena->budget, SIZE_MAX);
-    bool ok = batch_encode(&less, arena, &out, e);
-    if (ok) *bytes = arena_str(arena, buf_view(&out));
-    buf_release(&out);
-    return ok && arena_ok(arena, e);
-}
-
-// Batches of which every record is known are in the log already.
+// Batches of which every record is known are in the log already; of others the log gets what was
+// staged, so each row is in it once, and a start gives it to the cut that it had before.
 static bool log_new(struct append *a, struct wal_place *place, err *e)
 {
-    str *fresh = ARENA_ARRAY(&a->req->arena, str, a->n);
+    struct wal_item *items = ARENA_ARRAY(&a->req->arena, struct wal_item, a->n);
     size_t n = 0;
-    if (!fresh) return arena_ok(&a->req->arena, e);
+    if (!items) return arena_ok(&a->req->arena, e);
     for (size_t i = 0; i < a->n; i++) {
-        const bool *known = staged_known(a->staged[i]);
-        if (staged_rows(a->staged[i]) == 0) continue;
-        fresh[n] = a->bytes[i];
-        if (known && !leave_out(a, &a->batches[i], known, &fresh[n], e)) return false;
+        struct staged *s = a->staged[i];
+        if (staged_rows(s) == 0) continue;
+        items[n] = (struct wal_item){.count = staged_rows(s), .news = head_log_news, .arg = s};
+        if (!head_log(s, &items[n].rows, e)) return false;
         n++;
     }
     if (n == 0) return wal_position(a->in->wal, place, e);
     a->reason = "log";
-    return wal_append(a->in->wal, a->req->tenant, fresh, n, place, e);
+    return wal_append(a->in->wal, a->req->tenant, items, n, place, e);
 }
 
 static void publish(struct append *a, struct cut *cut)

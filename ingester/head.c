@@ -51,9 +51,17 @@ static bool text_copy(struct mem_budget *b, str text, str *out, err *e)
     return true;
 }
 
+// Relaxed: all that counts is that no two are equal.
+void service_renumbered(struct service_head *s)
+{
+    marks_release(s);
+    s->table = atomic_fetch_add_explicit(&s->head->tables, 1, memory_order_relaxed) + 1;
+}
+
 static void service_free(struct service_head *s)
 {
     struct mem_budget *b = &s->head->budget;
+    marks_release(s);
     for (uint32_t i = 0; i < s->index.series_count; i++)
         rows_release(&s->rows[i], b);
     mem_free(b, s->rows, s->rows_cap * sizeof *s->rows);
@@ -78,6 +86,7 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     rwlock_init(&s->lock);
     index_init(&s->index, &h->budget);
     symbols_hints_init(&s->hints, &h->budget);
+    service_renumbered(s);
     if (text_copy(&h->budget, tenant, &s->tenant, e) &&
         text_copy(&h->budget, service, &s->service, e) &&
         symbols_init(&s->symbols, &h->budget, e)) {

@@ -11,6 +11,7 @@
 //
 //     head_stage     maps symbols and series, encodes the vectors anew, makes room for the rows.
 //                    May fail (resource_exhausted naming the row head_memory); then nothing shows.
+//     head_log       the log's bytes of it
 //     ... the log has it ...
 //     head_publish   lets the rows be seen. Needs no memory, cannot fail.
 //     head_abandon   instead, when the log did not take it.
@@ -74,10 +75,27 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
 uint64_t head_turn(struct head *h);  // asked before head_stage
 bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e) MUST_CHECK;
 uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
-// Of each record of the batch whether it is known to be one; NULL if none is.
-const bool *staged_known(const struct staged *s);
 void head_publish(struct staged *s, struct cut *cut);
 void head_abandon(struct staged *s);
+
+// ---- the log of what was staged (head_log.h)
+// The rows as an entry of the log has them; theirs until they are published or abandoned.
+bool head_log(struct staged *s, str *rows, err *e) MUST_CHECK;
+
+// What the entry brings besides: rows of the service's tables that no earlier entry of this run of
+// the log (wal.h) brought. A wal_news_fn.
+bool head_log_news(void *staged, uint64_t run, struct buf *out, err *e) MUST_CHECK;
+
+// Entries of one cut's log back into the head, in order. What is missing of them is refused with
+// data_loss; nothing of such an entry shows.
+struct restore;
+struct restore *restore_new(struct head *h, struct mem_budget *memory, err *e) MUST_CHECK;
+void restore_free(struct restore *r);  // NULL is fine
+
+// With `known` the head has the rows already and only what the entry brings is noted; *out is then
+// NULL. Fails with aborted as head_stage.
+bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, bool known,
+                   struct staged **out, err *e) MUST_CHECK;
 
 // Removes all rows of a cut, then services without rows. False if readers hold the head; with
 // `insist` it waits for them, and new ones for it.

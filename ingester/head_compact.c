@@ -6,7 +6,8 @@
 // made anew from what the rows still name. New numbers are given in the order of the old ones, so
 // the distance of two ids never grows, and vectors are rewritten where they are: everything that
 // can fail for want of memory happens before the first row is touched. Readers are excluded by the
-// drop, and a service with staged rows, which hold old numbers, is left for another time.
+// drop, and a service with staged rows, which hold old numbers, is left for another time; so is one
+// that a log is being read into.
 #include "base/fault.h"
 #include "codec/varint.h"
 #include "ingester/head_stacks.h"
@@ -131,6 +132,7 @@ static void compact_stacks(struct service_head *s)
         s->symbols = fresh;
         symbols_hints_release(&s->hints);
         stack_hours_release(s);
+        service_renumbered(s);
     }
     arena_release(&a);
 }
@@ -187,6 +189,7 @@ static void compact_series(struct service_head *s, uint32_t live)
         s->index = fresh.index;
         s->rows = fresh.rows;
         s->rows_cap = fresh.cap;
+        service_renumbered(s);
     }
     arena_release(&a);
 }
@@ -194,7 +197,7 @@ static void compact_series(struct service_head *s, uint32_t live)
 void service_compact(struct service_head *s)
 {
     uint32_t live = 0;
-    if (s->ids.promised > 0) return;
+    if (s->ids.promised > 0 || s->readers > 0) return;
     for (uint32_t i = 0; i < s->index.series_count; i++)
         live += rows_count(&s->rows[i]) > 0;
     if (s->symbols.t.stack_count > 2 * (uint64_t)s->live_stacks + STACKS_MIN) compact_stacks(s);

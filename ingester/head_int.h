@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ingester/head.h"
+#include "ingester/head_log.h"
 #include "ingester/ids.h"
 #include "ingester/index.h"
 #include "ingester/past.h"
@@ -47,6 +48,31 @@ struct service_head {
     uint32_t shape;        // drops of rows so far: numbers of series and stacks may be others
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
+    uint64_t table;      // of the numbers of its rows, in the log: no other service or time has it
+    struct marks marks;  // what the log has of its tables
+    uint32_t readers;    // of a log, which remember numbers of its rows: these do not change
+};
+
+// A batch whose rows are ready and not seen yet. Its memory is the request's arena.
+struct staged_row {
+    uint32_t series;
+    uint32_t first;  // the row that had this vector first: itself, or that of another sample type
+    struct row row;
+};
+struct staged {
+    struct service_head *service;
+    struct staged *next;  // of the service's
+    struct arena *owner;  // the request's
+    struct staged_row *rows;
+    uint32_t n;
+    uint32_t duplicates;
+    // What the log may lack of the tables, as long as it is in this run (head_log.h).
+    uint64_t run;
+    uint32_t *unmarked;  // stacks of the vectors
+    size_t unmarked_n;
+    size_t unmarked_cap;
+    bool unmarked_series;
+    struct buf logged;  // its rows as the log gets them
 };
 
 struct head {
@@ -57,6 +83,7 @@ struct head {
     struct service_head **services;
     uint32_t service_count;
     size_t service_cap;
+    _Atomic uint64_t tables;  // numbers given to tables so far
     _Atomic uint64_t series;
     _Atomic uint64_t rows;
     _Atomic uint64_t duplicates;
@@ -67,6 +94,9 @@ struct head {
     bool remembers;  // what is dropped stays known for a while; set at the start
     struct past past;
 };
+
+// The rows of the service's tables have other numbers from now on. With its lock.
+void service_renumbered(struct service_head *s);
 
 bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the service's lock
 
@@ -81,6 +111,11 @@ struct service_head *head_service_at(struct head *h, uint32_t i);
 // After rows were dropped, with the service's lock and no readers: gives back the memory of symbols
 // and series that no row names any more, once it is worth while. (head_compact.c)
 void service_compact(struct service_head *s);
+
+// As head_stage, of records that come from a log: their series and stacks are numbers of that. With
+// the service's lock for writing. (head_stage.c)
+bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
+                       const struct numbers *numbers, struct staged **out, err *e) MUST_CHECK;
 
 // ---- walking over what a query means (head_walk.c)
 struct head_walk {

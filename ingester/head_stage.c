@@ -8,29 +8,16 @@
 
 #include <inttypes.h>
 
-struct staged_row {
-    uint32_t series;
-    struct row row;
-};
-
-struct staged {
-    struct service_head *service;
-    struct staged *next;        // of the service's
-    const struct arena *owner;  // the request
-    struct staged_row *rows;
-    uint32_t n;
-    uint32_t duplicates;
-    bool *known;  // of each record: it is a duplicate
-};
-
 // What staging one batch works with; all of it under the service's lock.
 struct stager {
     struct service_head *service;
     struct arena *arena;
     const struct batch *batch;
+    const struct numbers *numbers;  // of a log that the records come from, or NULL: then
     struct stack_mapper mapper;
     uint32_t *series;           // number in the index + 1, by series of the batch
     struct payload **payloads;  // by record; the rows hold the references
+    uint32_t *firsts;           // by record: the first row that has its vector
     struct vector_entry *entries;
     size_t entry_cap;
     struct buf bytes;
@@ -42,6 +29,11 @@ struct stager {
 static bool series_of(struct stager *x, uint32_t row, uint32_t *out, err *e)
 {
     struct service_head *s = x->service;
+    if (x->numbers) {
+        uint32_t number = numbers_get(x->numbers, LOG_SERIES, row);
+        *out = number - 1;
+        return number || err_set(e, ERR_DATA_LOSS, "the log does not have its series %u", row);
+    }
     if (x->series[row] == 0) {
         uint32_t before = s->index.series_count;
         // Room first: a series in the index has its rows.
@@ -60,6 +52,32 @@ static bool series_of(struct stager *x, uint32_t row, uint32_t *out, err *e)
     return true;
 }
 
+static uint32_t stack_of(struct stager *x, uint32_t stack, err *e)
+{
+    if (!x->numbers) return mapper_stack(&x->mapper, stack, e);
+    uint32_t number = stack ? numbers_get(x->numbers, LOG_STACKS, stack) : 1;
+    if (number) return number - 1;
+    (void)err_set(e, ERR_DATA_LOSS, "the log does not have its stack %u", stack);
+    return MAP_NONE;
+}
+
+// Notes which stacks the log may lack.
+static bool note_unmarked(struct stager *x, size_t n, err *e)
+{
+    struct staged *out = x->out;
+    const struct marks *m = &x->service->marks;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t stack = x->entries[i].stack;
+        if (stack == 0 || marks_have(m, LOG_STACKS, stack)) continue;
+        if (!arena_grow(x->arena, &out->unmarked, &out->unmarked_cap, out->unmarked_n + 1,
+                        sizeof *out->unmarked)) {
+            return arena_ok(x->arena, e);
+        }
+        out->unmarked[out->unmarked_n++] = stack;
+    }
+    return true;
+}
+
 // The vector with the service's stack ids, in x->bytes.
 static bool encode(struct stager *x, str vector, err *e)
 {
@@ -70,11 +88,12 @@ static bool encode(struct stager *x, str vector, err *e)
         return arena_ok(x->arena, e);
     }
     while (n < x->entry_cap && vector_next(&r, &x->entries[n])) {
-        uint32_t stack = mapper_stack(&x->mapper, x->entries[n].stack, e);
+        uint32_t stack = stack_of(x, x->entries[n].stack, e);
         if (stack == MAP_NONE) return false;
         x->entries[n++].stack = stack;
     }
     if (!vector_done(&r, e) || !vector_normalise(x->entries, &n, e)) return false;
+    if (!x->numbers && !note_unmarked(x, n, e)) return false;
     buf_clear(&x->bytes);
     vector_encode(x->entries, n, &x->bytes);
     return buf_ok(&x->bytes, e);
@@ -88,6 +107,7 @@ static bool payload_of(struct stager *x, uint32_t record, struct payload **out, 
     if (x->payloads[record]) {
         x->payloads[record]->refs++;
     } else {
+        x->firsts[record] = x->out->n;
         if (!encode(x, x->batch->records[record].vector, e)) return false;
         x->payloads[record] = payload_new(&x->service->head->budget, buf_view(&x->bytes), e);
     }
@@ -204,6 +224,12 @@ bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e)
     return ok;
 }
 
+// In a log a vector may have a factor without a sibling: that was known already, and is not there.
+static int64_t factor_of(const struct stager *x, const struct record *rec)
+{
+    return rec->sibling == RECORD_NO_SIBLING && !x->numbers ? 1 : rec->factor;
+}
+
 static bool stage_record(struct stager *x, uint32_t i, err *e)
 {
     const struct record *rec = &x->batch->records[i];
@@ -216,23 +242,24 @@ static bool stage_record(struct stager *x, uint32_t i, err *e)
     }
     if (staged || head_knows(x->service, series, rec->id)) {
         x->out->duplicates++;
-        x->out->known[i] = true;
         return true;
     }
+    x->out->unmarked_series |= !marks_have(&x->service->marks, LOG_SERIES, series);
     struct row row = {.time_ns = rec->time_ns,
                       .id = rec->id,
                       .total = rec->total,
-                      .factor = rec->sibling == RECORD_NO_SIBLING ? 1 : rec->factor,
+                      .factor = factor_of(x, rec),
                       .duration_ns = rec->duration_ns,
                       .period = rec->period,
                       .attempt = rec->attempt};
-    if (!mapper_hour(&x->mapper, slot_of(rec->time_ns, SLOT_HOUR), e)) return false;
+    if (!x->numbers && !mapper_hour(&x->mapper, slot_of(rec->time_ns, SLOT_HOUR), e)) return false;
     if (!payload_of(x, i, &row.vector, e)) return false;
     if (!spans_of(x, rec, &row.spans, e) || !notes_of(x, rec, &row.notes, e)) {
         row_release(b, &row);
         return false;
     }
-    x->out->rows[x->out->n++] = (struct staged_row){series, row};
+    uint32_t first = x->firsts[rec->sibling == RECORD_NO_SIBLING ? i : rec->sibling];
+    x->out->rows[x->out->n++] = (struct staged_row){series, first, row};
     return true;
 }
 
@@ -272,6 +299,7 @@ static bool stage(struct stager *x, err *e)
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = stage_record(x, i, e) || err_wrap(e, "record %u", i);
     }
+    ok = ok && (x->numbers || marks_room(x->service, e));
     if (ok && promise(x->service, x->out, e)) {
         enter(x->service, x->out);
         return true;
@@ -280,25 +308,33 @@ static bool stage(struct stager *x, err *e)
     return false;
 }
 
+static bool stager_init(struct stager *x, struct arena *a, const struct batch *b, err *e)
+{
+    *x = (struct stager){.arena = a,
+                         .batch = b,
+                         .payloads = ARENA_ARRAY(a, struct payload *, b->record_count),
+                         .firsts = ARENA_ARRAY(a, uint32_t, b->record_count),
+                         .out = ARENA_NEW(a, struct staged)};
+    if (x->out) x->out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
+    if (!arena_ok(a, e)) return false;
+    x->out->owner = a;
+    buf_init(&x->bytes, a->budget, UINT32_MAX);
+    buf_init(&x->out->logged, a->budget, SIZE_MAX);
+    return true;
+}
+
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
                 uint64_t max_stacks, struct staged **out, err *e)
 {
-    struct stager x = {.arena = a,
-                       .batch = b,
-                       .series = ARENA_ARRAY(a, uint32_t, b->series_count),
-                       .payloads = ARENA_ARRAY(a, struct payload *, b->record_count),
-                       .out = ARENA_NEW(a, struct staged)};
-    if (x.out) {
-        x.out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
-        x.out->known = ARENA_ARRAY(a, bool, b->record_count);
-    }
-    if (!x.out || !arena_ok(a, e)) return arena_ok(a, e);
+    struct stager x;
+    if (!stager_init(&x, a, b, e)) return false;
+    x.series = ARENA_ARRAY(a, uint32_t, b->series_count);
+    if (!x.series) return arena_ok(a, e);
     x.service = head_service(h, tenant, b->service, e);
     if (!x.service) return false;
     x.out->service = x.service;
-    x.out->owner = a;
-    buf_init(&x.bytes, a->budget, UINT32_MAX);
     pthread_rwlock_wrlock(&x.service->lock);
+    x.out->run = x.service->marks.run;
     bool ok = mapper_init(&x.mapper, x.service, a, &b->symbols, max_stacks, e) && stage(&x, e);
     pthread_rwlock_unlock(&x.service->lock);
     buf_release(&x.bytes);
@@ -316,14 +352,25 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     return err_wrap(e, "service %.*s", STR(b->service));
 }
 
+bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
+                       const struct numbers *numbers, struct staged **out, err *e)
+{
+    struct stager x;
+    if (!stager_init(&x, a, b, e)) return false;
+    x.service = s;
+    x.numbers = numbers;
+    x.out->service = s;
+    bool ok = stage(&x, e);
+    buf_release(&x.bytes);
+    if (!ok) return false;
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    *out = x.out;
+    return true;
+}
+
 uint32_t staged_rows(const struct staged *s)
 {
     return s->n;
-}
-
-const bool *staged_known(const struct staged *s)
-{
-    return s->duplicates ? s->known : NULL;
 }
 
 void head_publish(struct staged *s, struct cut *cut)
@@ -355,6 +402,7 @@ void head_publish(struct staged *s, struct cut *cut)
     atomic_fetch_add_explicit(&h->duplicates, s->duplicates + (s->n - added), memory_order_relaxed);
     service_unref(service);
     s->service = NULL;
+    buf_release(&s->logged);
     turn(h);
 }
 
@@ -370,5 +418,6 @@ void head_abandon(struct staged *s)
     pthread_rwlock_unlock(&service->lock);
     service_unref(service);
     s->service = NULL;
+    buf_release(&s->logged);
     turn(h);
 }

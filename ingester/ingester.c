@@ -152,8 +152,10 @@ bool ingester_answers(struct ingester *in, err *e)
         e->code = ERR_UNAVAILABLE;
         return err_wrap(e, "the log cannot be read");
     case INGESTER_REPLAYING:
-        return err_set(e, ERR_UNAVAILABLE, "replaying log: %" PRIu64 " of %" PRIu64 " cuts",
-                       atomic_load(&in->cuts_read), atomic_load(&in->cuts_found));
+        return err_set(e, ERR_UNAVAILABLE,
+                       "replaying log: %" PRIu64 " of %" PRIu64 " entries, in %" PRIu64 " cuts",
+                       atomic_load(&in->entries_read), atomic_load(&in->entries_found),
+                       atomic_load(&in->cuts_found));
     }
     abort();
 }

@@ -39,7 +39,8 @@ struct ingester {
     err fault;  // of FAILED and REOPENING
     bool stopping;
     struct stuck appends;  // that wait for the log
-    _Atomic uint64_t cuts_read;
+    _Atomic uint64_t entries_read;  // by the replay
+    _Atomic uint64_t entries_found;
     _Atomic uint64_t cuts_found;
 };
 

@@ -22,7 +22,7 @@ struct replay {
     size_t bytes;  // of cuts
     size_t n;
     _Atomic size_t next;
-    _Atomic uint64_t entries;
+    uint64_t entries;
     atomic_bool failed;
     struct lock lock;  // of fault
     err fault;
@@ -31,31 +31,63 @@ struct replay {
 struct replay_cut {
     struct replay *all;
     struct cut *cut;
+    struct restore *restore;
+    uint64_t met;  // entries of the cut
 };
+
+// Of a log of before, in which entries are batches as they came.
+static bool stage_batch(struct ingester *in, struct arena *a, const struct wal_entry *entry,
+                        struct staged **out, err *e)
+{
+    struct batch batch;
+    const struct limits *limits = tenant_limits(in->process->config, a, entry->tenant);
+    return batch_decode(a, entry->batch, &batch, e) &&
+           head_stage(in->head, a, entry->tenant, &batch,
+                      (uint64_t)limits->max_stacks_per_service_hour, out, e);
+}
 
 static bool apply(void *arg, const struct wal_entry *entry, err *e)
 {
     struct replay_cut *r = arg;
     struct ingester *in = r->all->in;
     struct arena arena;
-    struct batch batch;
     struct staged *staged = NULL;
+    bool ok = false;
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
     arena_init(&arena, in->process->memory, ENTRY_MEMORY);
-    const struct limits *limits = tenant_limits(in->process->config, &arena, entry->tenant);
-    bool ok = batch_decode(&arena, entry->batch, &batch, e);
-    while (ok) {  // an older log may have a row twice, and another thread be at it
+    for (;;) {  // an older log may have a row twice, and another thread be at it
         uint64_t turn = head_turn(in->head);
-        ok = head_stage(in->head, &arena, entry->tenant, &batch,
-                        (uint64_t)limits->max_stacks_per_service_hour, &staged, e);
+        ok = entry->rows.n ? restore_entry(r->restore, &arena, entry->tenant, entry->rows,
+                                           entry->known, &staged, e)
+                           : stage_batch(in, &arena, entry, &staged, e);
         if (ok || e->code != ERR_ABORTED) break;
         *e = (err){0};
-        ok = head_await_turn(in->head, NULL, turn, e);
+        if (!head_await_turn(in->head, NULL, turn, e)) break;
     }
-    if (ok) head_publish(staged, r->cut);
+    if (staged) head_publish(staged, r->cut);
     FAULT("replay.entry");
     arena_release(&arena);
-    atomic_fetch_add_explicit(&r->all->entries, 1, memory_order_relaxed);
+    r->met++;
+    atomic_fetch_add_explicit(&in->entries_read, 1, memory_order_relaxed);
+    return ok;
+}
+
+static uint64_t entries_of(const struct cut *c)
+{
+    return c->last_seq - MIN(c->last_seq, c->first_seq ? c->first_seq - 1 : 0);
+}
+
+static bool read_cut(struct replay *all, struct cut *c, err *e)
+{
+    struct ingester *in = all->in;
+    struct replay_cut r = {.all = all, .cut = c};
+    uint64_t entries = entries_of(c);
+    r.restore = restore_new(in->head, in->process->memory, e);
+    bool ok = r.restore && wal_scan(in->wal, c, apply, &r, e);
+    restore_free(r.restore);
+    // Those that are not there count as read, or the end of it would not show.
+    if (ok && r.met < entries)
+        atomic_fetch_add_explicit(&in->entries_read, entries - r.met, memory_order_relaxed);
     return ok;
 }
 
@@ -65,15 +97,13 @@ static void *work(void *arg)
     for (;;) {
         size_t i = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed);
         if (i >= all->n || atomic_load_explicit(&all->failed, memory_order_relaxed)) return NULL;
-        struct replay_cut r = {all, all->cuts[i]};
         err fault = {0};
-        if (!wal_scan(all->in->wal, all->cuts[i], apply, &r, &fault)) {
+        if (!read_cut(all, all->cuts[i], &fault)) {
             lock_take(&all->lock);
             all->fault = fault;
             lock_give(&all->lock);
             atomic_store_explicit(&all->failed, true, memory_order_relaxed);
         }
-        atomic_fetch_add_explicit(&all->in->cuts_read, 1, memory_order_relaxed);
     }
 }
 
@@ -85,7 +115,9 @@ static bool find_unread(struct replay *all, err *e)
     if (!all->cuts) return false;
     wal_cuts(all->in->wal, all->cuts, count);
     for (size_t i = 0; i < count; i++) {
-        if (wal_is_unread(all->cuts[i])) all->cuts[all->n++] = all->cuts[i];
+        if (!wal_is_unread(all->cuts[i])) continue;
+        all->entries += entries_of(all->cuts[i]);
+        all->cuts[all->n++] = all->cuts[i];
     }
     return true;
 }
@@ -98,7 +130,8 @@ bool replay_run(struct ingester *in, err *e)
     uint64_t began = clock_mono_ns();
     if (!find_unread(&all, e)) return false;
     lock_init(&all.lock, LOCK_CUT);
-    atomic_store(&in->cuts_read, 0);
+    atomic_store(&in->entries_read, 0);
+    atomic_store(&in->entries_found, all.entries);
     atomic_store(&in->cuts_found, all.n);
     head_set_limit(in->head, 0);
     size_t wanted = MIN(MIN(thread_cpus(), WORKERS_MAX), all.n);

@@ -2,7 +2,6 @@
 #include "ingester/wal.h"
 
 #include "base/fault.h"
-#include "codec/lz4.h"
 #include "codec/pb.h"
 #include "ingester/metrics.h"
 #include "ingester/wal_int.h"
@@ -99,49 +98,60 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
                    (unsigned long long)available, (unsigned long long)o->disk_reserve);
 }
 
-// Message Entry up to the bytes of its batch.
+// Numbers of runs are of the process: who remembers one may outlive a log.
+void wal_next_run(struct wal *w)
+{
+    static _Atomic uint64_t runs;
+    w->run = atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed) + 1;
+}
+
+// Message Entry up to its rows, of which there are n bytes.
 static void put_head(struct buf *out, uint64_t seq, const struct cut *c, uint64_t rows_before,
-                     str tenant, const struct packed_batch *b)
+                     str tenant, size_t n)
 {
     pb_put_u64_opt(out, 1, seq);
     pb_put_u64_opt(out, 2, c->number);
     pb_put_bytes_opt(out, 3, tenant);
     pb_put_u64(out, 8, rows_before);
-    pb_put_u64_opt(out, 5, b->size);
-    if (b->size && b->base) pb_put_u64_opt(out, 7, b->base->seq);
-    pb_put_varint(out, (b->size ? 6 : 4) << 3 | PB_BYTES);
-    pb_put_varint(out, b->bytes.n);
+    pb_put_varint(out, 9 << 3 | PB_BYTES);
+    pb_put_varint(out, n);
 }
 
-// Gathered from two places, so that the batch is copied once only.
-static bool put_entries(struct wal *w, rocksdb_writebatch_t *batch, struct waiter *from,
-                        uint64_t *seq, uint64_t *rows, err *e)
-{
+// A write on its way.
+struct writing {
+    rocksdb_writebatch_t *batch;
+    uint64_t seq;   // of the next entry
+    uint64_t rows;  // of the cut before it
     struct buf head;
-    buf_init(&head, NULL, from->tenant.n + ENTRY_OVERHEAD);
-    for (size_t i = 0; i < from->batches->n; i++) {
-        const struct packed_batch *b = &from->batches->v[i];
-        struct packed_batch whole = {.bytes = b->whole};
-        if (b->size && b->base && !wal_is_base(b->base, w->open)) {  // its cut closed meanwhile
-            from->bytes += b->whole.n - b->bytes.n;
-            b = &whole;
-        }
+    struct buf news;
+    size_t news_bytes;
+};
+
+// Gathered from three places, so that the rows are copied once only.
+static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, err *e)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        const struct wal_item *item = &from->items[i];
         char key[8];
         const char *keys[] = {key};
         size_t key_size = sizeof key;
-        key_print(*seq, key);
-        buf_clear(&head);
-        put_head(&head, *seq, w->open, *rows, from->tenant, b);
-        if (!buf_ok(&head, e)) break;
-        const char *values[] = {head.p, b->bytes.p};
-        const size_t sizes[] = {head.n, b->bytes.n};
-        rocksdb_writebatch_putv_cf(batch, w->open->family, 1, keys, &key_size, 2, values, sizes);
-        ++*seq;
-        *rows += from->batches->v[i].rows;
+        buf_clear(&x->head);
+        buf_clear(&x->news);
+        if (item->news && !item->news(item->arg, w->run, &x->news, e)) return false;
+        if (!buf_ok(&x->news, e)) return false;
+        key_print(x->seq, key);
+        put_head(&x->head, x->seq, w->open, x->rows, from->tenant, x->news.n + item->rows.n);
+        if (!buf_ok(&x->head, e)) return false;
+        const char *values[] = {x->head.p, x->news.p, item->rows.p};
+        const size_t sizes[] = {x->head.n, x->news.n, item->rows.n};
+        rocksdb_writebatch_putv_cf(x->batch, w->open->family, 1, keys, &key_size, 3, values, sizes);
+        x->seq++;
+        x->rows += item->count;
+        x->news_bytes += x->news.n;
+        from->bytes += x->news.n;
     }
-    bool ok = buf_ok(&head, e);
-    buf_release(&head);
-    return ok;
+    from->place.last_seq = x->seq - 1;
+    return true;
 }
 
 // The first write into a cut tells when it was opened.
@@ -172,26 +182,38 @@ static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
     return true;
 }
 
+// All entries of a group; what they bring is counted when it is known. The disk may have no room for
+// that: then the run is over, as others behind them count on it.
+static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes, err *e)
+{
+    bool ok = true;
+    for (; ok && group; group = group->next)
+        ok = put_entries(w, x, group, e);
+    ok = ok && (x->news_bytes == 0 || disk_has_room(w, bytes + x->news_bytes, e));
+    if (!ok) wal_next_run(w);
+    return ok;
+}
+
 // Writes a group, which the leader took from the queue. A refusal (*broken stays false) wrote
 // nothing.
 static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
 {
     if (!disk_has_room(w, bytes, e) || !mem_reserve(w->options.memory, bytes, e)) return false;
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    uint64_t seq = w->next_seq;
+    struct writing x = {.batch = rocksdb_writebatch_create(), .seq = w->next_seq};
+    buf_init(&x.head, NULL, SIZE_MAX);
+    buf_init(&x.news, w->options.memory, SIZE_MAX);
     bool ok = wal_need_cut(w, bytes, e);
     *broken = !ok;
-    if (ok && w->open->first_seq == 0) ok = put_cut_row(w, batch, e);
-    uint64_t rows = ok ? w->open->rows : 0;
-    for (struct waiter *x = group; ok && x; x = x->next) {
-        ok = put_entries(w, batch, x, &seq, &rows, e);
-        x->place.last_seq = seq - 1;
-    }
+    if (ok && w->open->first_seq == 0) ok = put_cut_row(w, x.batch, e);
+    if (ok) x.rows = w->open->rows;
+    ok = ok && put_group(w, &x, group, bytes, e);
     if (ok) {
-        ok = write_synced(w, batch, e);
+        ok = write_synced(w, x.batch, e);
         *broken = !ok;
     }
-    rocksdb_writebatch_destroy(batch);
+    rocksdb_writebatch_destroy(x.batch);
+    buf_release(&x.head);
+    buf_release(&x.news);
     mem_unreserve(w->options.memory, bytes);
     return ok;
 }
@@ -204,8 +226,8 @@ static void note_commit(struct wal *w, struct waiter *group)
     size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
         bytes += x->bytes;
-        for (size_t i = 0; i < x->batches->n; i++)
-            c->rows += x->batches->v[i].rows;
+        for (size_t i = 0; i < x->n; i++)
+            c->rows += x->items[i].count;
         x->place.stream = c->stream;
         x->place.cut = c;
         c->pins++;
@@ -295,10 +317,13 @@ static void lead(struct wal *w)
     pass_lead(w);
 }
 
-static bool append(struct wal *w, str tenant, const struct packed *batches, struct wal_place *place,
-                   err *e)
+bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
+                struct wal_place *place, err *e)
 {
-    struct waiter me = {.tenant = tenant, .batches = batches, .bytes = batches->weight, .e = e};
+    assert(n > 0);
+    struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
+    for (size_t i = 0; i < n; i++)
+        me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
     cond_init(&me.wake);
     lock_take(&w->lock);
     bool ok = wal_admits(w, e);
@@ -322,18 +347,6 @@ static bool append(struct wal *w, str tenant, const struct packed *batches, stru
     }
     lock_give(&w->lock);
     cond_release(&me.wake);
-    return ok;
-}
-
-bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
-                err *e)
-{
-    assert(n > 0);
-    struct packed packed;
-    if (!wal_pack(w, tenant, batches, n, &packed, e)) return false;
-    bool ok = append(w, tenant, &packed, place, e);
-    if (ok) wal_offer(w, &packed, place);
-    wal_unpack(w, &packed);
     return ok;
 }
 

@@ -14,6 +14,12 @@
 // numbers the entries, writes them with one synced write, wakes all, and hands the lead to the next
 // in the queue, which meanwhile grew by whoever came during the sync.
 //
+// What an entry has is in two parts. Its rows the owner gives as bytes; they refer to names and such
+// that the cut may have from earlier entries. What the cut lacks of these only shows when the
+// entry's place is known, so the leader asks for it then (wal_news_fn). A *run* is what is written
+// into one cut between two refusals of the leader's: what an entry brought stays for the rest of
+// its run, and in the next one nothing has been brought.
+//
 // A failed write leaves open whether the entries are on disk. Their appends fail with unavailable;
 // the database is closed and opened again (its C API has no resume); the stream ends there, as its
 // numbers may be used up, and a new one begins. Entries that turn out to be there may show up,
@@ -25,6 +31,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "ingester/cut.h"
 
 struct wal;
@@ -72,10 +79,22 @@ struct wal_place {
     struct cut *cut;  // pinned: wal_unpin when its rows are published
 };
 
-// Writes one entry a batch (the bytes of message Batch), all or none, and returns when they are
-// synced. Fails with resource_exhausted (disk, naming the row) or unavailable.
-bool wal_append(struct wal *w, str tenant, const str *batches, size_t n, struct wal_place *place,
-                err *e) MUST_CHECK;
+// Appends to `out` what an entry brings besides its rows. Called by the leader, in the order of
+// entries, one at a time, while no lock of the log is held; `run` is never 0 and never comes again.
+// Fails with resource_exhausted; then nothing of the write is stored, and the run is over.
+typedef bool wal_news_fn(void *arg, uint64_t run, struct buf *out, err *e);
+
+struct wal_item {
+    str rows;           // message LogRows
+    uint64_t count;     // how many these are
+    wal_news_fn *news;  // NULL: it brings nothing
+    void *arg;
+};
+
+// Writes one entry an item, all or none, and returns when they are synced. Fails with
+// resource_exhausted (disk, naming the row) or unavailable.
+bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
+                struct wal_place *place, err *e) MUST_CHECK;
 void wal_unpin(struct wal *w, struct cut *c);
 
 // The open stream and its last seq; place->cut is NULL. Fails as wal_append would.
@@ -85,14 +104,17 @@ bool wal_position(struct wal *w, struct wal_place *place, err *e) MUST_CHECK;
 struct wal_entry {
     uint64_t seq;
     str tenant;
-    str batch;  // bytes of message Batch
+    str rows;    // message LogRows with what it brings,
+    str batch;   // or, in logs of before, message Batch
+    bool known;  // the owner was given it before: only what it brings matters
 };
 typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
 
 // Has the cut entries that the owner was not given?
 bool wal_is_unread(const struct cut *c);
 
-// Calls fn for each of them in order; then none are left. What is damaged, or refused by fn with
+// Calls fn for each of them in order, and for those before them that may have brought something;
+// then none are left. What is damaged, or refused by fn with
 // data_loss, invalid_argument or out_of_range, is passed over, counted in the cut (lost_entries,
 // lost_rows) and told; so is what should be there and is not. Fails with unavailable for what
 // cannot be read now, and with what else fn fails with; then all of it comes again.

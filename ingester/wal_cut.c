@@ -84,7 +84,6 @@ bool wal_close_cut(struct wal *w, err *e)
     c->closed = true;
     w->open = NULL;
     lock_give(&w->lock);
-    wal_forget_bases(w);
     struct buf value;
     buf_init(&value, NULL, 4096);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
@@ -114,7 +113,6 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
 {
     if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
     if (w->open) return true;
-    wal_forget_bases(w);
     id128 stream = w->streams[w->stream_count - 1].id;
     if (!wal_make_room(w, e)) return false;
     struct cut *c = cut_new(stream, w->next_cut, e);
@@ -130,6 +128,7 @@ bool wal_need_cut(struct wal *w, size_t bytes, err *e)
     c->opened_boot_ns = w->options.boot_ns();
     c->newest_boot_ns = c->opened_boot_ns;
     w->next_cut++;
+    wal_next_run(w);
     lock_take(&w->lock);
     wal_add_cut(w, c);
     w->open = c;

@@ -183,7 +183,7 @@ static bool check_format(struct db *d, err *e)
     if (!ok && fault.code == ERR_DATA_LOSS) ok = true;
     if (!ok) *e = fault;
     str is = buf_view(&value);
-    bool older = found && (str_is(is, "1") || str_is(is, "2"));
+    bool older = found && (str_is(is, "1") || str_is(is, "2") || str_is(is, "3"));
     if (ok && found && !older && !str_eq(is, S(WAL_FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION, "log: format '%.*s' is unknown, this is '%s'",
                      STR(str_slice(is, 0, 64)), WAL_FORMAT);

@@ -8,8 +8,8 @@
 
 #include <rocksdb/c.h>
 
-// Formats 1 (no batch is packed) and 2 (none has a base) are read, and then made 3.
-#define WAL_FORMAT "3"
+// Formats 1 to 3 have entries with whole batches; they are read, and then made 4.
+#define WAL_FORMAT "4"
 
 // No message between nodes is larger (internal.body_max).
 #define BATCH_BYTES_MAX ((size_t)1 << 30)
@@ -72,56 +72,16 @@ void meta_cut_value(const struct cut *c, struct buf *out);
 bool meta_cut_read(str value, struct cut *c, err *e) MUST_CHECK;
 void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value);
 
-// ---- batches as entries keep them (wal_pack.c)
-
-// An earlier batch of the open cut, against which later ones of its service are packed: they have
-// mostly the same names. Shared by whoever packs; one reference is the log's.
-struct base {
-    uint64_t kind;  // of batches that are alike
-    id128 stream;
-    uint64_t cut;
-    uint64_t seq;
-    _Atomic uint32_t refs;
-    struct lz4_base *ready;
-    size_t n;
-    char bytes[];  // the first ones of the batch
-};
-#define BASES_MAX 64
-
-struct packed_batch {
-    str whole;
-    str bytes;
-    size_t size;        // of the batch, if the bytes are its block; else 0
-    struct base *base;  // of the block, or NULL
-    uint64_t kind;
-    uint64_t rows;
-    size_t from;  // in packed.bytes
-    size_t n;
-};
-
-struct packed {
-    struct packed_batch *v;
-    size_t n;
-    size_t weight;  // bytes of their entries
-    struct buf bytes;
-};
-struct wal;
-uint64_t batch_rows(str batch);  // how many records it has
-bool wal_pack(struct wal *w, str tenant, const str *batches, size_t n, struct packed *p,
-              err *e) MUST_CHECK;
-void wal_unpack(struct wal *w, struct packed *p);
-
-// Batches of this append may be bases from now on.
-void wal_offer(struct wal *w, const struct packed *p, const struct wal_place *place);
-bool wal_is_base(const struct base *b, const struct cut *c);  // is it of this cut?
-void wal_forget_bases(struct wal *w);                         // with the lead, without w->lock
+// ---- entries (wal_read.c)
+uint64_t batch_rows(str rows);  // how many records it has: of message LogRows or Batch
 
 // ---- the log
 struct waiter {
     struct waiter *next;
     str tenant;
-    const struct packed *batches;
-    size_t bytes;  // of its entries; more once a base turned out to be of another cut
+    const struct wal_item *items;
+    size_t n;
+    size_t bytes;  // of its entries; more once it is known what they bring
     struct wal_place place;
     bool leads;
     bool done;
@@ -158,13 +118,12 @@ struct wal {
     uint64_t bytes;
     uint64_t lost_entries;  // of cuts that went as well
     uint64_t lost_rows;
-    struct base *bases[BASES_MAX];  // of the open cut
-    size_t base_count;
     // changed only by who has the lead
     struct db db;
     struct cut *open;  // NULL: the next append makes one
     uint64_t next_seq;
     uint64_t next_cut;
+    uint64_t run;                // of the open cut
     uint64_t marked_seq;         // of the open stream, in the mark (wal_damage.c)
     struct wal_mark found_mark;  // of an earlier process; cut 0: none
     uint64_t room_until_ns;  // monotonic: until then the disk is known to have `room_left` bytes
@@ -208,6 +167,7 @@ void wal_add_cut(struct wal *w, struct cut *c);                     // with w->l
 void wal_add_stream(struct wal *w, const struct wal_stream *s);     // the same
 bool wal_close_cut(struct wal *w, err *e) MUST_CHECK;               // with the lead
 bool wal_need_cut(struct wal *w, size_t bytes, err *e) MUST_CHECK;  // w->open is there for them
+void wal_next_run(struct wal *w);                                   // with the lead
 // By how much the wall clock is ahead of the boot clock; looks again if this thread stood still
 // between the two, which would seem to be a jump.
 int64_t wal_wall_ahead(const struct wal *w);

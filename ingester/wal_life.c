@@ -269,7 +269,6 @@ void wal_close(struct wal *w)
 {
     if (!w) return;
     assert(!w->led && !w->first);
-    wal_forget_bases(w);
     unload(w);
     for (size_t i = 0; i < w->cut_count; i++)
         cut_free(w->cuts[i]);

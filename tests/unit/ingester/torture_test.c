@@ -250,8 +250,8 @@ static bool turn_over(void *arg, err *e)
     struct wal_place at;
     char text[120];
     memset(text, 'x', sizeof text);
-    str batch = str_make(text, sizeof text);
-    if (!get_well(l->wal, e) || !wal_append(l->wal, S("t"), &batch, 1, &at, e)) return false;
+    struct wal_item item = {.rows = str_make(text, sizeof text)};
+    if (!get_well(l->wal, e) || !wal_append(l->wal, S("t"), &item, 1, &at, e)) return false;
     wal_unpin(l->wal, at.cut);
     l->acknowledged++;
     now_ns += 601 * NS_PER_S;
@@ -333,10 +333,10 @@ static void a_log_opens_again_or_tells(void **state)
     static struct log l;
     log_begin(&l, 200);
     char text[120] = {0};
-    str batch = str_make(text, sizeof text);
+    struct wal_item item = {.rows = str_make(text, sizeof text)};
     for (; l.acknowledged < 6; l.acknowledged++) {
         struct wal_place at;
-        assert_ok(wal_append(l.wal, S("t"), &batch, 1, &at, e));
+        assert_ok(wal_append(l.wal, S("t"), &item, 1, &at, e));
         wal_unpin(l.wal, at.cut);
     }
     struct torture_count n = torture_work(&(struct torture_work){.name = "ingester.recover",

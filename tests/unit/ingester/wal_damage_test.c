@@ -33,7 +33,7 @@ static unsigned rows_of(uint64_t i)
     return 1 + (unsigned)(i % 4);
 }
 
-// A name that each service says again and again, so that batches have bases, and noise.
+// Names and noise.
 static void put_batch(struct buf *out, uint64_t i)
 {
     struct dice d = {i};
@@ -67,8 +67,8 @@ static void fill(struct wal *w, uint64_t n)
     for (uint64_t i = 1; i <= n; i++) {
         struct wal_place place;
         put_batch(&bytes, i);
-        str batch = buf_view(&bytes);
-        assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
+        struct wal_item item = {.rows = buf_view(&bytes), .count = rows_of(i)};
+        assert_ok(wal_append(w, S("t"), &item, 1, &place, e));
         assert_int_equal(place.last_seq, i);
         wal_unpin(w, place.cut);
     }
@@ -169,7 +169,7 @@ static bool see(void *arg, const struct wal_entry *entry, err *e)
     assert_false(b->there[entry->seq]);
     buf_init(&want, NULL, 1 << 20);
     put_batch(&want, entry->seq);
-    assert_true(str_eq(entry->batch, buf_view(&want)));
+    assert_true(str_eq(entry->rows, buf_view(&want)));
     assert_true(str_is(entry->tenant, "t"));
     buf_release(&want);
     b->there[entry->seq] = true;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/pb.h"
 #include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -63,8 +62,8 @@ static void end(struct wal *w)
 static struct wal_place append(struct wal *w, const char *bytes)
 {
     struct wal_place place;
-    str batch = str_of(bytes);
-    assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
+    struct wal_item item = {.rows = str_of(bytes)};
+    assert_ok(wal_append(w, S("t"), &item, 1, &place, e));
     wal_unpin(w, place.cut);
     return place;
 }
@@ -73,7 +72,15 @@ static struct wal_place append(struct wal *w, const char *bytes)
 static bool note(void *arg, const struct wal_entry *entry, err *e)
 {
     (void)e;
-    buf_printf(arg, "%u:%.*s:%.*s ", (unsigned)entry->seq, STR(entry->tenant), STR(entry->batch));
+    buf_printf(arg, "%u:%.*s:%.*s ", (unsigned)entry->seq, STR(entry->tenant),
+               STR(entry->rows.n ? entry->rows : entry->batch));
+    return true;
+}
+
+static bool note_known(void *arg, const struct wal_entry *entry, err *e)
+{
+    (void)e;
+    buf_printf(arg, "%u%c ", (unsigned)entry->seq, entry->known ? '+' : '-');
     return true;
 }
 
@@ -101,12 +108,12 @@ static void *push_some(void *arg)
     struct pusher *p = arg;
     for (unsigned i = 0; i < PUSHES; i++) {
         char text[2][40];
-        str batches[2];
+        struct wal_item items[2] = {0};
         for (unsigned k = 0; k < 2; k++) {
             snprintf(text[k], sizeof text[k], "%u.%u.%u", p->number, i, k);
-            batches[k] = str_of(text[k]);
+            items[k].rows = str_of(text[k]);
         }
-        assert_ok(wal_append(p->wal, S("t"), batches, 1 + i % 2, &p->places[i], e));
+        assert_ok(wal_append(p->wal, S("t"), items, 1 + i % 2, &p->places[i], e));
         wal_unpin(p->wal, p->places[i].cut);
     }
     return NULL;
@@ -122,7 +129,7 @@ static bool see(void *arg, const struct wal_entry *entry, err *e)
     (void)e;
     struct seen *s = arg;
     unsigned v[3];
-    assert_int_equal(sscanf(entry->batch.p, "%u.%u.%u", &v[0], &v[1], &v[2]), 3);
+    assert_int_equal(sscanf(entry->rows.p, "%u.%u.%u", &v[0], &v[1], &v[2]), 3);
     assert_int_equal(entry->seq, s->last + 1);
     s->last = entry->seq;
     assert_false(s->there[v[0]][v[1]][v[2]]);
@@ -259,10 +266,10 @@ static void pinned_cuts_stay(void **state)
     dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
-    str batch = S("a");
+    struct wal_item item = {.rows = S("a")};
     fake_now = 1000 * NS_PER_S;
     struct wal *w = reopen(&o, true);
-    assert_ok(wal_append(w, S("t"), &batch, 1, &place, e));
+    assert_ok(wal_append(w, S("t"), &item, 1, &place, e));
     fake_now += 700 * NS_PER_S;
     wal_tick(w);
     assert_false(wal_cut_is_past(w, place.cut, 0));
@@ -408,7 +415,7 @@ static void a_full_disk_refuses_before_it_fails(void **state)
     dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
-    str batch = S("0123456789");
+    struct wal_item item = {.rows = S("0123456789")};
     fake_now = 1000 * NS_PER_S;
     static const struct {
         const char *row;
@@ -422,7 +429,7 @@ static void a_full_disk_refuses_before_it_fails(void **state)
         struct wal *w = reopen(&o, true);
         bool ok = true;
         for (int k = 0; ok && k < 10; k++) {
-            ok = wal_append(w, S("t"), &batch, 1, &place, &fault);
+            ok = wal_append(w, S("t"), &item, 1, &place, &fault);
             if (ok) wal_unpin(w, place.cut);
         }
         assert_false(ok);
@@ -441,15 +448,15 @@ static void a_drained_log_refuses(void **state)
     dir_new(dir);
     struct wal_options o = options(dir);
     struct wal_place place;
-    str batch = S("x");
+    struct wal_item item = {.rows = S("x")};
     err fault = {0};
     struct wal *w = reopen(&o, false);
-    assert_false(wal_append(w, S("t"), &batch, 1, &place, &fault));
+    assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
     assert_ok(wal_begin(w, e));
     append(w, "y");
     wal_drain(w);
-    assert_false(wal_append(w, S("t"), &batch, 1, &place, &fault));
+    assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
     assert_int_equal(fault.code, ERR_UNAVAILABLE);
     wal_close(w);
     dir_remove(dir);
@@ -465,7 +472,7 @@ static void other_formats_are_refused(void **state)
         const char *family;
         const char *key;
         const char *value;
-    } cases[] = {{"format", NULL, "format", "4"}, {"family", "something", NULL, NULL}};
+    } cases[] = {{"format", NULL, "format", "5"}, {"family", "something", NULL, NULL}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         char dir[DIR_MAX];
         dir_new(dir);
@@ -493,112 +500,189 @@ static void other_formats_are_refused(void **state)
     }
 }
 
-static bool note_large(void *arg, const struct wal_entry *entry, err *e)
+// ---- what entries bring
+
+#define BRINGERS 6
+#define BRINGS   60
+
+// Who asks notes what was asked: entries say as what number of their run they were asked.
+struct asked {
+    uint64_t run;
+    uint64_t n;      // of the run
+    uint64_t runs;
+    uint64_t fails;  // in so many questions one is not answered
+    uint64_t questions;
+    _Atomic unsigned inside;
+};
+static struct asked asked;
+
+static bool answer(void *arg, uint64_t run, struct buf *out, err *e)
 {
+    struct asked *a = arg;
+    assert_int_equal(atomic_fetch_add(&a->inside, 1), 0);
+    assert_true(run != 0);
+    if (run != a->run) {
+        assert_true(run > a->run);
+        a->run = run;
+        a->n = 0;
+        a->runs++;
+    }
+    bool ok = !a->fails || ++a->questions % a->fails != 0;
+    if (ok) buf_printf(out, "%llu.%llu+", (unsigned long long)run, (unsigned long long)++a->n);
+    atomic_fetch_sub(&a->inside, 1);
+    return ok || err_set(e, ERR_RESOURCE_EXHAUSTED, "told so");
+}
+
+static void *bring_some(void *arg)
+{
+    for (unsigned i = 0; i < BRINGS; i++) {
+        struct wal_item items[3];
+        struct wal_place place;
+        err fault = {0};
+        for (size_t k = 0; k < COUNT(items); k++)
+            items[k] = (struct wal_item){S("rows"), 0, answer, &asked};
+        if (wal_append(arg, S("t"), items, 1 + i % 3, &place, &fault)) {
+            wal_unpin(arg, place.cut);
+        } else {
+            assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+        }
+    }
+    return NULL;
+}
+
+struct brought {
+    uint64_t run;
+    uint64_t n;
+    uint64_t entries;
+    uint64_t runs;
+};
+
+static bool see_brought(void *arg, const struct wal_entry *entry, err *e)
+{
+    struct brought *b = arg;
     (void)e;
-    buf_str(arg, entry->batch);
+    unsigned long long run = 0;
+    unsigned long long n = 0;
+    assert_int_equal(sscanf(entry->rows.p, "%llu.%llu+rows", &run, &n), 2);
+    assert_true(run >= b->run);
+    if (run != b->run) b->runs++;
+    if (run != b->run) b->n = 0;
+    b->run = run;
+    assert_int_equal(n, b->n + 1);  // nothing that the run was asked for is missing before it
+    b->n = n;
+    b->entries++;
     return true;
 }
 
-// A log with a budget, and what was appended to it.
-struct packing {
+// fails: in so many questions the owner has no answer, which refuses that write.
+static void bring_and_read(uint64_t fails)
+{
     char dir[DIR_MAX];
-    struct wal_options o;
-    struct mem_budget budget;
-    struct wal *w;
-    struct buf want;
-};
-
-static void packing_start(struct packing *p, uint64_t cut_bytes)
-{
-    dir_new(p->dir);
-    p->o = options(p->dir);
-    mem_budget_init(&p->budget, "test", NULL, (size_t)1 << 30);
-    p->o.memory = &p->budget;
-    if (cut_bytes) p->o.cut_bytes = cut_bytes;
-    p->w = reopen(&p->o, true);
-    buf_init(&p->want, NULL, 1 << 24);
-}
-
-static struct wal_place packing_append(struct packing *p, const str *batches, size_t n)
-{
-    struct wal_place place;
-    for (size_t i = 0; i < n; i++)
-        buf_str(&p->want, batches[i]);
-    assert_ok(wal_append(p->w, S("t"), batches, n, &place, e));
-    wal_unpin(p->w, place.cut);
-    return place;
-}
-
-// All of it comes back, out of so many cuts.
-static void packing_end(struct packing *p, size_t cuts_least, size_t cuts_most)
-{
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    pthread_t threads[BRINGERS];
+    fake_now = 1000 * NS_PER_S;
+    o.cut_bytes = 8192;
+    asked = (struct asked){.fails = fails};
+    struct wal *w = reopen(&o, true);
+    for (unsigned i = 0; i < BRINGERS; i++)
+        assert_ok(thread_start(&threads[i], "bringer", bring_some, w, e));
+    for (unsigned i = 0; i < BRINGERS; i++)
+        thread_join(threads[i]);
+    end(w);
+    w = reopen(&o, false);
     struct cut *cuts[64];
-    struct buf got;
-    buf_init(&got, NULL, 1 << 24);
-    end(p->w);
-    assert_int_equal(atomic_load(&p->budget.used), 0);
-    struct wal *w = wal_open(&p->o, &(err){0});
     size_t n = wal_cuts(w, cuts, COUNT(cuts));
-    assert_in_range(n, cuts_least, cuts_most);
-    for (size_t i = 0; i < n; i++)
-        assert_ok(wal_scan(w, cuts[i], note_large, &got, e));
-    assert_true(str_eq(buf_view(&got), buf_view(&p->want)));
-    wal_close(w);
-    assert_int_equal(atomic_load(&p->budget.used), 0);
-    buf_release(&p->want);
-    buf_release(&got);
-    dir_remove(p->dir);
-}
-
-static void large_batches_are_packed_and_come_back(void **state)
-{
-    (void)state;
-    struct packing p;
-    struct buf large;
-    packing_start(&p, 0);
-    buf_init(&large, NULL, 1 << 24);
-    uint64_t x = 1;
-    while (large.n < 300000)
-        buf_printf(&large, "main.function_number_%u;", (unsigned)(large.n % 977));
-    char noise[5000];
-    for (size_t i = 0; i < sizeof noise; i++)
-        noise[i] = (char)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
-    str batches[] = {buf_view(&large), S("small"), str_make(noise, sizeof noise),
-                     str_slice(buf_view(&large), 0, 700)};
-    (void)packing_append(&p, batches, COUNT(batches));
-    assert_true(wal_count(p.w).bytes < 150000);
-    packing_end(&p, 1, 1);
-    buf_release(&large);
-}
-
-// A batch as the packer sees it: the service first, then mostly names.
-static void put_batch(struct buf *out, const char *service, unsigned number)
-{
-    buf_clear(out);
-    pb_put_bytes(out, 1, str_of(service));
-    for (unsigned i = 0; out->n < 30000; i++)
-        buf_printf(out, "github.com/%s/function_%u_of_many;", service, i * i * 2654435761u);
-    buf_printf(out, "the only thing that is new: %u", number);
-}
-
-static void what_was_said_before_in_a_cut_costs_little(void **state)
-{
-    (void)state;
-    struct packing p;
-    struct buf batch;
-    packing_start(&p, 30000);  // several cuts, each with bases of its own
-    buf_init(&batch, NULL, 1 << 20);
-    for (unsigned i = 0; i < 200; i++) {
-        uint64_t before = wal_count(p.w).bytes;
-        put_batch(&batch, i % 3 ? "api" : "web", i);
-        str bytes = buf_view(&batch);
-        struct wal_place place = packing_append(&p, &bytes, 1);
-        if (place.cut->last_seq > place.cut->first_seq + 6)
-            assert_true(wal_count(p.w).bytes - before < 1000);
+    struct brought all = {0};
+    assert_true(n > 2 && n <= COUNT(cuts));
+    for (size_t i = 0; i < n; i++) {
+        struct brought b = {.run = all.run};
+        cuts[i]->read_seq = 0;
+        assert_ok(wal_scan(w, cuts[i], see_brought, &b, e));
+        assert_true(b.runs > 0);  // none goes on in the next cut
+        all.run = b.run;
+        all.runs += b.runs;
+        all.entries += b.entries;
     }
-    packing_end(&p, 2, 19);
-    buf_release(&batch);
+    if (!fails) {
+        assert_int_equal(all.entries, BRINGERS * BRINGS * 2);
+        assert_int_equal(all.runs, asked.runs);
+        assert_int_equal(all.runs, n);
+    } else {
+        assert_true(all.runs > n);
+    }
+    wal_close(w);
+    dir_remove(dir);
+}
+
+static void what_entries_bring_is_asked_for_in_their_order(void **state)
+{
+    (void)state;
+    bring_and_read(0);
+}
+
+static void after_a_refusal_nothing_has_been_brought(void **state)
+{
+    (void)state;
+    bring_and_read(17);
+}
+
+// What an entry brings may not fit where its rows did.
+static void a_full_disk_refuses_what_is_brought(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct wal_place place;
+    err fault = {0};
+    fake_now = 1000 * NS_PER_S;
+    o.disk_max = 2 * (ENTRY_OVERHEAD + 1) + 5;
+    asked = (struct asked){0};
+    struct wal *w = reopen(&o, true);
+    struct wal_item bare = {.rows = S("x")};
+    struct wal_item full = {S("x"), 0, answer, &asked};
+    assert_ok(wal_append(w, S(""), &bare, 1, &place, e));
+    wal_unpin(w, place.cut);
+    char large[64] = {0};
+    full.rows = str_make(large, 3);
+    assert_false(wal_append(w, S(""), &full, 1, &place, &fault));
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    assert_int_equal(asked.n, 1);
+    assert_ok(wal_append(w, S(""), &bare, 1, &place, e));
+    assert_int_equal(place.last_seq, 2);
+    assert_int_equal(place.cut->last_seq, 2);
+    wal_unpin(w, place.cut);
+    assert_false(wal_append(w, S(""), &bare, 1, &place, &(err){0}));
+    end(w);
+    dir_remove(dir);
+}
+
+// What the owner was given already comes again only where it may have brought something.
+static void entries_that_are_known_come_first_and_say_so(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct wal *w = reopen(&o, true);
+    append(w, "a");
+    append(w, "b");
+    append(w, "c");
+    end(w);
+    w = wal_open(&o, &(err){0});
+    struct cut *cuts[2];
+    struct buf text;
+    assert_non_null(w);
+    assert_int_equal(wal_cuts(w, cuts, 2), 1);
+    buf_init(&text, NULL, 1000);
+    cuts[0]->read_seq = 2;
+    assert_ok(wal_scan(w, cuts[0], note_known, &text, e));
+    assert_true(str_is(buf_view(&text), "1+ 2+ 3- "));
+    assert_int_equal(cuts[0]->lost_entries, 0);
+    buf_release(&text);
+    wal_close(w);
+    dir_remove(dir);
 }
 
 // Replaces the value of a key in a family of a closed log.
@@ -635,8 +719,9 @@ static void formats_before_this_one_are_read_and_raised(void **state)
     struct wal *w = reopen(&o, true);
     append(w, "plain");
     end(w);
-    for (int i = 0; i < 3; i++) {
-        if (i > 0) overwrite(dir, "format", 6, i == 1 ? S("1") : S("2"), false);
+    static const char *const formats[] = {"4", "1", "2", "3"};
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        overwrite(dir, "format", 6, str_of(formats[i]), false);
         w = wal_open(&o, &(err){0});
         struct cut *cuts[2];
         assert_non_null(w);
@@ -646,7 +731,7 @@ static void formats_before_this_one_are_read_and_raised(void **state)
         bool found = false;
         buf_init(&value, NULL, 100);
         assert_ok(db_meta_get(&w->db, S("format"), &value, &found, e));
-        assert_true(found && str_is(buf_view(&value), "3"));
+        assert_true(found && str_is(buf_view(&value), "4"));
         buf_release(&value);
         wal_close(w);
     }
@@ -768,8 +853,10 @@ int main(void)
         cmocka_unit_test(a_full_disk_refuses_before_it_fails),
         cmocka_unit_test(a_drained_log_refuses),
         cmocka_unit_test(other_formats_are_refused),
-        cmocka_unit_test(large_batches_are_packed_and_come_back),
-        cmocka_unit_test(what_was_said_before_in_a_cut_costs_little),
+        cmocka_unit_test(what_entries_bring_is_asked_for_in_their_order),
+        cmocka_unit_test(after_a_refusal_nothing_has_been_brought),
+        cmocka_unit_test(a_full_disk_refuses_what_is_brought),
+        cmocka_unit_test(entries_that_are_known_come_first_and_say_so),
         cmocka_unit_test(formats_before_this_one_are_read_and_raised),
         cmocka_unit_test(a_damaged_block_is_passed_over_and_counted),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
