@@ -29,10 +29,12 @@ static bool list(struct flush *f, struct closed_cut *c, err *e)
         arena_release(&c->arena);
         return false;
     }
+    c->rows = 0;
     for (size_t i = 0; i < n; i++) {
         pieces[i] = (struct piece){.is = v[i],
                                    .look = c->found,
                                    .since_ns = c->found ? c->opened_wall_ns : 0};
+        c->rows += v[i].rows;
     }
     c->pieces = pieces;
     c->n = n;
@@ -93,13 +95,10 @@ static bool upload(void *arg, str bytes, err *e)
 
 static uint64_t about_bytes(struct flush *f, const struct closed_cut *c, const struct piece *p)
 {
-    uint64_t rows = 0;
     lock_take(&f->lock);
-    for (size_t i = 0; i < c->n; i++)
-        rows += c->pieces[i].is.rows;
     double bytes = (double)c->bytes;
     lock_give(&f->lock);
-    return rows ? (uint64_t)(bytes * (double)p->is.rows / (double)rows) : 0;
+    return c->rows ? (uint64_t)(bytes * (double)p->is.rows / (double)c->rows) : 0;
 }
 
 struct put {

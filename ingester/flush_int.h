@@ -49,6 +49,7 @@ struct closed_cut {
     struct arena arena;
     struct piece *pieces;  // in order of tenant, hour
     size_t n;
+    uint64_t rows;  // of all, when they were found out
 };
 
 struct flush {

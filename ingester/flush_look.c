@@ -55,8 +55,6 @@ struct comparison {
     struct arena arena;
     struct loose_set ours;
     struct loose_set seen;
-    str *services;  // that have rows of ours
-    size_t service_count;
     uint32_t next;  // above all parts that are known
 };
 
@@ -128,8 +126,8 @@ static bool see_service(struct comparison *x, const struct block_source *src,
 static bool see_source(struct comparison *x, const struct block_source *src, err *e)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < x->service_count && x->seen.n < x->ours.n; i++) {
-        const struct block_service_ref *s = block_find_service(&src->footer, x->services[i]);
+    for (size_t i = 0; ok && i < x->piece->is.service_count && x->seen.n < x->ours.n; i++) {
+        const struct block_service_ref *s = block_find_service(&src->footer, x->piece->is.services[i]);
         ok = !s || see_service(x, src, s, e);
     }
     return ok || err_wrap(e, "%.*s", STR(src->name));
@@ -259,7 +257,11 @@ static bool see_parts(struct comparison *x, const struct look *l, err *e)
 
 void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
 {
-    struct head_removal all = {.cut = c->cut, .tenant = p->is.tenant, .hour = p->is.hour};
+    struct head_removal all = {.cut = c->cut,
+                               .tenant = p->is.tenant,
+                               .hour = p->is.hour,
+                               .services = p->is.services,
+                               .service_count = p->is.service_count};
     (void)head_exclude(f->in->head, true);
     (void)head_remove(f->in->head, &all);
     lock_take(&f->lock);
@@ -276,6 +278,8 @@ static void remove_seen(struct comparison *x, struct piece *p)
     struct head_removal some = {.cut = x->cut->cut,
                                 .tenant = p->is.tenant,
                                 .hour = p->is.hour,
+                                .services = p->is.services,
+                                .service_count = p->is.service_count,
                                 .keys = &x->seen};
     (void)head_exclude(f->in->head, true);
     size_t gone = x->seen.n ? head_remove(f->in->head, &some) : 0;
@@ -297,8 +301,7 @@ bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cu
     FAULT("flush.look");
     bool ok =
         look_take(f, r, l, p->is.tenant, e) &&
-        head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, &x.services, &x.service_count, e) &&
-        see_parts(&x, l, e);
+        head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, e) && see_parts(&x, l, e);
     if (ok && x.seen.n) FAULT("flush.seen");
     if (ok && x.seen.n < x.ours.n && x.next > p->first_part) remove_seen(&x, p);
     if (ok) {

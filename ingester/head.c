@@ -3,7 +3,6 @@
 
 #include "base/hash.h"
 #include "ingester/head_stacks.h"
-#include "model/slot.h"
 
 // Of the head's memory what one generation of past ids may take.
 #define PAST_SHARE 32
@@ -29,6 +28,8 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     map_init(&h->by_key, &h->budget);
     past_init(&h->past, &h->budget);
     lock_init(&h->turns, LOCK_TURNS);
+    lock_init(&h->noting, LOCK_NOTING);
+    lock_init(&h->removing, LOCK_REMOVING);
     cond_init(&h->turned);
     return h;
 }
@@ -108,6 +109,7 @@ void service_unref(struct service_head *s)
 void head_free(struct head *h)
 {
     if (!h) return;
+    cut_services_release(h);
     for (uint32_t i = 0; i < h->service_count; i++)
         service_unref(h->services[i]);
     mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
@@ -117,6 +119,8 @@ void head_free(struct head *h)
     pthread_rwlock_destroy(&h->lock);
     pthread_rwlock_destroy(&h->drops);
     cond_release(&h->turned);
+    lock_release(&h->removing);
+    lock_release(&h->noting);
     lock_release(&h->turns);
     mem_must_free(h);
 }
@@ -127,7 +131,7 @@ void head_remember(struct head *h)
 }
 
 // What one generation of them may take.
-static size_t past_most(const struct head *h)
+size_t head_past_most(const struct head *h)
 {
     size_t limit = atomic_load_explicit(&h->budget.limit, memory_order_relaxed);
     return limit ? limit / PAST_SHARE : SIZE_MAX;
@@ -140,7 +144,7 @@ bool head_save_past(struct head *h, const char *dir, struct mem_budget *memory, 
 
 bool head_load_past(struct head *h, const char *dir, struct mem_budget *memory, err *e)
 {
-    return past_load(&h->past, dir, past_most(h), memory, e);
+    return past_load(&h->past, dir, head_past_most(h), memory, e);
 }
 
 bool head_knows(struct service_head *s, uint32_t series, id128 id)
@@ -176,6 +180,10 @@ struct head_counts head_count(struct head *h)
         .rows = atomic_load_explicit(&h->rows, memory_order_relaxed),
         .duplicates = atomic_load_explicit(&h->duplicates, memory_order_relaxed),
         .capped = atomic_load_explicit(&h->capped, memory_order_relaxed),
+        .visited_services = atomic_load_explicit(&h->visited_services, memory_order_relaxed),
+        .visited_rows = atomic_load_explicit(&h->visited_rows, memory_order_relaxed),
+        .longest_run = atomic_load_explicit(&h->longest_run, memory_order_relaxed),
+        .runs = atomic_load_explicit(&h->runs, memory_order_relaxed),
     };
 }
 
@@ -238,100 +246,50 @@ struct service_head *head_service(struct head *h, str tenant, str service, err *
     return s;
 }
 
-// ---- dropping
-
-struct removal {
-    struct service_head *service;
-    const struct cut *cut;
-    bool whole;  // all of the cut
-    int64_t after;
-    int64_t until;
-    const struct loose_set *keys;
-    uint64_t series;  // fingerprint
-};
-
-static bool is_meant(const struct removal *x, const struct row *row)
+struct service_head *head_find(struct head *h, str tenant, str service)
 {
-    if (row->cut != x->cut) return false;
-    if (x->whole) return true;
-    if (!row_within(row, x->after, x->until)) return false;
-    return !x->keys || loose_find(x->keys, (struct loose_key){x->series, row->id});
-}
-
-static bool goes(const void *arg, const struct row *row)
-{
-    const struct removal *x = arg;
-    struct head *h = x->service->head;
-    if (!is_meant(x, row)) return false;
-    if (h->remembers) {
-        past_add(&h->past, x->service->tenant, (struct loose_key){x->series, row->id},
-                 past_most(h));
-    }
-    return true;
-}
-
-static size_t drop_from(struct service_head *s, struct removal *what)
-{
-    struct mem_budget *b = &s->head->budget;
-    size_t dropped = 0;
-    what->service = s;
-    pthread_rwlock_wrlock(&s->lock);
-    for (uint32_t i = 0; i < s->index.series_count; i++) {
-        what->series = s->index.series[i].fingerprint;
-        dropped += rows_remove(&s->rows[i], b, goes, what);
-    }
-    s->row_count -= dropped;
-    if (dropped > 0) {  // the numbers of series may change
-        s->shape++;
-        stack_hours_release(s);
-        service_compact(s);
-        ids_clear(&s->ids);
-        for (uint32_t i = 0; i < s->index.series_count; i++) {
-            const struct rows *r = &s->rows[i];
-            for (size_t k = 0; k < r->n; k++)
-                ids_put_again(&s->ids, i, r->v[k].id);
-            for (size_t k = 0; k < r->late_n; k++)
-                ids_put_again(&s->ids, i, r->late[k].id);
-        }
-    }
-    pthread_rwlock_unlock(&s->lock);
-    return dropped;
-}
-
-// Takes services that nobody uses and that have no rows out of the table. Whoever holds the table's
-// lock for writing and sees one reference knows that there is no other user and that none can come;
-// the verdict is noted, because users may still leave while this runs.
-static void sweep(struct head *h)
-{
-    struct map by_key;
-    err e = {0};
-    bool ok = true;
-    uint32_t kept = 0;
-    map_init(&by_key, &h->budget);
-    pthread_rwlock_wrlock(&h->lock);
-    for (uint32_t i = 0; ok && i < h->service_count; i++) {
-        struct service_head *s = h->services[i];
-        s->doomed = atomic_load_explicit(&s->refs, memory_order_acquire) == 1 && s->row_count == 0;
-        if (!s->doomed) ok = map_put(&by_key, key_hash(s->tenant, s->service), kept++, &e);
-    }
-    if (!ok || kept == h->service_count) {  // no memory: another time
-        pthread_rwlock_unlock(&h->lock);
-        map_release(&by_key);
-        return;
-    }
-    kept = 0;
-    for (uint32_t i = 0; i < h->service_count; i++) {
-        struct service_head *s = h->services[i];
-        if (s->doomed) {
-            service_unref(s);
-        } else {
-            h->services[kept++] = s;
-        }
-    }
-    h->service_count = kept;
-    map_release(&h->by_key);
-    h->by_key = by_key;
+    pthread_rwlock_rdlock(&h->lock);
+    struct service_head *s = lookup(h, tenant, service);
     pthread_rwlock_unlock(&h->lock);
+    return s;
+}
+
+// The last one of the table takes its place.
+static void take_out(struct head *h, struct service_head *s)
+{
+    struct service_key key = {h, s->tenant, s->service};
+    uint64_t hash = key_hash(s->tenant, s->service);
+    uint32_t row = map_find(&h->by_key, hash, same_service, &key);
+    uint32_t last = h->service_count - 1;
+    assert(row != MAP_NONE && h->services[row] == s);
+    map_remove(&h->by_key, hash, row);
+    if (row != last) {
+        const struct service_head *moved = h->services[last];
+        map_renumber(&h->by_key, key_hash(moved->tenant, moved->service), last, row);
+        h->services[row] = h->services[last];
+    }
+    h->service_count--;
+}
+
+// Whoever holds the table's lock for writing and sees the table's reference and the caller's knows
+// that there is no other user and that none can come.
+void head_sweep(struct head *h, struct service_head *const *v, size_t n)
+{
+    for (size_t i = 0; i < n; i += HEAD_RUN) {
+        size_t end = MIN(n, i + HEAD_RUN);
+        struct service_head *doomed[HEAD_RUN];
+        size_t count = 0;
+        pthread_rwlock_wrlock(&h->lock);
+        for (size_t k = i; k < end; k++) {
+            uint32_t refs = atomic_load_explicit(&v[k]->refs, memory_order_acquire);
+            if (refs > 2 || v[k]->row_count > 0) continue;
+            take_out(h, v[k]);
+            doomed[count++] = v[k];
+        }
+        pthread_rwlock_unlock(&h->lock);
+        for (size_t k = 0; k < count; k++)
+            service_unref(doomed[k]);
+    }
 }
 
 struct service_head *head_service_at(struct head *h, uint32_t i)
@@ -343,6 +301,21 @@ struct service_head *head_service_at(struct head *h, uint32_t i)
     return s;
 }
 
+size_t head_next_services(struct head *h, struct service_head **v, size_t max)
+{
+    pthread_rwlock_wrlock(&h->lock);
+    size_t n = MIN(max, (size_t)h->service_count);
+    for (size_t i = 0; i < n; i++) {
+        if (h->hand >= h->service_count) h->hand = 0;
+        v[i] = h->services[h->hand++];
+        atomic_fetch_add_explicit(&v[i]->refs, 1, memory_order_relaxed);
+    }
+    pthread_rwlock_unlock(&h->lock);
+    return n;
+}
+
+// ---- readers
+
 bool head_exclude(struct head *h, bool insist)
 {
     if (!insist) return pthread_rwlock_trywrlock(&h->drops) == 0;
@@ -353,41 +326,6 @@ bool head_exclude(struct head *h, bool insist)
 void head_admit(struct head *h)
 {
     pthread_rwlock_unlock(&h->drops);
-}
-
-// tenant NULL: of all.
-static size_t remove_rows(struct head *h, const str *tenant, struct removal *what)
-{
-    struct service_head *s = NULL;
-    size_t rows = 0;
-    // Only sweep takes services out, so numbers hold while new ones are added behind.
-    for (uint32_t i = 0; (s = head_service_at(h, i)); i++) {
-        if (!tenant || str_eq(s->tenant, *tenant)) rows += drop_from(s, what);
-        service_unref(s);
-    }
-    atomic_fetch_sub_explicit(&h->rows, rows, memory_order_relaxed);
-    sweep(h);
-    return rows;
-}
-
-size_t head_remove(struct head *h, const struct head_removal *what)
-{
-    struct removal x = {.cut = what->cut,
-                        .after = slot_start(what->hour, SLOT_HOUR),
-                        .until = slot_start(what->hour + 1, SLOT_HOUR),
-                        .keys = what->keys};
-    return remove_rows(h, &what->tenant, &x);
-}
-
-bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
-{
-    *rows = 0;
-    if (!head_exclude(h, insist)) return false;
-    struct removal x = {.cut = cut, .whole = true};
-    atomic_store_explicit(&cut->dropped, true, memory_order_relaxed);  // ordered by the lock
-    *rows = remove_rows(h, NULL, &x);
-    head_admit(h);
-    return true;
 }
 
 void head_hold(struct head *h)

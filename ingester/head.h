@@ -21,7 +21,9 @@
 // Readers take the lock service by service and series by series, so that a long query delays no
 // push. A push that was answered before is never missed, and sums hold a batch whole or not at all:
 // what comes while a service is read is left out. Rows leave only by head_drop and head_remove,
-// which readers exclude (head_hold), so an answer holds the piece of a cut whole or not at all.
+// which readers exclude (head_hold), so an answer holds the piece of a cut whole or not at all. A
+// drop excludes them only for the moment in which the cut is marked as dropped: from then on its
+// rows count no more, and their memory is given back run by run beside readers and pushes.
 //
 // Memory counts against one budget; its name is that of the configuration row.
 #pragma once
@@ -59,6 +61,12 @@ struct head_counts {
     uint64_t rows;
     uint64_t duplicates;  // rows dropped because their id was there, since the start
     uint64_t capped;      // values moved to [too many stacks], since the start
+    // Of flushes and drops, since the start: services and rows that they looked at, how often they
+    // held a service's lock for writing, and the most rows that they looked at meanwhile.
+    uint64_t visited_services;
+    uint64_t visited_rows;
+    uint64_t runs;
+    uint64_t longest_run;
 };
 struct head_counts head_count(struct head *h);
 
@@ -97,8 +105,8 @@ void restore_free(struct restore *r);  // NULL is fine
 bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, bool known,
                    struct staged **out, err *e) MUST_CHECK;
 
-// Removes all rows of a cut, then services without rows. False if readers hold the head; with
-// `insist` it waits for them, and new ones for it.
+// Removes all rows of a closed cut, then services without rows. False if readers hold the head; with
+// `insist` it waits for them, and new ones for it until the cut is marked.
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
 
 // The same in steps, for rows that go before their cut does. Between the first and the last no
@@ -107,6 +115,8 @@ struct head_removal {
     struct cut *cut;
     str tenant;
     int64_t hour;
+    const str *services;  // that have some
+    size_t service_count;
     const struct loose_set *keys;  // only these; NULL: all of them
 };
 bool head_exclude(struct head *h, bool insist);  // false as head_drop
@@ -120,15 +130,17 @@ struct head_piece {
     str tenant;
     int64_t hour;
     uint64_t rows;
+    str *services;  // that have some, in order
+    size_t service_count;
 };
 
 // In order of tenant and hour; the arena's. The cut does not change any more.
 bool head_pieces(struct head *h, const struct cut *cut, struct arena *a, struct head_piece **out,
                  size_t *n, err *e) MUST_CHECK;
 
-// Adds the keys of a piece's rows; *services are those that have some, in no order, the arena's.
+// Adds the keys of a piece's rows.
 bool head_piece_keys(struct head *h, const struct cut *cut, const struct head_piece *piece,
-                     struct loose_set *keys, str **services, size_t *n, err *e) MUST_CHECK;
+                     struct loose_set *keys, err *e) MUST_CHECK;
 
 // ---- reading
 struct head_query {

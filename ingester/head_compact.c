@@ -166,6 +166,19 @@ static bool copy_series(struct service_head *s, struct arena *a, uint32_t live,
     return false;
 }
 
+// Series have other numbers.
+static void renew_ids(struct service_head *s)
+{
+    ids_clear(&s->ids);
+    for (uint32_t i = 0; i < s->index.series_count; i++) {
+        const struct rows *r = &s->rows[i];
+        for (size_t k = 0; k < r->n; k++)
+            ids_put_again(&s->ids, i, r->v[k].id);
+        for (size_t k = 0; k < r->late_n; k++)
+            ids_put_again(&s->ids, i, r->late[k].id);
+    }
+}
+
 static void compact_series(struct service_head *s, uint32_t live)
 {
     struct arena a;
@@ -190,16 +203,39 @@ static void compact_series(struct service_head *s, uint32_t live)
         s->rows = fresh.rows;
         s->rows_cap = fresh.cap;
         service_renumbered(s);
+        renew_ids(s);
     }
     arena_release(&a);
 }
 
-void service_compact(struct service_head *s)
+static uint32_t live_series(const struct service_head *s)
 {
     uint32_t live = 0;
-    if (s->ids.promised > 0 || s->readers > 0) return;
     for (uint32_t i = 0; i < s->index.series_count; i++)
         live += rows_count(&s->rows[i]) > 0;
-    if (s->symbols.t.stack_count > 2 * (uint64_t)s->live_stacks + STACKS_MIN) compact_stacks(s);
-    if (s->index.series_count > 2 * (uint64_t)live + SERIES_MIN) compact_series(s, live);
+    return live;
+}
+
+static bool wants_stacks(const struct service_head *s)
+{
+    return s->symbols.t.stack_count > 2 * (uint64_t)s->live_stacks + STACKS_MIN;
+}
+
+static bool wants_series(const struct service_head *s, uint32_t live)
+{
+    return s->index.series_count > 2 * (uint64_t)live + SERIES_MIN;
+}
+
+bool service_wants_compaction(const struct service_head *s)
+{
+    if (s->ids.promised > 0 || s->thinning || s->readers > 0) return false;
+    return wants_stacks(s) || wants_series(s, live_series(s));
+}
+
+void service_compact(struct service_head *s)
+{
+    if (s->ids.promised > 0 || s->thinning || s->readers > 0) return;
+    uint32_t live = live_series(s);
+    if (wants_stacks(s)) compact_stacks(s);
+    if (wants_series(s, live)) compact_series(s, live);
 }

@@ -2,8 +2,8 @@
 //
 // head_int.h - the inside of the head, for head*.c only.
 //
-// Locks, outermost first: head.drops (readers against head_drop), head.lock (the table of
-// services), service.lock. A service that is in the table has one reference from it; it is freed by
+// Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the table
+// of services), service.lock, head.noting. A service that is in the table has one reference from it; it is freed by
 // who gives back the last one.
 #pragma once
 
@@ -25,12 +25,24 @@ struct stack_hour {
 };
 #define STACK_HOURS 8
 
+// Rows or series that are looked at before a lock is given up, and taken again.
+#define HEAD_RUN 1024
+
+// The cut that a service got rows of last (head_cuts.c).
+struct noted_cut {
+    const struct cut *cut;
+    id128 stream;
+    uint64_t number;
+    size_t at;  // in the list of the cut
+    int64_t first_ns;
+    int64_t last_ns;
+};
+
 struct service_head {
     struct head *head;
     str tenant;  // both owned
     str service;
     _Atomic uint32_t refs;
-    bool doomed;            // for the sweep
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
     struct symbols_hints hints;
@@ -51,6 +63,8 @@ struct service_head {
     uint64_t table;      // of the numbers of its rows, in the log: no other service or time has it
     struct marks marks;  // what the log has of its tables
     uint32_t readers;    // of a log, which remember numbers of its rows: these do not change
+    struct noted_cut noted;
+    bool thinning;  // a drop takes rows out, run by run: numbers of series must not change
 };
 
 // A batch whose rows are ready and not seen yet. Its memory is the request's arena.
@@ -78,12 +92,24 @@ struct staged {
 struct head {
     struct mem_budget budget;
     pthread_rwlock_t drops;
-    pthread_rwlock_t lock;  // of the next three
+    pthread_rwlock_t lock;  // of the next five
     struct map by_key;
     struct service_head **services;
     uint32_t service_count;
     size_t service_cap;
     _Atomic uint64_t tables;  // numbers given to tables so far
+    uint32_t hand;  // of head_next_services
+    struct lock noting;  // of the next four
+    struct cut_services **cuts;
+    size_t cut_count;
+    size_t cut_cap;
+    bool cuts_unknown;
+    struct lock removing;  // one drop at a time
+    atomic_bool dropping;  // there may be rows of a cut that is dropped; set while no reader is in
+    _Atomic uint64_t visited_services;
+    _Atomic uint64_t visited_rows;
+    _Atomic uint64_t longest_run;
+    _Atomic uint64_t runs;
     _Atomic uint64_t series;
     _Atomic uint64_t rows;
     _Atomic uint64_t duplicates;
@@ -104,18 +130,68 @@ bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);
 
-// The i-th of the table, with a reference; NULL behind the last. While the head is held numbers
-// stay, and new ones come behind.
+// Found, with a reference, or NULL.
+struct service_head *head_find(struct head *h, str tenant, str service);
+
+// The i-th of the table, with a reference; NULL behind the last. New ones come behind; the last one
+// takes the place of one that goes.
 struct service_head *head_service_at(struct head *h, uint32_t i);
+
+// Takes those out of the table that nobody but table and caller uses and that have no rows.
+void head_sweep(struct head *h, struct service_head *const *v, size_t n);
+
+// The next `max` of the table, with references, round and round.
+size_t head_next_services(struct head *h, struct service_head **v, size_t max);
+
+// What one generation of past ids may take.
+size_t head_past_most(const struct head *h);
 
 // After rows were dropped, with the service's lock and no readers: gives back the memory of symbols
 // and series that no row names any more, once it is worth while. (head_compact.c)
+bool service_wants_compaction(const struct service_head *s);
 void service_compact(struct service_head *s);
 
 // As head_stage, of records that come from a log: their series and stacks are numbers of that. With
 // the service's lock for writing. (head_stage.c)
 bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
                        const struct numbers *numbers, struct staged **out, err *e) MUST_CHECK;
+// A row of a cut that is dropped is not there any more, though a drop may not have come to it yet.
+static inline bool row_is_there(const struct row *row)
+{
+    return !atomic_load_explicit(&row->cut->dropped, memory_order_relaxed);
+}
+
+// ---- which services have rows of a cut (head_cuts.c)
+struct cut_service {
+    struct service_head *service;
+    int64_t first_ns;  // its rows of the cut are within; both included
+    int64_t last_ns;
+};
+
+// With the service's lock for writing: it got rows of these times. Cannot fail.
+void service_note_cut(struct service_head *s, const struct cut *cut, int64_t first_ns,
+                      int64_t last_ns);
+
+// Those of a cut that gets no more rows, by tenant and name, each once and with a reference that
+// cut_services_give gives back. The arena's. Without a list all services.
+bool cut_services_take(struct head *h, const struct cut *cut, struct arena *a,
+                       struct cut_service **out, size_t *n, err *e) MUST_CHECK;
+void cut_services_give(struct cut_service *v, size_t n);
+
+// The same one by one, which needs no memory; some may come twice. Each with a reference, NULL at
+// the end.
+struct cut_walk {
+    struct head *head;
+    const struct cut *cut;
+    bool all;
+    size_t left;
+};
+void cut_walk_begin(struct cut_walk *w, struct head *h, const struct cut *cut);
+struct service_head *cut_walk_next(struct cut_walk *w);
+
+// The cut's rows have gone: so do services that have none left.
+void cut_services_forget(struct head *h, const struct cut *cut);
+void cut_services_release(struct head *h);
 
 // ---- walking over what a query means (head_walk.c)
 struct head_walk {

@@ -6,7 +6,10 @@
 static bool has_rows(const struct rows *rows, const struct head_query *q)
 {
     struct rows_cursor c = rows_within(rows, q->from_ns, q->to_ns);
-    return rows_next(&c) != NULL;
+    const struct row *row = rows_next(&c);
+    while (row && !row_is_there(row))
+        row = rows_next(&c);
+    return row != NULL;
 }
 
 struct labels_read {

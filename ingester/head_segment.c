@@ -406,29 +406,18 @@ static bool do_service(struct segment *x, struct service_head *s, err *e)
     return ok;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return str_cmp((*(struct service_head *const *)a)->service,
-                   (*(struct service_head *const *)b)->service);
-}
-
+// Those of the piece, in order. One of which no row is left may be gone.
 static bool find_services(struct segment *x, struct arena *a, err *e)
 {
-    struct service_head *s = NULL;
-    size_t cap = 0;
-    head_hold(x->head);
-    for (uint32_t i = 0; (s = head_service_at(x->head, i)); i++) {
-        if (str_eq(s->tenant, x->ask->piece.tenant) &&
-            arena_grow(a, &x->services, &cap, x->service_count + 1, sizeof *x->services)) {
-            x->services[x->service_count++] = s;
-        } else {
-            service_unref(s);
-        }
+    const struct head_piece *piece = &x->ask->piece;
+    x->services = ARENA_ARRAY(a, struct service_head *, piece->service_count);
+    if (!x->services) return arena_ok(a, e);
+    for (size_t i = 0; i < piece->service_count; i++) {
+        struct service_head *s = head_find(x->head, piece->tenant, piece->services[i]);
+        if (s) x->services[x->service_count++] = s;
     }
-    head_let_go(x->head);
-    if (x->service_count)
-        qsort(x->services, x->service_count, sizeof(struct service_head *), by_name);
-    return arena_ok(a, e);
+    atomic_fetch_add_explicit(&x->head->visited_services, x->service_count, memory_order_relaxed);
+    return true;
 }
 
 static bool write_block(struct segment *x, struct block_written *out, err *e)

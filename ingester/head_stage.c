@@ -378,6 +378,8 @@ void head_publish(struct staged *s, struct cut *cut)
     struct service_head *service = s->service;
     struct head *h = service->head;
     uint32_t added = 0;
+    int64_t first_ns = INT64_MAX;
+    int64_t last_ns = INT64_MIN;
     pthread_rwlock_wrlock(&service->lock);
     leave(service, s);
     service->turn++;
@@ -388,6 +390,8 @@ void head_publish(struct staged *s, struct cut *cut)
         row.turn = service->turn;
         if (ids_put(&service->ids, s->rows[i].series, row.id)) {
             cut_note(cut, row.time_ns);
+            first_ns = MIN(first_ns, row.time_ns);
+            last_ns = MAX(last_ns, row.time_ns);
             service->has_loose |= row.attempt > 0;
             rows_put(rows, row);
             added++;
@@ -397,6 +401,7 @@ void head_publish(struct staged *s, struct cut *cut)
         }
     }
     service->row_count += added;
+    if (added) service_note_cut(service, cut, first_ns, last_ns);
     pthread_rwlock_unlock(&service->lock);
     atomic_fetch_add_explicit(&h->rows, added, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->duplicates, s->duplicates + (s->n - added), memory_order_relaxed);

@@ -36,7 +36,8 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     struct rows_cursor c = rows_within(&s->rows[series], t->query->from_ns, t->query->to_ns);
     uint64_t before = t->out->profiles;
     // Row by row only where that makes a difference.
-    bool one_by_one = t->with_sizes || s->has_loose || t->query->listed;
+    bool one_by_one = t->with_sizes || s->has_loose || t->query->listed ||
+                      atomic_load_explicit(&s->head->dropping, memory_order_acquire);
     if (!one_by_one && c.at < c.to) {
         count(t, &c.rows->v[c.at]);
         count(t, &c.rows->v[c.to - 1]);

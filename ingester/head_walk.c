@@ -88,7 +88,7 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
                  const struct row *row)
 {
     const struct head_query *q = w->query;
-    if (!row_by(row, w->turn)) return false;
+    if (!row_by(row, w->turn) || !row_is_there(row)) return false;
     if (!q->listed && (row->attempt == 0 || !q->met)) return true;
     struct loose_key key = {s->index.series[series].fingerprint, row->id};
     if (!q->listed) {

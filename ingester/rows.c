@@ -62,15 +62,14 @@ void rows_put(struct rows *r, struct row row)
     }
     assert(r->late_n < r->late_cap);
     r->late[r->late_n++] = row;
-    if (r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
+    if (!r->gap && r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
 }
 
 // ---- finding
 
-static size_t first_after(const struct rows *r, int64_t time_ns)
+// In v[low .. high).
+static size_t first_after(const struct rows *r, size_t low, size_t high, int64_t time_ns)
 {
-    size_t low = 0;
-    size_t high = r->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (r->v[mid].time_ns > time_ns) {
@@ -84,9 +83,14 @@ static size_t first_after(const struct rows *r, int64_t time_ns)
 
 struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t until)
 {
-    size_t at = first_after(r, after);
-    size_t to = until > after ? first_after(r, until) : at;
-    return (struct rows_cursor){.rows = r, .after = after, .until = until, .at = at, .to = to};
+    struct rows_cursor c = {.rows = r, .after = after, .until = until};
+    size_t front = r->gap ? r->gap->from : r->n;
+    size_t back = r->gap ? r->gap->to : r->n;
+    c.at = first_after(r, 0, front, after);
+    c.behind = first_after(r, back, r->n, after);
+    c.to = until > after ? first_after(r, c.at, front, until) : c.at;
+    c.end = until > after ? first_after(r, c.behind, r->n, until) : c.behind;
+    return c;
 }
 
 // ---- removing
@@ -142,29 +146,77 @@ static void shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t nee
     *cap = need == 0 ? 0 : *cap / 2;
 }
 
+static void shrink_both(struct rows *r, struct mem_budget *b)
+{
+    shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised);
+    shrink(b, &r->late, &r->late_cap, r->late_n + r->promised);
+}
+
+// Whoever made the gap looks at all rows once more.
+static void close_gap(struct rows *r)
+{
+    struct rows_gap *g = r->gap;
+    memmove(&r->v[g->from], &r->v[g->to], (r->n - g->to) * sizeof *r->v);
+    r->n -= g->to - g->from;
+    g->from = g->to = 0;
+    g->late = SIZE_MAX;
+}
+
 size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg)
 {
+    if (r->gap) close_gap(r);
     size_t before = rows_count(r);
     r->n = keep_others(r->v, r->n, b, goes, arg);
     r->late_n = keep_others(r->late, r->late_n, b, goes, arg);
     if (rows_count(r) == before) return 0;
-    shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised);
-    shrink(b, &r->late, &r->late_cap, r->late_n + r->promised);
+    shrink_both(r, b);
     return before - rows_count(r);
 }
 
-static bool is_of_cut(const void *arg, const struct row *row)
+// Late rows have no order: the last one takes the place of one that goes.
+static size_t thin_late(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg,
+                        size_t *run)
 {
-    return row->cut == arg;
+    struct rows_gap *g = r->gap;
+    size_t removed = 0;
+    g->late = MIN(g->late, r->late_n);
+    for (; g->late > 0 && *run > 0; --*run) {
+        struct row *row = &r->late[--g->late];
+        if (!goes(arg, row)) continue;
+        row_release(b, row);
+        *row = r->late[--r->late_n];
+        removed++;
+    }
+    return removed;
 }
 
-size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut)
+bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_test *goes,
+               const void *arg, size_t *run, size_t *removed)
 {
-    return rows_remove(r, b, is_of_cut, cut);
+    if (!r->gap) *gap = (struct rows_gap){.late = SIZE_MAX};
+    r->gap = gap;
+    for (; gap->to < r->n && *run > 0; --*run) {
+        struct row *row = &r->v[gap->to++];
+        if (goes(arg, row)) {
+            row_release(b, row);
+            ++*removed;
+        } else {
+            if (gap->from + 1 < gap->to) r->v[gap->from] = *row;
+            gap->from++;
+        }
+    }
+    // A gap that reaches the end is none: who puts a row looks at the last one.
+    if (gap->to == r->n) r->n = gap->to = gap->from;
+    *removed += thin_late(r, b, goes, arg, run);
+    if (gap->to < r->n || gap->late > 0) return false;
+    r->gap = NULL;
+    shrink_both(r, b);
+    return true;
 }
 
 void rows_release(struct rows *r, struct mem_budget *b)
 {
+    assert(!r->gap);
     for (size_t i = 0; i < r->n; i++)
         row_release(b, &r->v[i]);
     for (size_t i = 0; i < r->late_n; i++)

@@ -12,6 +12,14 @@
 //
 // Rows come in two steps, so that nothing can fail after a batch is in the log: rows_promise makes
 // room, rows_put uses it or rows_forgive gives it back. The owner's lock covers all of it.
+//
+// The rows of a cut go in runs, and the owner's lock may be given up between two of them
+// (rows_thin). What a run has looked at is moved together; between it and the rest of v lies a gap
+// that nobody reads:
+//
+//     v     |10|20|35|  gap  |60|61|71|
+//
+// It is closed when the last run is done, or before anything else removes rows.
 #pragma once
 
 #include "base/mem.h"
@@ -73,10 +81,18 @@ struct row {
     uint32_t turn;  // of the publication that brought it, as counted by the service
 };
 
+// A removal in runs: where it is. Its owner's, until rows_thin says that it is done.
+struct rows_gap {
+    size_t from;  // v[from .. to) is the gap
+    size_t to;    // v[to ..) was not looked at
+    size_t late;  // nor were the first so many late ones
+};
+
 struct rows {
     struct row *v;
     struct row *late;
-    size_t n;
+    struct rows_gap *gap;  // NULL: none
+    size_t n;              // the gap included
     size_t cap;
     size_t late_n;
     size_t late_cap;
@@ -103,8 +119,10 @@ struct rows_cursor {
     const struct rows *rows;
     int64_t after;
     int64_t until;
-    size_t at;  // v[at .. to) are left of v
+    size_t at;  // v[at .. to) are left of v, and then,
     size_t to;
+    size_t behind;  // behind a gap, v[behind .. end)
+    size_t end;
     size_t late;
 };
 struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t until);
@@ -113,6 +131,7 @@ struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t unti
 static inline const struct row *rows_next(struct rows_cursor *c)
 {
     if (c->at < c->to) return &c->rows->v[c->at++];
+    if (c->behind < c->end) return &c->rows->v[c->behind++];
     while (c->late < c->rows->late_n) {
         const struct row *row = &c->rows->late[c->late++];
         if (row_within(row, c->after, c->until)) return row;
@@ -127,10 +146,14 @@ static inline bool row_by(const struct row *row, uint32_t turn)
     return turn - row->turn < UINT32_C(1) << 31;
 }
 
-// Removes the rows of a cut, or those that `goes` names, their memory included. Returns how many.
-size_t rows_drop(struct rows *r, struct mem_budget *b, const struct cut *cut);
+// Removes the rows that `goes` names, their memory included. Returns how many.
 typedef bool row_test(const void *arg, const struct row *row);
 size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg);
+
+// The same in runs: looks at *run rows at most and takes from *run how many those were. No new row
+// may be one that goes. False as long as some are left; the gap begins as a zero value.
+bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_test *goes,
+               const void *arg, size_t *run, size_t *removed) MUST_CHECK;
 
 // For qsort: by time, then id, which makes the order of rows the same in every run.
 int rows_order(const void *a, const void *b);
@@ -138,7 +161,8 @@ int rows_order(const void *a, const void *b);
 void rows_release(struct rows *r, struct mem_budget *b);
 static inline size_t rows_count(const struct rows *r)
 {
-    return r->n + r->late_n;
+    size_t gap = r->gap ? r->gap->to - r->gap->from : 0;
+    return r->n - gap + r->late_n;
 }
 
 // ---- what rows own

@@ -74,6 +74,35 @@ bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e)
     return true;
 }
 
+static uint32_t slot_of(const struct map *m, uint64_t hash, uint32_t row)
+{
+    uint32_t at = tag_of(hash) & (m->size - 1);
+    for (; m->slots[at].next != row + 1; at = (at + 1) & (m->size - 1)) {
+        assert(m->slots[at].next);
+        map_stepped();
+    }
+    return at;
+}
+
+// Those behind the gap move up that could not be found past it.
+void map_remove(struct map *m, uint64_t hash, uint32_t row)
+{
+    const uint32_t mask = m->size - 1;
+    uint32_t gap = slot_of(m, hash, row);
+    for (uint32_t at = (gap + 1) & mask; m->slots[at].next; at = (at + 1) & mask) {
+        if (((at - m->slots[at].tag) & mask) < ((at - gap) & mask)) continue;
+        m->slots[gap] = m->slots[at];
+        gap = at;
+    }
+    m->slots[gap] = (struct map_slot){0};
+    m->count--;
+}
+
+void map_renumber(struct map *m, uint64_t hash, uint32_t row, uint32_t now)
+{
+    m->slots[slot_of(m, hash, row)].next = now + 1;
+}
+
 uint64_t map_steps(const struct map *m)
 {
     uint64_t steps = 0;

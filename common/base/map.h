@@ -4,7 +4,7 @@
 //
 // Slots hold (32 bits of hash, row number); the rows are the owner's array. That makes hash-consing
 // tables of 8 bytes a row with no pointers, and one index type for every table. Open addressing,
-// linear probing, at most 3/4 full. Rows are only added; an index is dropped as a whole.
+// linear probing, at most 3/4 full.
 //
 //     ref = map_find(&m, hash, same, &key);
 //     if (ref == MAP_NONE) { append the row; map_put(&m, hash, row, e); }
@@ -85,3 +85,7 @@ uint64_t map_steps(const struct map *m);
 
 // Adds a row that map_find did not find.
 bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e) MUST_CHECK;
+
+// Takes out a row that map_put put under this hash, or gives it another number.
+void map_remove(struct map *m, uint64_t hash, uint32_t row);
+void map_renumber(struct map *m, uint64_t hash, uint32_t row, uint32_t now);

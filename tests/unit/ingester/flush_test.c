@@ -280,7 +280,10 @@ static void put_part(struct world *x, str tenant, str batch, uint32_t part, int6
     assert_ok(head_stage(head, &a, tenant, &b, 0, &s, e));
     head_publish(s, &cut);
     struct head_segment ask = {.cut = &cut,
-                               .piece = {.tenant = tenant, .hour = hour},
+                               .piece = {.tenant = tenant,
+                                         .hour = hour,
+                                         .services = &b.service,
+                                         .service_count = 1},
                                .sink = segment_sink,
                                .arg = &bytes};
     assert_ok(head_segment(head, &r, &ask, &written, e));

@@ -84,6 +84,16 @@ static void forget(struct world *w, unsigned cut)
     w->n = kept;
 }
 
+// What comes after it is in another cut, as it is in a log.
+static bool drop(struct world *w, unsigned cut, size_t *rows)
+{
+    bool went = head_drop(w->head, &w->cuts[cut], false, rows);
+    if (!went) return false;
+    w->cuts[cut].number += COUNT(w->cuts);
+    atomic_store(&w->cuts[cut].dropped, false);
+    return true;
+}
+
 static void some_query(struct world *w, struct req *r, struct head_query *q)
 {
     str *tenants = ARENA_ARRAY(&r->arena, str, 2);
@@ -201,7 +211,7 @@ static void dropped_cuts_take_their_rows_and_nothing_else(void **state)
         size_t before = w->n;
         size_t rows = 0;
         forget(w, cut);
-        assert_true(head_drop(w->head, &w->cuts[cut], false, &rows));
+        assert_true(drop(w, cut, &rows));
         assert_int_equal(rows, before - w->n);
         assert_int_equal(head_count(w->head).rows, w->n);
         check_all(w, 10);
@@ -280,8 +290,8 @@ static void symbols_and_series_go_with_their_last_rows(void **state)
     fill(w, 150);
     forget(w, 0);
     forget(w, 1);  // facts only in the third cut
-    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
-    assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+    assert_true(drop(w, 0, &rows));
+    assert_true(drop(w, 1, &rows));
     size_t small = head_budget(w->head)->used;
     uint64_t series = head_count(w->head).series;
     for (unsigned round = 0; round < 3; round++) {
@@ -291,12 +301,12 @@ static void symbols_and_series_go_with_their_last_rows(void **state)
         assert_true(large > 4 * small);
         // With a staged row the service has to wait; after the next drop it can.
         push_rare(w, NULL, 7, &open);
-        assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+        assert_true(drop(w, 0, &rows));
         assert_int_equal(rows, 1500);
         check_all(w, 8);
         head_publish(open.staged, &w->cuts[1]);
         arena_release(&open.arena);
-        assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+        assert_true(drop(w, 1, &rows));
         assert_int_equal(rows, 1);
         check_all(w, 8);
         assert_true(head_budget(w->head)->used < large / 2);
@@ -324,7 +334,7 @@ static void a_compaction_without_memory_is_put_off(void **state)
             push_rare(w, &w->cuts[1], i, NULL);
         forget(w, 1);
         mem_fail_at(n);
-        assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+        assert_true(drop(w, 1, &rows));
         mem_fail_at(0);
         check_all(w, 3);
         world_free(w);
@@ -357,9 +367,9 @@ static void a_repeated_id_counts_once(void **state)
     w->n = 2;
     check_all(w, 20);
     size_t rows = 0;
-    assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+    assert_true(drop(w, 1, &rows));
     assert_int_equal(rows, 0);  // the first push had it
-    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_true(drop(w, 0, &rows));
     assert_int_equal(rows, 2);
     assert_ok(push(w->head, &w->cuts[1], f, 3, e));  // forgotten with its cut
     assert_int_equal(head_count(w->head).rows, 2);
@@ -582,7 +592,7 @@ static void a_sibling_is_its_records_vector_times_its_factor(void **state)
     }
     req_release(&r);
     size_t rows = 0;
-    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_true(drop(w, 0, &rows));
     assert_int_equal(rows, 2);
     world_free(w);
 }
@@ -610,7 +620,7 @@ static void a_full_head_refuses_and_keeps_what_it_has(void **state)
     check_all(w, 20);
     size_t rows = 0;
     forget(w, 0);
-    assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+    assert_true(drop(w, 0, &rows));
     fill(w, 20);  // there is room again
     check_all(w, 20);
     world_free(w);
@@ -748,7 +758,7 @@ static void stacks_beyond_the_limit_of_an_hour_end_below_kept_ones(void **state)
             other.id = one_fact(w).id;
             if (i % 50 == 49) {
                 assert_ok(push_capped(w->head, &w->cuts[1], &other, 1, limit, e));
-                assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+                assert_true(drop(w, 1, &rows));
             }
             assert_ok(push_capped(w->head, &w->cuts[0], &f, 1, limit, e));
             cap_entry(&c[k], fact_stacks[f.entries[0].stack], f.entries[0].value);

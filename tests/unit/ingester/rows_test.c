@@ -61,6 +61,11 @@ static void rows_are_found_by_time_in_any_order_of_arrival(void **state)
     }
 }
 
+static bool is_of(const void *cut, const struct row *row)
+{
+    return row->cut == cut;
+}
+
 static void a_dropped_cut_gives_its_memory_back(void **state)
 {
     (void)state;
@@ -77,12 +82,12 @@ static void a_dropped_cut_gives_its_memory_back(void **state)
         rows_put(&r, row);
     }
     size_t before = atomic_load(&b.used);
-    assert_int_equal(rows_drop(&r, &b, &cuts[0]), 900);
+    assert_int_equal(rows_remove(&r, &b, is_of, &cuts[0]), 900);
     assert_int_equal(rows_count(&r), 100);
     assert_true(atomic_load(&b.used) < before / 2);
     for (size_t i = 1; i < r.n; i++)
         assert_true(r.v[i - 1].time_ns <= r.v[i].time_ns);
-    assert_int_equal(rows_drop(&r, &b, &cuts[1]), 100);
+    assert_int_equal(rows_remove(&r, &b, is_of, &cuts[1]), 100);
     mem_must_free(cuts);
     assert_int_equal(atomic_load(&b.used), 0);
     rows_release(&r, &b);

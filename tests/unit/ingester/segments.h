@@ -206,23 +206,25 @@ static inline void lines_of_row(struct lines *l, struct service_head *s, labels 
     line_end(&x);
 }
 
-// All rows of a tenant; the head is held.
+// All rows of a tenant; the head is held. Rows of a cut that is dropped may be in memory still.
 static inline void lines_of_head(struct lines *l, struct head *h, str tenant)
 {
-    struct service_head *s = NULL;
-    for (uint32_t i = 0; (s = head_service_at(h, i)); i++) {
+    pthread_rwlock_rdlock(&h->lock);
+    for (uint32_t i = 0; i < h->service_count; i++) {
+        struct service_head *s = h->services[i];
         pthread_rwlock_rdlock(&s->lock);
         for (uint32_t k = 0; str_eq(s->tenant, tenant) && k < s->index.series_count; k++) {
             label room[16];
             labels ls = index_labels(&s->index, k, room);
             struct rows_cursor c = rows_within(&s->rows[k], INT64_MIN, INT64_MAX);
             const struct row *row = NULL;
-            while ((row = rows_next(&c)))
-                lines_of_row(l, s, ls, row);
+            while ((row = rows_next(&c))) {
+                if (row_is_there(row)) lines_of_row(l, s, ls, row);
+            }
         }
         pthread_rwlock_unlock(&s->lock);
-        service_unref(s);
     }
+    pthread_rwlock_unlock(&h->lock);
 }
 
 // ---- from an object
