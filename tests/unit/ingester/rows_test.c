@@ -93,6 +93,69 @@ static void a_dropped_cut_gives_its_memory_back(void **state)
     rows_release(&r, &b);
 }
 
+static int64_t sum_of(const struct rows *r, const struct cut *cut)
+{
+    int64_t sum = 0;
+    struct rows_cursor c = rows_within(r, INT64_MIN, INT64_MAX);
+    for (const struct row *row; (row = rows_next(&c));)
+        sum += row->cut == cut ? row->time_ns : 0;
+    return sum;
+}
+
+// Between two runs rows come and are looked for, and now and then something else removes some.
+static void a_cut_leaves_in_runs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct mem_budget b;
+        struct rows r = {0};
+        struct rows_gap gap;
+        struct cut *cuts = mem_must(3 * sizeof *cuts);
+        struct dice d = {seed};
+        mem_budget_init(&b, "rows", NULL, 0);
+        int64_t want[3] = {0};
+        size_t counts[3] = {0};
+        size_t gone = 0;
+        bool done = false;
+        for (int i = 0; i < 1500 || !done; i++) {
+            // The cut that leaves is closed: it gets none any more.
+            size_t k = i < 1500 ? (size_t)roll(&d, 3) : 1 + (size_t)roll(&d, 2);
+            int64_t t = i + (roll(&d, 5) == 0 ? -(int64_t)roll(&d, 900) : 0);
+            struct row row = {.time_ns = t, .cut = &cuts[k]};
+            assert_ok(rows_promise(&r, &b, 1, e));
+            assert_ok((row.vector = payload_new(&b, S("abc"), e)) != NULL);
+            rows_put(&r, row);
+            want[k] += t;
+            counts[k]++;
+            if (i < 1499) continue;
+            size_t run = 1 + (size_t)roll(&d, 40);
+            size_t left = run;
+            size_t before = rows_count(&r);
+            size_t removed = 0;
+            done = rows_thin(&r, &b, &gap, is_of, &cuts[0], &left, &removed);
+            assert_true(left <= run && removed <= run - left);
+            assert_true(done || left == 0);
+            assert_int_equal(rows_count(&r), before - removed);
+            gone += removed;
+            if (roll(&d, 40) == 0) {
+                assert_int_equal(rows_remove(&r, &b, is_of, &cuts[2]), counts[2]);
+                want[2] = 0;
+                counts[2] = 0;
+            }
+            assert_int_equal(sum_of(&r, &cuts[1]), want[1]);
+            assert_int_equal(sum_of(&r, &cuts[2]), want[2]);
+            int64_t after = (int64_t)roll(&d, 2000) - 500;
+            (void)sum_within(&r, after, after + (int64_t)roll(&d, 1000));
+        }
+        assert_int_equal(gone, counts[0]);
+        assert_int_equal(rows_count(&r), counts[1] + counts[2]);
+        assert_int_equal(sum_of(&r, &cuts[0]), 0);
+        rows_release(&r, &b);
+        assert_int_equal(atomic_load(&b.used), 0);
+        mem_must_free(cuts);
+    }
+}
+
 static void promises_that_fail_change_nothing(void **state)
 {
     (void)state;
@@ -178,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_found_by_time_in_any_order_of_arrival),
         cmocka_unit_test(a_dropped_cut_gives_its_memory_back),
+        cmocka_unit_test(a_cut_leaves_in_runs),
         cmocka_unit_test(promises_that_fail_change_nothing),
         cmocka_unit_test(ids_are_known_by_series),
         cmocka_unit_test(hours_of_a_cut_are_its_slots),
