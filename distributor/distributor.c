@@ -47,6 +47,7 @@ static bool start(const struct process *process, void **self, err *e)
     struct distributor_state *d = mem_must(sizeof *d);
     d->process = process;
     rates_init(&d->rates);
+    spread_init(&d->spread);
     quota_init(&d->samplers);
     refusals_init(&d->refusals);
     *self = d;
@@ -65,6 +66,7 @@ static void stop(void *self)
 {
     struct distributor_state *d = self;
     rates_release(&d->rates);
+    spread_release(&d->spread);
     quota_release(&d->samplers);
     refusals_release(&d->refusals);
     mem_must_free(d);

@@ -369,10 +369,12 @@ static bool choose_parcel(struct packing *x, const struct split_group *g, err *e
     str service = labels_get(g->ls, S(LABEL_SERVICE));
     uint32_t owner = 0;
     x->home = 0;
-    if (o->owner) owner = o->owner(o->owner_arg, service, x->split->sent, &x->home);
-    if (!x->from->client_id.n) x->home = owner;
+    uint32_t *home = x->from->client_id.n ? &x->home : NULL;
+    if (o->owner) owner = o->owner(o->owner_arg, service, x->split->sent, home);
+    if (!home) x->home = owner;
     x->parcel = parcel_of(o, service, owner, x->split->sent, e);
     if (!x->parcel) return false;
+    if (x->parcel->batch.record_count == 0) x->parcel->identified = home != NULL;
     if (x->parcel->stacks_of != o->profiles) {
         struct stacks *to = ARENA_NEW(x->scratch, struct stacks);
         if (!to) return arena_ok(x->scratch, e);

@@ -14,7 +14,8 @@
 // Each record has a home: the one ingester to which it goes with attempt 0. Whoever else gets it,
 // gets it with attempt > 0, so a row with attempt 0 is in no other ingester with attempt 0, and a
 // query can count rows that are in two of them once (docs/design.md, Exactly once). With a client's
-// id the home is the owner whether it is alive or not, since an earlier upload may have reached it;
+// id the home is the same for every distributor at every time, alive or not, since an earlier upload
+// may have reached it;
 // without one nobody but this request knows the record's id, and its home is who gets it first.
 #pragma once
 
@@ -43,6 +44,7 @@ struct parcel {
     struct batch batch;    // symbols are set by outbox_seal
     uint32_t owner;        // who gets it, or gets it next
     uint64_t labels_hash;  // of its first profile as sent: orders those who may get it
+    bool identified;       // that one had a client's id
     uint32_t attempt;
     enum parcel_state state;
     size_t number;          // in the outbox
@@ -58,7 +60,8 @@ struct parcel {
     size_t bytes;  // of vectors, roughly
 };
 
-// Who is to get a label set now; *home: who would if all were alive.
+// Who is to get a label set now. *home: who is its home, whoever is alive and whatever is measured;
+// NULL for a record without a client's id, whose home is who gets it.
 typedef uint32_t outbox_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
 struct outbox {

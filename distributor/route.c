@@ -47,22 +47,78 @@ bool route_init(struct route *r, struct client *client, struct members *known,
     return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 }
 
-static const uint32_t *order_of(struct route *r, const struct member *members, str service,
-                                uint64_t labels_hash)
+// ---- how many, and which
+
+static bool measures(const struct route *r)
 {
-    struct place_options o = {
-        .tenant_members = (size_t)r->config->tenant_ingesters,
-        .service_members = (size_t)r->config->service_ingesters,
-    };
-    place_order(members, r->member_count, &o, r->req->tenant, service, labels_hash, r->order);
+    const struct distributor_config *c = r->config;
+    return r->spread && r->member_count > 1 && (!c->tenant_ingesters || !c->service_ingesters);
+}
+
+static uint32_t need_of(struct route *r, str service)
+{
+    if (!measures(r)) return 1;
+    return spread_need(r->spread, spread_key(r->req->tenant, service), r->config->ingester_rate,
+                       clock_mono_ns());
+}
+
+// With a client's id the numbers of the home are those of the settings, or all and one: what a
+// distributor measures is not what another one does.
+static struct place_options home_of(const struct route *r)
+{
+    const struct distributor_config *c = r->config;
+    return (struct place_options){
+        .tenant_members = (size_t)c->tenant_ingesters,
+        .service_members = c->service_ingesters ? (size_t)c->service_ingesters : 1};
+}
+
+// Asked once for a request and service: a batch that is passed on is passed on in one order.
+static struct place_options wide_of(struct route *r, str service, bool identified)
+{
+    struct place_options o = home_of(r);
+    if (!r->service_need || !str_eq(r->service, service)) {
+        r->service = service;
+        r->service_need = need_of(r, service);
+    }
+    if (!r->config->service_ingesters) o.service_members = r->service_need;
+    if (identified || r->config->tenant_ingesters) return o;
+    if (!r->tenant_need) r->tenant_need = need_of(r, (str){0});
+    o.tenant_members = (size_t)r->tenant_need + 1;
+    return o;
+}
+
+static const uint32_t *order_of(struct route *r, const struct member *members,
+                                const struct place_options *o, str service, uint64_t labels_hash)
+{
+    place_order(members, r->member_count, o, r->req->tenant, service, labels_hash, r->order);
     return r->order;
 }
 
 uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
     struct route *r = arg;
-    *home = order_of(r, r->homes, service, labels_hash)[0];
-    return order_of(r, r->members, service, labels_hash)[0];
+    const struct place_options wide = wide_of(r, service, home != NULL);
+    const struct place_options least = home_of(r);
+    if (home) *home = order_of(r, r->homes, &least, service, labels_hash)[0];
+    return order_of(r, r->members, &wide, service, labels_hash)[0];
+}
+
+void route_note(struct route *r, const struct outbox *o, uint64_t bytes)
+{
+    uint64_t now = clock_mono_ns();
+    uint64_t records = 0;
+    if (!measures(r)) return;
+    for (size_t i = 0; i < o->parcel_count; i++)
+        records += o->parcels[i]->batch.record_count;
+    if (!records) return;
+    uint64_t per = r->config->ingester_rate;
+    spread_note(r->spread, spread_key(r->req->tenant, (str){0}), bytes, per, now);
+    for (size_t i = 0; i < o->parcel_count; i++) {
+        const struct batch *b = &o->parcels[i]->batch;
+        double part = (double)b->record_count / (double)records;
+        spread_note(r->spread, spread_key(r->req->tenant, b->service),
+                    (uint64_t)((double)bytes * part), per, now);
+    }
 }
 
 // ---- one attempt
@@ -160,6 +216,13 @@ static void keep_first(err *first, const struct shipment *s, uint32_t asked)
     (void)!err_wrap(first, "no ingester of %u asked stored them; %.*s", asked, STR(s->member->id));
 }
 
+// Whose records have clients' ids goes on in the order in which it began, mostly: any is right.
+static uint32_t next_of(struct route *r, const struct parcel *p)
+{
+    const struct place_options wide = wide_of(r, p->batch.service, p->identified);
+    return order_of(r, r->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
+}
+
 // What becomes of a shipment's parcels: stored, waiting for the next ingester, or failed.
 static void decide(struct route *r, struct shipment *s, err *first)
 {
@@ -171,7 +234,7 @@ static void decide(struct route *r, struct shipment *s, err *first)
             p->state = PARCEL_STORED;
         } else if (again) {
             p->attempt++;
-            p->owner = order_of(r, r->members, p->batch.service, p->labels_hash)[p->attempt];
+            p->owner = next_of(r, p);
         } else {
             p->state = PARCEL_FAILED;
             keep_first(first, s, p->attempt + 1);

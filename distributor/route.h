@@ -2,7 +2,14 @@
 //
 // route.h - parcels to ingesters: who should get what, and what to do when he does not answer.
 //
-//     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record
+//     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record. A
+//               tenant has two ingesters and a service one of them, and as many more as their rates
+//               need (spread.h), unless the settings say how many
+//     home:     of a record with a client's id: the first in the order that does not depend on what
+//               is measured, as every distributor at every time has to agree on it. The tenant has
+//               all ingesters and the service one, unless the settings say how many. Where the
+//               rate of a service asks for more of them, what does not go to its home goes out
+//               with attempt > 0
 //     Append:   all parcels of an owner in one call, all owners at the same time
 //     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
 //               in order gets the parcels
@@ -14,6 +21,7 @@
 #include "cluster/member.h"
 #include "distributor/config.h"
 #include "distributor/outbox.h"
+#include "distributor/spread.h"
 #include "loop/req.h"
 #include "net/client.h"
 
@@ -27,7 +35,12 @@ struct route {
     struct member *homes;    // the same, all of them alive
     size_t member_count;
     uint32_t *order;  // scratch, a row for each member
+    struct spread *spread;      // NULL: nothing is measured, one ingester is enough
+    uint32_t tenant_need;       // of the request's tenant; 0: not asked yet
+    str service;                // the last one that was asked for
+    uint32_t service_need;
 };
+
 
 // Takes the snapshot; unavailable if there is no ingester.
 bool route_init(struct route *r, struct client *client, struct members *known,
@@ -36,6 +49,10 @@ bool route_init(struct route *r, struct client *client, struct members *known,
 
 // The owner of a label set: the function of outbox_init, with a struct route as its argument.
 uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
+
+// Notes what a sealed outbox brings: `bytes` of profiles, of its services in proportion to their
+// records.
+void route_note(struct route *r, const struct outbox *o, uint64_t bytes);
 
 // Sends a sealed outbox. True when an ingester has acknowledged every record.
 bool route_send(struct route *r, struct outbox *o, err *e) MUST_CHECK;

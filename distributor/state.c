@@ -90,6 +90,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
                     e)) {
         return false;
     }
+    q->route.spread = &self->spread;
     outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
     return true;
 }
@@ -103,6 +104,7 @@ bool request_send(struct request *q, err *e)
     }
     outbox_seal(&in->out);
     if (in->out.parcel_count == 0) return true;
+    route_note(&q->route, &in->out, in->received_bytes);
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
     if (!arena_spare(&q->req->arena, ANSWER_MEMORY)) return arena_ok(&q->req->arena, e);

@@ -11,11 +11,13 @@
 #include "distributor/rate.h"
 #include "distributor/refusal.h"
 #include "distributor/route.h"
+#include "distributor/spread.h"
 #include "service/service.h"
 
 struct distributor_state {
     const struct process *process;
     struct rates rates;
+    struct spread spread;
     struct quota_samplers samplers;
     struct refusals refusals;
 };

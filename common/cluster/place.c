@@ -3,20 +3,29 @@
 
 #include "base/hash.h"
 
+// Weights of so many members are kept for a step; those of others are made for each comparison.
+#define KEPT 128
+
 // Candidates are kept in an order array that each step sorts by its own weights; a step keeps the
 // best k and passes them on. Sorting by insertion: clusters have tens of ingesters.
 struct ranking {
     const struct member *members;
     uint32_t *order;
     struct hash_state key;  // of the step, before the member's id
+    uint64_t weights[KEPT];
 };
 
-static uint64_t weight(const struct ranking *r, uint32_t row)
+static uint64_t make_weight(const struct ranking *r, uint32_t row)
 {
     struct hash_state h = r->key;
     hash_add(&h, "\xff", 1);
     hash_add(&h, r->members[row].id.p, r->members[row].id.n);
     return hash_end(&h);
+}
+
+static uint64_t weight(const struct ranking *r, uint32_t row)
+{
+    return row < KEPT ? r->weights[row] : make_weight(r, row);
 }
 
 // Does row a come before row b? Equal weights are settled by id, so that the outcome never depends
@@ -29,8 +38,11 @@ static bool before(const struct ranking *r, uint32_t a, uint32_t b)
     return str_cmp(r->members[a].id, r->members[b].id) < 0;
 }
 
-static void rank(const struct ranking *r, size_t from, size_t to)
+static void rank(struct ranking *r, size_t from, size_t to)
 {
+    for (size_t i = from; i < to; i++) {
+        if (r->order[i] < KEPT) r->weights[r->order[i]] = make_weight(r, r->order[i]);
+    }
     for (size_t i = from + 1; i < to; i++) {
         uint32_t row = r->order[i];
         size_t at = i;
@@ -65,7 +77,9 @@ void place_order(const struct member *members, size_t n, const struct place_opti
     }
     assert(live == dead);
 
-    struct ranking r = {.members = members, .order = order};
+    struct ranking r;
+    r.members = members;
+    r.order = order;
     hash_begin(&r.key);
     hash_add(&r.key, tenant.p, tenant.n);
     rank(&r, 0, live);

@@ -206,7 +206,7 @@ static void read_batch(struct sums *got, str bytes, unsigned *siblings)
 
 static uint32_t owner_of_hash(void *arg, str service, uint64_t hash, uint32_t *home)
 {
-    *home = 0;
+    if (home) *home = 0;
     (void)arg;
     assert_true(str_is(service, "svc"));
     return (uint32_t)(hash % 2);
@@ -321,7 +321,7 @@ static uint32_t away(void *arg, str service, uint64_t hash, uint32_t *home)
 {
     (void)arg;
     (void)service;
-    *home = (uint32_t)(hash % 3);
+    if (home) *home = (uint32_t)(hash % 3);
     return 3;  // who gets all while the others are away
 }
 

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many ingesters tenants and services get: virtual rates, a clock of numbers.
+#include "cluster/place.h"
+#include "distributor/route.h"
+#include "lib/test.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#define SECOND ((uint64_t)NS_PER_S)
+#define PER    UINT64_C(1000)
+
+// A push a second of so many bytes.
+static uint64_t run(struct spread *s, uint64_t key, uint64_t rate, uint64_t from, uint64_t seconds)
+{
+    for (uint64_t i = 0; i < seconds; i++)
+        spread_note(s, key, rate, PER, (from + i) * SECOND);
+    return from + seconds;
+}
+
+static uint32_t need(struct spread *s, uint64_t key, uint64_t at)
+{
+    return spread_need(s, key, PER, at * SECOND);
+}
+
+static void ingesters_follow_the_rate(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t rate;
+        uint32_t least;
+        uint32_t most;
+    } cases[] = {{1, 1, 1},      {500, 1, 1},     {980, 1, 2},    {1500, 2, 2},
+                 {4500, 5, 5},   {15500, 16, 16}, {99500, 100, 101}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct spread s;
+        spread_init(&s);
+        uint64_t key = spread_key(S("t"), S("s"));
+        assert_int_equal(need(&s, key, 1), 1);
+        uint64_t end = run(&s, key, cases[i].rate, 1, 900);
+        uint32_t n = need(&s, key, end);
+        if (n < cases[i].least || n > cases[i].most)
+            fail_msg("rate %d needs %u", (int)cases[i].rate, n);
+        assert_int_equal(need(&s, spread_key(S("t"), S("r")), end), 1);
+        assert_int_equal(need(&s, spread_key(S("t"), (str){0}), end), 1);
+        spread_release(&s);
+    }
+}
+
+// How often it pushes makes no difference.
+static void the_rate_is_that_of_any_interval(void **state)
+{
+    (void)state;
+    for (uint64_t every = 1; every <= 30; every++) {
+        struct spread s;
+        spread_init(&s);
+        for (uint64_t t = 1; t < 1200; t += every)
+            spread_note(&s, 7, 4000 * every, PER, t * SECOND);
+        uint32_t n = need(&s, 7, 1200);
+        if (n < 4 || n > 6) fail_msg("every %d s: %u", (int)every, n);
+        spread_release(&s);
+    }
+}
+
+static void it_grows_at_once_and_shrinks_when_it_was_calm(void **state)
+{
+    (void)state;
+    struct spread s;
+    spread_init(&s);
+    uint64_t t = run(&s, 7, 100, 1, 600);
+    assert_int_equal(need(&s, 7, t), 1);
+    uint64_t began = t;
+    while (need(&s, 7, t) < 5)
+        t = run(&s, 7, 8500, t, 1);
+    assert_true(t - began < 60);
+    t = run(&s, 7, 8500, t, 600);
+    assert_int_equal(need(&s, 7, t), 9);
+    assert_int_equal(s.wide, 1);
+    t = run(&s, 7, 2500, t, 300);  // two thirds of it would do, but not for long enough
+    assert_int_equal(need(&s, 7, t), 9);
+    t = run(&s, 7, 8500, t, 300);
+    uint64_t changes = s.changes;
+    t = run(&s, 7, 2500, t, 1000);
+    uint32_t n = need(&s, 7, t);
+    assert_true(n < 9 && n >= 3);
+    t = run(&s, 7, 100, t, 3000);
+    assert_int_equal(need(&s, 7, t), 1);
+    assert_true(s.changes - changes <= 4);
+    assert_int_equal(s.wide, 0);
+    spread_release(&s);
+}
+
+static void a_rate_that_swings_does_not_move_it(void **state)
+{
+    (void)state;
+    for (uint64_t period = 2; period <= 400; period = period * 3 / 2 + 1) {
+        struct spread s;
+        spread_init(&s);
+        uint64_t t = 1;
+        while (t < 1200) {
+            t = run(&s, 7, 8500, t, period);
+            t = run(&s, 7, 1500, t, period);
+        }
+        uint64_t changes = s.changes;
+        uint32_t n = need(&s, 7, t);
+        while (t < 12000) {
+            t = run(&s, 7, 8500, t, period);
+            t = run(&s, 7, 1500, t, period);
+        }
+        if (s.changes > changes + 1) fail_msg("period %d: %d", (int)period, (int)s.changes);
+        assert_true(need(&s, 7, t) >= n);
+        spread_release(&s);
+    }
+}
+
+// More keys than there are places: what is large is known, and nothing of it is lost to what is
+// tiny.
+static void large_ones_are_found_among_many(void **state)
+{
+    (void)state;
+    struct spread s;
+    spread_init(&s);
+    for (uint64_t t = 1; t < 240; t++) {
+        for (uint64_t i = 0; i < 4000; i++)
+            spread_note(&s, (t * 4000 + i) * UINT64_C(0x9e3779b97f4a7c15) | 1, 90, PER, t * SECOND);
+        for (uint64_t i = 0; i < 50; i++)
+            spread_note(&s, i * 2 * 1300 + 1, 3500, PER, t * SECOND);
+    }
+    for (uint64_t i = 0; i < 50; i++)
+        assert_int_equal(need(&s, i * 2 * 1300 + 1, 240), 4);
+    assert_int_equal(s.wide, 50);
+    // Nothing is pushed under them any more: their places are free again.
+    for (uint64_t t = 240; t < 2400; t += 60) {
+        for (uint64_t i = 0; i < SPREAD_KEYS * 2; i += 4)
+            spread_note(&s, i * 2 + 1, 1, PER, t * SECOND);
+    }
+    assert_int_equal(s.wide, 0);
+    spread_release(&s);
+}
+
+// ---- where they go
+
+#define TENANTS   1000
+#define SERVICES  200  // a thousand have the same shares: tenants decide them
+#define INGESTERS 20
+
+static void tiny_tenants_share_the_ingesters(void **state)
+{
+    (void)state;
+    static struct member members[INGESTERS];
+    static char ids[INGESTERS][16];
+    static uint64_t heads[INGESTERS];
+    for (size_t i = 0; i < INGESTERS; i++) {
+        int n = snprintf(ids[i], sizeof ids[i], "ingester-%zu", i);
+        members[i] = (struct member){.id = str_make(ids[i], (size_t)n), .alive = true};
+    }
+    // What a distributor that has measured nothing, or little, places by.
+    struct place_options o = {.tenant_members = 2, .service_members = 1};
+    for (size_t t = 0; t < TENANTS; t++) {
+        char tenant[16];
+        uint32_t used = 0;
+        snprintf(tenant, sizeof tenant, "t-%zu", t);
+        for (size_t k = 0; k < SERVICES; k++) {
+            char service[16];
+            uint32_t order[INGESTERS];
+            snprintf(service, sizeof service, "s-%zu", k);
+            place_order(members, INGESTERS, &o, str_of(tenant), str_of(service), k % 3, order);
+            heads[order[0]]++;
+            used |= 1u << order[0];
+        }
+        assert_int_equal(__builtin_popcount(used), 2);
+    }
+    const double share = (double)TENANTS * SERVICES / INGESTERS;
+    for (size_t i = 0; i < INGESTERS; i++) {
+        if ((double)heads[i] < 0.7 * share || (double)heads[i] > 1.3 * share)
+            fail_msg("%zu has %llu heads of %.0f", i, (unsigned long long)heads[i], share);
+    }
+}
+
+// ---- what a distributor asks for
+
+struct fleet {
+    struct member members[INGESTERS];
+    struct distributor_config config;
+    struct spread spread;
+    struct req req;
+    uint32_t order[INGESTERS];
+    struct route route;
+};
+
+static void fleet_begin(struct fleet *f)
+{
+    *f = (struct fleet){.config = {.ingester_rate = 1 << 20}};
+    spread_init(&f->spread);
+    req_init(&f->req, RANK_PUBLIC, NULL, SIZE_MAX, 0);
+    f->req.tenant = S("tenant");
+    for (size_t i = 0; i < INGESTERS; i++) {
+        f->members[i] = (struct member){.id = arena_printf(&f->req.arena, "ingester-%zu", i),
+                                        .alive = true};
+    }
+    f->route = (struct route){.req = &f->req,
+                              .config = &f->config,
+                              .members = f->members,
+                              .homes = f->members,
+                              .member_count = INGESTERS,
+                              .order = f->order,
+                              .spread = &f->spread};
+}
+
+static void fleet_end(struct fleet *f)
+{
+    req_release(&f->req);
+    spread_release(&f->spread);
+}
+
+// Of 200 label sets: bits of those who get them, and how many are no home.
+static uint32_t owners(struct fleet *f, str service, bool identified, unsigned *away)
+{
+    uint32_t used = 0;
+    *away = 0;
+    f->route.service_need = f->route.tenant_need = 0;  // another request
+    for (uint64_t set = 0; set < 200; set++) {
+        uint32_t home = 0;
+        uint32_t owner = route_owner(&f->route, service, set, identified ? &home : NULL);
+        used |= 1u << owner;
+        *away += identified && owner != home;
+    }
+    return used;
+}
+
+static void a_record_with_an_id_has_one_home_at_any_rate(void **state)
+{
+    (void)state;
+    struct fleet f;
+    unsigned away = 0;
+    fleet_begin(&f);
+    uint64_t key = spread_key(f.req.tenant, S("large"));
+    uint32_t before = owners(&f, S("large"), true, &away);
+    assert_int_equal(__builtin_popcount(before), 1);
+    assert_int_equal(away, 0);
+    assert_int_equal(__builtin_popcount(owners(&f, S("large"), false, &away)), 1);
+    for (int i = 0; i < 60; i++)  // all at once: 60 s of 5.5 MiB
+        spread_note(&f.spread, key, 5767168, f.config.ingester_rate, clock_mono_ns());
+    uint32_t n = spread_need(&f.spread, key, f.config.ingester_rate, clock_mono_ns());
+    assert_true(n > 4 && n < 8);
+    uint32_t after = owners(&f, S("large"), true, &away);
+    assert_int_equal(__builtin_popcount(after), n);
+    assert_int_equal(after & before, before);  // who had it keeps it
+    assert_true(away > 200 - 200 * 2 / n && away < 200);
+    // The settings have the last word, and are a home that all agree on.
+    f.config.service_ingesters = 3;
+    uint32_t set = owners(&f, S("large"), true, &away);
+    assert_int_equal(__builtin_popcount(set), 3);
+    assert_int_equal(away, 0);
+    f.config.service_ingesters = 1000;
+    assert_int_equal(__builtin_popcount(owners(&f, S("large"), true, &away)), INGESTERS);
+    assert_int_equal(away, 0);
+    fleet_end(&f);
+}
+
+static uint32_t of_tenant(struct fleet *f)
+{
+    uint32_t used = 0;
+    for (size_t i = 0; i < 300; i++) {
+        unsigned away = 0;
+        used |= owners(f, arena_printf(&f->req.arena, "s-%zu", i), false, &away);
+    }
+    return used;
+}
+
+static void a_tenant_gets_more_ingesters_as_it_grows(void **state)
+{
+    (void)state;
+    struct fleet f;
+    fleet_begin(&f);
+    uint32_t before = of_tenant(&f);
+    assert_int_equal(__builtin_popcount(before), 2);
+    struct parcel parcels[2] = {{.batch = {.service = S("s-1"), .record_count = 3}},
+                                {.batch = {.service = S("s-2"), .record_count = 1}}};
+    struct parcel *v[] = {&parcels[0], &parcels[1]};
+    struct outbox o = {.parcels = v, .parcel_count = 2};
+    route_note(&f.route, &o, 800 << 20);
+    uint64_t now = clock_mono_ns();
+    uint32_t tenant = spread_need(&f.spread, spread_key(f.req.tenant, (str){0}), 1 << 20, now);
+    uint32_t first = spread_need(&f.spread, spread_key(f.req.tenant, S("s-1")), 1 << 20, now);
+    uint32_t second = spread_need(&f.spread, spread_key(f.req.tenant, S("s-2")), 1 << 20, now);
+    assert_true(tenant > first && first > second && second > 1);
+    assert_true(first >= second * 2 && first <= second * 4);
+    f.route.tenant_need = 0;
+    uint32_t after = of_tenant(&f);
+    assert_int_equal(after & before, before);
+    assert_int_equal(__builtin_popcount(after), MIN(tenant + 1, (uint32_t)INGESTERS));
+    f.config.tenant_ingesters = 4;
+    assert_int_equal(__builtin_popcount(of_tenant(&f)), 4);
+    fleet_end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ingesters_follow_the_rate),
+        cmocka_unit_test(the_rate_is_that_of_any_interval),
+        cmocka_unit_test(it_grows_at_once_and_shrinks_when_it_was_calm),
+        cmocka_unit_test(a_rate_that_swings_does_not_move_it),
+        cmocka_unit_test(large_ones_are_found_among_many),
+        cmocka_unit_test(tiny_tenants_share_the_ingesters),
+        cmocka_unit_test(a_record_with_an_id_has_one_home_at_any_rate),
+        cmocka_unit_test(a_tenant_gets_more_ingesters_as_it_grows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
