@@ -12,15 +12,27 @@ static int order_ids(const void *a, const void *b)
 
 bool leaf_set_has(const struct leaf_set *s, id128 id)
 {
+    plan_stepped(1);
     return s->n && bsearch(&id, s->v, s->n, sizeof id, order_ids);
 }
 
 bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole)
 {
-    for (size_t i = 0; i < part->n; i++) {
-        if (!leaf_set_has(whole, part->v[i])) return false;
+    if (part->n > whole->n) return false;
+    if (part->n < whole->n / 16) {
+        for (size_t i = 0; i < part->n; i++) {
+            if (!leaf_set_has(whole, part->v[i])) return false;
+        }
+        return true;
     }
-    return true;
+    size_t found = 0;
+    for (size_t i = 0; i < whole->n && found < part->n; i++) {
+        int order = id_cmp(whole->v[i], part->v[found]);
+        if (order > 0) break;
+        found += order == 0;
+    }
+    plan_stepped(whole->n);
+    return found == part->n;
 }
 
 bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf_set *y,
@@ -31,6 +43,7 @@ bool leaf_set_union(struct arena *a, const struct leaf_set *x, const struct leaf
     size_t n = 0;
     size_t i = 0;
     size_t j = 0;
+    plan_stepped(x->n + y->n);
     while (i < x->n || j < y->n) {
         int c = i == x->n ? 1 : j == y->n ? -1 : id_cmp(x->v[i], y->v[j]);
         v[n++] = c <= 0 ? x->v[i] : y->v[j];
@@ -210,6 +223,7 @@ bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hour
     uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);
     if (!candidates.v || !borders) return arena_ok(a, e);
     size_t border_count = 0;
+    plan_stepped(c->n);
     for (size_t i = 0; i < c->n; i++) {
         const struct manifest_block *b = c->candidates[i];
         const struct manifest_cover *cover = cover_of(b, hour, hours);

@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 
+#ifdef FT_FAULTS
+_Thread_local uint64_t plan_looked;
+#endif
+
 const char *job_kind_name(enum job_kind k)
 {
     static const char *const names[] = {
@@ -26,15 +30,44 @@ bool plan_is_due(struct planning *p, int64_t due_ns)
     return false;
 }
 
+struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n)
+{
+    size_t lo = 0;
+    size_t hi = p->hour_count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->hours[mid].hour < from)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    size_t end = lo;
+    while (end < p->hour_count && p->hours[end].hour < to)
+        end++;
+    *n = end - lo;
+    plan_stepped(*n);
+    return p->hours + lo;
+}
+
+// (A job is of hours that there is something of, so these say it.)
 bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours)
 {
-    for (size_t i = 0; i < p->out->n; i++) {
-        const struct task *j = &p->out->jobs[i];
-        if (j->kind < kind && j->from_hour < from_hour + hours &&
-            from_hour < j->from_hour + (int64_t)j->hours)
-            return false;
+    size_t n = 0;
+    const struct plan_hour *v = plan_hours_within(p, from_hour, from_hour + hours, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].jobs & ((1u << kind) - 1)) return false;
     }
     return true;
+}
+
+// Retirement is above all else, and of any hours.
+static void note_job(const struct planning *p, const struct task *j)
+{
+    size_t n = 0;
+    if (j->kind == JOB_RETIRE || j->kind == JOB_WINDOW) return;
+    struct plan_hour *v = plan_hours_within(p, j->from_hour, j->from_hour + (int64_t)j->hours, &n);
+    for (size_t i = 0; i < n; i++)
+        v[i].jobs |= (uint8_t)(1u << j->kind);
 }
 
 // Bytes count only beside what they are merged with: a little is not worth writing much again.
@@ -111,6 +144,7 @@ struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour,
     if (!arena_grow(p->a, &out->jobs, &p->job_cap, out->n + 1, sizeof *out->jobs)) return NULL;
     struct task *j = &out->jobs[out->n++];
     *j = (struct task){.kind = kind, .from_hour = from_hour, .hours = hours};
+    note_job(p, j);
     return j;
 }
 
@@ -131,6 +165,7 @@ const struct manifest_block **plan_blocks(struct planning *p, enum block_kind ki
     while (end < p->kind_count[kind] && v[end]->from_hour < to)
         end++;
     *n = end - lo;
+    plan_stepped(*n);
     return v + lo;
 }
 
@@ -206,10 +241,13 @@ static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
     return arena_ok(p->a, e);
 }
 
+// (Leaves of one hour come in order of their packs.)
 static bool overlap(const struct plan_hour *h)
 {
     for (size_t i = 0; i < h->leaf_count; i++) {
-        for (size_t k = i + 1; k < h->leaf_count; k++) {
+        uint32_t end = h->leaves[i]->pack_hi;
+        for (size_t k = i + 1; k < h->leaf_count && h->leaves[k]->pack_lo <= end; k++) {
+            plan_stepped(1);
             if (manifest_blocks_meet(h->leaves[i], h->leaves[k])) return true;
         }
     }
@@ -263,6 +301,11 @@ static bool fold_job(struct planning *p, struct plan_hour *h, err *e)
     return arena_ok(p->a, e);
 }
 
+static int order_ids(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
 static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
 {
     size_t n = 0;
@@ -278,13 +321,7 @@ static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
         if (h->chosen.partial || !leaf_set_has(&h->chosen.leaves, h->leaves[i]->id))
             v[h->unnamed.n++] = h->leaves[i]->id;
     }
-    for (size_t i = 1; i < h->unnamed.n; i++) {
-        for (size_t k = i; k && id_cmp(v[k - 1], v[k]) > 0; k--) {
-            id128 t = v[k];
-            v[k] = v[k - 1];
-            v[k - 1] = t;
-        }
-    }
+    if (h->unnamed.n) qsort(v, h->unnamed.n, sizeof *v, order_ids);
     return true;
 }
 

@@ -120,6 +120,21 @@ struct plan {
     size_t held_count;
 };
 
+// Blocks, windows, leaves and jobs that plans of this thread have looked at, each time anew: what
+// tests count instead of time. Only in builds with fault points.
+#ifdef FT_FAULTS
+extern _Thread_local uint64_t plan_looked;
+static inline void plan_stepped(size_t n)
+{
+    plan_looked += n;
+}
+#else
+static inline void plan_stepped(size_t n)
+{
+    (void)n;
+}
+#endif
+
 // The arena's; borrows from *s. Fails with resource_exhausted only.
 bool plan_make(struct arena *a, const struct plan_state *s, const struct plan_settings *settings,
                struct plan *out, err *e) MUST_CHECK;

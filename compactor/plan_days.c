@@ -106,22 +106,9 @@ static bool give(struct task *j, const struct gathering *g, err *e)
     return true;
 }
 
-struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n)
+struct plan_hour *plan_hours_of_day(const struct planning *p, int64_t day, size_t *n)
 {
-    size_t lo = 0;
-    size_t hi = p->hour_count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->hours[mid].hour < day * HOURS_A_DAY)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    size_t end = lo;
-    while (end < p->hour_count && p->hours[end].hour < (day + 1) * HOURS_A_DAY)
-        end++;
-    *n = end - lo;
-    return p->hours + lo;
+    return plan_hours_within(p, day * HOURS_A_DAY, (day + 1) * HOURS_A_DAY, n);
 }
 
 static bool all_live(const struct plan_state *s, const struct manifest_cover *c)
@@ -549,6 +536,7 @@ static bool is_one(const struct chosen *c)
         const struct chosen_part *x = &c->parts[i];
         for (size_t k = i + 1; k < c->n; k++) {
             const struct chosen_part *y = &c->parts[k];
+            plan_stepped(1);
             if (x->pack_lo <= y->pack_hi && y->pack_lo <= x->pack_hi &&
                 manifest_blocks_meet(x->block, y->block))
                 return false;
@@ -557,27 +545,75 @@ static bool is_one(const struct chosen *c)
     return !c->partial;
 }
 
-// Whether the leaf is in day nodes that count: those of the day itself, which have series. What
-// they are, and what they name, must still be so when the leaf goes.
-static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct leaf_set *needs, bool *is,
-                    err *e)
+// What a retirement needs, on its way to be a set.
+struct needs {
+    id128 *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool add_needs(struct planning *p, struct needs *to, const struct chosen *c, err *e)
+{
+    if (!arena_grow(p->a, &to->v, &to->cap, to->n + c->n + c->leaves.n, sizeof *to->v))
+        return arena_ok(p->a, e);
+    for (size_t i = 0; i < c->n; i++)
+        to->v[to->n++] = c->parts[i].block->id;
+    if (c->leaves.n) memcpy(to->v + to->n, c->leaves.v, c->leaves.n * sizeof *to->v);
+    to->n += c->leaves.n;
+    return true;
+}
+
+static int order_ids(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static void sort_needs(struct needs *of)
+{
+    size_t n = 0;
+    if (of->n) qsort(of->v, of->n, sizeof *of->v, order_ids);
+    for (size_t i = 0; i < of->n; i++) {
+        if (i == 0 || !id128_eq(of->v[i], of->v[n - 1])) of->v[n++] = of->v[i];
+    }
+    of->n = n;
+}
+
+// The day nodes of a day that count: those of the day itself, which have series.
+static bool look_at_day(struct planning *p, int64_t day, err *e)
 {
     const struct manifest_block **v = NULL;
     size_t n = 0;
     int64_t made = 0;
-    int64_t day = plan_floor(hour, HOURS_A_DAY);
-    struct chosen c = {0};
-    if (!day_blocks(p, day, &v, &n, &made, e) || !choose_days(p, v, n, day, &c, e)) return false;
-    *is = is_one(&c) && leaf_set_has(&c.leaves, leaf);
-    for (size_t i = 0; i < c.n; i++)
-        if (c.parts[i].block->classes == 0) *is = false;  // nobody else has its sums
-    // (All leaves of a day need the same, so this is done once a day.)
-    if (!*is || leaf_set_within(&c.leaves, needs)) return true;
-    for (size_t i = 0; i < c.n; i++) {
-        const struct leaf_set one = {&c.parts[i].block->id, 1};
-        if (!leaf_set_union(p->a, needs, &one, needs, e)) return false;
-    }
-    return leaf_set_union(p->a, needs, &c.leaves, needs, e);
+    struct plan_day_nodes *d = &p->day;
+    if (d->known && d->day == day) return true;
+    *d = (struct plan_day_nodes){.day = day};
+    if (!day_blocks(p, day, &v, &n, &made, e) || !choose_days(p, v, n, day, &d->chosen, e))
+        return false;
+    d->are_one = is_one(&d->chosen);
+    for (size_t i = 0; i < d->chosen.n; i++)
+        if (d->chosen.parts[i].block->classes == 0) d->are_one = false;  // nobody else has its sums
+    d->known = true;
+    return true;
+}
+
+// Whether the leaf is in day nodes that count. What they are, and what they name, must still be so
+// when the leaf goes.
+static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct needs *needs, bool *is,
+                    err *e)
+{
+    struct plan_day_nodes *d = &p->day;
+    if (!look_at_day(p, plan_floor(hour, HOURS_A_DAY), e)) return false;
+    *is = d->are_one && leaf_set_has(&d->chosen.leaves, leaf);
+    if (!*is || d->needed) return true;
+    d->needed = true;
+    return add_needs(p, needs, &d->chosen, e);
+}
+
+static bool hour_is_one(struct plan_hour *h)
+{
+    if (!h->told_one) h->one = is_one(&h->chosen);
+    h->told_one = true;
+    return h->one;
 }
 
 // Whether the leaf is in hour nodes that count, in every hour of it. Without them nobody could ask
@@ -590,12 +626,12 @@ static bool in_hours(struct planning *p, const struct manifest_block *leaf)
     for (size_t i = 0; i < n; i++) {
         if (v[i].hour < leaf->from_hour || v[i].hour - leaf->from_hour >= (int64_t)leaf->hours)
             continue;
-        found += is_one(&v[i].chosen) && leaf_set_has(&v[i].chosen.leaves, leaf->id);
+        found += hour_is_one(&v[i]) && leaf_set_has(&v[i].chosen.leaves, leaf->id);
     }
     return found == leaf->hours;
 }
 
-static bool all_in_days(struct planning *p, size_t row, struct leaf_set *needs, bool *are, err *e)
+static bool all_in_days(struct planning *p, size_t row, struct needs *needs, bool *are, err *e)
 {
     const struct plan_state *s = p->state;
     const struct manifest_block *b = &s->blocks[row];
@@ -621,12 +657,12 @@ static bool all_in_days(struct planning *p, size_t row, struct leaf_set *needs, 
 // to be absorbed, and after it was made for a while (leaf_stay), for what ingesters still hold.
 static bool is_awaited(struct planning *p, const struct manifest_block *b)
 {
-    const struct plan_state *s = p->state;
+    size_t n = 0;
     if (b->kind != BLOCK_RAW) return false;
-    for (size_t i = 0; i < s->segment_count; i++) {
-        int64_t hour = s->segments[i].name.hour;
-        if (s->damaged && s->damaged[i]) continue;
-        if (hour >= b->from_hour && hour - b->from_hour < b->hours) return true;
+    const struct plan_hour *v =
+        plan_hours_within(p, b->from_hour, b->from_hour + (int64_t)b->hours, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].segment_count) return true;
     }
     return !plan_is_due(p, b->made_ns + MIN(p->settings->raw_retention, p->settings->leaf_stay));
 }
@@ -647,6 +683,7 @@ static bool is_within(const struct planning *p, const struct manifest_block *b,
                       const struct manifest_block *o)
 {
     const struct plan_state *s = p->state;
+    plan_stepped(1);
     // A day's gap stands where its nodes would.
     if (b->classes == 0 && (b->from_hour != o->from_hour || b->hours != o->hours)) return false;
     bool other = o->parts > 1 && (b->parts != o->parts || b->part != o->part);
@@ -659,6 +696,7 @@ static bool is_within(const struct planning *p, const struct manifest_block *b,
         const struct manifest_cover *d = same_window(o, c);
         const struct leaf_set part = {c->leaves, c->leaf_count};
         const struct leaf_set whole = {d ? d->leaves : NULL, d ? d->leaf_count : 0};
+        plan_stepped(c->leaf_count);
         if (c->leaf_count == 0) continue;
         if (!all_live(s, c) && !plan_has_last(p, c, &whole)) continue;
         if (!d || !all_live(s, d)) return false;
@@ -667,18 +705,54 @@ static bool is_within(const struct planning *p, const struct manifest_block *b,
     return true;
 }
 
-// Of parents that say the same the one with the least id stays: everybody chooses that one.
+// Whether o stays and b goes. Of parents that say the same the one with the least id stays:
+// everybody chooses that one.
+static bool keeps(const struct planning *p, const struct manifest_block *o,
+                  const struct manifest_block *b)
+{
+    if (o == b || !is_within(p, b, o)) return false;
+    return !is_within(p, o, b) || id_cmp(o->id, b->id) < 0;
+}
+
+// One that stays for b, which is v[at]: it begins where b does, or is one of the longer ones before
+// it (in order). NULL: b stays itself.
+static const struct manifest_block *keeper_of(const struct planning *p,
+                                              const struct manifest_block *const *v, size_t n,
+                                              size_t at, const struct manifest_block *const *longer,
+                                              size_t longer_n)
+{
+    const struct manifest_block *b = v[at];
+    for (size_t k = 0; k < longer_n && longer[k]->from_hour < b->from_hour; k++) {
+        if (keeps(p, longer[k], b)) return longer[k];
+    }
+    while (at && v[at - 1]->from_hour == b->from_hour)
+        at--;
+    for (; at < n && v[at]->from_hour == b->from_hour && v[at]->pack_lo <= b->pack_lo; at++) {
+        if (keeps(p, v[at], b)) return v[at];
+    }
+    return NULL;
+}
+
+// Blocks of a kind lie within a day, or a window, each: what is within one is of the same.
 static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
 {
     const struct manifest_block **v = p->by_kind[kind];
+    const struct manifest_block **longer =
+        ARENA_ARRAY(p->a, const struct manifest_block *, p->kind_count[kind] + 1);
+    const int64_t reach = kind == BLOCK_HOURS ? HOURS_A_DAY : HOURS_A_WINDOW;
+    const uint32_t least = kind == BLOCK_HOURS ? 1 : HOURS_A_DAY;
     size_t n = p->kind_count[kind];
+    size_t longer_n = 0;
+    size_t first = 0;  // of the longer ones: that is of this day or window
+    int64_t last = INT64_MIN;
+    if (!longer) return arena_ok(p->a, e);
     for (size_t i = 0; i < n; i++) {
-        const struct manifest_block *keeper = NULL;
-        for (size_t k = 0; k < n && !keeper && v[k]->from_hour <= v[i]->from_hour; k++) {
-            if (k == i || !is_within(p, v[i], v[k])) continue;
-            bool equal = is_within(p, v[k], v[i]);
-            if (!equal || id_cmp(v[k]->id, v[i]->id) < 0) keeper = v[k];
-        }
+        int64_t number = plan_floor(v[i]->from_hour, reach);
+        if (number != last) first = longer_n;
+        last = number;
+        if (v[i]->hours > least) longer[longer_n++] = v[i];
+        const struct manifest_block *keeper =
+            keeper_of(p, v, n, i, longer + first, longer_n - first);
         if (!keeper) continue;
         struct task *j = plan_add(p, JOB_RETIRE, v[i]->from_hour, v[i]->hours);
         id128 *ids = ARENA_ARRAY(p->a, id128, 2);
@@ -723,16 +797,23 @@ static int64_t last_hour(const struct manifest_block *b)
     return (plan_floor(end - 1, HOURS_A_DAY) + 1) * HOURS_A_DAY;
 }
 
-// The hour nodes of a day go together: a leaf of the day that only one hour still names would be
-// taken for one of that hour (querier/levels_window.c).
+static bool is_same_day(const struct manifest_block *a, const struct manifest_block *b)
+{
+    return a->kind == b->kind && last_hour(a) == last_hour(b);
+}
+
+// The hour nodes of a day, which lie one after the other, go together: a leaf of the day that only
+// one hour still names would be taken for one of that hour (querier/levels_window.c).
 static void keep_hours_together(const struct plan_state *s, bool *over)
 {
-    for (size_t i = 0; i < s->block_count; i++) {
-        if (!over[i] || s->blocks[i].kind != BLOCK_HOURS) continue;
-        for (size_t k = 0; over[i] && k < s->block_count; k++) {
-            over[i] = over[k] || s->blocks[k].kind != BLOCK_HOURS ||
-                      last_hour(&s->blocks[k]) != last_hour(&s->blocks[i]);
-        }
+    size_t end = 0;
+    for (size_t i = 0; i < s->block_count; i = end) {
+        bool all = over[i];
+        for (end = i + 1; end < s->block_count && is_same_day(&s->blocks[i], &s->blocks[end]);
+             end++)
+            all = all && over[end];
+        for (size_t k = i; k < end && s->blocks[i].kind == BLOCK_HOURS; k++)
+            over[k] = all;
     }
 }
 
@@ -768,7 +849,7 @@ bool plan_retire(struct planning *p, err *e)
     if (!v || !over || !ends || !p->out->held) return arena_ok(p->a, e);
     if (!drop_copies(p, BLOCK_HOURS, e) || !drop_copies(p, BLOCK_DAYS, e)) return false;
     find_ends(p, over, ends);
-    struct leaf_set needs = {0};
+    struct needs needs = {0};
     for (size_t i = 0; i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
         int64_t end = slot_start(last_hour(b), SLOT_HOUR);
@@ -789,6 +870,7 @@ bool plan_retire(struct planning *p, err *e)
         v[n++] = s->blocks[i].id;
     }
     if (n == 0) return true;
+    sort_needs(&needs);
     struct task *j = plan_add(p, JOB_RETIRE, first, 1);
     if (!j) return arena_ok(p->a, e);
     j->due_ns = s->now_ns;

@@ -21,6 +21,18 @@ struct plan_hour {
     bool pending;             // leaves or hour nodes are still to be made
     bool folds;               // its leaves are about to be replaced
     bool wide;                // one of its leaves is of a day
+    uint8_t jobs;             // kinds of those that are due in it, a bit each
+    bool told_one;            // whether `one` says
+    bool one;                 // its hour nodes are one block for each pack (plan_days.c)
+};
+
+// The day nodes of a day that count, for what would go by them: leaf after leaf asks.
+struct plan_day_nodes {
+    bool known;
+    int64_t day;
+    bool are_one;  // one block for each pack, with sums
+    struct chosen chosen;
+    bool needed;  // they are among what the retirement needs
 };
 
 struct planning {
@@ -36,6 +48,7 @@ struct planning {
     const struct manifest_block **live;  // leaves in order of id
     struct plan_hour *hours;             // in order
     size_t hour_count;
+    struct plan_day_nodes day;  // the one that was asked for last
 };
 
 int64_t plan_floor(int64_t hour, int64_t hours);  // floor(hour / hours)
@@ -99,8 +112,9 @@ bool plan_day_has_expired(struct planning *p, int64_t day);
 bool plan_may_go(const struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
 
-// The hours of a day that there is anything of.
-struct plan_hour *plan_hours_of_day(struct planning *p, int64_t day, size_t *n);
+// The hours of [from, to) that there is anything of, and those of a day.
+struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n);
+struct plan_hour *plan_hours_of_day(const struct planning *p, int64_t day, size_t *n);
 
 bool plan_day_leaves(struct planning *p, err *e) MUST_CHECK;  // plan_leaves.c
 bool plan_days(struct planning *p, err *e) MUST_CHECK;

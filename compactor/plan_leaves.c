@@ -4,6 +4,8 @@
 // hours of a day as well.
 #include "compactor/plan_int.h"
 
+#include <stdlib.h>
+
 // For so long a day waits for leaves that cannot be made.
 #define PATIENCE_NS SLOT_DAY
 
@@ -13,18 +15,27 @@ struct day {
     size_t hour_count;
     const struct manifest_block **leaves;
     size_t leaf_count;
+    struct leaf_set ids;  // of the leaves, once they are asked for
     uint64_t bytes;
     int64_t made;   // the newest leaf
     int64_t first;  // when the oldest was made
     bool wide;      // one of them is of the day already
 };
 
-static bool is_leaf(const struct day *d, id128 id)
+static int order_ids(const void *a, const void *b)
 {
-    for (size_t i = 0; i < d->leaf_count; i++) {
-        if (id128_eq(d->leaves[i]->id, id)) return true;
-    }
-    return false;
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool name_leaves(struct planning *p, struct day *d, err *e)
+{
+    id128 *v = ARENA_ARRAY(p->a, id128, d->leaf_count + 1);
+    if (!v) return arena_ok(p->a, e);
+    for (size_t i = 0; i < d->leaf_count; i++)
+        v[i] = d->leaves[i]->id;
+    if (d->leaf_count) qsort(v, d->leaf_count, sizeof *v, order_ids);
+    d->ids = (struct leaf_set){v, d->leaf_count};
+    return true;
 }
 
 static void look_at_day(struct planning *p, int64_t day, struct day *d)
@@ -44,10 +55,14 @@ static void look_at_day(struct planning *p, int64_t day, struct day *d)
 // affair, until there is a leaf of the day.
 static bool can_be_less(const struct day *d)
 {
+    size_t n = d->leaf_count;
+    if (n == 0 || (!d->wide && d->leaves[0]->from_hour == d->leaves[n - 1]->from_hour))
+        return false;
     for (size_t i = 0; i < d->leaf_count; i++) {
         for (size_t k = i + 1; k < d->leaf_count; k++) {
             const struct manifest_block *x = d->leaves[i];
             const struct manifest_block *y = d->leaves[k];
+            plan_stepped(1);
             if (manifest_blocks_meet(x, y) && (d->wide || x->from_hour != y->from_hour))
                 return true;
         }
@@ -72,7 +87,8 @@ static bool goes(const struct planning *p, const struct day *d, const struct man
         const struct manifest_cover *c = &b->covers[i];
         bool stale = c->leaf_count == 0;
         for (size_t k = 0; !stale && k < c->leaf_count; k++)
-            stale = is_leaf(d, c->leaves[k]) || !s->counts(s->arg, c->leaves[k]);
+            stale = leaf_set_has(&d->ids, c->leaves[k]) || !s->counts(s->arg, c->leaves[k]);
+        plan_stepped(c->leaf_count);
         if (!stale) return false;
     }
     return true;
@@ -80,17 +96,21 @@ static bool goes(const struct planning *p, const struct day *d, const struct man
 
 static bool list_removed(struct planning *p, const struct day *d, struct task *j, err *e)
 {
-    id128 *v = ARENA_ARRAY(p->a, id128, p->state->block_count + 1);
+    const struct manifest_block **parents[BLOCK_DAYS + 1] = {0};
+    size_t count[BLOCK_DAYS + 1] = {0};
+    size_t most = d->leaf_count;
+    for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
+        parents[kind] = plan_blocks(p, kind, d->from, d->from + HOURS_A_DAY, &count[kind]);
+        most += count[kind];
+    }
+    id128 *v = ARENA_ARRAY(p->a, id128, most + 1);
     if (!v) return arena_ok(p->a, e);
     size_t n = 0;
     for (size_t i = 0; i < d->leaf_count; i++)
         v[n++] = d->leaves[i]->id;
     for (enum block_kind kind = BLOCK_HOURS; kind <= BLOCK_DAYS; kind++) {
-        size_t count = 0;
-        const struct manifest_block **all =
-            plan_blocks(p, kind, d->from, d->from + HOURS_A_DAY, &count);
-        for (size_t i = 0; i < count; i++) {
-            if (goes(p, d, all[i])) v[n++] = all[i]->id;
+        for (size_t i = 0; i < count[kind]; i++) {
+            if (goes(p, d, parents[kind][i])) v[n++] = parents[kind][i]->id;
         }
     }
     j->remove = v;
@@ -102,7 +122,7 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
 {
     struct task *j = plan_add(p, JOB_FOLD, d->from, HOURS_A_DAY);
     struct job_source *sources = ARENA_ARRAY(p->a, struct job_source, d->leaf_count + 1);
-    if (!j || !sources) return arena_ok(p->a, e);
+    if (!j || !sources || !name_leaves(p, d, e)) return arena_ok(p->a, e);
     for (size_t i = 0; i < d->leaf_count; i++)
         sources[i].block = d->leaves[i];
     j->sources = sources;
