@@ -12,6 +12,10 @@
 #define PARTS_MAX 64   // of one service
 #define GAPS_MAX  32   // of a job; those behind widen the last
 
+#define WHOLE_MAX      ((uint64_t)4 << 20)   // a source of so many bytes is read as a whole,
+#define WHOLE_TOGETHER ((uint64_t)64 << 20)  // those of a job if they have no more together
+#define WHOLE_LEAST    ((uint64_t)4 << 10)
+
 struct cut {
     uint32_t pack_lo;
     uint32_t pack_hi;
@@ -70,27 +74,53 @@ static void find_damage(struct doing *d, const err *e)
     }
 }
 
+// Small sources are read as a whole, with their footers: then each costs one read, however many
+// services it has. Not more of them together than leaves most of the worker's memory to the merge;
+// of too many those that have no more than the end that is read of each anyway.
+static uint64_t read_whole(const struct doing *d, const struct block_object *v, size_t n)
+{
+    uint64_t limit = atomic_load(&d->bench->memory->limit);
+    uint64_t room = limit ? MIN(limit / 8, WHOLE_TOGETHER) : WHOLE_TOGETHER;
+    for (uint64_t most = WHOLE_MAX; most >= WHOLE_LEAST; most /= 2) {
+        uint64_t together = 0;
+        for (size_t i = 0; i < n; i++)
+            together += v[i].size <= most ? v[i].size : 0;
+        if (together <= room) return most;
+    }
+    return 0;
+}
+
 static bool open_sources(struct doing *d, err *e)
 {
     const struct task *j = d->job;
-    d->sources = ARENA_ARRAY(&d->reading, struct merge_source, j->source_count + 1);
-    if (!d->sources) return arena_ok(&d->reading, e);
-    for (size_t i = 0; i < j->source_count; i++) {
-        const struct job_source *s = &j->sources[i];
-        uint64_t bytes = 0;
-        str name = source_name(d, s, &bytes);
-        if (!arena_ok(d->arena, e)) return false;
+    const size_t n = j->source_count;
+    struct arena tmp;
+    size_t failed = 0;
+    d->sources = ARENA_ARRAY(&d->reading, struct merge_source, n + 1);
+    arena_init(&tmp, d->bench->memory, SIZE_MAX);
+    struct block_object *names = ARENA_ARRAY(&tmp, struct block_object, n + 1);
+    struct block_source *opened = ARENA_ARRAY(&tmp, struct block_source, n + 1);
+    bool ok = arena_ok(&d->reading, e) && arena_ok(&tmp, e);
+    for (size_t i = 0; ok && i < n; i++) {
         FAULT("compact.read");
-        d->sources[i] =
-            (struct merge_source){.spans = s->spans, .span_count = s->span_count, .mask = s->mask};
-        if (!block_source_open(&d->reading, d->bench->store, d->r, name, bytes,
-                               &d->sources[i].block, e)) {
-            if (is_damage(e)) note_damage(d, s);
-            return false;
-        }
-        if (!s->mask) d->report->bytes_in += bytes;
+        names[i].name = source_name(d, &j->sources[i], &names[i].size);
+        ok = arena_ok(d->arena, e);
     }
-    return true;
+    if (ok) {
+        ok = block_source_open_many(&d->reading, d->bench->store, d->r, names, n,
+                                    read_whole(d, names, n), opened, &failed, e);
+        if (!ok && failed < n && is_damage(e)) note_damage(d, &j->sources[failed]);
+    }
+    for (size_t i = 0; ok && i < n; i++) {
+        const struct job_source *s = &j->sources[i];
+        d->sources[i] = (struct merge_source){.block = opened[i],
+                                              .spans = s->spans,
+                                              .span_count = s->span_count,
+                                              .mask = s->mask};
+        if (!s->mask) d->report->bytes_in += names[i].size;
+    }
+    arena_release(&tmp);
+    return ok;
 }
 
 // ---- packs: services by their place, cut where an object has enough; one service that is more

@@ -65,9 +65,131 @@ bool block_source_open(struct arena *a, struct store *s, struct req *r, str name
            named(name, e);
 }
 
+// ---- many at once
+
+#define BATCH       64
+#define BATCH_BYTES ((uint64_t)8 << 20)
+
+struct opening {
+    struct arena *a;
+    struct arena tails;  // of a batch
+    struct store *store;
+    struct req *req;
+    uint64_t keep;
+    struct store_read *reads;
+};
+
+static uint64_t tail_of(const struct opening *o, uint64_t size)
+{
+    return size <= o->keep ? size : MIN(size, TAIL);
+}
+
+// Of one whose end was read: its footer, which may begin before.
+static bool open_read(struct opening *o, const struct store_read *tail, struct block_source *src,
+                      err *e)
+{
+    struct block_extent *x = &src->footer_at;
+    str end = str_make(tail->to, tail->n);
+    str stored = {0};
+    str contents = {0};
+    if (!tail->ok) return store_fault(&tail->fault, e);
+    str trailer = str_slice(end, end.n - BLOCK_TRAILER, end.n);
+    if (!block_trailer(trailer, src->size, x, e)) return named(src->name, e);
+    if (end.n == src->size && src->size <= o->keep) src->whole = end;
+    if (x->at >= tail->at) {
+        stored = str_slice(end, (size_t)(x->at - tail->at), (size_t)(x->at - tail->at) + x->stored);
+        if (!src->whole.n) stored = arena_str(o->a, stored);
+    } else {
+        char *all = arena_new(o->a, x->stored);
+        if (!all) return arena_ok(o->a, e);
+        stored = str_make(all, x->stored);
+        if (!read_at(src, o->req, x->at, x->stored, all, e)) return false;
+    }
+    if (!arena_ok(o->a, e)) return false;
+    return (block_section(o->a, x, stored, "footer", &contents, e) &&
+            block_footer_parse(o->a, contents, src->size, &src->footer, e)) ||
+           named(src->name, e);
+}
+
+// So many from v on as are read together; 0: there is no memory, or the first is no block.
+static size_t begin_batch(struct opening *o, const struct block_object *v, size_t n,
+                          struct block_source *out, err *e)
+{
+    uint64_t bytes = 0;
+    size_t count = 0;
+    while (count < n && count < BATCH && (count == 0 || bytes < BATCH_BYTES)) {
+        const struct block_object *b = &v[count];
+        uint64_t tail = tail_of(o, b->size);
+        if (b->size < BLOCK_TRAILER) {
+            if (count) break;
+            err_set(e, ERR_DATA_LOSS, "%" PRIu64 " bytes are too few for a block", b->size);
+            (void)named(b->name, e);
+            return 0;
+        }
+        out[count] = (struct block_source){.store = o->store,
+                                           .name = arena_str(o->a, b->name),
+                                           .size = b->size};
+        char *to = arena_new(b->size <= o->keep ? o->a : &o->tails, tail);
+        if (!to || !arena_ok(o->a, e)) {
+            (void)(arena_ok(o->a, e) && arena_ok(&o->tails, e));
+            return 0;
+        }
+        o->reads[count++] =
+            (struct store_read){.name = b->name, .at = b->size - tail, .n = tail, .to = to};
+        bytes += tail;
+    }
+    return count;
+}
+
+bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
+                            const struct block_object *v, size_t n, uint64_t keep,
+                            struct block_source *out, size_t *failed, err *e)
+{
+    struct opening o = {.a = a, .store = s, .req = r, .keep = keep};
+    struct arena kept;
+    arena_init(&kept, a->budget, SIZE_MAX);
+    arena_init(&o.tails, a->budget, SIZE_MAX);
+    o.reads = ARENA_ARRAY(&kept, struct store_read, BATCH);
+    bool ok = o.reads || arena_ok(&kept, e);
+    for (*failed = 0; ok && *failed < n;) {
+        size_t count = begin_batch(&o, v + *failed, n - *failed, out + *failed, e);
+        ok = count > 0;
+        if (ok) store_read_many(s, r, o.reads, count);
+        for (size_t i = 0; ok && i < count; i++) {
+            ok = open_read(&o, &o.reads[i], &out[*failed], e);
+            *failed += ok;
+        }
+        arena_release(&o.tails);
+    }
+    arena_release(&kept);
+    return ok;
+}
+
+// ---- sections
+
+// Of a source that is in memory as a whole.
+static bool sections_of_whole(struct arena *a, const struct block_source *src,
+                              const struct block_extent *x, size_t n, str *contents, err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        contents[i] = (str){0};
+        if (x[i].stored == 0) continue;
+        if (x[i].at > src->whole.n || x[i].stored > src->whole.n - x[i].at) {
+            err_set(e, ERR_DATA_LOSS, "a section ends at byte %" PRIu64 " + %u of %zu", x[i].at,
+                    x[i].stored, src->whole.n);
+            return named(src->name, e);
+        }
+        str stored = str_make(src->whole.p + x[i].at, x[i].stored);
+        if (!block_section(a, &x[i], stored, "section", &contents[i], e))
+            return named(src->name, e);
+    }
+    return true;
+}
+
 bool block_source_sections(struct arena *a, const struct block_source *src, struct req *r,
                            const struct block_extent *x, size_t n, str *contents, err *e)
 {
+    if (src->whole.n) return sections_of_whole(a, src, x, n, contents, e);
     struct store_read *reads = ARENA_ARRAY(a, struct store_read, n);
     size_t count = 0;
     if (!reads) return arena_ok(a, e);

@@ -16,11 +16,23 @@ struct block_source {
     uint64_t size;
     struct block_extent footer_at;
     struct block_footer footer;
+    str whole;  // all its bytes, if they were read with the footer; else empty
 };
 
 // Reads and parses the footer, with one read if it is among the last 64 KB.
 bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
                        struct block_source *out, err *e) MUST_CHECK;
+
+// Opens n blocks (names and sizes) with reads of many at once. What is not larger than `keep` is
+// read as a whole, and its sections are no reads any more. *failed: the one that could not be
+// opened.
+struct block_object {
+    str name;
+    uint64_t size;
+};
+bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
+                            const struct block_object *v, size_t n, uint64_t keep,
+                            struct block_source *out, size_t *failed, err *e) MUST_CHECK;
 
 // The contents of n sections, read together.
 bool block_source_sections(struct arena *a, const struct block_source *src, struct req *r,

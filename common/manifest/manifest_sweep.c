@@ -27,6 +27,8 @@
 #define ROOT_SIGHT   (2 * JOB_AGE_MAX)
 #define APART_MAX    JOB_AGE_MAX
 
+#define ERASED_AT_ONCE 64
+
 struct sweeping {
     struct manifests *ms;
     struct req *r;
@@ -118,6 +120,53 @@ static void remember(struct sweeping *w)
     w->next = (struct sweep_seen){.memory = seen->memory};
 }
 
+// Names of objects that may go, on their way; *count: of those that went.
+struct erasing {
+    struct sweeping *w;
+    const char *what;
+    uint64_t *count;
+    str *forget;  // of those their names behind the prefix, if it is not NULL
+    size_t forget_count;
+    struct store_removal *v;
+    size_t n;
+};
+
+static bool erase_batch(struct erasing *b, err *e)
+{
+    struct sweeping *w = b->w;
+    bool ok = true;
+    if (!arena_ok(&w->arena, e) || !req_alive(w->r, e)) return false;
+    for (size_t i = 0; i < b->n; i++)
+        FAULT("manifest.sweep.before");
+    store_delete_many(w->ms->store, w->r, b->v, b->n);
+    for (size_t i = 0; i < b->n; i++) {
+        const struct store_removal *x = &b->v[i];
+        if (!x->ok && ok) *e = x->fault;
+        ok = ok && x->ok;
+        if (!x->ok) continue;
+        FAULT("manifest.sweep.after");
+        ++*b->count;
+        metric_add_to(&manifest_swept, str_of(b->what), 1);
+        if (b->forget) b->forget[b->forget_count++] = str_slice(x->name, w->prefix.n, x->name.n);
+    }
+    b->n = 0;
+    return ok;
+}
+
+static bool erase_later(struct erasing *b, str name, err *e)
+{
+    if (!b->v) b->v = ARENA_ARRAY(&b->w->arena, struct store_removal, ERASED_AT_ONCE);
+    if (!b->v) return arena_ok(&b->w->arena, e);
+    b->v[b->n++].name = name;
+    return b->n < ERASED_AT_ONCE || erase_batch(b, e);
+}
+
+static bool erase_rest(struct erasing *b, err *e)
+{
+    return b->n == 0 || erase_batch(b, e);
+}
+
+// One after the other: what stands in order must go in order.
 static bool erase(struct sweeping *w, str name, const char *what, uint64_t *count, err *e)
 {
     if (!arena_ok(&w->arena, e) || !req_alive(w->r, e)) return false;
@@ -168,6 +217,7 @@ static bool sweep_segments(struct sweeping *w, err *e)
     str prefix = name_segments(&w->arena, w->tenant);
     if (!arena_ok(&w->arena, e)) return false;
     if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_segment, w, e)) return false;
+    struct erasing batch = {.w = w, .what = "segment", .count = &w->s->segments_deleted};
     for (size_t i = 0; i < w->listed_count; i++) {
         int64_t since = 0;
         bool ripe = false;
@@ -176,9 +226,9 @@ static bool sweep_segments(struct sweeping *w, err *e)
         if (!see(w, name, w->s->segment_grace_ns, &ripe, e)) return false;
         if (!is_old(w->now_ns, since, w->s->segment_grace_ns)) continue;
         w->s->waiting += !ripe;
-        if (ripe && !erase(w, name, "segment", &w->s->segments_deleted, e)) return false;
+        if (ripe && !erase_later(&batch, name, e)) return false;
     }
-    return true;
+    return erase_rest(&batch, e);
 }
 
 // ---- garbage
@@ -193,8 +243,13 @@ static bool is_named_page(const struct manifest *m, id128 id)
 // Deletes what may go; its names become `forget`.
 static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *e)
 {
-    str *forget = ARENA_ARRAY(&w->arena, str, w->m->garbage_count);
-    if (!forget) return arena_ok(&w->arena, e);
+    size_t n = w->m->garbage_count;
+    struct erasing blocks = {.w = w, .what = "block", .count = &w->s->blocks_deleted};
+    struct erasing pages = {.w = w, .what = "page", .count = &w->s->pages_deleted};
+    str *forget = ARENA_ARRAY(&w->arena, str, n + 1);
+    blocks.forget = forget;
+    pages.forget = ARENA_ARRAY(&w->arena, str, n + 1);
+    if (!forget || !pages.forget) return arena_ok(&w->arena, e);
     c->forget = forget;
     for (size_t i = 0; i < w->m->garbage_count; i++) {
         const struct garbage *g = &w->m->garbage[i];
@@ -210,10 +265,12 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
         bool live = page ? is_named_page(w->m, b.id) : manifest_find(w->m, b.id) != NULL;
         if (live) continue;
         str name = arena_printf(&w->arena, "%.*s%.*s", STR(w->prefix), STR(g->name));
-        uint64_t *count = page ? &w->s->pages_deleted : &w->s->blocks_deleted;
-        if (!erase(w, name, page ? "page" : "block", count, e)) return false;
-        forget[c->forget_count++] = g->name;
+        if (!erase_later(page ? &pages : &blocks, name, e)) return false;
     }
+    if (!erase_rest(&blocks, e) || !erase_rest(&pages, e)) return false;
+    c->forget_count = blocks.forget_count + pages.forget_count;
+    if (pages.forget_count)
+        memcpy(forget + blocks.forget_count, pages.forget, pages.forget_count * sizeof *forget);
     return true;
 }
 
@@ -409,14 +466,15 @@ static bool sweep_orphans(struct sweeping *w, err *e)
         if (!arena_ok(&w->arena, e)) return false;
         if (!store_list(w->ms->store, w->r, prefix, (str){0}, see_object, &o, e)) return false;
     }
+    struct erasing batch = {.w = w, .what = "orphan", .count = &w->s->orphans_deleted};
     for (size_t i = 0; i < o.n; i++) {
         bool ripe = false;
         if (!see(w, o.v[i], orphan_sight(w->s), &ripe, e)) return false;
         ripe = ripe && w->s->apart_ns == 0;
         w->s->waiting += !ripe;
-        if (ripe && !erase(w, o.v[i], "orphan", &w->s->orphans_deleted, e)) return false;
+        if (ripe && !erase_later(&batch, o.v[i], e)) return false;
     }
-    return true;
+    return erase_rest(&batch, e);
 }
 
 // ---- all of it

@@ -14,7 +14,7 @@
 #define WIDTH     16
 #define WIDTH_MAX 128
 #define RINGS     16  // at once; who finds none free uses threads
-#define HELPERS   8   // threads that help one caller at most
+#define HELPERS   15  // threads that help one caller at most
 #define QUEUE_MAX 256
 
 struct ring {
@@ -90,8 +90,10 @@ static void do_chain(struct io_op *v, size_t n, size_t i)
 // ---- with the help of threads
 
 struct crowd {
-    struct io_op *v;
+    void (*fn)(void *arg, size_t i);
+    void *arg;
     size_t n;
+    bool ends;  // with the request: what did not begin then does not
     struct req *req;
     atomic_size_t next;
     struct lock lock;
@@ -108,10 +110,10 @@ struct helper {
 static void take_part(struct crowd *c)
 {
     err ended = {0};
-    while (!c->req || req_alive(c->req, &ended)) {
+    while (!c->ends || req_alive(c->req, &ended)) {
         size_t i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
         if (i >= c->n) return;
-        if (!c->v[i].after) do_chain(c->v, c->n, i);
+        c->fn(c->arg, i);
     }
 }
 
@@ -161,18 +163,41 @@ static void run_crowd(struct io *io, struct crowd *c)
     lock_give(&c->lock);
 }
 
-static void run_threads(struct io *io, struct req *r, struct io_op *v, size_t n)
+static void gather(struct io *io, struct crowd *c)
 {
-    struct crowd c = {.v = v, .n = n, .req = r};
-    if (n == 1 || !r || io->width == 1) {
-        take_part(&c);
+    if (c->n <= 1 || !c->req || io->width == 1) {
+        take_part(c);
         return;
     }
-    lock_init(&c.lock, LOCK_STORE);
-    cond_init(&c.gone);
-    run_crowd(io, &c);
-    cond_release(&c.gone);
-    lock_release(&c.lock);
+    lock_init(&c->lock, LOCK_STORE);
+    cond_init(&c->gone);
+    run_crowd(io, c);
+    cond_release(&c->gone);
+    lock_release(&c->lock);
+}
+
+struct ops {
+    struct io_op *v;
+    size_t n;
+};
+
+static void do_op(void *arg, size_t i)
+{
+    const struct ops *ops = arg;
+    if (!ops->v[i].after) do_chain(ops->v, ops->n, i);
+}
+
+static void run_threads(struct io *io, struct req *r, struct io_op *v, size_t n)
+{
+    struct ops ops = {v, n};
+    struct crowd c = {.fn = do_op, .arg = &ops, .n = n, .ends = r != NULL, .req = r};
+    gather(io, &c);
+}
+
+void io_each(struct io *io, struct req *r, size_t n, void (*fn)(void *arg, size_t i), void *arg)
+{
+    struct crowd c = {.fn = fn, .arg = arg, .n = n, .req = r};
+    gather(io, &c);
 }
 
 // ---- by io_uring

@@ -43,3 +43,7 @@ bool io_has_uring(const struct io *io);
 // when no memory of them is in use any more. r may be NULL: no end and no help. What began when the
 // deadline passes is waited for: its bytes would go where somebody else's are by then.
 void io_run(struct io *io, struct req *r, struct io_op *v, size_t n);
+
+// Calls fn(arg, i) for each i below n, on this thread and on idle ones of the lane, in any order;
+// returns when all calls have. fn looks at the request itself.
+void io_each(struct io *io, struct req *r, size_t n, void (*fn)(void *arg, size_t i), void *arg);

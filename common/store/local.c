@@ -94,6 +94,7 @@ static const struct store_kind local_kind = {
     .commit = local_commit,
     .abandon = local_abandon,
     .remove = local_remove,
+    .remove_many = local_remove_many,
     .size = local_size,
     .close = local_close,
 };

@@ -409,3 +409,21 @@ bool local_remove(struct store *s, struct req *r, str name, err *e)
     remove_folders(path);
     return true;
 }
+
+struct removing {
+    struct store *store;
+    struct req *req;
+    struct store_removal *v;
+};
+
+static void remove_one(void *arg, size_t i)
+{
+    const struct removing *w = arg;
+    w->v[i].ok = local_remove(w->store, w->req, w->v[i].name, &w->v[i].fault);
+}
+
+void local_remove_many(struct store *s, struct req *r, struct store_removal *v, size_t n)
+{
+    struct removing w = {s, r, v};
+    io_each(local_of(s)->io, r, n, remove_one, &w);
+}

@@ -233,6 +233,32 @@ bool store_delete(struct store *s, struct req *r, str name, err *e)
     return counted(S("delete"), began, ok, e);
 }
 
+static void remove_all(struct store *s, struct req *r, struct store_removal *v, size_t n)
+{
+    if (s->kind->remove_many) {
+        s->kind->remove_many(s, r, v, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        v[i].ok = s->kind->remove(s, r, v[i].name, &v[i].fault);
+}
+
+void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n)
+{
+    size_t from = 0;  // since here all names are good
+    uint64_t began = clock_mono_ns();
+    for (size_t i = 0; i < n; i++) {
+        v[i].ok = false;
+        if (store_name_check(v[i].name, &v[i].fault)) continue;
+        if (i > from) remove_all(s, r, v + from, i - from);
+        from = i + 1;
+    }
+    if (n > from) remove_all(s, r, v + from, n - from);
+    if (n > 0) metric_observe_ns_to(&store_seconds, S("delete"), clock_mono_ns() - began);
+    for (size_t i = 0; i < n; i++)
+        count(S("delete"), v[i].ok ? S("ok") : str_of(err_name(v[i].fault.code)), 1);
+}
+
 void store_close(struct store *s)
 {
     if (s) s->kind->close(s);

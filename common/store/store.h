@@ -96,11 +96,21 @@ bool store_put(struct store *s, struct req *r, str name, str bytes, bool *existe
 // ---- deleting. An object that is not there is fine.
 bool store_delete(struct store *s, struct req *r, str name, err *e) MUST_CHECK;
 
+// One object; after the call either ok, or fault is set.
+struct store_removal {
+    str name;
+    bool ok;
+    err fault;
+};
+
+// Deletes all, many at once, in any order; each has its own result. Returns when all have one.
+void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
+
 // ---- life
 void store_close(struct store *s);  // nobody is inside; NULL is fine
 
 // A kind of store is these functions; each begins its own struct with a struct store. Contracts are
-// those above. What is NULL in `folders` is made of list.
+// those above. Where `folders` is NULL it is made of list, where `remove_many` is, of remove.
 struct store_kind {
     const char *name;  // "local", "s3"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
@@ -112,6 +122,7 @@ struct store_kind {
     bool (*commit)(struct store_upload *u, bool *existed, err *e);
     void (*abandon)(struct store_upload *u);
     bool (*remove)(struct store *s, struct req *r, str name, err *e);
+    void (*remove_many)(struct store *s, struct req *r, struct store_removal *v, size_t n);
     bool (*size)(struct store *s, struct req *r, str name, uint64_t *size, err *e);
     void (*close)(struct store *s);
 };

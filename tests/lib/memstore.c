@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
-#define PAGE 1000
+#define PAGE  1000
+#define WIDTH 16
 
 struct object {
     char *name;
@@ -35,6 +37,8 @@ struct memstore {
     struct memstore_totals totals;
     size_t uploads;
     size_t page;
+    size_t width;
+    uint64_t turn_ns;
     memstore_hook *before;
     memstore_hook *after;
     void *arg;
@@ -149,6 +153,18 @@ static enum memstore_fault ordered(struct memstore *m, enum memstore_op op)
     return o->what;
 }
 
+// Of n operations that are asked for together.
+static void take_turns(struct memstore *m, size_t n)
+{
+    uint64_t turns = (n + m->width - 1) / m->width;
+    lock(m);
+    m->totals.turns += turns;
+    unlock(m);
+    uint64_t ns = turns * m->turn_ns;
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    if (ns && nanosleep(&t, NULL) != 0) abort();
+}
+
 // Counts it, asks the hook; the fault that it meets.
 static enum memstore_fault op_begin(struct memstore *m, struct memstore_event *ev)
 {
@@ -237,6 +253,7 @@ static void read_one(struct memstore *m, struct req *r, struct store_read *v)
 
 static void memory_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
 {
+    take_turns(memstore_of(s), n);
     for (size_t i = 0; i < n; i++)
         read_one(memstore_of(s), r, &v[i]);
 }
@@ -245,6 +262,7 @@ static bool memory_size(struct store *s, struct req *r, str name, uint64_t *size
 {
     struct memstore *m = memstore_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_READ, name);
+    take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
     if (ok && (what == MEMSTORE_FAILS || lands(what))) ok = fails(&ev, what, e);
@@ -285,6 +303,7 @@ static bool list_page(struct memstore *m, struct req *r, str prefix, str after, 
                       size_t *n, err *e)
 {
     struct memstore_event ev = event(m, r, MEMSTORE_LIST, prefix);
+    take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
     if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
@@ -372,6 +391,7 @@ static bool memory_commit(struct store_upload *up, bool *existed, err *e)
     str name = str_make(u->name, u->name_n);
     struct memstore_event ev = event(m, u->req, MEMSTORE_CREATE, name);
     ev.bytes = u->n;
+    take_turns(m, 1);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(u->req, e);
     if (ok && (what == MEMSTORE_FAILS || what == MEMSTORE_SHORT)) ok = fails(&ev, what, e);
@@ -395,9 +415,8 @@ static bool memory_commit(struct store_upload *up, bool *existed, err *e)
 
 // ---- deleting
 
-static bool memory_remove(struct store *s, struct req *r, str name, err *e)
+static bool remove_one(struct memstore *m, struct req *r, str name, err *e)
 {
-    struct memstore *m = memstore_of(s);
     struct memstore_event ev = event(m, r, MEMSTORE_DELETE, name);
     enum memstore_fault what = op_begin(m, &ev);
     bool ok = alive(r, e);
@@ -410,6 +429,19 @@ static bool memory_remove(struct store *s, struct req *r, str name, err *e)
         if (lands(what)) ok = fails(&ev, what, e);
     }
     return op_end(m, &ev, ok);
+}
+
+static bool memory_remove(struct store *s, struct req *r, str name, err *e)
+{
+    take_turns(memstore_of(s), 1);
+    return remove_one(memstore_of(s), r, name, e);
+}
+
+static void memory_remove_many(struct store *s, struct req *r, struct store_removal *v, size_t n)
+{
+    take_turns(memstore_of(s), n);
+    for (size_t i = 0; i < n; i++)
+        v[i].ok = remove_one(memstore_of(s), r, v[i].name, &v[i].fault);
 }
 
 // ---- life
@@ -443,6 +475,7 @@ static const struct store_kind memory_kind = {
     .commit = memory_commit,
     .abandon = memory_abandon,
     .remove = memory_remove,
+    .remove_many = memory_remove_many,
     .size = memory_size,
     .close = memory_close,
 };
@@ -453,6 +486,7 @@ static struct store *open_over(struct objects *o)
     m->store.kind = &memory_kind;
     m->objects = o;
     m->page = PAGE;
+    m->width = WIDTH;
     return &m->store;
 }
 
@@ -500,6 +534,13 @@ void memstore_set_hooks(struct store *s, memstore_hook *before, memstore_hook *a
     m->before = before;
     m->after = after;
     m->arg = arg;
+}
+
+void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns)
+{
+    struct memstore *m = memstore_of(s);
+    m->width = width;
+    m->turn_ns = turn_ns;
 }
 
 void memstore_set_page(struct store *s, size_t names)

@@ -65,6 +65,11 @@ void memstore_heal(struct store *s);  // nothing that was ordered holds any more
 // Set while nobody is inside; NULL: none.
 void memstore_set_hooks(struct store *s, memstore_hook *before, memstore_hook *after, void *arg);
 
+// Of what is asked for in one call (store_read_many, store_delete_many) so many go on at once, as
+// connections of a bucket do; 16 at first. Each operation, or so many together, is a turn; a slow
+// store takes `turn_ns` for it, by the clock. Set while nobody is inside.
+void memstore_set_turns(struct store *s, size_t width, uint64_t turn_ns);
+
 // How many names a page of a list has; 1000 at first.
 void memstore_set_page(struct store *s, size_t names);
 
@@ -87,6 +92,7 @@ char *memstore_names(struct store *s, const char *prefix);
 struct memstore_totals {
     uint64_t ops[MEMSTORE_OPS];
     uint64_t failed[MEMSTORE_OPS];  // of them
+    uint64_t turns;                 // one after the other, if nobody else asked meanwhile
     uint64_t created_bytes;         // of what was created, not of what existed
     uint64_t read_bytes;
 };

@@ -106,6 +106,60 @@ static void sections_come_in_their_order(void **state)
     assert_ok(block_source_sections(&arena, &src, &req, x, 0, contents, e));
 }
 
+#define MANY 150
+
+static void many_are_opened_together(void **state)
+{
+    (void)state;
+    struct block_object v[MANY];
+    struct block_source src[MANY];
+    struct block_source alone;
+    size_t failed = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        write_block(BLOCK_RAW, 1 + (uint32_t)(i % 4));
+        v[i] = (struct block_object){arena_printf(&arena, "live/a/block%zu", i), bytes.n};
+        memstore_set(store, v[i].name.p, bytes);
+    }
+    const uint64_t keeps[] = {0, v[1].size, UINT64_MAX};
+    for (size_t k = 0; k < COUNT(keeps); k++) {
+        size_t whole = 0;
+        memstore_reset_totals(store);
+        assert_ok(block_source_open_many(&arena, store, &req, v, MANY, keeps[k], src, &failed, e));
+        assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], MANY);
+        assert_in_range(memstore_totals(store).turns, 1, MANY / 16 + 3);
+        for (size_t i = 0; i < MANY; i++) {
+            str there = {0};
+            str same = {0};
+            assert_ok(block_source_open(&arena, store, &req, v[i].name, v[i].size, &alone, e));
+            assert_int_equal(src[i].footer.service_count, 1 + i % 4);
+            whole += src[i].whole.n > 0;
+            const struct block_service_ref *ref = &src[i].footer.services[i % 4];
+            memstore_reset_totals(store);
+            assert_ok(block_source_sections(&arena, &src[i], &req, &ref->index, 1, &there, e));
+            assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], src[i].whole.n == 0);
+            assert_ok(block_source_sections(&arena, &alone, &req, &ref->index, 1, &same, e));
+            assert_true(str_eq(there, same));
+        }
+        assert_int_equal(whole, k == 0 ? 0 : k == 2 ? MANY : whole);
+        assert_true(k != 1 || (whole > 0 && whole < MANY));
+    }
+    // The one that fails is told, with its name, wherever it lies.
+    err e = {0};
+    memstore_flip(store, "live/a/block77", v[77].size - 30, 1);
+    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
+    assert_int_equal(failed, 77);
+    assert_int_equal(e.code, ERR_DATA_LOSS);
+    assert_non_null(strstr(e.msg, "live/a/block77"));
+    memstore_drop(store, "live/a/block64");
+    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
+    assert_int_equal(failed, 64);
+    assert_int_equal(e.code, ERR_NOT_FOUND);
+    v[3].size = 2;
+    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
+    assert_int_equal(failed, 3);
+    assert_int_equal(e.code, ERR_DATA_LOSS);
+}
+
 static void damage_is_told_with_the_name(void **state)
 {
     (void)state;
@@ -192,6 +246,7 @@ int main(void)
         CASE(a_longer_footer_costs_two),
         CASE(a_service_is_read_at_once),
         CASE(sections_come_in_their_order),
+        CASE(many_are_opened_together),
         CASE(damage_is_told_with_the_name),
         CASE(a_store_that_fails_is_told),
         CASE(memory_ends_at_the_cap),

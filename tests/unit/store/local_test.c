@@ -296,6 +296,40 @@ static void requests_that_ended_do_nothing(void **state)
     assert_int_equal(bench_entries(b, "t"), 1);
 }
 
+// ---- deleting
+
+static void many_objects_are_deleted_at_once(void **state)
+{
+    enum {
+        N = 200
+    };
+    static char names[N][32];
+    static struct store_removal v[N + 2];
+    struct bench *b = *state;
+    for (size_t i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "f%zu/g%zu/%03zu", i % 3, i % 7, i);
+        v[i] = (struct store_removal){.name = str_of(names[i])};
+        if (i != 5) bench_put(b, names[i], S("x"));  // one is not there, which is fine
+    }
+    bench_put(b, "stays", S("x"));
+    v[N] = v[20];  // one twice, one with a name that is none
+    v[20] = (struct store_removal){.name = S("a//b")};
+    v[N + 1] = (struct store_removal){.name = S("f0")};
+    store_delete_many(b->store, &b->req, v, N + 2);
+    for (size_t i = 0; i < N + 2; i++)
+        assert_int_equal(v[i].ok ? ERR_OK : v[i].fault.code,
+                         i == 20 ? ERR_INVALID_ARGUMENT : ERR_OK);
+    assert_int_equal(bench_entries(b, "o"), 1);
+    b->req.deadline_mono_ns = 1;
+    v[0].name = v[1].name = S("stays");
+    store_delete_many(b->store, &b->req, v, 2);
+    b->req.deadline_mono_ns = 0;
+    assert_int_equal(v[0].fault.code, ERR_DEADLINE_EXCEEDED);
+    assert_false(v[0].ok || v[1].ok);
+    assert_int_equal(bench_entries(b, "o"), 1);
+    store_delete_many(b->store, &b->req, v, 0);
+}
+
 // ---- listing
 
 struct words {
@@ -718,6 +752,7 @@ int main(void)
         BOTH(pieces_that_lie_close_are_read_at_once),
         BOTH(what_is_not_there_is_told_piece_by_piece),
         BOTH(requests_that_ended_do_nothing),
+        BOTH(many_objects_are_deleted_at_once),
         BOTH(lists_are_in_order_and_begin_where_told),
         BOTH(folders_are_listed_once_and_in_order),
         BOTH(a_list_may_change_what_it_lists),
