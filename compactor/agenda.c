@@ -86,7 +86,7 @@ static bool make_order(struct work *w, struct tenant_work *t, struct agenda *a, 
     struct share s = {.me = str_of(p->id), .tenant = str_of(t->name)};
     s.members = members_of(p->members, &a->arena, MEMBER_COMPACTOR, &s.member_count);
     lock_take(&w->lock);
-    s.behind = is_behind(t, a);
+    s.behind = a->behind = is_behind(t, a);
     s.raced = t->raced_mono_ns && clock_mono_ns() - t->raced_mono_ns < RACED_NS;
     lock_give(&w->lock);
     a->order = share_order(&a->arena, &a->plan, &s, e);
@@ -173,9 +173,15 @@ static bool is_doubtful(const struct task *j, const struct done_lately *d)
 
 static void put_off(struct agenda *a, const struct done_lately *d)
 {
-    for (size_t i = 0; i < a->plan.n; i++) {
-        a->taken[i] = a->taken[i] || d->all || is_doubtful(&a->plan.jobs[i], d);
-    }
+    for (size_t i = 0; i < a->plan.n; i++)
+        a->taken[i] = a->taken[i] || is_doubtful(&a->plan.jobs[i], d);
+    a->changed = true;
+}
+
+static void put_off_all(struct agenda *a)
+{
+    for (size_t i = 0; i < a->plan.n; i++)
+        a->taken[i] = true;
     a->changed = true;
 }
 
@@ -187,6 +193,7 @@ struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a)
     if (a) {
         for (size_t i = 0; i < t->lately_count; i++)
             put_off(a, &t->lately[i]);
+        if (t->lately_all) put_off_all(a);
         tell(t, a);
         agenda_note_due(t);
     }
@@ -263,10 +270,10 @@ void agenda_done(struct tenant_work *t, const struct task *j)
         put_off(a, &d);
     }
     if (!t->planning) return;
-    if (t->lately_count < DONE_LATELY_MAX)
+    if (t->lately && t->lately_count < DONE_LATELY_MAX)
         t->lately[t->lately_count++] = d;
     else
-        t->lately[0].all = true;
+        t->lately_all = true;
 }
 
 // What of the plan is still to be done.

@@ -46,7 +46,8 @@ struct turn {
     size_t batch_n;
     uint64_t batch_mono_ns;  // when its first was made
     size_t jobs;
-    bool looked;  // made a plan
+    bool looked;       // made a plan
+    bool sweep_found;  // something that it deleted, or has to wait for
     bool swept;
 };
 
@@ -523,6 +524,9 @@ static bool sweep(struct turn *u, err *e)
     worker_set_req(u->me, &r);
     FAULT("compact.sweep");
     bool ok = manifest_sweep(w->manifests, &r, str_of(t->name), &s, e);
+    u->sweep_found = !ok || s.waiting || s.apart_ns ||
+                     s.segments_deleted + s.blocks_deleted + s.pages_deleted + s.roots_deleted +
+                         s.orphans_deleted;
     tell_clocks(&r, &s);
     worker_set_req(u->me, NULL);
     req_release(&r);
@@ -542,11 +546,12 @@ static bool sweep_now(struct turn *u, err *e)
     t->sweeping = true;
     t->alone = must_be_alone(work_settings(w));
     lock_give(&w->lock);
+    const struct share_place at = idle_place(w, t);
     bool ok = sweep(u, e);
     lock_take(&w->lock);
     t->sweeping = t->alone = false;
     t->open = t->agenda != NULL;
-    t->next_sweep_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->sweep_interval;
+    idle_swept(w, t, u->sweep_found, &at);
     u->swept = true;
     cond_wake_all(&w->wake);
     return ok;
@@ -610,6 +615,7 @@ static void drop_idle(struct work *w)
         if (!t->agenda || t->agenda->users > 1 || t->planning) continue;
         struct agenda *old = agenda_publish(t, NULL);
         t->next_look_mono_ns = clock_mono_ns();
+        turns_ready(w, t);
         free_without_lock(w, old);
     }
 }
@@ -629,18 +635,58 @@ static struct agenda *make_agenda(struct turn *u, err *e)
     return a;
 }
 
+static void begin_planning(struct work *w, struct tenant_work *t)
+{
+    err ignored = {0};  // without room all that others do meanwhile is in doubt
+    t->planning = true;
+    t->lately = mem_alloc(&w->memory, DONE_LATELY_MAX * sizeof *t->lately, &ignored);
+    t->lately_count = 0;
+    t->lately_all = false;
+}
+
+static void end_planning(struct work *w, struct tenant_work *t)
+{
+    t->planning = false;
+    mem_free(&w->memory, t->lately, t->lately ? DONE_LATELY_MAX * sizeof *t->lately : 0);
+    t->lately = NULL;
+    t->lately_count = 0;
+    t->lately_all = false;
+}
+
+// Whether a LIST shows that the tenant is as idle as before. False also if that failed.
+static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    uint64_t print = 0;
+    if (!idle_may_peek(w, t)) return false;
+    lock_give(&w->lock);
+    *ok = idle_peek(u->me, t, &print, e);
+    lock_take(&w->lock);
+    // (Somebody may wait for a run by now.)
+    if (!*ok || print != t->print || t->asked) return false;
+    idle_rest(w, t, at);
+    return true;
+}
+
 static bool renew(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
-    t->planning = true;
-    t->lately_count = 0;
-    t->lately[0].all = false;
-    struct agenda *a = make_agenda(u, e);
-    t->planning = false;
+    bool ok = true;
+    begin_planning(w, t);
+    lock_give(&w->lock);
+    const struct share_place at = idle_place(w, t);
+    lock_take(&w->lock);
     u->looked = true;
+    if (is_still_idle(u, &at, &ok, e)) {
+        end_planning(w, t);
+        return true;
+    }
+    struct agenda *a = ok ? make_agenda(u, e) : NULL;
     struct agenda *old = agenda_publish(t, a);
-    t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    end_planning(w, t);
+    idle_note(w, t, a, &at);
     cond_wake_all(&w->wake);
     free_without_lock(w, old);
     return a != NULL;
@@ -654,15 +700,9 @@ bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns)
 // Is it another tenant's turn?
 static bool is_over(const struct turn *u)
 {
-    const struct work *w = u->me->work;
     uint64_t now = clock_mono_ns();
     if (u->asker || (u->jobs < TURN_JOBS && now - u->begun_mono_ns < TURN_NS)) return false;
-    for (size_t i = 0; i < w->tenant_count; i++) {
-        const struct tenant_work *o = w->tenants[i];
-        if (o != u->tenant && o->workers < u->tenant->workers && work_is_wanted(o, now))
-            return true;
-    }
-    return false;
+    return turns_others_wait(u->me->work, u->tenant);
 }
 
 static bool goes_on(const struct turn *u)
@@ -727,7 +767,24 @@ static void end_turn(struct turn *u)
     if (t->agenda && t->agenda->users == 1 && !t->open && !t->agenda->changed && !t->held &&
         !t->asked && !t->planning)
         free_without_lock(w, agenda_publish(t, NULL));
+    if (t->idle && !t->agenda && t->workers == 1 && (u->looked || u->swept)) {
+        lock_give(&w->lock);
+        manifests_forget(w->manifests, str_of(t->name));
+        lock_take(&w->lock);
+    }
     t->turn_mono_ns = clock_mono_ns();
+}
+
+// What is told of the last look.
+static void note_fault(struct work *w, struct tenant_work *t, bool ok, const err *e)
+{
+    err ignored = {0};
+    t->is_ill = !ok;
+    if (!ok && !t->fault) t->fault = mem_alloc(&w->memory, MESSAGE_MAX, &ignored);
+    if (!ok && t->fault) snprintf(t->fault, MESSAGE_MAX, "%s: %s", err_name(e->code), e->msg);
+    if (!ok || !t->fault) return;
+    mem_free(&w->memory, t->fault, MESSAGE_MAX);
+    t->fault = NULL;
 }
 
 bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err *e)
@@ -741,10 +798,7 @@ bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err
     while (goes_on(&u) && step(&u, &ok, e)) {
     }
     end_turn(&u);
-    if (!ok)
-        snprintf(t->fault, sizeof t->fault, "%s: %s", err_name(e->code), e->msg);
-    else if (u.looked)
-        t->fault[0] = '\0';
+    if (!ok || u.looked) note_fault(w, t, ok, e);
     lock_give(&w->lock);
     return ok;
 }

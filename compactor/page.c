@@ -56,7 +56,7 @@ static void put_bytes(struct buf *out, uint64_t bytes)
 // Whether somebody should look at a tenant.
 static bool is_ill(const struct tenant_work *t, int64_t now_ns)
 {
-    return t->fault[0] || t->failure_count || t->damage_count ||
+    return t->is_ill || t->failure_count || t->damage_count ||
            tenant_behind_ns(t, now_ns) > LATE_NS;
 }
 
@@ -65,7 +65,7 @@ static void put_state(struct buf *out, const struct tenant_work *t, int64_t now_
     bool ill = is_ill(t, now_ns);
     const char *before = "";
     buf_printf(out, "<td class=\"%s\">", ill ? "ill" : "well");
-    if (t->fault[0]) {
+    if (t->is_ill) {
         buf_z(out, "cannot be read");
         before = ", ";
     }
@@ -209,15 +209,15 @@ static void put_troubles(struct buf *out, const struct work *w)
     size_t n = 0;
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
-        n += t->failure_count + t->damage_count + (t->fault[0] != 0) + (t->gaps != 0);
+        n += t->failure_count + t->damage_count + (t->is_ill) + (t->gaps != 0);
     }
     if (n == 0) return;
     buf_z(out,
           "<h2>Needs attention</h2>\n<table><tr><th>tenant<th>problem<th>cause<th>what to do\n");
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
-        if (t->fault[0]) {
-            put_trouble(out, t, "cannot be looked at", str_of(t->fault),
+        if (t->is_ill) {
+            put_trouble(out, t, "cannot be looked at", str_of(tenant_fault(t)),
                         S("look at the store; nothing is lost, it is tried again"));
         }
         put_failures(out, t);

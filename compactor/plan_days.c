@@ -236,7 +236,7 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     }
     // A day that lies back and has none has no further leaves to wait for but those that are due.
     int64_t over = slot_start(day + 1, SLOT_DAY) + p->settings->day_delay;
-    if (!has_nodes && over <= p->state->now_ns) m.enough = 1;
+    if (g.source_count && !has_nodes && plan_is_due(p, over)) m.enough = 1;
     if (g.source_count == 0 || !plan_is_time(p, &m, &due)) return true;
     int64_t from = g.covers[0].hour;
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
@@ -826,7 +826,7 @@ static void find_ends(struct planning *p, bool *over, bool *ends)
     int64_t first = INT64_MAX;  // hour of a leaf that is held back
     for (size_t i = 0; keep && i < s->block_count; i++) {
         const struct manifest_block *b = &s->blocks[i];
-        over[i] = ends[i] = slot_start(last_hour(b), SLOT_HOUR) + keep <= s->now_ns;
+        over[i] = ends[i] = plan_is_due(p, slot_start(last_hour(b), SLOT_HOUR) + keep);
         if (ends[i] && plan_is_held(p, b)) first = MIN(first, b->from_hour);
     }
     for (size_t i = 0; i < s->block_count; i++) {

@@ -8,6 +8,7 @@
 
 #define HOURS_A_DAY 24
 #define OF_DAYS     (UINT64_C(1) << 62)  // numbers of days are none of hours
+#define OF_TENANT   (UINT64_C(1) << 63)  // nor is what stands for all of them
 
 // A job on its way to be a pick.
 struct candidate {
@@ -70,15 +71,61 @@ static size_t living(const struct share *s, struct member *to)
     return listed && n > 1 ? n : 0;
 }
 
+static size_t my_place(const struct share *s, const struct member *m, const uint32_t *order)
+{
+    size_t place = 0;
+    while (!str_eq(m[order[place]].id, s->me))
+        place++;
+    return place;
+}
+
+struct share_place share_place_of(struct arena *a, const struct share *s)
+{
+    static const struct place_options all = {0};
+    struct member *m = ARENA_ARRAY(a, struct member, s->member_count + 1);
+    uint32_t *order = ARENA_ARRAY(a, uint32_t, s->member_count + 1);
+    size_t n = m && order ? living(s, m) : 0;
+    if (n == 0) return (struct share_place){.count = 1};
+    place_order(m, n, &all, s->tenant, (str){0}, OF_TENANT, order);
+    return (struct share_place){my_place(s, m, order), n};
+}
+
+bool share_is_few(const struct plan *p, const struct share *s)
+{
+    uint64_t bytes = 0;
+    if (s->behind || p->n > SHARE_FEW) return false;
+    for (size_t i = 0; i < p->n; i++)
+        bytes += p->jobs[i].bytes;
+    return bytes <= SHARE_FEW_BYTES;
+}
+
+// Looks number 0, 2, 4 ... are the first one's, those between go round among the others.
+static bool is_mine(const struct share_place *p, int64_t number)
+{
+    if (p->count < 2) return true;
+    if (number % 2 == 0) return p->place == 0;
+    return p->place == 1 + (uint64_t)(number / 2) % (p->count - 1);
+}
+
+int64_t share_idle_look(const struct share_place *p, str tenant, int64_t every_ns, int64_t now_ns)
+{
+    int64_t phase = (int64_t)(hash_str(tenant) % (uint64_t)every_ns);
+    int64_t number = MAX(now_ns - phase, 0) / every_ns + 1;
+    while (!is_mine(p, number))
+        number++;
+    return number * every_ns + phase;
+}
+
 static void find_places(const struct plan *p, const struct share *s, const struct member *m,
                         size_t n, uint32_t *order, size_t *count, struct candidate *v)
 {
     static const struct place_options all = {0};
+    bool few = share_is_few(p, s);
     for (size_t i = 0; i < p->n; i++) {
-        place_order(m, n, &all, s->tenant, (str){0}, unit_of(&p->jobs[i]), order);
+        uint64_t unit = few ? OF_TENANT : unit_of(&p->jobs[i]);
+        place_order(m, n, &all, s->tenant, (str){0}, unit, order);
         v[i].owner = order[0];
-        while (!str_eq(m[order[v[i].place]].id, s->me))
-            v[i].place++;
+        v[i].place = my_place(s, m, order);
     }
     for (size_t i = p->n; i-- > 0;)
         v[i].from_end = count[v[i].owner]++;

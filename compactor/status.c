@@ -31,6 +31,11 @@ int64_t tenant_behind_ns(const struct tenant_work *t, int64_t now_ns)
     return since < now_ns ? now_ns - since : 0;
 }
 
+const char *tenant_fault(const struct tenant_work *t)
+{
+    return t->fault ? t->fault : "resource_exhausted: there was no memory to note it";
+}
+
 const struct held *held_longest(const struct tenant_work *t, size_t *n)
 {
     const struct held *first = NULL;
@@ -138,9 +143,9 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
     if (t->held_leaves) buf_printf(out, ",\"held_raw_blocks\":%zu", t->held_leaves);
     put_failures(out, t);
     put_damages(out, t);
-    if (t->fault[0]) {
+    if (t->is_ill) {
         buf_z(out, ",\"fault\":");
-        json_put_string(out, str_of(t->fault));
+        json_put_string(out, str_of(tenant_fault(t)));
     }
     buf_byte(out, '}');
 }

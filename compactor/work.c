@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// work.c - workers, the list of tenants, and whose turn it is.
+// work.c - workers and the list of tenants.
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/process.h"
@@ -33,15 +33,30 @@ bool work_is_over(struct work *w)
 
 // ---- tenants
 
+struct wanted_name {
+    const struct work *work;
+    str name;
+};
+
+static bool has_name(const void *ctx, uint32_t row)
+{
+    const struct wanted_name *wanted = ctx;
+    return str_is(wanted->name, wanted->work->tenants[row]->name);
+}
+
 // Under the lock. NULL: no memory.
 static struct tenant_work *tenant_of(struct work *w, str name)
 {
     err ignored = {0};
-    for (size_t i = 0; i < w->tenant_count; i++) {
-        if (str_is(name, w->tenants[i]->name)) return w->tenants[i];
-    }
+    const struct wanted_name wanted = {w, name};
+    uint64_t hash = hash_table_str(name);
+    uint32_t row = map_find(&w->by_name, hash, has_name, &wanted);
+    if (row != MAP_NONE) return w->tenants[row];
+    row = (uint32_t)w->tenant_count;
     if (!mem_grow(&w->memory, &w->tenants, &w->tenant_cap, w->tenant_count + 1,
-                  sizeof(struct tenant_work *), &ignored)) {
+                  sizeof(struct tenant_work *), &ignored) ||
+        !turns_room(w, w->tenant_count + 1, &ignored) ||
+        !map_reserve(&w->by_name, row + 1, &ignored)) {
         return NULL;
     }
     struct tenant_work *t = mem_alloc(&w->memory, sizeof *t, &ignored);
@@ -53,7 +68,11 @@ static struct tenant_work *tenant_of(struct work *w, str name)
     memcpy(copy, name.p, name.n);
     t->name = copy;
     sweep_seen_init(&t->seen, &w->memory);
+    t->next_sweep_mono_ns = idle_first_sweep(w, name);
+    bool put = map_put(&w->by_name, hash, row, &ignored);
+    assert(put);  // there is room
     w->tenants[w->tenant_count++] = t;
+    turns_ready(w, t);
     return t;
 }
 
@@ -69,6 +88,15 @@ static void tell_skipped(size_t skipped, size_t n)
         skipped, n);
 }
 
+// Plans of idle tenants are made anew if settings are others. Under the lock.
+static void note_settings(struct work *w)
+{
+    const struct compactor_config *now = work_settings(w);
+    if (memcmp(&w->settings, now, sizeof *now) == 0) return;
+    w->settings = *now;
+    w->settings_number++;
+}
+
 static bool list_tenants(struct work *w, const struct req *asker, err *e)
 {
     struct req r;
@@ -79,6 +107,7 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, limit);
     bool ok = tenants_list(w->manifests, &r, &r.arena, &names, &n, e);
     lock_take(&w->lock);
+    note_settings(w);
     for (size_t i = 0; ok && i < n; i++) {
         struct tenant_work *t = tenant_of(w, names[i]);
         if (t) t->listed = true;
@@ -132,26 +161,9 @@ static void take_turn(struct worker *me, struct tenant_work *t, const struct req
     t->workers--;
     // What cannot be looked at is tried again in its time.
     if (!ok) t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    turns_ended(w, t);
     cond_wake_all(&w->wake);
     lock_give(&w->lock);
-}
-
-// Of the tenants that there is something to do for, one that fewest work on and that has waited
-// longest. Under the lock; *until: when the next one is due.
-static struct tenant_work *next_tenant(struct work *w, uint64_t *until)
-{
-    struct tenant_work *best = NULL;
-    uint64_t now = clock_mono_ns();
-    for (size_t i = 0; i < w->tenant_count; i++) {
-        struct tenant_work *t = w->tenants[i];
-        if (!t->planning) *until = MIN(*until, t->next_look_mono_ns);
-        if (!work_is_wanted(t, now)) continue;
-        bool better = !best || t->workers < best->workers ||
-                      (t->workers == best->workers && t->turn_mono_ns < best->turn_mono_ns);
-        if (better) best = t;
-    }
-    if (best) best->workers++;
-    return best;
 }
 
 static void *worker_main(void *arg)
@@ -172,7 +184,7 @@ static void *worker_main(void *arg)
             w->next_list_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
             continue;
         }
-        struct tenant_work *t = next_tenant(w, &until);
+        struct tenant_work *t = turns_next(w, &until);
         if (!t) {
             (void)cond_wait_until(&w->wake, &w->lock, MAX(until, now + NS_PER_MS));
             continue;
@@ -197,6 +209,7 @@ static struct tenant_work *take_tenant(struct work *w, size_t i, const struct re
     if (!w->stopping && i < w->tenant_count && req_left_ns(r) > 0) {
         t = w->tenants[i];
         t->workers++;
+        turns_ready(w, t);
         *done = t->jobs_done;
     }
     lock_give(&w->lock);
@@ -218,7 +231,7 @@ static uint64_t backlog_of_all(struct work *w, bool *looked)
     lock_take(&w->lock);
     for (size_t i = 0; i < w->tenant_count; i++) {
         n += tenant_backlog(w->tenants[i]);
-        *looked = *looked && w->tenants[i]->looked && !w->tenants[i]->fault[0];
+        *looked = *looked && w->tenants[i]->looked && !w->tenants[i]->is_ill;
     }
     lock_give(&w->lock);
     return n;
@@ -312,6 +325,7 @@ struct work *work_new(const struct process *process, err *e)
     lock_init(&w->lock, LOCK_COMPACTOR);
     cond_init(&w->wake);
     watch_init(&w->watch, &w->memory);
+    map_init(&w->by_name, &w->memory);
     if (!process->store) return w;
     w->scratch = scratch_folder(process->data_dir);
     w->manifests = manifests_open(process->store, process->memory, NULL, e);
@@ -364,10 +378,14 @@ void work_free(struct work *w)
         wish_release(&t->wish, &w->memory);
         mem_free(&w->memory, t->failures, t->failure_cap * sizeof *t->failures);
         mem_free(&w->memory, t->damages, t->damage_cap * sizeof *t->damages);
+        mem_free(&w->memory, t->fault, MESSAGE_MAX);
+        mem_free(&w->memory, t->lately, DONE_LATELY_MAX * sizeof *t->lately);
         mem_free(&w->memory, t->name, strlen(t->name) + 1);
         mem_free(&w->memory, t, sizeof *t);
     }
     mem_free(&w->memory, w->tenants, w->tenant_cap * sizeof(struct tenant_work *));
+    mem_free(&w->memory, w->resting, w->resting_cap * sizeof(struct tenant_work *));
+    map_release(&w->by_name);
     watch_release(&w->watch);
     mem_must_free(w->workers);
     mem_must_free(w->scratch);

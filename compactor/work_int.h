@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// work_int.h - tenants and workers, shared by work.c (threads), agenda.c (plans that workers
-// share), look.c (a worker's turn of a tenant) and status.c (what is told of them).
+// work_int.h - tenants and workers, shared by work.c (threads), turns.c (whose turn it is), idle.c
+// (tenants without anything to do), agenda.c (plans that workers share), look.c (a worker's turn of
+// a tenant) and status.c (what is told of them).
 #pragma once
 
+#include "base/hash.h"
+#include "base/map.h"
 #include "compactor/job.h"
 #include "compactor/share.h"
 #include "compactor/watch.h"
@@ -48,7 +51,8 @@ struct agenda {
     int64_t begun_ns;       // wall clock before the snapshot was taken
     int64_t begun_boot_ns;  // the same by the clock that nobody sets
     uint64_t made_mono_ns;
-    bool asked;  // made for a run that somebody waits for
+    bool asked;   // made for a run that somebody waits for
+    bool behind;  // something of it should have been done long ago
 
     bool *taken;     // of each job: a worker has it, or it is over
     bool *ended;     // of each job: done, or to be planned anew
@@ -70,14 +74,31 @@ struct done_lately {
     enum job_kind kind;
     int64_t from_hour;
     uint32_t hours;
-    bool all;  // and more than could be noted
 };
 #define DONE_LATELY_MAX 256
 
-// A tenant; under the lock.
+#define IDLE_INTERVALS 10  // of compactor.interval: how often an idle tenant is looked at
+
+// A tenant; under the lock. Thousands are known of which a few have something to do: what only
+// those need is made when they do.
 struct tenant_work {
     char *name;
     bool listed;  // has data, as the last list said
+
+    // turns.c
+    bool ready;  // in the queue
+    struct tenant_work *before;
+    struct tenant_work *behind;
+    size_t rests_at;  // place in the heap, from 1 on; 0: none
+
+    // idle.c: nothing was due when it was looked at last,
+    bool idle;
+    uint64_t print;            // this was listed,
+    unsigned settings;         // these were the settings,
+    int64_t due_ns;            // and this is when something will be; wall clock
+    uint64_t plan_by_mono_ns;  // then it is planned for anew, whatever is listed
+    unsigned sweep_rest;       // intervals between sweeps
+
     uint64_t next_look_mono_ns;
     uint64_t next_sweep_mono_ns;
     struct agenda *agenda;  // the newest; NULL: none is made yet
@@ -92,8 +113,9 @@ struct tenant_work {
     unsigned aborted;        // jobs in a row that lost their inputs
     uint64_t raced_mono_ns;  // when the last of them was; 0: never
     struct held *held;
-    struct done_lately lately[DONE_LATELY_MAX];  // while planning
+    struct done_lately *lately;  // while planning; DONE_LATELY_MAX of them, or NULL
     size_t lately_count;
+    bool lately_all;  // and more than could be noted
 
     struct wish wish;    // of whoever plans
     size_t held_leaves;  // that wait for what ingesters hold
@@ -119,8 +141,9 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
-    bool damage_seen;         // since somebody waits for a run all of them were looked at
-    char fault[MESSAGE_MAX];  // of the last look; empty: it went well
+    bool damage_seen;  // since somebody waits for a run all of them were looked at
+    bool is_ill;       // the last look failed,
+    char *fault;       // so; MESSAGE_MAX bytes, NULL if there was no memory
 };
 
 struct worker {
@@ -149,6 +172,15 @@ struct work {
     struct tenant_work **tenants;
     size_t tenant_count;
     size_t tenant_cap;
+    struct map by_name;               // rows of tenants
+    struct tenant_work *ready_first;  // turns.c
+    struct tenant_work *ready_last;
+    struct tenant_work **resting;
+    size_t resting_count;
+    size_t resting_cap;
+    uint64_t looked_for_turns;         // tenants that were looked at to find whose turn it is
+    struct compactor_config settings;  // as they were when tenants were listed last
+    unsigned settings_number;          // how often they were others
     struct worker *workers;
     size_t worker_count;  // that run
     struct worker *runs;  // work_run under way
@@ -168,6 +200,32 @@ bool work_is_over(struct work *w);
 bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
 bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
 size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
+
+// ---- turns.c; under the lock
+bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so many
+void turns_ready(struct work *w, struct tenant_work *t);  // it is new, or somebody takes a turn
+void turns_ended(struct work *w, struct tenant_work *t);  // somebody's turn of it did
+
+// Of the tenants that there is something to do for, one that fewest work on and that has waited
+// longest; NULL: there is none. *until: not later than when the next one is due.
+struct tenant_work *turns_next(struct work *w, uint64_t *until);
+bool turns_others_wait(const struct work *w, const struct tenant_work *than);  // with fewer workers
+
+// ---- idle.c; under the lock but for idle_place and idle_peek
+struct share_place idle_place(const struct work *w, const struct tenant_work *t);
+
+// A look made this plan, or (NULL) none: when the next one is.
+void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
+               const struct share_place *at);
+
+// Whether a LIST is enough to see that an idle tenant still is; then it goes on resting.
+bool idle_may_peek(const struct work *w, const struct tenant_work *t);
+bool idle_peek(struct worker *me, const struct tenant_work *t, uint64_t *print, err *e) MUST_CHECK;
+void idle_rest(struct work *w, struct tenant_work *t, const struct share_place *at);
+
+// When a tenant is swept first, and next; `found`: a sweep deleted something, or has to wait.
+uint64_t idle_first_sweep(const struct work *w, str tenant);
+void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct share_place *at);
 
 // ---- agenda.c; but for agenda_make under the lock
 
@@ -221,6 +279,8 @@ void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot
 const char *status_time(char text[STATUS_TEXT], int64_t ns);
 const char *status_hour(char text[STATUS_TEXT], int64_t hour);
 const char *failure_action(enum err_code code);  // what a person can do
+
+const char *tenant_fault(const struct tenant_work *t);  // if it is ill
 
 // Of the jobs that workers have the one begun first, or NULL; how many they are.
 const struct held *held_longest(const struct tenant_work *t, size_t *n);

@@ -124,10 +124,19 @@ struct snapshot {
     struct manifest *manifest;          // a reference of its own
     struct snapshot_segment *segments;  // in order, absorbed ones left out; the arena's
     size_t segment_count;
+    uint64_t print;  // of what was listed; absorbed segments count
 };
 bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str tenant,
                    struct snapshot *out, err *e) MUST_CHECK;
 void snapshot_release(struct snapshot *s);
+
+// Whether there is anything new of a tenant, with one LIST and no memory: *print is that of a
+// snapshot that would be taken now. Equal prints: the same segments, the same newest version.
+bool snapshot_peek(struct manifests *ms, struct req *r, str tenant, uint64_t *print,
+                   err *e) MUST_CHECK;
+
+// Gives back what is kept of a tenant that will not be asked for soon.
+void manifests_forget(struct manifests *ms, str tenant);
 
 // ---- changing
 struct manifest_change {

@@ -7,6 +7,7 @@
 //     manifest_check.c     what a change may be
 //     manifest_commit.c    changes
 //     manifest_sums.c      what no change may take
+//     manifest_peek.c      whether anything was listed since
 //     manifest_snapshot.c  shared LISTs
 //     manifest_sweep.c     cleaning
 //     manifest_tenants.c   who has data, the cluster's id
@@ -111,7 +112,11 @@ struct listing {
     struct snapshot_segment *segments;
     size_t segment_count;
     size_t segment_room;
+    uint64_t print;  // of what was listed
 };
+
+// What was listed of a tenant so far, as one number: names of segments, the newest version.
+uint64_t listed_print(uint64_t print, str rest, uint64_t *newest);
 
 struct tenant {
     struct tenant *next;   // in its chain

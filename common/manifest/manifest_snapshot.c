@@ -6,6 +6,7 @@
 //     ask --nobody lists--> makes it            ask --somebody does--> waits for the next
 //     the maker was called off (deadline, cancel): the others are as if they asked just now
 #include "base/fault.h"
+#include "base/hash.h"
 #include "manifest/manifest_int.h"
 
 #include <stdlib.h>
@@ -45,6 +46,7 @@ struct seeing {
     struct manifests *ms;
     struct listing *to;
     size_t prefix;  // bytes of name_live
+    uint64_t newest;
     struct listed_root root;
 };
 
@@ -56,6 +58,7 @@ static bool see(void *arg, str name, uint64_t size, err *e)
     str what = str_slice(rest, 2, rest.n);
     struct snapshot_segment segment = {.bytes = size};
     uint64_t version = 0;
+    l->print = listed_print(l->print, rest, &s->newest);
     if (str_starts(rest, S("a/")) && segment_name_parse(what, &segment.name)) {
         if (!mem_grow(s->ms->memory, &l->segments, &l->segment_room, l->segment_count + 1,
                       sizeof segment, e))
@@ -85,9 +88,11 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
     str prefix = name_live(&r->arena, tenant);
     struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n};
     l->segment_count = 0;
+    l->print = 0;
     metric_add(&manifest_lists, 1);
     if (!arena_ok(&r->arena, e)) return false;
     if (!store_list(ms->store, r, prefix, (str){0}, see, &s, e)) return false;
+    l->print = hash_table_and(l->print, s.newest);
     FAULT("manifest.listed");
     struct manifest *known = tenant_known(ms, t);
     if (known && known->version == s.root.version)
@@ -209,6 +214,7 @@ bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str ten
             memcpy(out->segments, l->segments, l->segment_count * sizeof *l->segments);
         out->segment_count = l->segment_count;
         out->manifest = manifest_hold(l->manifest);
+        out->print = l->print;
     }
     listing_give(ms, l);
     return ok;

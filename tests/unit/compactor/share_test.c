@@ -164,12 +164,98 @@ static void the_second_comes_ten_minutes_later(void **state)
     arena_release(&a);
 }
 
+// Everyone's looks at an idle tenant together are one in each time, whoever is there.
+static void idle_tenants_are_looked_at_in_turn(void **state)
+{
+    (void)state;
+    enum {
+        TIMES = 60,
+        TENANTS = 12
+    };
+    const int64_t every = 10 * SLOT_MINUTE;
+    for (size_t n = 1; n <= MOST; n++) {
+        struct crowd c = {.n = n, .dead = n > 2 && n % 2};
+        struct member m[MOST];
+        char names[MOST][8];
+        size_t firsts = 0;
+        name_them(m, names, &c);
+        for (size_t t = 0; t < TENANTS; t++) {
+            char tenant[16];
+            struct arena a;
+            size_t looks[2 * TIMES] = {0};
+            size_t of_first = 0;
+            snprintf(tenant, sizeof tenant, "tenant-%zu", t);
+            arena_init(&a, NULL, 1 << 20);
+            for (size_t i = c.dead; i < n; i++) {
+                const struct share s = {.members = m,
+                                        .member_count = n,
+                                        .me = m[i].id,
+                                        .tenant = str_of(tenant)};
+                const struct share_place at = share_place_of(&a, &s);
+                assert_int_equal(at.count, n - c.dead);
+                int64_t now = 0;
+                int64_t last = INT64_MIN;
+                while ((now = share_idle_look(&at, str_of(tenant), every, now)) < TIMES * every) {
+                    assert_true(now > last);
+                    last = now;
+                    looks[now / every]++;
+                    of_first += at.place == 0;
+                }
+                firsts += at.place == 0 && i == c.dead;
+            }
+            for (size_t k = 1; k < TIMES; k++)
+                assert_int_equal(looks[k], 1);
+            assert_in_range(of_first, n == 1 ? TIMES - 1 : TIMES / 2 - 1,
+                            n == 1 ? TIMES : TIMES / 2 + 1);
+            arena_release(&a);
+        }
+        // Tenants are the first ones' of different processes.
+        assert_true(n < 2 || n - c.dead == 1 || firsts < TENANTS);
+    }
+}
+
+static void few_small_jobs_are_one_process_s(void **state)
+{
+    (void)state;
+    struct member m[MOST];
+    char names[MOST][8];
+    struct crowd c = {.n = 4};
+    name_them(m, names, &c);
+    for (size_t n = SHARE_FEW; n <= SHARE_FEW + 1; n++) {
+        for (int large = 0; large < 2; large++) {
+            struct plan p = backlog(JOB_LEAF, 1, n);
+            size_t owners = 0;
+            p.jobs[0].bytes = large ? SHARE_FEW_BYTES + 1 : 0;
+            for (size_t i = 0; i < c.n; i++) {
+                struct arena a;
+                struct share s = {.members = m,
+                                  .member_count = c.n,
+                                  .me = m[i].id,
+                                  .tenant = S("t")};
+                arena_init(&a, NULL, 1 << 20);
+                err e = {0};
+                const struct share_pick *v = share_order(&a, &p, &s, &e);
+                assert_non_null(v);
+                bool owns = v[0].from_ns == INT64_MIN;
+                owners += owns;
+                if (n == SHARE_FEW && !large)
+                    assert_int_equal(owns, share_place_of(&a, &s).place == 0);
+                arena_release(&a);
+            }
+            assert_int_equal(owners == 1, n == SHARE_FEW && !large);
+            free(p.jobs);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_backlog_of_one_tenant_shrinks_as_fast_as_there_are_processes),
         cmocka_unit_test(who_is_in_time_leaves_others_their_jobs),
         cmocka_unit_test(the_second_comes_ten_minutes_later),
+        cmocka_unit_test(idle_tenants_are_looked_at_in_turn),
+        cmocka_unit_test(few_small_jobs_are_one_process_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
