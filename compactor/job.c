@@ -385,11 +385,6 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
     return arena_ok(d->arena, e);
 }
 
-static int order_segments(const void *a, const void *b)
-{
-    return segment_name_cmp(a, b);
-}
-
 // The same for the manifest, which names those of the last days.
 static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
 {
@@ -398,21 +393,18 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     if (b->kind != BLOCK_RAW) return true;
     for (size_t i = 0; i < j->source_count; i++)
         most += j->sources[i].segment ? 1 : j->sources[i].block->source_count;
-    struct segment_name *v = ARENA_ARRAY(d->arena, struct segment_name, most + 1);
+    struct segment_run *v = ARENA_ARRAY(d->arena, struct segment_run, most + 1);
     if (!v) return arena_ok(d->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < j->source_count; i++) {
         const struct job_source *s = &j->sources[i];
         if (s->mask) continue;
-        if (s->segment) v[n++] = s->segment->name;
+        if (s->segment) v[n++] = segment_run_of(&s->segment->name);
         for (size_t k = 0; s->block && k < s->block->source_count; k++)
             v[n++] = s->block->sources[k];
     }
-    qsort(v, n, sizeof *v, order_segments);
     b->sources = v;
-    for (size_t i = 0; i < n; i++) {
-        if (i == 0 || segment_name_cmp(&v[i], &v[b->source_count - 1])) v[b->source_count++] = v[i];
-    }
+    b->source_count = segment_runs_join(v, n);
     return true;
 }
 

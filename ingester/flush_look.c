@@ -151,8 +151,11 @@ static bool page_names(struct comparison *x, const struct manifest_block *b)
 {
     bool named = false;
     for (size_t i = 0; i < b->source_count; i++) {
-        if (!is_part(&b->sources[i], x->cut, x->piece)) continue;
-        note_part(x, b->sources[i].part);
+        const struct segment_run *s = &b->sources[i];
+        const struct segment_run own = {x->piece->is.hour, x->cut->stream, x->cut->number, 1,
+                                        s->part};
+        if (!segment_runs_meet(s, &own)) continue;
+        note_part(x, s->part);
         named = true;
     }
     return named;

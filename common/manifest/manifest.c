@@ -603,34 +603,43 @@ const struct page *manifest_page(const struct manifest *m, enum block_kind kind,
     return at ? m->pages[at - m->refs_of] : NULL;
 }
 
-// The first of its entries; NULL if there is none.
-const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s)
+// Entries begin no later than the run ends from `to` downwards; where none reaches it any more, no
+// earlier one does.
+const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
+                                     const struct absorbed *after)
 {
     size_t from = 0;
-    size_t to = p->absorbed_count;
-    while (from < to) {
+    size_t to = after ? (size_t)(after - p->absorbed) : p->absorbed_count;
+    struct segment_run last = *r;
+    last.cut = segment_run_last(r);
+    while (!after && from < to) {
         size_t mid = from + (to - from) / 2;
-        if (segment_name_cmp(&p->absorbed[mid].name, s) < 0)
+        if (segment_run_cmp(p->absorbed[mid].run, &last) <= 0)
             from = mid + 1;
         else
             to = mid;
     }
-    bool found = from < p->absorbed_count && segment_name_cmp(&p->absorbed[from].name, s) == 0;
-    return found ? &p->absorbed[from] : NULL;
+    while (to-- > 0) {
+        const struct absorbed *at = &p->absorbed[to];
+        if (segment_run_lane_cmp(at->run, r) != 0 || at->reach < r->cut) return NULL;
+        if (segment_runs_meet(at->run, r)) return at;
+    }
+    return NULL;
 }
 
 bool manifest_absorbed(const struct manifest *m, const struct segment_name *segment)
 {
     const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, segment->hour));
-    return p && page_absorbed(p, segment);
+    const struct segment_run r = segment_run_of(segment);
+    return p && page_absorbed(p, &r, NULL);
 }
 
 bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment)
 {
     const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, segment->hour));
-    const struct absorbed *at = p ? page_absorbed(p, segment) : NULL;
-    if (!at) return false;
-    for (; at < p->absorbed + p->absorbed_count && segment_name_cmp(&at->name, segment) == 0; at++)
+    const struct segment_run r = segment_run_of(segment);
+    const struct absorbed *at = p ? page_absorbed(p, &r, NULL) : NULL;
+    for (; at; at = page_absorbed(p, &r, at))
         if (at->by >= p->block_count && p->past[at->by - p->block_count].expired) return true;
     return false;
 }

@@ -33,6 +33,7 @@
 
 #include "block/block.h"
 #include "manifest/names.h"
+#include "manifest/runs.h"
 #include "store/store.h"
 
 struct manifests;
@@ -63,7 +64,7 @@ struct manifest_block {
     int64_t made_ns;                      // wall clock of the commit
     const struct manifest_cover *covers;  // HOURS, DAYS
     size_t cover_count;
-    const struct segment_name *sources;  // RAW: those of the last 7 days, in order
+    const struct segment_run *sources;  // RAW: a set (runs.h), for 7 days
     size_t source_count;
     uint32_t format;
     str name;  // of its object

@@ -20,31 +20,19 @@ static bool check_add(const struct manifest_change *c, size_t i, err *e)
     return true;
 }
 
-static bool share_source(const struct manifest_block *a, const struct manifest_block *b,
-                         const struct segment_name **which)
-{
-    for (size_t i = 0, k = 0; i < a->source_count && k < b->source_count;) {
-        int order = segment_name_cmp(&a->sources[i], &b->sources[k]);
-        *which = &a->sources[i];
-        if (order == 0) return true;
-        if (order < 0)
-            i++;
-        else
-            k++;
-    }
-    return false;
-}
-
 static bool check_shared(const struct manifest_change *c, err *e)
 {
     for (size_t i = 0; i < c->add_count; i++) {
         for (size_t k = 0; k < i; k++) {
-            const struct segment_name *which = NULL;
-            if (!manifest_blocks_meet(&c->add[i], &c->add[k]) ||
-                !share_source(&c->add[i], &c->add[k], &which))
+            const struct manifest_block *a = &c->add[i];
+            const struct manifest_block *b = &c->add[k];
+            struct segment_name which;
+            if (!manifest_blocks_meet(a, b) ||
+                !segment_runs_share(a->sources, a->source_count, b->sources, b->source_count,
+                                    &which))
                 continue;
             char text[SEGMENT_TEXT];
-            segment_name_print(which, text);
+            segment_name_print(&which, text);
             return err_set(e, ERR_INVALID_ARGUMENT,
                            "segment %s is a source of two leaves whose packs overlap", text);
         }

@@ -142,11 +142,9 @@ static bool check_inputs(struct work *w, err *e)
 
 // A segment is absorbed once: nobody else may name it, but leaves of other packs.
 static bool check_source(struct work *w, const struct page *p, const struct manifest_block *b,
-                         const struct segment_name *s, err *e)
+                         const struct segment_run *s, err *e)
 {
-    const struct absorbed *at = page_absorbed(p, s);
-    const struct absorbed *end = p->absorbed + p->absorbed_count;
-    for (; at && at < end && segment_name_cmp(&at->name, s) == 0; at++) {
+    for (const struct absorbed *at = page_absorbed(p, s, NULL); at; at = page_absorbed(p, s, at)) {
         bool live = at->by < p->block_count;
         const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
         if (live && (!manifest_blocks_meet(by, b) ||
@@ -154,7 +152,8 @@ static bool check_source(struct work *w, const struct page *p, const struct mani
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];
-        segment_name_print(s, text);
+        const struct segment_name shared = segment_run_at(at->run->cut > s->cut ? at->run : s, 0);
+        segment_name_print(&shared, text);
         ulid_print(live ? by->id : p->past[at->by - p->block_count].id, id);
         err_set(e, ERR_ABORTED, "segment %s was absorbed by leaf %s", text, id);
         return refuse(w, e);
@@ -279,47 +278,28 @@ static bool is_cleaned(const struct work *w, const struct touched *t)
     return false;
 }
 
-// Those of a leaf's sources that no block of the change names.
-static bool claimed(const struct work *w, const struct segment_name *s)
-{
-    for (size_t i = 0; i < w->change->add_count; i++) {
-        const struct manifest_block *b = &w->change->add[i];
-        size_t from = 0;
-        size_t to = b->source_count;
-        while (from < to) {
-            size_t mid = from + (to - from) / 2;
-            int order = segment_name_cmp(&b->sources[mid], s);
-            if (order == 0) return true;
-            if (order < 0)
-                from = mid + 1;
-            else
-                to = mid;
-        }
-    }
-    return false;
-}
-
 struct sources {
-    const struct segment_name *v;
+    const struct segment_run *v;
     size_t n;
 };
 
+// Those of a leaf's sources that no block of the change names.
 static struct sources unclaimed(struct work *w, struct sources all)
 {
-    struct segment_name *v = ARENA_ARRAY(&w->arena, struct segment_name, all.n);
-    size_t n = 0;
-    for (size_t i = 0; v && i < all.n; i++)
-        if (!claimed(w, &all.v[i])) v[n++] = all.v[i];
-    return (struct sources){v, n};
+    for (size_t i = 0; i < w->change->add_count && all.n; i++) {
+        const struct manifest_block *b = &w->change->add[i];
+        if (b->source_count)
+            all.v =
+                segment_runs_minus(&w->arena, all.v, all.n, b->sources, b->source_count, &all.n);
+    }
+    return all;
 }
 
 static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
 {
-    struct segment_name *v = ARENA_ARRAY(&w->arena, struct segment_name, all.n);
-    size_t n = 0;
-    for (size_t i = 0; v && i < all.n; i++)
-        if (w->cleaning->keep_source(w->cleaning->arg, &all.v[i], since_ns)) v[n++] = all.v[i];
-    return (struct sources){v, n};
+    const struct manifest_cleaning *k = w->cleaning;
+    all.v = k->keep_sources(k->arg, &w->arena, all.v, all.n, since_ns, &all.n);
+    return all;
 }
 
 // A block that leaves: NULL if nothing needs to be remembered of it.
@@ -338,7 +318,7 @@ static const struct past_block *past_of(struct work *w, const struct manifest_bl
 static const struct manifest_block *clean_block(struct work *w, const struct manifest_block *b)
 {
     struct sources left = kept(w, (struct sources){b->sources, b->source_count}, b->made_ns);
-    if (left.n == b->source_count) return b;
+    if (left.v == b->sources) return b;
     struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
     if (!copy) return b;
     *copy = *b;

@@ -24,7 +24,8 @@
 #include "sys/clock.h"
 #include "sys/lock.h"
 
-#define MANIFEST_FORMAT 1
+#define ROOT_FORMAT 1
+#define PAGE_FORMAT 2  // 1: sources one by one
 
 // A job that is older names nothing any more; what it made is an orphan.
 #define JOB_AGE_MAX (3600 * NS_PER_S)
@@ -39,13 +40,14 @@ struct past_block {
     id128 id;
     bool expired;
     int64_t removed_ns;
-    const struct segment_name *sources;
+    const struct segment_run *sources;
     size_t source_count;
 };
 
 struct absorbed {
-    struct segment_name name;
-    uint32_t by;  // row of the page's blocks; block_count + row of its past
+    const struct segment_run *run;
+    uint64_t reach;  // the last cut of this one and those before it of its hour, stream and part
+    uint32_t by;     // row of the page's blocks; block_count + row of its past
 };
 
 struct page {
@@ -55,7 +57,7 @@ struct page {
     size_t block_count;
     struct past_block *past;
     size_t past_count;
-    struct absorbed *absorbed;  // in order of names
+    struct absorbed *absorbed;  // in order of runs
     size_t absorbed_count;
 };
 
@@ -231,9 +233,12 @@ bool versions_list(struct manifests *ms, struct req *r, struct arena *a, str ten
 struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, str tenant,
                           uint64_t version, err *e) MUST_CHECK;
 
-// The page of a kind and window, the first entry of a segment in it; NULL if there is none.
+// The page of a kind and window; NULL if there is none.
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
-const struct absorbed *page_absorbed(const struct page *p, const struct segment_name *s);
+
+// One by one the entries that have a segment of the run; `after` NULL begins, NULL: no more.
+const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
+                                     const struct absorbed *after);
 
 // ---- manifest_check.c
 
@@ -254,7 +259,10 @@ bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *
 struct manifest_cleaning {
     const str *forget;  // names in the garbage list
     size_t forget_count;
-    bool (*keep_source)(void *arg, const struct segment_name *s, int64_t since_ns);
+    // The sources that are to be named still, of a leaf that came or went then; the arena's.
+    const struct segment_run *(*keep_sources)(void *arg, struct arena *a,
+                                              const struct segment_run *v, size_t n,
+                                              int64_t since_ns, size_t *kept);
     bool (*keep_past)(void *arg, const struct past_block *p);
     void *arg;
     const struct page_ref *pages;  // those to be cleaned

@@ -184,10 +184,11 @@ static bool erase(struct sweeping *w, str name, const char *what, uint64_t *coun
 static bool absorbed_since(const struct manifest *m, const struct segment_name *s, int64_t *since)
 {
     const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, s->hour));
-    const struct absorbed *at = p ? page_absorbed(p, s) : NULL;
+    const struct segment_run r = segment_run_of(s);
+    const struct absorbed *at = p ? page_absorbed(p, &r, NULL) : NULL;
     if (!at) return false;
     *since = INT64_MIN;
-    for (; at < p->absorbed + p->absorbed_count && segment_name_cmp(&at->name, s) == 0; at++) {
+    for (; at; at = page_absorbed(p, &r, at)) {
         int64_t ns = at->by < p->block_count ? p->blocks[at->by].made_ns
                                              : p->past[at->by - p->block_count].removed_ns;
         *since = MAX(*since, ns);
@@ -276,22 +277,50 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
 
 // ---- what pages need no more
 
-static bool keep_source(void *arg, const struct segment_name *s, int64_t since_ns)
+// The row of the first segment of the run that is listed, from `from` on; listed_count: none.
+static size_t listed_of(const struct sweeping *w, const struct segment_run *r, size_t from)
 {
-    const struct sweeping *w = arg;
-    if (!is_old(w->now_ns, since_ns, SOURCES_KEPT)) return true;
-    size_t from = 0;
+    const struct segment_name key = {r->hour, r->stream, r->cut, r->part};
     size_t to = w->listed_count;
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        int order = segment_name_cmp(&w->listed[mid], s);
-        if (order == 0) return true;
-        if (order < 0)
-            from = mid + 1;
+    size_t low = from;
+    while (low < to) {
+        size_t mid = low + (to - low) / 2;
+        if (segment_name_cmp(&w->listed[mid], &key) < 0)
+            low = mid + 1;
         else
             to = mid;
     }
-    return false;
+    for (; low < w->listed_count; low++) {
+        const struct segment_name *s = &w->listed[low];
+        if (s->hour != r->hour || !id128_eq(s->stream, r->stream) || s->cut > segment_run_last(r))
+            break;
+        if (s->part == r->part) return low;
+    }
+    return w->listed_count;
+}
+
+static const struct segment_run *keep_sources(void *arg, struct arena *a,
+                                              const struct segment_run *v, size_t n,
+                                              int64_t since_ns, size_t *kept)
+{
+    const struct sweeping *w = arg;
+    *kept = n;
+    if (!is_old(w->now_ns, since_ns, SOURCES_KEPT)) return v;
+    struct segment_run *left = NULL;
+    size_t room = 0;
+    *kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t row = listed_of(w, &v[i], 0);
+        for (; row < w->listed_count; row = listed_of(w, &v[i], row + 1)) {
+            if (!arena_grow(a, &left, &room, *kept + 1, sizeof *left)) {
+                *kept = n;
+                return v;
+            }
+            left[(*kept)++] = segment_run_of(&w->listed[row]);
+        }
+    }
+    *kept = segment_runs_join(left, *kept);
+    return left;
 }
 
 static bool keep_past(void *arg, const struct past_block *p)
@@ -321,10 +350,11 @@ static bool gather_named(struct sweeping *w, err *e)
     return true;
 }
 
-static bool all_may_go(struct sweeping *w, const struct segment_name *v, size_t n, int64_t since)
+static bool all_may_go(struct sweeping *w, const struct segment_run *v, size_t n, int64_t since)
 {
+    if (n && !is_old(w->now_ns, since, SOURCES_KEPT)) return false;
     for (size_t i = 0; i < n; i++)
-        if (keep_source(w, &v[i], since)) return false;
+        if (listed_of(w, &v[i], 0) < w->listed_count) return false;
     return true;
 }
 
@@ -481,7 +511,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
 
 static bool run(struct sweeping *w, err *e)
 {
-    struct manifest_cleaning c = {.keep_source = keep_source, .keep_past = keep_past, .arg = w};
+    struct manifest_cleaning c = {.keep_sources = keep_sources, .keep_past = keep_past, .arg = w};
     struct manifest_change none = {.begun_ns = w->now_ns};
     if (!sweep_segments(w, e) || !sweep_garbage(w, &c, e) || !pick_pages(w, &c, e)) return false;
     FAULT("manifest.swept");

@@ -183,15 +183,15 @@ static void verify_sources(struct verifying *w, const struct page *p)
 {
     for (size_t i = 1; i < p->absorbed_count; i++) {
         const struct absorbed *b = &p->absorbed[i];
-        for (size_t k = i; k-- > 0;) {
-            const struct absorbed *a = &p->absorbed[k];
-            if (segment_name_cmp(&a->name, &b->name) != 0) break;
-            if (b->by >= p->block_count) continue;  // past ones come last
-            const struct manifest_block *x = &p->blocks[a->by];
-            const struct manifest_block *y = &p->blocks[b->by];
+        for (const struct absorbed *a = page_absorbed(p, b->run, b); a;
+             a = page_absorbed(p, b->run, a)) {
+            if (a->by >= p->block_count || b->by >= p->block_count) continue;
+            const struct manifest_block *x = &p->blocks[MIN(a->by, b->by)];
+            const struct manifest_block *y = &p->blocks[MAX(a->by, b->by)];
             if (!manifest_blocks_meet(x, y)) continue;
             char text[SEGMENT_TEXT];
-            segment_name_print(&a->name, text);
+            const struct segment_name shared = segment_run_at(b->run, 0);  // it begins no earlier
+            segment_name_print(&shared, text);
             tell(w, true, "segment %s is a source of %.*s and of %.*s", text, STR(x->name),
                  STR(y->name));
         }

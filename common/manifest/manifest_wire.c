@@ -144,7 +144,7 @@ static bool check_cover(const struct manifest_block *b, size_t i, err *e)
     return true;
 }
 
-static bool check_sources(const struct segment_name *v, size_t n, int64_t from, int64_t to, err *e)
+static bool check_sources(const struct segment_run *v, size_t n, int64_t from, int64_t to, err *e)
 {
     for (size_t i = 0; i < n; i++) {
         if (v[i].hour < from || v[i].hour >= to) {
@@ -152,7 +152,10 @@ static bool check_sources(const struct segment_name *v, size_t n, int64_t from, 
                            "source %zu: hour %" PRId64 " is not within %" PRId64 " to %" PRId64, i,
                            v[i].hour, from, to);
         }
-        if (i && segment_name_cmp(&v[i - 1], &v[i]) >= 0)
+        if (!segment_run_ok(&v[i]))
+            return err_set(e, ERR_DATA_LOSS, "source %zu: %" PRIu32 " cuts from %" PRIu64 " on", i,
+                           v[i].cuts, v[i].cut);
+        if (i && !segment_run_follows(&v[i - 1], &v[i]))
             return err_set(e, ERR_DATA_LOSS, "sources are not in order at %zu", i);
     }
     return true;
@@ -185,18 +188,51 @@ static bool read_id(ProtobufCBinaryData d, const char *what, id128 *id, err *e)
     return true;
 }
 
-static bool read_sources(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
-                         const struct segment_name **out, err *e)
+// What all of a page's blocks are read with.
+struct reading {
+    struct arena *arena;  // the page's
+    str tenant;
+    const struct page_ref *ref;
+    uint32_t format;
+    const id128 *streams;
+    size_t stream_count;
+};
+
+struct sources {
+    const struct segment_run *v;
+    size_t n;
+};
+
+// Those of format 1: one by one, in order of names.
+static bool read_names(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
+                       struct sources *out, err *e)
 {
-    struct segment_name *names = ARENA_ARRAY(a, struct segment_name, n);
-    if (!names) return arena_ok(a, e);
+    struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, n);
+    struct segment_name last = {0};
+    if (!runs) return arena_ok(a, e);
     for (size_t i = 0; i < n; i++) {
-        names[i] = (struct segment_name){.hour = v[i]->hour, .cut = v[i]->cut, .part = v[i]->part};
-        if (!read_id(v[i]->stream, "stream", &names[i].stream, e))
-            return err_wrap(e, "source %zu", i);
+        struct segment_name s = {.hour = v[i]->hour, .cut = v[i]->cut, .part = v[i]->part};
+        if (!read_id(v[i]->stream, "stream", &s.stream, e)) return err_wrap(e, "source %zu", i);
+        runs[i] = segment_run_of(&s);
+        if (!segment_run_ok(&runs[i]))
+            return err_set(e, ERR_DATA_LOSS, "source %zu: cut is %" PRIu64, i, s.cut);
+        if (i && segment_name_cmp(&last, &s) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "sources are not in order at %zu", i);
+        last = s;
     }
-    *out = names;
+    *out = (struct sources){runs, segment_runs_join(runs, n)};
     return true;
+}
+
+static bool read_sources(const struct reading *r, ProtobufCBinaryData runs, int64_t hour,
+                         Flametree__V1__SegmentRef **v, size_t n, struct sources *out, err *e)
+{
+    bool is_old = r->format == 1;
+    if (is_old ? runs.len > 0 : n > 0)
+        return err_set(e, ERR_DATA_LOSS, "sources are not those of format %" PRIu32, r->format);
+    if (is_old) return read_names(r->arena, v, n, out, e);
+    return segment_runs_get(r->arena, pb_blob(runs), hour, r->streams, r->stream_count, &out->v,
+                            &out->n, e);
 }
 
 static bool read_covers(struct arena *a, Flametree__V1__Cover **v, size_t n,
@@ -219,9 +255,10 @@ static bool read_covers(struct arena *a, Flametree__V1__Cover **v, size_t n,
     return true;
 }
 
-static bool read_block(struct arena *a, str tenant, const Flametree__V1__BlockRef *m,
+static bool read_block(const struct reading *r, const Flametree__V1__BlockRef *m,
                        struct manifest_block *b, err *e)
 {
+    struct sources sources = {0};
     *b = (struct manifest_block){
         .kind = (enum block_kind)m->kind,
         .from_hour = m->from_hour,
@@ -234,29 +271,31 @@ static bool read_block(struct arena *a, str tenant, const Flametree__V1__BlockRe
         .first_ns = m->first_ns,
         .last_ns = m->last_ns,
         .made_ns = m->made_ns,
-        .source_count = m->n_sources,
         .format = m->format,
         .part = m->part,
         .parts = m->parts,
     };
     if (!read_id(m->id, "id", &b->id, e)) return false;
-    if (!read_covers(a, m->covers, m->n_covers, b, e)) return false;
-    if (!read_sources(a, m->sources, m->n_sources, &b->sources, e)) return false;
+    if (!read_covers(r->arena, m->covers, m->n_covers, b, e)) return false;
+    if (!read_sources(r, m->runs, m->from_hour, m->sources, m->n_sources, &sources, e))
+        return false;
+    b->sources = sources.v;
+    b->source_count = sources.n;
     if (!manifest_block_check(b, e)) return false;
-    b->name = manifest_block_name(a, tenant, b);
-    return arena_ok(a, e);
+    b->name = manifest_block_name(r->arena, r->tenant, b);
+    return arena_ok(r->arena, e);
 }
 
-static bool read_blocks(struct page *p, str tenant, const struct page_ref *ref,
-                        const Flametree__V1__Page *m, err *e)
+static bool read_blocks(struct page *p, const struct reading *r, const Flametree__V1__Page *m,
+                        err *e)
 {
     p->block_count = m->n_blocks;
     p->blocks = ARENA_ARRAY(&p->arena, struct manifest_block, m->n_blocks);
     if (!p->blocks) return arena_ok(&p->arena, e);
     for (size_t i = 0; i < m->n_blocks; i++) {
         struct manifest_block *b = &p->blocks[i];
-        if (!read_block(&p->arena, tenant, m->blocks[i], b, e)) return err_wrap(e, "block %zu", i);
-        if (b->kind != ref->kind || manifest_window(b->kind, b->from_hour) != ref->window) {
+        if (!read_block(r, m->blocks[i], b, e)) return err_wrap(e, "block %zu", i);
+        if (b->kind != r->ref->kind || manifest_window(b->kind, b->from_hour) != r->ref->window) {
             return err_set(e, ERR_DATA_LOSS,
                            "block %zu: kind %d and from_hour %" PRId64 " belong to another page", i,
                            (int)b->kind, b->from_hour);
@@ -267,10 +306,10 @@ static bool read_blocks(struct page *p, str tenant, const struct page_ref *ref,
     return true;
 }
 
-static bool read_past(struct page *p, const struct page_ref *ref, const Flametree__V1__Page *m,
-                      err *e)
+static bool read_past(struct page *p, const struct reading *r, const Flametree__V1__Page *m, err *e)
 {
-    if (m->n_past && ref->kind != BLOCK_RAW)
+    const int64_t hour = r->ref->window * DAY_HOURS;
+    if (m->n_past && r->ref->kind != BLOCK_RAW)
         return err_set(e, ERR_DATA_LOSS, "past: a page of parents has %zu", m->n_past);
     p->past_count = m->n_past;
     p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past);
@@ -278,12 +317,13 @@ static bool read_past(struct page *p, const struct page_ref *ref, const Flametre
     for (size_t i = 0; i < m->n_past; i++) {
         const Flametree__V1__PastBlock *from = m->past[i];
         struct past_block *b = &p->past[i];
+        struct sources sources = {0};
         *b = (struct past_block){.expired = from->expired, .removed_ns = from->removed_ns};
-        b->source_count = from->n_sources;
         if (!read_id(from->id, "id", &b->id, e) ||
-            !read_sources(&p->arena, from->sources, from->n_sources, &b->sources, e))
+            !read_sources(r, from->runs, hour, from->sources, from->n_sources, &sources, e))
             return err_wrap(e, "past %zu", i);
-        int64_t hour = ref->window * DAY_HOURS;
+        b->sources = sources.v;
+        b->source_count = sources.n;
         if (!check_sources(b->sources, b->source_count, hour, hour + DAY_HOURS, e))
             return err_wrap(e, "past %zu", i);
         if (i && memcmp(p->past[i - 1].id.b, b->id.b, sizeof b->id.b) >= 0)
@@ -292,11 +332,11 @@ static bool read_past(struct page *p, const struct page_ref *ref, const Flametre
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_run(const void *a, const void *b)
 {
     const struct absorbed *x = a;
     const struct absorbed *y = b;
-    int order = segment_name_cmp(&x->name, &y->name);
+    int order = segment_run_cmp(x->run, y->run);
     return order ? order : x->by < y->by ? -1 : x->by > y->by;
 }
 
@@ -311,23 +351,30 @@ static bool index_sources(struct page *p, err *e)
     if (!p->absorbed) return arena_ok(&p->arena, e);
     for (size_t i = 0; i < p->block_count + p->past_count; i++) {
         bool live = i < p->block_count;
-        const struct segment_name *v =
+        const struct segment_run *v =
             live ? p->blocks[i].sources : p->past[i - p->block_count].sources;
         size_t count = live ? p->blocks[i].source_count : p->past[i - p->block_count].source_count;
         for (size_t k = 0; k < count; k++)
-            p->absorbed[p->absorbed_count++] = (struct absorbed){v[k], (uint32_t)i};
+            p->absorbed[p->absorbed_count++] =
+                (struct absorbed){&v[k], segment_run_last(&v[k]), (uint32_t)i};
     }
     assert(p->absorbed_count == n);
-    qsort(p->absorbed, n, sizeof *p->absorbed, by_name);
+    if (n) qsort(p->absorbed, n, sizeof *p->absorbed, by_run);
+    for (size_t i = 1; i < n; i++) {
+        struct absorbed *at = &p->absorbed[i];
+        if (segment_run_lane_cmp(at[-1].run, at->run) == 0)
+            at->reach = MAX(at->reach, at[-1].reach);
+    }
     return true;
 }
 
-static bool check_format(uint32_t format, err *e)
+static bool check_format(uint32_t format, uint32_t newest, err *e)
 {
-    if (format == MANIFEST_FORMAT) return true;
+    if (format >= 1 && format <= newest) return true;
     return err_set(e, ERR_FAILED_PRECONDITION,
-                   "format is %" PRIu32 ", this program knows %d; a newer one wrote it", format,
-                   MANIFEST_FORMAT);
+                   "format is %" PRIu32 ", this program knows 1 to %" PRIu32
+                   "; a newer one wrote it",
+                   format, newest);
 }
 
 // The message, in scratch memory. What is malformed in the store is damage.
@@ -346,12 +393,30 @@ static size_t scratch_cap(str bytes)
     return SCRATCH_FLOOR + bytes.n * 512;
 }
 
+static bool read_streams(struct reading *r, struct arena *scratch, const Flametree__V1__Page *m,
+                         err *e)
+{
+    str bytes = pb_blob(m->streams);
+    size_t n = bytes.n / sizeof(id128);
+    if (bytes.n % sizeof(id128))
+        return err_set(e, ERR_DATA_LOSS, "streams have %zu bytes, not times 16", bytes.n);
+    id128 *v = ARENA_ARRAY(scratch, id128, n);
+    if (!v) return arena_ok(scratch, e);
+    if (n) memcpy(v, bytes.p, bytes.n);
+    for (size_t i = 1; i < n; i++)
+        if (memcmp(v[i - 1].b, v[i].b, sizeof v[i].b) >= 0)
+            return err_set(e, ERR_DATA_LOSS, "streams are not in order at %zu", i);
+    r->streams = v;
+    r->stream_count = n;
+    return true;
+}
+
 static bool fill_page(struct page *p, struct arena *scratch, str tenant, const struct page_ref *ref,
                       str bytes, err *e)
 {
     const Flametree__V1__Page *m =
         (const Flametree__V1__Page *)unpack(scratch, &flametree__v1__page__descriptor, bytes, e);
-    if (!m || !check_format(m->format, e)) return false;
+    if (!m || !check_format(m->format, PAGE_FORMAT, e)) return false;
     if (m->kind != ref->kind || m->window != ref->window) {
         return err_set(e, ERR_DATA_LOSS,
                        "kind %" PRIu32 " and window %" PRId64 ", the root says %d and %" PRId64,
@@ -359,8 +424,9 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
     }
     if (ref->window < 0 || ref->window > manifest_window(ref->kind, MANIFEST_HOUR_MAX))
         return err_set(e, ERR_DATA_LOSS, "window is %" PRId64, ref->window);
-    return read_blocks(p, tenant, ref, m, e) && read_past(p, ref, m, e) && index_sources(p, e) &&
-           arena_ok(&p->arena, e);
+    struct reading r = {.arena = &p->arena, .tenant = tenant, .ref = ref, .format = m->format};
+    return read_streams(&r, scratch, m, e) && read_blocks(p, &r, m, e) && read_past(p, &r, m, e) &&
+           index_sources(p, e) && arena_ok(&p->arena, e);
 }
 
 struct page *page_parse(struct mem_budget *memory, str tenant, const struct page_ref *ref,
@@ -480,7 +546,7 @@ static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err 
 {
     const Flametree__V1__Root *from =
         (const Flametree__V1__Root *)unpack(scratch, &flametree__v1__root__descriptor, bytes, e);
-    if (!from || !check_format(from->format, e)) return false;
+    if (!from || !check_format(from->format, ROOT_FORMAT, e)) return false;
     if (!str_eq(pb_text(from->tenant), m->tenant))
         return err_set(e, ERR_DATA_LOSS, "tenant is '%.*s'",
                        STR(str_slice(pb_text(from->tenant), 0, NAME_TENANT_MAX)));
@@ -523,19 +589,55 @@ static str id_str(const id128 *id)
     return str_make(id->b, sizeof id->b);
 }
 
-static void put_sources(struct buf *out, uint32_t field, const struct segment_name *v, size_t n)
+// The streams of a page's runs.
+struct streams {
+    struct arena arena;
+    id128 *v;  // in order, each once
+    size_t n;
+};
+
+static int by_id(const void *a, const void *b)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t mark = pb_begin(out, field);
-        pb_put_i64_opt(out, 1, v[i].hour);
-        pb_put_bytes(out, 2, id_str(&v[i].stream));
-        pb_put_u64_opt(out, 3, v[i].cut);
-        pb_put_u64_opt(out, 4, v[i].part);
-        pb_end(out, mark);
-    }
+    return memcmp(a, b, sizeof(id128));
 }
 
-static void put_block(struct buf *out, const struct manifest_block *b)
+static void add_streams(struct streams *s, const struct segment_run *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || !id128_eq(v[i - 1].stream, v[i].stream)) s->v[s->n++] = v[i].stream;
+}
+
+static bool gather_streams(struct streams *s, const struct page_draft *d)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < d->block_count; i++)
+        most += d->blocks[i]->source_count;
+    for (size_t i = 0; i < d->past_count; i++)
+        most += d->past[i]->source_count;
+    s->v = ARENA_ARRAY(&s->arena, id128, most);
+    if (!s->v) return false;
+    for (size_t i = 0; i < d->block_count; i++)
+        add_streams(s, d->blocks[i]->sources, d->blocks[i]->source_count);
+    for (size_t i = 0; i < d->past_count; i++)
+        add_streams(s, d->past[i]->sources, d->past[i]->source_count);
+    if (s->n) qsort(s->v, s->n, sizeof *s->v, by_id);
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (i == 0 || !id128_eq(s->v[kept - 1], s->v[i])) s->v[kept++] = s->v[i];
+    s->n = kept;
+    return true;
+}
+
+static void put_sources(struct buf *out, uint32_t field, const struct streams *s,
+                        const struct segment_run *v, size_t n, int64_t hour)
+{
+    if (n == 0) return;
+    size_t mark = pb_begin(out, field);
+    segment_runs_put(out, v, n, hour, s->v, s->n);
+    pb_end(out, mark);
+}
+
+static void put_block(struct buf *out, const struct streams *s, const struct manifest_block *b)
 {
     pb_put_bytes(out, 1, id_str(&b->id));
     pb_put_u64_opt(out, 2, b->kind);
@@ -557,20 +659,20 @@ static void put_block(struct buf *out, const struct manifest_block *b)
         pb_put_bytes_opt(out, 3, str_make(c->leaves, c->leaf_count * sizeof *c->leaves));
         pb_end(out, mark);
     }
-    put_sources(out, 14, b->sources, b->source_count);
     pb_put_u64_opt(out, 15, b->format);
     pb_put_u64_opt(out, 16, b->part);
     pb_put_u64_opt(out, 17, b->parts);
+    put_sources(out, 18, s, b->sources, b->source_count, b->from_hour);
 }
 
-void page_print(const struct page_draft *d, struct buf *out)
+static void print_page(const struct page_draft *d, const struct streams *s, struct buf *out)
 {
-    pb_put_u64_opt(out, 1, MANIFEST_FORMAT);
+    pb_put_u64_opt(out, 1, PAGE_FORMAT);
     pb_put_u64_opt(out, 2, d->kind);
     pb_put_i64_opt(out, 3, d->window);
     for (size_t i = 0; i < d->block_count; i++) {
         size_t mark = pb_begin(out, 4);
-        put_block(out, d->blocks[i]);
+        put_block(out, s, d->blocks[i]);
         pb_end(out, mark);
     }
     for (size_t i = 0; i < d->past_count; i++) {
@@ -579,15 +681,27 @@ void page_print(const struct page_draft *d, struct buf *out)
         pb_put_bytes(out, 1, id_str(&p->id));
         pb_put_u64_opt(out, 2, p->expired);
         pb_put_fixed64_opt(out, 3, (uint64_t)p->removed_ns);
-        put_sources(out, 4, p->sources, p->source_count);
+        put_sources(out, 5, s, p->sources, p->source_count, d->window * DAY_HOURS);
         pb_end(out, mark);
     }
+    pb_put_bytes_opt(out, 6, str_make(s->v, s->n * sizeof *s->v));
+}
+
+void page_print(const struct page_draft *d, struct buf *out)
+{
+    struct streams s = {0};
+    arena_init(&s.arena, out->budget, SIZE_MAX / 4);
+    if (gather_streams(&s, d))
+        print_page(d, &s, out);
+    else
+        out->failed = out->starved = true;
+    arena_release(&s.arena);
 }
 
 void root_print(const struct manifest *m, struct buf *out)
 {
     const size_t begin = out->n;
-    pb_put_u64_opt(out, 1, MANIFEST_FORMAT);
+    pb_put_u64_opt(out, 1, ROOT_FORMAT);
     pb_put_bytes_opt(out, 2, m->tenant);
     pb_put_u64_opt(out, 3, m->version);
     pb_put_fixed64_opt(out, 4, m->parent_hash);

@@ -156,7 +156,7 @@ static void put_block(struct shown *s, const struct manifest *m, const struct ma
     buf_printf(&s->out, "  %s  ", id);
     if (b->kind == BLOCK_RAW) {
         buf_z(&s->out, "of ");
-        put_count(&s->out, b->source_count, "segment", "segments");
+        put_count(&s->out, segment_runs_count(b->sources, b->source_count), "segment", "segments");
     } else {
         buf_z(&s->out, "sums ");
         put_count(&s->out, leaves, "leaf", "leaves");
@@ -281,9 +281,12 @@ static void json_block(struct shown *s, const struct manifest_block *b)
     json_put_string(&s->out, b->name);
     buf_z(&s->out, ",\"sources\":[");
     for (size_t i = 0; i < b->source_count; i++) {
-        char text[SEGMENT_TEXT];
-        segment_name_print(&b->sources[i], text);
-        buf_printf(&s->out, "%s\"%s\"", i ? "," : "", text);
+        for (uint32_t k = 0; k < b->sources[i].cuts && !s->out.failed; k++) {
+            char text[SEGMENT_TEXT];
+            const struct segment_name name = segment_run_at(&b->sources[i], k);
+            segment_name_print(&name, text);
+            buf_printf(&s->out, "%s\"%s\"", i + k ? "," : "", text);
+        }
     }
     buf_z(&s->out, "],\"covers\":[");
     for (size_t i = 0; i < b->cover_count; i++) {

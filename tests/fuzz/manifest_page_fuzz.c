@@ -52,7 +52,7 @@ static void check(const struct page *p, const struct page_ref *ref)
             named.pack_lo != b->pack_lo || !id128_eq(named.id, b->id))
             abort();
         for (size_t k = 0; k < b->source_count; k++)
-            if (!page_absorbed(p, &b->sources[k])) abort();
+            if (!page_absorbed(p, &b->sources[k], NULL)) abort();
     }
 }
 

@@ -382,6 +382,7 @@ static void absorb(struct parts *p, bool sweep)
     assert_int_equal(s.segment_count, 1);
     str segment = name_segment(&r.arena, p->tenant, &s.segments[0].name);
     str bytes = memstore_bytes(own, segment.p);
+    const struct segment_run source = segment_run_of(&s.segments[0].name);
     struct manifest_block leaf = {.id = ulid_make(77, (const uint8_t *)"0123456789"),
                                   .kind = BLOCK_RAW,
                                   .from_hour = p->hour,
@@ -392,7 +393,7 @@ static void absorb(struct parts *p, bool sweep)
                                   .rows = 1,
                                   .first_ns = slot_start(p->hour, SLOT_HOUR) + 1,
                                   .last_ns = slot_start(p->hour + 1, SLOT_HOUR),
-                                  .sources = &s.segments[0].name,
+                                  .sources = &source,
                                   .source_count = 1};
     struct manifest_change change = {.add = &leaf, .add_count = 1, .begun_ns = clock_wall_ns()};
     str name = manifest_block_name(&r.arena, p->tenant, &leaf);

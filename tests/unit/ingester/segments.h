@@ -362,8 +362,12 @@ static inline bool lines_of_question(struct lines *l, struct whole *w, str tenan
     size_t count = 0;
     const struct manifest_block *v = manifest_blocks(snapshot.manifest, &count);
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < v[i].source_count; k++)
-            exact = exact && !is_named(refs, n, &v[i].sources[k]);
+        for (size_t k = 0; k < v[i].source_count; k++) {
+            for (uint32_t c = 0; c < v[i].sources[k].cuts; c++) {
+                const struct segment_name name = segment_run_at(&v[i].sources[k], c);
+                exact = exact && !is_named(refs, n, &name);
+            }
+        }
         str name = arena_str(&r->arena, v[i].name);
         lines_of_object(l, w->process.store, name.p);
     }

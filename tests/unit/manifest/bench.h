@@ -93,12 +93,25 @@ static inline struct manifest_block bench_block(enum block_kind kind, int64_t ho
     };
 }
 
+// Room that nobody gives back.
+static inline struct segment_run *bench_runs(size_t n)
+{
+    static struct segment_run room[1 << 17];
+    static atomic_size_t used;
+    size_t at = atomic_fetch_add(&used, n);
+    assert_in_range(at + n, 0, COUNT(room));
+    return room + at;
+}
+
 static inline struct manifest_block bench_leaf(int64_t hour, id128 id,
                                                const struct segment_name *sources, size_t n)
 {
     struct manifest_block b = bench_block(BLOCK_RAW, hour, 1, id);
-    b.sources = sources;
-    b.source_count = n;
+    struct segment_run *runs = bench_runs(n);
+    for (size_t i = 0; i < n; i++)
+        runs[i] = segment_run_of(&sources[i]);
+    b.sources = runs;
+    b.source_count = segment_runs_join(runs, n);
     return b;
 }
 

@@ -224,7 +224,8 @@ static void wrong_blocks_are_refused(void **state)
     cases[9].text = "bytes is 0";
     cases[9].block.bytes = 0;
     cases[10].text = "sources are not in order";
-    cases[10].block.sources = two;
+    const struct segment_run backwards[2] = {segment_run_of(&two[0]), segment_run_of(&two[1])};
+    cases[10].block.sources = backwards;
     cases[10].block.source_count = 2;
     cases[11].text = "cover 0";
     cases[11].block = day;

@@ -111,6 +111,10 @@ struct forged {
     Flametree__V1__Garbage garbage;
     Flametree__V1__Garbage *garbages[1];
     uint8_t ids[4][16];
+    uint8_t runs[32];
+    uint8_t streams[32];
+    uint8_t bad[4];
+    ProtobufCBinaryData bad_past;
     bool wrong_hash;
 };
 
@@ -183,6 +187,18 @@ static void forge_begin(struct forged *f, enum block_kind kind)
     f->root.n_garbage = 1;
 }
 
+// The page in format 2, with these sources of its first block.
+static void set_runs(struct forged *f, const char *hex)
+{
+    f->page.format = 2;
+    f->block[0].n_sources = 0;
+    assert_true(hex_parse(str_of(hex), f->runs, strlen(hex) / 2));
+    f->block[0].runs = (ProtobufCBinaryData){strlen(hex) / 2, f->runs};
+    f->page.streams = (ProtobufCBinaryData){16, f->streams};
+    memcpy(f->bad, "\x30\x00\x03\x00", 4);  // 24 hours on
+    f->bad_past = (ProtobufCBinaryData){4, f->bad};
+}
+
 static void forge_end(struct bench *b, struct forged *f)
 {
     struct buf page;
@@ -200,7 +216,20 @@ static void forge_end(struct bench *b, struct forged *f)
 }
 
 #define FORGERIES(X)                                                                               \
-    X(RAW, "format is 2", FAILED_PRECONDITION, f.page.format = 2)                                  \
+    X(RAW, "format is 3", FAILED_PRECONDITION, f.page.format = 3)                                  \
+    X(RAW, "block 0: sources are not those of format 2", DATA_LOSS, f.page.format = 2)             \
+    X(RAW, "block 0: sources are not those of format 1", DATA_LOSS, set_runs(&f, "00000300");      \
+      f.page.format = 1)                                                                           \
+    X(RAW, "streams have 15 bytes", DATA_LOSS, set_runs(&f, ""); f.page.streams.len = 15)          \
+    X(RAW, "streams are not in order at 1", DATA_LOSS, set_runs(&f, ""); f.page.streams.len = 32)  \
+    X(RAW, "source 0: stream is 0 of 1", DATA_LOSS, set_runs(&f, "00010300"))                      \
+    X(RAW, "source 0: it ends within a number", DATA_LOSS, set_runs(&f, "000003"))                 \
+    X(RAW, "source 0: hour 49", DATA_LOSS, set_runs(&f, "02000300"))                               \
+    X(RAW, "sources are not in order at 1", DATA_LOSS, set_runs(&f, "0000030000000400"))           \
+    X(RAW, "sources are not in order at 1", DATA_LOSS, set_runs(&f, "0000040000000200"))           \
+    X(RAW, "source 0: 1 cuts from 18446744073709551615 on", DATA_LOSS,                             \
+      set_runs(&f, "0000ffffffffffffffffff0100"))                                                  \
+    X(RAW, "past 0: source 0: hour", DATA_LOSS, set_runs(&f, ""); f.past.runs = f.bad_past)        \
     X(RAW, "format is 9", FAILED_PRECONDITION, f.root.format = 9)                                  \
     X(RAW, "tenant is 'evil'", DATA_LOSS, f.root.tenant = evil)                                    \
     X(RAW, "version is 4", DATA_LOSS, f.root.version = 4)                                          \

@@ -320,6 +320,9 @@ static inline void absorb(struct world *w, int64_t hour)
         segment_name_print(&sources[i], text);
         texts[i] = arena_str(&w->arena, str_of(text));
     }
+    struct segment_run *runs = ARENA_ARRAY(&w->arena, struct segment_run, n);
+    for (size_t i = 0; i < n; i++)
+        runs[i] = segment_run_of(&sources[i]);
     struct made m = {about(BLOCK_RAW, hour, 1), rows, attempts};
     m.about.id = leaf->id;
     m.about.sources = texts;
@@ -333,8 +336,8 @@ static inline void absorb(struct world *w, int64_t hour)
                                .rows = 1,
                                .first_ns = BASE_NS + hour * SLOT_HOUR + 1,
                                .last_ns = BASE_NS + (hour + 1) * SLOT_HOUR,
-                               .sources = sources,
-                               .source_count = n};
+                               .sources = runs,
+                               .source_count = segment_runs_join(runs, n)};
     commit(w, &b, make_block(w, &m), NULL, 0);
 }
 

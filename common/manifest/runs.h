@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// runs.h - sets of segments, as runs of cuts.
+//
+// A stream numbers its cuts one after the other, and a busy tenant has a segment of each. So what a
+// leaf absorbed is told by some runs (hour, stream, part, first cut, how many), where single names
+// would be thousands: a day of 17,000 segments has some 3,000 runs.
+//
+// A set is in order of hour, stream, part, cut; its runs are apart and as long as they can be, so
+// that a set is written in one way only.
+#pragma once
+
+#include "base/buf.h"
+#include "manifest/names.h"
+
+struct segment_run {
+    int64_t hour;
+    id128 stream;
+    uint64_t cut;  // the first of them
+    uint32_t cuts;
+    uint32_t part;
+};
+
+static inline struct segment_run segment_run_of(const struct segment_name *n)
+{
+    return (struct segment_run){n->hour, n->stream, n->cut, 1, n->part};
+}
+
+// The i-th of its segments.
+static inline struct segment_name segment_run_at(const struct segment_run *r, uint32_t i)
+{
+    return (struct segment_name){r->hour, r->stream, r->cut + i, r->part};
+}
+
+static inline uint64_t segment_run_last(const struct segment_run *r)
+{
+    return r->cut + r->cuts - 1;
+}
+
+// Of one hour, stream and part? Less than 0: a comes before b.
+int segment_run_lane_cmp(const struct segment_run *a, const struct segment_run *b);
+int segment_run_cmp(const struct segment_run *a, const struct segment_run *b);  // then by first cut
+bool segment_runs_meet(const struct segment_run *a, const struct segment_run *b);
+
+// Does it hold at least one segment and end within 64 bits?
+bool segment_run_ok(const struct segment_run *r);
+// May b come right after a in a set?
+bool segment_run_follows(const struct segment_run *a, const struct segment_run *b);
+
+// Makes a set of any runs, in place; how many remain.
+size_t segment_runs_join(struct segment_run *v, size_t n);
+uint64_t segment_runs_count(const struct segment_run *v, size_t n);  // segments
+
+// The first segment that two sets share.
+bool segment_runs_share(const struct segment_run *a, size_t an, const struct segment_run *b,
+                        size_t bn, struct segment_name *which);
+// What is in a and not in b; the arena's, NULL without memory.
+struct segment_run *segment_runs_minus(struct arena *arena, const struct segment_run *a, size_t an,
+                                       const struct segment_run *b, size_t bn, size_t *n);
+
+// A set in bytes. Streams are told by their row in `streams`, which are ascending; hours count from
+// `hour`. docs/formats/manifest.md.
+void segment_runs_put(struct buf *out, const struct segment_run *v, size_t n, int64_t hour,
+                      const id128 *streams, size_t stream_count);
+// False with data_loss; whether it is a set is not looked at. The arena's.
+bool segment_runs_get(struct arena *a, str bytes, int64_t hour, const id128 *streams,
+                      size_t stream_count, const struct segment_run **v, size_t *n,
+                      err *e) MUST_CHECK;
