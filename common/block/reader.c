@@ -29,10 +29,10 @@ bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e
         return err_set(e, ERR_DATA_LOSS, "the trailer is damaged: its CRC32C is wrong");
     }
     uint64_t version = fixed(p + 20, 4);
-    if (version != BLOCK_VERSION) {
+    if (version < BLOCK_VERSION_MIN || version > BLOCK_VERSION) {
         return err_set(e, ERR_FAILED_PRECONDITION,
-                       "the block has format version %llu, this program reads version %d",
-                       (unsigned long long)version, BLOCK_VERSION);
+                       "the block has format version %llu, this program reads versions %d to %d",
+                       (unsigned long long)version, BLOCK_VERSION_MIN, BLOCK_VERSION);
     }
     *footer = (struct block_extent){.at = fixed(p, 8),
                                     .stored = (uint32_t)fixed(p + 8, 4),

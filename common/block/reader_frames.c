@@ -163,11 +163,85 @@ static void read_first_streams(struct details *d)
     d->out->first_streams = v;
 }
 
-// Profile ids: the time part is what the row's time does not tell; of the rest, 74 bits, nine bytes
-// stand by row, then two bits of each row.
+// ---- profile ids: the time part is what the row's time does not tell; of the rest, 74 bits, nine
+// bytes stand by row, then two bits of each row. Rows that have a sibling stand by what differs.
+struct ids {
+    const struct block_id_bits *bits;
+    uint64_t bit_count;
+    uint32_t *back;     // by row: how far back its sibling is; 0: it stands in full
+    uint32_t *bits_of;  // by row
+    uint64_t standing;  // rows that stand in full
+};
+
+static void read_bits(struct details *d, struct ids *x)
+{
+    struct wire *w = &d->w;
+    x->bit_count = wire_count(w, sizeof *x->bits);
+    str bits = wire_bytes(w, x->bit_count * sizeof *x->bits);
+    x->bits = (const struct block_id_bits *)bits.p;
+    for (uint64_t i = 0; i < x->bit_count && !w->fault; i++) {
+        const uint8_t *b = x->bits[i].b;
+        if (b[0] >> 4 || b[2] >> 6) wire_fail(w, "ids of siblings differ in what all ids have");
+    }
+}
+
+static void read_runs(struct details *d, struct ids *x)
+{
+    struct wire *w = &d->w;
+    uint64_t runs = wire_count(w, 2);
+    uint64_t row = 0;
+    for (uint64_t r = 0; r < runs && !w->fault; r++) {
+        uint64_t rows = wire_u64(w);
+        uint64_t back = wire_u64(w);
+        uint64_t bits = back ? wire_u64(w) : 0;
+        if (rows == 0 || rows > d->n - row || back > row || (back && bits >= x->bit_count)) {
+            wire_fail(w, "a run of ids has no rows, or siblings that are none");
+            return;
+        }
+        for (uint64_t i = row; i < row + rows; i++) {
+            x->back[i] = (uint32_t)back;
+            x->bits_of[i] = (uint32_t)bits;
+        }
+        row += rows;
+        if (!back) x->standing += rows;
+    }
+    if (row != d->n) wire_fail(w, "runs of ids have other rows than the frame");
+}
+
+static void put_ms(id128 *id, uint64_t ms)
+{
+    for (int b = 0; b < BLOCK_ID_TIME; b++)
+        id->b[b] = (uint8_t)(ms >> (8 * (BLOCK_ID_TIME - 1 - b)));
+}
+
+static void read_uuids(struct details *d, const struct ids *x, id128 *v)
+{
+    struct wire *w = &d->w;
+    str most = wire_bytes(w, x->standing * 9);
+    str bits = wire_bytes(w, (x->standing + 3) / 4);
+    size_t done = 0;
+    for (size_t i = 0; i < d->n && !w->fault; i++) {
+        put_ms(&v[i], block_ms_of(d->heads->times[i]) + (uint64_t)d->numbers[i]);
+        if (x->back && x->back[i]) {
+            const struct block_id_bits *differ = &x->bits[x->bits_of[i]];
+            for (size_t b = 0; b < sizeof differ->b; b++)
+                v[i].b[BLOCK_ID_TIME + b] = v[i - x->back[i]].b[BLOCK_ID_TIME + b] ^ differ->b[b];
+            continue;
+        }
+        const uint8_t *from = (const uint8_t *)most.p + 9 * done;
+        unsigned two = (uint8_t)bits.p[done / 4] >> (2 * (done % 4)) & 3;
+        v[i].b[6] = (uint8_t)(0x80 | two << 2 | from[0] >> 6);
+        v[i].b[7] = from[1];
+        v[i].b[8] = (uint8_t)(0x80 | (from[0] & 0x3f));
+        memcpy(v[i].b + 9, from + 2, 7);
+        done++;
+    }
+}
+
 static void read_ids(struct details *d)
 {
     struct wire *w = &d->w;
+    struct ids x = {.standing = d->n};
     id128 *v = ARENA_ARRAY(d->a, id128, d->n);
     d->out->ids = v;
     if (!v) return;
@@ -177,21 +251,17 @@ static void read_ids(struct details *d)
             v[i] = wire_id(w);
         return;
     }
-    if (form != BLOCK_IDS_UUID) wire_fail(w, "ids have a form that is none");
+    if (form > BLOCK_IDS_SIBLINGS) wire_fail(w, "ids have a form that is none");
     wire_numbers(w, d->numbers, d->n);
-    str most = wire_bytes(w, d->n * 9);
-    str bits = wire_bytes(w, (d->n + 3) / 4);
-    for (size_t i = 0; i < d->n && !w->fault; i++) {
-        uint64_t ms = block_ms_of(d->heads->times[i]) + (uint64_t)d->numbers[i];
-        const uint8_t *from = (const uint8_t *)most.p + 9 * i;
-        unsigned two = (uint8_t)bits.p[i / 4] >> (2 * (i % 4)) & 3;
-        for (int b = 0; b < 6; b++)
-            v[i].b[b] = (uint8_t)(ms >> (8 * (5 - b)));
-        v[i].b[6] = (uint8_t)(0x80 | two << 2 | from[0] >> 6);
-        v[i].b[7] = from[1];
-        v[i].b[8] = (uint8_t)(0x80 | (from[0] & 0x3f));
-        memcpy(v[i].b + 9, from + 2, 7);
+    if (form == BLOCK_IDS_SIBLINGS) {
+        x.standing = 0;
+        x.back = ARENA_ARRAY(d->a, uint32_t, d->n);
+        x.bits_of = ARENA_ARRAY(d->a, uint32_t, d->n);
+        if (d->a->exhausted) return;
+        read_bits(d, &x);
+        read_runs(d, &x);
     }
+    read_uuids(d, &x, v);
 }
 
 bool block_details_parse(struct arena *a, str contents, const struct block_heads *heads,

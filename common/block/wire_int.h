@@ -15,7 +15,8 @@
 // In the classes of a footer: part and parts follow.
 #define BLOCK_CUT 8u
 
-#define BLOCK_VERSION     2
+#define BLOCK_VERSION     3
+#define BLOCK_VERSION_MIN 2  // the oldest that is read: what is new says so by its form
 #define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
 #define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more
 #define BLOCK_FRAME_APART ((size_t)32 << 10)   // smaller ones go on: they would pack worse
@@ -47,8 +48,15 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
 #define BLOCK_BY_STACK  1
 
 // Profile ids of a frame.
-#define BLOCK_IDS_ANY  0  // 16 bytes each
-#define BLOCK_IDS_UUID 1  // as uuid_profile makes them
+#define BLOCK_IDS_ANY      0  // 16 bytes each
+#define BLOCK_IDS_UUID     1  // as uuid_profile makes them
+#define BLOCK_IDS_SIBLINGS 2  // such, some told by an earlier row's
+
+// The bytes of an id behind its time: what those of two rows differ by.
+#define BLOCK_ID_TIME 6
+struct block_id_bits {
+    uint8_t b[16 - BLOCK_ID_TIME];
+};
 
 // Columns of symbols.
 #define SYMBOL_FUNCTION_COLUMNS 4  // name, system name - name, file, start line

@@ -167,7 +167,7 @@ void block_abandon(struct block_writer *w)
     buf_release(&w->contents);
     buf_release(&w->packed);
     buf_release(&w->last_name);
-    mem_free(memory, w->rows, WRITER_ROWS * sizeof *w->rows);
+    mem_free(memory, w->rows, w->row_cap * sizeof *w->rows);
     mem_free(memory, w->totals, WRITER_TOTALS * sizeof *w->totals);
     mem_free(memory, w->column, WRITER_TOTALS * sizeof *w->column);
     mem_free(memory, w, sizeof *w);
@@ -209,8 +209,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     buf_init(&w->last_name, o->memory, SIZE_MAX);
     service_init(w);
     block_spans_init(&w->spans, o->memory);
-    w->rows = mem_alloc(o->memory, WRITER_ROWS * sizeof *w->rows, e);
-    w->totals = w->rows ? mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->totals, e) : NULL;
+    w->totals = mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->totals, e);
     w->column = w->totals ? mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->column, e) : NULL;
     if (w->column && copy_about(w, &o->about, e)) return w;
     block_abandon(w);
@@ -623,6 +622,7 @@ bool block_row(struct block_writer *w, const struct block_row *row, err *e)
     bool full = w->row_count == WRITER_ROWS || w->row_arena.used > BLOCK_FRAME ||
                 block_spans_bytes(&w->spans) > BLOCK_FRAME;
     if (!check_spans(w, row, e) || (full && !writer_cut_rows(w, e)) ||
+        !mem_grow(w->memory, &w->rows, &w->row_cap, (size_t)w->row_count + 1, sizeof *w->rows, e) ||
         !block_spans_row(&w->spans, row->spans, row->span_count, e)) {
         return step(w, false);
     }

@@ -109,7 +109,7 @@ static bool put_annotations(struct block_writer *w, struct buf *out, err *e)
 {
     struct map index;
     uint32_t sets = 0;
-    uint32_t *first = mem_alloc(w->memory, WRITER_ROWS * sizeof *first, e);
+    uint32_t *first = mem_alloc(w->memory, w->row_cap * sizeof *first, e);
     if (!first) return false;
     map_init(&index, w->memory);
     bool ok = number_sets(w, &index, first, &sets, e);
@@ -124,7 +124,7 @@ static bool put_annotations(struct block_writer *w, struct buf *out, err *e)
     }
     if (sets > 0) wire_put_numbers(out, w->column, w->row_count);
     map_release(&index);
-    mem_free(w->memory, first, WRITER_ROWS * sizeof *first);
+    mem_free(w->memory, first, w->row_cap * sizeof *first);
     return ok;
 }
 
@@ -143,48 +143,12 @@ static void put_first_streams(struct block_writer *w, struct buf *out)
     }
 }
 
-// What an id's time tells beyond the row's, modulo 2^48.
-static int64_t ms_beyond(const struct block_row *r)
-{
-    return (int64_t)((uuid_ms(r->id) - block_ms_of(r->time_ns)) & ((UINT64_C(1) << 48) - 1));
-}
-
-// Random bytes, which are best packed apart from the rest. Returns where they begin.
-static size_t put_ids(struct block_writer *w, struct buf *out)
-{
-    bool uuids = true;
-    for (uint32_t i = 0; i < w->row_count; i++) {
-        const uint8_t *b = w->rows[i].id.b;
-        uuids = uuids && b[6] >> 4 == 8 && b[8] >> 6 == 2;
-        w->column[i] = ms_beyond(&w->rows[i]);
-    }
-    buf_byte(out, uuids ? BLOCK_IDS_UUID : BLOCK_IDS_ANY);
-    if (uuids) wire_put_numbers(out, w->column, w->row_count);
-    size_t split = out->n;
-    uint8_t bits = 0;
-    for (uint32_t i = 0; i < w->row_count; i++) {
-        const uint8_t *b = w->rows[i].id.b;
-        uint8_t nine[9] = {(uint8_t)((b[6] & 3) << 6 | (b[8] & 0x3f)), b[7]};
-        memcpy(nine + 2, b + 9, 7);
-        if (uuids) buf_put(out, nine, sizeof nine);
-        if (!uuids) buf_put(out, b, sizeof(id128));
-    }
-    for (uint32_t i = 0; uuids && i < w->row_count; i++) {
-        bits = (uint8_t)(bits | (w->rows[i].id.b[6] >> 2 & 3) << (2 * (i % 4)));
-        if (i % 4 < 3 && i + 1 < w->row_count) continue;
-        buf_byte(out, bits);
-        bits = 0;
-    }
-    return split;
-}
-
 bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err *e)
 {
     put_columns(w, out);
     if (!put_annotations(w, out, e)) return false;
     put_first_streams(w, out);
-    *split = put_ids(w, out);
-    return true;
+    return writer_ids(w, out, split, e);
 }
 
 // ---- cutting frames

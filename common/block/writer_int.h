@@ -120,7 +120,8 @@ struct writer_service {
     id128 last_id;
 };
 
-#define WRITER_ROWS   4096  // of a frame
+// Rows of a frame. A profile's sample types share most of their ids where they are in one frame.
+#define WRITER_ROWS   16384
 #define WRITER_TOTALS 32768
 
 struct block_writer {
@@ -139,6 +140,7 @@ struct block_writer {
     struct writer_service s;
     struct buf last_name;    // of the services
     struct block_row *rows;  // of the frame at hand; annotations are in row_arena
+    size_t row_cap;
     uint32_t row_count;
     struct writer_parts row_parts;
     struct arena row_arena;
@@ -187,6 +189,9 @@ void writer_part(struct writer_parts *p, size_t at);
 // Contents of the frame at hand. Details: *split is where ids begin.
 void writer_heads(struct block_writer *w, struct buf *out);
 bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
+
+// The ids of the rows at hand, at the end of their details.
+bool writer_ids(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
 
 // Contents of symbols; every stack has a frame, and they are in depth-first order.
 bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct buf *out,

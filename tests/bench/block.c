@@ -8,6 +8,7 @@
 // their vectors, samples and nanoseconds. Tab-separated: a line per part (name, stored bytes, raw
 // bytes, stored per row, stored per stack and value), then name, entries per second of reading
 // and adding vectors, and bytes per second of writing it all.
+#include "base/hash.h"
 #include "block/order.h"
 #include "block/reader.h"
 #include "block/writer.h"
@@ -223,6 +224,12 @@ static void put_node(struct block_writer *w, const struct hour *h, int64_t slot,
     free(sums);
 }
 
+static uint64_t id_random(uint64_t profile, uint64_t part)
+{
+    uint64_t words[] = {profile, part};
+    return hash_bytes(words, sizeof words);
+}
+
 static void put_series(struct block_writer *w, const struct hour *h, str type, uint32_t series,
                        int64_t factor)
 {
@@ -235,11 +242,13 @@ static void put_series(struct block_writer *w, const struct hour *h, str type, u
                   {S("version"), S("v1.42.0")},
                   {S("zone"), arena_printf(&arena, "zone-%u", series % 3)}};
     must(block_key(w, BLOCK_SERIES, type, (labels){ls, COUNT(ls)}, &e), &e);
+    uint64_t type_bits = hash_str(type);  // siblings' ids differ by what depends on the type alone
     for (uint32_t r = 0; r < h->shape.rows; r++) {
         size_t i = (size_t)series * h->shape.rows + r;
         uint64_t ms = (uint64_t)(h->times[i] / 1000000);
         struct block_row row = {.time_ns = h->times[i],
-                                .id = uuid_profile(ms, random_next(), random_next()),
+                                .id = uuid_profile(ms, id_random(i, 1) ^ type_bits,
+                                                   id_random(i, 2) ^ type_bits),
                                 .total = h->totals[i] * factor,
                                 .vector = i,
                                 .factor = factor,

@@ -384,6 +384,44 @@ static void ids_tell_repeated_uploads(void **state)
     }
 }
 
+static void two_types(struct buf *b)
+{
+    buf_clear(b);
+    tables(b);
+    pp_type(b, 1, 2);
+    pp_type(b, 2, 1);
+    pp_sample(b, (uint64_t[]){2, 1}, 2, (int64_t[]){7, 8}, 2);
+}
+
+static void differ(id128 a, id128 b, uint8_t out[10])
+{
+    for (size_t i = 0; i < 10; i++)
+        out[i] = a.b[6 + i] ^ b.b[6 + i];
+}
+
+// Blocks keep what the ids of two sample types differ by once, so it may not depend on the profile.
+static void ids_of_sample_types_differ_by_the_types_alone(void **state)
+{
+    (void)state;
+    uint8_t bits[4][10] = {0};
+    for (size_t i = 0; i < 4; i++) {
+        two_types(&bytes);
+        label ls[] = {{S("__name__"), S("c")},
+                      {S("pod"), i % 2 ? S("a") : S("b")},
+                      {S("service_name"), S("s")}};
+        struct intake_item item = {buf_view(&bytes), i / 2 ? S("client-id") : (str){0}, ls, 3};
+        struct intake in;
+        intake_init(&in, &arena, &stock_limits, NOW, i);
+        intake_pprof(&in, &item);
+        outbox_seal(&in.out);
+        const struct batch *b = &in.out.parcels[0]->batch;
+        assert_int_equal(b->record_count, 2);
+        assert_false(id128_eq(b->records[0].id, b->records[1].id));
+        differ(b->records[0].id, b->records[1].id, bits[i]);
+        assert_memory_equal(bits[i], bits[0], sizeof bits[0]);
+    }
+}
+
 static bool refuse_all(void *arg, uint64_t size)
 {
     *(uint64_t *)arg = size;
@@ -517,6 +555,7 @@ int main(void)
         T(a_stack_of_a_million_is_cut),
         T(nothing_left_is_no_failure),
         T(ids_tell_repeated_uploads),
+        T(ids_of_sample_types_differ_by_the_types_alone),
         T(rate_is_asked_before_validation),
         T(of_a_profile_that_sampling_drops_the_total_may_stay),
         T(body_limit_counts_uncompressed_bytes),
