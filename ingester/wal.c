@@ -27,23 +27,29 @@ void wal_take_lead(struct wal *w)
     lock_give(&w->lock);
 }
 
-// To whoever waits from outside, else to the first of the queue. With w->lock.
-static void pass_lead(struct wal *w)
+// To whoever waits from outside, else to the first of the queue, which the caller rings once it has
+// given w->lock back.
+static struct waiter *pass_lead(struct wal *w)
 {
     w->led = false;
-    if (w->outsiders == 0 && w->first) {
-        w->led = true;
-        w->first->leads = true;
-        cond_wake_one(&w->first->wake);
-    }
     cond_wake_all(&w->idle);
+    if (w->outsiders > 0 || !w->first) return NULL;
+    w->led = true;
+    w->first->leads = true;
+    return w->first;
+}
+
+static void ring(struct waiter *x)
+{
+    if (x) (void)bell_ring(&x->bell);
 }
 
 void wal_give_lead(struct wal *w)
 {
     lock_take(&w->lock);
-    pass_lead(w);
+    struct waiter *next = pass_lead(w);
     lock_give(&w->lock);
+    ring(next);
 }
 
 // ---- appending
@@ -245,12 +251,13 @@ static void note_commit(struct wal *w, struct waiter *group)
     metric_add(&ingester_log_entries, w->next_seq - first);
 }
 
+// Who is rung for it may be gone at once.
 static void finish(struct waiter *x, bool ok, const err *fault)
 {
     x->ok = ok;
     if (!ok) *x->e = *fault;
     x->done = true;
-    if (!x->leads) cond_wake_one(&x->wake);
+    if (!x->leads) ring(x);
 }
 
 // With w->lock. Those in the queue would only wait for the same fault.
@@ -297,7 +304,7 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     return group;
 }
 
-// Runs with w->lock, which is given back during the write.
+// Runs with w->lock and gives it back. The next leader comes first: its write can begin.
 static void lead(struct wal *w)
 {
     size_t bytes = 0;
@@ -309,12 +316,14 @@ static void lead(struct wal *w)
     if (broken) wal_break(w, &fault);
     lock_take(&w->lock);
     if (ok) note_commit(w, group);
+    struct waiter *next = pass_lead(w);
+    lock_give(&w->lock);
+    ring(next);
     while (group) {
         struct waiter *x = group;
         group = x->next;
         finish(x, ok, &fault);
     }
-    pass_lead(w);
 }
 
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
@@ -324,30 +333,33 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
     struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
     for (size_t i = 0; i < n; i++)
         me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
-    cond_init(&me.wake);
     lock_take(&w->lock);
-    bool ok = wal_admits(w, e);
-    if (ok) {
-        if (w->last) {
-            w->last->next = &me;
-        } else {
-            w->first = &me;
-        }
-        w->last = &me;
-        if (!w->led && w->outsiders == 0) {
-            w->led = true;
-            w->first->leads = true;
-        }
-        while (!me.done && !me.leads)
-            cond_wait(&me.wake, &w->lock);
-        if (!me.done) lead(w);
-        assert(me.done);
-        ok = me.ok;
-        *place = me.place;
+    if (!wal_admits(w, e)) {
+        lock_give(&w->lock);
+        return false;
     }
-    lock_give(&w->lock);
-    cond_release(&me.wake);
-    return ok;
+    if (w->last) {
+        w->last->next = &me;
+    } else {
+        w->first = &me;
+    }
+    w->last = &me;
+    if (!w->led && w->outsiders == 0) {
+        assert(w->first == &me);  // else the one before has the lead
+        w->led = true;
+        me.leads = true;
+    }
+    if (me.leads) {
+        lead(w);
+    } else {
+        lock_give(&w->lock);
+        (void)bell_await(&me.bell);
+        if (!me.done) lock_take(&w->lock);
+        if (!me.done) lead(w);
+    }
+    assert(me.done);
+    *place = me.place;
+    return me.ok;
 }
 
 void wal_unpin(struct wal *w, struct cut *c)

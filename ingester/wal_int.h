@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "ingester/wal.h"
+#include "sys/bell.h"
 
 #include <rocksdb/c.h>
 
@@ -87,7 +88,7 @@ struct waiter {
     bool done;
     bool ok;
     err *e;
-    struct cond wake;
+    struct bell bell;  // rung once the writer leads or is done; until then others have its fields
 };
 
 // Up to where the newest cut was acknowledged.

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "loop/metrics.h"
+#include "sys/bell.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
 #include "sys/thread.h"
@@ -23,6 +24,14 @@ struct turn {
     struct job *last;
 };
 
+// A thread of the lane.
+struct worker {
+    struct lane *lane;
+    struct worker *below;  // in the pile of idle ones
+    struct bell bell;
+    pthread_t thread;
+};
+
 struct lane {
     char name[NAME_MAX_BYTES];
     enum rank rank;
@@ -31,16 +40,16 @@ struct lane {
     uint64_t queue_age_ns;
 
     struct lock lock;
-    struct cond work;   // a job waits, or the lane ends
     struct cond empty;  // nothing is inside
     unsigned inside;    // jobs waiting and running
     unsigned waiting;
-    unsigned running;  // in the lane's threads and in those that entered; at most `width`
-    unsigned idle;     // threads
+    unsigned running;     // in the lane's threads and in those that entered; at most `width`
+    unsigned idle;        // threads that sleep, or were rung and are not here yet
+    struct worker *pile;  // those that sleep; on top who went last, whose memory is warm
     unsigned thread_count;
     bool draining;
     bool ending;
-    pthread_t *threads;
+    struct worker *workers;
 
     struct turn *turns;
     struct turn *spare;
@@ -191,16 +200,35 @@ static void job_do(struct lane *l, struct job *j)
     j->refuse(j, &e);
 }
 
-static void *worker(void *arg)
+// The one that is to come to a job that can begin; NULL: nobody sleeps, or there is no place. With
+// the lane's lock; to be rung without it, for which whoever wakes would wait at once.
+static struct worker *to_ring(struct lane *l)
 {
-    struct lane *l = arg;
+    struct worker *top = l->ring_first && l->running < l->width ? l->pile : NULL;
+    if (top) l->pile = top->below;
+    return top;
+}
+
+static void ring(struct worker *w)
+{
+    if (w) (void)bell_ring(&w->bell);
+}
+
+static void *work(void *arg)
+{
+    struct worker *me = arg;
+    struct lane *l = me->lane;
     rank_here = (int)l->rank;
     lock_take(&l->lock);
     for (;;) {
         if (!l->ring_first || l->running == l->width) {
             if (l->ending) break;
             l->idle++;
-            cond_wait(&l->work, &l->lock);
+            me->below = l->pile;
+            l->pile = me;
+            lock_give(&l->lock);
+            (void)bell_await(&me->bell);
+            lock_take(&l->lock);
             l->idle--;
             continue;
         }
@@ -244,9 +272,8 @@ struct lane *lane_new(const struct lane_options *o, err *e)
     l->limit = o->width + o->queue_max;
     l->queue_age_ns = o->queue_age_ns;
     lock_init(&l->lock, LOCK_LANE);
-    cond_init(&l->work);
     cond_init(&l->empty);
-    l->threads = mem_must(l->width * sizeof *l->threads);
+    l->workers = mem_must(l->width * sizeof *l->workers);
     l->turns = mem_must(l->limit * sizeof *l->turns);
     for (unsigned i = 0; i < l->limit; i++) {
         l->turns[i].next = l->spare;
@@ -267,7 +294,9 @@ static bool threads_suffice(struct lane *l, err *e)
 {
     if (l->idle > l->waiting || l->thread_count == l->width) return true;
     err why = {0};
-    if (thread_start(&l->threads[l->thread_count], l->name, worker, l, &why)) {
+    struct worker *fresh = &l->workers[l->thread_count];
+    fresh->lane = l;
+    if (thread_start(&fresh->thread, l->name, work, fresh, &why)) {
         l->thread_count++;
         return true;
     }
@@ -294,10 +323,9 @@ bool lane_submit(struct lane *l, struct job *j, err *e)
         job_put(l, j);
         l->inside++;
     }
-    bool wake = ok && l->idle > 0;
+    struct worker *comes = ok ? to_ring(l) : NULL;
     lock_give(&l->lock);
-    // Not under the lock, for which whoever is woken would wait at once.
-    if (wake) cond_wake_one(&l->work);
+    ring(comes);
     if (!ok) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     return ok;
 }
@@ -333,9 +361,19 @@ void lane_leave(struct lane *l, int before)
     lock_take(&l->lock);
     l->running--;
     if (--l->inside == 0) cond_wake_all(&l->empty);
-    bool wake = l->ring_first && l->idle > 0;
+    struct worker *comes = to_ring(l);
     lock_give(&l->lock);
-    if (wake) cond_wake_one(&l->work);
+    ring(comes);
+}
+
+unsigned lane_sleepers(struct lane *l)
+{
+    unsigned n = 0;
+    lock_take(&l->lock);
+    for (const struct worker *w = l->pile; w; w = w->below)
+        n++;
+    lock_give(&l->lock);
+    return n;
 }
 
 void lane_drain(struct lane *l)
@@ -354,16 +392,20 @@ void lane_free(struct lane *l)
     assert(l->inside == 0);
     l->draining = true;
     l->ending = true;
-    cond_wake_all(&l->work);
+    struct worker *pile = l->pile;
+    l->pile = NULL;
     lock_give(&l->lock);
+    for (struct worker *below; pile; pile = below) {
+        below = pile->below;
+        ring(pile);
+    }
     for (unsigned i = 0; i < l->thread_count; i++)
-        thread_join(l->threads[i]);
+        thread_join(l->workers[i].thread);
     metric_off_print(on_print, l);
-    cond_release(&l->work);
     cond_release(&l->empty);
     lock_release(&l->lock);
     mem_must_free((void *)l->buckets);
     mem_must_free(l->turns);
-    mem_must_free(l->threads);
+    mem_must_free(l->workers);
     mem_must_free(l);
 }

@@ -7,6 +7,9 @@
 // is refused as well, when its turn comes. Within a lane tenants take turns (round robin over
 // tenants with waiting jobs), and jobs of one tenant run in order. Metrics:
 // flametree_lane_{jobs,limit,refused_total,wait_seconds}{lane}.
+//
+// Of the threads that are idle the one that went last comes first: as long as one suffices, one
+// does all, with its memory warm.
 #pragma once
 
 #include "loop/req.h"
@@ -41,6 +44,8 @@ bool lane_withdraw(struct lane *l, struct job *j);
 
 void lane_drain(struct lane *l);  // refuses new jobs, waits for all inside
 void lane_free(struct lane *l);   // after drain, when no thread is in a call of it any more; joins
+
+unsigned lane_sleepers(struct lane *l);  // threads that sleep until there is a job
 
 // Makes the calling thread one of the lane's for a while, if a job would begin at once: nobody
 // waits and a place is free. What it does until lane_leave counts as a job of the lane. *before

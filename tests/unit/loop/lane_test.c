@@ -288,6 +288,41 @@ static void wrong_sizes_are_refused(void **state)
     assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
 }
 
+// Which threads ran jobs, in order.
+static pthread_t ran_by[JOBS_MAX];
+static atomic_int ran;
+
+static void run_and_tell(struct job *j)
+{
+    (void)j;
+    ran_by[atomic_load(&ran)] = pthread_self();
+    atomic_fetch_add(&ran, 1);
+}
+
+// Its stack, its pieces of memory and its part of malloc are in the caches.
+static void whoever_went_idle_last_comes_first(void **state)
+{
+    (void)state;
+    struct lane *l = new_lane(8, 10, 0);
+    for (size_t i = 0; i < 8; i++)
+        assert_ok(lane_submit(l, make_job(i, "a", 'a'), e));
+    await_at_gate(8);  // so many threads are there now
+    open_gate();
+    while (lane_sleepers(l) < 8)
+        sched_yield();
+    atomic_store(&ran, 0);
+    for (int i = 0; i < 20; i++) {
+        struct job *j = make_job((size_t)i, "a", 'a');
+        j->run = run_and_tell;
+        assert_ok(lane_submit(l, j, e));
+        while (lane_sleepers(l) < 8 || atomic_load(&ran) <= i)
+            sched_yield();
+    }
+    for (int i = 1; i < 20; i++)
+        assert_true(pthread_equal(ran_by[i], ran_by[0]));
+    finish(l);
+}
+
 static atomic_int sum;
 
 static void run_count(struct job *j)
@@ -331,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_waiting_job_can_be_withdrawn),
         cmocka_unit_test(use_and_limit_are_metrics),
         cmocka_unit_test(wrong_sizes_are_refused),
+        cmocka_unit_test(whoever_went_idle_last_comes_first),
         cmocka_unit_test(every_job_runs_once_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

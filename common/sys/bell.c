@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sys/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SILENT,
+    RUNG,
+    AWAITED
+};
+
+// Release here, acquire in bell_await. The word may be gone when the kernel is asked: it only takes
+// the address, and somebody else who sleeps there now looks again, as all sleepers on futexes do.
+bool bell_ring(struct bell *b)
+{
+    if (atomic_exchange_explicit(&b->state, RUNG, memory_order_release) != AWAITED) return false;
+    (void)syscall(SYS_futex, &b->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return true;
+}
+
+bool bell_await(struct bell *b)
+{
+    uint32_t seen = SILENT;
+    bool sleeps =
+        atomic_compare_exchange_strong_explicit(&b->state, &seen, AWAITED, memory_order_acquire,
+                                                memory_order_acquire);
+    while (sleeps && atomic_load_explicit(&b->state, memory_order_acquire) != RUNG)
+        (void)syscall(SYS_futex, &b->state, FUTEX_WAIT_PRIVATE, AWAITED, NULL, NULL, 0);
+    atomic_store_explicit(&b->state, SILENT, memory_order_relaxed);
+    return sleeps;
+}
