@@ -39,18 +39,35 @@ void arena_init(struct arena *a, struct mem_budget *budget, size_t cap)
     *a = (struct arena){.cap = cap, .budget = budget};
 }
 
+// With at least `room` bytes. NULL: the budget or the system has none.
+static struct arena_chunk *piece_new(const struct arena *a, size_t room)
+{
+    err ignored = {0};
+    size_t bytes = sizeof(struct arena_chunk) + room;
+    struct arena_chunk *c =
+        CHUNK_EACH ? mem_alloc(a->budget, bytes, &ignored) : mem_take(a->budget, &bytes, &ignored);
+    if (c) c->size = bytes - sizeof *c;
+    return c;
+}
+
+static void piece_free(const struct arena *a, struct arena_chunk *c)
+{
+    size_t bytes = sizeof *c + c->size;
+    if (CHUNK_EACH)
+        mem_free(a->budget, c, bytes);
+    else
+        mem_give(a->budget, c, bytes, sizeof *c + c->used);
+}
+
 void arena_release(struct arena *a)
 {
     for (struct arena_hook *h = a->hooks; h; h = h->next)
         h->fn(h->arg);
     for (struct arena_chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;
-        if (CHUNK_EACH)
-            mem_free(a->budget, c, sizeof *c + c->size);
-        else
-            mem_give(a->budget, c, sizeof *c + c->size, sizeof *c + c->used);
+        piece_free(a, c);
     }
-    if (a->spare) mem_free(a->budget, a->spare, sizeof *a->spare + a->spare->size);
+    if (a->spare) piece_free(a, a->spare);
     arena_init(a, a->budget, a->cap);
 }
 
@@ -72,13 +89,9 @@ void arena_move(struct arena *a, struct mem_budget *to)
 
 bool arena_spare(struct arena *a, size_t n)
 {
-    err ignored = {0};
     assert(!a->spare);
-    a->spare = mem_alloc(a->budget, sizeof *a->spare + n, &ignored);
-    if (a->spare) {
-        a->spare->size = n;
-        return true;
-    }
+    a->spare = piece_new(a, n);
+    if (a->spare) return true;
     a->exhausted = true;
     a->starved = true;
     return false;
@@ -109,12 +122,10 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t need)
 {
     size_t room = CHUNK_EACH ? 0 : MIN(MAX(a->reserved, (size_t)CHUNK_MIN), (size_t)CHUNK_MAX);
     if (room < need) room = need;
-    err e = {0};
-    struct arena_chunk *c = CHUNK_EACH ? mem_alloc(a->budget, sizeof *c + room, &e)
-                                       : mem_take(a->budget, sizeof *c + room, &e);
+    struct arena_chunk *c = piece_new(a, room);
     a->starved = !c;
     if (!c) return NULL;
-    c->size = room;
+    room = c->size;
     a->reserved += room;
     struct arena_chunk *head = a->chunks;
     if (head && head->size - head->used > room - need) {  // keep filling the roomier one

@@ -159,14 +159,14 @@ void mem_free(struct mem_budget *b, void *p, size_t n)
 
 // ---- pieces that are kept
 
-// Freed with its thread.
+// Freed with its thread. The oldest come first: a size that nobody wants any more goes in time.
 struct kept {
     size_t bytes;
     unsigned n;
     struct {
         void *p;
         size_t n;
-    } v[8];
+    } v[16];
 };
 
 static _Thread_local struct kept *kept_here;
@@ -174,11 +174,20 @@ static pthread_key_t kept_key;
 static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
 static bool kept_works;
 
+static void *kept_out(struct kept *k, unsigned i)
+{
+    void *p = k->v[i].p;
+    k->bytes -= k->v[i].n;
+    k->n--;
+    memmove(&k->v[i], &k->v[i + 1], (k->n - i) * sizeof k->v[0]);
+    return p;
+}
+
 static void kept_free(void *arg)
 {
     struct kept *k = arg;
     while (k->n > 0)
-        free(k->v[--k->n].p);
+        free(kept_out(k, k->n - 1));
     free(k);
     kept_here = NULL;
 }
@@ -198,31 +207,41 @@ static struct kept *kept_of_thread(void)
     return kept_here;
 }
 
-static void *take_kept(size_t n)
+// The smallest that has n bytes, and not twice as many; k->n: none has.
+static unsigned kept_find(const struct kept *k, size_t n)
 {
-    struct kept *k = kept_here;
-    for (unsigned i = k ? k->n : 0; i-- > 0;) {
-        if (k->v[i].n != n) continue;
-        void *p = k->v[i].p;
-        k->v[i] = k->v[--k->n];
-        k->bytes -= n;
-        return p;
+    unsigned best = k->n;
+    for (unsigned i = 0; i < k->n; i++) {
+        size_t has = k->v[i].n;
+        if (has >= n && has / 2 < n && (best == k->n || has <= k->v[best].n)) best = i;
     }
-    return NULL;
+    return best;
 }
 
-void *mem_take(struct mem_budget *b, size_t n, err *e)
+// A piece that is too large for what is left is no reason to refuse.
+static bool has_room(const struct mem_budget *b, size_t n)
 {
-    if (!mem_reserve(b, n, e)) return NULL;
+    const struct mem_budget *t = mem_tightest(b);
+    size_t used = t ? atomic_load_explicit(&t->used, memory_order_relaxed) : 0;
+    return !t || n <= atomic_load_explicit(&t->limit, memory_order_relaxed) - MIN(used, t->limit);
+}
+
+void *mem_take(struct mem_budget *b, size_t *n, err *e)
+{
+    struct kept *k = kept_here;
+    unsigned i = k ? kept_find(k, *n) : 0;
+    bool again = k && i < k->n && (k->v[i].n == *n || has_room(b, k->v[i].n));
+    size_t size = again ? k->v[i].n : *n;
+    if (!mem_reserve(b, size, e)) return NULL;
     void *p = NULL;
-    if (!fault(MEM_MAY_FAIL)) {
-        p = take_kept(n);
-        if (!p) p = calloc(1, n);
+    if (!fault(MEM_MAY_FAIL)) p = again ? kept_out(k, i) : calloc(1, size);
+    if (!p) {
+        mem_unreserve(b, size);
+        out_of_memory(e, size);
+        return NULL;
     }
-    if (p) return p;
-    mem_unreserve(b, n);
-    out_of_memory(e, n);
-    return NULL;
+    *n = size;
+    return p;
 }
 
 void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty)
@@ -230,14 +249,21 @@ void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty)
     assert(dirty <= n);
     mem_unreserve(b, n);
     struct kept *k = n <= MEM_KEPT_MAX / 2 ? kept_of_thread() : NULL;
-    if (!k || k->n == COUNT(k->v) || k->bytes + n > MEM_KEPT_MAX) {
+    if (!k) {
         free(p);
         return;
     }
+    while (k->n == COUNT(k->v) || k->bytes + n > MEM_KEPT_MAX)
+        free(kept_out(k, 0));
     memset(p, 0, dirty);
     k->v[k->n].p = p;
     k->v[k->n++].n = n;
     k->bytes += n;
+}
+
+size_t mem_kept_bytes(void)
+{
+    return kept_here ? kept_here->bytes : 0;
 }
 
 void *mem_must(size_t n)

@@ -364,19 +364,77 @@ static void pieces_given_back_come_again_zeroed(void **state)
                                    60000, 60000, 100,  100,    100,    100,  100};
     for (int round = 0; round < 3; round++) {
         unsigned char *v[COUNT(sizes)];
+        size_t has[COUNT(sizes)];
+        size_t all = 0;
         for (size_t i = 0; i < COUNT(sizes); i++) {
-            assert_ok((v[i] = mem_take(&b, sizes[i], e)));
-            for (size_t k = 0; k < sizes[i]; k++)
+            has[i] = sizes[i];
+            assert_ok((v[i] = mem_take(&b, &has[i], e)));
+            assert_true(has[i] >= sizes[i] && has[i] < 2 * sizes[i]);
+            for (size_t k = 0; k < has[i]; k++)
                 assert_int_equal(v[i][k], 0);
             memset(v[i], 0xa5, sizes[i] / 2 + i);
+            all += has[i];
+            assert_int_equal(atomic_load(&b.used), all);
         }
         for (size_t i = 0; i < COUNT(sizes); i++)
-            mem_give(&b, v[i], sizes[i], sizes[i] / 2 + i);
+            mem_give(&b, v[i], has[i], sizes[i] / 2 + i);
         assert_int_equal(atomic_load(&b.used), 0);
     }
     err fault = {0};
-    assert_null(mem_take(&b, 2 << 20, &fault));  // the budget holds for them as well
+    size_t much = 2 << 20;
+    assert_null(mem_take(&b, &much, &fault));  // the budget holds for them as well
     assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+}
+
+// A piece that is larger than what is left of the budget does not stand for one that fits.
+static void a_kept_piece_that_does_not_fit_is_left(void **state)
+{
+    (void)state;
+    struct mem_budget b;
+    mem_budget_init(&b, "pieces", NULL, 10000);
+    size_t n = 9000;
+    void *p = NULL;
+    assert_ok((p = mem_take(&b, &n, e)));
+    mem_give(&b, p, n, 0);
+    assert_ok(mem_reserve(&b, 4000, e));
+    n = 5000;
+    assert_ok((p = mem_take(&b, &n, e)));
+    assert_int_equal(n, 5000);
+    assert_int_equal(atomic_load(&b.refused), 0);
+    mem_give(&b, p, n, 0);
+    mem_unreserve(&b, 4000);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+// Requests take sizes that no two of them share, but that are all alike.
+static void pieces_of_odd_sizes_are_used_again(void **state)
+{
+    (void)state;
+    void *v[20];
+    size_t has[COUNT(v)];
+    for (size_t i = 0; i < COUNT(v); i++) {  // more than are kept, and of no use for what follows
+        has[i] = 100 + i;
+        assert_ok((v[i] = mem_take(NULL, &has[i], e)));
+    }
+    for (size_t i = 0; i < COUNT(v); i++)
+        mem_give(NULL, v[i], has[i], has[i]);
+    for (size_t round = 0; round < 50; round++) {
+        size_t held = mem_kept_bytes();
+        size_t fresh = 0;
+        size_t all = 0;
+        for (size_t i = 0; i < 6; i++) {
+            has[i] = 4000 + 6000 * i - 7 * round;
+            size_t before = mem_kept_bytes();
+            assert_ok((v[i] = mem_take(NULL, &has[i], e)));
+            fresh += mem_kept_bytes() == before;
+            all += has[i];
+        }
+        if (round > 0) assert_int_equal(fresh, 0);
+        if (round > 0) assert_int_equal(mem_kept_bytes(), held - all);
+        for (size_t i = 0; i < 6; i++)
+            mem_give(NULL, v[i], has[i], has[i]);
+        assert_true(mem_kept_bytes() <= MEM_KEPT_MAX);
+    }
 }
 
 int main(void)
@@ -398,6 +456,8 @@ int main(void)
         cmocka_unit_test(buf_prints_numbers_and_formats),
         cmocka_unit_test(buf_survives_malloc_failures),
         cmocka_unit_test(pieces_given_back_come_again_zeroed),
+        cmocka_unit_test(a_kept_piece_that_does_not_fit_is_left),
+        cmocka_unit_test(pieces_of_odd_sizes_are_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
