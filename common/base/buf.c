@@ -11,8 +11,15 @@ void buf_init(struct buf *b, struct mem_budget *budget, size_t cap)
 
 void buf_release(struct buf *b)
 {
-    mem_free(b->budget, b->p, b->room);
+    if (b->room) mem_free(b->budget, b->p, b->room);
     buf_init(b, b->budget, b->cap);
+}
+
+void buf_lend(struct buf *b, str bytes)
+{
+    buf_init(b, NULL, bytes.n);
+    memcpy(&b->p, &bytes.p, sizeof b->p);  // nobody writes there: there is no room
+    b->n = bytes.n;
 }
 
 void buf_clear(struct buf *b)

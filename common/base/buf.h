@@ -14,7 +14,7 @@
 struct buf {
     char *p;
     size_t n;     // bytes in use
-    size_t room;  // bytes allocated
+    size_t room;  // bytes allocated; 0 and bytes in use: they are lent (buf_lend)
     size_t cap;   // n never exceeds this
     struct mem_budget *budget;
     bool failed;
@@ -23,6 +23,9 @@ struct buf {
 
 void buf_init(struct buf *b, struct mem_budget *budget, size_t cap);
 void buf_release(struct buf *b);
+
+// An uncounted buf that has these bytes, and stays at that: it borrows them until it is released.
+void buf_lend(struct buf *b, str bytes);
 void buf_clear(struct buf *b);  // empty, not failed, memory kept
 
 // n writable bytes at the end, to be committed by adding to b->n; NULL when they do not fit

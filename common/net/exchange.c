@@ -374,16 +374,30 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     return true;
 }
 
-bool exchange_body(struct exchange *ex, const char *p, size_t n)
+static bool body_fits(struct exchange *ex, size_t n)
 {
     struct http_exchange *x = &ex->x;
     assert(state_of(ex) == EXCHANGE_BODY);
+    if (n <= x->body_max - x->body.n) return true;
     err e = {0};
-    if (n > x->body_max - x->body.n) {
-        err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is more than %zu bytes", x->body_max);
-        exchange_refuse(ex, 413, &e, "body_too_large");
-        return false;
-    }
+    err_set(&e, ERR_RESOURCE_EXHAUSTED, "body is more than %zu bytes", x->body_max);
+    exchange_refuse(ex, 413, &e, "body_too_large");
+    return false;
+}
+
+bool exchange_body_lent(struct exchange *ex, str body)
+{
+    assert(ex->done);
+    if (!body_fits(ex, body.n)) return false;
+    buf_lend(&ex->x.body, body);
+    return true;
+}
+
+bool exchange_body(struct exchange *ex, const char *p, size_t n)
+{
+    struct http_exchange *x = &ex->x;
+    err e = {0};
+    if (!body_fits(ex, n)) return false;
     buf_put(&x->body, p, n);
     if (!buf_ok(&x->body, &e)) {
         err_wrap(&e, "body");

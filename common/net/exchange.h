@@ -89,6 +89,9 @@ bool exchange_head(struct exchange *ex, uint64_t length);
 
 // False: refused, answer was given to conn_ops.answer.
 bool exchange_body(struct exchange *ex, const char *p, size_t n);
+
+// All of it, of an exchange without a connection: borrowed until the exchange ends.
+bool exchange_body_lent(struct exchange *ex, str body);
 void exchange_body_end(struct exchange *ex);
 
 // The client announces so many more bytes. False: that is over the limit, and it was refused.

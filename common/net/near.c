@@ -77,7 +77,7 @@ void near_start(struct server *s, struct mem_budget *memory, struct req *r, stru
     x->peer = S("process");
     x->headers = c->headers;
     if (!exchange_head(ex, c->body.n)) return;
-    if (!exchange_body(ex, c->body.p, c->body.n)) return;
+    if (!exchange_body_lent(ex, c->body)) return;
     exchange_body_end(ex);
 }
 

@@ -287,6 +287,26 @@ static void buf_fails_once_and_stays_failed(void **state)
     buf_release(&b);
 }
 
+static void what_is_lent_to_a_buf_stays_as_it_is(void **state)
+{
+    (void)state;
+    static const char bytes[] = "of somebody else";
+    struct buf b;
+    buf_lend(&b, str_of(bytes));
+    assert_ptr_equal(buf_view(&b).p, bytes);
+    assert_int_equal(buf_view(&b).n, strlen(bytes));
+    buf_byte(&b, 'x');
+    assert_true(b.failed);
+    assert_string_equal(bytes, "of somebody else");
+    struct buf moved = buf_take(&b);
+    assert_int_equal(b.n, 0);
+    buf_release(&moved);
+    buf_release(&b);
+    assert_null(moved.p);
+    buf_lend(&b, (str){0});
+    buf_release(&b);
+}
+
 // Else a server whose memory is used up tells that an answer of a few bytes is too long.
 static void what_lacks_memory_names_the_budget_not_the_cap(void **state)
 {
@@ -452,6 +472,7 @@ int main(void)
         cmocka_unit_test(arena_runs_deferred_calls_last_first),
         cmocka_unit_test(arena_survives_malloc_failures),
         cmocka_unit_test(buf_fails_once_and_stays_failed),
+        cmocka_unit_test(what_is_lent_to_a_buf_stays_as_it_is),
         cmocka_unit_test(what_lacks_memory_names_the_budget_not_the_cap),
         cmocka_unit_test(buf_prints_numbers_and_formats),
         cmocka_unit_test(buf_survives_malloc_failures),

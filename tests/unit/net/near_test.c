@@ -67,6 +67,26 @@ static void a_near_call_is_answered_as_a_far_one(void **state)
     free(body);
 }
 
+// A far body is taken from the socket, into memory of the server; a near one is where it is.
+static void a_near_body_is_not_copied(void **state)
+{
+    struct caller *c = *state;
+    char *body = malloc(RIG_BODY_MAX);
+    assert_non_null(body);
+    memset(body, 'b', RIG_BODY_MAX);
+    for (int near = 0; near < 2; near++) {
+        struct mem_budget *memory = &c->rig->memory;
+        atomic_store(&memory->peak, 0);
+        struct http_call call = caller_call(c, "POST", S("/echo"), str_make(body, RIG_BODY_MAX));
+        http_start(near ? c->near : c->client, &c->req, &call, RANK_PUBLIC);
+        assert_ok(call_wait(&c->req, &call.call, e));
+        assert_int_equal(call.answer.n, RIG_BODY_MAX);
+        http_call_release(&call);
+        assert_true(near == (atomic_load(&memory->peak) < RIG_BODY_MAX));
+    }
+    free(body);
+}
+
 static void another_address_is_far(void **state)
 {
     struct caller *c = *state;
@@ -243,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_near_call_is_answered_as_a_far_one),
+        TEST(a_near_body_is_not_copied),
         TEST(another_address_is_far),
         TEST(limits_of_answers_hold),
         TEST(a_busy_lane_is_waited_for),
