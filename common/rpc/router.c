@@ -177,16 +177,17 @@ static enum head_verdict bare(struct http_exchange *x, unsigned status, const ch
 // have read the other one.
 static bool has_each_once(const struct http_exchange *x, err *e)
 {
-    static const char *const single[] = {"x-scope-orgid",      "authorization",    "origin",
-                                         "sec-fetch-site",     "content-type",     "grpc-timeout",
-                                         "connect-timeout-ms", "flametree-cluster"};
+    static const str single[] = {
+        S_INIT("x-scope-orgid"),      S_INIT("authorization"),    S_INIT("origin"),
+        S_INIT("sec-fetch-site"),     S_INIT("content-type"),     S_INIT("grpc-timeout"),
+        S_INIT("connect-timeout-ms"), S_INIT("flametree-cluster")};
     for (size_t k = 0; k < COUNT(single); k++) {
         size_t count = 0;
         for (size_t i = 0; i < x->headers.n; i++)
-            count += str_is(x->headers.v[i].name, single[k]);
+            count += str_eq(x->headers.v[i].name, single[k]);
         if (count > 1)
-            return err_set(e, ERR_INVALID_ARGUMENT, "header %s is there %zu times, it may be once",
-                           single[k], count);
+            return err_set(e, ERR_INVALID_ARGUMENT,
+                           "header %.*s is there %zu times, it may be once", STR(single[k]), count);
     }
     return true;
 }
