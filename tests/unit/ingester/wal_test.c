@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/pb.h"
-#include "ingester/metrics.h"
 #include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -8,7 +7,6 @@
 #include "whole.h"
 
 #include <dirent.h>
-#include <sched.h>
 
 #include <rocksdb/c.h>
 
@@ -178,56 +176,6 @@ static void appends_of_many_threads_are_all_there_once_in_order(void **state)
     assert_int_equal(s->last, THREADS * PUSHES * 3 / 2);
     mem_must_free(s);
     wal_close(w);
-    dir_remove(dir);
-}
-
-static unsigned waiting(struct wal *w)
-{
-    unsigned n = 0;
-    lock_take(&w->lock);
-    for (const struct waiter *x = w->first; x; x = x->next)
-        n++;
-    lock_give(&w->lock);
-    return n;
-}
-
-static void *push_one(void *arg)
-{
-    struct pusher *p = arg;
-    p->places[0] = append(p->wal, "one");
-    return NULL;
-}
-
-// Who waits meanwhile is written by one of them, in one go.
-static void those_who_wait_share_one_write(void **state)
-{
-    (void)state;
-    char dir[DIR_MAX];
-    dir_new(dir);
-    struct wal_options o = options(dir);
-    static struct pusher pushers[THREADS];
-    pthread_t threads[THREADS];
-    fake_now = 1000 * NS_PER_S;
-    struct wal *w = reopen(&o, true);
-    for (unsigned round = 0; round < 5; round++) {
-        wal_take_lead(w);
-        int64_t commits = atomic_load(&ingester_log_commits.cells[0].sum);
-        for (unsigned i = 0; i < THREADS; i++) {
-            pushers[i] = (struct pusher){.wal = w, .number = i};
-            assert_ok(thread_start(&threads[i], "pusher", push_one, &pushers[i], e));
-        }
-        while (waiting(w) < THREADS)
-            sched_yield();
-        wal_give_lead(w);
-        uint64_t seen = 0;
-        for (unsigned i = 0; i < THREADS; i++) {
-            thread_join(threads[i]);
-            seen |= 1u << (pushers[i].places[0].last_seq - 1 - (uint64_t)round * THREADS);
-        }
-        assert_int_equal(seen, (1u << THREADS) - 1);
-        assert_int_equal(atomic_load(&ingester_log_commits.cells[0].sum), commits + 1);
-    }
-    end(w);
     dir_remove(dir);
 }
 
@@ -896,7 +844,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appends_of_many_threads_are_all_there_once_in_order),
-        cmocka_unit_test(those_who_wait_share_one_write),
         cmocka_unit_test(cuts_close_by_size_and_by_age_of_arrival),
         cmocka_unit_test(a_dropped_cut_is_gone_and_so_is_an_empty_stream),
         cmocka_unit_test(pinned_cuts_stay),
