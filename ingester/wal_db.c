@@ -73,7 +73,7 @@ static void set_options(struct db *d, size_t buffers)
     rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
     rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
     rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
-    rocksdb_options_set_compression(o, rocksdb_no_compression);  // entries are packed already
+    rocksdb_options_set_compression(o, rocksdb_no_compression);  // vectors and ids, mostly
     // Read once, at a start.
     rocksdb_block_based_options_set_no_block_cache(d->table, 1);
     rocksdb_options_set_block_based_table_factory(o, d->table);

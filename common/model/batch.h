@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// batch.h - records on their way from a distributor to an ingester, and in an ingester's log.
+// batch.h - records on their way from a distributor to an ingester.
 //
 // Wire form: messages Batch and Record of proto/flametree/v1/internal.proto, written and read by
-// hand (codec/pb) because every pushed byte passes here. The log keeps the very bytes of a Batch.
+// hand (codec/pb) because every pushed byte passes here. Logs of before format 4 have batches.
 #pragma once
 
 #include "base/ulid.h"

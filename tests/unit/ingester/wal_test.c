@@ -509,7 +509,7 @@ static void other_formats_are_refused(void **state)
 // Who asks notes what was asked: entries say as what number of their run they were asked.
 struct asked {
     uint64_t run;
-    uint64_t n;      // of the run
+    uint64_t n;  // of the run
     uint64_t runs;
     uint64_t fails;  // in so many questions one is not answered
     uint64_t questions;
@@ -711,6 +711,26 @@ static void overwrite(const char *dir, const char *key, size_t key_n, str value,
     rocksdb_options_destroy(ro);
 }
 
+// The example of docs/formats/log.md.
+static void an_entry_has_the_bytes_that_the_page_says(void **state)
+{
+    (void)state;
+    static const char want[] = "\x08\x01\x10\x01\x1a\x01t\x40\x00\x4a\x03\x61\x62\x63";
+    char dir[DIR_MAX];
+    char *value = NULL;
+    size_t n = 0;
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    struct wal *w = reopen(&o, true);
+    struct wal_place place = append(w, "abc");
+    assert_ok(db_entry(&w->db, place.cut->family, 1, &value, &n, e));
+    assert_int_equal(n, sizeof want - 1);
+    assert_memory_equal(value, want, n);
+    rocksdb_free(value);
+    end(w);
+    dir_remove(dir);
+}
+
 static void formats_before_this_one_are_read_and_raised(void **state)
 {
     (void)state;
@@ -858,6 +878,7 @@ int main(void)
         cmocka_unit_test(after_a_refusal_nothing_has_been_brought),
         cmocka_unit_test(a_full_disk_refuses_what_is_brought),
         cmocka_unit_test(entries_that_are_known_come_first_and_say_so),
+        cmocka_unit_test(an_entry_has_the_bytes_that_the_page_says),
         cmocka_unit_test(formats_before_this_one_are_read_and_raised),
         cmocka_unit_test(a_damaged_block_is_passed_over_and_counted),
         cmocka_unit_test(a_torn_tail_is_cut_and_all_before_it_is_there),
