@@ -316,7 +316,7 @@ static bool stager_init(struct stager *x, struct arena *a, const struct batch *b
                          .firsts = ARENA_ARRAY(a, uint32_t, b->record_count),
                          .out = ARENA_NEW(a, struct staged)};
     if (x->out) x->out->rows = ARENA_ARRAY(a, struct staged_row, b->record_count);
-    if (!arena_ok(a, e)) return false;
+    if (!x->out || !arena_ok(a, e)) return arena_ok(a, e);
     x->out->owner = a;
     buf_init(&x->bytes, a->budget, UINT32_MAX);
     buf_init(&x->out->logged, a->budget, SIZE_MAX);
@@ -356,6 +356,7 @@ bool head_stage_logged(struct service_head *s, struct arena *a, const struct bat
                        const struct numbers *numbers, struct staged **out, err *e)
 {
     struct stager x;
+    assert(numbers);
     if (!stager_init(&x, a, b, e)) return false;
     x.service = s;
     x.numbers = numbers;
