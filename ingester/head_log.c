@@ -13,8 +13,8 @@
 static uint32_t rows_of(const struct service_head *s, enum log_table table)
 {
     const struct symbol_table *t = &s->symbols.t;
-    const uint32_t counts[LOG_TABLES] = {t->string_count,  t->function_count, t->mapping_count,
-                                         t->frame_count,   t->stack_count,    s->index.series_count};
+    const uint32_t counts[LOG_TABLES] = {t->string_count, t->function_count, t->mapping_count,
+                                         t->frame_count,  t->stack_count,    s->index.series_count};
     return counts[table];
 }
 
@@ -36,7 +36,8 @@ bool marks_room(struct service_head *s, err *e)
     if (!wider.bits) return false;
     for (int i = 0; i < LOG_TABLES; i++) {  // nobody is between news_begin and news_write
         if (m->bits)
-            memcpy(wider.bits + wider.t[i].at, m->bits + m->t[i].at, m->t[i].words * sizeof *m->bits);
+            memcpy(wider.bits + wider.t[i].at, m->bits + m->t[i].at,
+                   m->t[i].words * sizeof *m->bits);
     }
     marks_release(s);
     *m = wider;

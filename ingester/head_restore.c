@@ -259,8 +259,8 @@ static bool bring_one(struct bringer *x, enum log_table table, uint64_t row, err
     if (x->cut_off) return err_set(e, ERR_DATA_LOSS, "row %" PRIu64 " is cut off", row);
     if (x->lacks) return true;
     if (found == MAP_NONE) return false;
-    if (row >= n->cap[table] && !mem_grow(x->memory, &n->v[table], &n->cap[table], (size_t)row + 1,
-                                          sizeof(uint32_t), e)) {
+    if (row >= n->cap[table] &&
+        !mem_grow(x->memory, &n->v[table], &n->cap[table], (size_t)row + 1, sizeof(uint32_t), e)) {
         return false;
     }
     n->v[table][row] = found + 1;
@@ -290,8 +290,10 @@ static bool bring(struct restore *r, struct arena *a, struct restored *t, const 
 {
     static const char *const names[LOG_TABLES] = {"strings", "functions", "mappings",
                                                   "frames",  "stacks",    "series"};
-    struct bringer x = {
-        .arena = a, .memory = r->memory, .service = t->service, .numbers = &t->numbers};
+    struct bringer x = {.arena = a,
+                        .memory = r->memory,
+                        .service = t->service,
+                        .numbers = &t->numbers};
     for (int i = 0; i < LOG_TABLES; i++) {
         if (p->brings[i].n && !bring_table(&x, (enum log_table)i, p->brings[i], e))
             return err_wrap(e, "%s", names[i]);
@@ -405,8 +407,8 @@ static bool read_record(struct arena *a, str bytes, struct batch *b, err *e)
 
 static bool read_records(struct arena *a, str rows, const struct parts *p, struct batch *b, err *e)
 {
-    *b = (struct batch){.service = p->service,
-                        .records = ARENA_ARRAY(a, struct record, p->records)};
+    *b =
+        (struct batch){.service = p->service, .records = ARENA_ARRAY(a, struct record, p->records)};
     if (!b->records) return arena_ok(a, e);
     struct pb_reader r = pb_reader(rows);
     while (pb_next(&r)) {
