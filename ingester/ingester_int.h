@@ -38,7 +38,7 @@ struct ingester {
     enum ingester_phase phase;
     err fault;  // of FAILED and REOPENING
     bool stopping;
-    struct stuck appends;  // that wait for the log
+    struct stuck appends;           // that wait for the log
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;
     _Atomic uint64_t cuts_found;
