@@ -492,7 +492,8 @@ static bool wants_sweep(const struct turn *u, bool late)
     if (t->sweeping || held || u->swept || u->batch_n) return false;
     if (late)
         return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
-    return u->me->sweeps || now >= t->next_sweep_mono_ns;
+    // (A run is what may come first after a start.)
+    return u->me->sweeps || now >= t->next_sweep_mono_ns || (u->asker && !t->seen.swept);
 }
 
 static void tell_clocks(const struct req *r, const struct manifest_sweep *s)
