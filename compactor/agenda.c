@@ -156,6 +156,24 @@ void agenda_free(struct agenda *a)
     mem_free(memory, a, sizeof *a);
 }
 
+void agenda_begin(struct work *w, struct tenant_work *t)
+{
+    err ignored = {0};  // without room all that others do meanwhile is in doubt
+    t->planning = true;
+    t->lately = mem_alloc(&w->memory, DONE_LATELY_MAX * sizeof *t->lately, &ignored);
+    t->lately_count = 0;
+    t->lately_all = false;
+}
+
+void agenda_end(struct work *w, struct tenant_work *t)
+{
+    t->planning = false;
+    mem_free(&w->memory, t->lately, t->lately ? DONE_LATELY_MAX * sizeof *t->lately : 0);
+    t->lately = NULL;
+    t->lately_count = 0;
+    t->lately_all = false;
+}
+
 // ---- sharing
 
 struct agenda *agenda_leave(struct agenda *a)

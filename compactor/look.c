@@ -636,24 +636,6 @@ static struct agenda *make_agenda(struct turn *u, err *e)
     return a;
 }
 
-static void begin_planning(struct work *w, struct tenant_work *t)
-{
-    err ignored = {0};  // without room all that others do meanwhile is in doubt
-    t->planning = true;
-    t->lately = mem_alloc(&w->memory, DONE_LATELY_MAX * sizeof *t->lately, &ignored);
-    t->lately_count = 0;
-    t->lately_all = false;
-}
-
-static void end_planning(struct work *w, struct tenant_work *t)
-{
-    t->planning = false;
-    mem_free(&w->memory, t->lately, t->lately ? DONE_LATELY_MAX * sizeof *t->lately : 0);
-    t->lately = NULL;
-    t->lately_count = 0;
-    t->lately_all = false;
-}
-
 // Whether a LIST shows that the tenant is as idle as before. False also if that failed.
 static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok, err *e)
 {
@@ -675,18 +657,18 @@ static bool renew(struct turn *u, err *e)
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
     bool ok = true;
-    begin_planning(w, t);
+    agenda_begin(w, t);
     lock_give(&w->lock);
     const struct share_place at = idle_place(w, t);
     lock_take(&w->lock);
     u->looked = true;
     if (is_still_idle(u, &at, &ok, e)) {
-        end_planning(w, t);
+        agenda_end(w, t);
         return true;
     }
     struct agenda *a = ok ? make_agenda(u, e) : NULL;
     struct agenda *old = agenda_publish(t, a);
-    end_planning(w, t);
+    agenda_end(w, t);
     idle_note(w, t, a, &at);
     cond_wake_all(&w->wake);
     free_without_lock(w, old);

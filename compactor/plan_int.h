@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_int.h - a plan in the making, shared by plan.c (hours) and plan_days.c (the levels above).
+// plan_int.h - a plan in the making, shared by plan.c (hours), plan_days.c (the levels above),
+// plan_retire.c (what goes) and others.
 #pragma once
 
 #include "compactor/choose.h"
@@ -23,7 +24,7 @@ struct plan_hour {
     bool wide;                // one of its leaves is of a day
     uint8_t jobs;             // kinds of those that are due in it, a bit each
     bool told_one;            // whether `one` says
-    bool one;                 // its hour nodes are one block for each pack (plan_days.c)
+    bool one;                 // its hour nodes are one block for each pack (plan_retire.c)
 };
 
 // The day nodes of a day that count, for what would go by them: leaf after leaf asks.
@@ -111,6 +112,16 @@ bool plan_day_has_expired(struct planning *p, int64_t day);
 // that may not.
 bool plan_may_go(const struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
+
+// Whether all leaves that a cover names count.
+bool plan_all_live(const struct plan_state *s, const struct manifest_cover *c);
+
+// The blocks of just this day, and when the newest was made; of n candidates those that count for
+// it.
+bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_block ***out, size_t *n,
+                     int64_t *made, err *e) MUST_CHECK;
+bool plan_choose_days(struct planning *p, const struct manifest_block *const *v, size_t n,
+                      int64_t day, struct chosen *out, err *e) MUST_CHECK;
 
 // The hours of [from, to) that there is anything of, and those of a day.
 struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n);

@@ -233,6 +233,10 @@ void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct 
 struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e) MUST_CHECK;
 void agenda_free(struct agenda *a);  // NULL is fine; without the lock
 
+// Around it, as what is done meanwhile the new plan may not know of.
+void agenda_begin(struct work *w, struct tenant_work *t);
+void agenda_end(struct work *w, struct tenant_work *t);
+
 // Makes it the tenant's newest; NULL: there is none any more. Returns one that the caller must free
 // without the lock, or NULL.
 struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a) MUST_CHECK;

@@ -130,7 +130,9 @@ static void await_quiet(struct peer *v)
 
 static void pass_minute(struct peer *v)
 {
+    pthread_mutex_lock(&scene.lock);
     scene.minute++;
+    pthread_mutex_unlock(&scene.lock);
     clock_pass(SLOT_MINUTE);
     clock_pass_mono(SLOT_MINUTE);
     await_quiet(v);
@@ -179,7 +181,18 @@ static bool has_leaf(const char *tenant)
 
 static size_t noted_bytes(struct peer *p)
 {
-    return atomic_load(&p->work->memory.used) / p->work->tenant_count;
+    lock_take(&p->work->lock);
+    size_t bytes = atomic_load(&p->work->memory.used) / p->work->tenant_count;
+    lock_give(&p->work->lock);
+    return bytes;
+}
+
+static uint64_t looked_for_turns(struct peer *p)
+{
+    lock_take(&p->work->lock);
+    uint64_t n = p->work->looked_for_turns;
+    lock_give(&p->work->lock);
+    return n;
 }
 
 static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void **state)
@@ -204,11 +217,13 @@ static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void 
     for (size_t k = 0; k < PEERS; k++)
         peer_open(&v[k], k);
     await_quiet(v);
+    pthread_mutex_lock(&scene.lock);
     memset(scene.lists, 0, sizeof scene.lists);
     memset(scene.first_lists, 0, sizeof scene.first_lists);
     scene.busy_lists = scene.sweep_lists = 0;
     scene.least_apart = INT_MAX;
-    uint64_t looked = v[0].work->looked_for_turns;
+    pthread_mutex_unlock(&scene.lock);
+    uint64_t looked = looked_for_turns(&v[0]);
     for (int i = 0; i < MINUTES; i++) {
         pass_minute(v);
         // An hour's first leaf comes at its end + 75 minutes.
@@ -218,12 +233,13 @@ static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void 
     }
     uint32_t all = 0;
     uint32_t first = 0;
+    pthread_mutex_lock(&scene.lock);
     for (size_t i = 0; i < IDLE; i++) {
         assert_in_range(scene.lists[i], MINUTES / 10 - 1, MINUTES / 10 + 1);
         all += scene.lists[i];
         first += scene.first_lists[i];
     }
-    looked = v[0].work->looked_for_turns - looked;
+    looked = looked_for_turns(&v[0]) - looked;
     print_message("%d idle tenants, %d compactors, %d minutes: %u looks (%u of them the first "
                   "compactor's), %d minutes apart at least; %u of the busy one, %u LISTs of "
                   "sweeps; %zu bytes noted of each, %.1f tenants passed for a turn\n",
@@ -237,6 +253,7 @@ static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void 
     assert_true(scene.sweep_lists <= IDLE * PEERS * 8 * 2);
     assert_true(noted_bytes(&v[0]) < TENANT_SZ);
     assert_true(looked <= 4 * (uint64_t)(first + scene.busy_lists + MINUTES));
+    pthread_mutex_unlock(&scene.lock);
 
     // Two that become busy.
     hour = slot_of(clock_wall_ns() + SLOT_MINUTE, SLOT_HOUR);
