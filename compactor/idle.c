@@ -15,22 +15,23 @@
 #include "service/process.h"
 #include "sys/clock.h"
 
-#define PEEK_BYTES  ((size_t)1 << 20)
-#define PEEK_NS     ((uint64_t)60 * NS_PER_S)
-#define PLAN_ANEW   ((uint64_t)24 * 3600 * NS_PER_S)
-#define PLACE_BYTES ((size_t)1 << 20)
-#define SWEEPS_MOST 24  // intervals between two sweeps of an idle tenant
-#define SWEEP_OTHER 4   // times as long for others than its first compactor
+#define PEEK_BYTES   ((size_t)1 << 20)
+#define PEEK_NS      ((uint64_t)60 * NS_PER_S)
+#define PLAN_ANEW    ((uint64_t)24 * 3600 * NS_PER_S)
+#define PLACE_BYTES  ((size_t)1 << 20)
+#define INTERVAL_MAX (30 * SLOT_DAY)
+#define SWEEPS_MOST  24  // intervals between two sweeps of an idle tenant
+#define SWEEP_OTHER  4   // times as long for others than its first compactor
 
 static uint64_t interval_of(const struct work *w)
 {
     return (uint64_t)work_settings(w)->interval;
 }
 
-// Ten intervals, if these are not of centuries.
+// Ten intervals. (Of longer ones many would not fit 64 bits.)
 static int64_t idle_interval(const struct work *w)
 {
-    return MIN(work_settings(w)->interval, INT64_MAX / 64) * IDLE_INTERVALS;
+    return MIN(work_settings(w)->interval, INTERVAL_MAX) * IDLE_INTERVALS;
 }
 
 struct share_place idle_place(const struct work *w, const struct tenant_work *t)
