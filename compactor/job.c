@@ -404,7 +404,7 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
             v[n++] = s->block->sources[k];
     }
     b->sources = v;
-    b->source_count = segment_runs_join(v, n);
+    b->source_count = (uint32_t)segment_runs_join(v, n);
     return true;
 }
 
@@ -424,7 +424,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                  .part = cut->part,
                                  .parts = cut->parts,
                                  .covers = j->covers,
-                                 .cover_count = j->cover_count,
+                                 .cover_count = (uint32_t)j->cover_count,
                                  .classes = cut->gap ? 0 : made_by[j->kind].classes};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,

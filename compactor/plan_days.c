@@ -72,7 +72,7 @@ static bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int
     g->covers[g->cover_count++] = (struct manifest_cover){.hour = hour,
                                                           .hours = hours,
                                                           .leaves = leaves->v,
-                                                          .leaf_count = leaves->n};
+                                                          .leaf_count = (uint32_t)leaves->n};
     return true;
 }
 

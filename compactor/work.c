@@ -334,7 +334,9 @@ struct work *work_new(const struct process *process, err *e)
                         (size_t)work_settings(w)->manifest_memory);
         process_watch_budget(manifests_budget(w->manifests));
     }
-    if (w->manifests && start_workers(w, e)) return w;
+    if (w->manifests && manifests_rest_after(w->manifests, MANIFESTS_REST, e) &&
+        start_workers(w, e))
+        return w;
     work_drain(w);
     work_free(w);
     return NULL;

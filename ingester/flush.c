@@ -45,7 +45,7 @@ struct flush *flush_new(struct ingester *in, err *e)
         manifests_limit(f->manifests, "ingester.manifest_memory",
                         (size_t)ingester_settings(in)->manifest_memory);
         process_watch_budget(manifests_budget(f->manifests));
-        return f;
+        if (manifests_rest_after(f->manifests, MANIFESTS_REST, e)) return f;
     }
     flush_free(f);
     return NULL;

@@ -200,7 +200,8 @@ static bool start(const struct process *process, void **self, err *e)
                                        .rank = RANK_QUERIER,
                                        .width = AHEAD_WIDTH,
                                        .queue_max = AHEAD_QUEUE};
-        if (q->manifests) q->ahead = lane_new(&o, e);
+        if (q->manifests && manifests_rest_after(q->manifests, MANIFESTS_REST, e))
+            q->ahead = lane_new(&o, e);
         if (!q->ahead) {
             stop(q);
             return false;

@@ -26,6 +26,7 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
     ms->boot_ns = wall_ns ? wall_ns : clock_boot_ns;
     lock_init(&ms->lock, LOCK_MANIFESTS);
     cond_init(&ms->change);
+    cond_init(&ms->end);
     metric_register(manifest_metrics, manifest_metric_count);
     return ms;
 }
@@ -50,9 +51,11 @@ struct mem_budget *manifests_budget(struct manifests *ms)
 void manifests_close(struct manifests *ms)
 {
     if (!ms) return;
+    manifests_end_rest(ms);
     while (manifests_shrink(ms)) {
     }
     assert(ms->tenant_count == 0);
+    cond_release(&ms->end);
     cond_release(&ms->change);
     lock_release(&ms->lock);
     mem_free(ms->memory, ms, sizeof *ms);
@@ -95,7 +98,7 @@ static void unlink_tenant(struct manifests *ms, struct tenant *t)
 }
 
 // Others take references of what is kept under the lock only, or have one already.
-static bool in_use(const struct tenant *t)
+bool tenant_in_use(const struct tenant *t)
 {
     return t->users || (t->known && atomic_load(&t->known->refs) > 1);
 }
@@ -103,7 +106,7 @@ static bool in_use(const struct tenant *t)
 static struct tenant *take_oldest(struct manifests *ms)
 {
     struct tenant *t = ms->oldest;
-    while (t && in_use(t))
+    while (t && tenant_in_use(t))
         t = t->newer;
     if (t) unlink_tenant(ms, t);
     return t;
@@ -113,6 +116,7 @@ static void tenant_free(struct manifests *ms, struct tenant *t)
 {
     if (!t) return;
     manifest_let_go(t->known);
+    packed_let_go(t->packed);
     mem_free(ms->memory, t, sizeof *t + t->name_n);
 }
 
@@ -121,7 +125,7 @@ bool manifests_shrink(struct manifests *ms)
     lock_take(&ms->lock);
     struct tenant *t = take_oldest(ms);
     lock_give(&ms->lock);
-    if (t && t->known) metric_add(&manifest_evictions, 1);
+    if (t && (t->known || t->packed)) metric_add(&manifest_evictions, 1);
     tenant_free(ms, t);
     return t != NULL;
 }
@@ -195,6 +199,7 @@ struct tenant *tenant_take(struct manifests *ms, str name, err *e)
         }
         if (t) {
             link_use(ms, t);
+            t->used_mono_ns = clock_mono_ns();
             t->users++;
         }
         lock_give(&ms->lock);
@@ -212,6 +217,7 @@ void tenant_give(struct manifests *ms, struct tenant *t)
 {
     lock_take(&ms->lock);
     assert(t->users > 0);
+    t->used_mono_ns = clock_mono_ns();
     t->users--;
     lock_give(&ms->lock);
     manifests_relieve(ms);
@@ -221,32 +227,55 @@ struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
 {
     lock_take(&ms->lock);
     struct manifest *m = t->known ? manifest_hold(t->known) : NULL;
+    struct packed *p = !m && t->packed ? packed_hold(t->packed) : NULL;
     lock_give(&ms->lock);
+    if (!p) return m;
+    // Without room for it, it is read from the store like one that was never known.
+    err ignored = {0};
+    m = manifest_unpack(p, str_make(t->name, t->name_n), ms->memory, &ignored);
+    if (m) tenant_learn(ms, t, m);
+    packed_let_go(p);
     return m;
+}
+
+uint64_t tenant_version(struct manifests *ms, struct tenant *t)
+{
+    lock_take(&ms->lock);
+    uint64_t version = t->known ? t->known->version : t->packed ? packed_version(t->packed) : 0;
+    lock_give(&ms->lock);
+    return version;
 }
 
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
 {
-    struct manifest *old = m;
+    struct manifest *old = NULL;
+    struct packed *packed = NULL;
     if (m->arena.budget != &ms->kept) return;  // it is for one use alone
     lock_take(&ms->lock);
-    if (!t->known || t->known->version < m->version) {
+    bool is_news = t->known    ? t->known->version < m->version
+                   : t->packed ? packed_version(t->packed) <= m->version
+                               : true;
+    if (is_news) {
         old = t->known;
+        packed = t->packed;
         t->known = manifest_hold(m);
-    } else {
-        old = NULL;
+        t->packed = NULL;
     }
     lock_give(&ms->lock);
     manifest_let_go(old);
+    packed_let_go(packed);
 }
 
 static void tenant_forget(struct manifests *ms, struct tenant *t)
 {
     lock_take(&ms->lock);
     struct manifest *old = t->known;
+    struct packed *packed = t->packed;
     t->known = NULL;
+    t->packed = NULL;
     lock_give(&ms->lock);
     manifest_let_go(old);
+    packed_let_go(packed);
 }
 
 // ---- versions
@@ -264,6 +293,8 @@ void manifest_let_go(struct manifest *m)
     for (size_t i = 0; i < m->page_count; i++)
         page_let_go(m->pages[i]);
     map_release(&m->ids);
+    mem_free(memory, m->blocks, m->block_room * sizeof *m->blocks);
+    mem_free(memory, m->past_of, m->page_count * sizeof *m->past_of);
     arena_release(&m->arena);
     mem_free(memory, m, sizeof *m);
 }
@@ -275,7 +306,19 @@ static uint64_t id_hash(id128 id)
 
 static id128 id_of_row(const struct manifest *m, uint32_t row)
 {
-    return row < m->block_count ? m->blocks[row].id : m->expired[row - m->block_count]->id;
+    if (row < m->block_count) return m->blocks[row].id;
+    size_t from = 0;
+    size_t to = m->page_count;
+    while (to - from > 1) {
+        size_t mid = from + (to - from) / 2;
+        if (m->past_of[mid] <= row)
+            from = mid;
+        else
+            to = mid;
+    }
+    const struct page *p = m->pages[from];
+    row -= m->past_of[from];
+    return row < p->expired_count ? p->expired[row] : p->past[row - p->expired_count].id;
 }
 
 static uint32_t row_of(const struct manifest *m, id128 id)
@@ -294,41 +337,55 @@ static bool gather(struct manifest *m, err *e)
     size_t past = 0;
     for (size_t i = 0; i < m->page_count; i++) {
         blocks += m->pages[i]->block_count;
-        past += m->pages[i]->past_count;
+        past += m->pages[i]->expired_count + m->pages[i]->past_count;
     }
     if (blocks + past > UINT32_MAX / 2)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%zu blocks", blocks + past);
-    m->blocks = ARENA_ARRAY(&m->arena, struct manifest_block, blocks);
-    m->expired = ARENA_ARRAY(&m->arena, const struct past_block *, past);
-    if (!m->blocks || !m->expired) return arena_ok(&m->arena, e);
+    struct mem_budget *memory = m->arena.budget;
+    m->blocks = blocks ? mem_alloc(memory, blocks * sizeof *m->blocks, e) : NULL;
+    m->block_room = m->blocks ? blocks : 0;
+    m->past_of = m->page_count ? mem_alloc(memory, m->page_count * sizeof *m->past_of, e) : NULL;
+    if (m->block_room < blocks || (m->page_count && !m->past_of)) return false;
+    past = blocks;
     for (size_t i = 0; i < m->page_count; i++) {
         const struct page *p = m->pages[i];
         if (p->block_count)
             memcpy(&m->blocks[m->block_count], p->blocks, p->block_count * sizeof *p->blocks);
         m->block_count += p->block_count;
+        m->past_of[i] = (uint32_t)past;
+        past += p->expired_count + p->past_count;
+        m->expired_count += p->expired_count;
         for (size_t k = 0; k < p->past_count; k++)
-            if (p->past[k].expired) m->expired[m->expired_count++] = &p->past[k];
+            m->expired_count += p->past[k].expired;
     }
     return true;
+}
+
+static bool put_id(struct manifest *m, id128 id, size_t row, err *e)
+{
+    if (row_of(m, id) == MAP_NONE) return map_put(&m->ids, id_hash(id), (uint32_t)row, e);
+    char text[ULID_TEXT];
+    ulid_print(id, text);
+    return err_set(e, ERR_DATA_LOSS,
+                   "manifest version %" PRIu64 " of tenant %.*s: id %s occurs twice", m->version,
+                   STR(m->tenant), text);
 }
 
 bool manifest_finish(struct manifest *m, err *e)
 {
     if (!gather(m, e)) return false;
-    uint32_t rows = (uint32_t)(m->block_count + m->expired_count);
-    if (!map_reserve(&m->ids, rows, e)) return false;
-    for (uint32_t row = 0; row < rows; row++) {
-        id128 id = id_of_row(m, row);
-        if (row_of(m, id) != MAP_NONE) {
-            char text[ULID_TEXT];
-            ulid_print(id, text);
-            return err_set(e, ERR_DATA_LOSS,
-                           "manifest version %" PRIu64 " of tenant %.*s: id %s occurs twice",
-                           m->version, STR(m->tenant), text);
-        }
-        if (!map_put(&m->ids, id_hash(id), row, e)) return false;
+    bool ok = map_reserve(&m->ids, (uint32_t)(m->block_count + m->expired_count), e);
+    for (size_t i = 0; ok && i < m->block_count; i++)
+        ok = put_id(m, m->blocks[i].id, i, e);
+    for (size_t i = 0; ok && i < m->page_count; i++) {
+        const struct page *p = m->pages[i];
+        size_t row = m->past_of[i];
+        for (size_t k = 0; ok && k < p->expired_count; k++)
+            ok = put_id(m, p->expired[k], row++, e);
+        for (size_t k = 0; ok && k < p->past_count; k++, row++)
+            if (p->past[k].expired) ok = put_id(m, p->past[k].id, row, e);
     }
-    return true;
+    return ok;
 }
 
 struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e)
@@ -376,13 +433,9 @@ bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t aft
 
 static struct page *page_of(const struct manifest *base, const struct page_ref *ref)
 {
-    for (size_t i = 0; base && i < base->page_count; i++) {
-        const struct page_ref *b = &base->refs_of[i];
-        if (id128_eq(b->id, ref->id) && b->hash == ref->hash && b->kind == ref->kind &&
-            b->window == ref->window)
-            return page_hold(base->pages[i]);
-    }
-    return NULL;
+    const struct page_ref *b = base ? manifest_page_ref(base, ref->kind, ref->window) : NULL;
+    bool same = b && id128_eq(b->id, ref->id) && b->hash == ref->hash;
+    return same ? page_hold(base->pages[b - base->refs_of]) : NULL;
 }
 
 // What is shorter than it should be is damaged.
@@ -537,8 +590,10 @@ struct manifest *manifest_known(struct manifests *ms, str tenant)
 {
     lock_take(&ms->lock);
     struct tenant *t = find(ms, tenant, hash_table_str(tenant));
-    struct manifest *m = t && t->known ? manifest_hold(t->known) : NULL;
+    if (t) t->users++;
     lock_give(&ms->lock);
+    struct manifest *m = t ? tenant_known(ms, t) : NULL;
+    if (t) tenant_give(ms, t);
     return m;
 }
 
@@ -594,12 +649,17 @@ static int by_window(const void *key, const void *at)
     return a->window < b->window ? -1 : a->window > b->window;
 }
 
-const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window)
+const struct page_ref *manifest_page_ref(const struct manifest *m, enum block_kind kind,
+                                         int64_t window)
 {
     struct wanted_page key = {kind, window};
     if (m->page_count == 0) return NULL;
-    const struct page_ref *at =
-        bsearch(&key, m->refs_of, m->page_count, sizeof *m->refs_of, by_window);
+    return bsearch(&key, m->refs_of, m->page_count, sizeof *m->refs_of, by_window);
+}
+
+const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window)
+{
+    const struct page_ref *at = manifest_page_ref(m, kind, window);
     return at ? m->pages[at - m->refs_of] : NULL;
 }
 

@@ -35,6 +35,7 @@
 #include "manifest/names.h"
 #include "manifest/runs.h"
 #include "store/store.h"
+#include "sys/clock.h"
 
 struct manifests;
 struct manifest;
@@ -43,13 +44,14 @@ struct manifest;
 struct manifest_cover {
     int64_t hour;
     uint32_t hours;
+    uint32_t leaf_count;
     const id128 *leaves;  // ascending
-    size_t leaf_count;
 };
 
 struct manifest_block {
     id128 id;
     enum block_kind kind;  // RAW, HOURS, DAYS
+    uint32_t format;
     int64_t from_hour;
     uint32_t hours;
     uint32_t pack_lo;
@@ -63,10 +65,9 @@ struct manifest_block {
     int64_t last_ns;
     int64_t made_ns;                      // wall clock of the commit
     const struct manifest_cover *covers;  // HOURS, DAYS
-    size_t cover_count;
-    const struct segment_run *sources;  // RAW: a set (runs.h), for 7 days
-    size_t source_count;
-    uint32_t format;
+    const struct segment_run *sources;    // RAW: a set (runs.h), for 7 days
+    uint32_t cover_count;
+    uint32_t source_count;
     str name;  // of its object
 };
 
@@ -92,6 +93,13 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
 // budget's name is `name`.
 void manifests_limit(struct manifests *ms, const char *name, size_t bytes);
 struct mem_budget *manifests_budget(struct manifests *ms);
+
+// What nobody has used for so long is packed to a fraction of its size, which the next use takes
+// apart again. manifests_rest_after lets a thread see to it from now on; manifests_rest does so
+// once: how many it packed.
+#define MANIFESTS_REST ((uint64_t)60 * NS_PER_S)
+bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e) MUST_CHECK;
+size_t manifests_rest(struct manifests *ms, uint64_t idle_ns);
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
 void manifests_close(struct manifests *ms);  // nobody holds a version of it any more
 

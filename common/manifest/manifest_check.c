@@ -3,6 +3,12 @@
 // Is a change as it should be, whatever the newest version says?
 #include "manifest/manifest_int.h"
 
+#include <stdlib.h>
+
+#ifdef FT_FAULTS
+_Thread_local uint64_t manifest_steps;
+#endif
+
 static bool check_add(const struct manifest_change *c, size_t i, err *e)
 {
     const struct manifest_block *b = &c->add[i];
@@ -12,37 +18,72 @@ static bool check_add(const struct manifest_change *c, size_t i, err *e)
         e->code = ERR_INVALID_ARGUMENT;
         return err_wrap(e, "block %s", id);
     }
-    for (size_t k = 0; k < i; k++) {
-        const struct manifest_block *o = &c->add[k];
-        if (id128_eq(o->id, b->id))
+    return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static bool check_ids(struct arena *a, const struct manifest_change *c, err *e)
+{
+    id128 *v = ARENA_ARRAY(a, id128, c->add_count);
+    if (!v) return arena_ok(a, e);
+    for (size_t i = 0; i < c->add_count; i++)
+        v[i] = c->add[i].id;
+    if (c->add_count) qsort(v, c->add_count, sizeof *v, by_id);
+    for (size_t i = 1; i < c->add_count; i++) {
+        char id[ULID_TEXT];
+        ulid_print(v[i], id);
+        manifest_step();
+        if (id128_eq(v[i - 1], v[i]))
             return err_set(e, ERR_INVALID_ARGUMENT, "block %s is added twice", id);
     }
     return true;
 }
 
-static bool check_shared(const struct manifest_change *c, err *e)
+// Leaves by hour: those of different hours share nothing, as sources lie within the hours of their
+// leaf.
+static int by_hour(const void *a, const void *b)
 {
-    for (size_t i = 0; i < c->add_count; i++) {
-        for (size_t k = 0; k < i; k++) {
-            const struct manifest_block *a = &c->add[i];
-            const struct manifest_block *b = &c->add[k];
-            struct segment_name which;
-            if (!manifest_blocks_meet(a, b) ||
-                !segment_runs_share(a->sources, a->source_count, b->sources, b->source_count,
-                                    &which))
-                continue;
-            char text[SEGMENT_TEXT];
-            segment_name_print(&which, text);
-            return err_set(e, ERR_INVALID_ARGUMENT,
-                           "segment %s is a source of two leaves whose packs overlap", text);
-        }
+    const struct manifest_block *x = *(const struct manifest_block *const *)a;
+    const struct manifest_block *y = *(const struct manifest_block *const *)b;
+    return x->from_hour < y->from_hour ? -1 : x->from_hour > y->from_hour;
+}
+
+static bool check_pair(const struct manifest_block *a, const struct manifest_block *b, err *e)
+{
+    struct segment_name which;
+    manifest_step();
+    if (!manifest_blocks_meet(a, b) ||
+        !segment_runs_share(a->sources, a->source_count, b->sources, b->source_count, &which))
+        return true;
+    char text[SEGMENT_TEXT];
+    segment_name_print(&which, text);
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "segment %s is a source of two leaves whose packs overlap", text);
+}
+
+static bool check_shared(struct arena *a, const struct manifest_change *c, err *e)
+{
+    const struct manifest_block **v = ARENA_ARRAY(a, const struct manifest_block *, c->add_count);
+    size_t n = 0;
+    if (!v) return arena_ok(a, e);
+    for (size_t i = 0; i < c->add_count; i++)
+        if (c->add[i].source_count) v[n++] = &c->add[i];
+    if (n) qsort(v, n, sizeof *v, by_hour);
+    for (size_t i = 0; i < n; i++) {
+        int64_t end = v[i]->from_hour + (int64_t)v[i]->hours;
+        for (size_t k = i + 1; k < n && v[k]->from_hour < end; k++)
+            if (!check_pair(v[i], v[k], e)) return false;
     }
     return true;
 }
 
-bool manifest_change_check(const struct manifest_change *c, err *e)
+bool manifest_change_check(struct arena *a, const struct manifest_change *c, err *e)
 {
     for (size_t i = 0; i < c->add_count; i++)
         if (!check_add(c, i, e)) return false;
-    return check_shared(c, e);
+    return check_ids(a, c, e) && check_shared(a, c, e);
 }

@@ -49,6 +49,9 @@ struct work {
     struct arena arena;  // of the whole change
     id128 *gone;         // removed and expired, in order
     size_t gone_count;
+    id128 *removed;  // of those, in order
+    id128 *expired;
+    str *forget;  // of the cleaning, in order
     struct made *made;
     size_t made_count;
     size_t made_room;
@@ -70,11 +73,32 @@ static bool has_id(const id128 *v, size_t n, id128 id)
     return n && bsearch(&id, v, n, sizeof *v, by_id);
 }
 
-static bool is_among(const id128 *v, size_t n, id128 id)
+static bool sort_ids(struct arena *a, const id128 *v, size_t n, id128 **out)
 {
-    for (size_t i = 0; i < n; i++)
-        if (id128_eq(v[i], id)) return true;
-    return false;
+    *out = ARENA_ARRAY(a, id128, n);
+    if (!*out) return false;
+    if (n) memcpy(*out, v, n * sizeof *v);
+    if (n) qsort(*out, n, sizeof *v, by_id);
+    return true;
+}
+
+static int by_str(const void *a, const void *b)
+{
+    const str *x = a;
+    const str *y = b;
+    int order = memcmp(x->p, y->p, MIN(x->n, y->n));
+    return order ? order : x->n < y->n ? -1 : x->n > y->n;
+}
+
+static bool sort_forget(struct work *w)
+{
+    const struct manifest_cleaning *k = w->cleaning;
+    if (!k || k->forget_count == 0) return true;
+    w->forget = ARENA_ARRAY(&w->arena, str, k->forget_count);
+    if (!w->forget) return false;
+    memcpy(w->forget, k->forget, k->forget_count * sizeof *w->forget);
+    qsort(w->forget, k->forget_count, sizeof *w->forget, by_str);
+    return true;
 }
 
 static bool work_begin(struct work *w, err *e)
@@ -82,10 +106,12 @@ static bool work_begin(struct work *w, err *e)
     const struct manifest_change *c = w->change;
     arena_init(&w->arena, w->ms->memory, SIZE_MAX / 4);
     rand_bytes(w->nonce.b, sizeof w->nonce.b);
-    if (!manifest_change_check(c, e)) return false;
+    if (!manifest_change_check(&w->arena, c, e)) return false;
     w->gone_count = c->remove_count + c->expire_count;
     w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
-    if (!w->gone) return arena_ok(&w->arena, e);
+    if (!w->gone || !sort_ids(&w->arena, c->remove, c->remove_count, &w->removed) ||
+        !sort_ids(&w->arena, c->expire, c->expire_count, &w->expired) || !sort_forget(w))
+        return arena_ok(&w->arena, e);
     if (c->remove_count) memcpy(w->gone, c->remove, c->remove_count * sizeof *w->gone);
     if (c->expire_count)
         memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
@@ -121,19 +147,40 @@ static bool gone_by_now(struct work *w, const char *what, id128 id, err *e)
     return refuse(w, e);
 }
 
+// Of what is garbage, in order.
+static bool garbage_ids(struct work *w, id128 **out, size_t *n, err *e)
+{
+    const struct manifest *m = w->base;
+    *n = 0;
+    *out = ARENA_ARRAY(&w->arena, id128, m->garbage_count);
+    if (!*out) return arena_ok(&w->arena, e);
+    for (size_t i = 0; i < m->garbage_count; i++) {
+        struct manifest_block b = {0};
+        bool page = false;
+        manifest_step();
+        if (name_garbage_parse(m->garbage[i].name, &b, &page)) (*out)[(*n)++] = b.id;
+    }
+    if (*n) qsort(*out, *n, sizeof **out, by_id);
+    return true;
+}
+
 static bool check_inputs(struct work *w, err *e)
 {
     const struct manifest_change *c = w->change;
+    id128 *thrown = NULL;
+    size_t thrown_count = 0;
     for (size_t i = 0; i < w->gone_count; i++)
         if (!manifest_find(w->base, w->gone[i]))
             return gone_by_now(w, "replaced block", w->gone[i], e);
     for (size_t i = 0; i < c->need_count; i++)
         if (!manifest_counts(w->base, c->needs[i]))
             return gone_by_now(w, "needed block", c->needs[i], e);
+    if (c->add_count && !garbage_ids(w, &thrown, &thrown_count, e)) return false;
     for (size_t i = 0; i < c->add_count; i++) {
         char text[ULID_TEXT];
-        ulid_print(c->add[i].id, text);
-        if (!manifest_names(w->base, c->add[i].id)) continue;
+        const id128 id = c->add[i].id;
+        ulid_print(id, text);
+        if (!manifest_counts(w->base, id) && !has_id(thrown, thrown_count, id)) continue;
         err_set(e, ERR_ABORTED, "block %s is there already, or was removed before", text);
         return refuse(w, e);
     }
@@ -147,8 +194,8 @@ static bool check_source(struct work *w, const struct page *p, const struct mani
     for (const struct absorbed *at = page_absorbed(p, s, NULL); at; at = page_absorbed(p, s, at)) {
         bool live = at->by < p->block_count;
         const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
-        if (live && (!manifest_blocks_meet(by, b) ||
-                     is_among(w->change->remove, w->change->remove_count, by->id)))
+        if (live &&
+            (!manifest_blocks_meet(by, b) || has_id(w->removed, w->change->remove_count, by->id)))
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];
@@ -305,7 +352,7 @@ static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
 // A block that leaves: NULL if nothing needs to be remembered of it.
 static const struct past_block *past_of(struct work *w, const struct manifest_block *b)
 {
-    bool expired = is_among(w->change->expire, w->change->expire_count, b->id);
+    bool expired = has_id(w->expired, w->change->expire_count, b->id);
     struct sources left = {b->sources, b->source_count};
     if (b->kind != BLOCK_RAW) return NULL;
     if (!expired) left = unclaimed(w, left);
@@ -323,7 +370,7 @@ static const struct manifest_block *clean_block(struct work *w, const struct man
     if (!copy) return b;
     *copy = *b;
     copy->sources = left.v;
-    copy->source_count = left.n;
+    copy->source_count = (uint32_t)left.n;
     return copy;
 }
 
@@ -356,6 +403,8 @@ static int by_past_id(const void *a, const void *b)
 
 static void draft_old(struct work *w, struct page_draft *d, const struct page *p, bool clean)
 {
+    size_t n = 0;
+    const struct past_block **before = page_past(&w->arena, p, &n);
     for (size_t i = 0; i < p->block_count; i++) {
         const struct manifest_block *b = &p->blocks[i];
         if (has_id(w->gone, w->gone_count, b->id)) {
@@ -365,8 +414,8 @@ static void draft_old(struct work *w, struct page_draft *d, const struct page *p
             d->blocks[d->block_count++] = clean ? clean_block(w, b) : b;
         }
     }
-    for (size_t i = 0; i < p->past_count; i++) {
-        const struct past_block *past = clean ? clean_past(w, &p->past[i]) : &p->past[i];
+    for (size_t i = 0; before && i < n; i++) {
+        const struct past_block *past = clean ? clean_past(w, before[i]) : before[i];
         if (past) d->past[d->past_count++] = past;
     }
 }
@@ -389,14 +438,14 @@ static bool draft_page(struct work *w, const struct touched *t, const struct pag
                        struct page_draft *d, err *e)
 {
     size_t blocks = old ? old->block_count : 0;
-    size_t past = old ? old->past_count : 0;
+    size_t past = old ? old->expired_count + old->past_count : 0;
     *d = (struct page_draft){.kind = t->kind, .window = t->window};
     d->blocks =
         ARENA_ARRAY(&w->arena, const struct manifest_block *, blocks + w->change->add_count);
     d->past = ARENA_ARRAY(&w->arena, const struct past_block *, blocks + past);
     if (!d->blocks || !d->past) return arena_ok(&w->arena, e);
     if (old) draft_old(w, d, old, is_cleaned(w, t));
-    if (!draft_new(w, d, e)) return false;
+    if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
     qsort(d->blocks, d->block_count, sizeof *d->blocks, by_block);
     qsort(d->past, d->past_count, sizeof *d->past, by_past_id);
     return arena_ok(&w->arena, e);
@@ -436,10 +485,7 @@ static bool write_page(struct work *w, const struct page_draft *d, struct made *
 
 static const struct page_ref *ref_of(const struct manifest *m, const struct touched *t)
 {
-    for (size_t i = 0; i < m->page_count; i++)
-        if (m->refs_of[i].kind == t->kind && m->refs_of[i].window == t->window)
-            return &m->refs_of[i];
-    return NULL;
+    return manifest_page_ref(m, t->kind, t->window);
 }
 
 // The page of this change for t: of an earlier attempt if what it replaces is still the same.
@@ -481,18 +527,18 @@ static int by_ref(const void *a, const void *b)
     return by_kind_window(&s, &t);
 }
 
-static struct page *page_with(const struct work *w, id128 id)
+static struct page *page_with(const struct work *w, const struct page_ref *ref)
 {
+    const struct page_ref *old = manifest_page_ref(w->base, ref->kind, ref->window);
+    if (old && id128_eq(old->id, ref->id)) return w->base->pages[old - w->base->refs_of];
     for (size_t i = 0; i < w->made_count; i++)
-        if (w->made[i].page && id128_eq(w->made[i].ref.id, id)) return w->made[i].page;
-    for (size_t i = 0; i < w->base->page_count; i++)
-        if (id128_eq(w->base->refs_of[i].id, id)) return w->base->pages[i];
+        if (w->made[i].page && id128_eq(w->made[i].ref.id, ref->id)) return w->made[i].page;
     abort();
 }
 
 static bool is_forgotten(const struct work *w, str name)
 {
-    return w->cleaning && str_among(name, w->cleaning->forget, w->cleaning->forget_count);
+    return w->forget && bsearch(&name, w->forget, w->cleaning->forget_count, sizeof name, by_str);
 }
 
 static void throw_away(struct work *w, struct manifest *root, str name, uint64_t bytes)
@@ -564,7 +610,7 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
     if (!m) return NULL;
     assert(m->page_count == root->page_count);
     for (size_t i = 0; i < m->page_count; i++)
-        m->pages[i] = page_hold(page_with(w, m->refs_of[i].id));
+        m->pages[i] = page_hold(page_with(w, &m->refs_of[i]));
     if (manifest_finish(m, e)) return m;
     manifest_let_go(m);
     return NULL;

@@ -8,6 +8,7 @@
 //     manifest_commit.c    changes
 //     manifest_sums.c      what no change may take
 //     manifest_peek.c      whether anything was listed since
+//     manifest_pack.c      what is kept while nobody asks
 //     manifest_snapshot.c  shared LISTs
 //     manifest_sweep.c     cleaning
 //     manifest_tenants.c   who has data, the cluster's id
@@ -35,6 +36,20 @@
 #define MANIFEST_PAGE_MAX ((uint64_t)256 << 20)
 #define MANIFEST_HOUR_MAX INT64_C(2562046)  // the last one that ends in an int64 of nanoseconds
 
+// What the checks of a commit look at: what tests count instead of time. Only in builds with fault
+// points.
+#ifdef FT_FAULTS
+extern _Thread_local uint64_t manifest_steps;
+static inline void manifest_step(void)
+{
+    manifest_steps++;
+}
+#else
+static inline void manifest_step(void)
+{
+}
+#endif
+
 // A leaf that is no more but counts on, or whose segments nobody else names.
 struct past_block {
     id128 id;
@@ -55,7 +70,13 @@ struct page {
     struct arena arena;  // of all that follows
     struct manifest_block *blocks;
     size_t block_count;
-    struct past_block *past;
+    // Past leaves that retention removed and whose sources are forgotten, as most leaves of a
+    // tenant are in the end: ids in order, and for each the row of the time when.
+    id128 *expired;
+    uint32_t *expired_when;
+    size_t expired_count;
+    int64_t *removed_ns;
+    struct past_block *past;  // the others
     size_t past_count;
     struct absorbed *absorbed;  // in order of runs
     size_t absorbed_count;
@@ -93,9 +114,10 @@ struct manifest {
     size_t tombstone_count;
     struct manifest_block *blocks;  // of all pages
     size_t block_count;
-    const struct past_block **expired;
+    size_t block_room;
     size_t expired_count;
-    struct map ids;  // rows of blocks, then of expired
+    uint32_t *past_of;  // how many rows there are before each page's past
+    struct map ids;     // rows of blocks, then of each page's expired and past
 };
 
 struct listed_root {
@@ -124,7 +146,9 @@ struct tenant {
     struct tenant *next;   // in its chain
     struct tenant *newer;  // in order of use
     struct tenant *older;
-    struct manifest *known;   // or NULL
+    struct manifest *known;  // or NULL
+    struct packed *packed;   // the same while nobody uses it; or NULL
+    uint64_t used_mono_ns;
     struct listing *running;  // or NULL
     struct listing *waiting;  // the one that starts next; or NULL
     unsigned users;           // threads that hold a pointer to it
@@ -145,6 +169,11 @@ struct manifests {
     int64_t (*boot_ns)(void);
     struct lock lock;
     struct cond change;  // of a listing
+    struct cond end;     // of the thread that packs
+    pthread_t thread;
+    bool rests;  // it was started
+    bool ending;
+    uint64_t rest_ns;
     struct tenant *chains[TENANT_CHAINS];
     struct tenant *newest;  // in order of use
     struct tenant *oldest;
@@ -171,6 +200,9 @@ struct page_draft {
 };
 void page_print(const struct page_draft *d, struct buf *out);
 
+// All past leaves of a page, in order of id; the arena's. NULL without memory.
+const struct past_block **page_past(struct arena *a, const struct page *p, size_t *n);
+
 // A version without its pages yet, with a reference; its refs_of etc. are set.
 struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t version, str bytes,
                             err *e) MUST_CHECK;
@@ -193,7 +225,10 @@ bool manifest_finish(struct manifest *m, err *e) MUST_CHECK;
 struct tenant *tenant_take(struct manifests *ms, str name, err *e) MUST_CHECK;
 void tenant_give(struct manifests *ms, struct tenant *t);
 struct manifest *tenant_known(struct manifests *ms, struct tenant *t);  // a reference, or NULL
+uint64_t tenant_version(struct manifests *ms, struct tenant *t);        // of that; 0: none
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
+
+bool tenant_in_use(const struct tenant *t);  // under the lock
 
 // Gives back what is kept of tenants that nobody uses now, the longest unused ones first; false if
 // there is nothing.
@@ -234,16 +269,30 @@ struct manifest *root_get(struct manifests *ms, struct req *r, struct arena *a, 
                           uint64_t version, err *e) MUST_CHECK;
 
 // The page of a kind and window; NULL if there is none.
+const struct page_ref *manifest_page_ref(const struct manifest *m, enum block_kind kind,
+                                         int64_t window);
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
 
 // One by one the entries that have a segment of the run; `after` NULL begins, NULL: no more.
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
                                      const struct absorbed *after);
 
+// ---- manifest_pack.c
+
+// A manifest in few bytes, counted against the same budget. NULL without memory.
+struct packed *manifest_pack(const struct manifest *m, struct mem_budget *scratch,
+                             err *e) MUST_CHECK;
+struct manifest *manifest_unpack(const struct packed *p, str tenant, struct mem_budget *scratch,
+                                 err *e) MUST_CHECK;
+uint64_t packed_version(const struct packed *p);
+struct packed *packed_hold(struct packed *p);
+void packed_let_go(struct packed *p);
+void manifests_end_rest(struct manifests *ms);
+
 // ---- manifest_check.c
 
-// Asked once, before a commit. invalid_argument.
-bool manifest_change_check(const struct manifest_change *c, err *e) MUST_CHECK;
+// Asked once, before a commit. invalid_argument. Memory of the arena.
+bool manifest_change_check(struct arena *a, const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_sums.c
 

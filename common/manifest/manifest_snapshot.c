@@ -5,6 +5,10 @@
 //
 //     ask --nobody lists--> makes it            ask --somebody does--> waits for the next
 //     the maker was called off (deadline, cancel): the others are as if they asked just now
+//
+// A LIST shows segments, then versions, oldest first, and a tenant that changes all the time has
+// thousands of those. Where a page of it ends among versions older than the one that is known, it
+// goes on at that one.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
@@ -12,6 +16,7 @@
 #include <stdlib.h>
 
 #define LOOKS       4
+#define PAGE_NAMES  1000  // of a LIST
 #define CANCEL_TICK ((uint64_t)100 * NS_PER_MS)
 
 // ---- listings: counted under the lock
@@ -48,6 +53,9 @@ struct seeing {
     size_t prefix;  // bytes of name_live
     uint64_t newest;
     struct listed_root root;
+    uint64_t known;  // version; 0: none is
+    size_t names;    // shown so far
+    bool jumps;      // it goes on at `known`
 };
 
 static bool see(void *arg, str name, uint64_t size, err *e)
@@ -66,10 +74,33 @@ static bool see(void *arg, str name, uint64_t size, err *e)
         l->segments[l->segment_count++] = segment;
     } else if (str_starts(rest, S("m/")) && name_root_version(what, &version)) {
         if (version > s->root.version) s->root = (struct listed_root){version, size};
+        s->jumps = ++s->names % PAGE_NAMES == 0 && version + 1 < s->known;
+        return !s->jumps;
     } else {
         metric_add(&manifest_foreign, 1);
     }
+    s->names++;
     return true;
+}
+
+static bool list(struct seeing *s, struct req *r, str tenant, str prefix, err *e)
+{
+    struct manifests *ms = s->ms;
+    err fault = {0};
+    metric_add(&manifest_lists, 1);
+    if (store_list(ms->store, r, prefix, (str){0}, see, s, &fault)) return true;
+    if (!s->jumps) {
+        *e = fault;
+        return false;
+    }
+    // From the one before: if that is gone, too, all that was known may be.
+    str from = name_root(&r->arena, tenant, s->known - 1);
+    uint64_t below = s->root.version;
+    s->known = 0;
+    if (!arena_ok(&r->arena, e)) return false;
+    if (!store_list(ms->store, r, prefix, from, see, s, e)) return false;
+    if (s->root.version > below) return true;
+    return store_list(ms->store, r, prefix, name_root(&r->arena, tenant, below), see, s, e);
 }
 
 static void leave_out_absorbed(struct listing *l)
@@ -86,12 +117,10 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
                       struct listing *l, err *e)
 {
     str prefix = name_live(&r->arena, tenant);
-    struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n};
+    struct seeing s = {.ms = ms, .to = l, .prefix = prefix.n, .known = tenant_version(ms, t)};
     l->segment_count = 0;
     l->print = 0;
-    metric_add(&manifest_lists, 1);
-    if (!arena_ok(&r->arena, e)) return false;
-    if (!store_list(ms->store, r, prefix, (str){0}, see, &s, e)) return false;
+    if (!arena_ok(&r->arena, e) || !list(&s, r, tenant, prefix, e)) return false;
     l->print = hash_table_and(l->print, s.newest);
     FAULT("manifest.listed");
     struct manifest *known = tenant_known(ms, t);

@@ -12,6 +12,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+struct near {
+    const struct manifest_block *block;
+    uint32_t reach;  // the highest pack of this one and those before it
+};
+
 struct looking {
     const struct manifest *base;
     const struct manifest_change *change;
@@ -21,6 +26,10 @@ struct looking {
     size_t expired_count;
     int64_t from_hour;  // of what is removed
     int64_t to_hour;
+    struct near *near;  // parents after the change that reach into these hours, by pack_lo
+    size_t near_count;
+    const struct manifest_block **keepers;  // those that have a certain window of a certain block
+    size_t keeper_count;
 };
 
 static int by_id(const void *a, const void *b)
@@ -68,37 +77,68 @@ static bool is_touched(const struct looking *l, const struct manifest_cover *c)
     return false;
 }
 
-// Does a block that is there after the change have the leaf's sums as well as this one had them?
-static bool has_sums(const struct looking *l, const struct manifest_block *b,
-                     const struct manifest_block *was, const struct manifest_cover *of, id128 leaf)
+static const struct manifest_cover *cover_like(const struct manifest_block *b,
+                                               const struct manifest_cover *of)
+{
+    size_t from = 0;
+    size_t to = b->cover_count;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        manifest_step();
+        if (b->covers[mid].hour < of->hour)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    bool found = from < b->cover_count && b->covers[from].hour == of->hour &&
+                 b->covers[from].hours == of->hours;
+    return found ? &b->covers[from] : NULL;
+}
+
+// Has a block that is there after the change sums of the window as well as this one had them?
+static bool may_keep(const struct looking *l, const struct manifest_block *b,
+                     const struct manifest_block *was, const struct manifest_cover *of)
 {
     bool is_cut_otherwise = b->parts > 1 && b->part != (was->parts == b->parts ? was->part : 0);
     if (b->kind != was->kind || is_cut_otherwise || (was->classes & ~b->classes)) return false;
-    for (size_t i = 0; i < b->cover_count; i++) {
-        const struct manifest_cover *c = &b->covers[i];
-        if (c->hour != of->hour || c->hours != of->hours) continue;
-        return has_id(c->leaves, c->leaf_count, leaf) && counts_before(l, c) && !is_touched(l, c);
+    if (b->pack_lo > was->pack_hi || b->pack_hi < was->pack_lo) return false;
+    const struct manifest_cover *c = cover_like(b, of);
+    return c && counts_before(l, c) && !is_touched(l, c);
+}
+
+static void find_keepers(struct looking *l, const struct manifest_block *was,
+                         const struct manifest_cover *of)
+{
+    size_t from = 0;
+    size_t to = l->near_count;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        manifest_step();
+        if (l->near[mid].block->pack_lo <= was->pack_hi)
+            from = mid + 1;
+        else
+            to = mid;
     }
-    return false;
+    l->keeper_count = 0;
+    while (to-- > 0 && l->near[to].reach >= was->pack_lo) {
+        manifest_step();
+        if (may_keep(l, l->near[to].block, was, of))
+            l->keepers[l->keeper_count++] = l->near[to].block;
+    }
 }
 
 // Goes through the packs of what is lost, range by range.
 static bool is_kept(const struct looking *l, const struct manifest_block *was,
                     const struct manifest_cover *of, id128 leaf)
 {
-    const struct manifest_change *c = l->change;
     for (uint64_t at = was->pack_lo; at <= was->pack_hi;) {
         uint64_t end = 0;
-        for (size_t i = 0; i < c->add_count + l->base->block_count; i++) {
-            bool is_new = i < c->add_count;
-            const struct manifest_block *b =
-                is_new ? &c->add[i] : &l->base->blocks[i - c->add_count];
-            if (b->pack_lo > at || b->pack_hi < at || b->kind != was->kind) continue;
-            if (!is_new && (is_removed(l, b->id) || has_id(l->expired, l->expired_count, b->id)))
-                continue;
-            if (!has_sums(l, b, was, of, leaf)) continue;
-            end = (uint64_t)b->pack_hi + 1;
-            break;
+        for (size_t i = 0; i < l->keeper_count && end == 0; i++) {
+            const struct manifest_block *b = l->keepers[i];
+            manifest_step();
+            if (b->pack_lo > at || b->pack_hi < at) continue;
+            const struct manifest_cover *c = cover_like(b, of);
+            if (has_id(c->leaves, c->leaf_count, leaf)) end = (uint64_t)b->pack_hi + 1;
         }
         if (end == 0) return false;
         at = end;
@@ -106,13 +146,17 @@ static bool is_kept(const struct looking *l, const struct manifest_block *was,
     return true;
 }
 
-static bool check_cover(const struct looking *l, const struct manifest_block *b,
+static bool check_cover(struct looking *l, const struct manifest_block *b,
                         const struct manifest_cover *c, err *e)
 {
     bool goes = is_removed(l, b->id);
+    bool looked = false;
     if (!goes && !(is_touched(l, c) && counts_before(l, c))) return true;
     for (size_t i = 0; i < c->leaf_count; i++) {
-        if (!is_expired(l, c->leaves[i]) || is_kept(l, b, c, c->leaves[i])) continue;
+        if (!is_expired(l, c->leaves[i])) continue;
+        if (!looked) find_keepers(l, b, c);
+        looked = true;
+        if (is_kept(l, b, c, c->leaves[i])) continue;
         char leaf[ULID_TEXT];
         char block[ULID_TEXT];
         ulid_print(c->leaves[i], leaf);
@@ -139,6 +183,44 @@ static void find_hours(struct looking *l)
     }
 }
 
+static bool is_near(const struct looking *l, const struct manifest_block *b)
+{
+    manifest_step();
+    return b->cover_count && b->from_hour < l->to_hour &&
+           b->from_hour + (int64_t)b->hours > l->from_hour;
+}
+
+static int by_pack(const void *a, const void *b)
+{
+    uint32_t x = ((const struct near *)a)->block->pack_lo;
+    uint32_t y = ((const struct near *)b)->block->pack_lo;
+    return x < y ? -1 : x > y;
+}
+
+static bool find_near(struct looking *l, struct arena *a)
+{
+    const struct manifest_change *c = l->change;
+    size_t n = 0;
+    for (size_t i = 0; i < c->add_count; i++)
+        n += is_near(l, &c->add[i]);
+    for (size_t i = 0; i < l->base->block_count; i++)
+        n += is_near(l, &l->base->blocks[i]);
+    l->near = ARENA_ARRAY(a, struct near, n);
+    l->keepers = ARENA_ARRAY(a, const struct manifest_block *, n);
+    if (!l->near || !l->keepers) return false;
+    for (size_t i = 0; i < c->add_count; i++)
+        if (is_near(l, &c->add[i])) l->near[l->near_count++].block = &c->add[i];
+    for (size_t i = 0; i < l->base->block_count; i++) {
+        const struct manifest_block *b = &l->base->blocks[i];
+        if (is_near(l, b) && !is_removed(l, b->id) && !has_id(l->expired, l->expired_count, b->id))
+            l->near[l->near_count++].block = b;
+    }
+    if (l->near_count) qsort(l->near, l->near_count, sizeof *l->near, by_pack);
+    for (size_t i = 0; i < l->near_count; i++)
+        l->near[i].reach = MAX(l->near[i].block->pack_hi, i ? l->near[i - 1].reach : 0);
+    return true;
+}
+
 static bool keeps_sums(struct arena *a, const struct manifest *base,
                        const struct manifest_change *c, err *e)
 {
@@ -152,10 +234,10 @@ static bool keeps_sums(struct arena *a, const struct manifest *base,
         return arena_ok(a, e);
     }
     find_hours(&l);
+    if (!find_near(&l, a)) return arena_ok(a, e);
     for (size_t i = 0; i < base->block_count; i++) {
         const struct manifest_block *b = &base->blocks[i];
-        bool apart = b->from_hour >= l.to_hour || b->from_hour + (int64_t)b->hours <= l.from_hour;
-        if (apart || b->cover_count == 0 || has_id(l.expired, l.expired_count, b->id)) continue;
+        if (!is_near(&l, b) || has_id(l.expired, l.expired_count, b->id)) continue;
         for (size_t k = 0; k < b->cover_count; k++)
             if (!check_cover(&l, b, &b->covers[k], e)) return false;
     }

@@ -378,6 +378,13 @@ static bool wants_cleaning(struct sweeping *w, const struct page *p)
         if (sources_go) sources_go = all_may_go(w, b->sources, b->source_count, b->removed_ns);
         if (b->expired && keep_past(w, b)) expired_go = false;
     }
+    expired += p->expired_count;
+    for (size_t i = 0; i < p->expired_count && expired_go; i++) {
+        const struct past_block b = {.id = p->expired[i],
+                                     .expired = true,
+                                     .removed_ns = p->removed_ns[p->expired_when[i]]};
+        expired_go = !keep_past(w, &b);
+    }
     return (sources && sources_go) || (expired && expired_go);
 }
 

@@ -5,6 +5,8 @@
 #include "manifest/manifest_int.h"
 
 #include <inttypes.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #define DAY_HOURS     24
@@ -43,13 +45,17 @@ int manifest_block_cmp(const struct manifest_block *a, const struct manifest_blo
     return memcmp(a->id.b, b->id.b, sizeof a->id.b);
 }
 
-str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b)
+static str name_behind(struct arena *a, str prefix, const struct manifest_block *b)
 {
     char id[ULID_TEXT];
     ulid_print(b->id, id);
-    str prefix = name_of_tenant(a, tenant);
     return arena_printf(a, "%.*s%s/%016" PRIx64 "-%04" PRIx32 "/%08" PRIx32 "-%s", STR(prefix),
                         kind_folder(b->kind), (uint64_t)b->from_hour, b->hours, b->pack_lo, id);
+}
+
+str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b)
+{
+    return name_behind(a, name_of_tenant(a, tenant), b);
 }
 
 bool manifest_block_name_parse(str text, struct manifest_block *b)
@@ -170,9 +176,9 @@ bool manifest_block_check(const struct manifest_block *b, err *e)
     if (b->bytes == 0 || b->bytes > INT64_MAX)
         return err_set(e, ERR_DATA_LOSS, "bytes is %" PRIu64, b->bytes);
     if (b->kind == BLOCK_RAW && b->cover_count)
-        return err_set(e, ERR_DATA_LOSS, "covers: a leaf has %zu", b->cover_count);
+        return err_set(e, ERR_DATA_LOSS, "covers: a leaf has %" PRIu32, b->cover_count);
     if (b->kind != BLOCK_RAW && b->source_count)
-        return err_set(e, ERR_DATA_LOSS, "sources: a parent has %zu", b->source_count);
+        return err_set(e, ERR_DATA_LOSS, "sources: a parent has %" PRIu32, b->source_count);
     for (size_t i = 0; i < b->cover_count; i++)
         if (!check_cover(b, i, e)) return false;
     return check_sources(b->sources, b->source_count, b->from_hour, b->from_hour + b->hours, e);
@@ -191,11 +197,15 @@ static bool read_id(ProtobufCBinaryData d, const char *what, id128 *id, err *e)
 // What all of a page's blocks are read with.
 struct reading {
     struct arena *arena;  // the page's
-    str tenant;
+    struct arena *scratch;
+    str prefix;  // name_of_tenant
     const struct page_ref *ref;
     uint32_t format;
     const id128 *streams;
     size_t stream_count;
+    const id128 **shared;  // leaves of those covers that say the same as an earlier one; or NULL
+    const uint32_t *like;  // of each cover the first that has these leaves
+    size_t cover;          // the one that comes next
 };
 
 struct sources {
@@ -207,6 +217,7 @@ struct sources {
 static bool read_names(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
                        struct sources *out, err *e)
 {
+    if (n == 0) return true;
     struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, n);
     struct segment_name last = {0};
     if (!runs) return arena_ok(a, e);
@@ -235,27 +246,40 @@ static bool read_sources(const struct reading *r, ProtobufCBinaryData runs, int6
                             &out->n, e);
 }
 
-static bool read_covers(struct arena *a, Flametree__V1__Cover **v, size_t n,
+// The day blocks of a window and what is packed of it name the same leaves; they are kept once.
+static const id128 *read_leaves(struct reading *r, str leaves)
+{
+    size_t row = r->cover++;
+    const id128 **kept = &r->shared[r->like[row]];
+    if (*kept) return *kept;
+    id128 *ids = ARENA_ARRAY(r->arena, id128, leaves.n / sizeof(id128));
+    if (ids && leaves.n) memcpy(ids, leaves.p, leaves.n);
+    *kept = ids;
+    return ids;
+}
+
+static bool read_covers(struct reading *r, Flametree__V1__Cover **v, size_t n,
                         struct manifest_block *b, err *e)
 {
-    struct manifest_cover *covers = ARENA_ARRAY(a, struct manifest_cover, n);
-    if (!covers) return arena_ok(a, e);
+    struct manifest_cover *covers = n ? ARENA_ARRAY(r->arena, struct manifest_cover, n) : NULL;
+    if (n && !covers) return arena_ok(r->arena, e);
     for (size_t i = 0; i < n; i++) {
         str leaves = pb_blob(v[i]->leaves);
         if (leaves.n % sizeof(id128))
             return err_set(e, ERR_DATA_LOSS, "cover %zu: leaves have %zu bytes, not times 16", i,
                            leaves.n);
-        id128 *ids = ARENA_ARRAY(a, id128, leaves.n / sizeof(id128));
-        if (!ids) return arena_ok(a, e);
-        if (leaves.n) memcpy(ids, leaves.p, leaves.n);
-        covers[i] = (struct manifest_cover){v[i]->hour, v[i]->hours, ids, leaves.n / sizeof(id128)};
+        covers[i] = (struct manifest_cover){.hour = v[i]->hour,
+                                            .hours = v[i]->hours,
+                                            .leaf_count = (uint32_t)(leaves.n / sizeof(id128)),
+                                            .leaves = read_leaves(r, leaves)};
+        if (!covers[i].leaves) return arena_ok(r->arena, e);
     }
     b->covers = covers;
-    b->cover_count = n;
+    b->cover_count = (uint32_t)n;
     return true;
 }
 
-static bool read_block(const struct reading *r, const Flametree__V1__BlockRef *m,
+static bool read_block(struct reading *r, const Flametree__V1__BlockRef *m,
                        struct manifest_block *b, err *e)
 {
     struct sources sources = {0};
@@ -276,18 +300,17 @@ static bool read_block(const struct reading *r, const Flametree__V1__BlockRef *m
         .parts = m->parts,
     };
     if (!read_id(m->id, "id", &b->id, e)) return false;
-    if (!read_covers(r->arena, m->covers, m->n_covers, b, e)) return false;
+    if (!read_covers(r, m->covers, m->n_covers, b, e)) return false;
     if (!read_sources(r, m->runs, m->from_hour, m->sources, m->n_sources, &sources, e))
         return false;
     b->sources = sources.v;
-    b->source_count = sources.n;
+    b->source_count = (uint32_t)sources.n;
     if (!manifest_block_check(b, e)) return false;
-    b->name = manifest_block_name(r->arena, r->tenant, b);
+    b->name = name_behind(r->arena, r->prefix, b);
     return arena_ok(r->arena, e);
 }
 
-static bool read_blocks(struct page *p, const struct reading *r, const Flametree__V1__Page *m,
-                        err *e)
+static bool read_blocks(struct page *p, struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     p->block_count = m->n_blocks;
     p->blocks = ARENA_ARRAY(&p->arena, struct manifest_block, m->n_blocks);
@@ -306,19 +329,55 @@ static bool read_blocks(struct page *p, const struct reading *r, const Flametree
     return true;
 }
 
+static bool has_expired_only(const Flametree__V1__PastBlock *b)
+{
+    return b->expired && b->n_sources == 0 && b->runs.len == 0;
+}
+
+// How many times there are, if equal ones follow each other.
+static size_t count_times(const Flametree__V1__Page *m)
+{
+    size_t n = 0;
+    const Flametree__V1__PastBlock *last = NULL;
+    for (size_t i = 0; i < m->n_past; i++) {
+        if (!has_expired_only(m->past[i])) continue;
+        n += !last || last->removed_ns != m->past[i]->removed_ns;
+        last = m->past[i];
+    }
+    return n;
+}
+
+static void add_expired(struct page *p, id128 id, int64_t removed_ns)
+{
+    size_t i = p->expired_count++;
+    uint32_t last = i ? p->expired_when[i - 1] : 0;
+    p->expired[i] = id;
+    p->expired_when[i] = i == 0 ? 0 : last + (p->removed_ns[last] != removed_ns);
+    p->removed_ns[p->expired_when[i]] = removed_ns;
+}
+
 static bool read_past(struct page *p, const struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     const int64_t hour = r->ref->window * DAY_HOURS;
     if (m->n_past && r->ref->kind != BLOCK_RAW)
         return err_set(e, ERR_DATA_LOSS, "past: a page of parents has %zu", m->n_past);
-    p->past_count = m->n_past;
-    p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past);
-    if (!p->past) return arena_ok(&p->arena, e);
+    size_t expired = 0;
+    for (size_t i = 0; i < m->n_past; i++)
+        expired += has_expired_only(m->past[i]);
+    if (m->n_past == 0) return true;
+    p->expired = ARENA_ARRAY(&p->arena, id128, expired);
+    p->expired_when = ARENA_ARRAY(&p->arena, uint32_t, expired);
+    p->removed_ns = ARENA_ARRAY(&p->arena, int64_t, count_times(m));
+    p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past - expired);
+    if (!p->expired || !p->expired_when || !p->removed_ns || !p->past)
+        return arena_ok(&p->arena, e);
+    id128 last = {0};
     for (size_t i = 0; i < m->n_past; i++) {
         const Flametree__V1__PastBlock *from = m->past[i];
-        struct past_block *b = &p->past[i];
         struct sources sources = {0};
-        *b = (struct past_block){.expired = from->expired, .removed_ns = from->removed_ns};
+        struct past_block at = {.expired = from->expired, .removed_ns = from->removed_ns};
+        struct past_block *b = has_expired_only(from) ? &at : &p->past[p->past_count++];
+        *b = at;
         if (!read_id(from->id, "id", &b->id, e) ||
             !read_sources(r, from->runs, hour, from->sources, from->n_sources, &sources, e))
             return err_wrap(e, "past %zu", i);
@@ -326,8 +385,10 @@ static bool read_past(struct page *p, const struct reading *r, const Flametree__
         b->source_count = sources.n;
         if (!check_sources(b->sources, b->source_count, hour, hour + DAY_HOURS, e))
             return err_wrap(e, "past %zu", i);
-        if (i && memcmp(p->past[i - 1].id.b, b->id.b, sizeof b->id.b) >= 0)
+        if (i && memcmp(last.b, b->id.b, sizeof b->id.b) >= 0)
             return err_set(e, ERR_DATA_LOSS, "past is not in order at %zu", i);
+        last = b->id;
+        if (b == &at) add_expired(p, b->id, b->removed_ns);
     }
     return true;
 }
@@ -347,6 +408,7 @@ static bool index_sources(struct page *p, err *e)
         n += p->blocks[i].source_count;
     for (size_t i = 0; i < p->past_count; i++)
         n += p->past[i].source_count;
+    if (n == 0) return true;
     p->absorbed = ARENA_ARRAY(&p->arena, struct absorbed, n);
     if (!p->absorbed) return arena_ok(&p->arena, e);
     for (size_t i = 0; i < p->block_count + p->past_count; i++) {
@@ -359,7 +421,7 @@ static bool index_sources(struct page *p, err *e)
                 (struct absorbed){&v[k], segment_run_last(&v[k]), (uint32_t)i};
     }
     assert(p->absorbed_count == n);
-    if (n) qsort(p->absorbed, n, sizeof *p->absorbed, by_run);
+    qsort(p->absorbed, n, sizeof *p->absorbed, by_run);
     for (size_t i = 1; i < n; i++) {
         struct absorbed *at = &p->absorbed[i];
         if (segment_run_lane_cmp(at[-1].run, at->run) == 0)
@@ -393,15 +455,84 @@ static size_t scratch_cap(str bytes)
     return SCRATCH_FLOOR + bytes.n * 512;
 }
 
-static bool read_streams(struct reading *r, struct arena *scratch, const Flametree__V1__Page *m,
-                         err *e)
+// The bytes that values take in an arena: exactly, so that a page of 40 leaves has no slack.
+static size_t room_of(size_t n)
+{
+    const size_t align = alignof(max_align_t);
+    return (MAX(n, 1) + align - 1) & ~(align - 1);
+}
+
+static size_t room_of_runs(size_t old, ProtobufCBinaryData runs, size_t *absorbed)
+{
+    size_t n = old + segment_runs_most(pb_blob(runs));
+    *absorbed += n;
+    return n ? room_of(n * sizeof(struct segment_run)) : 0;
+}
+
+static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
+{
+    size_t absorbed = 0;
+    size_t expired = 0;
+    uint32_t cover = 0;
+    size_t room = room_of(m->n_blocks * sizeof(struct manifest_block));
+    for (size_t i = 0; i < m->n_blocks; i++) {
+        const Flametree__V1__BlockRef *b = m->blocks[i];
+        if (b->n_covers) room += room_of(b->n_covers * sizeof(struct manifest_cover));
+        for (size_t k = 0; k < b->n_covers; k++, cover++)
+            if (r->like[cover] == cover) room += room_of(b->covers[k]->leaves.len);
+        room += room_of_runs(b->n_sources, b->runs, &absorbed);
+        room += room_of(r->prefix.n + NAME_BLOCK_BYTES);
+    }
+    for (size_t i = 0; i < m->n_past; i++) {
+        expired += has_expired_only(m->past[i]);
+        room += room_of_runs(m->past[i]->n_sources, m->past[i]->runs, &absorbed);
+    }
+    if (absorbed) room += room_of(absorbed * sizeof(struct absorbed));
+    if (m->n_past == 0) return room;
+    return room + room_of((m->n_past - expired) * sizeof(struct past_block)) +
+           room_of(expired * sizeof(id128)) + room_of(expired * sizeof(uint32_t)) +
+           room_of(count_times(m) * sizeof(int64_t));
+}
+
+// Which covers have the same leaves.
+static bool compare_covers(struct reading *r, const Flametree__V1__Page *m, err *e)
+{
+    struct map lists;
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_blocks; i++)
+        n += m->blocks[i]->n_covers;
+    str *leaves = ARENA_ARRAY(r->scratch, str, n);
+    uint32_t *like = ARENA_ARRAY(r->scratch, uint32_t, n);
+    r->shared = ARENA_ARRAY(r->scratch, const id128 *, n);
+    r->like = like;
+    if (!leaves || !like || !r->shared) return arena_ok(r->scratch, e);
+    map_init(&lists, r->scratch->budget);
+    bool ok = true;
+    uint32_t row = 0;
+    for (size_t i = 0; i < m->n_blocks && ok; i++) {
+        for (size_t k = 0; k < m->blocks[i]->n_covers && ok; k++, row++) {
+            leaves[row] = pb_blob(m->blocks[i]->covers[k]->leaves);
+            uint64_t hash = hash_table_str(leaves[row]);
+            uint32_t step = 0;
+            uint32_t at = map_next(&lists, hash, &step);
+            while (at != MAP_NONE && !str_eq(leaves[at], leaves[row]))
+                at = map_next(&lists, hash, &step);
+            like[row] = at == MAP_NONE ? row : at;
+            ok = at != MAP_NONE || map_put(&lists, hash, row, e);
+        }
+    }
+    map_release(&lists);
+    return ok;
+}
+
+static bool read_streams(struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     str bytes = pb_blob(m->streams);
     size_t n = bytes.n / sizeof(id128);
     if (bytes.n % sizeof(id128))
         return err_set(e, ERR_DATA_LOSS, "streams have %zu bytes, not times 16", bytes.n);
-    id128 *v = ARENA_ARRAY(scratch, id128, n);
-    if (!v) return arena_ok(scratch, e);
+    id128 *v = ARENA_ARRAY(r->scratch, id128, n);
+    if (!v) return arena_ok(r->scratch, e);
     if (n) memcpy(v, bytes.p, bytes.n);
     for (size_t i = 1; i < n; i++)
         if (memcmp(v[i - 1].b, v[i].b, sizeof v[i].b) >= 0)
@@ -424,8 +555,15 @@ static bool fill_page(struct page *p, struct arena *scratch, str tenant, const s
     }
     if (ref->window < 0 || ref->window > manifest_window(ref->kind, MANIFEST_HOUR_MAX))
         return err_set(e, ERR_DATA_LOSS, "window is %" PRId64, ref->window);
-    struct reading r = {.arena = &p->arena, .tenant = tenant, .ref = ref, .format = m->format};
-    return read_streams(&r, scratch, m, e) && read_blocks(p, &r, m, e) && read_past(p, &r, m, e) &&
+    struct reading r = {.arena = &p->arena,
+                        .scratch = scratch,
+                        .prefix = name_of_tenant(scratch, tenant),
+                        .ref = ref,
+                        .format = m->format};
+    if (!arena_ok(scratch, e) || !compare_covers(&r, m, e)) return false;
+    if (!arena_spare(&p->arena, page_room(&r, m))) return arena_ok(&p->arena, e);
+    arena_use_spare(&p->arena);
+    return read_streams(&r, m, e) && read_blocks(p, &r, m, e) && read_past(p, &r, m, e) &&
            index_sources(p, e) && arena_ok(&p->arena, e);
 }
 
@@ -542,6 +680,19 @@ static bool check_root(const Flametree__V1__Root *from, str bytes, err *e)
                    from->check, hash);
 }
 
+static size_t root_room(const Flametree__V1__Root *from)
+{
+    size_t room = room_of(from->n_pages * sizeof(struct page_ref)) +
+                  room_of(from->n_pages * sizeof(struct page *)) +
+                  room_of(from->n_garbage * sizeof(struct garbage)) +
+                  room_of(from->n_tombstones * sizeof(str));
+    for (size_t i = 0; i < from->n_garbage; i++)
+        room += room_of(pb_text(from->garbage[i]->name).n + 1);
+    for (size_t i = 0; i < from->n_tombstones; i++)
+        room += room_of(flametree__v1__tombstone__get_packed_size(from->tombstones[i]));
+    return room;
+}
+
 static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err *e)
 {
     const Flametree__V1__Root *from =
@@ -557,6 +708,8 @@ static bool fill_root(struct manifest *m, struct arena *scratch, str bytes, err 
     m->made_ns = from->made_ns;
     if (m->version == 1 && m->parent_hash)
         return err_set(e, ERR_DATA_LOSS, "parent_hash of version 1 is %016" PRIx64, m->parent_hash);
+    if (!arena_spare(&m->arena, root_room(from))) return arena_ok(&m->arena, e);
+    arena_use_spare(&m->arena);
     return read_refs(m, from, e) && read_garbage(m, from, e) && read_tombstones(m, from, e) &&
            check_root(from, bytes, e);
 }
@@ -663,6 +816,32 @@ static void put_block(struct buf *out, const struct streams *s, const struct man
     pb_put_u64_opt(out, 16, b->part);
     pb_put_u64_opt(out, 17, b->parts);
     put_sources(out, 18, s, b->sources, b->source_count, b->from_hour);
+}
+
+static int by_past_id(const void *a, const void *b)
+{
+    const struct past_block *x = *(const struct past_block *const *)a;
+    const struct past_block *y = *(const struct past_block *const *)b;
+    return memcmp(x->id.b, y->id.b, sizeof x->id.b);
+}
+
+const struct past_block **page_past(struct arena *a, const struct page *p, size_t *n)
+{
+    const struct past_block **v =
+        ARENA_ARRAY(a, const struct past_block *, p->expired_count + p->past_count);
+    struct past_block *made = ARENA_ARRAY(a, struct past_block, p->expired_count);
+    *n = 0;
+    if (!v || !made) return NULL;
+    for (size_t i = 0; i < p->expired_count; i++) {
+        made[i] = (struct past_block){.id = p->expired[i],
+                                      .expired = true,
+                                      .removed_ns = p->removed_ns[p->expired_when[i]]};
+        v[(*n)++] = &made[i];
+    }
+    for (size_t i = 0; i < p->past_count; i++)
+        v[(*n)++] = &p->past[i];
+    if (*n) qsort(v, *n, sizeof *v, by_past_id);
+    return v;
 }
 
 static void print_page(const struct page_draft *d, const struct streams *s, struct buf *out)

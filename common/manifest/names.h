@@ -18,7 +18,8 @@
 #include "base/arena.h"
 #include "base/ulid.h"
 
-#define NAME_MAX_BYTES 512
+#define NAME_MAX_BYTES   512
+#define NAME_BLOCK_BYTES 62  // of a block's name behind the tenant's prefix, and its end
 
 // May a tenant be called so? 1 to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..", as
 // requests may name them (rpc/auth.h). What a store lists under other names is not ours.

@@ -151,12 +151,12 @@ void segment_runs_put(struct buf *out, const struct segment_run *v, size_t n, in
 
 #define RUN_NUMBERS_MIN 4
 
-static size_t numbers_in(str bytes)
+size_t segment_runs_most(str bytes)
 {
-    size_t n = 0;
+    size_t numbers = 0;
     for (size_t i = 0; i < bytes.n; i++)
-        n += !(bytes.p[i] & 0x80);
-    return n;
+        numbers += !(bytes.p[i] & 0x80);
+    return numbers / RUN_NUMBERS_MIN;
 }
 
 // hour and whether a part follows, stream, part, cut, cuts - 1.
@@ -173,11 +173,12 @@ bool segment_runs_get(struct arena *a, str bytes, int64_t hour, const id128 *str
 {
     const uint8_t *at = (const uint8_t *)bytes.p;
     const uint8_t *end = at + bytes.n;
-    const size_t most = numbers_in(bytes) / RUN_NUMBERS_MIN;
-    struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, most);
+    *v = NULL;
+    *n = 0;
+    if (bytes.n == 0) return true;
+    struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, segment_runs_most(bytes));
     uint64_t row = 0;
     if (!runs) return arena_ok(a, e);
-    *n = 0;
     while (at < end) {
         uint64_t x[5];
         if (!get_run(&at, end, x))

@@ -29,12 +29,10 @@ static void print(const struct page *p, const struct page_ref *ref, struct buf *
     arena_init(&a, NULL, (size_t)1 << 30);
     struct page_draft d = {.kind = ref->kind, .window = ref->window};
     d.blocks = ARENA_ARRAY(&a, const struct manifest_block *, p->block_count);
-    d.past = ARENA_ARRAY(&a, const struct past_block *, p->past_count);
+    d.past = page_past(&a, p, &d.past_count);
     if (!d.blocks || !d.past) abort();
     for (size_t i = 0; i < p->block_count; i++)
         d.blocks[d.block_count++] = &p->blocks[i];
-    for (size_t i = 0; i < p->past_count; i++)
-        d.past[d.past_count++] = &p->past[i];
     page_print(&d, out);
     arena_release(&a);
 }
@@ -70,7 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(p, &ref);
     print(p, &ref, &once);
     struct page *q = page_parse(NULL, TENANT, &ref, buf_view(&once), &e);
-    if (!q || q->block_count != p->block_count || q->past_count != p->past_count) abort();
+    if (!q || q->block_count != p->block_count || q->past_count != p->past_count ||
+        q->expired_count != p->expired_count)
+        abort();
     print(q, &ref, &twice);
     if (!str_eq(buf_view(&once), buf_view(&twice))) abort();
     page_let_go(p);

@@ -111,7 +111,7 @@ static inline struct manifest_block bench_leaf(int64_t hour, id128 id,
     for (size_t i = 0; i < n; i++)
         runs[i] = segment_run_of(&sources[i]);
     b.sources = runs;
-    b.source_count = segment_runs_join(runs, n);
+    b.source_count = (uint32_t)segment_runs_join(runs, n);
     return b;
 }
 

@@ -5,6 +5,7 @@
 #include "unit/manifest/bench.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define INGESTERS 118
 #define CUTS      6  // an hour
@@ -13,6 +14,11 @@
 #define SOURCES   (INGESTERS * CUTS)  // of an hour
 
 static struct segment_name of_hour[SOURCES];
+
+static int by_id(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
 
 // Cuts go on through the day; every seventh ingester was started again at noon.
 static size_t sources_at(int hour)
@@ -105,10 +111,77 @@ static void runs_that_overlap_are_all_found(void **state)
     bench_end(&b);
 }
 
+// ---- a tenant of many packs: what the checks of a commit look at grows with the blocks, not
+// faster
+
+#define LEAVES_A_DAY 24
+
+// A day whose first hours have expired, in so many packs; then all of its parents are made anew, as
+// a day that is packed again. What the checks of that looked at.
+static uint64_t steps_of_packs(uint32_t packs)
+{
+    struct bench b;
+    bench_begin(&b);
+    const size_t n = (size_t)packs * LEAVES_A_DAY;
+    struct manifest_block *leaves = ARENA_ARRAY(&b.arena, struct manifest_block, n);
+    struct manifest_block *parents = ARENA_ARRAY(&b.arena, struct manifest_block, 2 * packs);
+    id128 *expire = ARENA_ARRAY(&b.arena, id128, n);
+    id128 *remove = ARENA_ARRAY(&b.arena, id128, packs);
+    const uint32_t width = UINT32_MAX / packs;
+    for (uint32_t p = 0; p < packs; p++) {
+        id128 *ids = ARENA_ARRAY(&b.arena, id128, LEAVES_A_DAY);
+        struct manifest_cover *c = ARENA_NEW(&b.arena, struct manifest_cover);
+        for (uint32_t h = 0; h < LEAVES_A_DAY; h++) {
+            struct manifest_block *leaf = &leaves[p * LEAVES_A_DAY + h];
+            *leaf = bench_block(BLOCK_RAW, DAY + h, 1, bench_id(1 + p * LEAVES_A_DAY + h));
+            leaf->pack_lo = p * width;
+            leaf->pack_hi = p + 1 == packs ? UINT32_MAX : (p + 1) * width - 1;
+            ids[h] = leaf->id;
+            expire[p * LEAVES_A_DAY + h] = leaf->id;
+        }
+        qsort(ids, LEAVES_A_DAY, sizeof *ids, by_id);
+        *c = (struct manifest_cover){.hour = DAY,
+                                     .hours = 24,
+                                     .leaf_count = LEAVES_A_DAY,
+                                     .leaves = ids};
+        for (uint32_t k = 0; k < 2; k++) {
+            struct manifest_block *d = &parents[k * packs + p];
+            *d = bench_block(BLOCK_DAYS, DAY, 24, bench_id(1000000 + k * packs + p));
+            d->pack_lo = leaves[(size_t)p * LEAVES_A_DAY].pack_lo;
+            d->pack_hi = leaves[(size_t)p * LEAVES_A_DAY].pack_hi;
+            d->covers = c;
+            d->cover_count = 1;
+        }
+        remove[p] = parents[p].id;
+    }
+    assert_ok(bench_add(&b, leaves, n, e));
+    assert_ok(bench_add(&b, parents, packs, e));
+    assert_ok(bench_commit(&b, &(struct manifest_change){.expire = expire, .expire_count = n}, e));
+    const struct manifest_change again = {.add = parents + packs,
+                                          .add_count = packs,
+                                          .remove = remove,
+                                          .remove_count = packs};
+    manifest_steps = 0;
+    assert_ok(bench_commit(&b, &again, e));
+    const uint64_t steps = manifest_steps;
+    bench_end(&b);
+    return steps;
+}
+
+static void the_checks_of_a_commit_are_not_quadratic(void **state)
+{
+    (void)state;
+    const uint64_t few = steps_of_packs(20);
+    const uint64_t many = steps_of_packs(80);
+    print_message("%" PRIu64 " steps of 20 packs, %" PRIu64 " of 80\n", few, many);
+    assert_in_range(many, few, 6 * few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_further_leaf_of_a_day_of_17000_sources_writes_little),
+        cmocka_unit_test(the_checks_of_a_commit_are_not_quadratic),
         cmocka_unit_test(runs_that_overlap_are_all_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -285,6 +285,115 @@ static void each_segment_counts_once_at_any_time(void **state)
     bench_end(&b);
 }
 
+// ---- how many pages of a LIST a snapshot takes
+
+static uint64_t pages_of_snapshot(struct bench *b, uint64_t version, size_t segments)
+{
+    struct snapshot snap;
+    memstore_reset_totals(b->store);
+    assert_ok(snapshot_take(b->ms, &b->r, &b->arena, TENANT, &snap, e));
+    assert_int_equal(manifest_version(snap.manifest), version);
+    assert_int_equal(snap.segment_count, segments);
+    snapshot_release(&snap);
+    return memstore_totals(b->store).ops[MEMSTORE_LIST];
+}
+
+// The newest version as that one; all before it are there.
+static void age(struct bench *b, uint64_t version)
+{
+    struct manifest *m = bench_newest(b);
+    struct manifest copy = *m;
+    struct buf bytes;
+    buf_init(&bytes, NULL, 1 << 20);
+    for (copy.version++; copy.version < version; copy.version++)
+        memstore_set(b->store, name_root(&b->arena, TENANT, copy.version).p, S("old"));
+    root_print(&copy, &bytes);
+    memstore_set(b->store, name_root(&b->arena, TENANT, version).p, buf_view(&bytes));
+    buf_release(&bytes);
+    manifest_let_go(m);
+}
+
+static void old_versions_are_passed_over(void **state)
+{
+    struct bench b;
+    err fault = {0};
+    (void)state;
+    bench_begin(&b);
+    for (uint64_t cut = 1; cut <= 100; cut++) {
+        struct segment_name s = bench_segment(BENCH_HOUR, cut, 0);
+        bench_write_segment(&b, &s);
+    }
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR - 1, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    assert_int_equal(pages_of_snapshot(&b, 1, 100), 1);
+    age(&b, 4320);
+    assert_int_equal(pages_of_snapshot(&b, 4320, 100), 5);  // the one that was known is the oldest
+    assert_int_equal(pages_of_snapshot(&b, 4320, 100), 2);
+    assert_int_equal(manifests_rest(b.ms, 0), 1);
+    assert_int_equal(pages_of_snapshot(&b, 4320, 100), 2);
+
+    // What others commit is seen.
+    struct manifests *other = manifests_open(b.store, NULL, bench_wall, &fault);
+    assert_non_null(other);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct manifest_block next = bench_leaf(BENCH_HOUR - 2, bench_id(2 + i), NULL, 0);
+        const struct manifest_change c = {.add = &next, .add_count = 1, .begun_ns = bench_wall()};
+        bench_write_block(&b, &next);
+        assert_ok(manifest_commit(other, &b.r, TENANT, &c, NULL, e));
+    }
+    manifests_close(other);
+    assert_int_equal(pages_of_snapshot(&b, 4323, 100), 2);
+
+    // As the sweep leaves it, and where the known one is gone with all that came after it.
+    for (uint64_t v = 1; v < 4323 - 64; v++)
+        memstore_drop(b.store, name_root(&b.arena, TENANT, v).p);
+    assert_int_equal(pages_of_snapshot(&b, 4323, 100), 1);
+    bench_end(&b);
+}
+
+static void a_store_that_was_put_back_is_listed_to_its_end(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR - 1, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    age(&b, 2500);
+    age(&b, 3500);
+    assert_int_equal(pages_of_snapshot(&b, 3500, 0), 3);
+    assert_int_equal(pages_of_snapshot(&b, 3500, 0), 2);
+    struct buf old;
+    buf_init(&old, NULL, 1 << 20);
+    struct manifest *m = bench_newest(&b);
+    struct manifest copy = *m;
+    copy.version = 2500;
+    root_print(&copy, &old);
+    manifest_let_go(m);
+    memstore_set(b.store, name_root(&b.arena, TENANT, 2500).p, buf_view(&old));
+    buf_release(&old);
+    for (uint64_t v = 2501; v <= 3500; v++)
+        memstore_drop(b.store, name_root(&b.arena, TENANT, v).p);
+    (void)pages_of_snapshot(&b, 2500, 0);
+    bench_end(&b);
+}
+
+static void many_segments_take_a_page_a_thousand(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    for (uint64_t cut = 0; cut < 2500; cut++) {
+        struct segment_name s = bench_segment(BENCH_HOUR, cut, 0);
+        bench_write_segment(&b, &s);
+    }
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR - 1, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &leaf, 1, e));
+    age(&b, 400);
+    assert_int_equal(pages_of_snapshot(&b, 400, 2500), 3);
+    assert_int_equal(pages_of_snapshot(&b, 400, 2500), 3);
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +401,9 @@ int main(void)
         cmocka_unit_test(who_goes_away_hurts_nobody),
         cmocka_unit_test(the_list_of_a_maker_who_was_called_off_is_made_again),
         cmocka_unit_test(a_store_that_fails_is_told_to_all),
+        cmocka_unit_test(old_versions_are_passed_over),
+        cmocka_unit_test(a_store_that_was_put_back_is_listed_to_its_end),
+        cmocka_unit_test(many_segments_take_a_page_a_thousand),
         cmocka_unit_test(each_segment_counts_once_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

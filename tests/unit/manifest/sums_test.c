@@ -133,7 +133,7 @@ static struct manifest_block make(struct bench *b, const struct parent *p)
     *c = (struct manifest_cover){.hour = day ? DAY : DAY + 1,
                                  .hours = day ? 24 : 1,
                                  .leaves = leaves,
-                                 .leaf_count = n};
+                                 .leaf_count = (uint32_t)n};
     block.covers = c;
     block.cover_count = 1;
     block.classes = p->classes == 8 ? 0 : 7;

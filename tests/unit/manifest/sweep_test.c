@@ -334,7 +334,7 @@ static void expired_leaves_count_as_long_as_a_parent_names_them(void **state)
     (void)state;
     bench_begin(&b);
     struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
-    struct manifest_cover cover = {BENCH_HOUR, 1, &leaf.id, 1};
+    struct manifest_cover cover = {BENCH_HOUR, 1, 1, &leaf.id};
     struct manifest_block parent = bench_block(BLOCK_HOURS, BENCH_HOUR, 1, bench_id(2));
     parent.covers = &cover;
     parent.cover_count = 1;

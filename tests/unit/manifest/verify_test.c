@@ -43,7 +43,7 @@ static void what_is_right_is_not_told(void **state)
     struct segment_name s = bench_segment(BENCH_HOUR, 1, 0);
     bench_write_segment(&b, &s);
     struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), &s, 1);
-    struct manifest_cover cover = {BENCH_HOUR, 1, &leaf.id, 1};
+    struct manifest_cover cover = {BENCH_HOUR, 1, 1, &leaf.id};
     struct manifest_block parent = bench_block(BLOCK_HOURS, BENCH_HOUR, 1, bench_id(2));
     parent.covers = &cover;
     parent.cover_count = 1;
@@ -82,7 +82,7 @@ static void what_is_wrong_is_told(void **state)
         v[i] = bench_leaf(BENCH_HOUR + i, bench_id(i), NULL, 0);
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(bench_add(&b, &v[i], 1, e));
-    struct manifest_cover cover = {BENCH_HOUR, 1, &v[2].id, 1};
+    struct manifest_cover cover = {BENCH_HOUR, 1, 1, &v[2].id};
     struct manifest_block parent = bench_block(BLOCK_HOURS, BENCH_HOUR, 1, bench_id(5));
     parent.covers = &cover;
     parent.cover_count = 1;

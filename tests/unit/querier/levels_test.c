@@ -143,7 +143,7 @@ static struct manifest_block block_of(const struct row *r)
         *c = (struct manifest_cover){.hour = b.from_hour + (int64_t)b.cover_count * step,
                                      .hours = step,
                                      .leaves = ids,
-                                     .leaf_count = names.n};
+                                     .leaf_count = (uint32_t)names.n};
         b.cover_count++;
     }
     b.covers = covers;

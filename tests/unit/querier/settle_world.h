@@ -337,7 +337,7 @@ static inline void absorb(struct world *w, int64_t hour)
                                .first_ns = BASE_NS + hour * SLOT_HOUR + 1,
                                .last_ns = BASE_NS + (hour + 1) * SLOT_HOUR,
                                .sources = runs,
-                               .source_count = segment_runs_join(runs, n)};
+                               .source_count = (uint32_t)segment_runs_join(runs, n)};
     commit(w, &b, make_block(w, &m), NULL, 0);
 }
 
