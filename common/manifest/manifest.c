@@ -345,11 +345,11 @@ static bool gather(struct manifest *m, err *e)
     m->blocks = blocks ? mem_alloc(memory, blocks * sizeof *m->blocks, e) : NULL;
     m->block_room = m->blocks ? blocks : 0;
     m->past_of = m->page_count ? mem_alloc(memory, m->page_count * sizeof *m->past_of, e) : NULL;
-    if (m->block_room < blocks || (m->page_count && !m->past_of)) return false;
+    if ((blocks && !m->blocks) || (m->page_count && !m->past_of)) return false;
     past = blocks;
     for (size_t i = 0; i < m->page_count; i++) {
         const struct page *p = m->pages[i];
-        if (p->block_count)
+        if (m->blocks && p->block_count)
             memcpy(&m->blocks[m->block_count], p->blocks, p->block_count * sizeof *p->blocks);
         m->block_count += p->block_count;
         m->past_of[i] = (uint32_t)past;

@@ -168,35 +168,40 @@ static bool get_run(const uint8_t **at, const uint8_t *end, uint64_t v[5])
            varint_get(at, end, &v[4]);
 }
 
+// The run that the numbers tell, after one of that hour and row.
+static bool make_run(const uint64_t x[5], const id128 *streams, size_t stream_count, int64_t *hour,
+                     uint64_t *row, struct segment_run *out, err *e)
+{
+    if (x[0] >> 1 > INT32_MAX)
+        return err_set(e, ERR_DATA_LOSS, "hour is %" PRIu64 " later", x[0] >> 1);
+    if (x[0] >> 1) *row = 0;
+    *hour += (int64_t)(x[0] >> 1);
+    if (x[1] >= stream_count || (*row += x[1]) >= stream_count)
+        return err_set(e, ERR_DATA_LOSS, "stream is %" PRIu64 " of %zu", *row, stream_count);
+    if (x[2] > UINT32_MAX || (x[0] & 1 && x[2] == 0))
+        return err_set(e, ERR_DATA_LOSS, "part is %" PRIu64, x[2]);
+    if (x[4] >= UINT32_MAX) return err_set(e, ERR_DATA_LOSS, "cuts is %" PRIu64 " and one", x[4]);
+    *out = (struct segment_run){*hour, streams[*row], x[3], (uint32_t)x[4] + 1, (uint32_t)x[2]};
+    return true;
+}
+
 bool segment_runs_get(struct arena *a, str bytes, int64_t hour, const id128 *streams,
                       size_t stream_count, const struct segment_run **v, size_t *n, err *e)
 {
     const uint8_t *at = (const uint8_t *)bytes.p;
     const uint8_t *end = at + bytes.n;
+    uint64_t row = 0;
     *v = NULL;
     *n = 0;
     if (bytes.n == 0) return true;
     struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, segment_runs_most(bytes));
-    uint64_t row = 0;
     if (!runs) return arena_ok(a, e);
-    while (at < end) {
+    for (; at < end; ++*n) {
         uint64_t x[5];
         if (!get_run(&at, end, x))
             return err_set(e, ERR_DATA_LOSS, "source %zu: it ends within a number", *n);
-        if (x[0] >> 1 > INT32_MAX)
-            return err_set(e, ERR_DATA_LOSS, "source %zu: hour is %" PRIu64 " later", *n,
-                           x[0] >> 1);
-        if (x[0] >> 1) row = 0;
-        hour += (int64_t)(x[0] >> 1);
-        if (x[1] >= stream_count || (row += x[1]) >= stream_count)
-            return err_set(e, ERR_DATA_LOSS, "source %zu: stream is %" PRIu64 " of %zu", *n, row,
-                           stream_count);
-        if (x[2] > UINT32_MAX || (x[0] & 1 && x[2] == 0))
-            return err_set(e, ERR_DATA_LOSS, "source %zu: part is %" PRIu64, *n, x[2]);
-        if (x[4] >= UINT32_MAX)
-            return err_set(e, ERR_DATA_LOSS, "source %zu: cuts is %" PRIu64 " and one", *n, x[4]);
-        runs[(*n)++] =
-            (struct segment_run){hour, streams[row], x[3], (uint32_t)x[4] + 1, (uint32_t)x[2]};
+        if (!make_run(x, streams, stream_count, &hour, &row, &runs[*n], e))
+            return err_wrap(e, "source %zu", *n);
     }
     *v = runs;
     return true;

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from client import Pprof
 from flametree import BIN, Flametree, await_
+from hostile import metrics
 
 HOUR = 3600 * 10**9
 AT_ONCE = [
@@ -62,6 +64,27 @@ def test_segments_then_levels_are_shown(server):
     assert text.returncode == 0
     for block in after["blocks"]:
         assert block["id"] in text.stdout
+
+
+def test_a_query_takes_one_list_and_queries_share_it(server):
+    compact(server)
+    now = time.time_ns() // 10**6
+    ask = {"profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "labelSelector": "{}", "start": now - 70 * 3600_000, "end": now}
+
+    def query(_):
+        server.server().ok("SelectMergeStacktraces", **ask)
+
+    def snapshots(work):
+        before = metrics(server)
+        work()
+        after = metrics(server)
+        return [after.get(name, 0) - before.get(name, 0) for name in ("flametree_manifest_lists_total", "flametree_manifest_joins_total")]
+
+    query(0)
+    assert snapshots(lambda: [query(i) for i in range(10)]) == [10, 0]
+    with ThreadPoolExecutor(8) as pool:
+        lists, joins = snapshots(lambda: list(pool.map(query, range(80))))
+    assert lists <= 80 and lists + joins == 80  # how many share one depends on who comes when; a unit test says which
 
 
 def test_verify_finds_what_is_missing(server):

@@ -327,8 +327,12 @@ static void old_versions_are_passed_over(void **state)
     assert_ok(bench_add(&b, &leaf, 1, e));
     assert_int_equal(pages_of_snapshot(&b, 1, 100), 1);
     age(&b, 4320);
-    assert_int_equal(pages_of_snapshot(&b, 4320, 100), 5);  // the one that was known is the oldest
-    assert_int_equal(pages_of_snapshot(&b, 4320, 100), 2);
+    const uint64_t first = pages_of_snapshot(&b, 4320, 100);  // the known one is the oldest
+    const uint64_t known = pages_of_snapshot(&b, 4320, 100);
+    print_message("%d live keys: %d pages of a LIST, %d where no version is known\n", 4320 + 100,
+                  (int)known, (int)first);
+    assert_int_equal(first, 5);
+    assert_int_equal(known, 2);
     assert_int_equal(manifests_rest(b.ms, 0), 1);
     assert_int_equal(pages_of_snapshot(&b, 4320, 100), 2);
 

@@ -53,6 +53,7 @@ struct year {
     struct arena arena;  // of a commit
     struct manifest_block *add;
     size_t n;
+    struct manifest_cover *covers;  // of the block that was added last
     id128 *expire;
     size_t expired;
 };
@@ -90,7 +91,7 @@ static inline void year_cover(struct year *y, struct manifest_block *b, int64_t 
                               uint32_t hours)
 {
     id128 *ids = ARENA_ARRAY(&y->arena, id128, 2 * (size_t)hours);
-    struct manifest_cover *c = (struct manifest_cover *)(uintptr_t)&b->covers[b->cover_count++];
+    struct manifest_cover *c = y->covers + b->cover_count++;
     *c = (struct manifest_cover){.hour = hour, .hours = hours, .leaves = ids};
     for (uint32_t i = 0; i < hours; i++)
         c->leaf_count += (uint32_t)year_leaves(hour + i, ids + c->leaf_count);
@@ -118,7 +119,7 @@ static inline void year_raw(struct year *y, int64_t day, bool sources)
 static inline void year_hours(struct year *y, int64_t day)
 {
     struct manifest_block *b = year_add(y, BLOCK_HOURS, day * 24, 24, year_id(day * 24, 50));
-    b->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, 24);
+    b->covers = y->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, 24);
     for (int i = 0; i < 24; i++)
         year_cover(y, b, day * 24 + i, 1);
 }
@@ -126,7 +127,7 @@ static inline void year_hours(struct year *y, int64_t day)
 static inline void year_day(struct year *y, int64_t day)
 {
     struct manifest_block *b = year_add(y, BLOCK_DAYS, day * 24, 24, year_id(day * 24, 51));
-    b->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, 1);
+    b->covers = y->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, 1);
     year_cover(y, b, day * 24, 24);
 }
 
@@ -134,7 +135,7 @@ static inline void year_window(struct year *y, int64_t day, int64_t days)
 {
     struct manifest_block *b =
         year_add(y, BLOCK_DAYS, day * 24, (uint32_t)days * 24, year_id(day * 24, 52));
-    b->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, (size_t)days);
+    b->covers = y->covers = ARENA_ARRAY(&y->arena, struct manifest_cover, (size_t)days);
     for (int64_t i = 0; i < days; i++)
         year_cover(y, b, (day + i) * 24, 24);
 }
