@@ -71,7 +71,8 @@ struct page {
     struct manifest_block *blocks;
     size_t block_count;
     // Past leaves that retention removed and whose sources are forgotten, as most leaves of a
-    // tenant are in the end: ids in order, and for each the row of the time when.
+    // tenant are in the end: ids in order, and for each the row of the time when (NULL: there is
+    // one time).
     id128 *expired;
     uint32_t *expired_when;
     size_t expired_count;
@@ -81,6 +82,11 @@ struct page {
     struct absorbed *absorbed;  // in order of runs
     size_t absorbed_count;
 };
+
+static inline int64_t page_expired_ns(const struct page *p, size_t i)
+{
+    return p->removed_ns[p->expired_when ? p->expired_when[i] : 0];
+}
 
 struct page_ref {
     id128 id;

@@ -382,7 +382,7 @@ static bool wants_cleaning(struct sweeping *w, const struct page *p)
     for (size_t i = 0; i < p->expired_count && expired_go; i++) {
         const struct past_block b = {.id = p->expired[i],
                                      .expired = true,
-                                     .removed_ns = p->removed_ns[p->expired_when[i]]};
+                                     .removed_ns = page_expired_ns(p, i)};
         expired_go = !keep_past(w, &b);
     }
     return (sources && sources_go) || (expired && expired_go);

@@ -312,6 +312,7 @@ static bool read_block(struct reading *r, const Flametree__V1__BlockRef *m,
 
 static bool read_blocks(struct page *p, struct reading *r, const Flametree__V1__Page *m, err *e)
 {
+    if (m->n_blocks == 0) return true;
     p->block_count = m->n_blocks;
     p->blocks = ARENA_ARRAY(&p->arena, struct manifest_block, m->n_blocks);
     if (!p->blocks) return arena_ok(&p->arena, e);
@@ -350,10 +351,11 @@ static size_t count_times(const Flametree__V1__Page *m)
 static void add_expired(struct page *p, id128 id, int64_t removed_ns)
 {
     size_t i = p->expired_count++;
-    uint32_t last = i ? p->expired_when[i - 1] : 0;
+    uint32_t last = i && p->expired_when ? p->expired_when[i - 1] : 0;
     p->expired[i] = id;
-    p->expired_when[i] = i == 0 ? 0 : last + (p->removed_ns[last] != removed_ns);
-    p->removed_ns[p->expired_when[i]] = removed_ns;
+    if (i && p->removed_ns[last] != removed_ns) last++;
+    if (p->expired_when) p->expired_when[i] = last;
+    p->removed_ns[last] = removed_ns;
 }
 
 static bool read_past(struct page *p, const struct reading *r, const Flametree__V1__Page *m, err *e)
@@ -364,13 +366,13 @@ static bool read_past(struct page *p, const struct reading *r, const Flametree__
     size_t expired = 0;
     for (size_t i = 0; i < m->n_past; i++)
         expired += has_expired_only(m->past[i]);
-    if (m->n_past == 0) return true;
-    p->expired = ARENA_ARRAY(&p->arena, id128, expired);
-    p->expired_when = ARENA_ARRAY(&p->arena, uint32_t, expired);
-    p->removed_ns = ARENA_ARRAY(&p->arena, int64_t, count_times(m));
-    p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past - expired);
-    if (!p->expired || !p->expired_when || !p->removed_ns || !p->past)
-        return arena_ok(&p->arena, e);
+    const size_t times = count_times(m);
+    if (expired) p->expired = ARENA_ARRAY(&p->arena, id128, expired);
+    if (times > 1) p->expired_when = ARENA_ARRAY(&p->arena, uint32_t, expired);
+    if (times) p->removed_ns = ARENA_ARRAY(&p->arena, int64_t, times);
+    if (m->n_past > expired)
+        p->past = ARENA_ARRAY(&p->arena, struct past_block, m->n_past - expired);
+    if (!arena_ok(&p->arena, e)) return false;
     id128 last = {0};
     for (size_t i = 0; i < m->n_past; i++) {
         const Flametree__V1__PastBlock *from = m->past[i];
@@ -474,7 +476,7 @@ static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
     size_t absorbed = 0;
     size_t expired = 0;
     uint32_t cover = 0;
-    size_t room = room_of(m->n_blocks * sizeof(struct manifest_block));
+    size_t room = m->n_blocks ? room_of(m->n_blocks * sizeof(struct manifest_block)) : 0;
     for (size_t i = 0; i < m->n_blocks; i++) {
         const Flametree__V1__BlockRef *b = m->blocks[i];
         if (b->n_covers) room += room_of(b->n_covers * sizeof(struct manifest_cover));
@@ -488,10 +490,11 @@ static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
         room += room_of_runs(m->past[i]->n_sources, m->past[i]->runs, &absorbed);
     }
     if (absorbed) room += room_of(absorbed * sizeof(struct absorbed));
-    if (m->n_past == 0) return room;
-    return room + room_of((m->n_past - expired) * sizeof(struct past_block)) +
-           room_of(expired * sizeof(id128)) + room_of(expired * sizeof(uint32_t)) +
-           room_of(count_times(m) * sizeof(int64_t));
+    const size_t times = count_times(m);
+    if (times) room += room_of(expired * sizeof(id128)) + room_of(times * sizeof(int64_t));
+    if (times > 1) room += room_of(expired * sizeof(uint32_t));
+    if (m->n_past > expired) room += room_of((m->n_past - expired) * sizeof(struct past_block));
+    return MAX(room, 1);
 }
 
 // Which covers have the same leaves.
@@ -835,7 +838,7 @@ const struct past_block **page_past(struct arena *a, const struct page *p, size_
     for (size_t i = 0; i < p->expired_count; i++) {
         made[i] = (struct past_block){.id = p->expired[i],
                                       .expired = true,
-                                      .removed_ns = p->removed_ns[p->expired_when[i]]};
+                                      .removed_ns = page_expired_ns(p, i)};
         v[(*n)++] = &made[i];
     }
     for (size_t i = 0; i < p->past_count; i++)

@@ -110,11 +110,47 @@ static void without_memory_it_is_read_anew(void **state)
     bench_end(&b);
 }
 
+// Leaves of a day that expired at different times: each has its own, however it is kept.
+static void each_leaf_expired_when_it_did(void **state)
+{
+    struct bench b;
+    struct manifest_block leaf[6];
+    int64_t when[COUNT(leaf)];
+    (void)state;
+    bench_begin(&b);
+    const int64_t day = BENCH_HOUR - BENCH_HOUR % 24;
+    for (uint32_t i = 0; i < COUNT(leaf); i++)
+        leaf[i] = bench_leaf(day + i, bench_id(i + 1), NULL, 0);
+    assert_ok(bench_add(&b, leaf, COUNT(leaf), e));
+    static const size_t order[] = {3, 0, 1, 5, 2, 4};
+    for (size_t i = 0; i < COUNT(order); i++) {
+        if (i % 2 == 0) atomic_fetch_add(&bench_now, BENCH_HOURS);
+        when[order[i]] = bench_wall();
+        const struct manifest_change c = {.expire = &leaf[order[i]].id, .expire_count = 1};
+        assert_ok(bench_commit(&b, &c, e));
+    }
+    for (int packed = 0; packed < 2; packed++) {
+        struct manifest *m = bench_newest(&b);
+        const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, day));
+        assert_int_equal(p->expired_count, COUNT(leaf));
+        assert_int_equal(p->past_count, 0);
+        for (size_t i = 0; i < COUNT(leaf); i++) {
+            assert_true(manifest_counts(m, leaf[i].id));
+            assert_true(id128_eq(p->expired[i], leaf[i].id));
+            assert_int_equal(page_expired_ns(p, i), when[i]);
+        }
+        manifest_let_go(m);
+        assert_int_equal(manifests_rest(b.ms, 0), 1);
+    }
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(manifests_are_packed_while_others_ask),
         cmocka_unit_test(the_thread_that_packs_packs),
+        cmocka_unit_test(each_leaf_expired_when_it_did),
         cmocka_unit_test(without_memory_it_is_read_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
