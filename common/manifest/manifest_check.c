@@ -3,8 +3,6 @@
 // Is a change as it should be, whatever the newest version says?
 #include "manifest/manifest_int.h"
 
-#include <stdlib.h>
-
 #ifdef FT_FAULTS
 _Thread_local uint64_t manifest_steps;
 #endif
@@ -21,18 +19,13 @@ static bool check_add(const struct manifest_change *c, size_t i, err *e)
     return true;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(id128));
-}
-
 static bool check_ids(struct arena *a, const struct manifest_change *c, err *e)
 {
     id128 *v = ARENA_ARRAY(a, id128, c->add_count);
     if (!v) return arena_ok(a, e);
     for (size_t i = 0; i < c->add_count; i++)
         v[i] = c->add[i].id;
-    if (c->add_count) qsort(v, c->add_count, sizeof *v, by_id);
+    if (c->add_count) qsort(v, c->add_count, sizeof *v, ids_cmp);
     for (size_t i = 1; i < c->add_count; i++) {
         char id[ULID_TEXT];
         ulid_print(v[i], id);

@@ -63,25 +63,6 @@ struct work {
     int64_t now_ns;
 };
 
-static int by_id(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(id128));
-}
-
-static bool has_id(const id128 *v, size_t n, id128 id)
-{
-    return n && bsearch(&id, v, n, sizeof *v, by_id);
-}
-
-static bool sort_ids(struct arena *a, const id128 *v, size_t n, id128 **out)
-{
-    *out = ARENA_ARRAY(a, id128, n);
-    if (!*out) return false;
-    if (n) memcpy(*out, v, n * sizeof *v);
-    if (n) qsort(*out, n, sizeof *v, by_id);
-    return true;
-}
-
 static int by_str(const void *a, const void *b)
 {
     const str *x = a;
@@ -109,13 +90,13 @@ static bool work_begin(struct work *w, err *e)
     if (!manifest_change_check(&w->arena, c, e)) return false;
     w->gone_count = c->remove_count + c->expire_count;
     w->gone = ARENA_ARRAY(&w->arena, id128, w->gone_count);
-    if (!w->gone || !sort_ids(&w->arena, c->remove, c->remove_count, &w->removed) ||
-        !sort_ids(&w->arena, c->expire, c->expire_count, &w->expired) || !sort_forget(w))
+    if (!w->gone || !ids_sort(&w->arena, c->remove, c->remove_count, &w->removed) ||
+        !ids_sort(&w->arena, c->expire, c->expire_count, &w->expired) || !sort_forget(w))
         return arena_ok(&w->arena, e);
     if (c->remove_count) memcpy(w->gone, c->remove, c->remove_count * sizeof *w->gone);
     if (c->expire_count)
         memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
-    qsort(w->gone, w->gone_count, sizeof *w->gone, by_id);
+    qsort(w->gone, w->gone_count, sizeof *w->gone, ids_cmp);
     for (size_t i = 1; i < w->gone_count; i++)
         if (id128_eq(w->gone[i - 1], w->gone[i]))
             return err_set(e, ERR_INVALID_ARGUMENT, "a block is removed twice");
@@ -160,7 +141,7 @@ static bool garbage_ids(struct work *w, id128 **out, size_t *n, err *e)
         manifest_step();
         if (name_garbage_parse(m->garbage[i].name, &b, &page)) (*out)[(*n)++] = b.id;
     }
-    if (*n) qsort(*out, *n, sizeof **out, by_id);
+    if (*n) qsort(*out, *n, sizeof **out, ids_cmp);
     return true;
 }
 
@@ -180,7 +161,7 @@ static bool check_inputs(struct work *w, err *e)
         char text[ULID_TEXT];
         const id128 id = c->add[i].id;
         ulid_print(id, text);
-        if (!manifest_counts(w->base, id) && !has_id(thrown, thrown_count, id)) continue;
+        if (!manifest_counts(w->base, id) && !ids_have(thrown, thrown_count, id)) continue;
         err_set(e, ERR_ABORTED, "block %s is there already, or was removed before", text);
         return refuse(w, e);
     }
@@ -195,7 +176,7 @@ static bool check_source(struct work *w, const struct page *p, const struct mani
         bool live = at->by < p->block_count;
         const struct manifest_block *by = live ? &p->blocks[at->by] : NULL;
         if (live &&
-            (!manifest_blocks_meet(by, b) || has_id(w->removed, w->change->remove_count, by->id)))
+            (!manifest_blocks_meet(by, b) || ids_have(w->removed, w->change->remove_count, by->id)))
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];
@@ -352,7 +333,7 @@ static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
 // A block that leaves: NULL if nothing needs to be remembered of it.
 static const struct past_block *past_of(struct work *w, const struct manifest_block *b)
 {
-    bool expired = has_id(w->expired, w->change->expire_count, b->id);
+    bool expired = ids_have(w->expired, w->change->expire_count, b->id);
     struct sources left = {b->sources, b->source_count};
     if (b->kind != BLOCK_RAW) return NULL;
     if (!expired) left = unclaimed(w, left);
@@ -394,20 +375,13 @@ static int by_block(const void *a, const void *b)
                               *(const struct manifest_block *const *)b);
 }
 
-static int by_past_id(const void *a, const void *b)
-{
-    const struct past_block *x = *(const struct past_block *const *)a;
-    const struct past_block *y = *(const struct past_block *const *)b;
-    return memcmp(x->id.b, y->id.b, sizeof x->id.b);
-}
-
 static void draft_old(struct work *w, struct page_draft *d, const struct page *p, bool clean)
 {
     size_t n = 0;
     const struct past_block **before = page_past(&w->arena, p, &n);
     for (size_t i = 0; i < p->block_count; i++) {
         const struct manifest_block *b = &p->blocks[i];
-        if (has_id(w->gone, w->gone_count, b->id)) {
+        if (ids_have(w->gone, w->gone_count, b->id)) {
             const struct past_block *past = past_of(w, b);
             if (past) d->past[d->past_count++] = past;
         } else {
@@ -447,7 +421,7 @@ static bool draft_page(struct work *w, const struct touched *t, const struct pag
     if (old) draft_old(w, d, old, is_cleaned(w, t));
     if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
     qsort(d->blocks, d->block_count, sizeof *d->blocks, by_block);
-    qsort(d->past, d->past_count, sizeof *d->past, by_past_id);
+    qsort(d->past, d->past_count, sizeof *d->past, past_cmp);
     return arena_ok(&w->arena, e);
 }
 

@@ -2,7 +2,8 @@
 //
 // manifest_int.h - what the files manifest*.c share.
 //
-//     manifest_wire.c      roots and pages: bytes to checked values and back
+//     manifest_wire.c      roots: bytes to checked values and back; checks of blocks
+//     manifest_page.c      pages: the same
 //     manifest.c           tenants, the newest version, lookups
 //     manifest_check.c     what a change may be
 //     manifest_commit.c    changes
@@ -24,6 +25,8 @@
 #include "manifest/metrics.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
+
+#include <stdlib.h>
 
 #define ROOT_FORMAT 1
 #define PAGE_FORMAT 2  // 1: sources one by one
@@ -186,7 +189,7 @@ struct manifests {
     size_t tenant_count;
 };
 
-// ---- manifest_wire.c
+// ---- manifest_wire.c, manifest_page.c
 
 // The values of a page's bytes; a reference. data_loss with the page's name and the field; where
 // `what` it is should be known from `ref`.
@@ -206,6 +209,8 @@ struct page_draft {
 };
 void page_print(const struct page_draft *d, struct buf *out);
 
+int past_cmp(const void *a, const void *b);  // of pointers to past blocks, by id
+
 // All past leaves of a page, in order of id; the arena's. NULL without memory.
 const struct past_block **page_past(struct arena *a, const struct page *p, size_t *n);
 
@@ -221,6 +226,26 @@ int manifest_block_cmp(const struct manifest_block *a, const struct manifest_blo
 
 // "raw/<hour>-<hours>/<pack>-<ulid>" or "page/<ulid>"; *page tells which.
 bool name_garbage_parse(str text, struct manifest_block *b, bool *page) MUST_CHECK;
+
+static inline int ids_cmp(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(id128));
+}
+
+static inline bool ids_have(const id128 *v, size_t n, id128 id)
+{
+    return n && bsearch(&id, v, n, sizeof *v, ids_cmp);
+}
+
+// In order; the arena's. False without memory.
+static inline bool ids_sort(struct arena *a, const id128 *v, size_t n, id128 **out)
+{
+    *out = ARENA_ARRAY(a, id128, n);
+    if (!*out) return false;
+    if (n) memcpy(*out, v, n * sizeof *v);
+    if (n) qsort(*out, n, sizeof *v, ids_cmp);
+    return true;
+}
 
 // ---- manifest.c
 

@@ -32,35 +32,16 @@ struct looking {
     size_t keeper_count;
 };
 
-static int by_id(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(id128));
-}
-
-static bool has_id(const id128 *v, size_t n, id128 id)
-{
-    return n && bsearch(&id, v, n, sizeof *v, by_id);
-}
-
-static bool sort_ids(struct arena *a, const id128 *v, size_t n, id128 **out)
-{
-    *out = ARENA_ARRAY(a, id128, n + 1);
-    if (!*out) return false;
-    if (n) memcpy(*out, v, n * sizeof *v);
-    if (n) qsort(*out, n, sizeof *v, by_id);
-    return true;
-}
-
 static bool is_removed(const struct looking *l, id128 id)
 {
-    return has_id(l->removed, l->removed_count, id);
+    return ids_have(l->removed, l->removed_count, id);
 }
 
 // Is the leaf in parents only, once the change is made?
 static bool is_expired(const struct looking *l, id128 leaf)
 {
     if (!manifest_counts(l->base, leaf)) return false;
-    return !manifest_find(l->base, leaf) || has_id(l->expired, l->expired_count, leaf);
+    return !manifest_find(l->base, leaf) || ids_have(l->expired, l->expired_count, leaf);
 }
 
 static bool counts_before(const struct looking *l, const struct manifest_cover *c)
@@ -138,7 +119,7 @@ static bool is_kept(const struct looking *l, const struct manifest_block *was,
             manifest_step();
             if (b->pack_lo > at || b->pack_hi < at) continue;
             const struct manifest_cover *c = cover_like(b, of);
-            if (has_id(c->leaves, c->leaf_count, leaf)) end = (uint64_t)b->pack_hi + 1;
+            if (ids_have(c->leaves, c->leaf_count, leaf)) end = (uint64_t)b->pack_hi + 1;
         }
         if (end == 0) return false;
         at = end;
@@ -212,7 +193,8 @@ static bool find_near(struct looking *l, struct arena *a)
         if (is_near(l, &c->add[i])) l->near[l->near_count++].block = &c->add[i];
     for (size_t i = 0; i < l->base->block_count; i++) {
         const struct manifest_block *b = &l->base->blocks[i];
-        if (is_near(l, b) && !is_removed(l, b->id) && !has_id(l->expired, l->expired_count, b->id))
+        if (is_near(l, b) && !is_removed(l, b->id) &&
+            !ids_have(l->expired, l->expired_count, b->id))
             l->near[l->near_count++].block = b;
     }
     if (l->near_count) qsort(l->near, l->near_count, sizeof *l->near, by_pack);
@@ -229,15 +211,15 @@ static bool keeps_sums(struct arena *a, const struct manifest *base,
                         .removed_count = c->remove_count,
                         .expired_count = c->expire_count};
     if (c->remove_count == 0) return true;
-    if (!sort_ids(a, c->remove, c->remove_count, &l.removed) ||
-        !sort_ids(a, c->expire, c->expire_count, &l.expired)) {
+    if (!ids_sort(a, c->remove, c->remove_count, &l.removed) ||
+        !ids_sort(a, c->expire, c->expire_count, &l.expired)) {
         return arena_ok(a, e);
     }
     find_hours(&l);
     if (!find_near(&l, a)) return arena_ok(a, e);
     for (size_t i = 0; i < base->block_count; i++) {
         const struct manifest_block *b = &base->blocks[i];
-        if (!is_near(&l, b) || has_id(l.expired, l.expired_count, b->id)) continue;
+        if (!is_near(&l, b) || ids_have(l.expired, l.expired_count, b->id)) continue;
         for (size_t k = 0; k < b->cover_count; k++)
             if (!check_cover(&l, b, &b->covers[k], e)) return false;
     }

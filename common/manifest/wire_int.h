@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wire_int.h - what reading and writing of roots (manifest_wire.c) and pages (manifest_page.c)
+// share.
+#pragma once
+
+#include "codec/pb.h"
+#include "flametree/v1/internal.pb-c.h"
+#include "manifest/manifest_int.h"
+
+#define DAY_HOURS 24
+
+// ---- values of messages; data_loss
+bool message_id(ProtobufCBinaryData d, const char *what, id128 *id, err *e) MUST_CHECK;
+bool message_format(uint32_t format, uint32_t newest, err *e) MUST_CHECK;
+bool sources_check(const struct segment_run *v, size_t n, int64_t from, int64_t to,
+                   err *e) MUST_CHECK;
+
+// The message, in scratch memory, which has so much. What is malformed in the store is damage.
+ProtobufCMessage *message_unpack(struct arena *scratch, const ProtobufCMessageDescriptor *desc,
+                                 str bytes, err *e) MUST_CHECK;
+size_t message_scratch(str bytes);
+
+// The bytes that a value takes in an arena: exactly, so that a page of 40 leaves has no slack.
+size_t message_room(size_t n);
+
+str id_bytes(const id128 *id);
+// A block's name; `prefix` is name_of_tenant.
+str block_name_behind(struct arena *a, str prefix, const struct manifest_block *b);
