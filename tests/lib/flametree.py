@@ -225,16 +225,20 @@ def is_sanitized(f):
         return "libasan" in maps.read()
 
 
+# Every ingester gets some of every service: without it one is enough for what a test pushes.
+SPREAD = ["--distributor.tenant_ingesters=1000", "--distributor.service_ingesters=1000"]
+
+
 class Cluster:
     """The processes of deploy/examples from these very files: only 127.0.0.1 in them becomes a loopback address that no
     other test uses, so that their ports are free, also for a member that comes back. Data are below an own directory.
 
     Flags go to every process, those of a service's section (--ingester.…) to that service alone; a further --config
-    FILE is added to each process' file. env_of: {"ingester-1": {"NAME": "value"}}."""
+    FILE is added to each process' file. env_of: {"ingester-1": {"NAME": "value"}}. spread: services go to all ingesters."""
 
     NAMES = ("ingester-1", "ingester-2", "ingester-3", "distributor", "querier", "compactor")
 
-    def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES):
+    def __init__(self, *args, self_profile=False, env=None, env_of=None, names=NAMES, spread=True):
         self.folder = tempfile.mkdtemp(prefix="flametree-test-")
         self.host = own_host()
         further, flags = self.split(args)
@@ -246,6 +250,8 @@ class Cluster:
                     with open(source) as f:
                         out.write(f.read().replace("127.0.0.1", self.host))
             own = [flag for section, flag in flags if section not in ("distributor", "ingester", "querier", "compactor") or section == service]
+            if service == "distributor" and spread:
+                own = SPREAD + own
             data = os.path.join(self.folder, "data", name)
             os.makedirs(data)
             self.members[name] = Flametree("--config", self.config_file(name), *own, program="flametree-" + service, data=data, self_profile=self_profile,

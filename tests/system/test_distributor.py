@@ -3,13 +3,13 @@ import contextlib
 import gzip
 
 from client import Pprof, Server, unique
-from flametree import Flametree, own_host
+from flametree import SPREAD, Flametree, own_host
 
 LABELS = {"__name__": "process_cpu"}
 
 
 @contextlib.contextmanager
-def cluster(*more):
+def cluster(*more, placed=SPREAD):
     """Two ingesters, a distributor and a querier as processes of their own."""
     places = ["%s:%d" % (own_host(), 4041 + i) for i in range(2)]
     members = ",".join("i%d=%s" % (i, place) for i, place in enumerate(places))
@@ -17,7 +17,7 @@ def cluster(*more):
     with contextlib.ExitStack() as stack:
         start = lambda program, *args: stack.enter_context(Flametree(*args, *known, program=program))
         ingesters = [start("flametree-ingester", "--server.id", "i%d" % i, "--internal.listen", place) for i, place in enumerate(places)]
-        distributor = start("flametree-distributor", "--internal.listen", "127.0.0.1:0")
+        distributor = start("flametree-distributor", "--internal.listen", "127.0.0.1:0", *placed)
         querier = start("flametree-querier", "--internal.listen", "127.0.0.1:0")
         yield ingesters, distributor, Server(querier.url, push_url=distributor.url, strict=True)
 
@@ -39,6 +39,23 @@ def test_series_are_spread_and_one_ingester_may_be_away():
         ingesters[0].start()
         assert s.stacks(service) == {"main;work": 24}
         assert all(heads), heads
+
+
+def test_a_small_service_stays_on_one_ingester_and_a_large_one_is_spread():
+    """16 MiB a second are large; here 1 KiB is."""
+    for placed, used in ([], 1), (["--distributor.ingester_rate=1KiB"], 2):
+        with cluster(placed=placed) as (ingesters, distributor, s):
+            service, pushed = unique(), 0
+            rows = lambda: [f.metric("flametree_ingester_head_rows") for f in ingesters]
+            wide = lambda: distributor.metric("flametree_distributor_spread_wide") or 0
+            while pushed < 24 or (used > 1 and not all(rows())):
+                large = Pprof(("main;work", 1))
+                large.text("x" * 30_000)
+                s.push({**LABELS, "service_name": service, "pod": "p%d" % (pushed % 24)}, large).expect(200)
+                pushed += 1
+                assert pushed < 2000, (rows(), wide())
+            assert sum(1 for n in rows() if n) == used and (wide() > 0) == (used > 1)
+            assert s.stacks(service) == {"main;work": pushed}
 
 
 def test_no_ingester_left_is_unavailable_and_nothing_is_pretended():
