@@ -14,9 +14,9 @@
 // Each record has a home: the one ingester to which it goes with attempt 0. Whoever else gets it,
 // gets it with attempt > 0, so a row with attempt 0 is in no other ingester with attempt 0, and a
 // query can count rows that are in two of them once (docs/design.md, Exactly once). With a client's
-// id the home is the same for every distributor at every time, alive or not, since an earlier upload
-// may have reached it;
-// without one nobody but this request knows the record's id, and its home is who gets it first.
+// id the home is the same for every distributor at every time, alive or not, since an earlier
+// upload may have reached it; without one nobody but this request knows the record's id, and its
+// home is who gets it first.
 #pragma once
 
 #include "distributor/split.h"

@@ -67,9 +67,9 @@ static uint32_t need_of(struct route *r, str service)
 static struct place_options home_of(const struct route *r)
 {
     const struct distributor_config *c = r->config;
-    return (struct place_options){
-        .tenant_members = (size_t)c->tenant_ingesters,
-        .service_members = c->service_ingesters ? (size_t)c->service_ingesters : 1};
+    return (struct place_options){.tenant_members = (size_t)c->tenant_ingesters,
+                                  .service_members =
+                                      c->service_ingesters ? (size_t)c->service_ingesters : 1};
 }
 
 // Asked once for a request and service: a batch that is passed on is passed on in one order.

@@ -34,13 +34,12 @@ struct route {
     struct member *members;  // a snapshot, in the request's arena
     struct member *homes;    // the same, all of them alive
     size_t member_count;
-    uint32_t *order;  // scratch, a row for each member
-    struct spread *spread;      // NULL: nothing is measured, one ingester is enough
-    uint32_t tenant_need;       // of the request's tenant; 0: not asked yet
-    str service;                // the last one that was asked for
+    uint32_t *order;        // scratch, a row for each member
+    struct spread *spread;  // NULL: nothing is measured, one ingester is enough
+    uint32_t tenant_need;   // of the request's tenant; 0: not asked yet
+    str service;            // the last one that was asked for
     uint32_t service_need;
 };
-
 
 // Takes the snapshot; unavailable if there is no ingester.
 bool route_init(struct route *r, struct client *client, struct members *known,

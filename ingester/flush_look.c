@@ -127,7 +127,8 @@ static bool see_source(struct comparison *x, const struct block_source *src, err
 {
     bool ok = true;
     for (size_t i = 0; ok && i < x->piece->is.service_count && x->seen.n < x->ours.n; i++) {
-        const struct block_service_ref *s = block_find_service(&src->footer, x->piece->is.services[i]);
+        const struct block_service_ref *s =
+            block_find_service(&src->footer, x->piece->is.services[i]);
         ok = !s || see_service(x, src, s, e);
     }
     return ok || err_wrap(e, "%.*s", STR(src->name));
@@ -302,9 +303,8 @@ bool piece_look(struct flush *f, struct req *r, struct look *l, struct closed_cu
     loose_init(&x.seen, &x.arena, &f->budget, SIZE_MAX);
     int64_t began = clock_wall_ns();
     FAULT("flush.look");
-    bool ok =
-        look_take(f, r, l, p->is.tenant, e) &&
-        head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, e) && see_parts(&x, l, e);
+    bool ok = look_take(f, r, l, p->is.tenant, e) &&
+              head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, e) && see_parts(&x, l, e);
     if (ok && x.seen.n) FAULT("flush.seen");
     if (ok && x.seen.n < x.ours.n && x.next > p->first_part) remove_seen(&x, p);
     if (ok) {

@@ -105,8 +105,8 @@ void restore_free(struct restore *r);  // NULL is fine
 bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, bool known,
                    struct staged **out, err *e) MUST_CHECK;
 
-// Removes all rows of a closed cut, then services without rows. False if readers hold the head; with
-// `insist` it waits for them, and new ones for it until the cut is marked.
+// Removes all rows of a closed cut, then services without rows. False if readers hold the head;
+// with `insist` it waits for them, and new ones for it until the cut is marked.
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
 
 // The same in steps, for rows that go before their cut does. Between the first and the last no

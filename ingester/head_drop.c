@@ -70,7 +70,7 @@ struct thinning {
 // With the service's lock. A series costs as much as a row. False: there is more.
 static bool thin_run(struct thinning *t, struct service_head *s, size_t *left)
 {
-    for (; t->series < s->index.series_count && *left > 0; t->series++) {
+    for (; t->series<s->index.series_count && * left> 0; t->series++) {
         --*left;
         aim(&t->what, s, t->series);
         if (!rows_thin(&s->rows[t->series], &s->head->budget, &t->gap, goes, &t->what, left,

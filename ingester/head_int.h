@@ -2,9 +2,9 @@
 //
 // head_int.h - the inside of the head, for head*.c only.
 //
-// Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the table
-// of services), service.lock, head.noting. A service that is in the table has one reference from it; it is freed by
-// who gives back the last one.
+// Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the
+// table of services), service.lock, head.noting. A service that is in the table has one reference
+// from it; it is freed by who gives back the last one.
 #pragma once
 
 #include "ingester/head.h"
@@ -98,7 +98,7 @@ struct head {
     uint32_t service_count;
     size_t service_cap;
     _Atomic uint64_t tables;  // numbers given to tables so far
-    uint32_t hand;  // of head_next_services
+    uint32_t hand;       // of head_next_services
     struct lock noting;  // of the next four
     struct cut_services **cuts;
     size_t cut_count;

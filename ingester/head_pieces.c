@@ -72,8 +72,8 @@ static bool count_service(struct pieces *p, const struct cut_service *x, const s
                           err *e)
 {
     struct service_head *s = x->service;
-    int64_t after = MAX(x->first_ns - (x->first_ns > INT64_MIN),
-                        slot_start(cut->hours.first, SLOT_HOUR));
+    int64_t after =
+        MAX(x->first_ns - (x->first_ns > INT64_MIN), slot_start(cut->hours.first, SLOT_HOUR));
     int64_t until = MIN(x->last_ns, slot_start(cut->hours.last + 1, SLOT_HOUR));
     str tenant = p->n && str_eq(p->v[p->last].tenant, s->tenant) ? p->v[p->last].tenant
                                                                  : arena_str(p->arena, s->tenant);

@@ -195,7 +195,7 @@ bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_t
 {
     if (!r->gap) *gap = (struct rows_gap){.late = SIZE_MAX};
     r->gap = gap;
-    for (; gap->to < r->n && *run > 0; --*run) {
+    for (; gap->to<r->n && * run> 0; --*run) {
         struct row *row = &r->v[gap->to++];
         if (goes(arg, row)) {
             row_release(b, row);

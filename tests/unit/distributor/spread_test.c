@@ -31,8 +31,8 @@ static void ingesters_follow_the_rate(void **state)
         uint64_t rate;
         uint32_t least;
         uint32_t most;
-    } cases[] = {{1, 1, 1},      {500, 1, 1},     {980, 1, 2},    {1500, 2, 2},
-                 {4500, 5, 5},   {15500, 16, 16}, {99500, 100, 101}};
+    } cases[] = {{1, 1, 1},    {500, 1, 1},     {980, 1, 2},      {1500, 2, 2},
+                 {4500, 5, 5}, {15500, 16, 16}, {99500, 100, 101}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct spread s;
         spread_init(&s);
@@ -196,8 +196,8 @@ static void fleet_begin(struct fleet *f)
     req_init(&f->req, RANK_PUBLIC, NULL, SIZE_MAX, 0);
     f->req.tenant = S("tenant");
     for (size_t i = 0; i < INGESTERS; i++) {
-        f->members[i] = (struct member){.id = arena_printf(&f->req.arena, "ingester-%zu", i),
-                                        .alive = true};
+        f->members[i] =
+            (struct member){.id = arena_printf(&f->req.arena, "ingester-%zu", i), .alive = true};
     }
     f->route = (struct route){.req = &f->req,
                               .config = &f->config,

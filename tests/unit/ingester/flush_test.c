@@ -279,13 +279,11 @@ static void put_part(struct world *x, str tenant, str batch, uint32_t part, int6
     assert_ok(batch_decode(&a, batch, &b, e));
     assert_ok(head_stage(head, &a, tenant, &b, 0, &s, e));
     head_publish(s, &cut);
-    struct head_segment ask = {.cut = &cut,
-                               .piece = {.tenant = tenant,
-                                         .hour = hour,
-                                         .services = &b.service,
-                                         .service_count = 1},
-                               .sink = segment_sink,
-                               .arg = &bytes};
+    struct head_segment ask = {
+        .cut = &cut,
+        .piece = {.tenant = tenant, .hour = hour, .services = &b.service, .service_count = 1},
+        .sink = segment_sink,
+        .arg = &bytes};
     assert_ok(head_segment(head, &r, &ask, &written, e));
     struct segment_name name = {hour, cut.stream, cut.number, part};
     assert_ok(

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What flushes and drops of cuts cost, in steps: services and rows that they look at, and rows that
+// are looked at while readers wait.
+#include "ingester/head.h"
+#include "ingester/head_segment.h"
+#include "values.h"
+
+#include <sched.h>
+
+struct world {
+    struct head *head;
+    struct cut cuts[2];
+    struct dice dice;
+};
+
+static struct world *world_new(uint64_t seed)
+{
+    struct world *w = mem_must(sizeof *w);
+    w->head = head_new(NULL, 0);
+    w->dice.state = seed;
+    for (size_t i = 0; i < COUNT(w->cuts); i++) {
+        w->cuts[i].number = i + 1;
+        lock_init(&w->cuts[i].lock, LOCK_CUT);
+    }
+    return w;
+}
+
+static void world_free(struct world *w)
+{
+    head_free(w->head);
+    for (size_t i = 0; i < COUNT(w->cuts); i++)
+        lock_release(&w->cuts[i].lock);
+    mem_must_free(w);
+}
+
+static struct fact one_fact(struct world *w)
+{
+    struct fact f = fact_roll(&w->dice, 1000, 100);
+    f.sampled = false;
+    return f;
+}
+
+// ---- many tenants and services
+
+static void push_named(struct world *w, struct cut *cut, str tenant, str service, size_t rows,
+                       int64_t time_ns)
+{
+    struct fact f = one_fact(w);
+    struct fact v[8];
+    struct arena a;
+    struct batch b;
+    struct staged *s = NULL;
+    f.entries[0].value = f.total = 1;
+    f.n = 1;
+    for (size_t done = 0; done < rows; done += COUNT(v)) {
+        size_t n = MIN(rows - done, COUNT(v));
+        for (size_t i = 0; i < n; i++) {
+            v[i] = f;
+            v[i].id = one_fact(w).id;
+            v[i].time_ns = time_ns + (int64_t)(done + i);
+        }
+        arena_init(&a, NULL, SIZE_MAX);
+        assert_ok(batch_decode(&a, fact_batch(&a, v, n), &b, e));
+        b.service = service;
+        assert_ok(head_stage(w->head, &a, tenant, &b, 0, &s, e));
+        head_publish(s, cut);
+        arena_release(&a);
+    }
+}
+
+static void push_fleet(struct world *w, struct cut *cut, int tenants, int services, int64_t time_ns)
+{
+    char tenant[32];
+    char service[32];
+    for (int t = 0; t < tenants; t++) {
+        snprintf(tenant, sizeof tenant, "tenant-%d", t);
+        for (int i = 0; i < services; i++) {
+            snprintf(service, sizeof service, "service-%d", i);
+            push_named(w, cut, str_of(tenant), str_of(service), 2, time_ns);
+        }
+    }
+}
+
+static bool to_nowhere(void *arg, str bytes, err *e)
+{
+    (void)e;
+    *(size_t *)arg += bytes.n;
+    return true;
+}
+
+static uint64_t write_segment(struct world *w, struct arena *a, const struct cut *cut,
+                              const struct head_piece *piece)
+{
+    size_t bytes = 0;
+    struct req r;
+    struct block_written written;
+    struct loose_set keys;
+    struct head_segment ask = {.cut = cut, .piece = *piece, .sink = to_nowhere, .arg = &bytes};
+    req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
+    assert_ok(head_segment(w->head, &r, &ask, &written, e));
+    req_release(&r);
+    assert_true(bytes > 0);
+    loose_init(&keys, a, NULL, SIZE_MAX);
+    assert_ok(head_piece_keys(w->head, cut, piece, &keys, e));
+    assert_int_equal(keys.n, piece->rows);
+    loose_release(&keys);
+    return written.rows;
+}
+
+// Steps, not time: with T tenants of S services each, a flush must not visit T * T * S of them.
+static void a_flush_visits_rows_and_services_of_its_cut(void **state)
+{
+    (void)state;
+    enum {
+        TENANTS = 40,
+        SERVICES = 25,
+        FEW = 3
+    };
+    const int64_t hour = INT64_C(3600000000000);
+    struct world *w = world_new(5);
+    struct arena a;
+    push_fleet(w, &w->cuts[0], TENANTS, SERVICES, hour / 2);
+    push_fleet(w, &w->cuts[1], FEW, 1, hour / 2);
+    for (unsigned cut = 0; cut < 2; cut++) {
+        struct head_piece *v = NULL;
+        size_t n = 0;
+        size_t services = cut == 0 ? TENANTS * SERVICES : FEW;
+        uint64_t rows = 0;
+        struct head_counts before = head_count(w->head);
+        arena_init(&a, NULL, SIZE_MAX);
+        assert_ok(head_pieces(w->head, &w->cuts[cut], &a, &v, &n, e));
+        assert_int_equal(n, cut == 0 ? TENANTS : FEW);
+        struct head_counts listed = head_count(w->head);
+        assert_int_equal(listed.visited_services - before.visited_services, services);
+        assert_true(listed.visited_rows - before.visited_rows <= 2 * services + 2 * FEW);
+        for (size_t i = 0; i < n; i++)
+            rows += write_segment(w, &a, &w->cuts[cut], &v[i]);
+        assert_int_equal(rows, 2 * services);
+        assert_int_equal(head_count(w->head).visited_services - listed.visited_services, services);
+        arena_release(&a);
+    }
+    // A drop takes the service's lock for each of those, and for no other.
+    for (unsigned cut = 0; cut < 2; cut++) {
+        size_t rows = 0;
+        size_t services = cut == 0 ? FEW : TENANTS * SERVICES;
+        uint64_t runs = head_count(w->head).runs;
+        assert_true(head_drop(w->head, &w->cuts[1 - cut], false, &rows));
+        assert_int_equal(rows, 2 * services);
+        assert_int_equal(head_count(w->head).runs - runs, services);
+    }
+    assert_int_equal(head_count(w->head).services, 0);
+    world_free(w);
+}
+
+static void without_a_list_all_services_are_visited(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 12; n++) {
+        struct world *w = world_new(6);
+        size_t rows = 0;
+        push_fleet(w, &w->cuts[0], 3, 4, 10);
+        struct arena a;
+        struct batch b;
+        struct staged *s = NULL;
+        struct fact f = one_fact(w);
+        arena_init(&a, NULL, SIZE_MAX);
+        assert_ok(batch_decode(&a, fact_batch(&a, &f, 1), &b, e));
+        assert_ok(head_stage(w->head, &a, S("late"), &b, 0, &s, e));
+        mem_fail_at(n % 4 + 1);
+        head_publish(s, &w->cuts[1 - n % 2]);
+        mem_fail_at(0);
+        struct head_piece *v = NULL;
+        size_t count = 0;
+        assert_ok(head_pieces(w->head, &w->cuts[1 - n % 2], &a, &v, &count, e));
+        assert_int_equal(count, n % 2 ? 4 : 1);
+        assert_string_equal(arena_printf(&a, "%.*s", STR(v[0].tenant)).p, "late");
+        assert_true(head_drop(w->head, &w->cuts[0], false, &rows));
+        assert_int_equal(rows, 24 + n % 2);
+        assert_true(head_drop(w->head, &w->cuts[1], false, &rows));
+        assert_int_equal(rows, 1 - n % 2);
+        assert_int_equal(head_count(w->head).services, 0);
+        arena_release(&a);
+        world_free(w);
+    }
+}
+
+// ---- a drop beside readers
+
+static uint64_t ask(struct head *h, str tenant, int64_t *total)
+{
+    struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
+    struct head_totals_want want = {.step_ns = INT64_MAX, .points = 2};
+    struct head_group *groups = NULL;
+    size_t n = 0;
+    uint64_t profiles = 0;
+    struct req r;
+    struct head_stats stats;
+    labels *sets = NULL;
+    size_t set_count = 0;
+    struct head_labels_want all = {0};
+    req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+    head_hold(h);
+    assert_ok(head_totals(h, &r, &q, &want, &groups, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < groups[i].n; k++) {
+            *total += groups[i].points[k].sum;
+            profiles += groups[i].points[k].profiles;
+        }
+    }
+    assert_ok(head_stat(h, &r, &q, false, &stats, e));
+    assert_int_equal(stats.profiles, profiles);
+    assert_ok(head_labels(h, &r, &q, &all, &sets, &set_count, e));
+    assert_int_equal(set_count, stats.series);
+    head_let_go(h);
+    req_release(&r);
+    return profiles;
+}
+
+#define LARGE 20000
+#define SMALL 700
+
+struct asker {
+    struct world *w;
+    atomic_bool stop;
+    _Atomic uint64_t whole;
+    _Atomic uint64_t rest;
+    _Atomic uint64_t other;
+};
+
+static void *ask_on(void *arg)
+{
+    struct asker *x = arg;
+    while (!atomic_load(&x->stop)) {
+        int64_t total = 0;
+        uint64_t profiles = ask(x->w->head, S("t"), &total);
+        if (profiles == LARGE + SMALL) {
+            atomic_fetch_add(&x->whole, 1);
+        } else if (profiles == SMALL) {
+            atomic_fetch_add(&x->rest, 1);
+        } else {
+            atomic_fetch_add(&x->other, 1);
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+// However large a cut is: answers have it or have it not, and its rows leave in short runs.
+static void a_large_cut_leaves_beside_readers(void **state)
+{
+    (void)state;
+    struct world *w = world_new(8);
+    struct asker x = {.w = w};
+    pthread_t threads[2];
+    size_t rows = 0;
+    push_named(w, &w->cuts[0], S("t"), S("s"), LARGE / 2, 1000);
+    push_named(w, &w->cuts[1], S("t"), S("s"), SMALL, 2000);
+    push_named(w, &w->cuts[0], S("t"), S("s"), LARGE / 2, 1500);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &x), 0);
+    while (!atomic_load(&x.whole))
+        sched_yield();
+    uint64_t runs = head_count(w->head).runs;
+    assert_true(head_drop(w->head, &w->cuts[0], true, &rows));
+    assert_int_equal(rows, LARGE);
+    while (!atomic_load(&x.rest))
+        sched_yield();
+    atomic_store(&x.stop, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&x.other), 0);
+    struct head_counts counts = head_count(w->head);
+    assert_true(counts.longest_run <= 1024);
+    assert_true(counts.runs - runs >= LARGE / 1024);
+    assert_int_equal(counts.rows, SMALL);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_flush_visits_rows_and_services_of_its_cut),
+        cmocka_unit_test(without_a_list_all_services_are_visited),
+        cmocka_unit_test(a_large_cut_leaves_beside_readers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
