@@ -98,8 +98,8 @@ struct head {
     uint32_t service_count;
     size_t service_cap;
     _Atomic uint64_t tables;  // numbers given to tables so far
-    uint32_t hand;       // of head_next_services
-    struct lock noting;  // of the next four
+    uint32_t hand;            // of head_next_services
+    struct lock noting;       // of the next four
     struct cut_services **cuts;
     size_t cut_count;
     size_t cut_cap;

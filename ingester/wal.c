@@ -188,8 +188,8 @@ static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
     return true;
 }
 
-// All entries of a group; what they bring is counted when it is known. The disk may have no room for
-// that: then the run is over, as others behind them count on it.
+// All entries of a group; what they bring is counted when it is known. The disk may have no room
+// for that: then the run is over, as others behind them count on it.
 static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes, err *e)
 {
     bool ok = true;

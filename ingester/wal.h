@@ -14,8 +14,8 @@
 // numbers the entries, writes them with one synced write, wakes all, and hands the lead to the next
 // in the queue, which meanwhile grew by whoever came during the sync.
 //
-// What an entry has is in two parts. Its rows the owner gives as bytes; they refer to names and such
-// that the cut may have from earlier entries. What the cut lacks of these only shows when the
+// What an entry has is in two parts. Its rows the owner gives as bytes; they refer to names and
+// such that the cut may have from earlier entries. What the cut lacks of these only shows when the
 // entry's place is known, so the leader asks for it then (wal_news_fn). A *run* is what is written
 // into one cut between two refusals of the leader's: what an entry brought stays for the rest of
 // its run, and in the next one nothing has been brought.

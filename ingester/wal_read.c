@@ -182,7 +182,8 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
     bool ok = read_kept(s->cut, key, value, &k, &fault);
     if (key.n == 8) s->seen_seq = key_parse(key.p);
     if (ok) {
-        s->bytes += k.entry.rows.n + k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
+        s->bytes +=
+            k.entry.rows.n + k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
         k.entry.known = k.entry.seq <= s->cut->read_seq;
     }
     if (ok && k.entry.known && k.entry.rows.n == 0) return true;  // a batch brings nothing

@@ -67,7 +67,8 @@ static id128 id_of(uint64_t number)
 static labels some_labels(struct arena *a, const char *service, uint64_t pod, bool wall)
 {
     label *v = ARENA_ARRAY(a, label, 3);
-    v[0] = (label){S(LABEL_PROFILE_TYPE), wall ? S("wall:wall:ns:wall:ns") : S("cpu:cpu:ns:cpu:ns")};
+    v[0] =
+        (label){S(LABEL_PROFILE_TYPE), wall ? S("wall:wall:ns:wall:ns") : S("cpu:cpu:ns:cpu:ns")};
     v[1] = (label){S("pod"), arena_printf(a, "p-%u", (unsigned)pod)};
     v[2] = (label){S(LABEL_SERVICE), str_of(service)};
     return (labels){v, 3};
