@@ -64,6 +64,40 @@ static void put_record(struct buf *out, const struct record *r, uint64_t fingerp
     pb_end(out, mark);
 }
 
+// The counts with their field numbers; reader and writer both walk this list.
+static const size_t had_fields[] = {
+    offsetof(struct symbol_counts, strings),  offsetof(struct symbol_counts, functions),
+    offsetof(struct symbol_counts, mappings), offsetof(struct symbol_counts, frames),
+    offsetof(struct symbol_counts, stacks),
+};
+#define HAD_FIRST    2
+#define LEXICON_ROWS 7
+
+static bool put_lexicon(const struct batch *b, struct buf *out, err *e)
+{
+    size_t mark = pb_begin(out, 5);
+    pb_put_bytes(out, 1, bytes_of(b->lexicon.b));
+    for (uint32_t i = 0; i < COUNT(had_fields); i++) {
+        uint32_t had = 0;
+        memcpy(&had, (const char *)&b->had + had_fields[i], sizeof had);
+        pb_put_u64_opt(out, HAD_FIRST + i, had - 1);
+    }
+    size_t rows = pb_begin(out, LEXICON_ROWS);
+    if (!symbols_encode_rest(&b->symbols, &b->had, out, e)) return false;
+    pb_end(out, rows);
+    pb_end(out, mark);
+    return true;
+}
+
+static bool put_symbols(const struct batch *b, struct arena *scratch, struct buf *out, err *e)
+{
+    if (b->has_lexicon) return true;
+    size_t mark = pb_begin(out, 3);
+    if (!symbols_encode(&b->symbols, NULL, scratch, NULL, out, e)) return false;
+    pb_end(out, mark);
+    return true;
+}
+
 bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out, err *e)
 {
     uint64_t *fingerprints = ARENA_ARRAY(scratch, uint64_t, b->series_count);
@@ -75,15 +109,14 @@ bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out,
         pb_end(out, mark);
         fingerprints[i] = labels_fingerprint(b->series[i]);
     }
-    size_t mark = pb_begin(out, 3);
-    if (!symbols_encode(&b->symbols, NULL, scratch, NULL, out, e)) return false;
-    pb_end(out, mark);
+    if (!put_symbols(b, scratch, out, e)) return false;
     for (uint32_t i = 0; i < b->record_count; i++) {
         const struct record *r = &b->records[i];
         assert(r->series < b->series_count);
         assert(r->sibling == RECORD_NO_SIBLING || r->sibling < i);
         put_record(out, r, fingerprints[r->series]);
     }
+    if (b->has_lexicon && !put_lexicon(b, out, e)) return false;
     return buf_ok(out, e);
 }
 
@@ -226,7 +259,7 @@ static bool read_field(struct reader *x, const struct pb_reader *r, struct recor
         return true;
     case AT(11, PB_BYTES):
         assert(rec->spans);  // sized by occurrences()
-        return read_span(r->bytes, x->b->symbols.stack_count, &rec->spans[rec->span_count++], x->e);
+        return read_span(r->bytes, batch_stacks(x->b), &rec->spans[rec->span_count++], x->e);
     case AT(12, PB_VARINT):
         return narrow(x, r->number, "attempt", &rec->attempt);
     case AT(13, PB_BYTES):
@@ -245,7 +278,7 @@ static bool check_values(struct reader *x, struct record *rec, const struct clai
 {
     int64_t total = 0;
     if (c->sibling_ref == 0) {
-        if (!vector_check(rec->vector, x->b->symbols.stack_count, &total, x->e)) return false;
+        if (!vector_check(rec->vector, batch_stacks(x->b), &total, x->e)) return false;
     } else {
         rec->sibling = c->sibling_ref - 1;
         const struct record *sibling =
@@ -297,12 +330,47 @@ static bool read_record(struct reader *x, str bytes, struct record *rec)
     return check_values(x, rec, &c);
 }
 
+static bool read_lexicon(struct reader *x, str bytes)
+{
+    struct batch *b = x->b;
+    str rows = {0};
+    bool has_id = false;
+    bool has_rows = false;
+    b->has_lexicon = true;
+    b->had = (struct symbol_counts){1, 1, 1, 1, 1};
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (at(&r) == AT(1, PB_BYTES)) {
+            if (!read_id(r.bytes, b->lexicon.b, "its id", x->e)) return false;
+            has_id = true;
+        }
+        if (at(&r) == AT(LEXICON_ROWS, PB_BYTES)) {
+            if (has_rows) return err_set(x->e, ERR_INVALID_ARGUMENT, "its rows occur twice");
+            rows = r.bytes;
+            has_rows = true;
+        }
+        if (r.type != PB_VARINT || r.field - HAD_FIRST >= COUNT(had_fields)) continue;
+        uint32_t had = 0;
+        if (r.number >= UINT32_MAX) {
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "a table has %llu rows",
+                           (unsigned long long)r.number);
+        }
+        had = (uint32_t)r.number + 1;
+        memcpy((char *)&b->had + had_fields[r.field - HAD_FIRST], &had, sizeof had);
+    }
+    if (!pb_done(&r, x->e)) return false;
+    if (!has_id) return err_set(x->e, ERR_INVALID_ARGUMENT, "there is no id");
+    return symbols_decode_rest(x->arena, rows, &b->had, &b->symbols, x->e);
+}
+
 // First what records refer to, in whatever order the fields come; the counts tell the sizes.
 static bool read_tables(struct reader *x, str bytes, uint32_t *records)
 {
     struct batch *b = x->b;
     str symbols = {0};
+    str lexicon = {0};
     bool has_symbols = false;
+    bool has_lexicon = false;
     uint32_t series = occurrences(bytes, 2);
     b->series = ARENA_ARRAY(x->arena, labels, series);
     b->fingerprints = ARENA_ARRAY(x->arena, uint64_t, series);
@@ -328,13 +396,22 @@ static bool read_tables(struct reader *x, str bytes, uint32_t *records)
         case AT(4, PB_BYTES):
             ++*records;
             break;
+        case AT(5, PB_BYTES):
+            if (has_lexicon) return err_set(x->e, ERR_INVALID_ARGUMENT, "a lexicon occurs twice");
+            lexicon = r.bytes;
+            has_lexicon = true;
+            break;
         default:
             break;
         }
     }
     if (!pb_done(&r, x->e)) return false;
     if (!str_utf8(b->service)) return err_set(x->e, ERR_INVALID_ARGUMENT, "service is not UTF-8");
-    return symbols_decode(x->arena, symbols, &b->symbols, x->e);
+    if (!has_lexicon) return symbols_decode(x->arena, symbols, &b->symbols, x->e);
+    if (has_symbols) {
+        return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols and a lexicon exclude each other");
+    }
+    return read_lexicon(x, lexicon) || err_wrap(x->e, "lexicon");
 }
 
 static bool read_records(struct reader *x, str bytes, uint32_t records)

@@ -40,15 +40,28 @@ struct record {
     id128 first_stream;
 };
 
+// A lexicon is the symbols that one distributor has met of one service and tells one ingester once:
+// tables that only grow, under an id that no other tables ever have. A batch that names one has the
+// rows that follow those which the ingester has already, and its vectors have the lexicon's stacks.
 struct batch {
     str service;
     labels *series;
     uint64_t *fingerprints;  // of series; set by batch_decode, not read by batch_encode
+    bool has_lexicon;
+    id128 lexicon;
+    struct symbol_counts had;  // rows of it before `symbols`, which continue them (symbols_rest)
     struct symbol_table symbols;
     struct record *records;
     uint32_t series_count;
     uint32_t record_count;
 };
+
+// Rows of the stacks that vectors may name, after batch_decode.
+static inline uint32_t batch_stacks(const struct batch *b)
+{
+    uint32_t before = b->has_lexicon ? b->had.stacks - 1 : 0;
+    return before + b->symbols.stack_count;
+}
 
 // Writes all symbols of the batch, row by row as they are: stacks in vectors keep their numbers.
 // Fails with resource_exhausted only.

@@ -348,6 +348,27 @@ uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t f
 
 // ---- reading
 
+struct symbol_table symbols_rest(const struct symbol_table *t, const struct symbol_counts *had)
+{
+    assert(had->strings >= 1 && had->strings <= t->string_count);
+    assert(had->functions >= 1 && had->functions <= t->function_count);
+    assert(had->mappings >= 1 && had->mappings <= t->mapping_count);
+    assert(had->frames >= 1 && had->frames <= t->frame_count);
+    assert(had->stacks >= 1 && had->stacks <= t->stack_count);
+    return (struct symbol_table){
+        .strings = t->strings + had->strings - 1,
+        .functions = t->functions + had->functions - 1,
+        .mappings = t->mappings + had->mappings - 1,
+        .frames = t->frames + had->frames - 1,
+        .stacks = t->stacks + had->stacks - 1,
+        .string_count = t->string_count - had->strings + 1,
+        .function_count = t->function_count - had->functions + 1,
+        .mapping_count = t->mapping_count - had->mappings + 1,
+        .frame_count = t->frame_count - had->frames + 1,
+        .stack_count = t->stack_count - had->stacks + 1,
+    };
+}
+
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame)
 {
     return t->strings[t->functions[t->frames[frame].function].name];

@@ -75,6 +75,20 @@ struct symbol_table {
     uint32_t stack_count;
 };
 
+// Rows of each table, row 0 included.
+struct symbol_counts {
+    uint32_t strings;
+    uint32_t functions;
+    uint32_t mappings;
+    uint32_t frames;
+    uint32_t stacks;
+};
+static inline struct symbol_counts symbols_counts(const struct symbol_table *t)
+{
+    return (struct symbol_counts){t->string_count, t->function_count, t->mapping_count,
+                                  t->frame_count, t->stack_count};
+}
+
 struct symbols {
     struct symbol_table
         t;  // read freely; written only by the functions below; adding moves columns
@@ -114,6 +128,20 @@ uint32_t symbols_function_at(struct symbols *s, const struct symbol_function *f,
 uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e) MUST_CHECK;
 uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *e) MUST_CHECK;
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e) MUST_CHECK;
+
+// symbols_stack, with a look at the row behind the parent's first: that is where its first child
+// most often is, and it costs nothing.
+static inline MUST_CHECK uint32_t symbols_child(struct symbols *s, uint32_t parent, uint32_t frame,
+                                                err *e)
+{
+    const struct symbol_table *t = &s->t;
+    uint32_t guess = parent + 1;
+    if (frame != 0 && guess < t->stack_count && t->stacks[guess].parent == parent &&
+        t->stacks[guess].frame == frame) {
+        return guess;
+    }
+    return symbols_stack(s, parent, frame, e);
+}
 
 // The same by value. In line, because copying a row that was just put together field by field costs
 // more than finding it.
@@ -165,6 +193,17 @@ struct symbols_hints {
 void symbols_hints_init(struct symbols_hints *h, struct mem_budget *budget);
 void symbols_hints_release(struct symbols_hints *h);  // when the table's rows change their numbers
 
+// The function that a name named last, 0: none is known; and its note, which may need memory.
+static inline uint32_t symbols_hinted(const struct symbols_hints *h, uint32_t name)
+{
+    return name < h->function_cap ? h->function_of[name] : 0;
+}
+static inline void symbols_hint_fetch(const struct symbols_hints *h, uint32_t name)
+{
+    if (name < h->function_cap) __builtin_prefetch(&h->function_of[name]);
+}
+bool symbols_hint(struct symbols_hints *h, uint32_t name, uint32_t function, err *e) MUST_CHECK;
+
 struct symbols_remap {
     const struct symbol_table *from;
     struct symbols *to;
@@ -200,6 +239,17 @@ void symbols_mark_ancestors(const struct symbol_table *t, bool *used);
 bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
                     uint32_t *stack_ids, struct buf *out, err *e) MUST_CHECK;
 
+// Tables that continue others, which have `had` rows: row k of *t, from 1 on, is row had + k - 1,
+// and that is what references to it say. Writes those of *t. symbols_rest makes such tables of the
+// rows behind the first `had` of the whole ones; nobody may look at their row 0.
+struct symbol_table symbols_rest(const struct symbol_table *t, const struct symbol_counts *had);
+bool symbols_encode_rest(const struct symbol_table *t, const struct symbol_counts *had,
+                         struct buf *out, err *e) MUST_CHECK;
+
 // Columns in the arena, strings borrowing from bytes. Every reference is checked: in range, parents
 // first, row 0 none, strings UTF-8. Fails with invalid_argument naming column and row.
 bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e) MUST_CHECK;
+
+// What symbols_encode_rest wrote, with a row 0. What rows before `had` are, is not known here.
+bool symbols_decode_rest(struct arena *a, str bytes, const struct symbol_counts *had,
+                         struct symbol_table *t, err *e) MUST_CHECK;

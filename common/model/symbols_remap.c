@@ -29,11 +29,13 @@ void symbols_hints_release(struct symbols_hints *h)
     symbols_hints_init(h, h->budget);
 }
 
-static bool note(struct mem_budget *budget, uint32_t **v, size_t *cap, uint32_t at, uint32_t row,
-                 err *e)
+bool symbols_hint(struct symbols_hints *h, uint32_t name, uint32_t function, err *e)
 {
-    if (at >= *cap && !mem_grow(budget, v, cap, (size_t)at + 1, sizeof **v, e)) return false;
-    (*v)[at] = row;
+    if (name >= h->function_cap && !mem_grow(h->budget, &h->function_of, &h->function_cap,
+                                             (size_t)name + 1, sizeof *h->function_of, e)) {
+        return false;
+    }
+    h->function_of[name] = function;
     return true;
 }
 
@@ -50,7 +52,7 @@ static uint32_t guess_function(struct symbols_remap *m, const struct symbol_func
                                uint32_t name)
 {
     const struct symbols_hints *h = m->hints;
-    uint32_t guess = name < h->function_cap ? h->function_of[name] : 0;
+    uint32_t guess = symbols_hinted(h, name);
     if (guess == 0) return 0;
     const struct symbol_function *g = &m->to->t.functions[guess];
     bool same = g->name == name && g->start_line == f->start_line &&
@@ -199,8 +201,7 @@ static bool function(struct symbols_remap *m, uint32_t row, uint32_t *out, err *
         if (added == MAP_NONE) return false;
         *known = added + 1;
         struct symbols_hints *h = m->hints;
-        if (h && !note(h->budget, &h->function_of, &h->function_cap, copy.name, added, e))
-            return false;
+        if (h && !symbols_hint(h, copy.name, added, e)) return false;
     }
     *out = *known - 1;
     return true;
@@ -244,18 +245,6 @@ static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
     return true;
 }
 
-// The child of a stack. The first that a stack got most often lies right behind it.
-static uint32_t child_of(struct symbols *to, uint32_t parent, uint32_t frame, err *e)
-{
-    const struct symbol_table *t = &to->t;
-    uint32_t guess = parent + 1;
-    if (frame != 0 && guess < t->stack_count && t->stacks[guess].parent == parent &&
-        t->stacks[guess].frame == frame) {
-        return guess;
-    }
-    return symbols_stack(to, parent, frame, e);
-}
-
 // A stack may be a million frames deep and nobody may recurse. On the way up to the first row that
 // is known, each row's slot in `stacks` (0, as it is unknown) notes the child that it was reached
 // from; on the way down the notes become results. After a failure the remaining notes are wiped.
@@ -281,7 +270,7 @@ uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e)
             m->stacks[at] = 0;
             continue;
         }
-        result = child_of(m->to, result, to_frame, e);
+        result = symbols_child(m->to, result, to_frame, e);
         m->stacks[at] = result == MAP_NONE ? 0 : result + 1;
     }
     return result;

@@ -62,15 +62,28 @@ struct rows {
     char *at;
     size_t size;
     uint32_t count;  // row 0 included
+    uint32_t first;  // number of row 1: others may go before
 };
 
-static void rows_of(const struct symbol_table *t, struct rows rows[TABLES])
+// A row's number in the table that is continued.
+static uint32_t number_of(const struct rows *r, uint32_t row)
 {
-    rows[STRINGS] = (struct rows){(char *)t->strings, sizeof *t->strings, t->string_count};
-    rows[FUNCTIONS] = (struct rows){(char *)t->functions, sizeof *t->functions, t->function_count};
-    rows[MAPPINGS] = (struct rows){(char *)t->mappings, sizeof *t->mappings, t->mapping_count};
-    rows[FRAMES] = (struct rows){(char *)t->frames, sizeof *t->frames, t->frame_count};
-    rows[STACKS] = (struct rows){(char *)t->stacks, sizeof *t->stacks, t->stack_count};
+    return r->first + row - 1;
+}
+
+static const struct symbol_counts none_had = {1, 1, 1, 1, 1};
+
+static void rows_of(const struct symbol_table *t, const struct symbol_counts *had,
+                    struct rows rows[TABLES])
+{
+    rows[STRINGS] =
+        (struct rows){(char *)t->strings, sizeof *t->strings, t->string_count, had->strings};
+    rows[FUNCTIONS] = (struct rows){(char *)t->functions, sizeof *t->functions, t->function_count,
+                                    had->functions};
+    rows[MAPPINGS] =
+        (struct rows){(char *)t->mappings, sizeof *t->mappings, t->mapping_count, had->mappings};
+    rows[FRAMES] = (struct rows){(char *)t->frames, sizeof *t->frames, t->frame_count, had->frames};
+    rows[STACKS] = (struct rows){(char *)t->stacks, sizeof *t->stacks, t->stack_count, had->stacks};
 }
 
 // ---- writing
@@ -87,7 +100,7 @@ static uint32_t id_of(const struct encoder *x, enum table table, uint32_t row)
 }
 
 // Marks become numbers.
-static void number(uint32_t *ids, uint32_t count)
+static void give_numbers(uint32_t *ids, uint32_t count)
 {
     uint32_t next = 1;
     ids[0] = 0;
@@ -127,7 +140,7 @@ static bool renumber(struct encoder *x, const struct symbol_table *t, const bool
         strings[t->mappings[i].build_id] = 1;
     }
     for (size_t i = 0; i < TABLES; i++)
-        number(x->ids[i], x->rows[i].count);
+        give_numbers(x->ids[i], x->rows[i].count);
     return true;
 }
 
@@ -218,6 +231,7 @@ static uint8_t *put_rows(uint8_t *to, const struct rows *r, const struct column 
 {
     const char *at = r->at + row * r->size + c->offset;
     const char *end = at + n * r->size;
+    uint32_t number = number_of(r, row);
     switch (c->kind) {
     case REF:
     case FLAGS:
@@ -226,7 +240,7 @@ static uint8_t *put_rows(uint8_t *to, const struct rows *r, const struct column 
         break;
     case PARENT:
         for (; at < end; at += r->size)
-            to += varint_put(to, row++ - narrow_at(at));
+            to += varint_put(to, number++ - narrow_at(at));
         break;
     case NUMBER:
         for (; at < end; at += r->size)
@@ -275,7 +289,7 @@ bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena
                     uint32_t *stack_ids, struct buf *out, err *e)
 {
     struct encoder x = {.out = out};
-    rows_of(t, x.rows);
+    rows_of(t, &none_had, x.rows);
     if (used && !renumber(&x, t, used, a)) return arena_ok(a, e);
     for (uint32_t i = 0; stack_ids && i < t->stack_count; i++)
         stack_ids[i] = id_of(&x, STACKS, i);
@@ -291,10 +305,22 @@ bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena
     return buf_ok(out, e);
 }
 
-// ---- reading
+bool symbols_encode_rest(const struct symbol_table *t, const struct symbol_counts *had,
+                         struct buf *out, err *e)
+{
+    struct encoder x = {.out = out};
+    rows_of(t, had, x.rows);
+    for (size_t i = 0; i < TABLES; i++)
+        assert(x.rows[i].first >= 1 && x.rows[i].count >= 1);
+    put_whole(&x, t);
+    return buf_ok(out, e);
+}
+
+// ---- reading. Row numbers here are those of the message, from 1 on; what it says, and what is
+// told of it, are those of the tables that it continues.
 
 struct decoder {
-    struct rows rows[TABLES];
+    struct rows rows[TABLES];         // of the message; `first` is the number of its row 1
     uint64_t counts[COUNT(columns)];  // values of each column in the message
     uint32_t filled[COUNT(columns)];
     uint64_t strings;
@@ -330,8 +356,10 @@ static bool is_string(const struct pb_reader *r)
 }
 
 // Counts first, so that every table is allocated once and references are checked as they are read.
-static bool count(struct decoder *x, str bytes)
+static bool count(struct decoder *x, str bytes, const struct symbol_counts *had)
 {
+    const uint32_t before[TABLES] = {had->strings, had->functions, had->mappings, had->frames,
+                                     had->stacks};
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         const struct column *c = column_of(&r);
@@ -343,11 +371,12 @@ static bool count(struct decoder *x, str bytes)
     for (size_t i = 0; i < COUNT(columns); i++)
         most[columns[i].table] = MAX(most[columns[i].table], x->counts[i]);
     for (size_t i = 0; i < TABLES; i++) {
-        if (most[i] >= UINT32_MAX - 1) {
-            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: a table has %llu rows",
-                           (unsigned long long)most[i]);
+        if (before[i] == 0 || most[i] >= UINT32_MAX - before[i]) {
+            return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: a table has %llu rows after %u",
+                           (unsigned long long)most[i], before[i]);
         }
         x->rows[i].count = (uint32_t)most[i] + 1;
+        x->rows[i].first = before[i];
     }
     for (size_t i = 0; i < COUNT(columns); i++) {
         uint32_t rows = x->rows[columns[i].table].count - 1;
@@ -360,10 +389,16 @@ static bool count(struct decoder *x, str bytes)
     return true;
 }
 
+// The rows that there are then, those before included.
+static uint32_t count_of(const struct rows *r)
+{
+    return r->first + r->count - 1;
+}
+
 static bool refuse(struct decoder *x, const struct column *c, uint32_t row, uint64_t value)
 {
-    return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: %s of row %u is %llu", c->name, row,
-                   (unsigned long long)value);
+    return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: %s of row %u is %llu", c->name,
+                   number_of(&x->rows[c->table], row), (unsigned long long)value);
 }
 
 // Where the next row of a column goes.
@@ -384,14 +419,15 @@ static bool set(struct decoder *x, const struct column *c, uint64_t value)
     uint32_t row = ++x->filled[c - columns];
     char *at = place(x, c, row);
     uint32_t narrow = (uint32_t)value;
+    uint32_t at_row = number_of(&x->rows[c->table], row);
     bool ok = true;
     switch (c->kind) {
     case REF:
-        ok = value < x->rows[c->ref].count && value >= least_of(c);
+        ok = value < count_of(&x->rows[c->ref]) && value >= least_of(c);
         break;
     case PARENT:
-        ok = value >= least_of(c) && value <= row;
-        narrow = row - narrow;
+        ok = value >= least_of(c) && value <= at_row;
+        narrow = at_row - narrow;
         break;
     case NUMBER:
         memcpy(at, &value, sizeof value);
@@ -423,7 +459,10 @@ static void set_refs(struct decoder *x, const struct column *c, const uint8_t **
     size_t size = x->rows[c->table].size;
     uint32_t row = x->filled[c - columns] + 1;
     char *to = place(x, c, row);
-    for (const uint8_t *at = *from; at < end; to += size, row++) {
+    uint32_t at_row = number_of(&x->rows[c->table], row);
+    uint32_t begun = at_row;
+    uint32_t last = parent ? 0 : count_of(&x->rows[c->ref]) - 1;
+    for (const uint8_t *at = *from; at < end; to += size, at_row++) {
         uint64_t v = *at++;
         if (v >= 0x80) {
             if (at == end || *at >= 0x80) {
@@ -433,13 +472,12 @@ static void set_refs(struct decoder *x, const struct column *c, const uint8_t **
                 v = (v & 0x7f) | (uint64_t)*at++ << 7;
             }
         }
-        uint64_t most = parent ? row : x->rows[c->ref].count - 1;
-        if (v < least || v > most) break;
-        uint32_t ref = parent ? row - (uint32_t)v : (uint32_t)v;
+        if (v < least || v > (parent ? at_row : last)) break;
+        uint32_t ref = parent ? at_row - (uint32_t)v : (uint32_t)v;
         memcpy(to, &ref, sizeof ref);
         *from = at;
     }
-    x->filled[c - columns] = row - 1;
+    x->filled[c - columns] += at_row - begun;
 }
 
 static bool set_packed(struct decoder *x, const struct column *c, str packed)
@@ -477,8 +515,14 @@ static bool fill(struct decoder *x, str bytes, str *strings)
 
 bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e)
 {
+    return symbols_decode_rest(a, bytes, &none_had, t, e);
+}
+
+bool symbols_decode_rest(struct arena *a, str bytes, const struct symbol_counts *had,
+                         struct symbol_table *t, err *e)
+{
     struct decoder x = {.e = e};
-    if (!count(&x, bytes)) return false;
+    if (!count(&x, bytes, had)) return false;
     *t = (struct symbol_table){
         .strings = ARENA_ARRAY(a, str, x.rows[STRINGS].count),
         .functions = ARENA_ARRAY(a, struct symbol_function, x.rows[FUNCTIONS].count),
@@ -493,6 +537,6 @@ bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e)
     };
     if (!arena_ok(a, e)) return false;
     t->strings[0] = S("");
-    rows_of(t, x.rows);
+    rows_of(t, had, x.rows);
     return fill(&x, bytes, t->strings);
 }

@@ -79,7 +79,8 @@ static void compare_record(const struct record *r, const Flametree__V1__Record *
         }                                                  \
     } while (0)
 
-static void compare_symbols(const struct symbol_table *t, const Flametree__V1__Symbols *p)
+static void compare_symbols(const struct symbol_table *t, uint32_t first_stack,
+                            const Flametree__V1__Symbols *p)
 {
     must(p->n_strings + 1 == t->string_count);
     for (uint32_t i = 1; i < t->string_count; i++)
@@ -103,8 +104,18 @@ static void compare_symbols(const struct symbol_table *t, const Flametree__V1__S
     SAME_COLUMN(p->n_frame_address, p->frame_address, t->frames[i].address);
     SAME_COLUMN(p->n_frame_inlined, p->frame_inlined, t->frames[i].inlined);
     count = t->stack_count;
-    SAME_COLUMN(p->n_stack_parent_delta, p->stack_parent_delta, i - t->stacks[i].parent);
+    SAME_COLUMN(p->n_stack_parent_delta, p->stack_parent_delta,
+                first_stack + i - 1 - t->stacks[i].parent);
     SAME_COLUMN(p->n_stack_frame, p->stack_frame, t->stacks[i].frame);
+}
+
+static void compare_lexicon(const struct batch *b, const Flametree__V1__Lexicon *p)
+{
+    must(same(str_make(b->lexicon.b, sizeof b->lexicon.b), p->id));
+    must(b->had.strings == p->strings + 1 && b->had.functions == p->functions + 1);
+    must(b->had.mappings == p->mappings + 1 && b->had.frames == p->frames + 1);
+    must(b->had.stacks == p->stacks + 1);
+    if (p->rows) compare_symbols(&b->symbols, b->had.stacks, p->rows);
 }
 
 // protobuf-c refuses some bytes that this reader takes (NUL in strings, fields of another wire
@@ -121,7 +132,9 @@ static void compare_with_protobuf_c(struct arena *a, str bytes, const struct bat
         compare_labels(b->series[i].v, b->series[i].n, p->series[i]->labels,
                        p->series[i]->n_labels);
     }
-    if (p->symbols) compare_symbols(&b->symbols, p->symbols);
+    if (p->symbols) compare_symbols(&b->symbols, 1, p->symbols);
+    must(b->has_lexicon == (p->lexicon != NULL));
+    if (p->lexicon) compare_lexicon(b, p->lexicon);
     for (uint32_t i = 0; i < b->record_count; i++)
         compare_record(&b->records[i], p->records[i]);
 }

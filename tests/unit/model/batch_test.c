@@ -471,6 +471,105 @@ static void flipped_bits_are_refused_or_consistent(void **state)
     teardown(&f);
 }
 
+// ---- lexicons
+
+// The rows behind the first `had` of each table, as a message of their own.
+static void tell(struct fixture *f, struct symbol_counts had, struct buf *out)
+{
+    struct batch b = f->b;
+    b.has_lexicon = true;
+    b.lexicon = (id128){{1, 2, 3}};
+    b.had = had;
+    b.symbols = symbols_rest(&f->b.symbols, &had);
+    buf_clear(out);
+    assert_ok(batch_encode(&b, &f->a, out, e));
+}
+
+static void rows_of_a_lexicon_keep_their_numbers(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct buf out;
+    setup(&f);
+    buf_init(&out, NULL, 1 << 20);
+    const struct symbol_table *t = &f.b.symbols;
+    const struct symbol_counts all = symbols_counts(t);
+    const struct symbol_counts cases[] = {
+        {1, 1, 1, 1, 1},
+        {all.strings - 1, all.functions - 1, 1, all.frames - 1, all.stacks - 1},
+        {all.strings, all.functions, all.mappings, all.frames, all.stacks - 1},
+        all,
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct batch b;
+        tell(&f, cases[i], &out);
+        assert_ok(batch_decode(&f.a, buf_view(&out), &b, e));
+        assert_true(b.has_lexicon && b.lexicon.b[2] == 3);
+        assert_memory_equal(&b.had, &cases[i], sizeof b.had);
+        assert_int_equal(batch_stacks(&b), all.stacks);
+        for (uint32_t k = 1; k < b.symbols.stack_count; k++) {
+            struct symbol_stack want = t->stacks[cases[i].stacks + k - 1];
+            assert_int_equal(b.symbols.stacks[k].parent, want.parent);
+            assert_int_equal(b.symbols.stacks[k].frame, want.frame);
+        }
+        for (uint32_t k = 1; k < b.symbols.string_count; k++)
+            assert_true(str_eq(b.symbols.strings[k], t->strings[cases[i].strings + k - 1]));
+    }
+    buf_release(&out);
+    teardown(&f);
+}
+
+static void a_lexicon_that_does_not_hold_together_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct buf out;
+    struct buf bad;
+    struct batch b;
+    err fault = {0};
+    setup(&f);
+    buf_init(&out, NULL, 1 << 20);
+    buf_init(&bad, NULL, 1 << 20);
+    const struct symbol_counts all = symbols_counts(&f.b.symbols);
+    static const struct symbol_counts none = {1, 1, 1, 1, 1};
+    // The stacks of its vectors are not told, nor before.
+    struct symbol_counts few = {all.strings, all.functions, all.mappings, all.frames, 1};
+    tell(&f, few, &out);
+    struct batch less = f.b;
+    less.has_lexicon = true;
+    less.had = few;
+    less.symbols = symbols_rest(&f.b.symbols, &all);
+    assert_ok(batch_encode(&less, &f.a, &bad, e));
+    assert_false(batch_decode(&f.a, buf_view(&bad), &b, &fault));
+    assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+    // Rows that name others which nobody has.
+    less.symbols = symbols_rest(&f.b.symbols, &few);
+    less.had = none;
+    buf_clear(&bad);
+    assert_ok(batch_encode(&less, &f.a, &bad, e));
+    assert_false(batch_decode(&f.a, buf_view(&bad), &b, &fault));
+    assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+    // Beside symbols, twice, without an id, with too many rows.
+    static const uint8_t id[16] = {9};
+    for (unsigned i = 0; i < 5; i++) {
+        tell(&f, none, &bad);
+        if (i == 0) pb_put_bytes(&bad, 3, S(""));
+        if (i == 1) pb_put_bytes(&bad, 5, S(""));
+        if (i > 1) {
+            buf_clear(&bad);
+            size_t m = pb_begin(&bad, 5);
+            if (i != 2) pb_put_bytes(&bad, 1, str_make(id, i == 3 ? 15 : 16));
+            pb_put_u64(&bad, 6, i == 4 ? UINT32_MAX : 1);
+            pb_end(&bad, m);
+        }
+        assert_false(batch_decode(&f.a, buf_view(&bad), &b, &fault));
+        assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+    }
+    buf_release(&out);
+    buf_release(&bad);
+    teardown(&f);
+}
+
 static bool round_trip(void *arg, err *e)
 {
     const struct batch *b = arg;
@@ -506,6 +605,8 @@ int main(void)
         cmocka_unit_test(symbols_occur_once),
         cmocka_unit_test(every_cut_is_refused_or_has_fewer_records),
         cmocka_unit_test(flipped_bits_are_refused_or_consistent),
+        cmocka_unit_test(rows_of_a_lexicon_keep_their_numbers),
+        cmocka_unit_test(a_lexicon_that_does_not_hold_together_is_refused),
         cmocka_unit_test(coding_survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
