@@ -148,6 +148,7 @@ static bool stage(struct append *a, err *e)
     for (;;) {
         uint64_t turn = head_turn(a->in->head);
         if (stage_once(a, max_stacks, e)) return true;
+        if (e->code == ERR_NOT_FOUND) a->reason = "lexicon";
         if (e->code != ERR_ABORTED) return false;
         *e = (err){0};
         a->reason = "other";
@@ -204,6 +205,7 @@ static void answer(struct append *a, const struct wal_place *place, struct buf *
     pb_put_bytes(out, 1, str_make(place->stream.b, sizeof place->stream.b));
     pb_put_u64_opt(out, 2, place->last_seq);
     pb_put_double_opt(out, 3, load);
+    if (ingester_settings(a->in)->lexicon_memory > 0) pb_put_u64_opt(out, 4, 1);
 }
 
 static bool run(struct append *a, str message, struct buf *out, err *e)

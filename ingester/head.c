@@ -27,6 +27,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     rwlock_init(&h->drops);
     map_init(&h->by_key, &h->budget);
     past_init(&h->past, &h->budget);
+    translations_init(&h->translations, &h->budget);
     lock_init(&h->turns, LOCK_TURNS);
     lock_init(&h->noting, LOCK_NOTING);
     lock_init(&h->removing, LOCK_REMOVING);
@@ -88,6 +89,7 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     index_init(&s->index, &h->budget);
     symbols_hints_init(&s->hints, &h->budget);
     service_renumbered(s);
+    s->age = translations_age(&h->translations);
     if (text_copy(&h->budget, tenant, &s->tenant, e) &&
         text_copy(&h->budget, service, &s->service, e) &&
         symbols_init(&s->symbols, &h->budget, e)) {
@@ -115,6 +117,7 @@ void head_free(struct head *h)
     mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
     map_release(&h->by_key);
     past_release(&h->past);
+    translations_release(&h->translations);
     assert(atomic_load(&h->budget.used) == 0);
     pthread_rwlock_destroy(&h->lock);
     pthread_rwlock_destroy(&h->drops);
@@ -164,6 +167,11 @@ void head_leave(struct head *h, size_t bytes)
     h->budget.leaves = bytes;
 }
 
+void head_set_lexicons(struct head *h, size_t bytes)
+{
+    translations_limit(&h->translations, bytes);
+}
+
 const struct mem_budget *head_budget(const struct head *h)
 {
     return &h->budget;
@@ -174,6 +182,7 @@ struct head_counts head_count(struct head *h)
     pthread_rwlock_rdlock(&h->lock);
     uint64_t services = h->service_count;
     pthread_rwlock_unlock(&h->lock);
+    struct translation_counts t = translations_count(&h->translations);
     return (struct head_counts){
         .services = services,
         .series = atomic_load_explicit(&h->series, memory_order_relaxed),
@@ -184,6 +193,9 @@ struct head_counts head_count(struct head *h)
         .visited_rows = atomic_load_explicit(&h->visited_rows, memory_order_relaxed),
         .longest_run = atomic_load_explicit(&h->longest_run, memory_order_relaxed),
         .runs = atomic_load_explicit(&h->runs, memory_order_relaxed),
+        .lexicons = t.count,
+        .lexicon_bytes = t.bytes,
+        .lexicons_refused = t.refused,
     };
 }
 

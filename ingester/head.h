@@ -53,6 +53,9 @@ bool head_load_past(struct head *h, const char *dir, struct mem_budget *memory, 
 void head_set_limit(struct head *h, size_t limit);
 // From now on leaves so many bytes free in its parents, for what empties it. While nobody uses it.
 void head_leave(struct head *h, size_t bytes);
+// Memory, of the head's, for what lexicons of distributors are here (translation.h); 0, as it is at
+// first: batches that name one are refused with not_found.
+void head_set_lexicons(struct head *h, size_t bytes);
 const struct mem_budget *head_budget(const struct head *h);
 
 struct head_counts {
@@ -67,6 +70,9 @@ struct head_counts {
     uint64_t visited_rows;
     uint64_t runs;
     uint64_t longest_run;
+    uint64_t lexicons;    // of distributors that are known
+    uint64_t lexicon_bytes;
+    uint64_t lexicons_refused;  // batches that had to come with all their symbols, since the start
 };
 struct head_counts head_count(struct head *h);
 

@@ -130,6 +130,7 @@ static void compact_stacks(struct service_head *s)
         visit_vectors(s, renumber, m.stacks);
         symbols_release(&s->symbols);
         s->symbols = fresh;
+        s->age = translations_age(&s->head->translations);
         symbols_hints_release(&s->hints);
         stack_hours_release(s);
         service_renumbered(s);

@@ -12,6 +12,7 @@
 #include "ingester/ids.h"
 #include "ingester/index.h"
 #include "ingester/past.h"
+#include "ingester/translation.h"
 
 #include <pthread.h>
 
@@ -46,6 +47,7 @@ struct service_head {
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
     struct symbols_hints hints;
+    uint64_t age;  // of symbols: another one when rows change their numbers
     struct index index;
     struct rows *rows;  // by series number
     size_t rows_cap;
@@ -119,6 +121,7 @@ struct head {
     uint64_t turn;   // how many were published or abandoned
     bool remembers;  // what is dropped stays known for a while; set at the start
     struct past past;
+    struct translations translations;
 };
 
 // The rows of the service's tables have other numbers from now on. With its lock.

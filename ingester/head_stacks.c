@@ -93,10 +93,30 @@ static struct stack_hour *find_hour(struct stack_mapper *m, int64_t hour, err *e
 
 // ---- mapping
 
-bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a,
-                 const struct symbol_table *from, uint64_t limit, err *e)
+static bool translate(struct stack_mapper *m, const struct batch *b, uint64_t limit, err *e)
 {
+    struct service_head *s = m->service;
+    struct translations *ts = &s->head->translations;
+    uint64_t most = (uint64_t)s->symbols.t.stack_count + b->symbols.stack_count - 2;
+    if (limit != 0 && most > limit)
+        return translation_refuse(ts, b, "is of a service with about as many stacks as it may", e);
+    m->translation = translation_take(ts, b, &s->symbols, s->age, e);
+    if (m->translation) m->stacks = translation_stacks(m->translation);
+    return m->translation != NULL;
+}
+
+void mapper_release(struct stack_mapper *m)
+{
+    if (m->translation) translation_unref(&m->service->head->translations, m->translation);
+    m->translation = NULL;
+}
+
+bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a,
+                 const struct batch *b, uint64_t limit, err *e)
+{
+    const struct symbol_table *from = &b->symbols;
     *m = (struct stack_mapper){.service = s};
+    if (b->has_lexicon) return translate(m, b, limit, e);
     if (!symbols_remap_init(&m->remap, a, from, &s->symbols, e)) return false;
     symbols_remap_hint(&m->remap, &s->hints);
     uint64_t most = (uint64_t)s->symbols.t.stack_count + from->stack_count - 2;
@@ -163,6 +183,7 @@ static uint32_t map_capped(struct stack_mapper *m, uint32_t stack, err *e)
 
 uint32_t mapper_stack(struct stack_mapper *m, uint32_t stack, err *e)
 {
+    if (m->stacks) return m->stacks[stack];
     if (m->limit == 0) return symbols_remap_stack(&m->remap, stack, e);
     assert(m->hour);
     return map_capped(m, stack, e);

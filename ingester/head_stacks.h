@@ -13,8 +13,12 @@
 
 #include "ingester/head_int.h"
 
+// The stacks of a batch that names a lexicon are looked up in its translation (translation.h). Such
+// a batch is never cut: where the limit could be met, it has to come with all its symbols.
 struct stack_mapper {
     struct service_head *service;
+    struct translation *translation;  // a reference, or NULL
+    const uint32_t *stacks;           // its
     struct symbols_remap remap;
     uint64_t limit;   // 0 = none can be too many
     uint64_t capped;  // stacks that were cut off
@@ -25,7 +29,8 @@ struct stack_mapper {
 
 // The service's lock is held for writing as long as the mapper is used.
 bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a,
-                 const struct symbol_table *from, uint64_t limit, err *e) MUST_CHECK;
+                 const struct batch *b, uint64_t limit, err *e) MUST_CHECK;
+void mapper_release(struct stack_mapper *m);  // also after a failed init
 
 // The following stacks are of a profile of this Unix hour.
 bool mapper_hour(struct stack_mapper *m, int64_t hour, err *e) MUST_CHECK;

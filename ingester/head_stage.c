@@ -335,7 +335,8 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     x.out->service = x.service;
     pthread_rwlock_wrlock(&x.service->lock);
     x.out->run = x.service->marks.run;
-    bool ok = mapper_init(&x.mapper, x.service, a, &b->symbols, max_stacks, e) && stage(&x, e);
+    bool ok = mapper_init(&x.mapper, x.service, a, b, max_stacks, e) && stage(&x, e);
+    mapper_release(&x.mapper);
     pthread_rwlock_unlock(&x.service->lock);
     buf_release(&x.bytes);
     if (x.mapper.capped) {

@@ -66,6 +66,9 @@ static void set_gauges(void *arg)
     metric_set(&ingester_head_services, (int64_t)h.services);
     metric_set(&ingester_head_series, (int64_t)h.series);
     metric_set(&ingester_head_rows, (int64_t)h.rows);
+    metric_set(&ingester_lexicons, (int64_t)h.lexicons);
+    metric_set(&ingester_lexicon_bytes, (int64_t)h.lexicon_bytes);
+    metric_mirror(&ingester_lexicons_refused, h.lexicons_refused);
     metric_set_to(&ingester_cuts, S("open"), (int64_t)w.open_cuts);
     metric_set_to(&ingester_cuts, S("closed"), (int64_t)w.closed_cuts);
     metric_set(&ingester_log_bytes, (int64_t)w.bytes);
@@ -111,6 +114,7 @@ static bool start(const struct process *process, void **self, err *e)
     cond_init(&in->wake);
     const struct ingester_config *c = ingester_settings(in);
     in->head = head_new(process->memory, c->head_memory);
+    head_set_lexicons(in->head, c->lexicon_memory);
     struct wal_options o = {.dir = in->dir,
                             .owner = process->id,
                             .memory = process->memory,

@@ -114,12 +114,27 @@ static inline str fact_vector(struct arena *a, struct symbols *s, const struct v
     return out;
 }
 
-// The bytes of a Batch of these facts, all of one tenant and service; the arena's.
-static inline str fact_batch(struct arena *a, const struct fact *facts, size_t n)
-{
+// What a distributor has told of one service.
+struct fact_lexicon {
+    id128 id;
     struct symbols s;
+    struct symbol_counts told;
+};
+
+static inline void fact_lexicon_init(struct fact_lexicon *l, struct dice *d)
+{
+    assert_ok(symbols_init(&l->s, NULL, e));
+    l->told = symbols_counts(&l->s.t);
+    for (size_t i = 0; i < sizeof l->id.b; i++)
+        l->id.b[i] = (uint8_t)roll(d, 256);
+}
+
+// The bytes of a Batch of these facts, all of one tenant and service, whose symbols are added to s;
+// with a lexicon those that are in it, else all of them. The arena's.
+static inline str fact_batch_of(struct arena *a, const struct fact *facts, size_t n,
+                                struct symbols *s, const struct fact_lexicon *l)
+{
     struct buf out;
-    assert_ok(symbols_init(&s, NULL, e));
     struct batch b = {.service = str_of(fact_services[facts->service]),
                       .series = ARENA_ARRAY(a, labels, n),
                       .records = ARENA_ARRAY(a, struct record, n),
@@ -135,7 +150,7 @@ static inline str fact_batch(struct arena *a, const struct fact *facts, size_t n
                                        .period = 1,
                                        .sibling = RECORD_NO_SIBLING,
                                        .total = f->total,
-                                       .vector = fact_vector(a, &s, f->entries, f->n)};
+                                       .vector = fact_vector(a, s, f->entries, f->n)};
         if (f->note) {
             label *note = ARENA_NEW(a, label);
             *note = (label){S("note"), str_of(fact_notes[f->note])};
@@ -147,15 +162,29 @@ static inline str fact_batch(struct arena *a, const struct fact *facts, size_t n
         *p = (struct span_part){.span_id = f->span_id,
                                 .trace_id = {(uint8_t)f->span_id},
                                 .has_trace = true,
-                                .vector = fact_vector(a, &s, f->entries, 1)};
+                                .vector = fact_vector(a, s, f->entries, 1)};
         b.records[i].spans = p;
         b.records[i].span_count = 1;
     }
-    b.symbols = s.t;
+    b.symbols = s->t;
+    if (l) {
+        b.has_lexicon = true;
+        b.lexicon = l->id;
+        b.had = l->told;
+        b.symbols = symbols_rest(&s->t, &l->told);
+    }
     buf_init(&out, NULL, 1 << 26);
     assert_ok(batch_encode(&b, a, &out, e));
     str bytes = arena_str(a, buf_view(&out));
     buf_release(&out);
+    return bytes;
+}
+
+static inline str fact_batch(struct arena *a, const struct fact *facts, size_t n)
+{
+    struct symbols s;
+    assert_ok(symbols_init(&s, NULL, e));
+    str bytes = fact_batch_of(a, facts, n, &s, NULL);
     symbols_release(&s);
     return bytes;
 }
