@@ -41,6 +41,18 @@ static const struct http_route routes[] = {
 
 // ---- life
 
+static void set_gauges(void *arg)
+{
+    struct distributor_state *d = arg;
+    struct lexicon_facts f = lexicons_facts(&d->lexicons);
+    metric_set(&distributor_lexicons, (int64_t)f.count);
+    metric_set(&distributor_lexicon_bytes, (int64_t)f.bytes);
+    metric_mirror(&distributor_lexicons_opened, f.opened);
+    metric_mirror(&distributor_lexicons_refused, f.refused);
+    metric_mirror(&distributor_lexicons_evicted, f.evicted);
+    metric_mirror(&distributor_lexicons_full, f.full);
+}
+
 static bool start(const struct process *process, void **self, err *e)
 {
     (void)e;
@@ -50,6 +62,9 @@ static bool start(const struct process *process, void **self, err *e)
     spread_init(&d->spread);
     quota_init(&d->samplers);
     refusals_init(&d->refusals);
+    const struct distributor_config *c = config_section(process->config, "distributor");
+    lexicons_init(&d->lexicons, process->memory, c->lexicon_memory);
+    metric_on_print(set_gauges, d);
     *self = d;
     return true;
 }
@@ -65,6 +80,8 @@ static bool ready(void *self, struct buf *why)
 static void stop(void *self)
 {
     struct distributor_state *d = self;
+    metric_off_print(set_gauges, d);
+    lexicons_release(&d->lexicons);
     rates_release(&d->rates);
     spread_release(&d->spread);
     quota_release(&d->samplers);

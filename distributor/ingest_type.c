@@ -85,7 +85,7 @@ static bool add_up(struct arena *a, struct profile *p, struct symbols *names, er
     struct stacks stacks;
     uint32_t *rows = ARENA_ARRAY(a, uint32_t, p->sample_count);
     if (!rows) return arena_ok(a, e);
-    if (!stacks_init(&stacks, a, p, names, e)) return false;
+    if (!stacks_init(&stacks, a, p, names, NULL, e)) return false;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         rows[i] = stacks_row(&stacks, i, e);
         if (rows[i] == MAP_NONE) return false;

@@ -24,12 +24,14 @@ void outbox_init(struct outbox *o, struct arena *a, outbox_owner *owner, void *o
 static void release_parcel(void *arg)
 {
     struct parcel *p = arg;
+    if (p->lexicon) lexicon_unref(p->lexicon);
     symbols_release(&p->symbols);
     map_release(&p->series);
 }
 
+// One that begins with a lexicon, or with a table of its own.
 static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, uint64_t hash,
-                                 err *e)
+                                 struct lexicon *l, err *e)
 {
     struct parcel *p = ARENA_NEW(o->a, struct parcel);
     if (!p || !arena_defer(o->a, release_parcel, p) ||
@@ -38,7 +40,8 @@ static struct parcel *parcel_new(struct outbox *o, str service, uint32_t owner, 
         return NULL;
     }
     map_init(&p->series, o->a->budget);
-    if (!symbols_init(&p->symbols, o->a->budget, e)) return NULL;
+    p->lexicon = l;
+    if (!l && !symbols_init(&p->symbols, o->a->budget, e)) return NULL;
     p->owner = owner;
     p->labels_hash = hash;
     p->number = o->parcel_count;
@@ -77,9 +80,10 @@ static bool index_init(struct outbox *o, err *e)
 }
 
 // The newest parcel of a service and owner that has room, or a new one. A request may name as many
-// services as it has profiles. The index holds the first parcel, which knows the newest.
+// services as it has profiles. The index holds the first parcel, which knows the newest. `without`
+// a lexicon if it takes no more rows.
 static struct parcel *parcel_of(struct outbox *o, str service, uint32_t owner, uint64_t sent,
-                                err *e)
+                                bool without, err *e)
 {
     if (!index_init(o, e)) return NULL;
     uint64_t hash = hash_table_and(hash_table_str(service), owner);
@@ -87,9 +91,13 @@ static struct parcel *parcel_of(struct outbox *o, str service, uint32_t owner, u
         map_find(o->by_owner, hash, same_parcel, &(struct parcel_probe){o, service, owner});
     struct parcel *first = row == MAP_NONE ? NULL : o->parcels[row];
     struct parcel *p = first ? first->newest : NULL;
-    if (p && p->bytes <= PARCEL_BYTES_MAX && p->symbols.t.stack_count <= PARCEL_STACKS_MAX)
+    if (p && p->bytes <= PARCEL_BYTES_MAX && p->symbols.t.stack_count <= PARCEL_STACKS_MAX &&
+        !(without && p->lexicon)) {
         return p;
-    p = parcel_new(o, service, owner, sent, e);
+    }
+    struct lexicon *l = o->lexicon && !without ? o->lexicon(o->owner_arg, service, owner) : NULL;
+    p = parcel_new(o, service, owner, sent, l, e);
+    if (!p && l) lexicon_unref(l);
     if (!p) return NULL;
     if (first) {
         first->newest = p;
@@ -383,6 +391,38 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     return true;
 }
 
+// The table that the parcel's stacks are rows of.
+static bool begin_stacks(struct packing *x, struct symbols *to, struct symbols_hints *hints, err *e)
+{
+    struct parcel *p = x->parcel;
+    if (p->stacks_of != x->o->profiles) {
+        struct stacks *s = ARENA_NEW(x->scratch, struct stacks);
+        if (!s) return arena_ok(x->scratch, e);
+        if (!stacks_init(s, x->scratch, x->p, to, hints, e)) return false;
+        p->stacks = s;
+        p->stacks_of = x->o->profiles;
+    }
+    x->to = p->stacks;
+    return true;
+}
+
+// The stacks of a group as rows of the parcel's lexicon, all of them, so that it is locked but
+// once. False if it has no room for them: what was added stays, and nobody asks for it.
+static bool tell_stacks(struct packing *x, const struct split_group *g)
+{
+    err e = {0};
+    struct lexicon *l = x->parcel->lexicon;
+    lexicon_lock(l);
+    bool ok = !atomic_load_explicit(&l->ended, memory_order_relaxed) &&
+              begin_stacks(x, &l->symbols, &l->hints, &e);
+    for (uint32_t i = 0; ok && i < g->row_count; i++)
+        ok = stacks_row(x->to, g->rows[i], &e) != MAP_NONE;
+    l->asked += g->row_count;
+    ok = ok && l->symbols.t.stack_count <= PARCEL_STACKS_MAX;
+    lexicon_unlock(l);
+    return ok;
+}
+
 static bool choose_parcel(struct packing *x, const struct split_group *g, err *e)
 {
     struct outbox *o = x->o;
@@ -392,18 +432,15 @@ static bool choose_parcel(struct packing *x, const struct split_group *g, err *e
     uint32_t *home = x->from->client_id.n ? &x->home : NULL;
     if (o->owner) owner = o->owner(o->owner_arg, service, x->split->sent, home);
     if (!home) x->home = owner;
-    x->parcel = parcel_of(o, service, owner, x->split->sent, e);
+    x->parcel = parcel_of(o, service, owner, x->split->sent, false, e);
     if (!x->parcel) return false;
-    if (x->parcel->batch.record_count == 0) x->parcel->identified = home != NULL;
-    if (x->parcel->stacks_of != o->profiles) {
-        struct stacks *to = ARENA_NEW(x->scratch, struct stacks);
-        if (!to) return arena_ok(x->scratch, e);
-        if (!stacks_init(to, x->scratch, x->p, &x->parcel->symbols, e)) return false;
-        x->parcel->stacks = to;
-        x->parcel->stacks_of = o->profiles;
+    if (x->parcel->lexicon && !tell_stacks(x, g)) {
+        o->full(o->owner_arg, service, owner, x->parcel->lexicon);
+        x->parcel = parcel_of(o, service, owner, x->split->sent, true, e);
+        if (!x->parcel) return false;
     }
-    x->to = x->parcel->stacks;
-    return true;
+    if (x->parcel->batch.record_count == 0) x->parcel->identified = home != NULL;
+    return x->parcel->lexicon || begin_stacks(x, &x->parcel->symbols, NULL, e);
 }
 
 // Before anything is added, so that a profile is in the outbox as a whole or not at all: if the
@@ -448,7 +485,8 @@ bool outbox_add(struct outbox *o, struct arena *scratch, const struct profile *p
 void outbox_seal(struct outbox *o)
 {
     for (size_t i = 0; i < o->parcel_count; i++) {
-        o->parcels[i]->batch.symbols = o->parcels[i]->symbols.t;
+        struct parcel *p = o->parcels[i];
+        if (!p->lexicon) p->batch.symbols = p->symbols.t;
     }
 }
 
@@ -456,4 +494,85 @@ void parcel_address(struct parcel *p, uint32_t member)
 {
     for (uint32_t i = 0; i < p->batch.record_count; i++)
         p->batch.records[i].attempt = p->homes[i] == member ? 0 : MAX(p->attempt, 1u);
+}
+
+bool parcel_encode(struct parcel *p, struct arena *scratch, struct buf *out, err *e)
+{
+    struct lexicon *l = p->lexicon;
+    if (!l) return batch_encode(&p->batch, scratch, out, e);
+    // What others have added meanwhile goes along. Columns move when rows are added, so the lock is
+    // held; a table that was told takes no time.
+    lexicon_lock(l);
+    p->batch.has_lexicon = true;
+    p->batch.lexicon = l->id;
+    p->batch.had = l->told;
+    p->batch.symbols = symbols_rest(&l->symbols.t, &l->told);
+    p->sent = symbols_counts(&l->symbols.t);
+    bool ok = batch_encode(&p->batch, scratch, out, e);
+    lexicon_unlock(l);
+    p->batch.symbols = (struct symbol_table){0};
+    return ok;
+}
+
+// ---- from a lexicon to symbols of its own
+
+static bool renumber(str *vector, struct symbols_remap *m, struct arena *a, err *e)
+{
+    struct vector_reader r;
+    struct vector_entry v;
+    struct vector_entry *all = NULL;
+    size_t n = 0;
+    struct buf b;
+    if (vector->n == 0) return true;  // a sibling's
+    if (!vector_open(&r, *vector, e)) return false;
+    struct arena scratch;
+    arena_init(&scratch, a->budget, SIZE_MAX / 2);
+    buf_init(&b, a->budget, SIZE_MAX / 2);
+    all = ARENA_ARRAY(&scratch, struct vector_entry, r.left);
+    bool ok = all || arena_ok(&scratch, e);
+    while (ok && vector_next(&r, &v)) {
+        v.stack = symbols_remap_stack(m, v.stack, e);
+        ok = v.stack != MAP_NONE;
+        all[n++] = v;
+    }
+    ok = ok && vector_done(&r, e) && vector_normalise(all, &n, e);
+    if (ok) vector_encode(all, n, &b);
+    ok = ok && buf_ok(&b, e);
+    if (ok) *vector = arena_str(a, buf_view(&b));
+    buf_release(&b);
+    arena_release(&scratch);
+    return ok && arena_ok(a, e);
+}
+
+static bool renumber_all(struct batch *b, struct symbols_remap *m, struct arena *a, err *e)
+{
+    for (uint32_t i = 0; i < b->record_count; i++) {
+        struct record *r = &b->records[i];
+        if (!renumber(&r->vector, m, a, e)) return false;
+        for (uint32_t k = 0; k < r->span_count; k++) {
+            if (!renumber(&r->spans[k].vector, m, a, e)) return false;
+        }
+    }
+    return true;
+}
+
+bool parcel_make_whole(struct parcel *p, struct arena *a, err *e)
+{
+    struct lexicon *l = p->lexicon;
+    if (!l) return true;
+    struct arena scratch;
+    struct symbols_remap m;
+    arena_init(&scratch, a->budget, SIZE_MAX / 2);
+    lexicon_lock(l);
+    bool ok = symbols_init(&p->symbols, a->budget, e) &&
+              symbols_remap_init(&m, &scratch, &l->symbols.t, &p->symbols, e) &&
+              renumber_all(&p->batch, &m, a, e);
+    lexicon_unlock(l);
+    arena_release(&scratch);
+    if (!ok) return false;  // vectors may be of either: nothing of it is sent
+    lexicon_unref(l);
+    p->lexicon = NULL;
+    p->batch.has_lexicon = false;
+    p->batch.symbols = p->symbols.t;
+    return true;
 }

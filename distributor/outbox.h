@@ -19,6 +19,7 @@
 // home is who gets it first.
 #pragma once
 
+#include "distributor/lexicon.h"
 #include "distributor/split.h"
 #include "distributor/stacks.h"
 #include "model/batch.h"
@@ -51,8 +52,10 @@ struct parcel {
     struct parcel *newest;  // of its service and owner; set in the first
     struct stacks *stacks;  // of the profile at hand, if that is number stacks_of
     uint64_t stacks_of;
-    struct symbols symbols;
-    struct map series;  // index over batch.series
+    struct lexicon *lexicon;    // a reference; whose stacks vectors have; or NULL
+    struct symbol_counts sent;  // rows that its ingester has if it takes the last encoding
+    struct symbols symbols;     // its own, without a lexicon
+    struct map series;          // index over batch.series
     size_t series_cap;
     size_t record_cap;
     uint32_t *homes;  // of the records
@@ -64,6 +67,10 @@ struct parcel {
 // NULL for a record without a client's id, whose home is who gets it.
 typedef uint32_t outbox_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
+// What the owner of a service has been told, a reference, or NULL; and that it took no more rows.
+typedef struct lexicon *outbox_lexicon(void *arg, str service, uint32_t owner);
+typedef void outbox_full(void *arg, str service, uint32_t owner, struct lexicon *l);
+
 struct outbox {
     struct arena *a;  // lives as long as the request
     struct parcel **parcels;
@@ -73,6 +80,8 @@ struct outbox {
     uint64_t profiles;     // added so far
     outbox_owner *owner;
     void *owner_arg;
+    outbox_lexicon *lexicon;  // NULL: every parcel brings its symbols along
+    outbox_full *full;
     uint64_t records;
     uint64_t values;
 };
@@ -91,3 +100,9 @@ void outbox_seal(struct outbox *o);
 
 // Writes into the records whether `member` is their home. Before each encoding.
 void parcel_address(struct parcel *p, uint32_t member);
+
+// The batch, of a lexicon only what its ingester was not told. Fails with resource_exhausted.
+bool parcel_encode(struct parcel *p, struct arena *scratch, struct buf *out, err *e) MUST_CHECK;
+
+// From now on the parcel brings all its symbols along. Memory of what stays is the outbox' arena.
+bool parcel_make_whole(struct parcel *p, struct arena *a, err *e) MUST_CHECK;

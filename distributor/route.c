@@ -121,6 +121,25 @@ void route_note(struct route *r, const struct outbox *o, uint64_t bytes)
     }
 }
 
+static struct lexicon_key key_of(const struct route *r, str service, uint32_t owner)
+{
+    return (struct lexicon_key){r->req->tenant, service, r->members[owner].id};
+}
+
+struct lexicon *route_lexicon(void *arg, str service, uint32_t owner)
+{
+    const struct route *r = arg;
+    const struct lexicon_key k = key_of(r, service, owner);
+    return r->lexicons ? lexicons_take(r->lexicons, &k) : NULL;
+}
+
+void route_full(void *arg, str service, uint32_t owner, struct lexicon *l)
+{
+    const struct route *r = arg;
+    const struct lexicon_key k = key_of(r, service, owner);
+    lexicons_full(r->lexicons, &k, l);
+}
+
 // ---- one attempt
 
 static bool encode(struct route *r, struct shipment *s, err *e)
@@ -132,7 +151,7 @@ static bool encode(struct route *r, struct shipment *s, err *e)
     for (size_t i = 0; ok && i < s->parcel_count; i++) {
         parcel_address(s->parcels[i], (uint32_t)(s->member - r->members));
         size_t mark = pb_begin(&s->message, 1);
-        ok = batch_encode(&s->parcels[i]->batch, &scratch, &s->message, e);
+        ok = parcel_encode(s->parcels[i], &scratch, &s->message, e);
         pb_end(&s->message, mark);
     }
     arena_release(&scratch);
@@ -154,12 +173,25 @@ static void ship(struct route *r, struct shipment *s)
     s->started = true;
 }
 
+// Lexicons as field 4 of the answer says it.
+static bool takes_lexicons(str answer)
+{
+    bool takes = false;
+    struct pb_reader reader = pb_reader(answer);
+    while (pb_next(&reader)) {
+        if (reader.field == 4 && reader.type == PB_VARINT) takes = reader.number != 0;
+    }
+    return takes;
+}
+
 static void settle(struct route *r, struct shipment *s)
 {
     if (s->started) {
         str answer = {0};
         s->stored = peer_answer(&s->call, &answer, &s->fault);
         members_note_call(r->known, MEMBER_INGESTER, s->member->id, &s->call, &s->fault);
+        if (s->stored && r->lexicons)
+            lexicons_note_member(r->lexicons, s->member->id, takes_lexicons(answer));
         if (s->given_up && !s->stored)
             err_set(&s->fault, ERR_UNAVAILABLE,
                     "it answers no probes, or says that it is not ready, and was waited for");
@@ -223,24 +255,87 @@ static uint32_t next_of(struct route *r, const struct parcel *p)
     return order_of(r, r->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
 }
 
-// What becomes of a shipment's parcels: stored, waiting for the next ingester, or failed.
+// Does the fault name this parcel's lexicon? One that names none means all of them.
+static bool names(const err *fault, const struct lexicon *l)
+{
+    char hex[2 * sizeof l->id.b + 1];
+    hex_print(l->id.b, sizeof l->id.b, hex);
+    return str_contains(str_of(fault->msg), str_of(hex));
+}
+
+// An ingester that does not have what it was told, or does not know what a lexicon is, stored
+// nothing: it gets the same batches once more, with all their symbols.
+static bool tell_all(struct route *r, struct shipment *s)
+{
+    bool any = false;
+    bool named = false;
+    bool knows = s->fault.code == ERR_NOT_FOUND;
+    if (s->stored || !s->started) return false;
+    if (!knows && s->fault.code != ERR_INVALID_ARGUMENT && s->fault.code != ERR_UNIMPLEMENTED)
+        return false;
+    for (size_t i = 0; i < s->parcel_count; i++) {
+        const struct lexicon *l = s->parcels[i]->lexicon;
+        any |= l != NULL;
+        named |= l && names(&s->fault, l);
+    }
+    if (any && !knows) lexicons_note_member(r->lexicons, s->member->id, false);
+    for (size_t i = 0; any && i < s->parcel_count; i++) {
+        struct parcel *p = s->parcels[i];
+        const struct lexicon_key k = {r->req->tenant, p->batch.service, s->member->id};
+        if (p->lexicon && (!named || names(&s->fault, p->lexicon)))
+            lexicons_refused(r->lexicons, &k, p->lexicon);
+    }
+    return any;
+}
+
+enum next {
+    NEXT_NONE,   // stored
+    NEXT_WHOLE,  // the same ingester, all symbols
+    NEXT_OTHER,
+    NEXT_FAILED
+};
+
+static void settle_parcel(struct route *r, struct parcel *p, enum next next)
+{
+    switch (next) {
+    case NEXT_NONE:
+        if (p->lexicon) lexicon_stored(p->lexicon, &p->sent);
+        p->state = PARCEL_STORED;
+        break;
+    case NEXT_WHOLE:
+        break;
+    case NEXT_OTHER:
+        p->attempt++;
+        p->owner = next_of(r, p);
+        break;
+    case NEXT_FAILED:
+        p->state = PARCEL_FAILED;
+        break;
+    }
+}
+
+// What becomes of a shipment's parcels: stored, waiting for the next ingester or for another try
+// with the same, or failed.
 static void decide(struct route *r, struct shipment *s, err *first)
 {
+    const str results[] = {S("stored"), S("told again"), S("passed"), S("failed")};
     size_t most = MIN((size_t)r->config->append_attempts, r->member_count);
+    bool whole = tell_all(r, s);
     for (size_t i = 0; i < s->parcel_count; i++) {
         struct parcel *p = s->parcels[i];
+        err fault = {0};
         bool again = !s->stored && may_pass_over(&s->fault) && p->attempt + 1 < most;
-        if (s->stored) {
-            p->state = PARCEL_STORED;
-        } else if (again) {
-            p->attempt++;
-            p->owner = next_of(r, p);
-        } else {
-            p->state = PARCEL_FAILED;
-            keep_first(first, s, p->attempt + 1);
+        enum next next = s->stored ? NEXT_NONE
+                         : whole   ? NEXT_WHOLE
+                         : again   ? NEXT_OTHER
+                                   : NEXT_FAILED;
+        if ((whole || again) && !parcel_make_whole(p, &r->req->arena, &fault)) {
+            s->fault = fault;
+            next = NEXT_FAILED;
         }
-        str result = s->stored ? S("stored") : again ? S("passed") : S("failed");
-        metric_add_to(&distributor_appends, result, 1);
+        settle_parcel(r, p, next);
+        if (next == NEXT_FAILED) keep_first(first, s, p->attempt + 1);
+        metric_add_to(&distributor_appends, results[next], 1);
     }
 }
 

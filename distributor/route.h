@@ -14,12 +14,16 @@
 //     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
 //               in order gets the parcels
 //     attempt:  0 in what a record's home gets, > 0 in what others get (outbox.h)
+//     refused:  an ingester that does not have what a batch's lexicon says it was told gets the
+//     batch
+//               again, with all its symbols (lexicon.h); whoever else gets it, too
 //
 // Blocks until every parcel is stored or no further ingester can be asked.
 #pragma once
 
 #include "cluster/member.h"
 #include "distributor/config.h"
+#include "distributor/lexicon.h"
 #include "distributor/outbox.h"
 #include "distributor/spread.h"
 #include "loop/req.h"
@@ -31,8 +35,9 @@ struct route {
     struct mem_budget *memory;
     const struct distributor_config *config;
     struct members *known;
-    struct member *members;  // a snapshot, in the request's arena
-    struct member *homes;    // the same, all of them alive
+    struct lexicons *lexicons;  // NULL: none are used
+    struct member *members;     // a snapshot, in the request's arena
+    struct member *homes;       // the same, all of them alive
     size_t member_count;
     uint32_t *order;        // scratch, a row for each member
     struct spread *spread;  // NULL: nothing is measured, one ingester is enough
@@ -52,6 +57,10 @@ uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *hom
 // Notes what a sealed outbox brings: `bytes` of profiles, of its services in proportion to their
 // records.
 void route_note(struct route *r, const struct outbox *o, uint64_t bytes);
+
+// The functions of outbox.lexicon and outbox.full, likewise.
+struct lexicon *route_lexicon(void *arg, str service, uint32_t owner);
+void route_full(void *arg, str service, uint32_t owner, struct lexicon *l);
 
 // Sends a sealed outbox. True when an ingester has acknowledged every record.
 bool route_send(struct route *r, struct outbox *o, err *e) MUST_CHECK;

@@ -29,37 +29,22 @@ static bool reserve(struct stacks *s, uint32_t frames, err *e)
     return symbols_reserve(s->to, &room, e);
 }
 
-bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, struct symbols *to,
-                 err *e)
-{
-    uint32_t deepest = 0;
-    for (uint32_t i = 0; i < p->sample_count; i++)
-        deepest = MAX(deepest, p->samples[i].location_count);
-    *s = (struct stacks){
-        .p = p,
-        .to = to,
-        .rows = ARENA_ARRAY(a, uint32_t, p->sample_count),
-        .functions = ARENA_ARRAY(a, uint32_t, p->function_count),
-        .mappings = ARENA_ARRAY(a, uint32_t, p->mapping_count),
-        .places = ARENA_ARRAY(a, uint32_t, p->location_count),
-        .path = ARENA_ARRAY(a, uint32_t, deepest),
-    };
-    if (!arena_ok(a, e)) return false;
-    uint32_t frames = place_frames(s);
-    s->frames = ARENA_ARRAY(a, uint32_t, frames);
-    return arena_ok(a, e) && reserve(s, frames, e);
-}
-
 static bool string_row(struct symbols *to, str text, uint32_t *row, err *e)
 {
     *row = symbols_string(to, text, e);
     return *row != MAP_NONE;
 }
 
-static bool known_string_row(struct stacks *s, str text, uint32_t *row, err *e)
+// Where a text is remembered that was asked for.
+static struct stacks_text *text_slot(struct stacks *s, str text)
 {
     uint64_t where = (uint64_t)(uintptr_t)text.p * 0x9e3779b97f4a7c15u;
-    struct stacks_text *t = &s->texts[where >> 56 & (STACKS_TEXTS - 1)];
+    return &s->texts[where >> 56 & (STACKS_TEXTS - 1)];
+}
+
+static bool known_string_row(struct stacks *s, str text, uint32_t *row, err *e)
+{
+    struct stacks_text *t = text_slot(s, text);
     if (t->p == text.p && t->n == text.n) {
         *row = t->row;
         return true;
@@ -82,6 +67,7 @@ static uint32_t function_row(struct stacks *s, uint32_t function, err *e)
     row.system_name = row.name;
     if (!same && !string_row(s->to, f->system_name, &row.system_name, e)) return MAP_NONE;
     uint32_t id = symbols_function(s->to, row, e);
+    if (id != MAP_NONE && s->hints && !symbols_hint(s->hints, row.name, id, e)) return MAP_NONE;
     s->functions[function] = id + 1;  // MAP_NONE + 1 is 0: not known
     return id;
 }
@@ -133,9 +119,9 @@ static inline uint32_t location_row(struct stacks *s, uint32_t parent, uint32_t 
     const struct profile_location *l = &s->p->locations[location];
     uint32_t *frames = s->frames + s->places[location];
     if (frames[0] == 0 && !make_frames(s, l, frames, e)) return MAP_NONE;
-    uint32_t stack = symbols_stack(s->to, parent, frames[0] - 1, e);
+    uint32_t stack = symbols_child(s->to, parent, frames[0] - 1, e);
     for (uint32_t i = 1; i < l->line_count && stack != MAP_NONE; i++)
-        stack = symbols_stack(s->to, stack, frames[i] - 1, e);
+        stack = symbols_child(s->to, stack, frames[i] - 1, e);
     return stack;
 }
 
@@ -167,4 +153,133 @@ uint32_t stacks_row(struct stacks *s, uint32_t sample, err *e)
     s->last_count = n;
     s->rows[sample] = row + 1;
     return row;
+}
+
+// ---- finding what is there, some at once
+
+// So few that what was fetched is still there when it is needed.
+#define TOGETHER 32u
+
+// Is this text that string of the table?
+static bool is_text(struct stacks *s, str text, uint32_t there)
+{
+    struct stacks_text *t = text_slot(s, text);
+    if (t->p == text.p && t->n == text.n) return t->row == there;
+    if (!str_eq(text, s->to->t.strings[there])) return false;
+    if (text.n <= UINT32_MAX) *t = (struct stacks_text){text.p, (uint32_t)text.n, there};
+    return true;
+}
+
+static bool is_function(struct stacks *s, const struct profile_function *f, uint32_t name,
+                        uint32_t guess)
+{
+    const struct symbol_function *g = &s->to->t.functions[guess];
+    if (g->name != name || g->start_line != f->start_line) return false;
+    bool same = f->system_name.p == f->name.p && f->system_name.n == f->name.n;
+    if (same ? g->system_name != name : !str_eq(f->system_name, s->to->t.strings[g->system_name]))
+        return false;
+    return is_text(s, f->filename, g->filename);
+}
+
+static void find_functions(struct stacks *s, uint32_t from, uint32_t to)
+{
+    uint64_t hashes[TOGETHER];
+    uint32_t names[TOGETHER];
+    uint32_t guesses[TOGETHER];
+    const struct symbol_table *t = &s->to->t;
+    for (uint32_t i = from; i < to; i++) {
+        hashes[i - from] = symbols_string_hash(s->to, s->p->functions[i].name);
+        symbols_string_fetch(s->to, hashes[i - from]);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t row = names[i - from] = symbols_string_maybe(s->to, hashes[i - from]);
+        if (row == MAP_NONE) continue;
+        __builtin_prefetch(&t->strings[row]);
+        symbols_hint_fetch(s->hints, row);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t row = names[i - from];
+        uint32_t guess = guesses[i - from] = row == MAP_NONE ? 0 : symbols_hinted(s->hints, row);
+        if (guess == 0) continue;
+        __builtin_prefetch(t->strings[row].p);
+        __builtin_prefetch(&t->functions[guess]);
+    }
+    for (uint32_t i = from; i < to; i++) {
+        const struct profile_function *f = &s->p->functions[i];
+        uint32_t row = names[i - from];
+        uint32_t guess = guesses[i - from];
+        if (guess == 0 || !str_eq(f->name, t->strings[row])) continue;
+        if (is_function(s, f, row, guess)) s->functions[i] = guess + 1;
+    }
+}
+
+// A frame whose function and mapping are known, and where its row goes.
+struct sought {
+    struct symbol_frame frame;
+    uint64_t hash;
+    uint32_t *to;
+    uint32_t maybe;
+};
+
+static void find_frames(struct stacks *s, struct sought *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        v[i].maybe = symbols_frame_maybe(s->to, v[i].hash);
+    for (uint32_t i = 0; i < n; i++) {
+        if (v[i].maybe == MAP_NONE || !symbols_is_frame(s->to, v[i].maybe, &v[i].frame)) continue;
+        *v[i].to = v[i].maybe + 1;
+    }
+}
+
+// Of locations with inlined lines too few come to be worth it.
+static bool find_locations(struct stacks *s, err *e)
+{
+    struct sought v[TOGETHER];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->p->location_count; i++) {
+        const struct profile_location *l = &s->p->locations[i];
+        const struct profile_line *line = &s->p->lines[l->first_line];
+        if (l->line_count != 1 || s->functions[line->function] == 0) continue;
+        v[n].frame = (struct symbol_frame){.address = l->address,
+                                           .line = line->line,
+                                           .function = s->functions[line->function] - 1,
+                                           .mapping = mapping_row(s, l->mapping, e)};
+        if (v[n].frame.mapping == MAP_NONE) return false;
+        v[n].to = &s->frames[s->places[i]];
+        v[n].hash = symbols_frame_fetch(s->to, &v[n].frame);
+        if (++n < TOGETHER) continue;
+        find_frames(s, v, n);
+        n = 0;
+    }
+    find_frames(s, v, n);
+    return true;
+}
+
+// ---- life
+
+bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, struct symbols *to,
+                 struct symbols_hints *hints, err *e)
+{
+    uint32_t deepest = 0;
+    for (uint32_t i = 0; i < p->sample_count; i++)
+        deepest = MAX(deepest, p->samples[i].location_count);
+    *s = (struct stacks){
+        .p = p,
+        .to = to,
+        .hints = hints,
+        .rows = ARENA_ARRAY(a, uint32_t, p->sample_count),
+        .functions = ARENA_ARRAY(a, uint32_t, p->function_count),
+        .mappings = ARENA_ARRAY(a, uint32_t, p->mapping_count),
+        .places = ARENA_ARRAY(a, uint32_t, p->location_count),
+        .path = ARENA_ARRAY(a, uint32_t, deepest),
+    };
+    if (!arena_ok(a, e)) return false;
+    uint32_t frames = place_frames(s);
+    s->frames = ARENA_ARRAY(a, uint32_t, frames);
+    if (!arena_ok(a, e)) return false;
+    if (to->t.stack_count == 1) return reserve(s, frames, e);
+    if (!hints) return true;
+    for (uint32_t i = 0; i < p->function_count; i += TOGETHER)
+        find_functions(s, i, MIN(i + TOGETHER, p->function_count));
+    return find_locations(s, e);
 }

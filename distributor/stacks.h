@@ -5,6 +5,10 @@
 // A profile repeats the same callers in thousands of samples. So a function, a mapping and the
 // frames of a location are asked for once, a stack once a sample, and of a stack only what differs
 // from the one before it, counted from the root.
+//
+// A lexicon has nearly all functions and frames of a profile, but lies in memory that the processor
+// has to wait for. They are found in it some at once before the first stack is asked for, each name
+// leading to the function that it named last (symbols_hints), so that the waits overlap.
 #pragma once
 
 #include "model/profile.h"
@@ -22,8 +26,9 @@ struct stacks_text {
 struct stacks {
     const struct profile *p;
     struct symbols *to;
-    uint32_t *rows;       // of samples; row + 1, 0 = not yet asked for
-    uint32_t *functions;  // of the profile's functions, likewise
+    struct symbols_hints *hints;  // of a table that has rows, or NULL
+    uint32_t *rows;               // of samples; row + 1, 0 = not yet asked for
+    uint32_t *functions;          // of the profile's functions, likewise
     uint32_t *mappings;
     uint32_t *frames;      // of locations, outermost first, likewise
     uint32_t *places;      // of locations: their first frame
@@ -33,10 +38,10 @@ struct stacks {
     struct stacks_text texts[STACKS_TEXTS];
 };
 
-// Memory is the arena's. Makes room for the profile's rows in the table. Fails with
-// resource_exhausted.
+// Memory is the arena's. Makes room for the profile's rows in a fresh table; in one with rows, for
+// which there are hints, looks for them. Fails with resource_exhausted.
 bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, struct symbols *to,
-                 err *e) MUST_CHECK;
+                 struct symbols_hints *hints, err *e) MUST_CHECK;
 
 // The stack row of a sample; MAP_NONE and *e set on failure.
 uint32_t stacks_row(struct stacks *s, uint32_t sample, err *e) MUST_CHECK;

@@ -92,6 +92,11 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     }
     q->route.spread = &self->spread;
     outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
+    lexicons_limit(&self->lexicons, config->lexicon_memory);
+    if (config->lexicon_memory == 0) return true;
+    q->route.lexicons = &self->lexicons;
+    q->in.out.lexicon = route_lexicon;
+    q->in.out.full = route_full;
     return true;
 }
 

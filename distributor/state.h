@@ -20,6 +20,7 @@ struct distributor_state {
     struct spread spread;
     struct quota_samplers samplers;
     struct refusals refusals;
+    struct lexicons lexicons;
 };
 
 // One push or upload in progress; lives on the handler's stack.

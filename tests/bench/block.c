@@ -89,7 +89,7 @@ static void load_file(const char *path, struct symbols *table, bool **leaf, size
         bytes = buf_view(&plain);
     }
     must(decode_pprof(&arena, bytes, &o, &d, NULL, &e), &e);
-    must(stacks_init(&stacks, &arena, d.profiles, table, &e), &e);
+    must(stacks_init(&stacks, &arena, d.profiles, table, NULL, &e), &e);
     for (uint32_t i = 0; i < d.profiles->sample_count; i++) {
         uint32_t row = stacks_row(&stacks, i, &e);
         must(row != MAP_NONE && mem_grow(NULL, leaf, cap, (size_t)row + 1, 1, &e), &e);

@@ -51,7 +51,7 @@ static bool decode_and_intern(const struct work *w)
     err e = {0};
     arena_init(&a, NULL, ARENA_MAX);
     bool ok = decode_pprof(&a, w->bytes, &o, &d, NULL, &e) && symbols_init(&table, NULL, &e) &&
-              stacks_init(&stacks, &a, d.profiles, &table, &e);
+              stacks_init(&stacks, &a, d.profiles, &table, NULL, &e);
     for (uint32_t i = 0; ok && i < d.profiles->sample_count; i++)
         ok = stacks_row(&stacks, i, &e) != MAP_NONE;
     symbols_release(&table);

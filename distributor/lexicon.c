@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/lexicon.h"
+
+#include "sys/rand.h"
+
+#include <stdlib.h>
+
+// After refusals in a row, 1, 2, 4 ... so many pushes bring their symbols along before another
+// lexicon is tried: an ingester that refuses for good (a service with too many stacks, no memory)
+// costs next to nothing.
+#define PAUSE_MOST 1024
+
+// Beyond this many members the rest is told all symbols; there are some tens.
+#define MEMBERS_MOST 4096
+
+// The lexicon of a tenant, service and member, or what is known of why there is none.
+struct slot {
+    struct shelf_item item;
+    struct lexicon *lexicon;  // or NULL
+    uint32_t pause;           // pushes that go without
+    uint32_t refusals;        // in a row
+    size_t tenant_n;
+    size_t service_n;
+    size_t member_n;
+    char text[];  // the three
+};
+
+void lexicons_init(struct lexicons *ls, struct mem_budget *parent, size_t limit)
+{
+    *ls = (struct lexicons){0};
+    // A budget whose limit is 0 would have none.
+    mem_budget_init(&ls->memory, "distributor.lexicon_memory", parent, MAX(limit, (size_t)1));
+    lock_init(&ls->lock, LOCK_LEXICONS);
+    shelf_init(&ls->shelf, &ls->memory);
+}
+
+static void lexicon_free(struct lexicon *l)
+{
+    struct mem_budget *b = l->memory.parent;
+    symbols_hints_release(&l->hints);
+    symbols_release(&l->symbols);
+    lock_release(&l->lock);
+    mem_free(b, l, sizeof *l);
+}
+
+// The last reference goes after all use: release orders that before the free, acquire sees it.
+void lexicon_unref(struct lexicon *l)
+{
+    if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) lexicon_free(l);
+}
+
+static size_t slot_size(const struct slot *s)
+{
+    return sizeof *s + s->tenant_n + s->service_n + s->member_n;
+}
+
+static void let_go(struct slot *s)
+{
+    if (!s->lexicon) return;
+    atomic_store_explicit(&s->lexicon->ended, true, memory_order_relaxed);
+    lexicon_unref(s->lexicon);
+    s->lexicon = NULL;
+}
+
+static void slot_remove(struct lexicons *ls, struct slot *s)
+{
+    let_go(s);
+    shelf_remove(&ls->shelf, &s->item);
+    mem_free(&ls->memory, s, slot_size(s));
+}
+
+static struct slot *oldest(const struct lexicons *ls)
+{
+    return CONTAINER_OF(ls->shelf.oldest, struct slot, item);
+}
+
+void lexicons_release(struct lexicons *ls)
+{
+    while (ls->shelf.count)
+        slot_remove(ls, oldest(ls));
+    shelf_release(&ls->shelf);
+    for (size_t i = 0; i < ls->member_count; i++)
+        mem_free(&ls->memory, ls->members[i].id, ls->members[i].n);
+    mem_free(&ls->memory, ls->members, ls->member_cap * sizeof *ls->members);
+    assert(atomic_load(&ls->memory.used) == 0);
+    lock_release(&ls->lock);
+}
+
+static size_t limit_of(const struct lexicons *ls)
+{
+    return atomic_load_explicit(&ls->memory.limit, memory_order_relaxed);
+}
+
+// ---- members
+
+static struct lexicon_member *member_of(struct lexicons *ls, str id)
+{
+    for (size_t i = 0; i < ls->member_count; i++) {
+        if (str_eq((str){ls->members[i].id, ls->members[i].n}, id)) return &ls->members[i];
+    }
+    return NULL;
+}
+
+static struct lexicon_member *member_add(struct lexicons *ls, str id)
+{
+    err e = {0};
+    if (ls->member_count == MEMBERS_MOST || id.n == 0) return NULL;
+    if (!mem_grow(&ls->memory, &ls->members, &ls->member_cap, ls->member_count + 1,
+                  sizeof *ls->members, &e)) {
+        return NULL;
+    }
+    char *text = mem_alloc(&ls->memory, id.n, &e);
+    if (!text) return NULL;
+    memcpy(text, id.p, id.n);
+    struct lexicon_member *m = &ls->members[ls->member_count++];
+    *m = (struct lexicon_member){.id = text, .n = id.n};
+    return m;
+}
+
+void lexicons_note_member(struct lexicons *ls, str member, bool takes)
+{
+    lock_take(&ls->lock);
+    struct lexicon_member *m = member_of(ls, member);
+    if (!m && takes) m = member_add(ls, member);
+    if (m) m->takes = takes;
+    lock_give(&ls->lock);
+}
+
+// ---- slots, with the lock
+
+static bool same_slot(const void *ctx, struct shelf_item *item)
+{
+    const struct lexicon_key *k = ctx;
+    const struct slot *s = CONTAINER_OF(item, struct slot, item);
+    const char *at = s->text;
+    return str_eq(k->tenant, (str){at, s->tenant_n}) &&
+           str_eq(k->service, (str){at + s->tenant_n, s->service_n}) &&
+           str_eq(k->member, (str){at + s->tenant_n + s->service_n, s->member_n});
+}
+
+static uint64_t hash_of(const struct lexicon_key *k)
+{
+    uint64_t h = hash_table_and(hash_table_str(k->tenant), hash_table_str(k->service));
+    return hash_table_and(h, hash_table_str(k->member));
+}
+
+static struct slot *slot_add(struct lexicons *ls, const struct lexicon_key *k, uint64_t hash)
+{
+    err e = {0};
+    size_t n = k->tenant.n + k->service.n + k->member.n;
+    struct slot *s = mem_alloc(&ls->memory, sizeof *s + n, &e);
+    if (!s) return NULL;
+    s->tenant_n = k->tenant.n;
+    s->service_n = k->service.n;
+    s->member_n = k->member.n;
+    if (k->tenant.n) memcpy(s->text, k->tenant.p, k->tenant.n);
+    if (k->service.n) memcpy(s->text + k->tenant.n, k->service.p, k->service.n);
+    memcpy(s->text + k->tenant.n + k->service.n, k->member.p, k->member.n);
+    if (shelf_put(&ls->shelf, &s->item, hash, &e)) return s;
+    mem_free(&ls->memory, s, sizeof *s + n);
+    return NULL;
+}
+
+static struct lexicon *lexicon_new(struct lexicons *ls)
+{
+    err e = {0};
+    struct lexicon *l = mem_alloc(&ls->memory, sizeof *l, &e);
+    if (!l) return NULL;
+    mem_budget_init(&l->memory, "distributor.lexicon_memory", &ls->memory, limit_of(ls) / 4);
+    lock_init(&l->lock, LOCK_LEXICON);
+    atomic_init(&l->refs, 1);
+    rand_bytes(l->id.b, sizeof l->id.b);
+    symbols_hints_init(&l->hints, &l->memory);
+    l->told = (struct symbol_counts){1, 1, 1, 1, 1};
+    if (symbols_init(&l->symbols, &l->memory, &e)) {
+        symbols_seed(&l->symbols, rand_key());
+        atomic_fetch_add_explicit(&ls->opened, 1, memory_order_relaxed);
+        return l;
+    }
+    lexicon_free(l);
+    return NULL;
+}
+
+// Those longest unused go until there is room for others to grow. Pushes may still be at work with
+// them; their memory goes later, so the number to go is bounded by what they hold now.
+static void make_room(struct lexicons *ls, const struct slot *keep)
+{
+    size_t used = atomic_load_explicit(&ls->memory.used, memory_order_relaxed);
+    size_t most = limit_of(ls) / 4 * 3;
+    while (used > most && ls->shelf.count > 0 && oldest(ls) != keep) {
+        struct slot *s = oldest(ls);
+        size_t bytes = slot_size(s) + (s->lexicon ? sizeof *s->lexicon : 0);
+        if (s->lexicon)
+            bytes += atomic_load_explicit(&s->lexicon->memory.used, memory_order_relaxed);
+        slot_remove(ls, s);
+        atomic_fetch_add_explicit(&ls->evicted, 1, memory_order_relaxed);
+        used -= MIN(bytes, used);
+    }
+}
+
+void lexicons_limit(struct lexicons *ls, size_t limit)
+{
+    limit = MAX(limit, (size_t)1);
+    if (limit == limit_of(ls)) return;
+    lock_take(&ls->lock);
+    atomic_store_explicit(&ls->memory.limit, limit, memory_order_relaxed);
+    make_room(ls, NULL);
+    lock_give(&ls->lock);
+}
+
+static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
+{
+    const struct lexicon_member *m = member_of(ls, k->member);
+    if (!m || !m->takes) return NULL;
+    uint64_t hash = hash_of(k);
+    struct shelf_item *item = shelf_find(&ls->shelf, hash, same_slot, k);
+    struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
+    make_room(ls, s);
+    if (!s) s = slot_add(ls, k, hash);
+    if (!s) return NULL;
+    if (s->lexicon && atomic_load_explicit(&s->lexicon->ended, memory_order_relaxed)) let_go(s);
+    if (s->pause > 0) {
+        s->pause--;
+        return NULL;
+    }
+    if (!s->lexicon) s->lexicon = lexicon_new(ls);
+    if (s->lexicon) atomic_fetch_add_explicit(&s->lexicon->refs, 1, memory_order_relaxed);
+    return s->lexicon;
+}
+
+struct lexicon *lexicons_take(struct lexicons *ls, const struct lexicon_key *k)
+{
+    lock_take(&ls->lock);
+    struct lexicon *l = take(ls, k);
+    lock_give(&ls->lock);
+    return l;
+}
+
+// ---- how one ends
+
+// Nobody begins to use it; its slot, if it is still the slot's, goes without for `pause` pushes,
+// more each time until an ingester took one.
+static void end(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l, bool pause)
+{
+    lock_take(&ls->lock);
+    struct shelf_item *item = shelf_find(&ls->shelf, hash_of(k), same_slot, k);
+    struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
+    if (s && s->lexicon == l) {
+        let_go(s);
+        if (!pause) s->refusals = 0;
+        s->pause = pause ? MIN((uint32_t)PAUSE_MOST, 1u << MIN(s->refusals, 10u)) : 0;
+        s->refusals += pause;
+    }
+    lock_give(&ls->lock);
+}
+
+void lexicons_full(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l)
+{
+    lock_take(&l->lock);
+    bool useless = l->symbols.t.stack_count > l->asked / 2;
+    lock_give(&l->lock);
+    useless |= !atomic_load_explicit(&l->answered, memory_order_relaxed);
+    if (atomic_exchange_explicit(&l->ended, true, memory_order_relaxed)) return;
+    atomic_fetch_add_explicit(&ls->full, 1, memory_order_relaxed);
+    end(ls, k, l, useless);
+}
+
+void lexicons_refused(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l)
+{
+    if (atomic_exchange_explicit(&l->ended, true, memory_order_relaxed)) return;
+    atomic_fetch_add_explicit(&ls->refused, 1, memory_order_relaxed);
+    end(ls, k, l, !atomic_load_explicit(&l->answered, memory_order_relaxed));
+}
+
+static void raise(uint32_t *to, uint32_t n)
+{
+    *to = MAX(*to, n);
+}
+
+void lexicon_stored(struct lexicon *l, const struct symbol_counts *to)
+{
+    lock_take(&l->lock);
+    raise(&l->told.strings, to->strings);
+    raise(&l->told.functions, to->functions);
+    raise(&l->told.mappings, to->mappings);
+    raise(&l->told.frames, to->frames);
+    raise(&l->told.stacks, to->stacks);
+    lock_give(&l->lock);
+    atomic_store_explicit(&l->answered, true, memory_order_relaxed);
+}
+
+struct lexicon_facts lexicons_facts(struct lexicons *ls)
+{
+    lock_take(&ls->lock);
+    size_t count = 0;
+    for (struct shelf_item *i = ls->shelf.newest; i; i = i->older)
+        count += CONTAINER_OF(i, struct slot, item)->lexicon != NULL;
+    lock_give(&ls->lock);
+    return (struct lexicon_facts){
+        .count = count,
+        .bytes = atomic_load_explicit(&ls->memory.used, memory_order_relaxed),
+        .opened = atomic_load_explicit(&ls->opened, memory_order_relaxed),
+        .refused = atomic_load_explicit(&ls->refused, memory_order_relaxed),
+        .evicted = atomic_load_explicit(&ls->evicted, memory_order_relaxed),
+        .full = atomic_load_explicit(&ls->full, memory_order_relaxed),
+    };
+}
