@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench.decode [--only decode|intern|whole RUNS] FILE... - how fast pprof messages are read, on one
-// core.
+// bench.decode [--only decode|intern|whole|known RUNS] FILE... - how fast pprof messages are read,
+// on one core.
 //
 // A line per file and one for all: name, uncompressed bytes, bytes per second of decoding alone,
 // and of all that the distributor does with a push until its records are ready to be sent: decode,
-// validate, normalise, split, intern symbols, encode vectors and batches. Files may be gzip; they
-// are inflated before the clock starts. One that is refused is left out and named on stderr. A
+// validate, normalise, split, intern symbols, encode vectors and batches; at last the same with a
+// lexicon, whose ingester was told the names and stacks of this profile before. Files may be gzip;
+// they are inflated before the clock starts. One that is refused is left out and named on stderr. A
 // fixed number of runs of one step is for tools that count instructions.
 #include "codec/squeeze.h"
 #include "distributor/intake.h"
+#include "distributor/lexicon.h"
 #include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -86,6 +88,64 @@ static bool whole_intake(const struct work *w)
     return ok;
 }
 
+// ---- with what was told before
+
+#define LEXICON_MEMORY ((size_t)256 << 20)
+
+static struct lexicons lexicons;
+
+static struct lexicon_key key_of(str service)
+{
+    return (struct lexicon_key){S("bench"), service, S("ingester")};
+}
+
+static struct lexicon *lexicon_of(void *arg, str service, uint32_t owner)
+{
+    const struct lexicon_key k = key_of(service);
+    (void)arg;
+    (void)owner;
+    return lexicons_take(&lexicons, &k);
+}
+
+static void is_full(void *arg, str service, uint32_t owner, struct lexicon *l)
+{
+    const struct lexicon_key k = key_of(service);
+    (void)arg;
+    (void)owner;
+    lexicons_full(&lexicons, &k, l);
+}
+
+static bool tell(struct arena *a, struct outbox *o)
+{
+    bool ok = true;
+    outbox_seal(o);
+    for (size_t i = 0; ok && i < o->parcel_count; i++) {
+        struct parcel *p = o->parcels[i];
+        struct buf out;
+        err e = {0};
+        buf_init(&out, NULL, BYTES_MAX);
+        ok = parcel_encode(p, a, &out, &e);
+        if (ok && p->lexicon) lexicon_stored(p->lexicon, &p->sent);
+        buf_release(&out);
+    }
+    return ok;
+}
+
+static bool known_intake(const struct work *w)
+{
+    static const label ls[] = {{S("__name__"), S("process_cpu")}, {S("service_name"), S("bench")}};
+    struct arena a;
+    struct intake in;
+    arena_init(&a, NULL, ARENA_MAX);
+    intake_init(&in, &a, &limits, w->now_ns, 1);
+    in.out.lexicon = lexicon_of;
+    in.out.full = is_full;
+    intake_pprof(&in, &(struct intake_item){w->bytes, S(""), ls, COUNT(ls)});
+    bool ok = !in.failed && tell(&a, &in.out);
+    arena_release(&a);
+    return ok;
+}
+
 // CPU time of this thread: what else runs on the machine does not count.
 static uint64_t cpu_ns(void)
 {
@@ -121,7 +181,10 @@ static bool load(const char *path, struct buf *raw, struct buf *plain, str *byte
 static const struct {
     const char *name;
     bool (*run)(const struct work *);
-} steps[] = {{"decode", only_decode}, {"intern", decode_and_intern}, {"whole", whole_intake}};
+} steps[] = {{"decode", only_decode},
+             {"intern", decode_and_intern},
+             {"whole", whole_intake},
+             {"known", known_intake}};
 
 struct tally {
     double bytes;
@@ -161,6 +224,8 @@ int main(int argc, char **argv)
         first = 4;
     }
     struct tally t = {0};
+    lexicons_init(&lexicons, NULL, LEXICON_MEMORY);
+    lexicons_note_member(&lexicons, S("ingester"), true);
     for (int i = first; i < argc; i++) {
         struct work w = {.now_ns = clock_wall_ns(), .runs = runs};
         struct buf raw;
@@ -176,6 +241,7 @@ int main(int argc, char **argv)
         buf_release(&raw);
         buf_release(&plain);
     }
+    lexicons_release(&lexicons);
     if (t.bytes == 0) return 1;
     printf("all\t%.0f", t.bytes);
     for (size_t i = 0; i < COUNT(steps); i++)
