@@ -10,6 +10,10 @@
 // costs next to nothing.
 #define PAUSE_MOST 1024
 
+// While there is no room one of so many newcomers is let in. Agents push in turns, so if each got
+// the place of the one longest unused, none would be there when it is asked for again.
+#define ADMITTED 16
+
 // Beyond this many members the rest is told all symbols; there are some tens.
 #define MEMBERS_MOST 4096
 
@@ -181,12 +185,23 @@ static struct lexicon *lexicon_new(struct lexicons *ls)
     return NULL;
 }
 
+static size_t most_of(const struct lexicons *ls)
+{
+    return limit_of(ls) / 4 * 3;
+}
+
+// Below what makes others go, so that one who goes makes no place for two.
+static bool is_crowded(const struct lexicons *ls)
+{
+    return atomic_load_explicit(&ls->memory.used, memory_order_relaxed) > limit_of(ls) / 8 * 5;
+}
+
 // Those longest unused go until there is room for others to grow. Pushes may still be at work with
 // them; their memory goes later, so the number to go is bounded by what they hold now.
 static void make_room(struct lexicons *ls, const struct slot *keep)
 {
     size_t used = atomic_load_explicit(&ls->memory.used, memory_order_relaxed);
-    size_t most = limit_of(ls) / 4 * 3;
+    size_t most = most_of(ls);
     while (used > most && ls->shelf.count > 0 && oldest(ls) != keep) {
         struct slot *s = oldest(ls);
         size_t bytes = slot_size(s) + (s->lexicon ? sizeof *s->lexicon : 0);
@@ -215,6 +230,7 @@ static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
     uint64_t hash = hash_of(k);
     struct shelf_item *item = shelf_find(&ls->shelf, hash, same_slot, k);
     struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
+    if (!s && is_crowded(ls) && ls->turned_away++ % ADMITTED != 0) return NULL;
     make_room(ls, s);
     if (!s) s = slot_add(ls, k, hash);
     if (!s) return NULL;

@@ -22,7 +22,8 @@
 // behind `told`, so each stands for itself, whichever comes first; rows that come twice are
 // compared by the ingester. A lexicon that ends lives on until the pushes that use it are over.
 //
-// Memory is distributor.lexicon_memory; beyond three quarters of it the ones longest unused go. One
+// Memory is distributor.lexicon_memory; beyond three quarters of it the ones longest unused go, for
+// few newcomers: if there are more services than fit, some of them are always told all. One
 // may take a quarter: what does not fit ends it, and its push brings its symbols along. Keys of the
 // indexes are secret. Any thread; lexicons.lock is taken inside of no lexicon's lock.
 #pragma once
@@ -66,6 +67,7 @@ struct lexicons {
     struct lexicon_member *members;
     size_t member_count;
     size_t member_cap;
+    uint64_t turned_away;  // newcomers for whom there was no room, and those let in
     // What happened so far.
     _Atomic uint64_t opened;
     _Atomic uint64_t refused;
