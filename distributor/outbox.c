@@ -179,7 +179,7 @@ static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
     uint64_t second = hash_end(&h);
     uint64_t of_type = labels_fingerprint(type);
     first ^= of_type;
-    second ^= hash_bytes(&of_type, sizeof of_type);
+    second ^= of_type << 32;
     *id = uuid_profile((uint64_t)(x->p->time_ns / 1000000), first, second);
     return true;
 }

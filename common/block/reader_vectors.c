@@ -3,7 +3,7 @@
 // A frame of vectors, put back to columns. Stacks of the frame, numbers of entries and divisors of
 // all vectors; then deltas of ranks among the stacks and values, vector by vector or stack by
 // stack.
-#include "block/wire_int.h"
+#include "block/model_int.h"
 
 struct vectors {
     struct wire head;    // what comes before the deltas
@@ -255,9 +255,161 @@ static bool read_turned(struct vectors *x, struct arena *a, err *e)
     return true;
 }
 
+// ---- modelled: stack by stack, each number given what is known of those before it
+
+struct modelled {
+    struct vectors *x;
+    struct rans_reader r;
+    struct turned *t;
+    struct model_bases bases;
+    bool negative;
+    uint64_t at;  // entries so far
+};
+
+// Vectors that an earlier one tells; that one has no base itself.
+static void read_bases(struct modelled *m)
+{
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < m->bases.count; i++) {
+        uint64_t back = rans_get(&m->r, MODEL_BASE);
+        if (back) last = back - 1;
+        if (last > i || m->bases.base[i - last] != (last ? i - last : 0)) {
+            wire_fail(&m->x->head, "the base of a vector is none");
+            return;
+        }
+        m->bases.base[i] = (uint32_t)(i - last);
+    }
+    model_bases_link(&m->bases);
+}
+
+static uint64_t read_value(struct rans_reader *r, unsigned context, const struct model_mean *mean)
+{
+    uint64_t expected = model_expected(mean);
+    uint64_t value = rans_get(r, context);
+    return expected ? expected + (uint64_t)unzigzag(value) : value;
+}
+
+// False if there are more than entries.
+static inline bool add_entry(struct modelled *m, uint32_t vector, uint64_t value)
+{
+    if (m->at >= m->x->entries) return false;
+    m->t->vectors[m->at] = vector;
+    m->t->values[m->at++] = m->negative ? value : value << 1;
+    m->x->sizes[vector]++;
+    return true;
+}
+
+static bool read_based(struct modelled *m, uint32_t vector, uint64_t base,
+                       struct model_based *of_kind)
+{
+    unsigned kind = 0;
+    for (uint32_t i = m->bases.first_based[vector]; i; i = m->bases.next_based[i]) {
+        struct model_based *b = &of_kind[kind];
+        uint64_t value = 0;
+        bool right = false;
+        if (model_guess(b, base, &value)) {
+            right = rans_get(&m->r, MODEL_GUESS + b->guess) == 0;
+            b->guess = right ? 1 : 2;
+        }
+        if (!right) value = read_value(&m->r, model_based_value(b, kind), &b->mean);
+        if (!add_entry(m, i, value)) return false;
+        model_saw_based(b, base, value);
+        kind = MIN(kind + 1, MODEL_KINDS_OF_BASED - 1);
+    }
+    return true;
+}
+
+// The entries of a stack that `have` vectors without a base have. False if they are none.
+static bool read_entries(struct modelled *m, uint64_t have)
+{
+    struct model_based of_kind[MODEL_KINDS_OF_BASED] = {0};
+    struct model_mean mean = {0};
+    uint64_t place = 0;
+    for (uint64_t left = have; left > 0; left--, place++) {
+        uint64_t spare = m->bases.free_count - place - left;
+        uint64_t gap = spare ? rans_get(&m->r, model_gap(spare, left)) : 0;
+        if (gap > spare) return false;
+        place += gap;
+        uint32_t vector = m->bases.free[place];
+        uint64_t value = read_value(&m->r, model_value(&mean, have, m->bases.free_count), &mean);
+        model_saw(&mean, value);
+        if (!add_entry(m, vector, value) || !read_based(m, vector, value, of_kind)) return false;
+    }
+    return true;
+}
+
+static void read_model(struct modelled *m)
+{
+    struct wire *w = &m->x->head;
+    uint64_t next = 0;
+    uint64_t passed = 0;
+    uint64_t last = 1;
+    read_bases(m);
+    for (uint64_t i = 0; i < m->x->stack_count && !w->fault; i++) {
+        uint64_t from = m->at;
+        passed = rans_get(&m->r, model_stack(passed));
+        uint64_t have = m->bases.free_count > 1 ? rans_get(&m->r, model_count(last)) : 0;
+        if (rans_is_bad(&m->r) || passed >= UINT32_MAX - next || have >= m->bases.free_count) {
+            wire_fail(w, "stacks are none, or are in too many vectors");
+            return;
+        }
+        next += passed;
+        m->x->stacks[i] = (uint32_t)next++;
+        last = ++have;
+        if (!read_entries(m, have)) wire_fail(w, "entries of a stack are none");
+        m->t->counts[i] = (uint32_t)(m->at - from);
+    }
+    if (m->at != m->x->entries) wire_fail(w, "stacks have other entries than vectors");
+    if (!rans_done(&m->r)) wire_fail(w, "numbers are cut off or bytes follow them");
+}
+
+static bool read_modelled(struct vectors *x, struct arena *a, bool negative, err *e)
+{
+    struct wire *w = &x->head;
+    struct turned t = {.counts = ARENA_ARRAY(a, uint32_t, x->stack_count),
+                       .vectors = ARENA_ARRAY(a, uint32_t, x->entries),
+                       .values = ARENA_ARRAY(a, uint64_t, x->entries),
+                       .ends = ARENA_ARRAY(a, uint64_t, x->count),
+                       .ranks = ARENA_ARRAY(a, uint32_t, x->entries),
+                       .sorted = ARENA_ARRAY(a, uint64_t, x->entries)};
+    struct modelled m = {.x = x, .t = &t, .negative = negative};
+    str rest = wire_bytes(w, (uint64_t)(w->end - w->at));
+    if (!model_bases_init(&m.bases, a, x->count) || !rans_open(&m.r, a, rest, MODEL_CONTEXTS))
+        return arena_ok(a, e);
+    if (m.r.bad) wire_fail(w, "tables of numbers are damaged");
+    if (!w->fault) read_model(&m);
+    if (w->fault) return true;
+    turn(x, &t);
+    put_turned(x, &t);
+    return true;
+}
+
+// What comes before the numbers. An entry may cost no byte, so what they claim is bounded as of
+// contents that are packed.
+static void read_claims(struct arena *a, struct vectors *x, size_t contents, bool *negative)
+{
+    struct wire *w = &x->head;
+    x->stack_count = wire_u64(w);
+    x->entries = wire_u64(w);
+    if (!block_raw_is_sane(contents, x->size) || x->entries > x->size / 2 ||
+        x->stack_count > x->entries || x->count > x->size / 2) {
+        wire_fail(w, "vectors say that they are larger than they can be");
+    }
+    if (w->fault) return;
+    x->stacks = ARENA_ARRAY(a, uint32_t, x->stack_count);
+    x->sizes = ARENA_ARRAY(a, uint64_t, x->count);
+    x->divisors = ARENA_ARRAY(a, uint64_t, x->count);
+    if (a->exhausted) return;
+    wire_numbers(w, (int64_t *)x->divisors, x->count);
+    uint8_t flags = wire_byte(w);
+    if (flags > MODEL_SIGNED) wire_fail(w, "vectors have a flag that is none");
+    *negative = flags & MODEL_SIGNED;
+}
+
 // ---- a frame
 
-static bool put_all(struct vectors *x, struct mem_budget *memory, size_t room, err *e)
+static bool put_all(struct vectors *x, bool negative, struct mem_budget *memory, size_t room,
+                    err *e)
 {
     if (x->form == BLOCK_BY_VECTOR) {
         find_values(x);
@@ -268,7 +420,8 @@ static bool put_all(struct vectors *x, struct mem_budget *memory, size_t room, e
     } else {
         struct arena a;
         arena_init(&a, memory, room);
-        bool ok = read_turned(x, &a, e);
+        bool ok =
+            x->form == BLOCK_MODELLED ? read_modelled(x, &a, negative, e) : read_turned(x, &a, e);
         arena_release(&a);
         if (!ok) return false;
     }
@@ -283,22 +436,27 @@ bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct b
 {
     struct vectors x = {.head = wire_of(contents), .count = count};
     struct wire *w = &x.head;
+    bool negative = false;
     x.form = wire_byte(w);
     x.size = wire_u64(w);
-    if (x.form > BLOCK_BY_STACK) wire_fail(w, "vectors have a form that is none");
+    if (x.form > BLOCK_MODELLED) wire_fail(w, "vectors have a form that is none");
     if (count > UINT32_MAX) wire_fail(w, "there are too many vectors");
-    if (x.size > BLOCK_SECTION_MAX || x.size > VARINT_MAX * contents.n) {
-        wire_fail(w, "vectors say that they are larger than they can be");
+    if (x.form == BLOCK_MODELLED) {
+        read_claims(a, &x, contents.n, &negative);
+    } else {
+        if (x.size > BLOCK_SECTION_MAX || x.size > VARINT_MAX * contents.n) {
+            wire_fail(w, "vectors say that they are larger than they can be");
+        }
+        read_stacks(a, &x);
+        read_sizes(a, &x);
     }
-    read_stacks(a, &x);
-    read_sizes(a, &x);
     x.ends = w->fault ? NULL : ARENA_ARRAY(a, uint32_t, count);
     x.bytes = w->fault ? NULL : arena_new(a, x.size);
     if (!arena_ok(a, e)) return false;
     if (w->fault) return wire_done(w, "vectors", e);
     x.to = x.bytes;
     x.to_end = x.bytes + x.size;
-    if (!put_all(&x, a->budget, a->cap - a->used, e)) return false;
+    if (!put_all(&x, negative, a->budget, a->cap - a->used, e)) return false;
     *out = (struct block_vectors){x.ends, (uint32_t)count, str_make(x.bytes, (size_t)x.size)};
     return wire_done(w, "vectors", e);
 }

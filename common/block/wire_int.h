@@ -46,6 +46,7 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
 // Entries of a frame of vectors.
 #define BLOCK_BY_VECTOR 0
 #define BLOCK_BY_STACK  1
+#define BLOCK_MODELLED  2  // stack by stack, model_int.h
 
 // Profile ids of a frame.
 #define BLOCK_IDS_ANY      0  // 16 bytes each

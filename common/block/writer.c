@@ -73,7 +73,7 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%s have %zu bytes, a section at most %zu", what,
                        c->bytes.n, BLOCK_SECTION_MAX);
     }
-    bool may_pack = w->level >= 0;
+    bool may_pack = w->level >= 0 && !c->packed;
     if (may_pack && !pack(w, c, e)) return err_wrap(e, "%s", what);
     str stored = buf_view(&w->packed);
     size_t win = MAX(c->bytes.n / 20, WIN_LEAST);

@@ -157,7 +157,8 @@ struct block_writer {
 struct writer_contents {
     str bytes;
     size_t splits[8];
-    int level;  // of zstd, if the caller named none; 0: the usual
+    int level;    // of zstd, if the caller named none; 0: the usual
+    bool packed;  // nothing is left to pack
 };
 
 // Packs contents if that wins and writes them to the sink, or appends them to *keep.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame of vectors. Stacks are told as ranks among those that the frame has, because a vector has
-// few of a table's stacks and most deltas are then one byte; and what is alike stands together:
-// numbers of entries and divisors, then deltas, then values, each packed by itself.
+// A frame of vectors: stack by stack, each number packed given what is known of those before it.
+// Where that does not fit, vector by vector: stacks are told as ranks among those that the frame
+// has, because a vector has few of a table's stacks and most deltas are then one byte; and what is
+// alike stands together: numbers of entries and divisors, then deltas, then values, each packed by
+// itself.
+#include "base/hash.h"
+#include "block/model_int.h"
 #include "block/writer_int.h"
 
 // The next number of columns that were checked.
@@ -71,16 +75,21 @@ static uint64_t put_part(struct writer_service *s, const struct writer_vectors *
     return size;
 }
 
-// The stacks that there are, ascending, after their number, which is returned; their ranks from
-// here on.
-static uint32_t put_stacks(struct writer_service *s, struct buf *out)
+// The number of stacks that there are; their ranks from here on.
+static uint32_t rank_stacks(struct writer_service *s)
 {
     uint32_t n = 0;
     for (size_t i = 0; i <= s->stack_count / 64; i++) {
         s->ranks[i] = n;
         n += (uint32_t)__builtin_popcountll(s->used[i]);
     }
-    wire_put_u64(out, n);
+    return n;
+}
+
+// The stacks that there are, ascending, after their number.
+static void put_stacks(struct writer_service *s, struct buf *out)
+{
+    wire_put_u64(out, rank_stacks(s));
     uint64_t last = 0;
     for (size_t i = 0; i <= s->stack_count / 64; i++) {
         for (uint64_t bits = s->used[i]; bits; bits &= bits - 1) {
@@ -89,28 +98,26 @@ static uint32_t put_stacks(struct writer_service *s, struct buf *out)
             last = stack;
         }
     }
-    return n;
 }
 
-// ---- stack by stack: of 1,440 profiles with 50 of 2,000 stacks a tenth less than vector by
-// vector, as stacks that are as frequent have gaps and values that are alike.
+// ---- stack by stack: which vectors have a stack and its values in them, each number told given
+// what is known of the ones before
 
-// So few vectors have few stacks twice; and what is turned round is held in memory.
-#define TURNED_LEAST       8
+// Vectors whose stacks have one hash that are compared; more have it only by intent.
+#define BASE_TRIES 8
+
+// Fewer entries are not worth tables of how frequent numbers are.
+#define MODELLED_LEAST 64
+
+// What is turned round is held in memory.
 #define TURNED_ENTRIES_MAX ((uint64_t)1 << 18)
-
-// Gaps and values are packed in parts of stacks that are alike, if a part has so many entries.
-#define PARTS      4
-#define PART_LEAST 4096
-static_assert(PARTS == COUNT(((struct writer_contents *)0)->splits) / 2, "a split for each part");
 
 struct turned {
     uint32_t *counts;   // by rank: vectors that have it
     uint64_t *starts;   // by rank: where its next entry goes; then where they ended
-    uint32_t *order;    // ranks as they are written
-    uint64_t *places;   // scratch
     uint32_t *vectors;  // by entry
-    uint64_t *values;
+    uint64_t *values;   // zigzag
+    bool negative;      // some are
 };
 
 // Entries by stack, of each in the order of vectors. First counted, then placed.
@@ -130,6 +137,7 @@ static void turn(struct writer_service *s, const struct writer_vectors *v, struc
             uint64_t value = next(&values, end);
             if (!place) {
                 t->counts[rank]++;
+                t->negative = t->negative || value & 1;
                 continue;
             }
             uint64_t to = t->starts[rank]++;
@@ -140,54 +148,188 @@ static void turn(struct writer_service *s, const struct writer_vectors *v, struc
     }
 }
 
-// Gaps or values of all stacks, in parts.
-static void put_parts(const struct turned *t, uint32_t stacks, uint64_t entries, bool gaps,
-                      struct buf *out, size_t *splits)
+// ---- bases
+
+// Vectors with the stacks of an earlier one are told by that: found by the bytes of their stacks.
+static bool find_bases(const struct block_writer *w, const struct writer_vectors *v,
+                       struct model_bases *b, struct arena *a, err *e)
 {
-    uint64_t parts = MAX(1, MIN(PARTS, entries / PART_LEAST));
-    uint64_t done = 0;
-    size_t part = 0;
-    splits[part++] = out->n;
-    for (uint32_t i = 0; i < stacks; i++) {
-        uint32_t rank = t->order[i];
-        uint64_t end = t->starts[rank];
-        uint64_t vector = 0;
-        if (done >= entries * part / parts && part < parts) splits[part++] = out->n;
-        for (uint64_t at = end - t->counts[rank]; at < end; at++) {
-            wire_put_u64(out, gaps ? t->vectors[at] - vector : t->values[at]);
-            vector = (uint64_t)t->vectors[at] + 1;
+    const uint8_t *at = (const uint8_t *)v->bytes.p;
+    const uint8_t *end = at + v->bytes.n;
+    struct map index;
+    str *ids = ARENA_ARRAY(a, str, v->count);
+    if (!arena_ok(a, e)) return false;
+    map_init(&index, w->memory);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < v->count; i++) {
+        uint64_t n = next(&at, end);
+        next(&at, end);
+        const uint8_t *values = varint_skip(at, end, n);
+        ids[i] = str_make(at, (size_t)(values - at));
+        at = varint_skip(values, end, n);
+        b->base[i] = i;
+        uint32_t step = 0;
+        uint64_t hash = hash_table_str(ids[i]);
+        uint32_t row = map_next(&index, hash, &step);
+        for (int k = 0; row != MAP_NONE && k < BASE_TRIES && !str_eq(ids[row], ids[i]); k++)
+            row = map_next(&index, hash, &step);
+        if (row != MAP_NONE && str_eq(ids[row], ids[i])) {
+            b->base[i] = row;
+        } else {
+            ok = map_put(&index, hash, i, e);
         }
-        done += t->counts[rank];
+    }
+    map_release(&index);
+    model_bases_link(b);
+    return ok;
+}
+
+static void put_bases(const struct model_bases *b, struct rans_writer *x)
+{
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < b->count; i++) {
+        uint64_t back = i - b->base[i];
+        rans_put(x, MODEL_BASE, back == last ? 0 : back + 1);
+        last = back;
     }
 }
 
-static bool put_turned(struct block_writer *w, const struct writer_vectors *v, uint32_t stacks,
-                       uint64_t entries, struct buf *out, size_t *splits, err *e)
+// ---- the numbers
+struct modelled {
+    const struct turned *t;
+    const struct model_bases *bases;
+    struct rans_writer *x;
+    uint64_t *values;  // by vector: of the stack at hand
+};
+
+static void put_value(struct rans_writer *x, unsigned context, const struct model_mean *mean,
+                      uint64_t value)
+{
+    uint64_t expected = model_expected(mean);
+    rans_put(x, context, expected ? zigzag((int64_t)(value - expected)) : value);
+}
+
+// The values in the vectors that have this one for a base.
+static void put_based(struct modelled *m, uint32_t vector, struct model_based *of_kind)
+{
+    unsigned kind = 0;
+    for (uint32_t i = m->bases->first_based[vector]; i; i = m->bases->next_based[i]) {
+        struct model_based *b = &of_kind[kind];
+        uint64_t guess = 0;
+        bool told = model_guess(b, m->values[vector], &guess);
+        bool right = told && guess == m->values[i];
+        if (told) {
+            rans_put(m->x, MODEL_GUESS + b->guess, !right);
+            b->guess = right ? 1 : 2;
+        }
+        if (!right) put_value(m->x, model_based_value(b, kind), &b->mean, m->values[i]);
+        model_saw_based(b, m->values[vector], m->values[i]);
+        kind = MIN(kind + 1, MODEL_KINDS_OF_BASED - 1);
+    }
+}
+
+// The entries of a stack, which are from .. to - 1, `have` of them in vectors without a base.
+static void put_entries(struct modelled *m, uint64_t from, uint64_t to, uint64_t have)
+{
+    struct model_based of_kind[MODEL_KINDS_OF_BASED] = {0};
+    struct model_mean mean = {0};
+    uint64_t place = 0;
+    uint64_t left = have;
+    for (uint64_t k = from; k < to; k++) {
+        uint64_t value = m->t->values[k];
+        m->values[m->t->vectors[k]] = m->t->negative ? value : value >> 1;
+    }
+    for (uint64_t k = from; k < to; k++) {
+        uint32_t vector = m->t->vectors[k];
+        if (m->bases->base[vector] != vector) continue;
+        uint64_t spare = m->bases->free_count - place - left;
+        uint64_t gap = m->bases->places[vector] - place;
+        if (spare) rans_put(m->x, model_gap(spare, left), gap);
+        place += gap + 1;
+        left--;
+        uint64_t value = m->values[vector];
+        put_value(m->x, model_value(&mean, have, m->bases->free_count), &mean, value);
+        model_saw(&mean, value);
+        put_based(m, vector, of_kind);
+    }
+}
+
+// Each stack that occurs: how many are passed over, how many vectors without a base have it, its
+// entries.
+static void put_model(const struct writer_service *s, struct modelled *m)
+{
+    uint64_t next_stack = 0;
+    uint64_t passed = 0;
+    uint64_t from = 0;
+    uint32_t rank = 0;
+    uint64_t last = 1;
+    put_bases(m->bases, m->x);
+    for (size_t i = 0; i <= s->stack_count / 64; i++) {
+        for (uint64_t bits = s->used[i]; bits; bits &= bits - 1, rank++) {
+            uint64_t stack = i * 64 + (uint64_t)__builtin_ctzll(bits);
+            uint64_t to = from + m->t->counts[rank];
+            uint64_t have = 0;
+            for (uint64_t k = from; k < to; k++)
+                have += m->bases->base[m->t->vectors[k]] == m->t->vectors[k];
+            rans_put(m->x, model_stack(passed), stack - next_stack);
+            passed = stack - next_stack;
+            next_stack = stack + 1;
+            if (m->bases->free_count > 1) rans_put(m->x, model_count(last), have - 1);
+            last = have;
+            put_entries(m, from, to, have);
+            from = to;
+        }
+    }
+}
+
+static bool put_modelled(struct block_writer *w, const struct writer_vectors *v, uint32_t stacks,
+                         uint64_t entries, struct buf *out, err *e)
 {
     struct arena a;
+    struct rans_writer x = {0};
+    struct model_bases bases;
     arena_init(&a, w->memory, SIZE_MAX);
     struct turned t = {.counts = ARENA_ARRAY(&a, uint32_t, stacks),
                        .starts = ARENA_ARRAY(&a, uint64_t, stacks),
-                       .order = ARENA_ARRAY(&a, uint32_t, stacks),
-                       .places = ARENA_ARRAY(&a, uint64_t, v->count + 1),
                        .vectors = ARENA_ARRAY(&a, uint32_t, entries),
                        .values = ARENA_ARRAY(&a, uint64_t, entries)};
-    bool ok = arena_ok(&a, e);
+    struct modelled m = {&t, &bases, &x, ARENA_ARRAY(&a, uint64_t, v->count)};
+    bool ok = model_bases_init(&bases, &a, v->count) && find_bases(w, v, &bases, &a, e) &&
+              rans_begin(&x, &a, w->memory, (size_t)(2 * (entries + stacks) + v->count), e);
     if (ok) {
         uint64_t start = 0;
         turn(&w->s, v, &t, false);
         for (uint32_t i = 0; i < stacks; i++) {
             t.starts[i] = start;
             start += t.counts[i];
-            wire_put_u64(out, t.counts[i]);
         }
         turn(&w->s, v, &t, true);
-        wire_by_count(t.counts, stacks, (uint32_t)v->count, t.places, t.order);
-        put_parts(&t, stacks, entries, true, out, splits);
-        put_parts(&t, stacks, entries, false, out, splits + PARTS);
+        buf_byte(out, t.negative ? MODEL_SIGNED : 0);
+        put_model(&w->s, &m);
+        ok = rans_end(&x, &a, model_kinds, MODEL_CONTEXTS, out, e);
     }
+    rans_release(&x);
+    ok = arena_ok(&a, e) && ok;
     arena_release(&a);
     return ok;
+}
+
+// Divisors as a column: mostly all the same.
+static bool put_divisors(struct block_writer *w, const struct writer_vectors *v, struct buf *out,
+                         err *e)
+{
+    const uint8_t *at = (const uint8_t *)v->bytes.p;
+    const uint8_t *end = at + v->bytes.n;
+    int64_t *column = mem_alloc(w->memory, v->count * sizeof *column, e);
+    if (!column) return false;
+    for (uint64_t i = 0; i < v->count; i++) {
+        uint64_t n = next(&at, end);
+        column[i] = (int64_t)next(&at, end);
+        at = varint_skip(at, end, 2 * n);
+    }
+    wire_put_numbers(out, column, (size_t)v->count);
+    mem_free(w->memory, column, v->count * sizeof *column);
+    return true;
 }
 
 static uint64_t entries_of(const struct writer_vectors *v)
@@ -203,26 +345,46 @@ static uint64_t entries_of(const struct writer_vectors *v)
     return entries;
 }
 
+// Vectors as they are, one after the other: single ones, and those of which there are too many
+// entries to hold them twice.
+static void put_by_vector(struct writer_service *s, const struct writer_vectors *v, struct buf *out,
+                          struct writer_contents *c)
+{
+    buf_byte(out, BLOCK_BY_VECTOR);
+    wire_put_u64(out, put_part(s, v, STACKS, out));
+    put_stacks(s, out);
+    put_part(s, v, HEADS, out);
+    put_part(s, v, DIVISORS, out);
+    c->splits[0] = out->n;
+    put_part(s, v, DELTAS, out);
+    c->splits[1] = out->n;
+    put_part(s, v, VALUES, out);
+}
+
 bool writer_vectors(struct block_writer *w, const struct writer_vectors *v, struct buf *out,
                     struct writer_contents *c, err *e)
 {
     struct writer_service *s = &w->s;
     uint64_t entries = entries_of(v);
-    bool by_stack = v->count >= TURNED_LEAST && entries <= TURNED_ENTRIES_MAX;
     memset(s->used, 0, (s->stack_count / 64 + 1) * sizeof *s->used);
-    buf_byte(out, by_stack ? BLOCK_BY_STACK : BLOCK_BY_VECTOR);
-    wire_put_u64(out, put_part(s, v, STACKS, out));
-    uint32_t stacks = put_stacks(s, out);
-    put_part(s, v, HEADS, out);
-    put_part(s, v, DIVISORS, out);
-    if (by_stack) {
-        if (!put_turned(w, v, stacks, entries, out, c->splits, e)) return false;
-    } else {
-        c->splits[0] = out->n;
-        put_part(s, v, DELTAS, out);
-        c->splits[1] = out->n;
-        put_part(s, v, VALUES, out);
+    if (entries >= MODELLED_LEAST && entries <= TURNED_ENTRIES_MAX) {
+        uint64_t size = put_part(s, v, STACKS, NULL);
+        uint32_t stacks = rank_stacks(s);
+        buf_byte(out, BLOCK_MODELLED);
+        wire_put_u64(out, size);
+        wire_put_u64(out, stacks);
+        wire_put_u64(out, entries);
+        if (!put_divisors(w, v, out, e) || !put_modelled(w, v, stacks, entries, out, e)) {
+            return false;
+        }
+        c->bytes = buf_view(out);
+        c->packed = true;
+        if (!buf_ok(out, e)) return false;
+        if (block_raw_is_sane(out->n, size)) return true;
+        buf_clear(out);
     }
+    put_by_vector(s, v, out, c);
+    c->packed = false;
     c->bytes = buf_view(out);
     c->level = 1;  // nothing repeats: level 3 finds a few matches that cost 3 % more than literals
     return buf_ok(out, e);

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// model_int.h - what writer_vectors.c and reader_vectors.c know before each number of a frame of
+// vectors in form BLOCK_MODELLED: the contexts of codec/rans.h. Both must say the same for the same
+// numbers; docs/formats/block.md has it in words.
+#pragma once
+
+#include "block/wire_int.h"
+#include "codec/rans.h"
+
+// Contexts, by what the number is.
+enum {
+    MODEL_STACK = 0,   // stacks that are passed over, by how many were before
+    MODEL_COUNT = 4,   // vectors that have a stack, by how many have the one before
+    MODEL_GAP = 10,    // vectors that are passed over, by how many there are of both kinds
+    MODEL_FIRST = 34,  // the first value of a stack, by how many vectors have it
+    MODEL_SMALL = 40,  // the next, by the mean of those before: below 16
+    MODEL_LARGE = 48,  // and from 16 on, where it is told as the difference to that
+    MODEL_BASE = 62,   // how far back a vector's base is, if it is not as the last one
+    MODEL_GUESS = 63,  // is a value what its base's tells, by whether the last ones were
+    MODEL_BASED =
+        66,  // the first value of a stack in a vector with a base, by which of those it is
+    MODEL_CONTEXTS = 70
+};
+
+// A vector may have a base: one before it in the frame that has the same stacks. Sample types of a
+// profile (objects and bytes) are so, and mostly a stack's values have one ratio; vectors of a
+// service that does little else are so.
+#define MODEL_KINDS_OF_BASED 4
+
+static const uint8_t model_kinds[MODEL_CONTEXTS] = {
+    0, 0, 0, 0,                                                              // MODEL_STACK
+    1, 1, 1, 1, 1, 1,                                                        // MODEL_COUNT
+    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,  // MODEL_GAP
+    3, 3, 3, 3, 3, 3,                                                        // MODEL_FIRST
+    4, 4, 4, 4, 4, 4, 4, 4,                                                  // MODEL_SMALL
+    5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,                                // MODEL_LARGE
+    6,                                                                       // MODEL_BASE
+    7, 7, 7,                                                                 // MODEL_GUESS
+    8, 8, 8, 8,                                                              // MODEL_BASED
+};
+
+#define MODEL_SIGNED 1  // flag: values are zigzag; else they are positive
+
+// Twice the logarithm, rounded down: half octaves. v is at least 1.
+static inline unsigned model_log(uint64_t v)
+{
+    unsigned e = 63 - (unsigned)__builtin_clzll(v);
+    return 2 * e + (e ? (unsigned)(v >> (e - 1) & 1) : 0);
+}
+
+static inline unsigned model_stack(uint64_t passed)
+{
+    return MODEL_STACK + MIN(3, model_log(passed + 1) / 2);
+}
+
+static inline unsigned model_count(uint64_t last)
+{
+    return MODEL_COUNT + MIN(5, model_log(last) / 2);
+}
+
+// `spare` vectors of those that follow have not got the stack, `have` have it; both at least 1.
+static inline unsigned model_gap(uint64_t spare, uint64_t have)
+{
+    int q = (int)model_log(spare) - (int)model_log(have) + 9;
+    return MODEL_GAP + (unsigned)MAX(0, MIN(q, MODEL_FIRST - MODEL_GAP - 1));
+}
+
+// The mean of the values of a stack so far, the last ones counting most; 16ths.
+struct model_mean {
+    uint64_t sixteenths;
+    uint32_t n;
+};
+
+static inline unsigned model_value(const struct model_mean *m, uint64_t have, uint64_t vectors)
+{
+    if (m->n == 0) return MODEL_FIRST + MIN(5, (model_log(vectors) - model_log(have)) / 2);
+    unsigned log = model_log(m->sixteenths | 1);
+    if (log < 16) return MODEL_SMALL + (log > 8 ? log - 8 : 0);
+    return MODEL_LARGE + MIN(13, (log - 16) / 2);
+}
+
+// What values from 16 on are told against; 0: as they are.
+static inline uint64_t model_expected(const struct model_mean *m)
+{
+    return m->n && m->sixteenths >= 256 ? m->sixteenths >> 4 : 0;
+}
+
+static inline void model_saw(struct model_mean *m, uint64_t v)
+{
+    int64_t now = (int64_t)(MIN(v, UINT64_C(1) << 40) << 4);
+    int64_t was = (int64_t)m->sixteenths;
+    unsigned shift = m->n == 0 ? 0 : m->n == 1 ? 1 : m->n < 4 ? 2 : 3;
+    m->sixteenths = (uint64_t)(was + ((now - was) >> shift));
+    m->n++;
+}
+
+// ---- vectors with a base
+
+// Of one stack, in the vectors that come at the same place among those of their base.
+struct model_based {
+    struct model_mean mean;
+    uint64_t value;  // the last one
+    uint64_t base;   // and its base's
+    unsigned guess;  // 0: none so far; 1: the last was right, 2: wrong
+};
+
+// What a value is if the ratio is the last one's. False: none can be told.
+static inline bool model_guess(const struct model_based *b, uint64_t base, uint64_t *guess)
+{
+    uint64_t product = 0;
+    if (b->mean.n == 0 || __builtin_mul_overflow(base, b->value, &product)) return false;
+    *guess = b->base ? product / b->base : 0;
+    return true;
+}
+
+static inline unsigned model_based_value(const struct model_based *b, unsigned kind)
+{
+    return b->mean.n ? model_value(&b->mean, 1, 1) : MODEL_BASED + kind;
+}
+
+static inline void model_saw_based(struct model_based *b, uint64_t base, uint64_t value)
+{
+    model_saw(&b->mean, value);
+    b->value = value;
+    b->base = base;
+}
+
+// By vector; made by who writes and who reads from the distances.
+struct model_bases {
+    uint32_t *base;         // itself: it has none
+    uint32_t *first_based;  // 0: nobody has it for a base
+    uint32_t *next_based;   // 0: the last of its base's
+    uint32_t *free;         // the vectors that have none, ascending
+    uint32_t *places;       // of each of those there
+    uint64_t count;
+    uint64_t free_count;
+};
+
+// False: they do not fit.
+static inline bool model_bases_init(struct model_bases *b, struct arena *a, uint64_t count)
+{
+    *b = (struct model_bases){.base = ARENA_ARRAY(a, uint32_t, count),
+                              .first_based = ARENA_ARRAY(a, uint32_t, count),
+                              .next_based = ARENA_ARRAY(a, uint32_t, count),
+                              .free = ARENA_ARRAY(a, uint32_t, count),
+                              .places = ARENA_ARRAY(a, uint32_t, count),
+                              .count = count};
+    return !a->exhausted;
+}
+
+// After `base` is known.
+static inline void model_bases_link(struct model_bases *b)
+{
+    b->free_count = 0;
+    for (uint64_t i = b->count; i-- > 0;) {
+        uint32_t base = b->base[i];
+        if (base == i) continue;
+        b->next_based[i] = b->first_based[base];
+        b->first_based[base] = (uint32_t)i;
+    }
+    for (uint64_t i = 0; i < b->count; i++) {
+        if (b->base[i] != i) continue;
+        b->places[i] = (uint32_t)b->free_count;
+        b->free[b->free_count++] = (uint32_t)i;
+    }
+}
