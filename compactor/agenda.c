@@ -101,7 +101,7 @@ static void tell(struct tenant_work *t, const struct agenda *a)
     t->looked = true;
     t->gaps = 0;
     for (size_t i = 0; i < n; i++)
-        t->gaps += v[i].classes == 0;
+        t->gaps += v[i].classes == 0 && !v[i].spared;
     t->segments = s->segment_count;
     t->oldest_hour = s->segment_count ? s->segments[0].name.hour : 0;
     t->newest_hour = s->segment_count ? s->segments[s->segment_count - 1].name.hour : 0;

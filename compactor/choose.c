@@ -77,14 +77,17 @@ static const struct manifest_cover *cover_of(const struct manifest_block *b, int
     return NULL;
 }
 
-// Sums before gaps; most leaves first; then who covers more hours, so that one object serves many
-// windows; then the newest.
+// Sums before gaps; most leaves first; then hours that have series; then who covers more hours, so
+// that one object serves many windows; then the newest.
 static int order_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a;
     const struct candidate *y = b;
     if (!x->block->classes != !y->block->classes) return x->block->classes ? -1 : 1;
     if (x->leaves.n != y->leaves.n) return x->leaves.n > y->leaves.n ? -1 : 1;
+    bool hours = x->block->kind == BLOCK_HOURS;
+    uint32_t series = (x->block->classes ^ y->block->classes) & 1u << BLOCK_SERIES;
+    if (hours && series) return x->block->classes & series ? -1 : 1;
     if (x->block->hours != y->block->hours) return x->block->hours > y->block->hours ? -1 : 1;
     if (x->block->made_ns != y->block->made_ns)
         return x->block->made_ns > y->block->made_ns ? -1 : 1;

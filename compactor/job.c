@@ -35,11 +35,30 @@ struct doing {
     struct job_made *made;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
+    uint32_t classes;  // at most
+    bool of_leaves;    // a parent that is made of rows
+    bool spared;       // a source has no sums, as rows are as small: nor has what is made
 
     // the object that is being written
     str name;
     uint64_t about_bytes;
     struct store_upload *upload;
+};
+
+#define CLASS(c) (1u << BLOCK_##c)
+
+// What comes of each kind of job.
+static const struct {
+    enum block_kind kind;
+    enum merge_what what;
+    uint32_t classes;
+} made_by[JOB_KINDS] = {
+    [JOB_LEAF] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
+    [JOB_FOLD] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
+    [JOB_HOUR] = {BLOCK_HOURS, MERGE_HOUR, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_PACK] = {BLOCK_HOURS, MERGE_PACK, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_DAY] = {BLOCK_DAYS, MERGE_DAY, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
+    [JOB_WINDOW] = {BLOCK_DAYS, MERGE_WINDOW, CLASS(ALL) | CLASS(PROJECTION)},
 };
 
 // ---- sources
@@ -90,6 +109,20 @@ static uint64_t read_whole(const struct doing *d, const struct block_object *v, 
     return 0;
 }
 
+// Parents have no more classes than those that they are made of.
+static void look_at_sources(struct doing *d)
+{
+    const struct task *j = d->job;
+    d->classes = made_by[j->kind].classes;
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct manifest_block *b = j->sources[i].block;
+        if (b && b->kind != BLOCK_RAW && b->classes) d->classes &= b->classes;
+        d->of_leaves = d->of_leaves || (b && b->kind == BLOCK_RAW);
+        d->spared = d->spared || (b && b->spared);
+    }
+    d->of_leaves = d->of_leaves && made_by[j->kind].kind != BLOCK_RAW;
+}
+
 static bool open_sources(struct doing *d, err *e)
 {
     const struct task *j = d->job;
@@ -119,6 +152,7 @@ static bool open_sources(struct doing *d, err *e)
                                               .mask = s->mask};
         if (!s->mask) d->report->bytes_in += names[i].size;
     }
+    if (ok) look_at_sources(d);
     arena_release(&tmp);
     return ok;
 }
@@ -179,18 +213,19 @@ static size_t join_weights(struct weight *v, size_t count)
 }
 
 // Hour nodes of rows are a fraction of them.
-static double shrink_of(const struct task *j)
+static double shrink_of(const struct doing *d)
 {
-    return j->kind == JOB_HOUR ? 0.5 : 1;
+    return d->of_leaves ? 0.5 : 1;
 }
 
 // In how many parts the series of a pack go: each has the whole table again.
 static uint32_t parts_of(const struct doing *d, const struct weight *w)
 {
     double limit = (double)d->bench->pack_bytes;
-    double rows = (w->bytes - w->table) * shrink_of(d->job);
-    // Windows have no series that a part could be made of.
-    if (d->job->kind == JOB_WINDOW || rows + w->table <= 1.5 * limit) return 1;
+    double rows = (w->bytes - w->table) * shrink_of(d);
+    // Without series there is nothing that a part could be made of.
+    bool series = d->classes >> BLOCK_SERIES & 1;
+    if (!series || rows + w->table <= 1.5 * limit) return 1;
     double room = MAX(limit - w->table, limit / 4);
     return (uint32_t)MIN(rows / room + 1, (double)PARTS_MAX);
 }
@@ -227,7 +262,7 @@ static void cut_weights(const struct doing *d, const struct weight *v, size_t co
             base = cut_at(out, base, n, v[i].pack);
             sum = 0;
         }
-        sum += v[i].table + (v[i].bytes - v[i].table) * shrink_of(d->job);
+        sum += v[i].table + (v[i].bytes - v[i].table) * shrink_of(d);
         if (parts > 1) cut_series(out, n, parts);
         alone = *n > base + 1;
     }
@@ -239,7 +274,8 @@ static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
     size_t most = 0;
     double total = 0;
     *n = 1;
-    out[0] = (struct cut){.pack_hi = UINT32_MAX};
+    out[0] = (struct cut){.pack_hi = UINT32_MAX, .gap = d->spared};
+    if (d->spared) return true;
     for (size_t i = 0; i < d->job->source_count; i++) {
         if (d->sources[i].mask) continue;
         most += d->sources[i].block.footer.service_count;
@@ -275,7 +311,7 @@ static void find_gaps(struct doing *d)
 {
     for (size_t i = 0; i < d->job->source_count; i++) {
         const struct job_source *s = &d->job->sources[i];
-        if (!s->block || s->block->classes) continue;
+        if (!s->block || s->block->classes || d->spared) continue;
         for (size_t k = 0; k < s->span_count; k++)
             add_gap(d, s->spans[k].pack_lo, s->spans[k].pack_hi);
     }
@@ -332,22 +368,6 @@ static void abandon_upload(void *arg)
     store_abandon(d->upload);
     d->upload = NULL;
 }
-
-#define CLASS(c) (1u << BLOCK_##c)
-
-// What comes of each kind of job.
-static const struct {
-    enum block_kind kind;
-    enum merge_what what;
-    uint32_t classes;
-} made_by[JOB_KINDS] = {
-    [JOB_LEAF] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
-    [JOB_FOLD] = {BLOCK_RAW, MERGE_LEAF, CLASS(ALL) | CLASS(SERIES)},
-    [JOB_HOUR] = {BLOCK_HOURS, MERGE_HOUR, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
-    [JOB_PACK] = {BLOCK_HOURS, MERGE_PACK, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
-    [JOB_DAY] = {BLOCK_DAYS, MERGE_DAY, CLASS(ALL) | CLASS(PROJECTION) | CLASS(SERIES)},
-    [JOB_WINDOW] = {BLOCK_DAYS, MERGE_WINDOW, CLASS(ALL) | CLASS(PROJECTION)},
-};
 
 static int order_texts(const void *a, const void *b)
 {
@@ -425,7 +445,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                  .parts = cut->parts,
                                  .covers = j->covers,
                                  .cover_count = (uint32_t)j->cover_count,
-                                 .classes = cut->gap ? 0 : made_by[j->kind].classes};
+                                 .classes = cut->gap ? 0 : d->classes};
     struct block_about about = {.kind = b->kind,
                                 .id = b->id,
                                 .tenant = d->bench->tenant,
@@ -447,6 +467,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                       .part = cut->part,
                       .parts = cut->parts,
                       .classes = b->classes,
+                      .spare = d->of_leaves && !cut->gap && cut->parts < 2 && !j->whole,
                       .until_hour = j->until_hour,
                       .overflow = &d->report->overflow};
     const struct merge_target target = {.begin = begin_upload,
@@ -469,6 +490,8 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->made->n++;
     b->name = d->name;
+    b->classes = m.classes;
+    b->spared = m.spared || d->spared;
     b->bytes = written.bytes;
     b->rows = written.rows;
     b->first_ns = written.first_ns;

@@ -5,6 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// Sums of series that rows may stand for have to be so many times smaller: nodes of hours than the
+// rows' vectors, by entries, as tables of symbols are there anyway; a day's block of nothing but
+// series, which needs a table of its own and stays for good, than the leaves, by bytes.
+#define HOUR_SAVES_MIN 2
+#define DAY_SAVES_MIN  3
+
+// And hours of a day as a whole have to have so many percent of its leaves' bytes at most, or else
+// rows serve for them too: an edge that cuts a day costs so little more then.
+#define HOURS_PERCENT_MAX 50
+
 // ---- services
 
 static int order_names(const void *a, const void *b)
@@ -211,8 +221,7 @@ static bool run_steps(struct merge *m, const struct block_about *about,
     err fault = {0};
     for (;;) {
         size_t n = plain_count(&now);
-        uint64_t duplicates = now.duplicates;
-        uint64_t sampled = now.sampled_duplicates;
+        const struct merge before = now;
         struct groups next = {0};
         if (n <= fan || n < 2) {
             ok = write_target(&now, about, target, written, &fault);
@@ -226,8 +235,10 @@ static bool run_steps(struct merge *m, const struct block_about *about,
             groups_release(&next);
         }
         if (ok || fault.code != ERR_RESOURCE_EXHAUSTED || fan <= 2) break;
-        now.duplicates = duplicates;
-        now.sampled_duplicates = sampled;
+        now.duplicates = before.duplicates;
+        now.sampled_duplicates = before.sampled_duplicates;
+        now.row_entries = before.row_entries;
+        now.node_entries = before.node_entries;
         fan = MAX((MIN(fan, n) + 1) / 2, 2);
     }
     if (!ok) *e = fault;
@@ -235,6 +246,8 @@ static bool run_steps(struct merge *m, const struct block_about *about,
     m->sampled_duplicates = now.sampled_duplicates;
     m->miscounted = now.miscounted;
     m->files = now.files;
+    m->row_entries = now.row_entries;
+    m->node_entries = now.node_entries;
     groups_release(&held);
     return ok;
 }
@@ -295,6 +308,8 @@ static bool merge_one_hour(struct merge *m, const struct block_about *about, str
     }
     if (part.source_count == 0) return true;
     struct scratch *file = &to->files[to->file_count];
+    part.what = MERGE_HOUR;
+    said.kind = BLOCK_HOURS;
     part.from_hour = said.from_hour = hour;
     part.hours = said.hours = 1;
     if (!scratch_init(file, m->scratch, m->memory, e)) return false;
@@ -307,6 +322,8 @@ static bool merge_one_hour(struct merge *m, const struct block_about *about, str
     m->duplicates = part.duplicates;
     m->miscounted = part.miscounted;
     m->files = part.files + 1;
+    m->row_entries = part.row_entries;
+    m->node_entries = part.node_entries;
     if (!ok) return false;
     struct merge_source *made = &to->sources[to->n];
     *made = (struct merge_source){0};
@@ -327,22 +344,129 @@ static bool merge_hours(struct merge *m, const struct block_about *about, struct
     return true;
 }
 
+// ---- whether series are worth their bytes
+
+static bool ready(void *arg, err *e)
+{
+    (void)arg;
+    (void)e;
+    return true;
+}
+
+static bool forget(void *arg, str bytes, err *e)
+{
+    (void)arg;
+    (void)bytes;
+    (void)e;
+    return true;
+}
+
+// What a block of the sources' series alone would take.
+static bool weigh_series(const struct merge *m, const struct block_about *about, uint64_t *bytes,
+                         err *e)
+{
+    struct merge only = *m;
+    struct block_about said = *about;
+    struct block_written written;
+    const struct merge_target target = {.begin = ready, .sink = forget, .abandon = leave_file};
+    only.classes = said.classes = 1u << BLOCK_SERIES;
+    *bytes = 0;
+    if (!run_steps(&only, &said, &target, &written, e)) return false;
+    *bytes = written.bytes;
+    return true;
+}
+
+// What the merge's services take of the sources: each lies in one piece.
+static uint64_t weigh_sources(const struct merge *m)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->source_count; i++) {
+        const struct block_footer *f = &m->sources[i].block.footer;
+        uint64_t from = 0;
+        for (uint32_t k = 0; k < f->service_count; k++) {
+            const struct block_service_ref *s = &f->services[k];
+            uint32_t pack = block_pack(s->name);
+            uint64_t end = MAX(s->index.at + s->index.stored, s->symbols.at + s->symbols.stored);
+            end = MAX(end, s->all.at + s->all.stored);
+            if (pack >= m->pack_lo && pack <= m->pack_hi && end > from) bytes += end - from;
+            from = MAX(from, end);
+        }
+    }
+    return bytes;
+}
+
+// m as it was asked for, with counts; `hours` is the merge of what came of its hours.
+static bool save_bytes(const struct merge *m, const struct merge *hours,
+                       const struct block_about *about, bool *do_save, err *e)
+{
+    *do_save = true;
+    if (!m->spare) return true;
+    if (m->what == MERGE_HOUR) {
+        *do_save = m->node_entries * HOUR_SAVES_MIN <= m->row_entries;
+        return true;
+    }
+    uint64_t bytes = 0;
+    if (!weigh_series(hours, about, &bytes, e)) return false;
+    *do_save = bytes * DAY_SAVES_MIN <= weigh_sources(m);
+    return true;
+}
+
+static bool are_leaves_of_days(const struct merge *m)
+{
+    bool are = m->source_count > 0;
+    for (size_t i = 0; i < m->source_count; i++)
+        are = are && m->sources[i].block.footer.about.hours > 1;
+    return are;
+}
+
+// Hours that were written for nothing: a block without anything takes their place.
+static bool spare_hours(struct merge *m, const struct block_about *about,
+                        const struct merge_target *target, struct block_written *written, err *e)
+{
+    bool large = written->bytes * 100 > weigh_sources(m) * HOURS_PERCENT_MAX;
+    if (!m->spare || m->what != MERGE_HOUR || !are_leaves_of_days(m) || !large) return true;
+    struct merge none = *m;
+    struct block_about said = *about;
+    none.source_count = 0;
+    none.classes = said.classes = m->classes = 0;
+    m->spared = true;
+    target->abandon(target->arg);
+    return write_target(&none, &said, target, written, e);
+}
+
+static bool run_by_hours(struct merge *m, const struct block_about *about,
+                         const struct merge_target *target, struct block_written *written, err *e)
+{
+    struct groups hours = {0};
+    struct block_about said = *about;
+    bool with_series = true;
+    bool ok = merge_hours(m, about, &hours, e);
+    struct merge last = *m;
+    last.what = m->what == MERGE_DAY ? MERGE_DAY : MERGE_PACK;
+    last.sources = hours.sources;
+    last.source_count = hours.n;
+    ok = ok && save_bytes(m, &last, about, &with_series, e);
+    if (!with_series) last.classes &= ~(1u << BLOCK_SERIES);
+    m->classes = said.classes = last.classes;
+    ok = ok && run_steps(&last, &said, target, written, e) &&
+         spare_hours(m, about, target, written, e);
+    m->files = last.files;
+    groups_release(&hours);
+    return ok;
+}
+
+static bool is_of_leaves(const struct merge *m)
+{
+    return m->source_count && m->sources[0].block.footer.about.kind == BLOCK_RAW;
+}
+
 bool merge_run(struct merge *m, const struct block_about *about, const struct merge_target *target,
                struct block_written *written, err *e)
 {
     m->from_hour = about->from_hour;
     m->hours = about->hours;
-    if (m->what != MERGE_HOUR || about->hours == 1) return run_steps(m, about, target, written, e);
-    struct groups hours = {0};
-    struct merge last = *m;
-    bool ok = merge_hours(m, about, &hours, e);
-    last.what = MERGE_PACK;
-    last.sources = hours.sources;
-    last.source_count = hours.n;
-    last.files = m->files;
-    last.duplicates = m->duplicates;
-    ok = ok && run_steps(&last, about, target, written, e);
-    m->files = last.files;
-    groups_release(&hours);
-    return ok;
+    bool by_hours = m->what == MERGE_HOUR ? about->hours > 1 || m->spare
+                                          : m->what == MERGE_DAY && is_of_leaves(m);
+    return by_hours ? run_by_hours(m, about, target, written, e)
+                    : run_steps(m, about, target, written, e);
 }

@@ -12,8 +12,11 @@
 //     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    a leaf of an hour or of a day
 //     MERGE_HOUR     rows -> hour nodes, minute totals           of leaves
 //     MERGE_PACK     hour nodes, minute totals                   of blocks of HOURS
-//     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS
+//     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS, or of leaves
 //     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS
+//
+// What HOUR and DAY make of rows has sums of series only if these are clearly fewer bytes than the
+// rows, where the caller says that rows serve as well (spare).
 //
 // A part of a service sums only what is its own: sources that are cut otherwise give sums of
 // series for those of ALL and projections.
@@ -58,7 +61,10 @@ struct merge {
     uint32_t pack_hi;
     uint32_t part;   // and of their series those whose block_part() of `parts` this is; parts 0 and
     uint32_t parts;  // 1: all
-    uint32_t classes;    // of parents: which keys, 1 << enum block_class
+    uint32_t classes;    // of parents: which keys, 1 << enum block_class; out: which it made
+    bool spare;          // HOUR, DAY of leaves: without series if they do not save bytes, and
+                         // hours of leaves of days without anything
+    bool spared;         // out: it is without anything
     int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
     int64_t from_hour;   // rows of these hours only; set by merge_run
     uint32_t hours;
@@ -69,6 +75,8 @@ struct merge {
     uint64_t sampled_duplicates;  // of them those of series that sampling left without stacks
     bool miscounted;              // it failed because rows in are not rows out and copies
     size_t files;                 // counted: intermediate ones
+    uint64_t row_entries;         // counted by HOUR: of the vectors of series' rows,
+    uint64_t node_entries;        // and of the nodes that they became
 };
 
 // Where the block goes: begun anew if it has to be made in smaller steps.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_hour.c - rows of an hour's leaves in: hour nodes and minute totals of all classes out.
+// merge_hour.c - rows of an hour's leaves in: hour nodes and minute totals out.
 //
 // One pass over the rows makes the nodes of series, which wait in a spool, and the sum of all; the
 // nodes of projections are made of those of their series. So vectors of rows are read once, in the
@@ -96,6 +96,7 @@ static bool sum_rows(struct hour *h, const struct key_group *g, struct minutes *
              merge_sums_add(&h->series, v, n, row.factor, e) &&
              merge_sums_note(&h->series, 1, row.total, row.time_ns, row.time_ns, e) &&
              add_minute(minutes, first_minute(h), &t, e);
+        s->merge->row_entries += n;
     }
     s->merge->duplicates += m.duplicates;
     row_merge_end(&m);
@@ -122,6 +123,7 @@ static bool spool_series(struct hour *h, const struct key_group *g,
         !merge_sums_take(&h->series, &s->scratch, &v, &to->entries, e)) {
         return false;
     }
+    s->merge->node_entries += to->entries;
     if (!g->v[0].key->sampled) {
         if (!merge_sums_add(&h->all, v, to->entries, 1, e) ||
             !merge_sums_note(&h->all, to->node.profiles, to->node.total, to->node.first_ns,
@@ -237,7 +239,8 @@ static bool write_projections(struct hour *h, str type, err *e)
 
 static bool write_series(struct hour *h, str type, err *e)
 {
-    for (size_t i = 0; i < h->n; i++) {
+    bool wanted = h->service->merge->classes >> BLOCK_SERIES & 1;
+    for (size_t i = 0; wanted && i < h->n; i++) {
         const struct spooled *x = &h->v[i];
         struct vector_entry *v = NULL;
         struct block_total *totals = NULL;

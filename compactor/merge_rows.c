@@ -13,6 +13,9 @@
 #define CHILDREN_MIN 3
 #define SAVES_MIN    2
 
+// Leaves of days that have fewer rows of a type in five minutes have nodes of hours.
+#define FIVE_ROWS_MIN 32
+
 // ---- labels
 
 bool labels_without(struct service_merge *s, labels ls, const struct block_dropped_labels *dropped,
@@ -77,9 +80,11 @@ struct five {
     bool spoiled;      // a sum does not fit 64 bits: no node, who asks adds up rows
 };
 
-// The sums of slots [lo, hi) of 5 minutes, counted from the first of the leaf.
+// The sums of slots [lo, hi) of 5 minutes, counted from the first of the hour; or of the one slot
+// that is the hour.
 struct fives {
     struct five *v;
+    int64_t width;
     int64_t first_slot;
     size_t lo;
     size_t hi;
@@ -114,7 +119,7 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
                         err *e)
 {
     struct input *in = row->input;
-    int64_t five = f ? slot_of(row->time_ns, SLOT_FIVE) - f->first_slot : -1;
+    int64_t five = f ? slot_of(row->time_ns, f->width) - f->first_slot : -1;
     bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi &&
                   !f->v[five - (int64_t)f->lo].spoiled;
     // A row's vector is believed only here: details are parsed without knowing how many there are.
@@ -228,7 +233,7 @@ static bool write_fives(struct service_merge *s, struct fives *f, str type, bool
         size_t n = 0;
         if (!sums->sums || sums->profiles < CHILDREN_MIN) continue;
         const struct block_node node = {.slot = f->first_slot + (int64_t)i,
-                                        .width = SLOT_FIVE,
+                                        .width = f->width,
                                         .profiles = sums->profiles,
                                         .total = sums->total,
                                         .first_ns = sums->first_ns,
@@ -254,14 +259,30 @@ static size_t fives_at_once(const struct service_merge *s, size_t all)
     return fit < 1 ? 1 : MIN(fit, all);
 }
 
-// The rows of one hour before they are written.
-static bool prepare_hour(struct service_merge *s, size_t from, size_t to, bool *begun, err *e)
+// How wide the nodes of a type are. Of a day with few rows they are of hours: there may be no other
+// hour nodes of ALL, and rows of the hour that an edge cuts are few.
+static int64_t width_of_nodes(const struct service_merge *s, size_t from, size_t to, uint32_t hours)
+{
+    uint64_t rows = 0;
+    for (size_t i = from; i < to; i++) {
+        const struct block_key_ref *k = s->keys[i].key;
+        if (!s->keys[i].input->source->mask && !k->sampled) rows += k->row_count;
+    }
+    return hours > 1 && rows < (uint64_t)FIVE_ROWS_MIN * FIVES_AN_HOUR * hours ? SLOT_HOUR
+                                                                               : SLOT_FIVE;
+}
+
+// The rows of one hour before they are written, with nodes of a width.
+static bool prepare_hour(struct service_merge *s, size_t from, size_t to, int64_t width,
+                         bool *begun, err *e)
 {
     const bool leaf = s->merge->what == MERGE_LEAF;
-    const size_t all = leaf ? FIVES_AN_HOUR : 1;
+    const size_t all = leaf ? (size_t)(SLOT_HOUR / width) : 1;
     const size_t step = leaf ? fives_at_once(s, all) : all;
     struct five v[FIVES_AN_HOUR] = {0};
-    struct fives f = {.v = v, .first_slot = s->merge->from_hour * (int64_t)FIVES_AN_HOUR};
+    struct fives f = {.v = v,
+                      .width = width,
+                      .first_slot = s->merge->from_hour * (SLOT_HOUR / width)};
     str type = key_type(&s->keys[from]);
     bool ok = true;
     for (size_t lo = 0; ok && lo < all; lo += step) {
@@ -284,12 +305,13 @@ static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e
     struct merge *m = s->merge;
     const int64_t first = m->from_hour;
     const uint32_t hours = m->hours;
+    const int64_t width = width_of_nodes(s, from, to, hours);
     bool begun = false;
     bool ok = true;
     m->hours = 1;
     for (uint32_t i = 0; ok && i < hours; i++) {
         m->from_hour = first + i;
-        ok = req_alive(m->req, e) && prepare_hour(s, from, to, &begun, e) &&
+        ok = req_alive(m->req, e) && prepare_hour(s, from, to, width, &begun, e) &&
              (hours == 1 || block_vectors_apart(s->writer, e));
     }
     m->from_hour = first;

@@ -92,7 +92,7 @@ bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_
     return plan_is_due(p, *due_ns);
 }
 
-static const struct manifest_block *live_leaf(const struct planning *p, id128 id)
+const struct manifest_block *plan_live_leaf(const struct planning *p, id128 id)
 {
     size_t lo = 0;
     size_t hi = p->kind_count[BLOCK_RAW];
@@ -118,7 +118,7 @@ struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
                             .newest_ns = INT64_MIN};
     *first = INT64_MAX;
     for (size_t i = 0; i < all->n; i++) {
-        const struct manifest_block *b = live_leaf(p, all->v[i]);
+        const struct manifest_block *b = plan_live_leaf(p, all->v[i]);
         if (b) *first = MIN(*first, b->made_ns);
         if (leaf_set_has(have, all->v[i])) {
             m.before += b ? b->bytes : 0;
@@ -312,6 +312,8 @@ static bool choose_hour(struct planning *p, struct plan_hour *h, err *e)
     int64_t day = plan_floor(h->hour, HOURS_A_DAY) * HOURS_A_DAY;
     struct choice c = {.state = p->state, .live = p->live, .live_count = p->kind_count[BLOCK_RAW]};
     c.candidates = plan_blocks(p, BLOCK_HOURS, day, h->hour + 1, &n);
+    c.candidates = plan_candidates(p, c.candidates, &n, h->series);
+    if (!c.candidates) return arena_ok(p->a, e);
     c.n = n;
     if (!choose(p->a, &c, h->hour, 1, &h->chosen, e)) return false;
     id128 *v = ARENA_ARRAY(p->a, id128, h->leaf_count + 1);
@@ -329,6 +331,9 @@ static bool plan_hours(struct planning *p, err *e)
 {
     for (size_t i = 0; i < p->hour_count; i++) {
         struct plan_hour *h = &p->hours[i];
+        int64_t day = plan_floor(h->hour, HOURS_A_DAY);
+        bool same = i && plan_floor(h[-1].hour, HOURS_A_DAY) == day;
+        h->series = same ? h[-1].series : plan_needs_series(p, day);
         if (!choose_hour(p, h, e)) return false;
         if (h->segment_count && !leaf_job(p, h, e)) return false;
     }

@@ -97,6 +97,7 @@ struct task {
     int64_t from_hour;  // what it makes covers
     uint32_t hours;
     int64_t until_hour;  // WINDOW: weeks that end until then are complete
+    bool whole;          // HOUR: with sums of series, whether they save bytes or not
     int64_t due_ns;
     uint64_t bytes;  // of its sources
     const struct job_source *sources;

@@ -215,6 +215,39 @@ static int64_t hour_due(const struct planning *p, const struct plan_hour *h, str
     return due;
 }
 
+// Whether everything that a block sums is in the covers of a job as well, or stale.
+static bool is_covered(const struct planning *p, const struct gathering *g,
+                       const struct manifest_block *b)
+{
+    for (size_t i = 0; i < b->cover_count; i++) {
+        const struct manifest_cover *c = &b->covers[i];
+        const struct leaf_set part = {c->leaves, c->leaf_count};
+        bool within = c->leaf_count == 0 || !plan_all_live(p->state, c);
+        for (size_t k = 0; !within && k < g->cover_count; k++) {
+            const struct leaf_set whole = {g->covers[k].leaves, g->covers[k].leaf_count};
+            within = g->covers[k].hour == c->hour && leaf_set_within(&part, &whole);
+        }
+        if (!within) return false;
+    }
+    return true;
+}
+
+// Hours that get series now take the place of those without.
+static bool replace_hours(struct planning *p, const struct gathering *g, int64_t day,
+                          struct task *j, err *e)
+{
+    size_t n = 0;
+    int64_t from = day * HOURS_A_DAY;
+    const struct manifest_block **v = plan_blocks(p, BLOCK_HOURS, from, from + HOURS_A_DAY, &n);
+    id128 *ids = ARENA_ARRAY(p->a, id128, n + 1);
+    if (!ids) return arena_ok(p->a, e);
+    for (size_t i = 0; i < n; i++) {
+        if (!plan_has_series(v[i]) && is_covered(p, g, v[i])) ids[j->remove_count++] = v[i]->id;
+    }
+    j->remove = ids;
+    return true;
+}
+
 // All hours of the day that wait go together: one table of symbols serves them.
 static bool hour_job(struct planning *p, int64_t day, err *e)
 {
@@ -243,10 +276,20 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     struct task *j = plan_add(p, JOB_HOUR, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     j->due_ns = due;
-    return give(j, &g, e);
+    j->whole = hours[0].series;
+    return give(j, &g, e) && (!j->whole || replace_hours(p, &g, day, j, e));
 }
 
 // ---- packs
+
+// Whether all leaves are there to be read.
+static bool are_live(const struct planning *p, const struct leaf_set *leaves)
+{
+    for (size_t i = 0; i < leaves->n; i++) {
+        if (!plan_live_leaf(p, leaves->v[i])) return false;
+    }
+    return true;
+}
 
 // Since when have blocks of hours waited that are not of the day's pack? Blocks that one job made
 // are one pack; the time since the others came counts.
@@ -294,9 +337,13 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     size_t hour_count = 0;
     struct plan_hour *hours = plan_hours_of_day(p, day, &hour_count);
     int64_t until = from;
+    bool series = true;
+    bool spared = false;
     for (size_t i = 0; i < hour_count; i++) {
         const struct chosen *c = &hours[i].chosen;
         if (c->n == 0 || c->partial) continue;
+        series = series && plan_chosen_has_series(c);
+        spared = spared || plan_chosen_is_spared(c);
         if (!fill_covers(&g, until, hours[i].hour, 1, e) ||
             !gather_sources(&g, c, hours[i].hour, 1, e) ||
             !gather_cover(&g, &c->leaves, hours[i].hour, 1, e)) {
@@ -305,6 +352,9 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
         until = hours[i].hour + 1;
     }
     if (g.source_count == 0 || plan_have_last(p, v, n, &g.leaves)) return true;
+    if (!series && plan_day_has_expired(p, day)) return true;  // rows that series are in are gone
+    // What is spared is served by rows.
+    if (spared && !are_live(p, &g.leaves)) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
     if (!give(j, &g, e)) return false;
@@ -327,13 +377,11 @@ bool plan_choose_days(struct planning *p, const struct manifest_block *const *v,
 
 static bool is_day(const struct manifest_block *b, int64_t day)
 {
-    return b->hours == HOURS_A_DAY && b->from_hour == day * HOURS_A_DAY &&
-           (b->classes == 0 || (b->classes >> BLOCK_SERIES & 1));
+    return b->hours == HOURS_A_DAY && b->from_hour == day * HOURS_A_DAY;
 }
 
-// The blocks of just this day, and when the newest was made.
 bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_block ***out, size_t *n,
-                     int64_t *made, err *e)
+                     err *e)
 {
     size_t all = 0;
     const struct manifest_block **v =
@@ -341,11 +389,75 @@ bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_bloc
     *out = ARENA_ARRAY(p->a, const struct manifest_block *, all + 1);
     if (!*out) return arena_ok(p->a, e);
     *n = 0;
-    *made = INT64_MIN;
     for (size_t i = 0; i < all; i++) {
-        if (!is_day(v[i], day)) continue;
-        (*out)[(*n)++] = v[i];
-        *made = MAX(*made, v[i]->made_ns);
+        if (is_day(v[i], day)) (*out)[(*n)++] = v[i];
+    }
+    return true;
+}
+
+// What there is of a day: by its own blocks, and by that of its window, which has no series.
+struct day_state {
+    const struct manifest_block **own;
+    size_t n;
+    struct chosen have;  // with series, if these are needed
+    bool again;          // it was made before: so,
+    int64_t made;        // and then
+};
+
+static bool look_at_day(struct planning *p, int64_t day, bool series, struct day_state *d, err *e)
+{
+    *d = (struct day_state){.made = INT64_MIN};
+    if (!plan_day_blocks(p, day, &d->own, &d->n, e)) return false;
+    const struct manifest_block **v = d->own;
+    size_t n = d->n;
+    if (series) {
+        v = plan_candidates(p, d->own, &n, true);
+        if (!v) return arena_ok(p->a, e);
+    }
+    d->again = n > 0;
+    d->made = plan_newest_made(v, n);
+    if (!series) {
+        int64_t from = plan_floor(day, DAYS_A_WINDOW) * HOURS_A_WINDOW;
+        v = plan_blocks(p, BLOCK_DAYS, from, (day + 1) * HOURS_A_DAY, &n);
+    }
+    if (!plan_choose_days(p, v, n, day, &d->have, e)) return false;
+    d->again = d->again || d->have.n;
+    for (size_t k = 0; k < d->have.n; k++)
+        d->made = MAX(d->made, d->have.parts[k].block->made_ns);
+    return true;
+}
+
+// Hour nodes that have no series give none; rows do, if all of them are there.
+static bool take_leaves(struct gathering *g, err *e)
+{
+    struct planning *p = g->p;
+    g->source_count = 0;
+    for (size_t i = 0; i < g->leaves.n; i++) {
+        if (!source_of(g, plan_live_leaf(p, g->leaves.v[i]))) return arena_ok(p->a, e);
+    }
+    return true;
+}
+
+// The hour nodes of a day, and what is the matter with them.
+struct day_hours {
+    bool needs;    // series
+    bool pending;  // some are to be made yet
+    bool series;   // all have them
+    bool spared;   // some have nothing
+};
+
+static bool gather_hours(struct gathering *g, int64_t day, struct day_hours *is, err *e)
+{
+    size_t n = 0;
+    struct plan_hour *hours = plan_hours_of_day(g->p, day, &n);
+    *is = (struct day_hours){.needs = hours[0].series, .series = true};
+    for (size_t i = 0; i < n; i++) {
+        const struct chosen *c = &hours[i].chosen;
+        is->pending = is->pending || hours[i].pending;
+        if (c->n == 0 || c->partial) continue;
+        is->series = is->series && plan_chosen_has_series(c);
+        is->spared = is->spared || plan_chosen_is_spared(c);
+        if (!gather_sources(g, c, hours[i].hour, 1, e)) return false;
     }
     return true;
 }
@@ -353,43 +465,35 @@ bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_bloc
 static bool day_job(struct planning *p, int64_t day, err *e)
 {
     struct gathering g = {.p = p};
-    size_t hour_count = 0;
-    bool pending = false;
-    struct plan_hour *hours = plan_hours_of_day(p, day, &hour_count);
-    for (size_t i = 0; i < hour_count; i++) {
-        const struct chosen *c = &hours[i].chosen;
-        pending = pending || hours[i].pending;
-        if (c->n == 0 || c->partial) continue;
-        if (!gather_sources(&g, c, hours[i].hour, 1, e)) return false;
-    }
+    struct day_state d;
+    struct day_hours is;
+    if (!gather_hours(&g, day, &is, e)) return false;
     if (g.leaves.n == 0) return true;
-    const struct manifest_block **before = NULL;
-    size_t n = 0;
-    int64_t made = 0;
-    struct chosen have = {0};
-    if (!plan_day_blocks(p, day, &before, &n, &made, e) ||
-        !plan_choose_days(p, before, n, day, &have, e)) {
-        return false;
-    }
-    bool same = !have.partial && leaf_set_within(&g.leaves, &have.leaves);
+    if (!look_at_day(p, day, is.needs, &d, e)) return false;
+    bool same = !d.have.partial && leaf_set_within(&g.leaves, &d.have.leaves);
     // What hour nodes do not have any more must stay where it is.
-    if (same || !leaf_set_within(&have.leaves, &g.leaves)) return true;
-    if (plan_have_last(p, before, n, &g.leaves)) return true;
+    if (same || !leaf_set_within(&d.have.leaves, &g.leaves)) return true;
+    if (plan_have_last(p, d.own, d.n, &g.leaves)) return true;
+    if (!is.series && plan_day_has_expired(p, day))
+        return true;  // rows that series are in are gone
+    bool by_rows = !is.series && are_live(p, &g.leaves);
+    if (is.spared && !by_rows) return true;
     const struct plan_settings *set = p->settings;
     int64_t first = 0;
-    const struct plan_amount m = plan_amount_of_day(p, day, &g.leaves, &have.leaves, &first);
+    const struct plan_amount m = plan_amount_of_day(p, day, &g.leaves, &d.have.leaves, &first);
     int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
-    int64_t due = n ? MAX(over, plan_next_slot(made, set->fold_interval)) : over;
+    int64_t due = d.again ? MAX(over, plan_next_slot(d.made, set->fold_interval)) : over;
     if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;
     // Of a day that lies back patience is counted from when its first leaf came.
-    int64_t since = n ? due : MAX(due, MIN(first, p->state->now_ns));
-    if (pending && !plan_is_due(p, since + PATIENCE_NS)) return true;
+    int64_t since = d.again ? due : MAX(due, MIN(first, p->state->now_ns));
+    if (is.pending && !plan_is_due(p, since + PATIENCE_NS)) return true;
     struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
     if (!j || !gather_cover(&g, &g.leaves, day * HOURS_A_DAY, HOURS_A_DAY, e))
         return arena_ok(p->a, e);
+    if (by_rows && !take_leaves(&g, e)) return false;
     if (!give(j, &g, e)) return false;
     j->due_ns = due;
-    return list_removed(p, j, before, n, e);
+    return list_removed(p, j, d.own, d.n, e);
 }
 
 bool plan_days(struct planning *p, err *e)

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_expired.c - what retention took is in parents only: which of them no job may take, and which
-// leaves it may not take yet.
+// plan_expired.c - what retention took is in parents only: which of them no job may take, which
+// leaves it may not take yet, and what parents must have before it does.
 #include "compactor/plan_int.h"
 
 #include <stdlib.h>
+
+// So long before the first rows of a day go its parents get the sums of its series.
+#define SERIES_BEFORE_NS SLOT_DAY
 
 static int order_live(const void *id, const void *block)
 {
@@ -51,6 +54,59 @@ bool plan_day_has_expired(struct planning *p, int64_t day)
     }
     return false;
 }
+
+// ---- sums of series: rows have them, as long as they are there
+
+bool plan_needs_series(struct planning *p, int64_t day)
+{
+    int64_t keep = p->settings->raw_retention;
+    if (keep && plan_is_due(p, slot_start(day, SLOT_DAY) + keep - SERIES_BEFORE_NS)) return true;
+    return plan_day_has_expired(p, day);
+}
+
+bool plan_chosen_has_series(const struct chosen *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (!plan_has_series(c->parts[i].block)) return false;
+    }
+    return true;
+}
+
+static bool names_damaged(const struct planning *p, const struct manifest_block *b)
+{
+    for (size_t i = 0; i < p->bad_count; i++) {
+        for (size_t k = 0; p->bad[i]->kind == BLOCK_RAW && k < b->cover_count; k++) {
+            const struct leaf_set named = {b->covers[k].leaves, b->covers[k].leaf_count};
+            if (leaf_set_has(&named, p->bad[i]->id)) return true;
+        }
+    }
+    return false;
+}
+
+bool plan_chosen_is_spared(const struct chosen *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->parts[i].block->spared) return true;
+    }
+    return false;
+}
+
+const struct manifest_block **plan_candidates(struct planning *p,
+                                              const struct manifest_block *const *v, size_t *n,
+                                              bool series)
+{
+    const struct manifest_block **out = ARENA_ARRAY(p->a, const struct manifest_block *, *n + 1);
+    size_t count = 0;
+    for (size_t i = 0; out && i < *n; i++) {
+        bool last = (series || v[i]->spared) && names_damaged(p, v[i]);
+        bool is = series ? plan_has_series(v[i]) || last : true;
+        if (is && !(last && v[i]->spared)) out[count++] = v[i];
+    }
+    *n = count;
+    return out;
+}
+
+// ---- leaves
 
 bool plan_have_last(const struct planning *p, const struct manifest_block *const *v, size_t n,
                     const struct leaf_set *others)

@@ -22,9 +22,10 @@ struct plan_hour {
     bool pending;             // leaves or hour nodes are still to be made
     bool folds;               // its leaves are about to be replaced
     bool wide;                // one of its leaves is of a day
+    bool series;              // its parents must have sums of series: plan_needs_series
     uint8_t jobs;             // kinds of those that are due in it, a bit each
     bool told_one;            // whether `one` says
-    bool one;                 // its hour nodes are one block for each pack (plan_retire.c)
+    bool one;  // its hour nodes are one block for each pack, with series (plan_retire.c)
 };
 
 // The day nodes of a day that count, for what would go by them: leaf after leaf asks.
@@ -113,13 +114,33 @@ bool plan_day_has_expired(struct planning *p, int64_t day);
 bool plan_may_go(const struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
 
+// Whether parents of a day have to have the sums of its series: its rows go within a day, or some
+// are gone. Until then rows serve where parents have none.
+bool plan_needs_series(struct planning *p, int64_t day);
+
+// Has it sums of series, or none of anything because one does not fit?
+static inline bool plan_has_series(const struct manifest_block *b)
+{
+    return b->classes ? b->classes >> BLOCK_SERIES & 1 : !b->spared;
+}
+bool plan_chosen_has_series(const struct chosen *c);
+bool plan_chosen_is_spared(const struct chosen *c);  // in some packs
+
+// Of n parents those that a job may be made of. With series: those that have them; and of a damaged
+// leaf those that have any sums, as nothing better can be made. NULL: no memory.
+const struct manifest_block **plan_candidates(struct planning *p,
+                                              const struct manifest_block *const *v, size_t *n,
+                                              bool series);
+
+// The live leaf of this id, unless it is damaged; or NULL.
+const struct manifest_block *plan_live_leaf(const struct planning *p, id128 id);
+
 // Whether all leaves that a cover names count.
 bool plan_all_live(const struct plan_state *s, const struct manifest_cover *c);
 
-// The blocks of just this day, and when the newest was made; of n candidates those that count for
-// it.
+// The blocks of just this day; and of n candidates those that count for it.
 bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_block ***out, size_t *n,
-                     int64_t *made, err *e) MUST_CHECK;
+                     err *e) MUST_CHECK;
 bool plan_choose_days(struct planning *p, const struct manifest_block *const *v, size_t n,
                       int64_t day, struct chosen *out, err *e) MUST_CHECK;
 

@@ -61,14 +61,14 @@ static bool look_at_day(struct planning *p, int64_t day, err *e)
 {
     const struct manifest_block **v = NULL;
     size_t n = 0;
-    int64_t made = 0;
     struct plan_day_nodes *d = &p->day;
     if (d->known && d->day == day) return true;
     *d = (struct plan_day_nodes){.day = day};
-    if (!plan_day_blocks(p, day, &v, &n, &made, e) ||
-        !plan_choose_days(p, v, n, day, &d->chosen, e))
-        return false;
-    d->are_one = is_one(&d->chosen);
+    if (!plan_day_blocks(p, day, &v, &n, e)) return false;
+    v = plan_candidates(p, v, &n, true);
+    if (!v) return arena_ok(p->a, e);
+    if (!plan_choose_days(p, v, n, day, &d->chosen, e)) return false;
+    d->are_one = is_one(&d->chosen) && plan_chosen_has_series(&d->chosen);
     for (size_t i = 0; i < d->chosen.n; i++)
         if (d->chosen.parts[i].block->classes == 0) d->are_one = false;  // nobody else has its sums
     d->known = true;
@@ -90,7 +90,7 @@ static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct needs *
 
 static bool hour_is_one(struct plan_hour *h)
 {
-    if (!h->told_one) h->one = is_one(&h->chosen);
+    if (!h->told_one) h->one = is_one(&h->chosen) && plan_chosen_has_series(&h->chosen);
     h->told_one = true;
     return h->one;
 }

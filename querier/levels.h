@@ -44,8 +44,9 @@ enum level_use {
 // (from_ns, to_ns] of an object, for services whose pack is within [pack_lo, pack_hi]. For
 // LEVEL_NODES the range is whole slots of the kind's narrowest node (RAW five minutes, SEGMENT and
 // HOURS hours, DAYS days): the reader adds, key by key, the widest nodes that fit; a wide node that
-// was not written has its children in the same object (RAW: the rows). For LEVEL_TOTALS a slot
-// counts in the step in which it ends, in the last one if it ends later.
+// was not written has its children in the same object (RAW: the rows; leaves of days may have nodes
+// of hours instead). For LEVEL_TOTALS a slot counts in the step in which it ends, in the last one
+// if it ends later.
 struct level_piece {
     const struct level_object *object;
     enum level_use use;

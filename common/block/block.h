@@ -7,6 +7,7 @@
 //
 //     SEGMENT  one cut of a stream within one hour: rows, the hour's ALL node of each dataset
 //     RAW      an hour of a pack: rows, 5-minute nodes of ALL       a leaf of the segment tree
+//              (or a day of few rows: hour nodes of ALL)
 //     HOURS    hours of one day: hour nodes, minute totals
 //     DAYS     days of one window of 28: day nodes, hour totals, week nodes, the root
 //

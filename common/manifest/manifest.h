@@ -59,6 +59,7 @@ struct manifest_block {
     uint32_t part;     // of the series of its packs those whose block_part() of `parts` it is
     uint32_t parts;    // 0 and 1: all
     uint32_t classes;  // 0: a gap, a parent without sums: the leaves in it serve themselves
+    bool spared;       // HOURS, a gap: as its sums would be no fewer bytes than rows
     uint64_t bytes;
     uint64_t rows;
     int64_t first_ns;  // of its profiles

@@ -113,6 +113,7 @@ static bool read_block(struct reading *r, const Flametree__V1__BlockRef *m,
         .format = m->format,
         .part = m->part,
         .parts = m->parts,
+        .spared = m->spared,
     };
     if (!message_id(m->id, "id", &b->id, e)) return false;
     if (!read_covers(r, m->covers, m->n_covers, b, e)) return false;
@@ -465,6 +466,7 @@ static void put_block(struct buf *out, const struct streams *s, const struct man
     pb_put_u64_opt(out, 16, b->part);
     pb_put_u64_opt(out, 17, b->parts);
     put_sources(out, 18, s, b->sources, b->source_count, b->from_hour);
+    pb_put_u64_opt(out, 19, b->spared);
 }
 
 int past_cmp(const void *a, const void *b)

@@ -170,6 +170,9 @@ bool manifest_block_check(const struct manifest_block *b, err *e)
     if (!check_range(b, e) || !check_times(b, e)) return false;
     if ((b->classes == 0 && (b->kind == BLOCK_RAW || b->rows)) || b->classes >> BLOCK_CLASSES)
         return err_set(e, ERR_DATA_LOSS, "classes is %" PRIx32, b->classes);
+    if (b->spared && (b->classes || b->kind != BLOCK_HOURS))
+        return err_set(e, ERR_DATA_LOSS, "spared is 1, kind %d, classes %" PRIx32, (int)b->kind,
+                       b->classes);
     if (b->bytes == 0 || b->bytes > INT64_MAX)
         return err_set(e, ERR_DATA_LOSS, "bytes is %" PRIu64, b->bytes);
     if (b->kind == BLOCK_RAW && b->cover_count)

@@ -14,8 +14,8 @@ static const char *const names[] = {
 #undef LOCK
 };
 
-static _Thread_local uint32_t held;  // bit per rank
-static_assert(LOCK_RANKS <= 32, "held has a bit per rank");
+static _Thread_local uint64_t held;  // bit per rank
+static_assert(LOCK_RANKS <= 64, "held has a bit per rank");
 
 static void must(int failed, const char *what)
 {
@@ -53,13 +53,13 @@ void lock_take(struct lock *l)
 {
     rank_check(l);
     must(pthread_mutex_lock(&l->mutex), "pthread_mutex_lock");
-    held |= 1u << l->rank;
+    held |= UINT64_C(1) << l->rank;
 }
 
 void lock_give(struct lock *l)
 {
     assert(lock_is_mine(l));
-    held &= ~(1u << l->rank);
+    held &= ~(UINT64_C(1) << l->rank);
     must(pthread_mutex_unlock(&l->mutex), "pthread_mutex_unlock");
 }
 

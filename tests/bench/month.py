@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 import urllib.request
@@ -19,6 +20,8 @@ DAYS = 30
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 COMPACTOR_MEMORY = 512 << 20
 SETTLE_SECONDS = 3600
+LEVELS = {"raw": "raw blocks", "h": "hours", "d": "days and windows"}  # by the folder below the tenant's
+REST = {"peer's month": "<= 1.5", "100 pods": "<= 2.0", "fleet": "<= 2.5"}  # bytes at rest per (stack, value)
 VALUES = 2  # of a stack in every profile of the loads: samples or objects, and what they are worth
 
 
@@ -83,7 +86,7 @@ def settle(c, note):
     until = time.monotonic() + SETTLE_SECONDS
 
     def settled():
-        post(f.url + "/compactor/run?timeout=60s&sweep=true")
+        post(f.url + "/compactor/run?timeout=500s&sweep=true")
         now = get_json(status)
         assert not any(t["failures"] for t in now["tenants"]), now
         return now["backlog"] == 0 and now["settled"]
@@ -108,6 +111,20 @@ def of_kinds(folder):
         for name in names:
             n, bytes_ = out.get(kind, (0, 0))
             out[kind] = (n + 1, bytes_ + os.path.getsize(os.path.join(at, name)))
+    return out
+
+
+def sections_of(program, folder):
+    """{level: {section: bytes}} of all blocks: what each level's bytes are."""
+    out = {}
+    for at, _, names in os.walk(os.path.join(folder, "o")):
+        level = LEVELS.get(os.path.basename(os.path.dirname(at)))
+        for name in names if level else ():
+            shown = subprocess.run([program, "block", "show", "-F", "json", os.path.join(at, name)], capture_output=True, text=True)
+            for block in json.loads(shown.stdout) if shown.returncode == 0 else ():  # not one that has just been deleted
+                sums = out.setdefault(level, {})
+                for section, v in block["sections"].items():
+                    sums[section] = sums.get(section, 0) + v["stored"]
     return out
 
 
@@ -193,9 +210,12 @@ def figures_of_storage(x, row, name):
     pairs = x.got["entries"] * VALUES
     rest = sum(part for _, part in kinds.values())
     row("month", name + ": bytes at rest per profile, all levels", rest / x.got["profiles"], "bytes", "", "4963")
-    row("month", name + ": bytes at rest per (stack, value), all levels", rest / pairs, "bytes", "<= 2.0", "49.6")
-    for level, kind in (("raw blocks", "raw"), ("hours", "h"), ("days and windows", "d")):
+    row("month", name + ": bytes at rest per (stack, value), all levels", rest / pairs, "bytes", REST[name], "49.6")
+    sections = sections_of(os.path.join(x.c.programs or os.environ["FLAMETREE_BIN"], "flametree"), x.c.objects)
+    for kind, level in LEVELS.items():
         row("month", name + ": of these, " + level, kinds.get(kind, (0, 0))[1] / pairs, "bytes")
+        shares = sorted(sections.get(level, {}).items(), key=lambda s: -s[1])
+        x.note(level + ": " + ", ".join("%s %.3f" % (section, n / pairs) for section, n in shares if n / pairs >= 0.001))
     row("month", name + ": segments per (stack, value)", segments / pairs, "bytes")
     row("month", name + ": PUT bytes / segment bytes", all_ / segments, "", "<= 3.0", "3")
     row("month", name + ": the same without roots of the manifest", (all_ - roots) / segments, "")
@@ -292,8 +312,11 @@ def month(driver, short, row, note, only=None, with_faults=None):
     if not only or "life" in only:
         figures_of_life(driver, row, with_faults(), short)
     for name, prefix, flags, parts in LOADS:
-        if only and prefix not in only:
+        rest = only and "rest" in only and figures_of_storage in parts
+        if only and prefix not in only and not rest:
             continue
+        if rest and prefix not in only:
+            parts = (figures_of_storage,)
         flags = {**flags, **(SHORT.get(prefix, {}) if short else {})}
         with Cluster() as c, tempfile.TemporaryDirectory() as expect:
             x = Loaded(c, driver, expect, note, prefix=prefix, services=flags.pop("services", None) or (2 if "preset" in flags else 1), **flags)

@@ -488,9 +488,10 @@ static inline void check_nodes(struct block_check *c, const struct block_key_ref
         check_vector(a, &c->symbols, block_vector_at(&v, ref->place), ref->factor, x.sums);
         own += n->width == c->width;
     }
-    size_t want = slots_with(c->fleet, c->of, c->width, 0, c->width == SLOT_FIVE ? 3 : 1);
+    const bool raw = !c->total_width;
+    size_t want = slots_with(c->fleet, c->of, c->width, 0, raw ? 3 : 1);
     // Of five minutes only those that are worth it.
-    if (c->width == SLOT_FIVE) return assert_true(own <= want);
+    if (raw) return assert_true(own <= want);
     assert_int_equal(own, want);
 }
 
@@ -603,6 +604,7 @@ static inline void check_block(struct fleet *f, struct store *s, str name, uint6
                 c.of[n] = within[n] && fact_is_of(&a, &f->facts[n], c.number, type, key, dropped);
                 by_class[key->class] += c.of[n];
             }
+            if (raw && key->class == BLOCK_ALL) c.width = c.index.nodes[key->first_node].node.width;
             if (!raw || key->class == BLOCK_ALL) check_nodes(&c, key);
             check_totals(&c, key);
             if (raw && key->class == BLOCK_SERIES) check_rows(&c, key);

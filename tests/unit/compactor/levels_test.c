@@ -33,9 +33,19 @@ static void hours_days_and_windows_add_up(void **state)
     settle(&w);
     assert_int_equal(w.jobs[JOB_LEAF], 44);
     assert_int_equal(w.jobs[JOB_HOUR], 11);
+    // So few rows serve for series themselves; the window has all else that days have.
     assert_int_equal(check_all(&w, BLOCK_RAW), 44);
     assert_int_equal(check_all(&w, BLOCK_HOURS), 11);
+    assert_int_equal(count_with_series(&w, BLOCK_HOURS), 0);
+    assert_int_equal(check_all(&w, BLOCK_DAYS), 1);
+    // Before they go hours and days get the sums of series.
+    w.settings.raw_retention = SLOT_DAY;
+    settle(&w);
+    assert_int_equal(check_all(&w, BLOCK_RAW), 0);
+    assert_int_equal(check_all(&w, BLOCK_HOURS), 11);
+    assert_int_equal(count_with_series(&w, BLOCK_HOURS), 11);
     assert_int_equal(check_all(&w, BLOCK_DAYS), 12);
+    assert_int_equal(count_with_series(&w, BLOCK_DAYS), 11);
     world_release(&w);
 }
 
@@ -186,7 +196,7 @@ static size_t count_gaps(struct world *w, enum block_kind kind)
     assert_non_null(m);
     const struct manifest_block *v = manifest_blocks(m, &n);
     for (size_t i = 0; i < n; i++) {
-        if (v[i].kind != kind || v[i].classes) continue;
+        if (v[i].kind != kind || v[i].classes || v[i].spared) continue;
         count++;
         assert_int_equal(v[i].pack_lo, pack);
         assert_int_equal(v[i].pack_hi, pack);
@@ -202,10 +212,10 @@ static void a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider(void
         const char *name;
         int64_t hours[3];   // of three huge values
         size_t gaps[2];     // of hours, of days
-        size_t parents[2];  // other blocks: of hours, of days; days have those of the window
+        size_t parents[2];  // other blocks: of hours, of days: those that the window has not
     } cases[] = {
-        {"in an hour", {1, 1, 1}, {1, 2}, {4, 6}},
-        {"in a day", {1, 2, 5}, {0, 2}, {3, 6}},
+        {"in an hour", {1, 1, 1}, {1, 2}, {4, 4}},
+        {"in a day", {1, 2, 5}, {0, 2}, {3, 4}},
         {"in a week", {1, 25, 49}, {0, 0}, {3, 4}},
     };
     (void)state;
@@ -268,6 +278,7 @@ static void leaves_of_a_complete_day_become_one(void **state)
     settle(&w);
     assert_int_equal(w.jobs[JOB_FOLD], 1);
     check_counts(&w, 1, 1, 1);
+    assert_int_equal(count_spared(&w), 1);
     size_t jobs = w.jobs[JOB_HOUR] + w.jobs[JOB_DAY] + w.jobs[JOB_FOLD];
     now_ns += 3 * SLOT_DAY;
     settle(&w);
@@ -344,6 +355,63 @@ static void an_hour_of_a_day_is_read_without_the_vectors_of_others(void **state)
     world_release(&w);
 }
 
+// Bytes of the newest manifest's blocks of a kind.
+static uint64_t bytes_of(struct world *w, enum block_kind kind)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    uint64_t bytes = 0;
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++)
+        bytes += v[i].kind == kind ? v[i].bytes : 0;
+    manifest_let_go(m);
+    req_release(&r);
+    return bytes;
+}
+
+// A day of few rows: what rows serve for as well is not there. One of many: sums are.
+static void sums_that_are_no_fewer_bytes_than_rows_are_not_written(void **state)
+{
+    static const struct {
+        int hours;
+        size_t rows;  // an hour
+        bool spared;
+    } cases[] = {{24, 12, true}, {24, 30, true}, {2, 6000, false}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct world w;
+        world_init(&w, 12);
+        w.settings.day_leaf_bytes = 64 << 20;
+        now_ns = slot_start(HOUR_0 + 49, SLOT_HOUR);
+        for (int hour = 0; hour < cases[i].hours; hour++)
+            fleet_hour(&w.fleet, HOUR_0 + hour, cases[i].rows);
+        fleet_flush(&w.fleet, w.store, 0, 4000);
+        settle(&w);
+        if (cases[i].spared) check_counts(&w, 1, 1, 1);
+        uint64_t raw = bytes_of(&w, BLOCK_RAW);
+        uint64_t hours = bytes_of(&w, BLOCK_HOURS);
+        uint64_t days = bytes_of(&w, BLOCK_DAYS);
+        print_message("%zu rows: %llu bytes, hours %llu, the day %llu\n",
+                      cases[i].rows * (size_t)cases[i].hours, (unsigned long long)raw,
+                      (unsigned long long)hours, (unsigned long long)days);
+        // As the objects have it.
+        err fault = {0};
+        manifests_close(w.manifests);
+        w.manifests = manifests_open(w.store, &w.fleet.memory, virtual_now, &fault);
+        assert_non_null(w.manifests);
+        assert_int_equal(count_spared(&w), cases[i].spared);
+        assert_int_equal(count_with_series(&w, BLOCK_HOURS), !cases[i].spared);
+        assert_int_equal(count_with_series(&w, BLOCK_DAYS), !cases[i].spared);
+        assert_true(cases[i].spared ? hours < 400 : 2 * hours <= raw);
+        assert_true(days < raw);
+        world_release(&w);
+    }
+}
+
 static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
 {
     (void)state;
@@ -376,9 +444,12 @@ static void late_rows_join_the_leaf_of_their_day_at_night(void **state)
     assert_int_equal(w.jobs[JOB_FOLD], 2);
     check_counts(&w, 1, 1, 1);
     // Rows go once the day has them.
+    assert_int_equal(count_spared(&w), 1);
     w.settings.raw_retention = SLOT_DAY;
     settle(&w);
     check_counts(&w, 0, 1, 1);
+    assert_int_equal(count_spared(&w), 0);
+    assert_int_equal(count_with_series(&w, BLOCK_HOURS), 1);
     world_release(&w);
 }
 
@@ -409,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_service_with_sums_beyond_64_bits_is_left_out_of_what_is_wider),
         cmocka_unit_test(leaves_of_a_complete_day_become_one),
         cmocka_unit_test(an_hour_of_a_day_is_read_without_the_vectors_of_others),
+        cmocka_unit_test(sums_that_are_no_fewer_bytes_than_rows_are_not_written),
         cmocka_unit_test(late_rows_join_the_leaf_of_their_day_at_night),
         cmocka_unit_test(leaves_of_a_day_that_are_large_stay),
     };

@@ -130,10 +130,13 @@ static inline void many_cover(struct many *m, const struct many_shape *s, struct
         size_t first = (size_t)(hour - MANY_HOUR_0) * s->deltas * s->packs + 1;
         for (size_t k = 0; k < each; k++)
             v[k] = many_id((uint32_t)(first + k));
-        c[i] = (struct manifest_cover){hour, width, v, each};
+        c[i] = (struct manifest_cover){.hour = hour,
+                                       .hours = width,
+                                       .leaves = v,
+                                       .leaf_count = (uint32_t)each};
     }
     b->covers = c;
-    b->cover_count = n;
+    b->cover_count = (uint32_t)n;
 }
 
 static inline int many_order(const void *a, const void *b)

@@ -26,7 +26,8 @@ static const struct plan_settings usual = {
 
 // A block: kind, hours, when it was made, which leaves each of its windows names ("a" is leaf a).
 struct made {
-    char kind;  // 'r' leaf, 'h' hour nodes, 'd' a day, 'w' a window; 0: end
+    char kind;  // 'r' leaf, 'h' hour nodes, 'd' a day, 'w' a window; without series 'b' hour nodes,
+                // 'e' a day; 's' hour nodes that are spared; 0: end
     char id;
     int from;
     int hours;
@@ -85,7 +86,7 @@ static void make_covers(struct arena *a, const struct made *m, struct manifest_b
         struct manifest_cover *c = &v[b->cover_count++];
         id128 *leaves = ARENA_ARRAY(a, id128, 16);
         c->hour = H0 + hour;
-        c->hours = m->kind == 'h' ? 1 : 24;
+        c->hours = strchr("hbs", m->kind) ? 1 : 24;
         assert_int_equal(*end, ':');
         for (end++; *end && *end != ' '; end++)
             leaves[c->leaf_count++] = id_of(*end);
@@ -100,15 +101,19 @@ static size_t make_blocks(struct arena *a, const struct made *m, struct manifest
 {
     size_t n = 0;
     for (; m && m->kind; m++, n++) {
-        enum block_kind kind = m->kind == 'r'   ? BLOCK_RAW
-                               : m->kind == 'h' ? BLOCK_HOURS
-                                                : BLOCK_DAYS;
+        enum block_kind kind = m->kind == 'r'           ? BLOCK_RAW
+                               : strchr("hbs", m->kind) ? BLOCK_HOURS
+                                                        : BLOCK_DAYS;
+        bool bare = strchr("wbe", m->kind);
         v[n] = (struct manifest_block){.id = id_of(m->id),
                                        .kind = kind,
                                        .from_hour = H0 + m->from,
                                        .hours = (uint32_t)m->hours,
                                        .pack_hi = UINT32_MAX,
-                                       .classes = m->kind == 'w' ? 3 : 7,
+                                       .classes = m->kind == 's' ? 0
+                                                  : bare         ? 3
+                                                                 : 7,
+                                       .spared = m->kind == 's',
                                        .bytes = 100,
                                        .made_ns = hours(m->made)};
         damaged[n] = m->damaged;
@@ -125,7 +130,10 @@ static void print(const struct plan *p, char *out, size_t room)
         const struct task *j = &p->jobs[i];
         n += (size_t)snprintf(out + n, room - n, "%s%s@%d+%u", i ? " " : "", job_kind_name(j->kind),
                               (int)(j->from_hour - H0), j->hours);
-        if (j->source_count) n += (size_t)snprintf(out + n, room - n, "<%zu", j->source_count);
+        bool by_rows = j->kind == JOB_DAY && j->sources[0].block->kind == BLOCK_RAW;
+        if (j->source_count)
+            n += (size_t)snprintf(out + n, room - n, "<%s%zu", by_rows ? "r" : "", j->source_count);
+        if (j->whole) n += (size_t)snprintf(out + n, room - n, "*");
         if (j->remove_count) n += (size_t)snprintf(out + n, room - n, "-%zu", j->remove_count);
         if (j->expire_count) n += (size_t)snprintf(out + n, room - n, "x%zu", j->expire_count);
     }
@@ -195,10 +203,11 @@ static void check(const struct plan_case *c)
         .kind = 'r', .id = (id_), .from = (from_), .hours = 24, .made = (made_) \
     }
 // Hour nodes of leaf a, in all hours of the day.
-#define EVERY_HOUR                                                                            \
-    PARENT('h', 'h', 0, 24, 26,                                                               \
+#define EVERY_HOUR_OF(kind_)                                                                  \
+    PARENT(kind_, 'h', 0, 24, 26,                                                             \
            "0:a 1:a 2:a 3:a 4:a 5:a 6:a 7:a 8:a 9:a 10:a 11:a 12:a 13:a 14:a 15:a 16:a 17:a " \
            "18:a 19:a 20:a 21:a 22:a 23:a")
+#define EVERY_HOUR EVERY_HOUR_OF('h')
 #define BAD(kind_, id_, from_, hours_, made_, covers_)                                     \
     {                                                                                      \
         .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
@@ -402,7 +411,7 @@ static void a_plan_says_what_is_due(void **state)
         {.name = "nor before there are hour nodes at all",
          .now = 15 * 24,
          .blocks = BLOCKS(LEAF('a', 1, 15 * 24 - 26), PARENT('d', 'd', 0, 24, 26, "0:a")),
-         .want = "hour@1+1<1"},
+         .want = "hour@1+1<1*"},
         {.name = "nor on the word of a window, which has no series",
          .now = 15 * 24,
          .blocks = BLOCKS(LEAF('a', 1, 4), PARENT('h', 'h', 0, 24, 12, "1:a"),
@@ -487,6 +496,100 @@ static void a_plan_says_what_is_due(void **state)
          .blocks = BLOCKS(LEAF('a', 1, 4), BAD('h', 'h', 0, 24, 12, "1:a"),
                           PARENT('h', 'i', 1, 1, 19, "1:a")),
          .want = "pack@0+2<1-2"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        check(&cases[i]);
+}
+
+// What has no sums of series is as good as what has them, as long as there are rows.
+static void series_are_needed_once_rows_go(void **state)
+{
+    (void)state;
+    const struct plan_case cases[] = {
+        {.name = "a day is made of rows where hours have no series",
+         .now = 26,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('b')),
+         .want = "day@0+24<r1"},
+        {.name = "and where they have nothing",
+         .now = 26,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('s')),
+         .want = "day@0+24<r1"},
+        {.name = "where one hour has series and one has not",
+         .now = 26,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 5), PARENT('b', 'h', 1, 1, 25, "1:a"),
+                          PARENT('h', 'i', 2, 1, 25, "2:b")),
+         .want = "day@0+24<r2"},
+        {.name = "of hours if a leaf cannot be read",
+         .now = 26,
+         .blocks = BLOCKS(LEAF('a', 1, 4), BAD('r', 'b', 2, 1, 5, NULL),
+                          PARENT('b', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = "day@0+24<1"},
+        {.name = "hours without anything are made anew of the leaves that can be read",
+         .now = 26,
+         .blocks = BLOCKS(LEAF('a', 1, 4), BAD('r', 'b', 2, 1, 5, NULL),
+                          PARENT('s', 'h', 0, 24, 12, "1:a 2:b")),
+         .want = "hour@1+1<1"},
+        {.name = "a day without series is not made again",
+         .now = 60,
+         .blocks =
+             BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('s'), PARENT('e', 'd', 0, 24, 27, "0:a")),
+         .want = ""},
+        {.name = "it goes once its window has it",
+         .now = 60,
+         .blocks =
+             BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('s'),
+                    PARENT('w', 'w', 0, 48, 59, "0:a 24:b"), PARENT('e', 'd', 0, 24, 27, "0:a")),
+         .expired = "b",
+         .want = "retire@0+24-1"},
+        {.name = "and stays in that",
+         .now = 60,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('s'),
+                          PARENT('w', 'w', 0, 48, 59, "0:a 24:b")),
+         .expired = "b",
+         .want = ""},
+        {.name = "what comes late to it makes it anew",
+         .now = 60,
+         .blocks = BLOCKS(LEAF('a', 1, 4), LEAF('b', 2, 31), PARENT('b', 'h', 0, 24, 50, "1:a 2:b"),
+                          PARENT('w', 'w', 0, 48, 40, "0:a 24:c")),
+         .expired = "c",
+         .want = "day@0+24<r2"},
+        {.name = "just before the last day of its rows nothing happens",
+         .now = 13 * 24 - 1,
+         .day_leaf = 1000,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('b'),
+                          PARENT('w', 'w', 0, 48, 59, "0:a 24:b")),
+         .expired = "b",
+         .want = ""},
+        {.name = "then hours get series, and take the place of those without",
+         .now = 13 * 24,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('b'),
+                          PARENT('w', 'w', 0, 48, 59, "0:a 24:b")),
+         .expired = "b",
+         .want = "hour@0+24<1*-1"},
+        {.name = "those without anything, too",
+         .now = 13 * 24,
+         .blocks =
+             BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('s'), PARENT('e', 'd', 0, 24, 27, "0:a")),
+         .want = "hour@0+24<1*-1"},
+        {.name = "then the day gets them",
+         .now = 13 * 24,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR, PARENT('e', 'd', 0, 24, 27, "0:a")),
+         .want = "day@0+24<1-1"},
+        {.name = "rows stay while only hours have them",
+         .now = 16 * 24,
+         .blocks = BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR, PARENT('e', 'd', 0, 24, 27, "0:a")),
+         .want = "day@0+24<1-1"},
+        {.name = "or only the day",
+         .now = 16 * 24,
+         .blocks =
+             BLOCKS(DAY_LEAF('a', 0, 26), EVERY_HOUR_OF('b'), PARENT('d', 'd', 0, 24, 27, "0:a")),
+         .want = "hour@0+24<1*-1"},
+        {.name = "what is late to a day of which rows are gone has series at once",
+         .now = 40,
+         .blocks = BLOCKS(LEAF('b', 2, 31), PARENT('h', 'h', 0, 24, 12, "1:a"),
+                          PARENT('d', 'd', 0, 24, 26, "0:a")),
+         .expired = "a",
+         .want = "hour@2+1<1*"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         check(&cases[i]);
@@ -582,7 +685,7 @@ static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(voi
          .now = 505.5,
          .much = 8,
          .blocks = BLOCKS(LEAF('a', 1, 505)),
-         .want = "hour@1+1<1"},
+         .want = "hour@1+1<1*"},
         {.name = "once its leaves are there",
          .now = 505.5,
          .much = 8,
@@ -659,6 +762,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_says_what_is_due),
+        cmocka_unit_test(series_are_needed_once_rows_go),
         cmocka_unit_test(what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

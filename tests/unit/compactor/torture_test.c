@@ -187,7 +187,7 @@ static bool year_run(void *arg, err *e)
     for (int i = 0; i < 8; i++)
         work_once(w);
     w->settings.raw_retention = SLOT_DAY;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 6; i++)
         work_once(w);
     now_ns += 3 * SLOT_HOUR;
     if (!sweep_world(w, e)) return false;

@@ -125,7 +125,8 @@ static inline void settle(struct world *w)
         assert_true(i < 50);
 }
 
-// Every live block against the facts of its hours.
+// Every live block against the facts of its hours; gaps are not counted, but for those of hours
+// that rows are as small as.
 static inline size_t check_all(struct world *w, enum block_kind kind)
 {
     struct req r;
@@ -137,8 +138,9 @@ static inline size_t check_all(struct world *w, enum block_kind kind)
     size_t count = 0;
     const struct manifest_block *v = manifest_blocks(m, &n);
     for (size_t i = 0; i < n; i++) {
-        if (v[i].kind != kind || v[i].classes == 0) continue;
+        if (v[i].kind != kind || (v[i].classes == 0 && !v[i].spared)) continue;
         count++;
+        if (v[i].spared) continue;
         bool *within = calloc(w->fleet.n + 1, 1);
         for (size_t k = 0; k < w->fleet.n; k++) {
             const struct fact *x = &w->fleet.facts[k];
@@ -154,4 +156,32 @@ static inline size_t check_all(struct world *w, enum block_kind kind)
     manifest_let_go(m);
     req_release(&r);
     return count;
+}
+
+// How many live blocks of a kind have keys of series; or, of hours, nothing, as rows are as small.
+static inline size_t count_which(struct world *w, enum block_kind kind, bool spared)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    size_t count = 0;
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++)
+        count += v[i].kind == kind && (spared ? v[i].spared : v[i].classes >> BLOCK_SERIES & 1);
+    manifest_let_go(m);
+    req_release(&r);
+    return count;
+}
+
+static inline size_t count_with_series(struct world *w, enum block_kind kind)
+{
+    return count_which(w, kind, false);
+}
+
+static inline size_t count_spared(struct world *w)
+{
+    return count_which(w, BLOCK_HOURS, true);
 }

@@ -9,7 +9,7 @@
 
 // ---- a segment alone
 
-struct shelf {
+struct head_store {
     struct head *head;
     struct cut cut;
     struct head_piece piece;
@@ -17,12 +17,12 @@ struct shelf {
 
 static str shelf_services[] = {S_INIT("api"), S_INIT("db"), S_INIT("web")};
 
-static void shelf_fill(struct shelf *s)
+static void head_store_fill(struct head_store *s)
 {
     struct arena a;
     struct dice d = {5};
     arena_init(&a, NULL, SIZE_MAX);
-    *s = (struct shelf){.head = head_new(NULL, 0)};
+    *s = (struct head_store){.head = head_new(NULL, 0)};
     lock_init(&s->cut.lock, LOCK_CUT);
     s->cut.number = 1;
     for (size_t i = 0; i < 12; i++) {
@@ -38,7 +38,7 @@ static void shelf_fill(struct shelf *s)
     arena_release(&a);
 }
 
-static void shelf_empty(struct shelf *s)
+static void head_store_empty(struct head_store *s)
 {
     head_free(s->head);
     lock_release(&s->cut.lock);
@@ -53,7 +53,7 @@ static bool put_bytes(void *arg, str bytes, err *e)
 
 static bool make_segment(struct torture_bench *b, void *arg, err *e)
 {
-    struct shelf *s = arg;
+    struct head_store *s = arg;
     struct req r;
     struct block_written written;
     struct head_segment ask = {.cut = &s->cut,
@@ -72,7 +72,7 @@ static bool make_segment(struct torture_bench *b, void *arg, err *e)
 
 static bool make_pieces(struct torture_bench *b, void *arg, err *e)
 {
-    struct shelf *s = arg;
+    struct head_store *s = arg;
     struct head_piece *v = NULL;
     size_t n = 0;
     if (!head_pieces(s->head, &s->cut, &b->arena, &v, &n, e)) return false;
@@ -84,7 +84,7 @@ static bool make_pieces(struct torture_bench *b, void *arg, err *e)
 
 static bool make_keys(struct torture_bench *b, void *arg, err *e)
 {
-    struct shelf *s = arg;
+    struct head_store *s = arg;
     struct loose_set keys;
     struct head_piece piece = {.tenant = S("one"),
                                .hour = 500,
@@ -100,15 +100,15 @@ static bool make_keys(struct torture_bench *b, void *arg, err *e)
 static void a_segment_is_whole_or_refused(void **state)
 {
     (void)state;
-    static struct shelf s;
-    shelf_fill(&s);
+    static struct head_store s;
+    head_store_fill(&s);
     const struct torture_maker makers[] = {
         {.name = "ingester.segment", .make = make_segment, .arg = &s, .most = 150},
         {.name = "ingester.pieces", .make = make_pieces, .arg = &s},
         {.name = "ingester.keys", .make = make_keys, .arg = &s},
     };
     torture_make_all(makers, COUNT(makers));
-    shelf_empty(&s);
+    head_store_empty(&s);
 }
 
 // ---- a flush of all

@@ -35,8 +35,8 @@ struct pusher {
 static void *push_one(void *arg)
 {
     struct pusher *p = arg;
-    str batch = S("one");
-    assert_ok(wal_append(p->wal, S("t"), &batch, 1, &p->place, e));
+    struct wal_item item = {.rows = S("one")};
+    assert_ok(wal_append(p->wal, S("t"), &item, 1, &p->place, e));
     wal_unpin(p->wal, p->place.cut);
     return NULL;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/pb.h"
 #include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"

@@ -280,6 +280,7 @@ static void forge_end(struct bench *b, struct forged *f)
     X(HOURS, "cover 0: hour", DATA_LOSS, f.cover.hours = 2)                                        \
     X(HOURS, "cover 0: hour", DATA_LOSS, f.cover.hours = UINT32_MAX)                               \
     X(HOURS, "cover 0: hour", DATA_LOSS, f.cover.hour = INT64_MIN)                                 \
+    X(HOURS, "spared is 1", DATA_LOSS, f.block[0].spared = true)                                   \
     X(HOURS, "past", DATA_LOSS, f.page.past = f.pasts; f.page.n_past = 1)
 
 static void forgeries_are_found_out(void **state)
