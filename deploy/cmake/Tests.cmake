@@ -89,7 +89,7 @@ foreach(bench IN LISTS benches)
     add_executable(bench.${name} EXCLUDE_FROM_ALL tests/bench/${bench})
     set_target_properties(bench.${name} PROPERTIES FT_TEST ON)
     target_include_directories(bench.${name} PRIVATE tests)
-    target_link_libraries(bench.${name} PRIVATE $<LINK_ONLY:memstore> ft_distributor ft_compactor ft_block ${CMOCKA})
+    target_link_libraries(bench.${name} PRIVATE $<LINK_ONLY:memstore> ft_distributor ft_ingester ft_compactor ft_block ${CMOCKA})
 endforeach()
 
 # Recordings of other profilers, which live beside the repository or not at all (then: skipped).
