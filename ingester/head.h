@@ -70,7 +70,7 @@ struct head_counts {
     uint64_t visited_rows;
     uint64_t runs;
     uint64_t longest_run;
-    uint64_t lexicons;    // of distributors that are known
+    uint64_t lexicons;  // of distributors that are known
     uint64_t lexicon_bytes;
     uint64_t lexicons_refused;  // batches that had to come with all their symbols, since the start
 };

@@ -243,8 +243,10 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
     if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
         return arena_ok(a, e);
     }
+    str kept = arena_str(a, name);
+    if (!arena_ok(a, e)) return false;
     if (fetch_lacking(f) == 0) f->why = *why;
-    f->missing[f->missing_count++] = name;
+    f->missing[f->missing_count++] = kept;
     return true;
 }
 

@@ -89,7 +89,8 @@ bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, er
 void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out);
 void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out);
 
-// Whether a partial from row `from` on is of the stream; and naming one as missing.
+// Whether a partial from row `from` on is of the stream; and naming one as missing. Names are
+// copied: an object's is its manifest's, which goes before the answer is written.
 bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
 bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
                        err *e) MUST_CHECK;
