@@ -128,7 +128,6 @@ static bool open_sources(struct doing *d, err *e)
     const struct task *j = d->job;
     const size_t n = j->source_count;
     struct arena tmp;
-    size_t failed = 0;
     d->sources = ARENA_ARRAY(&d->reading, struct merge_source, n + 1);
     arena_init(&tmp, d->bench->memory, SIZE_MAX);
     struct block_object *names = ARENA_ARRAY(&tmp, struct block_object, n + 1);
@@ -140,9 +139,12 @@ static bool open_sources(struct doing *d, err *e)
         ok = arena_ok(d->arena, e);
     }
     if (ok) {
-        ok = block_source_open_many(&d->reading, d->bench->store, d->r, names, n,
-                                    read_whole(d, names, n), opened, &failed, e);
-        if (!ok && failed < n && is_damage(e)) note_damage(d, &j->sources[failed]);
+        struct block_objects many = {.v = names,
+                                     .n = n,
+                                     .keep = read_whole(d, names, n),
+                                     .out = opened};
+        ok = block_source_open_many(&d->reading, d->bench->store, d->r, &many, e);
+        if (!ok && many.failed < n && is_damage(e)) note_damage(d, &j->sources[many.failed]);
     }
     for (size_t i = 0; ok && i < n; i++) {
         const struct job_source *s = &j->sources[i];

@@ -142,26 +142,27 @@ static size_t begin_batch(struct opening *o, const struct block_object *v, size_
 }
 
 bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
-                            const struct block_object *v, size_t n, uint64_t keep,
-                            struct block_source *out, size_t *failed, err *e)
+                            struct block_objects *many, err *e)
 {
-    struct opening o = {.a = a, .store = s, .req = r, .keep = keep};
+    struct opening o = {.a = a, .store = s, .req = r, .keep = many->keep};
+    size_t done = 0;
     struct arena kept;
     arena_init(&kept, a->budget, SIZE_MAX);
     arena_init(&o.tails, a->budget, SIZE_MAX);
     o.reads = ARENA_ARRAY(&kept, struct store_read, BATCH);
     bool ok = o.reads || arena_ok(&kept, e);
-    for (*failed = 0; ok && *failed < n;) {
-        size_t count = begin_batch(&o, v + *failed, n - *failed, out + *failed, e);
+    while (ok && done < many->n) {
+        size_t count = begin_batch(&o, many->v + done, many->n - done, many->out + done, e);
         ok = count > 0;
         if (ok) store_read_many(s, r, o.reads, count);
         for (size_t i = 0; ok && i < count; i++) {
-            ok = open_read(&o, &o.reads[i], &out[*failed], e);
-            *failed += ok;
+            ok = open_read(&o, &o.reads[i], &many->out[done], e);
+            done += ok;
         }
         arena_release(&o.tails);
     }
     arena_release(&kept);
+    many->failed = done;
     return ok;
 }
 

@@ -23,16 +23,21 @@ struct block_source {
 bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
                        struct block_source *out, err *e) MUST_CHECK;
 
-// Opens n blocks (names and sizes) with reads of many at once. What is not larger than `keep` is
-// read as a whole, and its sections are no reads any more. *failed: the one that could not be
-// opened.
+// Opens n blocks with reads of many at once. What is not larger than `keep` is read as a whole, and
+// its sections are no reads any more.
 struct block_object {
     str name;
     uint64_t size;
 };
+struct block_objects {
+    const struct block_object *v;
+    size_t n;
+    uint64_t keep;
+    struct block_source *out;  // n of them
+    size_t failed;             // out: the one that could not be opened; n if all were
+};
 bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
-                            const struct block_object *v, size_t n, uint64_t keep,
-                            struct block_source *out, size_t *failed, err *e) MUST_CHECK;
+                            struct block_objects *many, err *e) MUST_CHECK;
 
 // The contents of n sections, read together.
 bool block_source_sections(struct arena *a, const struct block_source *src, struct req *r,

@@ -130,28 +130,46 @@ static void put_runs(const struct ids *x, struct buf *out)
     }
 }
 
+// The rows that stand in full, one after the other.
+struct standing {
+    const struct ids *ids;
+    uint32_t run;
+    uint32_t row;   // the next one,
+    uint32_t left;  // and how many of the run from it on
+};
+
+static const uint8_t *next_standing(struct standing *s)
+{
+    while (s->left == 0) {
+        if (s->run == s->ids->run_count) return NULL;
+        const uint32_t rows = s->ids->runs[s->run].rows;
+        if (s->ids->runs[s->run++].back) {
+            s->row += rows;
+        } else {
+            s->left = rows;
+        }
+    }
+    s->left--;
+    return s->ids->rows[s->row++].id.b;
+}
+
 // Nine bytes of each row that stands in full, then two bits of each.
 static void put_standing(const struct ids *x, struct buf *out)
 {
     uint32_t done = 0;
     uint8_t bits = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        uint32_t row = 0;
-        for (uint32_t r = 0; r < x->run_count; row += x->runs[r++].rows) {
-            for (uint32_t i = row; !x->runs[r].back && i < row + x->runs[r].rows; i++) {
-                const uint8_t *b = x->rows[i].id.b;
-                uint8_t nine[9] = {(uint8_t)((b[6] & 3) << 6 | (b[8] & 0x3f)), b[7]};
-                memcpy(nine + 2, b + 9, 7);
-                if (pass == 0) {
-                    buf_put(out, nine, sizeof nine);
-                    continue;
-                }
-                bits = (uint8_t)(bits | (b[6] >> 2 & 3) << (2 * (done % 4)));
-                if (++done % 4 && done < x->standing) continue;
-                buf_byte(out, bits);
-                bits = 0;
-            }
-        }
+    struct standing s = {.ids = x};
+    for (const uint8_t *b; (b = next_standing(&s));) {
+        uint8_t nine[9] = {(uint8_t)((b[6] & 3) << 6 | (b[8] & 0x3f)), b[7]};
+        memcpy(nine + 2, b + 9, 7);
+        buf_put(out, nine, sizeof nine);
+    }
+    s = (struct standing){.ids = x};
+    for (const uint8_t *b; (b = next_standing(&s));) {
+        bits = (uint8_t)(bits | (b[6] >> 2 & 3) << (2 * (done % 4)));
+        if (++done % 4 && done < x->standing) continue;
+        buf_byte(out, bits);
+        bits = 0;
     }
 }
 

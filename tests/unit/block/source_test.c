@@ -114,7 +114,7 @@ static void many_are_opened_together(void **state)
     struct block_object v[MANY];
     struct block_source src[MANY];
     struct block_source alone;
-    size_t failed = 0;
+    struct block_objects many = {.v = v, .n = MANY, .out = src};
     for (size_t i = 0; i < MANY; i++) {
         write_block(BLOCK_RAW, 1 + (uint32_t)(i % 4));
         v[i] = (struct block_object){arena_printf(&arena, "live/a/block%zu", i), bytes.n};
@@ -124,7 +124,9 @@ static void many_are_opened_together(void **state)
     for (size_t k = 0; k < COUNT(keeps); k++) {
         size_t whole = 0;
         memstore_reset_totals(store);
-        assert_ok(block_source_open_many(&arena, store, &req, v, MANY, keeps[k], src, &failed, e));
+        many.keep = keeps[k];
+        assert_ok(block_source_open_many(&arena, store, &req, &many, e));
+        assert_int_equal(many.failed, MANY);
         assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], MANY);
         assert_in_range(memstore_totals(store).turns, 1, MANY / 16 + 3);
         for (size_t i = 0; i < MANY; i++) {
@@ -145,18 +147,19 @@ static void many_are_opened_together(void **state)
     }
     // The one that fails is told, with its name, wherever it lies.
     err e = {0};
+    many.keep = 0;
     memstore_flip(store, "live/a/block77", v[77].size - 30, 1);
-    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
-    assert_int_equal(failed, 77);
+    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_int_equal(many.failed, 77);
     assert_int_equal(e.code, ERR_DATA_LOSS);
     assert_non_null(strstr(e.msg, "live/a/block77"));
     memstore_drop(store, "live/a/block64");
-    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
-    assert_int_equal(failed, 64);
+    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_int_equal(many.failed, 64);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     v[3].size = 2;
-    assert_false(block_source_open_many(&arena, store, &req, v, MANY, 0, src, &failed, &e));
-    assert_int_equal(failed, 3);
+    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_int_equal(many.failed, 3);
     assert_int_equal(e.code, ERR_DATA_LOSS);
 }
 
