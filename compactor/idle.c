@@ -123,6 +123,6 @@ void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct 
         t->sweep_rest = 1;
     else
         t->sweep_rest = MIN(2 * MAX(t->sweep_rest, 1u), (unsigned)SWEEPS_MOST);
-    uint64_t times = t->sweep_rest * (at->place && t->idle ? SWEEP_OTHER : 1u);
+    uint64_t times = (uint64_t)t->sweep_rest * (at->place && t->idle ? SWEEP_OTHER : 1u);
     t->next_sweep_mono_ns = clock_mono_ns() + MIN(interval, UINT64_MAX / 256) * times;
 }

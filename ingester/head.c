@@ -271,14 +271,14 @@ static void take_out(struct head *h, struct service_head *s)
 {
     struct service_key key = {h, s->tenant, s->service};
     uint64_t hash = key_hash(s->tenant, s->service);
-    uint32_t row = map_find(&h->by_key, hash, same_service, &key);
+    uint32_t place = map_find(&h->by_key, hash, same_service, &key);
     uint32_t last = h->service_count - 1;
-    assert(row != MAP_NONE && h->services[row] == s);
-    map_remove(&h->by_key, hash, row);
-    if (row != last) {
+    assert(place != MAP_NONE && h->services[place] == s);
+    map_remove(&h->by_key, hash, place);
+    if (place != last) {
         const struct service_head *moved = h->services[last];
-        map_renumber(&h->by_key, key_hash(moved->tenant, moved->service), last, row);
-        h->services[row] = h->services[last];
+        map_renumber(&h->by_key, key_hash(moved->tenant, moved->service), last, place);
+        h->services[place] = h->services[last];
     }
     h->service_count--;
 }

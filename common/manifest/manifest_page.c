@@ -57,8 +57,12 @@ static bool read_sources(const struct reading *r, ProtobufCBinaryData runs, int6
     if (is_old ? runs.len > 0 : n > 0)
         return err_set(e, ERR_DATA_LOSS, "sources are not those of format %" PRIu32, r->format);
     if (is_old) return read_names(r->arena, v, n, out, e);
-    return segment_runs_get(r->arena, pb_blob(runs), hour, r->streams, r->stream_count, &out->v,
-                            &out->n, e);
+    str bytes = pb_blob(runs);
+    if (bytes.n == 0) return true;
+    struct segment_run *got = ARENA_ARRAY(r->arena, struct segment_run, segment_runs_most(bytes));
+    if (!got) return arena_ok(r->arena, e);
+    out->v = got;
+    return segment_runs_get(bytes, hour, r->streams, r->stream_count, got, &out->n, e);
 }
 
 // The day blocks of a window and what is packed of it name the same leaves; they are kept once.

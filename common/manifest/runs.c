@@ -185,24 +185,18 @@ static bool make_run(const uint64_t x[5], const id128 *streams, size_t stream_co
     return true;
 }
 
-bool segment_runs_get(struct arena *a, str bytes, int64_t hour, const id128 *streams,
-                      size_t stream_count, const struct segment_run **v, size_t *n, err *e)
+bool segment_runs_get(str bytes, int64_t hour, const id128 *streams, size_t stream_count,
+                      struct segment_run *out, size_t *n, err *e)
 {
     const uint8_t *at = (const uint8_t *)bytes.p;
     const uint8_t *end = at + bytes.n;
     uint64_t row = 0;
-    *v = NULL;
-    *n = 0;
-    if (bytes.n == 0) return true;
-    struct segment_run *runs = ARENA_ARRAY(a, struct segment_run, segment_runs_most(bytes));
-    if (!runs) return arena_ok(a, e);
-    for (; at < end; ++*n) {
+    for (*n = 0; at < end; ++*n) {
         uint64_t x[5];
         if (!get_run(&at, end, x))
             return err_set(e, ERR_DATA_LOSS, "source %zu: it ends within a number", *n);
-        if (!make_run(x, streams, stream_count, &hour, &row, &runs[*n], e))
+        if (!make_run(x, streams, stream_count, &hour, &row, &out[*n], e))
             return err_wrap(e, "source %zu", *n);
     }
-    *v = runs;
     return true;
 }

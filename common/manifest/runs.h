@@ -63,7 +63,7 @@ struct segment_run *segment_runs_minus(struct arena *arena, const struct segment
 void segment_runs_put(struct buf *out, const struct segment_run *v, size_t n, int64_t hour,
                       const id128 *streams, size_t stream_count);
 size_t segment_runs_most(str bytes);  // how many runs there are at most
-// False with data_loss; whether it is a set is not looked at. The arena's.
-bool segment_runs_get(struct arena *a, str bytes, int64_t hour, const id128 *streams,
-                      size_t stream_count, const struct segment_run **v, size_t *n,
-                      err *e) MUST_CHECK;
+// False with data_loss; whether it is a set is not looked at. *out has as many as there are at
+// most, *n is how many there are.
+bool segment_runs_get(str bytes, int64_t hour, const id128 *streams, size_t stream_count,
+                      struct segment_run *out, size_t *n, err *e) MUST_CHECK;

@@ -75,13 +75,15 @@ static void expect_back(struct arena *a, const struct segment_run *v, size_t n)
 {
     id128 streams[STREAMS];
     struct buf b;
-    const struct segment_run *back = NULL;
     size_t count = 0;
     for (size_t i = 0; i < STREAMS; i++)
         streams[i] = stream_of(i);
     buf_init(&b, NULL, 1 << 20);
     segment_runs_put(&b, v, n, BASE - 5, streams, STREAMS);
-    assert_ok(segment_runs_get(a, buf_view(&b), BASE - 5, streams, STREAMS, &back, &count, e));
+    str bytes = buf_view(&b);
+    struct segment_run *back = ARENA_ARRAY(a, struct segment_run, segment_runs_most(bytes) + 1);
+    assert_non_null(back);
+    assert_ok(segment_runs_get(bytes, BASE - 5, streams, STREAMS, back, &count, e));
     assert_int_equal(count, n);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(segment_run_cmp(&v[i], &back[i]), 0);
@@ -157,11 +159,12 @@ static void broken_bytes_are_refused(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         uint8_t bytes[32];
         const size_t n = strlen(cases[i].hex) / 2;
-        const struct segment_run *v = NULL;
+        str given = str_make(bytes, n);
+        struct segment_run *v = ARENA_ARRAY(&a, struct segment_run, segment_runs_most(given) + 1);
         size_t count = 0;
         err e = {0};
         assert_true(hex_parse(str_of(cases[i].hex), bytes, n));
-        assert_false(segment_runs_get(&a, str_make(bytes, n), 7, streams, 2, &v, &count, &e));
+        assert_false(segment_runs_get(given, 7, streams, 2, v, &count, &e));
         assert_int_equal(e.code, ERR_DATA_LOSS);
         assert_non_null(strstr(e.msg, cases[i].text));
     }
