@@ -173,7 +173,7 @@ def logged(f, text):
 
 # Small cuts meet the end when one opens and closes (RocksDB's MANIFEST and tables), large profiles in the WAL, and small
 # buffers when they are flushed meanwhile.
-@pytest.mark.parametrize("cut, weight, pages", [("4KiB", 1500, (3, 8)), ("64KiB", 30_000, (8, 60)), ("64MiB", 60_000, (34, 90))])
+@pytest.mark.parametrize("cut, weight, pages", [("4KiB", 1500, (1, 2, 3, 5, 8, 12)), ("64KiB", 30_000, (8, 60)), ("64MiB", 60_000, (34, 90))])
 def test_a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing(disk, cut, weight, pages):
     with on(disk, "--ingester.log_memory", "1MiB", "--ingester.cut_bytes", cut) as f:
         book = Ledger(f)
