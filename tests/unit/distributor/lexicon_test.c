@@ -204,8 +204,9 @@ static uint32_t owner_of(void *arg, str service, uint64_t hash, uint32_t *home)
 {
     (void)arg;
     (void)service;
-    *home = (uint32_t)(hash % OWNERS);
-    return *home;
+    uint32_t owner = (uint32_t)(hash % OWNERS);
+    if (home) *home = owner;
+    return owner;
 }
 
 static struct lexicon_key key_of(str service, uint32_t owner)
