@@ -80,7 +80,7 @@ static inline unsigned model_value(const struct model_mean *m, uint64_t have, ui
     return MODEL_LARGE + MIN(13, (log - 16) / 2);
 }
 
-// What values from 16 on are told against; 0: as they are.
+// Values from 16 on are written as differences from this; 0: they are written as they are.
 static inline uint64_t model_expected(const struct model_mean *m)
 {
     return m->n && m->sixteenths >= 256 ? m->sixteenths >> 4 : 0;
@@ -105,7 +105,7 @@ struct model_based {
     unsigned guess;  // 0: none so far; 1: the last was right, 2: wrong
 };
 
-// What a value is if the ratio is the last one's. False: none can be told.
+// Guesses a value: the ratio to its base is that of the value before. False: there is no guess.
 static inline bool model_guess(const struct model_based *b, uint64_t base, uint64_t *guess)
 {
     uint64_t product = 0;

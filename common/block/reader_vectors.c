@@ -384,8 +384,8 @@ static bool read_modelled(struct vectors *x, struct arena *a, bool negative, err
     return true;
 }
 
-// What comes before the numbers. An entry may cost no byte, so what they claim is bounded as of
-// contents that are packed.
+// Reads the counts that stand before the numbers. An entry may cost no byte, so counts are bounded
+// as sizes of packed contents are.
 static void read_claims(struct arena *a, struct vectors *x, size_t contents, bool *negative)
 {
     struct wire *w = &x->head;

@@ -111,7 +111,7 @@ static void find_runs(struct ids *x, uint32_t begin, uint32_t end)
     }
 }
 
-// What an id's time tells beyond the row's, modulo 2^48.
+// Milliseconds from the row's time to the time in its id, modulo 2^48.
 static int64_t ms_beyond(const struct block_row *r)
 {
     return (int64_t)((uuid_ms(r->id) - block_ms_of(r->time_ns)) & ((UINT64_C(1) << 48) - 1));

@@ -109,7 +109,7 @@ static void put_stacks(struct writer_service *s, struct buf *out)
 // Fewer entries are not worth tables of how frequent numbers are.
 #define MODELLED_LEAST 64
 
-// What is turned round is held in memory.
+// Vectors written stack by stack are held in memory; so many entries at once.
 #define TURNED_ENTRIES_MAX ((uint64_t)1 << 18)
 
 struct turned {

@@ -4,7 +4,7 @@
 #define SLOTS     (1u << RANS_BITS)
 #define STATE_MIN (1u << 16)
 
-// What a table costs beside its frequencies, and each of those, in bits: for the writer's choice.
+// Bits of a table beside its frequencies, and of each frequency: the writer chooses by them.
 #define TABLE_BITS     10
 #define FREQUENCY_BITS 8
 

@@ -2,8 +2,8 @@
 //
 // rans.h - numbers packed to nearly their entropy, given what is known when each is read.
 //
-// Whoever writes and whoever reads know the same before each number: its *context*, say, how large
-// the last ones were. Numbers of a context have a table of how frequent each is, so that a number
+// Writer and reader know the same before each number: its *context*, say, how large the last ones
+// were. Numbers of a context have a table of how frequent each is, so that a number
 // costs -log2 of its frequency, also a fraction of a bit, which Huffman codes (zstd's literals)
 // cannot. Contexts that are alike share a table: the writer joins neighbours of one kind where that
 // costs less.

@@ -95,8 +95,8 @@ struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
 void manifests_limit(struct manifests *ms, const char *name, size_t bytes);
 struct mem_budget *manifests_budget(struct manifests *ms);
 
-// What nobody has used for so long is packed to a fraction of its size, which the next use takes
-// apart again. manifests_rest_after lets a thread see to it from now on; manifests_rest does so
+// Manifests that nobody has used for so long are packed to a fraction of their size; the next use
+// unpacks them. manifests_rest_after lets a thread see to it from now on; manifests_rest does so
 // once: how many it packed.
 #define MANIFESTS_REST ((uint64_t)60 * NS_PER_S)
 bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e) MUST_CHECK;
@@ -134,7 +134,7 @@ struct snapshot {
     struct manifest *manifest;          // a reference of its own
     struct snapshot_segment *segments;  // in order, absorbed ones left out; the arena's
     size_t segment_count;
-    uint64_t print;  // of what was listed; absorbed segments count
+    uint64_t print;  // a hash of the names that were listed, absorbed segments included
 };
 bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str tenant,
                    struct snapshot *out, err *e) MUST_CHECK;

@@ -39,8 +39,8 @@
 #define MANIFEST_PAGE_MAX ((uint64_t)256 << 20)
 #define MANIFEST_HOUR_MAX INT64_C(2562046)  // the last one that ends in an int64 of nanoseconds
 
-// What the checks of a commit look at: what tests count instead of time. Only in builds with fault
-// points.
+// Blocks and leaves that the checks of a commit look at. Tests count them instead of time. Only in
+// builds with fault points.
 #ifdef FT_FAULTS
 extern _Thread_local uint64_t manifest_steps;
 static inline void manifest_step(void)
@@ -145,10 +145,11 @@ struct listing {
     struct snapshot_segment *segments;
     size_t segment_count;
     size_t segment_room;
-    uint64_t print;  // of what was listed
+    uint64_t print;  // a hash of the names that were listed
 };
 
-// What was listed of a tenant so far, as one number: names of segments, the newest version.
+// The hash of the names of segments listed so far, with one name more; *newest is the newest
+// version among them.
 uint64_t listed_print(uint64_t print, str rest, uint64_t *newest);
 
 struct tenant {

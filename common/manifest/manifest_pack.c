@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept of a tenant that nobody asks for: root and pages as they are written, packed as one.
+// A manifest that nobody asks for is kept as its root and pages are written, packed as one piece.
 // Parents name the leaves of their children again and again, so it shrinks to a fifth of what
 // lookups need. The next use makes it values again, which takes no request to the store.
 //

@@ -9,7 +9,7 @@
 
 // ---- reading
 
-// What all of a page's blocks are read with.
+// All blocks of a page are read with the same memory, prefix and streams.
 struct reading {
     struct arena *arena;  // the page's
     struct arena *scratch;

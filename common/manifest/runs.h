@@ -54,7 +54,7 @@ uint64_t segment_runs_count(const struct segment_run *v, size_t n);  // segments
 // The first segment that two sets share.
 bool segment_runs_share(const struct segment_run *a, size_t an, const struct segment_run *b,
                         size_t bn, struct segment_name *which);
-// What is in a and not in b; the arena's, NULL without memory.
+// The segments of a that b does not have; the arena's, NULL without memory.
 struct segment_run *segment_runs_minus(struct arena *arena, const struct segment_run *a, size_t an,
                                        const struct segment_run *b, size_t bn, size_t *n);
 
