@@ -726,13 +726,34 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
     return LANDED;
 }
 
+// A version goes at the earliest ROOT_SIGHT after it became old (manifest_sweep.c). A process that
+// stood still for as long between its LIST and its creation may have created a root anew that was
+// swept meanwhile: below the newest, where nobody reads it. So a late creation counts only if the
+// newest version has the change.
+static enum outcome check_late(struct work *w, struct manifest **now, err *e)
+{
+    struct manifest *newest = manifest_newest(w->ms, w->r, w->tenant, e);
+    if (!newest) {
+        err_wrap(e, "manifest root, which was created late");
+        return FAILED;
+    }
+    w->base = newest;
+    bool counts = newest->version <= (*now)->version || is_there(w);
+    manifest_let_go(*now);
+    *now = newest;
+    return counts ? LANDED : LOST;
+}
+
 static bool run(struct work *w, struct manifest **now, err *e)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         if (i) pause_for(i);
+        int64_t listed_ns = w->ms->boot_ns();
         *now = manifest_newest(w->ms, w->r, w->tenant, e);
         if (!*now) return false;
         enum outcome out = attempt(w, now, e);
+        if (out == LANDED && w->ms->boot_ns() - listed_ns >= JOB_AGE_MAX)
+            out = check_late(w, now, e);
         if (out == LANDED) return true;
         manifest_let_go(*now);
         *now = NULL;

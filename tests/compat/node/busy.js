@@ -16,8 +16,9 @@ function burnTagged(milliseconds) {
   Pyroscope.wrapWithLabels({ job: 'tagged' }, () => burnHotLoop(milliseconds));
 }
 
+// Some 30 MB: of every 512 KB the profiler of the heap takes a sample, by chance, so that of little there may be none.
 function keepMemory() {
-  return Array.from({ length: 20_000 }, (_, i) => ({ text: 'kept ' + i }));
+  return Array.from({ length: 400_000 }, (_, i) => ({ text: 'kept ' + i }));
 }
 
 const pause = () => new Promise((done) => setTimeout(done, 20));

@@ -360,6 +360,40 @@ static void a_lost_race_is_run_again(void **state)
     bench_end(&b);
 }
 
+// Hours go by between our LIST and our root: others commit twice, and the first of their versions,
+// which has the number that ours will have, is swept.
+static enum memstore_fault stand_still(void *arg, const struct memstore_event *ev)
+{
+    struct rival *v = arg;
+    if (ev->op != MEMSTORE_CREATE || !str_contains(ev->name, S("/live/m/")) || v->at-- != 0)
+        return MEMSTORE_FINE;
+    err e = {0};
+    struct manifest_block later = bench_leaf(BENCH_HOUR + 480, bench_id(8), NULL, 0);
+    if (!bench_commit(v->b, &v->change, &e) || !bench_add(v->b, &later, 1, &e))
+        fail_msg("rival: %s", e.msg);
+    memstore_drop(v->b->store, ev->name.p);
+    atomic_fetch_add(&bench_slept, 3 * BENCH_HOURS);
+    return MEMSTORE_FINE;
+}
+
+static void a_root_in_the_place_of_a_swept_one_does_not_count(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block ours = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    struct manifest_block theirs = bench_leaf(BENCH_HOUR + 240, bench_id(2), NULL, 0);
+    struct rival v = {&b, {.add = &theirs, .add_count = 1}, 0};
+    memstore_set_hooks(b.store, stand_still, NULL, &v);
+    assert_ok(bench_add(&b, &ours, 1, e));
+    struct manifest *m = bench_newest(&b);
+    assert_int_equal(manifest_version(m), 3);
+    assert_non_null(manifest_find(m, ours.id));
+    assert_non_null(manifest_find(m, theirs.id));
+    manifest_let_go(m);
+    bench_end(&b);
+}
+
 static void a_race_for_the_same_segments_is_lost_for_good(void **state)
 {
     struct bench b;
@@ -499,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_change_that_is_tried_again_lands_once),
         cmocka_unit_test(a_store_that_stays_away_is_told),
         cmocka_unit_test(a_lost_race_is_run_again),
+        cmocka_unit_test(a_root_in_the_place_of_a_swept_one_does_not_count),
         cmocka_unit_test(a_race_for_the_same_segments_is_lost_for_good),
         cmocka_unit_test(every_change_lands_exactly_once),
     };
