@@ -21,14 +21,9 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define ATTEMPTS     64  // races lost in a row
-#define PUTS         5   // of one root, while the store fails
-#define PAUSE_MAX_NS (200 * NS_PER_MS)
-#define ASIDE_BYTES  ((size_t)96 << 20)  // memory of the look at a root whose creation failed
-#define ASIDE_NS     ((uint64_t)5 * NS_PER_S)
-#define LOOK_NS      (60 * NS_PER_S)  // so long it holds that the change's blocks were there
+#define ATTEMPTS 64               // races lost in a row
+#define LOOK_NS  (60 * NS_PER_S)  // so long it holds that the change's blocks were there
 
 // A page that was written for this change.
 struct made {
@@ -590,64 +585,6 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
     return NULL;
 }
 
-enum outcome {
-    LANDED,
-    LOST,
-    FAILED
-};
-
-// What is at the root's name, after a creation that failed or was second: with a time limit of its
-// own, since not to know is worse than to wait a little longer. FAILED with not_found: nothing.
-static enum outcome whose(struct work *w, str name, str bytes, err *e)
-{
-    struct req aside;
-    struct buf there;
-    enum outcome out = FAILED;
-    req_init(&aside, w->r->rank, w->ms->memory, ASIDE_BYTES, ASIDE_NS);
-    buf_init(&there, w->ms->memory, MANIFEST_ROOT_MAX);
-    if (store_get(w->ms->store, &aside, name, &there, e))
-        out = str_eq(buf_view(&there), bytes) ? LANDED : LOST;
-    buf_release(&there);
-    req_release(&aside);
-    return out;
-}
-
-static void pause_for(int attempt)
-{
-    int64_t most = MIN(NS_PER_MS << MIN(attempt, 10), PAUSE_MAX_NS);
-    int64_t ns = (int64_t)(rand_u64() % (uint64_t)most);
-    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
-}
-
-static enum outcome create_root(struct work *w, str name, str bytes, err *e)
-{
-    for (int i = 0; i < PUTS; i++) {
-        bool existed = false;
-        err fault = {0};
-        err unseen = {0};
-        if (i) pause_for(i + 3);
-        if (i && !req_alive(w->r, e)) return FAILED;
-        FAULT("manifest.root.before");
-        bool ok = store_put(w->ms->store, w->r, name, bytes, &existed, &fault);
-        FAULT("manifest.root.after");
-        bool untold = FAULT_ERRNO("manifest.root.untold");  // it happened, and nobody can say so
-        if (ok && untold) ok = err_set(&fault, ERR_ABORTED, "another operation was under way");
-        if (ok && !existed) return LANDED;
-        enum outcome out = FAILED;
-        if (untold)
-            err_set(&unseen, ERR_UNAVAILABLE, "it cannot be read");
-        else
-            out = whose(w, name, bytes, &unseen);
-        if (out != FAILED) return out;
-        // It was another's and is swept since, unless an earlier one of our tries made it.
-        if (ok && unseen.code == ERR_NOT_FOUND && i == 0) return LOST;
-        *e = ok ? unseen : fault;
-        err_wrap(e, "manifest root, which may have been created");
-        if (unseen.code != ERR_NOT_FOUND) return FAILED;
-    }
-    return FAILED;
-}
-
 // ---- attempts
 
 static enum outcome land(struct work *w, struct manifest **now, err *e)
@@ -663,7 +600,7 @@ static enum outcome land(struct work *w, struct manifest **now, err *e)
     struct manifest *m = NULL;
     if (buf_ok(&bytes, e) && arena_ok(&w->arena, e)) m = read_back(w, &root, buf_view(&bytes), e);
     enum outcome out = FAILED;
-    if (m && check_objects(w, e)) out = create_root(w, name, buf_view(&bytes), e);
+    if (m && check_objects(w, e)) out = root_create(w->ms, w->r, name, buf_view(&bytes), e);
     buf_release(&bytes);
     if (out == LANDED) {
         *now = m;
@@ -747,7 +684,7 @@ static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 static bool run(struct work *w, struct manifest **now, err *e)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
-        if (i) pause_for(i);
+        if (i) manifest_pause(i);
         int64_t listed_ns = w->ms->boot_ns();
         *now = manifest_newest(w->ms, w->r, w->tenant, e);
         if (!*now) return false;

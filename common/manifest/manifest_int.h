@@ -352,3 +352,17 @@ struct manifest_cleaning {
 bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
                     const struct manifest_change *c, const struct manifest_cleaning *cleaning,
                     struct manifest **now, err *e) MUST_CHECK;
+
+// How the creation of a root, or a whole change, ended.
+enum outcome {
+    LANDED,
+    LOST,   // another's is there
+    FAILED  // e says why; unavailable: it may have landed
+};
+
+// Creates the root of that name; tries again while the store does not say how it ended, always with
+// the same bytes.
+enum outcome root_create(struct manifests *ms, struct req *r, str name, str bytes, err *e);
+
+// A moment, by chance, and longer the more attempts there were.
+void manifest_pause(int attempt);

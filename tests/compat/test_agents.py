@@ -31,9 +31,10 @@ def is_busy(asked, service, type, hot, tagged):
     stacks = asked.stacks(service, type)
     total = sum(stacks.values())
     assert total > 500_000_000 and below(stacks, hot) > total * 0.5, (total, sorted(stacks.items(), key=lambda kv: -kv[1])[:5])
-    assert below(stacks, tagged) > 0, stacks
-    assert below(asked.stacks(service, type, 'job="tagged"'), tagged) == below(stacks, tagged)
-    assert below(asked.stacks(service, type, 'job=""'), tagged) == 0
+    with_tag, without = (below(asked.stacks(service, type, 'job="%s"' % job), tagged) for job in ("tagged", ""))
+    assert with_tag > 0 and with_tag + without == below(stacks, tagged), (with_tag, without, stacks)
+    # Agents that sample from another thread may read the stack a moment before or after the tag.
+    assert without < with_tag * 0.1, (with_tag, without)
 
 
 def has_labels(asked, service, *scopes, **tags):
