@@ -415,6 +415,7 @@ static bool tell_stacks(struct packing *x, const struct split_group *g)
     lexicon_lock(l);
     bool ok = !atomic_load_explicit(&l->ended, memory_order_relaxed) &&
               begin_stacks(x, &l->symbols, &l->hints, &e);
+    if (ok) stacks_find(x->to, g->rows, g->row_count);
     for (uint32_t i = 0; ok && i < g->row_count; i++)
         ok = stacks_row(x->to, g->rows[i], &e) != MAP_NONE;
     l->asked += g->row_count;

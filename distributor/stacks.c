@@ -160,6 +160,9 @@ uint32_t stacks_row(struct stacks *s, uint32_t sample, err *e)
 // So few that what was fetched is still there when it is needed.
 #define TOGETHER 32u
 
+// Deeper stacks are rare, and their paths would be more memory than walking side by side saves.
+#define WALK_DEEPEST 1024u
+
 // Is this text that string of the table?
 static bool is_text(struct stacks *s, str text, uint32_t there)
 {
@@ -231,28 +234,183 @@ static void find_frames(struct stacks *s, struct sought *v, uint32_t n)
     }
 }
 
-// Of locations with inlined lines too few come to be worth it.
+// The frames of a location as they are looked for; true if all its functions are known.
+static bool lines_known(const struct stacks *s, const struct profile_location *l)
+{
+    for (uint32_t k = 0; k < l->line_count; k++) {
+        if (s->functions[s->p->lines[l->first_line + k].function] == 0) return false;
+    }
+    return l->line_count > 0;
+}
+
+// The first frame of a location tells that all are there: where one was not found it tells nothing.
+static void keep_whole(struct stacks *s)
+{
+    for (uint32_t i = 0; i < s->p->location_count; i++) {
+        uint32_t *frames = s->frames + s->places[i];
+        for (uint32_t k = 1; k < s->p->locations[i].line_count; k++) {
+            if (frames[k] == 0) frames[0] = 0;
+        }
+    }
+}
+
 static bool find_locations(struct stacks *s, err *e)
 {
     struct sought v[TOGETHER];
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->p->location_count; i++) {
         const struct profile_location *l = &s->p->locations[i];
-        const struct profile_line *line = &s->p->lines[l->first_line];
-        if (l->line_count != 1 || s->functions[line->function] == 0) continue;
-        v[n].frame = (struct symbol_frame){.address = l->address,
-                                           .line = line->line,
-                                           .function = s->functions[line->function] - 1,
-                                           .mapping = mapping_row(s, l->mapping, e)};
-        if (v[n].frame.mapping == MAP_NONE) return false;
-        v[n].to = &s->frames[s->places[i]];
-        v[n].hash = symbols_frame_fetch(s->to, &v[n].frame);
-        if (++n < TOGETHER) continue;
-        find_frames(s, v, n);
-        n = 0;
+        if (!lines_known(s, l)) continue;
+        uint32_t mapping = mapping_row(s, l->mapping, e);
+        if (mapping == MAP_NONE) return false;
+        uint32_t *last = s->frames + s->places[i] + l->line_count - 1;
+        for (uint32_t k = 0; k < l->line_count; k++) {
+            const struct profile_line *line = &s->p->lines[l->first_line + k];
+            v[n].frame = (struct symbol_frame){.address = l->address,
+                                               .line = line->line,
+                                               .function = s->functions[line->function] - 1,
+                                               .mapping = mapping,
+                                               .inlined = k + 1 < l->line_count};
+            v[n].to = last - k;
+            v[n].hash = symbols_frame_fetch(s->to, &v[n].frame);
+            if (++n < TOGETHER) continue;
+            find_frames(s, v, n);
+            n = 0;
+        }
     }
     find_frames(s, v, n);
+    keep_whole(s);
     return true;
+}
+
+// ---- stacks, some at once. Each look-up waits for the one before it, whose stack is its parent's;
+// so several samples go down their stacks side by side, one step each in turn, and while one waits
+// for memory the others go on.
+
+enum walk {
+    WALK_WAITS,  // the sample before has not come as far as both have in common
+    WALK_ASKS,
+    WALK_FETCHES,  // the place in the index
+    WALK_GUESSES,  // the row that may be it
+    WALK_OVER,
+};
+
+struct walker {
+    enum walk state;
+    const uint32_t *leaf;  // the sample's locations
+    uint32_t n;
+    uint32_t from;   // locations from the root in common with the sample before
+    uint32_t at;     // locations that are done
+    uint32_t line;   // frames of the next one that are
+    uint32_t row;    // their stack
+    uint32_t frame;  // its child that is looked for
+    uint32_t maybe;
+    uint64_t hash;
+    uint32_t *path;  // stacks of the locations that are done
+};
+
+static uint32_t common(const struct walker *a, const struct walker *b)
+{
+    uint32_t most = MIN(a->n, b->n);
+    uint32_t k = 0;
+    while (k < most && a->leaf[a->n - 1 - k] == b->leaf[b->n - 1 - k])
+        k++;
+    return k;
+}
+
+// Begins where the sample before has led. Where that found no row, this finds none either.
+static void walk_begin(struct walker *w, const struct walker *before)
+{
+    if (before->at < w->from && before->state != WALK_OVER) return;
+    bool led = before->at >= w->from;
+    w->at = MIN(w->from, before->at);
+    if (w->at) {
+        memcpy(w->path, before->path, w->at * sizeof *w->path);
+        w->row = w->path[w->at - 1];
+    }
+    w->state = led ? WALK_ASKS : WALK_OVER;
+}
+
+// Goes down as long as children are the rows behind their parents.
+static void walk_on(const struct stacks *s, struct walker *w)
+{
+    const struct symbol_table *t = &s->to->t;
+    for (; w->at < w->n; w->line = 0) {
+        uint32_t location = w->leaf[w->n - 1 - w->at];
+        const uint32_t *frames = s->frames + s->places[location];
+        uint32_t count = MAX(s->p->locations[location].line_count, 1u);
+        if (frames[0] == 0) break;
+        for (; w->line < count; w->line++) {
+            w->frame = frames[w->line] - 1;
+            if (w->frame == 0) continue;
+            if (!symbols_is_stack(t, w->row + 1, w->row, w->frame)) {
+                w->hash = symbols_stack_fetch(s->to, w->row, w->frame);
+                w->state = WALK_FETCHES;
+                return;
+            }
+            w->row++;
+        }
+        w->path[w->at++] = w->row;
+    }
+    w->state = WALK_OVER;
+}
+
+static void walk_guess(const struct stacks *s, struct walker *w)
+{
+    if (!symbols_is_stack(&s->to->t, w->maybe, w->row, w->frame))
+        w->maybe = symbols_find_stack(s->to, w->row, w->frame);
+    if (w->maybe == MAP_NONE) {
+        w->state = WALK_OVER;
+        return;
+    }
+    w->row = w->maybe;
+    w->line++;
+    walk_on(s, w);
+}
+
+// True while there is more to do.
+static bool walk_step(const struct stacks *s, struct walker *w, const struct walker *before)
+{
+    if (w->state == WALK_WAITS) walk_begin(w, before);
+    if (w->state == WALK_ASKS) {
+        walk_on(s, w);
+    } else if (w->state == WALK_FETCHES) {
+        w->maybe = symbols_stack_maybe(s->to, w->hash);
+        w->state = w->maybe == MAP_NONE ? WALK_OVER : WALK_GUESSES;
+    } else if (w->state == WALK_GUESSES) {
+        walk_guess(s, w);
+    }
+    return w->state != WALK_OVER;
+}
+
+void stacks_find(struct stacks *s, const uint32_t *samples, uint32_t n)
+{
+    struct walker v[STACKS_WALKERS] = {{0}};
+    if (!s->paths) return;
+    struct walker *before = &v[STACKS_WALKERS - 1];
+    before->state = WALK_OVER;
+    for (uint32_t from = 0; from < n; from += STACKS_WALKERS) {
+        uint32_t many = MIN(n - from, STACKS_WALKERS);
+        for (uint32_t i = 0; i < many; i++) {
+            const struct profile_sample *x = &s->p->samples[samples[from + i]];
+            struct walker w = {.leaf = s->p->stack_locations + x->first_location,
+                               .n = x->location_count,
+                               .path = s->paths + (size_t)i * s->deepest};
+            w.from = common(&w, before);
+            walk_begin(&w, before);
+            v[i] = w;
+            before = &v[i];
+        }
+        bool more = true;
+        while (more) {
+            more = false;
+            for (uint32_t i = 0; i < many; i++)
+                more |= walk_step(s, &v[i], &v[(i + STACKS_WALKERS - 1) % STACKS_WALKERS]);
+        }
+        for (uint32_t i = 0; i < many; i++) {
+            if (v[i].at == v[i].n) s->rows[samples[from + i]] = v[i].row + 1;
+        }
+    }
 }
 
 // ---- life
@@ -279,6 +437,11 @@ bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, str
     if (!arena_ok(a, e)) return false;
     if (to->t.stack_count == 1) return reserve(s, frames, e);
     if (!hints) return true;
+    if (deepest <= WALK_DEEPEST) {
+        s->deepest = deepest;
+        s->paths = ARENA_ARRAY(a, uint32_t, (size_t)STACKS_WALKERS * deepest);
+        if (!arena_ok(a, e)) return false;
+    }
     for (uint32_t i = 0; i < p->function_count; i += TOGETHER)
         find_functions(s, i, MIN(i + TOGETHER, p->function_count));
     return find_locations(s, e);

@@ -8,13 +8,15 @@
 //
 // A lexicon has nearly all functions and frames of a profile, but lies in memory that the processor
 // has to wait for. They are found in it some at once before the first stack is asked for, each name
-// leading to the function that it named last (symbols_hints), so that the waits overlap.
+// leading to the function that it named last (symbols_hints), so that the waits overlap. Then some
+// stacks at once (stacks_find). What is not found is added one by one (stacks_row).
 #pragma once
 
 #include "model/profile.h"
 #include "model/symbols.h"
 
-#define STACKS_TEXTS 256
+#define STACKS_TEXTS   256
+#define STACKS_WALKERS 16u
 
 // A string that was asked for, known by where it is: file names repeat from function to function.
 struct stacks_text {
@@ -35,6 +37,8 @@ struct stacks {
     uint32_t *path;        // stack rows of the stack before, from the root
     const uint32_t *last;  // its locations
     uint32_t last_count;
+    uint32_t *paths;  // of stacks_find: as `path`, one for each that walks; NULL: none does
+    uint32_t deepest;
     struct stacks_text texts[STACKS_TEXTS];
 };
 
@@ -42,6 +46,9 @@ struct stacks {
 // which there are hints, looks for them. Fails with resource_exhausted.
 bool stacks_init(struct stacks *s, struct arena *a, const struct profile *p, struct symbols *to,
                  struct symbols_hints *hints, err *e) MUST_CHECK;
+
+// Finds the rows of these samples that are there; adds none. For a table with hints.
+void stacks_find(struct stacks *s, const uint32_t *samples, uint32_t n);
 
 // The stack row of a sample; MAP_NONE and *e set on failure.
 uint32_t stacks_row(struct stacks *s, uint32_t sample, err *e) MUST_CHECK;

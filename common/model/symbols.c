@@ -312,12 +312,32 @@ uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *
     return finish(s, FRAMES, hash, &t->frame_count, e);
 }
 
+static inline uint64_t stack_hash(const struct symbols *s, uint32_t parent, uint32_t frame)
+{
+    return hash_word(&s->index->key, (uint64_t)parent << 32 | frame);
+}
+
+uint64_t symbols_stack_fetch(const struct symbols *s, uint32_t parent, uint32_t frame)
+{
+    uint64_t hash = stack_hash(s, parent, frame);
+    map_fetch(&s->index->maps[STACKS], hash);
+    return hash;
+}
+
+uint32_t symbols_stack_maybe(const struct symbols *s, uint64_t hash)
+{
+    uint32_t step = 0;
+    uint32_t row = map_next(&s->index->maps[STACKS], hash, &step);
+    if (row != MAP_NONE) __builtin_prefetch(&s->t.stacks[row]);
+    return row;
+}
+
 // The row, or MAP_NONE and the hash under which it is to be added.
 static inline uint32_t find_stack(const struct symbols *s, uint32_t parent, uint32_t frame,
                                   uint64_t *hash)
 {
     const struct symbol_stack *rows = s->t.stacks;
-    *hash = hash_word(&s->index->key, (uint64_t)parent << 32 | frame);
+    *hash = stack_hash(s, parent, frame);
     uint32_t step = 0;
     uint32_t row = 0;
     while ((row = map_next(&s->index->maps[STACKS], *hash, &step)) != MAP_NONE) {

@@ -173,6 +173,15 @@ uint64_t symbols_frame_fetch(const struct symbols *s, const struct symbol_frame 
 uint32_t symbols_frame_maybe(const struct symbols *s, uint64_t hash);
 bool symbols_is_frame(const struct symbols *s, uint32_t row, const struct symbol_frame *f);
 
+// Stacks likewise.
+uint64_t symbols_stack_fetch(const struct symbols *s, uint32_t parent, uint32_t frame);
+uint32_t symbols_stack_maybe(const struct symbols *s, uint64_t hash);
+static inline bool symbols_is_stack(const struct symbol_table *t, uint32_t row, uint32_t parent,
+                                    uint32_t frame)
+{
+    return row < t->stack_count && t->stacks[row].parent == parent && t->stacks[row].frame == frame;
+}
+
 // The row of a mapping or stack if it is there; MAP_NONE otherwise.
 uint32_t symbols_find_mapping(const struct symbols *s, const struct symbol_mapping *m);
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
