@@ -42,7 +42,7 @@ static size_t closing(str s, size_t open)
 static str without_shapes(struct arena *a, str name)
 {
     static const str mark = S_INIT("[go.shape.");
-    if (str_find(name, '[') == name.n || !str_contains(name, mark)) return name;
+    if (name.n == 0 || !memchr(name.p, '[', name.n) || !str_contains(name, mark)) return name;
     char *out = arena_new(a, name.n);
     if (!out) return name;
     size_t n = 0;

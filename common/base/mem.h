@@ -72,7 +72,7 @@ bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, 
 // keeps those that it gave back last (MEM_KEPT_MAX bytes, uncounted). It may be more than *n, less
 // than twice as much, and then *n says so. Whoever gives a piece back says how many bytes of it,
 // from its beginning, may not be zero.
-#define MEM_KEPT_MAX ((size_t)256 << 10)
+#define MEM_KEPT_MAX ((size_t)384 << 10)
 void *mem_take(struct mem_budget *b, size_t *n, err *e) MUST_CHECK;
 void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty);
 size_t mem_kept_bytes(void);  // of the calling thread
