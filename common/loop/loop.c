@@ -18,15 +18,26 @@ struct loop {
     uv_poll_t wake;
     int wake_fd;         // an eventfd: readable when the inbox was empty and is not any more
     atomic_uint waking;  // threads that are about to write to it
+    _Atomic uint64_t woken;
     pthread_t thread;
     char name[32];
 
-    struct lock lock;  // of the inbox
+    struct lock lock;  // of the inboxes
     struct loop_task *first;
     struct loop_task *last;
+    struct loop_task *_Atomic later;  // newest first; it wakes nobody
 };
 
 static _Thread_local const struct loop *here;
+
+static void run_all(struct loop_task *t)
+{
+    while (t) {
+        struct loop_task *next = t->next;  // t may be posted again or freed by run
+        t->run(t);
+        t = next;
+    }
+}
 
 // Takes the whole inbox at once, so that the lock is held for two lines; tasks posted meanwhile run
 // on the next turn, after sockets had theirs.
@@ -43,11 +54,8 @@ static void on_wake(uv_poll_t *p, int status, int events)
     l->first = NULL;
     l->last = NULL;
     lock_give(&l->lock);
-    while (t) {
-        struct loop_task *next = t->next;  // t may be posted again or freed by run
-        t->run(t);
-        t = next;
-    }
+    run_all(t);
+    loop_catch_up(l);
 }
 
 static void *loop_main(void *arg)
@@ -119,7 +127,7 @@ void loop_free(struct loop *l)
     struct closing c = {.task.run = close_wake, .loop = l};
     loop_post(l, &c.task);
     thread_join(l->thread);
-    assert(!l->first);
+    assert(!l->first && !atomic_load(&l->later));
     int left = uv_loop_close(&l->uv);
     if (left) uv_walk(&l->uv, on_leak, l);
     assert(left == 0);
@@ -164,12 +172,42 @@ void loop_post(struct loop *l, struct loop_task *t)
     if (wake) atomic_fetch_add_explicit(&l->waking, 1, memory_order_relaxed);
     lock_give(&l->lock);
     if (!wake) return;
+    atomic_fetch_add_explicit(&l->woken, 1, memory_order_relaxed);
     // Not under the lock, for which the loop would wait at once; loop_free waits for who is here.
     // Not uv_async_send, whose receiver spins until its sender, which the kernel may have put aside
     // for it, has returned. It fails only if the counter is full, and then the loop is awake.
     while (eventfd_write(l->wake_fd, 1) != 0 && errno == EINTR)
         ;
     atomic_fetch_sub_explicit(&l->waking, 1, memory_order_release);
+}
+
+// Release: the loop sees what the task is about.
+void loop_post_later(struct loop *l, struct loop_task *t)
+{
+    t->next = atomic_load_explicit(&l->later, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&l->later, &t->next, t, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+uint64_t loop_woken(const struct loop *l)
+{
+    return atomic_load_explicit(&l->woken, memory_order_relaxed);
+}
+
+void loop_catch_up(struct loop *l)
+{
+    assert(here == l);
+    if (!atomic_load_explicit(&l->later, memory_order_relaxed)) return;
+    struct loop_task *t = atomic_exchange_explicit(&l->later, NULL, memory_order_acquire);
+    struct loop_task *in_order = NULL;
+    while (t) {
+        struct loop_task *next = t->next;
+        t->next = in_order;
+        in_order = t;
+        t = next;
+    }
+    run_all(in_order);
 }
 
 struct run {

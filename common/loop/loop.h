@@ -31,5 +31,12 @@ struct loop_task {
 };
 void loop_post(struct loop *l, struct loop_task *t);  // any thread; tasks run in order
 
+// The same for a task that can wait until the loop is awake for another reason: it is not woken for
+// it. Such tasks run behind those of loop_post, or when the loop itself asks: loop_catch_up.
+void loop_post_later(struct loop *l, struct loop_task *t);
+void loop_catch_up(struct loop *l);
+
+uint64_t loop_woken(const struct loop *l);  // times that another thread woke it so far
+
 // Runs fn(arg) on the loop and waits for it. Not from the loop itself.
 void loop_run(struct loop *l, void (*fn)(void *arg), void *arg);

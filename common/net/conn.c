@@ -163,8 +163,10 @@ void conn_close(struct conn *c)
     if (c->state == CONN_CLOSED) return;
     undirty(c);
     c->state = CONN_CLOSED;
-    for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
+    for (struct exchange *ex = c->exchanges; ex; ex = ex->next) {
+        exchange_silence(ex);
         exchange_cancel(ex);
+    }
     if (c->fd >= 0) uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
@@ -309,6 +311,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
     struct conn *c = CONTAINER_OF(h, struct conn, poll);
     shard_tick(c->shard);
+    conn_recall(c);
     if (status < 0) {
         conn_close(c);
         return;
@@ -325,6 +328,11 @@ static void on_poll(uv_poll_t *h, int status, int events)
 }
 
 // ---- output
+
+void conn_recall(struct conn *c)
+{
+    if (c->exchanges) exchange_recall(c->exchanges);
+}
 
 static void wrote(struct conn *c, size_t n)
 {
@@ -487,6 +495,7 @@ bool conn_is_draining(const struct conn *c)
 
 void conn_drain(struct conn *c)
 {
+    conn_recall(c);
     if (c->state == CONN_SNIFF && !c->tls && c->in.n == 0) conn_close(c);
     if (c->state == CONN_OPEN) c->ops->drain(c);
     conn_dirty(c);

@@ -164,6 +164,12 @@ struct conn_ops {
     // An exchange has its answer.
     void (*answer)(struct conn *c, struct exchange *ex);
 
+    // May a worker send the answer of this exchange, as `render` writes it? Nothing is said by the
+    // connection until it is there. NULL: never.
+    bool (*offers)(const struct conn *c, const struct exchange *ex);
+    void (*render)(const struct exchange *ex, struct buf *b);
+    void (*sent)(struct conn *c, struct exchange *ex);  // a worker did
+
     // All output was sent: go on with what waited for that. True if there may be more to send.
     bool (*more)(struct conn *c);
     bool (*wants_input)(const struct conn *c);
@@ -196,6 +202,7 @@ void conn_dirty(struct conn *c);
 void conn_finish(struct conn *c);  // close once everything is sent
 void conn_close(struct conn *c);   // now
 void conn_reset(struct conn *c);   // now, and the kernel lets go of what is not read
+void conn_recall(struct conn *c);  // an event: from here on the loop speaks (exchange_recall)
 void conn_settle(struct conn *c);  // what the end of a turn does
 void conn_sweep(struct conn *c);
 void conn_drain(struct conn *c);

@@ -4,9 +4,16 @@
 #include "net/metrics.h"
 #include "sys/clock.h"
 
+#include <sys/socket.h>
+
 // Refusals are made in memory that counts elsewhere, so that they work when the budget is used up:
 // at most this much for each, for as long as it is being written.
 #define REFUSAL_MAX ((size_t)64 << 10)
+
+// Answers of workers that send them themselves: an acknowledgement is a few bytes. A larger one
+// would hold up a worker, or the loop that wants the connection back, for longer than a switch.
+#define SENT_BODY_MAX ((size_t)4 << 10)
+#define SENT_HEAD_MAX ((size_t)2 << 10)
 
 #define BIT(state) (1u << (EXCHANGE_##state))
 
@@ -84,6 +91,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     ex->reader = reader_share(c->reader);
     ex->loop = c->shard->loop;
     ex->mark_ns = c->shard->now_ns;
+    lock_init(&ex->lock, LOCK_ANSWER);
     link_conn(ex, c);
     atomic_fetch_add(&s->exchanges, 1);
     metric_add_to(&net_exchanges, S("head"), 1);
@@ -124,6 +132,7 @@ static void free_now(struct exchange *ex)
     arena_release(&ex->kept);
     buf_release(&ex->x.body);
     buf_release(&ex->x.out);
+    if (ex->loop) lock_release(&ex->lock);
     mem_free(ex->from, ex, sizeof *ex);
     // Sequentially consistent with server_close, which sets `draining` before it looks at the
     // count: one of the two sees the other.
@@ -251,10 +260,95 @@ static void run(struct exchange *ex)
     }
 }
 
+// ---- answers that the worker sends
+
+// Under the lock. What the socket does not take stays in x.out, for the loop. False: it takes
+// nothing, or is broken, which the loop will find as well.
+static bool put_on_wire(struct exchange *ex, str bytes)
+{
+    ssize_t n = send(ex->fd, bytes.p, bytes.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n <= 0) return false;
+    metric_add(&net_bytes_out, (uint64_t)n);
+    held_sent(ex);
+    buf_release(&ex->x.out);
+    buf_init(&ex->x.out, NULL, SENT_BODY_MAX + SENT_HEAD_MAX);
+    buf_str(&ex->x.out, str_slice(bytes, (size_t)n, bytes.n));
+    return true;
+}
+
+// True: it is sent, and the exchange is the loop's. What the request held goes at once: the loop
+// may sleep on for a while.
+static bool send_answer(struct exchange *ex)
+{
+    struct http_exchange *x = &ex->x;
+    if (!ex->ops || ex->refused || x->status != 200 || x->hold_until_mono_ns) return false;
+    str body = exchange_answer(ex);
+    if (body.n > SENT_BODY_MAX || atomic_load(&ex->server->draining)) return false;
+    struct buf b;
+    buf_init(&b, NULL, SENT_BODY_MAX + SENT_HEAD_MAX);
+    (void)buf_reserve(&b, body.n + SENT_HEAD_MAX / 4);
+    ex->ops->render(ex, &b);
+    lock_take(&ex->lock);
+    bool sent = !b.failed && ex->may_send && put_on_wire(ex, buf_view(&b));
+    if (sent) {
+        buf_release(&x->body);
+        if (!x->req.arena.hooks) arena_release(&x->req.arena);  // a hook may take any lock
+        ex->sent = true;
+        loop_post_later(ex->loop, &ex->given_back);
+    }
+    lock_give(&ex->lock);
+    buf_release(&b);
+    return sent;
+}
+
+void exchange_silence(struct exchange *ex)
+{
+    if (!ex->offered) return;
+    lock_take(&ex->lock);
+    ex->may_send = false;
+    lock_give(&ex->lock);
+}
+
+void exchange_recall(struct exchange *ex)
+{
+    if (!ex->offered) return;
+    lock_take(&ex->lock);
+    ex->may_send = false;
+    bool sent = ex->sent;
+    lock_give(&ex->lock);
+    ex->offered = false;
+    if (sent) loop_catch_up(ex->loop);
+}
+
+static void on_sent(struct exchange *ex)
+{
+    lock_take(&ex->lock);  // the worker may be about to let go of it
+    lock_give(&ex->lock);
+    struct conn *c = ex->conn;
+    set_state(ex, EXCHANGE_ANSWER);
+    if (!c || c->state == CONN_CLOSED) {
+        exchange_end(ex);
+        return;
+    }
+    c->ops->sent(c, ex);
+    conn_dirty(c);
+}
+
+// Before the job begins: whatever the loop does with the connection from now on withdraws it.
+static void offer(struct exchange *ex)
+{
+    const struct conn *c = ex->conn;
+    if (!c || !c->ops->offers || !c->ops->offers(c, ex)) return;
+    ex->ops = c->ops;
+    ex->fd = c->fd;
+    ex->offered = true;
+    ex->may_send = true;
+}
+
 static void give_back(struct exchange *ex)
 {
     if (ex->done) return answer(ex);
-    loop_post(ex->loop, &ex->given_back);
+    if (!send_answer(ex)) loop_post(ex->loop, &ex->given_back);
 }
 
 static void on_job_run(struct job *j)
@@ -333,6 +427,7 @@ static void on_given_back(struct loop_task *t)
 {
     struct exchange *ex = CONTAINER_OF(t, struct exchange, given_back);
     loop_assert(ex->loop);
+    if (ex->sent) return on_sent(ex);
     if (hold_begin(ex)) return;
     if (ex->conn) shard_tick(ex->conn->shard);
     answer(ex);
@@ -438,6 +533,7 @@ void exchange_body_end(struct exchange *ex)
     }
     ex->job = (struct job){.req = &x->req, .run = on_job_run, .refuse = on_job_refuse};
     ex->given_back.run = on_given_back;
+    offer(ex);
     err e = {0};
     if (!lane_submit(x->lane, &ex->job, &e))
         exchange_refuse(ex, err_http_status(e.code), &e, "lane");

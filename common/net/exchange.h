@@ -7,6 +7,7 @@
 //     exchange_body           bytes of the body; ANSWER when they are too many
 //     exchange_body_end       QUEUED, and then RUNNING in a worker
 //     (the worker is done)    ANSWER: conn_ops.answer is called; HELD before, if the app says so
+//     (or it sent the answer) ANSWER: conn_ops.sent is called, whenever the loop is awake next
 //     exchange_end            DONE: freed
 //
 // A call from within the process (near.h) is an exchange without connection and loop: whoever makes
@@ -14,6 +15,12 @@
 //
 // While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
 // whose connection went away meanwhile is freed when the worker gives it back.
+//
+// A worker that made a small answer may send it itself, so that the loop need not be woken for it:
+// a push that comes alone costs a switch of threads less. That is offered with the job where the
+// connection says nothing else meanwhile (conn_ops.offers), and withdrawn under the exchange's lock
+// before the loop does anything with the connection (exchange_recall): whoever holds the lock
+// speaks. What the socket did not take goes the usual way.
 #pragma once
 
 #include "net/conn.h"
@@ -41,6 +48,12 @@ struct exchange {
     void (*done)(struct exchange *ex);  // of a call from within the process; else NULL
     struct http_call *call;             // the same
     struct hold *hold;                  // HELD
+    bool offered;                       // loop only: to the worker, to send the answer itself
+    const struct conn_ops *ops;         // of its connection, if it was offered; as the socket
+    int fd;
+    struct lock lock;  // of the two that follow, of a request with a connection
+    bool may_send;     // offered, and not withdrawn
+    bool sent;         // the worker did; x.out has what is left of the answer, or has failed
     _Atomic enum exchange_state state;
     struct mem_budget *from;  // what the exchange itself counts against
     struct arena kept;        // the request's arena, put aside by a refusal
@@ -102,6 +115,11 @@ void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const c
 
 // Answers without asking the app, in plain text: what came is no request.
 void exchange_reject(struct exchange *ex, unsigned status, const err *e, const char *reason);
+
+// An event of its connection, or the connection closes; the loop. From here on the worker does not
+// send. If it has sent already, the exchange ends now.
+void exchange_recall(struct exchange *ex);
+void exchange_silence(struct exchange *ex);  // the same, but it ends later
 
 // The answer was written, or nobody wants it.
 void exchange_end(struct exchange *ex);

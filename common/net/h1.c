@@ -40,11 +40,11 @@ static void refuse_plainly(struct conn *c, unsigned status, const err *e, const 
 
 // ---- answers
 
-static void put_head(struct conn *c, const struct exchange *ex, size_t body_bytes)
+// All of a head but its end.
+static void render_head(const struct exchange *ex, size_t body_bytes, struct buf *b)
 {
     const struct http_exchange *x = &ex->x;
-    struct buf *b = &c->out;
-    conn_put(c, "HTTP/1.1 ", 9);
+    buf_z(b, "HTTP/1.1 ");
     buf_u64(b, x->status);
     buf_byte(b, ' ');
     buf_z(b, h1_reason(x->status));
@@ -63,6 +63,12 @@ static void put_head(struct conn *c, const struct exchange *ex, size_t body_byte
         buf_u64(b, body_bytes);
         buf_z(b, "\r\n");
     }
+}
+
+static void put_head(struct conn *c, const struct exchange *ex, size_t body_bytes)
+{
+    struct buf *b = &c->out;
+    render_head(ex, body_bytes, b);
     if (!c->h1.keep_alive)
         buf_z(b, "connection: close\r\n");
     else if (c->h1.http10)
@@ -110,6 +116,40 @@ static void h1_answer(struct conn *c, struct exchange *ex)
         return;
     }
     if (body.n) conn_put(c, body.p, body.n);
+    exchange_end(ex);
+    next_request(c);
+}
+
+// ---- answers that workers send
+
+static bool h1_offers(const struct conn *c, const struct exchange *ex)
+{
+    const struct h1 *h = &c->h1;
+    bool plain = c->fd >= 0 && !c->tls && c->state == CONN_OPEN && !c->finishing && !c->input_over;
+    bool goes_on = h->keep_alive && !h->http10 && h->body_whole && !conn_is_draining(c);
+    return plain && goes_on && c->in.n == 0 && conn_pending(c) == 0 &&
+           !str_is(ex->x.method, "HEAD");
+}
+
+static void h1_render(const struct exchange *ex, struct buf *b)
+{
+    str body = exchange_answer(ex);
+    render_head(ex, body.n, b);
+    buf_z(b, "\r\n");
+    buf_str(b, body);
+}
+
+static void h1_sent(struct conn *c, struct exchange *ex)
+{
+    struct h1 *h = &c->h1;
+    assert(h->exchange == ex);
+    if (ex->x.out.failed) {  // no memory for what the socket did not take
+        conn_close(c);
+        return;
+    }
+    if (conn_is_draining(c) || (c->input_over && c->in.n == 0)) h->keep_alive = false;
+    str rest = buf_view(&ex->x.out);
+    if (rest.n) conn_put(c, rest.p, rest.n);
     exchange_end(ex);
     next_request(c);
 }
@@ -311,6 +351,7 @@ static void h1_feed(struct conn *c, const char *p, size_t n)
         no_memory(c);
     else if (had)
         advance_kept(c);
+    conn_recall(c);
 }
 
 static bool h1_more(struct conn *c)
@@ -398,6 +439,9 @@ const struct conn_ops h1_ops = {
     .open = h1_open,
     .feed = h1_feed,
     .answer = h1_answer,
+    .offers = h1_offers,
+    .render = h1_render,
+    .sent = h1_sent,
     .more = h1_more,
     .wants_input = h1_wants_input,
     .input_over = h1_input_over,

@@ -165,12 +165,17 @@ bool held_begin(struct exchange *ex, err *e)
     return true;
 }
 
+void held_sent(struct exchange *ex)
+{
+    if (ex->held == 0) return;
+    atomic_fetch_sub(&ex->reader->held, ex->held);
+    atomic_fetch_sub(ex->held_of, ex->held);
+    ex->held = 0;
+}
+
 void held_end(struct exchange *ex)
 {
-    if (ex->held) {
-        atomic_fetch_sub(&ex->reader->held, ex->held);
-        atomic_fetch_sub(ex->held_of, ex->held);
-    }
+    held_sent(ex);
     reader_drop(ex->reader);
 }
 

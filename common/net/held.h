@@ -48,7 +48,8 @@ bool held_may_begin(const struct exchange *ex, err *e) MUST_CHECK;
 // The answer is made: it is counted and moved. A worker. Fails as above; then it still is the
 // request's.
 bool held_begin(struct exchange *ex, err *e) MUST_CHECK;
-void held_end(struct exchange *ex);  // it is sent, or nobody wants it
+void held_end(struct exchange *ex);   // it is sent, or nobody wants it
+void held_sent(struct exchange *ex);  // the worker sent it; its end is told later
 
 // The answer begins to be sent; its loop. Is its time over?
 void held_send(struct exchange *ex);

@@ -309,6 +309,7 @@ static void on_sweep(uv_timer_t *t)
 static void on_turn_end(uv_check_t *h)
 {
     struct shard *s = CONTAINER_OF(h, struct shard, turn_end);
+    loop_catch_up(s->loop);
     shard_settle(s);  // before limits: what can be sent waits for no client
     if (!s->sweep_due) return;
     s->sweep_due = false;

@@ -47,6 +47,54 @@ static void tasks_run_in_order_on_the_loop(void **state)
     loop_free(l);
 }
 
+static void a_task_for_later_wakes_nobody(void **state)
+{
+    (void)state;
+    struct loop *l = new_loop();
+    loop_run(l, nothing, NULL);
+    uint64_t before = loop_woken(l);
+    int next = 0;
+    struct note later[10];
+    for (int i = 0; i < 10; i++) {
+        later[i] = (struct note){.task.run = on_note, .loop = l, .next = &next, .seen = -1};
+        loop_post_later(l, &later[i].task);
+    }
+    assert_int_equal(loop_woken(l), before);
+    struct note last = {.task.run = on_note, .loop = l, .next = &next, .seen = -1};
+    loop_post(l, &last.task);
+    assert_int_equal(loop_woken(l), before + 1);
+    loop_run(l, nothing, NULL);
+    loop_free(l);  // what may have come behind has run as well
+    assert_int_equal(next, 11);
+    for (int i = 1; i < 10; i++)
+        assert_true(later[i].seen > later[i - 1].seen);
+}
+
+struct asker {
+    struct loop *loop;
+    struct note *of;
+};
+
+static void ask(void *arg)
+{
+    struct asker *a = arg;
+    loop_catch_up(a->loop);
+    if (a->of->seen == 0) a->of = NULL;
+}
+
+static void a_loop_may_ask_for_later_tasks(void **state)
+{
+    (void)state;
+    struct loop *l = new_loop();
+    int next = 0;
+    struct note n = {.task.run = on_note, .loop = l, .next = &next, .seen = -1};
+    struct asker a = {l, &n};
+    loop_post_later(l, &n.task);
+    loop_run(l, ask, &a);
+    assert_null(a.of);
+    loop_free(l);
+}
+
 static void here(void *arg)
 {
     struct loop *l = *(struct loop **)arg;
@@ -169,6 +217,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_run_in_order_on_the_loop),
+        cmocka_unit_test(a_task_for_later_wakes_nobody),
+        cmocka_unit_test(a_loop_may_ask_for_later_tasks),
         cmocka_unit_test(a_loop_knows_its_thread),
         cmocka_unit_test(a_task_may_post_itself_again),
         cmocka_unit_test(many_threads_may_post),

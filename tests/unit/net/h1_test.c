@@ -2,6 +2,9 @@
 #include "lib/dir.h"
 #include "unit/net/rig.h"
 
+// What a connection itself may count for while nothing is asked.
+#define CONN_ROOM 4096
+
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 static void expect(int fd, struct buf *b, unsigned status, const char *body)
@@ -71,6 +74,106 @@ static void answers_a_pipeline_in_order(void **state)
     (void)close(fd);
     buf_release(&b);
     buf_release(&all);
+}
+
+static uint64_t woken(const struct rig *r)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < RIG_LOOPS; i++)
+        n += loop_woken(r->loops[i]);
+    return n;
+}
+
+// An answer that is large, or an error, wakes the loop that sends it; a small one does not.
+static void workers_send_small_answers_themselves(void **state)
+{
+    struct rig *r = *state;
+    rig_open(r);
+    int fd = rig_connect(r);
+    struct buf b;
+    buf_init(&b, NULL, 1 << 24);
+    rig_send(fd, S(GET("/hello")));
+    expect(fd, &b, 200, "hello\n");
+    uint64_t before = woken(r);
+    for (int i = 0; i < 50; i++) {
+        rig_send(fd, S("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"));
+        expect(fd, &b, 200, "12345");
+        rig_send(fd, S(GET("/inject")));
+        expect(fd, &b, 200, "hello\n");
+    }
+    assert_int_equal(woken(r), before);
+    AWAIT(atomic_load(&r->memory.used) <= CONN_ROOM);
+    assert_int_equal(woken(r), before);
+    rig_send(fd, S(GET("/big")));
+    expect(fd, &b, 200, NULL);
+    rig_send(fd, S(GET("/none")));
+    expect(fd, &b, 500, NULL);
+    rig_send(fd, S("GET /hello HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n"));
+    expect(fd, &b, 200, "hello\n");
+    assert_int_equal(woken(r), before + 3);
+    rig_send(fd, S(GET("/hello")));
+    expect(fd, &b, 200, "hello\n");
+    assert_int_equal(woken(r), before + 3);
+    (void)close(fd);
+    buf_release(&b);
+}
+
+// A client that is ahead: its next request, or part of it, comes while one is answered, or just
+// then. Whoever sends, answers come whole and in order.
+struct ahead {
+    const struct rig *rig;
+    unsigned seed;
+    unsigned wrong;
+};
+
+#define AHEAD_REQUESTS 400
+
+static void *run_ahead(void *arg)
+{
+    struct ahead *a = arg;
+    int fd = rig_connect(a->rig);
+    struct buf all;
+    struct buf b;
+    size_t ends[AHEAD_REQUESTS];
+    buf_init(&all, NULL, 1 << 24);
+    buf_init(&b, NULL, 1 << 24);
+    for (int i = 0; i < AHEAD_REQUESTS; i++) {
+        buf_printf(&all, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n%04d", i);
+        ends[i] = all.n;
+    }
+    size_t at = 0;
+    for (int i = 0; i < AHEAD_REQUESTS; i++) {
+        struct rig_answer answer;
+        char body[8];
+        size_t more = rand_r(&a->seed) % 4 == 0 ? rand_r(&a->seed) % 160u : 0;
+        size_t to = MAX(at, MIN(ends[i] + more, all.n));
+        rig_send(fd, str_slice(buf_view(&all), at, to));
+        at = to;
+        snprintf(body, sizeof body, "%04d", i);
+        a->wrong += !rig_take_answer(fd, &b, &answer, false) || answer.status != 200 ||
+                    !str_is(buf_view(&answer.body), body);
+        rig_answer_release(&answer);
+    }
+    (void)close(fd);
+    buf_release(&all);
+    buf_release(&b);
+    return NULL;
+}
+
+static void answers_come_in_order_whoever_sends_them(void **state)
+{
+    struct rig *r = *state;
+    rig_open(r);
+    pthread_t threads[4];
+    struct ahead v[COUNT(threads)];
+    for (unsigned i = 0; i < COUNT(threads); i++) {
+        v[i] = (struct ahead){.rig = r, .seed = i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_ahead, &v[i]), 0);
+    }
+    for (unsigned i = 0; i < COUNT(threads); i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(v[i].wrong, 0);
+    }
 }
 
 static void reads_a_request_byte_by_byte(void **state)
@@ -666,6 +769,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(keeps_a_connection_for_many_requests),
         TEST(answers_a_pipeline_in_order),
+        TEST(workers_send_small_answers_themselves),
+        TEST(answers_come_in_order_whoever_sends_them),
         TEST(reads_a_request_byte_by_byte),
         TEST(answers_without_body_where_there_is_none),
         TEST(writes_large_answers_to_a_slow_reader),
