@@ -10,7 +10,8 @@
 //     QUEUED   body is complete          loop    lane_submit; lane full: app.refuse
 //     RUNNING  app.run()                 worker  plain sequential code, fills the answer
 //     HELD     an answer that the application wants later waits for its time; loop
-//     ANSWER   answer is written         loop    only the loop waits for slow clients
+//     ANSWER   answer is written         loop    only the loop waits for slow clients; a small one
+//                                                may be sent by its worker (exchange.h)
 //     DONE     arena released
 //
 // When the client goes away, req.canceled is set; a running handler finishes and its answer is

@@ -225,12 +225,40 @@ static void all_that_is_known_is_found(void **state)
     arena_release(&a);
 }
 
+// Deeper than what walks side by side: found one by one.
+static void deep_stacks_are_not_walked(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct arena a;
+    struct stacks s;
+    uint32_t rows[SAMPLES];
+    uint32_t again[SAMPLES];
+    arena_init(&a, NULL, SIZE_MAX / 2);
+    bed_new(&b);
+    dice = 11;
+    struct profile *p = draw(&a, 16);
+    uint32_t n = 5000;
+    p->stack_locations = ARENA_ARRAY(&a, uint32_t, (size_t)n + p->stack_location_count);
+    for (uint32_t i = 0; i < n + p->stack_location_count; i++)
+        p->stack_locations[i] = roll(LOCATIONS);
+    p->samples[3].location_count = n;
+    rows_of(&b, p, false, rows);
+    assert_ok(stacks_init(&s, &a, p, &b.table, &b.hints, e));
+    assert_null(s.paths);
+    rows_of(&b, p, true, again);
+    assert_memory_equal(rows, again, sizeof rows);
+    bed_free(&b);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_the_same_with_and_without),
         cmocka_unit_test(it_finds_all_and_adds_nothing),
         cmocka_unit_test(all_that_is_known_is_found),
+        cmocka_unit_test(deep_stacks_are_not_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
