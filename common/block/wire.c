@@ -129,6 +129,10 @@ void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *
 
 void wire_put_u64(struct buf *out, uint64_t v)
 {
+    if (!out->failed && out->room >= out->n + VARINT_MAX) {
+        out->n += varint_put((uint8_t *)out->p + out->n, v);
+        return;
+    }
     uint8_t bytes[VARINT_MAX];
     buf_put(out, bytes, varint_put(bytes, v));
 }
@@ -195,10 +199,15 @@ struct column {
     uint64_t delta;  // last difference
 };
 
-static inline uint64_t in_form(struct column *c, enum form form, int64_t v)
+static inline uint64_t quotient(const struct column *c, int64_t v)
 {
     uint64_t q = (uint64_t)v - (uint64_t)c->base;
-    if (c->divisor > 1) q /= c->divisor;
+    return c->divisor > 1 ? q / c->divisor : q;
+}
+
+static inline uint64_t in_form(struct column *c, enum form form, int64_t v)
+{
+    uint64_t q = quotient(c, v);
     if (form == PLAIN) return q;
     uint64_t delta = q - c->last;
     c->last = q;
@@ -208,36 +217,48 @@ static inline uint64_t in_form(struct column *c, enum form form, int64_t v)
     return zigzag((int64_t)second);
 }
 
-static size_t size_in(struct column c, enum form form, const int64_t *v, size_t n)
+// The form with the fewest bytes, of several the first; all of them are counted in one pass. None
+// takes less than a byte for each number, and so many the first takes where all are small.
+static enum form best_form(struct column c, const int64_t *v, size_t n, int64_t most, size_t *least)
 {
-    size_t size = 0;
-    for (size_t i = 0; i < n; i++)
-        size += varint_size(in_form(&c, form, v[i]));
-    return size;
+    size_t sizes[FORMS] = {0};
+    if (quotient(&c, most) < 0x80) {
+        *least = n;
+        return PLAIN;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t q = quotient(&c, v[i]);
+        uint64_t delta = q - c.last;
+        sizes[PLAIN] += varint_size(q);
+        sizes[DELTA] += varint_size(zigzag((int64_t)delta));
+        sizes[DELTA_OF_DELTA] += varint_size(zigzag((int64_t)(delta - c.delta)));
+        c.last = q;
+        c.delta = delta;
+    }
+    enum form best = PLAIN;
+    if (sizes[DELTA] < sizes[best]) best = DELTA;
+    if (sizes[DELTA_OF_DELTA] < sizes[best]) best = DELTA_OF_DELTA;
+    *least = sizes[best];
+    return best;
 }
 
 void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
 {
     struct column c = {.base = n ? v[0] : 0};
-    bool same = true;
+    int64_t most = c.base;
     for (size_t i = 1; i < n; i++) {
-        same = same && v[i] == v[0];
         c.base = MIN(c.base, v[i]);
+        most = MAX(most, v[i]);
     }
-    if (same) {
+    if (c.base == most) {
         buf_byte(out, c.base ? SAME : ZERO);
         if (c.base) wire_put_i64(out, c.base);
         return;
     }
     for (size_t i = 0; i < n && c.divisor != 1; i++)
         c.divisor = gcd(c.divisor, (uint64_t)v[i] - (uint64_t)c.base);
-    enum form best = PLAIN;
-    size_t least = SIZE_MAX;
-    for (enum form form = PLAIN; form < FORMS; form++) {
-        size_t size = size_in(c, form, v, n);
-        if (size < least) best = form;
-        least = MIN(size, least);
-    }
+    size_t least = 0;
+    enum form best = best_form(c, v, n, most, &least);
     buf_byte(out, (unsigned char)best);
     wire_put_i64(out, c.base);
     wire_put_u64(out, c.divisor);

@@ -2,7 +2,6 @@
 #include "base/hash.h"
 #include "block/order.h"
 #include "block/writer_int.h"
-#include "codec/squeeze.h"
 
 #include <stdio.h>
 
@@ -15,8 +14,15 @@
 #define LEVEL_SYMBOLS_LONG 15
 #define HOURS_LONG         24
 
+// A small section of a segment is not packed: that takes as long as all else that is done for a
+// small service, and saves a tenth of its bytes, which are gone in hours.
+#define PACKED_LEAST_SEGMENT 512
+
 // A section is packed if that saves a twentieth and so many bytes.
 #define WIN_LEAST ((size_t)16)
+
+// Symbols of more bytes give their room back at once.
+#define SYMBOLS_KEPT ((size_t)256 << 10)
 
 // Contents shorter than that are packed as one piece: each piece costs a dozen bytes.
 #define SPLIT_LEAST 1024
@@ -60,7 +66,8 @@ static bool pack(struct block_writer *w, const struct writer_contents *c, err *e
     int level = w->level ? w->level : c->level ? c->level : LEVEL_USUAL;
     for (size_t from = 0; from < c->bytes.n;) {
         size_t to = whole ? c->bytes.n : piece_end(c, from);
-        if (!squeeze_zstd(str_slice(c->bytes, from, to), level, &w->packed, e)) return false;
+        if (!squeezer_zstd(&w->squeezer, str_slice(c->bytes, from, to), level, &w->packed, e))
+            return false;
         from = to;
     }
     return true;
@@ -73,7 +80,7 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%s have %zu bytes, a section at most %zu", what,
                        c->bytes.n, BLOCK_SECTION_MAX);
     }
-    bool may_pack = w->level >= 0 && !c->packed;
+    bool may_pack = w->level >= 0 && !c->packed && c->bytes.n >= w->packed_least;
     if (may_pack && !pack(w, c, e)) return err_wrap(e, "%s", what);
     str stored = buf_view(&w->packed);
     size_t win = MAX(c->bytes.n / 20, WIN_LEAST);
@@ -161,6 +168,7 @@ void block_abandon(struct block_writer *w)
     struct mem_budget *memory = w->memory;
     service_release(w);
     block_spans_release(&w->spans);
+    squeezer_release(&w->squeezer);
     arena_release(&w->row_arena);
     arena_release(&w->arena);
     buf_release(&w->services);
@@ -199,7 +207,10 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     w->arg = o->arg;
     w->memory = o->memory;
     w->level = o->zstd_level;
-    if (w->level == 0 && o->about.kind == BLOCK_SEGMENT) w->level = LEVEL_SEGMENT;
+    if (w->level == 0 && o->about.kind == BLOCK_SEGMENT) {
+        w->level = LEVEL_SEGMENT;
+        w->packed_least = PACKED_LEAST_SEGMENT;
+    }
     w->written = (struct block_written){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
     arena_init(&w->arena, o->memory, SIZE_MAX);
     arena_init(&w->row_arena, o->memory, SIZE_MAX);
@@ -325,12 +336,14 @@ static bool keep_symbols(struct block_writer *w, const struct symbol_table *t, e
     struct writer_contents c = {0};
     arena_init(&scratch, w->memory, SIZE_MAX);
     buf_clear(&w->contents);
-    bool ok = writer_symbols(t, &scratch, &w->contents, &c, e);
+    bool ok = writer_symbols(t, w->about.kind != BLOCK_SEGMENT, &scratch, &w->contents, &c, e);
     if (c.level && w->about.hours >= HOURS_LONG) c.level = LEVEL_SYMBOLS_LONG;
     arena_release(&scratch);
     ok = ok && writer_section(w, &c, "symbols", &w->s.kept_symbols, &w->s.symbols, e);
-    buf_release(&w->contents);  // much larger than frames are
-    buf_release(&w->packed);
+    if (w->contents.room > SYMBOLS_KEPT) {  // much larger than frames are
+        buf_release(&w->contents);
+        buf_release(&w->packed);
+    }
     return ok;
 }
 

@@ -11,6 +11,7 @@
 #include "block/spans.h"
 #include "block/wire_int.h"
 #include "block/writer.h"
+#include "codec/squeeze.h"
 
 // Frames of one kind. Those that are kept have places relative to the buffer.
 struct writer_frames {
@@ -129,7 +130,8 @@ struct block_writer {
     block_sink *sink;
     void *arg;
     struct mem_budget *memory;
-    int level;  // of zstd; 0: what suits the section
+    int level;            // of zstd; 0: what suits the section
+    size_t packed_least;  // bytes of contents from which on packing is tried
     bool failed;
     uint64_t at;          // bytes that went to the sink
     struct arena arena;   // about
@@ -137,6 +139,7 @@ struct block_writer {
     uint64_t tail;        // where the last service ended
     struct buf contents;  // of the section at hand
     struct buf packed;
+    struct squeezer squeezer;
     struct writer_service s;
     struct buf last_name;    // of the services
     struct block_row *rows;  // of the frame at hand; annotations are in row_arena
@@ -194,9 +197,10 @@ bool writer_details(struct block_writer *w, struct buf *out, size_t *split, err 
 // The ids of the rows at hand, at the end of their details.
 bool writer_ids(struct block_writer *w, struct buf *out, size_t *split, err *e) MUST_CHECK;
 
-// Contents of symbols; every stack has a frame, and they are in depth-first order.
-bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct buf *out,
-                    struct writer_contents *c, err *e) MUST_CHECK;
+// Contents of symbols; every stack has a frame, and they are in depth-first order. `sorted`:
+// strings and functions in the order that makes them smallest, else as they are used first.
+bool writer_symbols(const struct symbol_table *t, bool sorted, struct arena *scratch,
+                    struct buf *out, struct writer_contents *c, err *e) MUST_CHECK;
 
 // Contents of a frame of vectors, which are well-formed columns with stacks below stack_count.
 bool writer_vectors(struct block_writer *w, const struct writer_vectors *v, struct buf *out,

@@ -13,6 +13,9 @@
 #define LEVEL_HIGH      9
 #define LEVEL_HIGH_MOST ((size_t)4 << 20)
 
+// Bytes of a number of 32 bits, at most.
+#define VARINT_32 ((size_t)5)
+
 struct text {
     str s;
     uint32_t row;
@@ -53,19 +56,31 @@ static void number(uint32_t *ids, uint32_t *rows, uint32_t *count, uint32_t row)
 static void use_string(struct encoder *x, uint32_t row)
 {
     if (row == 0 || x->strings[row]) return;
-    x->strings[row] = 1;
     x->texts[x->string_count++] = (struct text){x->t->strings[row], row, 0};
+    x->strings[row] = x->string_count;
 }
 
 static void use_function(struct encoder *x, uint32_t row)
 {
-    const struct symbol_function *f = &x->t->functions[row];
     if (row == 0 || x->functions[row]) return;
-    x->functions[row] = 1;
-    x->function_list[x->function_count++] = (struct function){*f, row};
-    use_string(x, f->name);
-    use_string(x, f->system_name);
-    use_string(x, f->filename);
+    x->function_list[x->function_count++] = (struct function){x->t->functions[row], row};
+    x->functions[row] = x->function_count;
+}
+
+// Names first, then files: in the order of first use too, neighbours are then often alike.
+static void use_strings(struct encoder *x)
+{
+    const struct symbol_table *t = x->t;
+    for (uint32_t i = 0; i < x->function_count; i++) {
+        use_string(x, x->function_list[i].f.name);
+        use_string(x, x->function_list[i].f.system_name);
+    }
+    for (uint32_t i = 0; i < x->function_count; i++)
+        use_string(x, x->function_list[i].f.filename);
+    for (uint32_t i = 1; i <= x->mapping_count; i++) {
+        use_string(x, t->mappings[x->mapping_rows[i]].filename);
+        use_string(x, t->mappings[x->mapping_rows[i]].build_id);
+    }
 }
 
 static int text_order(const void *a, const void *b)
@@ -84,7 +99,21 @@ static int function_order(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-static void number_all(struct encoder *x)
+static void sort_strings(struct encoder *x)
+{
+    qsort(x->texts, x->string_count, sizeof *x->texts, text_order);
+    for (uint32_t i = 0; i < x->string_count; i++)
+        x->strings[x->texts[i].row] = i + 1;
+}
+
+static void sort_functions(struct encoder *x)
+{
+    qsort(x->function_list, x->function_count, sizeof *x->function_list, function_order);
+    for (uint32_t i = 0; i < x->function_count; i++)
+        x->functions[x->function_list[i].row] = i + 1;
+}
+
+static void number_all(struct encoder *x, bool sorted)
 {
     const struct symbol_table *t = x->t;
     for (uint32_t i = 1; i < t->stack_count; i++)
@@ -94,22 +123,15 @@ static void number_all(struct encoder *x)
         use_function(x, f->function);
         number(x->mappings, x->mapping_rows, &x->mapping_count, f->mapping);
     }
-    for (uint32_t i = 1; i <= x->mapping_count; i++) {
-        use_string(x, t->mappings[x->mapping_rows[i]].filename);
-        use_string(x, t->mappings[x->mapping_rows[i]].build_id);
-    }
-    qsort(x->texts, x->string_count, sizeof *x->texts, text_order);
-    for (uint32_t i = 0; i < x->string_count; i++)
-        x->strings[x->texts[i].row] = i + 1;
+    use_strings(x);
+    if (sorted) sort_strings(x);
     for (uint32_t i = 0; i < x->function_count; i++) {
         struct symbol_function *f = &x->function_list[i].f;
         f->name = x->strings[f->name];
         f->system_name = x->strings[f->system_name];
         f->filename = x->strings[f->filename];
     }
-    qsort(x->function_list, x->function_count, sizeof *x->function_list, function_order);
-    for (uint32_t i = 0; i < x->function_count; i++)
-        x->functions[x->function_list[i].row] = i + 1;
+    if (sorted) sort_functions(x);
 }
 
 // ---- strings: how much of the one before they begin with, and how much follows
@@ -117,13 +139,16 @@ static size_t common_prefix(str a, str b)
 {
     size_t most = MIN(a.n, b.n);
     size_t n = 0;
+    while (n + 8 <= most && memcmp(a.p + n, b.p + n, 8) == 0)
+        n += 8;
     while (n < most && a.p[n] == b.p[n])
         n++;
     return n;
 }
 
-// Unless a reader would not believe how much these few bytes become.
-static void find_prefixes(struct encoder *x, uint64_t *bytes)
+// Unless a reader would not believe how much these few bytes become. Returns the bytes of what
+// follows the prefixes.
+static uint64_t find_prefixes(struct encoder *x, uint64_t *bytes)
 {
     uint64_t rest = 0;
     *bytes = 0;
@@ -133,47 +158,62 @@ static void find_prefixes(struct encoder *x, uint64_t *bytes)
         rest += one->s.n - one->prefix;
         *bytes += one->s.n;
     }
-    if (block_raw_is_sane(rest, *bytes)) return;
+    if (block_raw_is_sane(rest, *bytes)) return rest;
     for (uint32_t i = 0; i < x->string_count; i++)
         x->texts[i].prefix = 0;
+    return *bytes;
+}
+
+// Room for n numbers of 32 bits at the end; whoever writes them says with put_end where they end.
+static uint8_t *put_begin(struct buf *out, size_t n)
+{
+    return n ? (uint8_t *)buf_reserve(out, n * VARINT_32) : NULL;
+}
+
+static void put_end(struct buf *out, const uint8_t *at)
+{
+    if (at) out->n = (size_t)((const char *)at - out->p);
 }
 
 static void put_strings(struct encoder *x)
 {
-    for (uint32_t i = 0; i < x->string_count; i++)
-        wire_put_u64(x->out, x->texts[i].prefix);
-    for (uint32_t i = 0; i < x->string_count; i++)
-        wire_put_u64(x->out, x->texts[i].s.n - x->texts[i].prefix);
+    uint8_t *at = put_begin(x->out, 2 * (size_t)x->string_count);
+    for (uint32_t i = 0; at && i < x->string_count; i++)
+        at += varint_put(at, x->texts[i].prefix);
+    for (uint32_t i = 0; at && i < x->string_count; i++)
+        at += varint_put(at, x->texts[i].s.n - x->texts[i].prefix);
+    put_end(x->out, at);
 }
 
-static void put_text(struct encoder *x)
+static void put_text(struct encoder *x, uint64_t rest)
 {
-    for (uint32_t i = 0; i < x->string_count; i++)
-        buf_str(x->out, str_slice(x->texts[i].s, x->texts[i].prefix, x->texts[i].s.n));
+    char *at = rest ? buf_reserve(x->out, (size_t)rest) : NULL;
+    for (uint32_t i = 0; at && i < x->string_count; i++) {
+        const struct text *one = &x->texts[i];
+        size_t n = one->s.n - one->prefix;
+        if (n) memcpy(at, one->s.p + one->prefix, n);
+        at += n;
+    }
+    if (at) x->out->n += (size_t)rest;
 }
 
 // ---- columns
-static int64_t of_function(const struct symbol_function *f, int column)
-{
-    switch (column) {
-    case 0:
-        return f->name;
-    case 1:
-        return (int64_t)f->system_name - f->name;
-    case 2:
-        return f->filename;
-    default:
-        return f->start_line;
-    }
-}
-
 static void put_functions(struct encoder *x)
 {
-    for (int c = 0; c < SYMBOL_FUNCTION_COLUMNS; c++) {
-        for (uint32_t i = 0; i < x->function_count; i++)
-            x->column[i] = of_function(&x->function_list[i].f, c);
-        wire_put_numbers(x->out, x->column, x->function_count);
-    }
+    const struct function *v = x->function_list;
+    const uint32_t n = x->function_count;
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = v[i].f.name;
+    wire_put_numbers(x->out, x->column, n);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = (int64_t)v[i].f.system_name - v[i].f.name;
+    wire_put_numbers(x->out, x->column, n);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = v[i].f.filename;
+    wire_put_numbers(x->out, x->column, n);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = v[i].f.start_line;
+    wire_put_numbers(x->out, x->column, n);
 }
 
 static int64_t of_mapping(const struct encoder *x, const struct symbol_mapping *m, int column)
@@ -203,37 +243,36 @@ static void put_mappings(struct encoder *x)
     }
 }
 
-static int64_t of_frame(const struct encoder *x, const struct symbol_frame *f, int column)
+// Lines are told against the last frame of the same function (`last`, by function), modulo 2^64.
+static void put_lines(struct encoder *x, int64_t *last)
 {
-    switch (column) {
-    case 0:
-        return x->functions[f->function];
-    case 1:
-        return f->line;
-    case 2:
-        return x->mappings[f->mapping];
-    case 3:
-        return (int64_t)f->address;
-    default:
-        return f->inlined;
+    for (uint32_t i = 0; i < x->frame_count; i++) {
+        const struct symbol_frame *f = &x->t->frames[x->frame_rows[i + 1]];
+        uint32_t function = x->functions[f->function];
+        x->column[i] = (int64_t)((uint64_t)f->line - (uint64_t)last[function]);
+        last[function] = f->line;
     }
+    wire_put_numbers(x->out, x->column, x->frame_count);
 }
 
-// Lines are told against the last frame of the same function (`last`, by function), modulo 2^64.
 static void put_frames(struct encoder *x, int64_t *last)
 {
-    for (int c = 0; c < SYMBOL_FRAME_COLUMNS; c++) {
-        for (uint32_t i = 0; i < x->frame_count; i++) {
-            const struct symbol_frame *f = &x->t->frames[x->frame_rows[i + 1]];
-            int64_t v = of_frame(x, f, c);
-            x->column[i] = v;
-            if (c != SYMBOL_FRAME_LINE) continue;
-            uint32_t function = x->functions[f->function];
-            x->column[i] = (int64_t)((uint64_t)v - (uint64_t)last[function]);
-            last[function] = v;
-        }
-        wire_put_numbers(x->out, x->column, x->frame_count);
-    }
+    const struct symbol_frame *frames = x->t->frames;
+    const uint32_t *rows = x->frame_rows + 1;
+    const uint32_t n = x->frame_count;
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = x->functions[frames[rows[i]].function];
+    wire_put_numbers(x->out, x->column, n);
+    put_lines(x, last);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = x->mappings[frames[rows[i]].mapping];
+    wire_put_numbers(x->out, x->column, n);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = (int64_t)frames[rows[i]].address;
+    wire_put_numbers(x->out, x->column, n);
+    for (uint32_t i = 0; i < n; i++)
+        x->column[i] = frames[rows[i]].inlined;
+    wire_put_numbers(x->out, x->column, n);
 }
 
 // Of each stack how many steps up from the one before its parent is; then its frame, 0 if that is
@@ -241,22 +280,24 @@ static void put_frames(struct encoder *x, int64_t *last)
 static void put_stacks(struct encoder *x)
 {
     const struct symbol_table *t = x->t;
-    for (uint32_t i = 1; i < t->stack_count; i++) {
+    uint8_t *to = put_begin(x->out, 2 * (size_t)(t->stack_count - 1));
+    for (uint32_t i = 1; to && i < t->stack_count; i++) {
         uint32_t up = 0;
         for (uint32_t at = i - 1; at != t->stacks[i].parent; at = t->stacks[at].parent)
             up++;
-        wire_put_u64(x->out, up);
+        to += varint_put(to, up);
     }
     uint32_t seen = 0;
-    for (uint32_t i = 1; i < t->stack_count; i++) {
+    for (uint32_t i = 1; to && i < t->stack_count; i++) {
         uint32_t frame = x->frames[t->stacks[i].frame];
-        wire_put_u64(x->out, frame == seen + 1 ? 0 : frame);
+        to += varint_put(to, frame == seen + 1 ? 0 : frame);
         seen = MAX(seen, frame);
     }
+    put_end(x->out, to);
 }
 
-bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct buf *out,
-                    struct writer_contents *c, err *e)
+bool writer_symbols(const struct symbol_table *t, bool sorted, struct arena *scratch,
+                    struct buf *out, struct writer_contents *c, err *e)
 {
     uint32_t longest = MAX(MAX(t->frame_count, t->function_count), t->mapping_count);
     struct encoder x = {.t = t,
@@ -272,9 +313,9 @@ bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct 
                         .column = ARENA_ARRAY(scratch, int64_t, longest)};
     int64_t *last = ARENA_ARRAY(scratch, int64_t, t->function_count);
     if (!arena_ok(scratch, e)) return false;
-    number_all(&x);
+    number_all(&x, sorted);
     uint64_t bytes = 0;
-    find_prefixes(&x, &bytes);
+    uint64_t rest = find_prefixes(&x, &bytes);
     wire_put_u64(out, t->stack_count - 1);
     wire_put_u64(out, x.frame_count);
     wire_put_u64(out, x.mapping_count);
@@ -287,7 +328,7 @@ bool writer_symbols(const struct symbol_table *t, struct arena *scratch, struct 
     put_frames(&x, last);
     put_stacks(&x);
     c->splits[0] = out->n;
-    put_text(&x);
+    put_text(&x, rest);
     c->bytes = buf_view(out);
     c->level = out->n <= LEVEL_HIGH_MOST ? LEVEL_HIGH : 0;
     return buf_ok(out, e);

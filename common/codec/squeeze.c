@@ -201,12 +201,24 @@ bool squeeze_unzstd_to(str in, void *out, size_t n, err *e)
     return err_set(e, ERR_INVALID_ARGUMENT, "zstd data has %zu bytes instead of %zu", made, n);
 }
 
-bool squeeze_zstd(str in, int level, struct buf *out, err *e)
+void squeezer_release(struct squeezer *z)
+{
+    ZSTD_freeCCtx(z->context);
+    z->context = NULL;
+}
+
+bool squeezer_zstd(struct squeezer *z, str in, int level, struct buf *out, err *e)
 {
     size_t room = MIN(ZSTD_compressBound(in.n), out->cap - out->n);
     char *at = buf_reserve(out, room);
     if (!at) return buf_ok(out, e);
-    size_t n = ZSTD_compress(at, room, in.n ? in.p : "", in.n, level);
+    if (!z->context) {
+        z->context = ZSTD_createCCtx();
+        z->made++;
+    }
+    if (!z->context) return no_memory(out, "zstd compressor", e);
+    size_t n = ZSTD_compressCCtx(z->context, at, room, in.n ? in.p : "", in.n, level);
+    if (ZSTD_sizeof_CCtx(z->context) > SQUEEZER_KEPT) squeezer_release(z);
     if (!ZSTD_isError(n)) {
         out->n += n;
         return true;
@@ -214,4 +226,12 @@ bool squeeze_zstd(str in, int level, struct buf *out, err *e)
     out->failed = true;
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "zstd cannot compress %zu bytes: %s", in.n,
                    ZSTD_getErrorName(n));
+}
+
+bool squeeze_zstd(str in, int level, struct buf *out, err *e)
+{
+    struct squeezer z = {0};
+    bool ok = squeezer_zstd(&z, in, level, out, e);
+    squeezer_release(&z);
+    return ok;
 }

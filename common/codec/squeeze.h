@@ -21,3 +21,15 @@ bool squeeze_unzstd(str in, struct buf *out, err *e) MUST_CHECK;
 // The same into n bytes, which it must fill.
 bool squeeze_unzstd_to(str in, void *out, size_t n, err *e) MUST_CHECK;
 bool squeeze_zstd(str in, int level, struct buf *out, err *e) MUST_CHECK;
+
+// A zstd compressor that is kept from call to call: who packs thousands of small pieces would
+// otherwise spend more on making one for each than on packing. What it gives does not depend on
+// what it packed before. The zero value is ready for use; what a large piece made it grow beyond
+// SQUEEZER_KEPT it gives back after that piece. Uncounted, as all memory of zstd. One thread.
+#define SQUEEZER_KEPT ((size_t)1 << 20)
+struct squeezer {
+    void *context;
+    size_t made;  // contexts so far
+};
+bool squeezer_zstd(struct squeezer *z, str in, int level, struct buf *out, err *e) MUST_CHECK;
+void squeezer_release(struct squeezer *z);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the writer refuses: each case breaks one rule of a block that is fine otherwise.
+#include "block/writer_int.h"
 #include "unit/block/model_read.h"
 
 #define HOUR INT64_C(488000)
@@ -441,6 +442,87 @@ static void nodes_share_vectors_that_are_equal_up_to_a_factor(void **state)
     buf_release(&g.out);
 }
 
+// ---- segments of many small services
+
+#define SMALL_SERVICES  200
+#define SMALL_FUNCTIONS 40
+
+// One stack of functions whose names come in no order.
+static void small_symbols(struct symbols *s)
+{
+    uint32_t stack = 0;
+    err fault = {0};
+    assert_ok(symbols_init(s, NULL, e));
+    for (uint32_t i = 0; i < SMALL_FUNCTIONS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "example.org/shop/pkg%02u.Serve", i * 7 % SMALL_FUNCTIONS);
+        struct symbol_function f = {.name = symbols_string(s, str_of(name), &fault)};
+        f.system_name = f.name;
+        f.filename = symbols_string(s, i % 2 ? S("/src/b.go") : S("/src/a.go"), &fault);
+        struct symbol_frame one = {.function = symbols_function_at(s, &f, &fault), .line = i};
+        stack = symbols_stack(s, stack, symbols_frame_at(s, &one, &fault), &fault);
+    }
+    assert_int_equal(stack, SMALL_FUNCTIONS);
+}
+
+static void small_service(struct rig *g, const struct symbols *s, unsigned number)
+{
+    char name[32];
+    struct block_row row = row_at(g, FROM + 1);
+    snprintf(name, sizeof name, "service-%04u", number);
+    assert_ok(block_service(g->w, arena_str(&arena, str_of(name)), &s->t, e));
+    assert_ok(block_vector(g->w, g->one, &row.vector, e));
+    assert_ok(series(g, e));
+    assert_ok(block_row(g->w, &row, e));
+}
+
+static bool names_are_those_of(const struct symbol_table *t, const struct symbol_table *wanted)
+{
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        const struct symbol_frame *f = &t->frames[t->stacks[i].frame];
+        const struct symbol_frame *w = &wanted->frames[wanted->stacks[i].frame];
+        const struct symbol_function *a = &t->functions[f->function];
+        const struct symbol_function *b = &wanted->functions[w->function];
+        if (!str_eq(t->strings[a->name], wanted->strings[b->name]) || f->line != w->line ||
+            !str_eq(t->strings[a->system_name], wanted->strings[b->system_name]) ||
+            !str_eq(t->strings[a->filename], wanted->strings[b->filename])) {
+            return false;
+        }
+    }
+    return t->stack_count == wanted->stack_count;
+}
+
+// What a service costs beyond its bytes: no compressor of its own, and none at all for what is
+// tiny.
+static void a_segment_of_small_services_keeps_its_compressor(void **state)
+{
+    (void)state;
+    struct rig g = {0};
+    struct symbols s;
+    struct block_written written = {0};
+    struct model_block b = {0};
+    buf_init(&g.out, NULL, SIZE_MAX);
+    small_symbols(&s);
+    assert_ok(begin(&g, BLOCK_SEGMENT, e));
+    for (unsigned i = 0; i < SMALL_SERVICES; i++)
+        small_service(&g, &s, i);
+    assert_int_equal(g.w->squeezer.made, 1);
+    assert_ok(block_finish(g.w, &written, e));
+    assert_int_equal(written.rows, SMALL_SERVICES);
+    model_open(buf_view(&g.out), &b);
+    assert_int_equal(b.footer.service_count, SMALL_SERVICES + 1);
+    for (uint32_t i = 1; i < b.footer.service_count; i++) {
+        const struct block_service_ref *of = &b.footer.services[i];
+        struct symbol_table t = {0};
+        assert_true(of->symbols.packed);
+        assert_false(of->index.packed);
+        assert_ok(block_symbols_parse(&arena, model_section(b.bytes, &of->symbols), &t, e));
+        assert_true(names_are_those_of(&t, &s.t));
+    }
+    symbols_release(&s);
+    buf_release(&g.out);
+}
+
 static void a_sink_that_fails_is_told(void **state)
 {
     (void)state;
@@ -463,6 +545,7 @@ int main(void)
         ARENA_TEST(of_nodes_the_narrowest_of_all_count),
         ARENA_TEST(needless_bytes_are_lost),
         ARENA_TEST(nodes_share_vectors_that_are_equal_up_to_a_factor),
+        ARENA_TEST(a_segment_of_small_services_keeps_its_compressor),
         ARENA_TEST(a_sink_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

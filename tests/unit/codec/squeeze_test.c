@@ -249,6 +249,46 @@ static void zstd_fills_room_that_was_made(void **state)
     buf_release(&packed);
 }
 
+static void a_kept_compressor_gives_what_a_fresh_one_gives(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 700, 3, 70000, 700, 12};
+    struct squeezer z = {0};
+    for (size_t i = 0; i < 100 * COUNT(sizes); i++) {
+        struct buf plain = some_bytes(sizes[i % COUNT(sizes)]);
+        struct buf kept;
+        struct buf fresh;
+        buf_init(&kept, NULL, SIZE_MAX);
+        buf_init(&fresh, NULL, SIZE_MAX);
+        assert_ok(squeezer_zstd(&z, buf_view(&plain), 1 + (int)(i % 3), &kept, e));
+        assert_ok(squeeze_zstd(buf_view(&plain), 1 + (int)(i % 3), &fresh, e));
+        assert_true(str_eq(buf_view(&kept), buf_view(&fresh)));
+        buf_release(&fresh);
+        buf_release(&kept);
+        buf_release(&plain);
+    }
+    assert_int_equal(z.made, 1);
+    squeezer_release(&z);
+}
+
+static void a_kept_compressor_gives_much_memory_back(void **state)
+{
+    (void)state;
+    struct squeezer z = {0};
+    struct buf plain = some_bytes((size_t)4 << 20);
+    struct buf packed;
+    buf_init(&packed, NULL, SIZE_MAX);
+    assert_ok(squeezer_zstd(&z, buf_view(&plain), 9, &packed, e));
+    assert_null(z.context);
+    assert_ok(squeezer_zstd(&z, S("some more"), 9, &packed, e));
+    assert_non_null(z.context);
+    assert_int_equal(z.made, 2);
+    squeezer_release(&z);
+    squeezer_release(&z);
+    buf_release(&packed);
+    buf_release(&plain);
+}
+
 static void inflating_survives_malloc_failures(void **state)
 {
     (void)state;
@@ -272,6 +312,8 @@ int main(void)
         cmocka_unit_test(a_lie_about_the_size_is_survived),
         cmocka_unit_test(a_huge_zstd_window_is_refused),
         cmocka_unit_test(zstd_fills_room_that_was_made),
+        cmocka_unit_test(a_kept_compressor_gives_what_a_fresh_one_gives),
+        cmocka_unit_test(a_kept_compressor_gives_much_memory_back),
         cmocka_unit_test(inflating_survives_malloc_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
