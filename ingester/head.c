@@ -26,6 +26,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     rwlock_init(&h->lock);
     rwlock_init(&h->drops);
     map_init(&h->by_key, &h->budget);
+    map_init(&h->by_tenant, &h->budget);
     past_init(&h->past, &h->budget);
     translations_init(&h->translations, &h->budget);
     lock_init(&h->turns, LOCK_TURNS);
@@ -116,6 +117,7 @@ void head_free(struct head *h)
         service_unref(h->services[i]);
     mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
     map_release(&h->by_key);
+    tenants_release(h);
     past_release(&h->past);
     translations_release(&h->translations);
     assert(atomic_load(&h->budget.used) == 0);
@@ -191,6 +193,7 @@ struct head_counts head_count(struct head *h)
         .capped = atomic_load_explicit(&h->capped, memory_order_relaxed),
         .visited_services = atomic_load_explicit(&h->visited_services, memory_order_relaxed),
         .visited_rows = atomic_load_explicit(&h->visited_rows, memory_order_relaxed),
+        .asked_services = atomic_load_explicit(&h->asked_services, memory_order_relaxed),
         .longest_run = atomic_load_explicit(&h->longest_run, memory_order_relaxed),
         .runs = atomic_load_explicit(&h->runs, memory_order_relaxed),
         .lexicons = t.count,
@@ -236,7 +239,12 @@ static struct service_head *add(struct head *h, str tenant, str service, err *e)
     }
     struct service_head *s = service_new(h, tenant, service, e);
     if (!s) return NULL;
+    if (!tenant_add(h, s, e)) {
+        service_free(s);
+        return NULL;
+    }
     if (!map_put(&h->by_key, key_hash(tenant, service), h->service_count, e)) {
+        tenant_remove(h, s);
         service_free(s);
         return NULL;
     }
@@ -275,6 +283,7 @@ static void take_out(struct head *h, struct service_head *s)
     uint32_t last = h->service_count - 1;
     assert(place != MAP_NONE && h->services[place] == s);
     map_remove(&h->by_key, hash, place);
+    tenant_remove(h, s);
     if (place != last) {
         const struct service_head *moved = h->services[last];
         map_renumber(&h->by_key, key_hash(moved->tenant, moved->service), last, place);

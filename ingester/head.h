@@ -70,7 +70,8 @@ struct head_counts {
     uint64_t visited_rows;
     uint64_t runs;
     uint64_t longest_run;
-    uint64_t lexicons;  // of distributors that are known
+    uint64_t asked_services;  // that questions looked at, since the start
+    uint64_t lexicons;        // of distributors that are known
     uint64_t lexicon_bytes;
     uint64_t lexicons_refused;  // batches that had to come with all their symbols, since the start
 };

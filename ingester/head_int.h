@@ -43,6 +43,8 @@ struct service_head {
     struct head *head;
     str tenant;  // both owned
     str service;
+    struct service_head *next_of_tenant;  // these two with the lock of the table of services
+    struct service_head *last_of_tenant;
     _Atomic uint32_t refs;
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
@@ -94,11 +96,15 @@ struct staged {
 struct head {
     struct mem_budget budget;
     pthread_rwlock_t drops;
-    pthread_rwlock_t lock;  // of the next five
+    pthread_rwlock_t lock;  // of the next nine
     struct map by_key;
     struct service_head **services;
     uint32_t service_count;
     size_t service_cap;
+    struct map by_tenant;
+    struct service_head **tenants;  // one service of each
+    uint32_t tenant_count;
+    size_t tenant_cap;
     _Atomic uint64_t tables;  // numbers given to tables so far
     uint32_t hand;            // of head_next_services
     struct lock noting;       // of the next four
@@ -110,6 +116,7 @@ struct head {
     atomic_bool dropping;  // there may be rows of a cut that is dropped; set while no reader is in
     _Atomic uint64_t visited_services;
     _Atomic uint64_t visited_rows;
+    _Atomic uint64_t asked_services;
     _Atomic uint64_t longest_run;
     _Atomic uint64_t runs;
     _Atomic uint64_t series;
@@ -163,6 +170,14 @@ static inline bool row_is_there(const struct row *row)
 {
     return !atomic_load_explicit(&row->cut->dropped, memory_order_relaxed);
 }
+
+// ---- the services of a tenant (head_tenants.c), with the lock of the table of services
+
+// One of them, from which next_of_tenant leads around through all; NULL: none.
+struct service_head *tenant_services(const struct head *h, str tenant);
+bool tenant_add(struct head *h, struct service_head *s, err *e) MUST_CHECK;
+void tenant_remove(struct head *h, struct service_head *s);
+void tenants_release(struct head *h);
 
 // ---- which services have rows of a cut (head_cuts.c)
 struct cut_service {

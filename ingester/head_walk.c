@@ -19,14 +19,6 @@ static int by_name(const void *a, const void *b)
     return order ? order : str_cmp(x->service, y->service);
 }
 
-static bool asked_tenant(const struct head_query *q, str tenant)
-{
-    for (size_t i = 0; i < q->tenant_count; i++) {
-        if (str_eq(q->tenants[i], tenant)) return true;
-    }
-    return false;
-}
-
 // Every series of a service carries its name as service_name (append.c refuses others).
 static bool asked_service(const struct head_query *q, str service, bool *asked, err *e)
 {
@@ -39,6 +31,32 @@ static bool asked_service(const struct head_query *q, str service, bool *asked, 
     return true;
 }
 
+// Adds those of a tenant that are asked for, each with a reference. With the table's lock.
+static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
+{
+    struct service_head *first = tenant_services(w->head, tenant);
+    struct service_head *s = first;
+    uint64_t looked = 0;
+    bool asked = true;
+    bool ok = true;
+    while (s && ok) {
+        looked++;
+        ok = asked_service(w->query, s->service, &asked, e);
+        if (ok && asked) {
+            ok = arena_grow(&w->req->arena, &w->services, cap, w->service_count + 1,
+                            sizeof(struct service_head *)) ||
+                 arena_ok(&w->req->arena, e);
+        }
+        if (ok && asked) {
+            atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+            w->services[w->service_count++] = s;
+        }
+        s = s->next_of_tenant == first ? NULL : s->next_of_tenant;
+    }
+    atomic_fetch_add_explicit(&w->head->asked_services, looked, memory_order_relaxed);
+    return ok;
+}
+
 // The walk itself is the arena's, as its hook runs after the caller's frame is gone.
 bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
                 err *e)
@@ -46,16 +64,11 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
     *w = (struct head_walk){.head = h, .req = r, .query = q};
     struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
     if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
-    pthread_rwlock_rdlock(&h->lock);
-    w->services = ARENA_ARRAY(&r->arena, struct service_head *, h->service_count);
     bool ok = true;
-    for (uint32_t i = 0; w->services && ok && i < h->service_count; i++) {
-        struct service_head *s = h->services[i];
-        bool asked = asked_tenant(q, s->tenant);
-        if (asked) ok = asked_service(q, s->service, &asked, e);
-        if (!ok || !asked) continue;
-        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-        w->services[w->service_count++] = s;
+    size_t cap = 0;
+    pthread_rwlock_rdlock(&h->lock);
+    for (size_t i = 0; ok && i < q->tenant_count; i++) {
+        if (!str_among(q->tenants[i], q->tenants, i)) ok = add_services(w, &cap, q->tenants[i], e);
     }
     pthread_rwlock_unlock(&h->lock);
     *kept = *w;
