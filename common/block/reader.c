@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "block/wire_int.h"
+#include "codec/lz4.h"
 #include "codec/squeeze.h"
 
 // ---- the trailer: at, stored, raw (0: not packed), CRC32C of the footer, version, CRC32C of all
@@ -64,7 +65,9 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
     char *raw = arena_new(a, x->raw);
     if (!raw) return arena_ok(a, e);
     *out = str_make(raw, x->raw);
-    if (squeeze_unzstd_to(stored, raw, x->raw, e)) return true;
+    bool ok =
+        x->lz4 ? lz4_unpack_to(stored, raw, x->raw, e) : squeeze_unzstd_to(stored, raw, x->raw, e);
+    if (ok) return true;
     if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     return err_wrap(e, "%s at %llu", what, (unsigned long long)x->at);
 }

@@ -28,6 +28,7 @@ struct block_extent {
     uint32_t raw;  // when inflated
     uint32_t crc;  // CRC32C of the stored bytes
     bool packed;
+    bool lz4;  // packed so, else as zstd
 };
 
 // The footer's extent from the object's last bytes and its size.

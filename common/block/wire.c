@@ -97,10 +97,11 @@ struct block_extent wire_extent(struct wire *w, uint64_t at, uint64_t *end, bool
         wire_fail(w, "a section lies outside of any object");
     }
     if (form == WIRE_SEVERAL && several) return x;
-    uint64_t raw = form == WIRE_PACKED ? wire_u64(w) : stored;
+    uint64_t raw = form == WIRE_PACKED || form == WIRE_LZ4 ? wire_u64(w) : stored;
     x.crc = wire_fixed32(w);
-    x.packed = form == WIRE_PACKED;
-    if (form > WIRE_PACKED) wire_fail(w, "a section has a form that is none");
+    x.packed = form == WIRE_PACKED || form == WIRE_LZ4;
+    x.lz4 = form == WIRE_LZ4;
+    if (form != WIRE_PLAIN && !x.packed) wire_fail(w, "a section has a form that is none");
     if (stored == 0 || stored > BLOCK_SECTION_MAX || raw > BLOCK_SECTION_MAX ||
         (x.packed && !block_raw_is_sane(stored, raw))) {
         wire_fail(w, "the size of a section is no such size");
@@ -156,7 +157,8 @@ void wire_put_str(struct buf *out, str s)
 
 void wire_put_extent(struct buf *out, const struct block_extent *x)
 {
-    buf_byte(out, x->stored == 0 ? WIRE_NONE : x->packed ? WIRE_PACKED : WIRE_PLAIN);
+    enum wire_extent form = !x->packed ? WIRE_PLAIN : x->lz4 ? WIRE_LZ4 : WIRE_PACKED;
+    buf_byte(out, (unsigned char)(x->stored == 0 ? WIRE_NONE : form));
     if (x->stored == 0) return;
     wire_put_u64(out, x->stored);
     if (x->packed) wire_put_u64(out, x->raw);

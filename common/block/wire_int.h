@@ -15,12 +15,13 @@
 // In the classes of a footer: part and parts follow.
 #define BLOCK_CUT 8u
 
-#define BLOCK_VERSION     3
-#define BLOCK_VERSION_MIN 2  // the oldest that is read: what is new says so by its form
-#define BLOCK_SECTION_MAX ((size_t)256 << 20)  // contents of a section
-#define BLOCK_FRAME       ((size_t)256 << 10)  // contents of a frame, where one item is not more
-#define BLOCK_FRAME_APART ((size_t)32 << 10)   // smaller ones go on: they would pack worse
-#define BLOCK_RUN_MAX     65536                // rows or totals of a frame
+#define BLOCK_VERSION       4
+#define BLOCK_VERSION_PLAIN 3  // that of a block without sections that are packed as LZ4
+#define BLOCK_VERSION_MIN   2  // the oldest that is read: what is new says so by its form
+#define BLOCK_SECTION_MAX   ((size_t)256 << 20)  // contents of a section
+#define BLOCK_FRAME         ((size_t)256 << 10)  // contents of a frame, where one item is not more
+#define BLOCK_FRAME_APART   ((size_t)32 << 10)   // smaller ones go on: they would pack worse
+#define BLOCK_RUN_MAX       65536                // rows or totals of a frame
 
 // A section is packed only as far as that, so that a few bytes cannot claim much memory.
 #define BLOCK_RAW_ANY   ((size_t)1 << 20)
@@ -87,7 +88,8 @@ enum wire_extent {
     WIRE_NONE = 0,
     WIRE_PLAIN = 1,
     WIRE_PACKED = 2,
-    WIRE_SEVERAL = 3  // not one section; stored is what all of them take; no CRC32C
+    WIRE_SEVERAL = 3,  // not one section; stored is what all of them take; no CRC32C
+    WIRE_LZ4 = 4       // as WIRE_PACKED, an LZ4 block instead of zstd frames
 };
 
 struct wire {

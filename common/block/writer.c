@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "block/order.h"
 #include "block/writer_int.h"
+#include "codec/lz4.h"
 
 #include <stdio.h>
 
@@ -17,6 +18,10 @@
 // A small section of a segment is not packed: that takes as long as all else that is done for a
 // small service, and saves a tenth of its bytes, which are gone in hours.
 #define PACKED_LEAST_SEGMENT 512
+
+// Larger ones of up to so many bytes become LZ4: a third larger than by zstd in a quarter of the
+// time, of which most would go into tables of how frequent bytes are.
+#define LZ4_MOST_SEGMENT ((size_t)16 << 10)
 
 // A section is packed if that saves a twentieth and so many bytes.
 #define WIN_LEAST ((size_t)16)
@@ -62,6 +67,7 @@ static size_t piece_end(const struct writer_contents *c, size_t from)
 static bool pack(struct block_writer *w, const struct writer_contents *c, err *e)
 {
     buf_clear(&w->packed);
+    if (c->bytes.n <= w->lz4_most) return lz4_pack(c->bytes, &w->packed, e);
     bool whole = c->bytes.n < SPLIT_LEAST;
     int level = w->level ? w->level : c->level ? c->level : LEVEL_USUAL;
     for (size_t from = 0; from < c->bytes.n;) {
@@ -91,7 +97,9 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
                                .stored = (uint32_t)stored.n,
                                .raw = (uint32_t)c->bytes.n,
                                .crc = crc32c(0, stored.p, stored.n),
-                               .packed = packed};
+                               .packed = packed,
+                               .lz4 = packed && c->bytes.n <= w->lz4_most};
+    w->has_lz4 |= x->lz4;
     if (!keep) return writer_emit(w, stored, e);
     buf_str(keep, stored);
     return buf_ok(keep, e);
@@ -210,6 +218,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     if (w->level == 0 && o->about.kind == BLOCK_SEGMENT) {
         w->level = LEVEL_SEGMENT;
         w->packed_least = PACKED_LEAST_SEGMENT;
+        w->lz4_most = LZ4_MOST_SEGMENT;
     }
     w->written = (struct block_written){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
     arena_init(&w->arena, o->memory, SIZE_MAX);
@@ -683,6 +692,7 @@ static bool put_footer(struct block_writer *w, err *e)
 {
     struct buf *out = &w->contents;
     struct block_extent x = {0};
+    w->lz4_most = 0;  // the trailer could not tell it
     buf_clear(out);
     put_about(w, out);
     buf_str(out, buf_view(&w->services));
@@ -693,7 +703,7 @@ static bool put_footer(struct block_writer *w, err *e)
     wire_put_fixed32(out, x.stored);
     wire_put_fixed32(out, x.packed ? x.raw : 0);
     wire_put_fixed32(out, x.crc);
-    wire_put_fixed32(out, BLOCK_VERSION);
+    wire_put_fixed32(out, w->has_lz4 ? BLOCK_VERSION : BLOCK_VERSION_PLAIN);
     wire_put_fixed32(out, out->failed ? 0 : crc32c(0, out->p, out->n));
     buf_z(out, BLOCK_MAGIC);
     return buf_ok(out, e) && writer_emit(w, buf_view(out), e);

@@ -132,6 +132,8 @@ struct block_writer {
     struct mem_budget *memory;
     int level;            // of zstd; 0: what suits the section
     size_t packed_least;  // bytes of contents from which on packing is tried
+    size_t lz4_most;      // up to so many bytes as LZ4
+    bool has_lz4;         // some section is
     bool failed;
     uint64_t at;          // bytes that went to the sink
     struct arena arena;   // about

@@ -27,3 +27,24 @@ bool lz4_unpack(str block, size_t size, struct buf *out, err *e)
 {
     return lz4_unpack_against((str){0}, block, size, out, e);
 }
+
+bool lz4_unpack_to(str block, void *out, size_t n, err *e)
+{
+    struct buf to = {.p = out, .room = n, .cap = n};  // has its room, and takes no more
+    return lz4_unpack(block, n, &to, e);
+}
+
+bool lz4_pack(str bytes, struct buf *out, err *e)
+{
+    if (bytes.n > LZ4_MAX_INPUT_SIZE) {
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "a block of %zu bytes, limit %d", bytes.n,
+                       LZ4_MAX_INPUT_SIZE);
+    }
+    size_t room = MIN((size_t)LZ4_compressBound((int)bytes.n), out->cap - out->n);
+    char *at = buf_reserve(out, room);
+    if (!at) return buf_ok(out, e);
+    int n = LZ4_compress_default(bytes.n ? bytes.p : "", at, (int)bytes.n, (int)room);
+    out->n += (size_t)n;
+    if (n == 0) out->failed = true;
+    return buf_ok(out, e);
+}

@@ -442,30 +442,27 @@ static void nodes_share_vectors_that_are_equal_up_to_a_factor(void **state)
     buf_release(&g.out);
 }
 
-// ---- segments of many small services
-
-#define SMALL_SERVICES  200
-#define SMALL_FUNCTIONS 40
+// ---- how services of a segment are packed
 
 // One stack of functions whose names come in no order.
-static void small_symbols(struct symbols *s)
+static void deep_symbols(struct symbols *s, uint32_t functions)
 {
     uint32_t stack = 0;
     err fault = {0};
     assert_ok(symbols_init(s, NULL, e));
-    for (uint32_t i = 0; i < SMALL_FUNCTIONS; i++) {
+    for (uint32_t i = 0; i < functions; i++) {
         char name[64];
-        snprintf(name, sizeof name, "example.org/shop/pkg%02u.Serve", i * 7 % SMALL_FUNCTIONS);
+        snprintf(name, sizeof name, "example.org/shop/pkg%04u.Serve", i * 7919 % functions);
         struct symbol_function f = {.name = symbols_string(s, str_of(name), &fault)};
         f.system_name = f.name;
         f.filename = symbols_string(s, i % 2 ? S("/src/b.go") : S("/src/a.go"), &fault);
         struct symbol_frame one = {.function = symbols_function_at(s, &f, &fault), .line = i};
         stack = symbols_stack(s, stack, symbols_frame_at(s, &one, &fault), &fault);
     }
-    assert_int_equal(stack, SMALL_FUNCTIONS);
+    assert_int_equal(stack, functions);
 }
 
-static void small_service(struct rig *g, const struct symbols *s, unsigned number)
+static void put_service(struct rig *g, const struct symbols *s, unsigned number)
 {
     char name[32];
     struct block_row row = row_at(g, FROM + 1);
@@ -492,35 +489,56 @@ static bool names_are_those_of(const struct symbol_table *t, const struct symbol
     return t->stack_count == wanted->stack_count;
 }
 
-// What a service costs beyond its bytes: no compressor of its own, and none at all for what is
-// tiny.
-static void a_segment_of_small_services_keeps_its_compressor(void **state)
+static uint8_t version_of(str block)
+{
+    return (uint8_t)block.p[block.n - 12];
+}
+
+// What a service costs beyond its bytes: no zstd context of its own, none at all if it is small,
+// and nothing is packed that is tiny.
+static void services_of_a_block_keep_one_compressor(void **state)
 {
     (void)state;
-    struct rig g = {0};
-    struct symbols s;
-    struct block_written written = {0};
-    struct model_block b = {0};
-    buf_init(&g.out, NULL, SIZE_MAX);
-    small_symbols(&s);
-    assert_ok(begin(&g, BLOCK_SEGMENT, e));
-    for (unsigned i = 0; i < SMALL_SERVICES; i++)
-        small_service(&g, &s, i);
-    assert_int_equal(g.w->squeezer.made, 1);
-    assert_ok(block_finish(g.w, &written, e));
-    assert_int_equal(written.rows, SMALL_SERVICES);
-    model_open(buf_view(&g.out), &b);
-    assert_int_equal(b.footer.service_count, SMALL_SERVICES + 1);
-    for (uint32_t i = 1; i < b.footer.service_count; i++) {
-        const struct block_service_ref *of = &b.footer.services[i];
-        struct symbol_table t = {0};
-        assert_true(of->symbols.packed);
-        assert_false(of->index.packed);
-        assert_ok(block_symbols_parse(&arena, model_section(b.bytes, &of->symbols), &t, e));
-        assert_true(names_are_those_of(&t, &s.t));
+    static const struct {
+        enum block_kind kind;
+        uint32_t functions;
+        size_t contexts;
+        bool lz4;
+        uint8_t version;
+    } kinds[] = {
+        {BLOCK_SEGMENT, 40, 0, true, 4},
+        {BLOCK_SEGMENT, 4000, 1, false, 3},
+        {BLOCK_RAW, 40, 1, false, 3},
+    };
+    for (size_t c = 0; c < COUNT(kinds); c++) {
+        struct rig g = {0};
+        struct symbols s;
+        struct block_written written = {0};
+        struct model_block b = {0};
+        const unsigned services = 50;
+        buf_init(&g.out, NULL, SIZE_MAX);
+        deep_symbols(&s, kinds[c].functions);
+        assert_ok(begin(&g, kinds[c].kind, e));
+        for (unsigned i = 0; i < services; i++)
+            put_service(&g, &s, i);
+        assert_int_equal(g.w->squeezer.made, kinds[c].contexts);
+        assert_ok(block_finish(g.w, &written, e));
+        assert_int_equal(written.rows, services);
+        assert_int_equal(version_of(buf_view(&g.out)), kinds[c].version);
+        model_open(buf_view(&g.out), &b);
+        assert_int_equal(b.footer.service_count, services + 1);
+        for (uint32_t i = 1; i < b.footer.service_count; i++) {
+            const struct block_service_ref *of = &b.footer.services[i];
+            struct symbol_table t = {0};
+            assert_true(of->symbols.packed);
+            assert_int_equal(of->symbols.lz4, kinds[c].lz4);
+            assert_false(of->index.packed);
+            assert_ok(block_symbols_parse(&arena, model_section(b.bytes, &of->symbols), &t, e));
+            assert_true(names_are_those_of(&t, &s.t));
+        }
+        symbols_release(&s);
+        buf_release(&g.out);
     }
-    symbols_release(&s);
-    buf_release(&g.out);
 }
 
 static void a_sink_that_fails_is_told(void **state)
@@ -545,7 +563,7 @@ int main(void)
         ARENA_TEST(of_nodes_the_narrowest_of_all_count),
         ARENA_TEST(needless_bytes_are_lost),
         ARENA_TEST(nodes_share_vectors_that_are_equal_up_to_a_factor),
-        ARENA_TEST(a_segment_of_small_services_keeps_its_compressor),
+        ARENA_TEST(services_of_a_block_keep_one_compressor),
         ARENA_TEST(a_sink_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

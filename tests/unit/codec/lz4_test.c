@@ -78,11 +78,55 @@ static void caps_hold(void **state)
     buf_release(&in);
 }
 
+static void what_we_pack_fills_its_room(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 200000; n = n * 3 + 1) {
+        struct buf in = words(n);
+        struct buf block;
+        struct buf again;
+        char *to = mem_must(n + 1);
+        err fault = {0};
+        buf_init(&block, NULL, SIZE_MAX);
+        buf_init(&again, NULL, SIZE_MAX);
+        buf_z(&block, "abc");  // what was there stays
+        assert_ok(lz4_pack(buf_view(&in), &block, e));
+        assert_ok(lz4_pack(buf_view(&in), &again, e));
+        str made = str_slice(buf_view(&block), 3, block.n);
+        assert_true(str_eq(made, buf_view(&again)));
+        assert_ok(lz4_unpack_to(made, to, n, e));
+        assert_memory_equal(to, in.p, n);
+        assert_false(lz4_unpack_to(made, to, n + 1, &fault));
+        assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+        assert_false(lz4_unpack_to(str_slice(made, 0, made.n - 1), to, n, &fault));
+        assert_int_equal(fault.code, ERR_INVALID_ARGUMENT);
+        mem_must_free(to);
+        buf_release(&again);
+        buf_release(&block);
+        buf_release(&in);
+    }
+}
+
+static void packing_stops_at_the_cap(void **state)
+{
+    (void)state;
+    struct buf in = words(10000);
+    struct buf block;
+    err fault = {0};
+    buf_init(&block, NULL, 20);
+    assert_false(lz4_pack(buf_view(&in), &block, &fault));
+    assert_int_equal(fault.code, ERR_RESOURCE_EXHAUSTED);
+    buf_release(&block);
+    buf_release(&in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_packed_comes_back),
         cmocka_unit_test(caps_hold),
+        cmocka_unit_test(what_we_pack_fills_its_room),
+        cmocka_unit_test(packing_stops_at_the_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
