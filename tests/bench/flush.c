@@ -25,6 +25,7 @@
 
 static struct head *head;
 static struct cut cut;
+static uint64_t flushed_bytes;
 static uint64_t seed = 88172645463325252u;
 
 static uint64_t random_below(uint64_t n)
@@ -180,13 +181,14 @@ static void push(unsigned tenant, unsigned service)
 
 static bool forget(void *arg, str bytes, err *e)
 {
+    (void)arg;
     (void)e;
-    *(uint64_t *)arg += bytes.n;
+    flushed_bytes += bytes.n;
     return true;
 }
 
 // Makes all segments of the cut, which stays.
-static void flush(uint64_t *segments, uint64_t *rows, uint64_t *bytes)
+static void flush(uint64_t *segments, uint64_t *rows)
 {
     struct head_piece *pieces = NULL;
     struct arena a;
@@ -197,7 +199,7 @@ static void flush(uint64_t *segments, uint64_t *rows, uint64_t *bytes)
     for (size_t i = 0; i < n; i++) {
         struct req r;
         struct block_written written;
-        struct head_segment ask = {.cut = &cut, .piece = pieces[i], .sink = forget, .arg = bytes};
+        struct head_segment ask = {.cut = &cut, .piece = pieces[i], .sink = forget};
         req_init(&r, RANK_DUTY, NULL, SIZE_MAX, 0);
         must(head_segment(head, &r, &ask, &written, &e), &e);
         *rows += written.rows;
@@ -220,13 +222,12 @@ int main(int argc, char **argv)
             push(t, s);
     uint64_t segments = 0;
     uint64_t rows = 0;
-    uint64_t bytes = 0;
     uint64_t began = cpu_ns();
     for (unsigned i = 0; i < times; i++)
-        flush(&segments, &rows, &bytes);
+        flush(&segments, &rows);
     double per = (double)tenants * services * times;
     printf("%llu\t%llu\t%.2f\t%.0f\n", (unsigned long long)segments, (unsigned long long)rows,
-           (double)(cpu_ns() - began) / 1e3 / per, (double)bytes / per);
+           (double)(cpu_ns() - began) / 1e3 / per, (double)flushed_bytes / per);
     head_free(head);
     lock_release(&cut.lock);
     return 0;
