@@ -53,13 +53,13 @@ bool tenant_add(struct head *h, struct service_head *s, err *e)
 }
 
 // The last tenant of the table takes the place of one that goes.
-static void forget(struct head *h, uint32_t row)
+static void forget(struct head *h, uint32_t place)
 {
-    uint32_t end = h->tenant_count - 1;
-    map_remove(&h->by_tenant, hash_table_str(h->tenants[row]->tenant), row);
-    if (row != end) {
-        map_renumber(&h->by_tenant, hash_table_str(h->tenants[end]->tenant), end, row);
-        h->tenants[row] = h->tenants[end];
+    uint32_t last = h->tenant_count - 1;
+    map_remove(&h->by_tenant, hash_table_str(h->tenants[place]->tenant), place);
+    if (place != last) {
+        map_renumber(&h->by_tenant, hash_table_str(h->tenants[last]->tenant), last, place);
+        h->tenants[place] = h->tenants[last];
     }
     h->tenant_count--;
 }

@@ -26,8 +26,9 @@
 //     (both are of all rows, whatever their attempt: who has to leave one out reads rows)
 //     rows      by SERIES key, by time: profiles with vectors, spans and what else was pushed
 //
-// A block is made of sections; each has its own CRC32C, most are packed by zstd where that wins. A
-// reader believes nothing before the section's CRC is right and its contents are checked.
+// A block is made of sections; each has its own CRC32C, most are packed by zstd (small ones of a
+// SEGMENT by LZ4) where that wins. A reader believes nothing before the section's CRC is right and
+// its contents are checked.
 //
 //     sections of a service: bulk (vectors of rows and series), spans, details, heads | totals,
 //     index, symbols, vectors of ALL       ... then the footer: all services, where what is
