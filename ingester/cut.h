@@ -40,9 +40,10 @@ struct cut {
     uint64_t number;
     uint64_t first_seq;  // 0 while it is empty
     uint64_t last_seq;
-    uint64_t read_seq;  // up to here the head was given them
-    uint64_t bytes;     // of its entries
-    uint64_t rows;      // the same, or ROWS_UNKNOWN: a log that is damaged or of an older program
+    uint64_t read_seq;    // up to here the head was given them
+    uint64_t bytes;       // of its entries
+    uint64_t news_bytes;  // of these, what they bring besides their rows; 0 in one that was found
+    uint64_t rows;        // the same, or ROWS_UNKNOWN: a log that is damaged or of an older program
     uint64_t lost_entries;   // acknowledged, and not readable any more
     uint64_t lost_rows;      // at least
     int64_t opened_wall_ns;  // arrival of its first entry

@@ -155,6 +155,7 @@ static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, e
         x->rows += item->count;
         x->news_bytes += x->news.n;
         from->bytes += x->news.n;
+        from->news_bytes += x->news.n;
     }
     from->place.last_seq = x->seq - 1;
     return true;
@@ -232,6 +233,7 @@ static void note_commit(struct wal *w, struct waiter *group)
     size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
         bytes += x->bytes;
+        c->news_bytes += x->news_bytes;
         for (size_t i = 0; i < x->n; i++)
             c->rows += x->items[i].count;
         x->place.stream = c->stream;

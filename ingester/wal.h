@@ -36,6 +36,9 @@
 
 struct wal;
 
+// A cut closes when its rows have cut_bytes, or all that is in it so many times as much.
+#define CUT_NEWS_TIMES 4
+
 enum wal_state {
     WAL_RECOVERED,
     WAL_OPEN,
@@ -48,7 +51,7 @@ struct wal_options {
     const char *owner;  // member id
     struct mem_budget *memory;
     size_t buffers;            // bytes of RocksDB's write buffers; reserved from memory
-    uint64_t cut_bytes;        // a cut closes at this size,
+    uint64_t cut_bytes;        // a cut closes at this size (CUT_NEWS_TIMES),
     int64_t cut_age_ns;        // or this time after its first entry
     int64_t keep_ns;           // how long the owner keeps cuts
     uint64_t disk_reserve;     // bytes that stay free on the file system

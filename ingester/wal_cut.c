@@ -99,13 +99,23 @@ bool wal_close_cut(struct wal *w, err *e)
     return ok;
 }
 
+// Each cut brings the symbols of its services once. If these counted like rows, a cut of many
+// services would be full as soon as it had named them, and the next one would name them again.
+static bool is_full(const struct wal *w, size_t bytes)
+{
+    const struct cut *c = w->open;
+    uint64_t most = w->options.cut_bytes;
+    if (c->bytes == 0) return false;
+    return c->bytes - c->news_bytes + bytes > most || (c->bytes + bytes) / CUT_NEWS_TIMES > most;
+}
+
 static bool is_due(struct wal *w, size_t bytes)
 {
     const struct cut *c = w->open;
     int64_t age = w->options.cut_age_ns;
     if (c->last_seq == 0) return false;
     if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
-    if (c->bytes > 0 && c->bytes + bytes > w->options.cut_bytes) return true;
+    if (is_full(w, bytes)) return true;
     return w->options.boot_ns() - c->opened_boot_ns >= age;
 }
 

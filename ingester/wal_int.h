@@ -82,7 +82,8 @@ struct waiter {
     str tenant;
     const struct wal_item *items;
     size_t n;
-    size_t bytes;  // of its entries; more once it is known what they bring
+    size_t bytes;       // of its entries; more once it is known what they bring
+    size_t news_bytes;  // of these, what they bring
     struct wal_place place;
     bool leads;
     bool done;

@@ -166,6 +166,49 @@ static void bring_and_read(uint64_t fails)
     dir_remove(dir);
 }
 
+// ---- when a cut is full
+
+static bool bring_much(void *arg, uint64_t run, struct buf *out, err *e)
+{
+    char bytes[1000] = {0};
+    (void)run;
+    (void)e;
+    for (int i = 0; i < *(const int *)arg; i++)
+        buf_str(out, str_make(bytes, sizeof bytes));
+    return true;
+}
+
+// Cuts after so many entries, each with 100 bytes of rows and so many KB of what it brings.
+static size_t cuts_after(unsigned entries, int news)
+{
+    char dir[DIR_MAX];
+    char rows[100] = {0};
+    struct cut *cuts[64];
+    dir_new(dir);
+    struct wal_options o = options(dir);
+    o.cut_bytes = 10000;
+    struct wal *w = reopen(&o, true);
+    for (unsigned i = 0; i < entries; i++) {
+        struct wal_place place;
+        struct wal_item item = {str_make(rows, sizeof rows), 1, bring_much, &news};
+        assert_ok(wal_append(w, S("t"), &item, 1, &place, e));
+        wal_unpin(w, place.cut);
+    }
+    size_t n = wal_cuts(w, cuts, COUNT(cuts));
+    end(w);
+    dir_remove(dir);
+    return n;
+}
+
+static void symbols_fill_a_cut_later_than_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(cuts_after(30, 0), 1);
+    assert_int_equal(cuts_after(30, 1), 1);     // 30 KB of symbols
+    assert_int_equal(cuts_after(30, 2), 2);     // 60 KB are more than four times 10
+    assert_in_range(cuts_after(200, 0), 3, 4);  // rows and what each entry costs besides
+}
+
 static void what_entries_bring_is_asked_for_in_their_order(void **state)
 {
     (void)state;
@@ -238,6 +281,7 @@ static void entries_that_are_known_come_first_and_say_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(symbols_fill_a_cut_later_than_rows),
         cmocka_unit_test(what_entries_bring_is_asked_for_in_their_order),
         cmocka_unit_test(after_a_refusal_nothing_has_been_brought),
         cmocka_unit_test(a_full_disk_refuses_what_is_brought),
