@@ -7,6 +7,7 @@
 #include "ingester/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
+#include "service/process.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -71,6 +72,21 @@ static void reopen(struct ingester *in)
     set_phase(in, INGESTER_REOPENING, &e);
 }
 
+static size_t held(const struct ingester *in)
+{
+    return atomic_load_explicit(&head_budget(in->head)->used, memory_order_relaxed);
+}
+
+// Pushes go on meanwhile: what they took is not told as freed.
+bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows)
+{
+    size_t before = held(in);
+    if (!head_drop(in->head, c, insist, rows)) return false;
+    size_t after = held(in);
+    if (after < before) process_freed(before - after);
+    return true;
+}
+
 // Drops cuts whose newest profile arrived more than head_age ago. *tries counts how often readers
 // were in the way.
 static void expire(struct ingester *in, unsigned *tries)
@@ -90,7 +106,7 @@ static void expire(struct ingester *in, unsigned *tries)
         err e = {0};
         if (!wal_cut_is_past(in->wal, c, keep_ns)) continue;
         FAULT("cut.expire");
-        if (!head_drop(in->head, c, *tries >= POLITE_TRIES, &rows)) {
+        if (!duty_drop(in, c, *tries >= POLITE_TRIES, &rows)) {
             ++*tries;
             break;
         }

@@ -276,7 +276,7 @@ static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insi
     err e = {0};
     ulid_print(c->stream, stream);
     FAULT("flush.covered");
-    if (!c->dropped && !head_drop(f->in->head, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
+    if (!c->dropped && !duty_drop(f->in, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
     FAULT("flush.dropped");
     save_past(f);
     if (!wal_drop(f->in->wal, c->cut, &e)) {

@@ -72,3 +72,6 @@ bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 void *duty_main(void *arg);
 void duty_wake(struct ingester *in);
 bool duty_is_over(struct ingester *in);  // asked to end
+
+// head_drop, after which its memory goes back to the system.
+bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows);

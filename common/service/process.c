@@ -37,6 +37,19 @@ void process_tune_malloc(void)
 #endif
 }
 
+void process_freed(size_t bytes)
+{
+    static _Atomic size_t freed;
+    size_t sum = atomic_fetch_add_explicit(&freed, bytes, memory_order_relaxed) + bytes;
+    if (sum < PROCESS_GIVE_BACK) return;
+    // Of several that get here at once one does it.
+    if (atomic_exchange_explicit(&freed, 0, memory_order_relaxed) < PROCESS_GIVE_BACK) return;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    (void)malloc_trim(0);
+#endif
+    metric_add(&service_memory_given_back, 1);
+}
+
 void process_raise_files(void)
 {
     struct rlimit l;

@@ -10,6 +10,14 @@
 // so that resident memory follows what budgets count.
 void process_tune_malloc(void);
 
+// Long-lived state of so many bytes was freed, in small pieces. Once PROCESS_GIVE_BACK of them have
+// come together the pages that are free go back to the system: malloc keeps them where they are, in
+// the arena of the thread that asked for them, and threads of other arenas take new ones instead. A
+// head whose services come and go would grow to several times what its budget counts. Takes
+// milliseconds, in which others may wait for memory. Any thread.
+#define PROCESS_GIVE_BACK ((size_t)64 << 20)
+void process_freed(size_t bytes);
+
 // As many file descriptors as the system allows us to ask for: connections and RocksDB's files.
 void process_raise_files(void);
 

@@ -51,6 +51,23 @@ static void watched_budgets_are_shown(void **state)
     process_unwatch_budget(&b);
 }
 
+static void free_pages_go_back_once_there_are_many(void **state)
+{
+    (void)state;
+    const size_t part = PROCESS_GIVE_BACK / 4;
+    double before = value_of("flametree_memory_given_back_total");
+    for (int round = 1; round <= 3; round++) {
+        for (int i = 0; i < 3; i++)
+            process_freed(part);
+        process_freed(0);
+        assert_true(value_of("flametree_memory_given_back_total") == before + round - 1);
+        process_freed(part);
+        assert_true(value_of("flametree_memory_given_back_total") == before + round);
+    }
+    process_freed(9 * PROCESS_GIVE_BACK);  // once is enough
+    assert_true(value_of("flametree_memory_given_back_total") == before + 4);
+}
+
 static void all_allowed_descriptors_are_taken(void **state)
 {
     (void)state;
@@ -66,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernel_is_asked),
         cmocka_unit_test(watched_budgets_are_shown),
+        cmocka_unit_test(free_pages_go_back_once_there_are_many),
         cmocka_unit_test(all_allowed_descriptors_are_taken),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
