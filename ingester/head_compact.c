@@ -123,6 +123,7 @@ static void compact_stacks(struct service_head *s)
         for (uint32_t i = 1; i < count; i++)
             live += used[i];
         s->live_stacks = live;  // whatever comes of it: not again before it doubled
+        s->live_rows = s->row_count;
     }
     if (used && live <= count / 2 && copy_symbols(s, &a, used, &fresh, &m)) {
         FAULT("head.compact.stacks");
@@ -217,9 +218,13 @@ static uint32_t live_series(const struct service_head *s)
     return live;
 }
 
+// They may be mostly dead when they are twice as many as were live, or when most of the rows that
+// were there then have gone: after a burst the table would stay as large as it was.
 static bool wants_stacks(const struct service_head *s)
 {
-    return s->symbols.t.stack_count > 2 * (uint64_t)s->live_stacks + STACKS_MIN;
+    uint32_t count = s->symbols.t.stack_count;
+    if (count > 2 * (uint64_t)s->live_stacks + STACKS_MIN) return true;
+    return count > STACKS_MIN && s->row_count < s->live_rows / 4;
 }
 
 static bool wants_series(const struct service_head *s, uint32_t live)

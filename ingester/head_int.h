@@ -59,7 +59,8 @@ struct service_head {
     uint64_t row_count;
     bool has_loose;        // a row with attempt > 0 has come at some time
     uint32_t turn;         // publications so far
-    uint32_t live_stacks;  // at the last compaction
+    uint32_t live_stacks;  // when they were last counted,
+    uint64_t live_rows;    // for so many rows
     uint32_t pass;         // number of compactions
     uint32_t shape;        // drops of rows so far: numbers of series and stacks may be others
     struct stack_hour hours[STACK_HOURS];
