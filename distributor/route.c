@@ -62,12 +62,13 @@ static uint32_t need_of(struct route *r, str service)
                        clock_mono_ns());
 }
 
-// With a client's id the numbers of the home are those of the settings, or all and one: what a
-// distributor measures is not what another one does.
+// With a client's id the numbers of the home are those of the settings, or the tenant's limit (0:
+// all) and one: what a distributor measures is not what another one does.
 static struct place_options home_of(const struct route *r)
 {
     const struct distributor_config *c = r->config;
-    return (struct place_options){.tenant_members = (size_t)c->tenant_ingesters,
+    size_t tenant = (size_t)c->tenant_ingesters;
+    return (struct place_options){.tenant_members = tenant ? tenant : r->home_ingesters,
                                   .service_members =
                                       c->service_ingesters ? (size_t)c->service_ingesters : 1};
 }
@@ -81,9 +82,10 @@ static struct place_options wide_of(struct route *r, str service, bool identifie
         r->service_need = need_of(r, service);
     }
     if (!r->config->service_ingesters) o.service_members = r->service_need;
-    if (identified || r->config->tenant_ingesters) return o;
+    if (r->config->tenant_ingesters || (identified && !r->home_ingesters)) return o;
     if (!r->tenant_need) r->tenant_need = need_of(r, (str){0});
-    o.tenant_members = (size_t)r->tenant_need + 1;
+    o.tenant_members =
+        identified ? MAX((size_t)r->tenant_need, r->home_ingesters) : (size_t)r->tenant_need + 1;
     return o;
 }
 

@@ -7,9 +7,9 @@
 //               need (spread.h), unless the settings say how many
 //     home:     of a record with a client's id: the first in the order that does not depend on what
 //               is measured, as every distributor at every time has to agree on it. The tenant has
-//               all ingesters and the service one, unless the settings say how many. Where the
-//               rate of a service asks for more of them, what does not go to its home goes out
-//               with attempt > 0
+//               all ingesters, or as many as its limit home_ingesters says, and the service one,
+//               unless the settings say how many. Where the rates ask for more of them, what does
+//               not go to its home goes out with attempt > 0
 //     Append:   all parcels of an owner in one call, all owners at the same time
 //     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
 //               in order gets the parcels
@@ -41,6 +41,7 @@ struct route {
     size_t member_count;
     uint32_t *order;        // scratch, a row for each member
     struct spread *spread;  // NULL: nothing is measured, one ingester is enough
+    size_t home_ingesters;  // the tenant's limit
     uint32_t tenant_need;   // of the request's tenant; 0: not asked yet
     str service;            // the last one that was asked for
     uint32_t service_need;

@@ -91,6 +91,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         return false;
     }
     q->route.spread = &self->spread;
+    q->route.home_ingesters = (size_t)q->limits->home_ingesters;
     outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
     lexicons_limit(&self->lexicons, config->lexicon_memory);
     if (config->lexicon_memory == 0) return true;

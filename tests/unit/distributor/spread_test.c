@@ -269,6 +269,116 @@ static uint32_t of_tenant(struct fleet *f)
     return used;
 }
 
+// Where records with ids of its services go, one label set each: bits of the ingesters, how many
+// are no home, and heads of each ingester if they are counted.
+static uint32_t identified(struct fleet *f, unsigned services, unsigned *away, uint64_t *heads)
+{
+    uint32_t used = 0;
+    *away = 0;
+    f->route.tenant_need = 0;  // another request
+    for (unsigned k = 0; k < services; k++) {
+        char service[16];
+        uint32_t home = 0;
+        snprintf(service, sizeof service, "s-%u", k);
+        f->route.service_need = 0;  // it borrows the name
+        uint32_t owner = route_owner(&f->route, str_of(service), k % 3, &home);
+        used |= 1u << owner;
+        *away += owner != home;
+        if (heads) heads[owner]++;
+    }
+    return used;
+}
+
+// By the tenant's limit; without it on all of them.
+static void tiny_tenants_with_ids_share_the_ingesters(void **state)
+{
+    (void)state;
+    for (size_t limit = 0; limit <= 2; limit++) {
+        struct fleet f;
+        uint64_t heads[INGESTERS] = {0};
+        fleet_begin(&f);
+        f.route.home_ingesters = limit;
+        for (size_t t = 0; t < TENANTS; t++) {
+            unsigned away = 0;
+            char tenant[16];
+            snprintf(tenant, sizeof tenant, "t-%zu", t);
+            f.req.tenant = str_of(tenant);
+            uint32_t used = identified(&f, SERVICES, &away, heads);
+            assert_int_equal(away, 0);
+            assert_int_equal(__builtin_popcount(used), limit ? limit : INGESTERS);
+        }
+        const double share = (double)TENANTS * SERVICES / INGESTERS;
+        for (size_t i = 0; i < INGESTERS; i++) {
+            if ((double)heads[i] < 0.7 * share || (double)heads[i] > 1.3 * share)
+                fail_msg("%zu has %llu heads of %.0f", i, (unsigned long long)heads[i], share);
+        }
+        fleet_end(&f);
+    }
+}
+
+// With the limit it goes beyond its homes as far as its rate needs, and what does is loose; without
+// it nothing is, however large it is.
+static void a_large_tenant_with_ids_goes_beyond_its_homes(void **state)
+{
+    (void)state;
+    struct fleet f;
+    unsigned away = 0;
+    fleet_begin(&f);
+    f.route.home_ingesters = 2;
+    uint32_t before = identified(&f, 300, &away, NULL);
+    assert_int_equal(__builtin_popcount(before), 2);
+    const uint64_t key = spread_key(f.req.tenant, (str){0});
+    for (int i = 0; i < 60; i++)
+        spread_note(&f.spread, key, 5767168, f.config.ingester_rate, clock_mono_ns());
+    uint32_t n = spread_need(&f.spread, key, f.config.ingester_rate, clock_mono_ns());
+    assert_true(n > 4 && n < 8);
+    uint32_t after = identified(&f, 300, &away, NULL);
+    assert_int_equal(__builtin_popcount(after), n);
+    assert_int_equal(after & before, before);
+    assert_true(away > 300 * (n - 2) / n / 2 && away < 300);
+    // A limit of the tenant's own that says what it needs: they are homes, and all agree on them.
+    f.route.home_ingesters = 8;
+    assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), 8);
+    assert_int_equal(away, 0);
+    f.route.home_ingesters = 0;
+    assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), INGESTERS);
+    assert_int_equal(away, 0);
+    // The setting has the last word.
+    f.route.home_ingesters = 8;
+    f.config.tenant_ingesters = 3;
+    assert_int_equal(__builtin_popcount(identified(&f, 300, &away, NULL)), 3);
+    assert_int_equal(away, 0);
+    fleet_end(&f);
+}
+
+// Distributors that measured something else, or nothing, agree on homes.
+static void homes_are_the_same_for_all_distributors(void **state)
+{
+    (void)state;
+    struct fleet f[2];
+    fleet_begin(&f[0]);
+    fleet_begin(&f[1]);
+    const uint64_t keys[] = {spread_key(S("tenant"), (str){0}), spread_key(S("tenant"), S("s-7"))};
+    for (size_t i = 0; i < COUNT(keys); i++)
+        spread_note(&f[1].spread, keys[i], UINT64_C(1) << 30, f[1].config.ingester_rate,
+                    clock_mono_ns());
+    for (size_t limit = 0; limit <= 4; limit += 2) {
+        for (unsigned k = 0; k < 50; k++) {
+            uint32_t home[2] = {0};
+            for (size_t i = 0; i < COUNT(f); i++) {
+                char service[16];
+                snprintf(service, sizeof service, "s-%u", k);
+                f[i].route.home_ingesters = limit;
+                f[i].route.service_need = 0;
+                (void)route_owner(&f[i].route, str_of(service), k, &home[i]);
+            }
+            assert_int_equal(home[0], home[1]);
+        }
+    }
+    fleet_end(&f[0]);
+    fleet_end(&f[1]);
+}
+
 static void a_tenant_gets_more_ingesters_as_it_grows(void **state)
 {
     (void)state;
@@ -307,6 +417,9 @@ int main(void)
         cmocka_unit_test(tiny_tenants_share_the_ingesters),
         cmocka_unit_test(a_record_with_an_id_has_one_home_at_any_rate),
         cmocka_unit_test(a_tenant_gets_more_ingesters_as_it_grows),
+        cmocka_unit_test(tiny_tenants_with_ids_share_the_ingesters),
+        cmocka_unit_test(a_large_tenant_with_ids_goes_beyond_its_homes),
+        cmocka_unit_test(homes_are_the_same_for_all_distributors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
