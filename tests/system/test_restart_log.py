@@ -1,6 +1,6 @@
 """A process with a log that nobody flushed is killed: every profile that was acknowledged is there once afterwards, and
-/ready tells how far the log was read. FLAMETREE_RESTART_PROFILES (for the nightly run) makes the log as large as wanted;
-tests/bench/scale_restart.py has the seconds of a log of 2 GB."""
+/ready tells how far the log was read. FLAMETREE_RESTART_PROFILES (for the nightly run) makes the log of the first test as large
+as wanted, the second one has 2 GB in the build without sanitizers; tests/bench/scale_restart.py has the seconds of such logs."""
 import json
 import os
 import random
@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 from client import CPU, Pprof, select, unique
-from flametree import Flametree, await_
+from flametree import Flametree, await_, is_sanitized
 
 PROFILES = int(os.environ.get("FLAMETREE_RESTART_PROFILES", "1200"))
 WRITERS = 4
@@ -69,6 +69,45 @@ def test_a_large_log_is_read_after_a_kill():
             acked = [n for w in writers for n in w.acked[name]]
             assert before[i] == totals(f.server(), name) == (len(acked), sum(31 * (1 + n) for n in acked))
         assert f.metric("flametree_ingester_log_lost_pushes_total") == 0
+
+
+def test_two_gigabytes_of_log_are_read_after_a_kill():
+    """The log on disk is as large as that, in closed cuts of the default size: each service's first profile of a cut brings its names,
+    a megabyte, and there are as many services as fill a cut. So no offset, sum or file is too small for it, and each cut is
+    understood by itself. The build with sanitizers reads a tenth."""
+    services, names = 72, ["%05d%s" % (i, "n" * 60000) for i in range(16)]
+    body = [Pprof(*((["main", name], 1 + i) for name in names)).encode() for i in range(8)]
+    with Flametree("--storage.kind", "none", "--ingester.log_disk=0", "--ingester.head_memory=4GiB", "--server.memory_limit=6GiB") as f:
+        refused, rounds, step = [], 3 if is_sanitized(f) else 30, threading.Barrier(WRITERS)
+
+        def push(part):
+            s = f.server()
+            for n in range(part, services * rounds, WRITERS):
+                reply = s.push({"__name__": "process_cpu", "service_name": "names-%02d" % (n % services)}, body[n // services % len(body)])
+                if reply.status != 200:
+                    refused.append(str(reply))
+                if n % services >= services - WRITERS:
+                    step.wait(300)  # each service once, before any comes again
+        writers = [threading.Thread(target=push, args=(i,)) for i in range(WRITERS)]
+        for w in writers:
+            w.start()
+        for w in writers:
+            w.join()
+        assert not refused, refused[0]
+        log, cuts = f.metric("flametree_ingester_log_bytes"), f.metric('flametree_ingester_cuts{state="closed"}')
+        assert log > 63.4e6 * rounds and cuts > rounds / 2, (log, cuts)
+        f.kill()
+        f.start()
+        said = re.search(r"event=log.replayed cuts=(\d+) entries=(\d+)", f.tail())
+        assert said and int(said.group(2)) == services * rounds, f.tail()
+        assert f.metric("flametree_ingester_log_bytes") == log
+        assert f.metric("flametree_ingester_log_lost_pushes_total") == 0
+        each = sum(len(names) * (1 + r % len(body)) for r in range(rounds))
+        s = f.server()
+        for selector, n in (("{}", services), ('{service_name="names-07"}', 1), ('{service_name="names-71"}', 1)):
+            reply = s.query("SelectMergeStacktraces", profileTypeID=CPU, labelSelector=selector, maxNodes=1).expect(200)
+            assert int(reply.headers["Flametree-Profiles"]) == n * rounds
+            assert int(reply.json()["flamegraph"]["total"]) == n * each
 
 
 def test_ready_tells_how_far_the_log_was_read(tmp_path):
