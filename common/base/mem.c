@@ -280,12 +280,17 @@ void mem_must_free(void *p)
     free(p);
 }
 
+// Up to so many elements an array doubles, then it grows by half: of thousands of tables that stay,
+// symbols of services mostly, a quarter would be room that nobody uses.
+#define DOUBLES 512
+
 static bool grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e,
                  void *(*resize)(struct mem_budget *, void *, size_t, size_t, err *))
 {
     size_t more = *cap ? *cap : 8;
     while (more < need) {
-        if (__builtin_mul_overflow(more, 2, &more)) return out_of_memory(e, SIZE_MAX);
+        size_t step = more < DOUBLES ? more : more / 2;
+        if (__builtin_add_overflow(more, step, &more)) return out_of_memory(e, SIZE_MAX);
     }
     size_t bytes = 0;
     if (__builtin_mul_overflow(more, size, &bytes)) return out_of_memory(e, SIZE_MAX);

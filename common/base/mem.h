@@ -59,8 +59,8 @@ void *mem_must(size_t n);
 void mem_must_free(void *p);
 
 // Room for one more element in a growing array: *items has *cap elements of `size` bytes and
-// becomes able to hold `need` (doubling). False and *e set when that does not fit; the array stays
-// valid.
+// becomes able to hold `need` (it doubles; a long one grows by half). False and *e set when that
+// does not fit; the array stays valid.
 bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
               err *e) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/symbols.h"
 
-// Bytes of strings live in chunks that never move, so that a str stays good while columns grow.
-// Chunks double from the first size to the largest: a small table costs little, a big one few
-// calls.
+// Bytes of strings live in chunks that never move, so that a str stays good while columns grow. A
+// chunk is a quarter of what there are before it, from the first size to the largest: a small table
+// costs little, a big one few calls, and a fifth of it at most is room that nobody uses.
 #define CHUNK_FIRST   1024
 #define CHUNK_LARGEST 262144
 
@@ -27,6 +27,7 @@ struct symbols_index {
     struct map maps[TABLES];
     size_t caps[TABLES];
     struct chunk *chunks;
+    size_t chunk_bytes;  // of all of them
     struct hash_key key;
 };
 
@@ -147,13 +148,14 @@ static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
 {
     struct chunk *first = s->index->chunks;
     if (first && first->size - first->used >= n) return first;
-    size_t size = first ? MIN(first->size * 2, (size_t)CHUNK_LARGEST) : CHUNK_FIRST;
+    size_t size = MIN(MAX(s->index->chunk_bytes / 4, (size_t)CHUNK_FIRST), (size_t)CHUNK_LARGEST);
     bool odd = n > size / 4;  // a chunk of its own, behind the first, which is filled on
     if (odd) size = n;
     struct chunk *c = mem_resize_bare(s->budget, NULL, 0, sizeof *c + size, e);
     if (!c) return NULL;
     c->size = size;
     c->used = 0;
+    s->index->chunk_bytes += size;
     struct chunk **at = odd && first ? &first->next : &s->index->chunks;
     c->next = *at;
     *at = c;
