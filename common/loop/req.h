@@ -17,9 +17,8 @@
 enum rank {
     RANK_DUTY,      // flush, adopt, compact, self profile
     RANK_PUBLIC,    // public requests
-    RANK_QUERIER,   // partial reads of peer queriers
+    RANK_QUERIER,   // blocks that a query reads before its plan stands
     RANK_INGESTER,  // Append, HeadRead
-    RANK_REPLICA,   // Ship, Seal, Pull
     RANK_DISK,      // blocking file work
     RANK_COUNT,
 };

@@ -37,30 +37,20 @@
 
 static void lane_sizes(const struct lanes_settings *s, enum rank rank, struct lane_options *o)
 {
-    unsigned by_cpu = 4 * thread_cpus();
     o->rank = rank;
     switch (rank) {
     case RANK_PUBLIC:
-        o->width = s->public_width ? (unsigned)s->public_width : by_cpu;
+        o->width = s->public_width ? (unsigned)s->public_width : 4 * thread_cpus();
         o->queue_max = (unsigned)s->public_queue;
         o->queue_age_ns = (uint64_t)s->public_queue_age;
-        return;
-    case RANK_QUERIER:
-        o->width = s->querier_width ? (unsigned)s->querier_width : by_cpu;
-        o->queue_max = (unsigned)s->querier_queue;
-        o->queue_age_ns = (uint64_t)s->querier_queue_age;
         return;
     case RANK_INGESTER:
         o->width = (unsigned)s->ingester_width;
         o->queue_max = (unsigned)s->ingester_queue;
         o->queue_age_ns = (uint64_t)s->ingester_queue_age;
         return;
-    case RANK_REPLICA:
-        o->width = (unsigned)s->replica_width;
-        o->queue_max = (unsigned)s->replica_queue;
-        o->queue_age_ns = (uint64_t)s->replica_queue_age;
-        return;
     case RANK_DUTY:
+    case RANK_QUERIER:
     case RANK_DISK:
     case RANK_COUNT:
         break;
@@ -72,17 +62,18 @@ static void lane_sizes(const struct lanes_settings *s, enum rank rank, struct la
 
 static bool open_lane(struct program *p, struct unit *u, enum rank rank, err *e)
 {
-    static const char *const ranks[] = {
-        [RANK_DUTY] = "duty",         [RANK_PUBLIC] = "public",   [RANK_QUERIER] = "querier",
-        [RANK_INGESTER] = "ingester", [RANK_REPLICA] = "replica", [RANK_DISK] = "disk"};
+    static const char *const ranks[] = {[RANK_DUTY] = "duty",
+                                        [RANK_PUBLIC] = "public",
+                                        [RANK_QUERIER] = "querier",
+                                        [RANK_INGESTER] = "ingester",
+                                        [RANK_DISK] = "disk"};
     if (u->lanes[rank]) return true;
     char name[64];
     snprintf(name, sizeof name, "%s.%s", u->service->name, ranks[rank]);
     struct lane_options o = {.name = name};
     const struct lanes_settings *s = config_section(p->config, "lanes");
     lane_sizes(s, rank, &o);
-    bool chosen =
-        rank == RANK_PUBLIC ? s->public_width > 0 : rank == RANK_QUERIER && s->querier_width > 0;
+    bool chosen = rank == RANK_PUBLIC && s->public_width > 0;
     if (!chosen && u->service->lane_width[rank]) o.width = u->service->lane_width[rank];
     u->lanes[rank] = lane_new(&o, e);
     return u->lanes[rank] != NULL;

@@ -28,7 +28,7 @@ def f(request):
     with Flametree("--server.memory_limit", str(BUDGET), "--ingester.head_memory", "64MiB", "--ingester.log_memory", "4MiB", "--ingester.disk_reserve", "8MiB",
                    "--ingester.query_memory", query, "--querier.query_memory", query, "--server.request_memory", query,
                    # Who waits for a thread is not what this is about, however slow the machine is.
-                   "--lanes.public_queue_age", "10m", "--lanes.querier_queue_age", "10m", "--lanes.ingester_queue_age", "10m") as f:
+                   "--lanes.public_queue_age", "10m", "--lanes.ingester_queue_age", "10m") as f:
         f.one_meets_its_limit = request.param == 16
         grow(f)
         yield f

@@ -226,7 +226,7 @@ ENDLESS = ("head_timeout", "body_timeout", "idle_timeout", "request_timeout")
 def small(tmp_path_factory):
     """Little memory, and a service whose profile is large."""
     clock = FaultClock(tmp_path_factory.mktemp("time") / "clock")
-    flags = [x for name in ENDLESS for x in ("--server." + name, "10h")] + [x for lane in ("public", "querier", "ingester") for x in ("--lanes.%s_queue_age" % lane, "10h")]
+    flags = [x for name in ENDLESS for x in ("--server." + name, "10h")] + [x for lane in ("public", "ingester") for x in ("--lanes.%s_queue_age" % lane, "10h")]
     with Flametree("--server.memory_limit", "128MiB", "--server.write_timeout", "%ds" % PATIENCE, *flags, env={**LEAN, **clock.env}) as f:
         f.clock = clock
         push_large(f)

@@ -63,8 +63,7 @@ def test_readiness_and_metrics_have_a_reserve(taken, path):
 # ---- a server that stood still
 
 LONG = 1000  # seconds
-LIMITS = ["--server.%s_timeout=100s" % kind for kind in ("head", "body", "idle", "write")] + ["--server.request_timeout=10h", "--lanes.public_queue_age=10h", "--lanes.querier_queue_age=10h",
-                                                                                   "--lanes.ingester_queue_age=10h"]
+LIMITS = ["--server.%s_timeout=100s" % kind for kind in ("head", "body", "idle", "write")] + ["--server.request_timeout=10h", "--lanes.public_queue_age=10h", "--lanes.ingester_queue_age=10h"]
 POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %%d\r\nConnection: close\r\n\r\n" % ASK.encode()
 BODY = b'{"start": 1, "end": 2}'
 

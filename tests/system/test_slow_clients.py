@@ -22,7 +22,7 @@ MOMENT = 0.02
 ASK = "/querier.v1.QuerierService/ProfileTypes"
 LIMIT = 150  # seconds: of idle connections and of writing, the longest
 LIMITS = ("--server.body_timeout", "100s", "--server.idle_timeout", "150s", "--server.write_timeout", "150s", "--server.answer_timeout", "10h",
-          "--server.request_timeout", "10h", "--lanes.public_queue_age", "10h", "--lanes.querier_queue_age", "10h", "--lanes.ingester_queue_age", "10h")
+          "--server.request_timeout", "10h", "--lanes.public_queue_age", "10h", "--lanes.ingester_queue_age", "10h")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ MEMORY = 128 * MIB
 PLAIN = [("content-type", "application/json")]
 # Nothing ends by time here, unless a test says so.
 PATIENT = ["--server.%s=10h" % name for name in ("write_timeout", "answer_timeout", "idle_timeout", "request_timeout")] + [
-    "--lanes.%s_queue_age=10h" % lane for lane in ("public", "querier", "ingester")]
+    "--lanes.%s_queue_age=10h" % lane for lane in ("public", "ingester")]
 SMALL = ["--server.memory_limit=%d" % MEMORY, "--ingester.head_memory=24MiB", "--ingester.log_memory=4MiB", "--lanes.public_width=4"]
 
 
