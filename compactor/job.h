@@ -71,7 +71,3 @@ bool job_commit(const struct job_bench *b, struct req *r, struct job_made *const
 // cannot be read. What stays is an orphan, which the sweep finds. Not after any other failure of a
 // commit: it may have landed, or land later.
 void job_discard(const struct job_bench *b, struct req *r, struct job_made *m);
-
-// All of that for one job.
-bool job_run(const struct job_bench *b, struct req *r, const struct task *j, struct job_report *out,
-             err *e) MUST_CHECK;

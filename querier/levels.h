@@ -114,6 +114,5 @@ bool level_plan_given(struct arena *a, const struct level_given *g, const struct
 // How far the answered range is from the one asked for, in ns; 0: it is exact.
 int64_t level_rounding(const struct level_plan *p, const struct level_ask *ask);
 
-// For people: a line a piece, and one for each thing that is not as it was asked for.
-void level_print_piece(const struct level_piece *piece, struct buf *out);  // without line end
-void level_print(const struct level_plan *p, struct buf *out);
+// One piece as a line for people, without line end.
+void level_print_piece(const struct level_piece *piece, struct buf *out);

@@ -60,26 +60,3 @@ void level_print_piece(const struct level_piece *piece, struct buf *out)
     }
     buf_printf(out, " %.*s", STR(piece->object->name));
 }
-
-void level_print(const struct level_plan *p, struct buf *out)
-{
-    for (size_t i = 0; i < p->n; i++) {
-        level_print_piece(&p->pieces[i], out);
-        buf_byte(out, '\n');
-    }
-    for (size_t i = 0; i < p->missing_count; i++)
-        buf_printf(out, "missing %.*s\n", STR(p->missing[i]->name));
-    if (p->rounded) {
-        buf_z(out, "rounded to ");
-        put_range(out, p->from_ns, p->to_ns);
-        buf_z(out, "\n");
-    }
-    if (p->slot_ns) {
-        buf_printf(out, "rounded steps to slots of %lld s\n", (long long)(p->slot_ns / 1000000000));
-    }
-    if (p->gone) {
-        buf_z(out, "no longer kept: ");
-        put_range(out, p->gone_from_ns, p->gone_to_ns);
-        buf_z(out, "\n");
-    }
-}

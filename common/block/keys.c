@@ -119,8 +119,8 @@ static bool get_column(struct parser *p, struct column *c)
     return true;
 }
 
-// Adds its labels to counts by key. Every value must be some key's: lists of values are read off
-// without looking at keys.
+// Adds its labels to counts by key. Every value must be some key's, or what parses would
+// not encode to the same bytes.
 static bool count_column(struct parser *p, const struct column *c, uint32_t *counts, uint64_t *sum)
 {
     bool *seen = ARENA_ARRAY(p->arena, bool, (size_t)c->value_count + 1);
@@ -288,17 +288,4 @@ bool block_select(const struct block_postings *p, struct arena *a, const struct 
         if (!apply(p, a, sel, &sel->v[i], out, e)) return false;
     }
     return true;
-}
-
-void block_names(const struct block_postings *p, const str **names, uint32_t *n)
-{
-    *names = p->names;
-    *n = p->name_count;
-}
-
-void block_values(const struct block_postings *p, str name, const str **values, uint32_t *n)
-{
-    const struct column *c = find_column(p, name);
-    *values = c ? c->values : NULL;
-    *n = c ? c->value_count : 0;
 }

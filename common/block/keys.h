@@ -35,7 +35,3 @@ bool block_postings_parse(struct arena *a, str bytes, uint32_t n, const struct b
 // The keys for which all matchers hold. A label that a key does not have is the empty value.
 bool block_select(const struct block_postings *p, struct arena *a, const struct selector *sel,
                   struct block_set *out, err *e) MUST_CHECK;
-
-// Distinct names, or values of a name (none: n is 0), in order; borrowed.
-void block_names(const struct block_postings *p, const str **names, uint32_t *n);
-void block_values(const struct block_postings *p, str name, const str **values, uint32_t *n);

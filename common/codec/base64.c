@@ -67,14 +67,3 @@ bool base64_decode(str text, char *out, size_t *n, err *e)
     *n = made;
     return true;
 }
-
-bool base64_get(str text, struct buf *out, err *e)
-{
-    if (text.n == 0) return true;
-    char *at = buf_reserve(out, base64_room(text.n));
-    if (!at) return buf_ok(out, e);
-    size_t n = 0;
-    if (!base64_decode(text, at, &n, e)) return false;
-    out->n += n;
-    return true;
-}

@@ -6,9 +6,8 @@
 #include "base/buf.h"
 
 void base64_put(struct buf *out, str bytes, bool padded);
-bool base64_get(str text, struct buf *out, err *e) MUST_CHECK;
 
-// Into memory of the caller, which has base64_room(text.n) bytes; *n becomes what was written.
+// Decodes into `out`, the caller's, of base64_room(text.n) bytes; *n becomes the number written.
 static inline size_t base64_room(size_t text)
 {
     return text / 4 * 3 + 3;

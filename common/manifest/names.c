@@ -155,11 +155,6 @@ bool name_root_version(str text, uint64_t *version)
     return true;
 }
 
-str name_pages(struct arena *a, str tenant)
-{
-    return arena_printf(a, "v1/%02x/%.*s/page/", top_byte(tenant), STR(tenant));
-}
-
 str name_page(struct arena *a, str tenant, id128 id)
 {
     char text[ULID_TEXT];

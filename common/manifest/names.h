@@ -50,7 +50,6 @@ str name_segment(struct arena *a, str tenant, const struct segment_name *n);
 str name_roots(struct arena *a, str tenant);  // prefix
 str name_root(struct arena *a, str tenant, uint64_t version);
 bool name_root_version(str text, uint64_t *version) MUST_CHECK;  // the part behind live/m/
-str name_pages(struct arena *a, str tenant);                     // prefix
 str name_page(struct arena *a, str tenant, id128 id);
 
 // Data directories of ingesters. A node whose id could not be a part of a name is there under "~"

@@ -88,7 +88,6 @@ static const struct store_kind local_kind = {
     .name = "local",
     .read_many = local_read_many,
     .list = local_list,
-    .folders = local_folders,
     .begin = local_begin,
     .write = local_write,
     .commit = local_commit,

@@ -68,8 +68,6 @@ bool local_size(struct store *s, struct req *r, str name, uint64_t *size, err *e
 // ---- local_list.c
 bool local_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
-bool local_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg,
-                   err *e) MUST_CHECK;
 
 // ---- local_upload.c
 struct store_upload *local_begin(struct store *s, struct req *r, str name, uint64_t about,

@@ -138,57 +138,6 @@ bool store_list(struct store *s, struct req *r, str prefix, str after, store_vis
     return counted(S("list"), began, ok, e);
 }
 
-// Folders are found by listing up to the first name in one, and going on behind all names in it.
-struct hop {
-    size_t prefix;
-    char folder[STORE_NAME_MAX + 1];  // whole name of the one found, then what to go on after
-    size_t n;
-    bool found;
-};
-
-static bool hop_see(void *arg, str name, uint64_t size, err *e)
-{
-    struct hop *h = arg;
-    (void)size;
-    str below = str_slice(name, h->prefix, name.n);
-    size_t end = str_find(below, '/');
-    if (end == below.n) return true;
-    h->n = h->prefix + end;
-    memcpy(h->folder, name.p, h->n);
-    h->found = true;
-    return err_set(e, ERR_CANCELED, "found");
-}
-
-static bool hop_on(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e)
-{
-    struct hop h = {.prefix = prefix.n};
-    for (;;) {
-        err end = {0};
-        h.found = false;
-        bool ok = s->kind->list(s, r, prefix, str_make(h.folder, h.n), hop_see, &h, &end);
-        if (!h.found) {
-            if (!ok) *e = end;
-            return ok;
-        }
-        str folder = str_make(h.folder, h.n);
-        if (!fn(arg, str_slice(folder, h.prefix, folder.n), 0, e)) return false;
-        h.folder[h.n++] = '/' + 1;  // the least that no name in it begins with
-    }
-}
-
-bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e)
-{
-    uint64_t began = clock_mono_ns();
-    if (!store_prefix_check(prefix, e)) return false;
-    if (prefix.n && !str_ends(prefix, S("/"))) {
-        return err_set(e, ERR_INVALID_ARGUMENT, "prefix of folders '%.*s' does not end in '/'",
-                       STR(prefix));
-    }
-    bool ok = s->kind->folders ? s->kind->folders(s, r, prefix, fn, arg, e)
-                               : hop_on(s, r, prefix, fn, arg, e);
-    return counted(S("list"), began, ok, e);
-}
-
 // ---- creating
 
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about, err *e)

@@ -72,11 +72,6 @@ typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
 
-// The distinct names of folders directly below a prefix that ends in '/' (or is empty), without it,
-// in the order of the names below them ("a-b" comes before "a", as '-' comes before '/').
-bool store_folders(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg,
-                   err *e) MUST_CHECK;
-
 // ---- creating, piece by piece; one thread at a time
 struct store_upload;
 
@@ -110,13 +105,12 @@ void store_delete_many(struct store *s, struct req *r, struct store_removal *v, 
 void store_close(struct store *s);  // nobody is inside; NULL is fine
 
 // A kind of store is these functions; each begins its own struct with a struct store. Contracts are
-// those above. Where `folders` is NULL it is made of list, where `remove_many` is, of remove.
+// those above. Where `remove_many` is NULL it is made of remove.
 struct store_kind {
     const char *name;  // "local", "s3"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
     bool (*list)(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                  err *e);
-    bool (*folders)(struct store *s, struct req *r, str prefix, store_visit *fn, void *arg, err *e);
     struct store_upload *(*begin)(struct store *s, struct req *r, str name, uint64_t about, err *e);
     bool (*write)(struct store_upload *u, str bytes, err *e);
     bool (*commit)(struct store_upload *u, bool *existed, err *e);

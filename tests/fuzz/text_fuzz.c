@@ -8,6 +8,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static bool decode(str text, struct buf *out)
+{
+    err e = {0};
+    size_t n = 0;
+    char *at = buf_reserve(out, base64_room(text.n));
+    if (!at) abort();
+    if (!base64_decode(text, at, &n, &e)) return false;
+    out->n += n;
+    return true;
+}
+
 static void base64_there_and_back(str in, bool padded)
 {
     struct buf text;
@@ -15,8 +26,7 @@ static void base64_there_and_back(str in, bool padded)
     buf_init(&text, NULL, SIZE_MAX);
     buf_init(&back, NULL, SIZE_MAX);
     base64_put(&text, in, padded);
-    err e = {0};
-    if (!base64_get(buf_view(&text), &back, &e)) abort();
+    if (!decode(buf_view(&text), &back)) abort();
     if (!str_eq(in, buf_view(&back))) abort();
     buf_release(&text);
     buf_release(&back);
@@ -29,8 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     base64_there_and_back(in, false);
     struct buf b;
     buf_init(&b, NULL, SIZE_MAX);
-    err e = {0};
-    if (base64_get(in, &b, &e)) base64_there_and_back(buf_view(&b), true);
+    if (decode(in, &b)) base64_there_and_back(buf_view(&b), true);
     buf_release(&b);
 
     struct arena a;

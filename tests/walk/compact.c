@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "walk/compact.h"
 
-#include "compactor/job.h"
+#include "lib/job.h"
 #include "sys/clock.h"
 #include "walk/copies.h"
 

@@ -89,29 +89,6 @@ static void keys_come_back(void **state)
     }
 }
 
-static void names_and_values_are_listed_in_order(void **state)
-{
-    (void)state;
-    static const char *const a[] = {"app", "x", "pod", "b"};
-    static const char *const b[] = {"app", "x", "pod", "a", "zone", ""};
-    labels keys[] = {set_of(a, 2), set_of(b, 3)};
-    labels *back = NULL;
-    const struct block_postings *p = parsed(encoded(keys, 2), 2, &back);
-    const str *v = NULL;
-    uint32_t n = 0;
-    block_names(p, &v, &n);
-    assert_int_equal(n, 3);
-    assert_true(str_is(v[0], "app") && str_is(v[1], "pod") && str_is(v[2], "zone"));
-    block_values(p, S("pod"), &v, &n);
-    assert_int_equal(n, 2);
-    assert_true(str_is(v[0], "a") && str_is(v[1], "b"));
-    block_values(p, S("nobody"), &v, &n);
-    assert_int_equal(n, 0);
-    block_values(p, S("zone"), &v, &n);
-    assert_int_equal(n, 1);
-    assert_int_equal(v[0].n, 0);
-}
-
 static void check_selection(const struct block_postings *p, const labels *keys, uint32_t n,
                             const struct selector *sel)
 {
@@ -321,7 +298,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(keys_come_back),
-        ARENA_TEST(names_and_values_are_listed_in_order),
         ARENA_TEST(selection_is_what_matchers_mean),
         ARENA_TEST(labels_that_are_no_set_are_a_fault_of_ours),
         ARENA_TEST(damage_is_told),

@@ -6,6 +6,16 @@
 #include "codec/url.h"
 #include "lib/test.h"
 
+static bool decode(str text, struct buf *out, err *e)
+{
+    size_t n = 0;
+    char *at = buf_reserve(out, base64_room(text.n));
+    assert_non_null(at);
+    if (!base64_decode(text, at, &n, e)) return false;
+    out->n += n;
+    return true;
+}
+
 static void base64_both_ways(str bytes, const char *text, bool padded)
 {
     struct buf b;
@@ -13,7 +23,7 @@ static void base64_both_ways(str bytes, const char *text, bool padded)
     base64_put(&b, bytes, padded);
     assert_true(str_is(buf_view(&b), text));
     buf_clear(&b);
-    assert_ok(base64_get(str_of(text), &b, e));
+    assert_ok(decode(str_of(text), &b, e));
     assert_true(str_eq(buf_view(&b), bytes));
     buf_release(&b);
 }
@@ -40,13 +50,13 @@ static void base64_has_the_values_of_rfc_4648(void **state)
     }
     struct buf b;
     buf_init(&b, NULL, 4096);
-    assert_ok(base64_get(S("__778A"), &b, e));
+    assert_ok(decode(S("__778A"), &b, e));
     assert_true(str_is(buf_view(&b), "\xff\xfe\xfb\xf0"));
     static const char *const bad[] = {"A",   "AAAAA", "=",    "==",   "====",  "A===",
                                       "AA=", "AA=A",  "AA?A", "AA A", "AAA\n", "Zm9v="};
     for (size_t i = 0; i < COUNT(bad); i++) {
         err why = {0};
-        if (base64_get(str_of(bad[i]), &b, &why)) fail_msg("%s", bad[i]);
+        if (decode(str_of(bad[i]), &b, &why)) fail_msg("%s", bad[i]);
         assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
     }
     buf_release(&b);

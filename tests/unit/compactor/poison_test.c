@@ -5,8 +5,8 @@
 #include "block/order.h"
 #include "block/source.h"
 #include "block/writer.h"
-#include "compactor/job.h"
 #include "lib/dir.h"
+#include "lib/job.h"
 #include "store/local.h"
 #include "sys/clock.h"
 

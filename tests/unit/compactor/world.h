@@ -4,6 +4,7 @@
 // them.
 #pragma once
 
+#include "lib/job.h"
 #include "unit/compactor/fleet.h"
 
 static _Atomic int64_t now_ns;

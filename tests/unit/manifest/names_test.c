@@ -33,7 +33,6 @@ static void names_are_what_the_page_says(void **state)
          "v1/bb/acme/live/a/000000000007964b." STREAM ".000000000000002a.00000003"},
         {name_roots(&a, S("acme")), "v1/bb/acme/live/m/"},
         {name_root(&a, S("acme"), 255), "v1/bb/acme/live/m/00000000000000ff"},
-        {name_pages(&a, S("acme")), "v1/bb/acme/page/"},
         {name_page(&a, S("acme"), stream()), "v1/bb/acme/page/" STREAM},
         {name_nodes(), "v1/nodes/ingester/"},
         {name_holdings(&a, S("i-1")), "v1/nodes/ingester/i-1/"},

@@ -437,6 +437,19 @@ static inline const char *naive_check_piece(const struct naive *w, const struct 
     return cut && p->slot_ns < width ? "a border within a slot" : NULL;
 }
 
+// The plan as text, a line for each piece and each missing object.
+static inline void naive_print(const struct level_plan *p, struct buf *out)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        level_print_piece(&p->pieces[i], out);
+        buf_byte(out, '\n');
+    }
+    for (size_t i = 0; i < p->missing_count; i++)
+        buf_printf(out, "missing %.*s\n", STR(p->missing[i]->name));
+    buf_printf(out, "(%lld, %lld]%s%s\n", (long long)p->from_ns, (long long)p->to_ns,
+               p->rounded ? " rounded" : "", p->gone ? " gone" : "");
+}
+
 // NULL if the plan is right, else what is wrong.
 static inline const char *naive_check(const struct naive *w, const struct level_plan *p)
 {

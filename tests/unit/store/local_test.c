@@ -393,31 +393,6 @@ static void lists_are_in_order_and_begin_where_told(void **state)
     assert_string_equal(w.text, "a-b/c:5 a/a-b:5");
 }
 
-static void folders_are_listed_once_and_in_order(void **state)
-{
-    struct bench *b = *state;
-    static const char *const names[] = {"a/a/1",   "a/a/2",  "a/a-b/1", "a/c",
-                                        "a/d/e/f", "a/a0/x", "b/c",     "top"};
-    for (size_t i = 0; i < COUNT(names); i++)
-        bench_put(b, names[i], str_of(names[i]));
-    char path[DIR_PATH_MAX];
-    assert_int_equal(mkdir(dir_path(path, b->dir, "o/a/empty"), 0750), 0);
-    static const struct {
-        const char *prefix, *expected;
-    } cases[] = {
-        {"a/", "a-b:0 a:0 a0:0 d:0"}, {"", "a:0 b:0"}, {"a/d/", "e:0"}, {"b/", ""}, {"c/", ""},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct words w = {0};
-        assert_ok(store_folders(b->store, &b->req, str_of(cases[i].prefix), add_word, &w, e));
-        assert_string_equal(w.text, cases[i].expected);
-    }
-    struct words w = {.most = 1};
-    err why = {0};
-    assert_false(store_folders(b->store, &b->req, S("a/"), add_word, &w, &why));
-    assert_int_equal(why.code, ERR_ABORTED);
-}
-
 static bool put_another(void *arg, str name, uint64_t size, err *e)
 {
     struct bench *b = arg;
@@ -556,7 +531,7 @@ static void a_store_that_is_not_there_any_more_is_unavailable_and_not_empty(void
     struct bench *b = *state;
     bench_put(b, "v1/x", S("kept"));
     for (int other = 0; other < 2; other++) {
-        err why[4] = {{0}};
+        err why[2] = {{0}};
         size_t n = 0;
         bool existed = false;
         char path[PATH_MAX];
@@ -564,9 +539,8 @@ static void a_store_that_is_not_there_any_more_is_unavailable_and_not_empty(void
         snprintf(path, sizeof path, "%s/o", b->dir);
         if (other) assert_int_equal(mkdir(path, 0750), 0);
         assert_false(store_list(b->store, &b->req, S("v1/"), S(""), count_names, &n, &why[0]));
-        assert_false(store_folders(b->store, &b->req, S(""), count_names, &n, &why[1]));
-        assert_false(store_put(b->store, &b->req, S("v1/y"), S("new"), &existed, &why[2]));
-        for (size_t i = 0; i < 3; i++) {
+        assert_false(store_put(b->store, &b->req, S("v1/y"), S("new"), &existed, &why[1]));
+        for (size_t i = 0; i < 2; i++) {
             assert_int_equal(why[i].code, ERR_UNAVAILABLE);
             assert_non_null(strstr(why[i].msg, other ? "another directory" : "not mounted"));
         }
@@ -754,7 +728,6 @@ int main(void)
         BOTH(requests_that_ended_do_nothing),
         BOTH(many_objects_are_deleted_at_once),
         BOTH(lists_are_in_order_and_begin_where_told),
-        BOTH(folders_are_listed_once_and_in_order),
         BOTH(a_list_may_change_what_it_lists),
         BOTH(folders_go_with_their_last_object),
         BOTH(unfinished_files_of_the_dead_are_swept_and_no_others),

@@ -222,34 +222,6 @@ static void lists_are_in_order_and_begin_where_told(void **state)
     assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
 }
 
-static void folders_are_made_of_lists(void **state)
-{
-    struct bench *b = *state;
-    static const char *const names[] = {"a/a/1", "a/a/2",  "a/a-b/1", "a/c", "a/d/e/f",
-                                        "a/a0",  "a/a0/x", "b/c",     "top"};
-    for (size_t i = 0; i < COUNT(names); i++)
-        put(b, names[i], names[i]);
-    static const struct {
-        const char *prefix, *expected;
-    } cases[] = {
-        {"a/", "a-b:0 a:0 a0:0 d:0"}, {"", "a:0 b:0"}, {"a/d/", "e:0"}, {"b/", ""}, {"c/", ""},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct words w = {0};
-        assert_ok(store_folders(b->store, &b->req, str_of(cases[i].prefix), add_word, &w, e));
-        assert_string_equal(w.text, cases[i].expected);
-    }
-    struct words w = {.most = 1};
-    err why = {0};
-    assert_false(store_folders(b->store, &b->req, S("a/"), add_word, &w, &why));
-    assert_int_equal(why.code, ERR_ABORTED);
-    assert_false(store_folders(b->store, &b->req, S("a"), add_word, &w, &why));
-    assert_int_equal(why.code, ERR_INVALID_ARGUMENT);
-    memstore_fail(b->store, MEMSTORE_LIST, MEMSTORE_FAILS, 2, 1);
-    assert_false(store_folders(b->store, &b->req, S("a/"), add_word, &w, &why));
-    assert_int_equal(why.code, ERR_UNAVAILABLE);
-}
-
 // ---- the store in memory does what tests order
 
 static void operations_fail_when_they_are_told_to(void **state)
@@ -376,7 +348,6 @@ int main(void)
         CASE(an_object_too_large_for_its_buffer_is_refused),
         CASE(an_upload_given_up_leaves_nothing),
         CASE(lists_are_in_order_and_begin_where_told),
-        CASE(folders_are_made_of_lists),
         CASE(operations_fail_when_they_are_told_to),
         CASE(reads_are_short_or_wrong_when_they_are_told_to),
         CASE(hooks_come_between_and_order_faults),
