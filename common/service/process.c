@@ -135,7 +135,6 @@ void process_metrics_begin(void)
     metric_register(manifest_metrics, manifest_metric_count);
     metric_register(net_metrics, net_metric_count);
     metric_register(rpc_metrics, rpc_metric_count);
-    metric_register(rpc_metrics, rpc_metric_count);
     metric_register(cluster_metrics, cluster_metric_count);
     metric_register(service_metrics, service_metric_count);
     metric_on_print(on_print, NULL);

@@ -13,7 +13,7 @@
 //     COUNTER(refused, "flametree_x_refused_total", "reason,tenant", "...")      several labels
 //     REAL(limits, "flametree_limits_overrides", "limit_name,tenant", "...")     a gauge of doubles
 //
-// and includes common/sys/metric_rows.inc on both sides, as its head shows. Names follow
+// and the build makes its metrics.h and metrics.c of that (metric_rows.{h,c}.in). Names follow
 // flametree_<service>_<thing>_<unit>; a label's values are bounded (METRIC_CELLS), further ones
 // count as "other". Of several labels every combination of values is a cell of its own, made at
 // first use; when there are METRIC_SETS of them, further ones keep their first value and have

@@ -18,6 +18,7 @@ foreach(line IN LISTS layers)
     target_sources(ft_${room} PUBLIC FILE_SET HEADERS BASE_DIRS common FILES ${headers})
     set_target_properties(ft_${room} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON LINKER_LANGUAGE C)
     target_link_libraries(ft_${room} PUBLIC ft_flags ${deps} ${FT_LIBS_${room}})
+    add_metrics(ft_${room} ${room} common/${room})
 endforeach()
 
 # Version and revision. In a release build a new commit configures again, so that the revision is true.

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "loop/metrics.h"
-
-#define METRICS_DEFINE
-#include "sys/metric_rows.inc"
