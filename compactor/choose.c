@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compactor/choose.h"
 
+#include "base/search.h"
+
 #include <stdlib.h>
 
 // ---- sets
@@ -14,6 +16,12 @@ bool leaf_set_has(const struct leaf_set *s, id128 id)
 {
     plan_stepped(1);
     return s->n && bsearch(&id, s->v, s->n, sizeof id, order_ids);
+}
+
+const struct manifest_block *leaf_of(const struct manifest_block *const *live, size_t n, id128 id)
+{
+    size_t i = SEARCH(at, 0, n, id_cmp(live[at]->id, id) < 0);
+    return i < n && id128_eq(live[i]->id, id) ? live[i] : NULL;
 }
 
 bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole)
@@ -194,16 +202,7 @@ static bool choose_range(struct arena *a, const struct candidates *c, uint32_t l
 static bool named_whole(const struct choice *c, const struct chosen *out, id128 leaf, int64_t hour,
                         uint32_t hours)
 {
-    const struct manifest_block *b = NULL;
-    for (size_t lo = 0, hi = c->live_count; lo < hi && !b;) {
-        size_t mid = lo + (hi - lo) / 2;
-        int cmp = id_cmp(c->live[mid]->id, leaf);
-        if (cmp == 0) b = c->live[mid];
-        if (cmp < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    const struct manifest_block *b = leaf_of(c->live, c->live_count, leaf);
     if (!b) return true;  // expired: nobody knows any more, and nothing can be made of it anew
     uint64_t want = (uint64_t)b->pack_hi - b->pack_lo + 1;
     uint64_t got = 0;

@@ -15,6 +15,9 @@ static inline int id_cmp(id128 a, id128 b)
 {
     return memcmp(a.b, b.b, sizeof a.b);
 }
+// The block of a leaf among live ones in order of id; NULL: it is not live.
+const struct manifest_block *leaf_of(const struct manifest_block *const *live, size_t n, id128 id);
+
 bool leaf_set_has(const struct leaf_set *s, id128 id);
 bool leaf_set_within(const struct leaf_set *part, const struct leaf_set *whole);
 // out = a + b; the arena's.

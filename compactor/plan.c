@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/search.h"
 #include "compactor/plan_int.h"
 
 #include <stdlib.h>
@@ -32,15 +33,7 @@ bool plan_is_due(struct planning *p, int64_t due_ns)
 
 struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n)
 {
-    size_t lo = 0;
-    size_t hi = p->hour_count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->hours[mid].hour < from)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = SEARCH(at, 0, p->hour_count, p->hours[at].hour < from);
     size_t end = lo;
     while (end < p->hour_count && p->hours[end].hour < to)
         end++;
@@ -94,18 +87,7 @@ bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_
 
 const struct manifest_block *plan_live_leaf(const struct planning *p, id128 id)
 {
-    size_t lo = 0;
-    size_t hi = p->kind_count[BLOCK_RAW];
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int order = id_cmp(p->live[mid]->id, id);
-        if (order == 0) return p->live[mid];
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
+    return leaf_of(p->live, p->kind_count[BLOCK_RAW], id);
 }
 
 struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
@@ -152,15 +134,7 @@ const struct manifest_block **plan_blocks(struct planning *p, enum block_kind ki
                                           int64_t to, size_t *n)
 {
     const struct manifest_block **v = p->by_kind[kind];
-    size_t lo = 0;
-    size_t hi = p->kind_count[kind];
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (v[mid]->from_hour < from)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = SEARCH(at, 0, p->kind_count[kind], v[at]->from_hour < from);
     size_t end = lo;
     while (end < p->kind_count[kind] && v[end]->from_hour < to)
         end++;

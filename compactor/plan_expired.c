@@ -9,17 +9,9 @@
 // So long before the first rows of a day go its parents get the sums of its series.
 #define SERIES_BEFORE_NS SLOT_DAY
 
-static int order_live(const void *id, const void *block)
-{
-    return id_cmp(*(const id128 *)id, (*(const struct manifest_block *const *)block)->id);
-}
-
 bool plan_has_expired(const struct planning *p, id128 leaf)
 {
-    size_t n = p->kind_count[BLOCK_RAW];
-    if (!p->state->counts(p->state->arg, leaf)) return false;
-    if (n && bsearch(&leaf, p->live, n, sizeof(const struct manifest_block *), order_live))
-        return false;
+    if (!p->state->counts(p->state->arg, leaf) || plan_live_leaf(p, leaf)) return false;
     for (size_t i = 0; i < p->bad_count; i++) {
         if (id128_eq(p->bad[i]->id, leaf)) return false;
     }

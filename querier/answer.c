@@ -16,13 +16,6 @@ static void free_merged(void *arg)
     merged_release(arg);
 }
 
-// The arena refused: either it says so itself, or only the last small piece did not fit.
-static bool no_memory(struct answer *a, err *e)
-{
-    if (!arena_ok(a->arena, e)) return false;
-    return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
-}
-
 // How often heads and snapshot are settled anew because objects went away in between.
 #define SETTLES_MAX 4
 
@@ -85,9 +78,9 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
     size_t n = 1;
     for (size_t i = 0; i < a->x->req.tenant.n; i++)
         n += a->x->req.tenant.p[i] == '|';
-    if (!list || !arena_defer(a->arena, release_settled, list)) return no_memory(a, e);
+    if (!list || !arena_defer(a->arena, release_settled, list)) return arena_fail(a->arena, e);
     list->v = ARENA_ARRAY(a->arena, struct settled, n);
-    if (!list->v || !encode(a, q, &message, e)) return list->v ? false : no_memory(a, e);
+    if (!list->v || !encode(a, q, &message, e)) return list->v ? false : arena_fail(a->arena, e);
     list->n = n;
     size_t cuts = a->fetched.cut_count;
     bool stale = true;
@@ -110,7 +103,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
 bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e)
 {
     struct merged *m = ARENA_NEW(a->arena, struct merged);
-    if (!m || !arena_defer(a->arena, free_merged, m)) return no_memory(a, e);
+    if (!m || !arena_defer(a->arena, free_merged, m)) return arena_fail(a->arena, e);
     if (!merged_init(m, a->querier->memory, a->config->query_memory, q->tree.full_symbols, e)) {
         return false;
     }

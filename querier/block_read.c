@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/block_read.h"
 
+#include "base/search.h"
 #include "querier/block_int.h"
 #include "querier/metrics.h"
 #include "sys/clock.h"
@@ -200,16 +201,7 @@ static bool has_skipped(const struct block_walk *w, const struct block_about *ab
 {
     int64_t first = slot_start(about->from_hour, SLOT_HOUR) / NS_PER_MS - 1;
     int64_t last = slot_start(about->from_hour + about->hours, SLOT_HOUR) / NS_PER_MS + 1;
-    size_t lo = 0;
-    size_t hi = w->skip_count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (w->skip_ms[mid] < first) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
+    size_t lo = SEARCH(at, 0, w->skip_count, w->skip_ms[at] < first);
     return lo < w->skip_count && w->skip_ms[lo] <= last;
 }
 

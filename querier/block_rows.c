@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/search.h"
 #include "querier/block_int.h"
 #include "querier/metrics.h"
 
@@ -273,15 +274,7 @@ struct frame_rows {
 
 static uint64_t first_after(const int64_t *times, uint64_t from, uint64_t to, int64_t after)
 {
-    while (from < to) {
-        uint64_t mid = from + (to - from) / 2;
-        if (times[mid] > after) {
-            to = mid;
-        } else {
-            from = mid + 1;
-        }
-    }
-    return from;
+    return SEARCH(at, from, to, times[at] <= after);
 }
 
 static bool is_skipped(const struct reading *r, const struct block_hit *h)

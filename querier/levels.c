@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "querier/levels.h"
 
+#include "base/search.h"
 #include "querier/levels_int.h"
 
 #include <stdlib.h>
@@ -129,16 +130,8 @@ static void add_lacking(struct layout *l, const struct manifest_block *b)
 // The leaves in a span that a cover does not name; NULL: all of them.
 static void add_leaves(struct layout *l, struct span at, const struct manifest_cover *but)
 {
-    size_t lo = 0;
-    size_t hi = l->leaf_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        bool before = l->leaves[mid]->from_ns < level_before(at.from_ns, l->v->longest_leaf);
-        if (before)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    int64_t earliest = level_before(at.from_ns, l->v->longest_leaf);
+    size_t lo = SEARCH(k, 0, l->leaf_count, l->leaves[k]->from_ns < earliest);
     for (size_t i = lo; i < l->leaf_count && l->leaves[i]->from_ns < at.to_ns; i++) {
         const struct level_raw *leaf = l->leaves[i];
         struct span both = {MAX(at.from_ns, leaf->from_ns), MIN(at.to_ns, leaf->to_ns)};
@@ -156,16 +149,7 @@ static void add_leaves(struct layout *l, struct span at, const struct manifest_c
 // The first span of the rest that ends after t.
 static size_t find_rest(const struct layout *l, int64_t t)
 {
-    size_t lo = 0;
-    size_t hi = l->rest_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (l->rest[mid].to_ns <= t)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return SEARCH(at, 0, l->rest_count, l->rest[at].to_ns <= t);
 }
 
 // Takes a span out of span i of the rest. What lies behind it is span i or i + 1 then.
@@ -192,16 +176,8 @@ static bool cut_rest(struct layout *l, size_t i, struct span at)
 static bool is_whole(const struct layout *l, const struct level_window *w)
 {
     if (!w->whole) return false;
-    size_t lo = 0;
-    size_t hi = l->expired_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        bool before = l->expired[mid]->from_ns < level_before(w->from_ns, l->v->longest_expired);
-        if (before)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    int64_t earliest = level_before(w->from_ns, l->v->longest_expired);
+    size_t lo = SEARCH(at, 0, l->expired_count, l->expired[at]->from_ns < earliest);
     for (size_t i = lo; i < l->expired_count && l->expired[i]->from_ns < w->to_ns; i++) {
         if (l->expired[i]->to_ns > w->from_ns && !level_names(w->cover, l->expired[i]->id)) {
             return false;

@@ -45,12 +45,6 @@ struct reading {
     bool again;  // plans changed
 };
 
-static bool no_memory(struct answer *a, err *e)
-{
-    if (!arena_ok(a->arena, e)) return false;
-    return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
-}
-
 // ---- the question
 
 // The id of a profile has its time in ms: nothing else needs to be read.
@@ -98,7 +92,7 @@ static bool begin(const struct serving *s, struct served *v, err *e)
     const struct settled *t = v->of;
     if (!serve_ask(v->q, &v->ask, e)) return false;
     v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + 1);
-    if (!v->row_by_row) return no_memory(s->a, e);
+    if (!v->row_by_row) return arena_fail(s->a->arena, e);
     for (size_t i = 0; i < t->skip_count; i++)
         v->row_by_row[i] = t->skips[i].object;
     v->ask.row_by_row = v->row_by_row;
@@ -197,7 +191,7 @@ static bool read_with(struct reading *r, struct served *v, const struct settled_
     struct level_plan part = v->plan;
     part.n = 0;
     part.pieces = ARENA_ARRAY(a->arena, struct level_piece, v->plan.n + 1);
-    if (!part.pieces) return no_memory(a, e);
+    if (!part.pieces) return arena_fail(a->arena, e);
     for (size_t i = 0; i < v->plan.n; i++) {
         if (skip_of(v->of, v->plan.pieces[i].object->name) == skip) {
             part.pieces[part.n++] = v->plan.pieces[i];
@@ -382,7 +376,8 @@ static bool list_plans(struct reading *r, struct query parts[PARTS_MAX], size_t 
     struct query *whole = NULL;
     struct served *wholes = ARENA_ARRAY(arena, struct served, s->n);
     r->v = ARENA_ARRAY(arena, struct served, s->n * part_count);
-    if (!r->v || !wholes || !question_of_all(arena, &parts[0], &whole)) return no_memory(s->a, e);
+    if (!r->v || !wholes || !question_of_all(arena, &parts[0], &whole))
+        return arena_fail(s->a->arena, e);
     for (size_t i = 0; i < s->n * part_count; i++) {
         const struct settled *t = &s->tenants[i / part_count];
         if (!t->has_blocks) continue;

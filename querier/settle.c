@@ -28,12 +28,6 @@ struct settling {
     bool again;  // another one is needed
 };
 
-static bool no_memory(struct answer *a, err *e)
-{
-    if (!arena_ok(a->arena, e)) return false;
-    return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
-}
-
 // ---- heads
 
 static bool encode(struct settling *s, str *out, err *e)
@@ -95,7 +89,7 @@ static bool list_loose(struct settling *s, err *e)
     size_t n = f->partial_count - s->from;
     if (!fetch_loose(f, s->from, &s->loose, e)) return err_wrap(e, "querier.loose_max");
     s->keepers = ARENA_ARRAY(s->a->arena, id128, n + 1);
-    if (!s->keepers) return no_memory(s->a, e);
+    if (!s->keepers) return arena_fail(s->a->arena, e);
     if (n) memcpy(s->keepers, f->streams + s->from, n * sizeof *s->keepers);
     s->keeper_count = n;
     s->listed = s->loose.n > 0;
@@ -311,11 +305,11 @@ static bool plan_search(struct settling *s, struct level_plan *out, err *e)
     struct level_ask ask = {0};
     size_t hours = 0;
     const int64_t *fresh = fresh_hours(s, &hours);
-    if (!fresh || !block_read_ask(s->q, &ask, e)) return fresh ? false : no_memory(s->a, e);
+    if (!fresh || !block_read_ask(s->q, &ask, e)) return fresh ? false : arena_fail(s->a->arena, e);
     struct level_given given = level_given_of(&s->out->snapshot);
     struct manifest_block *leaves =
         ARENA_ARRAY(arena, struct manifest_block, given.block_count + 1);
-    if (!leaves) return no_memory(s->a, e);
+    if (!leaves) return arena_fail(s->a->arena, e);
     size_t n = 0;
     for (size_t i = 0; i < given.block_count; i++) {
         const struct manifest_block *b = &given.blocks[i];
@@ -356,7 +350,7 @@ static bool note_skips(struct settling *s, struct search *found, size_t objects,
 {
     struct place *v = found->v;
     s->out->skips = ARENA_ARRAY(s->a->arena, struct settled_skip, objects + 1);
-    if (!s->out->skips) return no_memory(s->a, e);
+    if (!s->out->skips) return arena_fail(s->a->arena, e);
     for (size_t i = 1; i < found->n; i++) {
         bool same = memcmp(&v[i].key, &v[i - 1].key, sizeof v[i].key) == 0;
         if (!same || v[i].object->kind != BLOCK_SEGMENT) continue;

@@ -222,3 +222,9 @@ bool arena_ok(const struct arena *a, err *e)
     return err_set(e, ERR_RESOURCE_EXHAUSTED, "request needs more than its %zu bytes (%zu in use)",
                    a->cap, a->used);
 }
+
+bool arena_fail(const struct arena *a, err *e)
+{
+    if (!arena_ok(a, e)) return false;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "no memory for the request");
+}

@@ -63,3 +63,7 @@ bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg);
 
 // True if nothing was refused so far; otherwise fails with resource_exhausted, cap and use.
 bool arena_ok(const struct arena *a, err *e) MUST_CHECK;
+
+// Fails for a caller that got no memory: as arena_ok does, or, where the arena itself refused
+// nothing, because what the caller wanted came from elsewhere. False.
+bool arena_fail(const struct arena *a, err *e);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/keys.h"
 
+#include "base/search.h"
 #include "block/keys_int.h"
 #include "codec/varint.h"
 
@@ -211,18 +212,8 @@ bool block_postings_parse(struct arena *a, str bytes, uint32_t n, const struct b
 
 static const struct column *find_column(const struct block_postings *p, str name)
 {
-    uint32_t lo = 0;
-    uint32_t hi = p->name_count;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        int order = str_cmp(p->names[mid], name);
-        if (order == 0) return &p->columns[mid];
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
+    size_t i = SEARCH(at, 0, p->name_count, str_cmp(p->names[at], name) < 0);
+    return i < p->name_count && str_eq(p->names[i], name) ? &p->columns[i] : NULL;
 }
 
 // Takes keys from .. end - 1 out of the set.

@@ -2,6 +2,7 @@
 #include "block/reader.h"
 
 #include "base/hash.h"
+#include "base/search.h"
 #include "block/wire_int.h"
 #include "codec/lz4.h"
 #include "codec/squeeze.h"
@@ -164,14 +165,6 @@ bool block_footer_parse(struct arena *a, str contents, uint64_t object_size,
 
 const struct block_service_ref *block_find_service(const struct block_footer *f, str name)
 {
-    uint32_t lo = 0;
-    uint32_t hi = f->service_count;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        int order = str_cmp(f->services[mid].name, name);
-        if (order == 0) return &f->services[mid];
-        if (order < 0) lo = mid + 1;
-        if (order > 0) hi = mid;
-    }
-    return NULL;
+    size_t i = SEARCH(at, 0, f->service_count, str_cmp(f->services[at].name, name) < 0);
+    return i < f->service_count && str_eq(f->services[i].name, name) ? &f->services[i] : NULL;
 }

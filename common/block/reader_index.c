@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/search.h"
 #include "block/keys.h"
 #include "block/wire_int.h"
 
 const struct block_frame *block_frame_of(const struct block_frames *f, uint64_t number)
 {
-    uint32_t lo = 0;
-    uint32_t hi = f->n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct block_frame *at = &f->v[mid];
-        if (number < at->first) {
-            hi = mid;
-        } else if (number - at->first >= at->count) {
-            lo = mid + 1;
-        } else {
-            return at;
-        }
-    }
-    return NULL;
+    size_t i = SEARCH(at, 0, f->n, f->v[at].first <= number);
+    if (i == 0 || number - f->v[i - 1].first >= f->v[i - 1].count) return NULL;
+    return &f->v[i - 1];
 }
 
 struct parser {

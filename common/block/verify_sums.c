@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/search.h"
 #include "block/verify_int.h"
 
 #include <inttypes.h>
@@ -76,17 +77,7 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
 // The first of the key's rows whose time is after ns.
 static uint64_t row_after(const struct verify *v, const struct block_key_ref *k, int64_t ns)
 {
-    uint64_t lo = k->first_row;
-    uint64_t hi = k->first_row + k->row_count;
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (v->times[mid] > ns) {
-            hi = mid;
-        } else {
-            lo = mid + 1;
-        }
-    }
-    return lo;
+    return SEARCH(at, k->first_row, k->first_row + k->row_count, v->times[at] <= ns);
 }
 
 static void add_rows(struct verify *v, struct sums *s, uint32_t type)
@@ -136,19 +127,13 @@ static void check_rows(struct verify *v, struct sums *s, const struct block_key_
 static uint32_t node_of(const struct verify *v, const struct block_key_ref *k, int64_t width,
                         int64_t slot)
 {
-    uint32_t lo = k->first_node;
-    uint32_t hi = k->first_node + k->node_count;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct block_node *n = &v->index.nodes[mid].node;
-        if (n->width == width && n->slot == slot) return mid;
-        if (n->width < width || (n->width == width && n->slot < slot)) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return UINT32_MAX;
+    const struct block_node_ref *nodes = v->index.nodes;
+    uint32_t end = k->first_node + k->node_count;
+    uint32_t i = (uint32_t)SEARCH(at, k->first_node, end,
+                                  nodes[at].node.width < width || (nodes[at].node.width == width &&
+                                                                   nodes[at].node.slot < slot));
+    bool found = i < end && nodes[i].node.width == width && nodes[i].node.slot == slot;
+    return found ? i : UINT32_MAX;
 }
 
 // A node of ALL is the sum of the nodes of series, or of projections, for hours and days, which

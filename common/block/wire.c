@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/number.h"
 #include "block/wire_int.h"
 
 struct wire wire_of(str contents)
@@ -184,16 +185,6 @@ enum form {
     FORMS
 };
 
-static uint64_t gcd(uint64_t g, uint64_t v)
-{
-    while (v != 0) {
-        uint64_t rest = g % v;
-        g = v;
-        v = rest;
-    }
-    return g;
-}
-
 struct column {
     int64_t base;
     uint64_t divisor;
@@ -258,7 +249,7 @@ void wire_put_numbers(struct buf *out, const int64_t *v, size_t n)
         return;
     }
     for (size_t i = 0; i < n && c.divisor != 1; i++)
-        c.divisor = gcd(c.divisor, (uint64_t)v[i] - (uint64_t)c.base);
+        c.divisor = number_gcd(c.divisor, (uint64_t)v[i] - (uint64_t)c.base);
     size_t least = 0;
     enum form best = best_form(c, v, n, most, &least);
     buf_byte(out, (unsigned char)best);

@@ -2,6 +2,7 @@
 #include "manifest/manifest.h"
 
 #include "base/hash.h"
+#include "base/search.h"
 #include "manifest/manifest_int.h"
 #include "sys/log.h"
 
@@ -307,15 +308,7 @@ static uint64_t id_hash(id128 id)
 static id128 id_of_row(const struct manifest *m, uint32_t row)
 {
     if (row < m->block_count) return m->blocks[row].id;
-    size_t from = 0;
-    size_t to = m->page_count;
-    while (to - from > 1) {
-        size_t mid = from + (to - from) / 2;
-        if (m->past_of[mid] <= row)
-            from = mid;
-        else
-            to = mid;
-    }
+    size_t from = SEARCH(at, 1, m->page_count, m->past_of[at] <= row) - 1;
     const struct page *p = m->pages[from];
     row -= m->past_of[from];
     return row < p->expired_count ? p->expired[row] : p->past[row - p->expired_count].id;
@@ -668,17 +661,11 @@ const struct page *manifest_page(const struct manifest *m, enum block_kind kind,
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
                                      const struct absorbed *after)
 {
-    size_t from = 0;
-    size_t to = after ? (size_t)(after - p->absorbed) : p->absorbed_count;
     struct segment_run last = *r;
     last.cut = segment_run_last(r);
-    while (!after && from < to) {
-        size_t mid = from + (to - from) / 2;
-        if (segment_run_cmp(p->absorbed[mid].run, &last) <= 0)
-            from = mid + 1;
-        else
-            to = mid;
-    }
+    size_t to =
+        after ? (size_t)(after - p->absorbed)
+              : SEARCH(at, 0, p->absorbed_count, segment_run_cmp(p->absorbed[at].run, &last) <= 0);
     while (to-- > 0) {
         const struct absorbed *at = &p->absorbed[to];
         if (segment_run_lane_cmp(at->run, r) != 0 || at->reach < r->cut) return NULL;

@@ -6,6 +6,7 @@
 // where it holds whatever was planned, and whatever others changed in between.
 //
 // A parent that goes because its own time is over (change.expire) may: its rows went long before.
+#include "base/search.h"
 #include "manifest/manifest_int.h"
 #include "sys/log.h"
 
@@ -61,16 +62,7 @@ static bool is_touched(const struct looking *l, const struct manifest_cover *c)
 static const struct manifest_cover *cover_like(const struct manifest_block *b,
                                                const struct manifest_cover *of)
 {
-    size_t from = 0;
-    size_t to = b->cover_count;
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        manifest_step();
-        if (b->covers[mid].hour < of->hour)
-            from = mid + 1;
-        else
-            to = mid;
-    }
+    size_t from = SEARCH(at, 0, b->cover_count, (manifest_step(), b->covers[at].hour < of->hour));
     bool found = from < b->cover_count && b->covers[from].hour == of->hour &&
                  b->covers[from].hours == of->hours;
     return found ? &b->covers[from] : NULL;
@@ -90,16 +82,8 @@ static bool may_keep(const struct looking *l, const struct manifest_block *b,
 static void find_keepers(struct looking *l, const struct manifest_block *was,
                          const struct manifest_cover *of)
 {
-    size_t from = 0;
-    size_t to = l->near_count;
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        manifest_step();
-        if (l->near[mid].block->pack_lo <= was->pack_hi)
-            from = mid + 1;
-        else
-            to = mid;
-    }
+    size_t to =
+        SEARCH(at, 0, l->near_count, (manifest_step(), l->near[at].block->pack_lo <= was->pack_hi));
     l->keeper_count = 0;
     while (to-- > 0 && l->near[to].reach >= was->pack_lo) {
         manifest_step();

@@ -17,6 +17,7 @@
 // not show its segment, so a segment that is still there never counts again.
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "manifest/manifest_int.h"
 
 #include <stdlib.h>
@@ -281,15 +282,7 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
 static size_t listed_of(const struct sweeping *w, const struct segment_run *r, size_t from)
 {
     const struct segment_name key = {r->hour, r->stream, r->cut, r->part};
-    size_t to = w->listed_count;
-    size_t low = from;
-    while (low < to) {
-        size_t mid = low + (to - low) / 2;
-        if (segment_name_cmp(&w->listed[mid], &key) < 0)
-            low = mid + 1;
-        else
-            to = mid;
-    }
+    size_t low = SEARCH(at, from, w->listed_count, segment_name_cmp(&w->listed[at], &key) < 0);
     for (; low < w->listed_count; low++) {
         const struct segment_name *s = &w->listed[low];
         if (s->hour != r->hour || !id128_eq(s->stream, r->stream) || s->cut > segment_run_last(r))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/columns.h"
 
+#include "base/number.h"
 #include "codec/varint.h"
 
 #include <string.h>
@@ -9,23 +10,6 @@
 #endif
 
 // ---- writing
-
-static uint64_t magnitude(int64_t v)
-{
-    return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-}
-
-// The greatest common divisor of g and v, where g = 0 is "none yet".
-static uint64_t gcd(uint64_t g, uint64_t v)
-{
-    if (g != 0 && v % g == 0) return g;  // values are mostly multiples of one of them
-    while (v != 0) {
-        uint64_t rest = g % v;
-        g = v;
-        v = rest;
-    }
-    return g;
-}
 
 // Numbers are put together in blocks on the stack.
 enum {
@@ -66,7 +50,7 @@ void columns_encode(const struct vector_entry *v, size_t n, struct buf *out)
 {
     uint64_t divisor = 0;
     for (size_t i = 0; i < n && divisor != 1; i++)
-        divisor = gcd(divisor, magnitude(v[i].value));
+        divisor = number_gcd(divisor, number_magnitude(v[i].value));
     struct writer w;
     int64_t unit = begin(&w, out, n, divisor);
     for (size_t i = 0; i < n; i++) {
@@ -85,7 +69,7 @@ void columns_encode_sums(const int64_t *sums, size_t n, struct buf *out)
     for (size_t i = 0; i < n; i++) {
         if (sums[i] == 0) continue;
         count++;
-        if (divisor != 1) divisor = gcd(divisor, magnitude(sums[i]));
+        if (divisor != 1) divisor = number_gcd(divisor, number_magnitude(sums[i]));
     }
     struct writer w;
     int64_t unit = begin(&w, out, count, divisor);

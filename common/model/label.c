@@ -2,19 +2,15 @@
 #include "model/label.h"
 
 #include "base/hash.h"
+#include "base/search.h"
+#include "base/sort.h"
 
 // Up to here insertion beats merging; a series rarely has more labels than Pyroscope's limit of 30.
 #define INSERT_MAX 32
 
-static void insertion_sort(label *v, size_t n)
+static inline bool has_later_name(label a, label b)
 {
-    for (size_t i = 1; i < n; i++) {
-        label one = v[i];
-        size_t at = i;
-        for (; at > 0 && str_cmp(v[at - 1].name, one.name) > 0; at--)
-            v[at] = v[at - 1];
-        v[at] = one;
-    }
+    return str_cmp(a.name, b.name) > 0;
 }
 
 static void merge_runs(const label *v, label *out, size_t from, size_t middle, size_t to)
@@ -33,11 +29,11 @@ void labels_sort(label *v, size_t n)
     // for that copy the slow way is still right.
     label *copy = n > INSERT_MAX ? mem_try(n * sizeof *v) : NULL;
     if (!copy) {
-        insertion_sort(v, n);
+        INSERTION_SORT(v, n, has_later_name);
         return;
     }
     for (size_t i = 0; i < n; i += INSERT_MAX)
-        insertion_sort(v + i, MIN((size_t)INSERT_MAX, n - i));
+        INSERTION_SORT(v + i, MIN((size_t)INSERT_MAX, n - i), has_later_name);
     label *from = v;
     label *to = copy;
     for (size_t run = INSERT_MAX; run < n; run *= 2) {
@@ -72,17 +68,7 @@ bool labels_has(labels ls, str name)
 
 size_t labels_place(labels ls, str name)
 {
-    size_t low = 0;
-    size_t high = ls.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (str_cmp(ls.v[middle].name, name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return SEARCH(at, 0, ls.n, str_cmp(ls.v[at].name, name) < 0);
 }
 
 int label_order(const void *a, const void *b)

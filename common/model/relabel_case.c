@@ -21,6 +21,7 @@ static const struct range lower[] = {
 };
 static const struct range upper[] = {
 #define RELABEL_UPPER
+#include "base/search.h"
 #include "model/relabel_case.def"
 #undef RELABEL_UPPER
 };
@@ -28,16 +29,7 @@ static const struct range upper[] = {
 
 static uint32_t mapped(const struct range *v, size_t n, uint32_t c)
 {
-    size_t low = 0;
-    size_t high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (v[middle].last < c) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    size_t low = SEARCH(at, 0, n, v[at].last < c);
     if (low == n || c < v[low].first || (c - v[low].first) % v[low].stride != 0) return c;
     return (uint32_t)((int64_t)c + v[low].delta);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/vector.h"
 
+#include "base/number.h"
+#include "base/sort.h"
 #include "codec/varint.h"
 
 // ---- sorting entries by stack
@@ -12,15 +14,9 @@ static void swap(struct vector_entry *a, struct vector_entry *b)
     *b = t;
 }
 
-static void insertion_sort(struct vector_entry *v, size_t n)
+static inline bool has_later_stack(struct vector_entry a, struct vector_entry b)
 {
-    for (size_t i = 1; i < n; i++) {
-        struct vector_entry one = v[i];
-        size_t at = i;
-        for (; at > 0 && v[at - 1].stack > one.stack; at--)
-            v[at] = v[at - 1];
-        v[at] = one;
-    }
+    return a.stack > b.stack;
 }
 
 struct range {
@@ -40,7 +36,7 @@ static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
         struct range r = waiting[--count];
         if (r.bit < 0) continue;
         if (r.to - r.from <= 24) {
-            insertion_sort(v + r.from, r.to - r.from);
+            INSERTION_SORT(v + r.from, r.to - r.from, has_later_stack);
             continue;
         }
         size_t low = r.from;
@@ -92,23 +88,6 @@ enum {
 
 // ---- writing
 
-static uint64_t magnitude(int64_t v)
-{
-    return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-}
-
-// The greatest common divisor of g and v, where g = 0 is "none yet".
-static uint64_t gcd(uint64_t g, uint64_t v)
-{
-    if (g != 0 && v % g == 0) return g;  // values are mostly multiples of one of them
-    while (v != 0) {
-        uint64_t rest = g % v;
-        g = v;
-        v = rest;
-    }
-    return g;
-}
-
 // Entries are put together in blocks on the stack: a cap of the buf is met to the byte.
 enum {
     BLOCK = 64
@@ -157,7 +136,7 @@ void vector_encode(const struct vector_entry *v, size_t n, struct buf *out)
 {
     uint64_t divisor = 0;
     for (size_t i = 0; i < n && divisor != 1; i++)
-        divisor = gcd(divisor, magnitude(v[i].value));
+        divisor = number_gcd(divisor, number_magnitude(v[i].value));
     struct writer w;
     begin(&w, out, n, divisor);
     for (size_t i = 0; i < n; i++) {
@@ -176,7 +155,7 @@ size_t vector_encode_column(const uint32_t *stacks, const int64_t *values, size_
         int64_t value = values[i * stride];
         if (value == 0) continue;
         count++;
-        if (divisor != 1) divisor = gcd(divisor, magnitude(value));
+        if (divisor != 1) divisor = number_gcd(divisor, number_magnitude(value));
     }
     struct writer w;
     begin(&w, out, count, divisor);
@@ -194,7 +173,7 @@ void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids
     for (size_t i = 0; i < n; i++) {
         if (sums[i] == 0) continue;
         count++;
-        if (divisor != 1) divisor = gcd(divisor, magnitude(sums[i]));
+        if (divisor != 1) divisor = number_gcd(divisor, number_magnitude(sums[i]));
     }
     struct writer w;
     begin(&w, out, count, divisor);

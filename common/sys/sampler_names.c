@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
+#include "base/search.h"
 #include "sys/clock.h"
 #include "sys/sampler_names_int.h"
 
@@ -302,15 +303,7 @@ static bool read_symbols(struct sampler_names *n, Dwfl_Module *m, struct symbol_
 // are not looked for.
 static const struct symbol_span *find_span(const struct symbol_spans *s, uint64_t pc)
 {
-    size_t low = 0;  // those before begin at or below pc
-    size_t high = s->n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (s->v[middle].begin > pc)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = SEARCH(at, 0, s->n, s->v[at].begin <= pc);
     if (low == 0) return NULL;
     uint64_t begin = s->v[low - 1].begin;
     const struct symbol_span *found = NULL;
