@@ -4,17 +4,22 @@
 #include "base/mem.h"
 #include "deploy/flametree/cli_formats.h"
 
+#include <getopt.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define WORDS_MAX ((size_t)200)  // of messages
 
-struct reading {
-    struct cli_args *args;
-    char **argv;
-    int argc;
-    int at;
-    bool operands_only;  // after "--"
+// What getopt_long is told of the rows of cli.def that may stand in one part of a command line.
+#define LONG    256   // + the row: the code of a long option; that of a short one is its letter
+#define OPERAND '\1'  // the code of a word that is no option, in order
+struct grammar {
+    enum cli_option rows[CLI_OPTION_COUNT];
+    size_t n;
+    struct option longs[CLI_OPTION_COUNT + 1];
+    char letters[3 * CLI_OPTION_COUNT + 3];
+    bool before_command;
 };
 
 // ---- which command
@@ -33,23 +38,10 @@ static bool find_command(int argc, char **argv, int at, enum cli_command *c, int
     return false;
 }
 
-// Whether a word like "--url=x" or "-lx" names the option of a row.
+// Whether a word like "--url=x" names the option of a row.
 static bool names(str word, const struct cli_option_row *row)
 {
-    if (!str_starts(word, S("--"))) return row->letter && word.p[1] == row->letter;
     return str_is(str_slice(word, 2, str_find(word, '=')), row->name);
-}
-
-// The option that it names, of those of a command.
-static bool find_option(unsigned commands, str word, enum cli_option *o)
-{
-    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
-        const struct cli_option_row *row = &cli_options[i];
-        if (!(row->commands & commands) || !names(word, row)) continue;
-        *o = (enum cli_option)i;
-        return true;
-    }
-    return false;
 }
 
 static bool is_option(str word)
@@ -58,13 +50,16 @@ static bool is_option(str word)
 }
 
 // Before the command only options of a server may stand, which several commands have.
-static bool is_common(str word, enum cli_option *o)
+static bool may_come_first(enum cli_option o)
+{
+    return o != OPT_COMMAND_HELP && cli_option_is_common(o);
+}
+
+static bool is_common(str word)
 {
     if (!str_starts(word, S("--"))) return false;
     for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
-        *o = (enum cli_option)i;
-        if (*o == OPT_COMMAND_HELP || !cli_option_is_common(*o)) continue;
-        if (names(word, &cli_options[i])) return true;
+        if (may_come_first((enum cli_option)i) && names(word, &cli_options[i])) return true;
     }
     return false;
 }
@@ -72,9 +67,8 @@ static bool is_common(str word, enum cli_option *o)
 bool cli_args_are_ours(int argc, char **argv)
 {
     if (argc < 2) return false;
-    enum cli_option o = OPT_URL;
     str first = str_of(argv[1]);
-    return !is_option(first) || is_common(first, &o);
+    return !is_option(first) || is_common(first);
 }
 
 // ---- options
@@ -100,57 +94,107 @@ static str optional_value(const struct cli_option_row *row)
     return str_slice(argument, 2, argument.n - 1);
 }
 
-static bool take_value(struct reading *r, enum cli_option o, str word, err *e)
+// "-" at its beginning: operands are reported in order, and argv stays as it is. "+": the first one
+// ends the options. ":": a missing value has a code of its own.
+static void grammar_begin(struct grammar *g, const char *mode)
 {
-    const struct cli_option_row *row = &cli_options[o];
-    bool is_long = str_starts(word, S("--"));
-    size_t value_at = is_long ? str_find(word, '=') + 1 : 2;
-    bool attached = is_long ? value_at <= word.n : value_at < word.n;
-    const char *value = "";
-    if (cli_is_optional(row->argument)) {
-        if (attached && is_long) value = word.p + value_at;
-        if ((attached && !is_long) || (attached && !str_eq(optional_value(row), str_of(value))))
-            return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value but %s", row->name,
-                           row->argument);
-    } else if (!row->argument[0]) {
-        if (attached) return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value", row->name);
-    } else if (attached) {
-        value = word.p + value_at;
-    } else if (r->at + 1 < r->argc) {
-        value = r->argv[++r->at];
-    } else {
-        return err_set(e, ERR_INVALID_ARGUMENT, "--%s needs a value: %s", row->name, row->argument);
-    }
-    if (cli_has_choices(row->argument) && !check_choice(row, str_of(value), e)) return false;
-    r->args->given[r->args->given_count++] = (struct cli_given){o, value};
-    return true;
+    *g = (struct grammar){0};
+    snprintf(g->letters, sizeof g->letters, "%s:", mode);
 }
 
-static bool take_option(struct reading *r, str word, err *e)
+static void grammar_add(struct grammar *g, enum cli_option o)
 {
-    enum cli_command c = r->args->command;
-    enum cli_option o = OPT_URL;
-    if (find_option(1u << c, word, &o)) return take_value(r, o, word, e);
+    const struct cli_option_row *row = &cli_options[o];
+    bool optional = cli_is_optional(row->argument);
+    int has_arg = optional ? optional_argument : row->argument[0] ? required_argument : no_argument;
+    g->longs[g->n] = (struct option){row->name, has_arg, NULL, LONG + (int)o};
+    g->rows[g->n++] = o;
+    size_t at = strlen(g->letters);
+    if (!row->letter) return;
+    snprintf(g->letters + at, sizeof g->letters - at, "%c%s", row->letter,
+             optional           ? "::"
+             : row->argument[0] ? ":"
+                                : "");
+}
+
+// The row of a code.
+static bool grammar_find(const struct grammar *g, int code, enum cli_option *o)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        *o = g->rows[i];
+        if (code == LONG + (int)*o || (code && code == cli_options[*o].letter)) return true;
+    }
+    return false;
+}
+
+static bool unknown_option(const struct cli_args *a, const struct grammar *g, str word, err *e)
+{
+    if (g->before_command)
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "unknown option %.*s; options of a command stand behind it", STR(word));
+    if (!str_starts(word, S("--"))) {
+        bool shown = optopt > ' ' && optopt < 0x7f;  // of several letters only this one is unknown
+        char letter[] = {'-', (char)optopt, '\0'};
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "unknown option %s; `flametree help %s` lists all options",
+                       shown ? letter : word.p, cli_commands[a->command].name);
+    }
     str name = str_slice(word, 0, str_find(word, '='));
-    const char *near =
-        str_starts(word, S("--")) ? cli_nearest_option(c, str_slice(name, 2, name.n)) : NULL;
+    const char *near = cli_nearest_option(a->command, str_slice(name, 2, name.n));
     if (near)
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown option %.*s; did you mean --%s?",
                        STR(name), near);
     return err_set(e, ERR_INVALID_ARGUMENT,
                    "unknown option %.*s; `flametree help %s` lists all options", STR(name),
-                   cli_commands[c].name);
+                   cli_commands[a->command].name);
 }
 
-static bool take_word(struct reading *r, err *e)
+static bool take_value(struct cli_args *a, enum cli_option o, bool is_long, err *e)
 {
-    str word = str_of(r->argv[r->at]);
-    if (!r->operands_only && str_is(word, "--")) {
-        r->operands_only = true;
-        return true;
+    const struct cli_option_row *row = &cli_options[o];
+    const char *value = optarg ? optarg : "";
+    if (optarg && cli_is_optional(row->argument) &&
+        (!is_long || !str_eq(optional_value(row), str_of(value)))) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value but %s", row->name,
+                       row->argument);
     }
-    if (!r->operands_only && is_option(word)) return take_option(r, word, e);
-    r->args->operands[r->args->operand_count++] = r->argv[r->at];
+    if (!check_choice(row, str_of(value), e)) return false;
+    a->given[a->given_count++] = (struct cli_given){o, value};
+    return true;
+}
+
+// One answer of getopt_long, about `word`.
+static bool take_option(struct cli_args *a, const struct grammar *g, int code, str word, err *e)
+{
+    bool is_long = str_starts(word, S("--"));
+    enum cli_option o = OPT_URL;
+    // getopt_long takes every beginning of a name that only one option has: a script that uses one
+    // would fail with the next version that has another option of that beginning.
+    bool known = grammar_find(g, code == '?' || code == ':' ? optopt : code, &o);
+    if (!known || (is_long && !names(word, &cli_options[o]))) return unknown_option(a, g, word, e);
+    const struct cli_option_row *row = &cli_options[o];
+    if (code == '?') return err_set(e, ERR_INVALID_ARGUMENT, "--%s takes no value", row->name);
+    if (code == ':')
+        return err_set(e, ERR_INVALID_ARGUMENT, "--%s needs a value: %s", row->name, row->argument);
+    return take_value(a, o, is_long, e);
+}
+
+// Reads words from argv[1] on; *end is the first that was not read.
+static bool take_words(struct cli_args *a, const struct grammar *g, int argc, char **argv, int *end,
+                       err *e)
+{
+    optind = 0;  // glibc: forget the last command line
+    opterr = 0;
+    for (;;) {
+        int at = MAX(optind, 1);  // of a word of several letters until its last
+        int code = getopt_long(argc, argv, g->letters, g->longs, NULL);
+        if (code == -1) break;
+        if (code == OPERAND)
+            a->operands[a->operand_count++] = optarg;
+        else if (!take_option(a, g, code, str_of(argv[at]), e))
+            return false;
+    }
+    *end = optind;
     return true;
 }
 
@@ -179,9 +223,8 @@ static bool check_operands(const struct cli_args *a, err *e)
 
 // ---- the whole
 
-static bool unknown_command(const struct reading *r, err *e)
+static bool unknown_command(const char *word, err *e)
 {
-    const char *word = r->argv[r->at];
     for (size_t i = 0; i < CLI_COMMAND_COUNT; i++) {
         struct cli_words w = cli_command_words((enum cli_command)i);
         if (w.second.n == 0 || !str_is(w.first, word)) continue;
@@ -201,30 +244,55 @@ static bool unknown_command(const struct reading *r, err *e)
                    "unknown command '%s'; `flametree help` lists all commands", word);
 }
 
+// Options before the command are those of a server.
+static bool take_common(struct cli_args *a, int argc, char **argv, int *end, err *e)
+{
+    struct grammar g;
+    grammar_begin(&g, "+");
+    g.before_command = true;
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        if (may_come_first((enum cli_option)i)) grammar_add(&g, (enum cli_option)i);
+    }
+    return take_words(a, &g, argc, argv, end, e);
+}
+
+// argv[0] is the last word of the command. Behind "--" are operands.
+static bool take_rest(struct cli_args *a, int argc, char **argv, err *e)
+{
+    struct grammar g;
+    grammar_begin(&g, "-");
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
+        if (cli_option_is_for(&cli_options[i], a->command)) grammar_add(&g, (enum cli_option)i);
+    }
+    int at = 0;
+    if (!take_words(a, &g, argc, argv, &at, e)) return false;
+    for (; at < argc; at++)
+        a->operands[a->operand_count++] = argv[at];
+    return true;
+}
+
 bool cli_args_parse(struct cli_args *a, int argc, char **argv, err *e)
 {
     *a = (struct cli_args){.command = CLI_HELP};
-    a->given = mem_must((size_t)argc * sizeof *a->given);
+    size_t most = 0;  // "-abc" are three options
+    for (int i = 0; i < argc; i++)
+        most += MAX(strlen(argv[i]), (size_t)1);
+    a->given = mem_must(most * sizeof *a->given);
     a->operands = mem_must((size_t)argc * sizeof *a->operands);
-    struct reading r = {.args = a, .argv = argv, .argc = argc, .at = 1};
-    enum cli_option o = OPT_URL;
-    for (; r.at < argc && is_common(str_of(argv[r.at]), &o); r.at++) {
-        if (!take_value(&r, o, str_of(argv[r.at]), e)) return false;
-    }
-    if (r.at >= argc)
-        return err_set(e, ERR_INVALID_ARGUMENT, "no command; `flametree help` lists them");
+    int at = 0;
     int words = 0;
-    if (!find_command(argc, argv, r.at, &a->command, &words)) return unknown_command(&r, e);
+    if (!take_common(a, argc, argv, &at, e)) return false;
+    if (at >= argc)
+        return err_set(e, ERR_INVALID_ARGUMENT, "no command; `flametree help` lists them");
+    if (!find_command(argc, argv, at, &a->command, &words)) return unknown_command(argv[at], e);
     for (size_t i = 0; i < a->given_count; i++) {
         const struct cli_option_row *row = &cli_options[a->given[i].option];
         if (!cli_option_is_for(row, a->command))
             return err_set(e, ERR_INVALID_ARGUMENT, "`flametree %s` has no option --%s",
                            cli_commands[a->command].name, row->name);
     }
-    for (r.at += words; r.at < argc; r.at++) {
-        if (!take_word(&r, e)) return false;
-    }
-    return check_operands(a, e);
+    at += words - 1;
+    return take_rest(a, argc - at, argv + at, e) && check_operands(a, e);
 }
 
 void cli_args_release(struct cli_args *a)

@@ -2,9 +2,11 @@
 //
 // cli_args.h - a command line read by the rows of cli.def.
 //
-// Options may stand anywhere after the command (and those of a server before it), as --name value,
-// --name=value, -n value or -nvalue; what follows "--" are operands, and "-" is one. An option
-// given twice: the last counts, unless its argument is repeated. Borrows argv.
+// getopt_long reads the words. Options may stand anywhere after the command (and those of a server
+// before it), as --name value, --name=value, -n value or -nvalue, and letters of flags in one word;
+// what follows "--" are operands, and "-" is one. Long names are whole: getopt_long's abbreviations
+// are refused. An option given twice: the last counts, unless its argument is repeated. Borrows
+// argv. Main thread only, as getopt_long is.
 #pragma once
 
 #include "base/err.h"

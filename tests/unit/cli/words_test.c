@@ -150,6 +150,86 @@ static void options_stand_anywhere_and_take_values_in_all_ways(void **state)
     }
 }
 
+static void what_is_wrong_with_an_option_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *expected;
+    } cases[] = {
+        {"push --labels x=1 a", "unknown option --labels; did you mean --label?"},
+        {"push --lab x=1 a", "unknown option --lab; "},  // an abbreviation
+        {"push --lab=x=1 a", "unknown option --lab; "},
+        {"push --qui a", "unknown option --qui; "},
+        {"push --r 4 a", "unknown option --r; "},  // of --rate and --retry
+        {"push -z a", "unknown option -z; "},
+        {"push -qz a", "unknown option -z; "},
+        {"push -q\x01 a", "unknown option -q\x01; "},
+        {"push ---label a", "unknown option ---label; "},
+        {"push --=x a", "unknown option --; "},
+        {"push a --label", "--label needs a value: KEY=VALUE..."},
+        {"push a -l", "--label needs a value: KEY=VALUE..."},
+        {"push a -ql", "--label needs a value: KEY=VALUE..."},
+        {"push --quiet=yes a", "--quiet takes no value"},
+        {"push --quiet= a", "--quiet takes no value"},
+        {"push --time then a", "--time is 'then'; it must be one of now|file"},
+        {"push --time= a", "--time is ''; it must be one of now|file"},
+        {"query --explain=some", "--explain takes no value but [=full]"},
+        {"query --explain=", "--explain takes no value but [=full]"},
+        {"query -xfull", "--explain takes no value but [=full]"},
+        {"--url u --quiet push a", "unknown option --quiet; options of a command stand behind it"},
+        {"--url u --ca push a", "unknown option --ca; options of a command stand behind it"},
+        {"--url", "--url needs a value: URL"},
+        {"--url u", "no command; "},
+        {"--url u formats", "`flametree formats` has no option --url"},
+        {"push", "too few arguments; "},
+        {"ready a", "too many arguments: 'a'; "},
+        {"ready -- --wait", "too many arguments: '--wait'; "},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char words[400];
+        char *argv[40];
+        struct cli_args a;
+        err e = {0};
+        bool ok = parse(&a, cases[i].line, words, argv, &e);
+        cli_args_release(&a);
+        if (ok || strncmp(e.msg, cases[i].expected, strlen(cases[i].expected)) != 0)
+            fail_msg("%s: %s", cases[i].line, ok ? "no error" : e.msg);
+        assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+    }
+}
+
+static void words_are_read_as_getopt_reads_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        size_t operands;
+        const char *last;
+    } cases[] = {
+        {"push -", 1, "-"},
+        {"push -q -", 1, "-"},
+        {"push -- -q", 1, "-q"},
+        {"push -- a -- -q", 3, "-q"},
+        {"push a -qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq b", 2, "b"},
+        {"push -qj4 a", 1, "a"},
+        {"push --label -x a", 1, "a"},  // a value may look like an option
+        {"push --label=-- a", 1, "a"},
+        {"--url u --tenant t push --user n:p a b c", 3, "c"},
+        {"block show -k x", 1, "x"},
+        {"query --explain x", 1, "x"},  // a value of its own stands behind "=" only
+        {"query -x x", 1, "x"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char words[400];
+        char *argv[40];
+        struct cli_args a;
+        assert_ok(parse(&a, cases[i].line, words, argv, e));
+        if (a.operand_count != cases[i].operands) fail_msg("%s", cases[i].line);
+        assert_string_equal(a.operands[a.operand_count - 1], cases[i].last);
+        cli_args_release(&a);
+    }
+}
+
 static void command_line_goes_over_environment_over_default(void **state)
 {
     (void)state;
@@ -215,6 +295,8 @@ int main(void)
         cmocka_unit_test(times_are_attime_and_rfc3339),
         cmocka_unit_test(urls_have_a_host_and_hide_passwords),
         cmocka_unit_test(options_stand_anywhere_and_take_values_in_all_ways),
+        cmocka_unit_test(what_is_wrong_with_an_option_is_named),
+        cmocka_unit_test(words_are_read_as_getopt_reads_them),
         cmocka_unit_test(command_line_goes_over_environment_over_default),
         cmocka_unit_test(settings_are_the_servers),
         cmocka_unit_test(nearest_words_are_suggested),
