@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/h1_head.h"
 
-#include <pthread.h>
-
-#include <http_parser.h>
+#include "base/search.h"
 
 #define EXTRA_MAX 8192  // bytes of extensions and trailers of one body; nobody needs them
 
@@ -29,75 +27,45 @@ enum h1_scan_result h1_scan(struct h1_scan *s, const char *p, size_t n)
     return H1_MORE;
 }
 
-struct parse {
-    struct h1_head *head;
-    struct arena *arena;
+// The line up to the next CRLF, which is taken off *rest as well. False: there is none.
+static bool next_line(str *rest, str *line)
+{
+    size_t end = str_find(*rest, '\r');
+    if (rest->n - end < 2 || rest->p[end + 1] != '\n') return false;
+    *line = str_slice(*rest, 0, end);
+    *rest = str_slice(*rest, end + 2, rest->n);
+    return true;
+}
+
+struct request_line {
+    str method;
     str target;
-    str name;
-    bool have_value;
-    unsigned headers_max;
-    bool too_many;
+    char major;
+    char minor;
 };
 
-static int on_url(http_parser *parser, const char *at, size_t n)
+// "METHOD target HTTP/d.d" with one space at each place.
+static bool split_request_line(str line, struct request_line *l)
 {
-    struct parse *s = parser->data;
-    s->target = s->target.p ? str_make(s->target.p, s->target.n + n) : str_make(at, n);
-    return 0;
+    str version = {0};
+    l->method = str_split(line, ' ', &version);
+    l->target = str_split(version, ' ', &version);
+    if (!http_is_token(l->method) || l->target.n == 0 || version.n != 8) return false;
+    l->major = version.p[5];
+    l->minor = version.p[7];
+    return str_starts(version, S("HTTP/")) && l->major >= '0' && l->major <= '9' &&
+           version.p[6] == '.' && l->minor >= '0' && l->minor <= '9';
 }
 
-static int on_name(http_parser *parser, const char *at, size_t n)
+// RFC 9110 section 9.3 and RFC 5789. Of these a route says which it takes (405); others are
+// unknown (501).
+static bool is_known_method(str method)
 {
-    struct parse *s = parser->data;
-    if (!s->name.p || s->have_value) {
-        s->name = str_make(at, n);
-        s->have_value = false;
-    } else {
-        s->name.n += n;
-    }
-    return 0;
-}
-
-static int on_value(http_parser *parser, const char *at, size_t n)
-{
-    struct parse *s = parser->data;
-    struct http_headers *h = &s->head->headers;
-    if (s->have_value) {  // another piece of the same value
-        if (h->n > 0) h->v[h->n - 1].value.n = (size_t)(at + n - h->v[h->n - 1].value.p);
-        return 0;
-    }
-    s->have_value = true;
-    if (h->n >= s->headers_max) {
-        s->too_many = true;
-        return 1;
-    }
-    http_headers_add(h, s->arena, s->name, str_make(at, n));
-    return 0;
-}
-
-static int on_headers_complete(http_parser *parser)
-{
-    (void)parser;
-    return 1;  // the body is not its business
-}
-
-static void lift_parser_limit(void)
-{
-    http_parser_set_max_header_size(UINT32_MAX);  // heads are limited before they are parsed
-}
-
-// "METHOD target HTTP/d.d", one space at each place: http-parser takes more of them, targets with
-// tabs, lines without a version and those of other protocols.
-static bool is_request_line(str line)
-{
-    static const char version[] = "HTTP/";
-    str rest = {0};
-    str target_and_version = {0};
-    str method = str_split(line, ' ', &target_and_version);
-    str target = str_split(target_and_version, ' ', &rest);
-    if (!http_is_token(method) || target.n == 0 || rest.n != sizeof version + 2) return false;
-    return str_starts(rest, S("HTTP/")) && rest.p[5] >= '0' && rest.p[5] <= '9' &&
-           rest.p[6] == '.' && rest.p[7] >= '0' && rest.p[7] <= '9';
+    static const char *const known[] = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
+                                        "CONNECT", "OPTIONS", "TRACE", "PATCH"};
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (str_is(method, known[i])) return true;
+    return false;
 }
 
 // "GET http://host/path?query" and "GET /path?query".
@@ -206,91 +174,69 @@ static unsigned check_framing(struct h1_head *h, err *e)
     return 0;
 }
 
-static bool tidy_headers(struct http_headers *headers, char *head, err *e)
+// "name: value" lines up to an empty one. `head` is the same bytes, where names become lower case.
+static unsigned read_headers(struct h1_head *h, char *head, str rest, unsigned headers_max,
+                             struct arena *a, err *e)
 {
-    for (size_t i = 0; i < headers->n; i++) {
-        struct http_header *at = &headers->v[i];
-        at->value = str_trim(at->value);
-        if (!http_is_token(at->name) || !http_is_value(at->value)) {
-            return err_set(e, ERR_INVALID_ARGUMENT,
-                           "header %zu has a name or value that no header"
-                           " may have",
-                           i + 1);
+    const char *begin = rest.p;
+    str line = {0};
+    bool whole = false;
+    while (!whole && next_line(&rest, &line)) {
+        whole = line.n == 0;
+        if (whole) continue;
+        if (h->headers.n >= headers_max) {
+            err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u headers", headers_max);
+            return 431;
         }
-        http_lower(head + (at->name.p - head), at->name.n);
+        if (line.p[0] == ' ' || line.p[0] == '\t') {  // goes on with the one before, some say
+            err_set(e, ERR_INVALID_ARGUMENT, "a header line begins with a space");
+            return 400;
+        }
+        size_t colon = str_find(line, ':');
+        str name = str_slice(line, 0, colon);
+        str value = str_slice(line, colon + 1, line.n);
+        if (colon == line.n || !http_is_token(name) || !http_is_value(value)) {
+            err_set(e, ERR_INVALID_ARGUMENT,
+                    "header %zu has a name or value that no header may have", h->headers.n + 1);
+            return 400;
+        }
+        http_lower(head + (name.p - begin), name.n);
+        http_headers_add(&h->headers, a, name, str_trim(value));
     }
-    return true;
-}
-
-// A line that begins with a space continues the one before: readers disagree about it.
-static bool has_folds(const char *p, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] == ' ' || p[i] == '\t') && p[i - 1] == '\n') return true;
-    return false;
-}
-
-static unsigned parser_fault(const http_parser *parser, const struct parse *s, str head, err *e)
-{
-    enum http_errno fault = HTTP_PARSER_ERRNO(parser);
-    if (s->too_many) {
-        err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u headers", s->headers_max);
-        return 431;
-    }
-    str rest = {0};
-    if (fault == HPE_INVALID_METHOD && http_is_token(str_split(head, ' ', &rest))) {
-        err_set(e, ERR_UNIMPLEMENTED, "unknown method");
-        return 501;
-    }
-    err_set(e, ERR_INVALID_ARGUMENT, "%s",
-            fault == HPE_OK ? "head ends too early" : http_errno_description(fault));
+    if (!arena_ok(a, e)) return 429;
+    if (whole && rest.n == 0) return 0;
+    err_set(e, ERR_INVALID_ARGUMENT, "head does not end with its first empty line");
     return 400;
 }
 
 unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_max, struct arena *a,
                        err *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, lift_parser_limit);
     *h = (struct h1_head){0};
-    if (has_folds(p, n)) {
-        err_set(e, ERR_INVALID_ARGUMENT, "a header line begins with a space");
-        return 400;
-    }
-    const char *line_end = memchr(p, '\r', n);
-    if (!is_request_line(str_make(p, line_end ? (size_t)(line_end - p) : n))) {
+    str rest = str_make(p, n);
+    str line = {0};
+    struct request_line l = {0};
+    if (!next_line(&rest, &line) || !split_request_line(line, &l)) {
         err_set(e, ERR_INVALID_ARGUMENT, "request line is not \"METHOD target HTTP/1.1\"");
         return 400;
     }
-    struct parse s = {.head = h, .arena = a, .headers_max = headers_max};
-    http_parser parser;
-    http_parser_init(&parser, HTTP_REQUEST);
-    parser.data = &s;
-    http_parser_settings settings;
-    http_parser_settings_init(&settings);
-    settings.on_url = on_url;
-    settings.on_header_field = on_name;
-    settings.on_header_value = on_value;
-    settings.on_headers_complete = on_headers_complete;
-    size_t used = http_parser_execute(&parser, &settings, p, n);
-    if (HTTP_PARSER_ERRNO(&parser) != HPE_OK || used != n)
-        return parser_fault(&parser, &s, str_make(p, n), e);
-    if (!arena_ok(a, e)) return 429;
-
-    if (parser.http_major != 1) {
+    if (!is_known_method(l.method)) {
+        err_set(e, ERR_UNIMPLEMENTED, "unknown method");
+        return 501;
+    }
+    unsigned status = read_headers(h, p + (n - rest.n), rest, headers_max, a, e);
+    if (status) return status;
+    if (l.major != '1') {
         err_set(e, ERR_UNIMPLEMENTED, "HTTP version is not 1.0 or 1.1");
         return 505;
     }
-    h->http10 = parser.http_minor == 0;
-    str rest = {0};
-    h->method = str_split(str_make(p, n), ' ', &rest);
-    if (parser.method == HTTP_CONNECT) {
+    if (str_is(l.method, "CONNECT")) {
         err_set(e, ERR_UNIMPLEMENTED, "CONNECT is for proxies");
         return 405;
     }
-    if (!http_is_token(h->method) || !tidy_headers(&h->headers, p, e) ||
-        !split_target(h, s.target, e))
-        return 400;
+    h->http10 = l.minor == '0';
+    h->method = l.method;
+    if (!split_target(h, l.target, e)) return 400;
     return check_framing(h, e);
 }
 
@@ -422,9 +368,60 @@ size_t h1_chunks_feed(struct h1_chunks *k, const char *p, size_t n, str *data)
     return at;
 }
 
+// RFC 9110 section 15, RFC 6585, and what Connect maps to.
 const char *h1_reason(unsigned status)
 {
-    if (status == 499) return "Client Closed Request";  // not registered; what Connect maps to
-    const char *text = http_status_str((enum http_status)status);
-    return text[0] == '<' ? "Unknown" : text;
+    static const struct {
+        unsigned status;
+        const char *text;
+    } reasons[] = {
+        {100, "Continue"},
+        {101, "Switching Protocols"},
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {203, "Non-Authoritative Information"},
+        {204, "No Content"},
+        {205, "Reset Content"},
+        {206, "Partial Content"},
+        {300, "Multiple Choices"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {303, "See Other"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {402, "Payment Required"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
+        {411, "Length Required"},
+        {412, "Precondition Failed"},
+        {413, "Payload Too Large"},
+        {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {422, "Unprocessable Entity"},
+        {426, "Upgrade Required"},
+        {428, "Precondition Required"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {499, "Client Closed Request"},  // not registered
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+    };
+    size_t i = SEARCH(at, 0, COUNT(reasons), reasons[at].status < status);
+    return i < COUNT(reasons) && reasons[i].status == status ? reasons[i].text : "Unknown";
 }

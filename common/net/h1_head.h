@@ -3,9 +3,10 @@
 // h1_head.h - the bytes of HTTP/1: request heads and chunked bodies. No socket, no loop.
 //
 // A head is first collected whole (h1_scan finds its end), then parsed in place, so that every part
-// of it is a slice of one copy. http-parser reads it; since that library is lenient and no longer
-// maintained, everything by which two readers of one message could disagree about where it ends is
-// checked here as well, and only this header knows the library.
+// of it is a slice of one copy. No library reads it: http-parser has no maintainer, Debian has
+// llhttp only as sources of Node, and everything by which two readers of one message could disagree
+// about where it ends would be checked here anyway. What is left to a parser is to cut lines at
+// CRLF and ":", and a second reader inside the server is one more that can disagree.
 //
 // Refused (RFC 9112 sections 2.2, 3.2, 5, 6): line ends without CR, CR without LF, folded lines,
 // spaces before the colon or in names, request lines with more than one space at a place, with a

@@ -6,7 +6,6 @@ foreach(lib IN ITEMS libuv libnghttp2 openssl libcrypto libcurl libprotobuf-c zl
     string(MAKE_C_IDENTIFIER ${lib} id)
     pkg_check_modules(${id} REQUIRED IMPORTED_TARGET ${lib})
 endforeach()
-find_library(HTTP_PARSER http_parser REQUIRED)
 find_library(ROCKSDB rocksdb REQUIRED)
 find_library(IBERTY iberty REQUIRED)
 
@@ -16,6 +15,6 @@ set(FT_LIBS_model PkgConfig::libcrypto ${IBERTY})  # MD5 of relabelling rules; d
 set(FT_LIBS_sys PkgConfig::libdw PkgConfig::libelf)
 set(FT_LIBS_loop PkgConfig::libuv)
 set(FT_LIBS_store PkgConfig::liburing)
-set(FT_LIBS_net PkgConfig::libnghttp2 PkgConfig::openssl PkgConfig::libcurl ${HTTP_PARSER})
+set(FT_LIBS_net PkgConfig::libnghttp2 PkgConfig::openssl PkgConfig::libcurl)
 set(FT_LIBS_service PkgConfig::yaml_0_1)
 set(FT_LIBS_ingester ${ROCKSDB})

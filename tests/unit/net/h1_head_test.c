@@ -96,6 +96,87 @@ static void says_what_a_head_says(void **state)
     }
 }
 
+static void refuses_what_readers_may_take_for_different_things(void **state)
+{
+    (void)state;
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n"
+    static const struct {
+        const char *name;
+        str bytes;
+        unsigned status;
+    } cases[] = {
+        {"nothing", S_INIT(""), 400},
+        {"only a line", S_INIT("GET / HTTP/1.1\r\n"), 400},
+        {"no end", S_INIT(GET), 400},
+        {"no end of a line", S_INIT(GET "X: y"), 400},
+        {"CR at the end", S_INIT(GET "X: y\r"), 400},
+        {"CR in a line", S_INIT(GET "X: y\rZ: a\r\n\r\n"), 400},
+        {"LF in a value", S_INIT(GET "X:\ny\r\n\r\n"), 400},
+        {"bytes behind it", S_INIT(GET "\r\nX: y\r\n\r\n"), 400},
+        {"two spaces", S_INIT("GET  / HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
+        {"space at the end", S_INIT("GET / HTTP/1.1 \r\nHost: a\r\n\r\n"), 400},
+        {"tab in the target", S_INIT("GET /\tb HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
+        {"fragment", S_INIT("GET /#f HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
+        {"no version", S_INIT("GET /\r\nHost: a\r\n\r\n"), 400},
+        {"version of two digits", S_INIT("GET / HTTP/1.11\r\nHost: a\r\n\r\n"), 400},
+        {"another protocol", S_INIT("GET / ICAP/1.1\r\nHost: a\r\n\r\n"), 400},
+        {"version 2", S_INIT("GET / HTTP/2.0\r\nHost: a\r\n\r\n"), 505},
+        {"version 0.9", S_INIT("GET / HTTP/0.9\r\nHost: a\r\n\r\n"), 505},
+        {"lower case", S_INIT("get / HTTP/1.1\r\nHost: a\r\n\r\n"), 501},
+        {"method of WebDAV", S_INIT("PROPFIND / HTTP/1.1\r\nHost: a\r\n\r\n"), 501},
+        {"no method", S_INIT(" / HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
+        {"CONNECT", S_INIT("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n"), 405},
+        {"folded", S_INIT(GET "X: y\r\n z\r\n\r\n"), 400},
+        {"folded by a tab", S_INIT(GET "X: y\r\n\tz\r\n\r\n"), 400},
+        {"folded at once", S_INIT("GET / HTTP/1.1\r\n Host: a\r\n\r\n"), 400},
+        {"no colon", S_INIT(GET "X\r\n\r\n"), 400},
+        {"no name", S_INIT(GET ": y\r\n\r\n"), 400},
+        {"space before the colon", S_INIT(GET "Content-Length : 3\r\n\r\n"), 400},
+        {"space in a name", S_INIT(GET "X y: z\r\n\r\n"), 400},
+        {"quote in a name", S_INIT(GET "\"X\": z\r\n\r\n"), 400},
+        {"control byte in a name", S_INIT(GET "X\x01: z\r\n\r\n"), 400},
+        {"control byte in a value", S_INIT(GET "X: \x01\r\n\r\n"), 400},
+        {"vertical tab before a value", S_INIT(GET "Content-Length: \v3\r\n\r\n"), 400},
+        {"NUL in a value", S_INIT(GET "X: \0\r\n\r\n"), 400},
+        {"length with a sign", S_INIT(GET "Content-Length: +3\r\n\r\n"), 400},
+        {"two lengths", S_INIT(GET "Content-Length: 3\r\nContent-Length: 3\r\n\r\n"), 400},
+        {"a list of lengths", S_INIT(GET "Content-Length: 3,3\r\n\r\n"), 400},
+        {"both", S_INIT(GET "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"), 400},
+        {"another coding", S_INIT(GET "Transfer-Encoding: gzip, chunked\r\n\r\n"), 501},
+        {"chunked of 1.0", S_INIT("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400},
+        {"two hosts", S_INIT(GET "Host: a\r\n\r\n"), 400},
+        {"no host", S_INIT("GET / HTTP/1.1\r\n\r\n"), 400},
+        {"a tab behind a length", S_INIT(GET "Content-Length: 3\t\r\n\r\n"), 0},
+        {"longer names",
+         S_INIT(GET "Content-Lengths: 4\r\nContent-Length: 3\r\n"
+                    "Transfer-Encodings: chunked\r\n\r\n"),
+         0},
+    };
+#undef GET
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        // What is cut is refused, too, and nothing behind it is looked at.
+        for (size_t n = cases[i].bytes.n + 1; n-- > 0;) {
+            struct arena a;
+            arena_init(&a, NULL, 100000);
+            char *p = malloc(MAX(n, (size_t)1));
+            assert_non_null(p);
+            memcpy(p, cases[i].bytes.p, n);
+            struct h1_head h;
+            err e = {0};
+            bool ends = str_ends(str_make(p, n), S("\r\n\r\n"));  // what is left is a head
+            unsigned status = h1_head_parse(&h, p, n, 10, &a, &e);
+            bool good = n < cases[i].bytes.n ? status >= 400 || ends : status == cases[i].status;
+            if (!good) fail_msg("%s, %zu bytes: %u %s", cases[i].name, n, status, e.msg);
+            if (status == 0 && n == cases[i].bytes.n) {
+                assert_int_equal(h.length, 3);
+                assert_false(h.chunked);
+            }
+            free(p);
+            arena_release(&a);
+        }
+    }
+}
+
 static void tells_hosts_from_other_text(void **state)
 {
     (void)state;
@@ -265,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_the_end_of_a_head_wherever_it_is_cut),
         cmocka_unit_test(says_what_a_head_says),
+        cmocka_unit_test(refuses_what_readers_may_take_for_different_things),
         cmocka_unit_test(tells_hosts_from_other_text),
         cmocka_unit_test(keeps_headers_in_order_with_lower_case_names),
         cmocka_unit_test(decodes_chunks_wherever_they_are_cut),
