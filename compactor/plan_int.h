@@ -109,8 +109,8 @@ bool plan_have_last(const struct planning *p, const struct manifest_block *const
 // that name both would be stale, and nobody could make them anew.
 bool plan_day_has_expired(struct planning *p, int64_t day);
 
-// Whether a block that is past its time may go, but for what ingesters may hold. is_held notes one
-// that may not.
+// Whether a block that is past its time may go, but for what ingesters may hold. plan_is_held
+// notes one that may not.
 bool plan_may_go(const struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
 

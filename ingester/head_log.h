@@ -16,7 +16,7 @@
 // has another table number (service.table), which its entries name.
 //
 // Two pushes may reach the log in the other order than they were staged. So what an entry brings is
-// decided when its place in the log is known (staged_news, called by the log in the order of
+// decided when its place in the log is known (head_log_news, called by the log in the order of
 // entries), by two bits for each row of a table: the cut has it; the entry at hand brings it.
 // Staging only notes which rows are not marked yet, so that an entry that brings nothing needs
 // neither lock nor walk. Marks are of one *run* of the log (wal.h); in the next nothing is marked.

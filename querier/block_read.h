@@ -6,7 +6,7 @@
 // as merged_add would for a head's partial answer. Of each object only the services and profile
 // types are read that the selector can mean. Key classes: ALL if only service and type are matched
 // and grouped by, PROJECTION if it keeps every label that is, else SERIES; the plan was made for
-// that (block_read_classes).
+// that (block_read_ask).
 //
 // An object that cannot be read or is damaged does not end the question: it is noted in *out, with
 // its name and why, so that the caller can plan again without it, into a new struct merged because

@@ -5,7 +5,7 @@
 #include "block/keys_int.h"
 #include "codec/varint.h"
 
-// Keys first_key .. the next run's - 1 have this value.
+// Keys from the end of the run before it to its own end - 1 have one value.
 struct run {
     uint32_t end;
     uint32_t number;  // 0: none

@@ -5,8 +5,8 @@
 // A full lane refuses at once (resource_exhausted, with the lane's name and limit); a job that
 // waited longer than the lane's age limit, whose deadline passed or whose asker went away meanwhile
 // is refused as well, when its turn comes. Within a lane tenants take turns (round robin over
-// tenants with waiting jobs), and jobs of one tenant run in order. Metrics:
-// flametree_lane_{jobs,limit,refused_total,wait_seconds}{lane}.
+// tenants with waiting jobs), and jobs of one tenant run in order. Metrics are
+// flametree_lane_* (metrics.def).
 //
 // Of the threads that are idle the one that went last comes first: as long as one suffices, one
 // does all, with its memory warm.
