@@ -102,12 +102,3 @@ void map_renumber(struct map *m, uint64_t hash, uint32_t row, uint32_t now)
 {
     m->slots[slot_of(m, hash, row)].next = now + 1;
 }
-
-uint64_t map_steps(const struct map *m)
-{
-    uint64_t steps = 0;
-    for (uint32_t i = 0; i < m->size; i++) {
-        if (m->slots[i].next) steps += 1 + ((i - m->slots[i].tag) & (m->size - 1));
-    }
-    return steps;
-}

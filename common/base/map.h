@@ -79,10 +79,6 @@ uint32_t map_find(const struct map *m, uint64_t hash, bool (*same)(const void *c
 // again.
 bool map_reserve(struct map *m, uint32_t rows, err *e) MUST_CHECK;
 
-// Slots that are looked at if every row is found once: not much more than rows, unless their hashes
-// collide. Goes through all slots.
-uint64_t map_steps(const struct map *m);
-
 // Adds a row that map_find did not find.
 bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e) MUST_CHECK;
 

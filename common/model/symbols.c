@@ -67,14 +67,6 @@ void symbols_seed(struct symbols *s, struct hash_key key)
     s->index->key = key;
 }
 
-uint64_t symbols_steps(const struct symbols *s)
-{
-    uint64_t steps = 0;
-    for (size_t i = 0; i < TABLES; i++)
-        steps += map_steps(&s->index->maps[i]);
-    return steps;
-}
-
 void symbols_release(struct symbols *s)
 {
     struct symbols_index *x = s->index;

@@ -106,9 +106,6 @@ void symbols_release(struct symbols *s);
 // stacks that collide under a known key make every addition slow. Without, the key is a public one.
 void symbols_seed(struct symbols *s, struct hash_key key);
 
-// Slots of the indexes that are looked at if every row is found once. Goes through all of them.
-uint64_t symbols_steps(const struct symbols *s);
-
 // Makes room for so many rows more, if the number is known beforehand (from a decoded profile,
 // say): adding a profile's rows to fresh tables then costs half.
 struct symbols_room {
