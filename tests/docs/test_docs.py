@@ -44,14 +44,14 @@ def test_formats_of_the_readme_are_what_the_program_prints():
 
 
 def test_man_page_is_what_the_program_prints():
-    assert page("../deploy/flametree/flametree.1") == printed("help", "--man"), "flametree.1 is out of date: flametree help --man >deploy/flametree/flametree.1"
+    assert page("../deploy/cli/flametree.1") == printed("help", "--man"), "flametree.1 is out of date: flametree help --man >deploy/cli/flametree.1"
 
 
 def test_man_page_is_read_without_complaints():
     if not shutil.which("man"):
         pytest.skip("no man here")
     env = {**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANROFFOPT": ""}
-    shown = subprocess.run(["man", "--warnings", "-l", os.path.join(TOP, "deploy/flametree/flametree.1")], capture_output=True, text=True, env=env)
+    shown = subprocess.run(["man", "--warnings", "-l", os.path.join(TOP, "deploy/cli/flametree.1")], capture_output=True, text=True, env=env)
     assert shown.returncode == 0 and not shown.stderr.strip(), shown.stderr
     text = re.sub(".\b", "", shown.stdout)
     assert "flametree push FILE" in text and "EXIT STATUS" in text, text[:2000]

@@ -57,7 +57,7 @@ def shown():
         return sorted(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, wanted), recursive=True))
     for path in files("querier/ui/src/**/*.ts") + files("querier/ui/src/**/*.tsx"):
         yield from ((path, text) for text in script_texts(path))
-    for path in files("deploy/flametree/*.c") + files("deploy/flametree/*.def"):
+    for path in files("deploy/cli/*.c") + files("deploy/cli/*.def"):
         yield from ((path, text) for text in program_texts(path))
     for path in ["README.md", *files("docs/*.md")]:
         if path != GLOSSARY:

@@ -2,7 +2,7 @@
 //
 // What a server tells of its answer (Flametree-Explain), shown on a terminal. Property: whatever it
 // is, the text has no control characters but line ends.
-#include "deploy/flametree/cli_explain.h"
+#include "deploy/cli/cli_explain.h"
 
 #include <stdlib.h>
 

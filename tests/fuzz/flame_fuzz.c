@@ -4,7 +4,7 @@
 // root, its collapsed text adds up to the selfs of its nodes, drawing it stays in its columns, and
 // nothing that is drawn commands a terminal.
 #include "codec/pb.h"
-#include "deploy/flametree/cli_draw.h"
+#include "deploy/cli/cli_draw.h"
 
 #include <locale.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "deploy/flametree/cli_text.h"
+#include "deploy/cli/cli_text.h"
 #include "lib/test.h"
 
 #include <locale.h>

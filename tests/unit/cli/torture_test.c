@@ -3,9 +3,9 @@
 // Commands of the client from their arguments to their exit status, against an invented server on
 // a socket: well means that all of it was done, anything else comes with a word.
 #include "codec/pb.h"
-#include "deploy/flametree/cli.h"
-#include "deploy/flametree/cli_files.h"
-#include "deploy/flametree/cli_upload.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_upload.h"
 #include "lib/dir.h"
 #include "lib/listener.h"
 #include "lib/torture.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/pb.h"
-#include "deploy/flametree/cli_upload.h"
+#include "deploy/cli/cli_upload.h"
 #include "lib/test.h"
 
 static void content_tells_the_format(void **state)

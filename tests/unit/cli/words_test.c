@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Times, addresses and command lines as people write them.
-#include "deploy/flametree/cli_args.h"
-#include "deploy/flametree/cli_time.h"
-#include "deploy/flametree/cli_url.h"
+#include "deploy/cli/cli_args.h"
+#include "deploy/cli/cli_time.h"
+#include "deploy/cli/cli_url.h"
 #include "lib/test.h"
 
 #include <stdio.h>

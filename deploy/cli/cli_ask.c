@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/cli/cli_ask.h"
+
+#include "codec/base64.h"
+#include "codec/json.h"
+#include "codec/pb.h"
+#include "codec/squeeze.h"
+#include "deploy/cli/cli_explain.h"
+#include "service/config.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+
+#define SECRET_FILE_MAX ((size_t)64 << 10)
+#define QUESTION_MAX    ((size_t)1 << 20)
+#define CALL_ARENA_MAX  ((size_t)2 << 20)
+#define ERROR_BODY_MAX  ((size_t)64 << 10)
+#define PIECE_MAX       200  // of an answer that is no error of the API
+#define CONNECTIONS     64u
+
+// ---- options
+
+// The value of an option, or of "@FILE" the first line of the file. Neither is ever shown.
+static bool secret(struct cli *c, enum cli_option o, str *value, err *e)
+{
+    const char *text = cli_args_get(&c->args, o);
+    *value = str_of(text);
+    if (!text || text[0] != '@') return true;
+    struct buf file;
+    buf_init(&file, NULL, SECRET_FILE_MAX);
+    bool ok = file_read(text + 1, &file, e);
+    if (ok) {
+        str rest = {0};
+        *value = arena_str(&c->arena, str_trim(str_split(buf_view(&file), '\n', &rest)));
+    } else {
+        err_wrap(e, "--%s", cli_options[o].name);
+    }
+    buf_release(&file);
+    return ok;
+}
+
+static bool read_authorization(struct cli *c, err *e)
+{
+    str user = {0};
+    str bearer = {0};
+    if (cli_args_has(&c->args, OPT_BEARER) && (cli_args_has(&c->args, OPT_USER) || c->url.user.n))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--bearer and a user are two ways to log in; give one of them");
+    if (!secret(c, OPT_USER, &user, e) || !secret(c, OPT_BEARER, &bearer, e)) return false;
+    if (!arena_ok(&c->arena, e)) return false;  // then they would seem not to be given
+    if (bearer.n && cli_args_has(&c->args, OPT_USER)) bearer = (str){0};  // over the environment
+    if (bearer.n) {
+        c->authorization = arena_printf(&c->arena, "Bearer %.*s", STR(bearer));
+    } else {
+        if (!user.n) user = c->url.user;
+        if (!user.n) return true;
+        if (str_find(user, ':') == user.n)
+            return err_set(e, ERR_INVALID_ARGUMENT, "--user must be NAME:PASSWORD");
+        struct buf text;
+        buf_init(&text, NULL, SECRET_FILE_MAX * 2);
+        buf_z(&text, "Basic ");
+        base64_put(&text, user, true);
+        bool ok = buf_ok(&text, e);
+        if (ok) c->authorization = arena_str(&c->arena, buf_view(&text));
+        buf_release(&text);
+        if (!ok) return false;
+    }
+    if (http_is_value(c->authorization)) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT,
+                   "the token has a character that is not allowed in HTTP headers");
+}
+
+static bool open_client(struct cli *c, err *e)
+{
+    c->loop = loop_new("loop.client", e);
+    if (!c->loop) return false;
+    c->client = client_new(c->loop, NULL, CONNECTIONS, e);
+    if (!c->client) return false;
+    const char *ca_file = cli_args_get(&c->args, OPT_CA_FILE);
+    if (!ca_file) return true;
+    if (!c->url.tls && cli_args_has(&c->args, OPT_CA_FILE))
+        return err_set(e, ERR_INVALID_ARGUMENT, "--ca-file is for https, and the URL is %.*s",
+                       STR(c->url.shown));
+    if (!file_exists(ca_file))
+        return err_set(e, ERR_NOT_FOUND, "--ca-file %s: there is no such file", ca_file);
+    struct client_tls tls = {.ca_file = ca_file};
+    return client_set_tls(c->client, &tls, e) || err_wrap(e, "--ca-file %s", ca_file);
+}
+
+bool cli_ask_open(struct cli *c, err *e)
+{
+    if (c->client) return true;
+    const char *url = cli_args_get(&c->args, OPT_URL);
+    if (!cli_url_parse(&c->arena, str_of(url), &c->url, e)) return err_wrap(e, "--url");
+    if (!read_authorization(c, e)) return false;
+    c->tenant = str_of(cli_args_get(&c->args, OPT_TENANT));
+    if (!http_is_value(c->tenant))
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--tenant has a character that is not allowed in HTTP headers");
+    if (!cli_duration(c, OPT_TIMEOUT, &c->timeout_ns, e)) return false;
+    const char *max = cli_args_get(&c->args, OPT_MAX_ANSWER);
+    if (!config_bytes(str_of(max), &c->answer_max, e)) return err_wrap(e, "--max-answer");
+    c->answer_max = MIN(MAX(c->answer_max, ERROR_BODY_MAX), (uint64_t)1 << 40);
+    return arena_ok(&c->arena, e) && open_client(c, e);
+}
+
+void cli_ask_close(struct cli *c)
+{
+    client_free(c->client);
+    loop_free(c->loop);
+    c->client = NULL;
+    c->loop = NULL;
+}
+
+// ---- calls
+
+static void stop_nothing(struct call *c)
+{
+    (void)c;
+}
+
+// NOLINTNEXTLINE(readability-function-size): six parameters, all of them the question's
+void cli_call_start(struct cli *c, struct cli_call *call, const char *method, const char *path,
+                    const char *content_type, str body)
+{
+    *call = (struct cli_call){.path = path};
+    req_init(&call->req, RANK_PUBLIC, NULL, CALL_ARENA_MAX, (uint64_t)c->timeout_ns);
+    struct arena *a = &call->req.arena;
+    struct http_call *h = &call->http;
+    h->method = method;
+    h->address = c->url.address;
+    h->tls = c->url.tls;
+    h->path = arena_printf(a, "%.*s%s", STR(c->url.prefix), path);
+    h->body = body;
+    h->answer_max = c->answer_max;
+    if (content_type) http_headers_add(&h->headers, a, S("content-type"), str_of(content_type));
+    if (content_type && strcmp(content_type, "application/proto") == 0) {
+        http_headers_add(&h->headers, a, S("connect-protocol-version"), S("1"));
+        uint64_t ms = MIN((uint64_t)(c->timeout_ns / NS_PER_MS), UINT64_C(9999999999));
+        http_headers_add(&h->headers, a, S("connect-timeout-ms"),
+                         arena_printf(a, "%llu", (unsigned long long)ms));
+    }
+    if (cli_explains(c, path)) http_headers_add(&h->headers, a, S("flametree-explain"), S("1"));
+    http_headers_add(&h->headers, a, S("accept-encoding"), S("gzip"));
+    http_headers_add(&h->headers, a, S("user-agent"), S("flametree"));
+    if (c->tenant.n) http_headers_add(&h->headers, a, S("x-scope-orgid"), c->tenant);
+    if (c->authorization.n) http_headers_add(&h->headers, a, S("authorization"), c->authorization);
+    err e = {0};
+    if (arena_ok(a, &e)) {
+        http_start(c->client, &call->req, h, RANK_INGESTER);
+        return;
+    }
+    call_begin(&h->call, RANK_INGESTER, stop_nothing);
+    call_finish(&h->call, &e);
+}
+
+void cli_call_release(struct cli_call *call)
+{
+    http_call_release(&call->http);
+    buf_release(&call->inflated);
+    req_release(&call->req);
+}
+
+// "querier.v1.QuerierService/X?..." is called X, "/ready" is called /ready.
+static str name_of(const char *path)
+{
+    str p = str_of(path);
+    p = str_slice(p, 0, str_find(p, '?'));
+    size_t slash = str_rfind(p, '/');
+    return str_find(p, '.') < p.n ? str_slice(p, slash + 1, p.n) : p;
+}
+
+// ---- what came back
+
+// {"code":"...","message":"..."}; false if it is something else. Strings are the arena's.
+static bool error_of(struct arena *a, str body, str *code, str *message)
+{
+    struct json_reader r;
+    json_reader_init(&r, a, body);
+    *code = *message = (str){0};
+    if (json_next(&r) != JSON_OBJECT) return false;
+    enum json_token t = JSON_FAULT;
+    while ((t = json_next(&r)) == JSON_KEY) {
+        str *to = str_is(r.text, "code") ? code : str_is(r.text, "message") ? message : NULL;
+        if (!to) {
+            if (!json_skip(&r)) return false;
+            continue;
+        }
+        if (json_next(&r) != JSON_STRING) return false;
+        *to = r.text;
+    }
+    return t == JSON_OBJECT_END && (code->n || message->n);
+}
+
+// Text of a page: what stands outside of tags, its white space made single.
+static str piece_of(struct arena *a, str body, bool is_html)
+{
+    char *out = arena_new(a, PIECE_MAX + 4);
+    if (!out) return (str){0};
+    size_t n = 0;
+    bool in_tag = false;
+    for (size_t i = 0; i < body.n && n < PIECE_MAX; i++) {
+        char c = body.p[i];
+        if (is_html && c == '<') in_tag = true;
+        bool space = in_tag || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+        if (is_html && c == '>') in_tag = false;
+        if (!space)
+            out[n++] = c;
+        else if (n && out[n - 1] != ' ')
+            out[n++] = ' ';
+    }
+    return str_trim((str){out, n});
+}
+
+static void hint_at(struct cli *c, unsigned status, str piece)
+{
+    if (status == 401 || status == 403) {
+        cli_hint(c,
+                 "--user NAME:PASSWORD, --bearer TOKEN or --tenant ID identify the user or tenant");
+    } else if (status == 404) {
+        cli_hint(c, "check the address: if the API is below a path, --url must have that path");
+    } else if (status >= 300 && status < 400 && piece.n) {
+        cli_hint(c, "the server redirects; give the new address with --url");
+    } else if (status == 405 || status == 415) {
+        cli_hint(c, "the server there does not speak Pyroscope's API");
+    }
+}
+
+static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
+{
+    struct arena *a = &call->req.arena;
+    struct http_call *h = &call->http;
+    str code = {0};
+    str message = {0};
+    str type = http_headers_get(&h->answer_headers, "content-type");
+    str location = http_headers_get(&h->answer_headers, "location");
+    if (error_of(a, str_slice(body, 0, ERROR_BODY_MAX), &code, &message)) {
+        if (code.n == 0) code = S("unknown");
+        err_set(e, err_code_of(code.p, code.n), "%u %.*s: %.*s", h->status, STR(code),
+                STR(message));
+    } else {
+        bool is_html = str_contains(type, S("html"));
+        str piece = piece_of(a, body, is_html);
+        err_set(e, ERR_UNKNOWN, "%u%s%.*s%s%.*s%s%.*s", h->status, type.n ? " with " : "",
+                STR(type), piece.n ? ": " : "", STR(piece), location.n ? " -> " : "",
+                STR(location));
+    }
+    if (!c->hint[0] && !str_is(code, "not_found")) hint_at(c, h->status, location);
+    return false;
+}
+
+// Does the server at the address speak TLS? Whether we would trust it does not matter.
+static bool speaks_tls(struct cli *c)
+{
+    struct cli_call call = {0};
+    err e = {0};
+    bool tls = c->url.tls;
+    c->url.tls = true;
+    cli_call_start(c, &call, "GET", "/ready", NULL, (str){0});
+    bool answers = call_wait(&call.req, &call.http.call, &e);
+    c->url.tls = tls;
+    cli_call_release(&call);
+    return answers || strstr(e.msg, "certificate");
+}
+
+// An address of http that is asked for https, or the other way round. libcurl says that in riddles.
+static bool is_other_scheme(struct cli *c, const struct http_call *h, const char *why)
+{
+    if (h->tls) return strstr(why, "wrong version number") || strstr(why, "packet length too long");
+    static const char *const riddles[] = {"Empty reply", "select/poll returned", "HTTP/0.9",
+                                          "Recv failure"};
+    for (size_t i = 0; i < COUNT(riddles); i++) {
+        if (strstr(why, riddles[i])) return speaks_tls(c);
+    }
+    return false;
+}
+
+// libcurl's reason, without the address that we say ourselves.
+static bool broken(struct cli *c, struct cli_call *call, err *e)
+{
+    struct http_call *h = &call->http;
+    str why = str_of(e->msg);
+    char before[400];
+    int n =
+        snprintf(before, sizeof before, "%s %.*s%.*s: ", h->method, STR(h->address), STR(h->path));
+    bool ours = n > 0 && (size_t)n < sizeof before && str_starts(why, str_make(before, (size_t)n));
+    char text[sizeof e->msg];
+    snprintf(text, sizeof text, "%s", e->msg + (ours ? n : 0));
+    if (e->code == ERR_DEADLINE_EXCEEDED) {
+        cli_hint(c, "a longer --timeout may help");
+        return err_set(e, e->code, "no answer within %s", cli_args_get(&c->args, OPT_TIMEOUT));
+    }
+    if (e->code == ERR_RESOURCE_EXHAUSTED) {
+        cli_hint(c,
+                 "use a larger --max-answer, or ask for less with --max-nodes or a shorter range");
+        return err_set(e, e->code, "the answer is larger than %s",
+                       cli_args_get(&c->args, OPT_MAX_ANSWER));
+    }
+    if (is_other_scheme(c, h, text)) {
+        cli_hint(c, "--url %s://%.*s", h->tls ? "http" : "https", STR(h->address));
+        return err_set(e, e->code, "the server there speaks %s, not %s", h->tls ? "http" : "https",
+                       h->tls ? "https" : "http");
+    }
+    if (e->code == ERR_UNAVAILABLE && !h->tls && strstr(text, "connect to"))
+        cli_hint(c, "check that the server is running; --url or FLAMETREE_URL gives its address");
+    return err_set(e, e->code, "%s", text);
+}
+
+static bool inflate(struct cli *c, struct cli_call *call, str *body, err *e)
+{
+    str encoding = http_headers_get(&call->http.answer_headers, "content-encoding");
+    if (!str_ieq(encoding, S("gzip")) || body->n == 0) return true;
+    buf_init(&call->inflated, NULL, c->answer_max);
+    if (!squeeze_gunzip(*body, &call->inflated, e)) {
+        if (e->code == ERR_RESOURCE_EXHAUSTED)
+            return err_set(e, e->code, "the answer is larger than %s",
+                           cli_args_get(&c->args, OPT_MAX_ANSWER));
+        return err_wrap(e, "the answer");
+    }
+    *body = buf_view(&call->inflated);
+    return true;
+}
+
+bool cli_call_wait(struct cli *c, struct cli_call *call, str *body, err *e)
+{
+    struct http_call *h = &call->http;
+    bool ok = call_wait(&call->req, &h->call, e);
+    if (!ok) {
+        broken(c, call, e);
+    } else {
+        call->status = h->status;
+        call->retry_after = http_headers_get(&h->answer_headers, "retry-after");
+        *body = buf_view(&h->answer);
+        ok = inflate(c, call, body, e) && (h->status == 200 || refuse(c, call, *body, e));
+    }
+    str name = name_of(call->path);
+    return ok || err_wrap(e, "%.*s at %.*s", STR(name), STR(c->url.shown));
+}
+
+// ---- unary calls with messages
+
+static bool check_type(struct cli *c, struct cli_call *call, const char *method, err *e)
+{
+    str type = http_headers_get(&call->http.answer_headers, "content-type");
+    if (str_starts(type, S("application/proto"))) return true;
+    cli_hint(c, "the server there does not speak Pyroscope's API");
+    str piece =
+        piece_of(&call->req.arena, buf_view(&call->http.answer), str_contains(type, S("html")));
+    if (call->inflated.n) piece = (str){0};
+    return err_set(e, ERR_UNKNOWN, "%s at %.*s: 200 with %.*s instead of application/proto%s%.*s",
+                   method, STR(c->url.shown), STR(type.n ? type : S("no content type")),
+                   piece.n ? ": " : "", STR(piece));
+}
+
+// The body of an answer; the call is released by the caller either way.
+static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
+                       struct buf *question, const ProtobufCMessage *message, str *body, err *e)
+{
+    buf_init(question, NULL, QUESTION_MAX);
+    pb_pack(message, question);
+    if (!buf_ok(question, e)) return err_wrap(e, "the question");
+    str path = arena_printf(&c->arena, ASK_QUERIER "%s", method);
+    if (!arena_ok(&c->arena, e)) return false;
+    cli_call_start(c, call, "POST", path.p, "application/proto", buf_view(question));
+    bool ok = cli_call_wait(c, call, body, e) && check_type(c, call, method, e);
+    if (ok && cli_explains(c, path.p)) cli_explain(c, &call->http.answer_headers);
+    return ok;
+}
+
+bool cli_ask(struct cli *c, const char *method, const ProtobufCMessage *question,
+             const ProtobufCMessageDescriptor *kind, ProtobufCMessage **answer, err *e)
+{
+    struct buf bytes;
+    struct cli_call call = {0};
+    str body = {0};
+    bool ok = call_unary(c, &call, method, &bytes, question, &body, e);
+    if (ok) {
+        *answer = pb_unpack(&c->arena, kind, body, e);
+        ok = *answer != NULL ||
+             err_wrap(e, "%s at %.*s: 200, but the answer is malformed", method, STR(c->url.shown));
+    }
+    cli_call_release(&call);
+    buf_release(&bytes);
+    return ok;
+}
+
+bool cli_ask_bytes(struct cli *c, const char *method, const ProtobufCMessage *question,
+                   const ProtobufCMessageDescriptor *kind, struct buf *out, err *e)
+{
+    struct buf bytes;
+    struct cli_call call = {0};
+    str body = {0};
+    bool ok = call_unary(c, &call, method, &bytes, question, &body, e);
+    if (ok && !pb_check(kind, body, e))
+        ok = err_wrap(e, "%s at %.*s: 200, but the answer is malformed", method, STR(c->url.shown));
+    if (ok) buf_str(out, body);
+    cli_call_release(&call);
+    buf_release(&bytes);
+    return ok && buf_ok(out, e);
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/cli/cli_flame.h"
+
+#include "codec/pb.h"
+
+#include <stdlib.h>
+
+#define FULL ((size_t)256 << 10)  // of a sink's buffer
+
+// ---- reading
+
+struct reading {
+    struct flame *out;
+    uint32_t parent;      // where the next bar may lie, in the level above
+    uint32_t parent_end;  // end of that level
+    uint32_t last;        // child of `parent` that came before, or FLAME_NONE
+};
+
+static bool refuse(err *e, size_t level, const char *what)
+{
+    return err_set(e, ERR_INVALID_ARGUMENT, "the flame graph is malformed: level %zu %s", level,
+                   what);
+}
+
+static int64_t right_of(const struct flame_node *n)
+{
+    return n->left + n->total;  // was checked
+}
+
+// Finds the bar above. Bars of both levels go from left to right, so one pass does.
+static bool hang(struct reading *r, uint32_t at)
+{
+    struct flame_node *nodes = r->out->nodes;
+    struct flame_node *n = &nodes[at];
+    while (r->parent < r->parent_end) {
+        const struct flame_node *p = &nodes[r->parent];
+        if (n->left >= p->left && right_of(n) <= right_of(p)) break;
+        r->parent++;
+        r->last = FLAME_NONE;
+    }
+    if (r->parent == r->parent_end) return false;
+    n->parent = r->parent;
+    if (r->last == FLAME_NONE)
+        nodes[r->parent].first_child = at;
+    else
+        nodes[r->last].next_sibling = at;
+    r->last = at;
+    return true;
+}
+
+static bool read_level(struct reading *r, const Querier__V1__Level *v, size_t level, err *e)
+{
+    struct flame *f = r->out;
+    int64_t edge = 0;
+    if (v->n_values % 4 != 0) return refuse(e, level, "is not made of groups of 4 numbers");
+    for (size_t i = 0; i < v->n_values; i += 4) {
+        const int64_t *bar = v->values + i;
+        struct flame_node *n = &f->nodes[f->count];
+        *n = (struct flame_node){.parent = FLAME_NONE,
+                                 .first_child = FLAME_NONE,
+                                 .next_sibling = FLAME_NONE,
+                                 .total = bar[1],
+                                 .self = bar[2]};
+        if (bar[0] < 0 || bar[1] < 0 || bar[2] < 0 || bar[2] > bar[1])
+            return refuse(e, level, "has a bar of a negative size, or more self than total");
+        if (bar[3] < 0 || (uint64_t)bar[3] >= f->name_count)
+            return refuse(e, level, "has a bar whose name does not exist");
+        if (__builtin_add_overflow(edge, bar[0], &n->left) ||
+            __builtin_add_overflow(n->left, n->total, &edge))
+            return refuse(e, level, "is too wide");
+        n->name = (uint32_t)bar[3];
+        if (level > 0 && !hang(r, f->count))
+            return refuse(e, level, "has a bar that lies below none");
+        f->count++;
+    }
+    if (level == 0 && f->count > 1) return refuse(e, level, "has more than one root");
+    if (level == 0 && f->count == 1 && f->nodes[0].left != 0)
+        return refuse(e, level, "has a root that does not begin at 0");
+    return true;
+}
+
+bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame *out, err *e)
+{
+    *out = (struct flame){0};
+    if (!g) return true;
+    size_t bars = 0;
+    for (size_t i = 0; i < g->n_levels; i++)
+        bars += g->levels[i]->n_values / 4;
+    if (bars >= FLAME_NONE || g->n_names >= FLAME_NONE)
+        return err_set(e, ERR_RESOURCE_EXHAUSTED, "the flame graph has %zu nodes", bars);
+    out->nodes = ARENA_ARRAY(a, struct flame_node, bars + 1);
+    out->names = ARENA_ARRAY(a, str, g->n_names + 1);
+    out->level_ends = ARENA_ARRAY(a, uint32_t, g->n_levels + 1);
+    if (!arena_ok(a, e)) return false;
+    out->name_count = (uint32_t)g->n_names;
+    for (size_t i = 0; i < g->n_names; i++)
+        out->names[i] = pb_text(g->names[i]);
+    struct reading r = {.out = out, .last = FLAME_NONE};
+    for (size_t i = 0; i < g->n_levels; i++) {
+        r.parent = i > 1 ? out->level_ends[i - 2] : 0;
+        r.parent_end = out->count;
+        r.last = FLAME_NONE;
+        if (!read_level(&r, g->levels[i], i, e)) return false;
+        if (out->count == r.parent_end) break;  // an empty level is the end
+        out->level_ends[out->level_count++] = out->count;
+    }
+    if (out->count == 0) return true;
+    out->total = out->nodes[0].total;
+    if (out->total == 0) out->count = 0;
+    return true;
+}
+
+// ---- walking
+
+struct flame_walk flame_walk_begin(const struct flame *f)
+{
+    assert(f->count > 0);
+    return (struct flame_walk){0};
+}
+
+bool flame_walk_next(const struct flame *f, struct flame_walk *w)
+{
+    const struct flame_node *n = &f->nodes[w->node];
+    if (!w->leaving) {
+        if (n->first_child == FLAME_NONE) {
+            w->leaving = true;
+            return true;
+        }
+        w->node = n->first_child;
+        w->depth++;
+        return true;
+    }
+    if (n->next_sibling != FLAME_NONE) {
+        w->node = n->next_sibling;
+        w->leaving = false;
+        return true;
+    }
+    if (n->parent == FLAME_NONE) return false;
+    w->node = n->parent;
+    w->depth--;
+    return true;
+}
+
+// ---- collapsed text
+
+static void put_name(struct buf *b, str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        uint8_t c = (uint8_t)name.p[i];
+        buf_byte(b, c < ' ' || c == 0x7f ? '?' : c);
+    }
+}
+
+bool flame_folded(const struct flame *f, struct arena *a, struct buf *b,
+                  const struct flame_sink *sink, err *e)
+{
+    if (f->count == 0) return true;
+    struct buf path;
+    buf_init(&path, a->budget, SIZE_MAX / 2);
+    size_t *ends = ARENA_ARRAY(a, size_t, f->level_count + 1);  // of the path, by depth
+    bool ok = arena_ok(a, e);
+    struct flame_walk w = flame_walk_begin(f);
+    while (ok && flame_walk_next(f, &w)) {
+        if (w.leaving || w.depth == 0) continue;
+        const struct flame_node *n = &f->nodes[w.node];
+        path.n = ends[w.depth - 1];
+        if (w.depth > 1) buf_byte(&path, ';');
+        put_name(&path, f->names[n->name]);
+        ends[w.depth] = path.n;
+        if (n->self == 0) continue;
+        buf_str(b, buf_view(&path));
+        buf_byte(b, ' ');
+        buf_i64(b, n->self);
+        buf_byte(b, '\n');
+        ok = buf_ok(&path, e) && (b->n < FULL || sink->put(sink->arg, b, e));
+    }
+    buf_release(&path);
+    return ok && sink->put(sink->arg, b, e);
+}
+
+// ---- functions
+
+bool flame_functions(const struct flame *f, struct arena *a, struct flame_function **out, size_t *n,
+                     err *e)
+{
+    *n = 0;
+    *out = ARENA_ARRAY(a, struct flame_function, f->name_count + 1);
+    uint32_t *inside = ARENA_ARRAY(a, uint32_t, f->name_count + 1);  // nodes of the name above us
+    if (!arena_ok(a, e)) return false;
+    if (f->count == 0) return true;
+    struct flame_function *all = *out;
+    struct flame_walk w = flame_walk_begin(f);
+    while (flame_walk_next(f, &w)) {
+        const struct flame_node *node = &f->nodes[w.node];
+        if (node->parent == FLAME_NONE) continue;
+        struct flame_function *fn = &all[node->name];
+        if (w.leaving) {
+            inside[node->name]--;
+            continue;
+        }
+        // Both sums stay below the root's total: bars that are beside each other within it.
+        fn->name = f->names[node->name];
+        fn->self += node->self;
+        if (inside[node->name]++ == 0) fn->total += node->total;
+    }
+    for (uint32_t i = 0; i < f->name_count; i++) {
+        if (all[i].total > 0) all[(*n)++] = all[i];
+    }
+    return true;
+}
+
+static int by_self(const void *a, const void *b)
+{
+    const struct flame_function *x = a;
+    const struct flame_function *y = b;
+    if (x->self != y->self) return x->self > y->self ? -1 : 1;
+    if (x->total != y->total) return x->total > y->total ? -1 : 1;
+    return str_cmp(x->name, y->name);
+}
+
+void flame_functions_by_self(struct flame_function *v, size_t n)
+{
+    if (n > 0) qsort(v, n, sizeof *v, by_self);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// node ls and node forget: the data directories that the store knows of ingesters. Any ingester, or
+// the all-in-one, can be asked.
+#include "codec/json.h"
+#include "codec/url.h"
+#include "deploy/cli/cli_ask.h"
+
+#define OUTPUT_MAX ((size_t)64 << 20)
+#define NODES_PATH "/ingester/nodes"
+
+static bool fetch(struct cli *c, const char *method, const char *path, str *body, err *e)
+{
+    struct cli_call call;
+    str bytes = {0};
+    cli_call_start(c, &call, method, path, NULL, (str){0});
+    bool ok = cli_call_wait(c, &call, &bytes, e);
+    if (ok) *body = arena_str(&c->arena, bytes);
+    if (!ok && call.status == 404)
+        cli_hint(c, "only an ingester or the all-in-one knows: give its address with --url");
+    cli_call_release(&call);
+    return ok && arena_ok(&c->arena, e);
+}
+
+static bool print(struct cli *c, str text, err *e)
+{
+    struct buf b;
+    buf_init(&b, NULL, OUTPUT_MAX);
+    text_filter(&b, text);
+    bool ok = cli_write(c, &b, e);
+    buf_release(&b);
+    return ok;
+}
+
+// ---- ls
+
+struct row {
+    str node;
+    str directory;
+    str made;
+    str address;
+};
+
+// The members of an object; the opening brace was read.
+static bool read_row(struct json_reader *r, struct row *row)
+{
+    const struct {
+        const char *key;
+        str *to;
+    } fields[] = {{"node", &row->node},
+                  {"directory", &row->directory},
+                  {"made", &row->made},
+                  {"address", &row->address}};
+    enum json_token t = JSON_FAULT;
+    while ((t = json_next(r)) == JSON_KEY) {
+        str *to = NULL;
+        for (size_t i = 0; i < COUNT(fields); i++) {
+            if (str_is(r->text, fields[i].key)) to = fields[i].to;
+        }
+        if (!to) {
+            if (!json_skip(r)) return false;
+            continue;
+        }
+        if (json_next(r) != JSON_STRING) return false;
+        *to = r->text;
+    }
+    return t == JSON_OBJECT_END;
+}
+
+// Reads on to the value of an object's first key; false if it is not a `kind`.
+static bool first_value(struct json_reader *r, enum json_token kind)
+{
+    if (json_next(r) != JSON_OBJECT) return false;
+    if (json_next(r) != JSON_KEY) return false;
+    return json_next(r) == kind;
+}
+
+static bool put_rows(struct cli *c, str body, struct buf *out)
+{
+    struct json_reader r;
+    enum json_token t = JSON_FAULT;
+    json_reader_init(&r, &c->arena, body);
+    if (!first_value(&r, JSON_ARRAY)) return false;
+    while ((t = json_next(&r)) == JSON_OBJECT) {
+        struct row row = {0};
+        if (!read_row(&r, &row)) return false;
+        buf_printf(out, "%.*s  %.*s  %.*s  %.*s\n", STR(row.node), STR(row.directory),
+                   STR(row.made), STR(row.address));
+    }
+    return t == JSON_ARRAY_END;
+}
+
+// NOLINTNEXTLINE(readability-non-const-parameter): the signature is cli_run
+bool cli_node_ls(struct cli *c, int *status, err *e)
+{
+    str body = {0};
+    struct buf out;
+    (void)status;
+    if (!fetch(c, "GET", NODES_PATH, &body, e)) return false;
+    if (cli_wants_json(c)) return print(c, body, e);
+    buf_init(&out, NULL, OUTPUT_MAX);
+    bool ok = put_rows(c, body, &out) || err_set(e, ERR_UNKNOWN, "%.*s%s: no list of directories",
+                                                 STR(c->url.shown), NODES_PATH);
+    ok = ok && buf_ok(&out, e) && print(c, buf_view(&out), e);
+    buf_release(&out);
+    return ok;
+}
+
+// ---- forget
+
+bool cli_node_forget(struct cli *c, int *status, err *e)
+{
+    str directory = {0};
+    str node = str_split(str_of(c->args.operands[0]), '/', &directory);
+    if (!cli_args_has(&c->args, OPT_ACCEPT_LOSS)) {
+        cli_hint(c, "mount the directory again, and nothing is lost; or add --accept-loss");
+        return cli_wrong(status) ||
+               err_set(e, ERR_INVALID_ARGUMENT,
+                       "what %s had not given to the store is lost for good with this",
+                       c->args.operands[0]);
+    }
+    struct buf path;
+    str body = {0};
+    buf_init(&path, NULL, 4096);
+    buf_z(&path, NODES_PATH "/forget?accept_loss=true&node=");
+    url_encode(&path, node);
+    if (directory.p) {
+        buf_z(&path, "&directory=");
+        url_encode(&path, directory);
+    }
+    buf_byte(&path, '\0');
+    bool ok = buf_ok(&path, e) && fetch(c, "POST", path.p, &body, e);
+    buf_release(&path);
+    struct json_reader r;
+    uint64_t n = 0;
+    json_reader_init(&r, &c->arena, body);
+    if (!ok) return false;
+    if (!first_value(&r, JSON_NUMBER) || !str_u64(r.text, &n))
+        return err_set(e, ERR_UNKNOWN, "%.*s does not say what it did", STR(c->url.shown));
+    return print(c,
+                 arena_printf(&c->arena, "forgot %llu data director%s of %.*s\n",
+                              (unsigned long long)n, n == 1 ? "y" : "ies", STR(node)),
+                 e);
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// push: files as requests, several under way at once, answered in the order in which they were
+// sent.
+//
+//     read a file -> make the request -> start it        while a slot is free
+//     wait for the oldest -> say what went wrong         then its slot is free
+#include "deploy/cli/cli_ask.h"
+#include "deploy/cli/cli_files.h"
+#include "deploy/cli/cli_upload.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define FILE_BYTES_MAX    ((size_t)2 << 30)
+#define LABELS_MAX        1000
+#define WIDTH_OF_PROGRESS 78u
+#define SLOTS_MAX         64
+#define RETRIES_MAX       UINT64_C(1000)
+#define QUIET_NS          ((uint64_t)NS_PER_S)  // before progress is shown
+#define REDRAW_NS         ((uint64_t)NS_PER_S / 10)
+#define POLL_MOST_NS      (NS_PER_S / 25)
+#define BACKOFF_NS        (NS_PER_S / 2)  // doubled with each try
+#define BACKOFF_MOST_S    UINT64_C(30)
+
+struct slot {
+    const char *file;
+    struct arena arena;
+    struct buf bytes;  // of the file
+    struct upload upload;
+    struct cli_call call;
+    bool started;
+    err fault;  // why it was not started
+};
+
+struct push {
+    struct cli *c;
+    struct upload_options options;
+    struct cli_files files;
+    struct slot slots[SLOTS_MAX];
+    uint64_t slot_count;
+    uint64_t retries;
+    double rate;  // bytes a second; 0: as fast as it goes
+    bool quiet;
+    bool shows_progress;
+    bool drawn;
+    uint64_t begin_ns;
+    uint64_t drawn_ns;
+    uint64_t started_bytes;
+    size_t done;
+    size_t failed;
+    uint64_t done_bytes;
+    char last_hint[CLI_HINT_MAX];
+};
+
+static void sleep_ns(int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    nanosleep(&t, NULL);
+}
+
+// ---- progress
+
+static void erase(struct push *p)
+{
+    if (p->drawn) fputs("\r\x1b[K", stderr);
+    p->drawn = false;
+}
+
+static void draw(struct push *p, const char *file)
+{
+    uint64_t now = clock_mono_ns();
+    if (!p->shows_progress || now - p->begin_ns < QUIET_NS || now - p->drawn_ns < REDRAW_NS) return;
+    char size[TEXT_NUMBER_MAX];
+    char rate[TEXT_NUMBER_MAX];
+    double seconds = (double)(now - p->begin_ns) / (double)NS_PER_S;
+    struct buf b;
+    buf_init(&b, NULL, 4096);
+    buf_printf(&b, "%zu of %zu files, %s, %s/s  ", p->done, p->files.n,
+               text_value(size, (double)p->done_bytes, TEXT_BYTES),
+               text_value(rate, (double)p->done_bytes / seconds, TEXT_BYTES));
+    struct buf line;
+    buf_init(&line, NULL, 4096);
+    buf_z(&line, "\r\x1b[K");
+    buf_str(&b, str_of(file));
+    text_put_cut(&line, buf_view(&b), WIDTH_OF_PROGRESS);
+    if (!line.failed) fwrite(line.p, 1, line.n, stderr);
+    if (fflush(stderr) != 0) p->shows_progress = false;
+    buf_release(&line);
+    buf_release(&b);
+    p->drawn = true;
+    p->drawn_ns = now;
+}
+
+// Waits without blocking, so that the line of progress moves.
+static void watch(struct push *p, struct slot *s)
+{
+    int64_t pause = NS_PER_MS / 2;
+    while (p->shows_progress && !call_is_over(&s->call.http.call)) {
+        draw(p, s->file);
+        sleep_ns(pause);
+        pause = MIN(pause * 2, POLL_MOST_NS);
+    }
+}
+
+// ---- one file
+
+static void complain(struct push *p, const struct slot *s, const err *e)
+{
+    struct cli *c = p->c;
+    erase(p);
+    if (strstr(e->msg, "ingestion window"))
+        cli_hint(c, "use --time now to store it with the present time");
+    cli_say(c, "%s: %s", strcmp(s->file, "-") == 0 ? "standard input" : s->file, e->msg);
+    if (c->hint[0] && strcmp(c->hint, p->last_hint) != 0) fprintf(stderr, "  hint: %s\n", c->hint);
+    snprintf(p->last_hint, sizeof p->last_hint, "%s", c->hint);
+    c->hint[0] = '\0';
+    p->failed++;
+}
+
+static void pace(struct push *p)
+{
+    if (p->rate <= 0) return;
+    double due = (double)p->started_bytes / p->rate * (double)NS_PER_S;
+    double past = (double)(clock_mono_ns() - p->begin_ns);
+    if (due > past) sleep_ns((int64_t)(due - past));
+}
+
+static void start(struct push *p, struct slot *s, const char *file)
+{
+    *s = (struct slot){.file = file};
+    arena_init(&s->arena, NULL, (size_t)1 << 20);
+    buf_init(&s->bytes, NULL, FILE_BYTES_MAX);
+    p->options.now_ns = clock_wall_ns();
+    if (!cli_files_read(file, &s->bytes, &s->fault) ||
+        !upload_make(&s->arena, &p->options, str_of(file), buf_view(&s->bytes), &s->upload,
+                     &s->fault))
+        return;
+    if (s->upload.left_out) {
+        cli_say(p->c, "%s: %llu samples of other events than the first are not sent", file,
+                (unsigned long long)s->upload.left_out);
+    }
+    if (s->upload.format == UPLOAD_PPROF && cli_args_has(&p->c->args, OPT_SAMPLE_RATE))
+        cli_say(p->c, "%s: --sample-rate is for text; pprof has its own", file);
+    pace(p);
+    p->started_bytes += s->upload.bytes.n;
+    cli_call_start(p->c, &s->call, "POST", s->upload.path, s->upload.content_type, s->upload.bytes);
+    s->started = true;
+}
+
+// What passes: an overload or a restart. Not what is too large for ever, which is 429 as well.
+static bool may_pass(const struct cli_call *call, const err *e)
+{
+    unsigned status = call->status;
+    bool busy = status == 429 || status == 502 || status == 503 || status == 504;
+    return busy && !strstr(e->msg, "larger than") && !strstr(e->msg, "exceeds");
+}
+
+static int64_t pause_of(const struct cli_call *call, uint64_t attempt)
+{
+    uint64_t seconds = 0;
+    if (str_u64(call->retry_after, &seconds) && seconds > 0)
+        return (int64_t)MIN(seconds, BACKOFF_MOST_S) * NS_PER_S;
+    return MIN(BACKOFF_NS << MIN(attempt, 6), (int64_t)BACKOFF_MOST_S * NS_PER_S);
+}
+
+static void finish(struct push *p, struct slot *s)
+{
+    struct cli *c = p->c;
+    err e = s->fault;
+    bool ok = false;
+    for (uint64_t attempt = 0; s->started; attempt++) {
+        str body = {0};
+        e = (err){0};
+        watch(p, s);
+        ok = cli_call_wait(c, &s->call, &body, &e);
+        bool again = !ok && attempt < p->retries && may_pass(&s->call, &e);
+        int64_t pause = again ? pause_of(&s->call, attempt) : 0;
+        cli_call_release(&s->call);
+        if (!again) break;
+        c->hint[0] = '\0';
+        sleep_ns(pause);
+        cli_call_start(c, &s->call, "POST", s->upload.path, s->upload.content_type,
+                       s->upload.bytes);
+    }
+    if (ok)
+        p->done_bytes += s->bytes.n;
+    else
+        complain(p, s, &e);
+    p->done++;
+    upload_release(&s->upload);
+    buf_release(&s->bytes);
+    arena_release(&s->arena);
+}
+
+// ---- the command
+
+// Labels that a server would rename, drop or keep to itself are refused here, so that what is
+// stored is what was asked for.
+static bool check_label(const struct push *p, size_t n, str name, err *e)
+{
+    if (str_starts(name, S("__"))) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--label %.*s: names that begin with __ are the server's own%s", STR(name),
+                       str_is(name, LABEL_NAME) ? "; --name sets the first part of the profile type"
+                                                : "");
+    }
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        bool later = i > 0 && ((c >= '0' && c <= '9') || c == '.');
+        if (letter || later) continue;
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "--label: the name '%.*s' must have only letters of ASCII, digits, '_' and "
+                       "'.', and begin with a letter or '_'",
+                       STR(name));
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(p->options.labels[i].name, name))
+            return err_set(e, ERR_INVALID_ARGUMENT, "--label %.*s is given twice", STR(name));
+    }
+    return true;
+}
+
+static bool read_labels(struct cli *c, struct push *p, err *e)
+{
+    size_t at = 0;
+    size_t n = 0;
+    label *v = ARENA_ARRAY(&c->arena, label, LABELS_MAX);
+    if (!arena_ok(&c->arena, e)) return false;
+    p->options.labels = v;
+    for (const char *text; (text = cli_args_next(&c->args, OPT_LABEL, &at));) {
+        str all = str_of(text);
+        size_t eq = str_find(all, '=');
+        str name = str_slice(all, 0, eq);
+        str value = eq < all.n ? str_slice(all, eq + 1, all.n) : (str){0};
+        if (eq == all.n || name.n == 0 || value.n == 0)
+            return err_set(e, ERR_INVALID_ARGUMENT, "--label is '%s', not KEY=VALUE", text);
+        if (!str_utf8(all)) return err_set(e, ERR_INVALID_ARGUMENT, "--label is not UTF-8");
+        if (n == LABELS_MAX)
+            return err_set(e, ERR_INVALID_ARGUMENT, "--label is given more than %d times",
+                           LABELS_MAX);
+        if (!check_label(p, n, name, e)) return false;
+        v[n++] = (label){name, value};
+    }
+    p->options.label_count = n;
+    return true;
+}
+
+static bool read_options(struct cli *c, struct push *p, err *e)
+{
+    p->c = c;
+    p->slot_count = 1;
+    p->options.format = upload_format_of(str_of(cli_args_get(&c->args, OPT_FORMAT_PUSH)));
+    p->options.name = str_of(cli_args_get(&c->args, OPT_NAME));
+    p->options.time_is_now = strcmp(cli_args_get(&c->args, OPT_TIME), "now") == 0;
+    p->quiet = cli_args_has(&c->args, OPT_QUIET);
+    p->shows_progress = c->err_is_tty && !p->quiet;
+    double megabytes = 0;
+    p->options.sample_rate_given = cli_args_has(&c->args, OPT_SAMPLE_RATE);
+    if (!read_labels(c, p, e) ||
+        !cli_args_number(&c->args, OPT_SAMPLE_RATE, 0, 1000000000, &p->options.sample_rate, e) ||
+        !cli_args_number(&c->args, OPT_PARALLEL, 1, SLOTS_MAX, &p->slot_count, e) ||
+        !cli_args_number(&c->args, OPT_RETRY, 0, RETRIES_MAX, &p->retries, e) ||
+        !cli_args_fraction(&c->args, OPT_RATE, 0.000001, 1e9, &megabytes, e))
+        return false;
+    p->rate = megabytes * 1e6;
+    return true;
+}
+
+static void summarize(struct push *p)
+{
+    char size[TEXT_NUMBER_MAX];
+    char took[TEXT_NUMBER_MAX];
+    erase(p);
+    size_t well = p->done - p->failed;
+    if (p->quiet || well == 0) return;
+    fprintf(stderr, "%zu file%s, %s, sent to %.*s in %s\n", well, well == 1 ? "" : "s",
+            text_value(size, (double)p->done_bytes, TEXT_BYTES), STR(p->c->url.shown),
+            text_value(took, (double)(clock_mono_ns() - p->begin_ns), TEXT_NS));
+}
+
+bool cli_push(struct cli *c, int *status, err *e)
+{
+    struct push *p = ARENA_NEW(&c->arena, struct push);
+    if (!p) return arena_ok(&c->arena, e);
+    if (!read_options(c, p, e)) return cli_wrong(status);
+    if (!cli_files_find(&c->arena, c->args.operands, c->args.operand_count, &p->files, e))
+        return false;
+    p->begin_ns = clock_mono_ns();
+    size_t started = 0;
+    while (p->done < p->files.n) {
+        while (started < p->files.n && started - p->done < p->slot_count) {
+            start(p, &p->slots[started % p->slot_count], p->files.v[started]);
+            started++;
+            draw(p, p->files.v[started - 1]);
+        }
+        finish(p, &p->slots[p->done % p->slot_count]);
+    }
+    summarize(p);
+    if (p->failed == 0) return true;
+    if (p->files.n == 1) return false;  // was said
+    return err_set(e, ERR_UNKNOWN, "%zu of %zu files failed", p->failed, p->files.n);
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// top: the functions with the most self time of the last minutes, drawn again and again on a
+// terminal until q or Ctrl-C; elsewhere once.
+//
+// While it draws, the terminal shows its second screen and gives keys at once. What ends the
+// program puts that back: leave(), also out of the handler of signals.
+#include "deploy/cli/cli_ask.h"
+#include "deploy/cli/cli_draw.h"
+#include "deploy/cli/cli_merge.h"
+#include "deploy/cli/cli_time.h"
+#include "sys/clock.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define PAGE_MAX     ((size_t)16 << 20)
+#define ARENA_MAX    ((size_t)8 << 30)
+#define ROWS         20u
+#define ROWS_MAX     UINT64_C(1000)
+#define ROWS_OF_HEAD 4u  // heading of two lines, titles, an error
+#define INTERVAL_MIN ((int64_t)NS_PER_S / 10)
+#define ENTER        "\x1b[?1049h\x1b[?25l"
+#define LEAVE        "\x1b[?25h\x1b[?1049l"
+
+struct top {
+    struct cli *c;
+    struct cli_query q;
+    int64_t window_ns;
+    int64_t interval_ns;
+    uint64_t rows;  // 0: as many as fit
+    bool live;
+};
+
+// ---- the terminal
+
+static struct termios before;
+static bool keys_changed;
+static int screen_fd = -1;
+
+static void leave(void)
+{
+    if (screen_fd >= 0) {
+        ssize_t ignored = write(screen_fd, LEAVE, sizeof LEAVE - 1);
+        (void)ignored;
+    }
+    screen_fd = -1;
+    if (keys_changed) tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    keys_changed = false;
+}
+
+static void on_signal(int number)
+{
+    leave();
+    _exit(number == SIGINT ? CLI_WELL : 128 + number);
+}
+
+static void enter(struct cli *c)
+{
+    struct sigaction act = {.sa_handler = on_signal};
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGHUP, &act, NULL);
+    if (isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0) {
+        struct termios keys = before;
+        keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        keys_changed = tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
+    }
+    screen_fd = c->out_fd;
+}
+
+// Waits for the next page; false if q was pressed.
+static bool wait_for_key(const struct top *t)
+{
+    uint64_t end = clock_mono_ns() + (uint64_t)t->interval_ns;
+    for (uint64_t now = clock_mono_ns(); now < end; now = clock_mono_ns()) {
+        struct pollfd in = {.fd = keys_changed ? STDIN_FILENO : -1, .events = POLLIN};
+        int ms = (int)((end - now) / NS_PER_MS) + 1;
+        if (poll(&in, 1, ms) <= 0) continue;
+        char key = 0;
+        if (read(STDIN_FILENO, &key, 1) <= 0) return false;  // the terminal is gone
+        if (key == 'q' || key == 'Q') return false;
+        if (key == ' ' || key == '\n') return true;
+    }
+    return true;
+}
+
+static unsigned rows_of(const struct top *t)
+{
+    struct winsize size = {0};
+    if (t->rows) return (unsigned)t->rows;
+    if (!t->live || ioctl(t->c->out_fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return ROWS;
+    return size.ws_row > ROWS_OF_HEAD + 1 ? size.ws_row - ROWS_OF_HEAD : 1;
+}
+
+// ---- a page
+
+static void put_head(const struct top *t, struct buf *b, int64_t total)
+{
+    const struct text_look *look = &t->c->look;
+    struct draw_unit u = cli_merge_unit(t->q.type);
+    char value[TEXT_NUMBER_MAX];
+    char window[TEXT_NUMBER_MAX];
+    text_ink(b, look->colors, INK_STRONG);
+    text_put_cut(b, t->q.type, look->width);
+    text_reset(b, look->colors);
+    buf_byte(b, '\n');
+    text_ink(b, look->colors, INK_DIM);
+    buf_printf(b, "%s total in the last %s, until ",
+               text_value(value, (double)total * u.factor, u.unit),
+               text_value(window, (double)t->window_ns, TEXT_NS));
+    cli_time_put(b, t->q.until_ns);
+    if (t->live) buf_z(b, "; q ends");
+    text_reset(b, look->colors);
+    buf_byte(b, '\n');
+}
+
+static bool put_page(struct top *t, struct buf *b, int *status, err *e)
+{
+    struct cli *c = t->c;
+    struct flame f;
+    struct flame_function *v = NULL;
+    size_t n = 0;
+    t->q.until_ns = clock_wall_ns();
+    t->q.from_ns = t->q.until_ns - t->window_ns;
+    if (!cli_width(c, e) || !cli_merge_flame(c, &t->q, CLI_MERGE_ALL, &f, e)) return false;
+    if (f.count == 0 && !t->live) return cli_query_is_empty(c, &t->q, status, e);
+    put_head(t, b, f.total);
+    if (f.count == 0) {
+        buf_z(b, "no data in this time\n");
+        return true;
+    }
+    if (!flame_functions(&f, &c->arena, &v, &n, e)) return false;
+    flame_functions_by_self(v, n);
+    n = MIN(n, rows_of(t));
+    for (size_t i = 0; i < n; i++)
+        v[i].name = draw_readable(&c->arena, v[i].name);
+    draw_functions(b, v, n, f.total, &c->look, cli_merge_unit(t->q.type));
+    return true;
+}
+
+// The lines over those of the last page, each cleared behind its end.
+static void put_screen(struct buf *out, str page, bool first)
+{
+    if (first) buf_z(out, ENTER);
+    buf_z(out, "\x1b[H");
+    for (str rest = page; rest.n;) {
+        buf_str(out, str_split(rest, '\n', &rest));
+        buf_z(out, "\x1b[K\r\n");
+    }
+    buf_z(out, "\x1b[J");
+}
+
+// A page, with memory of its own. An error of a later page is shown in its place: servers restart.
+static bool show(struct top *t, bool first, int *status, err *e)
+{
+    struct cli *c = t->c;
+    struct arena kept = c->arena;
+    struct buf page;
+    struct buf out;
+    err fault = {0};
+    arena_init(&c->arena, NULL, ARENA_MAX);
+    buf_init(&page, NULL, PAGE_MAX);
+    buf_init(&out, NULL, PAGE_MAX);
+    bool ok = put_page(t, &page, status, &fault);
+    if (!ok && !first) {
+        buf_clear(&page);
+        text_put_cut(&page, str_of(fault.msg), c->look.width);
+        buf_byte(&page, '\n');
+        ok = true;
+    }
+    if (ok && t->live) {
+        if (first) enter(c);
+        put_screen(&out, buf_view(&page), first);
+    } else if (ok) {
+        buf_str(&out, buf_view(&page));
+    }
+    if (!ok)
+        *e = fault;
+    else
+        ok = cli_write(c, &out, e);
+    buf_release(&page);
+    buf_release(&out);
+    arena_release(&c->arena);
+    c->arena = kept;
+    return ok;
+}
+
+static bool read_options(struct top *t, err *e)
+{
+    struct cli *c = t->c;
+    if (!cli_duration(c, OPT_WINDOW, &t->window_ns, e) ||
+        !cli_duration(c, OPT_INTERVAL, &t->interval_ns, e) ||
+        !cli_args_number(&c->args, OPT_ROWS, 1, ROWS_MAX, &t->rows, e) || !cli_width(c, e))
+        return false;
+    t->interval_ns = MAX(t->interval_ns, INTERVAL_MIN);
+    return true;
+}
+
+bool cli_top(struct cli *c, int *status, err *e)
+{
+    struct top t = {.c = c, .live = c->out_is_tty};
+    const char *query = c->args.operand_count ? c->args.operands[0] : "";
+    bool typed = cli_args_has(&c->args, OPT_TYPE) || (query[0] && query[0] != '{');
+    str text = arena_printf(&c->arena, "%s%s", typed ? "" : "cpu", query);
+    if (!arena_ok(&c->arena, e)) return false;
+    if (!read_options(&t, e)) return cli_wrong(status);
+    t.q.until_ns = c->now_wall_ns;
+    t.q.from_ns = t.q.until_ns - t.window_ns;
+    if (!cli_query_read(c, text.p, &t.q, status, e)) return false;
+    bool ok = show(&t, true, status, e);
+    while (ok && t.live && wait_for_key(&t))
+        ok = show(&t, false, status, e);
+    leave();
+    return ok;
+}

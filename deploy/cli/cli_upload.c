@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "deploy/cli/cli_upload.h"
+
+#include "codec/pb.h"
+#include "codec/squeeze.h"
+#include "codec/url.h"
+#include "decode/decode.h"
+#include "decode/perf.h"
+#include "deploy/cli/cli_formats.h"
+#include "distributor/ingest_type.h"
+
+#define INFLATED_MAX    ((size_t)2 << 30)
+#define DECODED_MAX     ((size_t)4 << 30)
+#define PATH_MAX_       ((size_t)64 << 10)
+#define SNIFF_BYTES     ((size_t)64 << 10)
+#define GZIP_LEVEL      3
+#define PPROF_TIME      9u  // field time_nanos
+#define JFR_MAGIC       S_INIT("FLR\0")
+#define FOLDED_LINE_MAX ((size_t)65535)
+#define FOLDED_SHOWN    80  // bytes of a line, in a message
+#define STDIN_SERVICE   S("stdin")
+
+static const struct {
+    str name;
+} formats[] = {
+    [UPLOAD_AUTO] = {S_INIT("auto")},     [UPLOAD_PPROF] = {S_INIT("pprof")},
+    [UPLOAD_FOLDED] = {S_INIT("folded")}, [UPLOAD_LINES] = {S_INIT("lines")},
+    [UPLOAD_PERF] = {S_INIT("perf")},
+};
+
+enum upload_format upload_format_of(str name)
+{
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        if (str_eq(formats[i].name, name)) return (enum upload_format)i;
+    }
+    return UPLOAD_AUTO;
+}
+
+// ---- what it is
+
+// Is the first line "stack count"?
+static bool is_folded(str bytes)
+{
+    str head = str_slice(bytes, 0, SNIFF_BYTES);
+    str rest = {0};
+    str line = str_trim(str_split(head, '\n', &rest));
+    size_t space = str_rfind(line, ' ');
+    int64_t count = 0;
+    return space < line.n && space > 0 && str_i64(str_slice(line, space + 1, line.n), &count) &&
+           str_find(line, '\0') == line.n;
+}
+
+static bool is_pprof(str bytes)
+{
+    struct pb_reader r = pb_reader(bytes);
+    bool sample = false;
+    while (pb_next(&r)) {
+        if (r.field == 0 || r.field > 15) return false;
+        sample = sample || (r.field == 1 && r.type == PB_BYTES) || r.field == 2;
+    }
+    return !r.fault && sample;
+}
+
+bool upload_detect(str bytes, enum upload_format *format, err *e)
+{
+    static const str jfr = JFR_MAGIC;
+    str trimmed = str_trim(str_slice(bytes, 0, SNIFF_BYTES));
+    if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
+    if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
+    if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
+    if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
+        *format = UPLOAD_PERF;
+    } else if (is_folded(bytes)) {
+        *format = UPLOAD_FOLDED;
+    } else if (is_pprof(bytes)) {
+        *format = UPLOAD_PPROF;
+    } else {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "it is neither pprof nor collapsed stacks nor text of perf script; "
+                       "`flametree formats` lists all formats");
+    }
+    return true;
+}
+
+str upload_service(str file)
+{
+    if (str_is(file, "-")) return STDIN_SERVICE;
+    size_t slash = str_rfind(file, '/');
+    str base = slash < file.n ? str_slice(file, slash + 1, file.n) : file;
+    str service = str_slice(base, 0, str_find(base, '.'));
+    return service.n ? service : base;
+}
+
+// ---- pprof
+
+bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e)
+{
+    struct pb_reader r = pb_reader(pprof);
+    const uint8_t *from = r.at;
+    while (pb_next(&r)) {
+        if (r.field != PPROF_TIME) buf_put(out, from, (size_t)(r.at - from));
+        from = r.at;
+    }
+    if (!pb_done(&r, e)) return err_wrap(e, "pprof");
+    pb_put_i64_opt(out, PPROF_TIME, time_ns);
+    return buf_ok(out, e);
+}
+
+static bool guess_name(str bytes, struct arena *a, str *name, err *e)
+{
+    struct arena scratch;
+    struct decode_options o = {.inflated_max = INFLATED_MAX};
+    struct decoded d = {0};
+    struct ingest_config none = {0};
+    arena_init(&scratch, NULL, DECODED_MAX);
+    bool ok = decode_pprof(&scratch, bytes, &o, &d, NULL, e);
+    if (ok) *name = arena_str(a, ingest_pprof_name(&d.profiles[0], &none));
+    arena_release(&scratch);
+    if (ok && name->n == 0)
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "the profile has no sample type; set one with --name");
+    return ok;
+}
+
+// The label's value, or empty.
+static str given(const struct upload_options *o, const char *name)
+{
+    return labels_get((labels){o->labels, o->label_count}, str_of(name));
+}
+
+static bool make_pprof(struct arena *a, const struct upload_options *o, str service, str bytes,
+                       str inflated, struct upload *out, err *e)
+{
+    str name = o->name;
+    if (!name.n && !guess_name(inflated, a, &name, e)) return false;
+    struct buf timed;
+    struct buf packed;
+    buf_init(&timed, NULL, INFLATED_MAX);
+    buf_init(&packed, NULL, INFLATED_MAX);
+    bool ok = true;
+    if (o->time_is_now) {
+        ok = upload_set_time(inflated, o->now_ns, &timed, e) &&
+             squeeze_gzip(buf_view(&timed), GZIP_LEVEL, &packed, e);
+        bytes = buf_view(&packed);
+    }
+    buf_init(&out->body, NULL, INFLATED_MAX + PATH_MAX_);
+    struct buf *b = &out->body;
+    size_t series = pb_begin(b, 1);
+    const label first[] = {{S(LABEL_NAME), name},
+                           {S("__delta__"), S("false")},
+                           {S(LABEL_SERVICE), service}};
+    labels_put((labels){first, COUNT(first)}, b, 1);
+    for (size_t i = 0; i < o->label_count; i++) {
+        if (!str_is(o->labels[i].name, LABEL_SERVICE)) labels_put((labels){&o->labels[i], 1}, b, 1);
+    }
+    size_t sample = pb_begin(b, 2);
+    pb_put_bytes(b, 1, bytes);
+    pb_end(b, sample);
+    pb_end(b, series);
+    buf_release(&timed);
+    buf_release(&packed);
+    out->path = "/push.v1.PusherService/Push";
+    out->content_type = "application/proto";
+    out->bytes = buf_view(b);
+    return ok && buf_ok(b, e);
+}
+
+// ---- /ingest
+
+static bool may_be_app(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_' || c == '.' || c == '/' || c == '-';
+        if (!fine) return false;
+    }
+    return s.n > 0;
+}
+
+static bool has(str s, const char *any)
+{
+    for (; *any; any++) {
+        if (str_find(s, *any) < s.n) return true;
+    }
+    return false;
+}
+
+// Text has its labels in the name of /ingest, where some cannot be said and some are lost.
+static bool check_for_ingest(str key, str value, err *e)
+{
+    static const str lost[] = {S_INIT("profile_id"), S_INIT("pyroscope_spy")};
+    if (has(value, ",}")) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "label %.*s=%.*s: with text a value cannot have ',' or '}'", STR(key),
+                       STR(value));
+    }
+    if (!str_eq(str_trim(value), value)) {
+        return err_set(e, ERR_INVALID_ARGUMENT,
+                       "label %.*s='%.*s': with text a value cannot begin or end with a space",
+                       STR(key), STR(value));
+    }
+    if (!str_among(key, lost, COUNT(lost))) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "label %.*s: with text servers do not store it",
+                   STR(key));
+}
+
+// The suffix of the service's name says the profile type.
+static bool check_suffix(struct arena *a, const struct upload_options *o, err *e)
+{
+    struct ingest_type type;
+    err unknown = {0};
+    if (!o->name.n) return true;
+    str app = arena_printf(a, "x.%.*s", STR(o->name));
+    if (!arena_ok(a, e)) return false;
+    if (str_find(o->name, '.') < o->name.n || !ingest_type_of_app(app, &type, &unknown)) {
+        return err_set(
+            e, ERR_INVALID_ARGUMENT,
+            "--name %.*s: text may be cpu, wall, alloc_space, alloc_objects, inuse_space, "
+            "inuse_objects, goroutines, mutex_count, mutex_duration, block_count or "
+            "block_duration",
+            STR(o->name));
+    }
+    bool timed = str_is(type.name, "process_cpu") || str_is(type.name, "wall");
+    if (timed || !o->sample_rate_given) return true;
+    return err_set(e, ERR_INVALID_ARGUMENT, "--sample-rate is for CPU and wall time, not for %.*s",
+                   STR(o->name));
+}
+
+// name=app.suffix{key=value,...}, whose grammar has no quotes.
+static bool put_ingest_name(struct buf *b, const struct upload_options *o, str service, err *e)
+{
+    bool fits = may_be_app(service);
+    buf_str(b, fits ? service : S("upload"));
+    buf_byte(b, '.');
+    buf_str(b, o->name.n ? o->name : S("cpu"));
+    buf_byte(b, '{');
+    bool first = true;
+    for (size_t i = 0; i <= o->label_count; i++) {
+        bool extra = i == o->label_count;  // a service that no application may be called
+        if (extra && fits) break;
+        str key = extra ? S(LABEL_SERVICE) : o->labels[i].name;
+        str value = extra ? service : o->labels[i].value;
+        if (!extra && str_is(key, LABEL_SERVICE)) continue;
+        if (!check_for_ingest(key, value, e)) return false;
+        if (!first) buf_byte(b, ',');
+        first = false;
+        buf_str(b, key);
+        buf_byte(b, '=');
+        buf_str(b, value);
+    }
+    buf_byte(b, '}');
+    return buf_ok(b, e);
+}
+
+static bool make_ingest(struct arena *a, const struct upload_options *o, str service, str bytes,
+                        struct upload *out, err *e)
+{
+    struct buf name;
+    struct buf path;
+    buf_init(&name, NULL, PATH_MAX_);
+    buf_init(&path, NULL, PATH_MAX_ * 3);
+    bool ok = check_suffix(a, o, e) && put_ingest_name(&name, o, service, e);
+    buf_z(&path, "/ingest?name=");
+    url_encode(&path, buf_view(&name));
+    str format = formats[out->format == UPLOAD_PERF ? UPLOAD_FOLDED : out->format].name;
+    buf_printf(&path, "&format=%.*s&spyName=flametree", STR(format));
+    buf_printf(&path, "&from=%lld&until=%lld", (long long)o->now_ns, (long long)o->now_ns);
+    buf_printf(&path, "&sampleRate=%llu", (unsigned long long)o->sample_rate);
+    ok = ok && buf_ok(&path, e);
+    out->path = arena_str(a, buf_view(&path)).p;
+    out->content_type = "application/octet-stream";
+    out->bytes = bytes;
+    buf_release(&name);
+    buf_release(&path);
+    return ok && arena_ok(a, e);
+}
+
+// ---- the whole
+
+// Servers leave out lines without a count, and all that follows a line of 64 KiB, and answer 200.
+static bool check_folded(str text, err *e)
+{
+    str rest = text;
+    for (size_t number = 1; rest.n; number++) {
+        str line = str_split(rest, '\n', &rest);
+        if (line.n > FOLDED_LINE_MAX)
+            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu is %zu bytes, limit %zu", number,
+                           line.n, FOLDED_LINE_MAX);
+        line = str_trim(line);
+        if (line.n && str_find(line, ' ') == line.n)
+            return err_set(e, ERR_INVALID_ARGUMENT, "line %zu has no count: '%.*s'", number,
+                           STR(str_slice(line, 0, FOLDED_SHOWN)));
+    }
+    return true;
+}
+
+// The body becomes collapsed stacks.
+static bool collapse(struct upload *out, str plain, err *e)
+{
+    struct arena a;
+    struct perf_facts facts;
+    arena_init(&a, NULL, DECODED_MAX);
+    buf_init(&out->body, NULL, INFLATED_MAX);
+    bool ok = perf_collapse(&a, plain, &out->body, &facts, e);
+    out->left_out = facts.samples_of_others;
+    arena_release(&a);
+    return ok;
+}
+
+bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
+                 struct upload *out, err *e)
+{
+    *out = (struct upload){.format = o->format};
+    struct buf inflated;
+    buf_init(&inflated, NULL, INFLATED_MAX);
+    str plain = bytes;
+    bool ok = true;
+    if (squeeze_is_gzip(bytes)) {
+        ok = squeeze_gunzip(bytes, &inflated, e);
+        plain = buf_view(&inflated);
+    }
+    if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);
+    if (ok && out->format == UPLOAD_FOLDED) ok = check_folded(plain, e);
+    str service = given(o, LABEL_SERVICE);
+    if (!service.n) service = upload_service(file);
+    if (ok && out->format == UPLOAD_PPROF) {
+        ok = make_pprof(a, o, service, bytes, plain, out, e);
+    } else if (ok && out->format == UPLOAD_PERF) {
+        ok = collapse(out, plain, e) && make_ingest(a, o, service, buf_view(&out->body), out, e);
+    } else if (ok) {
+        ok = make_ingest(a, o, service, plain, out, e);
+        if (inflated.n) {
+            out->body = buf_take(&inflated);
+            out->bytes = buf_view(&out->body);
+        }
+    }
+    buf_release(&inflated);
+    return ok;
+}
+
+void upload_release(struct upload *u)
+{
+    buf_release(&u->body);
+    *u = (struct upload){0};
+}
