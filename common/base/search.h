@@ -21,7 +21,7 @@
         while (search_low_ < search_high_) {                                  \
             const size_t at = search_low_ + (search_high_ - search_low_) / 2; \
             if (before)                                                       \
-                search_low_ = at + 1;                                         \
+                search_low_ = (at) + 1;                                       \
             else                                                              \
                 search_high_ = at;                                            \
         }                                                                     \

@@ -13,6 +13,11 @@ static inline bool has_later_name(label a, label b)
     return str_cmp(a.name, b.name) > 0;
 }
 
+static void sort_run(label *v, size_t n)
+{
+    INSERTION_SORT(v, n, has_later_name);
+}
+
 static void merge_runs(const label *v, label *out, size_t from, size_t middle, size_t to)
 {
     size_t a = from;
@@ -29,11 +34,11 @@ void labels_sort(label *v, size_t n)
     // for that copy the slow way is still right.
     label *copy = n > INSERT_MAX ? mem_try(n * sizeof *v) : NULL;
     if (!copy) {
-        INSERTION_SORT(v, n, has_later_name);
+        sort_run(v, n);
         return;
     }
     for (size_t i = 0; i < n; i += INSERT_MAX)
-        INSERTION_SORT(v + i, MIN((size_t)INSERT_MAX, n - i), has_later_name);
+        sort_run(v + i, MIN((size_t)INSERT_MAX, n - i));
     label *from = v;
     label *to = copy;
     for (size_t run = INSERT_MAX; run < n; run *= 2) {
