@@ -57,6 +57,11 @@ void label_quote(str s, struct buf *out);
 void labels_put(labels ls, struct buf *out, uint32_t field);
 void labels_put_set(labels ls, struct buf *out, uint32_t field);
 
+// From the bytes of one such message, and of one that has them in field 1: in order, the array is
+// the arena's. Strings borrow from the bytes. Names may come twice, values may be empty.
+bool label_decode(str bytes, label *out, err *e) MUST_CHECK;
+bool labels_decode_set(struct arena *a, str bytes, labels *out, err *e) MUST_CHECK;
+
 // A copy in the arena, strings included.
 labels labels_copy(struct arena *a, labels ls);
 

@@ -29,3 +29,30 @@ void labels_put_set(labels ls, struct buf *out, uint32_t field)
     labels_put(ls, out, 1);
     pb_end(out, mark);
 }
+
+bool label_decode(str bytes, label *out, err *e)
+{
+    *out = (label){0};
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES) out->name = r.bytes;
+        if (r.field == 2 && r.type == PB_BYTES) out->value = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+bool labels_decode_set(struct arena *arena, str bytes, labels *out, err *e)
+{
+    label *v = NULL;
+    size_t n = 0;
+    size_t cap = 0;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field != 1 || r.type != PB_BYTES) continue;
+        if (!arena_grow(arena, &v, &cap, n + 1, sizeof *v)) return arena_ok(arena, e);
+        if (!label_decode(r.bytes, &v[n++], e)) return false;
+    }
+    labels_sort(v, n);
+    *out = (labels){v, n};
+    return pb_done(&r, e);
+}

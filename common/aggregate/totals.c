@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/totals.h"
+
+#include "codec/pb.h"
+
+#include <stdlib.h>
+
+bool totals_check(const struct totals_want *w, err *e)
+{
+    if (w->exemplars > EXEMPLAR_SPAN) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "exemplars of kind %d", (int)w->exemplars);
+    }
+    return w->step_ns > 0 ||
+           err_set(e, ERR_INVALID_ARGUMENT, "step is %lld ns, least is 1", (long long)w->step_ns);
+}
+
+// ---- showing
+
+bool totals_show(const struct cells *c, const struct cell *cell, struct total *out, err *e)
+{
+    *out = (struct total){.point = cell->point,
+                          .sum = cell->sum,
+                          .profiles = cell->count,
+                          .exemplar = cells_best(c, cell)};
+    return cells_notes(c, cell, &out->annotations, e);
+}
+
+static bool unite_exemplars(struct arena *a, struct total *to, const struct total *from, err *e)
+{
+    if (!to->exemplar) to->exemplar = from->exemplar;
+    if (!from->exemplar || to->exemplar == from->exemplar) return true;
+    struct exemplar *both = ARENA_NEW(a, struct exemplar);
+    if (!both) return arena_ok(a, e);
+    *both = *to->exemplar;
+    to->exemplar = both;
+    return exemplar_merge(a, both, from->exemplar, e);
+}
+
+static bool unite_annotations(struct arena *a, struct total *to, const struct total *from, err *e)
+{
+    size_t n = 0;
+    size_t all = to->annotations.n + from->annotations.n;
+    if (from->annotations.n == 0) return true;
+    label *v = ARENA_ARRAY(a, label, all);
+    if (!v) return arena_ok(a, e);
+    for (size_t i = 0; i < to->annotations.n; i++)
+        v[n++] = to->annotations.v[i];
+    for (size_t i = 0; i < from->annotations.n; i++)
+        v[n++] = from->annotations.v[i];
+    qsort(v, all, sizeof *v, label_order);
+    n = 1;
+    for (size_t i = 1; i < all; i++) {
+        if (label_order(&v[n - 1], &v[i]) != 0) v[n++] = v[i];
+    }
+    to->annotations = (labels){v, n};
+    return true;
+}
+
+bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e)
+{
+    to->profiles += from->profiles;
+    if (__builtin_add_overflow(to->sum, from->sum, &to->sum)) {
+        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+    }
+    return unite_exemplars(a, to, from, e) && unite_annotations(a, to, from, e);
+}
+
+// ---- the wire
+
+static bool encode_point(const struct cells *c, const struct cell *cell, struct buf *out, err *e)
+{
+    struct total t;
+    if (!totals_show(c, cell, &t, e)) return false;
+    size_t mark = pb_begin(out, 2);
+    pb_put_i64_opt(out, 1, t.point);
+    pb_put_u64_opt(out, 2, zigzag(t.sum));
+    pb_put_u64_opt(out, 3, t.profiles);
+    labels_put(t.annotations, out, 4);
+    if (t.exemplar) exemplar_encode(t.exemplar, out, 5);
+    pb_end(out, mark);
+    return true;
+}
+
+bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *e)
+{
+    return cells_encode(c, encode_point, out, field, e);
+}
+
+// The exemplar and the annotations of a point; the cell is known by then.
+static bool merge_beside(struct cells *c, uint32_t row, str bytes, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        struct exemplar x;
+        label note;
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 4 &&
+            !(label_decode(r.bytes, &note, e) && cells_annotate(c, row, note, true, e))) {
+            return false;
+        }
+        if (r.field == 5 &&
+            !(exemplar_decode(c->arena, r.bytes, &x, e) && cells_offer_known(c, row, &x, e))) {
+            return false;
+        }
+    }
+    return pb_done(&r, e);
+}
+
+static bool merge_point(struct cells *c, struct cells_series *s, str bytes, err *e)
+{
+    int64_t point = 0;
+    int64_t sum = 0;
+    uint64_t profiles = 0;
+    uint32_t row = 0;
+    bool more = false;
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type == PB_VARINT && r.field == 1) point = (int64_t)r.number;
+        if (r.type == PB_VARINT && r.field == 2) sum = unzigzag(r.number);
+        if (r.type == PB_VARINT && r.field == 3) profiles = r.number;
+        more = more || r.type == PB_BYTES;
+    }
+    return pb_done(&r, e) && cells_at(c, s, point, 0, &row, e) &&
+           cells_add(c, row, sum, profiles, e) && (!more || merge_beside(c, row, bytes, e));
+}
+
+bool totals_merge_bytes(struct cells *c, str bytes, err *e)
+{
+    return cells_merge_bytes(c, bytes, merge_point, e);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// totals.h - sums and numbers of profiles over time, in groups, with exemplars and annotations.
+//
+// A source of rows (a head, blocks) asks for the cell of a row, works out what the row counts for,
+// and adds that; what comes from elsewhere as bytes is added by totals_merge_bytes.
+//
+//     struct cells_series s = {.ls = labels of the series, .lasting = true};
+//     for each row of it:
+//         if (!points_at(&t.points, time_ns, &point)) continue;
+//         cells_at(&t.cells, &s, point, 0, &row, e) && cells_add(&t.cells, row, value, 1, e) ...
+#pragma once
+
+#include "aggregate/cells.h"
+#include "aggregate/points.h"
+
+// What is asked for. With a call site (names from the root) only what lies under it counts; a
+// profile without any of it still counts as a profile, of 0.
+struct totals_want {
+    bool wanted;  // false: totals are not asked for, and the rest says nothing
+    int64_t first_ns;
+    int64_t step_ns;
+    int64_t points;
+    const str *group_by;
+    size_t group_by_count;
+    const str *call_site;
+    size_t call_site_count;
+    enum exemplar_kind exemplars;
+    bool include_sampled;  // of series whose stacks sampling dropped (__sampled__="true") as well
+};
+
+// Fails with invalid_argument: no such step, no such exemplars.
+bool totals_check(const struct totals_want *w, err *e) MUST_CHECK;
+
+static inline struct points totals_points(const struct totals_want *w)
+{
+    return (struct points){.first_ns = w->first_ns, .step_ns = w->step_ns, .count = w->points};
+}
+
+// A cell as it is shown.
+struct total {
+    int64_t point;
+    int64_t sum;
+    uint64_t profiles;
+    const struct exemplar *exemplar;  // or NULL
+    labels annotations;               // in order of key and value, each once
+};
+bool totals_show(const struct cells *c, const struct cell *cell, struct total *out,
+                 err *e) MUST_CHECK;
+
+// Adds one total to another, whatever their points. Memory of the arena.
+bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e) MUST_CHECK;
+
+// Messages SeriesTotals in `field`, of finished cells; and one of them added.
+bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *e) MUST_CHECK;
+bool totals_merge_bytes(struct cells *c, str bytes, err *e) MUST_CHECK;
