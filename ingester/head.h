@@ -28,6 +28,8 @@
 // Memory counts against one budget; its name is that of the configuration row.
 #pragma once
 
+#include "aggregate/heat.h"
+#include "aggregate/totals.h"
 #include "ingester/rows.h"
 #include "loop/req.h"
 #include "model/batch.h"
@@ -183,93 +185,15 @@ bool head_tree(struct head *h, struct req *r, const struct head_query *q,
                const struct head_tree_filter *f, struct merge *m, uint64_t *profiles,
                err *e) MUST_CHECK;
 
-// What an exemplar is, and what a heat map counts; numbers of enum ExemplarKind on the wire.
-enum head_kind {
-    HEAD_NONE = 0,
-    HEAD_ROW = 1,
-    HEAD_SPAN = 2
-};
-
-// Strings borrow from the head while it is held.
-struct head_exemplar {
-    id128 profile;
-    int64_t time_ns;
-    int64_t value;
-    labels ls;  // of its series, without those of the group
-    uint64_t span_id;
-    bool has_trace;
-    id128 trace;
-};
-
-// Sums of totals by point and group; point k covers (first + (k-1) * step, first + k * step]. With
-// a call site only what lies under it counts; a profile without any of it still counts as a
-// profile, of 0.
-struct head_totals_want {
-    int64_t first_ns;
-    int64_t step_ns;
-    int64_t points;
-    const str *group_by;
-    size_t group_by_count;
-    bool include_sampled;
-    const str *call_site;
-    size_t call_site_count;
-    enum head_kind exemplars;
-};
-struct head_point {
-    int64_t point;
-    int64_t sum;
-    uint64_t profiles;
-    const label *annotations;  // each once, in order; borrowed from the head while it is held
-    size_t annotation_count;
-    const struct head_exemplar *exemplar;  // or NULL
-};
-struct head_group {
-    labels group;
-    struct head_point *points;  // ascending, only those with data
-    size_t n;
-};
-// Groups in order of their labels; the arena's of r.
+// Totals of the matching rows, finished. Arrays are the arena's of r; strings of exemplars and
+// annotations borrow from the head while it is held.
 bool head_totals(struct head *h, struct req *r, const struct head_query *q,
-                 const struct head_totals_want *w, struct head_group **groups, size_t *n,
-                 err *e) MUST_CHECK;
+                 const struct totals_want *w, struct cells *out, err *e) MUST_CHECK;
 
-// Counts of values by slot, bucket and group (message WantHeat). Without bounds only the extent.
-struct head_heat_want {
-    int64_t first_ns;
-    int64_t step_ns;
-    int64_t slots;
-    const str *group_by;
-    size_t group_by_count;
-    enum head_kind kind;
-    const int64_t *bounds;  // ascending
-    size_t bound_count;
-    int64_t largest;
-    bool exemplars;
-};
-struct head_extent {
-    uint64_t count;
-    int64_t least;  // of no values: 0
-    int64_t largest;
-};
-struct head_heat_cell {
-    int64_t slot;
-    uint32_t bucket;
-    uint64_t count;
-    const struct head_exemplar *exemplar;  // or NULL
-};
-struct head_heat_group {
-    labels group;
-    struct head_heat_cell *cells;  // by slot, then bucket
-    size_t n;
-};
-struct head_heat {
-    struct head_extent extent;
-    struct head_heat_group *groups;  // in order of their labels
-    size_t n;
-};
-// All of it the arena's of r.
-bool head_heat(struct head *h, struct req *r, const struct head_query *q,
-               const struct head_heat_want *w, struct head_heat *out, err *e) MUST_CHECK;
+// Their heat map, finished, and the extent of the values in it; without buckets only the extent.
+// Memory as head_totals'.
+bool head_heat(struct head *h, struct req *r, const struct head_query *q, const struct heat_want *w,
+               struct cells *out, struct extent *extent, err *e) MUST_CHECK;
 
 // Distinct label sets of series with rows in the range, in order; the arena's of r.
 struct head_labels_want {

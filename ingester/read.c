@@ -153,102 +153,51 @@ static bool put_tree(struct read *r, err *e)
     return ok;
 }
 
-static void put_exemplar(struct buf *out, uint32_t field, const struct head_exemplar *x)
-{
-    size_t mark = pb_begin(out, field);
-    pb_put_bytes(out, 1, str_make(x->profile.b, sizeof x->profile.b));
-    pb_put_fixed64_opt(out, 2, (uint64_t)x->time_ns);
-    pb_put_u64_opt(out, 3, zigzag(x->value));
-    labels_put_set(x->ls, out, 4);
-    pb_put_fixed64_opt(out, 5, x->span_id);
-    if (x->has_trace) pb_put_bytes(out, 6, str_make(x->trace.b, sizeof x->trace.b));
-    pb_end(out, mark);
-}
-
-static void put_point(struct buf *out, const struct head_point *p)
-{
-    size_t mark = pb_begin(out, 2);
-    pb_put_i64_opt(out, 1, p->point);
-    pb_put_u64_opt(out, 2, zigzag(p->sum));
-    pb_put_u64_opt(out, 3, p->profiles);
-    labels_put((labels){p->annotations, p->annotation_count}, out, 4);
-    if (p->exemplar) put_exemplar(out, 5, p->exemplar);
-    pb_end(out, mark);
-}
-
 static bool put_totals(struct read *r, err *e)
 {
     const Flametree__V1__WantTotals *want = r->ask->totals;
     struct arena *a = &r->req->arena;
+    struct cells cells;
     str *names = NULL;
     str *site = NULL;
-    struct head_group *groups = NULL;
-    size_t n = 0;
     if (!read_names(a, want->group_by, want->n_group_by, &names, e) ||
         !read_names(a, want->call_site, want->n_call_site, &site, e)) {
         return false;
     }
-    struct head_totals_want w = {.first_ns = want->first_ns,
-                                 .step_ns = want->step_ns,
-                                 .points = want->points,
-                                 .group_by = names,
-                                 .group_by_count = want->n_group_by,
-                                 .include_sampled = want->include_sampled,
-                                 .call_site = site,
-                                 .call_site_count = want->n_call_site,
-                                 .exemplars = (enum head_kind)want->exemplars};
-    if (!head_totals(r->in->head, r->req, &r->query, &w, &groups, &n, e)) return false;
-    for (size_t i = 0; i < n; i++) {
-        size_t mark = pb_begin(r->out, 4);
-        labels_put_set(groups[i].group, r->out, 1);
-        for (size_t k = 0; k < groups[i].n; k++)
-            put_point(r->out, &groups[i].points[k]);
-        pb_end(r->out, mark);
-    }
-    return true;
-}
-
-static void put_heat_group(struct buf *out, const struct head_heat_group *g)
-{
-    size_t mark = pb_begin(out, 9);
-    labels_put_set(g->group, out, 1);
-    for (size_t i = 0; i < g->n; i++) {
-        const struct head_heat_cell *c = &g->cells[i];
-        size_t cell = pb_begin(out, 2);
-        pb_put_i64_opt(out, 1, c->slot);
-        pb_put_u64_opt(out, 2, c->bucket);
-        pb_put_u64_opt(out, 3, c->count);
-        if (c->exemplar) put_exemplar(out, 4, c->exemplar);
-        pb_end(out, cell);
-    }
-    pb_end(out, mark);
+    const struct totals_want w = {.wanted = true,
+                                  .first_ns = want->first_ns,
+                                  .step_ns = want->step_ns,
+                                  .points = want->points,
+                                  .group_by = names,
+                                  .group_by_count = want->n_group_by,
+                                  .include_sampled = want->include_sampled,
+                                  .call_site = site,
+                                  .call_site_count = want->n_call_site,
+                                  .exemplars = (enum exemplar_kind)want->exemplars};
+    return head_totals(r->in->head, r->req, &r->query, &w, &cells, e) &&
+           totals_encode(&cells, r->out, 4, e);
 }
 
 static bool put_heat(struct read *r, err *e)
 {
     const Flametree__V1__WantHeat *want = r->ask->heat;
+    struct cells cells;
+    struct extent extent;
     str *names = NULL;
-    struct head_heat heat;
     if (!read_names(&r->req->arena, want->group_by, want->n_group_by, &names, e)) return false;
-    struct head_heat_want w = {.first_ns = want->first_ns,
-                               .step_ns = want->step_ns,
-                               .slots = want->slots,
-                               .group_by = names,
-                               .group_by_count = want->n_group_by,
-                               .kind = (enum head_kind)want->kind,
-                               .bounds = want->lower_bounds,
-                               .bound_count = want->n_lower_bounds,
-                               .largest = want->largest,
-                               .exemplars = want->exemplars};
-    if (!head_heat(r->in->head, r->req, &r->query, &w, &heat, e)) return false;
-    size_t mark = pb_begin(r->out, 8);
-    pb_put_u64_opt(r->out, 1, heat.extent.count);
-    pb_put_u64_opt(r->out, 2, zigzag(heat.extent.least));
-    pb_put_u64_opt(r->out, 3, zigzag(heat.extent.largest));
-    pb_end(r->out, mark);
-    for (size_t i = 0; i < heat.n; i++)
-        put_heat_group(r->out, &heat.groups[i]);
-    return true;
+    const struct heat_want w = {.slots = {.first_ns = want->first_ns,
+                                          .step_ns = want->step_ns,
+                                          .count = want->slots},
+                                .group_by = names,
+                                .group_by_count = want->n_group_by,
+                                .kind = (enum exemplar_kind)want->kind,
+                                .buckets = {.bounds = want->lower_bounds,
+                                            .n = want->n_lower_bounds,
+                                            .largest = want->largest},
+                                .exemplars = want->exemplars};
+    if (!head_heat(r->in->head, r->req, &r->query, &w, &cells, &extent, e)) return false;
+    extent_encode(&extent, r->out, 8);
+    return heat_encode(&cells, r->out, 9, e);
 }
 
 static bool put_labels(struct read *r, err *e)

@@ -127,8 +127,8 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     if (!merged_finish(m, e)) return false;
     a->work.ns[WORK_MERGE] += clock_mono_ns() - began;
     a->profiles += m->profiles;
-    for (size_t i = 0; q->totals.wanted && i < m->total_count; i++)
-        a->profiles += m->totals[i].profiles;
+    for (size_t i = 0; q->totals.wanted && i < m->totals.n; i++)
+        a->profiles += m->totals.v[i].count;
     return true;
 }
 

@@ -9,7 +9,7 @@
 //       block_keys.c  which keys and nodes a piece means
 //       block_rows.c  rows: times, ids, spans, vectors
 //     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c what
-//     is wanted; block_cells.c, block_values.c parts of these
+//     is wanted; block_cells.c parts of these. What adds up is common/aggregate
 //
 // A unit is one service of one object. A wave is a few units whose sections are in memory together.
 // What fails for one object is noted and the object left out; false is returned only when the

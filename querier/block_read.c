@@ -87,7 +87,7 @@ static bool reads_all(const struct query *q)
 static bool reads_totals(const struct query *q)
 {
     return q->totals.wanted && q->totals.call_site_count == 0 &&
-           q->totals.exemplars == QUERY_NO_EXEMPLARS;
+           q->totals.exemplars == EXEMPLAR_NONE;
 }
 
 static enum level_use use_of(const struct query *q)
@@ -95,7 +95,7 @@ static enum level_use use_of(const struct query *q)
     bool tree_of_nodes = q->tree.wanted && !is_filtered(&q->tree);
     if (q->heat.wanted || (q->tree.wanted && !tree_of_nodes)) return LEVEL_ROWS;
     if (!q->totals.wanted) return LEVEL_NODES;
-    if (q->totals.exemplars != QUERY_NO_EXEMPLARS) return LEVEL_ROWS;
+    if (q->totals.exemplars != EXEMPLAR_NONE) return LEVEL_ROWS;
     if (q->tree.wanted || q->labels.wanted || q->stats) return LEVEL_ROWS;
     return q->totals.call_site_count ? LEVEL_NODES : LEVEL_TOTALS;
 }
@@ -539,6 +539,10 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
                            .with_all = reads_all(t->q),
                            .with_totals = reads_totals(t->q),
                            .excluded = t->excluded};
+    m->totals.group_by = t->q->totals.group_by;
+    m->totals.group_by_count = t->q->totals.group_by_count;
+    m->heat.group_by = t->q->heat.group_by;
+    m->heat.group_by_count = t->q->heat.group_by_count;
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
               block_walk_waves(&w, read_wants, e) && block_tree_finish(&w, e);
     block_tree_release(&w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/columns.h"
+#include "aggregate/site.h"
 #include "querier/block_cells.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct take {
     struct block_unit *unit;
     uint32_t key;
-    uint32_t group;
+    struct cells_series *series;
     int64_t from_ns;
     int64_t to_ns;
 };
@@ -25,46 +25,23 @@ struct frame {
 };
 
 struct totals_unit {
-    struct block_matched matched;
-    uint32_t *groups;  // by key, 1 + number; 0: not looked for yet
+    struct site site;
+    struct block_series series;
 };
 
 struct totals {
     struct block_walk *w;
-    const struct query_totals *q;
-    struct block_site site;
+    const struct totals_want *q;
+    struct points points;
+    struct arena scratch;
     struct block_scans scans;
     struct take *takes;
     size_t take_count;
     size_t take_cap;
     struct block_nodes nodes;  // of a call site
     struct block_unit *unit;   // that nodes are being chosen of
-    uint32_t group;
+    uint32_t key;
 };
-
-// The point whose slot (first + (k-1) * step, first + k * step] holds the time: the quotient
-// rounded up. False if it is none of the asked ones.
-static bool point_of(const struct query_totals *q, int64_t time_ns, int64_t *point)
-{
-    int64_t distance = 0;
-    if (__builtin_sub_overflow(time_ns, q->first_ns, &distance)) return false;
-    if (distance <= -q->step_ns) return false;
-    *point = distance / q->step_ns + (distance % q->step_ns > 0);
-    return *point < q->points;
-}
-
-static bool group_of(struct totals *t, struct block_unit *u, uint32_t key, uint32_t *group, err *e)
-{
-    struct totals_unit *own = u->of_want;
-    if (own->groups[key] == 0) {
-        if (!block_group(t->w, u, key, t->q->group_by, t->q->group_by_count, group, e)) {
-            return false;
-        }
-        own->groups[key] = *group + 1;
-    }
-    *group = own->groups[key] - 1;
-    return true;
-}
 
 // ---- what to read
 
@@ -84,7 +61,7 @@ static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_
 static bool note_node(void *arg, const struct block_node_ref *node, err *e)
 {
     struct totals *t = arg;
-    return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, t->group}, e);
+    return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, t->key}, e);
 }
 
 static bool is_of_one_point(const void *arg, const struct block_node *n)
@@ -92,12 +69,12 @@ static bool is_of_one_point(const void *arg, const struct block_node *n)
     const struct totals *t = arg;
     int64_t first = 0;
     int64_t last = 0;
-    bool in = point_of(t->q, slot_start(n->slot, n->width) + 1, &first);
-    bool out = point_of(t->q, slot_start(n->slot + 1, n->width) - 1, &last);
+    bool in = points_at(&t->points, slot_start(n->slot, n->width) + 1, &first);
+    bool out = points_at(&t->points, slot_start(n->slot + 1, n->width) - 1, &last);
     return in == out && first == last;
 }
 
-static bool take_key(struct totals *t, struct block_unit *u, uint32_t key, uint32_t group,
+static bool take_key(struct totals *t, struct block_unit *u, uint32_t key,
                      const struct level_piece *p, err *e)
 {
     const struct block_key_ref *k = &u->index->keys[key];
@@ -109,11 +86,12 @@ static bool take_key(struct totals *t, struct block_unit *u, uint32_t key, uint3
                                        .fn = note_node,
                                        .arg = t};
         t->unit = u;
-        t->group = group;
+        t->key = key;
         return block_nodes_within(u->index, k, &c, e);
     }
-    struct take take = {
-        .unit = u, .key = key, .group = group, .from_ns = p->from_ns, .to_ns = p->to_ns};
+    struct totals_unit *own = u->of_want;
+    struct take take = {.unit = u, .key = key, .from_ns = p->from_ns, .to_ns = p->to_ns};
+    if (!block_series_of(w, u, &own->series, key, &take.series, e)) return false;
     if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
         return block_no_room(w, e);
     }
@@ -135,9 +113,7 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
     }
     if (!block_select_keys(w, u, e)) return false;
     for (uint32_t i = 0; i < x->key_count; i++) {
-        uint32_t group = 0;
-        if (!is_taken(t, u, i, classes)) continue;
-        if (!group_of(t, u, i, &group, e) || !take_key(t, u, i, group, p, e)) return false;
+        if (is_taken(t, u, i, classes) && !take_key(t, u, i, p, e)) return false;
     }
     return true;
 }
@@ -145,11 +121,17 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
 static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
 {
     struct totals_unit *own = ARENA_NEW(&t->w->wave, struct totals_unit);
-    if (!own) return block_no_room(t->w, e);
-    own->groups = ARENA_ARRAY(&t->w->wave, uint32_t, u->index->key_count);
-    if (!own->groups) return block_no_room(t->w, e);
+    if (!own || !block_series_init(t->w, u, &own->series, e)) return block_no_room(t->w, e);
     u->of_want = own;
-    return block_site_know(&t->site, t->w, u, &own->matched, e);
+    own->site = (struct site){.names = t->q->call_site, .n = t->q->call_site_count};
+    if (own->site.n == 0) {
+        own->site.stacks = u->index->stack_count;
+        return true;
+    }
+    uint32_t *matched = ARENA_ARRAY(&t->w->wave, uint32_t, u->symbols->stack_count);
+    if (!matched) return block_no_room(t->w, e);
+    site_match(&own->site, u->symbols, matched);
+    return true;
 }
 
 static bool add_unit(struct totals *t, struct block_unit *u, err *e)
@@ -168,46 +150,35 @@ static bool add_unit(struct totals *t, struct block_unit *u, err *e)
 
 // Where rows are gone the last border may lie within a slot; and where a border is a nanosecond
 // before a slot's end, the slot is taken as ending there.
-static bool point_of_slot(const struct query_totals *q, int64_t slot, int64_t width, int64_t *point)
+static bool point_of_slot(const struct points *p, int64_t slot, int64_t width, int64_t *point)
 {
-    if (point_of(q, slot_start(slot + 1, width) - 1, point)) return true;
-    if (!point_of(q, slot_start(slot, width) + 1, point)) return false;
-    *point = q->points - 1;
+    if (points_at(p, slot_start(slot + 1, width) - 1, point)) return true;
+    if (!points_at(p, slot_start(slot, width) + 1, point)) return false;
+    *point = p->count - 1;
     return true;
 }
 
-static bool add_sum(struct totals *t, uint32_t row, int64_t sum, uint64_t profiles, err *e)
+static bool add_sum(struct totals *t, struct cells_series *s, int64_t point, int64_t sum,
+                    uint64_t profiles, err *e)
 {
-    struct merged_total *to = &t->w->m->totals[row];
-    to->profiles += profiles;
-    if (sum_add(&to->sum, sum)) return true;
-    return err_set(e, ERR_OUT_OF_RANGE, "the sum of point %lld does not fit 64 bits",
-                   (long long)to->point);
-}
-
-static bool add_total(struct totals *t, const struct take *take, const struct block_total *v,
-                      int64_t width, err *e)
-{
-    int64_t point = 0;
-    uint32_t row = 0;
-    if (!point_of_slot(t->q, v->slot, width, &point)) return true;
-    return block_total_at(t->w, take->group, point, &row, e) &&
-           add_sum(t, row, v->sum, v->profiles, e);
+    struct cells *c = &t->w->m->totals;
+    uint32_t cell = 0;
+    return cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, sum, profiles, e);
 }
 
 static bool add_node(void *arg, const struct block_node_use *use, str columns, err *e)
 {
     struct totals *t = arg;
     const struct block_node *n = &use->node->node;
-    const struct totals_unit *own = use->unit->of_want;
+    struct totals_unit *own = use->unit->of_want;
+    struct cells_series *s = NULL;
     int64_t point = 0;
     int64_t sum = 0;
     bool any = false;
-    uint32_t row = 0;
-    if (!point_of_slot(t->q, n->slot, n->width, &point)) return true;
-    return block_site_sum(&t->site, &own->matched, columns, &sum, &any, e) &&
-           (!__builtin_mul_overflow(sum, use->node->factor, &sum) || block_no_value(e)) &&
-           block_total_at(t->w, use->tag, point, &row, e) && add_sum(t, row, sum, n->profiles, e);
+    if (!point_of_slot(&t->points, n->slot, n->width, &point)) return true;
+    return block_series_of(t->w, use->unit, &own->series, use->tag, &s, e) &&
+           site_sum_columns(&own->site, &t->scratch, columns, use->node->factor, &sum, &any, e) &&
+           add_sum(t, s, point, sum, n->profiles, e);
 }
 
 static bool add_take(struct totals *t, const struct take *take, const struct block_frame *f,
@@ -222,8 +193,12 @@ static bool add_take(struct totals *t, const struct take *take, const struct blo
         const struct block_total *total = &v[i - f->first];
         int64_t start = slot_start(total->slot, width);
         int64_t end = slot_start(total->slot + 1, width);
+        int64_t point = 0;
         if (start < take->from_ns || end > take->to_ns) continue;
-        if (!add_total(t, take, total, width, e)) return false;
+        if (point_of_slot(&t->points, total->slot, width, &point) &&
+            !add_sum(t, take->series, point, total->sum, total->profiles, e)) {
+            return false;
+        }
     }
     return true;
 }
@@ -300,71 +275,71 @@ static bool read_totals(struct totals *t, err *e)
 
 // ---- rows
 
-static bool offer(struct totals *t, const struct block_hit *h, uint32_t row, int64_t value, err *e)
+static bool offer(struct totals *t, const struct block_hit *h, struct cells_series *s,
+                  uint32_t cell, int64_t value, err *e)
 {
     const struct totals_unit *own = h->unit->of_want;
-    struct block_walk *w = t->w;
-    const struct merged_exemplar *best = w->m->totals[row].exemplar;
-    struct block_offered o = {h, NULL, value, t->q->group_by, t->q->group_by_count};
-    bool ok = true;
-    if (t->q->exemplars == QUERY_PROFILES) ok = block_offer(w, &o, &best, e);
-    bool of_spans = t->q->exemplars == QUERY_SPANS && h->spans;
-    for (uint32_t i = 0; ok && of_spans && i < h->spans->n; i++) {
+    struct cells *c = &t->w->m->totals;
+    struct exemplar x = block_exemplar(h, NULL);
+    x.value = value;
+    if (t->q->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, &x, e);
+    for (uint32_t i = 0; h->spans && i < h->spans->n; i++) {
+        const struct block_span *span = &h->spans->v[i];
         bool any = false;
-        o.span = &h->spans->v[i];
-        if (o.span->span_id == 0) continue;
-        ok = block_site_sum(&t->site, &own->matched, o.span->vector, &o.value, &any, e) &&
-             (!any || block_offer(w, &o, &best, e));
+        x = block_exemplar(h, span);
+        if (span->span_id == 0) continue;
+        if (!site_sum_columns(&own->site, &t->scratch, span->vector, 1, &x.value, &any, e)) {
+            return false;
+        }
+        if (any && !cells_offer(c, s, cell, &x, e)) return false;
     }
-    w->m->totals[row].exemplar = best;
-    return ok;
+    return true;
 }
 
-// What of a row lies under the call site.
-static bool value_of(struct totals *t, const struct block_hit *h, str columns, int64_t *value,
-                     bool *any, err *e)
+// Strings of a row are there until the next chunk is read.
+static bool annotate(struct totals *t, uint32_t cell, labels notes, err *e)
 {
-    const struct totals_unit *own = h->unit->of_want;
-    *value = h->total;
-    *any = true;
-    if (t->site.n == 0) return true;
-    return block_site_sum(&t->site, &own->matched, columns, value, any, e) &&
-           (!__builtin_mul_overflow(*value, h->factor, value) || block_no_value(e));
+    for (size_t i = 0; i < notes.n; i++) {
+        if (!cells_annotate(&t->w->m->totals, cell, notes.v[i], false, e)) return false;
+    }
+    return true;
 }
 
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct totals *t = arg;
-    struct block_walk *w = t->w;
+    struct totals_unit *own = h->unit->of_want;
+    struct cells *c = &t->w->m->totals;
+    struct cells_series *s = NULL;
     int64_t point = 0;
-    int64_t value = 0;
-    bool any = false;
-    uint32_t group = 0;
-    uint32_t row = 0;
-    if (!point_of(t->q, h->time_ns, &point)) return true;
-    if (!group_of(t, h->unit, h->key, &group, e) || !block_total_at(w, group, point, &row, e)) {
+    int64_t value = h->total;
+    uint32_t cell = 0;
+    bool any = true;
+    if (!points_at(&t->points, h->time_ns, &point)) return true;
+    if (own->site.n &&
+        !site_sum_columns(&own->site, &t->scratch, columns, h->factor, &value, &any, e)) {
         return false;
     }
-    if (!value_of(t, h, columns, &value, &any, e)) return false;
-    if (!add_sum(t, row, value, 1, e)) return false;
-    if (t->q->exemplars && any && !offer(t, h, row, value, e)) return false;
-    return h->annotations.n == 0 || block_annotate(w, row, h->annotations, e);
+    return block_series_of(t->w, h->unit, &own->series, h->key, &s, e) &&
+           cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, value, 1, e) &&
+           (!t->q->exemplars || !any || offer(t, h, s, cell, value, e)) &&
+           annotate(t, cell, h->annotations, e);
 }
 
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    struct totals t = {.w = w, .q = &w->q->totals};
+    struct totals t = {.w = w, .q = &w->q->totals, .points = totals_points(&w->q->totals)};
     struct block_rows rows = {.details = true,
                               .vectors = t.q->call_site_count > 0,
-                              .spans = t.q->exemplars == QUERY_SPANS,
+                              .spans = t.q->exemplars == EXEMPLAR_SPAN,
                               .fn = add_row,
                               .arg = &t};
-    block_site_init(&t.site, w, t.q->call_site, t.q->call_site_count);
-    bool ok = true;
+    arena_init(&t.scratch, &w->m->memory, SIZE_MAX);
+    bool ok = totals_check(t.q, e);
     for (size_t i = 0; ok && i < n; i++)
         ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
     ok = ok && read_totals(&t, e) && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
          block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
-    block_site_release(&t.site);
+    arena_release(&t.scratch);
     return ok;
 }

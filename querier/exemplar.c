@@ -5,18 +5,18 @@
 #include "sys/clock.h"
 #include "types/v1/types.pb-c.h"
 
-bool exemplar_type(int asked, enum query_exemplars *out, err *e)
+bool exemplar_type(int asked, enum exemplar_kind *out, err *e)
 {
     switch (asked) {
     case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_UNSPECIFIED:
     case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE:
-        *out = QUERY_NO_EXEMPLARS;
+        *out = EXEMPLAR_NONE;
         return true;
     case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL:
-        *out = QUERY_PROFILES;
+        *out = EXEMPLAR_PROFILE;
         return true;
     case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN:
-        *out = QUERY_SPANS;
+        *out = EXEMPLAR_SPAN;
         return true;
     default:
         return err_set(e, ERR_INVALID_ARGUMENT, "unknown exemplar type: %d", asked);
@@ -30,7 +30,7 @@ static void put_hex(struct buf *out, uint32_t field, const uint8_t *bytes, size_
     pb_put_bytes(out, field, str_of(text));
 }
 
-void exemplar_put(struct buf *out, uint32_t field, const struct merged_exemplar *x)
+void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x)
 {
     char uuid[UUID_TEXT];
     size_t mark = pb_begin(out, field);

@@ -8,8 +8,8 @@
 
 // The exemplars that a request's exemplar_type asks for; numbers that it does not define are
 // refused with invalid_argument.
-bool exemplar_type(int asked, enum query_exemplars *out, err *e) MUST_CHECK;
+bool exemplar_type(int asked, enum exemplar_kind *out, err *e) MUST_CHECK;
 
 // A profile's has its id, which profile_id_selector takes; a span's has span and trace id, for
 // span_selector and trace_id_selector.
-void exemplar_put(struct buf *out, uint32_t field, const struct merged_exemplar *x);
+void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x);

@@ -10,7 +10,7 @@
 
 struct heat_row {
     labels group;  // in the order asked
-    const struct merged_cell *cells;
+    const struct cell *cells;
     size_t n;
     uint64_t count;
 };
@@ -27,21 +27,21 @@ struct heat {
 
 static bool check_kinds(struct heat *h, err *e)
 {
-    enum query_exemplars asked = QUERY_NO_EXEMPLARS;
+    enum exemplar_kind asked = EXEMPLAR_NONE;
     switch ((int)h->m->query_type) {
     case QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_INDIVIDUAL:
-        h->q.heat.kind = QUERY_PROFILES;
+        h->q.heat.kind = EXEMPLAR_PROFILE;
         break;
     case QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN:
-        h->q.heat.kind = QUERY_SPANS;
+        h->q.heat.kind = EXEMPLAR_SPAN;
         break;
     default:
         return err_set(e, ERR_INVALID_ARGUMENT, "valid heatmap query type must be specified");
     }
     if (!exemplar_type((int)h->m->exemplar_type, &asked, e)) return false;
-    h->q.heat.exemplars = asked != QUERY_NO_EXEMPLARS;
+    h->q.heat.exemplars = asked != EXEMPLAR_NONE;
     if (!h->q.heat.exemplars || asked == h->q.heat.kind) return true;
-    const char *kind = asked == QUERY_PROFILES ? "individual" : "span";
+    const char *kind = asked == EXEMPLAR_PROFILE ? "individual" : "span";
     return err_set(e, ERR_INVALID_ARGUMENT, "%s exemplars only available for %s query type", kind,
                    kind);
 }
@@ -90,19 +90,19 @@ static int most_first(const void *a, const void *b)
     return labels_cmp(x->group, y->group);
 }
 
-static bool make_rows(const struct heat *h, const struct merged *m, struct heat_row **rows,
+static bool make_rows(const struct heat *h, const struct cells *c, struct heat_row **rows,
                       size_t *count, err *e)
 {
-    struct heat_row *v = ARENA_ARRAY(h->arena, struct heat_row, m->group_count);
+    struct heat_row *v = ARENA_ARRAY(h->arena, struct heat_row, c->group_count);
     if (!v) return arena_ok(h->arena, e);
     size_t n = 0;
-    for (size_t i = 0; i < m->cell_count; i++) {
-        const struct merged_cell *c = &m->cells[i];
-        if (i == 0 || c->group != m->cells[i - 1].group) {
-            v[n++] = (struct heat_row){.group = m->groups[c->group], .cells = c};
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct cell *cell = &c->v[i];
+        if (i == 0 || cell->group != cell[-1].group) {
+            v[n++] = (struct heat_row){.group = c->groups[cell->group], .cells = cell};
         }
         v[n - 1].n++;
-        v[n - 1].count += c->count;
+        v[n - 1].count += cell->count;
     }
     int64_t limit = h->m->limit;
     if (n) qsort(v, n, sizeof *v, limit > 0 ? most_first : by_labels);
@@ -124,15 +124,15 @@ static void put_double(struct buf *out, double v)
 }
 
 // Cells [from, to) are of one slot.
-static void put_slot(const struct heat *h, const struct merged_cell *from,
-                     const struct merged_cell *to, struct buf *out)
+static void put_slot(const struct heat *h, const struct cells *cells, const struct cell *from,
+                     const struct cell *to, struct buf *out)
 {
     uint64_t counts[HEAT_BUCKETS] = {0};
-    for (const struct merged_cell *c = from; c < to; c++) {
+    for (const struct cell *c = from; c < to; c++) {
         if (c->bucket < HEAT_BUCKETS) counts[c->bucket] = MIN(c->count, INT32_MAX);
     }
     size_t mark = pb_begin(out, 2);
-    pb_put_i64_opt(out, 1, h->range.start_ms + from->slot * h->step_ms);
+    pb_put_i64_opt(out, 1, h->range.start_ms + from->point * h->step_ms);
     size_t packed = pb_begin(out, 2);
     for (int i = 0; i < HEAT_BUCKETS; i++)
         put_double(out, (double)h->q.heat.bounds[i]);
@@ -141,26 +141,28 @@ static void put_slot(const struct heat *h, const struct merged_cell *from,
     for (int i = 0; i < HEAT_BUCKETS; i++)
         pb_put_varint(out, counts[i]);
     pb_end(out, packed);
-    for (const struct merged_cell *c = from; c < to; c++) {
-        if (c->exemplar) exemplar_put(out, 4, c->exemplar);
+    for (const struct cell *c = from; c < to; c++) {
+        const struct exemplar *best = cells_best(cells, c);
+        if (best) exemplar_put(out, 4, best);
     }
     pb_end(out, mark);
 }
 
-static void put_row(const struct heat *h, const struct heat_row *row, struct buf *out)
+static void put_row(const struct heat *h, const struct cells *cells, const struct heat_row *row,
+                    struct buf *out)
 {
     size_t mark = pb_begin(out, 1);
-    const struct merged_cell *end = row->cells + row->n;
+    const struct cell *end = row->cells + row->n;
     for (size_t i = 0; i < h->q.heat.group_by_count; i++) {
         str name = h->q.heat.group_by[i];
         label pair = {name, labels_get(row->group, name)};
         if (labels_has(row->group, name)) labels_put((labels){&pair, 1}, out, 1);
     }
-    for (const struct merged_cell *from = row->cells; from < end;) {
-        const struct merged_cell *to = from;
-        while (to < end && to->slot == from->slot)
+    for (const struct cell *from = row->cells; from < end;) {
+        const struct cell *to = from;
+        while (to < end && to->point == from->point)
             to++;
-        put_slot(h, from, to, out);
+        put_slot(h, cells, from, to, out);
         from = to;
     }
     pb_end(out, mark);
@@ -172,20 +174,20 @@ bool heatmap_select(struct answer *a, str in, struct buf *out, err *e)
     h.m = ANSWER_UNPACK(a, Querier__V1__SelectHeatmapRequest, querier__v1__select_heatmap_request,
                         in, e);
     if (!h.m || !read_request(a, &h, e)) return false;
-    a->counts_profiles = h.q.heat.kind == QUERY_PROFILES;
+    a->counts_profiles = h.q.heat.kind == EXEMPLAR_PROFILE;
     if (h.range.empty) return true;
     struct merged *extent;
     struct merged *found;
     if (!answer_read(a, &h.q, &extent, e)) return false;
-    if (extent->extent_count == 0) return true;
-    query_set_axis(&h.q.heat, extent->least, extent->largest);
+    if (extent->extent.count == 0) return true;
+    query_set_axis(&h.q.heat, extent->extent.least, extent->extent.largest);
     if (!answer_read(a, &h.q, &found, e)) return false;
-    a->profiles += found->extent_count;
+    a->profiles += found->extent.count;
     h.arena = &found->arena;
     struct heat_row *rows;
     size_t n = 0;
-    if (!make_rows(&h, found, &rows, &n, e)) return false;
+    if (!make_rows(&h, &found->heat, &rows, &n, e)) return false;
     for (size_t i = 0; i < n && !out->failed; i++)
-        put_row(&h, &rows[i], out);
+        put_row(&h, &found->heat, &rows[i], out);
     return true;
 }

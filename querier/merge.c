@@ -14,7 +14,8 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
     mem_budget_init(&m->memory, "querier.query_memory", parent, limit);
     arena_init(&m->arena, &m->memory, limit ? limit : SIZE_MAX);
     m->arena.setting = m->memory.name;
-    map_init(&m->group_index, &m->memory);
+    cells_init(&m->totals, &m->arena, &m->memory, NULL, 0);
+    cells_init(&m->heat, &m->arena, &m->memory, NULL, 0);
     if (!merge_init(&m->stacks, &m->memory, !full_symbols, e)) return false;
     return true;
 }
@@ -22,7 +23,8 @@ bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool
 void merged_release(struct merged *m)
 {
     merge_release(&m->stacks);
-    map_release(&m->group_index);
+    cells_release(&m->totals);
+    cells_release(&m->heat);
     arena_release(&m->arena);
 }
 
@@ -49,40 +51,12 @@ static bool add_stacks(struct merged *m, str symbols, str vector, err *e)
 
 // ---- labels
 
-// A message Annotation or Label.
-static bool read_pair(str bytes, label *out, err *e)
-{
-    *out = (label){0};
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_BYTES) out->name = r.bytes;
-        if (r.field == 2 && r.type == PB_BYTES) out->value = r.bytes;
-    }
-    return pb_done(&r, e);
-}
-
-bool merged_read_labels(struct merged *m, str bytes, labels *out, err *e)
-{
-    label *v = NULL;
-    size_t n = 0;
-    size_t cap = 0;
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(&m->arena, &v, &cap, n + 1, sizeof *v)) return merged_no_room(m, e);
-        if (!read_pair(r.bytes, &v[n++], e)) return false;
-    }
-    labels_sort(v, n);
-    *out = (labels){v, n};
-    return pb_done(&r, e);
-}
-
 static bool add_set(struct merged *m, str bytes, err *e)
 {
     if (!arena_grow(&m->arena, &m->sets, &m->set_cap, m->set_count + 1, sizeof *m->sets)) {
         return merged_no_room(m, e);
     }
-    return merged_read_labels(m, bytes, &m->sets[m->set_count++], e);
+    return labels_decode_set(&m->arena, bytes, &m->sets[m->set_count++], e);
 }
 
 static bool add_name(struct merged *m, str name, err *e)
@@ -107,100 +81,6 @@ bool merged_new_name(struct merged *m, str name, err *e)
 {
     return add_name(m, arena_str(&m->arena, name), e) &&
            (!m->arena.exhausted || merged_no_room(m, e));
-}
-
-// ---- totals
-
-struct group_key {
-    const struct merged *m;
-    labels ls;
-};
-
-static bool same_group(const void *ctx, uint32_t row)
-{
-    const struct group_key *k = ctx;
-    return labels_eq(k->m->groups[row], k->ls);
-}
-
-static bool find_group(struct merged *m, labels ls, bool copy, uint32_t *row, err *e)
-{
-    uint64_t hash = labels_hash(ls);
-    struct group_key key = {m, ls};
-    *row = map_find(&m->group_index, hash, same_group, &key);
-    if (*row != MAP_NONE) return true;
-    if (copy) ls = labels_copy(&m->arena, ls);
-    if (m->group_count >= MAP_NONE - 1 ||
-        !arena_grow(&m->arena, &m->groups, &m->group_cap, m->group_count + 1, sizeof *m->groups)) {
-        return merged_no_room(m, e);
-    }
-    if (m->arena.exhausted) return merged_no_room(m, e);
-    *row = (uint32_t)m->group_count;
-    m->groups[m->group_count++] = ls;
-    return map_put(&m->group_index, hash, *row, e);
-}
-
-bool merged_group(struct merged *m, labels ls, uint32_t *row, err *e)
-{
-    return find_group(m, ls, true, row, e);
-}
-
-static bool read_point(struct merged *m, str bytes, struct merged_total *t, err *e)
-{
-    label *notes = NULL;
-    size_t cap = 0;
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.type == PB_VARINT && r.field == 1) t->point = (int64_t)r.number;
-        if (r.type == PB_VARINT && r.field == 2) t->sum = unzigzag(r.number);
-        if (r.type == PB_VARINT && r.field == 3) t->profiles = r.number;
-        if (r.type != PB_BYTES) continue;
-        if (r.field == 5 && !merged_read_exemplar(m, r.bytes, &t->exemplar, e)) return false;
-        if (r.field != 4) continue;
-        if (!arena_grow(&m->arena, &notes, &cap, t->annotation_count + 1, sizeof *notes)) {
-            return merged_no_room(m, e);
-        }
-        if (!read_pair(r.bytes, &notes[t->annotation_count++], e)) return false;
-    }
-    t->annotation_count = merged_sort_pairs(notes, t->annotation_count);
-    t->annotations = notes;
-    return pb_done(&r, e);
-}
-
-bool merged_new_total(struct merged *m, uint32_t group, int64_t point, uint32_t *row, err *e)
-{
-    if (m->total_count >= MAP_NONE - 1 ||
-        !arena_grow(&m->arena, &m->totals, &m->total_cap, m->total_count + 1, sizeof *m->totals)) {
-        return merged_no_room(m, e);
-    }
-    *row = (uint32_t)m->total_count;
-    m->totals[m->total_count++] = (struct merged_total){.group = group, .point = point};
-    return true;
-}
-
-static bool add_point(struct merged *m, uint32_t group, str bytes, err *e)
-{
-    uint32_t row = 0;
-    return merged_new_total(m, group, 0, &row, e) && read_point(m, bytes, &m->totals[row], e);
-}
-
-bool merged_add_grouped(struct merged *m, str bytes, merged_item_fn *add, err *e)
-{
-    str group = {0};  // the field may come after the items
-    struct pb_reader r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field == 1 && r.type == PB_BYTES) group = r.bytes;
-    }
-    labels ls = {0};
-    uint32_t row = 0;
-    if (!pb_done(&r, e) || !merged_read_labels(m, group, &ls, e) ||
-        !find_group(m, ls, false, &row, e)) {
-        return false;
-    }
-    r = pb_reader(bytes);
-    while (pb_next(&r)) {
-        if (r.field == 2 && r.type == PB_BYTES && !add(m, row, r.bytes, e)) return false;
-    }
-    return pb_done(&r, e);
 }
 
 // ---- stats
@@ -243,7 +123,7 @@ static bool add_fields(struct merged *m, str partial, err *e)
             vector = r.bytes;
             break;
         case 4:
-            ok = merged_add_grouped(m, r.bytes, add_point, e);
+            ok = totals_merge_bytes(&m->totals, r.bytes, e);
             break;
         case 5:
             ok = add_set(m, r.bytes, e);
@@ -255,10 +135,10 @@ static bool add_fields(struct merged *m, str partial, err *e)
             ok = add_stats(m, r.bytes, e);
             break;
         case 8:
-            ok = merged_add_extent(m, r.bytes, e);
+            ok = extent_merge_bytes(&m->extent, r.bytes, e);
             break;
         case 9:
-            ok = merged_add_heat(m, r.bytes, e);
+            ok = heat_merge_bytes(&m->heat, r.bytes, e);
             break;
         default:
             break;
@@ -279,14 +159,6 @@ bool merged_add(struct merged *m, str partial, err *e)
 
 // ---- uniting
 
-static int by_group_and_point(const void *a, const void *b)
-{
-    const struct merged_total *x = a;
-    const struct merged_total *y = b;
-    if (x->group != y->group) return x->group < y->group ? -1 : 1;
-    return x->point < y->point ? -1 : x->point > y->point;
-}
-
 static int by_labels(const void *a, const void *b)
 {
     return labels_cmp(*(const labels *)a, *(const labels *)b);
@@ -297,68 +169,31 @@ static int by_bytes(const void *a, const void *b)
     return str_cmp(*(const str *)a, *(const str *)b);
 }
 
-static bool unite_notes(struct merged *m, struct merged_total *to, const struct merged_total *from,
-                        err *e)
+void merged_sort_sets(struct merged *m)
 {
-    size_t n = to->annotation_count + from->annotation_count;
-    if (from->annotation_count == 0) return true;
-    label *v = ARENA_ARRAY(&m->arena, label, n);
-    if (!v) return merged_no_room(m, e);
-    for (size_t i = 0; i < n; i++) {
-        v[i] = i < to->annotation_count ? to->annotations[i]
-                                        : from->annotations[i - to->annotation_count];
-    }
-    to->annotations = v;
-    to->annotation_count = merged_sort_pairs(v, n);
-    return true;
-}
-
-bool merged_total_add(struct merged *m, struct merged_total *to, const struct merged_total *from,
-                      err *e)
-{
-    to->profiles += from->profiles;
-    if (!sum_add(&to->sum, from->sum)) {
-        return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
-    }
-    return merged_choose(m, to->exemplar, from->exemplar, &to->exemplar, e) &&
-           unite_notes(m, to, from, e);
-}
-
-static bool unite_totals(struct merged *m, err *e)
-{
-    if (m->total_count == 0) return true;
-    qsort(m->totals, m->total_count, sizeof *m->totals, by_group_and_point);
+    if (m->set_count == 0) return;
+    qsort(m->sets, m->set_count, sizeof *m->sets, by_labels);
     size_t last = 0;
-    for (size_t i = 1; i < m->total_count; i++) {
-        struct merged_total *to = &m->totals[last];
-        const struct merged_total *from = &m->totals[i];
-        if (by_group_and_point(to, from) != 0) {
-            m->totals[++last] = *from;
-        } else if (!merged_total_add(m, to, from, e)) {
-            return false;
-        }
+    for (size_t i = 1; i < m->set_count; i++) {
+        if (!labels_eq(m->sets[last], m->sets[i])) m->sets[++last] = m->sets[i];
     }
-    m->total_count = last + 1;
-    return true;
+    m->set_count = last + 1;
+}
+
+static void sort_names(struct merged *m)
+{
+    if (m->name_count == 0) return;
+    qsort(m->names, m->name_count, sizeof *m->names, by_bytes);
+    size_t last = 0;
+    for (size_t i = 1; i < m->name_count; i++) {
+        if (!str_eq(m->names[last], m->names[i])) m->names[++last] = m->names[i];
+    }
+    m->name_count = last + 1;
 }
 
 bool merged_finish(struct merged *m, err *e)
 {
-    if (m->set_count) {
-        qsort(m->sets, m->set_count, sizeof *m->sets, by_labels);
-        size_t last = 0;
-        for (size_t i = 1; i < m->set_count; i++) {
-            if (!labels_eq(m->sets[last], m->sets[i])) m->sets[++last] = m->sets[i];
-        }
-        m->set_count = last + 1;
-    }
-    if (m->name_count) {
-        qsort(m->names, m->name_count, sizeof *m->names, by_bytes);
-        size_t last = 0;
-        for (size_t i = 1; i < m->name_count; i++) {
-            if (!str_eq(m->names[last], m->names[i])) m->names[++last] = m->names[i];
-        }
-        m->name_count = last + 1;
-    }
-    return unite_totals(m, e) && merged_unite_cells(m, e);
+    merged_sort_sets(m);
+    sort_names(m);
+    return cells_finish(&m->totals, e) && cells_finish(&m->heat, e);
 }

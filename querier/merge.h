@@ -2,49 +2,18 @@
 //
 // merge.h - many partial answers, one result: adding, never choosing.
 //
-// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h; totals
-// are added per (group, point), cells of heat maps per (group, slot, bucket); of two exemplars the
-// larger stays; annotations, label sets and names are united. Sums are checked: what leaves int64
-// is out_of_range.
+// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h, totals
+// and heat maps by common/aggregate; label sets and names are united. Sums are checked: what leaves
+// int64 is out_of_range.
 //
 // All memory counts against a budget of the query (setting querier.query_memory), whose message a
 // client sees when a query is too large. Strings of labels and names borrow from the added bytes,
 // which must outlive the result. One thread.
 #pragma once
 
-#include "base/ulid.h"
-#include "model/label.h"
+#include "aggregate/heat.h"
+#include "aggregate/totals.h"
 #include "model/merge.h"
-
-// A profile, or one span of it, behind a point or a cell.
-struct merged_exemplar {
-    id128 profile;
-    int64_t time_ns;
-    int64_t value;
-    labels ls;  // of its series, without those of the group
-    uint64_t span_id;
-    bool has_trace;
-    id128 trace;
-};
-
-struct merged_total {
-    uint32_t group;  // row of merged.groups
-    int64_t point;
-    int64_t sum;
-    uint64_t profiles;
-    const struct merged_exemplar *exemplar;  // or NULL
-    const label *annotations;                // sorted by key and value, each once
-    size_t annotation_count;
-};
-
-// A cell of a heat map.
-struct merged_cell {
-    uint32_t group;  // row of merged.groups
-    uint32_t bucket;
-    int64_t slot;
-    uint64_t count;
-    const struct merged_exemplar *exemplar;  // or NULL
-};
 
 struct merged {
     struct mem_budget memory;
@@ -52,13 +21,9 @@ struct merged {
     struct merge stacks;
     uint64_t profiles;  // in stacks
 
-    labels *groups;
-    size_t group_count;
-    size_t group_cap;
-    struct map group_index;
-    struct merged_total *totals;
-    size_t total_count;
-    size_t total_cap;
+    struct cells totals;  // aggregate/totals.h
+    struct cells heat;    // aggregate/heat.h
+    struct extent extent;
 
     labels *sets;
     size_t set_count;
@@ -66,13 +31,6 @@ struct merged {
     str *names;
     size_t name_count;
     size_t name_cap;
-
-    struct merged_cell *cells;
-    size_t cell_count;
-    size_t cell_cap;
-    uint64_t extent_count;
-    int64_t least;  // of extent_count > 0
-    int64_t largest;
 
     uint64_t stat_profiles;
     uint64_t stat_streams;  // that have profiles; the rest are of each stream on its own
@@ -96,10 +54,9 @@ void merged_release(struct merged *m);
 // bytes are malformed.
 bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
 
-// Call once after the last add: sorts sets, names, totals (by group, then point) and cells (by
-// group, slot, bucket) and makes each unique.
+// Call once after the last add: finishes totals and heat, sorts sets and names and makes each
+// unique.
 bool merged_finish(struct merged *m, err *e) MUST_CHECK;
 
-// Adds one total to another, whatever their points. Memory of the result.
-bool merged_total_add(struct merged *m, struct merged_total *to, const struct merged_total *from,
-                      err *e) MUST_CHECK;
+// Sets that were changed since: sorted and unique again.
+void merged_sort_sets(struct merged *m);

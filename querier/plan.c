@@ -370,7 +370,7 @@ static void put_tree(const struct query_tree *t, struct buf *out)
     pb_end(out, mark);
 }
 
-static void put_totals(const struct query_totals *t, struct buf *out)
+static void put_totals(const struct totals_want *t, struct buf *out)
 {
     if (!t->wanted) return;
     size_t mark = pb_begin(out, 5);

@@ -21,6 +21,7 @@
 //     point                  0              0                  1
 #pragma once
 
+#include "aggregate/totals.h"
 #include "base/ulid.h"
 #include "model/label.h"
 #include "model/ptype.h"
@@ -44,32 +45,12 @@ struct query_tree {
     size_t profile_count;
 };
 
-// Numbers of enum ExemplarKind on the internal wire.
-enum query_exemplars {
-    QUERY_NO_EXEMPLARS = 0,
-    QUERY_PROFILES = 1,
-    QUERY_SPANS = 2
-};
-
-struct query_totals {
-    bool wanted;
-    int64_t first_ns;
-    int64_t step_ns;
-    int64_t points;  // asked buckets, one more than the points of the answer
-    const str *group_by;
-    size_t group_by_count;
-    const str *call_site;  // names from the root; only what lies under it counts
-    size_t call_site_count;
-    enum query_exemplars exemplars;
-    bool include_sampled;  // totals whose stacks sampling dropped (__sampled__="true") count too
-};
-
 // A heat map (message WantHeat): without bounds only the extent of its values is asked for.
 #define HEAT_BUCKETS 20
 struct query_heat {
     bool wanted;
     bool exemplars;
-    enum query_exemplars kind;  // of what is counted
+    enum exemplar_kind kind;  // of what is counted
     int64_t first_ns;
     int64_t step_ns;
     int64_t slots;
@@ -93,7 +74,7 @@ struct query {
     int64_t from_ns;  // exclusive
     int64_t to_ns;    // inclusive
     struct query_tree tree;
-    struct query_totals totals;
+    struct totals_want totals;  // points: asked buckets, one more than those of the answer
     struct query_heat heat;
     struct query_labels labels;
     bool stats;

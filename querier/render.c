@@ -72,9 +72,9 @@ static bool does_not_fit(err *e)
 }
 
 // What is not positive has no place among unsigned numbers.
-static bool add_total(const struct side *s, struct group *g, const struct merged_total *t, err *e)
+static bool add_total(const struct side *s, struct group *g, const struct cell *t, err *e)
 {
-    int64_t v = s->average && t->profiles ? t->sum / (int64_t)t->profiles : t->sum;
+    int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
     assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
     uint64_t *to = &g->samples[t->point];
     return v <= 0 || !__builtin_add_overflow(*to, (uint64_t)v, to) || does_not_fit(e);
@@ -84,15 +84,15 @@ static bool add_total(const struct side *s, struct group *g, const struct merged
 // have the value that stands for its absence.
 static bool make_groups(const struct side *s, struct group **groups, size_t *count, err *e)
 {
-    const struct merged *m = s->merged;
+    const struct cells *c = s->merged ? &s->merged->totals : NULL;
     struct arena *arena = s->stacks.arena;
     *count = 0;
-    *groups = ARENA_ARRAY(arena, struct group, m ? m->group_count : 0);
+    *groups = ARENA_ARRAY(arena, struct group, c ? c->group_count : 0);
     if (!*groups) return arena_ok(arena, e);
-    for (size_t i = 0; m && i < m->total_count; i++) {
-        const struct merged_total *t = &m->totals[i];
-        if (i == 0 || t->group != m->totals[i - 1].group) {
-            labels ls = m->groups[t->group];
+    for (size_t i = 0; c && i < c->n; i++) {
+        const struct cell *t = &c->v[i];
+        if (i == 0 || t->group != t[-1].group) {
+            labels ls = c->groups[t->group];
             struct group *g = &(*groups)[(*count)++];
             *g = (struct group){ls.n ? ls.v[0].value : S("*"), no_samples(s, e)};
             if (!g->samples) return false;
@@ -205,10 +205,10 @@ static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t st
 {
     s->timeline = timeline_of(start_ms, end_ms);
     s->average = str_is(render_parameter(a, in, "aggregation"), "avg");
-    s->q.totals = (struct query_totals){.wanted = true,
-                                        .first_ns = timeline_first_ns(&s->timeline),
-                                        .step_ns = timeline_step_ns(&s->timeline),
-                                        .points = (int64_t)s->timeline.slots + 1};
+    s->q.totals = (struct totals_want){.wanted = true,
+                                       .first_ns = timeline_first_ns(&s->timeline),
+                                       .step_ns = timeline_step_ns(&s->timeline),
+                                       .points = (int64_t)s->timeline.slots + 1};
     str group = {0};
     if (!url_query(a->arena, in, "groupBy", &group)) return true;
     str *names = ARENA_NEW(a->arena, str);  // the others would change no key

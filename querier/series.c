@@ -10,9 +10,8 @@
 struct point {
     int64_t time_ms;
     double value;
-    const struct merged_exemplar *exemplar;  // or NULL
-    const label *annotations;
-    size_t annotation_count;
+    const struct exemplar *exemplar;  // or NULL
+    labels annotations;
 };
 
 struct row {
@@ -46,27 +45,27 @@ static bool order_group(struct arena *a, labels group, const struct options *o, 
 }
 
 // Points of one group's totals [from, to). Buckets 0 and 1 are both the first point.
-static bool make_points(struct arena *a, struct merged *m, const struct merged_total *from,
-                        const struct merged_total *to, const struct options *o, struct row *row,
-                        err *e)
+static bool make_points(struct arena *a, const struct cells *c, const struct cell *from,
+                        const struct cell *to, const struct options *o, struct row *row, err *e)
 {
     struct point *points = ARENA_ARRAY(a, struct point, (size_t)(to - from));
     if (!points) return arena_ok(a, e);
     size_t n = 0;
-    for (const struct merged_total *t = from; t < to; t++) {
+    for (const struct cell *t = from; t < to; t++) {
         int64_t k = t->point > 0 ? t->point - 1 : 0;
-        struct merged_total sum = *t;
+        struct total sum;
+        if (!totals_show(c, t, &sum, e)) return false;
         if (t->point == 0 && t + 1 < to && t[1].point == 1) {
+            struct total next;
             t++;
-            if (!merged_total_add(m, &sum, t, e)) return false;
+            if (!totals_show(c, t, &next, e) || !totals_unite(a, &sum, &next, e)) return false;
         }
         double value = (double)sum.sum;
         if (o->average && sum.profiles) value /= (double)sum.profiles;
         points[n++] = (struct point){.time_ms = o->start_ms + k * o->step_ms,
                                      .value = value,
                                      .exemplar = sum.exemplar,
-                                     .annotations = sum.annotations,
-                                     .annotation_count = sum.annotation_count};
+                                     .annotations = sum.annotations};
         row->sum += value;
     }
     row->points = points;
@@ -84,19 +83,19 @@ static int largest_first(const void *a, const void *b)
 
 // From finished totals over the buckets of query_add_totals to rows in the order of the answer.
 // Memory of the arena. Fails with out_of_range or resource_exhausted.
-static bool make_rows(struct arena *a, struct merged *m, const struct options *o, struct row **rows,
-                      size_t *count, err *e)
+static bool make_rows(struct arena *a, const struct cells *c, const struct options *o,
+                      struct row **rows, size_t *count, err *e)
 {
-    struct row *v = ARENA_ARRAY(a, struct row, m->group_count);
+    struct row *v = ARENA_ARRAY(a, struct row, c->group_count);
     if (!v) return arena_ok(a, e);
     size_t n = 0;
-    for (size_t i = 0, end = 0; i < m->total_count; i = end) {
-        uint32_t group = m->totals[i].group;
-        while (end < m->total_count && m->totals[end].group == group)
+    for (size_t i = 0, end = 0; i < c->n; i = end) {
+        uint32_t group = c->v[i].group;
+        while (end < c->n && c->v[end].group == group)
             end++;
         struct row *row = &v[n++];
-        if (!order_group(a, m->groups[group], o, &row->group, e) ||
-            !make_points(a, m, m->totals + i, m->totals + end, o, row, e)) {
+        if (!order_group(a, c->groups[group], o, &row->group, e) ||
+            !make_points(a, c, c->v + i, c->v + end, o, row, e)) {
             return false;
         }
     }
@@ -111,7 +110,7 @@ static void put_point(struct buf *out, const struct point *p)
     size_t mark = pb_begin(out, 2);
     pb_put_double_opt(out, 1, p->value);
     pb_put_i64_opt(out, 2, p->time_ms);
-    labels_put((labels){p->annotations, p->annotation_count}, out, 3);
+    labels_put(p->annotations, out, 3);
     if (p->exemplar) exemplar_put(out, 4, p->exemplar);
     pb_end(out, mark);
 }
@@ -127,7 +126,7 @@ static void put_row(struct buf *out, const struct row *row)
 
 // Other parts of the selector mean nothing to a series.
 static bool call_site(struct answer *a, const Types__V1__StackTraceSelector *s,
-                      struct query_totals *t, err *e)
+                      struct totals_want *t, err *e)
 {
     if (!s || s->n_call_site == 0) return true;
     str *names = ARENA_ARRAY(a->arena, str, s->n_call_site);
@@ -173,7 +172,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
     o.group_by_count = q.totals.group_by_count;
     struct row *rows;
     size_t n = 0;
-    if (!make_rows(&merged->arena, merged, &o, &rows, &n, e)) return false;
+    if (!make_rows(&merged->arena, &merged->totals, &o, &rows, &n, e)) return false;
     for (size_t i = 0; i < n; i++)
         put_row(out, &rows[i]);
     return true;

@@ -190,9 +190,8 @@ static void without_a_list_all_services_are_visited(void **state)
 static uint64_t ask(struct head *h, str tenant, int64_t *total)
 {
     struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
-    struct head_totals_want want = {.step_ns = INT64_MAX, .points = 2};
-    struct head_group *groups = NULL;
-    size_t n = 0;
+    struct totals_want want = {.step_ns = INT64_MAX, .points = 2};
+    struct cells cells;
     uint64_t profiles = 0;
     struct req r;
     struct head_stats stats;
@@ -201,12 +200,10 @@ static uint64_t ask(struct head *h, str tenant, int64_t *total)
     struct head_labels_want all = {0};
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
     head_hold(h);
-    assert_ok(head_totals(h, &r, &q, &want, &groups, &n, e));
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < groups[i].n; k++) {
-            *total += groups[i].points[k].sum;
-            profiles += groups[i].points[k].profiles;
-        }
+    assert_ok(head_totals(h, &r, &q, &want, &cells, e));
+    for (uint32_t i = 0; i < cells.n; i++) {
+        *total += cells.v[i].sum;
+        profiles += cells.v[i].count;
     }
     assert_ok(head_stat(h, &r, &q, false, &stats, e));
     assert_int_equal(stats.profiles, profiles);

@@ -497,13 +497,12 @@ static void *push_wide(void *arg)
 
 static int64_t sum_of_totals(struct world *w, struct req *r, const struct head_query *q)
 {
-    struct head_totals_want want = {.first_ns = INT64_MAX / 2, .step_ns = INT64_MAX, .points = 1};
-    struct head_group *groups = NULL;
-    size_t n = 0;
+    struct totals_want want = {.first_ns = INT64_MAX / 2, .step_ns = INT64_MAX, .points = 1};
+    struct cells cells;
     int64_t sum = 0;
-    assert_ok(head_totals(w->head, r, q, &want, &groups, &n, e));
-    for (size_t i = 0; i < n; i++)
-        sum += groups[i].points[0].sum;
+    assert_ok(head_totals(w->head, r, q, &want, &cells, e));
+    for (uint32_t i = 0; i < cells.n; i++)
+        sum += cells.v[i].sum;
     return sum;
 }
 

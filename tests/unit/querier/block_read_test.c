@@ -133,7 +133,7 @@ static int64_t value_under(const struct fact *f, const char *site, bool span, bo
     return total;
 }
 
-static void expect_exemplar(const struct merged_exemplar *got, const struct expected *x, bool span,
+static void expect_exemplar(const struct exemplar *got, const struct expected *x, bool span,
                             const str *by, size_t by_count)
 {
     assert_int_equal(got != NULL, x->best != NULL);
@@ -165,10 +165,10 @@ static bool counts(struct rig *g, const struct fact *f, const struct query *q, l
 }
 
 static void check_total(struct rig *g, const struct query *q, const struct merged *m,
-                        const struct merged_total *t, const char *site, bool notes)
+                        const struct cell *t, const char *site, bool notes)
 {
-    const struct query_totals *want = &q->totals;
-    bool spans = want->exemplars == QUERY_SPANS;
+    const struct totals_want *want = &q->totals;
+    bool spans = want->exemplars == EXEMPLAR_SPAN;
     int64_t until = want->first_ns + t->point * want->step_ns;
     struct expected x = {0};
     for (size_t i = 0; i < g->fleet->n; i++) {
@@ -176,7 +176,7 @@ static void check_total(struct rig *g, const struct query *q, const struct merge
         bool any = false;
         if ((f->sampled && !want->include_sampled) || f->time_ns > until ||
             f->time_ns <= until - want->step_ns ||
-            !counts(g, f, q, m->groups[t->group], want->group_by, want->group_by_count)) {
+            !counts(g, f, q, m->totals.groups[t->group], want->group_by, want->group_by_count)) {
             continue;
         }
         x.sum += value_under(f, site, false, &any);
@@ -189,16 +189,18 @@ static void check_total(struct rig *g, const struct query *q, const struct merge
         x.best_value = value;
     }
     assert_int_equal(t->sum, x.sum);
-    assert_int_equal(t->profiles, x.profiles);
-    expect_exemplar(t->exemplar, &x, spans, want->group_by, want->group_by_count);
+    assert_int_equal(t->count, x.profiles);
+    expect_exemplar(cells_best(&m->totals, t), &x, spans, want->group_by, want->group_by_count);
     size_t n = 0;
+    labels shown;
+    assert_ok(cells_notes(&m->totals, t, &shown, e));
     for (size_t i = 1; i < FACT_NOTES && notes; i++) {
         if (!x.noted[i]) continue;
-        assert_true(n < t->annotation_count);
-        assert_true(str_is(t->annotations[n].name, "note"));
-        assert_true(str_is(t->annotations[n++].value, fact_notes[i]));
+        assert_true(n < shown.n);
+        assert_true(str_is(shown.v[n].name, "note"));
+        assert_true(str_is(shown.v[n++].value, fact_notes[i]));
     }
-    if (notes) assert_int_equal(n, t->annotation_count);
+    if (notes) assert_int_equal(n, shown.n);
 }
 
 static void check_totals(struct rig *g)
@@ -211,7 +213,7 @@ static void check_totals(struct rig *g)
     const str nowhere = S("nowhere");
     struct dice *d = &g->dice;
     struct query q = {.totals.wanted = true};
-    struct query_totals *t = &q.totals;
+    struct totals_want *t = &q.totals;
     some_range(d, &q);
     fact_selector(&arena, d, &q.selector);
     t->step_ns = steps[roll(d, COUNT(steps))];
@@ -224,16 +226,16 @@ static void check_totals(struct rig *g)
     const char *site = roll(d, 3) ? sites[0] : sites[roll(d, COUNT(sites))];
     t->call_site = site == sites[3] ? &nowhere : names;
     t->call_site_count = site == sites[0] ? 0 : site == sites[2] ? 2 : 1;
-    if (roll(d, 2)) t->exemplars = (enum query_exemplars)roll(d, 3);
+    if (roll(d, 2)) t->exemplars = (enum exemplar_kind)roll(d, 3);
 
     struct merged m;
     struct fleet_plan p;
     read_all(g, &q, NULL, &m, &p);
     uint64_t found = 0;
     uint64_t expected = 0;
-    for (size_t i = 0; i < m.total_count; i++) {
-        check_total(g, &q, &m, &m.totals[i], site, !p.coarse);
-        found += m.totals[i].profiles;
+    for (size_t i = 0; i < m.totals.n; i++) {
+        check_total(g, &q, &m, &m.totals.v[i], site, !p.coarse);
+        found += m.totals.v[i].count;
     }
     for (size_t i = 0; i < g->fleet->n; i++) {
         const struct fact *f = &g->facts[i];
@@ -250,7 +252,7 @@ static void check_totals(struct rig *g)
 static bool heat_value(const struct query *q, const struct fact *f, int64_t *value)
 {
     bool any = false;
-    bool spans = q->heat.kind == QUERY_SPANS;
+    bool spans = q->heat.kind == EXEMPLAR_SPAN;
     if (f->sampled || (spans && f->span_id == 0)) return false;
     *value = value_under(f, "", spans, &any);
     if (!any) return false;
@@ -258,7 +260,7 @@ static bool heat_value(const struct query *q, const struct fact *f, int64_t *val
 }
 
 static void check_cell(struct rig *g, const struct query *q, const struct merged *m,
-                       const struct merged_cell *c)
+                       const struct cell *c)
 {
     const struct query_heat *want = &q->heat;
     struct expected x = {0};
@@ -273,8 +275,8 @@ static void check_cell(struct rig *g, const struct query *q, const struct merged
         for (uint32_t b = 0; b < want->bound_count; b++) {
             if (want->bounds[b] <= value) bucket = b;
         }
-        if (slot != c->slot || bucket != c->bucket ||
-            !counts(g, f, q, m->groups[c->group], want->group_by, want->group_by_count)) {
+        if (slot != c->point || bucket != c->bucket ||
+            !counts(g, f, q, m->heat.groups[c->group], want->group_by, want->group_by_count)) {
             continue;
         }
         x.profiles++;
@@ -283,7 +285,7 @@ static void check_cell(struct rig *g, const struct query *q, const struct merged
         x.best_value = value;
     }
     assert_int_equal(c->count, x.profiles);
-    expect_exemplar(c->exemplar, &x, want->kind == QUERY_SPANS, want->group_by, 1);
+    expect_exemplar(cells_best(&m->heat, c), &x, want->kind == EXEMPLAR_SPAN, want->group_by, 1);
 }
 
 static void check_heat(struct rig *g)
@@ -293,7 +295,7 @@ static void check_heat(struct rig *g)
     struct query q = {.heat.wanted = true};
     some_range(d, &q);
     fact_selector(&arena, d, &q.selector);
-    q.heat.kind = roll(d, 2) ? QUERY_PROFILES : QUERY_SPANS;
+    q.heat.kind = roll(d, 2) ? EXEMPLAR_PROFILE : EXEMPLAR_SPAN;
     q.heat.group_by = &pod;
     q.heat.group_by_count = 1;
     q.heat.first_ns = q.from_ns + 500;
@@ -317,16 +319,16 @@ static void check_heat(struct rig *g)
             least = MIN(least, value);
             largest = MAX(largest, value);
         }
-        assert_int_equal(m.extent_count, x.profiles);
-        if (x.profiles) assert_int_equal(m.least, least);
-        if (x.profiles) assert_int_equal(m.largest, largest);
+        assert_int_equal(m.extent.count, x.profiles);
+        if (x.profiles) assert_int_equal(m.extent.least, least);
+        if (x.profiles) assert_int_equal(m.extent.largest, largest);
         uint64_t counted = 0;
-        for (size_t i = 0; i < m.cell_count; i++) {
-            check_cell(g, &q, &m, &m.cells[i]);
-            counted += m.cells[i].count;
+        for (size_t i = 0; i < m.heat.n; i++) {
+            check_cell(g, &q, &m, &m.heat.v[i]);
+            counted += m.heat.v[i].count;
         }
         assert_int_equal(counted, round ? x.profiles : 0);
-        if (x.profiles) query_set_axis(&q.heat, m.least, m.largest);
+        if (x.profiles) query_set_axis(&q.heat, m.extent.least, m.extent.largest);
         merged_release(&m);
         if (x.profiles == 0) return;
     }
@@ -553,9 +555,9 @@ static struct fleet_plan plan_of_all(struct rig *g, enum level_use use)
 
 static uint64_t profiles_of(const struct merged *m)
 {
-    uint64_t n = m->profiles + m->extent_count + m->set_count + m->stat_profiles;
-    for (size_t i = 0; i < m->total_count; i++)
-        n += m->totals[i].profiles;
+    uint64_t n = m->profiles + m->extent.count + m->set_count + m->stat_profiles;
+    for (size_t i = 0; i < m->totals.n; i++)
+        n += m->totals.v[i].count;
     return n;
 }
 
@@ -597,7 +599,7 @@ static void damage_is_named_and_the_rest_is_right(void **state)
                                                .group_by_count = 1}},
                                    LEVEL_TOTALS},
                                   {"spans",
-                                   {.heat = {.wanted = true, .kind = QUERY_SPANS}},
+                                   {.heat = {.wanted = true, .kind = EXEMPLAR_SPAN}},
                                    LEVEL_ROWS},
                                   {"labels", {.labels = {.wanted = true}}, LEVEL_NODES},
                                   {"stats", {.stats = true, .stat_sizes = true}, LEVEL_NODES}};

@@ -84,14 +84,14 @@ static void check(const struct merged *m)
     assert_int_equal(m->stat_profiles, 4);
     assert_true(m->oldest_ns == 10 && m->newest_ns == 30);
 
-    assert_int_equal(m->group_count, 3);
-    assert_int_equal(m->total_count, 4);
-    for (size_t i = 0; i < m->total_count; i++) {
-        const struct merged_total *t = &m->totals[i];
-        str name = labels_get(m->groups[t->group], S("pod"));
+    assert_int_equal(m->totals.group_count, 3);
+    assert_int_equal(m->totals.n, 4);
+    for (size_t i = 0; i < m->totals.n; i++) {
+        const struct cell *t = &m->totals.v[i];
+        str name = labels_get(m->totals.groups[t->group], S("pod"));
         bool ok = false;
-        if (str_is(name, "a") && t->point == 0) ok = t->sum == 3 && t->profiles == 1;
-        if (str_is(name, "a") && t->point == 1) ok = t->sum == 48 && t->profiles == 1;
+        if (str_is(name, "a") && t->point == 0) ok = t->sum == 3 && t->count == 1;
+        if (str_is(name, "a") && t->point == 1) ok = t->sum == 48 && t->count == 1;
         if (str_is(name, "b")) ok = t->point == 1 && t->sum == 12;
         if (name.n == 0) ok = t->point == 2 && t->sum == 64;
         if (!ok) fail_msg("total of '%.*s' at %lld", STR(name), (long long)t->point);
@@ -131,8 +131,8 @@ static void the_same_partial_twice_doubles_sums_and_keeps_sets(void **state)
     assert_ok(merged_finish(&m, e));
     assert_true(sum_of(&m, "main;a") == 10);
     assert_int_equal(m.set_count, 2);
-    assert_int_equal(m.total_count, 2);
-    assert_true(m.totals[0].sum == 6 && m.totals[0].profiles == 2);
+    assert_int_equal(m.totals.n, 2);
+    assert_true(m.totals.v[0].sum == 6 && m.totals.v[0].count == 2);
     merged_release(&m);
     arena_release(&a);
 }
@@ -145,7 +145,7 @@ static void nothing_merges_to_nothing(void **state)
     assert_ok(merged_add(&m, (str){0}, e));
     assert_ok(merged_finish(&m, e));
     assert_int_equal(m.set_count, 0);
-    assert_int_equal(m.total_count, 0);
+    assert_int_equal(m.totals.n, 0);
     assert_int_equal(m.stat_profiles, 0);
     assert_true(m.stacks.sums[0] == 0);
     merged_release(&m);
@@ -166,8 +166,6 @@ static void sums_beyond_64_bits_are_refused(void **state)
     assert_ok(merged_add(&m, partial(&a, &h), e));
     err e = {0};
     assert_false(merged_add(&m, partial(&a, &h), &e));
-    assert_int_equal(e.code, ERR_OUT_OF_RANGE);
-    assert_false(merged_finish(&m, &e));
     assert_int_equal(e.code, ERR_OUT_OF_RANGE);
     merged_release(&m);
     arena_release(&a);

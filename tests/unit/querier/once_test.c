@@ -166,10 +166,10 @@ static bool question(struct model *m, uint64_t seed)
         fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
     }
     uint64_t counted[ROWS] = {0};
-    for (size_t i = 0; ok && i < got->total_count; i++) {
-        const struct merged_total *t = &got->totals[i];
-        counted[t->point] += t->profiles;
-        assert_int_equal(t->sum, (t->point + 1) * (int64_t)t->profiles);
+    for (size_t i = 0; ok && i < got->totals.n; i++) {
+        const struct cell *t = &got->totals.v[i];
+        counted[t->point] += t->count;
+        assert_int_equal(t->sum, (t->point + 1) * (int64_t)t->count);
     }
     for (uint32_t row = 0; ok && row < ROWS; row++) {
         bool right = counted[row] <= 1 && (counted[row] == 1 || !was_there(m, row));

@@ -351,7 +351,7 @@ static void question_reads_back(void **state)
     assert_ok(query_add_profiles(&arena, &q, profiles, 1, e));
     q.tree.wanted = true;
     q.tree.full_symbols = true;
-    q.totals = (struct query_totals){true, -10, 20, 30, names, 2, names, 1, QUERY_SPANS, true};
+    q.totals = (struct totals_want){true, -10, 20, 30, names, 2, names, 1, EXEMPLAR_SPAN, true};
     q.labels = (struct query_labels){true, true, names, 1};
     struct buf out;
     buf_init(&out, NULL, 1 << 20);

@@ -38,8 +38,8 @@ static bool question(struct world *w, uint64_t seed)
     if (!ok && e.code != ERR_UNAVAILABLE)
         fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
     uint64_t counted[HOURS * 60 + 1] = {0};
-    for (size_t i = 0; ok && i < got->total_count; i++)
-        counted[got->totals[i].point] += got->totals[i].profiles;
+    for (size_t i = 0; ok && i < got->totals.n; i++)
+        counted[got->totals.v[i].point] += got->totals.v[i].count;
     for (uint32_t row = 0; ok && row < ROWS; row++) {
         uint64_t n = counted[point_of(row)];
         if (n <= 1 && (n == 1 || !was_there(w, row, moment))) continue;
@@ -134,8 +134,8 @@ static struct outcome ask_standing(struct world *w, bool may_be_partial)
                        .may_be_partial = may_be_partial};
     w->still = true;
     o.ok = answer_read(&a, &the_question, &got, &o.why);
-    for (size_t i = 0; o.ok && i < got->total_count; i++)
-        o.profiles += got->totals[i].profiles;
+    for (size_t i = 0; o.ok && i < got->totals.n; i++)
+        o.profiles += got->totals.v[i].count;
     o.plans = a.work.plans;
     snprintf(o.missing, sizeof o.missing, "%.*s", STR(fetch_missing(a.arena, &a.fetched)));
     ask_close(&k);
@@ -384,8 +384,8 @@ static bool ask_failing(void *arg, err *e)
                        .config = config_section(q->k.config, "querier")};
     bool ok = answer_read(&a, &the_question, &got, e);
     uint64_t profiles = 0;
-    for (size_t i = 0; ok && i < got->total_count; i++)
-        profiles += got->totals[i].profiles;
+    for (size_t i = 0; ok && i < got->totals.n; i++)
+        profiles += got->totals.v[i].count;
     if (ok) assert_int_equal(profiles, ROWS);
     return ok;
 }
