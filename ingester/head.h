@@ -29,6 +29,8 @@
 #pragma once
 
 #include "aggregate/heat.h"
+#include "aggregate/inventory.h"
+#include "aggregate/label_sets.h"
 #include "aggregate/totals.h"
 #include "ingester/rows.h"
 #include "loop/req.h"
@@ -201,21 +203,12 @@ struct head_labels_want {
     size_t name_count;  // 0: all pairs
 };
 bool head_labels(struct head *h, struct req *r, const struct head_query *q,
-                 const struct head_labels_want *w, labels **sets, size_t *n, err *e) MUST_CHECK;
+                 const struct head_labels_want *w, struct label_sets *out, err *e) MUST_CHECK;
 
 // Distinct label names of series with rows in the range, in order.
-bool head_label_names(struct head *h, struct req *r, const struct head_query *q, str **names,
-                      size_t *n, err *e) MUST_CHECK;
+bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
+                      struct label_sets *out, err *e) MUST_CHECK;
 
-struct head_stats {
-    uint64_t profiles;
-    uint64_t series;
-    int64_t oldest_ns;  // of no profiles: 0
-    int64_t newest_ns;
-    uint64_t samples;        // these four only with_sizes
-    uint64_t profile_bytes;  // of rows and vectors
-    uint64_t symbol_bytes;   // of the tables of services with rows here
-    uint64_t index_bytes;    // of their series and postings
-};
+// What there is of the matching rows; sizes only with_sizes.
 bool head_stat(struct head *h, struct req *r, const struct head_query *q, bool with_sizes,
-               struct head_stats *out, err *e) MUST_CHECK;
+               struct inventory *out, err *e) MUST_CHECK;

@@ -6,7 +6,7 @@ struct stat_read {
     const struct head_walk *walk;
     const struct head_query *query;
     bool with_sizes;
-    struct head_stats *out;
+    struct inventory *out;
 };
 
 static bool measure(struct stat_read *t, const struct row *row, err *e)
@@ -22,14 +22,6 @@ static bool measure(struct stat_read *t, const struct row *row, err *e)
     return true;
 }
 
-static void count(struct stat_read *t, const struct row *row)
-{
-    struct head_stats *o = t->out;
-    if (o->profiles == 0 || row->time_ns < o->oldest_ns) o->oldest_ns = row->time_ns;
-    if (o->profiles == 0 || row->time_ns > o->newest_ns) o->newest_ns = row->time_ns;
-    o->profiles++;
-}
-
 static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
 {
     struct stat_read *t = arg;
@@ -39,14 +31,12 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     bool one_by_one = t->with_sizes || s->has_loose || t->query->listed ||
                       atomic_load_explicit(&s->head->dropping, memory_order_acquire);
     if (!one_by_one && c.at < c.to) {
-        count(t, &c.rows->v[c.at]);
-        count(t, &c.rows->v[c.to - 1]);
-        t->out->profiles = before + (c.to - c.at);
+        inventory_count(t->out, c.to - c.at, c.rows->v[c.at].time_ns, c.rows->v[c.to - 1].time_ns);
         c.at = c.to;
     }
     for (const struct row *row; (row = rows_next(&c));) {
         if (one_by_one && !walk_counts(t->walk, s, series, row)) continue;
-        count(t, row);
+        inventory_count(t->out, 1, row->time_ns, row->time_ns);
         if (!measure(t, row, e)) return false;
     }
     t->out->series += t->out->profiles > before;
@@ -80,11 +70,11 @@ static uint64_t index_bytes(const struct index *x)
 }
 
 bool head_stat(struct head *h, struct req *r, const struct head_query *q, bool with_sizes,
-               struct head_stats *out, err *e)
+               struct inventory *out, err *e)
 {
     struct head_walk w;
     struct stat_read t = {.walk = &w, .query = q, .with_sizes = with_sizes, .out = out};
-    *out = (struct head_stats){0};
+    *out = (struct inventory){0};
     if (!walk_begin(&w, h, r, q, e)) return false;
     for (size_t i = 0; i < w.service_count; i++) {
         struct service_head *s = w.services[i];

@@ -203,40 +203,26 @@ static bool put_heat(struct read *r, err *e)
 static bool put_labels(struct read *r, err *e)
 {
     const Flametree__V1__WantLabels *want = r->ask->labels;
+    struct label_sets sets;
     str *names = NULL;
-    size_t n = 0;
     if (want->names_only) {
-        if (!head_label_names(r->in->head, r->req, &r->query, &names, &n, e)) {
-            return false;
-        }
-        for (size_t i = 0; i < n; i++)
-            pb_put_bytes(r->out, 6, names[i]);
+        if (!head_label_names(r->in->head, r->req, &r->query, &sets, e)) return false;
+        label_sets_encode_names(&sets, r->out, 6);
         return true;
     }
-    labels *sets = NULL;
     if (!read_names(&r->req->arena, want->names, want->n_names, &names, e)) return false;
     struct head_labels_want w = {names, want->n_names};
-    if (!head_labels(r->in->head, r->req, &r->query, &w, &sets, &n, e)) return false;
-    for (size_t i = 0; i < n; i++)
-        labels_put_set(sets[i], r->out, 5);
+    if (!head_labels(r->in->head, r->req, &r->query, &w, &sets, e)) return false;
+    label_sets_encode(&sets, r->out, 5);
     return true;
 }
 
 static bool put_stats(struct read *r, err *e)
 {
-    struct head_stats s;
+    struct inventory there;
     bool with_sizes = r->ask->stats->sizes;
-    if (!head_stat(r->in->head, r->req, &r->query, with_sizes, &s, e)) return false;
-    size_t mark = pb_begin(r->out, 7);
-    pb_put_u64_opt(r->out, 1, s.profiles);
-    pb_put_i64_opt(r->out, 2, s.oldest_ns);
-    pb_put_i64_opt(r->out, 3, s.newest_ns);
-    pb_put_u64_opt(r->out, 4, s.series);
-    pb_put_u64_opt(r->out, 5, s.samples);
-    pb_put_u64_opt(r->out, 6, s.profile_bytes);
-    pb_put_u64_opt(r->out, 7, s.symbol_bytes);
-    pb_put_u64_opt(r->out, 8, s.index_bytes);
-    pb_end(r->out, mark);
+    if (!head_stat(r->in->head, r->req, &r->query, with_sizes, &there, e)) return false;
+    inventory_encode(&there, r->out, 7);
     return true;
 }
 

@@ -5,21 +5,21 @@
 #include "querier/render_query.h"
 #include "querier/v1/querier.pb-c.h"
 
-static void put_answer(const struct merged *m, size_t streams, struct buf *out)
+static void put_answer(const struct inventory *x, size_t streams, struct buf *out)
 {
     size_t scope = pb_begin(out, 1);
     pb_put_bytes(out, 1, S("Short term storage"));
     pb_put_u64_opt(out, 2, streams);
-    pb_put_u64_opt(out, 4, m->stat_series);
-    pb_put_u64_opt(out, 5, m->stat_profiles);
-    pb_put_u64_opt(out, 6, m->stat_samples);
-    pb_put_u64_opt(out, 7, m->index_bytes);
-    pb_put_u64_opt(out, 8, m->profile_bytes);
-    pb_put_u64_opt(out, 9, m->symbol_bytes);
+    pb_put_u64_opt(out, 4, x->series);
+    pb_put_u64_opt(out, 5, x->profiles);
+    pb_put_u64_opt(out, 6, x->samples);
+    pb_put_u64_opt(out, 7, x->index_bytes);
+    pb_put_u64_opt(out, 8, x->profile_bytes);
+    pb_put_u64_opt(out, 9, x->symbol_bytes);
     pb_end(out, scope);
     size_t impact = pb_begin(out, 2);
-    pb_put_u64_opt(out, 2, m->index_bytes + m->profile_bytes + m->symbol_bytes);
-    pb_put_u64_opt(out, 3, m->stat_series);
+    pb_put_u64_opt(out, 2, x->index_bytes + x->profile_bytes + x->symbol_bytes);
+    pb_put_u64_opt(out, 3, x->series);
     pb_end(out, impact);
 }
 
@@ -40,6 +40,6 @@ bool analyze_run(struct answer *a, str in, struct buf *out, err *e)
     query_set_range(&q, &range);
     struct merged *found;
     if (!answer_read(a, &q, &found, e)) return false;
-    if (found->stat_profiles) put_answer(found, found->stat_streams, out);
+    if (found->there.profiles) put_answer(&found->there, found->streams, out);
     return true;
 }

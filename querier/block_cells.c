@@ -7,8 +7,6 @@
 #include "base/hash.h"
 
 struct block_cells {
-    struct map sets;
-    struct map names;
     struct map series;
     uint64_t *prints;  // of series
     size_t print_cap;
@@ -20,8 +18,6 @@ static bool begin(struct block_walk *w, err *e)
     if (w->cells) return true;
     w->cells = ARENA_NEW(&w->arena, struct block_cells);
     if (!w->cells) return block_no_room(w, e);
-    map_init(&w->cells->sets, &w->m->memory);
-    map_init(&w->cells->names, &w->m->memory);
     map_init(&w->cells->series, &w->m->memory);
     return true;
 }
@@ -29,8 +25,6 @@ static bool begin(struct block_walk *w, err *e)
 void block_cells_release(struct block_walk *w)
 {
     if (!w->cells) return;
-    map_release(&w->cells->sets);
-    map_release(&w->cells->names);
     map_release(&w->cells->series);
 }
 
@@ -69,50 +63,6 @@ bool block_series_of(struct block_walk *w, const struct block_unit *u, struct bl
     return block_labels_of(w, u, key, &made->ls, e);
 }
 
-// ---- labels
-
-struct set_key {
-    const struct merged *m;
-    labels ls;
-};
-
-static bool same_set(const void *ctx, uint32_t row)
-{
-    const struct set_key *k = ctx;
-    return labels_eq(k->m->sets[row], k->ls);
-}
-
-bool block_set_seen(struct block_walk *w, labels set, err *e)
-{
-    if (!begin(w, e)) return false;
-    struct set_key key = {w->m, set};
-    uint64_t hash = labels_hash(set);
-    if (map_find(&w->cells->sets, hash, same_set, &key) != MAP_NONE) return true;
-    return merged_new_set(w->m, set, e) &&
-           map_put(&w->cells->sets, hash, (uint32_t)(w->m->set_count - 1), e);
-}
-
-struct name_key {
-    const struct merged *m;
-    str name;
-};
-
-static bool same_name(const void *ctx, uint32_t row)
-{
-    const struct name_key *k = ctx;
-    return str_eq(k->m->names[row], k->name);
-}
-
-bool block_name_seen(struct block_walk *w, str name, err *e)
-{
-    if (!begin(w, e)) return false;
-    struct name_key key = {w->m, name};
-    uint64_t hash = hash_table_str(name);
-    if (map_find(&w->cells->names, hash, same_name, &key) != MAP_NONE) return true;
-    return merged_new_name(w->m, name, e) &&
-           map_put(&w->cells->names, hash, (uint32_t)(w->m->name_count - 1), e);
-}
-
 struct print_key {
     const struct block_cells *c;
     uint64_t print;
@@ -135,6 +85,6 @@ bool block_series_seen(struct block_walk *w, labels ls, err *e)
         return block_no_room(w, e);
     }
     c->prints[c->print_count] = key.print;
-    w->m->stat_series++;
+    w->m->there.series++;
     return map_put(&c->series, hash, c->print_count++, e);
 }

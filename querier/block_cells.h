@@ -32,9 +32,5 @@ static inline struct exemplar block_exemplar(const struct block_hit *h,
     return x;
 }
 
-// Adds a label set or a name to the merged unless this walk did before.
-bool block_set_seen(struct block_walk *w, labels set, err *e) MUST_CHECK;
-bool block_name_seen(struct block_walk *w, str name, err *e) MUST_CHECK;
-
 // Counts a series unless this walk did before.
 bool block_series_seen(struct block_walk *w, labels ls, err *e) MUST_CHECK;

@@ -14,18 +14,18 @@ static bool show(struct block_walk *w, labels ls, err *e)
     const struct query_labels *q = &w->q->labels;
     if (q->names_only) {
         for (size_t i = 0; i < ls.n; i++) {
-            if (!block_name_seen(w, ls.v[i].name, e)) return false;
+            if (!label_sets_add_name(&w->m->names, ls.v[i].name, e)) return false;
         }
         return true;
     }
-    if (q->name_count == 0) return block_set_seen(w, ls, e);
+    if (q->name_count == 0) return label_sets_add(&w->m->sets, ls, e);
     label *v = ARENA_ARRAY(&w->wave, label, MIN(ls.n, q->name_count));
     size_t kept = 0;
     if (!v) return block_no_room(w, e);
     for (size_t i = 0; i < ls.n && kept < q->name_count; i++) {
         if (str_among(ls.v[i].name, q->names, q->name_count)) v[kept++] = ls.v[i];
     }
-    return block_set_seen(w, (labels){v, kept}, e);
+    return label_sets_add(&w->m->sets, (labels){v, kept}, e);
 }
 
 static bool show_type(struct block_walk *w, const struct block_unit *u, str type, err *e)

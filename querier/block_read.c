@@ -597,11 +597,17 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
                            .by_names = !t->q->tree.full_symbols && !t->q->totals.call_site_count,
                            .with_all = reads_all(t->q),
                            .warming = true};
-    begin_looking(&w, &m);
+    // What footers say is added up, though for nobody: it tells which units need more than that.
+    if (!merged_init(&m, r->arena.budget, 0, true, e)) {
+        merged_release(&m);
+        return false;
+    }
+    w.m = &m;
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
               block_walk_waves(&w, warm_wave, e);
     block_cells_release(&w);
     block_walk_end(&w);
+    merged_release(&m);
     return ok;
 }
 

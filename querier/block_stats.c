@@ -11,14 +11,6 @@ struct stats {
     struct block_scans scans;
 };
 
-static void count(struct merged *m, uint64_t profiles, int64_t first_ns, int64_t last_ns)
-{
-    if (profiles == 0) return;
-    m->stat_profiles += profiles;
-    m->oldest_ns = MIN(m->oldest_ns, first_ns);
-    m->newest_ns = MAX(m->newest_ns, last_ns);
-}
-
 bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
@@ -38,7 +30,7 @@ bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
             in = in || block_within(u->pieces[k], d->first_ns);
         // Of sampled ones it is only known that they are there.
         if (in && block_asks_type(w->q, u->service->name, d->type)) {
-            count(w->m, MAX(d->profiles, 1), d->first_ns, d->last_ns);
+            inventory_count(&w->m->there, MAX(d->profiles, 1), d->first_ns, d->last_ns);
         }
     }
     return true;
@@ -48,7 +40,7 @@ static bool add_node(void *arg, const struct block_node_ref *n, err *e)
 {
     struct stats *t = arg;
     (void)e;
-    count(t->w->m, n->node.profiles, n->node.first_ns, n->node.last_ns);
+    inventory_count(&t->w->m->there, n->node.profiles, n->node.first_ns, n->node.last_ns);
     return true;
 }
 
@@ -56,7 +48,7 @@ static bool add_key(struct stats *t, struct block_unit *u, uint32_t key, err *e)
 {
     const struct block_key_ref *k = &u->index->keys[key];
     struct merged *m = t->w->m;
-    uint64_t before = m->stat_profiles;
+    uint64_t before = m->there.profiles;
     bool scanned = false;
     for (size_t i = 0; i < u->piece_count; i++) {
         const struct level_piece *p = u->pieces[i];
@@ -72,7 +64,7 @@ static bool add_key(struct stats *t, struct block_unit *u, uint32_t key, err *e)
             if (!block_add_scan(t->w, &t->scans, scan, e)) return false;
         }
     }
-    if (scanned || m->stat_profiles == before || !t->w->q->stat_sizes) return true;
+    if (scanned || m->there.profiles == before || !t->w->q->stat_sizes) return true;
     return block_series_seen(t->w, k->ls, e);
 }
 
@@ -84,9 +76,9 @@ static void add_sizes(struct stats *t, const struct block_unit *u, uint64_t mean
     for (uint32_t i = 0; i < at->n; i++)
         bytes += at->v[i].extent.stored;
     if (meant == 0) return;
-    t->w->m->profile_bytes += (uint64_t)((double)bytes * (double)meant / (double)all);
-    t->w->m->symbol_bytes += u->service->symbols.stored;
-    t->w->m->index_bytes += u->service->index.stored;
+    t->w->m->there.profile_bytes += (uint64_t)((double)bytes * (double)meant / (double)all);
+    t->w->m->there.symbol_bytes += u->service->symbols.stored;
+    t->w->m->there.index_bytes += u->service->index.stored;
 }
 
 static bool add_unit(struct stats *t, struct block_unit *u, err *e)
@@ -117,7 +109,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct stats *t = arg;
     (void)columns;
-    count(t->w->m, 1, h->time_ns, h->time_ns);
+    inventory_count(&t->w->m->there, 1, h->time_ns, h->time_ns);
     return !t->w->q->stat_sizes || block_series_seen(t->w, h->unit->index->keys[h->key].ls, e);
 }
 

@@ -69,9 +69,9 @@ bool discovery_profile_types(struct answer *a, str in, struct buf *out, err *e)
     q.labels.name_count = COUNT(type_only);
     struct merged *found;
     if (!answer_read(a, &q, &found, e)) return false;
-    for (size_t i = 0; i < found->set_count; i++) {
-        if (labels_has(found->sets[i], type_only[0])) {
-            put_type(out, labels_get(found->sets[i], type_only[0]));
+    for (size_t i = 0; i < found->sets.n; i++) {
+        if (labels_has(found->sets.v[i], type_only[0])) {
+            put_type(out, labels_get(found->sets.v[i], type_only[0]));
         }
     }
     return true;
@@ -91,8 +91,9 @@ bool discovery_label_names(struct answer *a, str in, struct buf *out, err *e)
     struct merged *found;
     if (!answer_read(a, &q, &found, e)) return false;
     bool all = route_wants_utf8_names(a->x);
-    for (size_t i = 0; i < found->name_count; i++) {
-        if (all || label_name_is_legacy(found->names[i])) pb_put_bytes(out, 1, found->names[i]);
+    for (size_t i = 0; i < found->names.n; i++) {
+        str name = label_sets_name(&found->names, i);
+        if (all || label_name_is_legacy(name)) pb_put_bytes(out, 1, name);
     }
     return true;
 }
@@ -113,9 +114,9 @@ bool discovery_label_values(struct answer *a, str in, struct buf *out, err *e)
     q.labels.name_count = 1;
     struct merged *found;
     if (!answer_read(a, &q, &found, e)) return false;
-    for (size_t i = 0; i < found->set_count; i++) {
-        if (labels_has(found->sets[i], name)) {
-            pb_put_bytes(out, 1, labels_get(found->sets[i], name));
+    for (size_t i = 0; i < found->sets.n; i++) {
+        if (labels_has(found->sets.v[i], name)) {
+            pb_put_bytes(out, 1, labels_get(found->sets.v[i], name));
         }
     }
     return true;
@@ -143,8 +144,8 @@ static size_t grafana_names(const Querier__V1__SeriesRequest *m, str *names, siz
 // Without names to show, sets lose the labels that a client has not declared to understand.
 static bool hide_utf8_names(struct merged *found, err *e)
 {
-    for (size_t i = 0; i < found->set_count; i++) {
-        labels *set = &found->sets[i];
+    for (size_t i = 0; i < found->sets.n; i++) {
+        labels *set = &found->sets.v[i];
         label *kept = ARENA_ARRAY(&found->arena, label, set->n);
         if (!kept) return arena_ok(&found->arena, e);
         size_t n = 0;
@@ -153,7 +154,7 @@ static bool hide_utf8_names(struct merged *found, err *e)
         }
         *set = (labels){kept, n};
     }
-    merged_sort_sets(found);  // some may have become equal
+    label_sets_finish(&found->sets);  // some may have become equal
     return true;
 }
 
@@ -179,8 +180,8 @@ bool discovery_series(struct answer *a, str in, struct buf *out, err *e)
         return false;
     }
     // Only the empty set: none of the names exists anywhere, which is no series at all.
-    if (found->set_count == 1 && found->sets[0].n == 0) return true;
-    for (size_t i = 0; i < found->set_count; i++)
-        labels_put_set(found->sets[i], out, 2);
+    if (found->sets.n == 1 && found->sets.v[0].n == 0) return true;
+    for (size_t i = 0; i < found->sets.n; i++)
+        labels_put_set(found->sets.v[i], out, 2);
     return true;
 }

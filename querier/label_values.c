@@ -11,10 +11,10 @@
 static void put_values(const struct merged *found, str name, bool types, struct buf *out)
 {
     size_t n = 0;
-    for (size_t i = 0; found && i < found->set_count; i++) {
-        if (!labels_has(found->sets[i], name)) continue;
+    for (size_t i = 0; found && i < found->sets.n; i++) {
+        if (!labels_has(found->sets.v[i], name)) continue;
         buf_byte(out, n++ ? ',' : '[');
-        json_put_string(out, labels_get(found->sets[i], name));
+        json_put_string(out, labels_get(found->sets.v[i], name));
     }
     buf_z(out, n ? "]\n" : types ? "null\n" : "[]\n");
 }

@@ -2,9 +2,8 @@
 //
 // merge.h - many partial answers, one result: adding, never choosing.
 //
-// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h, totals
-// and heat maps by common/aggregate; label sets and names are united. Sums are checked: what leaves
-// int64 is out_of_range.
+// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h, all
+// else by common/aggregate. Sums are checked: what leaves int64 is out_of_range.
 //
 // All memory counts against a budget of the query (setting querier.query_memory), whose message a
 // client sees when a query is too large. Strings of labels and names borrow from the added bytes,
@@ -12,6 +11,8 @@
 #pragma once
 
 #include "aggregate/heat.h"
+#include "aggregate/inventory.h"
+#include "aggregate/label_sets.h"
 #include "aggregate/totals.h"
 #include "model/merge.h"
 
@@ -25,22 +26,11 @@ struct merged {
     struct cells heat;    // aggregate/heat.h
     struct extent extent;
 
-    labels *sets;
-    size_t set_count;
-    size_t set_cap;
-    str *names;
-    size_t name_count;
-    size_t name_cap;
+    struct label_sets sets;
+    struct label_sets names;
 
-    uint64_t stat_profiles;
-    uint64_t stat_streams;  // that have profiles; the rest are of each stream on its own
-    uint64_t stat_series;
-    uint64_t stat_samples;
-    uint64_t profile_bytes;
-    uint64_t symbol_bytes;
-    uint64_t index_bytes;
-    int64_t oldest_ns;  // of stat_profiles > 0
-    int64_t newest_ns;
+    struct inventory there;
+    uint64_t streams;  // that have profiles of it
 };
 
 // parent: budget of the process; limit in bytes, 0 = none of its own. full_symbols: frames keep
@@ -54,9 +44,5 @@ void merged_release(struct merged *m);
 // bytes are malformed.
 bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
 
-// Call once after the last add: finishes totals and heat, sorts sets and names and makes each
-// unique.
+// Call once after the last add: totals, heat, sets and names come to their order.
 bool merged_finish(struct merged *m, err *e) MUST_CHECK;
-
-// Sets that were changed since: sorted and unique again.
-void merged_sort_sets(struct merged *m);

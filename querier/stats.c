@@ -28,9 +28,9 @@ bool stats_run(struct answer *a, str in, struct buf *out, err *e)
     const struct query q = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .stats = true};
     struct merged *m;
     if (!answer_read(a, &q, &m, e)) return false;
-    if (m->stat_profiles == 0) return true;
+    if (m->there.profiles == 0) return true;
     pb_put_u64(out, 1, 1);
-    pb_put_i64_opt(out, 2, ms_floor(m->oldest_ns));
-    pb_put_i64_opt(out, 3, ms_ceil(m->newest_ns));
+    pb_put_i64_opt(out, 2, ms_floor(m->there.oldest_ns));
+    pb_put_i64_opt(out, 3, ms_ceil(m->there.newest_ns));
     return true;
 }

@@ -66,13 +66,12 @@ static void ask(void)
     str tenant = S("tenant");
     struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
     struct head_labels_want all = {0};
-    labels *sets = NULL;
-    size_t n = 0;
+    struct label_sets sets;
     struct req r;
     err e = {0};
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
     head_hold(head);
-    must(head_labels(head, &r, &q, &all, &sets, &n, &e), &e);
+    must(head_labels(head, &r, &q, &all, &sets, &e), &e);
     head_let_go(head);
     req_release(&r);
 }

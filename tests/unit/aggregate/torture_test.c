@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aggregate/heat.h"
+#include "aggregate/label_sets.h"
 #include "aggregate/site.h"
 #include "aggregate/totals.h"
 #include "lib/torture.h"
@@ -95,6 +96,33 @@ static bool call_sites(struct torture_bench *b, void *arg, err *e)
     return ok;
 }
 
+static bool sets_and_names(struct torture_bench *b, void *arg, err *e)
+{
+    (void)arg;
+    struct label_sets sets;
+    struct label_sets names;
+    label_sets_init(&sets, &b->arena, &b->budget);
+    label_sets_init(&names, &b->arena, &b->budget);
+    bool ok = true;
+    for (size_t i = 0; ok && i < 40; i++) {
+        char text[4] = {'a', (char)('a' + i % 20), 0, 0};
+        const label l = {str_of(text), S("v")};
+        ok = label_sets_add(&sets, (labels){&l, 1}, e) && label_sets_add_name(&names, l.name, e);
+    }
+    ok = ok && label_sets_merge_name(&names, S("z"), e) &&
+         label_sets_merge_bytes(&sets, S("\x0a\x06\x0a\x01z\x12\x01v"), e);
+    if (ok) {
+        label_sets_finish(&sets);
+        label_sets_finish(&names);
+        assert_true(sets.n == 21 && names.n == 21);
+        label_sets_encode(&sets, &b->out, 1);
+        label_sets_encode_names(&names, &b->out, 2);
+    }
+    label_sets_release(&sets);
+    label_sets_release(&names);
+    return ok && buf_ok(&b->out, e);
+}
+
 static void aggregates_fail_only_for_want_of_memory(void **state)
 {
     (void)state;
@@ -102,6 +130,7 @@ static void aggregates_fail_only_for_want_of_memory(void **state)
         {.name = "totals", .make = totals_of_rows_and_bytes},
         {.name = "heat maps", .make = heat_of_rows},
         {.name = "call sites", .make = call_sites},
+        {.name = "label sets", .make = sets_and_names},
     };
     torture_make_all(makers, COUNT(makers));
 }

@@ -194,9 +194,8 @@ static uint64_t ask(struct head *h, str tenant, int64_t *total)
     struct cells cells;
     uint64_t profiles = 0;
     struct req r;
-    struct head_stats stats;
-    labels *sets = NULL;
-    size_t set_count = 0;
+    struct inventory stats;
+    struct label_sets sets;
     struct head_labels_want all = {0};
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
     head_hold(h);
@@ -207,8 +206,8 @@ static uint64_t ask(struct head *h, str tenant, int64_t *total)
     }
     assert_ok(head_stat(h, &r, &q, false, &stats, e));
     assert_int_equal(stats.profiles, profiles);
-    assert_ok(head_labels(h, &r, &q, &all, &sets, &set_count, e));
-    assert_int_equal(set_count, stats.series);
+    assert_ok(head_labels(h, &r, &q, &all, &sets, e));
+    assert_int_equal(sets.n, stats.series);
     head_let_go(h);
     req_release(&r);
     return profiles;

@@ -136,11 +136,11 @@ static void check_labels(struct world *w, struct req *r, const struct head_query
         seen[f->pod][f->service] = true;
         expected++;
     }
-    labels *sets = NULL;
-    size_t n = 0;
-    assert_ok(head_labels(w->head, r, q, &(struct head_labels_want){names, 2}, &sets, &n, e));
-    assert_int_equal(n, expected);
-    for (size_t i = 0; i < n; i++) {
+    struct label_sets got;
+    assert_ok(head_labels(w->head, r, q, &(struct head_labels_want){names, 2}, &got, e));
+    assert_int_equal(got.n, expected);
+    for (size_t i = 0; i < got.n; i++) {
+        const labels *sets = got.v;
         bool found = false;
         for (size_t p = 0; p < COUNT(fact_pods); p++) {
             for (size_t s = 0; s < COUNT(fact_services); s++) {
@@ -152,14 +152,13 @@ static void check_labels(struct world *w, struct req *r, const struct head_query
         assert_true(found);
         if (i) assert_true(labels_cmp(sets[i - 1], sets[i]) < 0);
     }
-    str *got = NULL;
-    assert_ok(head_label_names(w->head, r, q, &got, &n, e));
-    assert_true(n <= 4 && (n >= 2 || expected == 0));
+    assert_ok(head_label_names(w->head, r, q, &got, e));
+    assert_true(got.n <= 4 && (got.n >= 2 || expected == 0));
 }
 
 static void check_stats(struct world *w, struct req *r, const struct head_query *q)
 {
-    struct head_stats want = {0};
+    struct inventory want = {0};
     for (size_t i = 0; i < w->n; i++) {
         const struct fact *f = &w->facts[i];
         if (!fact_matches(&r->arena, f, q)) continue;
@@ -167,7 +166,7 @@ static void check_stats(struct world *w, struct req *r, const struct head_query 
         if (!want.profiles || f->time_ns > want.newest_ns) want.newest_ns = f->time_ns;
         want.profiles++;
     }
-    struct head_stats got;
+    struct inventory got;
     assert_ok(head_stat(w->head, r, q, false, &got, e));
     assert_int_equal(got.profiles, want.profiles);
     assert_int_equal(got.oldest_ns, want.oldest_ns);

@@ -64,7 +64,7 @@ static void check(struct world *w, const struct fact *facts, size_t n, struct re
     uint64_t want = 0;
     uint64_t got = 0;
     struct merge m;
-    struct head_stats stats;
+    struct inventory stats;
     const struct head_tree_filter all = {0};
     str expected = fact_tree(&r->arena, facts, n, q, 0, &want);
     assert_ok(merge_init(&m, NULL, true, e));

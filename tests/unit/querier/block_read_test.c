@@ -363,21 +363,21 @@ static void check_labels(struct rig *g)
         label *v = ARENA_ARRAY(&arena, label, ls.n);
         size_t n = 0;
         for (size_t k = 0; k < ls.n; k++) {
-            if (q.labels.names_only) assert_ok(merged_new_name(&all, ls.v[k].name, e));
+            if (q.labels.names_only) assert_ok(label_sets_add_name(&all.names, ls.v[k].name, e));
             if (q.labels.name_count &&
                 !str_among(ls.v[k].name, q.labels.names, q.labels.name_count))
                 continue;
             v[n++] = ls.v[k];
         }
-        if (!q.labels.names_only) assert_ok(merged_new_set(&all, (labels){v, n}, e));
+        if (!q.labels.names_only) assert_ok(label_sets_add(&all.sets, (labels){v, n}, e));
     }
     assert_ok(merged_finish(&all, e));
-    assert_int_equal(m.set_count, all.set_count);
-    assert_int_equal(m.name_count, all.name_count);
-    for (size_t i = 0; i < m.set_count; i++)
-        assert_true(labels_eq(m.sets[i], all.sets[i]));
-    for (size_t i = 0; i < m.name_count; i++)
-        assert_true(str_eq(m.names[i], all.names[i]));
+    assert_int_equal(m.sets.n, all.sets.n);
+    assert_int_equal(m.names.n, all.names.n);
+    for (size_t i = 0; i < m.sets.n; i++)
+        assert_true(labels_eq(m.sets.v[i], all.sets.v[i]));
+    for (size_t i = 0; i < m.names.n; i++)
+        assert_true(str_eq(label_sets_name(&m.names, i), label_sets_name(&all.names, i)));
     merged_release(&m);
     merged_release(&all);
 }
@@ -400,14 +400,14 @@ static void check_stats(struct rig *g)
         profiles++;
         oldest = MIN(oldest, g->facts[i].time_ns);
         newest = MAX(newest, g->facts[i].time_ns);
-        assert_ok(merged_new_set(&series, fact_labels(&arena, &g->facts[i]), e));
+        assert_ok(label_sets_add(&series.sets, fact_labels(&arena, &g->facts[i]), e));
     }
     assert_ok(merged_finish(&series, e));
-    assert_int_equal(m.stat_profiles > 0, profiles > 0);
-    if (q.stat_sizes) assert_int_equal(m.stat_profiles, profiles);
-    if (q.stat_sizes) assert_int_equal(m.stat_series, series.set_count);
-    if (profiles) assert_int_equal(m.oldest_ns, oldest);
-    if (profiles) assert_int_equal(m.newest_ns, newest);
+    assert_int_equal(m.there.profiles > 0, profiles > 0);
+    if (q.stat_sizes) assert_int_equal(m.there.profiles, profiles);
+    if (q.stat_sizes) assert_int_equal(m.there.series, series.sets.n);
+    if (profiles) assert_int_equal(m.there.oldest_ns, oldest);
+    if (profiles) assert_int_equal(m.there.newest_ns, newest);
     merged_release(&series);
     merged_release(&m);
 }
@@ -555,7 +555,7 @@ static struct fleet_plan plan_of_all(struct rig *g, enum level_use use)
 
 static uint64_t profiles_of(const struct merged *m)
 {
-    uint64_t n = m->profiles + m->extent.count + m->set_count + m->stat_profiles;
+    uint64_t n = m->profiles + m->extent.count + m->sets.n + m->there.profiles;
     for (size_t i = 0; i < m->totals.n; i++)
         n += m->totals.v[i].count;
     return n;

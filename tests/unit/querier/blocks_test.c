@@ -251,6 +251,80 @@ static void slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else(vo
     rig_drop(&g);
 }
 
+// ---- what is read ahead
+
+static bool read_ahead(struct rig *g, const struct query *q, const struct level_plan *p,
+                       struct block_reads *reads, err *e)
+{
+    struct req r;
+    req_init(&r, RANK_PUBLIC, &g->memory, SIZE_MAX, 0);
+    bool ok =
+        block_read_into_cache(g->blocks, &r, &(struct block_task){q, p, NULL, false}, reads, e);
+    req_release(&r);
+    return ok;
+}
+
+static uint64_t read_now(struct rig *g, const struct query *q, const struct level_plan *p,
+                         struct block_reads *reads)
+{
+    struct merged m;
+    assert_ok(merged_init(&m, &g->memory, 0, false, e));
+    assert_ok(
+        block_read(g->blocks, &g->req, &(struct block_task){q, p, NULL, false}, &m, reads, e));
+    assert_ok(merged_finish(&m, e));
+    uint64_t found = m.profiles + m.sets.n + m.names.n + m.there.profiles + m.totals.n;
+    merged_release(&m);
+    return found;
+}
+
+static void what_is_read_ahead_is_not_read_again(void **state)
+{
+    static const str service[] = {S_INIT(LABEL_SERVICE)};
+    static const struct {
+        const char *name;
+        struct query q;
+        bool all;  // nothing is left to read
+    } cases[] = {
+        {"a flame graph", {.tree.wanted = true}, true},
+        {"services, by footers", {.labels = {true, false, service, 1}}, true},
+        {"names", {.labels = {.wanted = true, .names_only = true}}, false},
+        {"what there is, by footers", {.stats = true}, true},
+        {"sizes", {.stats = true, .stat_sizes = true}, false},
+        {"series",
+         {.totals = {.wanted = true,
+                     .first_ns = FLEET_FROM,
+                     .step_ns = SLOT_DAY,
+                     .points = FLEET_DAYS + 1}},
+         false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct rig g;
+        struct query q = cases[i].q;
+        struct block_reads cold = {0};
+        struct block_reads before = {0};
+        struct block_reads after = {0};
+        rig_make(&g, 51, 300, 8 << 20);
+        q.from_ns = FLEET_FROM;
+        q.to_ns = FLEET_FROM + SLOT_WINDOW;
+        struct fleet_plan p = plan_of(g.fleet->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES,
+                                      q.from_ns, q.to_ns);
+        assert_ok(read_ahead(&g, &q, &p.p, &before, e));
+        uint64_t found = read_now(&g, &q, &p.p, &after);
+        rig_drop(&g);
+        rig_make(&g, 51, 300, 8 << 20);
+        p = plan_of(g.fleet->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES, q.from_ns,
+                    q.to_ns);
+        if (read_now(&g, &q, &p.p, &cold) != found || found == 0) fail_msg("%s", cases[i].name);
+        if (before.reads == 0 || after.reads >= cold.reads || (cases[i].all && after.reads > 0)) {
+            fail_msg("%s: %llu reads, %llu ahead, then %llu", cases[i].name,
+                     (unsigned long long)cold.reads, (unsigned long long)before.reads,
+                     (unsigned long long)after.reads);
+        }
+        rig_drop(&g);
+    }
+}
+
 // ---- memory that is not there
 
 struct tortured {
@@ -326,6 +400,7 @@ int main(void)
         ARENA_TEST(a_query_that_does_not_fit_says_so_and_leaves_nothing),
         ARENA_TEST(a_request_that_is_over_reads_nothing_more),
         ARENA_TEST(slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else),
+        ARENA_TEST(what_is_read_ahead_is_not_read_again),
         ARENA_TEST(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

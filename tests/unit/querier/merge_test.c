@@ -78,11 +78,11 @@ static void check(const struct merged *m)
     for (size_t i = 0; i < COUNT(stacks); i++) {
         if (sum_of(m, stacks[i].stack) != stacks[i].sum) fail_msg("stack '%s'", stacks[i].stack);
     }
-    assert_int_equal(m->set_count, 3);
-    assert_true(str_is(labels_get(m->sets[0], S("pod")), "a"));
-    assert_true(str_is(labels_get(m->sets[2], S("service_name")), "other"));
-    assert_int_equal(m->stat_profiles, 4);
-    assert_true(m->oldest_ns == 10 && m->newest_ns == 30);
+    assert_int_equal(m->sets.n, 3);
+    assert_true(str_is(labels_get(m->sets.v[0], S("pod")), "a"));
+    assert_true(str_is(labels_get(m->sets.v[2], S("service_name")), "other"));
+    assert_int_equal(m->there.profiles, 4);
+    assert_true(m->there.oldest_ns == 10 && m->there.newest_ns == 30);
 
     assert_int_equal(m->totals.group_count, 3);
     assert_int_equal(m->totals.n, 4);
@@ -130,7 +130,7 @@ static void the_same_partial_twice_doubles_sums_and_keeps_sets(void **state)
     assert_ok(merged_add(&m, bytes, e));
     assert_ok(merged_finish(&m, e));
     assert_true(sum_of(&m, "main;a") == 10);
-    assert_int_equal(m.set_count, 2);
+    assert_int_equal(m.sets.n, 2);
     assert_int_equal(m.totals.n, 2);
     assert_true(m.totals.v[0].sum == 6 && m.totals.v[0].count == 2);
     merged_release(&m);
@@ -144,9 +144,9 @@ static void nothing_merges_to_nothing(void **state)
     assert_ok(merged_init(&m, NULL, 1 << 20, false, e));
     assert_ok(merged_add(&m, (str){0}, e));
     assert_ok(merged_finish(&m, e));
-    assert_int_equal(m.set_count, 0);
+    assert_int_equal(m.sets.n, 0);
     assert_int_equal(m.totals.n, 0);
-    assert_int_equal(m.stat_profiles, 0);
+    assert_int_equal(m.there.profiles, 0);
     assert_true(m.stacks.sums[0] == 0);
     merged_release(&m);
     merged_release(&m);
