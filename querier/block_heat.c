@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aggregate/site.h"
-#include "querier/block_cells.h"
+#include "querier/block_series.h"
 
 struct heat {
     struct block_walk *w;
@@ -53,7 +53,7 @@ static bool add_unit(struct heat *t, struct block_unit *u, err *e)
 
 bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    const struct query_heat *q = &w->q->heat;
+    const struct query_heat *q = &w->ask.q->heat;
     struct heat t = {
         .w = w,
         .want = {.slots = {.first_ns = q->first_ns, .step_ns = q->step_ns, .count = q->slots},

@@ -9,7 +9,7 @@
 //       block_keys.c  which keys and nodes a piece means
 //       block_rows.c  rows: times, ids, spans, vectors
 //     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c what
-//     is wanted; block_cells.c parts of these. What adds up is common/aggregate
+//     is wanted; block_series.c parts of these. What adds up is common/aggregate
 //
 // A unit is one service of one object. A wave is a few units whose sections are in memory together.
 // What fails for one object is noted and the object left out; false is returned only when the
@@ -125,7 +125,7 @@ struct block_object {
     struct block_kept *kept;
     const struct block_footer *footer;
     bool faulty;
-    bool may_skip;  // rows of w->skip may be in it
+    bool may_skip;  // rows that are skipped may be in it
 };
 
 struct block_unit {
@@ -152,38 +152,43 @@ struct block_sums {
     struct block_sums *next;
 };
 
-struct block_walk {
-    struct blocks *blocks;
-    struct req *req;
+// Which sections of a unit are read, beside its index: bits.
+enum block_sections {
+    BLOCK_WITH_SYMBOLS = 1,
+    BLOCK_WITH_NAMES = 2,  // of symbols only the names, which stay in memory; instead of them
+    BLOCK_WITH_ALL = 4,    // vectors of ALL nodes, as they lie beside the index
+    BLOCK_WITH_TOTALS = 8  // totals, likewise
+};
+
+// The question, and what follows from it for blocks.
+struct block_question {
     const struct query *q;
-    const struct loose_set *skip;
-    struct merged *m;
+    const struct loose_set *skip;  // rows that do not count; NULL: none
+    bool excluded;                 // not what it means, but what its other matchers leave out
+    unsigned sections;             // enum block_sections
+    const str *needed;             // labels that keys must have kept, but service and type
+    size_t needed_count;
+    bool only_all;     // none is needed
+    int64_t *skip_ms;  // times of skip, in order
+    size_t skip_count;
+};
+
+// The reader: walks over the units of a plan, wave by wave. What a want adds up while it does is
+// the want's own and comes to it with each wave.
+struct block_walk {
+    struct blocks *blocks;  // the cache
+    struct req *req;
+    struct merged *m;  // what is added up, and the memory of all of it
     struct block_reads *out;
+    struct block_question ask;
     struct arena arena;  // until the end
     struct arena wave;   // until the end of the wave
+    struct block_ahead ahead;
     struct block_object *objects;
     size_t object_count;
     struct block_unit *units;
     size_t unit_count;
     size_t unit_cap;
-    const str *needed;  // labels that keys must have kept, but service and type
-    size_t needed_count;
-    bool only_all;  // none is needed
-    int64_t *skip_ms;
-    size_t skip_count;
-    bool lost;        // of block_read_survives: a label is
-    bool excluded;    // keys that the question does not mean, subtracted
-    bool warming;     // what is read is only to be kept
-    bool weighing;    // vectors are not read but counted:
-    uint64_t weight;  // bytes
-    bool with_symbols;
-    bool with_all;     // vectors of ALL nodes will be wanted
-    bool with_totals;  // totals will
-    struct block_ahead ahead;
-    bool by_names;                    // symbols are wanted for their names only
-    struct block_sums *sums;          // of trees
-    const struct block_loose *loose;  // of block_read_loose
-    struct block_cells *cells;        // of totals and heat
 };
 
 // Footers, and the units that concern the question. End also after a failure.
@@ -191,8 +196,8 @@ bool block_walk_begin(struct block_walk *w, const struct level_plan *p, err *e) 
 void block_walk_end(struct block_walk *w);
 
 // Calls fn for the units of one wave after the other, their indexes, and symbols if wanted, loaded.
-typedef bool block_wave_fn(struct block_walk *w, struct block_unit *v, size_t n, err *e);
-bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e) MUST_CHECK;
+typedef bool block_wave_fn(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e);
+bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, void *arg, err *e) MUST_CHECK;
 
 static inline enum block_kind block_kind_of(const struct block_unit *u)
 {
@@ -259,7 +264,8 @@ struct block_nodes {
 bool block_add_node(struct block_walk *w, struct block_nodes *s, struct block_node_use use,
                     err *e) MUST_CHECK;
 
-// Calls fn for each, unit by unit; frames of ALL are kept for the next question.
+// Calls fn for each, unit by unit; frames of ALL are kept for the next question. fn NULL: nothing
+// else is done with them.
 typedef bool block_use_fn(void *arg, const struct block_node_use *u, str columns, err *e);
 bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn *fn, void *arg,
                       err *e) MUST_CHECK;
@@ -318,19 +324,39 @@ bool block_scan_unit(struct block_walk *w, struct block_unit *u, const struct le
                      bool with_sampled, struct block_scans *s, err *e) MUST_CHECK;
 
 // ---- wants; each reads the n units of a wave
-bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
-bool block_tree_finish(struct block_walk *w, err *e) MUST_CHECK;  // after the last wave
-void block_tree_release(struct block_walk *w);
+
+// Trees: sums of services by names, of all waves. The zero value to begin with.
+struct block_tree {
+    struct block_sums *sums;
+};
+bool block_read_tree(struct block_tree *t, struct block_walk *w, struct block_unit *v, size_t n,
+                     err *e) MUST_CHECK;
+bool block_tree_finish(struct block_tree *t, struct block_walk *w, err *e) MUST_CHECK;
+void block_tree_release(struct block_tree *t, struct block_walk *w);
+
+// Only reads nodes into the cache; only adds up what nodes and rows weigh, without reading them.
+bool block_tree_into_cache(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
+bool block_tree_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes,
+                      err *e) MUST_CHECK;
+
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_read_labels(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
-bool block_read_stats(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
+
+// What there is: series that were counted, by fingerprint. Init before, release after the walk.
+struct block_stats {
+    struct map series;
+    uint64_t *prints;
+    size_t cap;
+    uint32_t n;
+};
+void block_stats_init(struct block_stats *s, struct block_walk *w);
+void block_stats_release(struct block_stats *s);
+bool block_read_stats(struct block_stats *s, struct block_walk *w, struct block_unit *v, size_t n,
+                      err *e) MUST_CHECK;
 
 // For questions about labels, or of what there is, alone: where the footer says all, the index is
 // not read.
 bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bool *done,
                             err *e) MUST_CHECK;
 bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u);
-
-// What the walk has seen, which the merged does not keep (block_cells.c).
-void block_cells_release(struct block_walk *w);

@@ -13,8 +13,8 @@ bool block_asks_type(const struct query *q, str service, str type)
 
 bool block_projection_keeps(const struct block_walk *w, const struct block_dropped_labels *dropped)
 {
-    for (size_t i = 0; i < w->needed_count; i++) {
-        if (str_among(w->needed[i], dropped->v, dropped->n)) return false;
+    for (size_t i = 0; i < w->ask.needed_count; i++) {
+        if (str_among(w->ask.needed[i], dropped->v, dropped->n)) return false;
     }
     return true;
 }
@@ -24,7 +24,7 @@ bool block_class_for(const struct block_walk *w, const struct block_unit *u, uin
 {
     uint32_t classes = u->object->footer->about.classes;
     const struct block_dropped_labels *dropped = &u->index->dropped[type];
-    if (w->only_all) {
+    if (w->ask.only_all) {
         *class = BLOCK_ALL;
     } else if (classes & 1u << BLOCK_PROJECTION && block_projection_keeps(w, dropped)) {
         *class = BLOCK_PROJECTION;
@@ -39,7 +39,7 @@ bool block_class_for(const struct block_walk *w, const struct block_unit *u, uin
 bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e)
 {
     if (u->selected) return true;
-    if (!block_select(u->index->postings, &w->wave, &w->q->selector, &u->keys, e)) return false;
+    if (!block_select(u->index->postings, &w->wave, &w->ask.q->selector, &u->keys, e)) return false;
     u->selected = true;
     return true;
 }
@@ -49,10 +49,11 @@ bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint
 {
     const struct block_key_ref *k = &u->index->keys[key];
     if (k->class != class) return false;
-    bool of_type = (class == BLOCK_ALL || w->excluded) &&
-                   block_asks_type(w->q, u->service->name, u->index->types[k->type]);
+    bool of_type = (class == BLOCK_ALL || w->ask.excluded) &&
+                   block_asks_type(w->ask.q, u->service->name, u->index->types[k->type]);
     if (class == BLOCK_ALL) return of_type;
-    return w->excluded ? of_type && !block_set_has(&u->keys, key) : block_set_has(&u->keys, key);
+    return w->ask.excluded ? of_type && !block_set_has(&u->keys, key)
+                           : block_set_has(&u->keys, key);
 }
 
 // A window and its weeks at most; narrower nodes under a chosen one are looked for among these.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/block_cells.h"
+#include "querier/block_series.h"
 
 struct labels_read {
     struct block_walk *w;
@@ -11,7 +11,7 @@ struct labels_read {
 
 static bool show(struct block_walk *w, labels ls, err *e)
 {
-    const struct query_labels *q = &w->q->labels;
+    const struct query_labels *q = &w->ask.q->labels;
     if (q->names_only) {
         for (size_t i = 0; i < ls.n; i++) {
             if (!label_sets_add_name(&w->m->names, ls.v[i].name, e)) return false;
@@ -58,7 +58,7 @@ bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bo
     *done = true;
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
-        if (!block_asks_type(w->q, u->service->name, d->type)) continue;
+        if (!block_asks_type(w->ask.q, u->service->name, d->type)) continue;
         enum found found = look(u, d);
         if (found == PERHAPS) *done = false;
         if (found == THERE && !show_type(w, u, d->type, e)) return false;
@@ -133,7 +133,7 @@ static bool show_row(void *arg, const struct block_hit *h, str columns, err *e)
 
 bool block_read_labels(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    struct labels_read t = {.w = w, .q = &w->q->labels};
+    struct labels_read t = {.w = w, .q = &w->ask.q->labels};
     struct block_rows rows = {.fn = show_row, .arg = &t};
     for (size_t i = 0; i < n; i++) {
         if (!req_alive(w->req, e)) return false;

@@ -20,7 +20,7 @@ static bool has_loose(const struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
-        if (d->loose > 0 && block_asks_type(w->q, u->service->name, d->type)) return true;
+        if (d->loose > 0 && block_asks_type(w->ask.q, u->service->name, d->type)) return true;
     }
     return false;
 }
@@ -36,9 +36,9 @@ static void keep_suspects(struct block_walk *w)
     w->unit_count = kept;
 }
 
-static bool read_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+static bool read_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    struct loose_read t = {.w = w, .want = w->loose};
+    struct loose_read t = {.w = w, .want = arg};
     const struct block_rows rows = {.details = true, .fn = tell, .arg = &t};
     for (size_t i = 0; i < n; i++) {
         err why = {0};
@@ -50,7 +50,7 @@ static bool read_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
             t.scans.v[k].loose_only = !v[i].object->may_skip;
         if (!ok && !block_note(w, v[i].object, &why, e)) return false;
     }
-    w->skip = NULL;  // what is looked for is not to be left out
+    w->ask.skip = NULL;  // what is looked for is not to be left out
     return block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
 }
 
@@ -60,11 +60,12 @@ bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
 {
     struct merged m = {0};  // for its budget
     mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
+    struct block_loose looked_for = *want;
     struct block_walk w = {
-        .blocks = b, .req = r, .q = q, .skip = want->wanted, .m = &m, .out = out, .loose = want};
+        .blocks = b, .req = r, .m = &m, .out = out, .ask = {.q = q, .skip = want->wanted}};
     bool ok = block_walk_begin(&w, p, e);
     keep_suspects(&w);
-    ok = ok && block_walk_waves(&w, read_wave, e);
+    ok = ok && block_walk_waves(&w, read_wave, &looked_for, e);
     block_walk_end(&w);
     return ok;
 }

@@ -45,7 +45,7 @@ static bool use(struct reading *r, const struct block_node_use *u, const struct 
                 err *e)
 {
     r->w->out->nodes++;
-    return r->fn(r->arg, u, block_vector_at(v, u->node->place), e);
+    return !r->fn || r->fn(r->arg, u, block_vector_at(v, u->node->place), e);
 }
 
 // Nodes of ALL: frames that are kept.
@@ -151,8 +151,8 @@ bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn 
         if (!end && i > from && same_frame(&s->v[i - 1], &s->v[i])) continue;
         uint64_t more = end ? 0 : frame_of(&s->v[i])->extent.raw;
         if (i > from && (end || count == CHUNK_GETS || bytes + more > CHUNK_BYTES)) {
-            bool ok = w->only_all ? use_kept(&r, s->v + from, i - from, e)
-                                  : use_read(&r, s->v + from, i - from, e);
+            bool ok = w->ask.only_all ? use_kept(&r, s->v + from, i - from, e)
+                                      : use_read(&r, s->v + from, i - from, e);
             if (!ok) return false;
             from = i;
             count = 0;
@@ -161,6 +161,6 @@ bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn 
         count++;
         bytes += more;
     }
-    if (!w->warming) metric_add(&querier_block_nodes, s->n);
+    if (fn) metric_add(&querier_block_nodes, s->n);
     return true;
 }

@@ -73,21 +73,31 @@ static bool needs_sampled(const struct query *q)
     return (q->totals.wanted && q->totals.include_sampled) || q->labels.wanted || q->stats;
 }
 
-static bool wants_symbols(const struct query *q)
-{
-    return q->tree.wanted || (q->totals.wanted && q->totals.call_site_count > 0);
-}
-
-// Whether sums of ALL nodes will be read, or totals.
+// Whether vectors of ALL nodes will be wanted.
 static bool reads_all(const struct query *q)
 {
     return q->tree.wanted && !is_filtered(&q->tree) && needs_only_all(q);
 }
 
-static bool reads_totals(const struct query *q)
+// Symbols, or their names where they will do, and what is read beside the index.
+static unsigned sections_of(const struct query *q, bool names_only)
 {
-    return q->totals.wanted && q->totals.call_site_count == 0 &&
-           q->totals.exemplars == EXEMPLAR_NONE;
+    bool site = q->totals.call_site_count > 0;
+    unsigned sections = reads_all(q) ? BLOCK_WITH_ALL : 0;
+    if (!q->tree.wanted && !(q->totals.wanted && site)) return sections;
+    return sections | (names_only && !site ? BLOCK_WITH_NAMES : BLOCK_WITH_SYMBOLS);
+}
+
+static unsigned totals_of(const struct query *q)
+{
+    bool reads =
+        q->totals.wanted && q->totals.call_site_count == 0 && q->totals.exemplars == EXEMPLAR_NONE;
+    return reads ? BLOCK_WITH_TOTALS : 0;
+}
+
+static bool reads_symbols(const struct block_question *ask)
+{
+    return ask->sections & (BLOCK_WITH_SYMBOLS | BLOCK_WITH_NAMES);
 }
 
 static enum level_use use_of(const struct query *q)
@@ -184,16 +194,16 @@ static int by_number(const void *a, const void *b)
 
 static bool list_skipped(struct block_walk *w)
 {
-    if (!w->skip || w->skip->n == 0) {
-        w->skip = NULL;
+    if (!w->ask.skip || w->ask.skip->n == 0) {
+        w->ask.skip = NULL;
         return true;
     }
-    w->skip_ms = ARENA_ARRAY(&w->arena, int64_t, w->skip->n);
-    if (!w->skip_ms) return false;
-    w->skip_count = w->skip->n;
-    for (uint32_t i = 0; i < w->skip->n; i++)
-        w->skip_ms[i] = (int64_t)uuid_ms(w->skip->v[i].key.id);
-    qsort(w->skip_ms, w->skip_count, sizeof *w->skip_ms, by_number);
+    w->ask.skip_ms = ARENA_ARRAY(&w->arena, int64_t, w->ask.skip->n);
+    if (!w->ask.skip_ms) return false;
+    w->ask.skip_count = w->ask.skip->n;
+    for (uint32_t i = 0; i < w->ask.skip->n; i++)
+        w->ask.skip_ms[i] = (int64_t)uuid_ms(w->ask.skip->v[i].key.id);
+    qsort(w->ask.skip_ms, w->ask.skip_count, sizeof *w->ask.skip_ms, by_number);
     return true;
 }
 
@@ -201,8 +211,8 @@ static bool has_skipped(const struct block_walk *w, const struct block_about *ab
 {
     int64_t first = slot_start(about->from_hour, SLOT_HOUR) / NS_PER_MS - 1;
     int64_t last = slot_start(about->from_hour + about->hours, SLOT_HOUR) / NS_PER_MS + 1;
-    size_t lo = SEARCH(at, 0, w->skip_count, w->skip_ms[at] < first);
-    return lo < w->skip_count && w->skip_ms[lo] <= last;
+    size_t lo = SEARCH(at, 0, w->ask.skip_count, w->ask.skip_ms[at] < first);
+    return lo < w->ask.skip_count && w->ask.skip_ms[lo] <= last;
 }
 
 // Objects of the plan, each once, with its pieces.
@@ -255,7 +265,8 @@ static bool concerns(const struct block_walk *w, const struct block_service_ref 
     if (pack < p->pack_lo || pack > p->pack_hi) return false;
     for (uint32_t i = 0; i < s->dataset_count; i++) {
         const struct block_dataset *d = &s->datasets[i];
-        if (block_touches(p, d->first_ns, d->last_ns) && block_asks_type(w->q, s->name, d->type)) {
+        if (block_touches(p, d->first_ns, d->last_ns) &&
+            block_asks_type(w->ask.q, s->name, d->type)) {
             return true;
         }
     }
@@ -314,18 +325,18 @@ static bool list_units(struct block_walk *w, err *e)
         struct block_object *o = &w->objects[i];
         if (!o->footer || o->faulty) continue;
         bool named = false;
-        const struct block_service_ref *one = only_service(w->q, o->footer, &named);
+        const struct block_service_ref *one = only_service(w->ask.q, o->footer, &named);
         w->out->objects++;
         if (named) {
             bool asked = false;
-            if (one && !asks_service(w->q, one->name, &asked, e)) return false;
+            if (one && !asks_service(w->ask.q, one->name, &asked, e)) return false;
             if (asked && !add_unit(w, o, one, e)) return false;
             continue;
         }
         for (uint32_t k = 0; k < o->footer->service_count; k++) {
             const struct block_service_ref *s = &o->footer->services[k];
             bool asked = false;
-            if (!asks_service(w->q, s->name, &asked, e)) return false;
+            if (!asks_service(w->ask.q, s->name, &asked, e)) return false;
             if (asked && !add_unit(w, o, s, e)) return false;
         }
     }
@@ -336,7 +347,7 @@ static bool list_units(struct block_walk *w, err *e)
 
 static bool list_needed(struct block_walk *w)
 {
-    const struct query *q = w->q;
+    const struct query *q = w->ask.q;
     struct names lists[3];
     size_t n = name_lists(q, lists);
     size_t most = q->selector.n;
@@ -345,15 +356,16 @@ static bool list_needed(struct block_walk *w)
     str *v = ARENA_ARRAY(&w->arena, str, most);
     if (!v) return false;
     for (size_t i = 0; i < q->selector.n; i++) {
-        if (!comes_with_all(q->selector.v[i].name)) v[w->needed_count++] = q->selector.v[i].name;
+        if (!comes_with_all(q->selector.v[i].name))
+            v[w->ask.needed_count++] = q->selector.v[i].name;
     }
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < lists[i].n; k++) {
-            if (!comes_with_all(lists[i].v[k])) v[w->needed_count++] = lists[i].v[k];
+            if (!comes_with_all(lists[i].v[k])) v[w->ask.needed_count++] = lists[i].v[k];
         }
     }
-    w->needed = v;
-    w->only_all = needs_only_all(q);
+    w->ask.needed = v;
+    w->ask.only_all = needs_only_all(q);
     return true;
 }
 
@@ -426,12 +438,12 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
         want.part = BLOCK_PART_INDEX;
         want.extent = &s->index;
         wants[i] = want;
-        want.part = w->by_names ? BLOCK_PART_NAMES : BLOCK_PART_SYMBOLS;
+        want.part = w->ask.sections & BLOCK_WITH_NAMES ? BLOCK_PART_NAMES : BLOCK_PART_SYMBOLS;
         want.extent = &s->symbols;
         wants[n + i] = want;
     }
-    bool ok =
-        blocks_load(w, wants, w->with_symbols ? 2 * n : n, e) && load_symbols(w, wants + n, n, e);
+    bool ok = blocks_load(w, wants, reads_symbols(&w->ask) ? 2 * n : n, e) &&
+              load_symbols(w, wants + n, n, e);
     for (size_t i = 0; i < n; i++) {
         err ignored = {0};
         ok = use_wants(w, &v[i], &wants[i], &wants[n + i], ok ? e : &ignored) && ok;
@@ -469,32 +481,39 @@ static size_t keep_sound(struct block_unit *v, size_t n)
     return kept;
 }
 
-static bool read_wants(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+// What the wants of a question keep between waves.
+struct wants {
+    struct block_tree tree;
+    struct block_stats stats;
+};
+
+static bool read_wants(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    const struct query *q = w->q;
-    return (!q->tree.wanted || block_read_tree(w, v, n, e)) &&
+    struct wants *wants = arg;
+    const struct query *q = w->ask.q;
+    return (!q->tree.wanted || block_read_tree(&wants->tree, w, v, n, e)) &&
            (!q->totals.wanted || block_read_totals(w, v, n, e)) &&
            (!q->heat.wanted || block_read_heat(w, v, n, e)) &&
            (!q->labels.wanted || block_read_labels(w, v, n, e)) &&
-           (!q->stats || block_read_stats(w, v, n, e));
+           (!q->stats || block_read_stats(&wants->stats, w, v, n, e));
 }
 
 static uint64_t unit_bytes(const struct block_walk *w, const struct block_unit *u)
 {
     const struct block_service_ref *s = u->service;
     uint64_t n = s->index.raw;
-    if (w->with_symbols) n += s->symbols.raw + s->all.raw;
-    if (w->with_totals) n += s->totals.raw;
+    if (reads_symbols(&w->ask)) n += s->symbols.raw + s->all.raw;
+    if (w->ask.sections & BLOCK_WITH_TOTALS) n += s->totals.raw;
     return n;
 }
 
 // Units about which footers say all that is wanted are done; the others stay.
 static bool ask_footers(struct block_walk *w, err *e)
 {
-    const struct query *q = w->q;
+    const struct query *q = w->ask.q;
     bool others = q->tree.wanted || q->totals.wanted || q->heat.wanted;
     size_t kept = 0;
-    if (!w->only_all || others || q->labels.wanted == q->stats) return true;
+    if (!w->ask.only_all || others || q->labels.wanted == q->stats) return true;
     for (size_t i = 0; i < w->unit_count; i++) {
         bool done = false;
         if (q->labels.wanted && !block_labels_by_footer(w, &w->units[i], &done, e)) return false;
@@ -505,7 +524,7 @@ static bool ask_footers(struct block_walk *w, err *e)
     return true;
 }
 
-bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e)
+bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, void *arg, err *e)
 {
     for (size_t i = 0; i < w->unit_count;) {
         struct block_unit *v = &w->units[i];
@@ -517,7 +536,8 @@ bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e)
             bytes += more;
             n++;
         }
-        bool ok = req_alive(w->req, e) && load_wave(w, v, n, e) && fn(w, v, keep_sound(v, n), e);
+        bool ok =
+            req_alive(w->req, e) && load_wave(w, v, n, e) && fn(arg, w, v, keep_sound(v, n), e);
         release_wave(w, v, n);
         if (!ok) return false;
         i += n;
@@ -528,25 +548,25 @@ bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, err *e)
 bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
                 struct block_reads *out, err *e)
 {
+    struct wants wants = {0};
     struct block_walk w = {.blocks = b,
                            .req = r,
-                           .q = t->q,
-                           .skip = t->skip,
                            .m = m,
                            .out = out,
-                           .with_symbols = wants_symbols(t->q),
-                           .by_names = m->stacks.names_only && t->q->totals.call_site_count == 0,
-                           .with_all = reads_all(t->q),
-                           .with_totals = reads_totals(t->q),
-                           .excluded = t->excluded};
+                           .ask = {.q = t->q,
+                                   .skip = t->skip,
+                                   .excluded = t->excluded,
+                                   .sections =
+                                       sections_of(t->q, m->stacks.names_only) | totals_of(t->q)}};
     m->totals.group_by = t->q->totals.group_by;
     m->totals.group_by_count = t->q->totals.group_by_count;
     m->heat.group_by = t->q->heat.group_by;
     m->heat.group_by_count = t->q->heat.group_by_count;
+    block_stats_init(&wants.stats, &w);
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
-              block_walk_waves(&w, read_wants, e) && block_tree_finish(&w, e);
-    block_tree_release(&w);
-    block_cells_release(&w);
+              block_walk_waves(&w, read_wants, &wants, e) && block_tree_finish(&wants.tree, &w, e);
+    block_tree_release(&wants.tree, &w);
+    block_stats_release(&wants.stats);
     block_walk_end(&w);
     return ok;
 }
@@ -558,31 +578,32 @@ static void begin_looking(struct block_walk *w, struct merged *m)
     w->m = m;
 }
 
+static bool weigh_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    return block_tree_weigh(w, v, n, arg, e);
+}
+
 bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
                       struct block_reads *out, err *e)
 {
     struct merged m = {0};
     struct block_walk w = {.blocks = b,
                            .req = r,
-                           .q = t->q,
-                           .skip = t->skip,
                            .out = out,
-                           .excluded = t->excluded,
-                           .weighing = true};
+                           .ask = {.q = t->q, .skip = t->skip, .excluded = t->excluded}};
     begin_looking(&w, &m);
-    bool ok = block_walk_begin(&w, t->plan, e) && block_walk_waves(&w, block_read_tree, e);
-    *bytes += w.weight;
+    bool ok = block_walk_begin(&w, t->plan, e) && block_walk_waves(&w, weigh_wave, bytes, e);
     block_walk_end(&w);
     return ok;
 }
 
 // ---- reading ahead
 
-static bool warm_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+static bool read_wave_ahead(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    bool tree = w->q->tree.wanted && !is_filtered(&w->q->tree) && w->only_all;
+    (void)arg;
     w->unit_count = 0;  // one wave
-    return !tree || block_read_tree(w, v, n, e);
+    return !reads_all(w->ask.q) || block_tree_into_cache(w, v, n, e);
 }
 
 bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
@@ -591,21 +612,17 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
     struct merged m = {0};
     struct block_walk w = {.blocks = b,
                            .req = r,
-                           .q = t->q,
+                           .m = &m,
                            .out = out,
-                           .with_symbols = wants_symbols(t->q),
-                           .by_names = !t->q->tree.full_symbols && !t->q->totals.call_site_count,
-                           .with_all = reads_all(t->q),
-                           .warming = true};
+                           .ask = {.q = t->q,
+                                   .sections = sections_of(t->q, !t->q->tree.full_symbols)}};
     // What footers say is added up, though for nobody: it tells which units need more than that.
     if (!merged_init(&m, r->arena.budget, 0, true, e)) {
         merged_release(&m);
         return false;
     }
-    w.m = &m;
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
-              block_walk_waves(&w, warm_wave, e);
-    block_cells_release(&w);
+              block_walk_waves(&w, read_wave_ahead, NULL, e);
     block_walk_end(&w);
     merged_release(&m);
     return ok;
@@ -616,7 +633,7 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
 static bool survives_in(const struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t t = 0; t < u->index->type_count; t++) {
-        if (block_asks_type(w->q, u->service->name, u->index->types[t]) &&
+        if (block_asks_type(w->ask.q, u->service->name, u->index->types[t]) &&
             !block_projection_keeps(w, &u->index->dropped[t])) {
             return false;
         }
@@ -624,11 +641,13 @@ static bool survives_in(const struct block_walk *w, const struct block_unit *u)
     return true;
 }
 
-static bool look_at_projections(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+static bool look_at_projections(void *arg, struct block_walk *w, struct block_unit *v, size_t n,
+                                err *e)
 {
+    bool *survives = arg;
     (void)e;
     for (size_t i = 0; i < n; i++)
-        w->lost = w->lost || !survives_in(w, &v[i]);
+        *survives = *survives && survives_in(w, &v[i]);
     return true;
 }
 
@@ -639,7 +658,7 @@ static void keep_projected(struct block_walk *w)
     for (size_t i = 0; i < w->unit_count; i++) {
         const struct block_unit *u = &w->units[i];
         uint32_t classes = u->object->footer->about.classes;
-        bool depends = !w->only_all && !block_has_rows(u) && classes & 1u << BLOCK_PROJECTION &&
+        bool depends = !w->ask.only_all && !block_has_rows(u) && classes & 1u << BLOCK_PROJECTION &&
                        !(classes & 1u << BLOCK_SERIES);
         if (depends) w->units[kept++] = *u;
     }
@@ -651,12 +670,12 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
                          err *e)
 {
     struct merged m = {0};
-    struct block_walk w = {.blocks = b, .req = r, .q = q, .out = out};
+    struct block_walk w = {.blocks = b, .req = r, .out = out, .ask.q = q};
     begin_looking(&w, &m);
+    *survives = true;
     bool ok = block_walk_begin(&w, p, e);
     keep_projected(&w);
-    ok = ok && block_walk_waves(&w, look_at_projections, e);
-    *survives = !w.lost;
+    ok = ok && block_walk_waves(&w, look_at_projections, survives, e);
     block_walk_end(&w);
     return ok;
 }

@@ -133,7 +133,7 @@ static bool add_job(struct reading *r, struct job job, const struct block_blooms
     const struct block_index *x = job.unit->index;
     job.span = r->want->spans ? span_frame(x, &x->heads.v[job.frame]) : MAP_NONE;
     if (r->want->only_spans &&
-        (job.span == MAP_NONE || (blooms && !may_have(&r->w->q->tree, blooms, job.span)))) {
+        (job.span == MAP_NONE || (blooms && !may_have(&r->w->ask.q->tree, blooms, job.span)))) {
         return true;
     }
     if (!arena_grow(&r->w->wave, &r->jobs, &r->job_cap, r->job_count + 1, sizeof *r->jobs)) {
@@ -279,9 +279,9 @@ static uint64_t first_after(const int64_t *times, uint64_t from, uint64_t to, in
 
 static bool is_skipped(const struct reading *r, const struct block_hit *h)
 {
-    if (!r->w->skip || !h->unit->object->may_skip) return false;
+    if (!r->w->ask.skip || !h->unit->object->may_skip) return false;
     struct loose_key key = {labels_fingerprint(h->unit->index->keys[h->key].ls), h->id};
-    return loose_find(r->w->skip, key) != NULL;
+    return loose_find(r->w->ask.skip, key) != NULL;
 }
 
 static int by_id(const void *a, const void *b)

@@ -4,18 +4,60 @@
 // by nodes and the times of rows. Sizes are what lies in the store for what is meant: the frames of
 // vectors by the share of rows that count, symbols and indexes of the services whole. Samples are
 // not counted: that would mean to read all vectors.
-#include "querier/block_cells.h"
+#include "base/hash.h"
+#include "querier/block_int.h"
 
 struct stats {
+    struct block_stats *all;
     struct block_walk *w;
     struct block_scans scans;
 };
+
+// ---- series, each once: an object has some of its rows, the next has more
+
+void block_stats_init(struct block_stats *s, struct block_walk *w)
+{
+    *s = (struct block_stats){0};
+    map_init(&s->series, &w->m->memory);
+}
+
+void block_stats_release(struct block_stats *s)
+{
+    map_release(&s->series);
+}
+
+struct print_key {
+    const struct block_stats *s;
+    uint64_t print;
+};
+
+static bool same_print(const void *ctx, uint32_t row)
+{
+    const struct print_key *k = ctx;
+    return k->s->prints[row] == k->print;
+}
+
+static bool count_series(struct stats *t, labels ls, err *e)
+{
+    struct block_stats *s = t->all;
+    struct print_key key = {s, labels_fingerprint(ls)};
+    uint64_t hash = hash_table_word(key.print);
+    if (map_find(&s->series, hash, same_print, &key) != MAP_NONE) return true;
+    if (!arena_grow(&t->w->arena, &s->prints, &s->cap, s->n + 1, sizeof *s->prints)) {
+        return block_no_room(t->w, e);
+    }
+    s->prints[s->n] = key.print;
+    t->w->m->there.series++;
+    return map_put(&s->series, hash, s->n++, e);
+}
+
+// ---- counting
 
 bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
-        if (!block_asks_type(w->q, u->service->name, d->type)) continue;
+        if (!block_asks_type(w->ask.q, u->service->name, d->type)) continue;
         for (size_t k = 0; k < u->piece_count; k++) {
             const struct level_piece *p = u->pieces[k];
             bool first = block_within(p, d->first_ns);
@@ -29,7 +71,7 @@ bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
         for (size_t k = 0; k < u->piece_count; k++)
             in = in || block_within(u->pieces[k], d->first_ns);
         // Of sampled ones it is only known that they are there.
-        if (in && block_asks_type(w->q, u->service->name, d->type)) {
+        if (in && block_asks_type(w->ask.q, u->service->name, d->type)) {
             inventory_count(&w->m->there, MAX(d->profiles, 1), d->first_ns, d->last_ns);
         }
     }
@@ -64,8 +106,8 @@ static bool add_key(struct stats *t, struct block_unit *u, uint32_t key, err *e)
             if (!block_add_scan(t->w, &t->scans, scan, e)) return false;
         }
     }
-    if (scanned || m->there.profiles == before || !t->w->q->stat_sizes) return true;
-    return block_series_seen(t->w, k->ls, e);
+    if (scanned || m->there.profiles == before || !t->w->ask.q->stat_sizes) return true;
+    return count_series(t, k->ls, e);
 }
 
 static void add_sizes(struct stats *t, const struct block_unit *u, uint64_t meant, uint64_t all)
@@ -89,7 +131,7 @@ static bool add_unit(struct stats *t, struct block_unit *u, err *e)
     uint64_t meant = 0;
     uint64_t all = 0;
     err why = {0};
-    if (class == BLOCK_ALL && !t->w->only_all) {
+    if (class == BLOCK_ALL && !t->w->ask.only_all) {
         err_set(&why, ERR_FAILED_PRECONDITION, "it no longer has all labels of its series");
         return block_note(t->w, u->object, &why, e);
     }
@@ -101,7 +143,7 @@ static bool add_unit(struct stats *t, struct block_unit *u, err *e)
         meant += n;
         ok = add_key(t, u, i, &why);
     }
-    if (ok && t->w->q->stat_sizes) add_sizes(t, u, meant, all);
+    if (ok && t->w->ask.q->stat_sizes) add_sizes(t, u, meant, all);
     return ok || block_note(t->w, u->object, &why, e);
 }
 
@@ -110,12 +152,13 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     struct stats *t = arg;
     (void)columns;
     inventory_count(&t->w->m->there, 1, h->time_ns, h->time_ns);
-    return !t->w->q->stat_sizes || block_series_seen(t->w, h->unit->index->keys[h->key].ls, e);
+    return !t->w->ask.q->stat_sizes || count_series(t, h->unit->index->keys[h->key].ls, e);
 }
 
-bool block_read_stats(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+bool block_read_stats(struct block_stats *s, struct block_walk *w, struct block_unit *v, size_t n,
+                      err *e)
 {
-    struct stats t = {.w = w};
+    struct stats t = {.all = s, .w = w};
     struct block_rows rows = {.fn = add_row, .arg = &t};
     for (size_t i = 0; i < n; i++) {
         if (!req_alive(w->req, e)) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "aggregate/site.h"
-#include "querier/block_cells.h"
+#include "querier/block_series.h"
 
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_
                      const enum block_class *classes)
 {
     const struct block_key_ref *k = &u->index->keys[key];
-    if (!block_asks_type(t->w->q, u->service->name, u->index->types[k->type])) return false;
+    if (!block_asks_type(t->w->ask.q, u->service->name, u->index->types[k->type])) return false;
     if (k->sampled) {
         return t->q->include_sampled && block_is_meant(t->w, u, key, BLOCK_SERIES);
     }
@@ -106,7 +106,7 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
     enum block_class *classes = ARENA_ARRAY(&w->wave, enum block_class, x->type_count);
     if (!classes) return block_no_room(w, e);
     for (uint32_t i = 0; i < x->type_count; i++) {
-        if (block_asks_type(w->q, u->service->name, x->types[i]) &&
+        if (block_asks_type(w->ask.q, u->service->name, x->types[i]) &&
             !block_class_for(w, u, i, &classes[i], e)) {
             return false;
         }
@@ -328,7 +328,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 
 bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
-    struct totals t = {.w = w, .q = &w->q->totals, .points = totals_points(&w->q->totals)};
+    struct totals t = {.w = w, .q = &w->ask.q->totals, .points = totals_points(&w->ask.q->totals)};
     struct block_rows rows = {.details = true,
                               .vectors = t.q->call_site_count > 0,
                               .spans = t.q->exemplars == EXEMPLAR_SPAN,

@@ -11,6 +11,7 @@ struct tree_unit {
 };
 
 struct tree {
+    struct block_tree *all;
     struct block_walk *w;
     struct block_nodes nodes;
     struct block_scans scans;
@@ -46,7 +47,7 @@ static void *sorted(struct arena *a, const void *v, size_t n, size_t size,
 
 static bool sort_filters(struct tree *t, err *e)
 {
-    const struct query_tree *q = &t->w->q->tree;
+    const struct query_tree *q = &t->w->ask.q->tree;
     struct arena *a = &t->w->wave;
     t->profiles = sorted(a, q->profiles, q->profile_count, sizeof(id128), by_id);
     t->spans = sorted(a, q->spans, q->span_count, sizeof *t->spans, by_number);
@@ -57,7 +58,7 @@ static bool sort_filters(struct tree *t, err *e)
 // A span without id is none, whatever was asked for.
 static bool is_wanted(const struct tree *t, const struct block_span *s)
 {
-    const struct query_tree *q = &t->w->q->tree;
+    const struct query_tree *q = &t->w->ask.q->tree;
     if (q->span_count && (s->span_id == 0 || !bsearch(&s->span_id, t->spans, q->span_count,
                                                       sizeof s->span_id, by_number))) {
         return false;
@@ -144,7 +145,7 @@ static bool add_type(struct tree *t, uint32_t type, const struct level_piece *p,
 {
     struct block_unit *u = t->unit;
     enum block_class class = BLOCK_ALL;
-    if (!block_asks_type(t->w->q, u->service->name, u->index->types[type])) return true;
+    if (!block_asks_type(t->w->ask.q, u->service->name, u->index->types[type])) return true;
     if (block_has_rows(u)) {
         return add_all_of_leaf(t, type, key_of_all(u->index, type), p, e);
     }
@@ -157,9 +158,9 @@ static bool add_piece(struct tree *t, const struct level_piece *p, err *e)
 {
     struct block_walk *w = t->w;
     struct block_unit *u = t->unit;
-    const struct query_tree *q = &w->q->tree;
+    const struct query_tree *q = &w->ask.q->tree;
     bool filtered = q->span_count || q->trace_count || q->profile_count;
-    bool by_rows = p->use == LEVEL_ROWS || filtered || !w->only_all || u->object->may_skip;
+    bool by_rows = p->use == LEVEL_ROWS || filtered || !w->ask.only_all || u->object->may_skip;
     if (by_rows && block_has_rows(u)) return block_scan_unit(w, u, p, false, &t->scans, e);
     for (uint32_t i = 0; i < u->index->type_count; i++) {
         if (!add_type(t, i, p, e)) return false;
@@ -203,7 +204,7 @@ static bool add_node(void *arg, const struct block_node_use *u, str columns, err
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct tree *t = arg;
-    const struct query_tree *q = &t->w->q->tree;
+    const struct query_tree *q = &t->w->ask.q->tree;
     struct tree_unit *own = h->unit->of_want;
     uint32_t stacks = h->unit->index->stack_count;
     int64_t *sums = sums_of(t, h->unit, e);
@@ -222,31 +223,22 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     return true;
 }
 
-static bool let_be(void *arg, const struct block_node_use *u, str columns, err *e)
-{
-    (void)arg;
-    (void)u;
-    (void)columns;
-    (void)e;
-    return true;
-}
-
 // The sums of a service; found or made.
-static struct block_sums *sums_by_name(struct block_walk *w, struct block_names *names, err *e)
+static struct block_sums *sums_by_name(struct tree *t, struct block_names *names, err *e)
 {
-    struct block_sums *s = w->sums;
+    struct block_sums *s = t->all->sums;
     while (s && s->names != names)
         s = s->next;
     if (s) return s;
-    s = ARENA_NEW(&w->arena, struct block_sums);
+    s = ARENA_NEW(&t->w->arena, struct block_sums);
     if (!s) {
-        (void)block_no_room(w, e);
+        (void)block_no_room(t->w, e);
         return NULL;
     }
     block_names_hold(names);
     s->names = names;
-    s->next = w->sums;
-    w->sums = s;
+    s->next = t->all->sums;
+    t->all->sums = s;
     return s;
 }
 
@@ -259,12 +251,12 @@ static bool negate(int64_t *sums, size_t n, err *e)
     return fits || err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
 }
 
-static bool add_by_name(struct block_walk *w, const struct block_unit *u, const int64_t *sums,
-                        err *e)
+static bool add_by_name(struct tree *t, const struct block_unit *u, const int64_t *sums, err *e)
 {
     const struct block_kept *k = u->names_kept;
-    struct block_sums *to = sums_by_name(w, k->names, e);
-    if (!to || !mem_grow(&w->m->memory, &to->sums, &to->room, k->name_rows, sizeof *to->sums, e)) {
+    struct block_sums *to = sums_by_name(t, k->names, e);
+    if (!to ||
+        !mem_grow(&t->w->m->memory, &to->sums, &to->room, k->name_rows, sizeof *to->sums, e)) {
         return false;
     }
     bool fits = true;
@@ -281,41 +273,54 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
     bool ok = wanted;
     if (ok && own->sums && !u->object->faulty) {
         ok = req_alive(t->w->req, e) &&
-             (!t->w->excluded || negate(own->sums, u->index->stack_count, e)) &&
-             (u->names_kept ? add_by_name(t->w, u, own->sums, e)
+             (!t->w->ask.excluded || negate(own->sums, u->index->stack_count, e)) &&
+             (u->names_kept ? add_by_name(t, u, own->sums, e)
                             : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
-        m->profiles += t->w->excluded ? 0 - own->profiles : own->profiles;
+        m->profiles += t->w->ask.excluded ? 0 - own->profiles : own->profiles;
     }
     mem_free(&m->memory, own->sums, u->index->stack_count * sizeof *own->sums);
     own->sums = NULL;
     return ok;
 }
 
-bool block_tree_finish(struct block_walk *w, err *e)
+bool block_tree_finish(struct block_tree *t, struct block_walk *w, err *e)
 {
     bool ok = true;
-    for (struct block_sums *s = w->sums; ok && s; s = s->next) {
+    for (struct block_sums *s = t->sums; ok && s; s = s->next) {
         ok =
             req_alive(w->req, e) && block_names_add(s->names, &w->m->stacks, &s->sums, &s->room, e);
     }
     return ok;
 }
 
-void block_tree_release(struct block_walk *w)
+void block_tree_release(struct block_tree *t, struct block_walk *w)
 {
-    for (struct block_sums *s = w->sums; s; s = s->next) {
+    for (struct block_sums *s = t->sums; s; s = s->next) {
         mem_free(&w->m->memory, s->sums, s->room * sizeof *s->sums);
         block_names_let_go(s->names);
     }
-    w->sums = NULL;
+    t->sums = NULL;
 }
 
-bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+// ---- waves
+
+static bool choose(struct tree *t, struct block_unit *v, size_t n, err *e)
 {
-    struct tree t = {.w = w};
-    const struct query_tree *q = &w->q->tree;
+    bool ok = sort_filters(t, e);
+    for (size_t i = 0; i < n; i++)
+        v[i].of_want = NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = req_alive(t->w->req, e) && add_unit(t, &v[i], e);
+    return ok;
+}
+
+bool block_read_tree(struct block_tree *all, struct block_walk *w, struct block_unit *v, size_t n,
+                     err *e)
+{
+    struct tree t = {.all = all, .w = w};
+    const struct query_tree *q = &w->ask.q->tree;
     bool of_spans = q->span_count || q->trace_count;
-    if (!sort_filters(&t, e)) return false;
+    bool ok = choose(&t, v, n, e);
     struct block_rows rows = {.details = q->profile_count > 0,
                               .vectors = !of_spans,
                               .spans = of_spans,
@@ -324,16 +329,6 @@ bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *
                               .id_count = q->profile_count,
                               .fn = add_row,
                               .arg = &t};
-    bool ok = true;
-    for (size_t i = 0; i < n; i++)
-        v[i].of_want = NULL;
-    for (size_t i = 0; ok && i < n; i++)
-        ok = req_alive(w->req, e) && add_unit(&t, &v[i], e);
-    if (w->warming) return ok && block_read_nodes(w, &t.nodes, let_be, NULL, e);
-    if (w->weighing) {
-        w->weight += block_weigh_nodes(&t.nodes) + block_weigh_rows(t.scans.v, t.scans.n);
-        return ok;
-    }
     ok = ok && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
          block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
     for (size_t i = 0; i < n; i++) {
@@ -341,4 +336,18 @@ bool block_read_tree(struct block_walk *w, struct block_unit *v, size_t n, err *
         ok = finish_unit(&t, &v[i], ok, e);
     }
     return ok;
+}
+
+bool block_tree_into_cache(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct tree t = {.w = w};
+    return choose(&t, v, n, e) && block_read_nodes(w, &t.nodes, NULL, NULL, e);
+}
+
+bool block_tree_weigh(struct block_walk *w, struct block_unit *v, size_t n, uint64_t *bytes, err *e)
+{
+    struct tree t = {.w = w};
+    if (!choose(&t, v, n, e)) return false;
+    *bytes += block_weigh_nodes(&t.nodes) + block_weigh_rows(t.scans.v, t.scans.n);
+    return true;
 }

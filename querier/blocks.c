@@ -460,8 +460,10 @@ static bool settle_all(struct block_walk *walk, struct load *l, err *e)
 static bool note_ahead(struct block_walk *walk, const struct block_want *w, err *e)
 {
     if (w->part != BLOCK_PART_INDEX) return true;
-    return (!walk->with_all || block_read_ahead(walk, w->object, &w->service->all, e)) &&
-           (!walk->with_totals || block_read_ahead(walk, w->object, &w->service->totals, e));
+    return (!(walk->ask.sections & BLOCK_WITH_ALL) ||
+            block_read_ahead(walk, w->object, &w->service->all, e)) &&
+           (!(walk->ask.sections & BLOCK_WITH_TOTALS) ||
+            block_read_ahead(walk, w->object, &w->service->totals, e));
 }
 
 static bool note_mine(struct block_walk *walk, struct load *l, struct block_want *v, size_t n,

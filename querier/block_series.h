@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block_cells.h - keys and rows of blocks as the series and exemplars that totals and heat maps are
-// added up of (common/aggregate), and sets that were seen; for block_*.c only.
+// block_series.h - keys and rows of blocks as the series and exemplars that totals and heat maps
+// are added up of (common/aggregate); for block_*.c only.
 #pragma once
 
 #include "querier/block_int.h"
@@ -31,6 +31,3 @@ static inline struct exemplar block_exemplar(const struct block_hit *h,
     }
     return x;
 }
-
-// Counts a series unless this walk did before.
-bool block_series_seen(struct block_walk *w, labels ls, err *e) MUST_CHECK;
