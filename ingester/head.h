@@ -31,6 +31,7 @@
 #include "aggregate/heat.h"
 #include "aggregate/inventory.h"
 #include "aggregate/label_sets.h"
+#include "aggregate/span_filter.h"
 #include "aggregate/totals.h"
 #include "ingester/rows.h"
 #include "loop/req.h"
@@ -171,20 +172,10 @@ struct head_query {
 void head_hold(struct head *h);
 void head_let_go(struct head *h);
 
-// Only rows of these profiles, and of those only entries of these spans or traces; empty = all.
-struct head_tree_filter {
-    const id128 *profile_ids;
-    size_t profile_id_count;
-    const uint64_t *span_ids;
-    size_t span_id_count;
-    const id128 *trace_ids;
-    size_t trace_id_count;
-};
-
 // Adds the sums of all matching rows to *m; *profiles grows by their number. Series with
 // __sampled__="true" are left out. Memory is that of m's budget.
 bool head_tree(struct head *h, struct req *r, const struct head_query *q,
-               const struct head_tree_filter *f, struct merge *m, uint64_t *profiles,
+               const struct span_filter *f, struct merge *m, uint64_t *profiles,
                err *e) MUST_CHECK;
 
 // Totals of the matching rows, finished. Arrays are the arena's of r; strings of exemplars and

@@ -137,12 +137,12 @@ static bool put_tree(struct read *r, err *e)
         !read_ids(a, want->trace_ids, want->n_trace_ids, "trace id", &traces, e)) {
         return false;
     }
-    struct head_tree_filter filter = {.profile_ids = profiles,
-                                      .profile_id_count = want->n_profile_ids,
-                                      .span_ids = want->span_ids,
-                                      .span_id_count = want->n_span_ids,
-                                      .trace_ids = traces,
-                                      .trace_id_count = want->n_trace_ids};
+    struct span_filter filter = {.profiles = profiles,
+                                 .profile_count = want->n_profile_ids,
+                                 .spans = want->span_ids,
+                                 .span_count = want->n_span_ids,
+                                 .traces = traces,
+                                 .trace_count = want->n_trace_ids};
     struct merge m;
     uint64_t count = 0;
     if (!merge_init(&m, &r->budget, !want->full_symbols, e)) return false;

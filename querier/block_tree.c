@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "aggregate/span_filter.h"
 #include "model/vector.h"
 #include "querier/block_int.h"
-
-#include <stdlib.h>
 
 // Sums of a unit by its own stack ids.
 struct tree_unit {
@@ -15,57 +14,9 @@ struct tree {
     struct block_walk *w;
     struct block_nodes nodes;
     struct block_scans scans;
-    const id128 *profiles;  // these three sorted
-    const uint64_t *spans;
-    const id128 *traces;
-    struct block_unit *unit;  // that nodes are being chosen of
+    struct span_filter filter;  // in order
+    struct block_unit *unit;    // that nodes are being chosen of
 };
-
-// ---- filters
-
-static int by_id(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(id128));
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void *sorted(struct arena *a, const void *v, size_t n, size_t size,
-                    int (*order)(const void *, const void *))
-{
-    void *out = arena_array(a, size, n);
-    if (!out || n == 0) return out;
-    memcpy(out, v, n * size);
-    qsort(out, n, size, order);
-    return out;
-}
-
-static bool sort_filters(struct tree *t, err *e)
-{
-    const struct query_tree *q = &t->w->ask.q->tree;
-    struct arena *a = &t->w->wave;
-    t->profiles = sorted(a, q->profiles, q->profile_count, sizeof(id128), by_id);
-    t->spans = sorted(a, q->spans, q->span_count, sizeof *t->spans, by_number);
-    t->traces = sorted(a, q->traces, q->trace_count, sizeof(id128), by_id);
-    return !a->exhausted || block_no_room(t->w, e);
-}
-
-// A span without id is none, whatever was asked for.
-static bool is_wanted(const struct tree *t, const struct block_span *s)
-{
-    const struct query_tree *q = &t->w->ask.q->tree;
-    if (q->span_count && (s->span_id == 0 || !bsearch(&s->span_id, t->spans, q->span_count,
-                                                      sizeof s->span_id, by_number))) {
-        return false;
-    }
-    if (q->trace_count == 0) return true;
-    return s->has_trace && bsearch(&s->trace, t->traces, q->trace_count, sizeof(id128), by_id);
-}
 
 // ---- what to add
 
@@ -204,19 +155,21 @@ static bool add_node(void *arg, const struct block_node_use *u, str columns, err
 static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
 {
     struct tree *t = arg;
-    const struct query_tree *q = &t->w->ask.q->tree;
     struct tree_unit *own = h->unit->of_want;
     uint32_t stacks = h->unit->index->stack_count;
     int64_t *sums = sums_of(t, h->unit, e);
     if (!sums) return false;
-    if (q->span_count == 0 && q->trace_count == 0) {
+    if (!span_filter_is_of_spans(&t->filter)) {
         own->profiles++;
         return columns_add(columns, h->factor, sums, stacks, e);
     }
     bool found = false;
     for (uint32_t i = 0; i < h->spans->n; i++) {
-        if (!is_wanted(t, &h->spans->v[i])) continue;
-        if (!columns_add(h->spans->v[i].vector, 1, sums, stacks, e)) return false;
+        const struct block_span *span = &h->spans->v[i];
+        if (!span_filter_has_span(&t->filter, span->span_id, span->has_trace, span->trace)) {
+            continue;
+        }
+        if (!columns_add(span->vector, 1, sums, stacks, e)) return false;
         found = true;
     }
     own->profiles += found;
@@ -306,7 +259,14 @@ void block_tree_release(struct block_tree *t, struct block_walk *w)
 
 static bool choose(struct tree *t, struct block_unit *v, size_t n, err *e)
 {
-    bool ok = sort_filters(t, e);
+    const struct query_tree *q = &t->w->ask.q->tree;
+    const struct span_filter filter = {.profiles = q->profiles,
+                                       .profile_count = q->profile_count,
+                                       .spans = q->spans,
+                                       .span_count = q->span_count,
+                                       .traces = q->traces,
+                                       .trace_count = q->trace_count};
+    bool ok = span_filter_sort(&t->w->wave, &filter, &t->filter, e);
     for (size_t i = 0; i < n; i++)
         v[i].of_want = NULL;
     for (size_t i = 0; ok && i < n; i++)
@@ -318,15 +278,14 @@ bool block_read_tree(struct block_tree *all, struct block_walk *w, struct block_
                      err *e)
 {
     struct tree t = {.all = all, .w = w};
-    const struct query_tree *q = &w->ask.q->tree;
-    bool of_spans = q->span_count || q->trace_count;
     bool ok = choose(&t, v, n, e);
-    struct block_rows rows = {.details = q->profile_count > 0,
+    bool of_spans = span_filter_is_of_spans(&t.filter);
+    struct block_rows rows = {.details = t.filter.profile_count > 0,
                               .vectors = !of_spans,
                               .spans = of_spans,
                               .only_spans = of_spans,
-                              .ids = t.profiles,
-                              .id_count = q->profile_count,
+                              .ids = t.filter.profiles,
+                              .id_count = t.filter.profile_count,
                               .fn = add_row,
                               .arg = &t};
     ok = ok && block_read_nodes(w, &t.nodes, add_node, &t, e) &&

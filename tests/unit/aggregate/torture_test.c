@@ -2,6 +2,7 @@
 #include "aggregate/heat.h"
 #include "aggregate/label_sets.h"
 #include "aggregate/site.h"
+#include "aggregate/span_filter.h"
 #include "aggregate/totals.h"
 #include "lib/torture.h"
 #include "model/columns.h"
@@ -123,6 +124,21 @@ static bool sets_and_names(struct torture_bench *b, void *arg, err *e)
     return ok && buf_ok(&b->out, e);
 }
 
+static bool filters(struct torture_bench *b, void *arg, err *e)
+{
+    (void)arg;
+    static const uint64_t spans[] = {3, 1, 2};
+    static const id128 ids[] = {{{2}}, {{1}}};
+    const struct span_filter in = {.profiles = ids,
+                                   .profile_count = 2,
+                                   .spans = spans,
+                                   .span_count = 3};
+    struct span_filter f;
+    if (!span_filter_sort(&b->arena, &in, &f, e)) return false;
+    assert_true(span_filter_has_profile(&f, ids[0]) && span_filter_has_span(&f, 3, false, ids[0]));
+    return true;
+}
+
 static void aggregates_fail_only_for_want_of_memory(void **state)
 {
     (void)state;
@@ -131,6 +147,7 @@ static void aggregates_fail_only_for_want_of_memory(void **state)
         {.name = "heat maps", .make = heat_of_rows},
         {.name = "call sites", .make = call_sites},
         {.name = "label sets", .make = sets_and_names},
+        {.name = "filters", .make = filters},
     };
     torture_make_all(makers, COUNT(makers));
 }

@@ -112,7 +112,7 @@ static void check_tree(struct world *w, struct req *r, const struct head_query *
         uint64_t want = 0;
         uint64_t got = 0;
         struct merge m;
-        struct head_tree_filter f = {.span_ids = &spans[i], .span_id_count = spans[i] ? 1 : 0};
+        struct span_filter f = {.spans = &spans[i], .span_count = spans[i] ? 1 : 0};
         str expected = fact_tree(&r->arena, w->facts, w->n, q, spans[i], &want);
         assert_ok(merge_init(&m, NULL, true, e));
         assert_ok(head_tree(w->head, r, q, &f, &m, &got, e));
@@ -510,7 +510,7 @@ static uint64_t rows_of_tree(struct world *w, struct req *r, const struct head_q
     struct merge m;
     uint64_t rows = 0;
     assert_ok(merge_init(&m, NULL, true, e));
-    assert_ok(head_tree(w->head, r, q, &(struct head_tree_filter){0}, &m, &rows, e));
+    assert_ok(head_tree(w->head, r, q, &(struct span_filter){0}, &m, &rows, e));
     merge_release(&m);
     return rows;
 }
@@ -580,7 +580,7 @@ static void a_sibling_is_its_records_vector_times_its_factor(void **state)
         uint64_t want = 0;
         uint64_t got = 0;
         struct merge m;
-        struct head_tree_filter none = {0};
+        struct span_filter none = {0};
         str expected = fact_tree(&r.arena, w->facts, 2, &q, 0, &want);
         assert_ok(merge_init(&m, NULL, true, e));
         assert_ok(head_tree(w->head, &r, &q, &none, &m, &got, e));
@@ -715,7 +715,7 @@ static void check_capped(struct world *w, struct capped *c, int64_t from_ns, int
                            .tenant_count = 1,
                            .from_ns = from_ns,
                            .to_ns = to_ns};
-    struct head_tree_filter none = {0};
+    struct span_filter none = {0};
     struct req r;
     struct merge m;
     uint64_t profiles = 0;

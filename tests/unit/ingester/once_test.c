@@ -65,7 +65,7 @@ static void check(struct world *w, const struct fact *facts, size_t n, struct re
     uint64_t got = 0;
     struct merge m;
     struct inventory stats;
-    const struct head_tree_filter all = {0};
+    const struct span_filter all = {0};
     str expected = fact_tree(&r->arena, facts, n, q, 0, &want);
     assert_ok(merge_init(&m, NULL, true, e));
     assert_ok(head_tree(w->head, r, q, &all, &m, &got, e));

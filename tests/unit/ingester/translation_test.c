@@ -139,7 +139,7 @@ static void check_head(struct world *w, struct head *h, const struct fact *facts
         q.from_ns = (int64_t)roll(&w->dice, 4000);
         q.to_ns = q.from_ns + (int64_t)roll(&w->dice, 8000);
         fact_selector(&r.arena, &w->dice, &q.selector);
-        struct head_tree_filter f = {.span_ids = &span, .span_id_count = span ? 1 : 0};
+        struct span_filter f = {.spans = &span, .span_count = span ? 1 : 0};
         str expected = fact_tree(&r.arena, facts, n, &q, span, &want);
         assert_ok(merge_init(&m, NULL, true, e));
         assert_ok(head_tree(h, &r, &q, &f, &m, &got, e));

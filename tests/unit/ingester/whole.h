@@ -97,7 +97,7 @@ static inline uint64_t whole_holds(struct whole *w, const struct fact *f)
                            .tenant_count = 1,
                            .from_ns = INT64_MIN,
                            .to_ns = INT64_MAX};
-    struct head_tree_filter filter = {.profile_ids = &f->id, .profile_id_count = 1};
+    struct span_filter filter = {.profiles = &f->id, .profile_count = 1};
     req_init(&r, RANK_INGESTER, &w->memory, SIZE_MAX, 0);
     assert_ok(merge_init(&m, NULL, true, e));
     assert_ok(head_tree(w->in->head, &r, &q, &filter, &m, &count, e));
