@@ -175,8 +175,7 @@ void head_let_go(struct head *h);
 // Adds the sums of all matching rows to *m; *profiles grows by their number. Series with
 // __sampled__="true" are left out. Memory is that of m's budget.
 bool head_tree(struct head *h, struct req *r, const struct head_query *q,
-               const struct span_filter *f, struct merge *m, uint64_t *profiles,
-               err *e) MUST_CHECK;
+               const struct span_filter *f, struct merge *m, uint64_t *profiles, err *e) MUST_CHECK;
 
 // Totals of the matching rows, finished. Arrays are the arena's of r; strings of exemplars and
 // annotations borrow from the head while it is held.
