@@ -93,7 +93,7 @@ static bool symbols(struct arena *a, str bytes, err *e)
     if (!block_symbols_parse(a, bytes, &t, e)) return false;
     must(block_is_ordered(&t));
     buf_init(&out, NULL, SIZE_MAX);
-    if (writer_symbols(&t, a, &out, &c, e) && block_symbols_parse(a, c.bytes, &back, e)) {
+    if (writer_symbols(&t, true, a, &out, &c, e) && block_symbols_parse(a, c.bytes, &back, e)) {
         same_stacks(&t, &back);
     } else {
         must(e->code == ERR_RESOURCE_EXHAUSTED);
