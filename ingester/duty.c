@@ -173,6 +173,7 @@ static void tick(struct ingester *in, unsigned *tries)
     const struct ingester_config *c = ingester_settings(in);
     head_set_limit(in->head, c->head_memory);
     head_set_lexicons(in->head, c->lexicon_memory);
+    head_tidy(in->head);
     tell_full(in);
     tell_damaged(in);
     if (wal_state(in->wal) == WAL_OPEN) wal_tick(in->wal);

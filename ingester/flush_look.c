@@ -266,7 +266,7 @@ void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
                                .hour = p->is.hour,
                                .services = p->is.services,
                                .service_count = p->is.service_count};
-    (void)head_exclude(f->in->head, true);
+    head_exclude(f->in->head);
     (void)head_remove(f->in->head, &all);
     lock_take(&f->lock);
     p->state = PIECE_GONE;
@@ -285,7 +285,7 @@ static void remove_seen(struct comparison *x, struct piece *p)
                                 .services = p->is.services,
                                 .service_count = p->is.service_count,
                                 .keys = &x->seen};
-    (void)head_exclude(f->in->head, true);
+    head_exclude(f->in->head);
     size_t gone = x->seen.n ? head_remove(f->in->head, &some) : 0;
     lock_take(&f->lock);
     p->first_part = x->next;

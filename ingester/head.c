@@ -31,7 +31,7 @@ struct head *head_new(struct mem_budget *parent, size_t limit)
     translations_init(&h->translations, &h->budget);
     lock_init(&h->turns, LOCK_TURNS);
     lock_init(&h->noting, LOCK_NOTING);
-    lock_init(&h->removing, LOCK_REMOVING);
+    rwlock_init(&h->removing);
     cond_init(&h->turned);
     return h;
 }
@@ -61,19 +61,28 @@ void service_renumbered(struct service_head *s)
     s->table = atomic_fetch_add_explicit(&s->head->tables, 1, memory_order_relaxed) + 1;
 }
 
-static void service_free(struct service_head *s)
+// All but its names.
+static void service_empty(struct service_head *s)
 {
     struct mem_budget *b = &s->head->budget;
     marks_release(s);
     for (uint32_t i = 0; i < s->index.series_count; i++)
         rows_release(&s->rows[i], b);
     mem_free(b, s->rows, s->rows_cap * sizeof *s->rows);
+    s->rows = NULL;
+    s->rows_cap = 0;
     ids_release(&s->ids, b);
     ids_release(&s->in_flight, b);
     stack_hours_release(s);
     index_release(&s->index);
     symbols_hints_release(&s->hints);
     symbols_release(&s->symbols);
+}
+
+static void service_free(struct service_head *s)
+{
+    struct mem_budget *b = &s->head->budget;
+    service_empty(s);
     text_free(b, &s->tenant);
     text_free(b, &s->service);
     pthread_rwlock_destroy(&s->lock);
@@ -100,19 +109,39 @@ static struct service_head *service_new(struct head *h, str tenant, str service,
     return NULL;
 }
 
+struct service_head *service_like(const struct service_head *s, err *e)
+{
+    return service_new(s->head, s->tenant, s->service, e);
+}
+
+void service_discard(struct service_head *s)
+{
+    service_free(s);
+}
+
 // The last reference is given back after all changes to the service: release orders them before the
-// free, acquire sees them there.
+// free, acquire sees them there. The series of one that was replaced count no more.
 void service_unref(struct service_head *s)
 {
-    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
-    atomic_fetch_sub_explicit(&s->head->series, s->index.series_count, memory_order_relaxed);
-    service_free(s);
+    while (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        struct service_head *next = atomic_load_explicit(&s->successor, memory_order_acquire);
+        if (!next) {
+            atomic_fetch_sub_explicit(&s->head->series, s->index.series_count,
+                                      memory_order_relaxed);
+        }
+        service_free(s);
+        // Before the reference, as head_tidy looks at both.
+        if (next) atomic_fetch_sub_explicit(&next->listed, 1, memory_order_release);
+        s = next;
+    }
 }
 
 void head_free(struct head *h)
 {
     if (!h) return;
     cut_services_release(h);
+    head_tidy(h);
+    assert(!atomic_load(&h->retired));
     for (uint32_t i = 0; i < h->service_count; i++)
         service_unref(h->services[i]);
     mem_free(&h->budget, h->services, h->service_cap * sizeof(struct service_head *));
@@ -124,7 +153,7 @@ void head_free(struct head *h)
     pthread_rwlock_destroy(&h->lock);
     pthread_rwlock_destroy(&h->drops);
     cond_release(&h->turned);
-    lock_release(&h->removing);
+    pthread_rwlock_destroy(&h->removing);
     lock_release(&h->noting);
     lock_release(&h->turns);
     mem_must_free(h);
@@ -195,6 +224,8 @@ struct head_counts head_count(struct head *h)
         .visited_rows = atomic_load_explicit(&h->visited_rows, memory_order_relaxed),
         .asked_services = atomic_load_explicit(&h->asked_services, memory_order_relaxed),
         .longest_run = atomic_load_explicit(&h->longest_run, memory_order_relaxed),
+        .longest_hold = atomic_load_explicit(&h->longest_hold, memory_order_relaxed),
+        .longest_past = past_longest(&h->past),
         .runs = atomic_load_explicit(&h->runs, memory_order_relaxed),
         .lexicons = t.count,
         .lexicon_bytes = t.bytes,
@@ -227,8 +258,9 @@ static struct service_head *lookup(struct head *h, str tenant, str service)
     struct service_key key = {h, tenant, service};
     uint32_t row = map_find(&h->by_key, key_hash(tenant, service), same_service, &key);
     if (row == MAP_NONE) return NULL;
-    atomic_fetch_add_explicit(&h->services[row]->refs, 1, memory_order_relaxed);
-    return h->services[row];
+    struct service_head *s = service_current(h->services[row]);
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
 }
 
 static struct service_head *add(struct head *h, str tenant, str service, err *e)
@@ -274,14 +306,15 @@ struct service_head *head_find(struct head *h, str tenant, str service)
     return s;
 }
 
-// The last one of the table takes its place.
-static void take_out(struct head *h, struct service_head *s)
+// The last one of the table takes its place. False: it is not there yet, as the one that it
+// replaces is.
+static bool take_out(struct head *h, struct service_head *s)
 {
     struct service_key key = {h, s->tenant, s->service};
     uint64_t hash = key_hash(s->tenant, s->service);
     uint32_t place = map_find(&h->by_key, hash, same_service, &key);
     uint32_t last = h->service_count - 1;
-    assert(place != MAP_NONE && h->services[place] == s);
+    if (place == MAP_NONE || h->services[place] != s) return false;
     map_remove(&h->by_key, hash, place);
     tenant_remove(h, s);
     if (place != last) {
@@ -290,6 +323,7 @@ static void take_out(struct head *h, struct service_head *s)
         h->services[place] = h->services[last];
     }
     h->service_count--;
+    return true;
 }
 
 // Whoever holds the table's lock for writing and sees the table's reference and the caller's knows
@@ -303,8 +337,7 @@ void head_sweep(struct head *h, struct service_head *const *v, size_t n)
         pthread_rwlock_wrlock(&h->lock);
         for (size_t k = i; k < end; k++) {
             uint32_t refs = atomic_load_explicit(&v[k]->refs, memory_order_acquire);
-            if (refs > 2 || v[k]->row_count > 0) continue;
-            take_out(h, v[k]);
+            if (refs > 2 || v[k]->row_count > 0 || !take_out(h, v[k])) continue;
             doomed[count++] = v[k];
         }
         pthread_rwlock_unlock(&h->lock);
@@ -316,7 +349,7 @@ void head_sweep(struct head *h, struct service_head *const *v, size_t n)
 struct service_head *head_service_at(struct head *h, uint32_t i)
 {
     pthread_rwlock_rdlock(&h->lock);
-    struct service_head *s = i < h->service_count ? h->services[i] : NULL;
+    struct service_head *s = i < h->service_count ? service_current(h->services[i]) : NULL;
     if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     pthread_rwlock_unlock(&h->lock);
     return s;
@@ -328,25 +361,76 @@ size_t head_next_services(struct head *h, struct service_head **v, size_t max)
     size_t n = MIN(max, (size_t)h->service_count);
     for (size_t i = 0; i < n; i++) {
         if (h->hand >= h->service_count) h->hand = 0;
-        v[i] = h->services[h->hand++];
+        v[i] = service_current(h->services[h->hand++]);
         atomic_fetch_add_explicit(&v[i]->refs, 1, memory_order_relaxed);
     }
     pthread_rwlock_unlock(&h->lock);
     return n;
 }
 
+// ---- services that were replaced
+
+static void keep_retired(struct head *h, struct service_head *s)
+{
+    struct service_head *first = atomic_load_explicit(&h->retired, memory_order_relaxed);
+    do {
+        s->next_retired = first;
+    } while (!atomic_compare_exchange_weak_explicit(&h->retired, &first, s, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+// The list of the retired takes over the table's reference.
+void head_retire(struct head *h, struct service_head *from)
+{
+    struct service_head *to = service_current(from);
+    struct service_key key = {h, from->tenant, from->service};
+    atomic_fetch_add_explicit(&to->refs, 1, memory_order_relaxed);
+    pthread_rwlock_wrlock(&h->lock);
+    uint32_t place =
+        map_find(&h->by_key, key_hash(from->tenant, from->service), same_service, &key);
+    assert(place != MAP_NONE && h->services[place] == from);
+    h->services[place] = to;
+    tenant_replace(h, from, to);
+    pthread_rwlock_unlock(&h->lock);
+    keep_retired(h, from);
+}
+
+// Who has a reference that does not only lead to the successor may be reading. No such one comes
+// any more, and one of a list is given back after `listed` was lowered: so `refs` is read first.
+static bool is_read(const struct service_head *s)
+{
+    uint32_t refs = atomic_load_explicit(&s->refs, memory_order_acquire);
+    return refs > 1 + atomic_load_explicit(&s->listed, memory_order_acquire);
+}
+
+void head_tidy(struct head *h)
+{
+    struct service_head *list = atomic_exchange_explicit(&h->retired, NULL, memory_order_acquire);
+    while (list) {
+        struct service_head *s = list;
+        list = s->next_retired;
+        if (is_read(s)) {
+            keep_retired(h, s);
+        } else {
+            service_empty(s);
+            service_unref(s);
+        }
+    }
+}
+
 // ---- readers
 
-bool head_exclude(struct head *h, bool insist)
+// In this order: who waits for another removal keeps no reader out meanwhile.
+void head_exclude(struct head *h)
 {
-    if (!insist) return pthread_rwlock_trywrlock(&h->drops) == 0;
+    pthread_rwlock_wrlock(&h->removing);
     pthread_rwlock_wrlock(&h->drops);
-    return true;
 }
 
 void head_admit(struct head *h)
 {
     pthread_rwlock_unlock(&h->drops);
+    pthread_rwlock_unlock(&h->removing);
 }
 
 void head_hold(struct head *h)

@@ -23,7 +23,9 @@
 // what comes while a service is read is left out. Rows leave only by head_drop and head_remove,
 // which readers exclude (head_hold), so an answer holds the piece of a cut whole or not at all. A
 // drop excludes them only for the moment in which the cut is marked as dropped: from then on its
-// rows count no more, and their memory is given back run by run beside readers and pushes.
+// rows count no more, and their memory is given back run by run beside readers and pushes. A
+// service whose tables are mostly dead by then is replaced by a copy: who reads the former one goes
+// on.
 //
 // Memory counts against one budget; its name is that of the configuration row.
 #pragma once
@@ -70,12 +72,15 @@ struct head_counts {
     uint64_t duplicates;  // rows dropped because their id was there, since the start
     uint64_t capped;      // values moved to [too many stacks], since the start
     // Of flushes and drops, since the start: services and rows that they looked at, how often they
-    // held a service's lock for writing, and the most rows that they looked at meanwhile.
+    // held a service's lock (for writing, or to copy what is left), and the most rows or series
+    // that they looked at meanwhile.
     uint64_t visited_services;
     uint64_t visited_rows;
     uint64_t runs;
     uint64_t longest_run;
     uint64_t asked_services;  // that questions looked at, since the start
+    uint64_t longest_hold;    // the most time of the processor, ns, that one of these took
+    uint64_t longest_past;    // the most ids of what left that were moved at once (past.h)
     uint64_t lexicons;        // of distributors that are known
     uint64_t lexicon_bytes;
     uint64_t lexicons_refused;  // batches that had to come with all their symbols, since the start
@@ -131,9 +136,12 @@ struct head_removal {
     size_t service_count;
     const struct loose_set *keys;  // only these; NULL: all of them
 };
-bool head_exclude(struct head *h, bool insist);  // false as head_drop
+void head_exclude(struct head *h);
 size_t head_remove(struct head *h, const struct head_removal *what);
 void head_admit(struct head *h);
+
+// Frees what was replaced by a copy and is not read any more. From any thread, now and then.
+void head_tidy(struct head *h);
 
 // ---- what a closed cut has
 

@@ -63,6 +63,7 @@ static size_t add_service(struct head *h, struct cut_services *c, struct service
         return 0;
     }
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->listed, 1, memory_order_relaxed);
     c->v[c->n] = (struct cut_service){s, INT64_MAX, INT64_MIN};
     return c->n++;
 }
@@ -96,7 +97,7 @@ void service_note_cut(struct service_head *s, const struct cut *cut, int64_t fir
     struct cut_services *c = find(h, cut);
     if (!c) c = add_cut(h, cut);
     if (c && !same) k->at = add_service(h, c, s);
-    if (c && k->at < c->n && c->v[k->at].service == s) {
+    if (c && k->at < c->n && service_current(c->v[k->at].service) == s) {
         c->v[k->at].first_ns = k->first_ns;
         c->v[k->at].last_ns = k->last_ns;
     } else if (c) {
@@ -121,8 +122,9 @@ static bool take_all(struct head *h, struct arena *a, struct cut_service **out, 
     pthread_rwlock_rdlock(&h->lock);
     *out = ARENA_ARRAY(a, struct cut_service, h->service_count);
     for (uint32_t i = 0; *out && i < h->service_count; i++) {
-        atomic_fetch_add_explicit(&h->services[i]->refs, 1, memory_order_relaxed);
-        (*out)[(*n)++] = (struct cut_service){h->services[i], INT64_MIN, INT64_MAX};
+        struct service_head *s = service_current(h->services[i]);
+        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+        (*out)[(*n)++] = (struct cut_service){s, INT64_MIN, INT64_MAX};
     }
     pthread_rwlock_unlock(&h->lock);
     return *out != NULL;
@@ -139,8 +141,10 @@ static bool take_listed(struct head *h, const struct cut *cut, struct arena *a,
         *out = ARENA_ARRAY(a, struct cut_service, c->n);
         *room = *out != NULL;
         for (size_t i = 0; *room && i < c->n; i++) {
-            (*out)[(*n)++] = c->v[i];
-            atomic_fetch_add_explicit(&c->v[i].service->refs, 1, memory_order_relaxed);
+            struct cut_service *x = &(*out)[(*n)++];
+            *x = c->v[i];
+            x->service = service_current(x->service);
+            atomic_fetch_add_explicit(&x->service->refs, 1, memory_order_relaxed);
         }
     }
     lock_give(&h->noting);
@@ -200,7 +204,7 @@ static struct service_head *listed_at(struct cut_walk *w, size_t i)
     struct service_head *s = NULL;
     lock_take(&w->head->noting);
     const struct cut_services *c = find(w->head, w->cut);
-    if (c && i < c->n) s = c->v[i].service;
+    if (c && i < c->n) s = service_current(c->v[i].service);
     if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     lock_give(&w->head->noting);
     return s;
@@ -220,8 +224,11 @@ struct service_head *cut_walk_next(struct cut_walk *w)
 
 static void release(struct head *h, struct cut_services *c)
 {
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
+        // In this order: head_tidy looks at both.
+        atomic_fetch_sub_explicit(&c->v[i].service->listed, 1, memory_order_release);
         service_unref(c->v[i].service);
+    }
     mem_free(&h->budget, c->v, c->cap * sizeof *c->v);
     mem_free(NULL, c, sizeof *c);
 }
@@ -233,7 +240,7 @@ static void sweep_listed(struct head *h, const struct cut_services *c)
     for (size_t i = 0; i < c->n; i += HEAD_RUN) {
         size_t count = MIN(c->n - i, (size_t)HEAD_RUN);
         for (size_t k = 0; k < count; k++)
-            run[k] = c->v[i + k].service;
+            run[k] = service_current(c->v[i + k].service);
         head_sweep(h, run, count);
     }
 }

@@ -5,6 +5,12 @@
 // Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the
 // table of services), service.lock, head.noting. A service that is in the table has one reference
 // from it; it is freed by who gives back the last one.
+//
+// Whatever excludes readers or pushes does so for HEAD_RUN rows, or a fixed number of steps: a drop
+// goes run by run (head_drop.c), memory is freed when the locks were given up, and a service whose
+// tables are mostly dead is not made anew in place: a copy of it takes its place (head_compact.c).
+// The former one is *retired*: it has a successor. Readers that are in it read on in it; nobody
+// comes to it any more, as whoever finds one takes the successor (service_current).
 #pragma once
 
 #include "ingester/head.h"
@@ -39,6 +45,22 @@ struct noted_cut {
     int64_t last_ns;
 };
 
+// While a service is copied: which of its series got rows since.
+struct renewal {
+    uint32_t n;
+    bool more;  // than these
+    uint32_t series[HEAD_RUN];
+};
+static inline void renewal_note(struct renewal *r, uint32_t series)
+{
+    if (r->n > 0 && r->series[r->n - 1] == series) return;
+    if (r->n == HEAD_RUN) {
+        r->more = true;
+    } else {
+        r->series[r->n++] = series;
+    }
+}
+
 struct service_head {
     struct head *head;
     str tenant;  // both owned
@@ -46,6 +68,9 @@ struct service_head {
     struct service_head *next_of_tenant;  // these two with the lock of the table of services
     struct service_head *last_of_tenant;
     _Atomic uint32_t refs;
+    _Atomic uint32_t listed;  // of these, from lists of cuts and from whom it replaced
+    struct service_head *_Atomic successor;  // a reference; set once, with the lock
+    struct service_head *next_retired;
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
     struct symbols_hints hints;
@@ -61,15 +86,15 @@ struct service_head {
     uint32_t turn;         // publications so far
     uint32_t live_stacks;  // when they were last counted,
     uint64_t live_rows;    // for so many rows
-    uint32_t pass;         // number of compactions
-    uint32_t shape;        // drops of rows so far: numbers of series and stacks may be others
+    uint32_t pass;         // number of copies that were begun
+    uint32_t shape;        // removals of rows of pieces so far
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
     uint64_t table;      // of the numbers of its rows, in the log: no other service or time has it
     struct marks marks;  // what the log has of its tables
     uint32_t readers;    // of a log, which remember numbers of its rows: these do not change
     struct noted_cut noted;
-    bool thinning;  // a drop takes rows out, run by run: numbers of series must not change
+    struct renewal *renewal;  // NULL: no copy is under way, and rows may change their places
 };
 
 // A batch whose rows are ready and not seen yet. Its memory is the request's arena.
@@ -96,6 +121,7 @@ struct staged {
 
 struct head {
     struct mem_budget budget;
+    pthread_rwlock_t removing;  // rows leave, and services are copied, by one thread at a time
     pthread_rwlock_t drops;
     pthread_rwlock_t lock;  // of the next nine
     struct map by_key;
@@ -113,12 +139,14 @@ struct head {
     size_t cut_count;
     size_t cut_cap;
     bool cuts_unknown;
-    struct lock removing;  // one drop at a time
-    atomic_bool dropping;  // there may be rows of a cut that is dropped; set while no reader is in
+    struct service_head *_Atomic retired;  // a list; a reference each
+    _Atomic uint32_t
+        dropping;  // cuts that are dropped and may have rows; rises while no reader is in
     _Atomic uint64_t visited_services;
     _Atomic uint64_t visited_rows;
     _Atomic uint64_t asked_services;
     _Atomic uint64_t longest_run;
+    _Atomic uint64_t longest_hold;
     _Atomic uint64_t runs;
     _Atomic uint64_t series;
     _Atomic uint64_t rows;
@@ -141,6 +169,23 @@ bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);
 
+// The one that has its place now.
+static inline struct service_head *service_current(struct service_head *s)
+{
+    struct service_head *next = NULL;
+    while ((next = atomic_load_explicit(&s->successor, memory_order_acquire)))
+        s = next;
+    return s;
+}
+
+// An empty one, of the same names, that is in no table; its series do not count in the head's
+// number yet. service_discard, if it does not come to replace the other.
+struct service_head *service_like(const struct service_head *s, err *e) MUST_CHECK;
+void service_discard(struct service_head *s);
+
+// `from`, which is the caller's to use, has a successor: that is in the table from now on.
+void head_retire(struct head *h, struct service_head *from);
+
 // Found, with a reference, or NULL.
 struct service_head *head_find(struct head *h, str tenant, str service);
 
@@ -157,10 +202,16 @@ size_t head_next_services(struct head *h, struct service_head **v, size_t max);
 // What one generation of past ids may take.
 size_t head_past_most(const struct head *h);
 
-// After rows were dropped, with the service's lock and no readers: gives back the memory of symbols
-// and series that no row names any more, once it is worth while. (head_compact.c)
-bool service_wants_compaction(const struct service_head *s);
+// After rows were dropped, with head.removing: puts a copy in the place of a service if symbols or
+// series that no row names any more are a large part of it. (head_compact.c)
 void service_compact(struct service_head *s);
+
+// Rows or steps that were looked at while the service's lock was held, since `began`
+// (clock_thread_ns).
+void head_note_run(struct head *h, uint64_t steps, uint64_t began);
+
+// For a run of a removal or copy: readers go first, for a short while.
+void service_lock_politely(struct service_head *s);
 
 // As head_stage, of records that come from a log: their series and stacks are numbers of that. With
 // the service's lock for writing. (head_stage.c)
@@ -178,6 +229,7 @@ static inline bool row_is_there(const struct row *row)
 struct service_head *tenant_services(const struct head *h, str tenant);
 bool tenant_add(struct head *h, struct service_head *s, err *e) MUST_CHECK;
 void tenant_remove(struct head *h, struct service_head *s);
+void tenant_replace(struct head *h, struct service_head *from, struct service_head *to);
 void tenants_release(struct head *h);
 
 // ---- which services have rows of a cut (head_cuts.c)

@@ -71,7 +71,7 @@ static bool count_row(struct pieces *p, str tenant, str service, int64_t hour, e
 static bool count_service(struct pieces *p, const struct cut_service *x, const struct cut *cut,
                           err *e)
 {
-    struct service_head *s = x->service;
+    struct service_head *s = service_current(x->service);  // nothing is removed while it is held
     int64_t after =
         MAX(x->first_ns - (x->first_ns > INT64_MIN), slot_start(cut->hours.first, SLOT_HOUR));
     int64_t until = MIN(x->last_ns, slot_start(cut->hours.last + 1, SLOT_HOUR));

@@ -32,6 +32,29 @@ struct restore {
 
 // ---- life
 
+// No copy takes the place of a service while a log is read into it; one may just have.
+static struct service_head *service_to_read(struct head *h, str tenant, str service, err *e)
+{
+    for (;;) {
+        struct service_head *s = head_service(h, tenant, service, e);
+        if (!s) return NULL;
+        pthread_rwlock_wrlock(&s->lock);
+        bool current = service_current(s) == s;
+        s->readers += current;
+        pthread_rwlock_unlock(&s->lock);
+        if (current) return s;
+        service_unref(s);
+    }
+}
+
+static void service_read(struct service_head *s)
+{
+    pthread_rwlock_wrlock(&s->lock);
+    s->readers--;
+    pthread_rwlock_unlock(&s->lock);
+    service_unref(s);
+}
+
 struct restore *restore_new(struct head *h, struct mem_budget *memory, err *e)
 {
     struct restore *r = mem_alloc(memory, sizeof *r, e);
@@ -49,10 +72,7 @@ void restore_free(struct restore *r)
         struct restored *t = &r->tables[i];
         for (int k = 0; k < LOG_TABLES; k++)
             mem_free(r->memory, t->numbers.v[k], t->numbers.cap[k] * sizeof(uint32_t));
-        pthread_rwlock_wrlock(&t->service->lock);
-        t->service->readers--;
-        pthread_rwlock_unlock(&t->service->lock);
-        service_unref(t->service);
+        service_read(t->service);
     }
     mem_free(r->memory, r->tables, r->cap * sizeof *r->tables);
     map_release(&r->by_table);
@@ -107,15 +127,12 @@ static struct restored *table_of(struct restore *r, str tenant, const struct par
     }
     if (!mem_grow(r->memory, &r->tables, &r->cap, (size_t)r->n + 1, sizeof *r->tables, e))
         return NULL;
-    struct service_head *s = head_service(r->head, tenant, p->service, e);
+    struct service_head *s = service_to_read(r->head, tenant, p->service, e);
     if (!s) return NULL;
     if (!map_put(&r->by_table, hash, r->n, e)) {
-        service_unref(s);
+        service_read(s);
         return NULL;
     }
-    pthread_rwlock_wrlock(&s->lock);
-    s->readers++;
-    pthread_rwlock_unlock(&s->lock);
     r->tables[r->n] = (struct restored){.table = p->table, .service = s};
     return &r->tables[r->n++];
 }

@@ -65,7 +65,10 @@ static bool gather(void *arg, str bytes, err *e)
 static bool enter(struct segment *x, err *e)
 {
     head_hold(x->head);
-    if (!x->service || x->service->shape == x->shape) return true;
+    if (!x->service ||
+        (x->service->shape == x->shape && service_current(x->service) == x->service)) {
+        return true;
+    }
     head_let_go(x->head);
     return err_set(e, ERR_ABORTED, "rows of service %.*s went meanwhile", STR(x->service->service));
 }

@@ -25,10 +25,15 @@ static void hour_release(struct mem_budget *b, struct stack_hour *h)
     *h = (struct stack_hour){0};
 }
 
-void stack_hours_release(struct service_head *s)
+void stack_hours_free(struct mem_budget *b, struct stack_hour v[STACK_HOURS])
 {
     for (size_t i = 0; i < STACK_HOURS; i++)
-        hour_release(&s->head->budget, &s->hours[i]);
+        hour_release(b, &v[i]);
+}
+
+void stack_hours_release(struct service_head *s)
+{
+    stack_hours_free(&s->head->budget, s->hours);
 }
 
 // A stack and those ancestors that are not in the set yet: the ancestors of one that is, are.

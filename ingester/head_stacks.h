@@ -40,3 +40,4 @@ uint32_t mapper_stack(struct stack_mapper *m, uint32_t stack, err *e) MUST_CHECK
 
 // Forgets the sets: rows were dropped, or the service ends.
 void stack_hours_release(struct service_head *s);
+void stack_hours_free(struct mem_budget *b, struct stack_hour v[STACK_HOURS]);

@@ -323,6 +323,19 @@ static bool stager_init(struct stager *x, struct arena *a, const struct batch *b
     return true;
 }
 
+// With its lock for writing. While it was waited for, a copy may have taken the service's place.
+static struct service_head *service_to_fill(struct head *h, str tenant, str service, err *e)
+{
+    for (;;) {
+        struct service_head *s = head_service(h, tenant, service, e);
+        if (!s) return NULL;
+        pthread_rwlock_wrlock(&s->lock);
+        if (service_current(s) == s) return s;
+        pthread_rwlock_unlock(&s->lock);
+        service_unref(s);
+    }
+}
+
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
                 uint64_t max_stacks, struct staged **out, err *e)
 {
@@ -330,10 +343,9 @@ bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch 
     if (!stager_init(&x, a, b, e)) return false;
     x.series = ARENA_ARRAY(a, uint32_t, b->series_count);
     if (!x.series) return arena_ok(a, e);
-    x.service = head_service(h, tenant, b->service, e);
+    x.service = service_to_fill(h, tenant, b->service, e);
     if (!x.service) return false;
     x.out->service = x.service;
-    pthread_rwlock_wrlock(&x.service->lock);
     x.out->run = x.service->marks.run;
     bool ok = mapper_init(&x.mapper, x.service, a, b, max_stacks, e) && stage(&x, e);
     mapper_release(&x.mapper);
@@ -395,7 +407,12 @@ void head_publish(struct staged *s, struct cut *cut)
             first_ns = MIN(first_ns, row.time_ns);
             last_ns = MAX(last_ns, row.time_ns);
             service->has_loose |= row.attempt > 0;
-            rows_put(rows, row);
+            if (service->renewal) {
+                rows_add(rows, row);
+                renewal_note(service->renewal, s->rows[i].series);
+            } else {
+                rows_put(rows, row);
+            }
             added++;
         } else {  // the batch has it twice
             rows_forgive(rows, 1);

@@ -77,6 +77,18 @@ void tenant_remove(struct head *h, struct service_head *s)
     s->next_of_tenant->last_of_tenant = s->last_of_tenant;
 }
 
+void tenant_replace(struct head *h, struct service_head *from, struct service_head *to)
+{
+    uint32_t row = find(h, from->tenant);
+    bool alone = from->next_of_tenant == from;
+    assert(row != MAP_NONE);
+    to->next_of_tenant = alone ? to : from->next_of_tenant;
+    to->last_of_tenant = alone ? to : from->last_of_tenant;
+    to->next_of_tenant->last_of_tenant = to;
+    to->last_of_tenant->next_of_tenant = to;
+    if (h->tenants[row] == from) h->tenants[row] = to;
+}
+
 void tenants_release(struct head *h)
 {
     map_release(&h->by_tenant);

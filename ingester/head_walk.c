@@ -35,11 +35,12 @@ static bool asked_service(const struct head_query *q, str service, bool *asked, 
 static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
 {
     struct service_head *first = tenant_services(w->head, tenant);
-    struct service_head *s = first;
+    struct service_head *at = first;
     uint64_t looked = 0;
     bool asked = true;
     bool ok = true;
-    while (s && ok) {
+    while (at && ok) {
+        struct service_head *s = service_current(at);
         looked++;
         ok = asked_service(w->query, s->service, &asked, e);
         if (ok && asked) {
@@ -51,9 +52,49 @@ static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
             atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
             w->services[w->service_count++] = s;
         }
-        s = s->next_of_tenant == first ? NULL : s->next_of_tenant;
+        at = at->next_of_tenant == first ? NULL : at->next_of_tenant;
     }
     atomic_fetch_add_explicit(&w->head->asked_services, looked, memory_order_relaxed);
+    return ok;
+}
+
+// The one service that the query names, if it names one: then no other is looked at.
+static const struct matcher *named_service(const struct head_query *q)
+{
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (m->op == MATCH_EQ && str_is(m->name, LABEL_SERVICE)) return m;
+    }
+    return NULL;
+}
+
+static bool find_named(struct head_walk *w, str service, err *e)
+{
+    const struct head_query *q = w->query;
+    bool asked = false;
+    if (!asked_service(q, service, &asked, e)) return false;
+    w->services = ARENA_ARRAY(&w->req->arena, struct service_head *, q->tenant_count);
+    if (!w->services || !asked) return arena_ok(&w->req->arena, e);
+    for (size_t i = 0; i < q->tenant_count; i++) {
+        if (str_among(q->tenants[i], q->tenants, i)) continue;
+        struct service_head *s = head_find(w->head, q->tenants[i], service);
+        if (!s) continue;
+        w->services[w->service_count++] = s;
+        atomic_fetch_add_explicit(&w->head->asked_services, 1, memory_order_relaxed);
+    }
+    return true;
+}
+
+static bool find_all(struct head_walk *w, err *e)
+{
+    const struct head_query *q = w->query;
+    size_t cap = 0;
+    bool ok = true;
+    pthread_rwlock_rdlock(&w->head->lock);
+    for (size_t i = 0; ok && i < q->tenant_count; i++) {
+        if (!str_among(q->tenants[i], q->tenants, i)) ok = add_services(w, &cap, q->tenants[i], e);
+    }
+    pthread_rwlock_unlock(&w->head->lock);
     return ok;
 }
 
@@ -64,18 +105,12 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
     *w = (struct head_walk){.head = h, .req = r, .query = q};
     struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
     if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
-    bool ok = true;
-    size_t cap = 0;
-    pthread_rwlock_rdlock(&h->lock);
-    for (size_t i = 0; ok && i < q->tenant_count; i++) {
-        if (!str_among(q->tenants[i], q->tenants, i)) ok = add_services(w, &cap, q->tenants[i], e);
-    }
-    pthread_rwlock_unlock(&h->lock);
+    const struct matcher *named = named_service(q);
+    bool ok = named ? find_named(w, named->value, e) : find_all(w, e);
     *kept = *w;
-    if (!ok) return false;
-    if (w->service_count)
+    if (ok && w->service_count)
         qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
-    return arena_ok(&r->arena, e);
+    return ok;
 }
 
 bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,

@@ -88,19 +88,6 @@ void ids_remove(struct ids *s, uint32_t series, id128 id)
     s->n--;
 }
 
-void ids_clear(struct ids *s)
-{
-    if (s->size) memset(s->slots, 0, s->size * sizeof *s->slots);
-    s->n = 0;
-}
-
-void ids_put_again(struct ids *s, uint32_t series, id128 id)
-{
-    assert(s->n + s->promised < s->size);
-    *find(s->slots, s->size, series, id) = (struct id_slot){id, series + 1};
-    s->n++;
-}
-
 void ids_release(struct ids *s, struct mem_budget *b)
 {
     mem_free(b, s->slots, s->size * sizeof *s->slots);

@@ -4,8 +4,7 @@
 //
 // The series is part of the key because all sample types of a profile carry its id. Open
 // addressing, at most 3/4 full. As with rows.h, room is promised first, so that putting cannot
-// fail. After a drop of rows the owner clears the set and puts the remaining ones again, which
-// needs no memory. The owner's lock covers it.
+// fail. The owner's lock covers it.
 #pragma once
 
 #include "base/mem.h"
@@ -32,9 +31,5 @@ bool ids_has(const struct ids *s, uint32_t series, id128 id);
 bool ids_put(struct ids *s, uint32_t series, id128 id);
 
 void ids_remove(struct ids *s, uint32_t series, id128 id);  // if it is there
-
-// Empties it but keeps its memory: the keys that it had may be put again without a promise.
-void ids_clear(struct ids *s);
-void ids_put_again(struct ids *s, uint32_t series, id128 id);
 
 void ids_release(struct ids *s, struct mem_budget *b);

@@ -7,6 +7,11 @@
 
 #define SIZE_MIN ((size_t)256)
 
+// Slots that are moved while others wait: with a key that is added, so that a table has moved long
+// before the next one is full; and when nobody adds.
+#define MOVED_A_KEY   4
+#define MOVED_AT_ONCE 1024
+
 // Tenant and series as one number: with the id, which is a hash as well, that is enough.
 struct past_slot {
     uint64_t series;
@@ -24,6 +29,7 @@ void past_init(struct past *p, struct mem_budget *budget)
 static void forget(struct past *p, struct past_ids *s)
 {
     mem_free(p->budget, s->slots, s->size * sizeof *s->slots);
+    mem_free(p->budget, s->from, s->from_size * sizeof *s->from);
     *s = (struct past_ids){0};
 }
 
@@ -43,54 +49,155 @@ static struct past_slot *find(struct past_slot *slots, size_t size, uint64_t ser
     return &slots[at];
 }
 
-// At most three quarters full.
-static bool grow(struct past *p, struct past_ids *s)
+static bool has(const struct past_ids *s, uint64_t series, id128 id)
 {
-    err none = {0};
-    if (s->size && s->n < s->size / 4 * 3) return true;
-    size_t size = s->size ? s->size * 2 : SIZE_MIN;
-    struct past_slot *slots = mem_alloc(p->budget, size * sizeof *slots, &none);
-    if (!slots) return false;
-    for (size_t i = 0; i < s->size; i++) {
-        const struct past_slot *old = &s->slots[i];
-        if (old->used) *find(slots, size, old->series, old->id) = *old;
+    if (s->size && find(s->slots, s->size, series, id)->used) return true;
+    return s->moved < s->from_size && find(s->from, s->from_size, series, id)->used;
+}
+
+// ---- room
+
+static bool is_moving(const struct past_ids *s)
+{
+    return s->moved < s->from_size;
+}
+
+// Keys stay in the smaller table as well: a chain of slots must not break.
+static size_t move(struct past_ids *s, size_t most)
+{
+    size_t steps = MIN(most, s->from_size - s->moved);
+    for (size_t i = 0; i < steps; i++) {
+        const struct past_slot *old = &s->from[s->moved++];
+        if (old->used) *find(s->slots, s->size, old->series, old->id) = *old;
     }
-    mem_free(p->budget, s->slots, s->size * sizeof *slots);
-    s->slots = slots;
-    s->size = size;
+    return steps;
+}
+
+static void note_steps(struct past *p, size_t steps)
+{
+    if (steps > atomic_load_explicit(&p->longest, memory_order_relaxed))
+        atomic_store_explicit(&p->longest, steps, memory_order_relaxed);
+}
+
+size_t past_longest(const struct past *p)
+{
+    return atomic_load_explicit(&p->longest, memory_order_relaxed);
+}
+
+// At most three quarters full.
+static size_t most_keys(size_t size)
+{
+    return size / 4 * 3;
+}
+
+// The size that holds `keys`, or the largest one that `most` bytes allow.
+static size_t size_for(size_t size, size_t keys, size_t most)
+{
+    size_t slot = sizeof(struct past_slot);
+    if (size == 0) size = SIZE_MIN;
+    while (most_keys(size) < keys && size <= MAX(most, SIZE_MIN) / 2 / slot)
+        size *= 2;
+    return size;
+}
+
+// The young generation becomes the old one; *waste gets what that had. With the lock.
+static void turn(struct past *p, struct past_ids *waste)
+{
+    *waste = p->old;
+    p->old = p->young;
+    p->young = (struct past_ids){0};
+}
+
+// One look, with the lock: true if there is nothing left to do but to get a table of *size slots
+// (0: none). What is done with goes to *waste.
+static bool look(struct past *p, size_t n, size_t most, size_t *size, struct past_ids *waste)
+{
+    struct past_ids *y = &p->young;
+    uint64_t now = clock_mono_ns();
+    *size = 0;
+    if (y->n && now - y->since_ns > PAST_NS) {
+        turn(p, waste);
+        return false;
+    }
+    if (y->n == 0) y->since_ns = now;
+    if (y->from && !is_moving(y)) {
+        *waste = (struct past_ids){.slots = y->from, .size = y->from_size};
+        y->from = NULL;
+        y->from_size = y->moved = 0;
+    }
+    if (y->size && y->n + n <= most_keys(y->size)) return true;
+    size_t wanted = size_for(y->size, y->n + n, most);
+    if (wanted > y->size) {
+        if (!is_moving(y)) {
+            *size = wanted;
+            return true;
+        }
+        note_steps(p, move(y, MOVED_AT_ONCE));
+        return false;
+    }
+    if (y->n < most_keys(y->size) || waste->slots) return y->n < most_keys(y->size);
+    turn(p, waste);
+    return false;
+}
+
+// False: another thread was faster.
+static bool install(struct past *p, struct past_slot *slots, size_t size)
+{
+    struct past_ids *y = &p->young;
+    if (y->from || y->size >= size) return false;
+    y->from = y->slots;
+    y->from_size = y->size;
+    y->moved = 0;
+    y->slots = slots;
+    y->size = size;
     return true;
 }
 
-static void turn(struct past *p, size_t most)
+size_t past_room(struct past *p, size_t n, size_t most)
 {
-    uint64_t now = clock_mono_ns();
-    bool full = p->young.n >= p->young.size / 4 * 3 &&
-                2 * p->young.size * sizeof *p->young.slots > MAX(most, SIZE_MIN);
-    if (p->young.n && (full || now - p->young.since_ns > PAST_NS)) {
-        forget(p, &p->old);
-        p->old = p->young;
-        p->young = (struct past_ids){0};
+    size_t room = 0;
+    bool done = n == 0;
+    while (!done) {
+        struct past_ids waste = {0};
+        struct past_slot *slots = NULL;
+        size_t size = 0;
+        err none = {0};
+        pthread_rwlock_wrlock(&p->lock);
+        done = look(p, n, most, &size, &waste);
+        size_t full = most_keys(p->young.size);
+        room = full > p->young.n ? full - p->young.n : 0;
+        pthread_rwlock_unlock(&p->lock);
+        forget(p, &waste);
+        if (!done || size == 0) continue;
+        slots = mem_alloc(p->budget, size * sizeof *slots, &none);
+        done = slots == NULL;
+        if (slots) mem_touch(slots, size * sizeof *slots);
+        pthread_rwlock_wrlock(&p->lock);
+        if (slots && install(p, slots, size)) slots = NULL;
+        pthread_rwlock_unlock(&p->lock);
+        mem_free(p->budget, slots, size * sizeof *slots);
     }
-    if (p->young.n == 0) p->young.since_ns = now;
+    return MIN(room, n);
 }
 
+// ---- keys
+
 // With the lock, for writing.
-static void add(struct past *p, uint64_t series, id128 id, bool saved, size_t most)
+static void add(struct past *p, uint64_t series, id128 id, bool saved)
 {
-    turn(p, most);
-    if (!grow(p, &p->young)) return;
-    struct past_slot *slot = find(p->young.slots, p->young.size, series, id);
-    if (slot->used) return;
-    *slot = (struct past_slot){series, id, true, saved};
-    p->young.n++;
+    struct past_ids *y = &p->young;
+    if (y->n >= most_keys(y->size) || has(y, series, id)) return;
+    *find(y->slots, y->size, series, id) = (struct past_slot){series, id, true, saved};
+    y->n++;
+    (void)move(y, MOVED_A_KEY);
     p->fresh = p->fresh || !saved;
 }
 
-void past_add(struct past *p, str tenant, struct loose_key key, size_t most)
+void past_add(struct past *p, str tenant, struct loose_key key)
 {
     uint64_t series = hash_mix(hash_str(tenant), key.series);
     pthread_rwlock_wrlock(&p->lock);
-    add(p, series, key.id, false, most);
+    add(p, series, key.id, false);
     pthread_rwlock_unlock(&p->lock);
 }
 
@@ -98,10 +205,9 @@ bool past_has(struct past *p, str tenant, struct loose_key key)
 {
     uint64_t series = hash_mix(hash_str(tenant), key.series);
     pthread_rwlock_rdlock(&p->lock);
-    bool has = (p->young.size && find(p->young.slots, p->young.size, series, key.id)->used) ||
-               (p->old.size && find(p->old.slots, p->old.size, series, key.id)->used);
+    bool known = has(&p->young, series, key.id) || has(&p->old, series, key.id);
     pthread_rwlock_unlock(&p->lock);
-    return has;
+    return known;
 }
 
 // ---- for files
@@ -130,40 +236,67 @@ static id128 key_id(const char *key)
     return id;
 }
 
+// What moved is in the larger table.
+static void put_fresh(struct past *p, const struct past_slot *slots, size_t from, size_t to,
+                      struct buf *out)
+{
+    for (size_t i = from; i < to; i += MOVED_AT_ONCE) {
+        pthread_rwlock_rdlock(&p->lock);
+        for (size_t k = i; k < MIN(to, i + MOVED_AT_ONCE); k++) {
+            if (slots[k].used && !slots[k].saved) put_key(out, &slots[k]);
+        }
+        pthread_rwlock_unlock(&p->lock);
+    }
+}
+
 void past_fresh(struct past *p, struct buf *out)
 {
-    struct past_ids *const both[] = {&p->old, &p->young};
+    const struct past_ids *const both[] = {&p->old, &p->young};
     pthread_rwlock_wrlock(&p->lock);
-    for (size_t k = 0; p->fresh && k < COUNT(both); k++) {
-        for (size_t i = 0; i < both[k]->size; i++) {
-            const struct past_slot *slot = &both[k]->slots[i];
-            if (slot->used && !slot->saved) put_key(out, slot);
-        }
-    }
+    bool fresh = p->fresh;
     p->fresh = false;
     pthread_rwlock_unlock(&p->lock);
+    for (size_t k = 0; fresh && k < COUNT(both); k++) {
+        put_fresh(p, both[k]->slots, 0, both[k]->size, out);
+        put_fresh(p, both[k]->from, both[k]->moved, both[k]->from_size, out);
+    }
+}
+
+static void note_saved(struct past_slot *slots, size_t size, const char *key)
+{
+    if (!size) return;
+    struct past_slot *slot = find(slots, size, key_series(key), key_id(key));
+    if (slot->used) slot->saved = true;
 }
 
 void past_note_saved(struct past *p, str keys, bool saved)
 {
     struct past_ids *const both[] = {&p->old, &p->young};
-    pthread_rwlock_wrlock(&p->lock);
-    if (!saved) p->fresh = true;
-    for (size_t at = 0; saved && at + PAST_KEY <= keys.n; at += PAST_KEY) {
-        for (size_t k = 0; k < COUNT(both); k++) {
-            if (!both[k]->size) continue;
-            struct past_slot *slot =
-                find(both[k]->slots, both[k]->size, key_series(keys.p + at), key_id(keys.p + at));
-            if (slot->used) slot->saved = true;
+    size_t end = saved ? keys.n / PAST_KEY : 0;
+    for (size_t i = 0; i < end; i += MOVED_AT_ONCE) {
+        pthread_rwlock_wrlock(&p->lock);
+        for (size_t k = i; k < MIN(end, i + MOVED_AT_ONCE); k++) {
+            for (size_t j = 0; j < COUNT(both); j++) {
+                note_saved(both[j]->slots, both[j]->size, keys.p + k * PAST_KEY);
+                note_saved(both[j]->from, both[j]->from_size, keys.p + k * PAST_KEY);
+            }
         }
+        pthread_rwlock_unlock(&p->lock);
     }
+    pthread_rwlock_wrlock(&p->lock);
+    p->fresh |= !saved;
     pthread_rwlock_unlock(&p->lock);
 }
 
 void past_add_saved(struct past *p, str keys, size_t most)
 {
-    pthread_rwlock_wrlock(&p->lock);
-    for (size_t at = 0; at + PAST_KEY <= keys.n; at += PAST_KEY)
-        add(p, key_series(keys.p + at), key_id(keys.p + at), true, most);
-    pthread_rwlock_unlock(&p->lock);
+    size_t end = keys.n / PAST_KEY;
+    for (size_t i = 0; i < end;) {
+        size_t run = past_room(p, MIN(end - i, (size_t)MOVED_AT_ONCE), most);
+        if (run == 0) return;  // no memory
+        pthread_rwlock_wrlock(&p->lock);
+        for (; run > 0; run--, i++)
+            add(p, key_series(keys.p + i * PAST_KEY), key_id(keys.p + i * PAST_KEY), true);
+        pthread_rwlock_unlock(&p->lock);
+    }
 }

@@ -8,11 +8,20 @@
 // PAST_NS old, or has its share of the memory, it becomes the old one and what that had is
 // forgotten.
 //
+// Rows go under their service's lock, for which readers and pushes wait. So an id is added in a few
+// steps, however many there are: past_room, which is called before the lock is taken, gets and
+// gives back memory, and a table that grows is not copied at once. Its keys move to the larger one
+// a few with each key that is added; until then a look-up looks into both:
+//
+//     slots  | a |   | c |   |   |   |   |   |    the larger table: what moved, and what is new
+//     from   | a | c | b | d |                    the smaller one: b and d are still to be moved
+//              moved --^
+//
 // Before the log lets a cut go, what left the head since the last time goes into a file of its own
 // (past_file.c), and the next start reads the files again; docs/formats/log.md has the bytes. So
 // each id is in the log or in a file, whenever the process ends.
 //
-// From any thread, files from one at a time; a lock of its own, which is taken last.
+// One thread at a time adds, saves and loads; any may ask. A lock of its own, which is taken last.
 #pragma once
 
 #include "base/buf.h"
@@ -26,7 +35,10 @@ struct past_ids {
     struct past_slot *slots;  // a power of two of them
     size_t size;
     size_t n;
-    uint64_t since_ns;  // monotonic
+    uint64_t since_ns;       // monotonic
+    struct past_slot *from;  // a smaller table whose keys are on their way into `slots`, or NULL
+    size_t from_size;
+    size_t moved;  // slots of it that were looked at
 };
 
 struct past {
@@ -35,15 +47,22 @@ struct past {
     struct past_ids young;
     struct past_ids old;
     bool fresh;  // some are in no file yet
+    _Atomic size_t longest;
 };
 
 void past_init(struct past *p, struct mem_budget *budget);
 void past_release(struct past *p);
 
-// Remembers a row; what there is no memory for is forgotten. most: bytes that one generation may
-// take.
-void past_add(struct past *p, str tenant, struct loose_key key, size_t most);
+// Makes room for up to n rows more and forgets what is due. most: bytes that one generation may
+// take. How many there is room for: at least 1, unless there is no memory.
+size_t past_room(struct past *p, size_t n, size_t most);
+
+// Remembers a row, in a few steps and without asking for memory: without room it is forgotten.
+void past_add(struct past *p, str tenant, struct loose_key key);
 bool past_has(struct past *p, str tenant, struct loose_key key);
+
+// The most slots that were looked at or moved while the lock was held for writing, since the start.
+size_t past_longest(const struct past *p);
 
 // ---- over an end of the process
 
@@ -58,6 +77,6 @@ bool past_load(struct past *p, const char *dir, size_t most, struct mem_budget *
 
 // For past_file.c: keys as bytes, tenant and series as one number (8, little-endian) and id (16).
 #define PAST_KEY 24
-void past_fresh(struct past *p, struct buf *out);            // appends them
+void past_fresh(struct past *p, struct buf *out);            // appends those in no file yet
 void past_note_saved(struct past *p, str keys, bool saved);  // what became of these
 void past_add_saved(struct past *p, str keys, size_t most);

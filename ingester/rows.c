@@ -19,6 +19,12 @@ bool rows_promise(struct rows *r, struct mem_budget *b, size_t n, err *e)
     return true;
 }
 
+bool rows_reserve(struct rows *r, struct mem_budget *b, size_t n, size_t late, err *e)
+{
+    return mem_grow(b, &r->late, &r->late_cap, r->late_n + late, sizeof *r->late, e) &&
+           mem_grow(b, &r->v, &r->cap, r->n + r->late_n + n + late, sizeof *r->v, e);
+}
+
 void rows_forgive(struct rows *r, size_t n)
 {
     assert(r->promised >= n);
@@ -51,7 +57,7 @@ static void settle(struct rows *r)
     }
 }
 
-void rows_put(struct rows *r, struct row row)
+void rows_add(struct rows *r, struct row row)
 {
     assert(r->promised > 0);
     r->promised--;
@@ -62,7 +68,13 @@ void rows_put(struct rows *r, struct row row)
     }
     assert(r->late_n < r->late_cap);
     r->late[r->late_n++] = row;
-    if (!r->gap && r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
+}
+
+void rows_put(struct rows *r, struct row row)
+{
+    size_t late = r->late_n;
+    rows_add(r, row);
+    if (!r->gap && r->late_n > late && r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
 }
 
 // ---- finding
@@ -105,101 +117,98 @@ static size_t notes_size(const struct row_notes *s)
     return sizeof *s + s->count * sizeof s->v[0] + s->n;
 }
 
-static void payload_unref(struct mem_budget *b, struct payload *p)
+static size_t payload_size(const struct payload *p)
 {
-    if (!p) return;
+    return sizeof *p + p->n;
+}
+
+// True: that was the last one.
+static bool payload_unref(struct payload *p)
+{
     assert(p->refs > 0);
-    if (--p->refs == 0) mem_free(b, p, sizeof *p + p->room);
+    return --p->refs == 0;
 }
 
 void row_release(struct mem_budget *b, struct row *row)
 {
-    payload_unref(b, row->vector);
+    if (row->vector && payload_unref(row->vector))
+        mem_free(b, row->vector, payload_size(row->vector));
     if (row->spans) mem_free(b, row->spans, spans_size(row->spans));
     if (row->notes) mem_free(b, row->notes, notes_size(row->notes));
 }
 
-static size_t keep_others(struct row *v, size_t n, struct mem_budget *b, row_test *goes,
-                          const void *arg)
+static void throw(struct rows_run * run, void *p, size_t bytes)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (goes(arg, &v[i])) {
-            row_release(b, &v[i]);
-        } else {
-            v[kept++] = v[i];
-        }
+    struct rows_waste *w = p;
+    if (!w) return;
+    assert(bytes >= sizeof *w);
+    *w = (struct rows_waste){run->waste, bytes};
+    run->waste = w;
+}
+
+void rows_waste_free(struct mem_budget *b, struct rows_waste *list)
+{
+    while (list) {
+        struct rows_waste *next = list->next;
+        mem_free(b, list, list->bytes);
+        list = next;
     }
-    return kept;
 }
 
-// Gives back half of an array that is mostly empty; if there is no memory to do it in, it waits.
-static void shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t need)
+static void row_throw(struct rows_run *run, struct row *row)
 {
-    if (need > *cap / 4) return;
-    err e = {0};
-    size_t size = sizeof **v;
-    struct row *p = need == 0 ? NULL : mem_resize(b, *v, *cap * size, *cap / 2 * size, &e);
-    if (need == 0) mem_free(b, *v, *cap * size);
-    if (need > 0 && !p) return;
-    *v = p;
-    *cap = need == 0 ? 0 : *cap / 2;
-}
-
-static void shrink_both(struct rows *r, struct mem_budget *b)
-{
-    shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised);
-    shrink(b, &r->late, &r->late_cap, r->late_n + r->promised);
-}
-
-// Whoever made the gap looks at all rows once more.
-static void close_gap(struct rows *r)
-{
-    struct rows_gap *g = r->gap;
-    memmove(&r->v[g->from], &r->v[g->to], (r->n - g->to) * sizeof *r->v);
-    r->n -= g->to - g->from;
-    g->from = g->to = 0;
-    g->late = SIZE_MAX;
-}
-
-size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg)
-{
-    if (r->gap) close_gap(r);
-    size_t before = rows_count(r);
-    r->n = keep_others(r->v, r->n, b, goes, arg);
-    r->late_n = keep_others(r->late, r->late_n, b, goes, arg);
-    if (rows_count(r) == before) return 0;
-    shrink_both(r, b);
-    return before - rows_count(r);
+    if (row->vector && payload_unref(row->vector))
+        throw(run, row->vector, payload_size(row->vector));
+    if (row->spans) throw(run, row->spans, spans_size(row->spans));
+    if (row->notes) throw(run, row->notes, notes_size(row->notes));
+    run->removed++;
 }
 
 // Late rows have no order: the last one takes the place of one that goes.
-static size_t thin_late(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg,
-                        size_t *run)
+static void thin_late(struct rows *r, row_test *goes, const void *arg, struct rows_run *run)
 {
     struct rows_gap *g = r->gap;
-    size_t removed = 0;
     g->late = MIN(g->late, r->late_n);
-    for (; g->late > 0 && *run > 0; --*run) {
+    for (; g->late > 0 && run->left > 0; run->left--) {
         struct row *row = &r->late[--g->late];
         if (!goes(arg, row)) continue;
-        row_release(b, row);
+        row_throw(run, row);
         *row = r->late[--r->late_n];
-        removed++;
     }
-    return removed;
+}
+
+// Of an array that is mostly empty: all of it, or its end, a piece a run. If there is no memory to
+// do it in, it waits for another time. False: there is more.
+static bool shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t need,
+                   struct rows_run *run)
+{
+    err e = {0};
+    const size_t size = sizeof **v;
+    if (need == 0) {
+        throw(run, *v, *cap * size);
+        *v = NULL;
+        *cap = 0;
+    }
+    if (need >= *cap / 4) return true;
+    if (run->left == 0) return false;
+    size_t piece = MIN(*cap - 2 * need, (size_t)ROWS_SHRINK);
+    struct row *p = mem_resize(b, *v, *cap * size, (*cap - piece) * size, &e);
+    if (!p) return true;
+    *v = p;
+    *cap -= piece;
+    run->left -= MIN(run->left, piece);
+    return need >= *cap / 4;
 }
 
 bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_test *goes,
-               const void *arg, size_t *run, size_t *removed)
+               const void *arg, struct rows_run *run)
 {
     if (!r->gap) *gap = (struct rows_gap){.late = SIZE_MAX};
     r->gap = gap;
-    for (; gap->to<r->n && * run> 0; --*run) {
+    for (; gap->to < r->n && run->left > 0; run->left--) {
         struct row *row = &r->v[gap->to++];
         if (goes(arg, row)) {
-            row_release(b, row);
-            ++*removed;
+            row_throw(run, row);
         } else {
             if (gap->from + 1 < gap->to) r->v[gap->from] = *row;
             gap->from++;
@@ -207,10 +216,13 @@ bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_t
     }
     // A gap that reaches the end is none: who puts a row looks at the last one.
     if (gap->to == r->n) r->n = gap->to = gap->from;
-    *removed += thin_late(r, b, goes, arg, run);
+    thin_late(r, goes, arg, run);
     if (gap->to < r->n || gap->late > 0) return false;
+    if (!shrink(b, &r->v, &r->cap, r->n + r->late_n + r->promised, run) ||
+        !shrink(b, &r->late, &r->late_cap, r->late_n + r->promised, run)) {
+        return false;
+    }
     r->gap = NULL;
-    shrink_both(r, b);
     return true;
 }
 
@@ -235,7 +247,6 @@ struct payload *payload_new(struct mem_budget *b, str bytes, err *e)
     if (!p) return NULL;
     p->refs = 1;
     p->n = (uint32_t)bytes.n;
-    p->room = p->n;
     memcpy(p->bytes, bytes.p, bytes.n);
     return p;
 }
@@ -292,6 +303,13 @@ struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, 
         at += (uint32_t)value.n;
     }
     return s;
+}
+
+struct row_notes *row_notes_copy(struct mem_budget *b, const struct row_notes *s, err *e)
+{
+    struct row_notes *copy = mem_alloc(b, notes_size(s), e);
+    if (copy) memcpy(copy, s, notes_size(s));
+    return copy;
 }
 
 label row_note(const struct row_notes *s, uint32_t i)

@@ -19,7 +19,9 @@
 //
 //     v     |10|20|35|  gap  |60|61|71|
 //
-// It is closed when the last run is done, or before anything else removes rows.
+// It is closed when the last run is done. What a run takes out is not freed under the owner's lock:
+// the allocator may give a large stretch back to the system just then. It goes to a list (struct
+// rows_waste), which is freed when the lock was given up.
 #pragma once
 
 #include "base/mem.h"
@@ -32,8 +34,8 @@
 struct payload {
     uint32_t refs;
     uint32_t n;
-    uint32_t room;  // bytes allocated
-    uint32_t pass;  // of the compaction that saw it last
+    uint32_t pass;   // of the compaction that copied it last,
+    uint32_t place;  // and its number there (head_compact.c)
     char bytes[];
 };
 
@@ -81,6 +83,13 @@ struct row {
     uint32_t turn;  // of the publication that brought it, as counted by the service
 };
 
+// Memory to be freed, linked through itself.
+struct rows_waste {
+    struct rows_waste *next;
+    size_t bytes;
+};
+void rows_waste_free(struct mem_budget *b, struct rows_waste *list);
+
 // A removal in runs: where it is. Its owner's, until rows_thin says that it is done.
 struct rows_gap {
     size_t from;  // v[from .. to) is the gap
@@ -103,8 +112,13 @@ struct rows {
 bool rows_promise(struct rows *r, struct mem_budget *b, size_t n, err *e) MUST_CHECK;
 void rows_forgive(struct rows *r, size_t n);
 
-// Uses one promise; takes the row's references.
+// Room for n more rows in order and `late` others, promised to nobody.
+bool rows_reserve(struct rows *r, struct mem_budget *b, size_t n, size_t late, err *e) MUST_CHECK;
+
+// Uses one promise; takes the row's references. rows_add leaves the rows that are there where they
+// are: the new one comes behind all of v, or of late.
 void rows_put(struct rows *r, struct row row);
+void rows_add(struct rows *r, struct row row);
 
 // Whether its time is in (after, until].
 static inline bool row_within(const struct row *row, int64_t after, int64_t until)
@@ -146,14 +160,19 @@ static inline bool row_by(const struct row *row, uint32_t turn)
     return turn - row->turn < UINT32_C(1) << 31;
 }
 
-// Removes the rows that `goes` names, their memory included. Returns how many.
+// Removes the rows that `goes` names, in runs: looks at run->left rows at most and takes from it
+// how many those were; an array that becomes mostly empty shrinks by ROWS_SHRINK rows a run. No new
+// row may be one that goes. False as long as there is something left to do; the gap begins as a
+// zero value.
 typedef bool row_test(const void *arg, const struct row *row);
-size_t rows_remove(struct rows *r, struct mem_budget *b, row_test *goes, const void *arg);
-
-// The same in runs: looks at *run rows at most and takes from *run how many those were. No new row
-// may be one that goes. False as long as some are left; the gap begins as a zero value.
+struct rows_run {
+    size_t left;
+    size_t removed;            // counts
+    struct rows_waste *waste;  // grows; the caller's to free
+};
 bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_test *goes,
-               const void *arg, size_t *run, size_t *removed) MUST_CHECK;
+               const void *arg, struct rows_run *run) MUST_CHECK;
+#define ROWS_SHRINK 1024
 
 // For qsort: by time, then id, which makes the order of rows the same in every run.
 int rows_order(const void *a, const void *b);
@@ -178,6 +197,9 @@ str row_span_vector(const struct row_spans *s, uint32_t i);
 struct row_notes *row_notes_new(struct mem_budget *b, const label *annotations, uint32_t count,
                                 err *e) MUST_CHECK;
 label row_note(const struct row_notes *s, uint32_t i);
+
+struct row_notes *row_notes_copy(struct mem_budget *b, const struct row_notes *s,
+                                 err *e) MUST_CHECK;
 
 // What a row owns: vector, spans, notes.
 void row_release(struct mem_budget *b, struct row *row);

@@ -157,6 +157,13 @@ void mem_free(struct mem_budget *b, void *p, size_t n)
     mem_unreserve(b, n);
 }
 
+void mem_touch(void *p, size_t n)
+{
+    volatile char *v = p;
+    for (size_t i = 0; i < n; i += 4096)
+        v[i] = 0;
+}
+
 // ---- pieces that are kept
 
 // Freed with its thread. The oldest come first: a size that nobody wants any more goes in time.

@@ -68,6 +68,10 @@ bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_
 bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
                    err *e) MUST_CHECK;
 
+// Writes a zero to each page of memory that is all zero. The kernel gives and clears a page when it
+// is first written to: this is for memory that is filled under a lock, before that is taken.
+void mem_touch(void *p, size_t n);
+
 // Zeroed memory as mem_alloc gives it, for pieces that come and go with each request: a thread
 // keeps those that it gave back last (MEM_KEPT_MAX bytes, uncounted). It may be more than *n, less
 // than twice as much, and then *n says so. Whoever gives a piece back says how many bytes of it,

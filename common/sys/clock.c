@@ -71,6 +71,11 @@ uint64_t clock_mono_ns(void)
     return (uint64_t)(read_ns(CLOCK_MONOTONIC) + shift(SHIFT_MONO));
 }
 
+uint64_t clock_thread_ns(void)
+{
+    return (uint64_t)read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t clock_mono_kernel_ns(uint64_t mono_ns)
 {
     return mono_ns - (uint64_t)shift(SHIFT_MONO);

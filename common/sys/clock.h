@@ -32,5 +32,8 @@ int64_t clock_wall_ns(void);   // Unix nanoseconds
 uint64_t clock_mono_ns(void);  // since some fixed point; never goes back
 int64_t clock_boot_ns(void);   // since some fixed point; never goes back
 
+// Of the processor, that the calling thread has had so far: what something costs on a busy machine.
+uint64_t clock_thread_ns(void);
+
 // What the kernel's clock shows at that time of mono, for those who let it wait until then.
 uint64_t clock_mono_kernel_ns(uint64_t mono_ns);

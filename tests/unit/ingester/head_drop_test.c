@@ -247,6 +247,7 @@ static void a_large_cut_leaves_beside_readers(void **state)
 {
     (void)state;
     struct world *w = world_new(8);
+    head_remember(w->head);
     struct asker x = {.w = w};
     pthread_t threads[2];
     size_t rows = 0;
@@ -270,6 +271,203 @@ static void a_large_cut_leaves_beside_readers(void **state)
     assert_true(counts.longest_run <= 1024);
     assert_true(counts.runs - runs >= LARGE / 1024);
     assert_int_equal(counts.rows, SMALL);
+    assert_true(counts.longest_past <= 1024);
+    world_free(w);
+}
+
+// ---- a service that is copied
+
+// A batch of 100 rows of value 1 with a series and 5 stacks that no other has.
+static void push_rare(struct world *w, struct cut *cut, uint64_t number)
+{
+    uint8_t vector[] = {1, 1, 5, 2};
+    char text[32];
+    struct symbols symbols;
+    struct record v[100];
+    struct arena a;
+    struct staged *s = NULL;
+    snprintf(text, sizeof text, "pod-%llu", (unsigned long long)number);
+    label pairs[] = {{S(LABEL_PROFILE_TYPE), S("cpu")},
+                     {S("pod"), str_of(text)},
+                     {S(LABEL_SERVICE), S("s")}};
+    labels series = {pairs, COUNT(pairs)};
+    uint64_t fingerprint = labels_fingerprint(series);
+    assert_ok(symbols_init(&symbols, NULL, e));
+    for (uint32_t i = 0; i < 5; i++) {
+        struct symbol_function f = {.start_line = (int64_t)number};
+        struct symbol_frame frame = {.line = i};
+        assert_int_not_equal(f.name = symbols_string(&symbols, str_of(text), &(err){0}), MAP_NONE);
+        assert_int_not_equal(frame.function = symbols_function(&symbols, f, &(err){0}), MAP_NONE);
+        uint32_t row = symbols_frame(&symbols, frame, &(err){0});
+        assert_int_equal(symbols_stack(&symbols, i, row, &(err){0}), i + 1);
+    }
+    for (uint64_t i = 0; i < COUNT(v); i++) {
+        v[i] = (struct record){.time_ns = (int64_t)(1000 + number),
+                               .sibling = RECORD_NO_SIBLING,
+                               .total = 1,
+                               .vector = str_make((char *)vector, sizeof vector)};
+        uint64_t id[2] = {number, i};
+        memcpy(v[i].id.b, id, sizeof id);
+    }
+    struct batch b = {.service = S("s"),
+                      .series = &series,
+                      .fingerprints = &fingerprint,
+                      .records = v,
+                      .series_count = 1,
+                      .record_count = COUNT(v),
+                      .symbols = symbols.t};
+    arena_init(&a, NULL, SIZE_MAX);
+    assert_ok(head_stage(w->head, &a, S("t"), &b, 0, &s, e));
+    head_publish(s, cut);
+    arena_release(&a);
+    symbols_release(&symbols);
+}
+
+enum {
+    BATCHES = 150,  // of each cut
+    ROWS = 100
+};
+
+struct crowd {
+    struct world *w;
+    atomic_bool stop;
+    _Atomic uint64_t begun;  // batches that came besides
+    _Atomic uint64_t pushed;
+    _Atomic uint64_t asked;
+};
+
+static void *push_on(void *arg)
+{
+    struct crowd *x = arg;
+    for (uint64_t i = 0; !atomic_load(&x->stop); i++) {
+        atomic_fetch_add(&x->begun, 1);
+        push_rare(x->w, &x->w->cuts[1], 2 * BATCHES + i % 400);  // most of them came before
+        if (i < 400) atomic_fetch_add(&x->pushed, 1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+// Exemplars and labels are of the service as it was when the answer began.
+static uint64_t ask_totals(struct head *h)
+{
+    str tenant = S("t");
+    str names[] = {S("pod")};
+    struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
+    struct head_totals_want want = {.step_ns = INT64_MAX,
+                                    .points = 2,
+                                    .group_by = names,
+                                    .group_by_count = 1,
+                                    .exemplars = HEAD_ROW};
+    struct head_group *groups = NULL;
+    size_t n = 0;
+    uint64_t profiles = 0;
+    struct req r;
+    req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
+    head_hold(h);
+    assert_ok(head_totals(h, &r, &q, &want, &groups, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        char pod[32];
+        const struct head_point *p = groups[i].points;
+        uint64_t number = (uint64_t)(p->exemplar->time_ns - 1000);
+        snprintf(pod, sizeof pod, "pod-%llu", (unsigned long long)number);
+        assert_true(str_is(groups[i].group.v[0].value, pod));
+        assert_true(str_is(labels_get(p->exemplar->ls, S(LABEL_SERVICE)), "s"));
+        assert_int_equal(p->profiles, ROWS);
+        assert_int_equal(p->sum, ROWS);
+        profiles += p->profiles;
+    }
+    head_let_go(h);
+    req_release(&r);
+    return profiles;
+}
+
+static void *ask_totals_on(void *arg)
+{
+    struct crowd *x = arg;
+    while (!atomic_load(&x->stop)) {
+        uint64_t least = atomic_load(&x->pushed);
+        uint64_t batches = ask_totals(x->w->head) / ROWS;
+        uint64_t most = MIN(atomic_load(&x->begun), (uint64_t)400);
+        uint64_t others = batches >= 2 * BATCHES ? batches - 2 * BATCHES : batches - BATCHES;
+        bool both = batches >= 2 * BATCHES && others >= least && others <= most;
+        bool one = batches >= BATCHES && batches - BATCHES >= least && batches - BATCHES <= most;
+        if (!both && !one) fail_msg("%llu batches", (unsigned long long)batches);
+        atomic_fetch_add(&x->asked, 1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+// Symbols and series of the cut that goes are most of the service's, so it is copied: no answer
+// lacks a push that was answered, has one twice, or names another series or stack, and no hold of
+// its lock is long.
+static void a_service_is_copied_beside_readers_and_pushes(void **state)
+{
+    (void)state;
+    struct world *w = world_new(9);
+    struct crowd x = {.w = w};
+    pthread_t threads[3];
+    size_t rows = 0;
+    for (uint64_t i = 0; i < BATCHES; i++)
+        push_rare(w, &w->cuts[0], i);
+    for (uint64_t i = 0; i < BATCHES; i++)
+        push_rare(w, &w->cuts[1], BATCHES + i);
+    for (uint64_t i = 0; i < 4 * BATCHES; i++)
+        push_named(w, &w->cuts[0], S("t2"), S("s"), 8, 1000);
+    size_t before = head_budget(w->head)->used;
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, i ? ask_totals_on : push_on, &x), 0);
+    while (atomic_load(&x.asked) < 4)
+        sched_yield();
+    assert_true(head_drop(w->head, &w->cuts[0], true, &rows));
+    assert_int_equal(rows, BATCHES * ROWS + 4 * BATCHES * 8);
+    uint64_t asked = atomic_load(&x.asked);
+    while (atomic_load(&x.asked) < asked + 4)
+        sched_yield();
+    atomic_store(&x.stop, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    head_tidy(w->head);
+    struct head_counts c = head_count(w->head);
+    assert_true(c.longest_run <= 1024);
+    assert_int_equal(c.services, 1);
+    assert_int_equal(c.rows, ROWS * (BATCHES + atomic_load(&x.pushed)));
+    // Once nobody pushes, there is a moment in which nothing is staged: the next one is copied.
+    assert_true(head_drop(w->head, &w->cuts[1], true, &rows));
+    assert_int_equal(rows, c.rows);
+    assert_int_equal(head_count(w->head).services, 0);
+    assert_int_equal(head_count(w->head).series, 0);
+    assert_true(head_budget(w->head)->used < before / 10);
+    world_free(w);
+}
+
+// The same without others: that it is copied is certain then.
+static void what_a_copy_replaced_is_freed_when_its_readers_left(void **state)
+{
+    (void)state;
+    struct world *w = world_new(9);
+    size_t rows = 0;
+    for (uint64_t i = 0; i < 4 * BATCHES; i++)
+        push_rare(w, &w->cuts[0], i);
+    push_rare(w, &w->cuts[1], 4 * BATCHES);
+    size_t before = head_budget(w->head)->used;
+    struct head_counts counts = head_count(w->head);
+    assert_int_equal(counts.series, 4 * BATCHES + 1);
+    assert_true(head_drop(w->head, &w->cuts[0], true, &rows));
+    assert_int_equal(rows, 4 * BATCHES * ROWS);
+    assert_int_equal(head_count(w->head).series, 1);
+    assert_int_equal(head_count(w->head).rows, ROWS);
+    assert_true(head_count(w->head).longest_run <= 1024);
+    assert_true(head_budget(w->head)->used < before / 10);
+    assert_int_equal(ask_totals(w->head), ROWS);
+    push_rare(w, &w->cuts[1], 4 * BATCHES);  // its ids are known
+    push_rare(w, &w->cuts[1], 4 * BATCHES + 1);
+    assert_int_equal(head_count(w->head).rows, 2 * ROWS);
+    assert_int_equal(ask_totals(w->head), 2 * ROWS);
+    assert_true(head_drop(w->head, &w->cuts[1], true, &rows));
+    assert_int_equal(rows, 2 * ROWS);
+    assert_int_equal(head_count(w->head).services, 0);
     world_free(w);
 }
 
@@ -279,6 +477,8 @@ int main(void)
         cmocka_unit_test(a_flush_visits_rows_and_services_of_its_cut),
         cmocka_unit_test(without_a_list_all_services_are_visited),
         cmocka_unit_test(a_large_cut_leaves_beside_readers),
+        cmocka_unit_test(a_service_is_copied_beside_readers_and_pushes),
+        cmocka_unit_test(what_a_copy_replaced_is_freed_when_its_readers_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,12 @@ static struct loose_key key_of(uint64_t n)
     return k;
 }
 
+static void add(struct past *p, struct loose_key key, size_t most)
+{
+    (void)past_room(p, 1, most);
+    past_add(p, S("a"), key);
+}
+
 static void what_was_added_is_known_by_tenant_series_and_id(void **state)
 {
     (void)state;
@@ -24,7 +30,7 @@ static void what_was_added_is_known_by_tenant_series_and_id(void **state)
     past_init(&p, &b);
     assert_false(past_has(&p, S("a"), key_of(1)));
     for (uint64_t i = 0; i < 5000; i++)
-        past_add(&p, S("a"), key_of(i), SIZE_MAX);
+        add(&p, key_of(i), SIZE_MAX);
     for (uint64_t i = 0; i < 5000; i++) {
         struct loose_key other = key_of(i);
         assert_true(past_has(&p, S("a"), key_of(i)));
@@ -46,13 +52,76 @@ static void the_oldest_are_forgotten_when_their_room_is_full(void **state)
     mem_budget_init(&b, "test", NULL, 0);
     past_init(&p, &b);
     for (uint64_t i = 0; i < 100000; i++) {
-        past_add(&p, S("a"), key_of(i), most);
-        assert_true(atomic_load(&b.used) <= 2 * most);
+        add(&p, key_of(i), most);
+        // Two generations, and half of one while it grows.
+        assert_true(atomic_load(&b.used) <= 2 * most + most / 2);
         assert_true(past_has(&p, S("a"), key_of(i)));
         if (i > 1000) assert_true(past_has(&p, S("a"), key_of(i - 1000)));
     }
     assert_false(past_has(&p, S("a"), key_of(0)));
     past_release(&p);
+}
+
+// However many there are: what waits for the lock waits for a few steps. A table that grows is
+// moved with the keys that are added, and all are known and saved meanwhile.
+static void a_table_grows_step_by_step(void **state)
+{
+    (void)state;
+    struct past p;
+    struct mem_budget b;
+    struct buf keys;
+    const uint64_t n = 200000;
+    uint64_t saved = 0;
+    mem_budget_init(&b, "test", NULL, 0);
+    past_init(&p, &b);
+    buf_init(&keys, NULL, SIZE_MAX);
+    for (uint64_t i = 0; i < n;) {
+        size_t used = atomic_load(&b.used);
+        size_t room = past_room(&p, 1000, SIZE_MAX);
+        assert_int_equal(room, 1000);
+        size_t had = atomic_load(&b.used);
+        for (uint64_t end = i + room; i < end; i++)
+            past_add(&p, S("a"), key_of(i));
+        assert_int_equal(atomic_load(&b.used), had);  // only past_room asks for memory
+        assert_true(past_has(&p, S("a"), key_of(i - 1)) && past_has(&p, S("a"), key_of(i / 2)));
+        if (used == had && i % 7000) continue;
+        past_fresh(&p, &keys);
+        past_note_saved(&p, buf_view(&keys), true);
+        saved += keys.n / PAST_KEY;
+        buf_clear(&keys);
+    }
+    past_fresh(&p, &keys);
+    assert_int_equal(saved + keys.n / PAST_KEY, n);  // each once
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(past_has(&p, S("a"), key_of(i)));
+    assert_false(past_has(&p, S("a"), key_of(n)));
+    assert_true(past_longest(&p) <= 1024);
+    buf_release(&keys);
+    past_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+// A run of more keys than a generation may have is told how many fit.
+static void a_generation_has_its_share(void **state)
+{
+    (void)state;
+    struct past p;
+    struct mem_budget b;
+    const size_t most = (size_t)1 << 16;
+    mem_budget_init(&b, "test", NULL, 0);
+    past_init(&p, &b);
+    uint64_t i = 0;
+    while (i < 20000) {
+        size_t room = past_room(&p, 5000, most);
+        assert_true(room > 0 && room <= 1536);
+        for (uint64_t end = i + room; i < end; i++)
+            past_add(&p, S("a"), key_of(i));
+        for (uint64_t k = i - MIN(i, 1537); k < i; k++)
+            assert_true(past_has(&p, S("a"), key_of(k)));
+        assert_true(atomic_load(&b.used) <= 2 * most + most / 2);
+    }
+    past_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
 }
 
 static void without_memory_nothing_is_known_and_nothing_breaks(void **state)
@@ -62,7 +131,7 @@ static void without_memory_nothing_is_known_and_nothing_breaks(void **state)
     struct mem_budget b;
     mem_budget_init(&b, "test", NULL, 16);
     past_init(&p, &b);
-    past_add(&p, S("a"), key_of(1), SIZE_MAX);
+    add(&p, key_of(1), SIZE_MAX);
     assert_false(past_has(&p, S("a"), key_of(1)));
     past_release(&p);
 }
@@ -99,13 +168,13 @@ static void what_was_saved_is_known_to_the_next_process(void **state)
     assert_ok(past_save(&p, below, &b, e));            // and nothing to save
     assert_false(file_exists(below));
     for (uint64_t i = 0; i < 3000; i++) {
-        past_add(&p, S("a"), key_of(i), SIZE_MAX);
+        add(&p, key_of(i), SIZE_MAX);
         if (i % 1000 == 999) assert_ok(past_save(&p, below, &b, e));
         if (i % 1000 == 999) assert_int_equal(files(below, path), i / 1000 + 1);
     }
     assert_ok(past_save(&p, below, &b, e));
     assert_int_equal(files(below, path), 3);
-    past_add(&p, S("a"), key_of(3000), SIZE_MAX);
+    add(&p, key_of(3000), SIZE_MAX);
     past_release(&p);
     past_init(&p, &b);
     assert_ok(past_load(&p, below, SIZE_MAX, &b, e));
@@ -132,7 +201,7 @@ static void files_go_with_what_they_say(void **state)
     mem_budget_init(&b, "test", NULL, 0);
     dir_new(dir);
     past_init(&p, &b);
-    past_add(&p, S("a"), key_of(1), SIZE_MAX);
+    add(&p, key_of(1), SIZE_MAX);
     assert_ok(past_save(&p, dir, &b, e));
     assert_int_equal(files(dir, path), 1);
     snprintf(half, sizeof half, "%s.tmp", path);
@@ -163,7 +232,7 @@ static void a_file_that_is_damaged_is_told_and_believed_in_nothing(void **state)
     past_init(&p, &b);
     buf_init(&good, NULL, SIZE_MAX);
     for (uint64_t i = 0; i < 3; i++)
-        past_add(&p, S("a"), key_of(i), SIZE_MAX);
+        add(&p, key_of(i), SIZE_MAX);
     assert_ok(past_save(&p, dir, &b, e));
     past_release(&p);
     assert_int_equal(files(dir, path), 1);
@@ -202,7 +271,7 @@ static void what_could_not_be_saved_is_saved_by_the_next_try(void **state)
     snprintf(below, sizeof below, "%s/past", dir);
     assert_ok(file_write(below, S("a file is in the way"), e));
     past_init(&p, &b);
-    past_add(&p, S("a"), key_of(1), SIZE_MAX);
+    add(&p, key_of(1), SIZE_MAX);
     assert_false(past_save(&p, below, &b, &fault));
     assert_ok(file_remove(below, e));
     assert_ok(past_save(&p, below, &b, e));
@@ -221,6 +290,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_added_is_known_by_tenant_series_and_id),
         cmocka_unit_test(the_oldest_are_forgotten_when_their_room_is_full),
+        cmocka_unit_test(a_table_grows_step_by_step),
+        cmocka_unit_test(a_generation_has_its_share),
         cmocka_unit_test(without_memory_nothing_is_known_and_nothing_breaks),
         cmocka_unit_test(what_was_saved_is_known_to_the_next_process),
         cmocka_unit_test(files_go_with_what_they_say),
