@@ -182,7 +182,7 @@ static bool has_memory(const struct service_head *s)
     const struct mem_budget *b = mem_tightest(&s->head->budget);
     if (!b) return true;
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
-    return atomic_load_explicit(&b->used, memory_order_relaxed) <= limit - limit / 8;
+    return atomic_load_explicit(&b->used, memory_order_relaxed) <= limit - limit / 16;
 }
 
 // In c->bytes, with the copy's stacks.
