@@ -111,7 +111,7 @@ static size_t run_length(struct service_head *s)
     size_t rows = MIN(s->row_count, (uint64_t)HEAD_RUN);
     pthread_rwlock_unlock(&s->lock);
     size_t room = past_room(&h->past, rows, head_past_most(h));
-    return room > 0 && room < rows ? room : HEAD_RUN;
+    return room > 0 && room < rows ? room + 1 : HEAD_RUN;  // the series is a step as well
 }
 
 static size_t thin(struct service_head *s, struct removal *what)
