@@ -354,28 +354,28 @@ static uint64_t ask_totals(struct head *h)
     str tenant = S("t");
     str names[] = {S("pod")};
     struct head_query q = {.tenants = &tenant, .tenant_count = 1, .to_ns = INT64_MAX};
-    struct head_totals_want want = {.step_ns = INT64_MAX,
-                                    .points = 2,
-                                    .group_by = names,
-                                    .group_by_count = 1,
-                                    .exemplars = HEAD_ROW};
-    struct head_group *groups = NULL;
-    size_t n = 0;
+    struct totals_want want = {.step_ns = INT64_MAX,
+                               .points = 2,
+                               .group_by = names,
+                               .group_by_count = 1,
+                               .exemplars = EXEMPLAR_PROFILE};
+    struct cells cells;
     uint64_t profiles = 0;
     struct req r;
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
     head_hold(h);
-    assert_ok(head_totals(h, &r, &q, &want, &groups, &n, e));
-    for (size_t i = 0; i < n; i++) {
+    assert_ok(head_totals(h, &r, &q, &want, &cells, e));
+    for (uint32_t i = 0; i < cells.n; i++) {
         char pod[32];
-        const struct head_point *p = groups[i].points;
-        uint64_t number = (uint64_t)(p->exemplar->time_ns - 1000);
+        const struct cell *c = &cells.v[i];
+        const struct exemplar *x = cells_best(&cells, c);
+        uint64_t number = (uint64_t)(x->time_ns - 1000);
         snprintf(pod, sizeof pod, "pod-%llu", (unsigned long long)number);
-        assert_true(str_is(groups[i].group.v[0].value, pod));
-        assert_true(str_is(labels_get(p->exemplar->ls, S(LABEL_SERVICE)), "s"));
-        assert_int_equal(p->profiles, ROWS);
-        assert_int_equal(p->sum, ROWS);
-        profiles += p->profiles;
+        assert_true(str_is(cells.groups[c->group].v[0].value, pod));
+        assert_true(str_is(labels_get(x->ls, S(LABEL_SERVICE)), "s"));
+        assert_int_equal(c->count, ROWS);
+        assert_int_equal(c->sum, ROWS);
+        profiles += c->count;
     }
     head_let_go(h);
     req_release(&r);
