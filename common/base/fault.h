@@ -2,16 +2,17 @@
 //
 // fault.h - named points of the write path at which tests make a process fail.
 //
-//     FAULT("wal.sync.before");                   may end the process or wait
-//     if (FAULT_ERRNO("wal.write")) return ...;   may set errno and be true
+//     FAULT("append.log.before");                        may end the process or wait
+//     if (FAULT_ERRNO("wal.write.before")) return ...;   may set errno and be true
 //
 // Points are armed by the environment of a process built with FT_FAULTS (the debug and sanitizer
-// presets): FLAMETREE_FAULTS="wal.sync.before=die@3;wal.write=enospc@1+". An action is die (SIGKILL
-// to itself), delay:MS, or the name of an errno (eio, enospc); @n means the n-th time, @n+ from the
-// n-th time on, nothing means every time. In release builds the macros are empty.
+// presets): FLAMETREE_FAULTS="append.log.before=die@3;wal.write.before=enospc@1+". An action is die
+// (SIGKILL to itself), delay:MS, or the name of an errno (eio, enospc). @n means the n-th time, @n+
+// from the n-th time on; without either the point acts every time. In release builds the macros are
+// empty.
 //
-// tests/system/test_kill_points.py finds all points in the sources and kills a process at each: who
-// adds one where its scenario does not come by extends the scenario.
+// tests/system/test_kill_points.py finds all points in the sources and kills a process at each. A
+// new point that its scenario does not reach fails that test until the scenario is extended.
 #pragma once
 
 #include "base/base.h"

@@ -107,7 +107,7 @@ void store_close(struct store *s);  // nobody is inside; NULL is fine
 // A kind of store is these functions; each begins its own struct with a struct store. Contracts are
 // those above. Where `remove_many` is NULL it is made of remove.
 struct store_kind {
-    const char *name;  // "local", "s3"
+    const char *name;  // "local"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
     bool (*list)(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                  err *e);

@@ -1,14 +1,15 @@
-"""The commands of README.md and docs/*.md run as they are written, in the order of each page, on a real server.
+"""The commands of README.md, CONTRIBUTING.md and docs/ run as they are written, in the order of each page, on a real server.
 
 What is a command: every line of an indented block, and of a fenced block whose language is sh, bash or console. In a block without a
 language are drawings; no line there may begin with a program of ours. Lines with # and the usage lines of docs/cli.md are no commands.
 
-How it runs: in bash, in an empty directory with HOME and the files that a reader has by then (`sample_files`). `flametree` is in PATH, and
-FLAMETREE_URL is the server. The server's data are where deploy/run keeps them, ~/.local/share/flametree. Only the addresses in REPLACED
+How it runs: in bash, in an empty directory with HOME and the files that a reader has by then (`sample_files`); those of CONTRIBUTING.md
+run in the repository, with the programs of FLAMETREE_BIN for build/asan. `flametree` is in PATH, and FLAMETREE_URL is the server. The server's data are where deploy/run keeps them, ~/.local/share/flametree. Only the addresses in REPLACED
 differ from the page, because port 4040 may be taken. It must end with 0, and a command that shows something must print something.
 """
 import contextlib
 import glob
+import json
 import os
 import re
 import shutil
@@ -22,14 +23,36 @@ import pytest
 from client import Pprof
 from flametree import AT_ONCE, BIN, TOP, Flametree, await_, compact, flush, own_host
 
-PAGES = ["README.md"] + sorted(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "docs/*.md")))
-PROGRAMS = ("flametree", "curl", "deploy/run", "tests/", "printf", "export", "perf", "find")
+IN_TREE = "CONTRIBUTING.md"
+PAGES = ["README.md", IN_TREE] + sorted(os.path.relpath(p, TOP) for part in ("*.md", "decisions/*.md") for p in glob.glob(os.path.join(TOP, "docs", part)))
+PROGRAMS = ("flametree", "curl", "deploy/run", "tests/", "printf", "export", "perf", "find", "build/", "cmake", "git ", "gdb", "/usr/bin/python3")
 
+BUILDS = "it builds for minutes; tests/run does it. That its presets and targets exist: test_presets_targets_and_fault_points_exist"
+OTHERS = "it looks into whatever process runs here, which takes rights that a test may not have"
+FAULTY = "it dies or refuses on purpose; tests/system/test_kill_points.py does so at every point"
+WRITES = "it writes a page of the repository; test_docs.py compares what it would write"
 # Commands that no test of documents can run, and where they are run instead.
 NOT_HERE = {
     "deploy/run": "it builds and installs packages; tests/deploy runs it",
     "tests/run": "it runs this test",
     "tests/bench/run": "it measures for many minutes and needs a machine of its own",
+    "cmake --preset asan": BUILDS,
+    "cmake --build build/asan --target flametree unit.model.tree": BUILDS,
+    "cmake --preset fuzz": BUILDS,
+    "cmake --build build/fuzz --target fuzz.folded": BUILDS,
+    "mkdir -p /tmp/corpus && build/fuzz/fuzz.folded -max_total_time=60 /tmp/corpus tests/fuzz/corpus/folded": "it takes a minute and a build of its own; tests/run nightly runs it",
+    'perf record -g -p "$(pgrep -xn flametree)" -o /tmp/flametree.perf -- sleep 10': OTHERS,
+    "perf script -i /tmp/flametree.perf | flametree push - --label service_name=flametree-perf --sample-rate 4000": OTHERS,
+    "gdb -p \"$(pgrep -xn flametree)\" -batch -ex 'thread apply all backtrace'": OTHERS,
+    "FLAMETREE_FAULTS='wal.sync.after=die@3' build/asan/flametree serve --server.data_dir /tmp/faulty": FAULTY,
+    "FLAMETREE_FAULTS='wal.write.before=enospc@1+' build/asan/flametree serve --server.data_dir /tmp/faulty": FAULTY,
+    "build/asan/flametree --print-config-docs >docs/config.md": WRITES,
+    "build/asan/flametree --print-metrics-docs >docs/metrics.md": WRITES,
+    "build/asan/flametree help --markdown >docs/cli.md": WRITES,
+    "build/asan/flametree help --man >deploy/flametree/flametree.1": WRITES,
+    "tests/docs/wrap.py README.md": WRITES,
+    "tests/lint": "it is a part of tests/run",
+    "git ls-files '*.c' '*.h' | xargs clang-format-14 --dry-run --Werror": "it is a part of tests/run",
     "flametree node forget --accept-loss ingester-2 --url http://127.0.0.1:4070": "it needs a directory that is gone; tests/system/test_identity.py runs it",
 }
 SHOWS = re.compile(r"flametree (query|top|series|labels|types|diff|ready|formats|manifest|help|completion|config|block)\b(?!.* (-o|>))")
@@ -126,10 +149,14 @@ class Shell:
         path = ":".join([str(self.home / "bin"), os.path.abspath(BIN), os.environ["PATH"]])
         return {**kept, "HOME": str(self.home), "PATH": path, "FLAMETREE_URL": self.server.url}
 
-    def __call__(self, command):
-        for written, here in self.replaced.items():
+    def __call__(self, command, in_tree=False):
+        replaced, cwd, env = self.replaced, self.home, self.env()
+        if in_tree:
+            replaced, cwd = {**replaced, "build/asan/": os.path.abspath(BIN) + "/"}, TOP
+            env.update(FLAMETREE_BIN=os.path.abspath(BIN), PYTEST_ADDOPTS="-p no:cacheprovider", PYTHONDONTWRITEBYTECODE="1")
+        for written, here in replaced.items():
             command = command.replace(written, here)
-        return subprocess.run(["bash", "-c", "set -o pipefail\n" + command], cwd=self.home, env=self.env(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        return subprocess.run(["bash", "-c", "set -o pipefail\n" + command], cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
 
     def serves(self, command):
         """The command of a server: it gets ready and ends when it is asked to."""
@@ -151,7 +178,7 @@ def check(shell, page, command):
     if command.startswith("flametree serve"):
         shell.serves(command)
         return
-    done = shell(command)
+    done = shell(command, in_tree=page == IN_TREE)
     if "curl " in command and "/ingest?" in command:  # curl ends with 0 also when the server refuses
         assert done.stdout == "", "%s: %s\n%s" % (page, command, done.stdout)
     assert done.returncode == 0, "%s: %s\nended with %d\n%s%s" % (page, command, done.returncode, done.stdout, done.stderr)
@@ -161,7 +188,7 @@ def check(shell, page, command):
 
 
 def test_the_pages_have_commands():
-    assert len(commands("README.md")) >= 12 and len(commands("docs/cli.md")) >= 20
+    assert len(commands("README.md")) >= 12 and len(commands("docs/cli.md")) >= 20 and len(commands(IN_TREE)) >= 25
     assert {c for page in PAGES for c in commands(page) if c in NOT_HERE} == set(NOT_HERE), "a row of NOT_HERE that no page has"
 
 
@@ -173,6 +200,26 @@ def test_usage_lines_are_those_of_help():
         words = [w for w in usage.split()[1:] if re.fullmatch(r"[a-z]+", w)]
         said = subprocess.run([os.path.join(BIN, "flametree"), "help", *words], capture_output=True, text=True)
         assert ("usage: " + usage) in said.stdout.split("\n"), (usage, said)
+
+
+def test_presets_targets_and_fault_points_exist():
+    """Of the commands of CONTRIBUTING.md that only build, or that die on purpose."""
+    with open(os.path.join(TOP, "CMakePresets.json"), encoding="utf-8") as f:
+        presets = {p["name"] for p in json.load(f)["configurePresets"] if not p.get("hidden")}
+    points = subprocess.run(["git", "grep", "-hoE", r'FAULT(_ERRNO)?\("[^"]+"', "--", "*.c"], cwd=TOP, capture_output=True, text=True, check=True).stdout
+    known, seen = {"flametree", "walk"}, set()
+    for command in commands(IN_TREE):
+        for preset in re.findall(r"--preset (\w+)|--build build/(\w+)", command):
+            assert set(preset) - {""} <= presets, command
+            seen.add("preset")
+        for target in (re.search(r"--target (.*)", command) or ["", ""])[1].split():
+            of = re.fullmatch(r"(unit|fuzz)\.(.*)", target)
+            assert target in known or os.path.exists(os.path.join(TOP, "tests", of[1], of[2].replace(".", "/") + {"unit": "_test.c", "fuzz": "_fuzz.c"}[of[1]])), command
+            seen.add("target")
+        for point in re.findall(r"FLAMETREE_FAULTS='([\w.]+)=", command):
+            assert '"%s"' % point in points, command
+            seen.add("point")
+    assert seen == {"preset", "target", "point"}
 
 
 @pytest.mark.parametrize("page", PAGES)
