@@ -494,7 +494,7 @@ static bool reserve(struct copy *c, uint32_t stacks)
     struct service_head *s = c->from;
     struct ids *ids = &c->to->ids;
     pthread_rwlock_rdlock(&s->lock);
-    size_t rows = s->row_count + HEAD_RUN;
+    size_t rows = s->row_count + MIN(s->row_count / 8, HEAD_RUN);
     struct symbol_counts have = symbols_counts(&s->symbols.t);
     pthread_rwlock_unlock(&s->lock);
     struct symbols_room room = {.strings = MIN(have.strings, stacks),
