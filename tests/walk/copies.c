@@ -58,7 +58,7 @@ void copies_roll(struct world *w, struct node *n, struct req *r)
     err e = {0};
     if (!take(w, n, true)) return;
     bool ok = l->number || holdings_list(n->seat.store, r, &r->arena, own.node, &v, &count, &e);
-    if (count) roll_noted(l, v[0].number, clock_boot_ns());
+    if (ok && count) roll_noted(l, v[0].number, clock_boot_ns());
     if (ok && l->number) {
         // What fails is tried again after the next flush.
         (void)!roll_step(l, n->whole.in->wal, n->seat.store, r, &own, INTERVAL_NS, &e);
