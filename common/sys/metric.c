@@ -90,12 +90,12 @@ static struct metric_cell *cell_add(struct metric *m, str value)
 static struct metric_cell *cell_of(struct metric *m, str value)
 {
     assert(m->label[0] && !metric_has_sets(m));
+    // Read before the search: others may add this value, and the last ones, after it.
+    bool full = atomic_load_explicit(&m->cell_count, memory_order_acquire) == METRIC_CELLS;
     struct metric_cell *c = cell_find(m, value, 0);
     if (c) return c;
     if (value.n >= sizeof m->cells->value || !str_utf8(value)) value = S("other");
-    if (atomic_load_explicit(&m->cell_count, memory_order_acquire) == METRIC_CELLS)
-        return &m->cells[METRIC_CELLS - 1];
-    return cell_add(m, value);
+    return full ? &m->cells[METRIC_CELLS - 1] : cell_add(m, value);
 }
 
 static struct metric_cell *cell_only(struct metric *m)
