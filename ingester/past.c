@@ -65,6 +65,7 @@ static bool is_moving(const struct past_ids *s)
 // Keys stay in the smaller table as well: a chain of slots must not break.
 static size_t move(struct past_ids *s, size_t most)
 {
+    if (!s->from) return 0;
     size_t steps = MIN(most, s->from_size - s->moved);
     for (size_t i = 0; i < steps; i++) {
         const struct past_slot *old = &s->from[s->moved++];

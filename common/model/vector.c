@@ -25,6 +25,23 @@ struct range {
     int bit;
 };
 
+static void sort_short(struct vector_entry *v, size_t n)
+{
+    INSERTION_SORT(v, n, has_later_stack);
+}
+
+// Puts the stacks without `bit` before those with it; returns where the latter begin.
+static size_t part(struct vector_entry *v, size_t low, size_t high, int bit)
+{
+    while (low < high) {
+        if (v[low].stack >> bit & 1)
+            swap(&v[low], &v[--high]);
+        else
+            low++;
+    }
+    return low;
+}
+
 // In-place radix sort from the most significant bit: no scratch memory, and no input makes it worse
 // than 32 passes. Of the ranges that wait there is at most one for each bit and one more.
 static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
@@ -36,20 +53,12 @@ static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
         struct range r = waiting[--count];
         if (r.bit < 0) continue;
         if (r.to - r.from <= 24) {
-            INSERTION_SORT(v + r.from, r.to - r.from, has_later_stack);
+            sort_short(v + r.from, r.to - r.from);
             continue;
         }
-        size_t low = r.from;
-        size_t high = r.to;
-        while (low < high) {
-            if (v[low].stack >> r.bit & 1) {
-                swap(&v[low], &v[--high]);
-            } else {
-                low++;
-            }
-        }
-        waiting[count++] = (struct range){low, r.to, r.bit - 1};
-        waiting[count++] = (struct range){r.from, low, r.bit - 1};
+        size_t middle = part(v, r.from, r.to, r.bit);
+        waiting[count++] = (struct range){middle, r.to, r.bit - 1};
+        waiting[count++] = (struct range){r.from, middle, r.bit - 1};
     }
 }
 
