@@ -49,7 +49,7 @@ NOT_HERE = {
     "build/asan/flametree --print-config-docs >docs/config.md": WRITES,
     "build/asan/flametree --print-metrics-docs >docs/metrics.md": WRITES,
     "build/asan/flametree help --markdown >docs/cli.md": WRITES,
-    "build/asan/flametree help --man >deploy/flametree/flametree.1": WRITES,
+    "build/asan/flametree help --man >deploy/cli/flametree.1": WRITES,
     "tests/docs/wrap.py README.md": WRITES,
     "tests/lint": "it is a part of tests/run",
     "git ls-files '*.c' '*.h' | xargs clang-format-14 --dry-run --Werror": "it is a part of tests/run",
