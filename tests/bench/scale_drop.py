@@ -18,7 +18,7 @@ def run(bench):
         for when, (longest, most, wait) in (("before", figures[:3]), ("meanwhile", figures[3:6])):
             wanted = ("< 5",) if when == "meanwhile" else ()
             bench.row(name + "longest question " + when, longest, "ms", *wanted)
-            bench.row(name + "99.9 % of the questions %s take less than" % when, most, "ms", *wanted)
+            bench.row(name + "99.9 %% of the questions %s take less than" % when, most, "ms", *wanted)
             bench.row(name + "longest wait of a question " + when, wait, "ms", *wanted)
         hold, run_rows, moved = figures[6:]
         bench.row(name + "longest hold of a service's lock, processor", hold, "ms", "< 5")
