@@ -98,7 +98,7 @@ static void tell(struct tenant_work *t, const struct agenda *a)
     const struct snapshot *s = &a->snapshot;
     size_t n = 0;
     const struct manifest_block *v = manifest_blocks(s->manifest, &n);
-    t->looked = true;
+    t->inspected = true;
     t->gaps = 0;
     for (size_t i = 0; i < n; i++)
         t->gaps += v[i].classes == 0 && !v[i].spared;
@@ -119,7 +119,7 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     lock_take(&w->lock);
     a->asked = t->asked > 0;
     lock_give(&w->lock);
-    a->round = hold_look(me, a->asked);
+    a->round = hold_inspect(me, a->asked);
     arena_init(&a->arena, &w->plans, LOOK_BYTES);
     a->begun_ns = clock_wall_ns();
     a->begun_boot_ns = clock_boot_ns();
@@ -128,7 +128,7 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     r.tenant = r.log.tenant = str_of(t->name);
     worker_set_req(me, &r);
     bool ok = snapshot_take(w->manifests, &r, &a->arena, str_of(t->name), &a->snapshot, e);
-    if (ok) damage_look(me, t, &a->snapshot, &r, a->asked);
+    if (ok) damage_inspect(me, t, &a->snapshot, &r, a->asked);
     worker_set_req(me, NULL);
     req_release(&r);
     if (ok && make_plan(w, t, a, e) && make_order(w, t, a, e)) return a;
@@ -142,7 +142,7 @@ struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
 {
     struct agenda *a = make_once(me, t, e);
     if (!a || !a->asked || t->wish.round <= a->round) return a;
-    if (hold_look(me, true) < t->wish.round) return a;
+    if (hold_inspect(me, true) < t->wish.round) return a;
     agenda_free(a);
     return make_once(me, t, e);
 }

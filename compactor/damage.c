@@ -29,7 +29,8 @@ static struct damage *find(struct damage *v, size_t n, const struct damage *d)
 
 static void set_next(struct damage *d)
 {
-    d->look_mono_ns = clock_mono_ns() + (LOOK_FIRST_NS << MIN(d->looks, (unsigned)LOOK_DOUBLES));
+    d->inspection_mono_ns =
+        clock_mono_ns() + (LOOK_FIRST_NS << MIN(d->inspections, (unsigned)LOOK_DOUBLES));
 }
 
 void damage_note(struct work *w, struct tenant_work *t, const struct damage *d)
@@ -46,7 +47,7 @@ void damage_note(struct work *w, struct tenant_work *t, const struct damage *d)
     }
     if (!at) at = &t->damages[t->damage_count++];
     *at = *d;
-    at->looks = before ? before->looks + 1 : 0;
+    at->inspections = before ? before->inspections + 1 : 0;
     set_next(at);
 }
 
@@ -130,25 +131,25 @@ static bool is_due(struct work *w, const struct tenant_work *t, size_t i, bool a
     bool is = i < t->damage_count;
     if (is) *out = t->damages[i];
     lock_give(&w->lock);
-    return is && (all || out->look_mono_ns <= clock_mono_ns());
+    return is && (all || out->inspection_mono_ns <= clock_mono_ns());
 }
 
-static void note_look(struct work *w, struct tenant_work *t, const struct damage *d, bool named,
-                      bool whole)
+static void note_inspection(struct work *w, struct tenant_work *t, const struct damage *d,
+                            bool named, bool whole)
 {
     lock_take(&w->lock);
     struct damage *at = find(t->damages, t->damage_count, d);
     if (whole || !named) {
         forget(t, d, whole);
     } else if (at) {
-        at->looks++;
+        at->inspections++;
         set_next(at);
     }
     lock_give(&w->lock);
 }
 
-void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot *s, struct req *r,
-                 bool asked)
+void damage_inspect(struct worker *me, struct tenant_work *t, const struct snapshot *s,
+                    struct req *r, bool asked)
 {
     struct work *w = me->work;
     lock_take(&w->lock);
@@ -165,6 +166,6 @@ void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot
         str name = object_of(&d, s, str_of(t->name), &r->arena, &bytes);
         bool whole = name.n && is_whole(me, r, name, bytes);
         if (whole) tell_restored(r, name);
-        note_look(w, t, &d, name.n > 0, whole);
+        note_inspection(w, t, &d, name.n > 0, whole);
     }
 }

@@ -51,7 +51,7 @@ static bool look_now(struct worker *me, err *e)
     int64_t boot_ns = clock_boot_ns();
     req_init(&r, RANK_DUTY, &w->memory, LIST_BYTES, LIST_NS);
     worker_set_req(me, &r);
-    bool ok = holdings_look(w->process->store, &r, &r.arena, &v, &n, e);
+    bool ok = holdings_inspect(w->process->store, &r, &r.arena, &v, &n, e);
     worker_set_req(me, NULL);
     lock_take(&w->lock);
     uint64_t begun = w->watch.begun;
@@ -68,20 +68,21 @@ static void tell_failed(const err *e)
     char text[LOG_QUOTE_MAX];
     const struct log_fields f = {0};
     if (e->code == ERR_CANCELED) return;
-    metric_add(&compactor_failed_looks, 1);
+    metric_add(&compactor_failed_inspections, 1);
     log_warn(&f, "compactor.look_failed",
              "code=%s fault=%s action=\"look at the store; raw blocks stay longer, and it is tried "
              "again\"",
              err_name(e->code), log_quote(text, str_of(e->msg)));
 }
 
-uint64_t hold_look(struct worker *me, bool asked)
+uint64_t hold_inspect(struct worker *me, bool asked)
 {
     struct work *w = me->work;
     lock_take(&w->lock);
     uint64_t now = clock_mono_ns();
-    bool looks = !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
-    if (looks) {
+    bool inspections =
+        !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
+    if (inspections) {
         w->watch.listing = true;
         w->leaves_wait = false;
         w->next_hold_mono_ns = now + MIN(LOOK_NS, (uint64_t)work_settings(w)->interval);

@@ -64,11 +64,11 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
 {
     uint64_t now = clock_mono_ns();
     t->idle = a && has_nothing(t, a);
-    t->next_look_mono_ns = now + interval_of(w);
+    t->next_inspection_mono_ns = now + interval_of(w);
     if (!t->idle) {
         const struct share s = {.behind = a && a->behind};
         bool helps = a && at->place > 0 && share_is_few(&a->plan, &s);
-        if (helps) t->next_look_mono_ns = now + (uint64_t)idle_interval(w);
+        if (helps) t->next_inspection_mono_ns = now + (uint64_t)idle_interval(w);
         t->sweep_rest = 1;
         t->next_sweep_mono_ns =
             MIN(t->next_sweep_mono_ns, now + (uint64_t)work_settings(w)->sweep_interval);
@@ -86,8 +86,8 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
 
 void idle_rest(struct work *w, struct tenant_work *t, const struct share_place *at)
 {
-    int64_t next = share_idle_look(at, str_of(t->name), idle_interval(w), clock_wall_ns());
-    t->next_look_mono_ns = mono_at(MIN(next, t->due_ns));
+    int64_t next = share_idle_inspect(at, str_of(t->name), idle_interval(w), clock_wall_ns());
+    t->next_inspection_mono_ns = mono_at(MIN(next, t->due_ns));
 }
 
 bool idle_may_peek(const struct work *w, const struct tenant_work *t)

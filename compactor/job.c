@@ -31,7 +31,7 @@ struct doing {
     struct job_report *report;
     struct arena *arena;  // what is made; the sources' are gone with the merge
     struct arena reading;
-    struct merge_source *sources;
+    struct block_merge_source *sources;
     struct job_made *made;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
@@ -110,7 +110,7 @@ static uint64_t read_whole(const struct doing *d, const struct block_object *v, 
 }
 
 // Parents have no more classes than those that they are made of.
-static void look_at_sources(struct doing *d)
+static void inspect_sources(struct doing *d)
 {
     const struct task *j = d->job;
     d->classes = made_by[j->kind].classes;
@@ -128,7 +128,7 @@ static bool open_sources(struct doing *d, err *e)
     const struct task *j = d->job;
     const size_t n = j->source_count;
     struct arena tmp;
-    d->sources = ARENA_ARRAY(&d->reading, struct merge_source, n + 1);
+    d->sources = ARENA_ARRAY(&d->reading, struct block_merge_source, n + 1);
     arena_init(&tmp, d->bench->memory, SIZE_MAX);
     struct block_object *names = ARENA_ARRAY(&tmp, struct block_object, n + 1);
     struct block_source *opened = ARENA_ARRAY(&tmp, struct block_source, n + 1);
@@ -148,13 +148,13 @@ static bool open_sources(struct doing *d, err *e)
     }
     for (size_t i = 0; ok && i < n; i++) {
         const struct job_source *s = &j->sources[i];
-        d->sources[i] = (struct merge_source){.block = opened[i],
-                                              .spans = s->spans,
-                                              .span_count = s->span_count,
-                                              .mask = s->mask};
+        d->sources[i] = (struct block_merge_source){.block = opened[i],
+                                                    .spans = s->spans,
+                                                    .span_count = s->span_count,
+                                                    .mask = s->mask};
         if (!s->mask) d->report->bytes_in += names[i].size;
     }
-    if (ok) look_at_sources(d);
+    if (ok) inspect_sources(d);
     arena_release(&tmp);
     return ok;
 }
@@ -182,7 +182,7 @@ static uint64_t end_of(const struct block_service_ref *s)
 }
 
 // What each service has: it lies in one piece.
-static size_t weigh(const struct merge_source *s, struct weight *to)
+static size_t weigh(const struct block_merge_source *s, struct weight *to)
 {
     const struct block_footer *f = &s->block.footer;
     uint64_t from = 0;
@@ -458,31 +458,31 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
                                 .part = cut->part,
                                 .parts = cut->parts,
                                 .classes = b->classes};
-    struct merge m = {.what = made_by[j->kind].what,
-                      .req = d->r,
-                      .memory = d->bench->memory,
-                      .scratch = d->bench->scratch,
-                      .sources = d->sources,
-                      .source_count = cut->gap ? 0 : j->source_count,
-                      .pack_lo = cut->pack_lo,
-                      .pack_hi = cut->pack_hi,
-                      .part = cut->part,
-                      .parts = cut->parts,
-                      .classes = b->classes,
-                      .spare = d->of_leaves && !cut->gap && cut->parts < 2 && !j->whole,
-                      .until_hour = j->until_hour,
-                      .overflow = &d->report->overflow};
-    const struct merge_target target = {.begin = begin_upload,
-                                        .sink = write_upload,
-                                        .abandon = abandon_upload,
-                                        .arg = d};
+    struct block_merge m = {.what = made_by[j->kind].what,
+                            .req = d->r,
+                            .memory = d->bench->memory,
+                            .scratch = d->bench->scratch,
+                            .sources = d->sources,
+                            .source_count = cut->gap ? 0 : j->source_count,
+                            .pack_lo = cut->pack_lo,
+                            .pack_hi = cut->pack_hi,
+                            .part = cut->part,
+                            .parts = cut->parts,
+                            .classes = b->classes,
+                            .spare = d->of_leaves && !cut->gap && cut->parts < 2 && !j->whole,
+                            .until_hour = j->until_hour,
+                            .overflow = &d->report->overflow};
+    const struct block_merge_target target = {.begin = begin_upload,
+                                              .sink = write_upload,
+                                              .abandon = abandon_upload,
+                                              .arg = d};
     struct block_written written = {0};
     bool existed = false;
     if (!name_sources(d, &about, e) || !list_sources(d, b, e)) return false;
     d->name = manifest_block_name(d->arena, d->bench->tenant, b);
     d->about_bytes = j->bytes;
     if (!arena_ok(d->arena, e)) return false;
-    if (!merge_run(&m, &about, &target, &written, e)) {
+    if (!block_merge_run(&m, &about, &target, &written, e)) {
         d->report->miscounted = m.miscounted;
         find_damage(d, e);
         return false;
@@ -542,7 +542,7 @@ static bool make_blocks(struct doing *d, err *e)
             memcpy(cuts[0], cuts[1], n * sizeof *cuts[0]);
         }
         if (make_cuts(d, cuts[0], n, &fault)) return true;
-        const struct merge_overflow *over = &d->report->overflow;
+        const struct block_merge_overflow *over = &d->report->overflow;
         bool gap = fault.code == ERR_OUT_OF_RANGE && made_by[d->job->kind].kind != BLOCK_RAW &&
                    over->service[0];
         if (!gap || d->gap_count == GAPS_MAX) {
@@ -624,7 +624,7 @@ void job_discard(const struct job_bench *b, struct req *r, struct job_made *m)
     bool named = !newest;
     for (size_t i = 0; i < m->n && !named; i++)
         named = manifest_names(newest, m->blocks[i].id);
-    manifest_let_go(newest);
+    manifest_unref(newest);
     if (!named) delete_made(b, r, m);
 }
 

@@ -14,7 +14,7 @@
 // names the new objects (the sweep finds them), and sources are only ever deleted by the sweep.
 #pragma once
 
-#include "compactor/merge.h"
+#include "compactor/block_merge.h"
 
 // What jobs of a tenant work with. Borrowed.
 struct job_bench {
@@ -41,7 +41,7 @@ struct job_report {
     size_t blocks;
     size_t files;                                    // intermediate ones
     size_t overflows;                                // services that got no sums: they do not fit
-    struct merge_overflow overflow;                  // the last of them
+    struct block_merge_overflow overflow;            // the last of them
     const struct snapshot_segment *damaged_segment;  // damaged, or not there: go round it
     const struct manifest_block *damaged_block;
 };

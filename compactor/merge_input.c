@@ -79,7 +79,7 @@ static bool open_input(struct service_merge *s, struct input *in,
             err_wrap(e, "block %.*s", STR(src->name)));
 }
 
-static bool writes_rows(const struct merge *m)
+static bool writes_rows(const struct block_merge *m)
 {
     return m->what == MERGE_ROWS || m->what == MERGE_LEAF;
 }
@@ -99,14 +99,14 @@ static bool open_vectors(struct service_merge *s, struct input *in, err *e)
 }
 
 // Has the source nothing of the part that is made?
-static bool is_apart(const struct merge *m, const struct block_about *about)
+static bool is_apart(const struct block_merge *m, const struct block_about *about)
 {
     return m->parts > 1 && about->parts == m->parts && about->part != m->part;
 }
 
 bool service_open(struct service_merge *s, str name, err *e)
 {
-    struct merge *m = s->merge;
+    struct block_merge *m = s->merge;
     struct symbols all;
     struct symbols_hints hints;
     arena_init(&s->arena, m->memory, SIZE_MAX);
@@ -169,7 +169,7 @@ static int order_keys(const void *a, const void *b)
     return c ? c : x->key < y->key ? -1 : x->key > y->key;
 }
 
-static bool is_part(const struct merge *m, const struct block_about *about)
+static bool is_part(const struct block_merge *m, const struct block_about *about)
 {
     return m->parts < 2 || (about->parts == m->parts && about->part == m->part);
 }
@@ -191,7 +191,7 @@ static bool add_key(struct service_merge *s, struct input *in, const struct bloc
 static bool add_series(struct service_merge *s, struct input *in, const struct block_key_ref *k,
                        key_labels *fn, void *arg, err *e)
 {
-    const struct merge *m = s->merge;
+    const struct block_merge *m = s->merge;
     if (k->class != BLOCK_SERIES || block_part(k->ls, m->parts) != m->part) return true;
     return (k->sampled || k->row_count || add_key(s, in, k, BLOCK_ALL, fn, arg, e)) &&
            (k->row_count || add_key(s, in, k, BLOCK_PROJECTION, fn, arg, e)) &&
@@ -446,7 +446,7 @@ static bool seek_hour(struct row_merge *m, struct row_feed *f, uint64_t *row, in
 // Of a leaf of more hours than are merged only rows of these.
 static bool narrow_feed(struct row_merge *m, struct row_feed *f, err *e)
 {
-    const struct merge *of = m->service->merge;
+    const struct block_merge *of = m->service->merge;
     const struct block_about *about = &f->input->source->block.footer.about;
     int64_t end = of->from_hour + (int64_t)of->hours;
     int64_t last = about->from_hour + (int64_t)about->hours;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_int.h - a service being merged, shared by merge.c (the way through it), merge_input.c
+// merge_int.h - a service being merged, shared by block_merge.c (the way through it), merge_input.c
 // (sources), merge_rows.c (rows in, rows or hours out) and merge_nodes.c (nodes in, nodes out).
 #pragma once
 
-#include "compactor/merge.h"
+#include "compactor/block_merge.h"
 #include "compactor/merge_sums.h"
 #include "compactor/scratch.h"
 
@@ -29,7 +29,7 @@ struct totals_frame {
 
 // A source as far as a service is concerned.
 struct input {
-    const struct merge_source *source;
+    const struct block_merge_source *source;
     struct block_index index;
     uint32_t *stacks;   // its stacks -> the new ones
     uint32_t *vectors;  // its vectors -> the new ones + 1; only if rows are written
@@ -55,7 +55,7 @@ struct key_group {
 };
 
 struct service_merge {
-    struct merge *merge;
+    struct block_merge *merge;
     struct block_writer *writer;
     struct arena arena;    // what lives as long as the service is merged
     struct arena group;    // the rows of a key

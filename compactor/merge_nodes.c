@@ -37,7 +37,7 @@ static bool counts(const struct service_merge *s, const struct input *in, int64_
                    int64_t width)
 {
     const uint32_t pack = s->pack;
-    const struct merge_source *src = in->source;
+    const struct block_merge_source *src = in->source;
     int64_t hour = slot_of(slot_start(slot, width) + 1, SLOT_HOUR);
     if (src->span_count == 0) return true;
     for (size_t i = 0; i < src->span_count; i++) {

@@ -302,7 +302,7 @@ static bool prepare_hour(struct service_merge *s, size_t from, size_t to, int64_
 // of one hour only.
 static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
 {
-    struct merge *m = s->merge;
+    struct block_merge *m = s->merge;
     const int64_t first = m->from_hour;
     const uint32_t hours = m->hours;
     const int64_t width = width_of_nodes(s, from, to, hours);
@@ -322,7 +322,7 @@ static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e
 // The rows that are to be written or known as copies, as the sources' indexes have them.
 static uint64_t rows_in(const struct service_merge *s)
 {
-    const struct merge *m = s->merge;
+    const struct block_merge *m = s->merge;
     uint64_t n = 0;
     for (size_t i = 0; m->parts > 1 && i < s->key_count; i++)
         n += s->keys[i].input->source->mask ? 0 : s->keys[i].key->row_count;
@@ -337,7 +337,7 @@ static uint64_t rows_in(const struct service_merge *s)
 // Whether all rows of the sources are meant, not only those of some of their hours.
 static bool takes_all(const struct service_merge *s)
 {
-    const struct merge *m = s->merge;
+    const struct block_merge *m = s->merge;
     for (size_t i = 0; i < s->input_count; i++) {
         const struct block_about *about = &s->inputs[i].source->block.footer.about;
         int64_t end = about->from_hour + (int64_t)about->hours;

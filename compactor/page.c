@@ -82,7 +82,9 @@ static void put_state(struct buf *out, const struct tenant_work *t, int64_t now_
         buf_printf(out, "%sbehind by ", before);
         put_age(out, tenant_behind_ns(t, now_ns));
     } else if (!ill) {
-        buf_z(out, !t->looked ? "not looked at yet" : tenant_backlog(t) ? "at work" : "up to date");
+        buf_z(out, !t->inspected       ? "not looked at yet"
+                   : tenant_backlog(t) ? "at work"
+                                       : "up to date");
     }
 }
 
@@ -189,7 +191,7 @@ static void put_damages(struct buf *out, const struct tenant_work *t)
         const struct damage *d = &t->damages[i];
         char name[SEGMENT_TEXT];
         char what[160];
-        uint64_t left = d->look_mono_ns > now ? d->look_mono_ns - now : 0;
+        uint64_t left = d->inspection_mono_ns > now ? d->inspection_mono_ns - now : 0;
         if (d->is_segment)
             segment_name_print(&d->segment, name);
         else

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #ifdef FT_FAULTS
-_Thread_local uint64_t plan_looked;
+_Thread_local uint64_t plan_inspected;
 #endif
 
 const char *job_kind_name(enum job_kind k)

@@ -124,10 +124,10 @@ struct plan {
 // Blocks, windows, leaves and jobs that plans of this thread have looked at, each time anew: what
 // tests count instead of time. Only in builds with fault points.
 #ifdef FT_FAULTS
-extern _Thread_local uint64_t plan_looked;
+extern _Thread_local uint64_t plan_inspected;
 static inline void plan_stepped(size_t n)
 {
-    plan_looked += n;
+    plan_inspected += n;
 }
 #else
 static inline void plan_stepped(size_t n)

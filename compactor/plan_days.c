@@ -404,7 +404,7 @@ struct day_state {
     int64_t made;        // and then
 };
 
-static bool look_at_day(struct planning *p, int64_t day, bool series, struct day_state *d, err *e)
+static bool inspect_day(struct planning *p, int64_t day, bool series, struct day_state *d, err *e)
 {
     *d = (struct day_state){.made = INT64_MIN};
     if (!plan_day_blocks(p, day, &d->own, &d->n, e)) return false;
@@ -469,7 +469,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     struct day_hours is;
     if (!gather_hours(&g, day, &is, e)) return false;
     if (g.leaves.n == 0) return true;
-    if (!look_at_day(p, day, is.needs, &d, e)) return false;
+    if (!inspect_day(p, day, is.needs, &d, e)) return false;
     bool same = !d.have.partial && leaf_set_within(&g.leaves, &d.have.leaves);
     // What hour nodes do not have any more must stay where it is.
     if (same || !leaf_set_within(&d.have.leaves, &g.leaves)) return true;

@@ -38,7 +38,7 @@ static bool name_leaves(struct planning *p, struct day *d, err *e)
     return true;
 }
 
-static void look_at_day(struct planning *p, int64_t day, struct day *d)
+static void inspect_day(struct planning *p, int64_t day, struct day *d)
 {
     *d = (struct day){.from = day * HOURS_A_DAY, .made = INT64_MIN, .first = INT64_MAX};
     d->hours = plan_hours_of_day(p, day, &d->hour_count);
@@ -156,7 +156,7 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     const struct plan_settings *set = p->settings;
     const int64_t now_ns = p->state->now_ns;
     struct day d;
-    look_at_day(p, day, &d);
+    inspect_day(p, day, &d);
     if (!d.wide && (set->day_leaf_bytes == 0 || d.bytes >= set->day_leaf_bytes)) return true;
     int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
     int64_t due = d.wide ? MAX(over, plan_next_slot(d.made, set->fold_interval)) : over;

@@ -57,7 +57,7 @@ static void sort_needs(struct needs *of)
 }
 
 // The day nodes of a day that count: those of the day itself, which have series.
-static bool look_at_day(struct planning *p, int64_t day, err *e)
+static bool inspect_day(struct planning *p, int64_t day, err *e)
 {
     const struct manifest_block **v = NULL;
     size_t n = 0;
@@ -81,7 +81,7 @@ static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct needs *
                     err *e)
 {
     struct plan_day_nodes *d = &p->day;
-    if (!look_at_day(p, plan_floor(hour, HOURS_A_DAY), e)) return false;
+    if (!inspect_day(p, plan_floor(hour, HOURS_A_DAY), e)) return false;
     *is = d->are_one && leaf_set_has(&d->chosen.leaves, leaf);
     if (!*is || d->needed) return true;
     d->needed = true;
@@ -282,7 +282,7 @@ static bool is_same_day(const struct manifest_block *a, const struct manifest_bl
 }
 
 // The hour nodes of a day, which lie one after the other, go together: a leaf of the day that only
-// one hour still names would be taken for one of that hour (querier/levels_window.c).
+// one hour still names would be taken for one of that hour (querier/plan/levels_window.c).
 static void keep_hours_together(const struct plan_state *s, bool *over)
 {
     size_t end = 0;

@@ -107,7 +107,8 @@ static bool is_mine(const struct share_place *p, int64_t number)
     return p->place == 1 + (uint64_t)(number / 2) % (p->count - 1);
 }
 
-int64_t share_idle_look(const struct share_place *p, str tenant, int64_t every_ns, int64_t now_ns)
+int64_t share_idle_inspect(const struct share_place *p, str tenant, int64_t every_ns,
+                           int64_t now_ns)
 {
     int64_t phase = (int64_t)(hash_str(tenant) % (uint64_t)every_ns);
     int64_t number = MAX(now_ns - phase, 0) / every_ns + 1;

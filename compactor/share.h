@@ -55,7 +55,8 @@ struct share_place share_place_of(struct arena *a, const struct share *s);
 bool share_is_few(const struct plan *p, const struct share *s);
 
 // When this process looks next at an idle tenant, which is looked at once in every_ns.
-int64_t share_idle_look(const struct share_place *p, str tenant, int64_t every_ns, int64_t now_ns);
+int64_t share_idle_inspect(const struct share_place *p, str tenant, int64_t every_ns,
+                           int64_t now_ns);
 
 // All jobs of the plan, in the order in which to take them; the arena's. NULL: no memory.
 struct share_pick *share_order(struct arena *a, const struct plan *p, const struct share *s,

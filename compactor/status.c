@@ -116,7 +116,7 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
     buf_printf(out,
                ",\"looked\":%s,\"manifest_version\":%" PRIu64
                ",\"blocks\":%zu,\"gaps\":%zu,\"segments_waiting\":%zu",
-               t->looked ? "true" : "false", t->version, t->blocks, t->gaps, t->segments);
+               t->inspected ? "true" : "false", t->version, t->blocks, t->gaps, t->segments);
     if (t->segments) {
         put_time(out, "oldest_segment", status_hour(text, t->oldest_hour));
         put_time(out, "newest_segment", status_hour(text, t->newest_hour));
@@ -150,13 +150,13 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
     buf_byte(out, '}');
 }
 
-static uint64_t backlog(const struct work *w, bool *looked)
+static uint64_t backlog(const struct work *w, bool *inspected)
 {
     uint64_t n = 0;
-    *looked = w->listed;
+    *inspected = w->listed;
     for (size_t i = 0; i < w->tenant_count; i++) {
         n += tenant_backlog(w->tenants[i]);
-        *looked = *looked && w->tenants[i]->looked;
+        *inspected = *inspected && w->tenants[i]->inspected;
     }
     return n;
 }
@@ -178,11 +178,11 @@ static void put_waits(struct buf *out, const struct work *w)
 
 void work_print_json(struct work *w, struct buf *out)
 {
-    bool looked = false;
+    bool inspected = false;
     lock_take(&w->lock);
-    uint64_t n = backlog(w, &looked);
+    uint64_t n = backlog(w, &inspected);
     buf_printf(out, "{\"backlog\":%" PRIu64 ",\"settled\":%s,\"storage\":%s,\"workers\":%zu,", n,
-               n == 0 && looked ? "true" : "false", w->manifests ? "true" : "false",
+               n == 0 && inspected ? "true" : "false", w->manifests ? "true" : "false",
                w->worker_count);
     put_waits(out, w);
     buf_z(out, "\"tenants\":[");

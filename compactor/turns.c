@@ -28,7 +28,7 @@ static void put(struct work *w, size_t place, struct tenant_work *t)
 
 static bool sooner(const struct tenant_work *a, const struct tenant_work *b)
 {
-    return a->next_look_mono_ns < b->next_look_mono_ns;
+    return a->next_inspection_mono_ns < b->next_inspection_mono_ns;
 }
 
 static void rise(struct work *w, size_t place)
@@ -99,7 +99,7 @@ void turns_ended(struct work *w, struct tenant_work *t)
 
 static void wake_resting(struct work *w, uint64_t now)
 {
-    while (w->resting_count && w->resting[0]->next_look_mono_ns <= now)
+    while (w->resting_count && w->resting[0]->next_inspection_mono_ns <= now)
         turns_ready(w, w->resting[0]);
 }
 
@@ -111,9 +111,9 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
     for (struct tenant_work *t = w->ready_first, *next; t && !(best && best->workers == 0);
          t = next) {
         next = t->behind;
-        w->looked_for_turns++;
+        w->turns_inspected++;
         if (!work_is_wanted(t, now)) {
-            if (!t->planning) *until = MIN(*until, t->next_look_mono_ns);
+            if (!t->planning) *until = MIN(*until, t->next_inspection_mono_ns);
             turns_ended(w, t);
             continue;
         }
@@ -121,7 +121,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
                       (t->workers == best->workers && t->turn_mono_ns < best->turn_mono_ns);
         if (better) best = t;
     }
-    if (w->resting_count) *until = MIN(*until, w->resting[0]->next_look_mono_ns);
+    if (w->resting_count) *until = MIN(*until, w->resting[0]->next_inspection_mono_ns);
     if (!best) return NULL;
     unlink_ready(w, best);
     link_ready(w, best);
@@ -132,7 +132,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
 bool turns_others_wait(const struct work *w, const struct tenant_work *than)
 {
     uint64_t now = clock_mono_ns();
-    if (w->resting_count && w->resting[0]->next_look_mono_ns <= now) return true;
+    if (w->resting_count && w->resting[0]->next_inspection_mono_ns <= now) return true;
     for (const struct tenant_work *o = w->ready_first; o; o = o->behind) {
         if (o != than && o->workers < than->workers && work_is_wanted(o, now)) return true;
     }

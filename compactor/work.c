@@ -126,7 +126,7 @@ static bool list_tenants(struct work *w, const struct req *asker, err *e)
     w->listed = w->listed || ok;
     lock_give(&w->lock);
     req_release(&r);
-    if (!ok) metric_add(&compactor_failed_looks, 1);
+    if (!ok) metric_add(&compactor_failed_inspections, 1);
     if (ok) tell_skipped(skipped, n);
     return ok;
 }
@@ -146,7 +146,7 @@ static void report_fault(const char *tenant, const err *e)
     char text[LOG_QUOTE_MAX];
     const struct log_fields f = {.tenant = str_of(tenant)};
     if (e->code == ERR_CANCELED) return;
-    metric_add(&compactor_failed_looks, 1);
+    metric_add(&compactor_failed_inspections, 1);
     log_warn(&f, "compactor.look_failed",
              "code=%s fault=%s action=\"look at the store; "
              "nothing is lost, it is tried again\"",
@@ -165,12 +165,12 @@ static void take_turn(struct worker *me, struct tenant_work *t, const struct req
 {
     struct work *w = me->work;
     err e = {0};
-    bool ok = look(me, t, asker, &e);
+    bool ok = inspect(me, t, asker, &e);
     if (!ok) report_fault(t->name, &e);
     lock_take(&w->lock);
     t->workers--;
     // What cannot be looked at is tried again in its time.
-    if (!ok) t->next_look_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
+    if (!ok) t->next_inspection_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
     turns_ended(w, t);
     cond_wake_all(&w->wake);
     lock_give(&w->lock);
@@ -234,14 +234,14 @@ static uint64_t jobs_since(struct work *w, const struct tenant_work *t, uint64_t
     return n;
 }
 
-static uint64_t backlog_of_all(struct work *w, bool *looked)
+static uint64_t backlog_of_all(struct work *w, bool *inspected)
 {
     uint64_t n = 0;
-    *looked = true;
+    *inspected = true;
     lock_take(&w->lock);
     for (size_t i = 0; i < w->tenant_count; i++) {
         n += tenant_backlog(w->tenants[i]);
-        *looked = *looked && w->tenants[i]->looked && !w->tenants[i]->is_ill;
+        *inspected = *inspected && w->tenants[i]->inspected && !w->tenants[i]->is_ill;
     }
     lock_give(&w->lock);
     return n;
@@ -282,7 +282,7 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
     struct worker me = {.work = w, .forced = true, .sweeps = sweep};
     mem_budget_init(&me.memory, "compactor.run", w->process->memory,
                     (size_t)work_settings(w)->worker_memory);
-    bool looked = false;
+    bool inspected = false;
     add_run(w, &me);
     for (size_t i = 0;; i++) {
         uint64_t before = 0;
@@ -292,8 +292,8 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
         out->jobs += jobs_since(w, t, before);
     }
     end_run(w, &me);
-    out->backlog = backlog_of_all(w, &looked);
-    out->settled = out->backlog == 0 && looked && req_left_ns(r) > 0;
+    out->backlog = backlog_of_all(w, &inspected);
+    out->settled = out->backlog == 0 && inspected && req_left_ns(r) > 0;
     return out->settled || !work_is_over(w) || called_off(e);
 }
 

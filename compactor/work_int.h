@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // work_int.h - tenants and workers, shared by work.c (threads), turns.c (whose turn it is), idle.c
-// (tenants without anything to do), agenda.c (plans that workers share), look.c (a worker's turn of
-// a tenant) and status.c (what is told of them).
+// (tenants without anything to do), agenda.c (plans that workers share), inspect.c (a worker's turn
+// of a tenant) and status.c (what is told of them).
 #pragma once
 
 #include "base/hash.h"
@@ -36,8 +36,8 @@ struct damage {
     bool is_segment;
     struct segment_name segment;
     id128 block;
-    unsigned looks;  // that found it no better
-    uint64_t look_mono_ns;
+    unsigned inspections;  // that found it no better
+    uint64_t inspection_mono_ns;
 };
 
 // A plan of a tenant, of which its workers take jobs. Snapshot, plan and order do not change once
@@ -99,7 +99,7 @@ struct tenant_work {
     uint64_t plan_by_mono_ns;  // then it is planned for anew, whatever is listed
     unsigned sweep_rest;       // intervals between sweeps
 
-    uint64_t next_look_mono_ns;
+    uint64_t next_inspection_mono_ns;
     uint64_t next_sweep_mono_ns;
     struct agenda *agenda;  // the newest; NULL: none is made yet
     bool open;              // there may be a job in it for a worker more
@@ -120,7 +120,7 @@ struct tenant_work {
     struct wish wish;    // of whoever plans
     size_t held_leaves;  // that wait for what ingesters hold
 
-    bool looked;
+    bool inspected;
     size_t segments;  // in no leaf
     int64_t oldest_hour;
     int64_t newest_hour;
@@ -178,7 +178,7 @@ struct work {
     struct tenant_work **resting;
     size_t resting_count;
     size_t resting_cap;
-    uint64_t looked_for_turns;         // tenants that were looked at to find whose turn it is
+    uint64_t turns_inspected;          // tenants that were looked at to find whose turn it is
     struct compactor_config settings;  // as they were when tenants were listed last
     unsigned settings_number;          // how often they were others
     struct worker *workers;
@@ -197,7 +197,7 @@ bool work_is_over(struct work *w);
 
 // A turn of a tenant: a worker's is bounded if other tenants wait, that of a run (asker) ends when
 // nothing is due, with its sweep. False only if the tenant could not be looked at.
-bool look(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
+bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
 bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
 size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
 
@@ -250,14 +250,14 @@ bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct sh
 void agenda_done(struct tenant_work *t, const struct task *j);
 void agenda_note_due(struct tenant_work *t);
 
-struct failure *failure_find(struct tenant_work *t, const struct task *j);  // look.c
+struct failure *failure_find(struct tenant_work *t, const struct task *j);  // inspect.c
 
 // ---- hold.c; without the lock
 
 // Looks at what ingesters hold, if leaves wait for that and it is time (or a run asks). Returns the
 // last round that ended; before the snapshot of the plan that goes by it. If the store fails leaves
 // stay longer.
-uint64_t hold_look(struct worker *me, bool asked);
+uint64_t hold_inspect(struct worker *me, bool asked);
 
 struct hold {  // of a plan
     const struct wish *wish;
@@ -276,8 +276,8 @@ bool damage_has_block(const struct tenant_work *t, id128 id);
 // Looks at objects that could not be read, as far as that is due (for a run at all of them, once);
 // those that are whole again, or that nothing names any more, are left out no longer. Whoever makes
 // the tenant's plan.
-void damage_look(struct worker *me, struct tenant_work *t, const struct snapshot *s, struct req *r,
-                 bool asked);
+void damage_inspect(struct worker *me, struct tenant_work *t, const struct snapshot *s,
+                    struct req *r, bool asked);
 
 // ---- status.c; those of tenants under the lock
 const char *status_time(char text[STATUS_TEXT], int64_t ns);

@@ -52,7 +52,7 @@ struct upload {
 
 static void count_malformed(struct upload *u, const err *why)
 {
-    intake_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
+    pipeline_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
 }
 
 // A failure in reading or storing what the body holds.
@@ -133,7 +133,7 @@ static void put(struct label_list *l, str name, str value)
 // `app` becomes service_name, or where the client gave one, even an empty one, app_name if that is
 // wanted.
 static bool make_labels(struct upload *u, str profile_name, str app, bool keep_app,
-                        struct intake_item *item, err *e)
+                        struct pipeline_item *item, err *e)
 {
     struct label_list l = {.v = ARENA_ARRAY(u->a, label, u->name.count + LABELS_ADDED)};
     if (!l.v) return arena_ok(u->a, e);
@@ -177,7 +177,7 @@ static bool run_text(struct upload *u, err *e)
     }
     if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);  // once a profile of a span
     struct ingest_type type;
-    struct intake_item item = {.bytes = buf_view(&u->x->body)};
+    struct pipeline_item item = {.bytes = buf_view(&u->x->body)};
     struct profile *p = d.profiles;
     if (!ingest_type_of_app(u->name.app, &type, e) || !ingest_text_sums(&u->scratch, p, e) ||
         !ingest_type_apply(&type, u->sample_rate, p, e)) {
@@ -186,7 +186,7 @@ static bool run_text(struct upload *u, err *e)
     }
     if (!make_labels(u, type.name, type.app, true, &item, e)) return false;
     p->time_ns = u->from_ns;
-    intake_profile(&u->q.in, &u->scratch, p, true, &item);
+    pipeline_profile(&u->q.in, &u->scratch, p, true, &item);
     if (!request_send(&u->q, e)) return false;
     if (u->q.in.failed) *e = u->q.in.first;
     return u->q.in.failed ? false : accepted(u);
@@ -228,9 +228,9 @@ static bool find_parts(struct upload *u, struct parts *out, err *e)
 
 static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded *d, err *e)
 {
-    struct intake *in = &u->q.in;
+    struct pipeline *in = &u->q.in;
     struct decode_options o = {
-        .inflated_max = intake_size_max(in),
+        .inflated_max = pipeline_size_max(in),
         .symbol_max = (uint32_t)MIN(u->q.limits->max_profile_symbol_value_length, INT32_MAX),
         .repair_zero_function_ids = dotnet,
     };
@@ -240,8 +240,8 @@ static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded
         err_set(e, ERR_INVALID_ARGUMENT,
                 "decompressed size exceeds maximum allowed size of %zu bytes", o.inflated_max);
     }
-    intake_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
-                  over_cap ? o.inflated_max : bytes.n, e);
+    pipeline_refuse(in, over_cap ? DISCARD_PROFILE_SIZE_LIMIT : DISCARD_MALFORMED_PROFILE,
+                    over_cap ? o.inflated_max : bytes.n, e);
     return false;
 }
 
@@ -256,7 +256,7 @@ static bool adapt(struct upload *u, struct profile *p, bool dotnet, err *e)
     return arena_ok(&u->scratch, e) && ok;
 }
 
-static bool parse_pprof(struct upload *u, const struct parts *parts, struct intake_item *item,
+static bool parse_pprof(struct upload *u, const struct parts *parts, struct pipeline_item *item,
                         struct profile **out, err *e)
 {
     struct ingest_config config;
@@ -279,7 +279,7 @@ static bool parse_pprof(struct upload *u, const struct parts *parts, struct inta
 static bool run_pprof(struct upload *u)
 {
     struct parts parts = {0};
-    struct intake_item item = {0};
+    struct pipeline_item item = {0};
     struct profile *p = NULL;
     err why = {0};
     const char *parsing = "parsing IngestInput-pprof failed";
@@ -292,7 +292,7 @@ static bool run_pprof(struct upload *u)
         if (!u->q.in.failed) count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
     }
-    intake_profile(&u->q.in, &u->scratch, p, false, &item);
+    pipeline_profile(&u->q.in, &u->scratch, p, false, &item);
     bool sent = request_send(&u->q, &why);
     if (sent && !u->q.in.failed) return accepted(u);
     if (sent) why = u->q.in.first;
@@ -309,7 +309,7 @@ static bool run_pprof(struct upload *u)
 static bool too_large(struct upload *u, size_t bytes)
 {
     discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, bytes);
-    intake_fail(&u->q.in, DISCARD_BODY_SIZE_LIMIT, &u->refused);
+    pipeline_fail(&u->q.in, DISCARD_BODY_SIZE_LIMIT, &u->refused);
     route_error(u->x, STATUS_TOO_LARGE, u->refused.code, u->refused.msg);
     return false;
 }
@@ -337,7 +337,7 @@ static bool inflate(struct upload *u, err *e)
     return too_large(u, u->x->body_max);
 }
 
-static bool run(struct upload *u, err *e)
+static bool run_upload(struct upload *u, err *e)
 {
     if (!read_parameters(u, e)) return false;
     if (!body_fits(u)) return true;
@@ -373,7 +373,7 @@ bool ingest_run(void *self, struct http_exchange *x, err *e)
 {
     struct upload u = {.x = x, .a = &x->req.arena};
     arena_init(&u.scratch, u.a->budget, u.a->cap);
-    bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run(&u, e);
+    bool ok = request_begin(&u.q, self, &x->req, "ingest", e) && run_upload(&u, e);
     if (ok && x->status < 300) request_delay(&u.q, x);
     request_end(&u.q, !ok ? e : u.refused.code ? &u.refused : NULL, u.refused.code != ERR_OK);
     arena_release(&u.scratch);

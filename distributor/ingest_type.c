@@ -2,7 +2,7 @@
 #include "distributor/ingest_type.h"
 
 #include "codec/json.h"
-#include "distributor/stacks.h"
+#include "distributor/stack_rows.h"
 #include "distributor/text.h"
 #include "sys/clock.h"
 
@@ -82,12 +82,12 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
 // Samples of one stack become one, the first of them.
 static bool add_up(struct arena *a, struct profile *p, struct symbols *names, err *e)
 {
-    struct stacks stacks;
+    struct stack_rows stacks;
     uint32_t *rows = ARENA_ARRAY(a, uint32_t, p->sample_count);
     if (!rows) return arena_ok(a, e);
-    if (!stacks_init(&stacks, a, p, names, NULL, e)) return false;
+    if (!stack_rows_init(&stacks, a, p, names, NULL, e)) return false;
     for (uint32_t i = 0; i < p->sample_count; i++) {
-        rows[i] = stacks_row(&stacks, i, e);
+        rows[i] = stack_rows_row(&stacks, i, e);
         if (rows[i] == MAP_NONE) return false;
     }
     uint32_t *sample_of = ARENA_ARRAY(a, uint32_t, names->t.stack_count);  // + 1; 0: none yet

@@ -6,10 +6,11 @@
 // service and ingester, the symbols of earlier pushes in one table, a lexicon, under an id that it
 // drew for it. A push interns its stacks there, which finds nearly all of them, and what goes over
 // the wire is the lexicon's id, the rows that the ingester was not told yet, and vectors of the
-// lexicon's stacks. The ingester keeps what each row is in its own table (ingester/translation.h).
+// lexicon's stacks. The ingester keeps what each row is in its own table
+// (ingester/head/translation.h).
 //
 //     lexicons_take       one of this tenant, service and ingester, or none: then the push brings
-//                         its symbols along (parcel.symbols)
+//                         its symbols along (batch.symbols)
 //     lexicon_lock        ... intern; rows are only added and never change ...
 //     lexicon_lock        ... encode the rows behind `told` ...
 //     lexicon_stored      the ingester has them: `told` grows

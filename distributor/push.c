@@ -19,7 +19,7 @@ static bool read_label(str bytes, label *l, err *e)
 }
 
 // Labels of message RawProfileSeries, which may stand before or behind its samples.
-static bool read_labels(struct arena *a, str series, struct intake_item *item, err *e)
+static bool read_labels(struct arena *a, str series, struct pipeline_item *item, err *e)
 {
     label *v = NULL;
     size_t cap = 0;
@@ -37,7 +37,7 @@ static bool read_labels(struct arena *a, str series, struct intake_item *item, e
 }
 
 // message RawSample
-static bool read_sample(str bytes, struct intake_item *item, err *e)
+static bool read_sample(str bytes, struct pipeline_item *item, err *e)
 {
     item->bytes = (str){0};
     item->client_id = (str){0};
@@ -52,14 +52,14 @@ static bool read_sample(str bytes, struct intake_item *item, err *e)
 
 static bool take_series(struct request *q, str series, err *e)
 {
-    struct intake_item item = {0};
+    struct pipeline_item item = {0};
     if (!read_labels(&q->req->arena, series, &item, e)) return false;
     struct pb_reader r = pb_reader(series);
     while (pb_next(&r)) {
         if (r.field != 2 || r.type != PB_BYTES) continue;
         if (!read_sample(r.bytes, &item, e)) return false;
-        intake_pprof(&q->in, &item);
-        if (!intake_body_fits(&q->in, e) || !req_alive(q->req, e)) return false;
+        pipeline_pprof(&q->in, &item);
+        if (!pipeline_body_fits(&q->in, e) || !req_alive(q->req, e)) return false;
     }
     return pb_done(&r, e);
 }
@@ -78,7 +78,7 @@ static bool is_well_formed(str message, err *e)
     return pb_done(&r, e) || err_wrap(e, "unmarshal message");
 }
 
-static bool run(struct request *q, str message, err *e)
+static bool run_push(struct request *q, str message, err *e)
 {
     if (!is_well_formed(message, e)) return false;
     struct pb_reader r = pb_reader(message);
@@ -100,7 +100,7 @@ bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err 
 {
     (void)out;  // message PushResponse has no fields
     struct request q;
-    bool ok = request_begin(&q, self, &x->req, "push", e) && run(&q, in, e);
+    bool ok = request_begin(&q, self, &x->req, "push", e) && run_push(&q, in, e);
     if (ok) request_delay(&q, x);
     request_end(&q, ok ? NULL : e, false);
     return ok;

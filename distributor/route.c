@@ -16,8 +16,8 @@
 // Encoded batches of one owner: what one Append carries.
 struct shipment {
     const struct member *member;
-    struct parcel **parcels;
-    size_t parcel_count;
+    struct send_batch **batches;
+    size_t batch_count;
     struct req req;  // of the call: its time limit is that of one attempt
     struct peer_call call;
     struct buf message;
@@ -105,18 +105,18 @@ uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *hom
     return order_of(r, r->members, &wide, service, labels_hash)[0];
 }
 
-void route_note(struct route *r, const struct outbox *o, uint64_t bytes)
+void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes)
 {
     uint64_t now = clock_mono_ns();
     uint64_t records = 0;
     if (!measures(r)) return;
-    for (size_t i = 0; i < o->parcel_count; i++)
-        records += o->parcels[i]->batch.record_count;
+    for (size_t i = 0; i < o->batch_count; i++)
+        records += o->batches[i]->batch.record_count;
     if (!records) return;
     uint64_t per = r->config->ingester_rate;
     spread_note(r->spread, spread_key(r->req->tenant, (str){0}), bytes, per, now);
-    for (size_t i = 0; i < o->parcel_count; i++) {
-        const struct batch *b = &o->parcels[i]->batch;
+    for (size_t i = 0; i < o->batch_count; i++) {
+        const struct batch *b = &o->batches[i]->batch;
         double part = (double)b->record_count / (double)records;
         spread_note(r->spread, spread_key(r->req->tenant, b->service),
                     (uint64_t)((double)bytes * part), per, now);
@@ -150,10 +150,10 @@ static bool encode(struct route *r, struct shipment *s, err *e)
     arena_init(&scratch, r->memory, SIZE_MAX / 2);
     buf_init(&s->message, r->memory, SIZE_MAX / 2);
     bool ok = true;
-    for (size_t i = 0; ok && i < s->parcel_count; i++) {
-        parcel_address(s->parcels[i], (uint32_t)(s->member - r->members));
+    for (size_t i = 0; ok && i < s->batch_count; i++) {
+        send_batch_address(s->batches[i], (uint32_t)(s->member - r->members));
         size_t mark = pb_begin(&s->message, 1);
-        ok = parcel_encode(s->parcels[i], &scratch, &s->message, e);
+        ok = send_batch_encode(s->batches[i], &scratch, &s->message, e);
         pb_end(&s->message, mark);
     }
     arena_release(&scratch);
@@ -215,30 +215,30 @@ static bool may_pass_over(const err *fault)
 
 // ---- all of them
 
-// Parcels that are not stored, put together by the ingester that is to get them now.
-static struct shipment *pack(struct route *r, struct outbox *o, size_t *count)
+// Batches that are not stored, put together by the ingester that is to get them now.
+static struct shipment *pack(struct route *r, struct send_buffer *o, size_t *count)
 {
     struct shipment *v = ARENA_ARRAY(&r->req->arena, struct shipment, r->member_count);
-    struct parcel **all = ARENA_ARRAY(&r->req->arena, struct parcel *, o->parcel_count);
+    struct send_batch **all = ARENA_ARRAY(&r->req->arena, struct send_batch *, o->batch_count);
     *count = 0;
     if (!v || !all) return NULL;
     for (size_t m = 0; m < r->member_count; m++) {
         struct shipment *s = &v[*count];
-        *s = (struct shipment){.member = &r->members[m], .parcels = all};
-        for (size_t i = 0; i < o->parcel_count; i++) {
-            struct parcel *p = o->parcels[i];
-            if (p->state == PARCEL_WAITING && p->owner == m) all[s->parcel_count++] = p;
+        *s = (struct shipment){.member = &r->members[m], .batches = all};
+        for (size_t i = 0; i < o->batch_count; i++) {
+            struct send_batch *p = o->batches[i];
+            if (p->state == SEND_BATCH_WAITING && p->owner == m) all[s->batch_count++] = p;
         }
-        all += s->parcel_count;
-        *count += s->parcel_count > 0;
+        all += s->batch_count;
+        *count += s->batch_count > 0;
     }
     return v;
 }
 
-static bool is_over(const struct outbox *o)
+static bool is_over(const struct send_buffer *o)
 {
-    for (size_t i = 0; i < o->parcel_count; i++) {
-        if (o->parcels[i]->state == PARCEL_WAITING) return false;
+    for (size_t i = 0; i < o->batch_count; i++) {
+        if (o->batches[i]->state == SEND_BATCH_WAITING) return false;
     }
     return true;
 }
@@ -251,13 +251,13 @@ static void keep_first(err *first, const struct shipment *s, uint32_t asked)
 }
 
 // Whose records have clients' ids goes on in the order in which it began, mostly: any is right.
-static uint32_t next_of(struct route *r, const struct parcel *p)
+static uint32_t next_of(struct route *r, const struct send_batch *p)
 {
     const struct place_options wide = wide_of(r, p->batch.service, p->identified);
     return order_of(r, r->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
 }
 
-// Does the fault name this parcel's lexicon? One that names none means all of them.
+// Does the fault name this batch's lexicon? One that names none means all of them.
 static bool names(const err *fault, const struct lexicon *l)
 {
     char hex[2 * sizeof l->id.b + 1];
@@ -275,14 +275,14 @@ static bool tell_all(struct route *r, struct shipment *s)
     if (s->stored || !s->started) return false;
     if (!knows && s->fault.code != ERR_INVALID_ARGUMENT && s->fault.code != ERR_UNIMPLEMENTED)
         return false;
-    for (size_t i = 0; i < s->parcel_count; i++) {
-        const struct lexicon *l = s->parcels[i]->lexicon;
+    for (size_t i = 0; i < s->batch_count; i++) {
+        const struct lexicon *l = s->batches[i]->lexicon;
         any |= l != NULL;
         named |= l && names(&s->fault, l);
     }
     if (any && !knows) lexicons_note_member(r->lexicons, s->member->id, false);
-    for (size_t i = 0; any && i < s->parcel_count; i++) {
-        struct parcel *p = s->parcels[i];
+    for (size_t i = 0; any && i < s->batch_count; i++) {
+        struct send_batch *p = s->batches[i];
         const struct lexicon_key k = {r->req->tenant, p->batch.service, s->member->id};
         if (p->lexicon && (!named || names(&s->fault, p->lexicon)))
             lexicons_refused(r->lexicons, &k, p->lexicon);
@@ -297,12 +297,12 @@ enum next {
     NEXT_FAILED
 };
 
-static void settle_parcel(struct route *r, struct parcel *p, enum next next)
+static void settle_batch(struct route *r, struct send_batch *p, enum next next)
 {
     switch (next) {
     case NEXT_NONE:
         if (p->lexicon) lexicon_stored(p->lexicon, &p->sent);
-        p->state = PARCEL_STORED;
+        p->state = SEND_BATCH_STORED;
         break;
     case NEXT_WHOLE:
         break;
@@ -311,31 +311,31 @@ static void settle_parcel(struct route *r, struct parcel *p, enum next next)
         p->owner = next_of(r, p);
         break;
     case NEXT_FAILED:
-        p->state = PARCEL_FAILED;
+        p->state = SEND_BATCH_FAILED;
         break;
     }
 }
 
-// What becomes of a shipment's parcels: stored, waiting for the next ingester or for another try
+// What becomes of a shipment's batches: stored, waiting for the next ingester or for another try
 // with the same, or failed.
 static void decide(struct route *r, struct shipment *s, err *first)
 {
     const str results[] = {S("stored"), S("told again"), S("passed"), S("failed")};
     size_t most = MIN((size_t)r->config->append_attempts, r->member_count);
     bool whole = tell_all(r, s);
-    for (size_t i = 0; i < s->parcel_count; i++) {
-        struct parcel *p = s->parcels[i];
+    for (size_t i = 0; i < s->batch_count; i++) {
+        struct send_batch *p = s->batches[i];
         err fault = {0};
         bool again = !s->stored && may_pass_over(&s->fault) && p->attempt + 1 < most;
         enum next next = s->stored ? NEXT_NONE
                          : whole   ? NEXT_WHOLE
                          : again   ? NEXT_OTHER
                                    : NEXT_FAILED;
-        if ((whole || again) && !parcel_make_whole(p, &r->req->arena, &fault)) {
+        if ((whole || again) && !send_batch_make_whole(p, &r->req->arena, &fault)) {
             s->fault = fault;
             next = NEXT_FAILED;
         }
-        settle_parcel(r, p, next);
+        settle_batch(r, p, next);
         if (next == NEXT_FAILED) keep_first(first, s, p->attempt + 1);
         metric_add_to(&distributor_appends, results[next], 1);
     }
@@ -390,7 +390,7 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
     return true;
 }
 
-bool route_send(struct route *r, struct outbox *o, err *e)
+bool route_send(struct route *r, struct send_buffer *o, err *e)
 {
     err first = {0};
     FAULT("route.send");

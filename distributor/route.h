@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route.h - parcels to ingesters: who should get what, and what to do when he does not answer.
+// route.h - batches to ingesters: who should get what, and what to do when he does not answer.
 //
 //     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record. A
 //               tenant has two ingesters and a service one of them, and as many more as their rates
@@ -10,21 +10,21 @@
 //               all ingesters, or as many as its limit home_ingesters says, and the service one,
 //               unless the settings say how many. Where the rates ask for more of them, what does
 //               not go to its home goes out with attempt > 0
-//     Append:   all parcels of an owner in one call, all owners at the same time
+//     Append:   all batches of an owner in one call, all owners at the same time
 //     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
-//               in order gets the parcels
-//     attempt:  0 in what a record's home gets, > 0 in what others get (outbox.h)
+//               in order gets the batches
+//     attempt:  0 in what a record's home gets, > 0 in what others get (send_buffer.h)
 //     refused:  an ingester that does not have what a batch's lexicon says it was told gets the
 //     batch
 //               again, with all its symbols (lexicon.h); whoever else gets it, too
 //
-// Blocks until every parcel is stored or no further ingester can be asked.
+// Blocks until every batch is stored or no further ingester can be asked.
 #pragma once
 
 #include "cluster/member.h"
 #include "distributor/config.h"
 #include "distributor/lexicon.h"
-#include "distributor/outbox.h"
+#include "distributor/send_buffer.h"
 #include "distributor/spread.h"
 #include "loop/req.h"
 #include "net/client.h"
@@ -52,16 +52,16 @@ bool route_init(struct route *r, struct client *client, struct members *known,
                 const struct distributor_config *config, struct mem_budget *memory, struct req *req,
                 err *e) MUST_CHECK;
 
-// The owner of a label set: the function of outbox_init, with a struct route as its argument.
+// The owner of a label set: the function of send_buffer_init, with a struct route as its argument.
 uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
-// Notes what a sealed outbox brings: `bytes` of profiles, of its services in proportion to their
-// records.
-void route_note(struct route *r, const struct outbox *o, uint64_t bytes);
+// Notes what a sealed send buffer brings: `bytes` of profiles, of its services in proportion to
+// their records.
+void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes);
 
-// The functions of outbox.lexicon and outbox.full, likewise.
+// The functions of send buffer.lexicon and send buffer.full, likewise.
 struct lexicon *route_lexicon(void *arg, str service, uint32_t owner);
 void route_full(void *arg, str service, uint32_t owner, struct lexicon *l);
 
-// Sends a sealed outbox. True when an ingester has acknowledged every record.
-bool route_send(struct route *r, struct outbox *o, err *e) MUST_CHECK;
+// Sends a sealed send buffer. True when an ingester has acknowledged every record.
+bool route_send(struct route *r, struct send_buffer *o, err *e) MUST_CHECK;

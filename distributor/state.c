@@ -43,7 +43,7 @@ static bool take_quota(void *arg, str group)
 static void received(void *arg, uint64_t bytes)
 {
     struct request *q = arg;
-    const struct usage_matches *m = &q->gate.groups;
+    const struct usage_matches *m = &q->admission.groups;
     for (size_t i = 0; i < MAX(m->n, (size_t)1); i++) {
         str values[] = {q->req->tenant, m->n ? m->v[i].resolved : S("other")};
         metric_add_set(&distributor_usage_group_received, values, bytes);
@@ -53,7 +53,7 @@ static void received(void *arg, uint64_t bytes)
 static void lost(void *arg, enum discard_reason why, size_t bytes)
 {
     struct request *q = arg;
-    const struct usage_matches *m = &q->gate.groups;
+    const struct usage_matches *m = &q->admission.groups;
     for (size_t i = 0; i < MAX(m->n, (size_t)1); i++) {
         str values[] = {str_of(discard_name(why)), q->req->tenant,
                         m->n ? m->v[i].resolved : S("other")};
@@ -72,8 +72,8 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .limits = tenant_limits(process->config, &req->arena, req->tenant),
         .begun_mono_ns = clock_mono_ns(),
     };
-    intake_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
-    q->gate = (struct gate){
+    pipeline_init(&q->in, &req->arena, q->limits, clock_wall_ns(), rand_u64());
+    q->admission = (struct admission){
         .a = &req->arena,
         .limits = q->limits,
         .take_rate = take_rate,
@@ -82,7 +82,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
         .received = received,
         .arg = q,
     };
-    q->in.gate = &q->gate;
+    q->in.admission = &q->admission;
     q->in.lost = lost;
     q->in.lost_arg = q;
     const struct distributor_config *config = config_section(process->config, "distributor");
@@ -92,7 +92,7 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
     }
     q->route.spread = &self->spread;
     q->route.home_ingesters = (size_t)q->limits->home_ingesters;
-    outbox_init(&q->in.out, &req->arena, route_owner, &q->route);
+    send_buffer_init(&q->in.out, &req->arena, route_owner, &q->route);
     lexicons_limit(&self->lexicons, config->lexicon_memory);
     if (config->lexicon_memory == 0) return true;
     q->route.lexicons = &self->lexicons;
@@ -103,13 +103,13 @@ bool request_begin(struct request *q, struct distributor_state *self, struct req
 
 bool request_send(struct request *q, err *e)
 {
-    struct intake *in = &q->in;
+    struct pipeline *in = &q->in;
     if (in->exhausted) {
         *e = in->first;
         return false;
     }
-    outbox_seal(&in->out);
-    if (in->out.parcel_count == 0) return true;
+    send_buffer_seal(&in->out);
+    if (in->out.batch_count == 0) return true;
     route_note(&q->route, &in->out, in->received_bytes);
     // What is stored must not be refused afterwards for want of memory: its sender would send it
     // again, and without an id both would count.
@@ -143,7 +143,7 @@ static bool is_refusal(const err *fault, bool answered)
 
 static void log_refusal(struct request *q, const err *fault, bool answered)
 {
-    const struct intake *in = &q->in;
+    const struct pipeline *in = &q->in;
     bool counted = in->failed && in->first_why != DISCARD_UNKNOWN;
     str reason = counted ? str_of(discard_name(in->first_why)) : (str){0};
     if (in->failed) fault = &in->first;

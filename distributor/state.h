@@ -2,11 +2,11 @@
 //
 // state.h - what a running distributor has, and the way that all its requests go.
 //
-//     request_begin -> intake_* for each profile -> request_send
+//     request_begin -> pipeline_* for each profile -> request_send
 #pragma once
 
-#include "distributor/gate.h"
-#include "distributor/intake.h"
+#include "distributor/admission.h"
+#include "distributor/pipeline.h"
 #include "distributor/quota.h"
 #include "distributor/rate.h"
 #include "distributor/refusal.h"
@@ -29,8 +29,8 @@ struct request {
     struct req *req;
     const char *protocol;  // for metrics: "push" or "ingest"
     const struct limits *limits;
-    struct gate gate;
-    struct intake in;
+    struct admission admission;
+    struct pipeline in;
     struct route route;
     uint64_t begun_mono_ns;
 };
@@ -38,7 +38,7 @@ struct request {
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
                    const char *protocol, err *e) MUST_CHECK;
 
-// Sends what the intake took, if anything. True if it is stored; what was refused before is in
+// Sends what the pipeline took, if anything. True if it is stored; what was refused before is in
 // q->in and is still to be told.
 bool request_send(struct request *q, err *e) MUST_CHECK;
 

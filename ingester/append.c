@@ -13,7 +13,7 @@
 // shows the entries, a retry is recognised by its ids.
 #include "base/fault.h"
 #include "codec/pb.h"
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
 #include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -208,7 +208,7 @@ static void answer(struct append *a, const struct wal_place *place, struct buf *
     if (ingester_settings(a->in)->lexicon_memory > 0) pb_put_u64_opt(out, 4, 1);
 }
 
-static bool run(struct append *a, str message, struct buf *out, err *e)
+static bool run_append(struct append *a, str message, struct buf *out, err *e)
 {
     struct wal_place place = {0};
     a->reason = "log";
@@ -240,7 +240,7 @@ static bool run(struct append *a, str message, struct buf *out, err *e)
 bool append_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e)
 {
     struct append a = {.in = in, .req = r};
-    if (run(&a, message, out, e)) return true;
+    if (run_append(&a, message, out, e)) return true;
     bool full = strcmp(a.reason, "memory") == 0 || strcmp(a.reason, "disk") == 0;
     if (full && in->flush) (void)flush_blame(in->flush, e);
     metric_add_to(&ingester_refused, str_of(a.reason), 1);

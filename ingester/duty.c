@@ -4,7 +4,7 @@
 // that are too old (where there is no store to take them), and opening the log again after a failed
 // write.
 #include "base/fault.h"
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
 #include "service/process.h"

@@ -48,7 +48,7 @@ struct holdings {
     struct lock lock;  // of what follows
     struct cond wake;
     bool stopping;
-    bool look_now;
+    bool inspect_now;
     bool noted;
     bool tried;         // a look ended, well or not
     bool listed;        // a look ended well
@@ -120,11 +120,11 @@ static int64_t rows_from(const struct holdings *h)
     struct wal *wal = h->in->wal;
     int64_t oldest = clock_wall_ns();
     err ignored = {0};
-    size_t n = wal_look(wal, NULL, 0);
+    size_t n = wal_list_cuts(wal, NULL, 0);
     const size_t bytes = (n + 1) * sizeof(struct wal_cut);
     struct wal_cut *v = mem_alloc(NULL, bytes, &ignored);
     if (!v) return 0;
-    n = MIN(n, wal_look(wal, v, n));
+    n = MIN(n, wal_list_cuts(wal, v, n));
     for (size_t i = 0; i < n; i++)
         oldest = MIN(oldest, v[i].opened_wall_ns);
     mem_free(NULL, v, bytes);
@@ -332,18 +332,18 @@ static void look(struct holdings *h)
     }
 }
 
-static void *run(void *arg)
+static void *run_holdings(void *arg)
 {
     struct holdings *h = arg;
     lock_take(&h->lock);
     while (!h->stopping) {
-        h->look_now = false;
+        h->inspect_now = false;
         lock_give(&h->lock);
         look(h);
         lock_take(&h->lock);
         uint64_t pause = MIN(LOOK_NS, (uint64_t)ingester_settings(h->in)->holding_interval);
         uint64_t next = clock_mono_ns() + (h->noted && h->listed ? pause : TICK_NS);
-        while (!h->stopping && !h->look_now && cond_wait_until(&h->wake, &h->lock, next))
+        while (!h->stopping && !h->inspect_now && cond_wait_until(&h->wake, &h->lock, next))
             ;
     }
     lock_give(&h->lock);
@@ -362,7 +362,7 @@ bool holdings_start(struct ingester *in, struct holdings **out, err *e)
     h->noted = is_marked(h);
     lock_init(&h->lock, LOCK_HOLDINGS);
     cond_init(&h->wake);
-    if (thread_start(&h->thread, "ingester.holdings", run, h, e)) {
+    if (thread_start(&h->thread, "ingester.holdings", run_holdings, h, e)) {
         *out = h;
         return true;
     }
@@ -421,7 +421,7 @@ bool holdings_noted(struct holdings *h, err *e)
                             fault.code ? fault.msg : "it is being done");
 }
 
-bool holdings_looked(struct holdings *h)
+bool holdings_inspected(struct holdings *h)
 {
     if (!h) return true;
     lock_take(&h->lock);
@@ -520,7 +520,7 @@ bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *d
         return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s that no process runs with",
                        directory ? "such data directory" : "data directory", STR(node));
     lock_take(&h->lock);
-    h->look_now = true;
+    h->inspect_now = true;
     cond_wake_all(&h->wake);
     lock_give(&h->lock);
     return true;

@@ -31,7 +31,7 @@ bool holdings_start(struct ingester *in, struct holdings **out, err *e) MUST_CHE
 bool holdings_noted(struct holdings *h, err *e) MUST_CHECK;
 
 // Has it looked at the store, or found that it cannot?
-bool holdings_looked(struct holdings *h);
+bool holdings_inspected(struct holdings *h);
 
 // Fields of a HeadReadResponse: what may be missing of the rows in (from, to].
 void holdings_put(struct holdings *h, int64_t from_ns, int64_t to_ns, struct buf *out);

@@ -2,7 +2,7 @@
 #include "ingester/ingester.h"
 
 #include "flametree/v1/internal.pb-c.h"
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
 #include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -184,7 +184,7 @@ static bool ready(void *self, struct buf *why)
     lock_give(&in->lock);
     if (!open) buf_printf(why, "opening the log again: %s", e.msg);
     if (!open) return false;
-    open = holdings_looked(in->holdings) && holdings_noted(in->holdings, &e);
+    open = holdings_inspected(in->holdings) && holdings_noted(in->holdings, &e);
     if (!open) buf_z(why, e.code ? e.msg : "asking the store for data directories of this id");
     return open;
 }

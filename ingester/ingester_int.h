@@ -11,9 +11,9 @@
 #pragma once
 
 #include "ingester/config.h"
-#include "ingester/head.h"
+#include "ingester/head/head.h"
+#include "ingester/log/wal.h"
 #include "ingester/stuck.h"
-#include "ingester/wal.h"
 #include "rpc/route.h"
 #include "service/service.h"
 #include "sys/thread.h"

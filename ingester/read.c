@@ -10,7 +10,7 @@
 #include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
 #include "ingester/holdings.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -370,11 +370,11 @@ static bool read_refresh(struct read *r, err *e)
 static bool answer(struct read *r, err *e)
 {
     size_t mark = pb_begin(r->out, 1);
-    head_hold(r->in->head);
+    head_pin(r->in->head);
     bool ok = put_own_stream(r, e);
     pb_put_u64(r->out, 2, 1);
     ok = ok && put_partial(r, e) && put_cuts(r, e);
-    head_let_go(r->in->head);
+    head_unpin(r->in->head);
     pb_end(r->out, mark);
     put_damaged(r);
     return ok && put_members(r, e) && buf_ok(r->out, e);

@@ -29,10 +29,10 @@ void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns)
 static struct wal_cut *look(struct wal *wal, size_t *n, size_t *room)
 {
     err ignored = {0};
-    *room = wal_look(wal, NULL, 0) + 8;  // some may come meanwhile
+    *room = wal_list_cuts(wal, NULL, 0) + 8;  // some may come meanwhile
     struct wal_cut *v = mem_alloc(NULL, *room * sizeof *v, &ignored);
     if (!v) return NULL;
-    *n = wal_look(wal, v, *room);
+    *n = wal_list_cuts(wal, v, *room);
     if (*n <= *room) return v;
     mem_free(NULL, v, *room * sizeof *v);
     return NULL;

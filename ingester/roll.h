@@ -13,7 +13,7 @@
 // One thread at a time.
 #pragma once
 
-#include "ingester/wal.h"
+#include "ingester/log/wal.h"
 #include "manifest/holding.h"
 
 struct roll_cut {

@@ -4,22 +4,22 @@
 #include "capabilities/v1/feature_flags.pb-c.h"
 #include "loop/lane.h"
 #include "manifest/manifest.h"
-#include "querier/analyze.h"
-#include "querier/blocks.h"
-#include "querier/diff.h"
-#include "querier/discovery.h"
-#include "querier/flags.h"
-#include "querier/heatmap.h"
-#include "querier/label_values.h"
+#include "querier/block/blocks.h"
 #include "querier/metrics.h"
-#include "querier/page.h"
-#include "querier/profile.h"
-#include "querier/render.h"
-#include "querier/series.h"
-#include "querier/stacktraces.h"
-#include "querier/stats.h"
+#include "querier/request/analyze.h"
+#include "querier/request/diff.h"
+#include "querier/request/discovery.h"
+#include "querier/request/flags.h"
+#include "querier/request/heatmap.h"
+#include "querier/request/label_values.h"
+#include "querier/request/page.h"
+#include "querier/request/profile.h"
+#include "querier/request/render.h"
+#include "querier/request/series.h"
+#include "querier/request/stacktraces.h"
+#include "querier/request/stats.h"
+#include "querier/request/version.h"
 #include "querier/v1/querier.pb-c.h"
-#include "querier/version.h"
 #include "service/process.h"
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
@@ -165,9 +165,9 @@ static const struct http_route pages[] = {
 static void stop(void *self)
 {
     struct querier_state *q = self;
-    if (q->ahead) {
-        lane_drain(q->ahead);
-        lane_free(q->ahead);
+    if (q->prefetch) {
+        lane_drain(q->prefetch);
+        lane_free(q->prefetch);
     }
     blocks_free(q->blocks);
     if (q->manifests) process_unwatch_budget(manifests_budget(q->manifests));
@@ -201,8 +201,8 @@ static bool start(const struct process *process, void **self, err *e)
                                        .width = AHEAD_WIDTH,
                                        .queue_max = AHEAD_QUEUE};
         if (q->manifests && manifests_rest_after(q->manifests, MANIFESTS_REST, e))
-            q->ahead = lane_new(&o, e);
-        if (!q->ahead) {
+            q->prefetch = lane_new(&o, e);
+        if (!q->prefetch) {
             stop(q);
             return false;
         }

@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/search.h"
 #include "block/wire_int.h"
+#include "codec/compress.h"
 #include "codec/lz4.h"
-#include "codec/squeeze.h"
 
 // ---- the trailer: at, stored, raw (0: not packed), CRC32C of the footer, version, CRC32C of all
 // that, magic
@@ -67,7 +67,7 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
     if (!raw) return arena_ok(a, e);
     *out = str_make(raw, x->raw);
     bool ok =
-        x->lz4 ? lz4_unpack_to(stored, raw, x->raw, e) : squeeze_unzstd_to(stored, raw, x->raw, e);
+        x->lz4 ? lz4_unpack_to(stored, raw, x->raw, e) : compress_unzstd_to(stored, raw, x->raw, e);
     if (ok) return true;
     if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
     return err_wrap(e, "%s at %llu", what, (unsigned long long)x->at);

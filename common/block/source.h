@@ -3,8 +3,8 @@
 // source.h - sections of a block in a store.
 //
 // The plain way to read blocks, for compaction, coverage checks and tools; the querier plans its
-// reads over many blocks and keeps what it read (querier/blocks.h). Damage, absence and failures
-// are told with the object's name.
+// reads over many blocks and keeps what it read (querier/block/blocks.h). Damage, absence and
+// failures are told with the object's name.
 #pragma once
 
 #include "block/reader.h"

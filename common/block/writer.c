@@ -72,7 +72,7 @@ static bool pack(struct block_writer *w, const struct writer_contents *c, err *e
     int level = w->level ? w->level : c->level ? c->level : LEVEL_USUAL;
     for (size_t from = 0; from < c->bytes.n;) {
         size_t to = whole ? c->bytes.n : piece_end(c, from);
-        if (!squeezer_zstd(&w->squeezer, str_slice(c->bytes, from, to), level, &w->packed, e))
+        if (!compressor_zstd(&w->compressor, str_slice(c->bytes, from, to), level, &w->packed, e))
             return false;
         from = to;
     }
@@ -176,7 +176,7 @@ void block_abandon(struct block_writer *w)
     struct mem_budget *memory = w->memory;
     service_release(w);
     block_spans_release(&w->spans);
-    squeezer_release(&w->squeezer);
+    compressor_release(&w->compressor);
     arena_release(&w->row_arena);
     arena_release(&w->arena);
     buf_release(&w->services);

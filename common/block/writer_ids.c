@@ -2,9 +2,9 @@
 //
 // Profile ids of a frame of rows. Their times nearly always are the rows'; what else they have is
 // 74 bits of a hash, which no packing makes smaller. But the ids of a profile's sample types differ
-// by bits that depend on the types alone (distributor/outbox.c), and rows of a type come in the
-// order of those of its sibling. So a run of rows says how far back its siblings are and which bits
-// differ, once, and only one type's ids stand in full: of two types half the bytes.
+// by bits that depend on the types alone (distributor/send_buffer.c), and rows of a type come in
+// the order of those of its sibling. So a run of rows says how far back its siblings are and which
+// bits differ, once, and only one type's ids stand in full: of two types half the bytes.
 #include "block/writer_int.h"
 
 // Rows around the place where a sibling should be that are looked at: one type may have a few

@@ -11,7 +11,7 @@
 #include "block/spans.h"
 #include "block/wire_int.h"
 #include "block/writer.h"
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 
 // Frames of one kind. Those that are kept have places relative to the buffer.
 struct writer_frames {
@@ -141,7 +141,7 @@ struct block_writer {
     uint64_t tail;        // where the last service ended
     struct buf contents;  // of the section at hand
     struct buf packed;
-    struct squeezer squeezer;
+    struct compressor compressor;
     struct writer_service s;
     struct buf last_name;    // of the services
     struct block_row *rows;  // of the frame at hand; annotations are in row_arena

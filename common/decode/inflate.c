@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode/inflate.h"
 
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 
 static void release_buf(void *arg)
 {
@@ -17,7 +17,7 @@ static bool too_large(size_t max, bool *over_cap, err *e)
 bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_cap, err *e)
 {
     if (over_cap) *over_cap = false;
-    if (!squeeze_is_gzip(bytes)) {
+    if (!compress_is_gzip(bytes)) {
         if (max && bytes.n > max) return too_large(max, over_cap, e);
         *out = bytes;
         return true;
@@ -25,7 +25,7 @@ bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_
     struct buf *b = ARENA_NEW(a, struct buf);
     if (!b || !arena_defer(a, release_buf, b)) return arena_ok(a, e);
     buf_init(b, a->budget, max ? max : SIZE_MAX / 2);
-    if (!squeeze_gunzip(bytes, b, e)) {
+    if (!compress_gunzip(bytes, b, e)) {
         bool full = e->code == ERR_RESOURCE_EXHAUSTED && !b->failed && max && b->room >= max;
         return full ? too_large(max, over_cap, e) : false;
     }

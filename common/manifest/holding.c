@@ -145,8 +145,8 @@ bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, st
     return arena_ok(a, e);
 }
 
-bool holdings_look(struct store *s, struct req *r, struct arena *a, struct holding_at **v,
-                   size_t *n, err *e)
+bool holdings_inspect(struct store *s, struct req *r, struct arena *a, struct holding_at **v,
+                      size_t *n, err *e)
 {
     struct found f = {.arena = a};
     *n = 0;

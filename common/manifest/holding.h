@@ -48,5 +48,5 @@ struct holding_at {
     str directory;  // <node>/<directory>, as in the name
     uint64_t number;
 };
-bool holdings_look(struct store *s, struct req *r, struct arena *a, struct holding_at **v,
-                   size_t *n, err *e) MUST_CHECK;
+bool holdings_inspect(struct store *s, struct req *r, struct arena *a, struct holding_at **v,
+                      size_t *n, err *e) MUST_CHECK;

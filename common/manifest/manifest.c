@@ -116,8 +116,8 @@ static struct tenant *take_oldest(struct manifests *ms)
 static void tenant_free(struct manifests *ms, struct tenant *t)
 {
     if (!t) return;
-    manifest_let_go(t->known);
-    packed_let_go(t->packed);
+    manifest_unref(t->known);
+    packed_unref(t->packed);
     mem_free(ms->memory, t, sizeof *t + t->name_n);
 }
 
@@ -174,7 +174,7 @@ static struct tenant *tenant_new(struct manifests *ms, str name, uint64_t hash, 
     return t;
 }
 
-struct tenant *tenant_take(struct manifests *ms, str name, err *e)
+struct tenant *tenant_ref(struct manifests *ms, str name, err *e)
 {
     uint64_t hash = hash_table_str(name);
     if (!name_tenant_ok(name)) {
@@ -214,7 +214,7 @@ struct tenant *tenant_take(struct manifests *ms, str name, err *e)
     }
 }
 
-void tenant_give(struct manifests *ms, struct tenant *t)
+void tenant_unref(struct manifests *ms, struct tenant *t)
 {
     lock_take(&ms->lock);
     assert(t->users > 0);
@@ -235,7 +235,7 @@ struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
     err ignored = {0};
     m = manifest_unpack(p, str_make(t->name, t->name_n), ms->memory, &ignored);
     if (m) tenant_learn(ms, t, m);
-    packed_let_go(p);
+    packed_unref(p);
     return m;
 }
 
@@ -263,8 +263,8 @@ void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
         t->packed = NULL;
     }
     lock_give(&ms->lock);
-    manifest_let_go(old);
-    packed_let_go(packed);
+    manifest_unref(old);
+    packed_unref(packed);
 }
 
 static void tenant_forget(struct manifests *ms, struct tenant *t)
@@ -275,8 +275,8 @@ static void tenant_forget(struct manifests *ms, struct tenant *t)
     t->known = NULL;
     t->packed = NULL;
     lock_give(&ms->lock);
-    manifest_let_go(old);
-    packed_let_go(packed);
+    manifest_unref(old);
+    packed_unref(packed);
 }
 
 // ---- versions
@@ -287,12 +287,12 @@ struct manifest *manifest_hold(struct manifest *m)
     return m;
 }
 
-void manifest_let_go(struct manifest *m)
+void manifest_unref(struct manifest *m)
 {
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1) return;
     struct mem_budget *memory = m->arena.budget;
     for (size_t i = 0; i < m->page_count; i++)
-        page_let_go(m->pages[i]);
+        page_unref(m->pages[i]);
     map_release(&m->ids);
     mem_free(memory, m->blocks, m->block_room * sizeof *m->blocks);
     mem_free(memory, m->past_of, m->page_count * sizeof *m->past_of);
@@ -390,7 +390,7 @@ struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e)
     atomic_init(&m->refs, 1);
     m->tenant = arena_str(&m->arena, tenant);
     if (arena_ok(&m->arena, e)) return m;
-    manifest_let_go(m);
+    manifest_unref(m);
     return NULL;
 }
 
@@ -528,7 +528,7 @@ static struct manifest *load(struct manifests *ms, struct mem_budget *memory, st
         m = root_parse(memory, tenant, root->version, buf_view(&bytes), e);
     buf_release(&bytes);
     if (m && fill_pages(ms, r, m, base, e) && manifest_finish(m, e)) return m;
-    manifest_let_go(m);
+    manifest_unref(m);
     return NULL;
 }
 
@@ -563,18 +563,18 @@ static struct manifest *look(struct manifests *ms, struct req *r, struct tenant 
     else if (ok)
         m = manifest_empty(ms, tenant, e);
     if (m && m->version) tenant_learn(ms, t, m);
-    manifest_let_go(known);
+    manifest_unref(known);
     return m;
 }
 
 struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant, err *e)
 {
-    struct tenant *t = tenant_take(ms, tenant, e);
+    struct tenant *t = tenant_ref(ms, tenant, e);
     if (!t) return NULL;
     struct manifest *m = look(ms, r, t, tenant, e);
     for (int i = 1; !m && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
         m = look(ms, r, t, tenant, e);
-    tenant_give(ms, t);
+    tenant_unref(ms, t);
     if (!m && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;
     return m;
 }
@@ -586,7 +586,7 @@ struct manifest *manifest_known(struct manifests *ms, str tenant)
     if (t) t->users++;
     lock_give(&ms->lock);
     struct manifest *m = t ? tenant_known(ms, t) : NULL;
-    if (t) tenant_give(ms, t);
+    if (t) tenant_unref(ms, t);
     return m;
 }
 

@@ -111,7 +111,7 @@ struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant
 // What was newest when somebody last asked, with a reference, or NULL: for prefetch only.
 struct manifest *manifest_known(struct manifests *ms, str tenant);
 struct manifest *manifest_hold(struct manifest *m);  // one more reference
-void manifest_let_go(struct manifest *m);
+void manifest_unref(struct manifest *m);
 
 uint64_t manifest_version(const struct manifest *m);
 str manifest_tenant(const struct manifest *m);

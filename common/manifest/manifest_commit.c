@@ -26,7 +26,7 @@
 #define LOOK_NS  (60 * NS_PER_S)  // so long it holds that the change's blocks were there
 
 // A page that was written for this change.
-struct made {
+struct written {
     struct page_ref ref;
     struct page *page;
     id128 from;  // the page that it replaces; zeros: none
@@ -47,12 +47,12 @@ struct work {
     id128 *removed;  // of those, in order
     id128 *expired;
     str *forget;  // of the cleaning, in order
-    struct made *made;
+    struct written *written;
     size_t made_count;
     size_t made_room;
-    bool refused;            // what failed is the change, by our own word
-    bool looked;             // at its blocks,
-    int64_t looked_boot_ns;  // and when
+    bool refused;               // what failed is the change, by our own word
+    bool looked;                // at its blocks,
+    int64_t inspected_boot_ns;  // and when
     // of this attempt
     const struct manifest *base;
     int64_t now_ns;
@@ -101,7 +101,7 @@ static bool work_begin(struct work *w, err *e)
 static void work_end(struct work *w)
 {
     for (size_t i = 0; i < w->made_count; i++)
-        page_let_go(w->made[i].page);
+        page_unref(w->written[i].page);
     arena_release(&w->arena);
 }
 
@@ -228,11 +228,11 @@ static bool check_object(struct work *w, const struct manifest_block *b, err *e)
 static bool check_objects(struct work *w, err *e)
 {
     int64_t now_ns = w->ms->boot_ns();
-    if (w->looked && now_ns - w->looked_boot_ns < LOOK_NS) return true;
+    if (w->looked && now_ns - w->inspected_boot_ns < LOOK_NS) return true;
     for (size_t i = 0; i < w->change->add_count; i++)
         if (!check_object(w, &w->change->add[i], e)) return false;
     w->looked = true;
-    w->looked_boot_ns = now_ns;
+    w->inspected_boot_ns = now_ns;
     return true;
 }
 
@@ -428,7 +428,7 @@ static id128 new_id(const struct work *w)
 }
 
 // Writes a page. It is read back from its bytes first: nothing is written that could not be read.
-static bool write_page(struct work *w, const struct page_draft *d, struct made *m, err *e)
+static bool write_page(struct work *w, const struct page_draft *d, struct written *m, err *e)
 {
     struct buf bytes;
     bool existed = false;
@@ -447,7 +447,7 @@ static bool write_page(struct work *w, const struct page_draft *d, struct made *
     }
     buf_release(&bytes);
     if (ok) return true;
-    page_let_go(m->page);
+    page_unref(m->page);
     m->page = NULL;
     return err_wrap(e, "manifest page");
 }
@@ -458,26 +458,26 @@ static const struct page_ref *ref_of(const struct manifest *m, const struct touc
 }
 
 // The page of this change for t: of an earlier attempt if what it replaces is still the same.
-static struct made *make_page(struct work *w, const struct touched *t, err *e)
+static struct written *make_page(struct work *w, const struct touched *t, err *e)
 {
     const struct page_ref *old = ref_of(w->base, t);
     id128 from = old ? old->id : (id128){0};
     for (size_t i = 0; i < w->made_count; i++) {
-        struct made *m = &w->made[i];
+        struct written *m = &w->written[i];
         if (m->ref.kind == t->kind && m->ref.window == t->window && id128_eq(m->from, from))
             return m;
     }
     struct page_draft d = {0};
-    struct made m = {.ref = {.kind = t->kind, .window = t->window}, .from = from};
-    if (!arena_grow(&w->arena, &w->made, &w->made_room, w->made_count + 1, sizeof m)) {
+    struct written m = {.ref = {.kind = t->kind, .window = t->window}, .from = from};
+    if (!arena_grow(&w->arena, &w->written, &w->made_room, w->made_count + 1, sizeof m)) {
         (void)!arena_ok(&w->arena, e);
         return NULL;
     }
     if (!draft_page(w, t, manifest_page(w->base, t->kind, t->window), &d, e)) return NULL;
     m.empty = d.block_count == 0 && d.past_count == 0;
     if (!m.empty && !write_page(w, &d, &m, e)) return NULL;
-    w->made[w->made_count] = m;
-    return &w->made[w->made_count++];
+    w->written[w->made_count] = m;
+    return &w->written[w->made_count++];
 }
 
 // ---- the root
@@ -501,7 +501,8 @@ static struct page *page_with(const struct work *w, const struct page_ref *ref)
     const struct page_ref *old = manifest_page_ref(w->base, ref->kind, ref->window);
     if (old && id128_eq(old->id, ref->id)) return w->base->pages[old - w->base->refs_of];
     for (size_t i = 0; i < w->made_count; i++)
-        if (w->made[i].page && id128_eq(w->made[i].ref.id, ref->id)) return w->made[i].page;
+        if (w->written[i].page && id128_eq(w->written[i].ref.id, ref->id))
+            return w->written[i].page;
     abort();
 }
 
@@ -564,7 +565,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
         if (!is_touched(&base->refs_of[i], t, n))
             root->refs_of[root->page_count++] = base->refs_of[i];
     for (size_t i = 0; i < n; i++) {
-        struct made *m = make_page(w, &t[i], e);
+        struct written *m = make_page(w, &t[i], e);
         if (!m) return false;
         if (!m->empty) root->refs_of[root->page_count++] = m->ref;
     }
@@ -581,13 +582,13 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
     for (size_t i = 0; i < m->page_count; i++)
         m->pages[i] = page_hold(page_with(w, &m->refs_of[i]));
     if (manifest_finish(m, e)) return m;
-    manifest_let_go(m);
+    manifest_unref(m);
     return NULL;
 }
 
 // ---- attempts
 
-static enum outcome land(struct work *w, struct manifest **now, err *e)
+static enum outcome put_version(struct work *w, struct manifest **now, err *e)
 {
     struct touched *t = NULL;
     size_t n = 0;
@@ -606,7 +607,7 @@ static enum outcome land(struct work *w, struct manifest **now, err *e)
         *now = m;
         return LANDED;
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     return out;
 }
 
@@ -655,9 +656,9 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
     }
     if (changes_nothing(w)) return LANDED;
     struct manifest *next = NULL;
-    enum outcome out = land(w, &next, e);
+    enum outcome out = put_version(w, &next, e);
     if (out != LANDED) return out;
-    manifest_let_go(*now);
+    manifest_unref(*now);
     *now = next;
     metric_add_to(&manifest_commits, S("landed"), 1);
     return LANDED;
@@ -676,12 +677,12 @@ static enum outcome check_late(struct work *w, struct manifest **now, err *e)
     }
     w->base = newest;
     bool counts = newest->version <= (*now)->version || is_there(w);
-    manifest_let_go(*now);
+    manifest_unref(*now);
     *now = newest;
     return counts ? LANDED : LOST;
 }
 
-static bool run(struct work *w, struct manifest **now, err *e)
+static bool run_change(struct work *w, struct manifest **now, err *e)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         if (i) manifest_pause(i);
@@ -692,7 +693,7 @@ static bool run(struct work *w, struct manifest **now, err *e)
         if (out == LANDED && w->ms->boot_ns() - listed_ns >= JOB_AGE_MAX)
             out = check_late(w, now, e);
         if (out == LANDED) return true;
-        manifest_let_go(*now);
+        manifest_unref(*now);
         *now = NULL;
         if (out == FAILED) return false;
         metric_add(&manifest_races, 1);
@@ -705,7 +706,7 @@ static bool apply(const struct work *what, struct mem_budget *memory, struct man
 {
     struct work w = *what;
     w.memory = memory;
-    bool ok = work_begin(&w, e) && run(&w, now, e);
+    bool ok = work_begin(&w, e) && run_change(&w, now, e);
     if (!ok && e->code == ERR_ABORTED && !w.refused) e->code = ERR_UNAVAILABLE;
     work_end(&w);
     return ok;
@@ -729,16 +730,16 @@ bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
                     struct manifest **now, err *e)
 {
     struct manifest *m = NULL;
-    struct tenant *t = tenant_take(ms, tenant, e);
+    struct tenant *t = tenant_ref(ms, tenant, e);
     const struct work what = {
         .ms = ms, .r = r, .tenant = tenant, .change = c, .cleaning = cleaning};
     bool ok = t && apply_with_room(&what, &m, e);
     if (ok && m->version) tenant_learn(ms, t, m);
-    if (t) tenant_give(ms, t);
+    if (t) tenant_unref(ms, t);
     if (ok && now)
         *now = m;
     else
-        manifest_let_go(m);
+        manifest_unref(m);
     if (ok) return true;
     metric_add_to(&manifest_commits, e->code == ERR_ABORTED ? S("aborted") : S("failed"), 1);
     return err_wrap(e, "commit to the manifest of tenant %.*s", STR(tenant));

@@ -197,7 +197,7 @@ struct manifests {
 struct page *page_parse(struct mem_budget *memory, str tenant, const struct page_ref *ref,
                         str bytes, err *e) MUST_CHECK;
 struct page *page_hold(struct page *p);
-void page_let_go(struct page *p);
+void page_unref(struct page *p);
 
 // What a page is to have; written in the order given.
 struct page_draft {
@@ -253,9 +253,9 @@ static inline bool ids_sort(struct arena *a, const id128 *v, size_t n, id128 **o
 // Makes lookups ready once all pages are there. data_loss if a block is named twice.
 bool manifest_finish(struct manifest *m, err *e) MUST_CHECK;
 
-// The tenant's entry, held until tenant_give. NULL and *e if there is no memory.
-struct tenant *tenant_take(struct manifests *ms, str name, err *e) MUST_CHECK;
-void tenant_give(struct manifests *ms, struct tenant *t);
+// The tenant's entry, held until tenant_unref. NULL and *e if there is no memory.
+struct tenant *tenant_ref(struct manifests *ms, str name, err *e) MUST_CHECK;
+void tenant_unref(struct manifests *ms, struct tenant *t);
 struct manifest *tenant_known(struct manifests *ms, struct tenant *t);  // a reference, or NULL
 uint64_t tenant_version(struct manifests *ms, struct tenant *t);        // of that; 0: none
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
@@ -318,7 +318,7 @@ struct manifest *manifest_unpack(const struct packed *p, str tenant, struct mem_
                                  err *e) MUST_CHECK;
 uint64_t packed_version(const struct packed *p);
 struct packed *packed_hold(struct packed *p);
-void packed_let_go(struct packed *p);
+void packed_unref(struct packed *p);
 void manifests_end_rest(struct manifests *ms);
 
 // ---- manifest_check.c

@@ -5,8 +5,8 @@
 // lookups need. The next use makes it values again, which takes no request to the store.
 //
 //     known --not used for a minute--> packed --asked for--> known
+#include "codec/compress.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "manifest/manifest_int.h"
 #include "sys/thread.h"
 
@@ -36,7 +36,7 @@ struct packed *packed_hold(struct packed *p)
     return p;
 }
 
-void packed_let_go(struct packed *p)
+void packed_unref(struct packed *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
     mem_free(p->memory, p, sizeof *p + p->n);
@@ -92,7 +92,7 @@ struct packed *manifest_pack(const struct manifest *m, struct mem_budget *scratc
     buf_init(&raw, scratch, SIZE_MAX / 4);
     buf_init(&small, scratch, SIZE_MAX / 4);
     bool ok = print_all(m, scratch, &raw) || err_set(e, ERR_RESOURCE_EXHAUSTED, "memory");
-    if (ok && squeeze_zstd(buf_view(&raw), LEVEL, &small, e))
+    if (ok && compress_zstd(buf_view(&raw), LEVEL, &small, e))
         p = mem_alloc(m->arena.budget, sizeof *p + small.n, e);
     if (p) {
         atomic_init(&p->refs, 1);
@@ -134,7 +134,7 @@ static struct manifest *read_all(struct mem_budget *memory, str tenant, uint64_t
              (m->pages[i] = page_parse(memory, tenant, &m->refs_of[i], piece, e)) != NULL;
     }
     if (ok && manifest_finish(m, e)) return m;
-    manifest_let_go(m);
+    manifest_unref(m);
     return NULL;
 }
 
@@ -143,7 +143,7 @@ struct manifest *manifest_unpack(const struct packed *p, str tenant, struct mem_
 {
     char *raw = mem_alloc(scratch, p->raw_n, e);
     struct manifest *m = NULL;
-    if (raw && squeeze_unzstd_to(str_make(p->bytes, p->n), raw, p->raw_n, e))
+    if (raw && compress_unzstd_to(str_make(p->bytes, p->n), raw, p->raw_n, e))
         m = read_all(p->memory, tenant, p->version, str_make(raw, p->raw_n), e);
     mem_free(scratch, raw, p->raw_n);
     return m;
@@ -175,11 +175,11 @@ static bool swap(struct manifests *ms, struct tenant *t, struct manifest *m, str
     }
     t->users--;
     lock_give(&ms->lock);
-    manifest_let_go(m);
+    manifest_unref(m);
     if (ok)
-        manifest_let_go(m);
+        manifest_unref(m);
     else
-        packed_let_go(p);
+        packed_unref(p);
     return ok;
 }
 
@@ -200,7 +200,7 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns)
     return n;
 }
 
-static void *run(void *arg)
+static void *run_packer(void *arg)
 {
     struct manifests *ms = arg;
     lock_take(&ms->lock);
@@ -220,7 +220,7 @@ static void *run(void *arg)
 bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e)
 {
     ms->rest_ns = idle_ns;
-    ms->rests = thread_start(&ms->thread, "manifests", run, ms, e);
+    ms->rests = thread_start(&ms->thread, "manifests", run_packer, ms, e);
     return ms->rests;
 }
 

@@ -373,7 +373,7 @@ struct page *page_parse(struct mem_budget *memory, str tenant, const struct page
     bool ok = fill_page(p, &scratch, tenant, ref, bytes, e);
     arena_release(&scratch);
     if (ok) return p;
-    page_let_go(p);
+    page_unref(p);
     char id[ULID_TEXT];
     ulid_print(ref->id, id);
     err_wrap(e, "manifest page %s of tenant %.*s", id, STR(tenant));
@@ -386,7 +386,7 @@ struct page *page_hold(struct page *p)
     return p;
 }
 
-void page_let_go(struct page *p)
+void page_unref(struct page *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
     struct mem_budget *memory = p->arena.budget;

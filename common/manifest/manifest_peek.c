@@ -44,12 +44,12 @@ bool snapshot_peek(struct manifests *ms, struct req *r, str tenant, uint64_t *pr
 void manifests_forget(struct manifests *ms, str tenant)
 {
     err ignored = {0};
-    struct tenant *t = tenant_take(ms, tenant, &ignored);
+    struct tenant *t = tenant_ref(ms, tenant, &ignored);
     if (!t) return;
     lock_take(&ms->lock);
     struct manifest *old = t->known;
     t->known = NULL;
     lock_give(&ms->lock);
-    manifest_let_go(old);
-    tenant_give(ms, t);
+    manifest_unref(old);
+    tenant_unref(ms, t);
 }

@@ -15,7 +15,8 @@
 
 // What is at the root's name, after a creation that failed or was second: with a time limit of its
 // own, since not to know is worse than to wait a little longer. FAILED with not_found: nothing.
-static enum outcome whose(struct manifests *ms, const struct req *r, str name, str bytes, err *e)
+static enum outcome compare_root(struct manifests *ms, const struct req *r, str name, str bytes,
+                                 err *e)
 {
     struct req aside;
     struct buf there;
@@ -54,7 +55,7 @@ enum outcome root_create(struct manifests *ms, struct req *r, str name, str byte
         if (untold)
             err_set(&unseen, ERR_UNAVAILABLE, "it cannot be read");
         else
-            out = whose(ms, r, name, bytes, &unseen);
+            out = compare_root(ms, r, name, bytes, &unseen);
         if (out != FAILED) return out;
         // It was another's and is swept since, unless an earlier one of our tries made it.
         if (ok && unseen.code == ERR_NOT_FOUND && i == 0) return LOST;

@@ -32,12 +32,12 @@ static struct listing *listing_new(struct manifests *ms, err *e)
 static void listing_free(struct manifests *ms, struct listing *l)
 {
     if (!l) return;
-    manifest_let_go(l->manifest);
+    manifest_unref(l->manifest);
     mem_free(ms->memory, l->segments, l->segment_room * sizeof *l->segments);
     mem_free(ms->memory, l, sizeof *l);
 }
 
-static void listing_give(struct manifests *ms, struct listing *l)
+static void listing_unref(struct manifests *ms, struct listing *l)
 {
     lock_take(&ms->lock);
     bool last = --l->refs == 0;
@@ -130,7 +130,7 @@ static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str
         l->manifest = manifest_load(ms, r, tenant, &s.root, known, e);
     else
         l->manifest = manifest_empty(ms, tenant, e);
-    manifest_let_go(known);
+    manifest_unref(known);
     if (!l->manifest) return false;
     if (s.root.version) tenant_learn(ms, t, l->manifest);
     leave_out_absorbed(l);
@@ -221,7 +221,7 @@ static struct listing *share(struct manifests *ms, struct req *r, struct tenant 
         if (l->ok) return l;
         bool again = !mine && l->lost;
         *e = l->fault;
-        listing_give(ms, l);
+        listing_unref(ms, l);
         if (!again) return NULL;
     }
 }
@@ -231,10 +231,10 @@ bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str ten
 {
     *out = (struct snapshot){0};
     if (!req_alive(r, e)) return false;
-    struct tenant *t = tenant_take(ms, tenant, e);
+    struct tenant *t = tenant_ref(ms, tenant, e);
     if (!t) return false;
     struct listing *l = share(ms, r, t, tenant, e);
-    tenant_give(ms, t);
+    tenant_unref(ms, t);
     if (!l) return err_wrap(e, "segments of tenant %.*s", STR(tenant));
     out->segments = ARENA_ARRAY(a, struct snapshot_segment, l->segment_count);
     bool ok = out->segments || arena_ok(a, e);
@@ -245,12 +245,12 @@ bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str ten
         out->manifest = manifest_hold(l->manifest);
         out->print = l->print;
     }
-    listing_give(ms, l);
+    listing_unref(ms, l);
     return ok;
 }
 
 void snapshot_release(struct snapshot *s)
 {
-    manifest_let_go(s->manifest);
+    manifest_unref(s->manifest);
     *s = (struct snapshot){0};
 }

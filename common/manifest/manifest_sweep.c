@@ -409,7 +409,7 @@ static bool count_old(struct sweeping *w, const struct versions *l, size_t *old,
             return false;
         }
         if (m) made = m->made_ns;
-        manifest_let_go(m);
+        manifest_unref(m);
         if (made == INT64_MIN || is_old(w->now_ns, made, w->s->version_age_ns))
             from = mid + 1;
         else
@@ -509,7 +509,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
 
 // ---- all of it
 
-static bool run(struct sweeping *w, err *e)
+static bool run_sweep(struct sweeping *w, err *e)
 {
     struct manifest_cleaning c = {.keep_sources = keep_sources, .keep_past = keep_past, .arg = w};
     struct manifest_change none = {.begun_ns = w->now_ns};
@@ -518,7 +518,7 @@ static bool run(struct sweeping *w, err *e)
     if (c.forget_count + c.page_count) {
         struct manifest *now = NULL;
         if (!manifest_apply(w->ms, w->r, w->tenant, &none, &c, &now, e)) return false;
-        manifest_let_go(w->m);
+        manifest_unref(w->m);
         w->m = now;
     }
     if (!sweep_roots(w, e)) return false;
@@ -539,10 +539,10 @@ bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct mani
     s->apart_ns = clocks_apart(&w);
     if (s->apart_ns) metric_add(&manifest_held_sweeps, 1);
     w.prefix = name_of_tenant(&w.arena, tenant);
-    bool ok = arena_ok(&w.arena, e) && run(&w, e);
+    bool ok = arena_ok(&w.arena, e) && run_sweep(&w, e);
     if (ok) remember(&w);
     sweep_seen_release(&w.next);
     arena_release(&w.arena);
-    manifest_let_go(w.m);
+    manifest_unref(w.m);
     return ok || err_wrap(e, "sweep of tenant %.*s", STR(tenant));
 }

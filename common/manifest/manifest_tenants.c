@@ -15,7 +15,7 @@
 
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e)
 {
-    struct tenant *t = tenant_take(ms, tenant, e);
+    struct tenant *t = tenant_ref(ms, tenant, e);
     if (!t) return false;
     lock_take(&ms->lock);
     bool noted = t->noted;
@@ -27,7 +27,7 @@ bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e)
     lock_take(&ms->lock);
     t->noted |= noted;
     lock_give(&ms->lock);
-    tenant_give(ms, t);
+    tenant_unref(ms, t);
     return noted;
 }
 

@@ -90,7 +90,7 @@ static bool tell_root(struct manifests *ms, struct req *r, str tenant, uint64_t 
     struct manifest *m = root_get(ms, r, &r->arena, tenant, version, e);
     if (!m) return false;
     manifest_tell(m, out);
-    manifest_let_go(m);
+    manifest_unref(m);
     return true;
 }
 
@@ -275,7 +275,7 @@ bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct man
     bool ok = arena_ok(&w.arena, e) && verify_chain(&w, e);
     if (ok) w.m = manifest_newest(ms, r, tenant, &fault);
     if (ok) ok = w.m ? verify_newest(&w, e) : pass_over(&w, &fault, e);
-    manifest_let_go(w.m);
+    manifest_unref(w.m);
     arena_release(&w.arena);
     return ok;
 }

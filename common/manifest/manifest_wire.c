@@ -357,7 +357,7 @@ struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t vers
     bool ok = arena_ok(&m->arena, e) && fill_root(m, &scratch, bytes, e);
     arena_release(&scratch);
     if (ok) return m;
-    manifest_let_go(m);
+    manifest_unref(m);
     err_wrap(e, "manifest version %" PRIu64 " of tenant %.*s", version, STR(tenant));
     return NULL;
 }

@@ -13,8 +13,8 @@
 #include "net/client.h"
 
 #include "net/introduce.h"
+#include "net/loopback.h"
 #include "net/metrics.h"
-#include "net/near.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
@@ -51,7 +51,7 @@ struct client {
     struct loop *loop;
     struct mem_budget *memory;
     unsigned connections_per_host;
-    str near_address;
+    str loopback_address;
     struct server *near;  // or NULL
     struct tls_pem pem;
     atomic_bool has_certificate;
@@ -736,9 +736,9 @@ static void stop_call(struct call *call)
     loop_post(p->client->loop, &p->stop);
 }
 
-void client_near(struct client *c, str address, struct server *s)
+void client_loopback(struct client *c, str address, struct server *s)
 {
-    c->near_address = address;
+    c->loopback_address = address;
     c->near = s;
 }
 
@@ -754,8 +754,8 @@ bool client_introduction(const struct client *c, str *node, str *cluster)
 
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)
 {
-    if (cl->near && !c->tls && str_eq(c->address, cl->near_address))
-        return near_start(cl->near, cl->memory, r, c, rank);
+    if (cl->near && !c->tls && str_eq(c->address, cl->loopback_address))
+        return loopback_start(cl->near, cl->memory, r, c, rank);
     err e = {0};
     struct http_call_private *p = mem_alloc(NULL, sizeof *p, &e);
     c->inner = p;
@@ -780,7 +780,7 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
 
 void http_call_release(struct http_call *c)
 {
-    if (c->near) near_release(c);
+    if (c->near) loopback_release(c);
     if (!c->inner) return;
     buf_release(&c->answer);
     c->answer_headers = (struct http_headers){0};

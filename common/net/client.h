@@ -3,7 +3,7 @@
 // client.h - HTTP/1.1 requests to other processes (libcurl on a loop), waited for by jobs.
 //
 // libcurl 7.88 cannot reuse h2c connections, so HTTP/1.1 with keep-alive is pinned. Addresses are
-// "host:port" or "unix:/path". Calls to a server of the same process stay inside it (near.h).
+// "host:port" or "unix:/path". Calls to a server of the same process stay inside it (loopback.h).
 #pragma once
 
 #include "loop/call.h"
@@ -33,7 +33,7 @@ bool client_has_certificate(const struct client *c);
 // Calls without tls to `address` go to this server's application at once, without a socket. Before
 // the first call; the server must live longer than all calls. One address, borrowed.
 struct server;
-void client_near(struct client *c, str address, struct server *s);
+void client_loopback(struct client *c, str address, struct server *s);
 
 // Who asks, for calls to other nodes that say so (rpc/peer.h): the node's name and the cluster that
 // its store is of. Copied; what was told stays in memory as long as the client, as calls borrow it.

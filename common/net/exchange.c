@@ -247,7 +247,7 @@ void exchange_reject(struct exchange *ex, unsigned status, const err *e, const c
 
 // Worker, or loop for exchanges without a lane. An answer that did not fit is an error, not half an
 // answer; and what was said with an exhausted arena may lack headers.
-static void run(struct exchange *ex)
+static void run_handler(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
     err e = {0};
@@ -357,7 +357,7 @@ static void on_job_run(struct job *j)
     err e = {0};
     set_state(ex, EXCHANGE_RUNNING);
     bool ok = held_may_begin(ex, &e);
-    if (ok) run(ex);
+    if (ok) run_handler(ex);
     if (ok && !ex->refused) ok = held_begin(ex, &e);
     if (!ok) refuse(ex, 429, &e, "answers_unread");
     give_back(ex);
@@ -526,7 +526,7 @@ void exchange_body_end(struct exchange *ex)
     bool entered = x->lane && ex->done && lane_enter(x->lane, &before);
     if (!x->lane || entered) {
         set_state(ex, EXCHANGE_RUNNING);
-        run(ex);
+        run_handler(ex);
         if (entered) lane_leave(x->lane, before);
         answer(ex);
         return;

@@ -10,8 +10,8 @@
 //     (or it sent the answer) ANSWER: conn_ops.sent is called, whenever the loop is awake next
 //     exchange_end            DONE: freed
 //
-// A call from within the process (near.h) is an exchange without connection and loop: whoever makes
-// its answer tells `done`.
+// A call from within the process (loopback.h) is an exchange without connection and loop: whoever
+// makes its answer tells `done`.
 //
 // While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
 // whose connection went away meanwhile is freed when the worker gives it back.

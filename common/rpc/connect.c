@@ -2,10 +2,10 @@
 //
 // Connect unary (https://connectrpc.com/docs/protocol): the body is the message, the status says
 // how it went, errors are JSON.
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "codec/pbjson.h"
-#include "codec/squeeze.h"
 #include "rpc/rpc_int.h"
 #include "sys/clock.h"
 
@@ -64,12 +64,12 @@ bool message_inflate(const struct rpc_call *c, enum encoding how, str message, s
                      err *e)
 {
     buf_init(out, c->router->options.memory, c->message_max);
-    bool known = how == GZIP ? squeeze_is_gzip(message) : squeeze_is_zstd(message);
+    bool known = how == GZIP ? compress_is_gzip(message) : compress_is_zstd(message);
     if (!known) {
         return err_set(e, ERR_INVALID_ARGUMENT, "get decompressor: %s: invalid header",
                        how == GZIP ? "gzip" : "zstd");
     }
-    bool ok = how == GZIP ? squeeze_gunzip(message, out, e) : squeeze_unzstd(message, out, e);
+    bool ok = how == GZIP ? compress_gunzip(message, out, e) : compress_unzstd(message, out, e);
     if (ok) return true;
     if (e->code == ERR_RESOURCE_EXHAUSTED && !out->failed) {
         return err_set(e, e->code, "message size is larger than configured max %zu",
@@ -144,7 +144,7 @@ static bool compress(struct http_exchange *x, err *e)
 {
     struct buf packed;
     buf_init(&packed, x->out.budget, SIZE_MAX);
-    bool ok = squeeze_gzip(buf_view(&x->out), GZIP_LEVEL, &packed, e);
+    bool ok = compress_gzip(buf_view(&x->out), GZIP_LEVEL, &packed, e);
     if (ok) {
         buf_release(&x->out);
         x->out = buf_take(&packed);
@@ -154,7 +154,7 @@ static bool compress(struct http_exchange *x, err *e)
     return ok;
 }
 
-static bool run(struct http_exchange *x, const struct rpc_call *c, err *e)
+static bool run_method(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     str message = buf_view(&x->body);
     if (message.n > c->message_max) return message_too_large(c, message.n, e);
@@ -171,7 +171,7 @@ static bool run(struct http_exchange *x, const struct rpc_call *c, err *e)
 
 bool connect_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
-    if (!run(x, c, e)) return false;
+    if (!run_method(x, c, e)) return false;
     x->status = 200;
     route_header(x, "content-type", str_of(c->type->text));
     route_header(x, "accept-encoding", S("gzip"));

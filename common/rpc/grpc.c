@@ -7,7 +7,7 @@
 //     body     = envelope trailer-envelope                gRPC-Web; without a message the status is
 //     envelope = flags:1 length:4 (big endian) bytes      in the headers
 //     flags    = 1: bytes are compressed; 0x80: bytes are trailers
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "rpc/rpc_int.h"
 
 #define HEAD_BYTES  5
@@ -81,7 +81,7 @@ static bool wrap(struct buf *out, uint8_t flags, str bytes, bool gzip, err *e)
 {
     size_t at = out->n;
     buf_put(out, (char[HEAD_BYTES]){0}, HEAD_BYTES);
-    if (gzip && !out->failed && !squeeze_gzip(bytes, GZIP_LEVEL, out, e)) return false;
+    if (gzip && !out->failed && !compress_gzip(bytes, GZIP_LEVEL, out, e)) return false;
     if (!gzip) buf_str(out, bytes);
     if (!buf_ok(out, e)) return false;
     size_t n = out->n - at - HEAD_BYTES;
@@ -95,7 +95,8 @@ static bool wrap(struct buf *out, uint8_t flags, str bytes, bool gzip, err *e)
     return true;
 }
 
-static bool run(struct http_exchange *x, const struct rpc_call *c, struct buf *answer, err *e)
+static bool run_method(struct http_exchange *x, const struct rpc_call *c, struct buf *answer,
+                       err *e)
 {
     uint8_t flags = 0;
     str message = {0};
@@ -138,7 +139,7 @@ bool grpc_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 {
     struct buf message;
     buf_init(&message, x->out.budget, x->out.cap);
-    bool ok = run(x, c, &message, e) && answer(x, c, buf_view(&message), e);
+    bool ok = run_method(x, c, &message, e) && answer(x, c, buf_view(&message), e);
     buf_release(&message);
     return ok;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "codec/compress.h"
 #include "codec/json.h"
-#include "codec/squeeze.h"
 #include "rpc/rpc_int.h"
 
 #define GZIP_MIN   1400  // smaller answers fit a packet anyway
@@ -77,12 +77,12 @@ bool route_body(struct http_exchange *x, size_t max, err *e)
 {
     str how = http_headers_get(&x->headers, "content-encoding");
     str in = buf_view(&x->body);
-    bool gzip = str_ieq(how, S("gzip")) && squeeze_is_gzip(in);
-    bool zstd = str_ieq(how, S("zstd")) && squeeze_is_zstd(in);
+    bool gzip = str_ieq(how, S("gzip")) && compress_is_gzip(in);
+    bool zstd = str_ieq(how, S("zstd")) && compress_is_zstd(in);
     if (!gzip && !zstd) return true;
     struct buf plain;
     buf_init(&plain, x->body.budget, max);
-    bool ok = gzip ? squeeze_gunzip(in, &plain, e) : squeeze_unzstd(in, &plain, e);
+    bool ok = gzip ? compress_gunzip(in, &plain, e) : compress_unzstd(in, &plain, e);
     if (ok) {
         buf_release(&x->body);
         x->body = buf_take(&plain);
@@ -108,7 +108,7 @@ static void compress(struct http_exchange *x, const struct rpc_call *c)
     struct buf packed;
     err e = {0};
     buf_init(&packed, c->router->options.memory, body.n);
-    if (squeeze_gzip(body, GZIP_LEVEL, &packed, &e)) {
+    if (compress_gzip(body, GZIP_LEVEL, &packed, &e)) {
         buf_release(&x->out);
         x->out = buf_take(&packed);
         x->fixed = (str){0};

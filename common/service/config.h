@@ -23,7 +23,7 @@
 // the log says so.
 #pragma once
 
-#include "service/doc.h"
+#include "service/yaml_node.h"
 
 typedef bool CONFIG_BOOL;
 typedef int64_t CONFIG_INT;
@@ -34,8 +34,9 @@ typedef const char *CONFIG_STRING;  // never NULL
 typedef struct {
     const char *const *v;
     size_t n;
-} CONFIG_LIST;                         // of strings; YAML sequence, or comma separated
-typedef const struct doc *CONFIG_DOC;  // any YAML; flags and environment give it as text; or NULL
+} CONFIG_LIST;  // of strings; YAML sequence, or comma separated
+typedef const struct yaml_node
+    *CONFIG_DOC;  // any YAML; flags and environment give it as text; or NULL
 
 enum config_type {
     CONFIG_T_BOOL,
@@ -66,7 +67,7 @@ struct config_section {
     size_t size;  // of the struct
 
     // What is made of the rows' values once they are all read, in the same arena; or NULL. Faults
-    // are told with file and line (doc_fail).
+    // are told with file and line (yaml_node_fail).
     bool (*finish)(void *to, struct arena *a, err *e);
 
     // Keys that are taken and do nothing, which the log says once a process; NULL at the end.
@@ -155,8 +156,8 @@ void config_print_markdown(const struct config *c, struct buf *out);  // docs/co
 // Reads a map into a struct by the section's rows, with file, line and path in errors: unknown and
 // repeated keys, bad values, keys without value. Keys that are not given keep what `to` holds; then
 // comes the section's finish. The section need not be one of a config: rules in a list are read so.
-bool config_read(const struct config_section *s, const struct doc *map, void *to, struct arena *a,
-                 err *e) MUST_CHECK;
+bool config_read(const struct config_section *s, const struct yaml_node *map, void *to,
+                 struct arena *a, err *e) MUST_CHECK;
 
 // The defaults of all rows, without finish.
 bool config_defaults(const struct config_section *s, void *to, struct arena *a, err *e) MUST_CHECK;

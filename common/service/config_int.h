@@ -12,7 +12,7 @@ struct config_text {
     const str *items;  // of a YAML sequence of plain values
     size_t item_count;
     bool is_sequence;
-    const struct doc *doc;  // all of it, where it comes from a file
+    const struct yaml_node *node;  // all of it, where it comes from a file
     const char *where;  // "flametree.yaml:12", "flag --server.listen", "default"; NULL: not given
 };
 
@@ -28,7 +28,7 @@ bool config_yaml_read(str yaml, const char *file, struct arena *a, config_yaml_f
                       err *e) MUST_CHECK;
 
 // A node as the text of a setting.
-bool config_text_of(const struct doc *t, struct arena *a, struct config_text *text,
+bool config_text_of(const struct yaml_node *t, struct arena *a, struct config_text *text,
                     err *e) MUST_CHECK;
 
 // ---- config_value.c

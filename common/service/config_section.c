@@ -46,8 +46,8 @@ bool config_defaults(const struct config_section *s, void *to, struct arena *a, 
     return true;
 }
 
-static bool read_key(const struct config_section *s, const struct doc *t, void *to, bool *seen,
-                     struct arena *a, err *e)
+static bool read_key(const struct config_section *s, const struct yaml_node *t, void *to,
+                     bool *seen, struct arena *a, err *e)
 {
     struct config_text text;
     if (!config_text_of(t, a, &text, e)) return false;
@@ -55,10 +55,10 @@ static bool read_key(const struct config_section *s, const struct doc *t, void *
     size_t i = 0;
     while (i < s->row_count && !str_is(t->key, s->rows[i].key))
         i++;
-    if (i == s->row_count) return doc_fail(t, e, "unknown key");
-    if (seen[i]) return doc_fail(t, e, "given twice");
+    if (i == s->row_count) return yaml_node_fail(t, e, "unknown key");
+    if (seen[i]) return yaml_node_fail(t, e, "given twice");
     seen[i] = true;
-    if (t->kind == DOC_NULL) return doc_fail(t, e, "no value");
+    if (t->kind == YAML_NODE_NULL) return yaml_node_fail(t, e, "no value");
     err why = {0};
     if (config_value_parse(&s->rows[i], &text, (char *)to + s->rows[i].offset, a, &why))
         return true;
@@ -66,17 +66,17 @@ static bool read_key(const struct config_section *s, const struct doc *t, void *
         *e = why;
         return false;
     }
-    return doc_fail(t, e, "%s", why.msg);
+    return yaml_node_fail(t, e, "%s", why.msg);
 }
 
-bool config_read(const struct config_section *s, const struct doc *map, void *to, struct arena *a,
-                 err *e)
+bool config_read(const struct config_section *s, const struct yaml_node *map, void *to,
+                 struct arena *a, err *e)
 {
-    if (map->kind != DOC_MAP && map->kind != DOC_NULL)
-        return doc_fail(map, e, "expected key: value lines");
+    if (map->kind != YAML_NODE_MAP && map->kind != YAML_NODE_NULL)
+        return yaml_node_fail(map, e, "expected key: value lines");
     bool *seen = ARENA_ARRAY(a, bool, s->row_count);
     if (!seen) return arena_ok(a, e);
-    for (const struct doc *t = map->first; t; t = t->next) {
+    for (const struct yaml_node *t = map->first; t; t = t->next) {
         if (!read_key(s, t, to, seen, a, e)) return false;
     }
     return (!s->finish || s->finish(to, a, e)) && arena_ok(a, e);

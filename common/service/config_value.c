@@ -134,7 +134,7 @@ union value {
     CONFIG_DURATION ns;
     CONFIG_STRING string;
     CONFIG_LIST list;
-    CONFIG_DOC doc;
+    CONFIG_DOC node;
 };
 
 size_t config_value_size(enum config_type type)
@@ -210,9 +210,9 @@ static bool parse_list(const struct config_text *t, CONFIG_LIST *v, struct arena
     return true;
 }
 
-static bool check_texts(const struct doc *root, err *e)
+static bool check_texts(const struct yaml_node *root, err *e)
 {
-    for (const struct doc *t = root; t; t = doc_after(root, t, NULL)) {
+    for (const struct yaml_node *t = root; t; t = yaml_node_after(root, t, NULL)) {
         if (memchr(t->text.p ? t->text.p : "", '\0', t->text.n))
             return err_set(e, ERR_INVALID_ARGUMENT, "a text must not hold a NUL byte");
     }
@@ -221,33 +221,33 @@ static bool check_texts(const struct doc *root, err *e)
 
 static bool parse_doc(const struct config_text *t, CONFIG_DOC *v, struct arena *a, err *e)
 {
-    *v = t->doc;
-    if (!t->doc || t->doc->kind == DOC_SCALAR) {  // flags and quotes hold YAML as text
-        struct doc *root = NULL;
-        if (!doc_parse(t->text, t->where ? t->where : "text", a, &root, e)) return false;
-        bool whole = root->kind == DOC_LIST || root->kind == DOC_MAP;
-        if (t->doc) {  // faults are told with the place of the text
-            root->key = t->doc->key;
-            root->parent = t->doc->parent;
-            root->line = t->doc->line;
-            root->file = t->doc->file;
+    *v = t->node;
+    if (!t->node || t->node->kind == YAML_NODE_SCALAR) {  // flags and quotes hold YAML as text
+        struct yaml_node *root = NULL;
+        if (!yaml_node_parse(t->text, t->where ? t->where : "text", a, &root, e)) return false;
+        bool whole = root->kind == YAML_NODE_LIST || root->kind == YAML_NODE_MAP;
+        if (t->node) {  // faults are told with the place of the text
+            root->key = t->node->key;
+            root->parent = t->node->parent;
+            root->line = t->node->line;
+            root->file = t->node->file;
         }
-        *v = root->kind == DOC_NULL ? NULL : whole || !t->doc ? root : t->doc;
+        *v = root->kind == YAML_NODE_NULL ? NULL : whole || !t->node ? root : t->node;
     }
     return !*v || check_texts(*v, e);
 }
 
 static bool is_structured(const struct config_text *t)
 {
-    if (!t->doc || t->doc->kind < DOC_LIST) return false;
-    return t->doc->kind == DOC_MAP || t->item_count < t->doc->count;
+    if (!t->node || t->node->kind < YAML_NODE_LIST) return false;
+    return t->node->kind == YAML_NODE_MAP || t->item_count < t->node->count;
 }
 
 static bool parse(enum config_type type, const struct config_text *t, union value *v,
                   struct arena *a, err *e)
 {
     str text = str_trim(t->text);
-    if (type == CONFIG_T_DOC) return parse_doc(t, &v->doc, a, e);
+    if (type == CONFIG_T_DOC) return parse_doc(t, &v->node, a, e);
     if (is_structured(t) && type == CONFIG_T_LIST && t->is_sequence)
         return err_set(e, ERR_INVALID_ARGUMENT, "a list may hold only plain values");
     if (is_structured(t))
@@ -347,7 +347,7 @@ bool config_value_eq(const struct config_row *row, const void *a, const void *b)
     case CONFIG_T_LIST:
         return list_eq(x.list, y.list);
     case CONFIG_T_DOC:
-        return doc_eq(x.doc, y.doc);
+        return yaml_node_eq(x.node, y.node);
     case CONFIG_T_BOOL:
         return x.flag == y.flag;
     case CONFIG_T_INT:
@@ -403,19 +403,19 @@ void config_value_print(const struct config_row *row, const void *p, struct buf 
         print_duration(out, v.ns);
         return;
     case CONFIG_T_STRING:
-        doc_print_text(str_of(v.string), out);
+        yaml_node_print_text(str_of(v.string), out);
         return;
     case CONFIG_T_LIST:
         buf_byte(out, '[');
         for (size_t i = 0; i < v.list.n; i++) {
             if (i) buf_z(out, ", ");
-            doc_print_text(str_of(v.list.v[i]), out);
+            yaml_node_print_text(str_of(v.list.v[i]), out);
         }
         buf_byte(out, ']');
         return;
     case CONFIG_T_DOC:
-        if (v.doc)
-            doc_print(v.doc, out);
+        if (v.node)
+            yaml_node_print(v.node, out);
         else
             buf_z(out, "\"\"");
         return;

@@ -3,23 +3,23 @@
 // The file of settings: sections, each a map of keys.
 #include "service/config_int.h"
 
-static bool is_plain_list(const struct doc *t)
+static bool is_plain_list(const struct yaml_node *t)
 {
-    for (const struct doc *item = t->first; item; item = item->next) {
-        if (item->kind != DOC_SCALAR && item->kind != DOC_NULL) return false;
+    for (const struct yaml_node *item = t->first; item; item = item->next) {
+        if (item->kind != YAML_NODE_SCALAR && item->kind != YAML_NODE_NULL) return false;
     }
     return true;
 }
 
-bool config_text_of(const struct doc *t, struct arena *a, struct config_text *text, err *e)
+bool config_text_of(const struct yaml_node *t, struct arena *a, struct config_text *text, err *e)
 {
-    *text = (struct config_text){.doc = t, .text = t->text};
+    *text = (struct config_text){.node = t, .text = t->text};
     text->where = arena_printf(a, "%s:%u", t->file, t->line).p;
-    text->is_sequence = t->kind == DOC_LIST;
-    if (t->kind == DOC_LIST && is_plain_list(t)) {
+    text->is_sequence = t->kind == YAML_NODE_LIST;
+    if (t->kind == YAML_NODE_LIST && is_plain_list(t)) {
         str *items = ARENA_ARRAY(a, str, t->count);
         size_t n = 0;
-        for (const struct doc *item = t->first; items && item; item = item->next)
+        for (const struct yaml_node *item = t->first; items && item; item = item->next)
             items[n++] = item->text;
         text->items = items;
         text->item_count = n;
@@ -27,18 +27,18 @@ bool config_text_of(const struct doc *t, struct arena *a, struct config_text *te
     return arena_ok(a, e);
 }
 
-static bool tell_section(const struct doc *section, struct arena *a, config_yaml_fn *fn, void *ctx,
-                         err *e)
+static bool tell_section(const struct yaml_node *section, struct arena *a, config_yaml_fn *fn,
+                         void *ctx, err *e)
 {
     struct config_text text = {.where = arena_printf(a, "%s:%u", section->file, section->line).p};
     if (!arena_ok(a, e) || !fn(ctx, section->key, (str){0}, &text, e)) return false;
-    if (section->kind == DOC_NULL) return true;  // "server:" with nothing below it
-    if (section->kind != DOC_MAP)
+    if (section->kind == YAML_NODE_NULL) return true;  // "server:" with nothing below it
+    if (section->kind != YAML_NODE_MAP)
         return err_set(e, ERR_INVALID_ARGUMENT, "%s: section %.*s must hold key: value lines",
                        text.where, STR(section->key));
-    for (const struct doc *t = section->first; t; t = t->next) {
+    for (const struct yaml_node *t = section->first; t; t = t->next) {
         if (!config_text_of(t, a, &text, e)) return false;
-        if (t->kind == DOC_NULL)
+        if (t->kind == YAML_NODE_NULL)
             return err_set(e, ERR_INVALID_ARGUMENT, "%s: %.*s.%.*s has no value", text.where,
                            STR(section->key), STR(t->key));
         if (!fn(ctx, section->key, t->key, &text, e)) return false;
@@ -49,11 +49,12 @@ static bool tell_section(const struct doc *section, struct arena *a, config_yaml
 bool config_yaml_read(str yaml, const char *file, struct arena *a, config_yaml_fn *fn, void *ctx,
                       err *e)
 {
-    struct doc *root = NULL;
-    if (!doc_has_text(yaml, file, e) || !doc_parse(yaml, file, a, &root, e)) return false;
-    if (root->kind != DOC_MAP && root->kind != DOC_NULL)
-        return doc_fail(root, e, "expected sections");
-    for (const struct doc *section = root->first; section; section = section->next) {
+    struct yaml_node *root = NULL;
+    if (!yaml_node_has_text(yaml, file, e) || !yaml_node_parse(yaml, file, a, &root, e))
+        return false;
+    if (root->kind != YAML_NODE_MAP && root->kind != YAML_NODE_NULL)
+        return yaml_node_fail(root, e, "expected sections");
+    for (const struct yaml_node *section = root->first; section; section = section->next) {
         if (!tell_section(section, a, fn, ctx, e)) return false;
     }
     return arena_ok(a, e);

@@ -33,7 +33,7 @@ static enum head_verdict head(void *self, struct http_exchange *x)
     return HEAD_ANSWERED;
 }
 
-static void run(void *self, struct http_exchange *x)
+static void run_route(void *self, struct http_exchange *x)
 {
     struct router *r = router_of(self);
     assert(r);  // its head came through the router, which stays once published
@@ -62,8 +62,8 @@ static bool vital(void *self, const struct http_exchange *x)
 
 struct server_app front_app(struct front *f)
 {
-    return (
-        struct server_app){.self = f, .head = head, .run = run, .refuse = refuse, .vital = vital};
+    return (struct server_app){
+        .self = f, .head = head, .run = run_route, .refuse = refuse, .vital = vital};
 }
 
 void front_print_routes(struct front *f, struct buf *out)

@@ -6,7 +6,7 @@
 
 // ---- distributor_usage_groups
 
-static bool check_placeholders(const struct doc *t, bool *templated, err *e)
+static bool check_placeholders(const struct yaml_node *t, bool *templated, err *e)
 {
     str rest = t->key;
     *templated = false;
@@ -18,7 +18,7 @@ static bool check_placeholders(const struct doc *t, bool *templated, err *e)
         rest = str_slice(rest, at, rest.n);
         size_t end = str_find(rest, '}');
         if (end == rest.n || !str_starts(rest, S("${labels.")) || end == sizeof "${labels." - 1)
-            return doc_fail(t, e, "a part ${ of a name must be ${labels.NAME}");
+            return yaml_node_fail(t, e, "a part ${ of a name must be ${labels.NAME}");
         *templated = true;
         rest = str_slice(rest, end + 1, rest.n);
     }
@@ -29,12 +29,12 @@ static int by_name(const void *a, const void *b)
     return str_cmp(((const struct usage_group *)a)->name, ((const struct usage_group *)b)->name);
 }
 
-static bool read_group(const struct doc *t, struct usage_group *g, struct arena *a, err *e)
+static bool read_group(const struct yaml_node *t, struct usage_group *g, struct arena *a, err *e)
 {
     err why = {0};
     g->name = t->key;
-    if (str_is(t->key, "other")) return doc_fail(t, e, "the name other is reserved");
-    if (t->kind != DOC_SCALAR) return doc_fail(t, e, "must be a selector");
+    if (str_is(t->key, "other")) return yaml_node_fail(t, e, "the name other is reserved");
+    if (t->kind != YAML_NODE_SCALAR) return yaml_node_fail(t, e, "must be a selector");
     if (!check_placeholders(t, &g->templated, e)) return false;
     struct selector *s = ARENA_NEW(a, struct selector);
     if (!s) return arena_ok(a, e);
@@ -44,22 +44,24 @@ static bool read_group(const struct doc *t, struct usage_group *g, struct arena 
         *e = why;
         return false;
     }
-    return doc_fail(t, e, "%s", why.msg);
+    return yaml_node_fail(t, e, "%s", why.msg);
 }
 
-static bool read_groups(const struct doc *map, struct usage_groups *out, struct arena *a, err *e)
+static bool read_groups(const struct yaml_node *map, struct usage_groups *out, struct arena *a,
+                        err *e)
 {
     *out = (struct usage_groups){0};
     if (!map) return true;
-    if (map->kind != DOC_MAP) return doc_fail(map, e, "must be a map of names to selectors");
+    if (map->kind != YAML_NODE_MAP)
+        return yaml_node_fail(map, e, "must be a map of names to selectors");
     if (map->count > LIMITS_GROUPS_MAX)
-        return doc_fail(map, e, "holds %zu groups, limit %d", map->count, LIMITS_GROUPS_MAX);
+        return yaml_node_fail(map, e, "holds %zu groups, limit %d", map->count, LIMITS_GROUPS_MAX);
     struct usage_group *v = ARENA_ARRAY(a, struct usage_group, map->count);
     if (!v) return arena_ok(a, e);
     size_t n = 0;
-    for (const struct doc *t = map->first; t; t = t->next) {
+    for (const struct yaml_node *t = map->first; t; t = t->next) {
         for (size_t i = 0; i < n; i++) {
-            if (str_eq(v[i].name, t->key)) return doc_fail(t, e, "given twice");
+            if (str_eq(v[i].name, t->key)) return yaml_node_fail(t, e, "given twice");
         }
         if (!read_group(t, &v[n++], a, e)) return false;
     }
@@ -123,21 +125,22 @@ static const struct config_section sampler_section =
 static const struct config_section quota_group_section =
     CONFIG_SECTION("usage_groups", quota_group_rows, struct quota_group_rows);
 
-static bool read_map(const struct config_section *s, const struct doc *map, void *to,
+static bool read_map(const struct config_section *s, const struct yaml_node *map, void *to,
                      struct arena *a, err *e)
 {
     if (!config_defaults(s, to, a, e)) return false;
     return !map || config_read(s, map, to, a, e);
 }
 
-static bool read_quota_groups(const struct doc *map, struct quota *q, struct arena *a, err *e)
+static bool read_quota_groups(const struct yaml_node *map, struct quota *q, struct arena *a, err *e)
 {
     if (!map) return true;
-    if (map->kind != DOC_MAP) return doc_fail(map, e, "must be a map of names to limits");
+    if (map->kind != YAML_NODE_MAP)
+        return yaml_node_fail(map, e, "must be a map of names to limits");
     struct quota_group *v = ARENA_ARRAY(a, struct quota_group, map->count);
     if (!v) return arena_ok(a, e);
     q->groups = v;
-    for (const struct doc *t = map->first; t; t = t->next) {
+    for (const struct yaml_node *t = map->first; t; t = t->next) {
         struct quota_group_rows r = {0};
         if (!read_map(&quota_group_section, t, &r, a, e)) return false;
         v[q->group_count++] = (struct quota_group){t->key, r.period_limit_mb, r.limit_reached};
@@ -145,7 +148,8 @@ static bool read_quota_groups(const struct doc *map, struct quota *q, struct are
     return true;
 }
 
-static bool read_quota(const struct doc *map, const struct quota **out, struct arena *a, err *e)
+static bool read_quota(const struct yaml_node *map, const struct quota **out, struct arena *a,
+                       err *e)
 {
     *out = NULL;
     if (!map) return true;
@@ -194,19 +198,20 @@ static const struct config_section sampling_section =
 static const struct config_section probability_section =
     CONFIG_SECTION("usage_groups", probability_rows, struct probability_rows);
 
-static bool read_sampling(const struct doc *map, struct sampling *out, struct arena *a, err *e)
+static bool read_sampling(const struct yaml_node *map, struct sampling *out, struct arena *a,
+                          err *e)
 {
     struct sampling_rows r = {0};
     *out = (struct sampling){0};
     if (!map) return true;
     if (!read_map(&sampling_section, map, &r, a, e)) return false;
     if (!r.usage_groups) return true;
-    if (r.usage_groups->kind != DOC_MAP)
-        return doc_fail(r.usage_groups, e, "must be a map of names to probabilities");
+    if (r.usage_groups->kind != YAML_NODE_MAP)
+        return yaml_node_fail(r.usage_groups, e, "must be a map of names to probabilities");
     struct sampling_rule *v = ARENA_ARRAY(a, struct sampling_rule, r.usage_groups->count);
     if (!v) return arena_ok(a, e);
     out->v = v;
-    for (const struct doc *t = r.usage_groups->first; t; t = t->next) {
+    for (const struct yaml_node *t = r.usage_groups->first; t; t = t->next) {
         struct probability_rows p = {0};
         if (!read_map(&probability_section, t, &p, a, e)) return false;
         v[out->n++] = (struct sampling_rule){t->key, p.probability};

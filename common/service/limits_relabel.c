@@ -2,17 +2,18 @@
 #include "model/relabel.h"
 #include "service/limits_int.h"
 
-static bool read_sources(const struct doc *t, struct relabel_config *c, struct arena *a, err *e)
+static bool read_sources(const struct yaml_node *t, struct relabel_config *c, struct arena *a,
+                         err *e)
 {
-    if (t->kind != DOC_LIST && t->kind != DOC_NULL) {
-        return doc_fail(t, e, "must be a list of label names");
+    if (t->kind != YAML_NODE_LIST && t->kind != YAML_NODE_NULL) {
+        return yaml_node_fail(t, e, "must be a list of label names");
     }
-    if (c->source_count) return doc_fail(t, e, "given twice");
+    if (c->source_count) return yaml_node_fail(t, e, "given twice");
     str *names = ARENA_ARRAY(a, str, t->count);
     if (!names) return arena_ok(a, e);
-    for (const struct doc *one = t->first; one; one = one->next) {
-        if (one->kind != DOC_SCALAR || one->text.n == 0) {
-            return doc_fail(one, e, "must be a label name");
+    for (const struct yaml_node *one = t->first; one; one = one->next) {
+        if (one->kind != YAML_NODE_SCALAR || one->text.n == 0) {
+            return yaml_node_fail(one, e, "must be a label name");
         }
         names[c->source_count++] = one->text;
     }
@@ -20,7 +21,7 @@ static bool read_sources(const struct doc *t, struct relabel_config *c, struct a
     return true;
 }
 
-static bool read_field(const struct doc *t, struct relabel_config *c, struct arena *a, err *e)
+static bool read_field(const struct yaml_node *t, struct relabel_config *c, struct arena *a, err *e)
 {
     const struct {
         const char *key;
@@ -34,55 +35,57 @@ static bool read_field(const struct doc *t, struct relabel_config *c, struct are
     };
     if (str_is(t->key, "source_labels")) return read_sources(t, c, a, e);
     if (str_is(t->key, "modulus")) {
-        if (c->has_modulus) return doc_fail(t, e, "given twice");
+        if (c->has_modulus) return yaml_node_fail(t, e, "given twice");
         c->has_modulus = true;
-        if (t->kind == DOC_SCALAR && str_u64(t->text, &c->modulus)) return true;
-        return doc_fail(t, e, "must be a whole number that is not negative");
+        if (t->kind == YAML_NODE_SCALAR && str_u64(t->text, &c->modulus)) return true;
+        return yaml_node_fail(t, e, "must be a whole number that is not negative");
     }
     for (size_t i = 0; i < COUNT(texts); i++) {
         if (!str_is(t->key, texts[i].key)) continue;
-        if (t->kind != DOC_SCALAR) return doc_fail(t, e, "must be a text");
-        if (texts[i].text->p) return doc_fail(t, e, "given twice");
+        if (t->kind != YAML_NODE_SCALAR) return yaml_node_fail(t, e, "must be a text");
+        if (texts[i].text->p) return yaml_node_fail(t, e, "given twice");
         *texts[i].text = t->text.p ? t->text : S("");
         return true;
     }
-    return doc_fail(t, e, "unknown key");
+    return yaml_node_fail(t, e, "unknown key");
 }
 
-static const struct doc *item(const struct doc *list, size_t at)
+static const struct yaml_node *item(const struct yaml_node *list, size_t at)
 {
-    const struct doc *t = list->first;
+    const struct yaml_node *t = list->first;
     while (t && at-- > 0) {
         t = t->next;
     }
     return t;
 }
 
-static bool read_rules(const struct doc *list, struct arena *a, struct relabel_rules *out, err *e)
+static bool read_rules(const struct yaml_node *list, struct arena *a, struct relabel_rules *out,
+                       err *e)
 {
     *out = (struct relabel_rules){0};
-    if (!list || list->kind == DOC_NULL) return true;
-    if (list->kind != DOC_LIST) return doc_fail(list, e, "must be a list of rules");
+    if (!list || list->kind == YAML_NODE_NULL) return true;
+    if (list->kind != YAML_NODE_LIST) return yaml_node_fail(list, e, "must be a list of rules");
     struct relabel_config *v = ARENA_ARRAY(a, struct relabel_config, list->count);
     if (!v) return arena_ok(a, e);
     size_t n = 0;
-    for (const struct doc *one = list->first; one; one = one->next, n++) {
-        if (one->kind != DOC_MAP) return doc_fail(one, e, "must be a rule: {action: ..., ...}");
-        for (const struct doc *field = one->first; field; field = field->next) {
+    for (const struct yaml_node *one = list->first; one; one = one->next, n++) {
+        if (one->kind != YAML_NODE_MAP)
+            return yaml_node_fail(one, e, "must be a rule: {action: ..., ...}");
+        for (const struct yaml_node *field = one->first; field; field = field->next) {
             if (!read_field(field, &v[n], a, e)) return false;
         }
     }
     size_t at = 0;
     err why = {0};
     if (relabel_compile(a, v, n, out, &at, &why)) return true;
-    if (why.code == ERR_INVALID_ARGUMENT) return doc_fail(item(list, at), e, "%s", why.msg);
+    if (why.code == ERR_INVALID_ARGUMENT) return yaml_node_fail(item(list, at), e, "%s", why.msg);
     *e = why;
     return false;
 }
 
 struct relabelling {
-    const struct doc *rules;
-    const struct doc *types;
+    const struct yaml_node *rules;
+    const struct yaml_node *types;
     const char *position;
 };
 
@@ -119,6 +122,6 @@ bool limits_relabel(struct limits *l, struct arena *a, err *e)
                                  l->ingestion_relabeling_default_rules_position};
     l->relabelling = made;
     if (relabel_only_filters(&v[1], &at)) return true;
-    return doc_fail(item(l->sample_type_relabeling_rules, at), e,
-                    "action: sample types can only be dropped or kept (drop, keep)");
+    return yaml_node_fail(item(l->sample_type_relabeling_rules, at), e,
+                          "action: sample types can only be dropped or kept (drop, keep)");
 }

@@ -31,7 +31,7 @@ bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *h
 // ---- members of maps, in order of their names
 
 struct entry {
-    const struct doc *doc;
+    const struct yaml_node *node;
     size_t file;
 };
 
@@ -39,46 +39,47 @@ static int by_name(const void *a, const void *b)
 {
     const struct entry *x = a;
     const struct entry *y = b;
-    int order = str_cmp(x->doc->key, y->doc->key);
+    int order = str_cmp(x->node->key, y->node->key);
     if (order) return order;
     if (x->file != y->file) return x->file < y->file ? -1 : 1;
-    return (x->doc->line > y->doc->line) - (x->doc->line < y->doc->line);
+    return (x->node->line > y->node->line) - (x->node->line < y->node->line);
 }
 
 // Maps of one file must not name a member twice: laying files over each other would hide it.
-static bool check_unique(struct arena *a, const struct doc *map, err *e)
+static bool check_unique(struct arena *a, const struct yaml_node *map, err *e)
 {
     struct entry *v = ARENA_ARRAY(a, struct entry, map->count);
     size_t n = 0;
-    for (const struct doc *t = map->first; v && t; t = t->next)
+    for (const struct yaml_node *t = map->first; v && t; t = t->next)
         v[n++] = (struct entry){t, 0};
     if (n > 1) qsort(v, n, sizeof *v, by_name);
     for (size_t i = 1; i < n; i++) {
-        if (str_eq(v[i - 1].doc->key, v[i].doc->key))
-            return doc_fail(v[i].doc, e, "given twice, first in line %u", v[i - 1].doc->line);
+        if (str_eq(v[i - 1].node->key, v[i].node->key))
+            return yaml_node_fail(v[i].node, e, "given twice, first in line %u",
+                                  v[i - 1].node->line);
     }
     return arena_ok(a, e);
 }
 
 // The tenants of a file are added to *v.
-static bool read_file(struct arena *a, const struct doc *root, size_t file, struct entry **v,
+static bool read_file(struct arena *a, const struct yaml_node *root, size_t file, struct entry **v,
                       size_t *cap, size_t *n, err *e)
 {
-    if (root->kind == DOC_NULL) return true;
-    for (const struct doc *d = root; d; d = doc_after(root, d, NULL)) {
-        if (d->kind == DOC_MAP && !check_unique(a, d, e)) return false;
+    if (root->kind == YAML_NODE_NULL) return true;
+    for (const struct yaml_node *d = root; d; d = yaml_node_after(root, d, NULL)) {
+        if (d->kind == YAML_NODE_MAP && !check_unique(a, d, e)) return false;
     }
-    if (root->kind != DOC_MAP) return doc_fail(root, e, "expected the key overrides");
-    for (const struct doc *d = root->first; d; d = d->next) {
+    if (root->kind != YAML_NODE_MAP) return yaml_node_fail(root, e, "expected the key overrides");
+    for (const struct yaml_node *d = root->first; d; d = d->next) {
         if (!str_is(d->key, "overrides"))
-            return doc_fail(d, e, "unknown key, only overrides is known");
-        if (d->kind != DOC_MAP && d->kind != DOC_NULL)
-            return doc_fail(d, e, "expected tenants with their limits");
-        for (const struct doc *t = d->first; t; t = t->next) {
+            return yaml_node_fail(d, e, "unknown key, only overrides is known");
+        if (d->kind != YAML_NODE_MAP && d->kind != YAML_NODE_NULL)
+            return yaml_node_fail(d, e, "expected tenants with their limits");
+        for (const struct yaml_node *t = d->first; t; t = t->next) {
             err why = {0};
-            if (!auth_tenant_check(t->key, &why)) return doc_fail(t, e, "%s", why.msg);
-            if (t->kind != DOC_MAP && t->kind != DOC_NULL)
-                return doc_fail(t, e, "expected limits as key: value lines");
+            if (!auth_tenant_check(t->key, &why)) return yaml_node_fail(t, e, "%s", why.msg);
+            if (t->kind != YAML_NODE_MAP && t->kind != YAML_NODE_NULL)
+                return yaml_node_fail(t, e, "expected limits as key: value lines");
             if (!arena_grow(a, (void *)v, cap, *n + 1, sizeof **v)) return arena_ok(a, e);
             (*v)[(*n)++] = (struct entry){t, file};
         }
@@ -88,21 +89,21 @@ static bool read_file(struct arena *a, const struct doc *root, size_t file, stru
 
 // What several files say of one tenant, as if one file had said it. Its place in the path, which
 // errors tell, is that of the first one.
-static const struct doc *join(struct arena *a, const struct entry *v, size_t n, err *e)
+static const struct yaml_node *join(struct arena *a, const struct entry *v, size_t n, err *e)
 {
-    const struct doc *all = v[0].doc;
+    const struct yaml_node *all = v[0].node;
     for (size_t i = 1; i < n; i++) {
-        if (v[i].doc->kind == DOC_NULL) continue;
-        struct doc *merged = doc_merge(a, all, v[i].doc);
+        if (v[i].node->kind == YAML_NODE_NULL) continue;
+        struct yaml_node *merged = yaml_node_merge(a, all, v[i].node);
         if (!merged) return arena_ok(a, e) ? all : NULL;
-        merged->parent = v[0].doc->parent;
+        merged->parent = v[0].node->parent;
         all = merged;
     }
     return all;
 }
 
-static bool read_tenant(struct overrides *o, const struct doc *d, const struct limits *defaults,
-                        struct override *to, err *e)
+static bool read_tenant(struct overrides *o, const struct yaml_node *d,
+                        const struct limits *defaults, struct override *to, err *e)
 {
     struct limits *l = ARENA_NEW(&o->arena, struct limits);
     if (!l) return arena_ok(&o->arena, e);
@@ -120,10 +121,10 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
     size_t cap = 0;
     size_t n = 0;
     for (size_t i = 0; i < files.n; i++) {
-        struct doc *root = NULL;
+        struct yaml_node *root = NULL;
         const char *name = arena_str(a, str_of(files.v[i])).p;
-        if (!arena_ok(a, e) || !doc_has_text(texts[i], name, e) ||
-            !doc_parse(texts[i], name, a, &root, e)) {
+        if (!arena_ok(a, e) || !yaml_node_has_text(texts[i], name, e) ||
+            !yaml_node_parse(texts[i], name, a, &root, e)) {
             return false;
         }
         if (!read_file(a, root, i, &v, &cap, &n, e)) return false;
@@ -131,9 +132,9 @@ bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
     if (n > 1) qsort(v, n, sizeof *v, by_name);
     struct override *table = ARENA_ARRAY(a, struct override, n);
     for (size_t i = 0, same = 0; table && i < n; i += same) {
-        for (same = 1; i + same < n && str_eq(v[i].doc->key, v[i + same].doc->key);)
+        for (same = 1; i + same < n && str_eq(v[i].node->key, v[i + same].node->key);)
             same++;
-        const struct doc *d = join(a, &v[i], same, e);
+        const struct yaml_node *d = join(a, &v[i], same, e);
         if (!d || !read_tenant(o, d, defaults, &table[o->count++], e)) return false;
     }
     o->v = table;

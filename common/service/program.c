@@ -332,7 +332,7 @@ static bool open_internal(struct program *p, err *e)
     if (!open_front(p, &p->internal, &o, e)) return false;
     name_listener(p->internal_address, sizeof p->internal_address, listen,
                   server_port(p->internal.server));
-    client_near(p->client, str_of(p->internal_address), p->internal.server);
+    client_loopback(p->client, str_of(p->internal_address), p->internal.server);
     return true;
 }
 

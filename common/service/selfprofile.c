@@ -13,8 +13,8 @@
 // any: a start takes some tens of ms of CPU time, and who looks then wants to see something.
 #include "service/selfprofile.h"
 
+#include "codec/compress.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "model/label.h"
 #include "service/metrics.h"
 #include "service/process.h"
@@ -134,7 +134,7 @@ static bool encode_once(struct selfprofile *p, const struct selfprofile_span *sp
     buf_init(&packed, &p->memory, PPROF_MAX);
     buf_init(&p->push.body, &p->memory, PPROF_MAX + REQUEST_MAX);
     bool ok = selfprofile_encode(&p->sums, p->names, span, &pprof, e) &&
-              squeeze_gzip(buf_view(&pprof), 1, &packed, e);
+              compress_gzip(buf_view(&pprof), 1, &packed, e);
     if (ok) put_request(p, buf_view(&packed), &p->push.body);
     ok = ok && buf_ok(&p->push.body, e);
     buf_release(&pprof);

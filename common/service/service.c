@@ -111,7 +111,7 @@ static bool is_done(struct program *p)
     return done;
 }
 
-static int run(struct program *p)
+static int run_program(struct program *p)
 {
     pthread_t thread;
     lock_init(&p->lock, LOCK_PROCESS);
@@ -282,7 +282,7 @@ static int run_with_settings(struct program *p, const struct config_args *args)
         printf("the settings are valid\n");
     } else {
         apply_log_level(p->config);
-        code = run(p);
+        code = run_program(p);
     }
     tenants_close(p->tenants);
     return code;

@@ -13,7 +13,7 @@
 //     stop:   listeners drain -> services' drain, stop, in reverse -> lanes, loops -> exit 0
 //
 // Services talk to each other only through the internal listener's protocol, also within one
-// process (there without a socket: net/near.h).
+// process (there without a socket: net/loopback.h).
 #pragma once
 
 #include "cluster/member.h"

@@ -262,7 +262,7 @@ struct tenants *tenants_open(struct config *c, err *e)
     return NULL;
 }
 
-static void *run(void *arg)
+static void *run_reloader(void *arg)
 {
     struct tenants *t = arg;
     lock_take(&t->lock);
@@ -282,7 +282,7 @@ static void *run(void *arg)
 
 bool tenants_start(struct tenants *t, err *e)
 {
-    t->started = thread_start(&t->thread, "overrides", run, t, e);
+    t->started = thread_start(&t->thread, "overrides", run_reloader, t, e);
     return t->started;
 }
 
@@ -318,7 +318,7 @@ void tenants_print(struct tenants *t, bool diff, struct buf *out)
         const struct override *o = &s->overrides.v[i];
         size_t before = out->n;
         buf_z(out, "  ");
-        doc_print_text(o->tenant, out);
+        yaml_node_print_text(o->tenant, out);
         buf_z(out, ":\n");
         size_t head = out->n;
         config_print_section(&limits_section, o->limits, diff ? s->defaults : NULL, "    ", out);

@@ -170,7 +170,7 @@ static bool wait(struct watch *w)
     return goes_on;
 }
 
-static void *run(void *arg)
+static void *run_watch(void *arg)
 {
     struct watch *w = arg;
     for (unsigned tick = 0;; tick++) {
@@ -187,7 +187,7 @@ struct watch *watch_start(struct program *p, err *e)
     w->known = mem_must(REMEMBER_MAX * sizeof *w->known);
     lock_init(&w->lock, LOCK_PROCESS);
     cond_init(&w->wake);
-    if (thread_start(&w->thread, "watch", run, w, e)) return w;
+    if (thread_start(&w->thread, "watch", run_watch, w, e)) return w;
     cond_release(&w->wake);
     lock_release(&w->lock);
     mem_must_free(w->known);

@@ -110,7 +110,7 @@ static bool clean(struct check *c, err *e)
     return true;
 }
 
-static bool run(struct check *c, err *e)
+static bool run_check(struct check *c, err *e)
 {
     return lists(c, c->one, 0, "it lists an object that nobody created", e) && clean(c, e) &&
            sees(c, c->one, false, "it has an object that nobody created", e) &&
@@ -139,7 +139,7 @@ bool store_check(struct store *one, struct store *other, id128 owner, struct req
     c.own = arena_printf(&r->arena, STORE_CHECK_PREFIX "%s.", directory);
     c.name = arena_printf(&r->arena, "%.*s%s", STR(c.own), ulid);
     if (!arena_ok(&r->arena, e)) return false;
-    if (run(&c, e)) return true;
+    if (run_check(&c, e)) return true;
     err ignored = {0};
     (void)!store_delete(one, r, c.name, &ignored);  // what stays goes with a later check
     return false;

@@ -42,7 +42,7 @@ bool local_alive(const struct req *r, err *e)
     return !r || req_alive(r, e);
 }
 
-static bool look_at_objects(const struct local *l, struct stat *st)
+static bool inspect_objects(const struct local *l, struct stat *st)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/o", l->dir);
@@ -52,7 +52,7 @@ static bool look_at_objects(const struct local *l, struct stat *st)
 bool local_is_there(const struct local *l, err *e)
 {
     struct stat st;
-    if (!look_at_objects(l, &st)) {
+    if (!inspect_objects(l, &st)) {
         return err_set(e, ERR_UNAVAILABLE,
                        "store %s: %s; was it moved, or is its disk not mounted any more?", l->dir,
                        strerror(errno));
@@ -126,7 +126,7 @@ static bool make_dirs(const struct local *l, err *e)
 static bool know_objects(struct local *l, err *e)
 {
     struct stat st;
-    if (!look_at_objects(l, &st)) return err_set(e, ERR_UNAVAILABLE, "o: %s", strerror(errno));
+    if (!inspect_objects(l, &st)) return err_set(e, ERR_UNAVAILABLE, "o: %s", strerror(errno));
     l->dev = st.st_dev;
     l->ino = st.st_ino;
     return true;

@@ -156,7 +156,7 @@ static void settle(const struct io_op *o, const struct req *r, struct store_read
     }
 }
 
-static void run(struct batch *b, struct req *r)
+static void run_reads(struct batch *b, struct req *r)
 {
     if (b->n > 0) io_run(b->local->io, r, b->ops, b->n);
     metric_add(&store_reads, b->n);
@@ -179,7 +179,7 @@ static void run_all(struct local *l, struct req *r, struct store_read **v, size_
         bool alive = local_alive(r, &why);
         if (alive) i += fill(&b, r, v + i, n - i);
         if (!alive) refuse(v[i++], &why);
-        run(&b, r);
+        run_reads(&b, r);
     }
 }
 

@@ -10,7 +10,7 @@
 //            limits of connections, rates and quotas, how long something took, when to look again.
 //     boot   as mono, but goes on while the machine sleeps. For: ages of what is kept (cuts of the
 //            log), which a process counts from its start on. What it finds there from an earlier
-//            process has only wall times; ingester/wal.h says how far they are believed.
+//            process has only wall times; ingester/log/wal.h says how far they are believed.
 //
 // In builds with fault points FLAMETREE_CLOCK names a file of three native int64: nanoseconds by
 // which wall, boot and mono are off. Tests write to it while the process runs. Without the third,

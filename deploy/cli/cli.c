@@ -216,7 +216,7 @@ static cli_run *const runs[CLI_COMMAND_COUNT] = {
     [CLI_NODE_FORGET] = cli_node_forget,
 };
 
-static bool run(struct cli *c, int *status, err *e)
+static bool run_command(struct cli *c, int *status, err *e)
 {
     cli_run *fn = runs[c->args.command];
     if (fn && !cli_args_has(&c->args, OPT_COMMAND_HELP)) {
@@ -259,7 +259,7 @@ int cli_main(int argc, char **argv)
     if (!cli_args_parse(&c.args, argc, argv, &e)) {
         status = CLI_WRONG;
         print_fault(&c, &e, false);
-    } else if (run(&c, &status, &e)) {
+    } else if (run_command(&c, &status, &e)) {
         status = CLI_WELL;
     } else if (e.code) {
         print_fault(&c, &e, true);

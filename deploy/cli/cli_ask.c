@@ -2,9 +2,9 @@
 #include "deploy/cli/cli_ask.h"
 
 #include "codec/base64.h"
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "deploy/cli/cli_explain.h"
 #include "service/config.h"
 #include "sys/clock.h"
@@ -310,7 +310,7 @@ static bool inflate(struct cli *c, struct cli_call *call, str *body, err *e)
     str encoding = http_headers_get(&call->http.answer_headers, "content-encoding");
     if (!str_ieq(encoding, S("gzip")) || body->n == 0) return true;
     buf_init(&call->inflated, NULL, c->answer_max);
-    if (!squeeze_gunzip(*body, &call->inflated, e)) {
+    if (!compress_gunzip(*body, &call->inflated, e)) {
         if (e->code == ERR_RESOURCE_EXHAUSTED)
             return err_set(e, e->code, "the answer is larger than %s",
                            cli_args_get(&c->args, OPT_MAX_ANSWER));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cli_explain.h - how an answer came about, told on standard error: query --explain. The server's
-// header Flametree-Explain is JSON (querier/explain.h); a server without it is said to have none.
+// header Flametree-Explain is JSON (querier/answer/explain.h); a server without it is said to have
+// none.
 #pragma once
 
 #include "deploy/cli/cli.h"

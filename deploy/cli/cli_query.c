@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // query: a merged profile as a picture, a table, or a file for other programs.
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "codec/pbjson.h"
-#include "codec/squeeze.h"
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_draw.h"
 #include "deploy/cli/cli_merge.h"
@@ -254,7 +254,8 @@ static bool show_pprof(struct cli *c, const struct cli_query *q, int *status, er
     while (ok && !has_sample && pb_next(&r))
         has_sample = r.field == 2;
     if (ok && !has_sample) ok = cli_query_is_empty(c, q, status, e);
-    ok = ok && squeeze_gzip(buf_view(&profile), GZIP_LEVEL, &packed, e) && cli_write(c, &packed, e);
+    ok =
+        ok && compress_gzip(buf_view(&profile), GZIP_LEVEL, &packed, e) && cli_write(c, &packed, e);
     buf_release(&profile);
     buf_release(&packed);
     return ok;

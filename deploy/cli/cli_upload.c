@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "deploy/cli/cli_upload.h"
 
+#include "codec/compress.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "codec/url.h"
 #include "decode/decode.h"
 #include "decode/perf.h"
@@ -140,7 +140,7 @@ static bool make_pprof(struct arena *a, const struct upload_options *o, str serv
     bool ok = true;
     if (o->time_is_now) {
         ok = upload_set_time(inflated, o->now_ns, &timed, e) &&
-             squeeze_gzip(buf_view(&timed), GZIP_LEVEL, &packed, e);
+             compress_gzip(buf_view(&timed), GZIP_LEVEL, &packed, e);
         bytes = buf_view(&packed);
     }
     buf_init(&out->body, NULL, INFLATED_MAX + PATH_MAX_);
@@ -316,8 +316,8 @@ bool upload_make(struct arena *a, const struct upload_options *o, str file, str 
     buf_init(&inflated, NULL, INFLATED_MAX);
     str plain = bytes;
     bool ok = true;
-    if (squeeze_is_gzip(bytes)) {
-        ok = squeeze_gunzip(bytes, &inflated, e);
+    if (compress_is_gzip(bytes)) {
+        ok = compress_gunzip(bytes, &inflated, e);
         plain = buf_view(&inflated);
     }
     if (ok && out->format == UPLOAD_AUTO) ok = upload_detect(plain, &out->format, e);

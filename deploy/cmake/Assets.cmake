@@ -1,4 +1,4 @@
-# Assets.cmake - the built page (querier/ui/dist), compiled into the querier as querier/assets.h describes.
+# Assets.cmake - the built page (querier/ui/dist), compiled into the querier as querier/request/assets.h describes.
 # Included, it adds the sources to ft_querier. Run as a script while building, it writes them: the bytes through
 # .incbin, because large C arrays compile slowly, and a table in C. Needs no Node: dist is part of the repository.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -79,7 +79,7 @@ foreach(file IN LISTS files)
 endforeach()
 
 file(WRITE ${OUT}/bytes.S "${asm}")
-file(WRITE ${OUT}/table.c "#include \"querier/assets.h\"
+file(WRITE ${OUT}/table.c "#include \"querier/request/assets.h\"
 
 ${declarations}
 const struct asset asset_table[] = {

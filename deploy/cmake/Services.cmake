@@ -1,7 +1,7 @@
 # Services.cmake - each service is a static library and a program of one line; flametree is all four together, and the client.
 set(FT_SERVICES distributor ingester querier compactor)
 foreach(service IN LISTS FT_SERVICES)
-    file(GLOB sources CONFIGURE_DEPENDS ${service}/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${service}/*.c ${service}/*/*.c)
     list(FILTER sources EXCLUDE REGEX "/main\\.c$")
     if(NOT sources)
         continue()

@@ -12,9 +12,9 @@
 #include "block/order.h"
 #include "block/reader.h"
 #include "block/writer.h"
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "codec/varint.h"
-#include "distributor/intake.h"
+#include "distributor/pipeline.h"
 #include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -84,8 +84,8 @@ static void load_file(const char *path, struct symbols *table, bool **leaf, size
     buf_init(&plain, NULL, BYTES_MAX);
     must(file_read(path, &raw, &e), &e);
     str bytes = buf_view(&raw);
-    if (squeeze_is_gzip(bytes)) {
-        must(squeeze_gunzip(bytes, &plain, &e), &e);
+    if (compress_is_gzip(bytes)) {
+        must(compress_gunzip(bytes, &plain, &e), &e);
         bytes = buf_view(&plain);
     }
     must(decode_pprof(&arena, bytes, &o, &d, NULL, &e), &e);

@@ -9,9 +9,9 @@
 // lexicon, whose ingester was told the names and stacks of this profile before. Files may be gzip;
 // they are inflated before the clock starts. One that is refused is left out and named on stderr. A
 // fixed number of runs of one step is for tools that count instructions.
-#include "codec/squeeze.h"
-#include "distributor/intake.h"
+#include "codec/compress.h"
 #include "distributor/lexicon.h"
+#include "distributor/pipeline.h"
 #include "service/process.h"
 #include "sys/clock.h"
 #include "sys/file.h"
@@ -61,28 +61,28 @@ static bool decode_and_intern(const struct work *w)
     return ok;
 }
 
-static bool encode_all(struct arena *a, struct outbox *o)
+static bool encode_all(struct arena *a, struct send_buffer *o)
 {
     bool ok = true;
-    outbox_seal(o);
-    for (size_t i = 0; ok && i < o->parcel_count; i++) {
+    send_buffer_seal(o);
+    for (size_t i = 0; ok && i < o->batch_count; i++) {
         struct buf out;
         err e = {0};
         buf_init(&out, NULL, BYTES_MAX);
-        ok = batch_encode(&o->parcels[i]->batch, a, &out, &e);
+        ok = batch_encode(&o->batches[i]->batch, a, &out, &e);
         buf_release(&out);
     }
     return ok;
 }
 
-static bool whole_intake(const struct work *w)
+static bool whole_pipeline(const struct work *w)
 {
     static const label ls[] = {{S("__name__"), S("process_cpu")}, {S("service_name"), S("bench")}};
     struct arena a;
-    struct intake in;
+    struct pipeline in;
     arena_init(&a, NULL, ARENA_MAX);
-    intake_init(&in, &a, &limits, w->now_ns, 1);
-    intake_pprof(&in, &(struct intake_item){w->bytes, S(""), ls, COUNT(ls)});
+    pipeline_init(&in, &a, &limits, w->now_ns, 1);
+    pipeline_pprof(&in, &(struct pipeline_item){w->bytes, S(""), ls, COUNT(ls)});
     bool ok = !in.failed && encode_all(&a, &in.out);
     arena_release(&a);
     return ok;
@@ -115,32 +115,32 @@ static void is_full(void *arg, str service, uint32_t owner, struct lexicon *l)
     lexicons_full(&lexicons, &k, l);
 }
 
-static bool tell(struct arena *a, struct outbox *o)
+static bool tell(struct arena *a, struct send_buffer *o)
 {
     bool ok = true;
-    outbox_seal(o);
-    for (size_t i = 0; ok && i < o->parcel_count; i++) {
-        struct parcel *p = o->parcels[i];
+    send_buffer_seal(o);
+    for (size_t i = 0; ok && i < o->batch_count; i++) {
+        struct send_batch *p = o->batches[i];
         struct buf out;
         err e = {0};
         buf_init(&out, NULL, BYTES_MAX);
-        ok = parcel_encode(p, a, &out, &e);
+        ok = send_batch_encode(p, a, &out, &e);
         if (ok && p->lexicon) lexicon_stored(p->lexicon, &p->sent);
         buf_release(&out);
     }
     return ok;
 }
 
-static bool known_intake(const struct work *w)
+static bool known_pipeline(const struct work *w)
 {
     static const label ls[] = {{S("__name__"), S("process_cpu")}, {S("service_name"), S("bench")}};
     struct arena a;
-    struct intake in;
+    struct pipeline in;
     arena_init(&a, NULL, ARENA_MAX);
-    intake_init(&in, &a, &limits, w->now_ns, 1);
+    pipeline_init(&in, &a, &limits, w->now_ns, 1);
     in.out.lexicon = lexicon_of;
     in.out.full = is_full;
-    intake_pprof(&in, &(struct intake_item){w->bytes, S(""), ls, COUNT(ls)});
+    pipeline_pprof(&in, &(struct pipeline_item){w->bytes, S(""), ls, COUNT(ls)});
     bool ok = !in.failed && tell(&a, &in.out);
     arena_release(&a);
     return ok;
@@ -172,8 +172,8 @@ static bool load(const char *path, struct buf *raw, struct buf *plain, str *byte
 {
     if (!file_read(path, raw, e)) return false;
     *bytes = buf_view(raw);
-    if (!squeeze_is_gzip(*bytes)) return true;
-    if (!squeeze_gunzip(*bytes, plain, e)) return false;
+    if (!compress_is_gzip(*bytes)) return true;
+    if (!compress_gunzip(*bytes, plain, e)) return false;
     *bytes = buf_view(plain);
     return true;
 }
@@ -183,8 +183,8 @@ static const struct {
     bool (*run)(const struct work *);
 } steps[] = {{"decode", only_decode},
              {"intern", decode_and_intern},
-             {"whole", whole_intake},
-             {"known", known_intake}};
+             {"whole", whole_pipeline},
+             {"known", known_pipeline}};
 
 struct tally {
     double bytes;

@@ -10,7 +10,7 @@
 // without the processor's; then what one hold of a service's lock took at most: milliseconds of the
 // processor, rows, and ids that moved.
 #include "codec/varint.h"
-#include "ingester/head.h"
+#include "ingester/head/head.h"
 #include "sys/clock.h"
 
 #include <malloc.h>
@@ -130,9 +130,9 @@ static void ask(void)
     struct req r;
     err e = {0};
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
-    head_hold(head);
+    head_pin(head);
     must(head_labels(head, &r, &q, &all, &sets, &e), &e);
-    head_let_go(head);
+    head_unpin(head);
     req_release(&r);
 }
 
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     print_asked(&asked[0]);
     print_asked(&asked[1]);
     printf("\t%.3f\t%llu\t%llu\n", (double)c.longest_hold / 1e6, (unsigned long long)c.longest_run,
-           (unsigned long long)c.longest_past);
+           (unsigned long long)c.longest_recent_ids);
     head_free(head);
     for (size_t i = 0; i < COUNT(cuts); i++) {
         lock_release(&cuts[i].lock);

@@ -8,8 +8,8 @@
 // CPU microseconds and bytes for each service. TIMES over again, for a profiler.
 #include "base/hash.h"
 #include "codec/varint.h"
-#include "ingester/head.h"
-#include "ingester/head_segment.h"
+#include "ingester/head/head.h"
+#include "ingester/head/head_segment.h"
 #include "sys/clock.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 // without faults is merged, and what is merged has none.
 #include "base/hash.h"
 #include "block/verify.h"
-#include "compactor/merge.h"
+#include "compactor/block_merge.h"
 
 #include <stdlib.h>
 
@@ -192,24 +192,24 @@ static void merge(struct req *r, const struct block_source *src, bool is_right)
     struct plan_span all = {.from_hour = from->from_hour,
                             .hours = from->hours,
                             .pack_hi = UINT32_MAX};
-    struct merge_source source = {.block = *src, .spans = &all, .span_count = 1};
+    struct block_merge_source source = {.block = *src, .spans = &all, .span_count = 1};
     err e = {0};
     buf_init(&out, NULL, MEMORY);
     mem_budget_init(&memory, "merge", NULL, MEMORY);
     about.kind = kinds[from->kind];
     about.source_count = 0;
     about.classes = 7;
-    struct merge m = {.what = whats[from->kind],
-                      .req = r,
-                      .memory = &memory,
-                      .scratch = "/tmp",
-                      .sources = &source,
-                      .source_count = 1,
-                      .pack_hi = UINT32_MAX,
-                      .classes = 7,
-                      .until_hour = from->from_hour + from->hours};
-    const struct merge_target target = {begin, sink, abandon, &out};
-    bool ok = merge_run(&m, &about, &target, &written, &e);
+    struct block_merge m = {.what = whats[from->kind],
+                            .req = r,
+                            .memory = &memory,
+                            .scratch = "/tmp",
+                            .sources = &source,
+                            .source_count = 1,
+                            .pack_hi = UINT32_MAX,
+                            .classes = 7,
+                            .until_hour = from->from_hour + from->hours};
+    const struct block_merge_target target = {begin, sink, abandon, &out};
+    bool ok = block_merge_run(&m, &about, &target, &written, &e);
     must(ok || !is_right || e.code == ERR_RESOURCE_EXHAUSTED);
     must(memory.used == 0);
     if (ok && is_right) {

@@ -73,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     print(q, &ref, &twice);
     if (!str_eq(buf_view(&once), buf_view(&twice))) abort();
-    page_let_go(p);
-    page_let_go(q);
+    page_unref(p);
+    page_unref(q);
     buf_release(&once);
     buf_release(&twice);
     return 0;

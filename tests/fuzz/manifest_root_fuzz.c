@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!n || n->page_count != m->page_count || n->garbage_count != m->garbage_count) abort();
     root_print(n, &twice);
     if (!str_eq(buf_view(&once), buf_view(&twice))) abort();
-    manifest_let_go(m);
-    manifest_let_go(n);
+    manifest_unref(m);
+    manifest_unref(n);
     buf_release(&once);
     buf_release(&twice);
     return 0;

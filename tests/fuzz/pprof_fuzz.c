@@ -2,8 +2,8 @@
 //
 // The own pprof decoder against protobuf-c, which knows nothing of stacks: whatever both read, and
 // the own one accepts, must hold the same rows and the same resolved stacks.
+#include "codec/compress.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "decode/decode.h"
 #include "google/v1/profile.pb-c.h"
 
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     err e = {0};
     str bytes = str_make(data, size);
     bool ok = decode_pprof(&a, bytes, &o, &d, NULL, &e);
-    if (!squeeze_is_gzip(bytes) && size <= o.inflated_max) {
+    if (!compress_is_gzip(bytes) && size <= o.inflated_max) {
         err other = {0};
         ProtobufCMessage *m = pb_unpack(&b, &google__v1__profile__descriptor, bytes, &other);
         if (m && ok) compare(d.profiles, (const Google__V1__Profile *)m);

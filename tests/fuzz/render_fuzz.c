@@ -6,8 +6,8 @@
 // of any two times has few slots, which hold both.
 #include "codec/url.h"
 #include "fuzz/bound.h"
-#include "querier/render_query.h"
-#include "querier/timeline.h"
+#include "querier/request/render_query.h"
+#include "querier/request/timeline.h"
 
 #include <stdlib.h>
 

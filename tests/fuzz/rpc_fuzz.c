@@ -4,9 +4,9 @@
 // up to an empty one are headers, the rest is the body. Whatever comes in, an answer goes out that
 // its protocol allows; and a message that is accepted as JSON gives the same answer as its protobuf
 // form, bare and in an envelope.
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "codec/pbjson.h"
-#include "codec/squeeze.h"
 #include "lib/echo.h"
 #include "lib/exchange.h"
 
@@ -63,7 +63,7 @@ static void check_answer(const struct http_exchange *x, bool rpc, bool grpc)
     }
     if (!grpc) {
         bool gzip = str_is(header(x, "content-encoding"), "gzip");
-        if (gzip && !squeeze_is_gzip(body)) abort();
+        if (gzip && !compress_is_gzip(body)) abort();
         return;
     }
     bool web = str_starts(header(x, "content-type"), S("application/grpc-web"));

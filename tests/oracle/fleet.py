@@ -339,7 +339,7 @@ class Fleet:
         series = len({(r.tenant, tuple(sorted(r.labels.items()))) for r in rows})
         want = {"profileCount": len(rows), "sampleCount": sum(len(r.stacks) for r in rows), "seriesCount": series} if rows else {}
         self.expect(got.get("profileCount"), want.get("profileCount"))
-        # Those of rows that went to the store, as an ingester's do when it starts again, are not counted (querier/block_stats.c).
+        # Those of rows that went to the store, as an ingester's do when it starts again, are not counted (querier/block/block_stats.c).
         assert got.get("sampleCount", 0) <= want.get("sampleCount", 0), self.server.last
         assert got.get("seriesCount", 0) >= want.get("seriesCount", 0), self.server.last  # a series may lie at several ingesters
         self.check_profile_stats()

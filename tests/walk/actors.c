@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingester/flush.h"
-#include "querier/stacktraces.h"
+#include "ingester/flush/flush.h"
+#include "querier/request/stacktraces.h"
 #include "querier/v1/querier.pb-c.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
@@ -126,8 +126,9 @@ bool walk_give(struct world *w, struct node *n, const struct bundle *rows, uint3
     return ok;
 }
 
-// A row that a client may push again: what was flushed is known for a while (ingester/past.h).
-// Above all those whose push was refused, as when the write of a log failed.
+// A row that a client may push again: what was flushed is known for a while
+// (ingester/head/recent_ids.h). Above all those whose push was refused, as when the write of a log
+// failed.
 static bool choose_again(struct world *w, unsigned number, unsigned *again)
 {
     for (unsigned i = 1; i <= MIN(number, 12u); i++) {
@@ -587,7 +588,7 @@ static void check_objects(struct world *w, struct seat *seat, struct req *r)
     if (v.segments) world_fault(w, "%" PRIu64 " segments are left", v.segments);
     if (m) manifest_tell(m, &about);
     w->counts.expired += about.expired;
-    manifest_let_go(m);
+    manifest_unref(m);
     manifests_close(ms);
 }
 

@@ -110,6 +110,6 @@ bool walk_wrong_change(struct manifests *ms, struct req *r, str tenant, int64_t 
         if (wrong) ids[c.expire_count++] = v[i].id;
     }
     bool ok = c.expire_count && manifest_commit(ms, r, tenant, &c, NULL, &e);
-    manifest_let_go(m);
+    manifest_unref(m);
     return ok;
 }

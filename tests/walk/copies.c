@@ -102,7 +102,7 @@ bool copies_look(struct copies *c, struct store *s, struct req *r, struct copies
     bool looks = !c->watch.listing;
     c->watch.listing = true;
     pthread_mutex_unlock(&c->lock);
-    if (looks) ok = holdings_look(s, r, &r->arena, &at, &n, e);
+    if (looks) ok = holdings_inspect(s, r, &r->arena, &at, &n, e);
     pthread_mutex_lock(&c->lock);
     if (looks && ok) ok = watch_saw(&c->watch, clock_wall_ns(), at, n, e);
     if (looks) c->watch.listing = false;

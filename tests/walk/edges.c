@@ -9,10 +9,10 @@
 // between which times there are none any more.
 #include "walk/edges.h"
 
-#include "querier/discovery.h"
-#include "querier/heatmap.h"
-#include "querier/series.h"
-#include "querier/stacktraces.h"
+#include "querier/request/discovery.h"
+#include "querier/request/heatmap.h"
+#include "querier/request/series.h"
+#include "querier/request/stacktraces.h"
 #include "querier/v1/querier.pb-c.h"
 #include "walk/log.h"
 

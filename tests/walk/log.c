@@ -2,9 +2,9 @@
 #include "walk/log.h"
 
 #include "base/fault.h"
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
+#include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
-#include "ingester/wal_int.h"
 #include "sys/file.h"
 
 #include <dirent.h>

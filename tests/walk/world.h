@@ -10,8 +10,8 @@
 
 #include "lib/memstore.h"
 #include "manifest/manifest.h"
-#include "querier/answer.h"
-#include "querier/blocks.h"
+#include "querier/answer/answer.h"
+#include "querier/block/blocks.h"
 #include "sys/clock.h"
 #include "unit/ingester/whole.h"
 #include "walk/copies.h"

@@ -521,7 +521,7 @@ static void services_of_a_block_keep_one_compressor(void **state)
         assert_ok(begin(&g, kinds[c].kind, e));
         for (unsigned i = 0; i < services; i++)
             put_service(&g, &s, i);
-        assert_int_equal(g.w->squeezer.made, kinds[c].contexts);
+        assert_int_equal(g.w->compressor.made, kinds[c].contexts);
         assert_ok(block_finish(g.w, &written, e));
         assert_int_equal(written.rows, services);
         assert_int_equal(version_of(buf_view(&g.out)), kinds[c].version);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/base64.h"
+#include "codec/compress.h"
 #include "codec/json.h"
 #include "codec/media.h"
 #include "codec/multipart.h"
 #include "codec/pb.h"
 #include "codec/pbjson.h"
-#include "codec/squeeze.h"
 #include "codec/url.h"
 #include "lib/sample.h"
 #include "lib/torture.h"
@@ -24,8 +24,8 @@ static bool to_gzip_and_back(struct torture_bench *b, void *arg, err *e)
     (void)arg;
     struct buf packed;
     buf_init(&packed, &b->budget, 1 << 20);
-    bool ok = squeeze_gzip(much(), 6, &packed, e) && squeeze_gzip(S("more"), 1, &packed, e) &&
-              squeeze_gunzip(buf_view(&packed), &b->out, e);
+    bool ok = compress_gzip(much(), 6, &packed, e) && compress_gzip(S("more"), 1, &packed, e) &&
+              compress_gunzip(buf_view(&packed), &b->out, e);
     buf_release(&packed);
     return ok;
 }
@@ -35,7 +35,8 @@ static bool to_zstd_and_back(struct torture_bench *b, void *arg, err *e)
     (void)arg;
     struct buf packed;
     buf_init(&packed, &b->budget, 1 << 20);
-    bool ok = squeeze_zstd(much(), 3, &packed, e) && squeeze_unzstd(buf_view(&packed), &b->out, e);
+    bool ok =
+        compress_zstd(much(), 3, &packed, e) && compress_unzstd(buf_view(&packed), &b->out, e);
     buf_release(&packed);
     return ok;
 }

@@ -48,12 +48,12 @@ static enum memstore_fault before(void *arg, const struct memstore_event *ev)
 {
     const struct peer *p = arg;
     if (ev->op != MEMSTORE_LIST) return MEMSTORE_FINE;
-    bool looks = str_ends(ev->name, S("/live/"));
+    bool inspections = str_ends(ev->name, S("/live/"));
     size_t i = idle_number(ev->name);
     pthread_mutex_lock(&scene.lock);
-    scene.busy_lists += looks && i == IDLE;
-    scene.sweep_lists += !looks && i < IDLE;
-    if (looks && i < IDLE) {
+    scene.busy_lists += inspections && i == IDLE;
+    scene.sweep_lists += !inspections && i < IDLE;
+    if (inspections && i < IDLE) {
         if (scene.lists[i]++)
             scene.least_apart = MIN(scene.least_apart, scene.minute - scene.last[i]);
         scene.first_lists[i] += p->id[1] == '0';
@@ -109,7 +109,7 @@ static bool is_quiet(struct peer *p)
     bool is = w->listed && !w->listing && now < w->next_list_mono_ns;
     for (size_t i = 0; i < w->tenant_count; i++) {
         const struct tenant_work *t = w->tenants[i];
-        is = is && !t->workers && !t->planning && t->looked && !work_is_wanted(t, now);
+        is = is && !t->workers && !t->planning && t->inspected && !work_is_wanted(t, now);
     }
     cond_wake_all(&w->wake);
     lock_give(&w->lock);
@@ -187,10 +187,10 @@ static size_t noted_bytes(struct peer *p)
     return bytes;
 }
 
-static uint64_t looked_for_turns(struct peer *p)
+static uint64_t turns_inspected(struct peer *p)
 {
     lock_take(&p->work->lock);
-    uint64_t n = p->work->looked_for_turns;
+    uint64_t n = p->work->turns_inspected;
     lock_give(&p->work->lock);
     return n;
 }
@@ -223,7 +223,7 @@ static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void 
     scene.busy_lists = scene.sweep_lists = 0;
     scene.least_apart = INT_MAX;
     pthread_mutex_unlock(&scene.lock);
-    uint64_t looked = looked_for_turns(&v[0]);
+    uint64_t inspected = turns_inspected(&v[0]);
     for (int i = 0; i < MINUTES; i++) {
         pass_minute(v);
         // An hour's first leaf comes at its end + 75 minutes.
@@ -239,20 +239,20 @@ static void idle_tenants_are_looked_at_once_in_ten_minutes_by_all_together(void 
         all += scene.lists[i];
         first += scene.first_lists[i];
     }
-    looked = looked_for_turns(&v[0]) - looked;
+    inspected = turns_inspected(&v[0]) - inspected;
     print_message("%d idle tenants, %d compactors, %d minutes: %u looks (%u of them the first "
                   "compactor's), %d minutes apart at least; %u of the busy one, %u LISTs of "
                   "sweeps; %zu bytes noted of each, %.1f tenants passed for a turn\n",
                   IDLE, PEERS, MINUTES, all, first, scene.least_apart, scene.busy_lists,
                   scene.sweep_lists, noted_bytes(&v[0]),
-                  (double)looked / (double)(first + scene.busy_lists + MINUTES));
+                  (double)inspected / (double)(first + scene.busy_lists + MINUTES));
     assert_true(scene.least_apart >= 9);
     assert_in_range(first, all / 4, all - all / 4);
     assert_true(scene.busy_lists >= MINUTES);  // by one of them each minute
     // Each of the two sweeps each of them once at first, then more and more seldom.
     assert_true(scene.sweep_lists <= IDLE * PEERS * 8 * 2);
     assert_true(noted_bytes(&v[0]) < TENANT_SZ);
-    assert_true(looked <= 4 * (uint64_t)(first + scene.busy_lists + MINUTES));
+    assert_true(inspected <= 4 * (uint64_t)(first + scene.busy_lists + MINUTES));
     pthread_mutex_unlock(&scene.lock);
 
     // Two that become busy.

@@ -122,7 +122,7 @@ static size_t check_parts(struct world *w, enum block_kind kind)
         shares += 1.0 / v[i].parts;
     }
     assert_true(shares - (double)(uint64_t)(shares + 0.5) < 1e-6);
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return count;
 }
@@ -201,7 +201,7 @@ static size_t count_gaps(struct world *w, enum block_kind kind)
         assert_int_equal(v[i].pack_lo, pack);
         assert_int_equal(v[i].pack_hi, pack);
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return count;
 }
@@ -349,7 +349,7 @@ static void an_hour_of_a_day_is_read_without_the_vectors_of_others(void **state)
             check_frames(&b, &r, &b.footer.services[k]);
     }
     assert_int_equal(leaves, 1);
-    manifest_let_go(m);
+    manifest_unref(m);
     arena_release(&a);
     req_release(&r);
     world_release(&w);
@@ -368,7 +368,7 @@ static uint64_t bytes_of(struct world *w, enum block_kind kind)
     const struct manifest_block *v = manifest_blocks(m, &n);
     for (size_t i = 0; i < n; i++)
         bytes += v[i].kind == kind ? v[i].bytes : 0;
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return bytes;
 }

@@ -9,7 +9,7 @@
 #define MOST   30000
 #define A_LOOK 40  // looks at most for each block, segment and named leaf
 
-static double looks(const struct many_shape *s, size_t n, size_t *jobs)
+static double inspections(const struct many_shape *s, size_t n, size_t *jobs)
 {
     struct many m;
     struct arena a;
@@ -21,9 +21,9 @@ static double looks(const struct many_shape *s, size_t n, size_t *jobs)
         for (size_t k = 0; k < m.blocks[i].cover_count; k++)
             named += m.blocks[i].covers[k].leaf_count;
     }
-    plan_looked = 0;
+    plan_inspected = 0;
     assert_ok(plan_make(&a, &m.state, &m.settings, &plan, e));
-    double each = (double)plan_looked / (double)(m.n + named + m.state.segment_count);
+    double each = (double)plan_inspected / (double)(m.n + named + m.state.segment_count);
     // A plan takes no more memory than a few times what it is of.
     assert_true(a.used < (m.n + m.state.segment_count) * 4096);
     *jobs = plan.n;
@@ -39,8 +39,8 @@ static void a_plan_looks_at_each_block_a_few_times(void **state)
         const struct many_shape *s = &many_shapes[i];
         size_t few_jobs = 0;
         size_t jobs = 0;
-        double few = looks(s, FEW, &few_jobs);
-        double many = looks(s, MOST, &jobs);
+        double few = inspections(s, FEW, &few_jobs);
+        double many = inspections(s, MOST, &jobs);
         print_message("%s: %.1f looks a block of %d, %.1f of %d; %zu jobs\n", s->name, few, FEW,
                       many, MOST, jobs);
         if (many > A_LOOK || many > 1.5 * few + 1)

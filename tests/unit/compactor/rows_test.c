@@ -16,7 +16,7 @@ static size_t count_blocks(struct world *w)
     struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
     assert_non_null(m);
     (void)manifest_blocks(m, &n);
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return n;
 }

@@ -182,7 +182,7 @@ static void idle_tenants_are_looked_at_in_turn(void **state)
         for (size_t t = 0; t < TENANTS; t++) {
             char tenant[16];
             struct arena a;
-            size_t looks[2 * TIMES] = {0};
+            size_t inspections[2 * TIMES] = {0};
             size_t of_first = 0;
             snprintf(tenant, sizeof tenant, "tenant-%zu", t);
             arena_init(&a, NULL, 1 << 20);
@@ -195,16 +195,17 @@ static void idle_tenants_are_looked_at_in_turn(void **state)
                 assert_int_equal(at.count, n - c.dead);
                 int64_t now = 0;
                 int64_t last = INT64_MIN;
-                while ((now = share_idle_look(&at, str_of(tenant), every, now)) < TIMES * every) {
+                while ((now = share_idle_inspect(&at, str_of(tenant), every, now)) <
+                       TIMES * every) {
                     assert_true(now > last);
                     last = now;
-                    looks[now / every]++;
+                    inspections[now / every]++;
                     of_first += at.place == 0;
                 }
                 firsts += at.place == 0 && i == c.dead;
             }
             for (size_t k = 1; k < TIMES; k++)
-                assert_int_equal(looks[k], 1);
+                assert_int_equal(inspections[k], 1);
             assert_in_range(of_first, n == 1 ? TIMES - 1 : TIMES / 2 - 1,
                             n == 1 ? TIMES : TIMES / 2 + 1);
             arena_release(&a);

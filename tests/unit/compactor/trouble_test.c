@@ -51,7 +51,7 @@ static void sweep_all(struct world *w)
     char segments[128];
     snprintf(segments, sizeof segments, "%.*s", STR(name_segments(&r.arena, S(FLEET_TENANT))));
     assert_int_equal(memstore_count(w->store, segments), 0);
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
 }
 
@@ -165,7 +165,7 @@ static size_t check_named(struct world *w)
         snprintf(name, sizeof name, "%.*s", STR(v[i].name));
         if (!memstore_has(w->store, name)) fail_msg("%s is named, and was deleted", name);
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return n;
 }

@@ -154,7 +154,7 @@ static inline size_t check_all(struct world *w, enum block_kind kind)
         check_block(&w->fleet, w->store, v[i].name, v[i].bytes, within);
         free(within);
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return count;
 }
@@ -172,7 +172,7 @@ static inline size_t count_which(struct world *w, enum block_kind kind, bool spa
     const struct manifest_block *v = manifest_blocks(m, &n);
     for (size_t i = 0; i < n; i++)
         count += v[i].kind == kind && (spared ? v[i].spared : v[i].classes >> BLOCK_SERIES & 1);
-    manifest_let_go(m);
+    manifest_unref(m);
     req_release(&r);
     return count;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sizes: compression, caps, memory.
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "decode/decode.h"
 #include "lib/arena.h"
 #include "lib/pprof.h"
@@ -49,8 +49,8 @@ static void pprof_inflates_what_is_gzip(void **state)
     build(&b, true);
     struct buf z;
     buf_init(&z, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(str_make(b.p, 20), 1, &z, e));
-    assert_ok(squeeze_gzip(str_make(b.p + 20, b.n - 20), 6, &z, e));
+    assert_ok(compress_gzip(str_make(b.p, 20), 1, &z, e));
+    assert_ok(compress_gzip(str_make(b.p + 20, b.n - 20), 6, &z, e));
     struct profile *p = decoded(&z);
     assert_int_equal(p->sample_count, 1);
     assert_int_equal(p->encoded_bytes, b.n);
@@ -76,7 +76,7 @@ static void pprof_caps_the_size_of_raw_and_inflated_bytes(void **state)
     build(&b, true);
     struct buf z;
     buf_init(&z, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(buf_view(&b), 6, &z, e));
+    assert_ok(compress_gzip(buf_view(&b), 6, &z, e));
     struct decoded d = {0};
     for (int zipped = 0; zipped < 2; zipped++) {
         str bytes = zipped ? buf_view(&z) : buf_view(&b);
@@ -105,7 +105,7 @@ static void pprof_stops_a_bomb_at_the_cap(void **state)
     zeros.n = 32 << 20;
     struct buf z;
     buf_init(&z, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(buf_view(&zeros), 6, &z, e));
+    assert_ok(compress_gzip(buf_view(&zeros), 6, &z, e));
     assert_true(z.n < 100000);
     struct mem_budget budget;
     mem_budget_init(&budget, "test", NULL, 0);
@@ -202,7 +202,7 @@ static void pprof_fails_cleanly_without_memory(void **state)
     build(&b, true);
     struct buf z;
     buf_init(&z, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(buf_view(&b), 6, &z, e));
+    assert_ok(compress_gzip(buf_view(&b), 6, &z, e));
     assert_true(torture(decode_all, &z) > 2);
     buf_release(&z);
     buf_release(&b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "decode/decode.h"
 #include "lib/pprof.h"
 #include "lib/torture.h"
@@ -127,7 +127,7 @@ static void decoders_survive(void **state)
     buf_init(&plain, NULL, 1 << 20);
     buf_init(&packed, NULL, 1 << 20);
     build(&plain);
-    assert_ok(squeeze_gzip(buf_view(&plain), 6, &packed, e));
+    assert_ok(compress_gzip(buf_view(&plain), 6, &packed, e));
     str raw = buf_view(&plain);
     str gzip = buf_view(&packed);
     str text = folded;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests with random profiles go through the whole intake into an outbox that uses lexicons; what
-// an ingester that keeps them reads is compared with what one reads that gets all symbols. Answers
-// get lost, ingesters forget, requests overlap.
+// Requests with random profiles go through the whole pipeline into an send buffer that uses
+// lexicons; what an ingester that keeps them reads is compared with what one reads that gets all
+// symbols. Answers get lost, ingesters forget, requests overlap.
 #include "base/map.h"
-#include "distributor/intake.h"
 #include "distributor/lexicon.h"
+#include "distributor/pipeline.h"
 #include "lib/limits.h"
 #include "lib/pprof.h"
 #include "lib/test.h"
@@ -146,7 +146,7 @@ static void add_vectors(struct merge *m, const struct batch *b, const struct sym
 }
 
 // True if the batch was taken.
-static bool read_parcel(struct readers *from, struct parcel *p, struct merge *m, size_t *bytes)
+static bool read_batch(struct readers *from, struct send_batch *p, struct merge *m, size_t *bytes)
 {
     struct arena a;
     struct batch b;
@@ -154,7 +154,7 @@ static bool read_parcel(struct readers *from, struct parcel *p, struct merge *m,
     bool taken = true;
     arena_init(&a, NULL, 1 << 26);
     buf_init(&out, NULL, 1 << 24);
-    assert_ok(parcel_encode(p, &a, &out, e));
+    assert_ok(send_batch_encode(p, &a, &out, e));
     *bytes += out.n;
     assert_ok(batch_decode(&a, buf_view(&out), &b, e));
     if (b.has_lexicon) {
@@ -230,8 +230,8 @@ static void is_full(void *arg, str service, uint32_t owner, struct lexicon *l)
 
 struct push {
     struct arena a;
-    struct intake with;
-    struct intake without;
+    struct pipeline with;
+    struct pipeline without;
     uint64_t looked;  // slots of indexes, for the one with
 };
 
@@ -239,9 +239,9 @@ static void push_begin(struct world *w, struct push *p, struct dice *d)
 {
     p->looked = 0;
     arena_init(&p->a, NULL, (size_t)1 << 28);
-    intake_init(&p->with, &p->a, &stock_limits, NOW, 1);
-    intake_init(&p->without, &p->a, &stock_limits, NOW, 1);
-    outbox_init(&p->with.out, &p->a, owner_of, w);
+    pipeline_init(&p->with, &p->a, &stock_limits, NOW, 1);
+    pipeline_init(&p->without, &p->a, &stock_limits, NOW, 1);
+    send_buffer_init(&p->with.out, &p->a, owner_of, w);
     p->with.out.lexicon = lexicon_of;
     p->with.out.full = is_full;
     for (uint32_t i = 1 + roll(d, 3); i > 0; i--) {
@@ -253,16 +253,16 @@ static void push_begin(struct world *w, struct push *p, struct dice *d)
                       {S("service_name"), roll(d, 4) ? S("api") : S("web")}};
         buf_init(&b, NULL, 1 << 24);
         put_profile(&b, d, w->names, w->samples);
-        struct intake_item item = {buf_view(&b), {0}, ls, COUNT(ls)};
+        struct pipeline_item item = {buf_view(&b), {0}, ls, COUNT(ls)};
         uint64_t before = map_looked;
-        intake_pprof(&p->with, &item);
+        pipeline_pprof(&p->with, &item);
         p->looked += map_looked - before;
-        intake_pprof(&p->without, &item);
+        pipeline_pprof(&p->without, &item);
         buf_release(&b);
     }
     assert_false(p->with.failed);
-    outbox_seal(&p->with.out);
-    outbox_seal(&p->without.out);
+    send_buffer_seal(&p->with.out);
+    send_buffer_seal(&p->without.out);
 }
 
 static str merge_text(struct arena *a, const struct merge *m)
@@ -290,26 +290,26 @@ static size_t push_end(struct world *w, struct push *p, bool loses)
     struct merge without;
     assert_ok(merge_init(&with, NULL, true, e));
     assert_ok(merge_init(&without, NULL, true, e));
-    for (size_t i = 0; i < p->with.out.parcel_count; i++) {
-        struct parcel *x = p->with.out.parcels[i];
+    for (size_t i = 0; i < p->with.out.batch_count; i++) {
+        struct send_batch *x = p->with.out.batches[i];
         struct lexicon *l = x->lexicon;
         if (loses && roll(&w->dice, 20) == 0) forget(&w->readers[x->owner]);
         if (loses && roll(&w->dice, 20) == 0) {  // another ingester gets it
-            assert_ok(parcel_make_whole(x, &p->a, e));
+            assert_ok(send_batch_make_whole(x, &p->a, e));
             assert_null(x->lexicon);
         }
-        if (!read_parcel(&w->readers[x->owner], x, &with, &bytes)) {
+        if (!read_batch(&w->readers[x->owner], x, &with, &bytes)) {
             const struct lexicon_key k = key_of(x->batch.service, x->owner);
             lexicons_refused(&w->lexicons, &k, l);
-            assert_ok(parcel_make_whole(x, &p->a, e));
-            assert_true(read_parcel(&w->readers[x->owner], x, &with, &bytes));
+            assert_ok(send_batch_make_whole(x, &p->a, e));
+            assert_true(read_batch(&w->readers[x->owner], x, &with, &bytes));
         } else if (x->lexicon && !(loses && roll(&w->dice, 8) == 0)) {
             lexicon_stored(x->lexicon, &x->sent);
         }
     }
     size_t ignored = 0;
-    for (size_t i = 0; i < p->without.out.parcel_count; i++)
-        assert_true(read_parcel(NULL, p->without.out.parcels[i], &without, &ignored));
+    for (size_t i = 0; i < p->without.out.batch_count; i++)
+        assert_true(read_batch(NULL, p->without.out.batches[i], &without, &ignored));
     same_sums(&with, &without);
     merge_release(&with);
     merge_release(&without);
@@ -352,7 +352,7 @@ static void what_is_known_is_not_sent_again(void **state)
         struct dice same = {42};
         push_begin(w, &p, &same);
         looked[again] = p.looked;
-        const struct parcel *x = p.with.out.parcels[0];
+        const struct send_batch *x = p.with.out.batches[0];
         stacks[again] = x->lexicon->symbols.t.stack_count;
         bytes[again] = push_end(w, &p, false);
     }

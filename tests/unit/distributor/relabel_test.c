@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What becomes of a profile's series under a tenant's rules: labels and samples in, series and
-// their totals out, through the whole intake.
-#include "distributor/intake.h"
+// their totals out, through the whole pipeline.
+#include "distributor/pipeline.h"
 #include "distributor/relabel.h"
 #include "lib/arena.h"
 #include "sys/clock.h"
@@ -259,9 +259,9 @@ static struct profile *profile_of(const struct sent *samples)
 static const struct limits *limits_of(const char *yaml)
 {
     struct limits *l = ARENA_NEW(&arena, struct limits);
-    struct doc *root = NULL;
+    struct yaml_node *root = NULL;
     assert_ok(config_defaults(&limits_section, l, &arena, e));
-    assert_ok(doc_parse(str_of(*yaml ? yaml : "{}"), "limits", &arena, &root, e));
+    assert_ok(yaml_node_parse(str_of(*yaml ? yaml : "{}"), "limits", &arena, &root, e));
     assert_ok(config_read(&limits_section, root, l, &arena, e));
     return l;
 }
@@ -292,15 +292,15 @@ static void series_become_what_rules_say(void **state)
         size_t n = 0;
         for (; n < PAIRS_MAX && cases[i].series[2 * n]; n++)
             ls[n] = (label){str_of(cases[i].series[2 * n]), str_of(cases[i].series[2 * n + 1])};
-        struct intake in;
-        intake_init(&in, &arena, limits_of(cases[i].limits), NOW, 1);
-        struct intake_item item = {.bytes = S("x"), .labels = ls, .label_count = n};
-        intake_profile(&in, &arena, profile_of(cases[i].samples), false, &item);
-        outbox_seal(&in.out);
+        struct pipeline in;
+        pipeline_init(&in, &arena, limits_of(cases[i].limits), NOW, 1);
+        struct pipeline_item item = {.bytes = S("x"), .labels = ls, .label_count = n};
+        pipeline_profile(&in, &arena, profile_of(cases[i].samples), false, &item);
+        send_buffer_seal(&in.out);
         struct buf out;
         buf_init(&out, NULL, SIZE_MAX / 2);
-        for (size_t k = 0; k < in.out.parcel_count; k++) {
-            const struct batch *b = &in.out.parcels[k]->batch;
+        for (size_t k = 0; k < in.out.batch_count; k++) {
+            const struct batch *b = &in.out.batches[k]->batch;
             for (uint32_t r = 0; r < b->record_count; r++)
                 print_record(&out, b, &b->records[r]);
         }
@@ -325,10 +325,10 @@ static void dropped_samples_count_by_their_share(void **state)
                                               {{0}, 3, 1}};
     const label ls[] = {{S("__name__"), S("unwanted")}, {S("service_name"), S("s")}};
     for (size_t i = 0; i < COUNT(parts); i++) {
-        struct intake in;
-        intake_init(&in, &arena, limits_of(parts[i].limits), NOW, 1);
-        struct intake_item item = {.bytes = S("x"), .labels = ls, .label_count = 2};
-        intake_profile(&in, &arena, profile_of(samples), false, &item);
+        struct pipeline in;
+        pipeline_init(&in, &arena, limits_of(parts[i].limits), NOW, 1);
+        struct pipeline_item item = {.bytes = S("x"), .labels = ls, .label_count = 2};
+        pipeline_profile(&in, &arena, profile_of(samples), false, &item);
         assert_false(in.failed);
         assert_int_equal(in.discards.bytes[DISCARD_DROPPED_BY_RELABEL_RULES], parts[i].bytes);
     }

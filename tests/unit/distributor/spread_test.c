@@ -386,10 +386,10 @@ static void a_tenant_gets_more_ingesters_as_it_grows(void **state)
     fleet_begin(&f);
     uint32_t before = of_tenant(&f);
     assert_int_equal(__builtin_popcount(before), 2);
-    struct parcel parcels[2] = {{.batch = {.service = S("s-1"), .record_count = 3}},
-                                {.batch = {.service = S("s-2"), .record_count = 1}}};
-    struct parcel *v[] = {&parcels[0], &parcels[1]};
-    struct outbox o = {.parcels = v, .parcel_count = 2};
+    struct send_batch batches[2] = {{.batch = {.service = S("s-1"), .record_count = 3}},
+                                    {.batch = {.service = S("s-2"), .record_count = 1}}};
+    struct send_batch *v[] = {&batches[0], &batches[1]};
+    struct send_buffer o = {.batches = v, .batch_count = 2};
     route_note(&f.route, &o, 800 << 20);
     uint64_t now = clock_mono_ns();
     uint32_t tenant = spread_need(&f.spread, spread_key(f.req.tenant, (str){0}), 1 << 20, now);

@@ -2,10 +2,10 @@
 //
 // Uploads through the whole distributor to an invented ingester in the same process. What is
 // acknowledged must have arrived whole; what failed says so, and the same upload then succeeds.
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "distributor/distributor.h"
 #include "lib/exchange.h"
-#include "lib/near.h"
+#include "lib/loopback.h"
 #include "lib/pprof.h"
 #include "lib/torture.h"
 #include "model/batch.h"
@@ -71,7 +71,7 @@ static const struct rpc_method append_row[] = {
 static int set_up(void **state)
 {
     static struct place p;
-    near_open(&p.near, &distributor, append_row, COUNT(append_row), &p);
+    loopback_open(&p.near, &distributor, append_row, COUNT(append_row), &p);
     assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("a=near"), e));
     assert_ok(members_add(p.near.members, MEMBER_INGESTER, S("b=near"), e));
     *state = &p;
@@ -80,7 +80,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    near_close(&((struct place *)*state)->near);
+    loopback_close(&((struct place *)*state)->near);
     return 0;
 }
 
@@ -211,7 +211,7 @@ static void a_push_arrives_or_is_told(void **state)
     buf_init(&gzip, NULL, 1 << 20);
     buf_init(&message, NULL, 1 << 20);
     build_pprof(&pprof);
-    assert_ok(squeeze_gzip(buf_view(&pprof), 6, &gzip, e));
+    assert_ok(compress_gzip(buf_view(&pprof), 6, &gzip, e));
     for (int i = 0; i < 2; i++) {
         size_t series = pb_begin(&message, 1);
         put_label(&message, "__name__", "process_cpu");

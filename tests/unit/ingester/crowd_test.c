@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingester/ids.h"
-#include "ingester/index.h"
-#include "ingester/past.h"
+#include "ingester/head/ids.h"
+#include "ingester/head/index.h"
+#include "ingester/head/recent_ids.h"
 #include "lib/crowd.h"
 #include "lib/test.h"
 
@@ -76,10 +76,10 @@ static void ids_of_a_service_do_not_crowd(void **state)
 static void ids_that_are_remembered_do_not_crowd(void **state)
 {
     (void)state;
-    struct past p;
+    struct recent_ids p;
     struct mem_budget b;
     mem_budget_init(&b, "test", NULL, 0);
-    past_init(&p, &b);
+    recent_ids_init(&p, &b);
     uint64_t series = hash_mix(hash_str(S("t")), 3);
     map_looked = 0;
     unsigned rows = 0;
@@ -87,12 +87,12 @@ static void ids_that_are_remembered_do_not_crowd(void **state)
         struct loose_key key = {.series = 3};
         memcpy(key.id.b, &i, sizeof i);
         if (!id_crowds(key.id, series)) continue;
-        (void)past_room(&p, 1, SIZE_MAX);
-        past_add(&p, S("t"), key);
+        (void)recent_ids_room(&p, 1, SIZE_MAX);
+        recent_ids_add(&p, S("t"), key);
         rows++;
     }
     if (map_looked > CROWD_MOST(CROWD)) fail_msg("%llu", (unsigned long long)map_looked);
-    past_release(&p);
+    recent_ids_release(&p);
 }
 
 int main(void)

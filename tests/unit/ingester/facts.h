@@ -4,7 +4,7 @@
 // them must give by brute force.
 #pragma once
 
-#include "ingester/head.h"
+#include "ingester/head/head.h"
 #include "lib/test.h"
 #include "model/batch.h"
 #include "model/vector.h"

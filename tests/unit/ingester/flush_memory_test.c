@@ -3,7 +3,7 @@
 // A cut closes by bytes of its log, of which a profile takes few: 60 for the smallest. What a cut
 // of them needs in the head and for its flush is told by parts of one.
 #include "flush_world.h"
-#include "ingester/flush_int.h"
+#include "ingester/flush/flush_int.h"
 
 #define SMALL 30  // batches
 #define LARGE 100

@@ -3,7 +3,7 @@
 // Closed cuts become segments: every row in every field, each exactly once whatever happens on the
 // way. A question is answered here as the querier does it: the head, then what it does not name.
 #include "flush_world.h"
-#include "ingester/head_segment.h"
+#include "ingester/head/head_segment.h"
 #include "sys/thread.h"
 
 // ---- tests
@@ -268,7 +268,7 @@ static void put_part(struct world *x, str tenant, str batch, uint32_t part, int6
     struct block_written written;
     struct wal_cut open[4];
     bool existed = true;
-    size_t n = wal_look(x->w.in->wal, open, COUNT(open));
+    size_t n = wal_list_cuts(x->w.in->wal, open, COUNT(open));
     assert_int_equal(n, 1);
     struct cut cut = {.stream = open[0].stream, .number = open[0].number};
     struct head *head = head_new(NULL, 0);
@@ -429,7 +429,7 @@ static void refresh(struct parts *p)
     struct buf message;
     struct buf answer;
     struct wal_cut cuts[4];
-    size_t n = wal_look(p->x.w.in->wal, cuts, COUNT(cuts));
+    size_t n = wal_list_cuts(p->x.w.in->wal, cuts, COUNT(cuts));
     req_init(&r, RANK_INGESTER, &p->x.w.memory, SIZE_MAX, 0);
     r.tenant = p->tenant;
     buf_init(&message, NULL, 1 << 20);

@@ -2,8 +2,8 @@
 //
 // What flushes and drops of cuts cost, in steps: services and rows that they look at, and rows that
 // are looked at while readers wait.
-#include "ingester/head.h"
-#include "ingester/head_segment.h"
+#include "ingester/head/head.h"
+#include "ingester/head/head_segment.h"
 #include "values.h"
 
 #include <sched.h>
@@ -198,7 +198,7 @@ static uint64_t ask(struct head *h, str tenant, int64_t *total)
     struct label_sets sets;
     struct head_labels_want all = {0};
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
-    head_hold(h);
+    head_pin(h);
     assert_ok(head_totals(h, &r, &q, &want, &cells, e));
     for (uint32_t i = 0; i < cells.n; i++) {
         *total += cells.v[i].sum;
@@ -208,7 +208,7 @@ static uint64_t ask(struct head *h, str tenant, int64_t *total)
     assert_int_equal(stats.profiles, profiles);
     assert_ok(head_labels(h, &r, &q, &all, &sets, e));
     assert_int_equal(sets.n, stats.series);
-    head_let_go(h);
+    head_unpin(h);
     req_release(&r);
     return profiles;
 }
@@ -271,7 +271,7 @@ static void a_large_cut_leaves_beside_readers(void **state)
     assert_true(counts.longest_run <= 1024);
     assert_true(counts.runs - runs >= LARGE / 1024);
     assert_int_equal(counts.rows, SMALL);
-    assert_true(counts.longest_past <= 1024);
+    assert_true(counts.longest_recent_ids <= 1024);
     world_free(w);
 }
 
@@ -363,7 +363,7 @@ static uint64_t ask_totals(struct head *h)
     uint64_t profiles = 0;
     struct req r;
     req_init(&r, RANK_INGESTER, NULL, SIZE_MAX, 0);
-    head_hold(h);
+    head_pin(h);
     assert_ok(head_totals(h, &r, &q, &want, &cells, e));
     for (uint32_t i = 0; i < cells.n; i++) {
         char pod[32];
@@ -377,7 +377,7 @@ static uint64_t ask_totals(struct head *h)
         assert_int_equal(c->sum, ROWS);
         profiles += c->count;
     }
-    head_let_go(h);
+    head_unpin(h);
     req_release(&r);
     return profiles;
 }

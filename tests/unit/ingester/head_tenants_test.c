@@ -2,7 +2,7 @@
 //
 // A question looks at the services of its tenants and at no others, however many there are, and
 // those that come and go.
-#include "ingester/head_int.h"
+#include "ingester/head/head_int.h"
 #include "values.h"
 
 #define TENANTS 40

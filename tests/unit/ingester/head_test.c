@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingester/head.h"
+#include "ingester/head/head.h"
 #include "values.h"
 
 #define FACTS 1500

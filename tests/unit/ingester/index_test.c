@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facts.h"
-#include "ingester/index.h"
+#include "ingester/head/index.h"
 
 #include <stdio.h>
 

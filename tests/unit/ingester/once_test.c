@@ -2,7 +2,7 @@
 //
 // Rows that another ingester may have as well (model/loose.h), as one head sees them: named by the
 // first question, counted or left out by the second as its list says.
-#include "ingester/head.h"
+#include "ingester/head/head.h"
 #include "values.h"
 
 #define FACTS 400

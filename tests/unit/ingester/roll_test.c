@@ -2,7 +2,7 @@
 //
 // The sequence of objects of a data directory: the next number comes only once all is flushed that
 // was in the log before. On a real ingester.
-#include "ingester/flush.h"
+#include "ingester/flush/flush.h"
 #include "ingester/roll.h"
 #include "lib/memstore.h"
 #include "sys/clock.h"
@@ -132,7 +132,7 @@ static void a_step_creates_the_next_and_keeps_two(void **state)
     roll_noted(&sequence, 1, 0);
     for (uint64_t k = 2; k < 6; k++) {
         assert_ok(roll_step(&sequence, whole.in->wal, store, &r, &own, 0, e));
-        assert_ok(holdings_look(store, &r, &r.arena, &v, &n, e));
+        assert_ok(holdings_inspect(store, &r, &r.arena, &v, &n, e));
         assert_int_equal(v[0].number, k);
         assert_int_equal(memstore_count(store, "v1/nodes/"), 2);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facts.h"
-#include "ingester/ids.h"
-#include "ingester/rows.h"
+#include "ingester/head/ids.h"
+#include "ingester/head/rows.h"
 #include "model/slot.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "block/source.h"
 #include "block/verify.h"
-#include "ingester/flush_int.h"
-#include "ingester/head_int.h"
+#include "ingester/flush/flush_int.h"
+#include "ingester/head/head_int.h"
 #include "lib/memstore.h"
 #include "model/slot.h"
 #include "whole.h"
@@ -345,11 +345,11 @@ static inline bool lines_of_question(struct lines *l, struct whole *w, str tenan
     size_t n = 0;
     struct snapshot snapshot;
     bool exact = true;
-    head_hold(w->in->head);
+    head_pin(w->in->head);
     lines_of_head(l, w->in->head, tenant);
     assert_ok(wal_refs(w->in->wal, &r->arena, INT64_MIN / 2, INT64_MAX / 2, &refs, &n, e));
     if (w->in->flush) flush_names(w->in->flush, &tenant, 1, refs, &n);
-    head_let_go(w->in->head);
+    head_unpin(w->in->head);
     if (!w->in->flush) return true;
     assert_ok(snapshot_take(w->in->flush->manifests, r, &r->arena, tenant, &snapshot, e));
     for (size_t i = 0; i < snapshot.segment_count; i++) {

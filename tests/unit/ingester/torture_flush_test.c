@@ -3,7 +3,7 @@
 // A flush whose allocations and calls fail, one after the other: what was told to be in the store
 // is there, everything else is in head and log still, and a question finds each row once.
 #include "flush_world.h"
-#include "ingester/head_segment.h"
+#include "ingester/head/head_segment.h"
 #include "lib/torture.h"
 #include "sys/log.h"
 

@@ -4,7 +4,7 @@
 // its log back, while it appends, while cuts close and go, while it opens its log again, while it
 // answers. What was refused does not show, what was acknowledged is there once.
 #include "flametree/v1/internal.pb-c.h"
-#include "ingester/wal_int.h"
+#include "ingester/log/wal_int.h"
 #include "lib/torture.h"
 #include "sys/clock.h"
 #include "sys/log.h"

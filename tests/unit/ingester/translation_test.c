@@ -5,8 +5,8 @@
 // plain batches give, and the log must have batches that stand for themselves.
 #include "base/map.h"
 #include "facts.h"
-#include "ingester/head.h"
-#include "ingester/translation.h"
+#include "ingester/head/head.h"
+#include "ingester/head/translation.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 //
 // Logs whose files are damaged: what can be read is read, what was acknowledged and cannot be read
 // is counted, and both together are all that was acknowledged. On real directories of RocksDB.
+#include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
-#include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "whole.h"
@@ -190,7 +190,7 @@ static void read_back(const char *dir, struct back *b, const char *what)
     size_t n = wal_cuts(w, cuts, COUNT(cuts));
     for (size_t i = 0; i < n; i++)
         assert_ok(wal_scan(w, cuts[i], see, b, e));
-    n = wal_look(w, looks, COUNT(looks));
+    n = wal_list_cuts(w, looks, COUNT(looks));
     for (size_t i = 0; i < n; i++) {
         b->lost_entries += looks[i].lost_entries;
         b->lost_rows += looks[i].lost_rows;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Appends that wait at one time are written together, and each is rung once.
+#include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
-#include "ingester/wal_int.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
 #include "whole.h"

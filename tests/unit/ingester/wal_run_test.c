@@ -2,7 +2,7 @@
 //
 // What entries bring besides their rows: the log asks for it in the order of entries, and after a
 // refusal or in a new cut nothing has been brought (runs, wal.h).
-#include "ingester/wal_int.h"
+#include "ingester/log/wal_int.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
 #include "whole.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ingester/wal_int.h"
+#include "ingester/log/wal_int.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "sys/thread.h"
@@ -329,14 +329,14 @@ static void a_thread_that_stands_still_between_two_clocks_sees_no_jump(void **st
 }
 
 // Closes cut 1 at a time, ends, and finds it again with the wall clock elsewhere.
-static struct wal *found(const struct wal_options *o, int64_t ahead, int64_t ahead_later,
+static struct wal *found(const struct wal_options *o, int64_t ahead, int64_t prefetch_later,
                          struct cut **c)
 {
     set_ahead = ahead;
     struct wal *w = reopen(o, true);
     append(w, "a");
     end(w);
-    set_ahead = ahead_later;
+    set_ahead = prefetch_later;
     w = reopen(o, true);
     assert_int_equal(wal_cuts(w, c, 1), 1);
     return w;
@@ -349,7 +349,7 @@ static void what_is_found_at_a_start_waits_for_the_clock_to_be_set(void **state)
         const char *name;
         int64_t ahead[3];  // as it was written, at the start, and later on
         int64_t later;     // by the boot clock
-        bool past;
+        bool recent_ids;
     } jumps[] = {
         {"the same day", {0, 0, 0}, 2 * HOUR, false},
         {"long away", {0, 40 * DAY, 40 * DAY}, 2 * HOUR, true},
@@ -372,7 +372,7 @@ static void what_is_found_at_a_start_waits_for_the_clock_to_be_set(void **state)
         struct wal *w = found(&o, base + jumps[i].ahead[0], base + jumps[i].ahead[1], &c);
         set_ahead = base + jumps[i].ahead[2];
         fake_now += jumps[i].later;
-        if (wal_cut_is_past(w, c, KEEP) != jumps[i].past) fail_msg("%s", jumps[i].name);
+        if (wal_cut_is_past(w, c, KEEP) != jumps[i].recent_ids) fail_msg("%s", jumps[i].name);
         end(w);
         dir_remove(dir);
     }

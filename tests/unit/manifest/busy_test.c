@@ -62,7 +62,7 @@ static void a_further_leaf_of_a_day_of_17000_sources_writes_little(void **state)
         of_hour[0].cut += CUTS;
         assert_false(manifest_absorbed(m, &of_hour[0]));
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -95,7 +95,7 @@ static void runs_that_overlap_are_all_found(void **state)
         size_t wanted = (cut < 9) + (cut >= 3 && cut < 5) + (cut >= 1 && cut < 7);
         assert_int_equal(found, wanted);
     }
-    manifest_let_go(m);
+    manifest_unref(m);
     // A leaf of one of these segments again, in packs that two of the three have.
     struct manifest_block again = bench_leaf(BENCH_HOUR, bench_id(4), s + 8, 1);
     err fault = {0};

@@ -64,7 +64,7 @@ static void only_what_lives_is_replaced(void **state)
     assert_true(manifest_counts(m, next.id));
     assert_null(manifest_find(m, next.id));
     assert_true(manifest_absorbed(m, &s));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -85,7 +85,7 @@ static void a_leaf_without_successor_keeps_its_segments_absorbed(void **state)
     assert_true(manifest_absorbed(m, &s[0]));
     assert_true(manifest_absorbed(m, &s[1]));
     assert_false(manifest_counts(m, leaf.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -179,7 +179,7 @@ static void a_clock_that_was_ahead_is_not_followed(void **state)
         struct manifest *m = bench_newest(&b);
         manifest_tell(m, &about);
         assert_true(about.made_ns == BENCH_START + cases[i].want);
-        manifest_let_go(m);
+        manifest_unref(m);
         bench_end(&b);
     }
 }
@@ -273,7 +273,7 @@ static void a_root_that_landed_is_known_as_ours(void **state)
     }
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), 4);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -296,7 +296,7 @@ static void a_change_that_is_tried_again_lands_once(void **state)
     expect(&b, &c, ERR_OK, "");
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), 1);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -354,7 +354,7 @@ static void a_lost_race_is_run_again(void **state)
     assert_non_null(manifest_find(m, ours.id));
     assert_non_null(manifest_find(m, theirs.id));
     assert_non_null(manifest_find(m, other.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     // four pages: the one of the other day was not written twice, one of ours is an orphan
     assert_int_equal(memstore_count(b.store, "v1/bb/acme/page/"), 4);
     bench_end(&b);
@@ -390,7 +390,7 @@ static void a_root_in_the_place_of_a_swept_one_does_not_count(void **state)
     assert_int_equal(manifest_version(m), 3);
     assert_non_null(manifest_find(m, ours.id));
     assert_non_null(manifest_find(m, theirs.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -409,7 +409,7 @@ static void a_race_for_the_same_segments_is_lost_for_good(void **state)
     struct manifest *m = bench_newest(&b);
     assert_null(manifest_find(m, ours.id));
     assert_non_null(manifest_find(m, theirs.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -510,7 +510,7 @@ static void every_change_lands_exactly_once(void **state)
         assert_int_equal(winners, 1);
     }
     assert_int_equal(manifest_version(m), n);
-    manifest_let_go(m);
+    manifest_unref(m);
     for (uint32_t i = 0; i < WRITERS; i++) {
         if (i % 2 == 0) manifests_close(w[i].ms);
     }

@@ -129,7 +129,7 @@ static void the_bytes_are_those_of_the_format(void **state)
     assert_non_null(found);
     assert_int_equal(found->last_ns, leaf.last_ns);
     assert_true(manifest_absorbed(read, &source));
-    manifest_let_go(read);
+    manifest_unref(read);
     atomic_store(&bench_now, 1790007000000000000);
     struct manifest_block second = bench_leaf(497222, bench_id(2), NULL, 0);
     assert_ok(bench_add(&b, &second, 1, e));
@@ -162,7 +162,7 @@ static void pages_of_format_1_are_read(void **state)
     struct page_draft d = {.kind = BLOCK_RAW, .window = 20717, .blocks = &blocks, .block_count = 1};
     page_print(&d, &out);
     expect(&out, page_hex, (sizeof page_hex - 1) / 2);
-    page_let_go(p);
+    page_unref(p);
     buf_release(&out);
     bench_end(&b);
 }
@@ -186,7 +186,7 @@ static void a_root_with_a_bit_changed_is_refused(void **state)
         err e = {0};
         struct manifest *m = root_parse(NULL, TENANT, 1, str_make(bytes, lengths[i]), &e);
         assert_non_null(m);
-        manifest_let_go(m);
+        manifest_unref(m);
     }
 }
 

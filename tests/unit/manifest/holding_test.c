@@ -93,7 +93,7 @@ static void numbers_of_a_directory_are_one_directory(void **state)
     assert_ok(holding_delete(store, &r, a.node, a.directory, 11, e));
     assert_int_equal(count(S("a"), &v), 1);
     assert_int_equal(v[0].made_ns, 61);
-    assert_ok(holdings_look(store, &r, &r.arena, &at, &n, e));
+    assert_ok(holdings_inspect(store, &r, &r.arena, &at, &n, e));
     assert_int_equal(n, 2);
     assert_true(str_starts(at[0].directory, S("a/")) && str_starts(at[1].directory, S("b/")));
     assert_int_equal(at[0].number, 11);

@@ -12,7 +12,7 @@ static void nothing_is_version_0(void **state)
     (void)manifest_blocks(m, &n);
     assert_int_equal(n, 0);
     assert_false(manifest_counts(m, bench_id(1)));
-    manifest_let_go(m);
+    manifest_unref(m);
     assert_null(manifest_known(b.ms, TENANT));
     bench_end(&b);
 }
@@ -62,7 +62,7 @@ static void a_reader_elsewhere_sees_it(void **state)
     assert_int_equal(n, 2);
     assert_true(id128_eq(blocks[0].id, v[0].id));
     assert_true(id128_eq(blocks[1].id, v[1].id));
-    manifest_let_go(m);
+    manifest_unref(m);
     manifests_close(other);
     store_close(again);
     bench_end(&b);
@@ -89,7 +89,7 @@ static void what_is_replaced_becomes_garbage(void **state)
     assert_false(manifest_counts(m, old.id));
     assert_non_null(manifest_find(m, new.id));
     assert_true(manifest_absorbed(m, &s));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 

@@ -17,7 +17,7 @@ static bool read_anew(struct bench *b, err *e)
     struct manifests *ms = manifests_open(b->store, NULL, bench_wall, &fault);
     struct manifest *m = manifest_newest(ms, &b->r, TENANT, e);
     bool read = m != NULL;
-    manifest_let_go(m);
+    manifest_unref(m);
     manifests_close(ms);
     return read;
 }
@@ -324,7 +324,7 @@ static void versions_share_what_did_not_change(void **state)
     struct store *again = memstore_again(b.store);
     err fault = {0};
     struct manifests *other = manifests_open(again, NULL, bench_wall, &fault);
-    manifest_let_go(manifest_newest(other, &b.r, TENANT, &fault));
+    manifest_unref(manifest_newest(other, &b.r, TENANT, &fault));
     struct manifest_block more = bench_leaf(BENCH_HOUR, bench_id(9), NULL, 0);
     assert_ok(bench_add(&b, &more, 1, e));
     memstore_reset_totals(again);
@@ -335,8 +335,8 @@ static void versions_share_what_did_not_change(void **state)
     assert_int_equal(t.ops[MEMSTORE_READ], 2);  // the root, one page
     struct manifest *known = manifest_known(other, TENANT);
     assert_ptr_equal(known, m);
-    manifest_let_go(known);
-    manifest_let_go(m);
+    manifest_unref(known);
+    manifest_unref(m);
     // an emptied store is believed
     memstore_reset_totals(again);
     char *names = memstore_names(b.store, "");
@@ -348,7 +348,7 @@ static void versions_share_what_did_not_change(void **state)
     free(names);
     m = manifest_newest(other, &b.r, TENANT, &fault);
     assert_int_equal(manifest_version(m), 0);
-    manifest_let_go(m);
+    manifest_unref(m);
     manifests_close(other);
     store_close(again);
     bench_end(&b);
@@ -382,7 +382,7 @@ static void what_is_kept_gives_way_to_what_is_needed(void **state)
         struct manifest *m = manifest_newest(b.ms, &b.r, tenant, &e);
         if (!m) fail_msg("%d: %s", i, e.msg);
         assert_int_equal(manifest_version(m), 1);
-        manifest_let_go(m);
+        manifest_unref(m);
     }
     atomic_store(&b.budget.limit, atomic_load(&b.budget.used));
     bench_end(&b);
@@ -415,7 +415,7 @@ static void ask_tenants(struct bench *b, int n)
         struct manifest *m = manifest_newest(b->ms, &b->r, nth_tenant(b, i), &e);
         if (!m) fail_msg("%d: %s", i, e.msg);
         assert_int_equal(manifest_version(m), 1);
-        manifest_let_go(m);
+        manifest_unref(m);
     }
 }
 
@@ -496,8 +496,8 @@ static void what_is_in_use_is_not_given_up(void **state)
     struct manifest *again = manifest_known(b.ms, nth_tenant(&b, 1));
     assert_ptr_equal(again, m);
     assert_null(manifest_known(b.ms, nth_tenant(&b, 0)));
-    manifest_let_go(again);
-    manifest_let_go(m);
+    manifest_unref(again);
+    manifest_unref(m);
     bench_end(&b);
 }
 

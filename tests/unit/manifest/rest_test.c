@@ -29,7 +29,7 @@ static void *ask_again(void *arg)
         snapshot_release(&snap);
         struct manifest *known = manifest_known(w->b->ms, TENANT);
         if (known && manifest_version(known) == 0) fail_msg("version 0 is known");
-        manifest_let_go(known);
+        manifest_unref(known);
         arena_release(&r.arena);
     }
     req_release(&r);
@@ -56,7 +56,7 @@ static void manifests_are_packed_while_others_ask(void **state)
         pthread_join(threads[i], NULL);
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), RESTS / 10);
-    manifest_let_go(m);
+    manifest_unref(m);
     assert_int_equal(manifests_rest(b.ms, 0), 1);
     bench_end(&b);
 }
@@ -79,7 +79,7 @@ static void the_thread_that_packs_packs(void **state)
     assert_ok(bench_add(&b, &leaf, 1, e));
     assert_ok(manifests_rest_after(b.ms, NS_PER_MS, e));
     AWAIT(is_packed(&b));
-    manifest_let_go(bench_newest(&b));
+    manifest_unref(bench_newest(&b));
     AWAIT(is_packed(&b));
     bench_end(&b);
 }
@@ -106,7 +106,7 @@ static void without_memory_it_is_read_anew(void **state)
     atomic_store(&b.budget.limit, 0);
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), 50);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -139,7 +139,7 @@ static void each_leaf_expired_when_it_did(void **state)
             assert_true(id128_eq(p->expired[i], leaf[i].id));
             assert_int_equal(page_expired_ns(p, i), when[i]);
         }
-        manifest_let_go(m);
+        manifest_unref(m);
         assert_int_equal(manifests_rest(b.ms, 0), 1);
     }
     bench_end(&b);

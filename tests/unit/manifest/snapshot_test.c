@@ -92,10 +92,10 @@ static unsigned waiting(struct bench *b, struct tenant *t)
 static void await_waiting(struct bench *b, unsigned n)
 {
     err e = {0};
-    struct tenant *t = tenant_take(b->ms, TENANT, &e);
+    struct tenant *t = tenant_ref(b->ms, TENANT, &e);
     assert_non_null(t);
     AWAIT(waiting(b, t) == n);
-    tenant_give(b->ms, t);
+    tenant_unref(b->ms, t);
 }
 
 static void who_asks_joins_the_next_list_never_one_that_runs(void **state)
@@ -310,7 +310,7 @@ static void age(struct bench *b, uint64_t version)
     root_print(&copy, &bytes);
     memstore_set(b->store, name_root(&b->arena, TENANT, version).p, buf_view(&bytes));
     buf_release(&bytes);
-    manifest_let_go(m);
+    manifest_unref(m);
 }
 
 static void old_versions_are_passed_over(void **state)
@@ -372,7 +372,7 @@ static void a_store_that_was_put_back_is_listed_to_its_end(void **state)
     struct manifest copy = *m;
     copy.version = 2500;
     root_print(&copy, &old);
-    manifest_let_go(m);
+    manifest_unref(m);
     memstore_set(b.store, name_root(&b.arena, TENANT, 2500).p, buf_view(&old));
     buf_release(&old);
     for (uint64_t v = 2501; v <= 3500; v++)

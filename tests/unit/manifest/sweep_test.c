@@ -71,7 +71,7 @@ static void absorbed_segments_go_after_their_grace(void **state)
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), 1);  // nothing to forget yet
     assert_true(manifest_absorbed(m, &s[0]));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -101,7 +101,7 @@ static void garbage_goes_after_its_grace_and_is_forgotten(void **state)
     assert_int_equal(s.blocks_deleted + s.pages_deleted, 0);
     struct manifest *m = bench_newest(&b);
     assert_int_equal(manifest_version(m), 3);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -130,7 +130,7 @@ static void versions_go_when_they_are_old_and_many_follow(void **state)
     size_t n = 0;
     (void)manifest_blocks(m, &n);
     assert_int_equal(n, 100);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -310,21 +310,21 @@ static void sources_are_forgotten_once_their_segments_are_gone(void **state)
     assert_int_equal(sweep_once(&b).segments_deleted, 2);
     struct manifest *m = bench_newest(&b);
     assert_true(manifest_absorbed(m, &s[0]));
-    manifest_let_go(m);
+    manifest_unref(m);
     (void)sweep(&b);  // now they were not listed
     m = bench_newest(&b);
     assert_false(manifest_absorbed(m, &s[0]));
     assert_non_null(manifest_find(m, leaf.id));
     assert_int_equal(manifest_find(m, leaf.id)->source_count, 0);
-    manifest_let_go(m);
+    manifest_unref(m);
     advance(2 * BENCH_HOURS);
     assert_int_equal(sweep(&b).pages_deleted, 1);
     assert_true(page_bytes(&b) < before);
     uint64_t version = manifest_version(m = bench_newest(&b));
-    manifest_let_go(m);
+    manifest_unref(m);
     (void)sweep(&b);
     assert_int_equal(manifest_version(m = bench_newest(&b)), version);
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 
@@ -350,13 +350,13 @@ static void expired_leaves_count_as_long_as_a_parent_names_them(void **state)
     const struct manifest_block *p = manifest_find(m, parent.id);
     assert_int_equal(p->cover_count, 1);
     assert_true(id128_eq(p->covers[0].leaves[0], leaf.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     assert_ok(
         bench_commit(&b, &(struct manifest_change){.expire = &parent.id, .expire_count = 1}, e));
     (void)sweep(&b);
     m = bench_newest(&b);
     assert_false(manifest_counts(m, leaf.id));
-    manifest_let_go(m);
+    manifest_unref(m);
     advance(3 * DAYS);
     (void)sweep(&b);
     assert_int_equal(memstore_count(b.store, "v1/bb/acme/page/"), 0);
@@ -496,7 +496,7 @@ static void sweeps_and_commits_do_not_hurt_each_other(void **state)
     assert_int_equal(n, 1);
     assert_true(id128_eq(blocks[0].id, last.id));
     assert_true(memstore_has(b.store, arena_str(&b.arena, blocks[0].name).p));
-    manifest_let_go(m);
+    manifest_unref(m);
     advance(3 * DAYS);
     (void)sweep(&b);
     (void)sweep(&b);

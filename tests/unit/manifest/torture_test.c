@@ -91,7 +91,7 @@ static void check_commit(void *arg, bool done)
     assert_int_equal(manifest_version(m), 2);
     assert_non_null(manifest_find(m, l->new.id));
     assert_null(manifest_find(m, l->old.id));
-    manifest_let_go(m);
+    manifest_unref(m);
 }
 
 static void begin_sweep(void *arg)

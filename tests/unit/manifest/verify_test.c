@@ -67,7 +67,7 @@ static void what_is_right_is_not_told(void **state)
     assert_true(manifest_page_at(m, 1, &page) && page.kind == BLOCK_HOURS && page.blocks == 1);
     assert_false(manifest_page_at(m, 2, &page));
     assert_false(manifest_garbage_at(m, 0, &garbage));
-    manifest_let_go(m);
+    manifest_unref(m);
     bench_end(&b);
 }
 

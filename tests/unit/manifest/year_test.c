@@ -53,7 +53,7 @@ static void a_tenant_of_400_days_takes_little(void **state)
     expect_year(m);
     const size_t asked = memory.used - nothing;
     assert_int_equal(manifests_rest(ms, 0), 0);  // it is in use
-    manifest_let_go(m);
+    manifest_unref(m);
     assert_int_equal(manifests_rest(ms, MANIFESTS_REST), 0);  // it was used just now
     assert_int_equal(manifests_rest(ms, 0), 1);
     assert_int_equal(manifests_rest(ms, 0), 0);
@@ -75,7 +75,7 @@ static void a_tenant_of_400_days_takes_little(void **state)
     // (Chunks that arenas kept may be larger than what is asked of them.)
     assert_in_range(memory.used - nothing, 1, 1 << 20);
     expect_year(m);
-    manifest_let_go(m);
+    manifest_unref(m);
     assert_int_equal(manifests_rest(ms, 0), 1);
 
     // A new version reads the page that is new.
@@ -86,7 +86,7 @@ static void a_tenant_of_400_days_takes_little(void **state)
     assert_int_equal(memstore_totals(b.store).ops[MEMSTORE_READ], 2);
     assert_non_null(manifest_find(m, leaf.id));
     expect_year(m);
-    manifest_let_go(m);
+    manifest_unref(m);
     manifests_close(ms);
     assert_int_equal(memory.used, 0);
     bench_end(&b);

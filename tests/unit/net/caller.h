@@ -11,7 +11,7 @@
 struct caller {
     struct rig *rig;
     struct client *client;
-    struct client *near;  // NULL until caller_near
+    struct client *near;  // NULL until caller_loopback
     char address[128];    // empty until caller_open
     struct req req;
     struct mem_budget memory;
@@ -35,13 +35,13 @@ static inline void caller_open(struct caller *c)
     snprintf(c->address, sizeof c->address, "127.0.0.1:%u", server_port(c->rig->server));
 }
 
-static inline int caller_near(void **state)
+static inline int caller_loopback(void **state)
 {
     caller_new(state);
     struct caller *c = *state;
     caller_open(c);
     assert_ok((c->near = client_new(c->rig->loops[0], &c->memory, CONNECTIONS, e)));
-    client_near(c->near, str_of(c->address), c->rig->server);
+    client_loopback(c->near, str_of(c->address), c->rig->server);
     return 0;
 }
 

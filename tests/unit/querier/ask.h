@@ -5,7 +5,7 @@
 #pragma once
 
 #include "loop/req.h"
-#include "querier/answer.h"
+#include "querier/answer/answer.h"
 #include "querier/querier.h"
 #include "querier/v1/querier.pb-c.h"
 #include "service/tenant.h"

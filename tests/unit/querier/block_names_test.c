@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/arena.h"
-#include "querier/block_names.h"
+#include "querier/block/block_names.h"
 #include "unit/model/stacks.h"
 
 #define LARGE 70000u
@@ -73,9 +73,9 @@ static void tables_of_one_service_share_rows(void **state)
     assert_ok((other = block_names_map(set, S("db"), &arena, &tables[0].t, &map, &rows, e)) !=
               NULL);
     assert_ptr_not_equal(other, names[0]);
-    block_names_let_go(other);
+    block_names_unref(other);
     for (size_t i = 0; i < 3; i++) {
-        block_names_let_go(names[i]);
+        block_names_unref(names[i]);
         symbols_release(&tables[i]);
     }
     assert_int_equal(memory.used, 0);
@@ -103,7 +103,7 @@ static void a_table_that_became_too_large_takes_no_newcomers(void **state)
     assert_ptr_not_equal(v[1], v[2]);
     assert_ptr_equal(v[2], v[3]);
     for (size_t i = 0; i < COUNT(in); i++)
-        block_names_let_go(v[i]);
+        block_names_unref(v[i]);
     block_names_set_free(set);
     symbols_release(&large);
     symbols_release(&small);
@@ -124,7 +124,7 @@ static bool map_once(void *arg, err *e)
     arena_init(&a, &memory, SIZE_MAX);
     struct block_names_set *set = block_names_set_new(&memory);
     struct block_names *n = block_names_map(set, S("api"), &a, &t->table->t, &map, &rows, e);
-    block_names_let_go(n);
+    block_names_unref(n);
     block_names_set_free(set);
     arena_release(&a);
     assert_int_equal(memory.used, 0);

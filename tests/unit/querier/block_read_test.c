@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/merge_int.h"
+#include "querier/merge/merged_int.h"
 #include "unit/querier/fleet.h"
 
 // A plan whose objects have the classes that the question needs.

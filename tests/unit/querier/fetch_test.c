@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/pb.h"
 #include "lib/arena.h"
-#include "querier/fetch.h"
+#include "querier/head/fetch.h"
 #include "unit/querier/heads.h"
 
 // An answer of stream `id` whose Partial says `profiles`, so that the chosen one can be told.

@@ -9,7 +9,7 @@
 #include "lib/arena.h"
 #include "lib/memstore.h"
 #include "model/columns.h"
-#include "querier/block_read.h"
+#include "querier/block/block_read.h"
 #include "unit/ingester/facts.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "model/label.h"
 #include "model/symbols.h"
 #include "model/vector.h"
-#include "querier/fetch.h"
+#include "querier/head/fetch.h"
 
 struct head_sample {
     const char *stack;  // "a;b", root first; "" = the empty stack

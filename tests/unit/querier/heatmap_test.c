@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/analyze.h"
-#include "querier/heatmap.h"
+#include "querier/request/analyze.h"
+#include "querier/request/heatmap.h"
 #include "sys/clock.h"
 #include "unit/querier/ask.h"
 

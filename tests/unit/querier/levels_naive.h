@@ -8,7 +8,7 @@
 // some expired, parents that name some of them, segments, packs.
 #pragma once
 
-#include "querier/levels.h"
+#include "querier/plan/levels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -49,7 +49,7 @@ static void every_row_counts_once(void **state)
     assert_true(exact_with_expired > 500);
 }
 
-// What a querier subtracts from one another (querier/serve.c).
+// What a querier subtracts from one another (querier/answer/serve.c).
 static void plans_for_two_classes_that_answer_alike_count_the_same_rows(void **state)
 {
     (void)state;

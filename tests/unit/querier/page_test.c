@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "lib/test.h"
-#include "querier/assets.h"
-#include "querier/page.h"
 #include "querier/querier.h"
+#include "querier/request/assets.h"
+#include "querier/request/page.h"
 
 #include <stdio.h>
 
@@ -82,7 +82,7 @@ static void text_leaves_packed_for_those_who_accept_it(void **state)
         struct buf plain;
         buf_init(&plain, NULL, 1 << 24);
         if (rows[i].packed) {
-            assert_ok(squeeze_gunzip(x.fixed, &plain, e));
+            assert_ok(compress_gunzip(x.fixed, &plain, e));
         } else {
             buf_str(&plain, x.fixed);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/series.h"
+#include "querier/request/series.h"
 #include "sys/clock.h"
 #include "unit/querier/ask.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/test.h"
-#include "querier/timeline.h"
+#include "querier/request/timeline.h"
 
 #define S_MS INT64_C(1000)
 #define H_MS (3600 * S_MS)

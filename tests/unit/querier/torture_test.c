@@ -3,7 +3,7 @@
 // Every question of the public interface, through the whole querier to invented ingesters in the
 // same process. An answer is the true one or none: what is missing for want of memory is an error.
 #include "lib/exchange.h"
-#include "lib/near.h"
+#include "lib/loopback.h"
 #include "lib/torture.h"
 #include "querier/querier.h"
 #include "unit/querier/heads.h"
@@ -143,7 +143,7 @@ static void questions_are_answered_truly_or_not_at_all(void **state)
 {
     (void)state;
     struct near n;
-    near_open(&n, &querier, head_read_row, COUNT(head_read_row), NULL);
+    loopback_open(&n, &querier, head_read_row, COUNT(head_read_row), NULL);
     assert_ok(members_add(n.members, MEMBER_INGESTER, S("one=near"), e));
     for (size_t i = 0; i < COUNT(questions); i++) {
         char name[64];
@@ -152,7 +152,7 @@ static void questions_are_answered_truly_or_not_at_all(void **state)
         const struct torture_maker m = {.name = name, .make = ask, .arg = &asked, .most = 60};
         torture_make_all(&m, 1);
     }
-    near_close(&n);
+    loopback_close(&n);
 }
 
 int main(void)

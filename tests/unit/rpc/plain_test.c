@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plain routes: which row answers, bodies, compression, errors.
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "lib/echo.h"
 #include "lib/exchange.h"
 #include "lib/test.h"
@@ -138,7 +138,7 @@ static void fixed_bytes_are_compressed_too(void **state)
         post("/upload", "x-scope-orgid: a\naccept-encoding: gzip\n", str_make(body, sizeof body));
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
-    assert_ok(squeeze_gunzip(exchange_body(x), &b, e));
+    assert_ok(compress_gunzip(exchange_body(x), &b, e));
     assert_true(str_eq(buf_view(&b), str_make(body, sizeof body)));
     buf_release(&b);
     exchange_free(x);
@@ -151,8 +151,8 @@ static void bodies_are_inflated(void **state)
     struct buf zst;
     buf_init(&gz, NULL, 1 << 20);
     buf_init(&zst, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(S("some text"), 6, &gz, e));
-    assert_ok(squeeze_zstd(S("some text"), 3, &zst, e));
+    assert_ok(compress_gzip(S("some text"), 6, &gz, e));
+    assert_ok(compress_zstd(S("some text"), 3, &zst, e));
     const struct {
         const char *name, *path, *encoding;
         str body;
@@ -194,7 +194,7 @@ static void bodies_over_the_limit_are_413(void **state)
     exchange_free(x);
     struct buf gz;
     buf_init(&gz, NULL, 1 << 20);
-    assert_ok(squeeze_gzip(str_make(zeros, 5001), 6, &gz, e));
+    assert_ok(compress_gzip(str_make(zeros, 5001), 6, &gz, e));
     x = post("/upload", "x-scope-orgid: a\ncontent-encoding: gzip\n", buf_view(&gz));
     expect(x, 413,
            "{\"code\":\"invalid_argument\",\"message\":\"request body too large: decompressed data "

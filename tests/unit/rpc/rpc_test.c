@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connect, gRPC and gRPC-Web over one method table.
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "lib/echo.h"
 #include "lib/exchange.h"
 #include "lib/test.h"
@@ -61,7 +61,7 @@ static str gzip(struct http_exchange *owner, str plain)
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
     err e = {0};
-    assert_true(squeeze_gzip(plain, 6, &b, &e));
+    assert_true(compress_gzip(plain, 6, &b, &e));
     str copy = arena_str(&owner->req.arena, buf_view(&b));
     buf_release(&b);
     return copy;
@@ -72,7 +72,7 @@ static str gunzip(struct http_exchange *x, str packed)
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
     err e = {0};
-    if (!squeeze_gunzip(packed, &b, &e)) fail_msg("%s", e.msg);
+    if (!compress_gunzip(packed, &b, &e)) fail_msg("%s", e.msg);
     str copy = arena_str(&x->req.arena, buf_view(&b));
     buf_release(&b);
     return copy;
@@ -287,7 +287,7 @@ static void connect_speaks_gzip_both_ways_and_reads_zstd(void **state)
     arena_release(&owner.req.arena);
     struct buf z;
     buf_init(&z, NULL, 1 << 20);
-    assert_ok(squeeze_zstd(S("{\"matchers\":[\"y\"]}"), 3, &z, e));
+    assert_ok(compress_zstd(S("{\"matchers\":[\"y\"]}"), 3, &z, e));
     x = ask("/t.v1.Echo/Names", JSON "content-encoding: zstd\nx-scope-orgid: t\n", buf_view(&z));
     expect_body(x, 200, "{\"names\":[\"t\",\"y\"]}");
     exchange_free(x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Requests in every protocol, and calls of other nodes, whose allocations and calls fail.
-#include "codec/squeeze.h"
+#include "codec/compress.h"
 #include "lib/dir.h"
 #include "lib/echo.h"
 #include "lib/exchange.h"
@@ -75,7 +75,7 @@ static void requests_are_answered_or_refused(void **state)
     struct server_app app = router_app(r);
     struct buf gzip;
     buf_init(&gzip, NULL, 1 << 16);
-    assert_ok(squeeze_gzip(S("{\"matchers\":[\"\\n\",\"b\"]}"), 6, &gzip, e));
+    assert_ok(compress_gzip(S("{\"matchers\":[\"\\n\",\"b\"]}"), 6, &gzip, e));
     struct wish wishes[] = {
         {.ask = {.path = "/t.v1.Echo/Names",
                  .headers = CONNECT_JSON TENANT_HEAD "accept-encoding: gzip\n"

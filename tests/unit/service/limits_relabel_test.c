@@ -7,9 +7,9 @@
 
 static bool read_limits(const char *yaml, struct limits *l, err *e)
 {
-    struct doc *root = NULL;
+    struct yaml_node *root = NULL;
     *l = (struct limits){0};
-    return doc_parse(str_of(yaml), "o.yaml", &arena, &root, e) &&
+    return yaml_node_parse(str_of(yaml), "o.yaml", &arena, &root, e) &&
            config_defaults(&limits_section, l, &arena, e) &&
            config_read(&limits_section, root, l, &arena, e);
 }

@@ -2,8 +2,8 @@
 //
 // Sums and their pprof, and a process that pushes its own profile to a listener which is well,
 // refuses, says nothing, or is not there.
+#include "codec/compress.h"
 #include "codec/pb.h"
-#include "codec/squeeze.h"
 #include "decode/decode.h"
 #include "service/metrics.h"
 #include "service/selfprofile_int.h"
@@ -376,7 +376,7 @@ static bool names_the_burner(struct world *w)
     assert_text(got.labels[1][1], "flametree");
     assert_text(got.labels[2][0], "instance");
     assert_text(got.labels[2][1], "node-1");
-    assert_true(squeeze_is_gzip(got.pprof));
+    assert_true(compress_is_gzip(got.pprof));
     assert_ok(decode_pprof(&a, got.pprof, &options, &d, NULL, e));
     bool well = has_function(d.profiles, "burn_cycles") && has_component(d.profiles, "burner");
     arena_release(&a);

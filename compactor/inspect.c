@@ -1,0 +1,787 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// inspect.c - a worker's turn of a tenant: jobs of the plan that its workers share, one after the
+// other; a new plan when that has none left and something changed; the sweep.
+//
+//     draw -> look whether it is still to do -> make -> commit, alone or with others -> draw ...
+#include "base/fault.h"
+#include "compactor/metrics.h"
+#include "compactor/work_int.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define JOB_BYTES     ((size_t)1 << 30)  // cap of what a job reads into its request
+#define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
+#define BATCH_SHARED  2   // the same where other processes are at work on the tenant
+#define BATCH_NS      ((uint64_t)30 * NS_PER_S)
+#define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
+#define ABORTED_MAX   16                          // in a row; then it is a failure like others
+#define TURN_NS       ((uint64_t)10 * NS_PER_S)   // then it is another tenant's turn,
+#define TURN_JOBS     16                          // or after so many jobs
+#define TICK_NS       ((uint64_t)100 * NS_PER_MS)
+#define SWEEP_NS      ((uint64_t)3600 * NS_PER_S)
+#define JOB_AGE_LEAST (SLOT_HOUR)
+#define JOB_AGE_MOST  (4 * SLOT_HOUR)
+#define COMMIT_NS     ((uint64_t)600 * NS_PER_S)
+
+// A job that is made and waits for its commit.
+struct made {
+    struct job_made job;
+    struct held held;
+    uint64_t took_ns;
+};
+
+struct turn {
+    struct worker *me;
+    struct tenant_work *tenant;
+    const struct req *asker;
+    uint64_t begun_mono_ns;
+    struct agenda *agenda;  // that it has jobs of; NULL: none
+    struct req req;         // of the jobs of a batch
+    bool has_req;
+    struct held now;               // the job that is being made
+    struct made batch[BATCH_MAX];  // to be named by one change of the manifest
+    size_t batch_n;
+    uint64_t batch_mono_ns;  // when its first was made
+    size_t jobs;
+    bool inspected;    // made a plan
+    bool sweep_found;  // something that it deleted, or has to wait for
+    bool swept;
+};
+
+// ---- failures; under the lock
+
+struct failure *failure_find(struct tenant_work *t, const struct task *j)
+{
+    for (size_t i = 0; i < t->failure_count; i++) {
+        if (t->failures[i].kind == j->kind && t->failures[i].from_hour == j->from_hour)
+            return &t->failures[i];
+    }
+    return NULL;
+}
+
+static void forget_failure(struct tenant_work *t, const struct task *j)
+{
+    struct failure *f = failure_find(t, j);
+    if (f) *f = t->failures[--t->failure_count];
+}
+
+static uint64_t retry_after(unsigned tries, int64_t most)
+{
+    uint64_t ns = (uint64_t)NS_PER_S << MIN(tries - 1, 20u);
+    return MIN(ns, (uint64_t)most);
+}
+
+static struct failure *failure_room(struct work *w, struct tenant_work *t)
+{
+    err ignored = {0};
+    bool more = t->failure_count < FAILURES_MAX &&
+                mem_grow(&w->memory, &t->failures, &t->failure_cap, t->failure_count + 1,
+                         sizeof *t->failures, &ignored);
+    if (!more && t->failure_count == 0) return NULL;
+    if (!more) memmove(t->failures, t->failures + 1, --t->failure_count * sizeof *t->failures);
+    return &t->failures[t->failure_count++];
+}
+
+// In how many nanoseconds it is tried again.
+static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
+{
+    struct tenant_work *t = u->tenant;
+    struct failure *f = failure_find(t, j);
+    if (!f) {
+        // The table is full, or there is no memory for more: the oldest makes room, which only
+        // means that it is tried sooner.
+        f = failure_room(u->me->work, t);
+        if (!f) return 0;
+        *f = (struct failure){.kind = j->kind, .from_hour = j->from_hour};
+    }
+    f->tries++;
+    f->at_wall_ns = clock_wall_ns();
+    f->code = e->code;
+    uint64_t wait = retry_after(f->tries, work_settings(u->me->work)->retry_max);
+    f->retry_mono_ns = clock_mono_ns() + wait;
+    snprintf(f->message, sizeof f->message, "%s: %s", err_name(e->code), e->msg);
+    return wait;
+}
+
+// ---- what a worker has
+
+static void link_held(struct tenant_work *t, struct held *h)
+{
+    h->next = t->held;
+    t->held = h;
+}
+
+static void unlink_held(struct tenant_work *t, struct held *h)
+{
+    struct held **at = &t->held;
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+    h->task = NULL;
+}
+
+// It is over with a job, whatever came of it: others may begin what it was in the way of.
+static void release_job(struct turn *u, struct held *h)
+{
+    struct tenant_work *t = u->tenant;
+    unlink_held(t, h);
+    t->open = t->agenda != NULL;
+    cond_wake_all(&u->me->work->wake);
+}
+
+// A plan that has jobs of what others did meanwhile is made anew.
+static void want_plan(struct turn *u)
+{
+    if (u->tenant->agenda) u->tenant->agenda->changed = true;
+}
+
+static int64_t job_age(const struct compactor_config *c)
+{
+    if (c->orphan_age <= 0) return JOB_AGE_MOST;
+    return MAX(MIN(c->orphan_age / 2, JOB_AGE_MOST), JOB_AGE_LEAST);
+}
+
+// Jobs of a batch share a request, which lasts as long as they may.
+static void begin_req(struct turn *u)
+{
+    struct worker *me = u->me;
+    uint64_t limit = (uint64_t)job_age(work_settings(me->work));
+    if (u->has_req) return;
+    if (u->asker) limit = MIN(limit, MAX(req_left_ns(u->asker), 1u));
+    req_init(&u->req, RANK_DUTY, &me->memory, JOB_BYTES, limit);
+    u->req.tenant = u->req.log.tenant = str_of(u->tenant->name);
+    u->req.asker = u->asker;
+    u->has_req = true;
+    worker_set_req(me, &u->req);
+}
+
+static void end_req(struct turn *u)
+{
+    if (!u->has_req || u->batch_n) return;
+    worker_set_req(u->me, NULL);
+    req_release(&u->req);
+    u->has_req = false;
+}
+
+// ---- jobs
+
+static void count(const struct task *j, const char *result)
+{
+    const str values[] = {str_of(job_kind_name(j->kind)), str_of(result)};
+    metric_add_set(&compactor_jobs, values, 1);
+}
+
+static void job_done(struct turn *u, const struct task *j, const struct job_report *report,
+                     uint64_t took_ns)
+{
+    struct work *w = u->me->work;
+    str level = str_of(job_kind_name(j->kind));
+    count(j, "done");
+    metric_observe_ns_to(&compactor_job_seconds, level, took_ns);
+    metric_add_to(&compactor_read_bytes, level, report->bytes_in);
+    metric_add_to(&compactor_written_bytes, level, report->bytes_out);
+    if (j->kind == JOB_LEAF || j->kind == JOB_FOLD) metric_add(&compactor_rows, report->rows);
+    metric_add(&compactor_duplicate_rows, report->duplicates);
+    metric_add(&compactor_scratch_files, report->files);
+    log_info(&u->req.log, "compactor.job",
+             "job=%s hour=%" PRId64 " hours=%u sources=%zu blocks=%zu bytes_in=%" PRIu64
+             " bytes_out=%" PRIu64 " duplicates=%" PRIu64 " ms=%" PRIu64,
+             job_kind_name(j->kind), j->from_hour, j->hours, j->source_count, report->blocks,
+             report->bytes_in, report->bytes_out, report->duplicates,
+             took_ns / (uint64_t)NS_PER_MS);
+    if (report->overflows) {
+        char text[LOG_QUOTE_MAX];
+        metric_add(&compactor_overflows, report->overflows);
+        log_warn(&u->req.log, "compactor.overflow",
+                 "job=%s hour=%" PRId64 " hours=%u services=%zu service=%s action=\"none: values "
+                 "of this service do not add up within 64 bits, so it has no sums here and "
+                 "queries read its profiles; look at who sends such values\"",
+                 job_kind_name(j->kind), j->from_hour, j->hours, report->overflows,
+                 log_quote(text, str_of(report->overflow.service)));
+    }
+    lock_take(&w->lock);
+    forget_failure(u->tenant, j);
+    u->tenant->jobs_done++;
+    u->tenant->done_at_ns = clock_wall_ns();
+    u->tenant->aborted = 0;
+    agenda_done(u->tenant, j);
+    agenda_note_due(u->tenant);
+    lock_give(&w->lock);
+}
+
+// A source that is not what it should be: it is left out, everything else goes on.
+static void job_damaged(struct turn *u, const struct task *j, const struct job_report *report,
+                        const err *e)
+{
+    struct work *w = u->me->work;
+    char text[LOG_QUOTE_MAX];
+    struct damage d = {.is_segment = report->damaged_segment != NULL};
+    if (report->damaged_segment)
+        d.segment = report->damaged_segment->name;
+    else
+        d.block = report->damaged_block->id;
+    count(j, "damaged");
+    log_error(&u->req.log, "compactor.damaged",
+              "job=%s hour=%" PRId64 " fault=%s action=\"left out until it can be read; restore "
+              "the object from a copy, or, if it is a segment, delete it to give up its profiles\"",
+              job_kind_name(j->kind), j->from_hour, log_quote(text, str_of(e->msg)));
+    lock_take(&w->lock);
+    damage_note(w, u->tenant, &d);
+    want_plan(u);
+    lock_give(&w->lock);
+}
+
+static void job_failed(struct turn *u, const struct task *j, const struct job_report *report,
+                       const err *e)
+{
+    struct work *w = u->me->work;
+    char text[LOG_QUOTE_MAX];
+    count(j, "failed");
+    if (report->miscounted) metric_add(&compactor_miscounted, 1);
+    lock_take(&w->lock);
+    uint64_t wait = note_failure(u, j, e);
+    lock_give(&w->lock);
+    log_warn(&u->req.log, "compactor.failed",
+             "job=%s hour=%" PRId64 " hours=%u code=%s fault=%s retry_s=%" PRIu64 " action=\"%s\"",
+             job_kind_name(j->kind), j->from_hour, j->hours, err_name(e->code),
+             log_quote(text, str_of(e->msg)), wait / (uint64_t)NS_PER_S, failure_action(e->code));
+}
+
+// Others were first with something: a new plan sees what is left to do.
+static void job_lost(struct turn *u, const struct task *j, const char *result)
+{
+    struct work *w = u->me->work;
+    count(j, result);
+    lock_take(&w->lock);
+    u->tenant->raced_mono_ns = clock_mono_ns();
+    want_plan(u);
+    lock_give(&w->lock);
+}
+
+// How many were lost in a row, with this one.
+static unsigned count_lost(struct turn *u)
+{
+    struct work *w = u->me->work;
+    lock_take(&w->lock);
+    unsigned n = ++u->tenant->aborted;
+    lock_give(&w->lock);
+    return n;
+}
+
+// Is a source damaged, or gone though the newest version names it? What others replaced meanwhile,
+// and a sweep deleted, is not.
+static bool is_damaged(struct turn *u, const struct job_report *report, const err *e)
+{
+    const struct manifest_block *b = report->damaged_block;
+    err why = {0};
+    if (e->code != ERR_NOT_FOUND) return b || report->damaged_segment;
+    struct manifest *m =
+        b ? manifest_newest(u->me->work->manifests, &u->req, str_of(u->tenant->name), &why) : NULL;
+    bool named = m && manifest_find(m, b->id);
+    if (m) manifest_unref(m);
+    return named;
+}
+
+static void job_ended(struct turn *u, const struct task *j, const struct job_report *report,
+                      const err *e)
+{
+    if (is_damaged(u, report, e))
+        job_damaged(u, j, report, e);
+    else if ((e->code == ERR_ABORTED || e->code == ERR_NOT_FOUND) && count_lost(u) <= ABORTED_MAX)
+        job_lost(u, j, "aborted");
+    else if (e->code == ERR_CANCELED || work_is_over(u->me->work))
+        count(j, "aborted");
+    else
+        job_failed(u, j, report, e);
+}
+
+static struct job_bench bench_of(const struct turn *u)
+{
+    const struct work *w = u->me->work;
+    return (struct job_bench){.manifests = w->manifests,
+                              .store = w->process->store,
+                              .memory = &u->me->memory,
+                              .scratch = w->scratch,
+                              .tenant = str_of(u->tenant->name),
+                              .pack_bytes = work_settings(w)->pack_bytes,
+                              .begun_ns = u->agenda->begun_ns,
+                              .begun_boot_ns = u->agenda->begun_boot_ns,
+                              .age_ns = job_age(work_settings(w)),
+                              .wall_ns = clock_wall_ns};
+}
+
+// One change for n jobs of the batch from number `from` on.
+static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, err *e)
+{
+    const struct job_bench bench = bench_of(u);
+    struct job_made *v[BATCH_MAX];
+    for (size_t i = 0; i < n; i++)
+        v[i] = &u->batch[from + i].job;
+    if (job_commit(&bench, r, v, n, e)) {
+        for (size_t i = 0; i < n; i++)
+            job_done(u, v[i]->task, &v[i]->report, u->batch[from + i].took_ns);
+        return true;
+    }
+    if (e->code == ERR_ABORTED && n > 1) return false;  // it may still do for some of them
+    for (size_t i = 0; i < n; i++) {
+        if (e->code == ERR_ABORTED) job_discard(&bench, r, v[i]);
+        job_ended(u, v[i]->task, &v[i]->report, e);
+    }
+    return false;
+}
+
+// A commit has a short time limit of its own, however long its jobs took: a root that comes days
+// late would be one of a version that was swept.
+static void commit_all(struct turn *u)
+{
+    struct worker *me = u->me;
+    struct req r;
+    err e = {0};
+    uint64_t limit = u->asker ? MIN(COMMIT_NS, MAX(req_left_ns(u->asker), 1u)) : COMMIT_NS;
+    req_init(&r, RANK_DUTY, &me->memory, JOB_BYTES, limit);
+    r.tenant = r.log.tenant = str_of(u->tenant->name);
+    r.asker = u->asker;
+    worker_set_req(me, &r);
+    if (!commit_some(u, &r, 0, u->batch_n, &e) && e.code == ERR_ABORTED && u->batch_n > 1) {
+        for (size_t i = 0; i < u->batch_n; i++)
+            (void)!commit_some(u, &r, i, 1, &e);
+    }
+    worker_set_req(me, u->has_req ? &u->req : NULL);
+    req_release(&r);
+}
+
+static void commit_batch(struct turn *u)
+{
+    if (u->batch_n) commit_all(u);
+    lock_take(&u->me->work->lock);
+    for (size_t i = 0; i < u->batch_n; i++)
+        release_job(u, &u->batch[i].held);
+    lock_give(&u->me->work->lock);
+    for (size_t i = 0; i < u->batch_n; i++)
+        job_release(&u->batch[i].job);
+    u->batch_n = 0;
+    end_req(u);
+}
+
+// Jobs whose changes have nothing to do with each other.
+static bool may_wait(const struct task *j)
+{
+    return (j->kind == JOB_LEAF || j->kind == JOB_HOUR || j->kind == JOB_DAY) &&
+           j->remove_count == 0;
+}
+
+static bool has_inputs(const struct manifest *m, const struct task *j)
+{
+    for (size_t i = 0; i < j->need_count; i++) {
+        if (!manifest_counts(m, j->needs[i])) return false;
+    }
+    for (size_t i = 0; i < j->remove_count; i++) {
+        if (!manifest_find(m, j->remove[i])) return false;
+    }
+    for (size_t i = 0; i < j->source_count; i++) {
+        const struct snapshot_segment *s = j->sources[i].segment;
+        if (s && manifest_absorbed(m, &s->name)) return false;
+    }
+    return true;
+}
+
+static enum block_kind level_of(enum job_kind k)
+{
+    if (k == JOB_LEAF || k == JOB_FOLD) return BLOCK_RAW;
+    return k == JOB_HOUR || k == JOB_PACK ? BLOCK_HOURS : BLOCK_DAYS;
+}
+
+// Is there something on the job's level that the plan did not know?
+static bool has_news(const struct manifest *m, const struct manifest *before, const struct task *j)
+{
+    size_t n = 0;
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; j->kind != JOB_RETIRE && i < n; i++) {
+        if (v[i].kind == level_of(j->kind) && v[i].from_hour < j->from_hour + j->hours &&
+            j->from_hour < v[i].from_hour + v[i].hours && !manifest_find(before, v[i].id))
+            return true;
+    }
+    return false;
+}
+
+// A LIST and perhaps some pages, against a whole job for nothing.
+static bool is_still_due(struct turn *u, const struct task *j)
+{
+    const struct manifest *before = u->agenda->snapshot.manifest;
+    err ignored = {0};
+    struct manifest *m =
+        manifest_newest(u->me->work->manifests, &u->req, str_of(u->tenant->name), &ignored);
+    if (!m) return true;  // the job will find out what is wrong
+    bool same = manifest_version(m) == manifest_version(before);
+    bool due = same || (has_inputs(m, j) && !has_news(m, before, j));
+    manifest_unref(m);
+    return due;
+}
+
+static void release_now(struct turn *u)
+{
+    lock_take(&u->me->work->lock);
+    release_job(u, &u->now);
+    lock_give(&u->me->work->lock);
+    end_req(u);
+}
+
+static void keep_made(struct turn *u, uint64_t begun)
+{
+    struct work *w = u->me->work;
+    uint64_t now = clock_mono_ns();
+    struct made *m = &u->batch[u->batch_n];
+    if (u->batch_n == 0) u->batch_mono_ns = now;
+    m->took_ns = now - begun;
+    lock_take(&w->lock);
+    m->held = u->now;
+    link_held(u->tenant, &m->held);
+    unlink_held(u->tenant, &u->now);
+    u->batch_n++;
+    lock_give(&w->lock);
+}
+
+// u->now is held.
+static void do_job(struct turn *u, const struct share_pick *p)
+{
+    const struct task *j = u->now.task;
+    err e = {0};
+    uint64_t begun = clock_mono_ns();
+    bool joins = u->batch_n && may_wait(j) && u->batch[0].held.task->kind == j->kind;
+    if (!joins) commit_batch(u);
+    begin_req(u);
+    const struct job_bench bench = bench_of(u);
+    struct job_made *m = &u->batch[u->batch_n].job;
+    u->jobs++;
+    if (p->shared && !is_still_due(u, j)) {
+        job_lost(u, j, "skipped");
+        release_now(u);
+        return;
+    }
+    if (!job_make(&bench, &u->req, j, m, &e)) {
+        job_ended(u, j, &m->report, &e);
+        job_release(m);
+        release_now(u);
+        return;
+    }
+    keep_made(u, begun);
+    size_t most = p->shared ? BATCH_SHARED : BATCH_MAX;
+    bool full = u->batch_n >= most || clock_mono_ns() - u->batch_mono_ns > BATCH_NS;
+    if (full || !may_wait(j)) commit_batch(u);
+}
+
+// ---- sweep
+
+// Whether a sweep could take what a job of this process has made and not committed yet for
+// garbage: only if orphans are taken for such when they are younger than jobs may be.
+static bool must_be_alone(const struct compactor_config *c)
+{
+    return c->orphan_age > 0 && c->orphan_age <= job_age(c);
+}
+
+// Under the lock. late: only if it is long overdue.
+static bool wants_sweep(const struct turn *u, bool late)
+{
+    const struct tenant_work *t = u->tenant;
+    const struct compactor_config *c = work_settings(u->me->work);
+    uint64_t now = clock_mono_ns();
+    bool held = t->held && must_be_alone(c);
+    if (t->sweeping || held || u->swept || u->batch_n) return false;
+    if (late)
+        return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
+    // (A run is what may come first after a start.)
+    return u->me->sweeps || now >= t->next_sweep_mono_ns || (u->asker && !t->seen.swept);
+}
+
+static void tell_clocks(const struct req *r, const struct manifest_sweep *s)
+{
+    if (s->apart_ns == 0) return;
+    int64_t seconds = s->apart_ns / NS_PER_S;
+    log_warn(&r->log, "compactor.sweep_held",
+             "apart_s=%" PRId64 " action=\"set the clocks: the newest manifest was made by a clock "
+             "that is %s this machine's, so no object is deleted because nothing names it\"",
+             seconds < 0 ? -seconds : seconds, seconds < 0 ? "behind" : "ahead of");
+}
+
+static bool sweep(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    const struct compactor_config *c = work_settings(w);
+    struct manifest_sweep s = {.seen = &t->seen,
+                               .segment_grace_ns = c->delete_delay,
+                               .garbage_grace_ns = c->delete_delay,
+                               .version_age_ns = SLOT_DAY,
+                               .versions = 64,
+                               .orphan_age_ns = c->orphan_age};
+    struct req r;
+    uint64_t limit = u->asker ? MIN(SWEEP_NS, MAX(req_left_ns(u->asker), 1u)) : SWEEP_NS;
+    req_init(&r, RANK_DUTY, &u->me->memory, JOB_BYTES, limit);
+    r.tenant = r.log.tenant = str_of(t->name);
+    r.asker = u->asker;
+    worker_set_req(u->me, &r);
+    FAULT("compact.sweep");
+    bool ok = manifest_sweep(w->manifests, &r, str_of(t->name), &s, e);
+    u->sweep_found = !ok || s.waiting || s.apart_ns ||
+                     s.segments_deleted + s.blocks_deleted + s.pages_deleted + s.roots_deleted +
+                         s.orphans_deleted;
+    tell_clocks(&r, &s);
+    worker_set_req(u->me, NULL);
+    req_release(&r);
+    metric_add_to(&compactor_deleted, S("segment"), s.segments_deleted);
+    metric_add_to(&compactor_deleted, S("block"), s.blocks_deleted);
+    metric_add_to(&compactor_deleted, S("page"), s.pages_deleted);
+    metric_add_to(&compactor_deleted, S("root"), s.roots_deleted);
+    metric_add_to(&compactor_deleted, S("orphan"), s.orphans_deleted);
+    return ok;
+}
+
+// Under the lock, which is given for the while.
+static bool sweep_now(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    t->sweeping = true;
+    t->alone = must_be_alone(work_settings(w));
+    lock_give(&w->lock);
+    const struct share_place at = idle_place(w, t);
+    bool ok = sweep(u, e);
+    lock_take(&w->lock);
+    t->sweeping = t->alone = false;
+    t->open = t->agenda != NULL;
+    idle_swept(w, t, u->sweep_found, &at);
+    u->swept = true;
+    cond_wake_all(&w->wake);
+    return ok;
+}
+
+// ---- a turn; under the lock, which each step gives while it works
+
+static void free_without_lock(struct work *w, struct agenda *a)
+{
+    if (!a) return;
+    lock_give(&w->lock);
+    agenda_free(a);
+    lock_take(&w->lock);
+}
+
+static void leave(struct turn *u)
+{
+    struct agenda *a = agenda_leave(u->agenda);
+    u->agenda = NULL;
+    free_without_lock(u->me->work, a);
+}
+
+static bool is_old(const struct agenda *a)
+{
+    return clock_mono_ns() - a->made_mono_ns > PLAN_GOOD_NS;
+}
+
+static bool draw(struct turn *u, struct share_pick *pick)
+{
+    struct tenant_work *t = u->tenant;
+    struct agenda *a = t->agenda;
+    if (!a || t->alone || is_old(a) || (u->agenda && u->agenda != a)) return false;
+    if (u->asker && !a->asked) return false;
+    if (!agenda_draw(t, a, u->me->forced, pick)) {
+        if (!u->me->forced) t->open = false;
+        return false;
+    }
+    a->users += u->agenda == NULL;
+    u->agenda = a;
+    u->now = (struct held){.task = &a->plan.jobs[pick->job], .since_ns = clock_wall_ns()};
+    link_held(t, &u->now);
+    return true;
+}
+
+static bool wants_plan(const struct turn *u)
+{
+    const struct tenant_work *t = u->tenant;
+    const struct agenda *a = t->agenda;
+    if (t->planning) return false;
+    if (!a) return !u->inspected;
+    if (a->changed || is_old(a)) return true;
+    if (u->asker) return !a->asked || a->made_mono_ns < u->begun_mono_ns;
+    return !u->inspected && clock_mono_ns() >= t->next_inspection_mono_ns;
+}
+
+// Plans of tenants that nobody works on make room.
+static void drop_idle(struct work *w)
+{
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        struct tenant_work *t = w->tenants[i];
+        if (!t->agenda || t->agenda->users > 1 || t->planning) continue;
+        struct agenda *old = agenda_publish(t, NULL);
+        t->next_inspection_mono_ns = clock_mono_ns();
+        turns_ready(w, t);
+        free_without_lock(w, old);
+    }
+}
+
+static struct agenda *make_agenda(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    lock_give(&w->lock);
+    struct agenda *a = agenda_make(u->me, u->tenant, e);
+    lock_take(&w->lock);
+    if (a || e->code != ERR_RESOURCE_EXHAUSTED) return a;
+    drop_idle(w);
+    lock_give(&w->lock);
+    *e = (err){0};
+    a = agenda_make(u->me, u->tenant, e);
+    lock_take(&w->lock);
+    return a;
+}
+
+// Whether a LIST shows that the tenant is as idle as before. False also if that failed.
+static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    uint64_t print = 0;
+    if (!idle_may_peek(w, t)) return false;
+    lock_give(&w->lock);
+    *ok = idle_peek(u->me, t, &print, e);
+    lock_take(&w->lock);
+    // (Somebody may wait for a run by now.)
+    if (!*ok || print != t->print || t->asked) return false;
+    idle_rest(w, t, at);
+    return true;
+}
+
+static bool renew(struct turn *u, err *e)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    bool ok = true;
+    agenda_begin(w, t);
+    lock_give(&w->lock);
+    const struct share_place at = idle_place(w, t);
+    lock_take(&w->lock);
+    u->inspected = true;
+    if (is_still_idle(u, &at, &ok, e)) {
+        agenda_end(w, t);
+        return true;
+    }
+    struct agenda *a = ok ? make_agenda(u, e) : NULL;
+    struct agenda *old = agenda_publish(t, a);
+    agenda_end(w, t);
+    idle_note(w, t, a, &at);
+    cond_wake_all(&w->wake);
+    free_without_lock(w, old);
+    return a != NULL;
+}
+
+bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns)
+{
+    return t->open || (!t->planning && now_mono_ns >= t->next_inspection_mono_ns);
+}
+
+// Is it another tenant's turn?
+static bool is_over(const struct turn *u)
+{
+    uint64_t now = clock_mono_ns();
+    if (u->asker || (u->jobs < TURN_JOBS && now - u->begun_mono_ns < TURN_NS)) return false;
+    return turns_others_wait(u->me->work, u->tenant);
+}
+
+static bool goes_on(const struct turn *u)
+{
+    if (u->me->work->stopping || (u->asker && req_left_ns(u->asker) == 0)) return false;
+    return !is_over(u);
+}
+
+// A run waits for what other workers have.
+static bool await_others(struct turn *u)
+{
+    struct work *w = u->me->work;
+    const struct tenant_work *t = u->tenant;
+    bool busy = t->held || t->planning || t->sweeping;
+    if (!u->asker || !busy) return false;
+    uint64_t left = req_left_ns(u->asker);
+    (void)cond_wait_until(&w->wake, &w->lock, clock_mono_ns() + MIN(left, TICK_NS));
+    return true;
+}
+
+// One step; false: there is nothing to do for it any more, or it failed.
+static bool step(struct turn *u, bool *ok, err *e)
+{
+    struct work *w = u->me->work;
+    struct share_pick pick;
+    if (wants_sweep(u, true)) return *ok = sweep_now(u, e);
+    if (draw(u, &pick)) {
+        lock_give(&w->lock);
+        do_job(u, &pick);
+        lock_take(&w->lock);
+        return true;
+    }
+    if (u->batch_n) {
+        lock_give(&w->lock);
+        commit_batch(u);
+        lock_take(&w->lock);
+        return true;
+    }
+    if (u->agenda && u->agenda != u->tenant->agenda) {
+        leave(u);
+        return true;  // there is a newer one
+    }
+    leave(u);
+    if (wants_plan(u)) return *ok = renew(u, e);
+    if (await_others(u)) return true;
+    if (wants_sweep(u, false)) return *ok = sweep_now(u, e);
+    // Whoever plans, sweeps or gives up a job opens it again.
+    if (!u->asker) u->tenant->open = false;
+    return false;
+}
+
+static void end_turn(struct turn *u)
+{
+    struct work *w = u->me->work;
+    struct tenant_work *t = u->tenant;
+    lock_give(&w->lock);
+    commit_batch(u);
+    lock_take(&w->lock);
+    leave(u);
+    t->asked -= u->asker != NULL;
+    // Nothing is left in it.
+    if (t->agenda && t->agenda->users == 1 && !t->open && !t->agenda->changed && !t->held &&
+        !t->asked && !t->planning)
+        free_without_lock(w, agenda_publish(t, NULL));
+    if (t->idle && !t->agenda && t->workers == 1 && (u->inspected || u->swept)) {
+        lock_give(&w->lock);
+        manifests_forget(w->manifests, str_of(t->name));
+        lock_take(&w->lock);
+    }
+    t->turn_mono_ns = clock_mono_ns();
+}
+
+// What is told of the last look.
+static void note_fault(struct work *w, struct tenant_work *t, bool ok, const err *e)
+{
+    err ignored = {0};
+    t->is_ill = !ok;
+    if (!ok && !t->fault) t->fault = mem_alloc(&w->memory, MESSAGE_MAX, &ignored);
+    if (!ok && t->fault) snprintf(t->fault, MESSAGE_MAX, "%s: %s", err_name(e->code), e->msg);
+    if (!ok || !t->fault) return;
+    mem_free(&w->memory, t->fault, MESSAGE_MAX);
+    t->fault = NULL;
+}
+
+bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, err *e)
+{
+    struct work *w = me->work;
+    struct turn u = {.me = me, .tenant = t, .asker = asker, .begun_mono_ns = clock_mono_ns()};
+    bool ok = true;
+    lock_take(&w->lock);
+    t->asked += asker != NULL;
+    t->damage_seen = t->damage_seen && !asker;
+    while (goes_on(&u) && step(&u, &ok, e)) {
+    }
+    end_turn(&u);
+    if (!ok || u.inspected) note_fault(w, t, ok, e);
+    lock_give(&w->lock);
+    return ok;
+}

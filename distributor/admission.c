@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributor/admission.h"
+
+#include "codec/json.h"
+#include "distributor/text.h"
+#include "sys/clock.h"
+
+#define MIB           ((double)(1 << 20))
+#define KEY_THROTTLED "pyroscope.ingest.throttled"
+#define KEY_SAMPLED   "pyroscope.ingest.sampled"
+
+static void annotate(struct admission *g, struct admission_pass *pass, str key,
+                     const struct buf *body)
+{
+    assert(pass->annotation_count < COUNT(pass->annotations));
+    str value = arena_str(g->a, buf_view(body));
+    if (value.p) pass->annotations[pass->annotation_count++] = (label){key, value};
+}
+
+static void mark_throttled(struct admission *g, struct admission_pass *pass, str group)
+{
+    const struct quota *q = g->limits->quota;
+    struct buf b;
+    if (pass->annotation_count > 0) return;  // the tenant's quota said so already
+    buf_init(&b, g->a->budget, 1 << 20);
+    buf_z(&b, "{\"body\":{\"periodType\":");
+    json_put_string(&b, str_of(q->period_type));
+    buf_z(&b, ",\"periodLimitMb\":");
+    buf_i64(&b, q->period_limit_mb);
+    buf_z(&b, ",\"limitResetTime\":");
+    buf_i64(&b, q->limit_reset_s);
+    buf_z(&b, ",\"samplingPeriodSec\":");
+    buf_i64(&b, q->sample_period_ns / NS_PER_S);
+    buf_z(&b, ",\"samplingRequests\":");
+    buf_i64(&b, q->sampled);
+    buf_z(&b, ",\"usageGroup\":");
+    json_put_string(&b, group);
+    buf_z(&b, "}}");
+    annotate(g, pass, S(KEY_THROTTLED), &b);
+    buf_release(&b);
+}
+
+static void mark_sampled(struct admission *g, struct admission_pass *pass,
+                         const struct usage_sampling *s)
+{
+    struct buf b;
+    buf_init(&b, g->a->budget, 1 << 20);
+    buf_z(&b, "{\"body\":{\"source\":{\"usageGroup\":");
+    json_put_string(&b, s->match->resolved);
+    buf_printf(&b, ",\"probability\":%.15g}}}", s->probability);
+    annotate(g, pass, S(KEY_SAMPLED), &b);
+    buf_release(&b);
+}
+
+static bool pass_quota(struct admission *g, struct admission_pass *pass, enum discard_reason *why,
+                       err *e)
+{
+    const struct quota *q = g->limits->quota;
+    if (!q || !q->limit_reached) return true;
+    if (g->take_quota && g->take_quota(g->arg, (str){0})) {
+        mark_throttled(g, pass, (str){0});
+        return true;
+    }
+    char limit[TEXT_MAX];
+    char reset[TEXT_MAX];
+    *why = DISCARD_INGEST_LIMIT_REACHED;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "limit of %s/%s reached, next reset at %s",
+                   text_ibytes(limit, (uint64_t)q->period_limit_mb << 20), q->period_type,
+                   text_rfc3339(reset, q->limit_reset_s));
+}
+
+static bool pass_rate(struct admission *g, uint64_t bytes, enum discard_reason *why, err *e)
+{
+    if (!g->take_rate || g->take_rate(g->arg, bytes)) return true;
+    char limit[TEXT_MAX];
+    char more[TEXT_MAX];
+    *why = DISCARD_RATE_LIMITED;
+    return err_set(e, ERR_RESOURCE_EXHAUSTED, "push rate limit (%s) exceeded while adding %s",
+                   text_ibytes(limit, (uint64_t)(g->limits->ingestion_rate_mb * MIB)),
+                   text_ibytes(more, bytes));
+}
+
+// By its resolved name, else as configured.
+static const struct quota_group *quota_of(const struct quota *q, const struct usage_match *m)
+{
+    const struct quota_group *found = NULL;
+    for (size_t i = 0; i < q->group_count; i++) {
+        if (str_eq(q->groups[i].name, m->resolved)) return &q->groups[i];
+        if (str_eq(q->groups[i].name, m->configured)) found = &q->groups[i];
+    }
+    return found;
+}
+
+static bool pass_groups(struct admission *g, struct admission_pass *pass, enum discard_reason *why,
+                        err *e)
+{
+    const struct quota *q = g->limits->quota;
+    for (size_t i = 0; q && i < g->groups.n; i++) {
+        const struct usage_match *m = &g->groups.v[i];
+        const struct quota_group *limit = quota_of(q, m);
+        if (!limit || !limit->limit_reached) continue;
+        if (g->take_quota && g->take_quota(g->arg, m->resolved)) {
+            mark_throttled(g, pass, m->resolved);
+            continue;
+        }
+        char size[TEXT_MAX];
+        char reset[TEXT_MAX];
+        str configured = text_shown(m->configured);
+        str resolved = text_shown(m->resolved);
+        *why = DISCARD_INGEST_LIMIT_REACHED;
+        return err_set(e, ERR_RESOURCE_EXHAUSTED,
+                       "limit of %s/%s reached for usage group {configured: %.*s, resolved: %.*s}, "
+                       "next reset at %s",
+                       text_ibytes(size, (uint64_t)limit->period_limit_mb << 20), q->period_type,
+                       STR(configured), STR(resolved), text_rfc3339(reset, q->limit_reset_s));
+    }
+    return true;
+}
+
+static void sample(struct admission *g, struct admission_pass *pass)
+{
+    struct usage_sampling s = usage_sampling(&g->limits->sampling, &g->groups);
+    if (!s.match) return;
+    mark_sampled(g, pass, &s);
+    if (g->chance(g->arg) < s.probability) return;
+    pass->stripped = g->limits->keep_stripped_profiles;
+    pass->dropped = !pass->stripped;
+}
+
+bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admission_pass *pass,
+                    enum discard_reason *why, err *e)
+{
+    *pass = (struct admission_pass){0};
+    usage_find(g->a, &g->limits->usage_groups, ls, &g->groups);
+    if (g->received) g->received(g->arg, bytes);
+    if (!pass_quota(g, pass, why, e) || !pass_rate(g, bytes, why, e)) return false;
+    if (!pass_groups(g, pass, why, e)) return false;
+    sample(g, pass);
+    return arena_ok(g->a, e);
+}

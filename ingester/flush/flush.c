@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/flush/flush.h"
+
+#include "base/fault.h"
+#include "ingester/flush/flush_int.h"
+#include "ingester/metrics.h"
+#include "service/process.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define TICK_NS     ((uint64_t)NS_PER_S)
+#define BACKOFF_NS  ((uint64_t)NS_PER_S)
+#define BACKOFF_MAX ((uint64_t)(60 * NS_PER_S))
+
+// A drain that waits says for what after the first time, and then again.
+#define DRAIN_TELL_FIRST_NS ((uint64_t)NS_PER_S)
+#define DRAIN_TELL_NS       ((uint64_t)(10 * NS_PER_S))
+
+// How often a drop gives way to readers, a tick each, before it insists.
+#define POLITE_TRIES 60
+
+// ---- life
+
+struct flush *flush_new(struct ingester *in, err *e)
+{
+    static const char below[] = "/ingester/past";
+    struct flush *f = mem_must(sizeof *f);
+    size_t room = strlen(in->process->data_dir) + sizeof below;
+    f->recent_ids_dir = mem_must(room);
+    snprintf(f->recent_ids_dir, room, "%s%s", in->process->data_dir, below);
+    f->in = in;
+    f->store = in->process->store;
+    mem_budget_init(&f->budget, "ingester.flush_memory", in->process->memory,
+                    ingester_settings(in)->flush_memory);
+    lock_init(&f->lock, LOCK_FLUSH);
+    cond_init(&f->wake);
+    cond_init(&f->change);
+    req_init(&f->whole, RANK_DUTY, &f->budget, SIZE_MAX, 0);
+    f->manifests = manifests_open(f->store, in->process->memory, NULL, e);
+    head_remember(in->head);
+    if (f->manifests) {
+        manifests_limit(f->manifests, "ingester.manifest_memory",
+                        (size_t)ingester_settings(in)->manifest_memory);
+        process_watch_budget(manifests_budget(f->manifests));
+        if (manifests_rest_after(f->manifests, MANIFESTS_REST, e)) return f;
+    }
+    flush_free(f);
+    return NULL;
+}
+
+static void closed_free(struct closed_cut *c)
+{
+    arena_release(&c->arena);
+    mem_free(NULL, c, sizeof *c);
+}
+
+void flush_free(struct flush *f)
+{
+    if (!f) return;
+    assert(!f->started);
+    for (size_t i = 0; i < f->n; i++)
+        closed_free(f->cuts[i]);
+    mem_free(NULL, (void *)f->cuts, f->cap * sizeof(struct closed_cut *));
+    if (f->manifests) process_unwatch_budget(manifests_budget(f->manifests));
+    manifests_close(f->manifests);
+    req_release(&f->whole);
+    assert(atomic_load(&f->budget.used) == 0);
+    cond_release(&f->change);
+    cond_release(&f->wake);
+    lock_release(&f->lock);
+    mem_must_free(f->recent_ids_dir);
+    mem_must_free(f);
+}
+
+// ---- ids of what left
+
+void flush_recall(struct flush *f)
+{
+    char text[LOG_QUOTE_MAX];
+    err e = {0};
+    if (head_load_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e)) return;
+    log_warn(NULL, "past.unread", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
+             "profiles that are pushed again now may count twice until they are compacted");
+}
+
+// Before the log lets them go. A disk that takes nothing must not keep the log from shrinking.
+static void save_recent_ids(struct flush *f)
+{
+    char text[LOG_QUOTE_MAX];
+    err e = {0};
+    bool ok = head_save_recent_ids(f->in->head, f->recent_ids_dir, &f->budget, &e);
+    if (!ok && !f->recent_ids_fails) {
+        log_warn(NULL, "past.unsaved", "fault=%s do=\"%s\"", log_quote(text, str_of(e.msg)),
+                 "make room on this disk: what is pushed again after a restart may count twice "
+                 "until it is compacted");
+    }
+    f->recent_ids_fails = !ok;
+}
+
+void flush_wake(struct flush *f)
+{
+    lock_take(&f->lock);
+    cond_wake_all(&f->wake);
+    lock_give(&f->lock);
+}
+
+// ---- the table of cuts
+
+static struct closed_cut *find(struct flush *f, id128 stream, uint64_t number)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->cuts[i]->number == number && id128_eq(f->cuts[i]->stream, stream)) return f->cuts[i];
+    }
+    return NULL;
+}
+
+static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
+{
+    struct closed_cut *c = find(f, w->stream, w->number);
+    if (!c) {
+        if (!mem_grow(NULL, (void *)&f->cuts, &f->cap, f->n + 1, sizeof(struct closed_cut *), e) ||
+            !(c = mem_alloc(NULL, sizeof *c, e))) {
+            return false;
+        }
+        c->cut = w->cut;
+        c->stream = w->stream;
+        c->number = w->number;
+        c->found = w->found;
+        c->opened_wall_ns = w->opened_wall_ns;
+        c->ticket = ++f->tickets;
+        arena_init(&c->arena, &f->budget, SIZE_MAX);
+        f->cuts[f->n++] = c;
+    }
+    // Written only if new, which nothing is once somebody works on the cut: he reads without a
+    // lock.
+    if (c->bytes != w->bytes) c->bytes = w->bytes;
+    if (c->newest_boot_ns != w->newest_boot_ns) c->newest_boot_ns = w->newest_boot_ns;
+    c->ready = w->ready;
+    return true;
+}
+
+bool flush_adopt(struct flush *f, err *e)
+{
+    size_t n = wal_list_cuts(f->in->wal, NULL, 0);
+    const size_t bytes = (n + 1) * sizeof(struct wal_cut);
+    struct wal_cut *v = mem_alloc(NULL, bytes, e);
+    if (!v) return false;
+    n = MIN(n, wal_list_cuts(f->in->wal, v, n));
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        if (v[i].closed && v[i].entries) ok = adopt_one(f, &v[i], e);
+    }
+    mem_free(NULL, v, bytes);
+    return ok;
+}
+
+static void forget(struct flush *f, struct closed_cut *c)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->cuts[i] != c) f->cuts[kept++] = f->cuts[i];
+    }
+    f->n = kept;
+    closed_free(c);
+    cond_wake_all(&f->change);
+}
+
+// ---- trying again
+
+// 1 s, 2 s ... 1 min, a quarter more or less.
+static uint64_t backoff(unsigned failures)
+{
+    uint64_t ns = BACKOFF_NS << MIN(failures - 1, 6u);
+    uint64_t random = 0;
+    rand_bytes(&random, sizeof random);
+    ns = MIN(ns, BACKOFF_MAX);
+    return ns - ns / 4 + random % (ns / 2);
+}
+
+static bool is_of_store(const err *e)
+{
+    return e->code == ERR_UNAVAILABLE || e->code == ERR_DEADLINE_EXCEEDED;
+}
+
+static void note_failure(struct flush *f, struct closed_cut *c, const err *e)
+{
+    lock_take(&f->lock);
+    uint64_t now = clock_mono_ns();
+    bool first = f->failing_since == 0;
+    f->failed++;
+    f->failed_try = f->tries;
+    f->fault = *e;
+    c->try_at = now + backoff(++c->failures);
+    if (is_of_store(e)) f->try_at = now + backoff(++f->failures);
+    if (first) f->failing_since = now;
+    metric_add(&ingester_flush_failures, 1);
+    cond_wake_all(&f->change);
+    lock_give(&f->lock);
+    if (!first) return;
+    char text[LOG_QUOTE_MAX];
+    char stream[ULID_TEXT];
+    ulid_print(c->stream, stream);
+    log_warn(NULL, "flush.failing",
+             "stream=%s cut=%" PRIu64 " fault=%s do=\"see that the store takes new objects; until "
+             "then profiles stay in memory and log, and pushes are refused when these are full\"",
+             stream, c->number, log_quote(text, str_of(e->msg)));
+}
+
+static void note_success(struct flush *f, struct closed_cut *c)
+{
+    lock_take(&f->lock);
+    uint64_t since = f->failing_since;
+    bool failing = false;
+    c->covered = true;
+    c->failures = 0;
+    f->failures = 0;
+    f->try_at = 0;
+    f->totals.cuts++;
+    for (size_t i = 0; i < f->n; i++)
+        failing = failing || f->cuts[i]->failures > 0;
+    // What failed for the store's sake need not wait any longer.
+    for (size_t i = 0; since && i < f->n; i++)
+        f->cuts[i]->try_at = 0;
+    if (!failing) f->failing_since = 0;
+    cond_wake_all(&f->change);
+    lock_give(&f->lock);
+    if (since && !failing) {
+        log_info(NULL, "flush.recovered", "after_s=%" PRIu64,
+                 (clock_mono_ns() - since) / (uint64_t)NS_PER_S);
+    }
+}
+
+// ---- letting go
+
+// With the lock.
+static bool may_drop(const struct closed_cut *c)
+{
+    return c->covered && c->ready && c->users == 0 && !c->dropping;
+}
+
+static bool insists(struct flush *f, const struct closed_cut *c)
+{
+    const struct mem_budget *b = head_budget(f->in->head);
+    size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+    return c->polite >= POLITE_TRIES || f->demands > 0 || f->draining || used > limit / 4 * 3;
+}
+
+enum drop_end {
+    DROP_POLITELY_NOT,
+    DROP_NOT_OF_LOG,
+    DROP_DONE
+};
+
+static void end_drop(struct flush *f, struct closed_cut *c, enum drop_end how)
+{
+    lock_take(&f->lock);
+    c->dropping = false;
+    c->polite += how == DROP_POLITELY_NOT;
+    c->dropped = how != DROP_POLITELY_NOT;
+    if (how == DROP_DONE) forget(f, c);
+    cond_wake_all(&f->change);
+    lock_give(&f->lock);
+}
+
+// First from the head, then from the log: what is in the log only would come back at a start, to be
+// looked up and dropped again.
+static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insist)
+{
+    size_t rows = 0;
+    char stream[ULID_TEXT];
+    uint64_t number = c->number;
+    err e = {0};
+    ulid_print(c->stream, stream);
+    FAULT("flush.covered");
+    if (!c->dropped && !duty_drop(f->in, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
+    FAULT("flush.dropped");
+    save_recent_ids(f);
+    if (!wal_drop(f->in->wal, c->cut, &e)) {
+        char text[LOG_QUOTE_MAX];
+        log_warn(NULL, "cut.drop_failed", "fault=%s", log_quote(text, str_of(e.msg)));
+        return DROP_NOT_OF_LOG;
+    }
+    FAULT("flush.done");
+    log_info(NULL, "cut.flushed", "stream=%s cut=%" PRIu64 " pieces=%zu rows=%zu", stream, number,
+             c->n, rows);
+    metric_add(&ingester_flush_cuts, 1);
+    return DROP_DONE;
+}
+
+// True if one went.
+static bool drop_covered(struct flush *f)
+{
+    bool any = false;
+    size_t i = 0;
+    enum wal_state log = wal_state(f->in->wal);
+    if (log != WAL_OPEN && log != WAL_DRAINED) return false;  // it drops nothing now
+    for (;;) {
+        struct closed_cut *c = NULL;
+        bool insist = false;
+        lock_take(&f->lock);
+        while (i < f->n && !may_drop(f->cuts[i]))
+            i++;
+        if (i < f->n) {
+            c = f->cuts[i];
+            c->dropping = true;
+            insist = insists(f, c);
+        }
+        lock_give(&f->lock);
+        if (!c) return any;
+        enum drop_end how = drop(f, c, insist);
+        end_drop(f, c, how);
+        any = any || how == DROP_DONE;
+        i += how != DROP_DONE;
+    }
+}
+
+// ---- the thread
+
+// The oldest cut that may be tried now.
+static struct closed_cut *pick(struct flush *f)
+{
+    struct closed_cut *c = NULL;
+    err none = {0};  // the next tick has memory, perhaps
+    lock_take(&f->lock);
+    uint64_t now = clock_mono_ns();
+    (void)flush_adopt(f, &none);
+    for (size_t i = 0; !c && i < f->n && now >= f->try_at; i++) {
+        if (f->cuts[i]->ready && !f->cuts[i]->covered && now >= f->cuts[i]->try_at) c = f->cuts[i];
+    }
+    f->tries += c != NULL;
+    lock_give(&f->lock);
+    return c;
+}
+
+// True if there may be more to do at once.
+static bool step(struct flush *f)
+{
+    err e = {0};
+    if (!ingester_answers(f->in, &e)) return false;
+    bool went = drop_covered(f);
+    struct closed_cut *c = pick(f);
+    if (!c) return went;
+    if (closed_cover(f, c, &e)) {
+        note_success(f, c);
+    } else if (!atomic_load(&f->whole.canceled)) {
+        note_failure(f, c, &e);
+    }
+    return true;
+}
+
+// With the lock. What the log would not let go or was not read stays for the next start.
+static bool is_over(struct flush *f)
+{
+    bool left = false;
+    for (size_t i = 0; i < f->n; i++)
+        left = left || (f->cuts[i]->ready && !f->cuts[i]->dropped);
+    return atomic_load(&f->whole.canceled) || (f->draining && !left);
+}
+
+// Sleeps for a tick, or until woken. False at the end.
+static bool wait(struct flush *f, bool busy)
+{
+    lock_take(&f->lock);
+    if (!busy && !is_over(f)) (void)cond_wait_until(&f->wake, &f->lock, clock_mono_ns() + TICK_NS);
+    bool over = is_over(f);
+    lock_give(&f->lock);
+    return !over;
+}
+
+static void *flush_main(void *arg)
+{
+    struct flush *f = arg;
+    bool busy = false;
+    do {
+        busy = !atomic_load(&f->whole.canceled) && step(f);
+    } while (wait(f, busy));
+    lock_take(&f->lock);
+    f->ended = true;
+    cond_wake_all(&f->change);
+    lock_give(&f->lock);
+    return NULL;
+}
+
+bool flush_start(struct flush *f, err *e)
+{
+    f->started = thread_start(&f->thread, "ingester.flush", flush_main, f, e);
+    return f->started;
+}
+
+// How much has not gone yet, and why. With the lock.
+struct left {
+    size_t cuts;
+    uint64_t bytes;
+    char fault[LOG_QUOTE_MAX];
+};
+
+static struct left left_of(struct flush *f)
+{
+    struct left l = {.cuts = f->n};
+    for (size_t i = 0; i < f->n; i++)
+        l.bytes += f->cuts[i]->bytes;
+    (void)log_quote(l.fault, str_of(f->failing_since ? f->fault.msg : "none"));
+    return l;
+}
+
+// With the lock, which is given up meanwhile.
+static void await_end(struct flush *f, uint64_t deadline_mono_ns)
+{
+    uint64_t tell = clock_mono_ns() + DRAIN_TELL_FIRST_NS;
+    while (!f->ended && clock_mono_ns() < deadline_mono_ns) {
+        (void)cond_wait_until(&f->change, &f->lock, MIN(tell, deadline_mono_ns));
+        uint64_t now = clock_mono_ns();
+        if (f->ended || now < tell || now >= deadline_mono_ns) continue;
+        struct left l = left_of(f);
+        tell = now + DRAIN_TELL_NS;
+        lock_give(&f->lock);
+        log_info(NULL, "flush.draining",
+                 "cuts=%zu bytes=%" PRIu64 " waits_s=%" PRIu64 " fault=%s then=\"%s\"", l.cuts,
+                 l.bytes, (deadline_mono_ns - now) / (uint64_t)NS_PER_S, l.fault,
+                 "what is left stays in the log, and the next start flushes it");
+        lock_take(&f->lock);
+    }
+}
+
+void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
+{
+    if (!f->started) return;
+    err none = {0};
+    // Before the log was read to its end nothing is flushed.
+    bool possible = ingester_answers(f->in, &none);
+    lock_take(&f->lock);
+    (void)flush_adopt(f, &none);
+    f->draining = true;
+    f->try_at = 0;
+    for (size_t i = 0; i < f->n; i++)
+        f->cuts[i]->try_at = 0;
+    cond_wake_all(&f->wake);
+    if (possible) await_end(f, deadline_mono_ns);
+    lock_give(&f->lock);
+    atomic_store(&f->whole.canceled, true);
+    flush_wake(f);
+    thread_join(f->thread);
+    f->started = false;
+    struct left l = left_of(f);  // nobody else is there any more
+    if (!l.cuts) return;
+    log_warn(NULL, "flush.left",
+             "cuts=%zu bytes=%" PRIu64 " in=log until=next_start lost=nothing fault=%s", l.cuts,
+             l.bytes, l.fault);
+}
+
+// ---- on demand
+
+// With the lock. Is something left that came up to this ticket?
+static bool is_left(const struct flush *f, uint64_t ticket)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->cuts[i]->ticket <= ticket && !f->cuts[i]->covered) return true;
+    }
+    return false;
+}
+
+static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_t tries, err *e)
+{
+    bool ok = true;
+    while (ok && is_left(f, ticket)) {
+        if (f->failed_try > tries) {  // it began after the demand
+            *e = f->fault;
+            return err_wrap(e, "flush");
+        }
+        if (f->draining) return err_set(e, ERR_UNAVAILABLE, "the ingester is shutting down");
+        (void)cond_wait_until(&f->change, &f->lock, clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
+        ok = req_alive(r, e);
+    }
+    return ok;
+}
+
+// After a failed write the log does not know what its open cut has until it was read again: who
+// waits for a flush waits for that as well.
+static bool close_cut(struct flush *f, struct req *r, bool wait_for_it, err *e)
+{
+    err over = {0};
+    while (!wal_cut_now(f->in->wal, e)) {
+        duty_wake(f->in);
+        if (!wait_for_it || e->code != ERR_UNAVAILABLE || !req_alive(r, &over)) return false;
+        lock_take(&f->lock);
+        bool draining = f->draining;
+        if (!draining) {
+            (void)cond_wait_until(&f->change, &f->lock,
+                                  clock_mono_ns() + (uint64_t)(100 * NS_PER_MS));
+        }
+        lock_give(&f->lock);
+        if (draining) return false;
+        *e = (err){0};
+    }
+    return true;
+}
+
+bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_totals *done, err *e)
+{
+    if (!ingester_answers(f->in, e)) return false;
+    lock_take(&f->lock);
+    const struct flush_totals before = f->totals;
+    lock_give(&f->lock);
+    if (!close_cut(f, r, wait_for_it, e)) return false;
+    lock_take(&f->lock);
+    if (!flush_adopt(f, e)) {
+        lock_give(&f->lock);
+        return false;
+    }
+    uint64_t ticket = f->tickets;
+    uint64_t tries = f->tries;
+    f->try_at = 0;
+    for (size_t i = 0; i < f->n; i++)
+        f->cuts[i]->try_at = 0;
+    f->demands += wait_for_it;
+    cond_wake_all(&f->wake);
+    bool ok = !wait_for_it || await_flush(f, r, ticket, tries, e);
+    f->demands -= wait_for_it;
+    *done = (struct flush_totals){.cuts = f->totals.cuts - before.cuts,
+                                  .segments = f->totals.segments - before.segments,
+                                  .rows = f->totals.rows - before.rows,
+                                  .bytes = f->totals.bytes - before.bytes};
+    lock_give(&f->lock);
+    return ok;
+}

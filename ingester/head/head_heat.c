@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/site.h"
+#include "ingester/head/head_exemplar.h"
+#include "ingester/head/head_int.h"
+
+struct heat_read {
+    const struct head_walk *walk;
+    const struct head_query *query;
+    const struct heat_want *want;
+    struct cells *cells;
+    struct extent *extent;
+    struct label_room room;
+};
+
+struct heat_series {
+    struct heat_read *t;
+    struct service_head *service;
+    uint32_t series;
+    struct site all;  // everything that a span has counts
+    struct cells_series cells;
+};
+
+static bool count(struct heat_series *s, const struct exemplar *x, err *e)
+{
+    struct heat_read *t = s->t;
+    return heat_add(t->cells, t->extent, t->want, &s->cells, x, e);
+}
+
+static bool add_row(struct heat_series *s, const struct row *row, err *e)
+{
+    struct heat_read *t = s->t;
+    if (!walk_counts(t->walk, s->service, s->series, row)) return true;
+    if (t->want->kind == EXEMPLAR_PROFILE) {
+        const struct exemplar x = exemplar_of_row(row);
+        return count(s, &x, e);
+    }
+    for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
+        struct exemplar x = exemplar_of_span(row, i);
+        bool any = false;
+        if (x.span_id == 0) continue;
+        if (!site_sum_vector(&s->all, row_span_vector(row->spans, i), 1, &x.value, &any, e)) {
+            return false;
+        }
+        if (any && !count(s, &x, e)) return false;
+    }
+    return true;
+}
+
+static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)
+{
+    struct heat_read *t = arg;
+    struct heat_series s = {.t = t,
+                            .service = service,
+                            .series = series,
+                            .all.stacks = service->symbols.t.stack_count,
+                            .cells.lasting = true};
+    struct rows_cursor c = rows_within(&service->rows[series], t->query->from_ns, t->query->to_ns);
+    const struct row *row = rows_next(&c);
+    if (!row) return true;
+    if (!walk_labels(&t->room, service, series, NULL, 0, &s.cells.ls, e)) return false;
+    for (; row; row = rows_next(&c)) {
+        if (!add_row(&s, row, e)) return false;
+    }
+    return true;
+}
+
+bool head_heat(struct head *h, struct req *r, const struct head_query *q,
+               const struct heat_want *want, struct cells *out, struct extent *extent, err *e)
+{
+    struct head_walk w;
+    struct heat_read t = {.walk = &w,
+                          .query = q,
+                          .want = want,
+                          .cells = out,
+                          .extent = extent,
+                          .room.arena = &r->arena};
+    *extent = (struct extent){0};
+    cells_init(out, &r->arena, q->memory, want->group_by, want->group_by_count);
+    bool ok = heat_check(want, e) && walk_begin(&w, h, r, q, e);
+    for (size_t i = 0; ok && i < w.service_count; i++)
+        ok = walk_series(&w, w.services[i], false, visit, &t, e);
+    ok = ok && cells_finish(out, e);
+    cells_release(out);
+    return ok;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// head_int.h - the inside of the head, for head*.c only.
+//
+// Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the
+// table of services), service.lock, head.noting. A service that is in the table has one reference
+// from it; it is freed by who gives back the last one.
+//
+// Whatever excludes readers or pushes does so for HEAD_RUN rows, or a fixed number of steps: a drop
+// goes run by run (head_drop.c), memory is freed when the locks were given up, and a service whose
+// tables are mostly dead is not made anew in place: a copy of it takes its place (head_compact.c).
+// The former one is *retired*: it has a successor. Readers that are in it read on in it; nobody
+// comes to it any more, as whoever finds one takes the successor (service_current).
+#pragma once
+
+#include "ingester/head/head.h"
+#include "ingester/head/head_log.h"
+#include "ingester/head/ids.h"
+#include "ingester/head/index.h"
+#include "ingester/head/recent_ids.h"
+#include "ingester/head/translation.h"
+
+#include <pthread.h>
+
+// The distinct stacks of an hour (head_stacks.h).
+struct stack_hour {
+    int64_t hour;
+    uint64_t *bits;  // NULL: free
+    size_t words;
+    uint64_t count;
+    uint64_t used;  // service.hour_clock when it was last used
+};
+#define STACK_HOURS 8
+
+// Rows or series that are looked at before a lock is given up, and taken again.
+#define HEAD_RUN 1024
+
+// The cut that a service got rows of last (head_cuts.c).
+struct noted_cut {
+    const struct cut *cut;
+    id128 stream;
+    uint64_t number;
+    size_t at;  // in the list of the cut
+    int64_t first_ns;
+    int64_t last_ns;
+};
+
+// While a service is copied: which of its series got rows since.
+struct renewal {
+    uint32_t n;
+    bool more;  // than these
+    uint32_t series[HEAD_RUN];
+};
+static inline void renewal_note(struct renewal *r, uint32_t series)
+{
+    if (r->n > 0 && r->series[r->n - 1] == series) return;
+    if (r->n == HEAD_RUN) {
+        r->more = true;
+    } else {
+        r->series[r->n++] = series;
+    }
+}
+
+struct service_head {
+    struct head *head;
+    str tenant;  // both owned
+    str service;
+    struct service_head *next_of_tenant;  // these two with the lock of the table of services
+    struct service_head *last_of_tenant;
+    _Atomic uint32_t refs;
+    _Atomic uint32_t listed;  // of these, from lists of cuts and from whom it replaced
+    struct service_head *_Atomic successor;  // a reference; set once, with the lock
+    struct service_head *next_retired;
+    pthread_rwlock_t lock;  // of everything below
+    struct symbols symbols;
+    struct symbols_hints hints;
+    uint64_t age;  // of symbols: another one when rows change their numbers
+    struct index index;
+    struct rows *rows;  // by series number
+    size_t rows_cap;
+    struct ids ids;
+    struct ids in_flight;    // of rows that are staged
+    struct staged *staging;  // whose they are
+    uint64_t row_count;
+    bool has_loose;        // a row with attempt > 0 has come at some time
+    uint32_t turn;         // publications so far
+    uint32_t live_stacks;  // when they were last counted,
+    uint64_t live_rows;    // for so many rows
+    uint32_t pass;         // number of copies that were begun
+    uint32_t shape;        // removals of rows of pieces so far
+    struct stack_hour hours[STACK_HOURS];
+    uint64_t hour_clock;
+    uint64_t table;      // of the numbers of its rows, in the log: no other service or time has it
+    struct marks marks;  // what the log has of its tables
+    uint32_t readers;    // of a log, which remember numbers of its rows: these do not change
+    struct noted_cut noted;
+    struct renewal *renewal;  // NULL: no copy is under way, and rows may change their places
+};
+
+// A batch whose rows are ready and not seen yet. Its memory is the request's arena.
+struct staged_row {
+    uint32_t series;
+    uint32_t first;  // the row that had this vector first: itself, or that of another sample type
+    struct row row;
+};
+struct staged {
+    struct service_head *service;
+    struct staged *next;  // of the service's
+    struct arena *owner;  // the request's
+    struct staged_row *rows;
+    uint32_t n;
+    uint32_t duplicates;
+    // What the log may lack of the tables, as long as it is in this run (head_log.h).
+    uint64_t run;
+    uint32_t *unmarked;  // stacks of the vectors
+    size_t unmarked_n;
+    size_t unmarked_cap;
+    bool unmarked_series;
+    struct buf logged;  // its rows as the log gets them
+};
+
+struct head {
+    struct mem_budget budget;
+    pthread_rwlock_t removing;  // rows leave, and services are copied, by one thread at a time
+    pthread_rwlock_t drops;
+    pthread_rwlock_t lock;  // of the next nine
+    struct map by_key;
+    struct service_head **services;
+    uint32_t service_count;
+    size_t service_cap;
+    struct map by_tenant;
+    struct service_head **tenants;  // one service of each
+    uint32_t tenant_count;
+    size_t tenant_cap;
+    _Atomic uint64_t tables;  // numbers given to tables so far
+    uint32_t hand;            // of head_next_services
+    struct lock noting;       // of the next four
+    struct cut_services **cuts;
+    size_t cut_count;
+    size_t cut_cap;
+    bool cuts_unknown;
+    struct service_head *_Atomic retired;  // a list; a reference each
+    _Atomic uint32_t
+        dropping;  // cuts that are dropped and may have rows; rises while no reader is in
+    _Atomic uint64_t visited_services;
+    _Atomic uint64_t visited_rows;
+    _Atomic uint64_t asked_services;
+    _Atomic uint64_t longest_run;
+    _Atomic uint64_t longest_hold;
+    _Atomic uint64_t runs;
+    _Atomic uint64_t series;
+    _Atomic uint64_t rows;
+    _Atomic uint64_t duplicates;
+    _Atomic uint64_t capped;
+    struct lock turns;  // of the next two
+    struct cond turned;
+    uint64_t turn;   // how many were published or abandoned
+    bool remembers;  // what is dropped stays known for a while; set at the start
+    struct recent_ids recent_ids;
+    struct translations translations;
+};
+
+// The rows of the service's tables have other numbers from now on. With its lock.
+void service_renumbered(struct service_head *s);
+
+bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the service's lock
+
+// Found or made, with a reference; NULL and *e set on failure.
+struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
+void service_unref(struct service_head *s);
+
+// The one that has its place now.
+static inline struct service_head *service_current(struct service_head *s)
+{
+    struct service_head *next = NULL;
+    while ((next = atomic_load_explicit(&s->successor, memory_order_acquire)))
+        s = next;
+    return s;
+}
+
+// An empty one, of the same names, that is in no table; its series do not count in the head's
+// number yet. service_discard, if it does not come to replace the other.
+struct service_head *service_like(const struct service_head *s, err *e) MUST_CHECK;
+void service_discard(struct service_head *s);
+
+// `from`, which is the caller's to use, has a successor: that is in the table from now on.
+void head_retire(struct head *h, struct service_head *from);
+
+// Found, with a reference, or NULL.
+struct service_head *head_find(struct head *h, str tenant, str service);
+
+// The i-th of the table, with a reference; NULL behind the last. New ones come behind; the last one
+// takes the place of one that goes.
+struct service_head *head_service_at(struct head *h, uint32_t i);
+
+// Takes those out of the table that nobody but table and caller uses and that have no rows.
+void head_sweep(struct head *h, struct service_head *const *v, size_t n);
+
+// The next `max` of the table, with references, round and round.
+size_t head_next_services(struct head *h, struct service_head **v, size_t max);
+
+// What one generation of recent ids may take.
+size_t head_recent_ids_most(const struct head *h);
+
+// After rows were dropped, with head.removing: puts a copy in the place of a service if symbols or
+// series that no row names any more are a large part of it. (head_compact.c)
+void service_compact(struct service_head *s);
+
+// Rows or steps that were looked at while the service's lock was held, since `began`
+// (clock_thread_ns).
+void head_note_run(struct head *h, uint64_t steps, uint64_t began);
+
+// For a run of a removal or copy: readers go first, for a short while.
+void service_lock_politely(struct service_head *s);
+
+// As head_stage, of records that come from a log: their series and stacks are numbers of that. With
+// the service's lock for writing. (head_stage.c)
+bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
+                       const struct numbers *numbers, struct staged **out, err *e) MUST_CHECK;
+// A row of a cut that is dropped is not there any more, though a drop may not have come to it yet.
+static inline bool row_is_there(const struct row *row)
+{
+    return !atomic_load_explicit(&row->cut->dropped, memory_order_relaxed);
+}
+
+// ---- the services of a tenant (head_tenants.c), with the lock of the table of services
+
+// One of them, from which next_of_tenant leads around through all; NULL: none.
+struct service_head *tenant_services(const struct head *h, str tenant);
+bool tenant_add(struct head *h, struct service_head *s, err *e) MUST_CHECK;
+void tenant_remove(struct head *h, struct service_head *s);
+void tenant_replace(struct head *h, struct service_head *from, struct service_head *to);
+void tenants_release(struct head *h);
+
+// ---- which services have rows of a cut (head_cuts.c)
+struct cut_service {
+    struct service_head *service;
+    int64_t first_ns;  // its rows of the cut are within; both included
+    int64_t last_ns;
+};
+
+// With the service's lock for writing: it got rows of these times. Cannot fail.
+void service_note_cut(struct service_head *s, const struct cut *cut, int64_t first_ns,
+                      int64_t last_ns);
+
+// Those of a cut that gets no more rows, by tenant and name, each once and with a reference that
+// cut_services_unref gives back. The arena's. Without a list all services.
+bool cut_services_ref(struct head *h, const struct cut *cut, struct arena *a,
+                      struct cut_service **out, size_t *n, err *e) MUST_CHECK;
+void cut_services_unref(struct cut_service *v, size_t n);
+
+// The same one by one, which needs no memory; some may come twice. Each with a reference, NULL at
+// the end.
+struct cut_walk {
+    struct head *head;
+    const struct cut *cut;
+    bool all;
+    size_t left;
+};
+void cut_walk_begin(struct cut_walk *w, struct head *h, const struct cut *cut);
+struct service_head *cut_walk_next(struct cut_walk *w);
+
+// The cut's rows have gone: so do services that have none left.
+void cut_services_forget(struct head *h, const struct cut *cut);
+void cut_services_release(struct head *h);
+
+// ---- walking over what a query means (head_walk.c)
+struct head_walk {
+    struct head *head;
+    struct req *req;
+    const struct head_query *query;
+    struct service_head **services;  // referenced until the request's arena ends; in order
+    size_t service_count;
+    uint32_t turn;  // of the service that walk_series is in
+};
+bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
+                err *e) MUST_CHECK;
+
+// Calls `visit` for each matching series of one service with its lock held for reading, taken anew
+// for each, in order of their numbers. Looks at deadline and cancel in between.
+typedef bool visit_fn(void *arg, struct service_head *s, uint32_t series, err *e);
+bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
+                 void *arg, err *e) MUST_CHECK;
+
+// Whether a row counts: a visitor that sums asks for each one that it is about to add. Not those
+// that came after the first series was visited, or a sum would have only some series of a profile;
+// and of those that another ingester may have, what model/loose.h says.
+bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
+                 const struct row *row);
+
+// Label sets of series one after the other, in one place that grows to the largest.
+struct label_room {
+    struct arena *arena;
+    label *v;
+    size_t cap;
+};
+
+// The pairs of a series whose names are in `names`; all of them if names is NULL. Borrows the room
+// until the next call, strings from the service.
+bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
+                 const str *names, size_t n, labels *out, err *e) MUST_CHECK;

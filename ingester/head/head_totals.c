@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/site.h"
+#include "ingester/head/head_exemplar.h"
+#include "ingester/head/head_int.h"
+
+struct totals_read {
+    const struct head_walk *walk;
+    const struct head_query *query;
+    const struct totals_want *want;
+    struct points points;
+    struct cells *cells;
+    struct label_room room;
+    struct site site;
+    size_t matched_cap;
+};
+
+// The table may have grown since the last series.
+static bool know_site(struct totals_read *t, const struct symbol_table *table, err *e)
+{
+    uint32_t *matched = t->site.matched;
+    if (t->site.n == 0) {
+        t->site.stacks = table->stack_count;
+        return true;
+    }
+    if (!mem_grow(t->query->memory, &matched, &t->matched_cap, table->stack_count, sizeof *matched,
+                  e)) {
+        return false;
+    }
+    site_match(&t->site, table, matched);
+    return true;
+}
+
+struct totals_series {
+    struct totals_read *t;
+    struct service_head *service;
+    uint32_t series;
+    struct cells_series cells;
+};
+
+static bool offer(struct totals_series *s, uint32_t cell, const struct row *row, int64_t value,
+                  err *e)
+{
+    struct totals_read *t = s->t;
+    struct exemplar x = exemplar_of_row(row);
+    x.value = value;
+    if (t->want->exemplars == EXEMPLAR_PROFILE) {
+        return cells_offer(t->cells, &s->cells, cell, &x, e);
+    }
+    for (uint32_t i = 0; row->spans && i < row->spans->count; i++) {
+        bool any = false;
+        x = exemplar_of_span(row, i);
+        if (x.span_id == 0) continue;
+        if (!site_sum_vector(&t->site, row_span_vector(row->spans, i), 1, &x.value, &any, e)) {
+            return false;
+        }
+        if (any && !cells_offer(t->cells, &s->cells, cell, &x, e)) return false;
+    }
+    return true;
+}
+
+static bool annotate(struct totals_read *t, uint32_t cell, const struct row_notes *notes, err *e)
+{
+    for (uint32_t i = 0; notes && i < notes->count; i++) {
+        if (!cells_annotate(t->cells, cell, row_note(notes, i), true, e)) return false;
+    }
+    return true;
+}
+
+static bool add_row(struct totals_series *s, const struct row *row, err *e)
+{
+    struct totals_read *t = s->t;
+    int64_t point = 0;
+    int64_t value = row->total;
+    uint32_t cell = 0;
+    bool any = true;
+    if (!points_at(&t->points, row->time_ns, &point)) return true;
+    if (!walk_counts(t->walk, s->service, s->series, row)) return true;
+    if (t->site.n &&
+        !site_sum_vector(&t->site, payload_view(row->vector), row->factor, &value, &any, e)) {
+        return false;
+    }
+    return cells_at(t->cells, &s->cells, point, 0, &cell, e) &&
+           cells_add(t->cells, cell, value, 1, e) &&
+           (!t->want->exemplars || !any || offer(s, cell, row, value, e)) &&
+           annotate(t, cell, row->notes, e);
+}
+
+static bool visit(void *arg, struct service_head *service, uint32_t series, err *e)
+{
+    struct totals_read *t = arg;
+    struct totals_series s = {.t = t, .service = service, .series = series, .cells.lasting = true};
+    struct rows_cursor c = rows_within(&service->rows[series], t->query->from_ns, t->query->to_ns);
+    const struct row *row = rows_next(&c);
+    if (!row) return true;
+    if (!walk_labels(&t->room, service, series, NULL, 0, &s.cells.ls, e) ||
+        !know_site(t, &service->symbols.t, e)) {
+        return false;
+    }
+    for (; row; row = rows_next(&c)) {
+        if (!add_row(&s, row, e)) return false;
+    }
+    return true;
+}
+
+bool head_totals(struct head *h, struct req *r, const struct head_query *q,
+                 const struct totals_want *want, struct cells *out, err *e)
+{
+    struct head_walk w;
+    struct totals_read t = {.walk = &w,
+                            .query = q,
+                            .want = want,
+                            .points = totals_points(want),
+                            .cells = out,
+                            .room.arena = &r->arena,
+                            .site = {.names = want->call_site, .n = want->call_site_count}};
+    cells_init(out, &r->arena, q->memory, want->group_by, want->group_by_count);
+    bool ok = totals_check(want, e) && walk_begin(&w, h, r, q, e);
+    for (size_t i = 0; ok && i < w.service_count; i++) {
+        t.site.stacks = 0;  // of another table
+        ok = walk_series(&w, w.services[i], want->include_sampled, visit, &t, e);
+    }
+    ok = ok && cells_finish(out, e);
+    cells_release(out);
+    mem_free(q->memory, t.site.matched, t.matched_cap * sizeof *t.site.matched);
+    return ok;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head/head_int.h"
+
+#include <stdlib.h>
+
+static void give_back(void *arg)
+{
+    struct head_walk *w = arg;
+    for (size_t i = 0; i < w->service_count; i++)
+        service_unref(w->services[i]);
+    w->service_count = 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct service_head *x = *(struct service_head *const *)a;
+    const struct service_head *y = *(struct service_head *const *)b;
+    int order = str_cmp(x->tenant, y->tenant);
+    return order ? order : str_cmp(x->service, y->service);
+}
+
+// Every series of a service carries its name as service_name (append.c refuses others).
+static bool asked_service(const struct head_query *q, str service, bool *asked, err *e)
+{
+    *asked = true;
+    for (size_t i = 0; i < q->selector.n && *asked; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (!str_is(m->name, LABEL_SERVICE)) continue;
+        if (!matcher_test(&q->selector, m, service, asked, e)) return false;
+    }
+    return true;
+}
+
+// Adds those of a tenant that are asked for, each with a reference. With the table's lock.
+static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
+{
+    struct service_head *first = tenant_services(w->head, tenant);
+    struct service_head *at = first;
+    uint64_t looked = 0;
+    bool asked = true;
+    bool ok = true;
+    while (at && ok) {
+        struct service_head *s = service_current(at);
+        looked++;
+        ok = asked_service(w->query, s->service, &asked, e);
+        if (ok && asked) {
+            ok = arena_grow(&w->req->arena, &w->services, cap, w->service_count + 1,
+                            sizeof(struct service_head *)) ||
+                 arena_ok(&w->req->arena, e);
+        }
+        if (ok && asked) {
+            atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+            w->services[w->service_count++] = s;
+        }
+        at = at->next_of_tenant == first ? NULL : at->next_of_tenant;
+    }
+    atomic_fetch_add_explicit(&w->head->asked_services, looked, memory_order_relaxed);
+    return ok;
+}
+
+// The one service that the query names, if it names one: then no other is looked at.
+static const struct matcher *named_service(const struct head_query *q)
+{
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (m->op == MATCH_EQ && str_is(m->name, LABEL_SERVICE)) return m;
+    }
+    return NULL;
+}
+
+static bool find_named(struct head_walk *w, str service, err *e)
+{
+    const struct head_query *q = w->query;
+    bool asked = false;
+    if (!asked_service(q, service, &asked, e)) return false;
+    w->services = ARENA_ARRAY(&w->req->arena, struct service_head *, q->tenant_count);
+    if (!w->services || !asked) return arena_ok(&w->req->arena, e);
+    for (size_t i = 0; i < q->tenant_count; i++) {
+        if (str_among(q->tenants[i], q->tenants, i)) continue;
+        struct service_head *s = head_find(w->head, q->tenants[i], service);
+        if (!s) continue;
+        w->services[w->service_count++] = s;
+        atomic_fetch_add_explicit(&w->head->asked_services, 1, memory_order_relaxed);
+    }
+    return true;
+}
+
+static bool find_all(struct head_walk *w, err *e)
+{
+    const struct head_query *q = w->query;
+    size_t cap = 0;
+    bool ok = true;
+    pthread_rwlock_rdlock(&w->head->lock);
+    for (size_t i = 0; ok && i < q->tenant_count; i++) {
+        if (!str_among(q->tenants[i], q->tenants, i)) ok = add_services(w, &cap, q->tenants[i], e);
+    }
+    pthread_rwlock_unlock(&w->head->lock);
+    return ok;
+}
+
+// The walk itself is the arena's, as its hook runs after the caller's frame is gone.
+bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
+                err *e)
+{
+    *w = (struct head_walk){.head = h, .req = r, .query = q};
+    struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
+    if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
+    const struct matcher *named = named_service(q);
+    bool ok = named ? find_named(w, named->value, e) : find_all(w, e);
+    *kept = *w;
+    if (ok && w->service_count)
+        qsort(w->services, w->service_count, sizeof(struct service_head *), by_name);
+    return ok;
+}
+
+bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
+                 void *arg, err *e)
+{
+    struct index_set set;
+    pthread_rwlock_rdlock(&s->lock);
+    uint32_t count = s->index.series_count;
+    w->turn = s->turn;
+    bool ok = index_select(&s->index, &w->req->arena, &w->query->selector, &set, e);
+    pthread_rwlock_unlock(&s->lock);
+    for (uint32_t i = 0; ok && i < count; i++) {
+        if (!index_set_has(&set, i)) continue;
+        if (!req_alive(w->req, e)) return false;
+        pthread_rwlock_rdlock(&s->lock);
+        if (with_sampled || !s->index.series[i].sampled) ok = visit(arg, s, i, e);
+        pthread_rwlock_unlock(&s->lock);
+    }
+    return ok;
+}
+
+bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
+                 const struct row *row)
+{
+    const struct head_query *q = w->query;
+    if (!row_by(row, w->turn) || !row_is_there(row)) return false;
+    if (!q->listed && (row->attempt == 0 || !q->met)) return true;
+    struct loose_key key = {s->index.series[series].fingerprint, row->id};
+    if (!q->listed) {
+        loose_note(q->met, key);
+        return true;
+    }
+    const struct loose_row *listed = loose_find(q->listed, key);
+    return listed ? listed->keeper == LOOSE_MINE : row->attempt == 0;
+}
+
+bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
+                 const str *names, size_t n, labels *out, err *e)
+{
+    if (!arena_grow(room->arena, &room->v, &room->cap, s->index.series[series].n,
+                    sizeof *room->v)) {
+        return arena_ok(room->arena, e);
+    }
+    *out = index_labels(&s->index, series, room->v);
+    if (!names) return true;
+    size_t kept = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        if (str_among(room->v[i].name, names, n)) room->v[kept++] = room->v[i];
+    }
+    out->n = kept;
+    return true;
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head/recent_ids.h"
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "sys/clock.h"
+
+#define SIZE_MIN ((size_t)256)
+
+// Slots that are moved while others wait: with a key that is added, so that a table has moved long
+// before the next one is full; and when nobody adds.
+#define MOVED_A_KEY   4
+#define MOVED_AT_ONCE 1024
+
+// Tenant and series as one number: with the id, which is a hash as well, that is enough.
+struct recent_slot {
+    uint64_t series;
+    id128 id;
+    bool used;
+    bool saved;
+};
+
+void recent_ids_init(struct recent_ids *p, struct mem_budget *budget)
+{
+    *p = (struct recent_ids){.budget = budget};
+    pthread_rwlock_init(&p->lock, NULL);
+}
+
+static void forget(struct recent_ids *p, struct recent_generation *s)
+{
+    mem_free(p->budget, s->slots, s->size * sizeof *s->slots);
+    mem_free(p->budget, s->from, s->from_size * sizeof *s->from);
+    *s = (struct recent_generation){0};
+}
+
+void recent_ids_release(struct recent_ids *p)
+{
+    forget(p, &p->young);
+    forget(p, &p->old);
+    pthread_rwlock_destroy(&p->lock);
+}
+
+static struct recent_slot *find(struct recent_slot *slots, size_t size, uint64_t series, id128 id)
+{
+    size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
+    for (; slots[at].used && (slots[at].series != series || !id128_eq(slots[at].id, id));
+         at = (at + 1) & (size - 1))
+        map_stepped();
+    return &slots[at];
+}
+
+static bool has(const struct recent_generation *s, uint64_t series, id128 id)
+{
+    if (s->size && find(s->slots, s->size, series, id)->used) return true;
+    return s->moved < s->from_size && find(s->from, s->from_size, series, id)->used;
+}
+
+// ---- room
+
+static bool is_moving(const struct recent_generation *s)
+{
+    return s->moved < s->from_size;
+}
+
+// Keys stay in the smaller table as well: a chain of slots must not break.
+static size_t move(struct recent_generation *s, size_t most)
+{
+    if (!s->from) return 0;
+    size_t steps = MIN(most, s->from_size - s->moved);
+    for (size_t i = 0; i < steps; i++) {
+        const struct recent_slot *old = &s->from[s->moved++];
+        if (old->used) *find(s->slots, s->size, old->series, old->id) = *old;
+    }
+    return steps;
+}
+
+static void note_steps(struct recent_ids *p, size_t steps)
+{
+    if (steps > atomic_load_explicit(&p->longest, memory_order_relaxed))
+        atomic_store_explicit(&p->longest, steps, memory_order_relaxed);
+}
+
+size_t recent_ids_longest(const struct recent_ids *p)
+{
+    return atomic_load_explicit(&p->longest, memory_order_relaxed);
+}
+
+// At most three quarters full.
+static size_t most_keys(size_t size)
+{
+    return size / 4 * 3;
+}
+
+// The size that holds `keys`, or the largest one that `most` bytes allow.
+static size_t size_for(size_t size, size_t keys, size_t most)
+{
+    size_t slot = sizeof(struct recent_slot);
+    if (size == 0) size = SIZE_MIN;
+    while (most_keys(size) < keys && size <= MAX(most, SIZE_MIN) / 2 / slot)
+        size *= 2;
+    return size;
+}
+
+// The young generation becomes the old one; *waste gets what that had. With the lock.
+static void turn(struct recent_ids *p, struct recent_generation *waste)
+{
+    *waste = p->old;
+    p->old = p->young;
+    p->young = (struct recent_generation){0};
+}
+
+// One look, with the lock: true if there is nothing left to do but to get a table of *size slots
+// (0: none). What is done with goes to *waste.
+static bool look(struct recent_ids *p, size_t n, size_t most, size_t *size,
+                 struct recent_generation *waste)
+{
+    struct recent_generation *y = &p->young;
+    uint64_t now = clock_mono_ns();
+    *size = 0;
+    if (y->n && now - y->since_ns > RECENT_IDS_NS) {
+        turn(p, waste);
+        return false;
+    }
+    if (y->n == 0) y->since_ns = now;
+    if (y->from && !is_moving(y)) {
+        *waste = (struct recent_generation){.slots = y->from, .size = y->from_size};
+        y->from = NULL;
+        y->from_size = y->moved = 0;
+    }
+    if (y->size && y->n + n <= most_keys(y->size)) return true;
+    size_t wanted = size_for(y->size, y->n + n, most);
+    if (wanted > y->size) {
+        if (!is_moving(y)) {
+            *size = wanted;
+            return true;
+        }
+        note_steps(p, move(y, MOVED_AT_ONCE));
+        return false;
+    }
+    if (y->n < most_keys(y->size) || waste->slots) return y->n < most_keys(y->size);
+    turn(p, waste);
+    return false;
+}
+
+// False: another thread was faster.
+static bool install(struct recent_ids *p, struct recent_slot *slots, size_t size)
+{
+    struct recent_generation *y = &p->young;
+    if (y->from || y->size >= size) return false;
+    y->from = y->slots;
+    y->from_size = y->size;
+    y->moved = 0;
+    y->slots = slots;
+    y->size = size;
+    return true;
+}
+
+size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
+{
+    size_t room = 0;
+    bool done = n == 0;
+    while (!done) {
+        struct recent_generation waste = {0};
+        struct recent_slot *slots = NULL;
+        size_t size = 0;
+        err none = {0};
+        pthread_rwlock_wrlock(&p->lock);
+        done = look(p, n, most, &size, &waste);
+        size_t full = most_keys(p->young.size);
+        room = full > p->young.n ? full - p->young.n : 0;
+        pthread_rwlock_unlock(&p->lock);
+        forget(p, &waste);
+        if (!done || size == 0) continue;
+        slots = mem_alloc(p->budget, size * sizeof *slots, &none);
+        done = slots == NULL;
+        if (slots) mem_touch(slots, size * sizeof *slots);
+        pthread_rwlock_wrlock(&p->lock);
+        if (slots && install(p, slots, size)) slots = NULL;
+        pthread_rwlock_unlock(&p->lock);
+        mem_free(p->budget, slots, size * sizeof *slots);
+    }
+    return MIN(room, n);
+}
+
+// ---- keys
+
+// With the lock, for writing.
+static void add(struct recent_ids *p, uint64_t series, id128 id, bool saved)
+{
+    struct recent_generation *y = &p->young;
+    if (y->n >= most_keys(y->size) || has(y, series, id)) return;
+    *find(y->slots, y->size, series, id) = (struct recent_slot){series, id, true, saved};
+    y->n++;
+    (void)move(y, MOVED_A_KEY);
+    p->fresh = p->fresh || !saved;
+}
+
+void recent_ids_add(struct recent_ids *p, str tenant, struct loose_key key)
+{
+    uint64_t series = hash_mix(hash_str(tenant), key.series);
+    pthread_rwlock_wrlock(&p->lock);
+    add(p, series, key.id, false);
+    pthread_rwlock_unlock(&p->lock);
+}
+
+bool recent_ids_has(struct recent_ids *p, str tenant, struct loose_key key)
+{
+    uint64_t series = hash_mix(hash_str(tenant), key.series);
+    pthread_rwlock_rdlock(&p->lock);
+    bool known = has(&p->young, series, key.id) || has(&p->old, series, key.id);
+    pthread_rwlock_unlock(&p->lock);
+    return known;
+}
+
+// ---- for files
+
+static void put_key(struct buf *out, const struct recent_slot *slot)
+{
+    uint8_t bytes[RECENT_IDS_KEY];
+    for (size_t i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(slot->series >> (8 * i));
+    memcpy(bytes + 8, slot->id.b, sizeof slot->id.b);
+    buf_put(out, bytes, sizeof bytes);
+}
+
+static uint64_t key_series(const char *key)
+{
+    uint64_t series = 0;
+    for (size_t i = 0; i < 8; i++)
+        series |= (uint64_t)(uint8_t)key[i] << (8 * i);
+    return series;
+}
+
+static id128 key_id(const char *key)
+{
+    id128 id;
+    memcpy(id.b, key + 8, sizeof id.b);
+    return id;
+}
+
+// What moved is in the larger table.
+static void put_fresh(struct recent_ids *p, const struct recent_slot *slots, size_t from, size_t to,
+                      struct buf *out)
+{
+    for (size_t i = from; i < to; i += MOVED_AT_ONCE) {
+        pthread_rwlock_rdlock(&p->lock);
+        for (size_t k = i; k < MIN(to, i + MOVED_AT_ONCE); k++) {
+            if (slots[k].used && !slots[k].saved) put_key(out, &slots[k]);
+        }
+        pthread_rwlock_unlock(&p->lock);
+    }
+}
+
+void recent_ids_fresh(struct recent_ids *p, struct buf *out)
+{
+    const struct recent_generation *const both[] = {&p->old, &p->young};
+    pthread_rwlock_wrlock(&p->lock);
+    bool fresh = p->fresh;
+    p->fresh = false;
+    pthread_rwlock_unlock(&p->lock);
+    for (size_t k = 0; fresh && k < COUNT(both); k++) {
+        put_fresh(p, both[k]->slots, 0, both[k]->size, out);
+        put_fresh(p, both[k]->from, both[k]->moved, both[k]->from_size, out);
+    }
+}
+
+static void note_saved(struct recent_slot *slots, size_t size, const char *key)
+{
+    if (!size) return;
+    struct recent_slot *slot = find(slots, size, key_series(key), key_id(key));
+    if (slot->used) slot->saved = true;
+}
+
+void recent_ids_note_saved(struct recent_ids *p, str keys, bool saved)
+{
+    struct recent_generation *const both[] = {&p->old, &p->young};
+    size_t end = saved ? keys.n / RECENT_IDS_KEY : 0;
+    for (size_t i = 0; i < end; i += MOVED_AT_ONCE) {
+        pthread_rwlock_wrlock(&p->lock);
+        for (size_t k = i; k < MIN(end, i + MOVED_AT_ONCE); k++) {
+            for (size_t j = 0; j < COUNT(both); j++) {
+                note_saved(both[j]->slots, both[j]->size, keys.p + k * RECENT_IDS_KEY);
+                note_saved(both[j]->from, both[j]->from_size, keys.p + k * RECENT_IDS_KEY);
+            }
+        }
+        pthread_rwlock_unlock(&p->lock);
+    }
+    pthread_rwlock_wrlock(&p->lock);
+    p->fresh |= !saved;
+    pthread_rwlock_unlock(&p->lock);
+}
+
+void recent_ids_add_saved(struct recent_ids *p, str keys, size_t most)
+{
+    size_t end = keys.n / RECENT_IDS_KEY;
+    for (size_t i = 0; i < end;) {
+        size_t run = recent_ids_room(p, MIN(end - i, (size_t)MOVED_AT_ONCE), most);
+        if (run == 0) return;  // no memory
+        pthread_rwlock_wrlock(&p->lock);
+        for (; run > 0; run--, i++)
+            add(p, key_series(keys.p + i * RECENT_IDS_KEY), key_id(keys.p + i * RECENT_IDS_KEY),
+                true);
+        pthread_rwlock_unlock(&p->lock);
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/log/wal_int.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+#include <inttypes.h>
+
+// Each cut is a column family, and making one takes RocksDB longer the more there are (5 ms at 100,
+// 50 ms at 500, 400 ms at 2000; the others wait). Beyond this many, age alone closes a cut so late
+// that as many again fill the time for which cuts are kept.
+#define CUTS_MANY 128
+
+// How long a clock may be wrong after a start (a machine without one of its own boots in 1970 or
+// wherever its firmware thinks it is, until it is told the time).
+#define FOUND_STAYS_NS (3600 * NS_PER_S)
+
+// From one look to the next a clock that is only steered moves less.
+#define WALL_SLEW_NS NS_PER_S
+
+// ---- tables; bookkeeping of a few hundred bytes a cut
+
+struct cut *cut_new(id128 stream, uint64_t number, err *e)
+{
+    struct cut *c = mem_alloc(NULL, sizeof *c, e);
+    if (!c) return NULL;
+    c->stream = stream;
+    c->number = number;
+    lock_init(&c->lock, LOCK_CUT);
+    return c;
+}
+
+void cut_free(struct cut *c)
+{
+    if (!c) return;
+    db_family_release(c->family);
+    lock_release(&c->lock);
+    mem_free(NULL, c, sizeof *c);
+}
+
+bool wal_make_room(struct wal *w, err *e)
+{
+    lock_take(&w->lock);
+    bool ok =
+        mem_grow(NULL, (void *)&w->cuts, &w->cut_cap, w->cut_count + 1, sizeof(struct cut *), e) &&
+        mem_grow(NULL, &w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams, e);
+    lock_give(&w->lock);
+    return ok;
+}
+
+void wal_add_cut(struct wal *w, struct cut *c)
+{
+    assert(w->cut_count < w->cut_cap);
+    w->cuts[w->cut_count++] = c;
+}
+
+void wal_add_stream(struct wal *w, const struct wal_stream *s)
+{
+    assert(w->stream_count < w->stream_cap);
+    w->streams[w->stream_count++] = *s;
+}
+
+// ---- closing and opening, with the lead
+
+// The row of a cut, in `value` meanwhile.
+static bool put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
+                    struct buf *value, err *e)
+{
+    char key[META_KEY];
+    buf_clear(value);
+    meta_cut_key(c->stream, c->number, key);
+    meta_cut_value(c, value);
+    if (!buf_ok(value, e)) return false;
+    meta_put(&w->db, batch, key, buf_view(value));
+    return true;
+}
+
+bool wal_close_cut(struct wal *w, err *e)
+{
+    struct cut *c = w->open;
+    if (!c) return true;
+    if (FAULT_ERRNO("wal.cut.close")) return err_set(e, ERR_UNAVAILABLE, "log: close cut: %m");
+    lock_take(&w->lock);
+    c->closed = true;
+    w->open = NULL;
+    lock_give(&w->lock);
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    // Not synced: entries tell where a cut ends, and the next synced write carries it along. The
+    // flush lets RocksDB delete its own files of what the cut holds.
+    bool ok = put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
+              db_family_flush(&w->db, c->family, e);
+    if (ok && FAULT_ERRNO("wal.cut.close.after")) {
+        ok = err_set(e, ERR_UNAVAILABLE, "log: flush: %m");
+    }
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
+// Each cut brings the symbols of its services once. If these counted like rows, a cut of many
+// services would be full as soon as it had named them, and the next one would name them again.
+static bool is_full(const struct wal *w, size_t bytes)
+{
+    const struct cut *c = w->open;
+    uint64_t most = w->options.cut_bytes;
+    if (c->bytes == 0) return false;
+    return c->bytes - c->news_bytes + bytes > most || (c->bytes + bytes) / CUT_NEWS_TIMES > most;
+}
+
+static bool is_due(struct wal *w, size_t bytes)
+{
+    const struct cut *c = w->open;
+    int64_t age = w->options.cut_age_ns;
+    if (c->last_seq == 0) return false;
+    if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
+    if (is_full(w, bytes)) return true;
+    return w->options.boot_ns() - c->opened_boot_ns >= age;
+}
+
+bool wal_need_cut(struct wal *w, size_t bytes, err *e)
+{
+    if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
+    if (w->open) return true;
+    id128 stream = w->streams[w->stream_count - 1].id;
+    if (!wal_make_room(w, e)) return false;
+    struct cut *c = cut_new(stream, w->next_cut, e);
+    if (!c) return false;
+    bool ok = !FAULT_ERRNO("wal.cut.open") || err_set(e, ERR_UNAVAILABLE, "log: open cut: %m");
+    if (!ok || !db_family_make(&w->db, stream, w->next_cut, &c->family, e)) {
+        cut_free(c);
+        return false;
+    }
+    FAULT("wal.cut.open.after");
+    c->opened_wall_ns = w->options.wall_ns();
+    c->newest_wall_ns = c->opened_wall_ns;
+    c->opened_boot_ns = w->options.boot_ns();
+    c->newest_boot_ns = c->opened_boot_ns;
+    w->next_cut++;
+    wal_next_run(w);
+    lock_take(&w->lock);
+    wal_add_cut(w, c);
+    w->open = c;
+    lock_give(&w->lock);
+    return true;
+}
+
+int64_t wal_wall_ahead(const struct wal *w)
+{
+    int64_t boot;
+    int64_t wall;
+    do {
+        boot = w->options.boot_ns();
+        wall = w->options.wall_ns();
+    } while (w->options.boot_ns() - boot >= WALL_SLEW_NS);
+    return wall - boot;
+}
+
+// The wall clock was set: what this process noted by it is put right, for a later one to read.
+static bool follow_wall_clock(struct wal *w, err *e)
+{
+    int64_t ahead = wal_wall_ahead(w);
+    int64_t jump = ahead - w->wall_ahead_ns;
+    w->wall_ahead_ns = ahead;
+    if (jump > -WALL_SLEW_NS && jump < WALL_SLEW_NS) return true;
+    log_warn(NULL, "clock.jumped", "by_ms=%lld", (long long)(jump / NS_PER_MS));
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    bool ok = true;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->found_boot_ns) continue;
+        c->opened_wall_ns = c->opened_boot_ns + ahead;
+        c->newest_wall_ns = c->newest_boot_ns + ahead;
+        if (ok && c->closed) ok = put_row(w, batch, c, &value, e);
+    }
+    lock_give(&w->lock);
+    ok = ok && db_write(&w->db, batch, false, e);
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
+void wal_tick(struct wal *w)
+{
+    err e = {0};
+    wal_take_lead(w);
+    if (wal_state(w) == WAL_OPEN) {
+        bool ok = follow_wall_clock(w, &e);
+        wal_mark(w);
+        if (ok && w->open && is_due(w, 0)) ok = wal_close_cut(w, &e);
+        if (!ok) wal_break(w, &e);
+    }
+    wal_give_lead(w);
+}
+
+bool wal_cut_now(struct wal *w, err *e)
+{
+    lock_take(&w->lock);
+    bool broken = w->state == WAL_BROKEN;  // whoever opens it has the lead for long
+    if (broken) (void)wal_admits(w, e);
+    lock_give(&w->lock);
+    if (broken) return false;
+    wal_take_lead(w);
+    lock_take(&w->lock);
+    bool ok = w->state == WAL_DRAINED || wal_admits(w, e);
+    lock_give(&w->lock);
+    if (ok && wal_state(w) == WAL_OPEN && w->open && w->open->last_seq > 0) {
+        ok = wal_close_cut(w, e);
+        if (!ok) wal_break(w, e);
+    }
+    wal_give_lead(w);
+    return ok;
+}
+
+// ---- dropping
+
+bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
+{
+    int64_t wall_ns = w->options.wall_ns();
+    int64_t boot_ns = w->options.boot_ns();
+    lock_take(&w->lock);
+    bool recent_ids = c->closed && c->pins == 0 && boot_ns - c->newest_boot_ns > keep_ns;
+    if (recent_ids && c->found_boot_ns) {
+        recent_ids = wall_ns - MIN(c->newest_wall_ns, c->found_wall_ns) > keep_ns &&
+                     boot_ns - c->found_boot_ns > MIN(keep_ns, FOUND_STAYS_NS);
+    }
+    lock_give(&w->lock);
+    return recent_ids;
+}
+
+// Takes a cut out of the tables, and its stream if that has ended and this was its last cut. True
+// if the stream went.
+static bool forget(struct wal *w, const struct cut *c)
+{
+    bool others = false;
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        if (w->cuts[i] == c) continue;
+        others = others || id128_eq(w->cuts[i]->stream, c->stream);
+        w->cuts[kept++] = w->cuts[i];
+    }
+    w->cut_count = kept;
+    w->bytes -= c->bytes;
+    bool own = w->state == WAL_OPEN && id128_eq(w->streams[w->stream_count - 1].id, c->stream);
+    bool gone = !others && !own;
+    for (size_t i = 0; gone && i < w->stream_count; i++) {
+        if (!id128_eq(w->streams[i].id, c->stream)) continue;
+        memmove(&w->streams[i], &w->streams[i + 1],
+                (w->stream_count - i - 1) * sizeof w->streams[0]);
+        w->stream_count--;
+        break;
+    }
+    lock_give(&w->lock);
+    return gone;
+}
+
+// The family first: a row without family means nothing, a family without row would be found again.
+bool wal_drop(struct wal *w, struct cut *c, err *e)
+{
+    assert(c->closed && c->pins == 0);
+    wal_take_lead(w);
+    lock_take(&w->lock);
+    enum wal_state state = w->state;
+    bool whole = wal_is_whole(c);
+    lock_give(&w->lock);
+    bool ok = state == WAL_OPEN || (state == WAL_DRAINED && w->drained_open) ||
+              err_set(e, ERR_UNAVAILABLE, "log: no cut is dropped while it is not open");
+    if (ok && !whole) {
+        ok = err_set(e, ERR_INTERNAL, "log: cut %" PRIu64 " was not read to its end", c->number);
+    }
+    if (ok && FAULT_ERRNO("wal.cut.drop")) {
+        ok = err_set(e, ERR_UNAVAILABLE, "log: drop cut: %m");
+    }
+    ok = ok && (!c->family || db_family_drop(&w->db, c->family, e));
+    if (ok) {
+        FAULT("wal.cut.drop.after");
+        char key[META_KEY];
+        rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+        meta_cut_key(c->stream, c->number, key);
+        rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        if (forget(w, c)) {
+            meta_stream_key(c->stream, key);
+            rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        }
+        err fault = {0};
+        // The cut is gone whatever this write says; a log that cannot write is found out by it.
+        if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
+        rocksdb_writebatch_destroy(batch);
+        cut_free(c);
+    }
+    wal_give_lead(w);
+    return ok;
+}

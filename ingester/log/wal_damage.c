@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_damage.c - what a log should hold, so that what is missing is counted and not overlooked.
+//
+// RocksDB opens a log whose files are damaged with what it can read of them and says nothing. What
+// was acknowledged is known all the same:
+//
+//     in a cut             seqs have no gaps: an entry is written only after those before it landed
+//     to its end           by its row, once it closed; by the first seq of the next cut; by the
+//     mark
+//
+// The mark is a file beside RocksDB's, <log>/ACKNOWLEDGED, which says every second up to where the
+// newest cut was acknowledged. It says nothing that is not synced, so it needs no sync itself; what
+// a crash leaves of the last second is not in it, and need not be: a torn tail was acknowledged to
+// nobody, unless a disk lies. What is missing behind the mark of a log whose last file is damaged
+// is the part that nobody can tell.
+//
+//     8 "FTACKED\n" | 16 stream | 8 cut | 8 last seq | 8 rows of the cut | 4 CRC32C of all before
+//
+// numbers little-endian.
+#include "base/hash.h"
+#include "ingester/log/wal_int.h"
+#include "ingester/metrics.h"
+#include "sys/file.h"
+#include "sys/log.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char magic[8] = "FTACKED\n";
+
+#define MARK_BYTES 52
+
+// ---- the mark
+
+static void put_number(uint8_t *to, uint64_t v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get_number(const uint8_t *from, size_t n)
+{
+    uint64_t v = 0;
+    for (size_t i = n; i > 0; i--)
+        v = v << 8 | from[i - 1];
+    return v;
+}
+
+static void mark_path(const struct wal *w, char *path, size_t n)
+{
+    snprintf(path, n, "%s/ACKNOWLEDGED", w->options.dir);
+}
+
+void wal_mark(struct wal *w)
+{
+    uint8_t bytes[MARK_BYTES];
+    char path[4096];
+    const struct cut *c = w->open;
+    if (!c || c->last_seq == 0 || w->marked_seq == c->last_seq) return;
+    memcpy(bytes, magic, sizeof magic);
+    memcpy(bytes + 8, c->stream.b, sizeof c->stream.b);
+    put_number(bytes + 24, c->number, 8);
+    put_number(bytes + 32, c->last_seq, 8);
+    put_number(bytes + 40, c->rows, 8);
+    put_number(bytes + 48, crc32c(0, bytes, 48), 4);
+    mark_path(w, path, sizeof path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return;  // the next second tries again; without it less can be told
+    if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked_seq = c->last_seq;
+    (void)close(fd);
+}
+
+static bool read_mark(const struct wal *w, struct wal_mark *m)
+{
+    uint8_t bytes[MARK_BYTES];
+    char path[4096];
+    mark_path(w, path, sizeof path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool ok = pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+    (void)close(fd);
+    if (!ok || memcmp(bytes, magic, sizeof magic) != 0) return false;
+    if (get_number(bytes + 48, 4) != crc32c(0, bytes, 48)) return false;  // torn
+    memcpy(m->stream.b, bytes + 8, sizeof m->stream.b);
+    m->cut = get_number(bytes + 24, 8);
+    m->last_seq = get_number(bytes + 32, 8);
+    m->rows = get_number(bytes + 40, 8);
+    return true;
+}
+
+void wal_find_mark(struct wal *w)
+{
+    if (!read_mark(w, &w->found_mark)) w->found_mark = (struct wal_mark){0};
+}
+
+bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut)
+{
+    return w->found_mark.cut == cut && id128_eq(w->found_mark.stream, stream);
+}
+
+// ---- what cuts should hold
+
+static void expect_marked(struct wal *w)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (!wal_is_marked(w, c->stream, c->number) || w->found_mark.last_seq <= c->last_seq)
+            continue;
+        c->last_seq = w->found_mark.last_seq;
+        c->rows = w->found_mark.rows;
+    }
+}
+
+// The cuts are in order of stream and number. What was dropped left no gap between numbers.
+static void expect_neighbours(struct wal *w)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        struct cut *before = i ? w->cuts[i - 1] : NULL;
+        if (c->number == 1) c->first_seq = 1;
+        if (!before || before->number + 1 != c->number || !id128_eq(before->stream, c->stream))
+            continue;
+        if (c->first_seq == 0) c->first_seq = before->last_seq + 1;
+        if (before->last_seq + 1 >= c->first_seq) continue;
+        before->last_seq = c->first_seq - 1;
+        before->rows = ROWS_UNKNOWN;
+    }
+}
+
+void wal_expect(struct wal *w)
+{
+    lock_take(&w->lock);
+    expect_marked(w);
+    expect_neighbours(w);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        // Its row is there, so its first entry was as well.
+        if (c->first_seq == 0) c->first_seq = 1;
+        if (c->last_seq < c->first_seq) c->last_seq = c->first_seq;
+        wal_note_seq(w, c->stream, c->last_seq);
+    }
+    lock_give(&w->lock);
+}
+
+// ---- telling
+
+void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(c->stream, stream);
+    metric_add(&ingester_log_lost_entries, entries);
+    metric_add(&ingester_log_lost_profiles, rows);
+    log_error(NULL, "log.damaged",
+              "stream=%s cut=%" PRIu64 " missing_pushes=%" PRIu64 " missing_profiles=%" PRIu64
+              " fault=%s do=\"%s\"",
+              stream, c->number, entries, rows,
+              log_quote(text, str_of(why->code == ERR_OK ? "they are not there" : why->msg)),
+              "look at this disk: acknowledged profiles cannot be read from the log any more; the "
+              "rest of it is served and flushed");
+}
+
+size_t wal_damaged(struct wal *w, id128 *streams, size_t max)
+{
+    size_t n = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        const struct cut *c = w->cuts[i];
+        if (!c->lost_entries || (n && id128_eq(streams[n - 1], c->stream))) continue;
+        if (w->options.boot_ns() - c->found_boot_ns > WAL_DAMAGE_TOLD_NS) continue;
+        if (n == max) break;
+        streams[n++] = c->stream;
+    }
+    lock_give(&w->lock);
+    return n;
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/log/wal_int.h"
+#include "sys/file.h"
+#include "sys/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// Open tables are counted, as there may be one for each cut and a process has 1024 descriptors.
+#define OPEN_FILES_MAX 256
+
+// A column family's own buffer; all of them together are held by the database's limit.
+#define FAMILY_BUFFER ((size_t)16 << 20)
+
+// WAL files are kept until each family with rows in them is flushed; beyond this the oldest is.
+#define WAL_BYTES_MAX ((uint64_t)256 << 20)
+
+#define READAHEAD     ((size_t)2 << 20)
+#define MANIFEST_STEP ((size_t)64 << 10)  // 4 MiB by default, which a small disk may not have
+
+enum {  // of RocksDB's headers, whose C face has only numbers
+    RECOVER_ALL_READABLE = 3,
+    LOG_ONLY_FATAL = 4,
+};
+
+// Takes RocksDB's message.
+static bool failed(char *message, const char *what, err *e)
+{
+    if (!message) return false;
+    (void)err_set(e, ERR_UNAVAILABLE, "log: %s: %s", what, message);
+    rocksdb_free(message);
+    return true;
+}
+
+// What cannot be read, and will not be the next time: a checksum is wrong, a file is gone.
+static bool is_lost(const char *message)
+{
+    return strncmp(message, "Corruption", strlen("Corruption")) == 0 ||
+           strstr(message, "No such file or directory");
+}
+
+static bool read_failed(char *message, const char *what, err *e)
+{
+    if (!message) return false;
+    bool lost = is_lost(message);
+    (void)failed(message, what, e);
+    if (lost) e->code = ERR_DATA_LOSS;
+    return true;
+}
+
+// ---- options
+
+static void set_options(struct db *d, size_t buffers)
+{
+    rocksdb_options_t *o = d->options;
+    rocksdb_options_set_create_if_missing(o, 1);
+    // Every record that can be read: a torn tail is cut, and what lies behind a damaged record is
+    // there. Seqs tell what is missing (wal_damage.c), which RocksDB does not. In its other modes
+    // it drops all that follows, or does not open where a family was flushed behind the damage.
+    rocksdb_options_set_wal_recovery_mode(o, RECOVER_ALL_READABLE);
+    // Debian's build ends the process when its info log meets a full disk.
+    rocksdb_options_set_info_log_level(o, LOG_ONLY_FATAL);
+    rocksdb_options_set_keep_log_file_num(o, 1);
+    rocksdb_options_set_stats_dump_period_sec(o, 0);
+    rocksdb_options_set_stats_persist_period_sec(o, 0);
+    rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
+    rocksdb_options_set_max_background_jobs(o, 2);
+    // Rows are appended in order and go with their family: there is nothing to compact.
+    rocksdb_options_set_disable_auto_compactions(o, 1);
+    rocksdb_options_set_write_buffer_size(o, MIN(FAMILY_BUFFER, buffers / 2));
+    rocksdb_options_set_db_write_buffer_size(o, buffers);
+    rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
+    rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
+    rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);  // vectors and ids, mostly
+    // Read once, at a start.
+    rocksdb_block_based_options_set_no_block_cache(d->table, 1);
+    rocksdb_options_set_block_based_table_factory(o, d->table);
+
+    rocksdb_writeoptions_set_sync(d->synced, 1);
+    rocksdb_readoptions_set_fill_cache(d->scan, 0);
+    rocksdb_readoptions_set_verify_checksums(d->scan, 1);
+    rocksdb_readoptions_set_readahead_size(d->scan, READAHEAD);
+    rocksdb_flushoptions_set_wait(d->flush, 0);
+}
+
+// ---- names of families: <stream as ULID>.<cut as 16 hex digits>
+
+static void family_print(id128 stream, uint64_t number, char name[FAMILY_TEXT])
+{
+    ulid_print(stream, name);
+    snprintf(name + 26, FAMILY_TEXT - 26, ".%016llx", (unsigned long long)number);
+}
+
+static bool family_parse(const char *name, struct db_family *f, err *e)
+{
+    str text = str_of(name);
+    uint8_t number[8];
+    if (text.n != FAMILY_TEXT - 1 || text.p[26] != '.' ||
+        !hex_parse(str_slice(text, 27, text.n), number, sizeof number) ||
+        !ulid_parse(str_slice(text, 0, 26), &f->stream, e)) {
+        return err_set(e, ERR_FAILED_PRECONDITION,
+                       "log: column family '%s' is not of this format (%s)", name, WAL_FORMAT);
+    }
+    f->number = 0;
+    for (size_t i = 0; i < sizeof number; i++)
+        f->number = f->number << 8 | number[i];
+    return true;
+}
+
+static int by_stream_and_number(const void *a, const void *b)
+{
+    const struct db_family *x = a;
+    const struct db_family *y = b;
+    int order = memcmp(x->stream.b, y->stream.b, sizeof x->stream.b);
+    if (order) return order;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+// ---- open
+
+// Opens all families that are there: RocksDB refuses to open only some.
+static bool open_families(struct db *d, const char *dir, char **names, size_t count,
+                          struct db_family **families, size_t *n, err *e)
+{
+    char *message = NULL;
+    const size_t options_bytes = count * sizeof(void *);
+    const rocksdb_options_t **options = mem_alloc(NULL, options_bytes, e);
+    rocksdb_column_family_handle_t **handles = mem_alloc(NULL, count * sizeof(void *), e);
+    struct db_family *out = mem_alloc(NULL, count * sizeof *out, e);
+    bool ok = options && handles && out;
+    *n = 0;
+    for (size_t i = 0; ok && i < count; i++)
+        options[i] = d->options;
+    for (size_t i = 0; ok && i < count; i++)
+        ok = strcmp(names[i], "default") == 0 || family_parse(names[i], &out[i], e);
+    if (ok) {
+        d->rocks =
+            rocksdb_open_column_families(d->options, dir, (int)count, (const char *const *)names,
+                                         options, handles, &message);
+    }
+    // A file that is gone or too short: without it, so that the rest is served.
+    if (ok && message && is_lost(message)) {
+        char text[LOG_QUOTE_MAX];
+        log_error(NULL, "log.files_damaged", "fault=%s then=\"%s\"",
+                  log_quote(text, str_of(message)), "what can be read of it is opened");
+        rocksdb_free(message);
+        message = NULL;
+        rocksdb_options_set_paranoid_checks(d->options, 0);
+        d->rocks =
+            rocksdb_open_column_families(d->options, dir, (int)count, (const char *const *)names,
+                                         options, handles, &message);
+    }
+    ok = ok && !read_failed(message, "open", e);
+    for (size_t i = 0; ok && i < count; i++) {
+        if (strcmp(names[i], "default") == 0) {
+            d->meta = handles[i];
+        } else {
+            out[i].handle = handles[i];
+            out[(*n)++] = out[i];
+        }
+    }
+    mem_free(NULL, (void *)options, options_bytes);
+    mem_free(NULL, (void *)handles, count * sizeof(void *));
+    if (!ok) {
+        mem_free(NULL, out, count * sizeof *out);
+        return false;
+    }
+    qsort(out, *n, sizeof *out, by_stream_and_number);
+    *families = out;
+    return true;
+}
+
+static bool check_format(struct db *d, err *e)
+{
+    bool found = false;
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    err fault = {0};
+    bool ok = db_meta_get(d, S("format"), &value, &found, &fault);
+    // It was of this program when it opened last; the families' names are looked at as well.
+    if (!ok && fault.code == ERR_DATA_LOSS) ok = true;
+    if (!ok) *e = fault;
+    str is = buf_view(&value);
+    bool older = found && (str_is(is, "1") || str_is(is, "2") || str_is(is, "3"));
+    if (ok && found && !older && !str_eq(is, S(WAL_FORMAT))) {
+        ok = err_set(e, ERR_FAILED_PRECONDITION, "log: format '%.*s' is unknown, this is '%s'",
+                     STR(str_slice(is, 0, 64)), WAL_FORMAT);
+    }
+    if (ok && (!found || older)) {
+        rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+        meta_put(d, batch, "format", S(WAL_FORMAT));
+        ok = db_write(d, batch, true, e);
+        rocksdb_writebatch_destroy(batch);
+    }
+    buf_release(&value);
+    return ok;
+}
+
+bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **families, size_t *n,
+             err *e)
+{
+    if (FAULT_ERRNO("wal.open")) return err_set(e, ERR_UNAVAILABLE, "log: open: %m");
+    *d = (struct db){.options = rocksdb_options_create(),
+                     .table = rocksdb_block_based_options_create(),
+                     .synced = rocksdb_writeoptions_create(),
+                     .unsynced = rocksdb_writeoptions_create(),
+                     .scan = rocksdb_readoptions_create(),
+                     .flush = rocksdb_flushoptions_create()};
+    set_options(d, buffers);
+    char current[4096];
+    char fresh[] = "default";
+    char *only_default[] = {fresh};
+    char **names = only_default;
+    size_t count = 1;
+    char *message = NULL;
+    snprintf(current, sizeof current, "%s/CURRENT", dir);
+    bool exists = file_exists(current);
+    bool mended = wal_mend(dir, e);
+    if (exists) names = rocksdb_list_column_families(d->options, dir, &count, &message);
+    bool ok = !failed(message, "list column families", e) && mended &&
+              open_families(d, dir, names, count, families, n, e);
+    if (exists) rocksdb_list_column_families_destroy(names, count);  // it may have none
+    if (ok && !check_format(d, e)) {
+        for (size_t i = 0; i < *n; i++)
+            db_family_release((*families)[i].handle);
+        mem_free(NULL, *families, *n * sizeof **families);
+        ok = false;
+    }
+    if (!ok) db_close(d);
+    return ok;
+}
+
+void db_close(struct db *d)
+{
+    if (!d->options) return;
+    db_family_release(d->meta);
+    if (d->rocks) rocksdb_close(d->rocks);
+    rocksdb_flushoptions_destroy(d->flush);
+    rocksdb_readoptions_destroy(d->scan);
+    rocksdb_writeoptions_destroy(d->unsynced);
+    rocksdb_writeoptions_destroy(d->synced);
+    rocksdb_options_destroy(d->options);
+    rocksdb_block_based_options_destroy(d->table);
+    *d = (struct db){0};
+}
+
+// ---- families
+
+bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, err *e)
+{
+    char name[FAMILY_TEXT];
+    char *message = NULL;
+    family_print(stream, number, name);
+    *handle = rocksdb_create_column_family(d->rocks, d->options, name, &message);
+    return !failed(message, "create column family", e);
+}
+
+bool db_family_drop(struct db *d, void *handle, err *e)
+{
+    char *message = NULL;
+    rocksdb_drop_column_family(d->rocks, handle, &message);
+    if (message && strstr(message, "already dropped")) {  // by a try that was said to have failed
+        rocksdb_free(message);
+        message = NULL;
+    }
+    return !failed(message, "drop column family", e);
+}
+
+void db_family_release(void *handle)
+{
+    if (handle) rocksdb_column_family_handle_destroy(handle);
+}
+
+bool db_family_flush(struct db *d, void *handle, err *e)
+{
+    char *message = NULL;
+    rocksdb_flush_cf(d->rocks, d->flush, handle, &message);
+    return !failed(message, "flush", e);
+}
+
+bool db_write(struct db *d, rocksdb_writebatch_t *batch, bool sync, err *e)
+{
+    char *message = NULL;
+    rocksdb_write(d->rocks, sync ? d->synced : d->unsynced, batch, &message);
+    return !failed(message, "write", e);
+}
+
+bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e)
+{
+    char *message = NULL;
+    size_t n = 0;
+    char *p = rocksdb_get_cf(d->rocks, d->scan, d->meta, key.p, key.n, &n, &message);
+    if (read_failed(message, "read", e)) return false;
+    *found = p != NULL;
+    buf_put(value, p, p ? n : 0);
+    rocksdb_free(p);
+    return buf_ok(value, e);
+}
+
+// Where the entries of a family cannot be read, its files' names and ranges can: they are noted in
+// the database's own list.
+static void file_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last)
+{
+    char name[FAMILY_TEXT];
+    family_print(f->stream, f->number, name);
+    const rocksdb_livefiles_t *files = rocksdb_livefiles(d->rocks);
+    for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+        size_t low_n = 0;
+        size_t high_n = 0;
+        if (strcmp(rocksdb_livefiles_column_family_name(files, i), name) != 0) continue;
+        const char *low = rocksdb_livefiles_smallestkey(files, i, &low_n);
+        const char *high = rocksdb_livefiles_largestkey(files, i, &high_n);
+        if (low_n != 8 || high_n != 8) continue;
+        *first = *first ? MIN(*first, key_parse(low)) : key_parse(low);
+        *last = MAX(*last, key_parse(high));
+    }
+    rocksdb_livefiles_destroy(files);
+}
+
+bool db_iterator_ok(rocksdb_iterator_t *it, err *e)
+{
+    char *message = NULL;
+    rocksdb_iter_get_error(it, &message);
+    return !read_failed(message, "read", e);
+}
+
+static bool key_seq(rocksdb_iterator_t *it, uint64_t *seq, err *e)
+{
+    size_t n = 0;
+    const char *key = rocksdb_iter_key(it, &n);
+    if (n != 8) return err_set(e, ERR_DATA_LOSS, "log: a key has %zu bytes instead of 8", n);
+    *seq = key_parse(key);
+    return true;
+}
+
+bool db_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last, err *e)
+{
+    err fault = {0};
+    *first = 0;
+    *last = 0;
+    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, f->handle);
+    rocksdb_iter_seek_to_first(it);
+    bool ok = !rocksdb_iter_valid(it) || key_seq(it, first, &fault);
+    if (ok && rocksdb_iter_valid(it)) rocksdb_iter_seek_to_last(it);
+    ok = ok && (!rocksdb_iter_valid(it) || key_seq(it, last, &fault));
+    ok = ok && db_iterator_ok(it, &fault);
+    rocksdb_iter_destroy(it);
+    if (!ok && fault.code == ERR_DATA_LOSS) {
+        file_bounds(d, f, first, last);
+    } else if (!ok) {
+        *e = fault;
+    }
+    return ok || fault.code == ERR_DATA_LOSS;
+}
+
+bool db_entry(struct db *d, void *handle, uint64_t seq, char **value, size_t *n, err *e)
+{
+    char key[8];
+    char *message = NULL;
+    key_print(seq, key);
+    *value = rocksdb_get_cf(d->rocks, d->scan, handle, key, sizeof key, n, &message);
+    return !read_failed(message, "read", e);
+}
+
+void key_print(uint64_t seq, char key[8])
+{
+    for (int i = 0; i < 8; i++)
+        key[i] = (char)(seq >> (56 - 8 * i));
+}
+
+uint64_t key_parse(const char key[8])
+{
+    uint64_t seq = 0;
+    for (int i = 0; i < 8; i++)
+        seq = seq << 8 | (uint8_t)key[i];
+    return seq;
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fault.h"
+#include "ingester/log/wal_int.h"
+#include "sys/clock.h"
+#include "sys/file.h"
+#include "sys/log.h"
+#include "sys/rand.h"
+
+#include <inttypes.h>
+
+// ---- what is found on disk
+
+static struct cut *find_cut(struct wal *w, id128 stream, uint64_t number)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->number == number && id128_eq(c->stream, stream)) return c;
+    }
+    return NULL;
+}
+
+void wal_note_seq(struct wal *w, id128 stream, uint64_t seq)
+{
+    size_t i = 0;
+    while (i < w->stream_count && !id128_eq(w->streams[i].id, stream))
+        i++;
+    if (i == w->stream_count)
+        wal_add_stream(w, &(struct wal_stream){.id = stream, .state = "unchecked"});
+    w->streams[i].highest_seq = MAX(w->streams[i].highest_seq, seq);
+}
+
+static void tell_row(const struct cut *c, const err *fault)
+{
+    char stream[ULID_TEXT];
+    char text[LOG_QUOTE_MAX];
+    ulid_print(c->stream, stream);
+    log_error(NULL, "log.row_damaged", "stream=%s cut=%" PRIu64 " fault=%s then=\"%s\"", stream,
+              c->number, log_quote(text, str_of(fault->msg)), "its entries tell what it has");
+}
+
+// What the meta family says of a cut. One that was open when the process ended is closed now; when
+// its last entry came nobody knows, so it counts as now: it is kept too long rather than too short.
+static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
+{
+    char key[META_KEY];
+    err fault = {0};
+    *found = false;
+    struct buf value;
+    buf_init(&value, NULL, 4096);
+    meta_cut_key(c->stream, c->number, key);
+    c->rows = ROWS_UNKNOWN;
+    bool ok = db_meta_get(&w->db, str_of(key), &value, found, &fault) &&
+              (!*found || meta_cut_read(buf_view(&value), c, &fault));
+    buf_release(&value);
+    if (!ok && fault.code != ERR_DATA_LOSS && fault.code != ERR_INVALID_ARGUMENT) {
+        *e = fault;
+        return false;
+    }
+    if (!ok) tell_row(c, &fault);
+    int64_t now = w->options.wall_ns();
+    int64_t began = (int64_t)uuid_ms(c->stream) * NS_PER_MS;
+    if (!c->closed) {
+        c->closed = true;
+        c->last_seq = 0;
+        c->rows = ROWS_UNKNOWN;
+        c->bytes = 0;
+        if (c->opened_wall_ns == 0) c->opened_wall_ns = now;
+        c->newest_wall_ns = MAX(now, MAX(c->opened_wall_ns, c->newest_wall_ns));
+    }
+    // Streams follow each other also where the clock was set back (next_stream).
+    if (began <= now) c->newest_wall_ns = MAX(c->newest_wall_ns, began);
+    c->found_wall_ns = now;
+    c->found_boot_ns = w->options.boot_ns();
+    c->newest_boot_ns = c->found_boot_ns - MAX(now - c->newest_wall_ns, 0);
+    return true;
+}
+
+// A cut that this process did not know. Damage makes it smaller, not absent: what it should hold is
+// found out when all are there (wal_damage.c). Without entries and row it was made just before the
+// process ended, if it is the last of its stream; with a row that says that it has none, its first
+// write failed. Takes c.
+static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f, bool is_last,
+                        err *e)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bool has_row = false;
+    bool ok = db_bounds(&w->db, f, &first, &last, e) && read_cut_row(w, c, &has_row, e);
+    is_last = is_last && !wal_is_marked(w, c->stream, c->number);
+    bool empty = has_row ? c->last_seq == 0 && c->rows == 0 : is_last;
+    if (ok && first == 0 && empty) {
+        FAULT("wal.family.drop");
+        ok = db_family_drop(&w->db, c->family, e);
+        cut_free(c);
+        return ok;
+    }
+    if (!ok) {
+        cut_free(c);
+        return false;
+    }
+    lock_take(&w->lock);
+    if (first && (c->first_seq == 0 || first < c->first_seq)) c->first_seq = first;
+    c->last_seq = MAX(last, c->last_seq);
+    wal_add_cut(w, c);
+    w->bytes += c->bytes;
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    return true;
+}
+
+// One that it has in memory, after its log was closed. If its first write failed there is nothing
+// of it, and tidy takes it out.
+static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f, err *e)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    if (!db_bounds(&w->db, f, &first, &last, e)) return false;
+    if (last < c->last_seq) {
+        log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
+                  c->number, last, c->last_seq);
+    }
+    if (last == 0 && c->last_seq == 0) {
+        if (!db_family_drop(&w->db, c->family, e)) return false;
+        db_family_release(c->family);
+        c->family = NULL;
+        return true;
+    }
+    lock_take(&w->lock);
+    if (c->first_seq == 0) c->first_seq = first;
+    if (last > c->last_seq) c->rows = ROWS_UNKNOWN;  // until it is read: a failed write is there
+    c->last_seq = MAX(last, c->last_seq);
+    wal_note_seq(w, c->stream, c->last_seq);
+    lock_give(&w->lock);
+    return true;
+}
+
+// Takes the family's handle, whatever comes of it.
+static bool adopt_family(struct wal *w, const struct db_family *f, bool is_last, err *e)
+{
+    struct cut *known = find_cut(w, f->stream, f->number);
+    struct cut *c = known;
+    if (!wal_make_room(w, e) || (!known && !(c = cut_new(f->stream, f->number, e)))) {
+        db_family_release(f->handle);
+        return false;
+    }
+    c->family = f->handle;
+    return known ? adopt_known(w, c, f, e) : adopt_found(w, c, f, is_last, e);
+}
+
+// Takes out cuts that never had an acknowledged entry and are not on disk, and streams of which
+// nothing is left. Those that remain are over once their process or log was. A cut whose drop
+// failed half way stays for another one.
+static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
+{
+    char key[META_KEY];
+    size_t kept = 0;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count; i++) {
+        struct cut *c = w->cuts[i];
+        if (c->family || atomic_load_explicit(&c->dropped, memory_order_relaxed)) {
+            w->cuts[kept++] = c;
+        } else {
+            assert(c->last_seq == 0 && c->pins == 0);
+            cut_free(c);
+        }
+    }
+    w->cut_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < w->stream_count; i++) {
+        struct wal_stream s = w->streams[i];
+        bool held = false;
+        for (size_t k = 0; k < w->cut_count; k++)
+            held = held || id128_eq(w->cuts[k]->stream, s.id);
+        s.state = "unchecked";
+        meta_stream_key(s.id, key);
+        if (held) {
+            w->streams[kept++] = s;
+        } else {
+            rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
+        }
+    }
+    w->stream_count = kept;
+    lock_give(&w->lock);
+}
+
+// Rows of the meta family for all that is held.
+static bool settle(struct wal *w, err *e)
+{
+    char key[META_KEY];
+    struct buf value;
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    buf_init(&value, NULL, 4096);
+    tidy(w, batch);
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->stream_count; i++) {
+        buf_clear(&value);
+        meta_stream_key(w->streams[i].id, key);
+        meta_stream_value(&w->streams[i], w->options.owner, &value);
+        ok = buf_ok(&value, e);
+        if (ok) meta_put(&w->db, batch, key, buf_view(&value));
+    }
+    for (size_t i = 0; ok && i < w->cut_count; i++) {
+        buf_clear(&value);
+        meta_cut_key(w->cuts[i]->stream, w->cuts[i]->number, key);
+        meta_cut_value(w->cuts[i], &value);
+        ok = buf_ok(&value, e);
+        if (ok) meta_put(&w->db, batch, key, buf_view(&value));
+    }
+    if (ok && FAULT_ERRNO("wal.settle")) ok = err_set(e, ERR_UNAVAILABLE, "log: settle: %m");
+    ok = ok && db_write(&w->db, batch, true, e);
+    FAULT("wal.settle.after");
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    return ok;
+}
+
+// Opens the database and makes tables of cuts and streams agree with it.
+static bool load(struct wal *w, bool first, err *e)
+{
+    struct db_family *families = NULL;
+    size_t n = 0;
+    if (first) wal_find_mark(w);
+    if (!db_open(&w->db, w->options.dir, w->options.buffers, &families, &n, e)) return false;
+    bool ok = w->stream_count > 0 || meta_streams(w, e);
+    for (size_t i = 0; i < n; i++) {
+        if (ok) {
+            bool is_last = i + 1 == n || !id128_eq(families[i + 1].stream, families[i].stream);
+            ok = adopt_family(w, &families[i], is_last, e);
+        } else {
+            db_family_release(families[i].handle);
+        }
+    }
+    mem_free(NULL, families, n * sizeof *families);
+    if (ok && first) wal_expect(w);
+    return ok && settle(w, e);
+}
+
+static void unload(struct wal *w)
+{
+    for (size_t i = 0; i < w->cut_count; i++) {
+        db_family_release(w->cuts[i]->family);
+        w->cuts[i]->family = NULL;
+    }
+    db_close(&w->db);
+}
+
+// ---- life
+
+struct wal *wal_open(const struct wal_options *o, err *e)
+{
+    if (!dir_make(o->dir, e)) return NULL;
+    struct wal *w = mem_alloc(NULL, sizeof *w, e);
+    if (!w) return NULL;
+    w->options = *o;
+    if (!w->options.wall_ns) w->options.wall_ns = clock_wall_ns;
+    if (!w->options.boot_ns) w->options.boot_ns = clock_boot_ns;
+    w->wall_ahead_ns = wal_wall_ahead(w);
+    lock_init(&w->lock, LOCK_WAL);
+    cond_init(&w->idle);
+    if (mem_reserve(o->memory, o->buffers, e)) {
+        w->reserved = o->buffers;
+        if (load(w, true, e)) return w;
+    }
+    wal_close(w);
+    return NULL;
+}
+
+void wal_close(struct wal *w)
+{
+    if (!w) return;
+    assert(!w->led && !w->first);
+    unload(w);
+    for (size_t i = 0; i < w->cut_count; i++)
+        cut_free(w->cuts[i]);
+    mem_free(NULL, (void *)w->cuts, w->cut_cap * sizeof(struct cut *));
+    mem_free(NULL, w->streams, w->stream_cap * sizeof *w->streams);
+    mem_unreserve(w->options.memory, w->reserved);
+    cond_release(&w->idle);
+    lock_release(&w->lock);
+    mem_free(NULL, w, sizeof *w);
+}
+
+// Behind all streams that are held, also where the clock was set back.
+static id128 next_stream(const struct wal *w)
+{
+    uint8_t random[10];
+    rand_bytes(random, sizeof random);
+    uint64_t ms = (uint64_t)(MAX(w->options.wall_ns(), 0) / NS_PER_MS);
+    for (size_t i = 0; i < w->stream_count; i++)
+        ms = MAX(ms, uuid_ms(w->streams[i].id) + 1);
+    return ulid_make(ms, random);
+}
+
+bool wal_begin(struct wal *w, err *e)
+{
+    struct wal_stream own = {.id = next_stream(w), .state = "open"};
+    char key[META_KEY];
+    struct buf value;
+    assert(wal_state(w) == WAL_RECOVERED);
+    buf_init(&value, NULL, 4096);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    meta_stream_key(own.id, key);
+    meta_stream_value(&own, w->options.owner, &value);
+    meta_put(&w->db, batch, key, buf_view(&value));
+    FAULT("wal.begin.before");
+    bool ok = wal_make_room(w, e) && buf_ok(&value, e) && db_write(&w->db, batch, true, e);
+    if (ok && FAULT_ERRNO("wal.begin")) ok = err_set(e, ERR_UNAVAILABLE, "log: begin: %m");
+    rocksdb_writebatch_destroy(batch);
+    buf_release(&value);
+    if (!ok) {
+        wal_break(w, e);
+        return false;
+    }
+    lock_take(&w->lock);
+    // Nobody else can have covered anything of the old streams: all that was acknowledged is here.
+    for (size_t i = 0; i < w->stream_count; i++)
+        w->streams[i].state = "sealed-owner";
+    wal_add_stream(w, &own);
+    w->next_seq = 1;
+    w->next_cut = 1;
+    w->marked_seq = 0;
+    w->state = WAL_OPEN;
+    lock_give(&w->lock);
+    return true;
+}
+
+bool wal_recover(struct wal *w, err *e)
+{
+    wal_take_lead(w);
+    assert(wal_state(w) == WAL_BROKEN);
+    unload(w);
+    lock_take(&w->lock);
+    if (w->open) w->open->closed = true;
+    w->open = NULL;
+    lock_give(&w->lock);
+    FAULT("wal.recover");
+    bool ok = load(w, false, e);
+    lock_take(&w->lock);
+    if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
+    for (size_t i = 0; ok && i < w->cut_count; i++)  // what they have more is unread now
+        w->cuts[i]->in_doubt = false;
+    lock_give(&w->lock);
+    wal_give_lead(w);
+    return ok;
+}
+
+void wal_drain(struct wal *w)
+{
+    err e = {0};
+    lock_take(&w->lock);
+    bool open = w->state == WAL_OPEN;
+    w->state = WAL_DRAINED;
+    w->drained_open = open;
+    while (w->led || w->first)
+        cond_wait(&w->idle, &w->lock);
+    w->led = true;
+    lock_give(&w->lock);
+    FAULT("wal.drain");
+    if (open) wal_mark(w);
+    if (open && !wal_close_cut(w, &e)) {
+        char text[LOG_QUOTE_MAX];
+        log_warn(NULL, "log.drain", "fault=%s", log_quote(text, str_of(e.msg)));
+        w->drained_open = false;
+    }
+    wal_give_lead(w);
+}

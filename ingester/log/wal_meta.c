@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codec/pb.h"
+#include "ingester/log/wal_int.h"
+
+#include <stdio.h>
+
+#define AT(field, type) ((field) << 3 | (unsigned)(type))
+
+static const char stream_prefix[] = "stream/";
+
+void meta_stream_key(id128 stream, char key[META_KEY])
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    snprintf(key, META_KEY, "%s%s", stream_prefix, text);
+}
+
+void meta_cut_key(id128 stream, uint64_t number, char key[META_KEY])
+{
+    char text[ULID_TEXT];
+    ulid_print(stream, text);
+    snprintf(key, META_KEY, "cut/%s.%016llx", text, (unsigned long long)number);
+}
+
+// Message StreamInfo.
+void meta_stream_value(const struct wal_stream *s, const char *owner, struct buf *out)
+{
+    pb_put_bytes(out, 1, str_make(s->id.b, sizeof s->id.b));
+    pb_put_bytes_opt(out, 2, str_of(owner));
+    pb_put_bytes_opt(out, 4, str_of(s->state));
+    pb_put_u64_opt(out, 5, s->highest_seq);
+}
+
+// Message CutInfo.
+void meta_cut_value(const struct cut *c, struct buf *out)
+{
+    pb_put_u64_opt(out, 1, c->closed);
+    pb_put_fixed64_opt(out, 2, (uint64_t)c->opened_wall_ns);
+    pb_put_fixed64_opt(out, 3, (uint64_t)c->newest_wall_ns);
+    pb_put_u64_opt(out, 4, c->first_seq);
+    pb_put_u64_opt(out, 5, c->last_seq);
+    pb_put_u64_opt(out, 6, c->bytes);
+    if (c->closed && c->rows != ROWS_UNKNOWN) pb_put_u64(out, 7, c->rows);
+}
+
+// Last seq and rows are of a closed cut only.
+bool meta_cut_read(str value, struct cut *c, err *e)
+{
+    struct pb_reader r = pb_reader(value);
+    c->rows = ROWS_UNKNOWN;
+    while (pb_next(&r)) {
+        switch (AT(r.field, r.type)) {
+        case AT(1, PB_VARINT):
+            c->closed = r.number != 0;
+            break;
+        case AT(2, PB_FIXED64):
+            c->opened_wall_ns = (int64_t)r.number;
+            break;
+        case AT(3, PB_FIXED64):
+            c->newest_wall_ns = (int64_t)r.number;
+            break;
+        case AT(4, PB_VARINT):
+            c->first_seq = r.number;
+            break;
+        case AT(5, PB_VARINT):
+            c->last_seq = r.number;
+            break;
+        case AT(6, PB_VARINT):
+            c->bytes = r.number;
+            break;
+        case AT(7, PB_VARINT):
+            c->rows = r.number;
+            break;
+        default:
+            break;
+        }
+    }
+    return pb_done(&r, e) || err_wrap(e, "log: cut row");
+}
+
+void meta_put(struct db *d, rocksdb_writebatch_t *batch, const char *key, str value)
+{
+    rocksdb_writebatch_put_cf(batch, d->meta, key, strlen(key), value.p, value.n);
+}
+
+static bool stream_read(str key, str value, struct wal_stream *s, err *e)
+{
+    *s = (struct wal_stream){.state = "unchecked"};
+    str name = str_slice(key, sizeof stream_prefix - 1, key.n);
+    if (!ulid_parse(name, &s->id, e)) return err_wrap(e, "log: stream row");
+    struct pb_reader r = pb_reader(value);
+    while (pb_next(&r)) {
+        if (AT(r.field, r.type) == AT(5, PB_VARINT)) s->highest_seq = r.number;
+    }
+    return pb_done(&r, e) || err_wrap(e, "log: stream row");
+}
+
+// In the order of their names, which is that of their beginnings.
+bool meta_streams(struct wal *w, err *e)
+{
+    struct db *d = &w->db;
+    bool ok = true;
+    w->stream_count = 0;
+    rocksdb_iterator_t *it = rocksdb_create_iterator_cf(d->rocks, d->scan, d->meta);
+    rocksdb_iter_seek(it, stream_prefix, sizeof stream_prefix - 1);
+    for (; ok && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        str key = {0};
+        str value = {0};
+        key.p = rocksdb_iter_key(it, &key.n);
+        if (!str_starts(key, str_of(stream_prefix))) break;
+        value.p = rocksdb_iter_value(it, &value.n);
+        struct wal_stream s;
+        ok = stream_read(key, value, &s, e) && wal_make_room(w, e);
+        if (ok) wal_add_stream(w, &s);
+    }
+    // What cuts tell of their streams is enough (wal_note_seq).
+    err fault = {0};
+    bool whole = db_iterator_ok(it, &fault);
+    rocksdb_iter_destroy(it);
+    if (!ok || whole || fault.code == ERR_DATA_LOSS) return ok;
+    *e = fault;
+    return false;
+}

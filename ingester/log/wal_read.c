@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wal_read.c - entries back out of a cut, and a count of those that should be there and are not.
+//
+//     iterator over the family, in order          the rule
+//       +-- a block or file of it is damaged      each remaining seq by itself: what lies in other
+//                                                 blocks and files is found
+//
+// Seqs of a stream have no gaps, and each entry says how many rows came before it in its cut; so a
+// gap tells what is missing from it. What a cut should hold to its end: wal_damage.c.
+#include "codec/lz4.h"
+#include "codec/pb.h"
+#include "ingester/log/wal_int.h"
+
+// An entry of before format 4 may be packed against an earlier one of its cut, its base; there were
+// so many bases at most.
+#define BASES_MAX 64
+
+struct scan {
+    struct wal *wal;
+    const struct cut *cut;
+    wal_entry_fn *fn;
+    void *arg;
+    uint64_t bytes;
+    uint64_t seen_seq;  // up to here the entries were met, whatever came of them
+    uint64_t next_seq;
+    uint64_t rows;  // of the cut before next_seq, or ROWS_UNKNOWN
+    uint64_t lost_entries;
+    uint64_t lost_rows;
+    err why;  // the first damage that was met
+    struct buf unpacked;
+    struct scan_base {
+        uint64_t seq;  // 0: none
+        struct buf bytes;
+    } bases[BASES_MAX];
+};
+
+// ---- what is missing
+
+// What another try would find the same.
+static bool is_damage(const err *e)
+{
+    return e->code == ERR_DATA_LOSS || e->code == ERR_INVALID_ARGUMENT ||
+           e->code == ERR_OUT_OF_RANGE;
+}
+
+static void note_damage(struct scan *s, const err *e)
+{
+    if (s->why.code == ERR_OK) s->why = *e;
+}
+
+// Before seq there should be nothing that was not read. rows: of the cut before it.
+static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
+{
+    if (seq <= s->next_seq) return;
+    uint64_t entries = seq - s->next_seq;
+    bool known = rows != ROWS_UNKNOWN && s->rows != ROWS_UNKNOWN && rows > s->rows;
+    s->lost_entries += entries;
+    s->lost_rows += known ? MAX(rows - s->rows, entries) : entries;  // each has one at least
+}
+
+// ---- one entry
+
+// Field 4 of both messages, each a record; what is no batch (tests have such) has none.
+uint64_t batch_rows(str rows)
+{
+    uint64_t n = 0;
+    struct pb_reader r = pb_reader(rows);
+    while (pb_next(&r))
+        n += r.field == 4 && r.type == PB_BYTES;
+    return n;
+}
+
+// An entry as it is kept; size 0: its batch is not packed.
+struct kept {
+    struct wal_entry entry;
+    uint64_t size;
+    uint64_t base;
+    uint64_t rows;  // of its cut before it, or ROWS_UNKNOWN
+    str block;
+};
+
+static void read_bytes(struct kept *k, unsigned field, str bytes)
+{
+    if (field == 3) k->entry.tenant = bytes;
+    if (field == 4) k->entry.batch = bytes;
+    if (field == 6) k->block = bytes;
+    if (field == 9) k->entry.rows = bytes;
+}
+
+static void read_number(struct kept *k, uint64_t *cut, unsigned field, uint64_t number)
+{
+    if (field == 1) k->entry.seq = number;
+    if (field == 2) *cut = number;
+    if (field == 5) k->size = number;
+    if (field == 7) k->base = number;
+    if (field == 8) k->rows = number;
+}
+
+static bool read_kept(const struct cut *c, str key, str value, struct kept *k, err *e)
+{
+    uint64_t cut = 0;
+    *k = (struct kept){.rows = ROWS_UNKNOWN};
+    struct pb_reader r = pb_reader(value);
+    while (pb_next(&r)) {
+        if (r.type == PB_BYTES) read_bytes(k, r.field, r.bytes);
+        if (r.type == PB_VARINT) read_number(k, &cut, r.field, r.number);
+    }
+    if (!r.fault && key.n == 8 && k->entry.seq == key_parse(key.p) && cut == c->number) return true;
+    return err_set(e, ERR_DATA_LOSS, "log: an entry of cut %llu is not what its key says",
+                   (unsigned long long)c->number);
+}
+
+// Reads the entry that others name as their base, which has none itself.
+static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
+{
+    struct kept k;
+    char key[8];
+    char *value = NULL;
+    size_t n = 0;
+    key_print(seq, key);
+    if (!db_entry(&s->wal->db, s->cut->family, seq, &value, &n, e)) return false;
+    if (!value) return err_set(e, ERR_DATA_LOSS, "it is not there");
+    bool ok = read_kept(s->cut, str_make(key, sizeof key), str_make(value, n), &k, e);
+    if (ok && k.base) ok = err_set(e, ERR_DATA_LOSS, "it has a base itself");
+    if (ok && k.size) ok = lz4_unpack(k.block, k.size, out, e);
+    if (ok && !k.size) {
+        buf_str(out, k.entry.batch);
+        ok = buf_ok(out, e);
+    }
+    rocksdb_free(value);
+    return ok;
+}
+
+// The bytes of a base, read when they are first asked for.
+static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
+{
+    if (k->base >= k->entry.seq) {
+        return err_set(e, ERR_DATA_LOSS, "its base is entry %llu", (unsigned long long)k->base);
+    }
+    struct scan_base *b = &s->bases[k->base % BASES_MAX];
+    if (b->seq != k->base) {
+        b->seq = 0;
+        buf_release(&b->bytes);
+        buf_init(&b->bytes, s->wal->options.memory, LZ4_BASE_MAX);
+        buf_clear(&s->unpacked);
+        if (!read_base(s, k->base, &s->unpacked, e)) {
+            return err_wrap(e, "base %llu", (unsigned long long)k->base);
+        }
+        buf_str(&b->bytes, str_slice(buf_view(&s->unpacked), 0, LZ4_BASE_MAX));
+        buf_clear(&s->unpacked);
+        if (!buf_ok(&b->bytes, e)) return false;
+        b->seq = k->base;
+    }
+    *bytes = buf_view(&b->bytes);
+    return true;
+}
+
+static bool unpack(struct scan *s, const struct kept *k, struct buf *out, err *e)
+{
+    str base = {0};
+    if (k->base && !find_base(s, k, &base, e)) return false;
+    return lz4_unpack_against(base, k->block, k->size, out, e);
+}
+
+// Hands an entry to the owner.
+static bool give(struct scan *s, struct kept *k, err *e)
+{
+    buf_clear(&s->unpacked);
+    bool ok = k->size == 0 || unpack(s, k, &s->unpacked, e);
+    if (!ok && e->code == ERR_INVALID_ARGUMENT) e->code = ERR_DATA_LOSS;
+    if (k->size) k->entry.batch = buf_view(&s->unpacked);
+    ok = ok && s->fn(s->arg, &k->entry, e);
+    return ok || err_wrap(e, "log: entry %llu", (unsigned long long)k->entry.seq);
+}
+
+// An entry that cannot be read by anybody is one that is missing; false: try again later.
+static bool scan_one(struct scan *s, str key, str value, err *e)
+{
+    struct kept k;
+    err fault = {0};
+    bool ok = read_kept(s->cut, key, value, &k, &fault);
+    if (key.n == 8) s->seen_seq = key_parse(key.p);
+    if (ok) {
+        s->bytes +=
+            k.entry.rows.n + k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
+        k.entry.known = k.entry.seq <= s->cut->read_seq;
+    }
+    if (ok && k.entry.known && k.entry.rows.n == 0) return true;  // a batch brings nothing
+    ok = ok && give(s, &k, &fault);
+    if (!ok && is_damage(&fault)) {
+        note_damage(s, &fault);
+        return true;
+    }
+    if (!ok) {
+        *e = fault;
+        return false;
+    }
+    if (k.entry.known) return true;
+    uint64_t count = batch_rows(k.entry.rows) + batch_rows(k.entry.batch);
+    note_gap(s, k.entry.seq, k.rows);
+    s->next_seq = k.entry.seq + 1;
+    s->rows = k.rows == ROWS_UNKNOWN ? ROWS_UNKNOWN : k.rows + count;
+    return true;
+}
+
+// ---- all of them
+
+static bool scan_in_order(struct scan *s, bool *damaged, err *e)
+{
+    bool ok = true;
+    err fault = {0};
+    rocksdb_iterator_t *it =
+        rocksdb_create_iterator_cf(s->wal->db.rocks, s->wal->db.scan, s->cut->family);
+    for (rocksdb_iter_seek_to_first(it); ok && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        str key = {0};
+        str value = {0};
+        key.p = rocksdb_iter_key(it, &key.n);
+        value.p = rocksdb_iter_value(it, &value.n);
+        ok = scan_one(s, key, value, e);
+    }
+    bool whole = db_iterator_ok(it, &fault);
+    rocksdb_iter_destroy(it);
+    if (!ok || whole) return ok;
+    *damaged = is_damage(&fault);
+    if (*damaged) note_damage(s, &fault);
+    if (!*damaged) *e = fault;
+    return *damaged;
+}
+
+static bool scan_by_seq(struct scan *s, err *e)
+{
+    bool ok = true;
+    const struct cut *c = s->cut;
+    for (uint64_t seq = MAX(s->seen_seq + 1, c->first_seq); ok && seq <= c->last_seq; seq++) {
+        char key[8];
+        char *value = NULL;
+        size_t n = 0;
+        err fault = {0};
+        key_print(seq, key);
+        if (!db_entry(&s->wal->db, c->family, seq, &value, &n, &fault) && !is_damage(&fault)) {
+            *e = fault;
+            return false;
+        }
+        if (fault.code != ERR_OK) note_damage(s, &fault);
+        if (value) ok = scan_one(s, str_make(key, sizeof key), str_make(value, n), e);
+        rocksdb_free(value);
+    }
+    return ok;
+}
+
+// What the scan found out. bytes: a cut found open did not know its size.
+static void note_scan(struct scan *s, struct cut *c)
+{
+    struct wal *w = s->wal;
+    lock_take(&w->lock);
+    w->bytes += s->bytes - c->bytes;
+    c->bytes = s->bytes;
+    c->read_seq = c->last_seq;
+    c->lost_entries += s->lost_entries;
+    c->lost_rows += s->lost_rows;
+    w->lost_entries += s->lost_entries;
+    w->lost_rows += s->lost_rows;
+    if (c->rows == ROWS_UNKNOWN || c->rows < s->rows) c->rows = s->rows;
+    lock_give(&w->lock);
+    if (s->lost_entries) wal_tell_damage(c, s->lost_entries, s->lost_rows, &s->why);
+}
+
+bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
+{
+    struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
+    bool damaged = false;
+    s.next_seq = MAX(c->read_seq + 1, c->first_seq);
+    s.rows = c->read_seq ? c->rows : 0;
+    buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
+    bool ok = scan_in_order(&s, &damaged, e);
+    if (ok && damaged) ok = scan_by_seq(&s, e);
+    buf_release(&s.unpacked);
+    for (size_t i = 0; i < BASES_MAX; i++)
+        buf_release(&s.bases[i].bytes);
+    if (!ok) return false;
+    note_gap(&s, c->last_seq + 1, c->read_seq ? ROWS_UNKNOWN : c->rows);
+    note_scan(&s, c);
+    return true;
+}

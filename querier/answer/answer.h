@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// answer.h - one public request on its way through the querier, and what all requests share.
+//
+//     answer_run       tenant's limits, clock, metrics, response headers       once a request
+//       a request      discovery, stacktraces, profile, series, diff, stats    its own file each
+//         answer_read  encode, reconcile and serve for each tenant, merge         once a question
+//           reconcile     heads and snapshot, until they fit together (reconcile.h)
+//           serve      plan, read pieces of blocks (serve.h)
+//
+// Response headers: Flametree-Profiles (how many profiles the answer sums); Flametree-Exact: exact,
+// or rounded=<seconds> where edges of the range (or of steps) lie in rows that are no longer kept,
+// or partial=... where such rows cannot be replaced by sums, or where the request said
+// Flametree-Partial: allow and something did not answer, then with Flametree-Missing and the names
+// of what is missing; totals instead of exact if all sums are exact but truncation took frames
+// out; Flametree-Frames and Flametree-Cut (shown.h) of trees; Server-Timing: query;dur=<ms> and its
+// phases; Flametree-Explain (explain.h) where the request has one.
+#pragma once
+
+#include "net/server.h"
+#include "querier/config.h"
+#include "querier/head/fetch.h"
+#include "querier/merge/merged.h"
+#include "querier/plan/query.h"
+
+struct manifests;
+struct blocks;
+struct lane;
+
+struct querier_state {
+    const struct config *config;
+    struct mem_budget *memory;
+    head_ask *ask;
+    const struct fetch_transport *transport;
+    struct fetch_transport peers;
+    struct manifests *manifests;  // NULL: there is no store, heads have everything
+    struct blocks *blocks;
+    struct lane *prefetch;  // of jobs that fetch while heads answer; NULL: nothing is
+};
+
+// What it took, of all questions of a request.
+enum answer_phase {
+    WORK_HEADS,
+    WORK_SNAPSHOT,
+    WORK_PLAN,
+    WORK_READ,
+    WORK_MERGE,
+    WORK_PHASES
+};
+struct answer_work {
+    uint64_t ns[WORK_PHASES];
+    uint64_t rounds;  // questions to heads
+    uint64_t plans;
+    uint64_t objects;
+    uint64_t nodes;
+    uint64_t rows;
+    uint64_t reads;
+    uint64_t bytes;
+    int64_t rounded_ns;
+    bool gone;  // rows in (from, to] are no longer kept
+    int64_t gone_from_ns;
+    int64_t gone_to_ns;
+    struct buf *explain;  // plans as JSON; NULL: nobody asked
+    uint64_t explained;   // pieces in there
+    uint64_t left_out;    // and not
+};
+
+// How much of a tree the answer shows, and how much of it was cut before it came here.
+struct answer_shown {
+    bool known;     // the answer is a tree
+    uint32_t sent;  // frames, without the root and what truncation calls "other"
+    uint32_t all;
+    uint32_t share;  // of the total, what lies in frames that are shown: in 1/10,000, rounded down
+    int64_t cut;     // value of the frames that end a cut stack (model/marks.h)
+};
+
+struct answer {
+    const struct querier_state *querier;
+    struct http_exchange *x;
+    struct arena *arena;  // of the request
+    const struct querier_config *config;
+    const struct limits *limits;
+    int64_t now_wall_ns;
+    bool may_be_partial;
+    bool asked;            // the heads were asked at least once
+    bool counts_profiles;  // the answer is a sum over profiles
+    bool names_readable;   // Flametree-Names: readable
+    uint64_t profiles;
+    struct answer_shown shown;
+    struct fetched fetched;  // of all questions so far
+    struct answer_work work;
+    struct selector_most selectors;  // what its selectors may ask for
+};
+
+// A request's own work: the message `in` to the message `out`.
+typedef bool answer_fn(struct answer *a, str in, struct buf *out, err *e);
+
+bool answer_run(const struct querier_state *q, struct http_exchange *x, str method, answer_fn *fn,
+                str in, struct buf *out, err *e) MUST_CHECK;
+
+// Asks the question of every tenant of the request and merges what came. The result lives as long
+// as the request. Fails with the codes of fetch_verdict and merged_add, or when the request ended.
+bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e) MUST_CHECK;
+
+// Unpacks a request message into the arena; `type` names the generated message in lower case, such
+// as querier__v1__diff_request.
+#define ANSWER_UNPACK(a, Type, type, in, e) \
+    ((Type *)(void *)pb_unpack((a)->arena, &type##__descriptor, (in), (e)))

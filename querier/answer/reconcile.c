@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/answer/reconcile.h"
+
+#include "querier/block/block_read.h"
+#include "querier/metrics.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+#define ROUNDS_MAX 6  // how often heads are asked one question
+
+#define KEPT_BY_BLOCK UINT32_MAX
+
+struct reconciling {
+    struct answer *a;
+    const struct query *q;
+    str message;
+    struct reconciled *out;
+    size_t from;             // first partial of this tenant
+    struct loose_set loose;  // keepers are rows of `keepers`, or KEPT_BY_BLOCK
+    id128 *keepers;
+    size_t keeper_count;
+    bool listed;  // the heads were told of loose rows
+    struct fetched_cut *refresh;
+    size_t refresh_count;
+    size_t refresh_cap;
+    bool last;   // round
+    bool again;  // another one is needed
+};
+
+// ---- heads
+
+static bool encode(struct reconciling *s, str *out, err *e)
+{
+    struct buf b;
+    size_t room = s->message.n + (size_t)s->loose.n * LOOSE_KEY_BYTES + s->keeper_count * 64 +
+                  s->refresh_count * 64 + 64;
+    buf_init(&b, s->a->querier->memory, room);
+    buf_str(&b, s->message);
+    fetch_put_refresh(s->refresh, s->refresh_count, &b);
+    if (s->listed) fetch_put_loose(s->keepers, s->keeper_count, &s->loose, &b);
+    bool ok = buf_ok(&b, e);
+    if (ok) *out = arena_str(s->a->arena, buf_view(&b));
+    buf_release(&b);
+    return ok && arena_ok(s->a->arena, e);
+}
+
+// A partial answer must still be sent when an ingester or the store hangs: so where one is allowed,
+// they have seven eighths of the time that is left.
+static bool ask_heads(struct reconciling *s, str message, err *e)
+{
+    struct answer *a = s->a;
+    struct req *r = &a->x->req;
+    uint64_t deadline = r->deadline_mono_ns;
+    uint64_t left = req_left_ns(r);
+    uint64_t began = clock_mono_ns();
+    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
+    struct head_replies replies = {0};
+    a->fetched.partial_count = s->from;
+    a->fetched.cut_count = s->out->cut_from;
+    bool ok = a->querier->ask(a->querier->transport, r, s->out->tenant, message, &replies, e);
+    r->deadline_mono_ns = deadline;
+    ok = ok && fetch_choose(a->arena, &replies, &a->fetched, e);
+    s->out->cut_to = a->fetched.cut_count;
+    a->work.ns[WORK_HEADS] += clock_mono_ns() - began;
+    a->work.rounds++;
+    if (!ok) return false;
+    if (req_alive(r, e)) return true;
+    if (fetch_lacking(&a->fetched) == 0) return false;
+    err ended = *e;
+    return err_set(e, ended.code, "%s, waiting for: %.*s", ended.msg,
+                   STR(fetch_missing(a->arena, &a->fetched)));
+}
+
+// ---- loose rows of heads
+
+static void forget_loose(struct reconciling *s)
+{
+    loose_release(&s->loose);
+    loose_init(&s->loose, s->a->arena, s->a->querier->memory, (size_t)s->a->config->loose_max);
+    s->keeper_count = 0;
+    s->listed = false;
+}
+
+// What the heads name when they were not told of any.
+static bool list_loose(struct reconciling *s, err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    size_t n = f->partial_count - s->from;
+    if (!fetch_loose(f, s->from, &s->loose, e)) return err_wrap(e, "querier.loose_max");
+    s->keepers = ARENA_ARRAY(s->a->arena, id128, n + 1);
+    if (!s->keepers) return arena_fail(s->a->arena, e);
+    if (n) memcpy(s->keepers, f->streams + s->from, n * sizeof *s->keepers);
+    s->keeper_count = n;
+    s->listed = s->loose.n > 0;
+    s->again |= s->listed;
+    if (s->listed) metric_add(&querier_loose_rows, s->loose.n);
+    return true;
+}
+
+// Keepers have to be there still. A stream that is not is another process by now. Where an ingester
+// does not answer the answer is marked anyway, and lacks what that one was to count: to begin anew
+// would cost further rounds, of which there are few.
+static bool check_keepers(struct reconciling *s, err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    static const err why = {ERR_UNAVAILABLE, "its ingester started anew while it was asked"};
+    if (fetch_lacking(f)) return true;
+    for (size_t i = 0; i < s->keeper_count; i++) {
+        if (fetch_has_stream(f, s->from, s->keepers[i])) continue;
+        if (s->last) return fetch_miss_stream(s->a->arena, f, s->keepers[i], &why, e);
+        forget_loose(s);
+        s->again = true;
+        return true;
+    }
+    return true;
+}
+
+// ---- cuts that heads name
+
+static int cut_cmp(const struct fetched_cut *c, id128 stream, uint64_t cut, int64_t hour)
+{
+    int streams = memcmp(c->stream.b, stream.b, sizeof stream.b);
+    if (streams) return streams;
+    if (c->cut != cut) return c->cut < cut ? -1 : 1;
+    return c->hour < hour ? -1 : c->hour > hour;
+}
+
+static int by_cut(const void *a, const void *b)
+{
+    const struct fetched_cut *y = b;
+    return cut_cmp(a, y->stream, y->cut, y->hour);
+}
+
+static struct segment_name absorbable(const struct fetched_cut *c)
+{
+    return (struct segment_name){.hour = c->hour,
+                                 .stream = c->stream,
+                                 .cut = c->cut,
+                                 .part = c->first_part};
+}
+
+static bool is_asked(const struct reconciling *s, const struct fetched_cut *c)
+{
+    for (size_t i = 0; i < s->refresh_count; i++) {
+        if (by_cut(&s->refresh[i], c) == 0) return true;
+    }
+    return false;
+}
+
+// Its head could not make sure that this cut is in a leaf: without its answer nothing counts twice.
+static bool leave_out(struct reconciling *s, const struct fetched_cut *c, err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    static const err why = {ERR_UNAVAILABLE,
+                            "its ingester does not know that a leaf has a cut of it"};
+    size_t partial = c->partial;
+    f->partials[partial] = (str){0};
+    size_t kept = s->out->cut_from;
+    for (size_t i = kept; i < s->out->cut_to; i++) {
+        if (f->cuts[i].partial != partial) f->cuts[kept++] = f->cuts[i];
+    }
+    f->cut_count = s->out->cut_to = kept;
+    return fetch_miss_stream(s->a->arena, f, f->streams[partial], &why, e);
+}
+
+static bool check_absorbed(struct reconciling *s, err *e)
+{
+    struct fetched *f = &s->a->fetched;
+    for (size_t i = s->out->cut_from; i < s->out->cut_to; i++) {
+        const struct segment_name name = absorbable(&f->cuts[i]);
+        if (!manifest_absorbed(s->out->snapshot.manifest, &name)) continue;
+        if (s->last) {
+            if (!leave_out(s, &f->cuts[i], e)) return false;
+            i = s->out->cut_from - 1;  // from the start
+            continue;
+        }
+        s->again = true;
+        if (is_asked(s, &f->cuts[i])) continue;
+        if (!arena_grow(s->a->arena, &s->refresh, &s->refresh_cap, s->refresh_count + 1,
+                        sizeof *s->refresh)) {
+            return arena_ok(s->a->arena, e);
+        }
+        s->refresh[s->refresh_count++] = f->cuts[i];
+    }
+    return true;
+}
+
+// Leaves the segments that no head names.
+static void choose_segments(struct answer *a, struct reconciled *s)
+{
+    struct fetched_cut *cuts = a->fetched.cuts + s->cut_from;
+    size_t n = s->cut_to - s->cut_from;
+    size_t kept = 0;
+    if (n) qsort(cuts, n, sizeof *cuts, by_cut);
+    for (size_t i = 0; i < s->snapshot.segment_count; i++) {
+        const struct segment_name *name = &s->snapshot.segments[i].name;
+        const struct fetched_cut key = {.stream = name->stream,
+                                        .cut = name->cut,
+                                        .hour = name->hour};
+        const struct fetched_cut *c = n ? bsearch(&key, cuts, n, sizeof *cuts, by_cut) : NULL;
+        if (c && name->part >= c->first_part) continue;
+        s->snapshot.segments[kept++] = s->snapshot.segments[i];
+    }
+    s->snapshot.segment_count = kept;
+}
+
+// ---- the snapshot
+
+static bool take(struct answer *a, struct reconciled *s, err *e)
+{
+    struct req *r = &a->x->req;
+    uint64_t began = clock_mono_ns();
+    uint64_t deadline = r->deadline_mono_ns;
+    uint64_t left = req_left_ns(r);
+    err why = {0};
+    reconciled_release(s);
+    if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
+    s->has_blocks =
+        snapshot_take(a->querier->manifests, r, a->arena, s->tenant, &s->snapshot, &why);
+    r->deadline_mono_ns = deadline;
+    a->work.ns[WORK_SNAPSHOT] += clock_mono_ns() - began;
+    if (s->has_blocks) {
+        a->fetched.has_blocks = true;
+        return true;
+    }
+    if (!req_alive(r, e) || !arena_ok(a->arena, e)) return false;
+    return fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
+}
+
+// ---- loose rows of blocks
+
+struct place {
+    struct loose_key key;
+    const struct level_object *object;
+};
+
+struct search {
+    struct reconciling *s;
+    struct place *v;
+    size_t n;
+    size_t cap;
+};
+
+static bool met_row(void *arg, const struct level_object *o, struct loose_key key, err *e)
+{
+    struct search *f = arg;
+    struct reconciling *s = f->s;
+    if (!arena_grow(s->a->arena, &f->v, &f->cap, f->n + 1, sizeof *f->v)) {
+        return arena_ok(s->a->arena, e);
+    }
+    f->v[f->n++] = (struct place){key, o};
+    const struct loose_row *row = loose_find(&s->loose, key);
+    if (row && row->keeper == KEPT_BY_BLOCK) return true;
+    s->again = true;
+    s->listed = true;
+    if (row) {
+        s->loose.v[row - s->loose.v].keeper = KEPT_BY_BLOCK;
+        return true;
+    }
+    metric_add(&querier_loose_rows, 1);
+    return loose_add(&s->loose, key, KEPT_BY_BLOCK, e) || err_wrap(e, "querier.loose_max");
+}
+
+static bool has_hour(const int64_t *v, size_t n, const struct manifest_block *b)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] >= b->from_hour && v[i] - b->from_hour < (int64_t)b->hours) return true;
+    }
+    return false;
+}
+
+static int by_hour(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// The hours of which heads or segments have something, each once.
+static int64_t *fresh_hours(struct reconciling *s, size_t *n)
+{
+    const struct reconciled *o = s->out;
+    size_t cuts = o->cut_to - o->cut_from;
+    int64_t *v = ARENA_ARRAY(s->a->arena, int64_t, cuts + o->snapshot.segment_count + 1);
+    *n = 0;
+    if (!v) return NULL;
+    for (size_t i = 0; i < cuts; i++)
+        v[(*n)++] = s->a->fetched.cuts[o->cut_from + i].hour;
+    for (size_t i = 0; i < o->snapshot.segment_count; i++)
+        v[(*n)++] = o->snapshot.segments[i].name.hour;
+    if (*n) qsort(v, *n, sizeof *v, by_hour);
+    size_t kept = 0;
+    for (size_t i = 0; i < *n; i++) {
+        if (kept == 0 || v[kept - 1] != v[i]) v[kept++] = v[i];
+    }
+    *n = kept;
+    return v;
+}
+
+// All rows of segments, and of the leaves of those hours, as a plan.
+static bool plan_search(struct reconciling *s, struct level_plan *out, err *e)
+{
+    struct arena *arena = s->a->arena;
+    struct level_ask ask = {0};
+    size_t hours = 0;
+    const int64_t *fresh = fresh_hours(s, &hours);
+    if (!fresh || !block_read_ask(s->q, &ask, e)) return fresh ? false : arena_fail(s->a->arena, e);
+    struct level_given given = level_given_of(&s->out->snapshot);
+    struct manifest_block *leaves =
+        ARENA_ARRAY(arena, struct manifest_block, given.block_count + 1);
+    if (!leaves) return arena_fail(s->a->arena, e);
+    size_t n = 0;
+    for (size_t i = 0; i < given.block_count; i++) {
+        const struct manifest_block *b = &given.blocks[i];
+        if (b->kind == BLOCK_RAW && has_hour(fresh, hours, b)) leaves[n++] = *b;
+    }
+    given.blocks = leaves;
+    given.block_count = n;
+    ask.from_ns = s->q->from_ns;
+    ask.to_ns = s->q->to_ns;
+    ask.use = LEVEL_ROWS;
+    return level_plan_given(arena, &given, &ask, out, e);
+}
+
+// Of several places a leaf counts the row, else the first segment; the others skip it.
+static int by_key(const void *a, const void *b)
+{
+    const struct place *x = a;
+    const struct place *y = b;
+    int keys = memcmp(&x->key, &y->key, sizeof x->key);
+    if (keys) return keys;
+    if (x->object->kind != y->object->kind) return x->object->kind > y->object->kind ? -1 : 1;
+    return str_cmp(x->object->name, y->object->name);
+}
+
+static struct reconciled_skip *skips_of(struct reconciling *s, str object)
+{
+    struct reconciled *o = s->out;
+    for (size_t i = 0; i < o->skip_count; i++) {
+        if (str_eq(o->skips[i].object, object)) return &o->skips[i];
+    }
+    struct reconciled_skip *skip = &o->skips[o->skip_count++];
+    skip->object = object;
+    loose_init(&skip->rows, s->a->arena, s->a->querier->memory, (size_t)s->a->config->loose_max);
+    return skip;
+}
+
+static bool note_skips(struct reconciling *s, struct search *found, size_t objects, err *e)
+{
+    struct place *v = found->v;
+    s->out->skips = ARENA_ARRAY(s->a->arena, struct reconciled_skip, objects + 1);
+    if (!s->out->skips) return arena_fail(s->a->arena, e);
+    for (size_t i = 1; i < found->n; i++) {
+        bool same = memcmp(&v[i].key, &v[i - 1].key, sizeof v[i].key) == 0;
+        if (!same || v[i].object->kind != BLOCK_SEGMENT) continue;
+        if (str_eq(v[i].object->name, v[i - 1].object->name)) continue;
+        struct reconciled_skip *skip = skips_of(s, v[i].object->name);
+        if (!loose_add(&skip->rows, v[i].key, 0, e)) return err_wrap(e, "querier.loose_max");
+    }
+    return true;
+}
+
+// Does each row that heads were told to leave to blocks lie in one now? Not if its ingester started
+// anew in between and had not let go of the cut for good: then it has the row again, names the cut,
+// and nobody counts the row.
+static bool are_kept(const struct reconciling *s, struct search *found)
+{
+    uint32_t kept = 0;
+    uint32_t seen = 0;
+    if (found->n) qsort(found->v, found->n, sizeof *found->v, by_key);
+    for (uint32_t i = 0; i < s->loose.n; i++)
+        kept += s->loose.v[i].keeper == KEPT_BY_BLOCK;
+    for (size_t i = 0; i < found->n; i++) {
+        const struct place *v = &found->v[i];
+        seen += i == 0 || memcmp(&v->key, &v[-1].key, sizeof v->key) != 0;
+    }
+    return seen == kept;
+}
+
+static bool search_blocks(struct reconciling *s, err *e)
+{
+    struct answer *a = s->a;
+    struct level_plan plan = {0};
+    struct block_reads reads = {0};
+    struct search found = {.s = s};
+    if (!plan_search(s, &plan, e)) return false;
+    const struct block_loose want = {.wanted = &s->loose, .fn = met_row, .arg = &found};
+    if (plan.n &&
+        !block_read_loose(a->querier->blocks, &a->x->req, s->q, &plan, &want, &reads, e)) {
+        return false;
+    }
+    a->work.reads += reads.reads;
+    a->work.bytes += reads.bytes;
+    for (size_t i = 0; i < reads.fault_count; i++) {
+        const struct block_fault *f = &reads.faults[i];
+        // It was absorbed, or replaced: the next snapshot says by what.
+        if (f->why.code == ERR_NOT_FOUND && !s->last) {
+            s->again = true;
+            continue;
+        }
+        if (!fetch_miss(a->arena, &a->fetched, f->object->name, &f->why, e)) return false;
+    }
+    if (s->again) return true;
+    if (are_kept(s, &found)) return note_skips(s, &found, plan.n, e);
+    forget_loose(s);
+    s->again = true;
+    return true;
+}
+
+// Who has no store sees all only where ingesters have none either.
+static bool check_store(struct answer *a, err *e)
+{
+    static const err why = {
+        ERR_UNAVAILABLE,
+        "ingesters give profiles to one, but storage.dir of this querier names none"};
+    return !a->fetched.stores || fetch_miss(a->arena, &a->fetched, S("object store"), &why, e);
+}
+
+// ---- rounds
+
+static bool round_of(struct reconciling *s, bool *ended, err *e)
+{
+    struct answer *a = s->a;
+    str message;
+    s->again = false;
+    if (!encode(s, &message, e) || !ask_heads(s, message, e)) return false;
+    *ended = fetch_lacking(&a->fetched) && !a->may_be_partial;
+    if (*ended) return true;
+    if (s->listed) {
+        if (!check_keepers(s, e)) return false;
+    } else if (!list_loose(s, e)) {
+        return false;
+    }
+    if (!a->querier->manifests) return check_store(a, e);
+    if (s->again && !s->last) return true;
+    if (!take(a, s->out, e)) return false;
+    if (!s->out->has_blocks) return true;
+    if (!check_absorbed(s, e)) return false;
+    choose_segments(a, s->out);
+    return (s->again && !s->last) || search_blocks(s, e);
+}
+
+bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
+               struct reconciled *out, err *e)
+{
+    struct reconciling s = {
+        .a = a, .q = q, .message = message, .out = out, .from = a->fetched.partial_count};
+    *out = (struct reconciled){.tenant = tenant,
+                               .cut_from = a->fetched.cut_count,
+                               .cut_to = a->fetched.cut_count};
+    loose_init(&s.loose, a->arena, a->querier->memory, (size_t)a->config->loose_max);
+    bool ok = true;
+    bool ended = false;
+    s.again = true;
+    for (unsigned i = 1; ok && s.again && !ended && i <= ROUNDS_MAX; i++) {
+        s.last = i == ROUNDS_MAX;
+        ok = round_of(&s, &ended, e);
+    }
+    if (ok && s.again && !ended) {
+        static const err why = {ERR_UNAVAILABLE, "they moved while they were asked for"};
+        ok = fetch_miss(a->arena, &a->fetched, S("rows of repeated pushes"), &why, e);
+    }
+    loose_release(&s.loose);
+    return ok;
+}
+
+void reconciled_release(struct reconciled *s)
+{
+    for (size_t i = 0; i < s->skip_count; i++)
+        loose_release(&s->skips[i].rows);
+    s->skip_count = 0;
+    if (s->has_blocks) snapshot_release(&s->snapshot);
+    s->has_blocks = false;
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/answer/serve.h"
+
+#include "querier/answer/explain.h"
+#include "querier/block/block_read.h"
+#include "querier/metrics.h"
+#include "sys/clock.h"
+
+#define PLANS_MAX 64  // of one question; each leaves out an object more
+
+// Trees are read from other parts of blocks than totals are, so a question for both has two plans.
+#define PARTS_MAX 2
+
+// How a tree with matchers that exclude is read: what they leave, or the sums of all less what they
+// exclude, whichever is fewer bytes.
+enum way {
+    WAY_OPEN,  // not decided
+    WAY_DIRECT,
+    WAY_DIFFERENCE
+};
+
+// One tenant's plan for a part of the question, and what cannot be read.
+struct served {
+    const struct reconciled *of;
+    const struct query *q;
+    enum way way;
+    struct served
+        *whole;  // the question without its other matchers; NULL: it has none that exclude
+    struct level_ask ask;
+    struct level_plan plan;
+    str *without;
+    size_t without_count;
+    size_t without_cap;
+    str *row_by_row;
+    err why;  // of the first of `without`
+    bool planned;
+};
+
+struct reading {
+    const struct serving *s;
+    struct merged *m;
+    struct served *v;
+    size_t n;
+    bool stale;
+    bool again;  // plans changed
+};
+
+// ---- the question
+
+// The id of a profile has its time in ms: nothing else needs to be read.
+static void narrow(const struct query *q, struct level_ask *ask)
+{
+    if (!q->tree.wanted || q->tree.profile_count == 0) return;
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < q->tree.profile_count; i++) {
+        int64_t ms = (int64_t)uuid_ms(q->tree.profiles[i]);
+        first = MIN(first, ms);
+        last = MAX(last, ms);
+    }
+    int64_t ns = 0;
+    if (!__builtin_mul_overflow(first, INT64_C(1000000), &ns)) {
+        ask->from_ns = MAX(ask->from_ns, ns - 1);
+    }
+    if (!__builtin_mul_overflow(last + 1, INT64_C(1000000), &ns)) {
+        ask->to_ns = MIN(ask->to_ns, ns - 1);
+    }
+}
+
+bool serve_ask(const struct query *q, struct level_ask *ask, err *e)
+{
+    *ask = (struct level_ask){0};
+    if (!block_read_ask(q, ask, e)) return false;
+    ask->from_ns = q->from_ns;
+    ask->to_ns = q->to_ns;
+    narrow(q, ask);
+    return true;
+}
+
+static size_t split(const struct query *q, struct query parts[PARTS_MAX])
+{
+    parts[0] = *q;
+    parts[1] = *q;
+    if (!q->tree.wanted || !q->totals.wanted) return 1;
+    parts[0].totals.wanted = false;
+    parts[1].tree.wanted = false;
+    return 2;
+}
+
+static bool begin(const struct serving *s, struct served *v, err *e)
+{
+    const struct reconciled *t = v->of;
+    if (!serve_ask(v->q, &v->ask, e)) return false;
+    v->row_by_row = ARENA_ARRAY(s->a->arena, str, t->skip_count + 1);
+    if (!v->row_by_row) return arena_fail(s->a->arena, e);
+    for (size_t i = 0; i < t->skip_count; i++)
+        v->row_by_row[i] = t->skips[i].object;
+    v->ask.row_by_row = v->row_by_row;
+    v->ask.row_by_row_count = t->skip_count;
+    return true;
+}
+
+// ---- faults
+
+static bool note_faults(struct reading *r, struct served *v, const struct block_reads *reads,
+                        err *e)
+{
+    struct arena *arena = r->s->a->arena;
+    for (size_t i = 0; i < reads->fault_count; i++) {
+        const struct block_fault *f = &reads->faults[i];
+        r->stale |= f->why.code == ERR_NOT_FOUND && !r->s->last;
+        if (str_among(f->object->name, v->without, v->without_count)) continue;
+        if (!arena_grow(arena, &v->without, &v->without_cap, v->without_count + 1,
+                        sizeof *v->without)) {
+            return arena_ok(arena, e);
+        }
+        if (v->without_count == 0) v->why = f->why;
+        v->without[v->without_count++] = f->object->name;
+        v->planned = false;
+        r->again = true;
+    }
+    return true;
+}
+
+// What was read to choose a plan; its objects count when they are used.
+static void count_looking(struct answer_work *w, const struct block_reads *reads)
+{
+    w->reads += reads->reads;
+    w->bytes += reads->bytes;
+}
+
+static void count(struct answer_work *w, const struct block_reads *reads)
+{
+    w->objects += reads->objects;
+    w->nodes += reads->nodes;
+    w->rows += reads->rows;
+    w->reads += reads->reads;
+    w->bytes += reads->bytes;
+    metric_add(&querier_read_objects, reads->objects);
+}
+
+// ---- plans
+
+static bool plan_once(struct reading *r, struct served *v, err *e)
+{
+    uint64_t began = clock_mono_ns();
+    v->ask.without = v->without;
+    v->ask.without_count = v->without_count;
+    bool ok = level_plan(r->s->a->arena, &v->of->snapshot, &v->ask, &v->plan, e);
+    r->s->a->work.ns[WORK_PLAN] += clock_mono_ns() - began;
+    r->s->a->work.plans++;
+    return ok;
+}
+
+// Projections may have lost a label that the question needs; then series have to do.
+static bool make_plan(struct reading *r, struct served *v, err *e)
+{
+    struct answer *a = r->s->a;
+    if (v->planned) return true;
+    v->planned = true;
+    if (!plan_once(r, v, e)) return false;
+    if (v->ask.classes != 1U << BLOCK_PROJECTION || v->plan.n == 0) return true;
+    bool survives = true;
+    struct block_reads reads = {0};
+    if (!block_read_survives(a->querier->blocks, &a->x->req, v->q, &v->plan, &survives, &reads,
+                             e)) {
+        return false;
+    }
+    count_looking(&a->work, &reads);
+    if (!note_faults(r, v, &reads, e)) return false;
+    if (survives) return true;
+    v->ask.classes = 1U << BLOCK_SERIES;
+    return plan_once(r, v, e);
+}
+
+// ---- reading
+
+static const struct reconciled_skip *skip_of(const struct reconciled *t, str name)
+{
+    for (size_t i = 0; i < t->skip_count; i++) {
+        if (str_eq(t->skips[i].object, name)) return &t->skips[i];
+    }
+    return NULL;
+}
+
+// The pieces of objects whose rows are skipped by the same list, which may be none.
+static bool read_with(struct reading *r, struct served *v, const struct reconciled_skip *skip,
+                      bool excluded, err *e)
+{
+    struct answer *a = r->s->a;
+    struct level_plan part = v->plan;
+    part.n = 0;
+    part.pieces = ARENA_ARRAY(a->arena, struct level_piece, v->plan.n + 1);
+    if (!part.pieces) return arena_fail(a->arena, e);
+    for (size_t i = 0; i < v->plan.n; i++) {
+        if (skip_of(v->of, v->plan.pieces[i].object->name) == skip) {
+            part.pieces[part.n++] = v->plan.pieces[i];
+        }
+    }
+    if (part.n == 0) return true;
+    struct block_reads reads = {0};
+    const struct block_task task = {v->q, &part, skip ? &skip->rows : NULL, excluded};
+    bool ok = block_read(a->querier->blocks, &a->x->req, &task, r->m, &reads, e);
+    count(&a->work, &reads);
+    return ok && note_faults(r, v, &reads, e);
+}
+
+static bool read_plan(struct reading *r, struct served *v, bool excluded, err *e)
+{
+    bool ok = read_with(r, v, NULL, excluded, e);
+    for (size_t i = 0; ok && i < v->of->skip_count; i++)
+        ok = read_with(r, v, &v->of->skips[i], excluded, e);
+    return ok;
+}
+
+// ---- all less what is excluded
+
+static bool is_of_all(const struct matcher *m)
+{
+    return str_is(m->name, LABEL_SERVICE) || str_is(m->name, LABEL_PROFILE_TYPE);
+}
+
+// The question with the matchers of service and type only; NULL: it has no matcher that excludes,
+// or is not for a tree of all it means. The arena's.
+static bool question_of_all(struct arena *a, const struct query *q, struct query **whole)
+{
+    const struct query_tree *t = &q->tree;
+    bool excludes = false;
+    *whole = NULL;
+    if (!t->wanted || t->span_count || t->trace_count || t->profile_count) return true;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        excludes |= !is_of_all(m) && (m->op == MATCH_NEQ || m->op == MATCH_NRE);
+    }
+    if (!excludes) return true;
+    struct matcher *v = ARENA_ARRAY(a, struct matcher, q->selector.n);
+    *whole = ARENA_NEW(a, struct query);
+    if (!v || !*whole) return false;
+    size_t n = 0;
+    for (size_t i = 0; i < q->selector.n; i++) {
+        if (is_of_all(&q->selector.v[i])) v[n++] = q->selector.v[i];
+    }
+    **whole = *q;
+    (*whole)->selector.v = v;
+    (*whole)->selector.n = n;
+    return true;
+}
+
+// Whether nothing is left out of what the plan answers.
+static bool is_complete(const struct served *v)
+{
+    return !v->plan.gone && v->plan.missing_count == 0 && v->without_count == 0;
+}
+
+// Whether both plans are complete and answer the same range: the one that was asked for, or both
+// the same one that it was rounded to. Then they count the same rows, whatever the classes.
+static bool answer_alike(const struct served *v)
+{
+    const struct level_plan *p = &v->plan;
+    const struct level_plan *all = &v->whole->plan;
+    return is_complete(v) && is_complete(v->whole) && p->rounded == all->rounded &&
+           (!p->rounded || (p->from_ns == all->from_ns && p->to_ns == all->to_ns));
+}
+
+static bool weigh(struct reading *r, struct served *v, bool excluded, uint64_t *bytes, err *e)
+{
+    struct answer *a = r->s->a;
+    struct block_reads reads = {0};
+    const struct block_task task = {v->q, &v->plan, NULL, excluded};
+    bool ok = block_read_weigh(a->querier->blocks, &a->x->req, &task, bytes, &reads, e);
+    count_looking(&a->work, &reads);
+    return ok && note_faults(r, v, &reads, e);
+}
+
+static bool choose_way(struct reading *r, struct served *v, err *e)
+{
+    uint64_t direct = 0;
+    uint64_t difference = 0;
+    if (!make_plan(r, v->whole, e)) return false;
+    if (v->plan.n == 0 || !answer_alike(v)) {
+        v->way = WAY_DIRECT;
+        return true;
+    }
+    if (!weigh(r, v, false, &direct, e) || !weigh(r, v, true, &difference, e) ||
+        !weigh(r, v->whole, false, &difference, e)) {
+        return false;
+    }
+    // What could not be looked at is planned around, directly.
+    v->way = difference < direct && answer_alike(v) ? WAY_DIFFERENCE : WAY_DIRECT;
+    return true;
+}
+
+static bool read_difference(struct reading *r, struct served *v, err *e)
+{
+    err why = {0};
+    bool ok = read_plan(r, v->whole, false, &why) && read_plan(r, v, true, &why);
+    if (ok && answer_alike(v)) return true;
+    if (!ok && why.code != ERR_OUT_OF_RANGE) {
+        *e = why;
+        return false;
+    }
+    // Something cannot be read, or only the sum of all does not fit.
+    v->way = WAY_DIRECT;
+    r->again = true;
+    return true;
+}
+
+static bool read_part(struct reading *r, struct served *v, err *e)
+{
+    if (!make_plan(r, v, e)) return false;
+    uint64_t began = clock_mono_ns();
+    bool ok = !v->whole || v->way != WAY_OPEN || choose_way(r, v, e);
+    if (ok) {
+        ok = v->way == WAY_DIFFERENCE ? read_difference(r, v, e) : read_plan(r, v, false, e);
+    }
+    r->s->a->work.ns[WORK_READ] += clock_mono_ns() - began;
+    return ok;
+}
+
+static bool read_all(struct reading *r, err *e)
+{
+    r->again = false;
+    for (size_t i = 0; i < r->n && !r->stale; i++) {
+        if (!read_part(r, &r->v[i], e)) return false;
+    }
+    return true;
+}
+
+// ---- what became of it
+
+static void note_gone(struct answer_work *w, const struct level_plan *p)
+{
+    if (!w->gone) {
+        w->gone_from_ns = p->gone_from_ns;
+        w->gone_to_ns = p->gone_to_ns;
+    }
+    w->gone = true;
+    w->gone_from_ns = MIN(w->gone_from_ns, p->gone_from_ns);
+    w->gone_to_ns = MAX(w->gone_to_ns, p->gone_to_ns);
+}
+
+static bool report(const struct reading *r, const struct served *v, err *e)
+{
+    struct answer *a = r->s->a;
+    const struct level_plan *p = &v->plan;
+    for (size_t k = 0; k < p->missing_count; k++) {
+        if (!fetch_miss(a->arena, &a->fetched, p->missing[k]->name, &v->why, e)) return false;
+    }
+    // What is gone might be in a parent that cannot be read.
+    for (size_t k = 0; p->gone && k < v->without_count; k++) {
+        if (!fetch_miss(a->arena, &a->fetched, v->without[k], &v->why, e)) return false;
+    }
+    if (p->gone) note_gone(&a->work, p);
+    a->work.rounded_ns = MAX(a->work.rounded_ns, level_rounding(p, &v->ask));
+    if (v->way != WAY_DIFFERENCE) {
+        explain_plan(a, v->of->tenant, "", p);
+    } else {
+        explain_plan(a, v->of->tenant, "", &v->whole->plan);
+        explain_plan(a, v->of->tenant, "minus ", p);
+    }
+    return true;
+}
+
+static bool begin_anew(const struct serving *s, struct merged *m, err *e)
+{
+    const struct answer *a = s->a;
+    merged_release(m);
+    return merged_init(m, a->querier->memory, a->config->query_memory, s->q->tree.full_symbols, e);
+}
+
+// All plans that are needed, none made yet.
+static bool list_plans(struct reading *r, struct query parts[PARTS_MAX], size_t part_count, err *e)
+{
+    const struct serving *s = r->s;
+    struct arena *arena = s->a->arena;
+    struct query *whole = NULL;
+    struct served *wholes = ARENA_ARRAY(arena, struct served, s->n);
+    r->v = ARENA_ARRAY(arena, struct served, s->n * part_count);
+    if (!r->v || !wholes || !question_of_all(arena, &parts[0], &whole))
+        return arena_fail(s->a->arena, e);
+    for (size_t i = 0; i < s->n * part_count; i++) {
+        const struct reconciled *t = &s->tenants[i / part_count];
+        if (!t->has_blocks) continue;
+        struct served *v = &r->v[r->n++];
+        *v = (struct served){.of = t, .q = &parts[i % part_count]};
+        if (!begin(s, v, e)) return false;
+        if (!whole || i % part_count) continue;
+        v->whole = &wholes[i / part_count];
+        *v->whole = (struct served){.of = t, .q = whole};
+        if (!begin(s, v->whole, e)) return false;
+    }
+    return true;
+}
+
+bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
+{
+    struct answer *a = s->a;
+    struct reading r = {.s = s, .m = m};
+    *stale = false;
+    struct query parts[PARTS_MAX];
+    size_t part_count = split(s->q, parts);
+    if (!list_plans(&r, parts, part_count, e)) return false;
+    r.again = true;
+    for (unsigned i = 0; r.again && i < PLANS_MAX; i++) {
+        if (!req_alive(&a->x->req, e)) return false;
+        if (!read_all(&r, e)) return false;
+        if (!r.again && !r.stale) break;
+        metric_add(&querier_plans_repeated, 1);
+        if (!begin_anew(s, m, e)) return false;
+        *stale = r.stale;
+        if (r.stale) return true;
+    }
+    if (r.again) {
+        return err_set(e, ERR_UNAVAILABLE, "%d objects cannot be read, the first: %s", PLANS_MAX,
+                       r.v[0].why.msg);
+    }
+    for (size_t i = 0; i < r.n; i++) {
+        if (!report(&r, &r.v[i], e)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/site.h"
+#include "querier/block/block_series.h"
+
+struct heat {
+    struct block_walk *w;
+    struct heat_want want;
+    struct arena scratch;
+    struct block_scans scans;
+};
+
+static bool count(struct heat *t, const struct block_hit *h, const struct exemplar *x, err *e)
+{
+    struct merged *m = t->w->m;
+    struct cells_series *s = NULL;
+    return block_series_of(t->w, h->unit, h->unit->of_want, h->key, &s, e) &&
+           heat_add(&m->heat, &m->extent, &t->want, s, x, e);
+}
+
+static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    struct heat *t = arg;
+    const struct site all = {.stacks = h->unit->index->stack_count};
+    (void)columns;
+    if (t->want.kind == EXEMPLAR_PROFILE) {
+        struct exemplar x = block_exemplar(h, NULL);
+        x.value = h->total;
+        return count(t, h, &x, e);
+    }
+    for (uint32_t i = 0; h->spans && i < h->spans->n; i++) {
+        const struct block_span *span = &h->spans->v[i];
+        struct exemplar x = block_exemplar(h, span);
+        bool any = false;
+        if (span->span_id == 0) continue;
+        if (!site_sum_columns(&all, &t->scratch, span->vector, 1, &x.value, &any, e)) return false;
+        if (any && !count(t, h, &x, e)) return false;
+    }
+    return true;
+}
+
+static bool add_unit(struct heat *t, struct block_unit *u, err *e)
+{
+    err why = {0};
+    struct block_series *own = ARENA_NEW(&t->w->wave, struct block_series);
+    if (!own || !block_series_init(t->w, u, own, e)) return block_no_room(t->w, e);
+    u->of_want = own;
+    bool ok = block_has_rows(u) ||
+              err_set(&why, ERR_FAILED_PRECONDITION, "it has no rows, which heat maps count");
+    for (size_t i = 0; ok && i < u->piece_count; i++)
+        ok = block_scan_unit(t->w, u, u->pieces[i], false, &t->scans, &why);
+    return ok || block_note(t->w, u->object, &why, e);
+}
+
+bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    const struct query_heat *q = &w->ask.q->heat;
+    struct heat t = {
+        .w = w,
+        .want = {.slots = {.first_ns = q->first_ns, .step_ns = q->step_ns, .count = q->slots},
+                 .group_by = q->group_by,
+                 .group_by_count = q->group_by_count,
+                 .kind = q->kind,
+                 .buckets = {.bounds = q->bounds, .n = q->bound_count, .largest = q->largest},
+                 .exemplars = q->exemplars}};
+    bool of_spans = q->kind == EXEMPLAR_SPAN;
+    struct block_rows rows = {.details = q->exemplars,
+                              .spans = of_spans,
+                              .only_spans = of_spans,
+                              .fn = add_row,
+                              .arg = &t};
+    arena_init(&t.scratch, &w->m->memory, SIZE_MAX);
+    bool ok = heat_check(&t.want, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
+    ok = ok && block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+    arena_release(&t.scratch);
+    return ok;
+}

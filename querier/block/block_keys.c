@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/block/block_int.h"
+
+bool block_asks_type(const struct query *q, str service, str type)
+{
+    for (size_t i = 0; i < q->selector.n; i++) {
+        const struct matcher *m = &q->selector.v[i];
+        if (str_is(m->name, LABEL_SERVICE) && !matcher_matches(m, service)) return false;
+        if (str_is(m->name, LABEL_PROFILE_TYPE) && !matcher_matches(m, type)) return false;
+    }
+    return true;
+}
+
+bool block_projection_keeps(const struct block_walk *w, const struct block_dropped_labels *dropped)
+{
+    for (size_t i = 0; i < w->ask.needed_count; i++) {
+        if (str_among(w->ask.needed[i], dropped->v, dropped->n)) return false;
+    }
+    return true;
+}
+
+bool block_class_for(const struct block_walk *w, const struct block_unit *u, uint32_t type,
+                     enum block_class *class, err *e)
+{
+    uint32_t classes = u->object->footer->about.classes;
+    const struct block_dropped_labels *dropped = &u->index->dropped[type];
+    if (w->ask.only_all) {
+        *class = BLOCK_ALL;
+    } else if (classes & 1u << BLOCK_PROJECTION && block_projection_keeps(w, dropped)) {
+        *class = BLOCK_PROJECTION;
+    } else {
+        *class = BLOCK_SERIES;
+    }
+    if (classes & 1u << *class) return true;
+    return err_set(e, ERR_FAILED_PRECONDITION, "it no longer has all labels of %.*s",
+                   STR(u->index->types[type]));
+}
+
+bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e)
+{
+    if (u->selected) return true;
+    if (!block_select(u->index->postings, &w->wave, &w->ask.q->selector, &u->keys, e)) return false;
+    u->selected = true;
+    return true;
+}
+
+bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint32_t key,
+                    enum block_class class)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    if (k->class != class) return false;
+    bool of_type = (class == BLOCK_ALL || w->ask.excluded) &&
+                   block_asks_type(w->ask.q, u->service->name, u->index->types[k->type]);
+    if (class == BLOCK_ALL) return of_type;
+    return w->ask.excluded ? of_type && !block_set_has(&u->keys, key)
+                           : block_set_has(&u->keys, key);
+}
+
+// A window and its weeks at most; narrower nodes under a chosen one are looked for among these.
+#define WIDER_MAX 8
+
+bool block_nodes_within(const struct block_index *x, const struct block_key_ref *key,
+                        const struct block_choice *c, err *e)
+{
+    const struct block_node_ref *v = x->nodes + key->first_node;
+    const struct block_node_ref *wider[WIDER_MAX];
+    size_t n = 0;
+    int64_t narrowest = key->node_count ? v[0].node.width : 0;
+    for (uint32_t i = key->node_count; i-- > 0;) {
+        const struct block_node *node = &v[i].node;
+        int64_t start = slot_start(node->slot, node->width);
+        int64_t end = slot_start(node->slot + 1, node->width);
+        bool out = start < c->from_ns || end > c->to_ns;
+        for (size_t k = 0; k < n && !out; k++) {
+            const struct block_node *over = &wider[k]->node;
+            out = over->width > node->width && slot_of(end, over->width) == over->slot;
+        }
+        if (out) continue;
+        if (node->width > narrowest) {
+            // Its children serve as well.
+            if (n == WIDER_MAX || (c->may && !c->may(c->arg, node))) continue;
+            wider[n++] = &v[i];
+        }
+        if (!c->fn(c->arg, &v[i], e)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/block/block_int.h"
+
+struct loose_read {
+    struct block_walk *w;
+    const struct block_loose *want;
+    struct block_scans scans;
+};
+
+static bool tell(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    const struct block_loose *want = ((struct loose_read *)arg)->want;
+    struct loose_key key = {labels_fingerprint(h->unit->index->keys[h->key].ls), h->id};
+    (void)columns;
+    if (h->attempt == 0 && !(want->wanted && loose_find(want->wanted, key))) return true;
+    return want->fn(want->arg, h->unit->object->object, key, e);
+}
+
+static bool has_loose(const struct block_walk *w, const struct block_unit *u)
+{
+    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
+        const struct block_dataset *d = &u->service->datasets[i];
+        if (d->loose > 0 && block_asks_type(w->ask.q, u->service->name, d->type)) return true;
+    }
+    return false;
+}
+
+// Units in which there is something to look for, at the front.
+static void keep_suspects(struct block_walk *w)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < w->unit_count; i++) {
+        struct block_unit *u = &w->units[i];
+        if (block_has_rows(u) && (u->object->may_skip || has_loose(w, u))) w->units[kept++] = *u;
+    }
+    w->unit_count = kept;
+}
+
+static bool read_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct loose_read t = {.w = w, .want = arg};
+    const struct block_rows rows = {.details = true, .fn = tell, .arg = &t};
+    for (size_t i = 0; i < n; i++) {
+        err why = {0};
+        bool ok = true;
+        size_t from = t.scans.n;
+        for (size_t k = 0; ok && k < v[i].piece_count; k++)
+            ok = block_scan_unit(w, &v[i], v[i].pieces[k], true, &t.scans, &why);
+        for (size_t k = from; k < t.scans.n; k++)
+            t.scans.v[k].loose_only = !v[i].object->may_skip;
+        if (!ok && !block_note(w, v[i].object, &why, e)) return false;
+    }
+    w->ask.skip = NULL;  // what is looked for is not to be left out
+    return block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+}
+
+bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
+                      const struct level_plan *p, const struct block_loose *want,
+                      struct block_reads *out, err *e)
+{
+    struct merged m = {0};  // for its budget
+    mem_budget_init(&m.memory, "querier.query_memory", r->arena.budget, 0);
+    struct block_loose looked_for = *want;
+    struct block_walk w = {
+        .blocks = b, .req = r, .m = &m, .out = out, .ask = {.q = q, .skip = want->wanted}};
+    bool ok = block_walk_begin(&w, p, e);
+    keep_suspects(&w);
+    ok = ok && block_walk_waves(&w, read_wave, &looked_for, e);
+    block_walk_end(&w);
+    return ok;
+}

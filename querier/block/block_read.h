@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// block_read.h - what pieces of blocks contribute to an answer.
+//
+// Each function reads the pieces of a plan for one tenant and adds what matches the query to *m,
+// as merged_add would for a head's partial answer. Of each object only the services and profile
+// types are read that the selector can mean. Key classes: ALL if only service and type are matched
+// and grouped by, PROJECTION if it keeps every label that is, else SERIES; the plan was made for
+// that (block_read_ask).
+//
+// An object that cannot be read or is damaged does not end the question: it is noted in *out, with
+// its name and why, so that the caller can plan again without it, into a new struct merged because
+// something of it may be in this one, or say that it is missing. False is returned only where the
+// question cannot go on: its memory, its time, a sum that does not fit.
+#pragma once
+
+#include "model/loose.h"
+#include "querier/block/blocks.h"
+#include "querier/merge/merged.h"
+#include "querier/plan/levels.h"
+#include "querier/plan/query.h"
+
+struct block_fault {
+    const struct level_object *object;
+    err why;
+};
+
+struct block_reads {
+    struct block_fault *faults;  // the request arena's
+    size_t fault_count;
+    size_t fault_cap;
+    uint64_t objects;
+    uint64_t nodes;
+    uint64_t rows;
+    uint64_t reads;
+    uint64_t bytes;
+};
+
+// How fine and of which classes the objects have to be for this question, before a plan is made:
+// fills use, classes, packs, step of *ask. Only from the question.
+bool block_read_ask(const struct query *q, struct level_ask *ask, err *e) MUST_CHECK;
+
+// Whether the projections in these pieces keep all labels that the question needs. If not, the
+// caller plans again for SERIES.
+bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
+                         const struct level_plan *p, bool *survives, struct block_reads *out,
+                         err *e) MUST_CHECK;
+
+// Calls fn for each row of segments and leaves within the pieces that the question means and that
+// has attempt > 0 or is in `wanted`; sampled ones too. Footers say where there is none to look for.
+typedef bool block_loose_fn(void *arg, const struct level_object *o, struct loose_key key, err *e);
+struct block_loose {
+    const struct loose_set *wanted;
+    block_loose_fn *fn;
+    void *arg;
+};
+bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
+                      const struct level_plan *p, const struct block_loose *want,
+                      struct block_reads *out, err *e) MUST_CHECK;
+
+// All wants of the question: tree, totals, heat, labels, stats. Trees and totals of nodes need
+// plans of their own: a question for both is answered by rows.
+struct block_task {
+    const struct query *q;
+    const struct level_plan *plan;
+    const struct loose_set
+        *skip;  // rows that do not count (model/loose.h): somebody else does; or NULL
+
+    // Of a tree: what service and type mean and the other matchers leave out, subtracted. A
+    // question without those matchers and this one with it are together the question itself; a
+    // caller takes both only if they answer the same range with nothing missing. Fails with
+    // out_of_range where the sum of all does not fit, though that of the question might.
+    bool excluded;
+};
+bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
+                struct block_reads *out, err *e) MUST_CHECK;
+
+// Reads what the first wave of the question needs into the cache, and adds nothing up: footers,
+// indexes and, for trees of whole services, names and vectors of nodes. Faults are left to others.
+bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
+                           struct block_reads *out, err *e) MUST_CHECK;
+
+// What a tree of these pieces costs, without reading more than indexes: adds the bytes of its
+// vectors, stored and inflated, to *bytes. Rows are counted by their share.
+bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
+                      struct block_reads *out, err *e) MUST_CHECK;

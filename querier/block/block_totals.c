@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/site.h"
+#include "querier/block/block_series.h"
+
+#include <stdlib.h>
+
+#define CHUNK_BYTES ((uint64_t)8 << 20)
+#define CHUNK_GETS  256u
+
+// Totals of a key within a piece.
+struct take {
+    struct block_unit *unit;
+    uint32_t key;
+    struct cells_series *series;
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
+// A frame of totals and what is taken of it.
+struct frame {
+    struct block_unit *unit;
+    uint32_t frame;
+    const struct take *takes;  // of the unit
+    size_t take_count;
+};
+
+struct totals_unit {
+    struct site site;
+    struct block_series series;
+};
+
+struct totals {
+    struct block_walk *w;
+    const struct totals_want *q;
+    struct points points;
+    struct arena scratch;
+    struct block_scans scans;
+    struct take *takes;
+    size_t take_count;
+    size_t take_cap;
+    struct block_nodes nodes;  // of a call site
+    struct block_unit *unit;   // that nodes are being chosen of
+    uint32_t key;
+};
+
+// ---- what to read
+
+// Sampled series are in keys of their own, whatever the class.
+static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_t key,
+                     const enum block_class *classes)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    if (!block_asks_type(t->w->ask.q, u->service->name, u->index->types[k->type])) return false;
+    if (k->sampled) {
+        return t->q->include_sampled && block_is_meant(t->w, u, key, BLOCK_SERIES);
+    }
+    return block_is_meant(t->w, u, key, classes[k->type]);
+}
+
+// Nodes within which no border of points lies.
+static bool note_node(void *arg, const struct block_node_ref *node, err *e)
+{
+    struct totals *t = arg;
+    return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, t->key}, e);
+}
+
+static bool is_of_one_point(const void *arg, const struct block_node *n)
+{
+    const struct totals *t = arg;
+    int64_t first = 0;
+    int64_t last = 0;
+    bool in = points_at(&t->points, slot_start(n->slot, n->width) + 1, &first);
+    bool out = points_at(&t->points, slot_start(n->slot + 1, n->width) - 1, &last);
+    return in == out && first == last;
+}
+
+static bool take_key(struct totals *t, struct block_unit *u, uint32_t key,
+                     const struct level_piece *p, err *e)
+{
+    const struct block_key_ref *k = &u->index->keys[key];
+    struct block_walk *w = t->w;
+    if (t->q->call_site_count > 0) {
+        const struct block_choice c = {.from_ns = p->from_ns,
+                                       .to_ns = p->to_ns,
+                                       .may = is_of_one_point,
+                                       .fn = note_node,
+                                       .arg = t};
+        t->unit = u;
+        t->key = key;
+        return block_nodes_within(u->index, k, &c, e);
+    }
+    struct totals_unit *own = u->of_want;
+    struct take take = {.unit = u, .key = key, .from_ns = p->from_ns, .to_ns = p->to_ns};
+    if (!block_series_of(w, u, &own->series, key, &take.series, e)) return false;
+    if (!arena_grow(&w->wave, &t->takes, &t->take_cap, t->take_count + 1, sizeof take)) {
+        return block_no_room(w, e);
+    }
+    t->takes[t->take_count++] = take;
+    return true;
+}
+
+static bool take_totals(struct totals *t, struct block_unit *u, const struct level_piece *p, err *e)
+{
+    const struct block_index *x = u->index;
+    struct block_walk *w = t->w;
+    enum block_class *classes = ARENA_ARRAY(&w->wave, enum block_class, x->type_count);
+    if (!classes) return block_no_room(w, e);
+    for (uint32_t i = 0; i < x->type_count; i++) {
+        if (block_asks_type(w->ask.q, u->service->name, x->types[i]) &&
+            !block_class_for(w, u, i, &classes[i], e)) {
+            return false;
+        }
+    }
+    if (!block_select_keys(w, u, e)) return false;
+    for (uint32_t i = 0; i < x->key_count; i++) {
+        if (is_taken(t, u, i, classes) && !take_key(t, u, i, p, e)) return false;
+    }
+    return true;
+}
+
+static bool begin_unit(struct totals *t, struct block_unit *u, err *e)
+{
+    struct totals_unit *own = ARENA_NEW(&t->w->wave, struct totals_unit);
+    if (!own || !block_series_init(t->w, u, &own->series, e)) return block_no_room(t->w, e);
+    u->of_want = own;
+    own->site = (struct site){.names = t->q->call_site, .n = t->q->call_site_count};
+    if (own->site.n == 0) {
+        own->site.stacks = u->index->stack_count;
+        return true;
+    }
+    uint32_t *matched = ARENA_ARRAY(&t->w->wave, uint32_t, u->symbols->stack_count);
+    if (!matched) return block_no_room(t->w, e);
+    site_match(&own->site, u->symbols, matched);
+    return true;
+}
+
+static bool add_unit(struct totals *t, struct block_unit *u, err *e)
+{
+    err why = {0};
+    bool ok = begin_unit(t, u, &why);
+    for (size_t i = 0; ok && i < u->piece_count; i++) {
+        const struct level_piece *p = u->pieces[i];
+        ok = block_has_rows(u) ? block_scan_unit(t->w, u, p, t->q->include_sampled, &t->scans, &why)
+                               : take_totals(t, u, p, &why);
+    }
+    return ok || block_note(t->w, u->object, &why, e);
+}
+
+// ---- totals
+
+// Where rows are gone the last border may lie within a slot; and where a border is a nanosecond
+// before a slot's end, the slot is taken as ending there.
+static bool point_of_slot(const struct points *p, int64_t slot, int64_t width, int64_t *point)
+{
+    if (points_at(p, slot_start(slot + 1, width) - 1, point)) return true;
+    if (!points_at(p, slot_start(slot, width) + 1, point)) return false;
+    *point = p->count - 1;
+    return true;
+}
+
+static bool add_sum(struct totals *t, struct cells_series *s, int64_t point, int64_t sum,
+                    uint64_t profiles, err *e)
+{
+    struct cells *c = &t->w->m->totals;
+    uint32_t cell = 0;
+    return cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, sum, profiles, e);
+}
+
+static bool add_node(void *arg, const struct block_node_use *use, str columns, err *e)
+{
+    struct totals *t = arg;
+    const struct block_node *n = &use->node->node;
+    struct totals_unit *own = use->unit->of_want;
+    struct cells_series *s = NULL;
+    int64_t point = 0;
+    int64_t sum = 0;
+    bool any = false;
+    if (!point_of_slot(&t->points, n->slot, n->width, &point)) return true;
+    return block_series_of(t->w, use->unit, &own->series, use->tag, &s, e) &&
+           site_sum_columns(&own->site, &t->scratch, columns, use->node->factor, &sum, &any, e) &&
+           add_sum(t, s, point, sum, n->profiles, e);
+}
+
+static bool add_take(struct totals *t, const struct take *take, const struct block_frame *f,
+                     const struct block_total *v, err *e)
+{
+    const struct block_unit *u = take->unit;
+    const struct block_key_ref *k = &u->index->keys[take->key];
+    int64_t width = block_kind_of(u) == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
+    uint64_t lo = MAX(k->first_total, f->first);
+    uint64_t hi = MIN(k->first_total + k->total_count, f->first + f->count);
+    for (uint64_t i = lo; i < hi; i++) {
+        const struct block_total *total = &v[i - f->first];
+        int64_t start = slot_start(total->slot, width);
+        int64_t end = slot_start(total->slot + 1, width);
+        int64_t point = 0;
+        if (start < take->from_ns || end > take->to_ns) continue;
+        if (point_of_slot(&t->points, total->slot, width, &point) &&
+            !add_sum(t, take->series, point, total->sum, total->profiles, e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool use_frame(struct totals *t, const struct frame *f, const struct block_get *got, err *e)
+{
+    const struct block_frame *at = &f->unit->index->totals.v[f->frame];
+    struct block_total *v = NULL;
+    struct arena a;
+    str bytes;
+    err why = {0};
+    if (f->unit->object->faulty) return true;
+    arena_init(&a, &t->w->m->memory, SIZE_MAX);
+    bool ok = block_contents(&a, &at->extent, got, "totals", &bytes, &why) &&
+              block_totals_parse(&a, bytes, at->count, &v, &why);
+    for (size_t i = 0; ok && i < f->take_count; i++)
+        ok = add_take(t, &f->takes[i], at, v, &why);
+    arena_release(&a);
+    return ok || block_note(t->w, f->unit->object, &why, e);
+}
+
+static bool use_frames(struct totals *t, const struct frame *v, size_t n, err *e)
+{
+    struct block_get gets[CHUNK_GETS];
+    struct block_io io = {0};
+    for (size_t i = 0; i < n; i++) {
+        const struct block_extent *x = &v[i].unit->index->totals.v[v[i].frame].extent;
+        gets[i] =
+            (struct block_get){.object = v[i].unit->object->object, .at = x->at, .n = x->stored};
+    }
+    bool ok = block_fetch(t->w, &io, gets, n, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = req_alive(t->w->req, e) && use_frame(t, &v[i], &gets[i], e);
+    block_io_release(t->w, &io);
+    return ok;
+}
+
+static bool overlaps(const struct block_frame *f, const struct take *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct block_key_ref *k = &v[i].unit->index->keys[v[i].key];
+        if (k->first_total < f->first + f->count && f->first < k->first_total + k->total_count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_totals(struct totals *t, err *e)
+{
+    struct frame frames[CHUNK_GETS];
+    size_t n = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->take_count;) {
+        struct block_unit *u = t->takes[i].unit;
+        size_t to = i + 1;
+        while (to < t->take_count && t->takes[to].unit == u)
+            to++;
+        for (uint32_t f = 0; f < u->index->totals.n; f++) {
+            const struct block_frame *at = &u->index->totals.v[f];
+            if (!overlaps(at, &t->takes[i], to - i)) continue;
+            if (n == CHUNK_GETS || (n && bytes + at->extent.raw > CHUNK_BYTES)) {
+                if (!use_frames(t, frames, n, e)) return false;
+                n = 0;
+                bytes = 0;
+            }
+            frames[n++] = (struct frame){u, f, &t->takes[i], to - i};
+            bytes += at->extent.raw;
+        }
+        i = to;
+    }
+    return use_frames(t, frames, n, e);
+}
+
+// ---- rows
+
+static bool offer(struct totals *t, const struct block_hit *h, struct cells_series *s,
+                  uint32_t cell, int64_t value, err *e)
+{
+    const struct totals_unit *own = h->unit->of_want;
+    struct cells *c = &t->w->m->totals;
+    struct exemplar x = block_exemplar(h, NULL);
+    x.value = value;
+    if (t->q->exemplars == EXEMPLAR_PROFILE) return cells_offer(c, s, cell, &x, e);
+    for (uint32_t i = 0; h->spans && i < h->spans->n; i++) {
+        const struct block_span *span = &h->spans->v[i];
+        bool any = false;
+        x = block_exemplar(h, span);
+        if (span->span_id == 0) continue;
+        if (!site_sum_columns(&own->site, &t->scratch, span->vector, 1, &x.value, &any, e)) {
+            return false;
+        }
+        if (any && !cells_offer(c, s, cell, &x, e)) return false;
+    }
+    return true;
+}
+
+// Strings of a row are there until the next chunk is read.
+static bool annotate(struct totals *t, uint32_t cell, labels notes, err *e)
+{
+    for (size_t i = 0; i < notes.n; i++) {
+        if (!cells_annotate(&t->w->m->totals, cell, notes.v[i], false, e)) return false;
+    }
+    return true;
+}
+
+static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
+{
+    struct totals *t = arg;
+    struct totals_unit *own = h->unit->of_want;
+    struct cells *c = &t->w->m->totals;
+    struct cells_series *s = NULL;
+    int64_t point = 0;
+    int64_t value = h->total;
+    uint32_t cell = 0;
+    bool any = true;
+    if (!points_at(&t->points, h->time_ns, &point)) return true;
+    if (own->site.n &&
+        !site_sum_columns(&own->site, &t->scratch, columns, h->factor, &value, &any, e)) {
+        return false;
+    }
+    return block_series_of(t->w, h->unit, &own->series, h->key, &s, e) &&
+           cells_at(c, s, point, 0, &cell, e) && cells_add(c, cell, value, 1, e) &&
+           (!t->q->exemplars || !any || offer(t, h, s, cell, value, e)) &&
+           annotate(t, cell, h->annotations, e);
+}
+
+bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err *e)
+{
+    struct totals t = {.w = w, .q = &w->ask.q->totals, .points = totals_points(&w->ask.q->totals)};
+    struct block_rows rows = {.details = true,
+                              .vectors = t.q->call_site_count > 0,
+                              .spans = t.q->exemplars == EXEMPLAR_SPAN,
+                              .fn = add_row,
+                              .arg = &t};
+    arena_init(&t.scratch, &w->m->memory, SIZE_MAX);
+    bool ok = totals_check(t.q, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = v[i].object->faulty || (req_alive(w->req, e) && add_unit(&t, &v[i], e));
+    ok = ok && read_totals(&t, e) && block_read_nodes(w, &t.nodes, add_node, &t, e) &&
+         block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
+    arena_release(&t.scratch);
+    return ok;
+}

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/head/fetch.h"
+
+#include "base/ulid.h"
+#include "cluster/probe.h"
+#include "codec/pb.h"
+#include "querier/config.h"
+#include "querier/metrics.h"
+#include "rpc/peer.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+#define HEAD_READ "/flametree.v1.IngesterService/HeadRead"
+
+#define MISSING_SHOWN 16   // names in a message or header, at most,
+#define MISSING_BYTES 256  // and no further one once they have so many bytes
+
+// ---- network
+
+struct peer_set {
+    struct peer_call *calls;
+    size_t n;
+};
+
+// What the calls of one question are watched with.
+struct patience {
+    struct members *known;
+    const struct member *members;
+    struct peer_call *calls;
+    bool *silent;  // nothing came from the ingester for so long that the call was given up
+    size_t n;
+    uint64_t began_mono_ns;
+    uint64_t limit_ns;
+};
+
+static void give_up_silent(void *arg)
+{
+    const struct patience *p = arg;
+    for (size_t i = 0; i < p->n; i++) {
+        struct call *c = &p->calls[i].http.call;
+        if (p->silent[i] || call_is_over(c)) continue;
+        p->silent[i] = members_is_silent(p->known, MEMBER_INGESTER, p->members[i].id,
+                                         p->began_mono_ns, p->limit_ns);
+        if (p->silent[i]) call_stop(c);
+    }
+}
+
+static void release_calls(void *arg)
+{
+    struct peer_set *set = arg;
+    for (size_t i = 0; i < set->n; i++)
+        peer_release(&set->calls[i]);
+}
+
+static const err *keep_fault(struct arena *a, const err *fault)
+{
+    static const err no_memory = {ERR_RESOURCE_EXHAUSTED, "no memory for the reason"};
+    err *copy = ARENA_NEW(a, err);
+    if (!copy) return &no_memory;
+    *copy = *fault;
+    return copy;
+}
+
+bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
+                 struct head_replies *out, err *e)
+{
+    const struct fetch_transport *t = transport;
+    const struct querier_config *config = config_section(t->config, "querier");
+    size_t n = 0;
+    const struct member *members = members_of(t->members, &r->arena, MEMBER_INGESTER, &n);
+    if (!arena_ok(&r->arena, e)) return false;
+    if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
+
+    struct peer_set *set = ARENA_NEW(&r->arena, struct peer_set);
+    struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n);
+    struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n);
+    struct head_reply *replies = ARENA_ARRAY(&r->arena, struct head_reply, n);
+    struct patience p = {.known = t->members,
+                         .members = members,
+                         .calls = calls,
+                         .silent = ARENA_ARRAY(&r->arena, bool, n),
+                         .n = n,
+                         .began_mono_ns = clock_mono_ns(),
+                         .limit_ns = (uint64_t)config->wait_for_ingesters};
+    const struct call_watch watch = {give_up_silent, &p};
+    if (!set || !arena_defer(&r->arena, release_calls, set) || !arena_ok(&r->arena, e)) {
+        return arena_ok(&r->arena, e);
+    }
+
+    // The internal header carries one tenant, taken from the request when a call starts.
+    str all_tenants = r->tenant;
+    r->tenant = tenant;
+    for (size_t i = 0; i < n; i++) {
+        peer_start(t->client, r, &calls[i], members[i].address, HEAD_READ, message, RANK_INGESTER,
+                   config->fetch_max);
+        waits[i] = &calls[i].http.call;
+    }
+    r->tenant = all_tenants;
+    *set = (struct peer_set){calls, n};
+    err first = {0};
+    (void)!call_gather_watched(r, waits, n, 0, false, &watch, &first);
+
+    for (size_t i = 0; i < n; i++) {
+        err fault = {0};
+        replies[i].member = members[i].id;
+        bool ok = peer_answer(&calls[i], &replies[i].bytes, &fault);
+        members_note_call(t->members, MEMBER_INGESTER, members[i].id, &calls[i], &fault);
+        if (!ok) {
+            if (p.silent[i])
+                err_set(&fault, ERR_UNAVAILABLE,
+                        "it is silent: neither this nor probes were answered");
+            replies[i].fault = keep_fault(&r->arena, &fault);
+            metric_add(&querier_ingester_failures, 1);
+        }
+    }
+    *out = (struct head_replies){replies, n};
+    return true;
+}
+
+// ---- which answers count
+
+struct stream_row {
+    id128 stream;
+    str owner;
+    str member;  // who said it
+    str partial;
+    str bytes;      // of the answer
+    bool answered;  // false: only held
+    bool complete;
+};
+
+struct stream_rows {
+    struct stream_row *v;
+    size_t n;
+    size_t cap;
+};
+
+// The node behind a reply.
+struct speaker {
+    str node;   // its own id
+    id128 own;  // the stream that it has open
+    bool has_own;
+    str *known;  // ids of ingesters that it was told of
+    size_t known_count;
+    size_t known_cap;
+    bool stores;
+    str *lost;  // data directories that it says are gone
+    size_t lost_count;
+    size_t lost_cap;
+};
+
+static bool read_stream_info(str bytes, struct stream_row *row, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 1 && r.bytes.n == sizeof row->stream.b) {
+            memcpy(row->stream.b, r.bytes.p, r.bytes.n);
+        }
+        if (r.field == 2) row->owner = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && !read_stream_info(r.bytes, row, e)) return false;
+        if (r.field == 2 && r.type == PB_VARINT) row->complete = r.number != 0;
+        if (r.field == 4 && r.type == PB_BYTES) row->partial = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+// Who says that he answered, whom he knows.
+static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 16 && r.type == PB_VARINT) out->stores = r.number != 0;
+        if (r.type != PB_BYTES) continue;
+        if (r.field == 14) out->node = r.bytes;
+        if (r.field == 17) {
+            if (!arena_grow(a, &out->lost, &out->lost_cap, out->lost_count + 1,
+                            sizeof *out->lost)) {
+                return arena_ok(a, e);
+            }
+            out->lost[out->lost_count++] = r.bytes;
+        }
+        if (r.field != 15) continue;
+        if (!arena_grow(a, &out->known, &out->known_cap, out->known_count + 1,
+                        sizeof *out->known)) {
+            return arena_ok(a, e);
+        }
+        out->known[out->known_count++] = r.bytes;
+    }
+    return pb_done(&r, e);
+}
+
+static bool read_reply(struct arena *a, const struct head_reply *reply, struct stream_rows *rows,
+                       err *e)
+{
+    struct pb_reader r = pb_reader(reply->bytes);
+    while (pb_next(&r)) {
+        if (r.type != PB_BYTES || (r.field != 1 && r.field != 2)) continue;
+        if (!arena_grow(a, &rows->v, &rows->cap, rows->n + 1, sizeof *rows->v)) {
+            return arena_ok(a, e);
+        }
+        struct stream_row *row = &rows->v[rows->n++];
+        *row = (struct stream_row){.member = reply->member,
+                                   .bytes = r.bytes,
+                                   .answered = r.field == 1};
+        if (r.field == 1 ? !read_stream_answer(r.bytes, row, e)
+                         : !read_stream_info(r.bytes, row, e)) {
+            return false;
+        }
+    }
+    return pb_done(&r, e);
+}
+
+// The better answer of a stream comes first.
+static int by_stream_and_worth(const void *a, const void *b)
+{
+    const struct stream_row *x = a;
+    const struct stream_row *y = b;
+    int streams = memcmp(x->stream.b, y->stream.b, sizeof x->stream.b);
+    if (streams) return streams;
+    if (x->answered != y->answered) return x->answered ? -1 : 1;
+    if (x->complete != y->complete) return x->complete ? -1 : 1;
+    bool own_x = str_eq(x->owner, x->member);
+    bool own_y = str_eq(y->owner, y->member);
+    if (own_x != own_y) return own_x ? -1 : 1;
+    return str_cmp(x->member, y->member);
+}
+
+bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e)
+{
+    for (size_t i = 0; i < f->missing_count; i++) {
+        if (str_eq(f->missing[i], name)) return true;
+    }
+    if (!arena_grow(a, &f->missing, &f->missing_cap, f->missing_count + 1, sizeof *f->missing)) {
+        return arena_ok(a, e);
+    }
+    str kept = arena_str(a, name);
+    if (!arena_ok(a, e)) return false;
+    if (fetch_lacking(f) == 0) f->why = *why;
+    f->missing[f->missing_count++] = kept;
+    return true;
+}
+
+bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e)
+{
+    size_t before = f->missing_count;
+    err kept = f->why;
+    if (!fetch_miss(a, f, name, &kept, e)) return false;
+    f->why = kept;
+    f->marks += f->missing_count - before;
+    return true;
+}
+
+size_t fetch_lacking(const struct fetched *f)
+{
+    return f->missing_count - f->marks;
+}
+
+static bool is_missing(const struct fetched *f, str name)
+{
+    for (size_t i = 0; i < f->missing_count; i++) {
+        if (str_eq(f->missing[i], name)) return true;
+    }
+    return false;
+}
+
+static bool read_cut(str bytes, struct fetched_cut *cut, err *e)
+{
+    struct pb_reader r = pb_reader(bytes);
+    while (pb_next(&r)) {
+        if (r.field == 1 && r.type == PB_BYTES && r.bytes.n == sizeof cut->stream.b) {
+            memcpy(cut->stream.b, r.bytes.p, r.bytes.n);
+        }
+        if (r.type != PB_VARINT) continue;
+        if (r.field == 2) cut->cut = r.number;
+        if (r.field == 3) cut->first_part = (uint32_t)r.number;
+        if (r.field == 4) cut->hour = (int64_t)r.number;
+    }
+    return pb_done(&r, e);
+}
+
+static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
+{
+    struct pb_reader r = pb_reader(answer);
+    while (pb_next(&r)) {
+        if (r.field != 3 || r.type != PB_BYTES) continue;
+        if (!arena_grow(a, &f->cuts, &f->cut_cap, f->cut_count + 1, sizeof *f->cuts)) {
+            return arena_ok(a, e);
+        }
+        struct fetched_cut *cut = &f->cuts[f->cut_count++];
+        *cut = (struct fetched_cut){.partial = f->partial_count};
+        if (!read_cut(r.bytes, cut, e)) return false;
+    }
+    return pb_done(&r, e);
+}
+
+static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
+{
+    if (best->answered) {
+        if (!arena_grow(a, &f->partials, &f->partial_cap, f->partial_count + 1,
+                        sizeof *f->partials)) {
+            return arena_ok(a, e);
+        }
+        if (!arena_grow(a, &f->streams, &f->stream_cap, f->partial_count + 1, sizeof *f->streams)) {
+            return arena_ok(a, e);
+        }
+        if (!add_cuts(a, best->bytes, f, e)) return false;
+        f->streams[f->partial_count] = best->stream;
+        f->partials[f->partial_count++] = best->partial;
+        if (best->complete) return true;
+    }
+    if (is_missing(f, best->owner)) return true;  // named already by its owner
+    err why = {0};
+    err_set(&why, ERR_UNAVAILABLE,
+            best->answered ? "ingester %.*s has not recovered it yet"
+                           : "held by ingester %.*s, answered by nobody",
+            STR(best->member));
+    return fetch_miss_stream(a, f, best->stream, &why, e);
+}
+
+bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why, err *e)
+{
+    char ulid[ULID_TEXT];
+    ulid_print(stream, ulid);
+    return fetch_miss(a, f, arena_printf(a, "stream %s", ulid), why, e);
+}
+
+// ---- member lists that differ
+
+// Two members whose replies come from the same node are one ingester; the second was not asked.
+static bool check_twin(struct arena *a, const struct head_replies *replies,
+                       const struct speaker *speakers, size_t i, struct fetched *f, err *e)
+{
+    const struct speaker *s = &speakers[i];
+    for (size_t k = 0; k < i; k++) {
+        const struct speaker *o = &speakers[k];
+        if (!s->has_own || !o->has_own || !id128_eq(s->own, o->own)) continue;
+        err why = {0};
+        err_set(&why, ERR_UNAVAILABLE,
+                "at its address in cluster.ingesters answers %.*s, as at that of %.*s",
+                STR(s->node), STR(replies->v[k].member));
+        return fetch_miss(a, f, replies->v[i].member, &why, e);
+    }
+    return true;
+}
+
+static bool is_asked(const struct head_replies *replies, str id)
+{
+    for (size_t i = 0; i < replies->n; i++) {
+        if (str_eq(replies->v[i].member, id)) return true;
+    }
+    return false;
+}
+
+static bool check_known(struct arena *a, const struct head_replies *replies,
+                        const struct speaker *s, struct fetched *f, err *e)
+{
+    for (size_t i = 0; i < s->known_count; i++) {
+        if (is_asked(replies, s->known[i])) continue;
+        err why = {0};
+        err_set(&why, ERR_UNAVAILABLE,
+                "%.*s knows it, but it is not in this querier's cluster.ingesters", STR(s->node));
+        if (!fetch_miss(a, f, s->known[i], &why, e)) return false;
+    }
+    return true;
+}
+
+static void find_own(struct speaker *s, const struct stream_rows *rows, size_t from)
+{
+    for (size_t i = from; i < rows->n && !s->has_own; i++) {
+        const struct stream_row *row = &rows->v[i];
+        s->has_own = row->answered && s->node.n && str_eq(row->owner, s->node);
+        if (s->has_own) s->own = row->stream;
+    }
+}
+
+// Adds the rows of reply i; a reply that cannot be read is a member missed.
+static bool take_reply(struct arena *a, const struct head_replies *replies, size_t i,
+                       struct speaker *speakers, struct stream_rows *rows, struct fetched *out,
+                       err *e)
+{
+    const struct head_reply *reply = &replies->v[i];
+    size_t before = rows->n;
+    err why = {0};
+    out->bytes += reply->bytes.n;
+    if (reply->fault) return fetch_miss(a, out, reply->member, reply->fault, e);
+    if (read_reply(a, reply, rows, &why) && read_node(a, reply->bytes, &speakers[i], &why)) {
+        find_own(&speakers[i], rows, before);
+        out->stores |= speakers[i].stores;
+        return check_twin(a, replies, speakers, i, out, e);
+    }
+    rows->n = before;
+    if (!arena_ok(a, e)) return false;
+    why.code = ERR_INTERNAL;
+    return fetch_miss(a, out, reply->member, &why, e);
+}
+
+bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out, err *e)
+{
+    struct stream_rows rows = {0};
+    struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
+    if (!speakers) return arena_ok(a, e);
+    for (size_t i = 0; i < replies->n; i++) {
+        if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
+    }
+    if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
+    for (size_t i = 0; i < rows.n; i++) {
+        bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
+        if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
+    }
+    for (size_t i = 0; i < replies->n; i++) {
+        if (!check_known(a, replies, &speakers[i], out, e)) return false;
+    }
+    for (size_t i = 0; i < replies->n; i++) {
+        for (size_t k = 0; k < speakers[i].lost_count; k++) {
+            if (!fetch_mark(a, out, speakers[i].lost[k], e)) return false;
+        }
+    }
+    return true;
+}
+
+// ---- rows that several may have
+
+bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        struct pb_reader r = pb_reader(f->partials[i]);
+        while (pb_next(&r)) {
+            if (r.field != 15 || r.type != PB_BYTES) continue;
+            if (!loose_decode(out, r.bytes, (uint32_t)(i - from), e)) return false;
+        }
+        if (!pb_done(&r, e)) return false;
+    }
+    return true;
+}
+
+static void put_keys(id128 stream, const struct loose_set *s, uint32_t keeper, struct buf *out)
+{
+    size_t mark = pb_begin(out, 15);
+    pb_put_bytes(out, 1, str_make(stream.b, sizeof stream.b));
+    size_t keys = pb_begin(out, 2);
+    loose_encode(s, keeper, out);
+    pb_end(out, keys);
+    pb_end(out, mark);
+}
+
+void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out)
+{
+    static const id128 nobody;
+    for (size_t i = 0; i < n; i++)
+        put_keys(keepers[i], s, (uint32_t)i, out);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->v[i].keeper < n) continue;
+        put_keys(nobody, s, s->v[i].keeper, out);
+        return;
+    }
+}
+
+void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t mark = pb_begin(out, 8);
+        pb_put_bytes(out, 1, str_make(v[i].stream.b, sizeof v[i].stream.b));
+        pb_put_u64_opt(out, 2, v[i].cut);
+        pb_put_u64_opt(out, 3, v[i].first_part);
+        pb_put_i64_opt(out, 4, v[i].hour);
+        pb_end(out, mark);
+    }
+}
+
+bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream)
+{
+    for (size_t i = from; i < f->partial_count; i++) {
+        if (id128_eq(f->streams[i], stream)) return true;
+    }
+    return false;
+}
+
+// Codes that tell the client something to act on; everything else is "did not answer".
+static bool is_telling(enum err_code code)
+{
+    return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE ||
+           code == ERR_INVALID_ARGUMENT || code == ERR_DEADLINE_EXCEEDED;
+}
+
+str fetch_missing(struct arena *a, const struct fetched *f)
+{
+    str list = {0};
+    size_t n = 0;
+    for (; n < MIN(f->missing_count, MISSING_SHOWN) && list.n < MISSING_BYTES; n++)
+        list = arena_printf(a, "%.*s%s%.*s", STR(list), n ? ", " : "", STR(f->missing[n]));
+    if (f->missing_count == n) return list;
+    return arena_printf(a, "%.*s, and %zu more", STR(list), f->missing_count - n);
+}
+
+str fetch_missing_first(struct arena *a, const struct fetched *f)
+{
+    bool objects = false;
+    for (size_t i = 0; i < f->missing_count; i++)
+        objects = objects || str_starts(f->missing[i], S("v1/"));
+    const char *end = objects ? " could not be read" : " did not answer";
+    if (fetch_lacking(f) == 0) end = "";  // marks say by themselves what it is about
+    if (f->missing_count < 2) return arena_printf(a, "%.*s%s", STR(f->missing[0]), end);
+    return arena_printf(a, "%.*s, and %zu more%s", STR(f->missing[0]), f->missing_count - 1, end);
+}
+
+bool fetch_verdict(struct arena *a, const struct fetched *f, bool may_be_partial, err *e)
+{
+    if (fetch_lacking(f) == 0) return true;
+    if (may_be_partial && (f->partial_count || f->has_blocks)) return true;
+    return err_set(e, is_telling(f->why.code) ? f->why.code : ERR_UNAVAILABLE,
+                   "the answer would be incomplete, missing: %.*s (%s)", STR(fetch_missing(a, f)),
+                   f->why.msg);
+}

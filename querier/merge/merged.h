@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// merged.h - many partial answers, one result: adding, never choosing.
+//
+// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h, all
+// else by common/aggregate. Sums are checked: what leaves int64 is out_of_range.
+//
+// All memory counts against a budget of the query (setting querier.query_memory), whose message a
+// client sees when a query is too large. Strings of labels and names borrow from the added bytes,
+// which must outlive the result. One thread.
+#pragma once
+
+#include "aggregate/heat.h"
+#include "aggregate/inventory.h"
+#include "aggregate/label_sets.h"
+#include "aggregate/totals.h"
+#include "model/merge.h"
+
+struct merged {
+    struct mem_budget memory;
+    struct arena arena;  // also for what is built from the result: trees, pprof
+    struct merge stacks;
+    uint64_t profiles;  // in stacks
+
+    struct cells totals;  // aggregate/totals.h
+    struct cells heat;    // aggregate/heat.h
+    struct extent extent;
+
+    struct label_sets sets;
+    struct label_sets names;
+
+    struct inventory there;
+    uint64_t streams;  // that have profiles of it
+};
+
+// parent: budget of the process; limit in bytes, 0 = none of its own. full_symbols: frames keep
+// files, lines, mappings and addresses (pprof needs them), else only names (trees). merged_release
+// also after a failure; a zero value is fine.
+bool merged_init(struct merged *m, struct mem_budget *parent, size_t limit, bool full_symbols,
+                 err *e) MUST_CHECK;
+void merged_release(struct merged *m);
+
+// Adds the bytes of a Partial. Fails with resource_exhausted, out_of_range, or internal if the
+// bytes are malformed.
+bool merged_add(struct merged *m, str partial, err *e) MUST_CHECK;
+
+// Call once after the last add: totals, heat, sets and names come to their order.
+bool merged_finish(struct merged *m, err *e) MUST_CHECK;

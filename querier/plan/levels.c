@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/plan/levels.h"
+
+#include "base/search.h"
+#include "querier/plan/levels_int.h"
+
+#include <stdlib.h>
+
+#define NEAR_NS INT64_C(1000000)  // an edge that is so near to a border lies on it
+
+struct span {
+    int64_t from_ns;
+    int64_t to_ns;
+};
+
+// A piece before it is known how leaves are read.
+struct part {
+    const struct manifest_block *block;
+    bool row_by_row;
+    bool hollow;  // there is nothing in it; it only keeps its neighbours together
+    int64_t from_ns;
+    int64_t to_ns;
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+};
+
+struct layout {
+    struct level_view *v;
+    struct arena *arena;
+    const struct level_ask *ask;
+    struct span range;  // answered
+    bool any_slot;      // borders of steps may lie within slots where rows are gone
+
+    // the packs at hand
+    uint32_t pack_lo;
+    uint32_t pack_hi;
+    struct level_parent **parents;
+    size_t parent_count;
+    const struct level_raw **leaves;
+    size_t leaf_count;
+    const struct level_expired **expired;
+    size_t expired_count;
+    struct span *rest;  // what nothing serves yet; ascending, disjoint
+    size_t rest_count;
+    size_t rest_cap;
+
+    struct part *parts;
+    size_t part_count;
+    size_t part_cap;
+    const struct manifest_block **lacking;  // that cannot be read, but are needed
+    size_t lacking_count;
+    size_t lacking_cap;
+    int64_t slot_ns;
+    bool gone;  // some rows are in nothing that was laid out
+    struct span gone_at;
+    bool gone_first;  // on the day in which the range asked for begins or ends
+    bool gone_last;
+};
+
+// ---- slots
+
+static int64_t grain(const struct layout *l, enum block_kind kind)
+{
+    if (l->ask->use == LEVEL_TOTALS) return kind == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
+    return kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR;
+}
+
+// The first border of a step after t; INT64_MAX if there is none.
+static int64_t border_after(const struct level_ask *k, int64_t t)
+{
+    __int128 prefetch = (__int128)t - k->first_ns;
+    __int128 steps = prefetch / k->step_ns;
+    if (prefetch % k->step_ns < 0) steps--;
+    __int128 border = (__int128)k->first_ns + (steps + 1) * k->step_ns;
+    return border > INT64_MAX ? INT64_MAX : (int64_t)border;
+}
+
+static bool has_borders_within(const struct level_ask *k, int64_t width)
+{
+    if (k->use == LEVEL_ROWS || (k->use == LEVEL_NODES && k->step_ns <= 0)) return false;
+    if (k->step_ns <= 0) return true;
+    return k->step_ns % width != 0 || k->first_ns % width != 0;
+}
+
+// The first run of whole slots within (from, to]; `whole`: that no border cuts.
+static bool first_run(const struct level_ask *k, int64_t width, struct span in, bool whole,
+                      struct span *out)
+{
+    int64_t from = level_up(in.from_ns, width);
+    int64_t to = level_down(in.to_ns, width);
+    if (!whole) {
+        *out = (struct span){from, to};
+        return from < to;
+    }
+    while (from < to) {
+        int64_t border = border_after(k, from);
+        int64_t cut = level_down(border, width);
+        if (cut == border || cut >= to) cut = border >= to ? to : border;
+        if (cut > from) {
+            *out = (struct span){from, cut};
+            return true;
+        }
+        from += width;
+    }
+    return false;
+}
+
+// ---- what is laid out
+
+static void add_part(struct layout *l, const struct manifest_block *b, bool row_by_row, bool hollow,
+                     struct span at)
+{
+    if (!arena_grow(l->arena, &l->parts, &l->part_cap, l->part_count + 1, sizeof *l->parts)) return;
+    l->parts[l->part_count++] =
+        (struct part){b, row_by_row, hollow, at.from_ns, at.to_ns, l->pack_lo, l->pack_hi};
+}
+
+static void add_lacking(struct layout *l, const struct manifest_block *b)
+{
+    for (size_t i = 0; i < l->lacking_count; i++) {
+        if (l->lacking[i] == b) return;
+    }
+    if (!arena_grow(l->arena, &l->lacking, &l->lacking_cap, l->lacking_count + 1,
+                    sizeof(const struct manifest_block *))) {
+        return;
+    }
+    l->lacking[l->lacking_count++] = b;
+}
+
+// The leaves in a span that a cover does not name; NULL: all of them.
+static void add_leaves(struct layout *l, struct span at, const struct manifest_cover *but)
+{
+    int64_t earliest = level_before(at.from_ns, l->v->longest_leaf);
+    size_t lo = SEARCH(k, 0, l->leaf_count, l->leaves[k]->from_ns < earliest);
+    for (size_t i = lo; i < l->leaf_count && l->leaves[i]->from_ns < at.to_ns; i++) {
+        const struct level_raw *leaf = l->leaves[i];
+        struct span both = {MAX(at.from_ns, leaf->from_ns), MIN(at.to_ns, leaf->to_ns)};
+        if (both.from_ns >= both.to_ns || (but && level_names(but, leaf->block->id))) continue;
+        if (!leaf->without) {
+            add_part(l, leaf->block, leaf->row_by_row, false, both);
+        } else if (level_may_have(leaf->block, both.from_ns, both.to_ns)) {
+            add_lacking(l, leaf->block);
+        }
+    }
+}
+
+// ---- what is left
+
+// The first span of the rest that ends after t.
+static size_t find_rest(const struct layout *l, int64_t t)
+{
+    return SEARCH(at, 0, l->rest_count, l->rest[at].to_ns <= t);
+}
+
+// Takes a span out of span i of the rest. What lies behind it is span i or i + 1 then.
+static bool cut_rest(struct layout *l, size_t i, struct span at)
+{
+    struct span left = {l->rest[i].from_ns, at.from_ns};
+    struct span right = {at.to_ns, l->rest[i].to_ns};
+    bool has_left = left.from_ns < left.to_ns;
+    bool has_right = right.from_ns < right.to_ns;
+    size_t now = (size_t)has_left + has_right;
+    if (!arena_grow(l->arena, &l->rest, &l->rest_cap, l->rest_count + 1, sizeof *l->rest)) {
+        return false;
+    }
+    memmove(l->rest + i + now, l->rest + i + 1, (l->rest_count - i - 1) * sizeof *l->rest);
+    if (has_left) l->rest[i] = left;
+    if (has_right) l->rest[i + has_left] = right;
+    l->rest_count = l->rest_count - 1 + now;
+    return true;
+}
+
+// ---- parents
+
+// Whether nothing is lost if a window is served by this parent: it names every expired leaf.
+static bool is_whole(const struct layout *l, const struct level_window *w)
+{
+    if (!w->whole) return false;
+    int64_t earliest = level_before(w->from_ns, l->v->longest_expired);
+    size_t lo = SEARCH(at, 0, l->expired_count, l->expired[at]->from_ns < earliest);
+    for (size_t i = lo; i < l->expired_count && l->expired[i]->from_ns < w->to_ns; i++) {
+        if (l->expired[i]->to_ns > w->from_ns && !level_names(w->cover, l->expired[i]->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Slots of which only a few lie between two borders would make many small pieces of what is read
+// as rows anyhow.
+static bool is_worthwhile(const struct layout *l, enum block_kind kind)
+{
+    return l->ask->step_ns >= 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR);
+}
+
+static void add_parent(struct layout *l, const struct level_parent *p, bool hollow, struct span at)
+{
+    for (uint32_t i = 1; p->parts && i < p->block->parts; i++)
+        add_part(l, p->parts[i], false, hollow, at);
+    add_part(l, p->parts ? p->parts[0] : p->block, false, hollow, at);
+}
+
+// Serves what it can of the rest within a window.
+static void lay_window(struct layout *l, const struct level_parent *p, const struct level_window *w,
+                       bool any_slot)
+{
+    int64_t width = grain(l, p->block->kind);
+    bool cut = has_borders_within(l->ask, width);
+    if (cut && !any_slot && !is_worthwhile(l, p->block->kind)) return;
+    size_t i = find_rest(l, w->from_ns);
+    while (i < l->rest_count && l->rest[i].from_ns < w->to_ns) {
+        struct span both = {MAX(w->from_ns, l->rest[i].from_ns), MIN(w->to_ns, l->rest[i].to_ns)};
+        struct span run;
+        if (!first_run(l->ask, width, both, cut && !any_slot, &run)) {
+            i++;
+            continue;
+        }
+        if (cut && any_slot) l->slot_ns = MAX(l->slot_ns, width);
+        bool has_left = l->rest[i].from_ns < run.from_ns;
+        if (!cut_rest(l, i, run)) return;
+        add_parent(l, p, w->cover->leaf_count == 0, run);
+        add_leaves(l, run, w->cover);
+        i += has_left;
+    }
+}
+
+static size_t count_worth(const struct layout *l, const struct level_parent *p)
+{
+    size_t n = 0;
+    int64_t width = grain(l, p->block->kind);
+    for (size_t i = 0; i < p->window_count; i++) {
+        const struct level_window *w = &p->windows[i];
+        struct span both = {MAX(w->from_ns, l->range.from_ns), MIN(w->to_ns, l->range.to_ns)};
+        struct span run;
+        n += w->cover->leaf_count && first_run(l->ask, width, both, false, &run) && is_whole(l, w);
+    }
+    return n;
+}
+
+// Coarsest first, then who serves most, then the longest, then the newest.
+static int parents_by_worth(const void *a, const void *b)
+{
+    const struct level_parent *x = *(struct level_parent *const *)a;
+    const struct level_parent *y = *(struct level_parent *const *)b;
+    if (x->block->kind != y->block->kind) return x->block->kind > y->block->kind ? -1 : 1;
+    if (x->worth != y->worth) return x->worth > y->worth ? -1 : 1;
+    if (x->block->hours != y->block->hours) return x->block->hours > y->block->hours ? -1 : 1;
+    return memcmp(y->block->id.b, x->block->id.b, sizeof x->block->id.b);
+}
+
+static void lay_parents(struct layout *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->parent_count; i++) {
+        l->parents[i]->worth = count_worth(l, l->parents[i]);
+        if (l->parents[i]->worth) l->parents[n++] = l->parents[i];
+    }
+    l->parent_count = n;
+    if (n) qsort(l->parents, n, sizeof(struct level_parent *), parents_by_worth);
+    for (size_t i = 0; i < n; i++) {
+        const struct level_parent *p = l->parents[i];
+        for (size_t k = 0; k < p->window_count && l->rest_count; k++) {
+            if (is_whole(l, &p->windows[k])) lay_window(l, p, &p->windows[k], false);
+        }
+    }
+    // The finest of what is left of expired rows: from the back.
+    for (size_t i = n; l->any_slot && i > 0; i--) {
+        const struct level_parent *p = l->parents[i - 1];
+        for (size_t k = 0; k < p->window_count && l->rest_count; k++) {
+            const struct level_window *w = &p->windows[k];
+            if (w->expired && is_whole(l, w)) lay_window(l, p, w, true);
+        }
+    }
+}
+
+// ---- a range
+
+static bool is_on_day(struct span at, int64_t t)
+{
+    int64_t day = slot_start(slot_of(t, SLOT_DAY), SLOT_DAY);
+    return at.from_ns <= level_up(t, SLOT_DAY) && at.to_ns > day;
+}
+
+static void note_gone(struct layout *l, struct span at)
+{
+    if (!l->gone) l->gone_at = at;
+    l->gone = true;
+    l->gone_at.from_ns = MIN(l->gone_at.from_ns, at.from_ns);
+    l->gone_at.to_ns = MAX(l->gone_at.to_ns, at.to_ns);
+    l->gone_first |= is_on_day(at, l->ask->from_ns == INT64_MAX ? INT64_MAX : l->ask->from_ns + 1);
+    l->gone_last |= is_on_day(at, l->ask->to_ns);
+}
+
+static void find_gone(struct layout *l)
+{
+    for (size_t i = 0; i < l->expired_count; i++) {
+        const struct level_expired *x = l->expired[i];
+        for (size_t k = find_rest(l, x->from_ns);
+             k < l->rest_count && l->rest[k].from_ns < x->to_ns; k++) {
+            note_gone(l, (struct span){MAX(x->from_ns, l->rest[k].from_ns),
+                                       MIN(x->to_ns, l->rest[k].to_ns)});
+        }
+    }
+}
+
+static bool has_packs(const struct layout *l, uint32_t lo, uint32_t hi)
+{
+    return lo <= l->pack_lo && hi >= l->pack_hi;
+}
+
+static void lay_packs(struct layout *l)
+{
+    struct level_view *v = l->v;
+    l->parent_count = l->leaf_count = l->expired_count = 0;
+    for (size_t i = 0; i < v->parent_count; i++) {
+        const struct manifest_block *b = v->parents[i].block;
+        if (!v->parents[i].usable || !has_packs(l, b->pack_lo, b->pack_hi)) continue;
+        l->parents[l->parent_count++] = &v->parents[i];
+    }
+    for (size_t i = 0; i < v->leaf_count; i++) {
+        const struct manifest_block *b = v->leaves[i].block;
+        if (has_packs(l, b->pack_lo, b->pack_hi)) l->leaves[l->leaf_count++] = &v->leaves[i];
+    }
+    for (size_t i = 0; i < v->expired_count; i++) {
+        const struct level_expired *x = &v->expired[i];
+        size_t n = l->expired_count;
+        bool again = n && id128_eq(l->expired[n - 1]->id, x->id);
+        if (!again && has_packs(l, x->pack_lo, x->pack_hi)) l->expired[l->expired_count++] = x;
+    }
+    if (!arena_grow(l->arena, &l->rest, &l->rest_cap, 1, sizeof *l->rest)) return;
+    l->rest[0] = l->range;
+    l->rest_count = 1;
+    lay_parents(l);
+    for (size_t i = 0; i < l->rest_count; i++)
+        add_leaves(l, l->rest[i], NULL);
+    find_gone(l);
+}
+
+static void lay_range(struct layout *l)
+{
+    l->part_count = l->lacking_count = 0;
+    l->slot_ns = 0;
+    l->gone = l->gone_first = l->gone_last = false;
+    if (l->range.from_ns >= l->range.to_ns) return;
+    for (size_t i = 0; i + 1 < l->v->pack_count; i++) {
+        l->pack_lo = (uint32_t)l->v->packs[i];
+        l->pack_hi = (uint32_t)(l->v->packs[i + 1] - 1);
+        lay_packs(l);
+    }
+}
+
+// ---- edges: moved outward, from slot to wider slot, until no expired leaf is cut by them
+
+static const int64_t edges_of_nodes[] = {1, SLOT_HOUR, SLOT_DAY};
+static const int64_t edges_of_totals[] = {1, SLOT_MINUTE, SLOT_HOUR, SLOT_DAY};
+
+static struct span round_range(const struct level_ask *k, int64_t first, int64_t last)
+{
+    struct span outward = {level_down(k->from_ns, first), level_up(k->to_ns, last)};
+    struct span near = outward;
+    int64_t up = level_up(k->from_ns, first);
+    int64_t down = level_down(k->to_ns, last);
+    if (up > k->from_ns && up - k->from_ns <= NEAR_NS) near.from_ns = up;
+    if (down < k->to_ns && k->to_ns - down <= NEAR_NS) near.to_ns = down;
+    return near.from_ns < near.to_ns ? near : outward;
+}
+
+static void lay(struct layout *l)
+{
+    bool totals = l->ask->use == LEVEL_TOTALS;
+    const int64_t *edges = totals ? edges_of_totals : edges_of_nodes;
+    size_t last = totals ? COUNT(edges_of_totals) - 1 : COUNT(edges_of_nodes) - 1;
+    if (l->ask->use == LEVEL_ROWS) last = 0;
+    size_t from = 0;
+    size_t to = 0;
+    bool from_stays = false;  // rounding it does not help
+    bool to_stays = false;
+    for (;;) {
+        l->range = round_range(l->ask, edges[from], edges[to]);
+        lay_range(l);
+        if (!l->gone || last == 0) return;
+        bool more_from = l->gone_first && !from_stays;
+        bool more_to = l->gone_last && !to_stays;
+        // (Days have totals of hours: a border may lie within one even if it is a minute's.)
+        if (totals && !l->any_slot && has_borders_within(l->ask, SLOT_HOUR)) {
+            l->any_slot = true;
+        } else if ((more_from && from < last) || (more_to && to < last)) {
+            from += more_from && from < last;
+            to += more_to && to < last;
+        } else if (more_from || more_to) {
+            from_stays |= more_from;
+            to_stays |= more_to;
+            if (more_from) from = 0;
+            if (more_to) to = 0;
+        } else {
+            return;
+        }
+    }
+}
+
+// ---- result
+
+static int parts_by_time(const void *a, const void *b)
+{
+    const struct part *x = a;
+    const struct part *y = b;
+    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    if (x->pack_lo != y->pack_lo) return x->pack_lo < y->pack_lo ? -1 : 1;
+    return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+static int parts_by_pack(const void *a, const void *b)
+{
+    const struct part *x = a;
+    const struct part *y = b;
+    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    if (x->from_ns != y->from_ns) return x->from_ns < y->from_ns ? -1 : 1;
+    if (x->to_ns != y->to_ns) return x->to_ns < y->to_ns ? -1 : 1;
+    return x->pack_lo < y->pack_lo ? -1 : x->pack_lo > y->pack_lo;
+}
+
+// Neighbours become one.
+static void join_times(struct layout *l)
+{
+    struct part *v = l->parts;
+    size_t n = 0;
+    qsort(v, l->part_count, sizeof *v, parts_by_time);
+    for (size_t i = 0; i < l->part_count; i++) {
+        struct part *last = n ? &v[n - 1] : NULL;
+        if (!last || last->block != v[i].block || last->pack_lo != v[i].pack_lo ||
+            last->to_ns != v[i].from_ns) {
+            v[n++] = v[i];
+            continue;
+        }
+        last->to_ns = v[i].to_ns;
+        last->hollow &= v[i].hollow;
+    }
+    l->part_count = n;
+}
+
+static void join_packs(struct layout *l)
+{
+    struct part *v = l->parts;
+    size_t n = 0;
+    qsort(v, l->part_count, sizeof *v, parts_by_pack);
+    for (size_t i = 0; i < l->part_count; i++) {
+        struct part *last = n ? &v[n - 1] : NULL;
+        if (!last || last->block != v[i].block || last->from_ns != v[i].from_ns ||
+            last->to_ns != v[i].to_ns || last->hollow != v[i].hollow ||
+            (uint64_t)last->pack_hi + 1 != v[i].pack_lo) {
+            v[n++] = v[i];
+            continue;
+        }
+        last->pack_hi = v[i].pack_hi;
+    }
+    l->part_count = n;
+}
+
+static const struct level_object *object_of(struct arena *a, const struct manifest_block *b)
+{
+    struct level_object *o = ARENA_NEW(a, struct level_object);
+    if (o) {
+        *o = (struct level_object){.kind = b->kind, .block = b, .name = b->name, .bytes = b->bytes};
+    }
+    return o;
+}
+
+static void put_piece(struct level_plan *out, struct level_piece piece, enum level_use use,
+                      struct span at)
+{
+    if (at.from_ns >= at.to_ns) return;
+    if (piece.object->block && !level_may_have(piece.object->block, at.from_ns, at.to_ns)) return;
+    piece.use = use;
+    piece.from_ns = at.from_ns;
+    piece.to_ns = at.to_ns;
+    out->pieces[out->n++] = piece;
+}
+
+// Rows at the edges, nodes of ALL between them.
+static void put_rows(struct level_plan *out, const struct level_ask *k, struct level_piece piece,
+                     int64_t width, struct span at)
+{
+    int64_t from = level_up(at.from_ns, width);
+    int64_t to = level_down(at.to_ns, width);
+    if (k->use != LEVEL_NODES || (k->classes & ~(1U << BLOCK_ALL)) || from >= to) {
+        put_piece(out, piece, LEVEL_ROWS, at);
+        return;
+    }
+    put_piece(out, piece, LEVEL_ROWS, (struct span){at.from_ns, from});
+    put_piece(out, piece, LEVEL_NODES, (struct span){from, to});
+    put_piece(out, piece, LEVEL_ROWS, (struct span){to, at.to_ns});
+}
+
+static void put_parts(const struct layout *l, struct level_plan *out)
+{
+    const struct level_object *object = NULL;
+    for (size_t i = 0; i < l->part_count && out->pieces; i++) {
+        const struct part *p = &l->parts[i];
+        if (p->hollow) continue;
+        if (!object || object->block != p->block) object = object_of(l->arena, p->block);
+        if (!object) return;
+        struct span at = {p->from_ns, p->to_ns};
+        struct level_piece piece = {.object = object, .pack_lo = p->pack_lo, .pack_hi = p->pack_hi};
+        bool nodes = !p->row_by_row && (p->block->classes & (1U << BLOCK_ALL));
+        if (p->block->kind != BLOCK_RAW)
+            put_piece(out, piece, l->ask->use, at);
+        else if (nodes)
+            put_rows(out, l->ask, piece, SLOT_FIVE, at);
+        else
+            put_piece(out, piece, LEVEL_ROWS, at);
+    }
+}
+
+static void put_segments(const struct layout *l, struct level_plan *out)
+{
+    const struct level_given *g = l->v->given;
+    const struct level_ask *k = l->ask;
+    for (size_t i = 0; i < g->segment_count && out->pieces; i++) {
+        const struct snapshot_segment *s = &g->segments[i];
+        struct span hour = {slot_start(s->name.hour, SLOT_HOUR), level_hours_end(s->name.hour, 1)};
+        struct span at = {MAX(hour.from_ns, l->range.from_ns), MIN(hour.to_ns, l->range.to_ns)};
+        if (at.from_ns >= at.to_ns) continue;
+        struct level_object *o = ARENA_NEW(l->arena, struct level_object);
+        if (!o) return;
+        *o = (struct level_object){.kind = BLOCK_SEGMENT,
+                                   .segment = s,
+                                   .name = name_segment(l->arena, g->tenant, &s->name),
+                                   .bytes = s->bytes};
+        if (str_among(o->name, k->without, k->without_count)) {
+            out->missing[out->missing_count++] = o;
+            continue;
+        }
+        struct level_piece piece = {.object = o, .pack_lo = k->pack_lo, .pack_hi = k->pack_hi};
+        if (str_among(o->name, k->row_by_row, k->row_by_row_count)) {
+            put_piece(out, piece, LEVEL_ROWS, at);
+        } else {
+            put_rows(out, k, piece, SLOT_HOUR, at);
+        }
+    }
+}
+
+static int pieces_by_kind(const void *a, const void *b)
+{
+    const struct level_piece *x = a;
+    const struct level_piece *y = b;
+    if (x->object->kind != y->object->kind) return x->object->kind > y->object->kind ? -1 : 1;
+    if (x->from_ns != y->from_ns) return x->from_ns < y->from_ns ? -1 : 1;
+    int names = str_cmp(x->object->name, y->object->name);
+    if (names) return names;
+    return x->pack_lo < y->pack_lo ? -1 : x->pack_lo > y->pack_lo;
+}
+
+bool level_plan_given(struct arena *a, const struct level_given *g, const struct level_ask *ask,
+                      struct level_plan *out, err *e)
+{
+    *out = (struct level_plan){.from_ns = ask->from_ns, .to_ns = ask->to_ns};
+    if (ask->from_ns >= ask->to_ns || ask->pack_lo > ask->pack_hi) return true;
+    struct level_view view = {.arena = a,
+                              .given = g,
+                              .ask = ask,
+                              .from_ns = level_down(ask->from_ns, SLOT_DAY),
+                              .to_ns = level_up(ask->to_ns, SLOT_DAY)};
+    if (!level_inspect(&view, e)) return false;
+    struct layout l = {.v = &view, .arena = a, .ask = ask};
+    l.parents = arena_array(a, sizeof(struct level_parent *), view.parent_count + 1);
+    l.leaves = arena_array(a, sizeof(const struct level_raw *), view.leaf_count + 1);
+    l.expired = arena_array(a, sizeof(const struct level_expired *), view.expired_count + 1);
+    if (!arena_ok(a, e)) return false;
+    lay(&l);
+    if (l.part_count) {
+        join_times(&l);
+        join_packs(&l);
+    }
+
+    size_t most = 3 * (l.part_count + g->segment_count);
+    out->pieces = ARENA_ARRAY(a, struct level_piece, most + 1);
+    out->missing =
+        arena_array(a, sizeof(const struct level_object *), l.lacking_count + g->segment_count + 1);
+    if (!arena_ok(a, e)) return false;
+    put_parts(&l, out);
+    put_segments(&l, out);
+    for (size_t i = 0; i < l.lacking_count && arena_ok(a, e); i++)
+        out->missing[out->missing_count++] = object_of(a, l.lacking[i]);
+    if (!arena_ok(a, e)) return false;
+    if (out->n) qsort(out->pieces, out->n, sizeof *out->pieces, pieces_by_kind);
+    out->from_ns = l.range.from_ns;
+    out->to_ns = l.range.to_ns;
+    out->slot_ns = l.slot_ns;
+    out->gone = l.gone;
+    out->gone_from_ns = l.gone_at.from_ns;
+    out->gone_to_ns = l.gone_at.to_ns;
+    out->rounded = level_rounding(out, ask) > 0;
+    return true;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// query.h - what a request asks of the heads, worked out without any IO.
+//
+// A request names a time range in ms, a profile type and a selector; the heads understand matchers,
+// a range (from, to] in ns and wants (HeadReadRequest of proto/flametree/v1/internal.proto). This
+// file is the way from one to the other, with Pyroscope's checks and messages. Time is an argument;
+// memory is the given arena's; nothing here blocks.
+//
+//     request ms         [start, end]                       both inclusive
+//     heads ns           (start * 10^6 - 1, end * 10^6]
+//
+// Products that leave int64 saturate: no profile is there.
+//
+// Series: points are at t(k) = start + k * step <= end and cover (t(k) - step, t(k)]; the first one
+// also takes what lies at exactly start - step. The heads count in half-open buckets only, so they
+// are asked for one bucket more on the left, which series.c folds into the first point:
+//
+//     asked bucket     0                    1                  2
+//     covers    (s-2*step, s-step]    (s-step, s]       (s, s+step]     range starts at s-step
+//     point                  0              0                  1
+#pragma once
+
+#include "aggregate/totals.h"
+#include "base/ulid.h"
+#include "model/label.h"
+#include "model/ptype.h"
+#include "service/tenant.h"
+
+// A valid time range of a request, after limits.
+struct query_range {
+    int64_t start_ms;
+    int64_t end_ms;
+    bool empty;  // wholly before max_query_lookback: the answer is an empty message
+};
+
+struct query_tree {
+    bool wanted;
+    bool full_symbols;
+    uint64_t *spans;
+    id128 *traces;
+    id128 *profiles;
+    size_t span_count;
+    size_t trace_count;
+    size_t profile_count;
+};
+
+// A heat map (message WantHeat): without bounds only the extent of its values is asked for.
+#define HEAT_BUCKETS 20
+struct query_heat {
+    bool wanted;
+    bool exemplars;
+    enum exemplar_kind kind;  // of what is counted
+    int64_t first_ns;
+    int64_t step_ns;
+    int64_t slots;
+    const str *group_by;
+    size_t group_by_count;
+    int64_t bounds[HEAT_BUCKETS];
+    size_t bound_count;
+    int64_t largest;
+};
+
+struct query_labels {
+    bool wanted;
+    bool names_only;
+    const str *names;
+    size_t name_count;
+};
+
+// One question to all heads. The zero value with a range is a question that wants nothing.
+struct query {
+    struct selector selector;
+    int64_t from_ns;  // exclusive
+    int64_t to_ns;    // inclusive
+    struct query_tree tree;
+    struct totals_want totals;  // points: asked buckets, one more than those of the answer
+    struct query_heat heat;
+    struct query_labels labels;
+    bool stats;
+    bool stat_sizes;  // with stats
+    bool nothing;     // no profile can match: nobody needs to be asked
+};
+
+// Checks a range and lays max_query_lookback and max_query_length over it. Fails with
+// invalid_argument.
+bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, int64_t end_ms,
+                 struct query_range *out, err *e) MUST_CHECK;
+
+// Sets from and to, saturating.
+void query_set_range(struct query *q, const struct query_range *range);
+
+// Adds the matcher of a profile type id and returns its parts, which borrow from id. Fails with
+// invalid_argument.
+bool query_add_type(struct arena *a, struct query *q, str id, struct ptype *type,
+                    err *e) MUST_CHECK;
+
+// Adds the matchers of a selector; the empty text is refused, "{}" is everything.
+bool query_add_selector(struct arena *a, struct query *q, str text, err *e) MUST_CHECK;
+
+// The number of nodes a flame graph may have; negative: any. asked 0 = not given.
+bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, err *e) MUST_CHECK;
+
+// The same for a pprof, which is whole unless the request or the tenant's limits say otherwise; one
+// for Go's compiler (pgo) always is.
+bool query_pprof_nodes(const struct limits *l, int64_t asked, bool pgo, int64_t *max_nodes,
+                       err *e) MUST_CHECK;
+
+// Selectors of single profiles, spans or traces by their texts (16 hex digits, 32 hex digits,
+// UUIDs). Digits are bytes in order: a span id is the little-endian number of its 8 bytes. An id of
+// zeros matches nothing.
+bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_t n,
+                     err *e) MUST_CHECK;
+bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size_t n,
+                      err *e) MUST_CHECK;
+bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, size_t n,
+                        err *e) MUST_CHECK;
+
+// Asks for totals over time with a step in seconds (at least 1 ms, cut to whole ms) and sets the
+// range that they need. *step_ms is the step used.
+bool query_add_totals(struct query *q, const struct query_range *range, double step_seconds,
+                      int64_t *step_ms, err *e) MUST_CHECK;
+
+// Asks for the extent of a heat map and sets range and slots: slot k is named start + k * step <=
+// end, covers what series cover, and the last one also what is later, up to end.
+bool query_add_heat(struct query *q, const struct query_range *range, double step_seconds,
+                    int64_t *step_ms, err *e) MUST_CHECK;
+
+// The y axis of a heat map from its extent: HEAT_BUCKETS lower bounds, least + i * (largest -
+// least) / HEAT_BUCKETS cut to a whole number; values that are all one are taken as 1 apart.
+void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest);
+
+// What a single query may ask for, of the querier's configuration; 0 = any.
+struct query_most {
+    int64_t points;    // querier.max_points
+    int64_t matchers;  // querier.max_matchers
+    int64_t labels;    // querier.max_labels
+};
+// Fails with invalid_argument naming the setting, its value and what was asked.
+bool query_check(const struct query *q, const struct query_most *most, err *e) MUST_CHECK;
+
+// Label names to group by, in order, each once; at most `most` (0: any number).
+bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, const str **names,
+                 size_t *count, err *e) MUST_CHECK;
+
+// The question as a HeadReadRequest.
+void query_encode(const struct query *q, struct buf *out);

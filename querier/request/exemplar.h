@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exemplar.h - exemplars as clients see them: types.v1.Exemplar.
+#pragma once
+
+#include "querier/merge/merged.h"
+#include "querier/plan/query.h"
+
+// The exemplars that a request's exemplar_type asks for; numbers that it does not define are
+// refused with invalid_argument.
+bool exemplar_type(int asked, enum exemplar_kind *out, err *e) MUST_CHECK;
+
+// A profile's has its id, which profile_id_selector takes; a span's has span and trace id, for
+// span_selector and trace_id_selector.
+void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x);

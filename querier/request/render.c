@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "querier/request/render.h"
+
+#include "codec/json.h"
+#include "codec/url.h"
+#include "model/dot.h"
+#include "model/flamegraph.h"
+#include "model/vector.h"
+#include "querier/answer/shown.h"
+#include "querier/request/render_json.h"
+#include "querier/request/render_query.h"
+#include "querier/request/stack_sums.h"
+#include "querier/request/timeline.h"
+#include "rpc/route.h"
+
+#include <stdlib.h>
+
+#define DOT_NODES 100  // when none are asked for
+
+// One question and what came of it.
+struct side {
+    struct query q;
+    struct stack_sums stacks;
+    struct merged *merged;  // NULL if nobody was asked: the range is empty
+    struct timeline timeline;
+    bool average;
+};
+
+static bool read_side(struct answer *a, struct side *s, int64_t start_ms, int64_t end_ms, err *e)
+{
+    a->counts_profiles = true;
+    s->stacks.arena = a->arena;
+    s->q.tree.wanted = true;
+    if (!query_range(a->limits, a->now_wall_ns, start_ms, end_ms, &s->stacks.range, e)) {
+        return false;
+    }
+    if (s->stacks.range.empty) return true;
+    query_set_range(&s->q, &s->stacks.range);
+    uint64_t profiles = a->profiles;
+    if (!answer_read(a, &s->q, &s->merged, e)) return false;
+    a->profiles = profiles + s->merged->profiles;  // totals count the same ones again
+    s->stacks.symbols = &s->merged->stacks.symbols.t;
+    s->stacks.sums = s->merged->stacks.sums;
+    s->stacks.arena = &s->merged->arena;
+    return true;
+}
+
+// ---- samples over time
+
+struct group {
+    str key;
+    uint64_t *samples;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct group *x = a;
+    const struct group *y = b;
+    return str_cmp(x->key, y->key);
+}
+
+static uint64_t *no_samples(const struct side *s, err *e)
+{
+    uint64_t *v = ARENA_ARRAY(s->stacks.arena, uint64_t, s->timeline.slots + 1);
+    if (!v && arena_ok(s->stacks.arena, e)) return NULL;
+    return v;
+}
+
+static bool does_not_fit(err *e)
+{
+    return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
+}
+
+// What is not positive has no place among unsigned numbers.
+static bool add_total(const struct side *s, struct group *g, const struct cell *t, err *e)
+{
+    int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
+    assert(t->point >= 0 && (uint64_t)t->point <= s->timeline.slots);
+    uint64_t *to = &g->samples[t->point];
+    return v <= 0 || !__builtin_add_overflow(*to, (uint64_t)v, to) || does_not_fit(e);
+}
+
+// Totals (by group, then point) as one group for each, by key. Two keys can be equal: a label may
+// have the value that stands for its absence.
+static bool make_groups(const struct side *s, struct group **groups, size_t *count, err *e)
+{
+    const struct cells *c = s->merged ? &s->merged->totals : NULL;
+    struct arena *arena = s->stacks.arena;
+    *count = 0;
+    *groups = ARENA_ARRAY(arena, struct group, c ? c->group_count : 0);
+    if (!*groups) return arena_ok(arena, e);
+    for (size_t i = 0; c && i < c->n; i++) {
+        const struct cell *t = &c->v[i];
+        if (i == 0 || t->group != t[-1].group) {
+            labels ls = c->groups[t->group];
+            struct group *g = &(*groups)[(*count)++];
+            *g = (struct group){ls.n ? ls.v[0].value : S("*"), no_samples(s, e)};
+            if (!g->samples) return false;
+        }
+        if (!add_total(s, &(*groups)[*count - 1], t, e)) return false;
+    }
+    if (*count) qsort(*groups, *count, sizeof **groups, by_key);
+    return true;
+}
+
+static bool add_group(const struct side *s, const struct group *from, struct group *to, err *e)
+{
+    for (size_t k = 0; k <= s->timeline.slots; k++) {
+        if (__builtin_add_overflow(to->samples[k], from->samples[k], &to->samples[k])) {
+            return does_not_fit(e);
+        }
+    }
+    return true;
+}
+
+static bool put_groups(const struct side *s, struct group *v, size_t n, struct buf *out, err *e)
+{
+    buf_byte(out, '{');
+    for (size_t i = 0; i < n && !out->failed; i++) {
+        for (; i + 1 < n && str_eq(v[i].key, v[i + 1].key); i++) {
+            if (!add_group(s, &v[i], &v[i + 1], e)) return false;
+        }
+        if (out->p[out->n - 1] != '{') buf_byte(out, ',');
+        json_put_string(out, v[i].key);
+        buf_byte(out, ':');
+        timeline_print(&s->timeline, v[i].samples, out);
+    }
+    buf_byte(out, '}');
+    return true;
+}
+
+// "timeline" is of all profiles only if they are one group, as it always was.
+static bool put_samples(const struct side *s, struct buf *out, err *e)
+{
+    struct group *groups;
+    size_t n = 0;
+    uint64_t *all = no_samples(s, e);
+    if (!all || !make_groups(s, &groups, &n, e)) return false;
+    buf_z(out, ",\"timeline\":");
+    timeline_print(&s->timeline, n == 1 ? groups[0].samples : all, out);
+    buf_z(out, ",\"groups\":");
+    if (s->q.totals.group_by_count) {
+        return put_groups(s, groups, n, out, e);
+    }
+    buf_z(out, "null");
+    return true;
+}
+
+// ---- answers
+
+static bool put_begin(struct answer *a, str graph, const char *format, const struct ptype *type,
+                      struct render_ticks *ticks, struct buf *out, err *e)
+{
+    route_header(a->x, "content-type", S("application/json"));
+    buf_z(out, "{\"version\":1,\"flamebearer\":");
+    if (!render_flamebearer(graph, ticks, out, e)) return false;
+    buf_z(out, ",\"metadata\":");
+    render_metadata(format, type, out);
+    return true;
+}
+
+static void put_end(const struct render_ticks *ticks, struct buf *out)
+{
+    buf_z(out, ",\"heatmap\":null");
+    if (ticks->left) buf_printf(out, ",\"leftTicks\":%lld", (long long)ticks->left);
+    if (ticks->right) buf_printf(out, ",\"rightTicks\":%lld", (long long)ticks->right);
+    buf_z(out, "}\n");
+}
+
+static bool put_json(struct answer *a, const struct side *s, int64_t max_nodes, struct buf *out,
+                     err *e)
+{
+    struct tree whole;
+    struct tree cut;
+    struct render_ticks ticks = {0};
+    struct buf graph;
+    if (!stack_sums_tree(&s->stacks, &whole, e)) return false;
+    shown_cut(a, &whole);
+    if (!tree_truncate(s->stacks.arena, &whole, max_nodes, &cut, e)) {
+        return stack_sums_failed(&s->stacks, e);
+    }
+    shown_tree(a, &whole, &cut);
+    buf_init(&graph, a->querier->memory, out->cap);
+    bool ok = tree_flamegraph(s->stacks.arena, &cut, &graph, e) &&
+              put_begin(a, buf_view(&graph), "single", &s->stacks.type, &ticks, out, e) &&
+              put_samples(s, out, e);
+    buf_release(&graph);
+    put_end(&ticks, out);
+    return ok || stack_sums_failed(&s->stacks, e);
+}
+
+static bool put_dot(struct answer *a, const struct side *s, int64_t max_nodes, struct buf *out,
+                    err *e)
+{
+    struct tree tree;
+    const struct dot_options o = {s->stacks.type.sample_type, s->stacks.type.sample_unit,
+                                  max_nodes};
+    route_header(a->x, "content-type", S("text/plain; charset=utf-8"));
+    if (!stack_sums_tree(&s->stacks, &tree, e)) return false;
+    return dot_print(s->stacks.arena, &tree, &o, out, e) || stack_sums_failed(&s->stacks, e);
+}
+
+static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t start_ms,
+                            int64_t end_ms, err *e)
+{
+    s->timeline = timeline_of(start_ms, end_ms);
+    s->average = str_is(render_parameter(a, in, "aggregation"), "avg");
+    s->q.totals = (struct totals_want){.wanted = true,
+                                       .first_ns = timeline_first_ns(&s->timeline),
+                                       .step_ns = timeline_step_ns(&s->timeline),
+                                       .points = (int64_t)s->timeline.slots + 1};
+    str group = {0};
+    if (!url_query(a->arena, in, "groupBy", &group)) return true;
+    str *names = ARENA_NEW(a->arena, str);  // the others would change no key
+    if (!names) return arena_ok(a->arena, e);
+    names[0] = group;
+    s->q.totals.group_by = names;
+    s->q.totals.group_by_count = 1;
+    return true;
+}
+
+bool render_run(struct answer *a, str in, struct buf *out, err *e)
+{
+    struct side s = {0};
+    bool dot = str_is(render_parameter(a, in, "format"), "dot");
+    int64_t start_ms = render_time(a, in, "from");
+    int64_t end_ms = render_time(a, in, "until");
+    int64_t asked = render_max_nodes(a, in);
+    int64_t max_nodes = 0;
+    if (asked == 0 && dot) asked = DOT_NODES;
+    if (!render_selector(a, render_parameter(a, in, "query"), "query", &s.q, &s.stacks.type, e) ||
+        !query_max_nodes(a->limits, asked, &max_nodes, e)) {
+        return false;
+    }
+    if (!dot && !ask_for_samples(a, in, &s, start_ms, end_ms, e)) return false;
+    if (!read_side(a, &s, start_ms, end_ms, e)) return false;
+    return dot ? put_dot(a, &s, max_nodes, out, e) : put_json(a, &s, max_nodes, out, e);
+}
+
+// ---- diff
+
+static bool same_type(const struct ptype *a, const struct ptype *b)
+{
+    return str_eq(a->name, b->name) && str_eq(a->sample_type, b->sample_type) &&
+           str_eq(a->sample_unit, b->sample_unit) && str_eq(a->period_type, b->period_type) &&
+           str_eq(a->period_unit, b->period_unit);
+}
+
+static bool put_diff(struct answer *a, const struct side *left, const struct side *right,
+                     int64_t max_nodes, struct buf *out, err *e)
+{
+    const struct stack_sums *room = left->stacks.symbols ? &left->stacks : &right->stacks;
+    struct tree trees[2];
+    struct tree_shown shown = {0};
+    struct render_ticks ticks = {0};
+    struct buf graph;
+    if (!stack_sums_tree(&left->stacks, &trees[0], e) ||
+        !stack_sums_tree(&right->stacks, &trees[1], e)) {
+        return false;
+    }
+    shown_cut(a, &trees[0]);
+    shown_cut(a, &trees[1]);
+    buf_init(&graph, a->querier->memory, out->cap);
+    bool ok =
+        tree_flamegraph_diff(room->arena, &trees[0], &trees[1], max_nodes, &shown, &graph, e) &&
+        put_begin(a, buf_view(&graph), "double", &left->stacks.type, &ticks, out, e);
+    buf_release(&graph);
+    if (!ok) return stack_sums_failed(room, e);
+    shown_frames(a, &shown);
+    buf_z(out, ",\"timeline\":null,\"groups\":null");
+    put_end(&ticks, out);
+    return true;
+}
+
+bool render_diff(struct answer *a, str in, struct buf *out, err *e)
+{
+    struct side left = {0};
+    struct side right = {0};
+    int64_t max_nodes = 0;
+    if (!render_selector(a, render_parameter(a, in, "leftQuery"), "leftQuery", &left.q,
+                         &left.stacks.type, e) ||
+        !render_selector(a, render_parameter(a, in, "rightQuery"), "rightQuery", &right.q,
+                         &right.stacks.type, e)) {
+        return false;
+    }
+    if (!same_type(&left.stacks.type, &right.stacks.type)) {
+        return err_set(e, ERR_INVALID_ARGUMENT, "profile types must match");
+    }
+    return query_max_nodes(a->limits, render_max_nodes(a, in), &max_nodes, e) &&
+           read_side(a, &left, render_time(a, in, "leftFrom"), render_time(a, in, "leftUntil"),
+                     e) &&
+           read_side(a, &right, render_time(a, in, "rightFrom"), render_time(a, in, "rightUntil"),
+                     e) &&
+           put_diff(a, &left, &right, max_nodes, out, e);
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingester/head/recent_ids.h"
+#include "lib/clock.h"
+#include "lib/dir.h"
+#include "lib/test.h"
+#include "sys/file.h"
+
+#include <dirent.h>
+#include <stdio.h>
+
+static struct loose_key key_of(uint64_t n)
+{
+    struct loose_key k = {.series = n % 7};
+    memcpy(k.id.b, &n, sizeof n);
+    return k;
+}
+
+static void add(struct recent_ids *p, struct loose_key key, size_t most)
+{
+    (void)recent_ids_room(p, 1, most);
+    recent_ids_add(p, S("a"), key);
+}
+
+static void what_was_added_is_known_by_tenant_series_and_id(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    assert_false(recent_ids_has(&p, S("a"), key_of(1)));
+    for (uint64_t i = 0; i < 5000; i++)
+        add(&p, key_of(i), SIZE_MAX);
+    for (uint64_t i = 0; i < 5000; i++) {
+        struct loose_key other = key_of(i);
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)));
+        assert_false(recent_ids_has(&p, S("b"), key_of(i)));
+        other.series += 100;
+        assert_false(recent_ids_has(&p, S("a"), other));
+    }
+    assert_false(recent_ids_has(&p, S("a"), key_of(5000)));
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+static void the_oldest_are_forgotten_when_their_room_is_full(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct mem_budget b;
+    const size_t most = (size_t)1 << 16;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    for (uint64_t i = 0; i < 100000; i++) {
+        add(&p, key_of(i), most);
+        // Two generations, and half of one while it grows.
+        assert_true(atomic_load(&b.used) <= 2 * most + most / 2);
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)));
+        if (i > 1000) assert_true(recent_ids_has(&p, S("a"), key_of(i - 1000)));
+    }
+    assert_false(recent_ids_has(&p, S("a"), key_of(0)));
+    recent_ids_release(&p);
+}
+
+// However many there are: what waits for the lock waits for a few steps. A table that grows is
+// moved with the keys that are added, and all are known and saved meanwhile.
+static void a_table_grows_step_by_step(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct mem_budget b;
+    struct buf keys;
+    const uint64_t n = 200000;
+    uint64_t saved = 0;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    buf_init(&keys, NULL, SIZE_MAX);
+    for (uint64_t i = 0; i < n;) {
+        size_t used = atomic_load(&b.used);
+        size_t room = recent_ids_room(&p, 1000, SIZE_MAX);
+        assert_int_equal(room, 1000);
+        size_t had = atomic_load(&b.used);
+        for (uint64_t end = i + room; i < end; i++)
+            recent_ids_add(&p, S("a"), key_of(i));
+        assert_int_equal(atomic_load(&b.used), had);  // only recent_ids_room asks for memory
+        assert_true(recent_ids_has(&p, S("a"), key_of(i - 1)) &&
+                    recent_ids_has(&p, S("a"), key_of(i / 2)));
+        if (used == had && i % 7000) continue;
+        recent_ids_fresh(&p, &keys);
+        recent_ids_note_saved(&p, buf_view(&keys), true);
+        saved += keys.n / RECENT_IDS_KEY;
+        buf_clear(&keys);
+    }
+    recent_ids_fresh(&p, &keys);
+    assert_int_equal(saved + keys.n / RECENT_IDS_KEY, n);  // each once
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)));
+    assert_false(recent_ids_has(&p, S("a"), key_of(n)));
+    assert_true(recent_ids_longest(&p) <= 1024);
+    buf_release(&keys);
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+// A run of more keys than a generation may have is told how many fit.
+static void a_generation_has_its_share(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct mem_budget b;
+    const size_t most = (size_t)1 << 16;
+    mem_budget_init(&b, "test", NULL, 0);
+    recent_ids_init(&p, &b);
+    uint64_t i = 0;
+    while (i < 20000) {
+        size_t room = recent_ids_room(&p, 5000, most);
+        assert_true(room > 0 && room <= 1536);
+        for (uint64_t end = i + room; i < end; i++)
+            recent_ids_add(&p, S("a"), key_of(i));
+        for (uint64_t k = i - MIN(i, 1537); k < i; k++)
+            assert_true(recent_ids_has(&p, S("a"), key_of(k)));
+        assert_true(atomic_load(&b.used) <= 2 * most + most / 2);
+    }
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+}
+
+static void without_memory_nothing_is_known_and_nothing_breaks(void **state)
+{
+    (void)state;
+    struct recent_ids p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 16);
+    recent_ids_init(&p, &b);
+    add(&p, key_of(1), SIZE_MAX);
+    assert_false(recent_ids_has(&p, S("a"), key_of(1)));
+    recent_ids_release(&p);
+}
+
+// ---- files
+
+// The path of the first file there, and how many there are.
+static size_t files(const char *dir, char path[DIR_MAX + 300])
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *at = readdir(d); at; at = readdir(d)) {
+        if (at->d_name[0] == '.') continue;
+        if (n++ == 0) snprintf(path, DIR_MAX + 300, "%s/%s", dir, at->d_name);
+    }
+    closedir(d);
+    return n;
+}
+
+static void what_was_saved_is_known_to_the_next_process(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char below[DIR_MAX + 8];
+    char path[DIR_MAX + 300];
+    struct recent_ids p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    snprintf(below, sizeof below, "%s/past", dir);
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, below, SIZE_MAX, &b, e));  // there is no directory
+    assert_ok(recent_ids_save(&p, below, &b, e));            // and nothing to save
+    assert_false(file_exists(below));
+    for (uint64_t i = 0; i < 3000; i++) {
+        add(&p, key_of(i), SIZE_MAX);
+        if (i % 1000 == 999) assert_ok(recent_ids_save(&p, below, &b, e));
+        if (i % 1000 == 999) assert_int_equal(files(below, path), i / 1000 + 1);
+    }
+    assert_ok(recent_ids_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 3);
+    add(&p, key_of(3000), SIZE_MAX);
+    recent_ids_release(&p);
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, below, SIZE_MAX, &b, e));
+    for (uint64_t i = 0; i < 3000; i++)
+        assert_true(recent_ids_has(&p, S("a"), key_of(i)));
+    assert_false(recent_ids_has(&p, S("b"), key_of(0)));
+    assert_false(recent_ids_has(&p, S("a"), key_of(3000)));
+    // What was read is not written once more.
+    assert_ok(recent_ids_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 3);
+    recent_ids_release(&p);
+    assert_int_equal(atomic_load(&b.used), 0);
+    dir_remove(dir);
+}
+
+static void files_go_with_what_they_say(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char path[DIR_MAX + 300];
+    char half[DIR_MAX + 310];
+    struct recent_ids p;
+    struct mem_budget b;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    recent_ids_init(&p, &b);
+    add(&p, key_of(1), SIZE_MAX);
+    assert_ok(recent_ids_save(&p, dir, &b, e));
+    assert_int_equal(files(dir, path), 1);
+    snprintf(half, sizeof half, "%s.tmp", path);
+    assert_ok(file_write(half, S("half"), e));
+    clock_pass((int64_t)RECENT_IDS_NS);
+    assert_ok(recent_ids_load(&p, dir, SIZE_MAX, &b, e));
+    assert_int_equal(files(dir, path), 1);  // nobody goes on with half a file
+    clock_pass((int64_t)RECENT_IDS_NS + NS_PER_S);
+    recent_ids_release(&p);
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, dir, SIZE_MAX, &b, e));
+    assert_false(recent_ids_has(&p, S("a"), key_of(1)));
+    assert_int_equal(files(dir, path), 0);
+    recent_ids_release(&p);
+    dir_remove(dir);
+}
+
+static void a_file_that_is_damaged_is_told_and_believed_in_nothing(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char path[DIR_MAX + 300];
+    struct recent_ids p;
+    struct mem_budget b;
+    struct buf good;
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    recent_ids_init(&p, &b);
+    buf_init(&good, NULL, SIZE_MAX);
+    for (uint64_t i = 0; i < 3; i++)
+        add(&p, key_of(i), SIZE_MAX);
+    assert_ok(recent_ids_save(&p, dir, &b, e));
+    recent_ids_release(&p);
+    assert_int_equal(files(dir, path), 1);
+    assert_ok(file_read(path, &good, e));
+    for (size_t i = 0; i < 2 * good.n; i++) {
+        err fault = {0};
+        struct buf bad;
+        buf_init(&bad, NULL, SIZE_MAX);
+        buf_put(&bad, good.p, i < good.n ? i : good.n);  // cut, or one bit is wrong
+        if (i >= good.n) bad.p[i - good.n] ^= (char)(1 << i % 8);
+        assert_ok(file_write(path, buf_view(&bad), e));
+        buf_release(&bad);
+        recent_ids_init(&p, &b);
+        assert_false(recent_ids_load(&p, dir, SIZE_MAX, &b, &fault));
+        assert_int_equal(fault.code, ERR_DATA_LOSS);
+        assert_non_null(strstr(fault.msg, path));
+        for (uint64_t k = 0; k < 3; k++)
+            assert_false(recent_ids_has(&p, S("a"), key_of(k)));
+        recent_ids_release(&p);
+    }
+    buf_release(&good);
+    dir_remove(dir);
+}
+
+static void what_could_not_be_saved_is_saved_by_the_next_try(void **state)
+{
+    (void)state;
+    char dir[DIR_MAX];
+    char below[DIR_MAX + 8];
+    char path[DIR_MAX + 300];
+    struct recent_ids p;
+    struct mem_budget b;
+    err fault = {0};
+    mem_budget_init(&b, "test", NULL, 0);
+    dir_new(dir);
+    snprintf(below, sizeof below, "%s/past", dir);
+    assert_ok(file_write(below, S("a file is in the way"), e));
+    recent_ids_init(&p, &b);
+    add(&p, key_of(1), SIZE_MAX);
+    assert_false(recent_ids_save(&p, below, &b, &fault));
+    assert_ok(file_remove(below, e));
+    assert_ok(recent_ids_save(&p, below, &b, e));
+    assert_int_equal(files(below, path), 1);
+    recent_ids_release(&p);
+    recent_ids_init(&p, &b);
+    assert_ok(recent_ids_load(&p, below, SIZE_MAX, &b, e));
+    assert_true(recent_ids_has(&p, S("a"), key_of(1)));
+    recent_ids_release(&p);
+    dir_remove(dir);
+}
+
+int main(void)
+{
+    clock_take_over();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_added_is_known_by_tenant_series_and_id),
+        cmocka_unit_test(the_oldest_are_forgotten_when_their_room_is_full),
+        cmocka_unit_test(a_table_grows_step_by_step),
+        cmocka_unit_test(a_generation_has_its_share),
+        cmocka_unit_test(without_memory_nothing_is_known_and_nothing_breaks),
+        cmocka_unit_test(what_was_saved_is_known_to_the_next_process),
+        cmocka_unit_test(files_go_with_what_they_say),
+        cmocka_unit_test(a_file_that_is_damaged_is_told_and_believed_in_nothing),
+        cmocka_unit_test(what_could_not_be_saved_is_saved_by_the_next_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
