@@ -54,22 +54,41 @@ static void mark_path(const struct wal *w, char *path, size_t n)
     snprintf(path, n, "%s/ACKNOWLEDGED", w->options.dir);
 }
 
+// The newest cut with an entry. After a failed write that is a closed one of a stream that is over:
+// what it has more than before was acknowledged to whoever sent it again.
+static struct wal_mark newest_mark(struct wal *w)
+{
+    struct wal_mark m = {0};
+    lock_take(&w->lock);
+    for (size_t i = w->cut_count; i > 0 && m.last_seq == 0; i--) {
+        const struct cut *c = w->cuts[i - 1];
+        m = (struct wal_mark){.stream = c->stream,
+                              .cut = c->number,
+                              .last_seq = c->last_seq,
+                              .rows = c->rows};
+    }
+    lock_give(&w->lock);
+    return m;
+}
+
 void wal_mark(struct wal *w)
 {
     uint8_t bytes[MARK_BYTES];
     char path[4096];
-    const struct cut *c = w->open;
-    if (!c || c->last_seq == 0 || w->marked_seq == c->last_seq) return;
+    struct wal_mark m = newest_mark(w);
+    bool is_known = m.last_seq == w->marked.last_seq && m.rows == w->marked.rows &&
+                    m.cut == w->marked.cut && id128_eq(m.stream, w->marked.stream);
+    if (m.last_seq == 0 || is_known) return;
     memcpy(bytes, magic, sizeof magic);
-    memcpy(bytes + 8, c->stream.b, sizeof c->stream.b);
-    put_number(bytes + 24, c->number, 8);
-    put_number(bytes + 32, c->last_seq, 8);
-    put_number(bytes + 40, c->rows, 8);
+    memcpy(bytes + 8, m.stream.b, sizeof m.stream.b);
+    put_number(bytes + 24, m.cut, 8);
+    put_number(bytes + 32, m.last_seq, 8);
+    put_number(bytes + 40, m.rows, 8);
     put_number(bytes + 48, crc32c(0, bytes, 48), 4);
     mark_path(w, path, sizeof path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;  // the next second tries again; without it less can be told
-    if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked_seq = c->last_seq;
+    if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked = m;
     (void)close(fd);
 }
 

@@ -126,7 +126,7 @@ struct wal {
     uint64_t next_seq;
     uint64_t next_cut;
     uint64_t run;                // of the open cut
-    uint64_t marked_seq;         // of the open stream, in the mark (wal_damage.c)
+    struct wal_mark marked;      // in the file (wal_damage.c)
     struct wal_mark found_mark;  // of an earlier process; cut 0: none
     uint64_t room_until_ns;  // monotonic: until then the disk is known to have `room_left` bytes
     uint64_t room_left;      // that may be written before one looks again
@@ -157,7 +157,7 @@ bool wal_mend(const char *dir, err *e) MUST_CHECK;
 // (wal_damage.c)
 void wal_find_mark(struct wal *w);  // before the database is opened first
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
-void wal_mark(struct wal *w);    // with the lead: up to where is the open cut acknowledged?
+void wal_mark(struct wal *w);    // with the lead: up to where is the newest cut acknowledged?
 void wal_expect(struct wal *w);  // after an open: first and last seq that cuts should have
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 

@@ -318,7 +318,6 @@ bool wal_begin(struct wal *w, err *e)
     wal_add_stream(w, &own);
     w->next_seq = 1;
     w->next_cut = 1;
-    w->marked_seq = 0;
     w->state = WAL_OPEN;
     lock_give(&w->lock);
     return true;
@@ -340,6 +339,7 @@ bool wal_recover(struct wal *w, err *e)
     for (size_t i = 0; ok && i < w->cut_count; i++)  // what they have more is unread now
         w->cuts[i]->in_doubt = false;
     lock_give(&w->lock);
+    if (ok) wal_mark(w);  // before a repeated push of what the failed write left is acknowledged
     wal_give_lead(w);
     return ok;
 }

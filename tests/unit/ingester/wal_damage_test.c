@@ -2,6 +2,7 @@
 //
 // Logs whose files are damaged: what can be read is read, what was acknowledged and cannot be read
 // is counted, and both together are all that was acknowledged. On real directories of RocksDB.
+#include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
 #include "sys/clock.h"
@@ -360,6 +361,58 @@ static void a_type_of_recycled_files_is_passed_over(void **state)
 }
 
 // What is torn off behind the last mark was acknowledged to nobody, as far as anybody can tell.
+#ifdef FT_FAULTS
+static bool fail_write(const char *name)
+{
+    if (strcmp(name, "wal.sync.after") != 0) return false;
+    errno = EIO;
+    return true;
+}
+#endif
+
+// Its repeated push is acknowledged, since the entry is there, and no later cut tells of it.
+static void an_entry_of_a_failed_write_is_expected_as_well(void **state)
+{
+    (void)state;
+#ifdef FT_FAULTS
+    char dir[DIR_MAX];
+    char copy[DIR_MAX];
+    struct buf bytes;
+    struct back b;
+    struct files tables;
+    struct wal_place place;
+    err fault = {0};
+    dir_new(dir);
+    dir_new(copy);
+    buf_init(&bytes, NULL, 1 << 20);
+    struct wal_options o = options(dir);
+    struct wal *w = wal_open(&o, &fault);
+    assert_non_null(w);
+    assert_ok(wal_begin(w, e));
+    fill(w, 5);
+    wal_tick(w);
+    put_batch(&bytes, 6);
+    struct wal_item item = {.rows = buf_view(&bytes), .count = rows_of(6)};
+    fault_on(fail_write);
+    assert_false(wal_append(w, S("t"), &item, 1, &place, &fault));
+    fault_on(NULL);
+    assert_ok(wal_recover(w, e));
+    assert_ok(wal_begin(w, e));
+    copy_files(dir, copy);
+    wal_drain(w);
+    wal_close(w);
+    find_files(copy, ".sst", &tables);
+    assert_true(tables.n > 0);
+    for (size_t i = 0; i < tables.n; i++)
+        damage_file(copy, tables.names[i], GONE, 0);
+    check_back(copy, 6, &b, "all tables are gone");
+    assert_int_equal(b.lost_entries, 6);
+    buf_release(&bytes);
+    dir_remove(copy);
+    dir_remove(dir);
+#endif
+}
+
 static void a_torn_tail_is_no_damage(void **state)
 {
     (void)state;
@@ -486,6 +539,7 @@ int main(void)
         cmocka_unit_test(a_damaged_table_is_counted_and_the_rest_is_read),
         cmocka_unit_test(any_damage_is_counted),
         cmocka_unit_test(a_type_of_recycled_files_is_passed_over),
+        cmocka_unit_test(an_entry_of_a_failed_write_is_expected_as_well),
         cmocka_unit_test(a_torn_tail_is_no_damage),
         cmocka_unit_test(a_list_that_is_damaged_is_refused_by_name),
         cmocka_unit_test(an_ingester_serves_the_rest_and_says_what_it_lacks),
