@@ -202,6 +202,88 @@ static void put_column(struct encoder *x, const struct entry *v, uint32_t n, uin
     x->out->n += (size_t)x->n * width;
 }
 
+// ---- few labels: put in order as they come, without tables of distinct words
+
+// Labels and keys up to which that is faster.
+#define FEW_LABELS 64
+#define FEW_KEYS   16
+
+struct few {
+    label l;
+    uint32_t key;
+};
+
+static int by_label(const struct few *a, const struct few *b)
+{
+    int order = str_cmp(a->l.name, b->l.name);
+    return order ? order : str_cmp(a->l.value, b->l.value);
+}
+
+// An insertion sort: labels of a key come in order of their names, which most keys share.
+static bool collect_few(const struct encoder *x, struct few *v, size_t *count, err *e)
+{
+    size_t n = 0;
+    for (uint32_t k = 0; k < x->n; k++) {
+        labels ls = x->keys[k];
+        if (!is_sorted(ls)) return err_set(e, ERR_INTERNAL, "labels of key %u are not in order", k);
+        for (size_t i = 0; i < ls.n; i++) {
+            struct few one = {ls.v[i], k};
+            size_t to = n++;
+            for (; to > 0 && by_label(&v[to - 1], &one) > 0; to--)
+                v[to] = v[to - 1];
+            v[to] = one;
+        }
+    }
+    *count = n;
+    return true;
+}
+
+// The labels v[0 .. n - 1] of one name.
+static bool put_few(struct encoder *x, const struct few *v, size_t n, err *e)
+{
+    uint32_t numbers[FEW_KEYS] = {0};
+    struct entry entries[FEW_KEYS];
+    uint32_t values = 0;
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        values += i == 0 || !str_eq(v[i].l.value, v[i - 1].l.value);
+        numbers[v[i].key] = values;
+    }
+    bool valid = str_utf8(v[0].l.name);
+    put_text(x->out, v[0].l.name);
+    put_number(x->out, values);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && str_eq(v[i].l.value, v[i - 1].l.value)) continue;
+        valid = valid && str_utf8(v[i].l.value);
+        put_text(x->out, v[i].l.value);
+    }
+    if (!valid) return err_set(e, ERR_INTERNAL, "a label of a key is not valid UTF-8");
+    for (uint32_t k = 0; k < x->n; k++) {
+        if (numbers[k]) entries[count++] = (struct entry){k, numbers[k]};
+    }
+    put_column(x, entries, count, values);
+    return true;
+}
+
+static bool encode_few(struct encoder *x, err *e)
+{
+    struct few v[FEW_LABELS];
+    size_t n = 0;
+    uint32_t names = 0;
+    if (!collect_few(x, v, &n, e)) return false;
+    for (size_t i = 0; i < n; i++)
+        names += i == 0 || !str_eq(v[i].l.name, v[i - 1].l.name);
+    put_number(x->out, names);
+    for (size_t from = 0, to = 0; from < n; from = to) {
+        while (to < n && str_eq(v[to].l.name, v[from].l.name))
+            to++;
+        if (!put_few(x, v + from, to - from, e)) return false;
+    }
+    return buf_ok(x->out, e);
+}
+
+// ---- all of it
+
 static bool encode(struct encoder *x, err *e)
 {
     size_t total = 0;
@@ -211,6 +293,7 @@ static bool encode(struct encoder *x, err *e)
         return err_set(e, ERR_RESOURCE_EXHAUSTED, "%zu labels of keys, limit %u", total,
                        UINT32_MAX - 1);
     }
+    if (x->n <= FEW_KEYS && total <= FEW_LABELS) return encode_few(x, e);
     uint32_t *rows = ARENA_ARRAY(x->arena, uint32_t, total);
     if (!rows) return arena_ok(x->arena, e);
     if (!intern_all(x, rows, e)) return false;

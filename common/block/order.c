@@ -7,7 +7,6 @@ struct rows {
     uint32_t *functions;
     uint32_t *mappings;
     uint32_t *frames;
-    uint32_t *stacks;
 };
 
 // Marks become numbers. How many rows there are then.
@@ -20,14 +19,12 @@ static uint32_t number(uint32_t *ids, uint32_t count)
     return next;
 }
 
-static void mark(const struct symbol_table *t, const bool *used, struct rows *m)
+// What the stacks, which have frames of t, need.
+static void mark(const struct symbol_table *t, const struct symbol_stack *stacks, uint32_t count,
+                 struct rows *m)
 {
-    for (uint32_t i = t->stack_count; i-- > 1;) {
-        if (used && !used[i] && !m->stacks[i]) continue;
-        m->stacks[i] = 1;
-        m->stacks[t->stacks[i].parent] = 1;
-        m->frames[t->stacks[i].frame] = 1;
-    }
+    for (uint32_t i = 1; i < count; i++)
+        m->frames[stacks[i].frame] = 1;
     for (uint32_t i = 1; i < t->frame_count; i++) {
         if (!m->frames[i]) continue;
         m->functions[t->frames[i].function] = 1;
@@ -43,29 +40,6 @@ static void mark(const struct symbol_table *t, const bool *used, struct rows *m)
         if (!m->mappings[i]) continue;
         m->strings[t->mappings[i].filename] = 1;
         m->strings[t->mappings[i].build_id] = 1;
-    }
-}
-
-// Marked stacks get their numbers in depth-first order. Parents come before children, so the rows
-// below a stack are counted backwards and places are given forwards: a stack begins where what its
-// parent gave away so far ends. below[i] is first the number of rows of the subtree, then the next
-// free place in it.
-static void place(const struct symbol_table *t, uint32_t *ids, uint32_t *below)
-{
-    for (uint32_t i = t->stack_count; i-- > 1;) {
-        if (!ids[i]) continue;
-        below[i]++;
-        below[t->stacks[i].parent] += below[i];
-    }
-    below[0] = 1;
-    ids[0] = 0;
-    for (uint32_t i = 1; i < t->stack_count; i++) {
-        if (!ids[i]) continue;
-        uint32_t parent = t->stacks[i].parent;
-        uint32_t size = below[i];
-        ids[i] = below[parent];
-        below[parent] += size;
-        below[i] = ids[i] + 1;
     }
 }
 
@@ -96,11 +70,38 @@ static void copy_rows(const struct symbol_table *t, const struct rows *m, struct
         f->function = m->functions[f->function];
         f->mapping = m->mappings[f->mapping];
     }
-    for (uint32_t i = 1; i < t->stack_count; i++) {
-        if (!m->stacks[i]) continue;
-        out->stacks[m->stacks[i]] =
-            (struct symbol_stack){m->stacks[t->stacks[i].parent], m->frames[t->stacks[i].frame]};
+}
+
+// Parents come before children, so the rows below a stack are counted backwards and places are
+// given forwards: a stack begins where what its parent gave away so far ends. below[i] is first the
+// number of rows of the subtree that are needed (0: the stack itself is not), then the next free
+// place in it.
+bool block_order_stacks(struct arena *a, const struct symbol_table *t, const bool *used,
+                        struct symbol_stack **out, uint32_t *count, uint32_t *map, err *e)
+{
+    uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
+    if (!below) return arena_fail(a, e);
+    for (uint32_t i = t->stack_count; i-- > 1;) {
+        // A row that no stack below it needs is needed only for itself.
+        below[i] += below[i] > 0 || !used || used[i];
+        below[t->stacks[i].parent] += below[i];
     }
+    *count = below[0] + 1;
+    struct symbol_stack *stacks = ARENA_ARRAY(a, struct symbol_stack, *count);
+    if (!stacks) return arena_fail(a, e);
+    map[0] = 0;
+    below[0] = 1;
+    for (uint32_t i = 1; i < t->stack_count; i++) {
+        uint32_t parent = t->stacks[i].parent;
+        uint32_t size = below[i];
+        map[i] = size ? below[parent] : 0;
+        if (!size) continue;
+        below[parent] += size;
+        below[i] = map[i] + 1;
+        stacks[map[i]] = (struct symbol_stack){map[parent], t->stacks[i].frame};
+    }
+    *out = stacks;
+    return true;
 }
 
 bool block_order(struct arena *a, const struct symbol_table *t, const bool *used,
@@ -109,29 +110,26 @@ bool block_order(struct arena *a, const struct symbol_table *t, const bool *used
     struct rows m = {.strings = ARENA_ARRAY(a, uint32_t, t->string_count),
                      .functions = ARENA_ARRAY(a, uint32_t, t->function_count),
                      .mappings = ARENA_ARRAY(a, uint32_t, t->mapping_count),
-                     .frames = ARENA_ARRAY(a, uint32_t, t->frame_count),
-                     .stacks = map};
-    uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
-    if (!arena_ok(a, e)) return false;
-    memset(map, 0, t->stack_count * sizeof *map);
-    mark(t, used, &m);
-    uint32_t stacks = 1;
-    for (uint32_t i = 1; i < t->stack_count; i++)
-        stacks += map[i] != 0;
-    place(t, map, below);
+                     .frames = ARENA_ARRAY(a, uint32_t, t->frame_count)};
+    struct symbol_stack *stacks = NULL;
+    uint32_t count = 0;
+    if (!arena_ok(a, e) || !block_order_stacks(a, t, used, &stacks, &count, map, e)) return false;
+    mark(t, stacks, count, &m);
     *out = (struct symbol_table){.string_count = number(m.strings, t->string_count),
                                  .function_count = number(m.functions, t->function_count),
                                  .mapping_count = number(m.mappings, t->mapping_count),
                                  .frame_count = number(m.frames, t->frame_count),
-                                 .stack_count = stacks};
+                                 .stacks = stacks,
+                                 .stack_count = count};
     out->strings = ARENA_ARRAY(a, str, out->string_count);
     out->functions = ARENA_ARRAY(a, struct symbol_function, out->function_count);
     out->mappings = ARENA_ARRAY(a, struct symbol_mapping, out->mapping_count);
     out->frames = ARENA_ARRAY(a, struct symbol_frame, out->frame_count);
-    out->stacks = ARENA_ARRAY(a, struct symbol_stack, out->stack_count);
     if (!arena_ok(a, e)) return false;
     out->strings[0] = S("");
     copy_rows(t, &m, out);
+    for (uint32_t i = 1; i < count; i++)
+        stacks[i].frame = m.frames[stacks[i].frame];
     return true;
 }
 

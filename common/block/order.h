@@ -15,5 +15,13 @@
 bool block_order(struct arena *a, const struct symbol_table *t, const bool *used,
                  struct symbol_table *out, uint32_t *map, err *e) MUST_CHECK;
 
+// The stacks alone: an array of the arena of *count rows, whose parents are its rows and whose
+// frames are those of t. With it in the place of its own stacks t is a table that block_service
+// takes, and the service's bytes are those of the table that block_order makes: nothing else is
+// copied.
+bool block_order_stacks(struct arena *a, const struct symbol_table *t, const bool *used,
+                        struct symbol_stack **out, uint32_t *count, uint32_t *map,
+                        err *e) MUST_CHECK;
+
 // Is it in that order?
 bool block_is_ordered(const struct symbol_table *t);

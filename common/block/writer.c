@@ -15,19 +15,27 @@
 #define LEVEL_SYMBOLS_LONG 15
 #define HOURS_LONG         24
 
-// A small section of a segment is not packed: that takes as long as all else that is done for a
-// small service, and saves a tenth of its bytes, which are gone in hours.
-#define PACKED_LEAST_SEGMENT 512
+// A small section of a segment is not packed. Even LZ4 takes as long as all else that is done for a
+// small service, and writing the bytes that it saves takes an eighth of that; they are gone in
+// hours.
+#define PACKED_LEAST_SEGMENT ((size_t)8 << 10)
 
 // Larger ones of up to so many bytes become LZ4: a third larger than by zstd in a quarter of the
 // time, of which most would go into tables of how frequent bytes are.
 #define LZ4_MOST_SEGMENT ((size_t)16 << 10)
+
+// A footer is packed by zstd. To make the compressor takes as long as forty small services do.
+#define FOOTER_LEAST_SEGMENT ((size_t)64 << 10)
 
 // A section is packed if that saves a twentieth and so many bytes.
 #define WIN_LEAST ((size_t)16)
 
 // Symbols of more bytes give their room back at once.
 #define SYMBOLS_KEPT ((size_t)256 << 10)
+
+// An array or buffer of a service that has no more room is left to the next service: allocating a
+// dozen of them takes longer than filling those of a small service does.
+#define ROOM_KEPT ((size_t)64 << 10)
 
 // Contents shorter than that are packed as one piece: each piece costs a dozen bytes.
 #define SPLIT_LEAST 1024
@@ -112,6 +120,11 @@ bool writer_section_of(struct block_writer *w, const struct buf *contents, const
     return buf_ok(contents, e) && writer_section(w, &c, what, keep, x, e);
 }
 
+bool writer_column(struct block_writer *w, size_t n, err *e)
+{
+    return mem_grow_bare(w->memory, &w->column, &w->column_cap, n, sizeof *w->column, e);
+}
+
 // ---- begin
 static void vectors_init(struct block_writer *w, struct writer_vectors *v, const char *what)
 {
@@ -167,7 +180,71 @@ static void service_release(struct block_writer *w)
     mem_free(w->memory, s->nodes, s->node_cap * sizeof *s->nodes);
     mem_free(w->memory, s->vector_totals, s->vector_cap * sizeof *s->vector_totals);
     arena_release(&s->arena);
-    service_init(w);
+}
+
+// ---- from one service to the next
+
+// Empties an array that has little room, and frees a larger one.
+static void reuse(struct block_writer *w, void *items, size_t *cap, size_t size)
+{
+    void *p = NULL;
+    if (*cap * size <= ROOM_KEPT) return;
+    memcpy(&p, items, sizeof p);  // items is a T **; copied as bytes to obey aliasing rules
+    mem_free(w->memory, p, *cap * size);
+    p = NULL;
+    memcpy(items, &p, sizeof p);
+    *cap = 0;
+}
+
+static void reuse_buf(struct buf *b)
+{
+    if (b->room > ROOM_KEPT) buf_release(b);
+    buf_clear(b);
+}
+
+static void reuse_frames(struct block_writer *w, struct writer_frames *f)
+{
+    reuse(w, &f->v, &f->cap, sizeof *f->v);
+    f->n = 0;
+}
+
+static void reuse_vectors(struct block_writer *w, struct writer_vectors *v)
+{
+    reuse_buf(&v->bytes);
+    reuse_frames(w, &v->frames);
+    v->count = 0;
+    v->total = 0;
+}
+
+static void service_next(struct block_writer *w)
+{
+    struct writer_service *s = &w->s;
+    reuse_vectors(w, &s->row_vectors);
+    reuse_vectors(w, &s->node_vectors);
+    reuse_vectors(w, &s->all_vectors);
+    writer_share_release(&s->share);
+    writer_share_init(&s->share, w->memory);
+    reuse_frames(w, &s->totals);
+    reuse_frames(w, &s->heads);
+    reuse_frames(w, &s->details);
+    reuse_frames(w, &s->spans);
+    reuse_buf(&s->kept_symbols);
+    reuse_buf(&s->kept_all);
+    reuse_buf(&s->kept_totals);
+    reuse_buf(&s->kept_heads);
+    reuse(w, &s->types, &s->type_cap, sizeof *s->types);
+    reuse(w, &s->keys, &s->key_cap, sizeof *s->keys);
+    reuse(w, &s->nodes, &s->node_cap, sizeof *s->nodes);
+    reuse(w, &s->vector_totals, &s->vector_cap, sizeof *s->vector_totals);
+    arena_release(&s->arena);
+    s->open = false;
+    s->name = (str){0};
+    s->stack_count = 0;
+    s->used = NULL;
+    s->ranks = NULL;
+    s->type_count = s->key_count = s->node_count = 0;
+    s->vector_count = 0;
+    s->blooms = s->symbols = (struct block_extent){0};
 }
 
 void block_abandon(struct block_writer *w)
@@ -184,8 +261,8 @@ void block_abandon(struct block_writer *w)
     buf_release(&w->packed);
     buf_release(&w->last_name);
     mem_free(memory, w->rows, w->row_cap * sizeof *w->rows);
-    mem_free(memory, w->totals, WRITER_TOTALS * sizeof *w->totals);
-    mem_free(memory, w->column, WRITER_TOTALS * sizeof *w->column);
+    mem_free(memory, w->totals, w->total_cap * sizeof *w->totals);
+    mem_free(memory, w->column, w->column_cap * sizeof *w->column);
     mem_free(memory, w, sizeof *w);
 }
 
@@ -229,9 +306,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     buf_init(&w->last_name, o->memory, SIZE_MAX);
     service_init(w);
     block_spans_init(&w->spans, o->memory);
-    w->totals = mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->totals, e);
-    w->column = w->totals ? mem_alloc(o->memory, WRITER_TOTALS * sizeof *w->column, e) : NULL;
-    if (w->column && copy_about(w, &o->about, e)) return w;
+    if (copy_about(w, &o->about, e)) return w;
     block_abandon(w);
     return NULL;
 }
@@ -334,7 +409,7 @@ static bool end_service(struct block_writer *w, err *e)
     buf_clear(&w->last_name);
     buf_str(&w->last_name, s->name);
     bool ok = buf_ok(&w->services, e) && buf_ok(&w->last_name, e);
-    service_release(w);
+    service_next(w);
     return ok;
 }
 
@@ -379,6 +454,12 @@ bool block_service(struct block_writer *w, str name, const struct symbol_table *
     s->used = ARENA_ARRAY(&s->arena, uint64_t, t->stack_count / 64 + 1);
     s->ranks = ARENA_ARRAY(&s->arena, uint32_t, t->stack_count / 64 + 1);
     return step(w, arena_ok(&s->arena, e) && keep_symbols(w, t, e));
+}
+
+bool block_service_end(struct block_writer *w, err *e)
+{
+    assert(!w->failed);
+    return step(w, end_service(w, e));
 }
 
 static bool total_of(const struct block_writer *w, str columns, int64_t *total, err *e)
@@ -596,6 +677,11 @@ bool block_total(struct block_writer *w, const struct block_total *t, err *e)
     if (t->profiles > INT64_MAX) return wrong(w, e, "a total has too many profiles");
     if (key->totals == UINT32_MAX) return wrong(w, e, "a key has too many totals");
     if (w->total_count == WRITER_TOTALS && !step(w, writer_cut_totals(w, e))) return false;
+    if (!mem_grow_bare(w->memory, &w->totals, &w->total_cap, (size_t)w->total_count + 1,
+                       sizeof *w->totals, e) ||
+        !writer_column(w, (size_t)w->total_count + 1, e)) {
+        return step(w, false);
+    }
     w->totals[w->total_count++] = *t;
     key->totals++;
     s->last_total_slot = t->slot;
@@ -645,6 +731,7 @@ bool block_row(struct block_writer *w, const struct block_row *row, err *e)
                 block_spans_bytes(&w->spans) > BLOCK_FRAME;
     if (!check_spans(w, row, e) || (full && !writer_cut_rows(w, e)) ||
         !mem_grow(w->memory, &w->rows, &w->row_cap, (size_t)w->row_count + 1, sizeof *w->rows, e) ||
+        !writer_column(w, (size_t)w->row_count + 1, e) ||
         !block_spans_row(&w->spans, row->spans, row->span_count, e)) {
         return step(w, false);
     }
@@ -693,6 +780,7 @@ static bool put_footer(struct block_writer *w, err *e)
     struct buf *out = &w->contents;
     struct block_extent x = {0};
     w->lz4_most = 0;  // the trailer could not tell it
+    if (w->packed_least > 0) w->packed_least = FOOTER_LEAST_SEGMENT;
     buf_clear(out);
     put_about(w, out);
     buf_str(out, buf_view(&w->services));

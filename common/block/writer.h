@@ -38,9 +38,14 @@ struct block_writer_options {
 struct block_writer *block_begin(const struct block_writer_options *o, err *e) MUST_CHECK;
 
 // Begins a service, ending the one before. The table is encoded at once and not kept; its stacks
-// must be in depth-first order (order.h).
+// must be in depth-first order (order.h). Rows of its other tables that no stack needs are left
+// out.
 bool block_service(struct block_writer *w, str name, const struct symbol_table *t,
                    err *e) MUST_CHECK;
+
+// Ends the service at hand, if there is one, which the next block_service or block_finish would do:
+// for a caller that holds a lock while it begins the next one.
+bool block_service_end(struct block_writer *w, err *e) MUST_CHECK;
 
 // A vector for rows of this service (columns); *number names it. Equal neighbours need not be found
 // by the writer: who has rows that share a vector gives it once.

@@ -109,6 +109,13 @@ static bool put_annotations(struct block_writer *w, struct buf *out, err *e)
 {
     struct map index;
     uint32_t sets = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < w->row_count && !any; i++)
+        any = w->rows[i].annotations.n > 0;
+    if (!any) {
+        wire_put_u64(out, 0);
+        return true;
+    }
     uint32_t *first = mem_alloc(w->memory, w->row_cap * sizeof *first, e);
     if (!first) return false;
     map_init(&index, w->memory);

@@ -184,14 +184,13 @@ static bool are_uuids(const struct block_writer *w)
 
 bool writer_ids(struct block_writer *w, struct buf *out, size_t *split, err *e)
 {
-    struct arena a;
-    arena_init(&a, w->memory, SIZE_MAX);
+    struct arena *a = &w->row_arena;  // which goes with the rows, when their frame is cut
     struct ids x = {.rows = w->rows,
                     .count = w->row_count,
                     .parts = &w->row_parts,
-                    .runs = ARENA_ARRAY(&a, struct run, w->row_count),
-                    .bits = ARENA_ARRAY(&a, struct block_id_bits, w->row_parts.n + 2)};
-    bool ok = arena_ok(&a, e);
+                    .runs = ARENA_ARRAY(a, struct run, w->row_count),
+                    .bits = ARENA_ARRAY(a, struct block_id_bits, w->row_parts.n + 2)};
+    bool ok = arena_ok(a, e);
     bool uuids = are_uuids(w);
     uint32_t begin = 0;
     for (size_t p = 0; ok && uuids && begin < w->row_count; p++) {
@@ -208,6 +207,5 @@ bool writer_ids(struct block_writer *w, struct buf *out, size_t *split, err *e)
     if (ok && uuids) put_standing(&x, out);
     for (uint32_t i = 0; !uuids && i < w->row_count; i++)
         buf_put(out, w->rows[i].id.b, sizeof w->rows[i].id.b);
-    arena_release(&a);
     return ok;
 }

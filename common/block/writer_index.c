@@ -16,26 +16,26 @@ static void put_types(const struct writer_service *s, struct buf *out)
     }
 }
 
+// Postings stand behind their length, so they are made elsewhere: where the index may be packed
+// later.
 static bool put_keys(struct block_writer *w, struct buf *out, err *e)
 {
     struct writer_service *s = &w->s;
     struct arena scratch;
-    struct buf postings;
+    struct buf *postings = &w->packed;
     arena_init(&scratch, w->memory, SIZE_MAX);
-    buf_init(&postings, w->memory, BLOCK_SECTION_MAX);
+    buf_clear(postings);
     labels *ls = ARENA_ARRAY(&scratch, labels, s->key_count);
     for (uint32_t k = 0; ls && k < s->key_count; k++)
         ls[k] = s->keys[k].ls;
     bool ok = arena_ok(&scratch, e) &&
-              block_postings_encode(&scratch, ls, s->key_count, &postings, e) &&
-              buf_ok(&postings, e);
-    wire_put_str(out, buf_view(&postings));
+              block_postings_encode(&scratch, ls, s->key_count, postings, e) && buf_ok(postings, e);
+    wire_put_str(out, buf_view(postings));
     for (uint32_t k = 0; k < s->key_count; k++) {
         wire_put_u64(out, s->keys[k].nodes);
         wire_put_u64(out, s->keys[k].totals);
         if (s->keys[k].class == BLOCK_SERIES) wire_put_u64(out, s->keys[k].rows);
     }
-    buf_release(&postings);
     arena_release(&scratch);
     return ok;
 }
@@ -76,8 +76,8 @@ static bool put_nodes(struct block_writer *w, struct buf *out, err *e)
             code++;
         buf_byte(out, code);
     }
-    int64_t *column = mem_alloc(w->memory, (s->node_count + 1) * sizeof *column, e);
-    if (!column) return false;
+    if (!writer_column(w, s->node_count, e)) return false;
+    int64_t *column = w->column;
     for (int c = 0; c < NODE_COLUMNS - 1; c++) {
         for (uint32_t i = 0; i < s->node_count; i++)
             column[i] = part_of_node(&s->nodes[i], w->about.from_hour, c);
@@ -90,7 +90,6 @@ static bool put_nodes(struct block_writer *w, struct buf *out, err *e)
             column[node] = vector_of_node(s, &s->nodes[node], all);
     }
     wire_put_numbers(out, column, s->node_count);
-    mem_free(w->memory, column, (s->node_count + 1) * sizeof *column);
     return true;
 }
 

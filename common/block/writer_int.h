@@ -151,9 +151,11 @@ struct block_writer {
     struct arena row_arena;
     struct block_spans spans;
     struct block_total *totals;
+    size_t total_cap;
     uint32_t total_count;
     struct writer_parts total_parts;
-    int64_t *column;  // scratch, WRITER_TOTALS
+    int64_t *column;  // scratch, for the rows or totals of the frame at hand, or nodes
+    size_t column_cap;
     struct block_written written;
 };
 
@@ -172,6 +174,9 @@ bool writer_section(struct block_writer *w, const struct writer_contents *c, con
 bool writer_section_of(struct block_writer *w, const struct buf *contents, const char *what,
                        struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
 bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
+
+// Room for n numbers in the column. It grows with rows, totals and nodes: most services have few.
+bool writer_column(struct block_writer *w, size_t n, err *e) MUST_CHECK;
 bool writer_frame_add(struct block_writer *w, struct writer_frames *f,
                       const struct block_frame *one, err *e) MUST_CHECK;
 

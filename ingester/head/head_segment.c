@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-// Bytes of the block that gather before the head is let go and the sink takes them.
-#define GATHER ((size_t)1 << 20)
+// Bytes of the block that gather before the head is let go and the sink takes them. The allocator
+// has so many at hand; each megabyte of more would be given and cleared by the kernel anew.
+#define GATHER ((size_t)64 << 10)
 
 // Rows that are encoded before the head is let go for a moment.
 #define RUN 256
@@ -113,7 +114,7 @@ static bool collect(struct segment *x, uint32_t series, struct arena *a, struct 
     }
     pthread_rwlock_unlock(&x->service->lock);
     if (!arena_ok(a, e)) return false;
-    if (*n) qsort(*rows, *n, sizeof **rows, rows_order);
+    if (*n > 1) qsort(*rows, *n, sizeof **rows, rows_order);
     return true;
 }
 
@@ -178,7 +179,7 @@ static bool find_series(struct segment *x, err *e)
         pthread_rwlock_unlock(&x->service->lock);
     }
     if (!arena_ok(&x->arena, e)) return false;
-    if (x->series_count) qsort(x->series, x->series_count, sizeof *x->series, by_type);
+    if (x->series_count > 1) qsort(x->series, x->series_count, sizeof *x->series, by_type);
     return true;
 }
 
@@ -201,6 +202,27 @@ static bool mark(struct segment *x, const struct row *row, void *arg, err *e)
     return ok;
 }
 
+// A table of so few rows is encoded under the service's lock, in less time than a copy of it for
+// later takes a larger one.
+#define ENCODE_HELD 1024
+
+static bool is_small(const struct symbol_table *t)
+{
+    return t->stack_count <= ENCODE_HELD && t->frame_count <= ENCODE_HELD &&
+           t->function_count <= ENCODE_HELD && t->string_count <= 4 * ENCODE_HELD;
+}
+
+// With the service's lock, as additions move the columns of its table; bytes of strings stay.
+static bool take_table(struct segment *x, const struct symbol_table *t, const bool *used,
+                       bool small, err *e)
+{
+    if (!small) return block_order(&x->arena, t, used, &x->table, x->map, e);
+    x->table = *t;
+    return block_order_stacks(&x->arena, t, used, &x->table.stacks, &x->table.stack_count, x->map,
+                              e) &&
+           block_service(x->writer, x->service->service, &x->table, e);
+}
+
 // The table and the numbers in it. Stacks that pushes add meanwhile are behind `count` and in no
 // row of a closed cut.
 static bool make_table(struct segment *x, bool *held, err *e)
@@ -219,9 +241,10 @@ static bool make_table(struct segment *x, bool *held, err *e)
     pthread_rwlock_rdlock(&x->service->lock);
     struct symbol_table t = x->service->symbols.t;
     t.stack_count = count;
-    ok = block_order(&x->arena, &t, used, &x->table, x->map, e);
+    bool small = is_small(&t);
+    ok = take_table(x, &t, used, small, e);
     pthread_rwlock_unlock(&x->service->lock);
-    return ok && block_service(x->writer, x->service->service, &x->table, e);
+    return ok && (small || block_service(x->writer, x->service->service, &x->table, e));
 }
 
 // ---- the node of a type
@@ -384,7 +407,7 @@ static bool put_service(struct segment *x, bool *held, err *e)
             end++;
         ok = put_type(x, first, end, held, e);
     }
-    return ok;
+    return ok && block_service_end(x->writer, e);
 }
 
 static bool do_service(struct segment *x, struct service_head *s, err *e)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the writer refuses: each case breaks one rule of a block that is fine otherwise.
+#include "block/order.h"
 #include "block/writer_int.h"
 #include "unit/block/model_read.h"
+#include "unit/model/random.h"
 
 #define HOUR INT64_C(488000)
 #define FROM (HOUR * SLOT_HOUR)
@@ -495,7 +497,7 @@ static uint8_t version_of(str block)
 }
 
 // What a service costs beyond its bytes: no zstd context of its own, none at all if it is small,
-// and nothing is packed that is tiny.
+// and nothing is packed that is small.
 static void services_of_a_block_keep_one_compressor(void **state)
 {
     (void)state;
@@ -503,12 +505,14 @@ static void services_of_a_block_keep_one_compressor(void **state)
         enum block_kind kind;
         uint32_t functions;
         size_t contexts;
+        bool packed;
         bool lz4;
         uint8_t version;
     } kinds[] = {
-        {BLOCK_SEGMENT, 40, 0, true, 4},
-        {BLOCK_SEGMENT, 4000, 1, false, 3},
-        {BLOCK_RAW, 40, 1, false, 3},
+        {BLOCK_SEGMENT, 40, 0, false, false, 3},
+        {BLOCK_SEGMENT, 500, 0, true, true, 4},
+        {BLOCK_SEGMENT, 4000, 1, true, false, 3},
+        {BLOCK_RAW, 40, 1, true, false, 3},
     };
     for (size_t c = 0; c < COUNT(kinds); c++) {
         struct rig g = {0};
@@ -530,7 +534,7 @@ static void services_of_a_block_keep_one_compressor(void **state)
         for (uint32_t i = 1; i < b.footer.service_count; i++) {
             const struct block_service_ref *of = &b.footer.services[i];
             struct symbol_table t = {0};
-            assert_true(of->symbols.packed);
+            assert_int_equal(of->symbols.packed, kinds[c].packed);
             assert_int_equal(of->symbols.lz4, kinds[c].lz4);
             assert_false(of->index.packed);
             assert_ok(block_symbols_parse(&arena, model_section(b.bytes, &of->symbols), &t, e));
@@ -538,6 +542,93 @@ static void services_of_a_block_keep_one_compressor(void **state)
         }
         symbols_release(&s);
         buf_release(&g.out);
+    }
+}
+
+// Room of a service that is left to the next one has nothing of it: services of any size in any
+// order have the bytes that they have alone.
+static void a_service_has_the_bytes_that_it_has_alone(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {3, 4000, 1, 2000, 40, 40};
+    struct rig all = {0};
+    struct block_written written = {0};
+    struct model_block b = {0};
+    struct symbols s[COUNT(sizes)];
+    buf_init(&all.out, NULL, SIZE_MAX);
+    assert_ok(begin(&all, BLOCK_RAW, e));
+    for (unsigned i = 0; i < COUNT(sizes); i++) {
+        deep_symbols(&s[i], sizes[i]);
+        put_service(&all, &s[i], i);
+    }
+    assert_ok(block_finish(all.w, &written, e));
+    model_open(buf_view(&all.out), &b);
+    for (unsigned i = 0; i < COUNT(sizes); i++) {
+        struct rig one = {0};
+        struct model_block alone = {0};
+        buf_init(&one.out, NULL, SIZE_MAX);
+        assert_ok(begin(&one, BLOCK_RAW, e));
+        put_service(&one, &s[i], i);
+        assert_ok(block_finish(one.w, &written, e));
+        model_open(buf_view(&one.out), &alone);
+        const struct block_service_ref *x = &b.footer.services[i + 1];
+        const struct block_service_ref *y = &alone.footer.services[1];
+        assert_true(
+            str_eq(model_section(b.bytes, &x->symbols), model_section(alone.bytes, &y->symbols)));
+        struct block_index of_all = {0};
+        struct block_index of_one = {0};
+        assert_ok(block_index_parse(&arena, model_section(b.bytes, &x->index), x, &of_all, e));
+        assert_ok(block_index_parse(&arena, model_section(alone.bytes, &y->index), y, &of_one, e));
+        assert_int_equal(of_all.stack_count, of_one.stack_count);
+        assert_int_equal(of_all.key_count, of_one.key_count);
+        assert_int_equal(of_all.node_count, of_one.node_count);
+        symbols_release(&s[i]);
+        buf_release(&one.out);
+    }
+    buf_release(&all.out);
+}
+
+static str block_of_table(enum block_kind kind, const struct symbol_table *t)
+{
+    struct rig g = {0};
+    struct block_written written = {0};
+    buf_init(&g.out, NULL, SIZE_MAX);
+    assert_ok(begin(&g, kind, e));
+    assert_ok(block_service(g.w, S("z"), t, e));
+    assert_ok(block_service_end(g.w, e));
+    assert_ok(block_service_end(g.w, e));  // there is none any more
+    assert_ok(block_finish(g.w, &written, e));
+    str bytes = arena_str(&arena, buf_view(&g.out));
+    buf_release(&g.out);
+    return bytes;
+}
+
+// Stacks in order over tables that are as they were: the same block as of a copy of what is used.
+static void rows_that_no_stack_needs_are_left_out(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        struct random r = {seed * 0x9e3779b97f4a7c15u};
+        struct symbols s;
+        struct symbol_table copy = {0};
+        assert_ok(symbols_init(&s, NULL, e));
+        random_symbols(&r, &s, (int)random_below(&r, 150));
+        uint32_t *map = ARENA_ARRAY(&arena, uint32_t, s.t.stack_count);
+        uint32_t *same = ARENA_ARRAY(&arena, uint32_t, s.t.stack_count);
+        bool *used = ARENA_ARRAY(&arena, bool, s.t.stack_count);
+        for (uint32_t i = 1; i < s.t.stack_count; i++)
+            used[i] = random_below(&r, 4) == 0;
+        if (seed % 5 == 0) used = NULL;
+        memset(same, 0xff, s.t.stack_count * sizeof *same);
+        struct symbol_table view = s.t;
+        assert_ok(block_order(&arena, &s.t, used, &copy, map, e));
+        assert_ok(block_order_stacks(&arena, &s.t, used, &view.stacks, &view.stack_count, same, e));
+        assert_int_equal(view.stack_count, copy.stack_count);
+        assert_memory_equal(map, same, s.t.stack_count * sizeof *map);
+        assert_true(
+            str_eq(block_of_table(BLOCK_SEGMENT, &view), block_of_table(BLOCK_SEGMENT, &copy)));
+        assert_true(str_eq(block_of_table(BLOCK_RAW, &view), block_of_table(BLOCK_RAW, &copy)));
+        symbols_release(&s);
     }
 }
 
@@ -564,6 +655,8 @@ int main(void)
         ARENA_TEST(needless_bytes_are_lost),
         ARENA_TEST(nodes_share_vectors_that_are_equal_up_to_a_factor),
         ARENA_TEST(services_of_a_block_keep_one_compressor),
+        ARENA_TEST(a_service_has_the_bytes_that_it_has_alone),
+        ARENA_TEST(rows_that_no_stack_needs_are_left_out),
         ARENA_TEST(a_sink_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
