@@ -218,7 +218,7 @@ static enum form all_short(struct column c, const int64_t *v, size_t n)
 {
     uint64_t deltas = 0;
     uint64_t seconds = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && (deltas < 0x80 || seconds < 0x80); i++) {
         uint64_t q = quotient(&c, v[i]);
         uint64_t delta = q - c.last;
         deltas |= zigzag((int64_t)delta);

@@ -15,16 +15,16 @@
 #define LEVEL_SYMBOLS_LONG 15
 #define HOURS_LONG         24
 
-// A small section of a segment is not packed. Even LZ4 takes as long as all else that is done for a
-// small service, and writing the bytes that it saves takes an eighth of that; they are gone in
-// hours.
-#define PACKED_LEAST_SEGMENT ((size_t)8 << 10)
+// A small section of a segment is not packed. Even LZ4 would take a third of the time that a small
+// service takes in all, and the bytes that it saves are gone in hours.
+#define PACKED_LEAST_SEGMENT ((size_t)16 << 10)
 
 // Larger ones of up to so many bytes become LZ4: a third larger than by zstd in a quarter of the
 // time, of which most would go into tables of how frequent bytes are.
-#define LZ4_MOST_SEGMENT ((size_t)16 << 10)
+#define LZ4_MOST_SEGMENT ((size_t)64 << 10)
 
-// A footer is packed by zstd. To make the compressor takes as long as forty small services do.
+// A footer can only be packed by zstd, whose context takes as long to make as half a dozen small
+// services take in all.
 #define FOOTER_LEAST_SEGMENT ((size_t)64 << 10)
 
 // A section is packed if that saves a twentieth and so many bytes.
@@ -32,10 +32,6 @@
 
 // Symbols of more bytes give their room back at once.
 #define SYMBOLS_KEPT ((size_t)256 << 10)
-
-// An array or buffer of a service that has no more room is left to the next service: allocating a
-// dozen of them takes longer than filling those of a small service does.
-#define ROOM_KEPT ((size_t)64 << 10)
 
 // Contents shorter than that are packed as one piece: each piece costs a dozen bytes.
 #define SPLIT_LEAST 1024
@@ -126,132 +122,11 @@ bool writer_column(struct block_writer *w, size_t n, err *e)
 }
 
 // ---- begin
-static void vectors_init(struct block_writer *w, struct writer_vectors *v, const char *what)
-{
-    *v = (struct writer_vectors){.what = what};
-    buf_init(&v->bytes, w->memory, BLOCK_SECTION_MAX);
-}
-
-static void frames_release(struct block_writer *w, struct writer_frames *f)
-{
-    mem_free(w->memory, f->v, f->cap * sizeof *f->v);
-    *f = (struct writer_frames){0};
-}
-
-static void vectors_release(struct block_writer *w, struct writer_vectors *v)
-{
-    buf_release(&v->bytes);
-    frames_release(w, &v->frames);
-}
-
-static void service_init(struct block_writer *w)
-{
-    struct writer_service *s = &w->s;
-    *s = (struct writer_service){0};
-    arena_init(&s->arena, w->memory, SIZE_MAX);
-    vectors_init(w, &s->row_vectors, "vectors");
-    vectors_init(w, &s->node_vectors, "vectors of nodes");
-    vectors_init(w, &s->all_vectors, "vectors of all");
-    buf_init(&s->kept_symbols, w->memory, SIZE_MAX);
-    buf_init(&s->kept_all, w->memory, SIZE_MAX);
-    buf_init(&s->kept_totals, w->memory, SIZE_MAX);
-    buf_init(&s->kept_heads, w->memory, SIZE_MAX);
-    s->all_vectors.keep = &s->kept_all;
-    writer_share_init(&s->share, w->memory);
-}
-
-static void service_release(struct block_writer *w)
-{
-    struct writer_service *s = &w->s;
-    vectors_release(w, &s->row_vectors);
-    vectors_release(w, &s->node_vectors);
-    vectors_release(w, &s->all_vectors);
-    writer_share_release(&s->share);
-    frames_release(w, &s->totals);
-    frames_release(w, &s->heads);
-    frames_release(w, &s->details);
-    frames_release(w, &s->spans);
-    buf_release(&s->kept_symbols);
-    buf_release(&s->kept_all);
-    buf_release(&s->kept_totals);
-    buf_release(&s->kept_heads);
-    mem_free(w->memory, s->types, s->type_cap * sizeof *s->types);
-    mem_free(w->memory, s->keys, s->key_cap * sizeof *s->keys);
-    mem_free(w->memory, s->nodes, s->node_cap * sizeof *s->nodes);
-    mem_free(w->memory, s->vector_totals, s->vector_cap * sizeof *s->vector_totals);
-    arena_release(&s->arena);
-}
-
-// ---- from one service to the next
-
-// Empties an array that has little room, and frees a larger one.
-static void reuse(struct block_writer *w, void *items, size_t *cap, size_t size)
-{
-    void *p = NULL;
-    if (*cap * size <= ROOM_KEPT) return;
-    memcpy(&p, items, sizeof p);  // items is a T **; copied as bytes to obey aliasing rules
-    mem_free(w->memory, p, *cap * size);
-    p = NULL;
-    memcpy(items, &p, sizeof p);
-    *cap = 0;
-}
-
-static void reuse_buf(struct buf *b)
-{
-    if (b->room > ROOM_KEPT) buf_release(b);
-    buf_clear(b);
-}
-
-static void reuse_frames(struct block_writer *w, struct writer_frames *f)
-{
-    reuse(w, &f->v, &f->cap, sizeof *f->v);
-    f->n = 0;
-}
-
-static void reuse_vectors(struct block_writer *w, struct writer_vectors *v)
-{
-    reuse_buf(&v->bytes);
-    reuse_frames(w, &v->frames);
-    v->count = 0;
-    v->total = 0;
-}
-
-static void service_next(struct block_writer *w)
-{
-    struct writer_service *s = &w->s;
-    reuse_vectors(w, &s->row_vectors);
-    reuse_vectors(w, &s->node_vectors);
-    reuse_vectors(w, &s->all_vectors);
-    writer_share_release(&s->share);
-    writer_share_init(&s->share, w->memory);
-    reuse_frames(w, &s->totals);
-    reuse_frames(w, &s->heads);
-    reuse_frames(w, &s->details);
-    reuse_frames(w, &s->spans);
-    reuse_buf(&s->kept_symbols);
-    reuse_buf(&s->kept_all);
-    reuse_buf(&s->kept_totals);
-    reuse_buf(&s->kept_heads);
-    reuse(w, &s->types, &s->type_cap, sizeof *s->types);
-    reuse(w, &s->keys, &s->key_cap, sizeof *s->keys);
-    reuse(w, &s->nodes, &s->node_cap, sizeof *s->nodes);
-    reuse(w, &s->vector_totals, &s->vector_cap, sizeof *s->vector_totals);
-    arena_release(&s->arena);
-    s->open = false;
-    s->name = (str){0};
-    s->stack_count = 0;
-    s->used = NULL;
-    s->ranks = NULL;
-    s->type_count = s->key_count = s->node_count = 0;
-    s->vector_count = 0;
-    s->blooms = s->symbols = (struct block_extent){0};
-}
-
 void block_abandon(struct block_writer *w)
 {
     if (!w) return;
     struct mem_budget *memory = w->memory;
-    service_release(w);
+    writer_service_release(w);
     block_spans_release(&w->spans);
     compressor_release(&w->compressor);
     arena_release(&w->row_arena);
@@ -304,7 +179,7 @@ struct block_writer *block_begin(const struct block_writer_options *o, err *e)
     buf_init(&w->contents, o->memory, SIZE_MAX);
     buf_init(&w->packed, o->memory, SIZE_MAX);
     buf_init(&w->last_name, o->memory, SIZE_MAX);
-    service_init(w);
+    writer_service_init(w);
     block_spans_init(&w->spans, o->memory);
     if (copy_about(w, &o->about, e)) return w;
     block_abandon(w);
@@ -409,7 +284,7 @@ static bool end_service(struct block_writer *w, err *e)
     buf_clear(&w->last_name);
     buf_str(&w->last_name, s->name);
     bool ok = buf_ok(&w->services, e) && buf_ok(&w->last_name, e);
-    service_next(w);
+    writer_service_next(w);
     return ok;
 }
 

@@ -175,6 +175,12 @@ bool writer_section_of(struct block_writer *w, const struct buf *contents, const
                        struct buf *keep, struct block_extent *x, err *e) MUST_CHECK;
 bool writer_emit(struct block_writer *w, str bytes, err *e) MUST_CHECK;
 
+// The service at hand (writer_service.c). next: emptied for another one; room that is not large
+// stays.
+void writer_service_init(struct block_writer *w);
+void writer_service_next(struct block_writer *w);
+void writer_service_release(struct block_writer *w);
+
 // Room for n numbers in the column. It grows with rows, totals and nodes: most services have few.
 bool writer_column(struct block_writer *w, size_t n, err *e) MUST_CHECK;
 bool writer_frame_add(struct block_writer *w, struct writer_frames *f,

@@ -15,11 +15,20 @@
 // Rows that are encoded before the head is let go for a moment.
 #define RUN 256
 
+// Copies of so many rows of a service are kept from the first look at them until it is written: a
+// small service has fewer, and finding them again takes as long as using them.
+#define ROWS_KEPT 64
+
+// Bytes of scratch after which it begins anew.
+#define SCRATCH_KEPT ((size_t)32 << 10)
+
 struct part_series {
     uint32_t number;  // in the index of the service
     bool sampled;
     str type;
     labels ls;
+    const struct row *rows;  // copies of all of them, in order; NULL: they are found each time
+    size_t row_count;
 };
 
 struct shared_vector {
@@ -41,6 +50,8 @@ struct segment {
     struct service_head *service;
     uint32_t shape;
     struct arena arena;
+    struct arena scratch;  // of a few rows
+    size_t rows_kept;
     struct part_series *series;
     size_t series_count;
     size_t series_cap;
@@ -129,20 +140,49 @@ static bool has_row(struct segment *x, uint32_t series)
 
 // With the head held. visit sees every row of a series; it may not keep it.
 typedef bool row_visit(struct segment *x, const struct row *row, void *arg, err *e);
-static bool each_row(struct segment *x, uint32_t series, row_visit *visit, void *arg, bool *held,
-                     err *e)
+static bool visit_rows(struct segment *x, const struct row *rows, size_t n, row_visit *visit,
+                       void *arg, bool *held, err *e)
 {
-    struct arena a;
-    struct row *rows = NULL;
-    size_t n = 0;
-    arena_init(&a, x->ask->memory, SIZE_MAX);
-    bool ok = collect(x, series, &a, &rows, &n, e);
+    bool ok = true;
     for (size_t i = 0; ok && i < n; i++) {
         if (i % RUN == RUN - 1 || x->out.n >= GATHER) *held = ok = breathe(x, e);
         ok = ok && visit(x, &rows[i], arg, e);
     }
+    return ok;
+}
+
+static bool each_row(struct segment *x, struct part_series *s, row_visit *visit, void *arg,
+                     bool *held, err *e)
+{
+    struct arena a;
+    struct row *rows = NULL;
+    size_t n = 0;
+    if (s->rows) return visit_rows(x, s->rows, s->row_count, visit, arg, held, e);
+    arena_init(&a, x->ask->memory, SIZE_MAX);
+    bool ok =
+        collect(x, s->number, &a, &rows, &n, e) && visit_rows(x, rows, n, visit, arg, held, e);
     arena_release(&a);
     return ok;
+}
+
+// With the service's lock. They are good for as long as the service has its shape, which enter()
+// asks for each time.
+static void keep_rows(struct segment *x, struct part_series *s)
+{
+    const struct rows *all = &x->service->rows[s->number];
+    size_t n = 0;
+    const struct row *row = NULL;
+    if (x->rows_kept + rows_count(all) > ROWS_KEPT) return;
+    struct row *rows = ARENA_ARRAY(&x->arena, struct row, rows_count(all));
+    if (!rows) return;
+    struct rows_cursor c = rows_within(all, x->after, x->until);
+    while ((row = rows_next(&c))) {
+        if (row->cut == x->ask->cut) rows[n++] = *row;
+    }
+    if (n > 1) qsort(rows, n, sizeof *rows, rows_order);
+    s->rows = rows;
+    s->row_count = n;
+    x->rows_kept += n;
 }
 
 // ---- series and symbols of a service
@@ -165,8 +205,12 @@ static bool add_series(struct segment *x, uint32_t i)
         return false;
     }
     labels ls = index_labels(index, i, v);
-    x->series[x->series_count++] = (struct part_series){i, index->series[i].sampled,
-                                                        labels_get(ls, S(LABEL_PROFILE_TYPE)), ls};
+    struct part_series *s = &x->series[x->series_count++];
+    *s = (struct part_series){.number = i,
+                              .sampled = index->series[i].sampled,
+                              .type = labels_get(ls, S(LABEL_PROFILE_TYPE)),
+                              .ls = ls};
+    keep_rows(x, s);
     return true;
 }
 
@@ -202,8 +246,8 @@ static bool mark(struct segment *x, const struct row *row, void *arg, err *e)
     return ok;
 }
 
-// A table of so few rows is encoded under the service's lock, in less time than a copy of it for
-// later takes a larger one.
+// A table of at most so many rows is encoded under the service's lock. A larger one is copied under
+// the lock and encoded after it, so that pushes never wait for the packing of a large table.
 #define ENCODE_HELD 1024
 
 static bool is_small(const struct symbol_table *t)
@@ -235,7 +279,7 @@ static bool make_table(struct segment *x, bool *held, err *e)
     bool ok = arena_ok(&x->arena, e);
     for (size_t i = 0; ok && i < x->series_count; i++) {
         *held = ok = breathe(x, e);
-        ok = ok && each_row(x, x->series[i].number, mark, used, held, e);
+        ok = ok && each_row(x, &x->series[i], mark, used, held, e);
     }
     if (!ok) return false;
     pthread_rwlock_rdlock(&x->service->lock);
@@ -285,8 +329,7 @@ static bool put_all(struct segment *x, size_t first, size_t end, bool *held, err
     bool ok = true;
     for (size_t i = first; ok && i < end; i++) {
         *held = ok = breathe(x, e);
-        if (ok && !x->series[i].sampled)
-            ok = each_row(x, x->series[i].number, sum_row, &n, held, e);
+        if (ok && !x->series[i].sampled) ok = each_row(x, &x->series[i], sum_row, &n, held, e);
     }
     if (!ok || n.overflow || n.node.profiles == 0) return ok;
     buf_clear(&x->columns);
@@ -365,7 +408,7 @@ static bool take_notes(struct arena *a, const struct row_notes *from, struct blo
 static bool put_row(struct segment *x, const struct row *row, void *arg, err *e)
 {
     (void)arg;
-    struct arena a;
+    struct arena *a = &x->scratch;
     struct block_row to = {.time_ns = row->time_ns,
                            .id = row->id,
                            .total = row->total,
@@ -373,11 +416,10 @@ static bool put_row(struct segment *x, const struct row *row, void *arg, err *e)
                            .duration_ns = row->duration_ns,
                            .period = row->period,
                            .attempt = row->attempt};
-    arena_init(&a, x->ask->memory, SIZE_MAX);
-    bool ok = put_vector(x, &a, row->vector, &to.vector, e) &&
-              take_spans(x, &a, row->spans, &to, e) && take_notes(&a, row->notes, &to, e) &&
+    bool ok = put_vector(x, a, row->vector, &to.vector, e) &&
+              take_spans(x, a, row->spans, &to, e) && take_notes(a, row->notes, &to, e) &&
               block_row(x->writer, &to, e);
-    arena_release(&a);
+    if (a->used > SCRATCH_KEPT) arena_release(a);
     return ok;
 }
 
@@ -385,10 +427,10 @@ static bool put_type(struct segment *x, size_t first, size_t end, bool *held, er
 {
     bool ok = put_all(x, first, end, held, e);
     for (size_t i = first; ok && i < end; i++) {
-        const struct part_series *s = &x->series[i];
+        struct part_series *s = &x->series[i];
         *held = ok = breathe(x, e);
         ok = ok && block_key(x->writer, BLOCK_SERIES, s->type, s->ls, e) &&
-             each_row(x, s->number, put_row, NULL, held, e);
+             each_row(x, s, put_row, NULL, held, e);
     }
     return ok;
 }
@@ -417,6 +459,7 @@ static bool do_service(struct segment *x, struct service_head *s, err *e)
     if (!enter(x, e)) return false;
     x->service = s;
     x->shape = s->shape;
+    x->rows_kept = 0;
     x->series = NULL;
     x->series_count = x->series_cap = 0;
     x->shared = NULL;
@@ -481,6 +524,7 @@ bool head_segment(struct head *h, struct req *r, const struct head_segment *ask,
                         .until = slot_start(ask->piece.hour + 1, SLOT_HOUR)};
     struct arena a;
     arena_init(&a, ask->memory, SIZE_MAX);
+    arena_init(&x.scratch, ask->memory, SIZE_MAX);
     buf_init(&x.out, ask->memory, SIZE_MAX);
     buf_init(&x.columns, ask->memory, UINT32_MAX);
     bool ok = find_services(&x, &a, e) && write_block(&x, out, e);
@@ -488,6 +532,7 @@ bool head_segment(struct head *h, struct req *r, const struct head_segment *ask,
         service_unref(x.services[i]);
     buf_release(&x.columns);
     buf_release(&x.out);
+    arena_release(&x.scratch);
     arena_release(&a);
     return ok;
 }

@@ -510,8 +510,8 @@ static void services_of_a_block_keep_one_compressor(void **state)
         uint8_t version;
     } kinds[] = {
         {BLOCK_SEGMENT, 40, 0, false, false, 3},
-        {BLOCK_SEGMENT, 500, 0, true, true, 4},
-        {BLOCK_SEGMENT, 4000, 1, true, false, 3},
+        {BLOCK_SEGMENT, 1500, 0, true, true, 4},
+        {BLOCK_SEGMENT, 6000, 1, true, false, 3},
         {BLOCK_RAW, 40, 1, true, false, 3},
     };
     for (size_t c = 0; c < COUNT(kinds); c++) {
