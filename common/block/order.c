@@ -80,7 +80,10 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
                         struct symbol_stack **out, uint32_t *count, uint32_t *map, err *e)
 {
     uint32_t *below = ARENA_ARRAY(a, uint32_t, t->stack_count);
-    if (!below) return arena_fail(a, e);
+    if (!below) {
+        arena_fail(a, e);
+        return false;
+    }
     for (uint32_t i = t->stack_count; i-- > 1;) {
         // A row that no stack below it needs is needed only for itself.
         below[i] += below[i] > 0 || !used || used[i];
@@ -88,7 +91,10 @@ bool block_order_stacks(struct arena *a, const struct symbol_table *t, const boo
     }
     *count = below[0] + 1;
     struct symbol_stack *stacks = ARENA_ARRAY(a, struct symbol_stack, *count);
-    if (!stacks) return arena_fail(a, e);
+    if (!stacks) {
+        arena_fail(a, e);
+        return false;
+    }
     map[0] = 0;
     below[0] = 1;
     for (uint32_t i = 1; i < t->stack_count; i++) {
