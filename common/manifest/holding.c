@@ -83,7 +83,8 @@ static bool parse(str name, str *directory, id128 *id, uint64_t *number)
     return false;
 }
 
-// False: it is no holding, or went meanwhile (*e clear), or the store failed.
+// False with *e clear: the name is no holding's, or the object was deleted meanwhile. False with *e
+// set: the store failed.
 static bool read_one(struct store *s, struct req *r, struct arena *a, str name, struct holding *h,
                      err *e)
 {
@@ -94,6 +95,7 @@ static bool read_one(struct store *s, struct req *r, struct arena *a, str name, 
     if (!parse(name, &directory, &h->directory, &h->number)) return false;
     buf_init(&bytes, NULL, HOLDING_MAX);
     bool ok = store_get(s, r, name, &bytes, &why);
+    // An object larger than any of ours is damaged too; the buffer refuses it.
     bool damaged = ok ? !decode(a, buf_view(&bytes), h) : why.code == ERR_RESOURCE_EXHAUSTED;
     buf_release(&bytes);
     if (damaged) {
@@ -104,7 +106,8 @@ static bool read_one(struct store *s, struct req *r, struct arena *a, str name, 
     return ok;
 }
 
-// *h is of the same directory and has the higher number.
+// Adds what is known by a further object of the same directory, which has the higher number. The
+// earlier times count: the rows of which the lower number tells may be there still.
 static void join(struct holding *to, const struct holding *h)
 {
     struct holding both = *h;

@@ -5,16 +5,17 @@
 //     v1/nodes/ingester/<node>/<directory>.<number>     message Holding
 //
 // A data directory has a ULID. Its ingester creates the object before it acknowledges anything
-// there, and deletes it when a clean end left the log empty and everything covered. Whoever runs
-// under the same id with another directory sees by it that rows may be missing: those that were
-// acknowledged there and not flushed. Nobody else deletes it but a person who accepts that loss.
+// there, and deletes it when a clean end left the log empty and everything covered. An ingester
+// that runs under the same id with another directory learns from it that rows may be missing: those
+// that were acknowledged in the first directory and not flushed. Only a person who accepts that
+// loss may delete the object otherwise (flametree node forget).
 //
-// The objects of a directory are a sequence. Number n + 1 is created once all is flushed that was
-// acknowledged before the creation of number n was over (ingester/roll.h); after that those before
-// n are deleted. So whoever saw number k as the highest, and later k + 2, a lower one or none,
-// knows that all is flushed that was acknowledged there before the first look
-// (compactor/watch.h). The last two stay: a LIST that goes on while they change sees one.
-// docs/formats/manifest.md has the bytes.
+// The objects of a directory are numbered. Number n + 1 is created once all rows are flushed that
+// were acknowledged before the creation of number n had ended (ingester/roll.h); then the numbers
+// below n are deleted. So if a process saw k as the highest number, and later k + 2 or more, a
+// lower one, or none, all rows are flushed that were acknowledged there before it first looked
+// (compactor/watch.h). The last two numbers stay, so that a LIST that runs while they change shows
+// at least one. docs/formats/manifest.md has the bytes.
 #pragma once
 
 #include "manifest/names.h"
@@ -30,16 +31,18 @@ struct holding {
     int64_t rows_from_ns;  // no profile in the directory is older
 };
 
-// *existed: it was there before, maybe with other values.
+// *existed: the object was there before, maybe with other values; it stays as it was.
 bool holding_create(struct store *s, struct req *r, const struct holding *h, bool *existed,
                     err *e) MUST_CHECK;
 
-// Those of a directory with numbers below that one, lowest first; UINT64_MAX: all.
+// Deletes the directory's objects whose numbers are less than `below`, lowest first; UINT64_MAX:
+// all.
 bool holding_delete(struct store *s, struct req *r, str node, id128 directory, uint64_t below,
                     err *e) MUST_CHECK;
 
-// The directories of a node, or all if it is empty, in order of names; the arena's. What cannot be
-// decoded counts as well, with the time of its ULID: that something was there is certain.
+// The directories of a node, or of all nodes if `node` is empty, in order of names; the arena's. An
+// object that cannot be decoded counts as well, with the time of its ULID: it is certain that a
+// directory was there.
 bool holdings_list(struct store *s, struct req *r, struct arena *a, str node, struct holding **v,
                    size_t *n, err *e) MUST_CHECK;
 

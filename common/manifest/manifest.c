@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The table of tenants, reading the newest version, and lookups in it.
+//
+// An entry of the table keeps the newest version that this process read (known), or the same in few
+// bytes (packed). Both are caches: whoever needs the newest version makes a LIST, and takes from
+// the kept one only the pages that did not change. A lack of memory costs such an entry, never a
+// request that could do without it.
 #include "manifest/manifest.h"
 
 #include "base/hash.h"
@@ -9,9 +16,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TENANTS_KEPT 4096                  // entries of tenants that nobody uses now
-#define READ_BYTES   ((uint64_t)32 << 20)  // of pages at a time, unless one has more
-#define LOOKS        4                     // at what is newest, while versions are swept under us
+#define TENANTS_KEPT 4096  // beyond these, a new entry takes the place of an unused one
+#define READ_BYTES   ((uint64_t)32 << 20)  // of pages at a time, unless a single page has more
+#define LOOKS        4  // tries to read the newest version, while sweeps delete what was listed
 
 // ---- life
 
@@ -40,6 +47,7 @@ void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void))
 void manifests_limit(struct manifests *ms, const char *name, size_t bytes)
 {
     const struct mem_budget *t = mem_tightest(ms->memory);
+    assert(ms->tenant_count == 0 && atomic_load(&ms->kept.used) == 0);  // nothing is counted yet
     mem_budget_init(&ms->kept, name, ms->memory, bytes);
     if (t) ms->kept.leaves = atomic_load(&t->limit) / 4;
 }
@@ -55,7 +63,7 @@ void manifests_close(struct manifests *ms)
     manifests_end_rest(ms);
     while (manifests_shrink(ms)) {
     }
-    assert(ms->tenant_count == 0);
+    assert(ms->tenant_count == 0);  // else a thread uses one still, or a version was not let go
     cond_release(&ms->end);
     cond_release(&ms->change);
     lock_release(&ms->lock);
@@ -66,6 +74,7 @@ void manifests_close(struct manifests *ms)
 
 static void unlink_use(struct manifests *ms, struct tenant *t)
 {
+    assert(lock_is_mine(&ms->lock));
     *(t->newer ? &t->newer->older : &ms->newest) = t->older;
     *(t->older ? &t->older->newer : &ms->oldest) = t->newer;
     t->newer = NULL;
@@ -74,6 +83,7 @@ static void unlink_use(struct manifests *ms, struct tenant *t)
 
 static void link_use(struct manifests *ms, struct tenant *t)
 {
+    assert(lock_is_mine(&ms->lock) && !t->newer && !t->older);
     t->older = ms->newest;
     *(ms->newest ? &ms->newest->newer : &ms->oldest) = t;
     ms->newest = t;
@@ -81,6 +91,7 @@ static void link_use(struct manifests *ms, struct tenant *t)
 
 static struct tenant *find(struct manifests *ms, str name, uint64_t hash)
 {
+    assert(lock_is_mine(&ms->lock));
     struct tenant *t = ms->chains[hash % TENANT_CHAINS];
     while (t && !(t->hash == hash && str_eq(str_make(t->name, t->name_n), name)))
         t = t->next;
@@ -94,11 +105,14 @@ static void unlink_tenant(struct manifests *ms, struct tenant *t)
         at = &(*at)->next;
     *at = t->next;
     unlink_use(ms, t);
+    assert(ms->tenant_count > 0);
     ms->tenant_count--;
-    metric_add(&manifest_kept, UINT64_MAX);  // minus 1: there may be others like us
+    // Minus 1. The gauge is not set to tenant_count, as services of one process share it.
+    metric_add(&manifest_kept, UINT64_MAX);
 }
 
-// Others take references of what is kept under the lock only, or have one already.
+// One reference is the table's own. A further one can only be made under the lock, or from one that
+// exists; so a count of 1 seen under the lock stays 1.
 bool tenant_in_use(const struct tenant *t)
 {
     return t->users || (t->known && atomic_load(&t->known->refs) > 1);
@@ -126,12 +140,13 @@ bool manifests_shrink(struct manifests *ms)
     lock_take(&ms->lock);
     struct tenant *t = take_oldest(ms);
     lock_give(&ms->lock);
+    // Out of the table it is ours alone: it is freed without the lock.
     if (t && (t->known || t->packed)) metric_add(&manifest_evictions, 1);
     tenant_free(ms, t);
     return t != NULL;
 }
 
-#define TELL_NS ((uint64_t)60 * NS_PER_S)
+#define TELL_NS ((uint64_t)60 * NS_PER_S)  // one line of the log in this time
 
 void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant)
 {
@@ -139,6 +154,7 @@ void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant)
     uint64_t now = clock_mono_ns();
     metric_add(&manifest_not_kept, 1);
     if (told && now - told < TELL_NS) return;
+    // Of several threads that come here at once, one writes the line.
     if (!atomic_compare_exchange_strong(&ms->told_mono_ns, &told, now)) return;
     log_warn(&r->log, "manifest.not_kept",
              "of=%.*s budget=%s used=%zu limit=%zu action=\"raise that setting (or memory_limit): "
@@ -146,7 +162,7 @@ void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant)
              STR(tenant), ms->kept.name, atomic_load(&ms->kept.used), atomic_load(&ms->kept.limit));
 }
 
-// Do others need what is kept?
+// Has the parent budget less left than we are to leave to others? Then what is kept must give way.
 static bool is_pressed(const struct manifests *ms)
 {
     const struct mem_budget *t = ms->kept.leaves ? mem_tightest(ms->memory) : NULL;
@@ -182,6 +198,8 @@ struct tenant *tenant_ref(struct manifests *ms, str name, err *e)
                 STR(str_slice(name, 0, NAME_TENANT_MAX)));
         return NULL;
     }
+    // A new entry is allocated without the lock, as that may evict others. Another thread may enter
+    // the tenant meanwhile, so the table is looked at again before ours goes in.
     struct tenant *made = NULL;
     for (;;) {
         struct tenant *spare = NULL;
@@ -231,7 +249,9 @@ struct manifest *tenant_known(struct manifests *ms, struct tenant *t)
     struct packed *p = !m && t->packed ? packed_hold(t->packed) : NULL;
     lock_give(&ms->lock);
     if (!p) return m;
-    // Without room for it, it is read from the store like one that was never known.
+    // Unpacking takes milliseconds, so it happens without the lock; two threads may both do it, and
+    // tenant_learn keeps one result. Without memory the caller reads the version from the store, as
+    // if it had never been known.
     err ignored = {0};
     m = manifest_unpack(p, str_make(t->name, t->name_n), ms->memory, &ignored);
     if (m) tenant_learn(ms, t, m);
@@ -252,7 +272,9 @@ void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m)
     struct manifest *old = NULL;
     struct packed *packed = NULL;
     if (m->arena.budget != &ms->kept) return;  // it is for one use alone
+    assert(m->version > 0);
     lock_take(&ms->lock);
+    // A packed form of the same version gives way: this is how a tenant ends its rest.
     bool is_news = t->known    ? t->known->version < m->version
                    : t->packed ? packed_version(t->packed) <= m->version
                                : true;
@@ -283,13 +305,17 @@ static void tenant_forget(struct manifests *ms, struct tenant *t)
 
 struct manifest *manifest_hold(struct manifest *m)
 {
-    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    assert(before > 0);
     return m;
 }
 
 void manifest_unref(struct manifest *m)
 {
-    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!m) return;
+    unsigned before = atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1) return;
     struct mem_budget *memory = m->arena.budget;
     for (size_t i = 0; i < m->page_count; i++)
         page_unref(m->pages[i]);
@@ -305,9 +331,12 @@ static uint64_t id_hash(id128 id)
     return hash_table_bytes(id.b, sizeof id.b);
 }
 
+// Rows number all blocks of the version, and behind them page by page the expired leaves and the
+// other past ones. Page i's begin at past_of[i].
 static id128 id_of_row(const struct manifest *m, uint32_t row)
 {
     if (row < m->block_count) return m->blocks[row].id;
+    assert(m->page_count > 0 && row >= m->past_of[0]);
     size_t from = SEARCH(at, 1, m->page_count, m->past_of[at] <= row) - 1;
     const struct page *p = m->pages[from];
     row -= m->past_of[from];
@@ -324,11 +353,15 @@ static uint32_t row_of(const struct manifest *m, id128 id)
     return row;
 }
 
+// One array of the blocks of all pages. Pages are in order of kind and window, blocks within a page
+// in order as well, so the whole is in the order that manifest_blocks promises.
 static bool gather(struct manifest *m, err *e)
 {
     size_t blocks = 0;
     size_t past = 0;
+    assert(!m->blocks && !m->past_of && m->block_count == 0);
     for (size_t i = 0; i < m->page_count; i++) {
+        assert(m->pages[i]);
         blocks += m->pages[i]->block_count;
         past += m->pages[i]->expired_count + m->pages[i]->past_count;
     }
@@ -351,6 +384,7 @@ static bool gather(struct manifest *m, err *e)
         for (size_t k = 0; k < p->past_count; k++)
             m->expired_count += p->past[k].expired;
     }
+    assert(m->block_count == blocks);
     return true;
 }
 
@@ -364,6 +398,8 @@ static bool put_id(struct manifest *m, id128 id, size_t row, err *e)
                    STR(m->tenant), text);
 }
 
+// The map has the blocks that count: live ones and expired leaves. A replaced leaf that is only
+// remembered for its sources is left out.
 bool manifest_finish(struct manifest *m, err *e)
 {
     if (!gather(m, e)) return false;
@@ -424,6 +460,8 @@ bool manifest_list(struct manifests *ms, struct req *r, str tenant, uint64_t aft
     return true;
 }
 
+// The page, if `base` has it: with a reference. The hash is compared as well as the id, because a
+// store that was put back from a backup may have another page under the same id.
 static struct page *page_of(const struct manifest *base, const struct page_ref *ref)
 {
     const struct page_ref *b = base ? manifest_page_ref(base, ref->kind, ref->window) : NULL;
@@ -431,14 +469,15 @@ static struct page *page_of(const struct manifest *base, const struct page_ref *
     return same ? page_hold(base->pages[b - base->refs_of]) : NULL;
 }
 
-// What is shorter than it should be is damaged.
+// An object that is shorter than the LIST or the root said is damaged. False.
 static bool short_is_damage(err *e)
 {
     if (e->code == ERR_OUT_OF_RANGE) e->code = ERR_DATA_LOSS;
     return false;
 }
 
-// A page as it was read.
+// Checks and parses a page that was read. The hash of the root is checked first: pages of format 1
+// and 2 contain none of their own.
 static bool take_page(struct manifest *m, size_t i, const struct store_read *read, err *e)
 {
     const struct page_ref *ref = &m->refs_of[i];
@@ -458,7 +497,8 @@ static bool take_page(struct manifest *m, size_t i, const struct store_read *rea
     return m->pages[i] != NULL;
 }
 
-// The missing ones of pages first .. end - 1, which have `bytes`.
+// Reads those of the pages first .. end - 1 that are missing, all at the same time. Together they
+// have `bytes`.
 static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, size_t first,
                        size_t end, uint64_t bytes, err *e)
 {
@@ -475,6 +515,7 @@ static bool read_pages(struct manifests *ms, struct req *r, struct manifest *m, 
         at += m->refs_of[i].bytes;
         ok = arena_ok(&r->arena, e);
     }
+    assert(!ok || at == room + bytes);
     if (ok) store_read_many(ms->store, r, v, n);
     metric_add(&manifest_pages_read, n);
     n = 0;
@@ -544,7 +585,9 @@ struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
     return m;
 }
 
-// One look at the store. NULL with not_found if what was listed is gone when it is read.
+// One look at the store. NULL with not_found if a sweep deleted what the LIST showed before it was
+// read. The LIST begins at the version before the known one, so that it shows the known one too: if
+// it shows nothing, the store was emptied or put back, and all that is known of it is wrong.
 static struct manifest *look(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
                              err *e)
 {
@@ -552,7 +595,7 @@ static struct manifest *look(struct manifests *ms, struct req *r, struct tenant 
     struct listed_root root = {0};
     struct manifest *m = NULL;
     bool ok = manifest_list(ms, r, tenant, known ? known->version - 1 : 0, &root, e);
-    if (ok && known && root.version == 0) {  // gone: the store was emptied or put back
+    if (ok && known && root.version == 0) {
         tenant_forget(ms, t);
         ok = manifest_list(ms, r, tenant, 0, &root, e);
     }
@@ -575,12 +618,14 @@ struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant
     for (int i = 1; !m && e->code == ERR_NOT_FOUND && i < LOOKS; i++)
         m = look(ms, r, t, tenant, e);
     tenant_unref(ms, t);
+    // Sweeps leave the newest versions for a day. What is gone after four LISTs is lost.
     if (!m && e->code == ERR_NOT_FOUND) e->code = ERR_DATA_LOSS;
     return m;
 }
 
 struct manifest *manifest_known(struct manifests *ms, str tenant)
 {
+    // No entry is made for it, and the order of eviction stays: a prefetch is no use yet.
     lock_take(&ms->lock);
     struct tenant *t = find(ms, tenant, hash_table_str(tenant));
     if (t) t->users++;
@@ -656,12 +701,14 @@ const struct page *manifest_page(const struct manifest *m, enum block_kind kind,
     return at ? m->pages[at - m->refs_of] : NULL;
 }
 
-// Entries begin no later than the run ends from `to` downwards; where none reaches it any more, no
-// earlier one does.
+// Entries below `to` begin no later than the run ends. From there downwards: `reach` is the highest
+// cut of an entry and all before it, so where it lies below the run, no earlier entry meets the
+// run.
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
                                      const struct absorbed *after)
 {
     struct segment_run last = *r;
+    assert(!after || (after >= p->absorbed && after < p->absorbed + p->absorbed_count));
     last.cut = segment_run_last(r);
     size_t to =
         after ? (size_t)(after - p->absorbed)

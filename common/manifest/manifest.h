@@ -8,27 +8,30 @@
 // is the one moment at which anything becomes visible. Messages Root, Page and BlockRef of
 // proto/flametree/v1/internal.proto; docs/formats/manifest.md has the protocol.
 //
-//     newest     the highest version that a LIST shows; never guessed by probing
-//     commit     change applied to the newest; lost the race: applied again to what won, if what it
-//                was made from still lives (else aborted: make it anew)
-//     time-out   root v + 1 may be ours: the writer's nonce in it tells
-//     garbage    what a commit removes stands in the root with the time; sweep deletes it once
-//                readers of older versions are gone
-//     orphans    objects that no version ever named: by the time in their ULID after 48 h, and 26 h
-//                after the process that sweeps first saw them unnamed
+//     newest     the highest version that a LIST shows; names are never guessed
+//     commit     a change is applied to the newest version. If another writer was first, it is
+//                applied to that writer's version, provided that the blocks which it replaces are
+//                live there; else it is aborted, and must be planned anew
+//     time-out   root v + 1 may be ours all the same: the writer's nonce in it tells
+//     garbage    blocks and pages that a commit takes out stand in the root with the time of that;
+//                a sweep deletes them once readers of older versions have had time to end
+//     orphans    objects that no version ever named. A sweep deletes them 48 h after the time in
+//                their ULID, and 26 h after the sweeping process first saw them unnamed
 //
-// A segment is absorbed when a leaf names it among its sources: for ever in the leaf's footer, 7
-// days in the page (longer if its object is still there then). It is not counted from then on,
-// listed or not. It is absorbed once: two live leaves may both name it only if their packs or
-// parts are apart, and all that hold rows of it come in one commit. A leaf that is replaced hands
-// its sources on; those that its successors do not name stay absorbed all the same.
+// A leaf absorbs a segment by naming it among its sources: for ever in the leaf's footer, for 7
+// days in the page (longer if the segment's object is still there then). From then on the leaf's
+// rows count and the segment does not, whether a LIST still shows it or not. A segment is absorbed
+// once: two live leaves may both name it only if their packs or parts are apart, and all leaves
+// that hold rows of it come in one commit. A leaf that is replaced hands its sources on to its
+// successors; those that no successor names stay absorbed all the same.
 //
-// A parent (h, d) names for each of its child windows the leaves that it sums (cover). Its nodes
-// there count only if all of them are live or expired; live leaves that it does not name are
-// counted beside it. Expired means removed by retention: the page keeps their ids.
+// A parent (h, d) names for each of its child windows the leaves that it sums (its cover). Its
+// nodes of a window count only if all these leaves are live or expired; live leaves that it does
+// not name are counted beside it. Expired means removed by retention: the page keeps their ids.
 //
-// A manifest is an immutable value with references; readers share it. Times are wall clock ns
-// given by the caller.
+// A manifest is an immutable value that counts its references; readers share it. All functions may
+// be called by any thread, and those with a struct req may block on the store. Times are wall clock
+// ns.
 #pragma once
 
 #include "block/block.h"
@@ -56,10 +59,10 @@ struct manifest_block {
     uint32_t hours;
     uint32_t pack_lo;
     uint32_t pack_hi;
-    uint32_t part;     // of the series of its packs those whose block_part() of `parts` it is
-    uint32_t parts;    // 0 and 1: all
-    uint32_t classes;  // 0: a gap, a parent without sums: the leaves in it serve themselves
-    bool spared;       // HOURS, a gap: as its sums would be no fewer bytes than rows
+    uint32_t part;     // it has those series of its packs whose block_part() of `parts` is this
+    uint32_t parts;    // 0 and 1: it has all series
+    uint32_t classes;  // 0: a gap, a parent without sums: the leaves below it answer
+    bool spared;       // HOURS, a gap: its sums would take no fewer bytes than the rows do
     uint64_t bytes;
     uint64_t rows;
     int64_t first_ns;  // of its profiles
@@ -83,32 +86,34 @@ static inline bool manifest_blocks_meet(const struct manifest_block *a,
 }
 
 // ---- reading
-// memory: budget for what is kept; pages are kept by id as long as they fit. wall_ns NULL: the
-// clocks; else it is the clock on the wall and, unless set, the one since boot.
+// The manifests of one store, for all tenants. memory: the budget of all that is read and kept. It
+// and the store must outlive the manifests. wall_ns NULL: the machine's clocks; else (tests) it is
+// the clock on the wall, and the one since boot as well until manifests_set_boot.
 struct manifests *manifests_open(struct store *s, struct mem_budget *memory,
                                  int64_t (*wall_ns)(void), err *e) MUST_CHECK;
 
-// What is kept between uses takes at most so much, and of a limited parent it leaves a quarter to
-// others; what was used longest ago goes first, what is in use never. A manifest that finds no room
-// is read for one use alone, from the budget given at open. At first there is no limit. The
-// budget's name is `name`.
+// Manifests that are kept between uses take `bytes` at most; where the parent budget has a limit
+// too, they leave a quarter of it to others. Those that were used longest ago go first, those in
+// use never. A manifest that finds no room is read for one use alone, on the budget given at open.
+// Without this call there is no limit. `name` is the setting that messages name; it must live on.
 void manifests_limit(struct manifests *ms, const char *name, size_t bytes);
 struct mem_budget *manifests_budget(struct manifests *ms);
 
-// Manifests that nobody has used for so long are packed to a fraction of their size; the next use
-// unpacks them. manifests_rest_after lets a thread see to it from now on; manifests_rest does so
-// once: how many it packed.
+// A manifest that nobody has used for idle_ns is packed to a fraction of its size; the next use
+// unpacks it. manifests_rest_after starts a thread that does so until manifests_close (once at
+// most); manifests_rest does it now and returns how many it packed.
 #define MANIFESTS_REST ((uint64_t)60 * NS_PER_S)
 bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e) MUST_CHECK;
 size_t manifests_rest(struct manifests *ms, uint64_t idle_ns);
 void manifests_set_boot(struct manifests *ms, int64_t (*boot_ns)(void));  // for tests
-void manifests_close(struct manifests *ms);  // nobody holds a version of it any more
+void manifests_close(struct manifests *ms);  // after the last manifest_unref; NULL: nothing
 
 // The newest version (with a LIST), with a reference; version 0, without blocks, if there is none.
 struct manifest *manifest_newest(struct manifests *ms, struct req *r, str tenant,
                                  err *e) MUST_CHECK;
 
-// What was newest when somebody last asked, with a reference, or NULL: for prefetch only.
+// The version that this process read last, with a reference, or NULL. It may be old, so it serves
+// to prefetch, never to answer.
 struct manifest *manifest_known(struct manifests *ms, str tenant);
 struct manifest *manifest_hold(struct manifest *m);  // one more reference
 void manifest_unref(struct manifest *m);
@@ -124,8 +129,9 @@ bool manifest_absorbed(const struct manifest *m, const struct segment_name *segm
 // Absorbed by a leaf that retention removed: its rows count, in parents only.
 bool manifest_absorbed_expired(const struct manifest *m, const struct segment_name *segment);
 
-// ---- the tenant's listed segments and newest manifest, in that order, as exact answers need them.
-// LISTs are shared: who asks joins the next one that starts.
+// ---- the tenant's segments and then its newest manifest, by one LIST. The order matters: a
+// segment that the LIST does not show was absorbed by a leaf that the manifest has. LISTs are
+// shared: a call waits for the next one that starts, never for one that is under way.
 struct snapshot_segment {
     struct segment_name name;
     uint64_t bytes;
@@ -134,14 +140,14 @@ struct snapshot {
     struct manifest *manifest;          // a reference of its own
     struct snapshot_segment *segments;  // in order, absorbed ones left out; the arena's
     size_t segment_count;
-    uint64_t print;  // a hash of the names that were listed, absorbed segments included
+    uint64_t print;  // a hash of all names listed, those of absorbed segments included
 };
 bool snapshot_take(struct manifests *ms, struct req *r, struct arena *a, str tenant,
                    struct snapshot *out, err *e) MUST_CHECK;
 void snapshot_release(struct snapshot *s);
 
-// Whether there is anything new of a tenant, with one LIST and no memory: *print is that of a
-// snapshot that would be taken now. Equal prints: the same segments, the same newest version.
+// The print that a snapshot taken now would have: by one LIST, nothing is read or kept. Equal
+// prints mean the same segments and the same newest version.
 bool snapshot_peek(struct manifests *ms, struct req *r, str tenant, uint64_t *print,
                    err *e) MUST_CHECK;
 
@@ -158,28 +164,34 @@ struct manifest_change {
     size_t expire_count;
     const id128 *needs;  // must be live or expired
     size_t need_count;
-    int64_t begun_ns;       // wall clock at which its making began
-    int64_t begun_boot_ns;  // the same by the clock that nobody sets; 0: it is not known
-    int64_t age_max_ns;     // it began so long ago at most, or it is aborted; 0: an hour
+    int64_t begun_ns;       // when the work on it began, by the clock on the wall
+    int64_t begun_boot_ns;  // the same by the clock since boot, which nobody sets; 0: not known
+    int64_t age_max_ns;     // the change is aborted if its work began longer ago; 0: an hour
 };
-// False with aborted: what it was made from is gone, its segments were absorbed by another leaf, or
-// a block that it adds is not in the store any more. Then no version names its blocks or ever will.
-// invalid_argument: a block is not as it should be. Whatever else: it may have landed after all, so
-// its blocks must not be deleted (the sweep does that); the same change, committed again, lands
-// once. *now, if not NULL, is the version that has it, with a reference.
+// Makes one version of the tenant that has the whole change. *now, if not NULL, becomes the version
+// that has it, with a reference. False with
+//
+//     aborted             the change is in no version and never will be, so its blocks may be
+//                         deleted: a block that it replaces or needs is gone, another leaf absorbed
+//                         its segments, one of its own blocks is not in the store any more, it is
+//                         too old, or too many other writers were first
+//     invalid_argument    the change is wrong in itself
+//     any other code      it may have landed, so its blocks must not be deleted: the sweep does
+//                         that, if no version names them. The same change, committed again, lands
+//                         once
 bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
                      const struct manifest_change *c, struct manifest **now, err *e) MUST_CHECK;
 
-// The name of a block's object, the arena's; and what its part behind v1/<hh>/<tenant>/ says: kind,
-// from_hour, hours, pack_lo and id.
+// The name of a block's object, the arena's. And back, from the part behind v1/<hh>/<tenant>/,
+// which tells kind, from_hour, hours, pack_lo and id.
 str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b);
 bool manifest_block_name_parse(str text, struct manifest_block *b) MUST_CHECK;
 
-// ---- cleaning
-// What a process saw of a tenant's objects, sweep after sweep. Times in names and versions come
-// from clocks of other machines, which may be days off, so an object goes only once its time has
-// passed by our clock on the wall and once more since this process first saw that it may go, by the
-// clock that nobody sets. One sweep at a time; lost with the process, which then waits anew.
+// ---- cleaning The objects of a tenant that sweeps of this process found unneeded, and since when.
+// Times in names and versions come from clocks of other machines, which may be days off. So each
+// grace must pass twice: by our clock on the wall, and by our clock since boot from the moment at
+// which this process first found the object unneeded. One sweep of a tenant at a time. A process
+// that starts anew begins to wait anew.
 struct seen_object {
     uint64_t hash;  // of its name
     int64_t boot_ns;
@@ -189,10 +201,10 @@ struct sweep_seen {
     struct seen_object *v;  // in order
     size_t n;
     size_t cap;
-    bool swept;  // at least once; the last time
-    int64_t boot_ns;
-    uint64_t version;  // was the newest then,
-    int64_t apart_ns;  // and clocks were so far apart
+    bool swept;        // at least once. The last sweep:
+    int64_t boot_ns;   // when it was,
+    uint64_t version;  // the newest version then,
+    int64_t apart_ns;  // how far clocks were apart
 };
 void sweep_seen_init(struct sweep_seen *s, struct mem_budget *memory);
 void sweep_seen_release(struct sweep_seen *s);
@@ -203,11 +215,11 @@ struct manifest_sweep {
     int64_t garbage_grace_ns;  // after removal, 2 h
     int64_t version_age_ns;    // versions stay at least so long, 24 h,
     uint32_t versions;         // and at least so many, 64
-    int64_t orphan_age_ns;  // 48 h; 0: orphans are not looked for, which costs LISTs of all blocks
-    // told
-    int64_t apart_ns;  // the newest version's clock is so far ahead of ours (or behind: negative);
-                       // not 0: orphans stay
-    uint64_t waiting;  // objects that are old enough, but not for long in our sight
+    int64_t orphan_age_ns;     // 48 h; 0: orphans are not sought, which takes LISTs of all blocks
+    // set by the sweep
+    int64_t apart_ns;  // how far the clock of the newest version's writer is ahead of ours
+                       // (negative: behind), if it is far; not 0: orphans stay
+    uint64_t waiting;  // objects that are old enough, but not yet for long enough in our sight
     // counted
     uint64_t segments_deleted;
     uint64_t blocks_deleted;
@@ -256,9 +268,9 @@ typedef bool manifest_visit(void *arg, const struct manifest_about *a, err *e);
 bool manifest_versions(struct manifests *ms, struct req *r, str tenant, manifest_visit *fn,
                        void *arg, err *e) MUST_CHECK;
 
-// Is the tenant's manifest what it says? Roots are read and chained by their hashes, pages have
-// theirs, named objects exist and have their sizes, no segment counts twice. What nobody names and
-// what is named for nothing is told, too, but is no fault.
+// Checks a tenant's manifest: roots can be read and form a chain by their hashes, pages have the
+// hashes that the root says, named objects exist with their sizes, no segment counts twice. Objects
+// that no version names, and parents that name replaced leaves, are reported but are no faults.
 struct manifest_verify {
     void (*report)(void *arg, bool is_fault, const char *text);
     void *arg;
@@ -270,18 +282,19 @@ struct manifest_verify {
     uint64_t segments;
     uint64_t orphans;
 };
-// False and *e only if the store could not be looked at to the end.
+// False and *e only if the check could not be made to the end; faults are counted and reported.
 bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct manifest_verify *v,
                      err *e) MUST_CHECK;
 
-// ---- tenants and the cluster
-// Notes that a tenant has data; remembered, so that it costs one request a process and tenant.
+// ---- tenants and the cluster Notes in the store that a tenant has data. Remembered: a process
+// asks the store once for a tenant, as long as it keeps the tenant's entry.
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
 bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
                   err *e) MUST_CHECK;
 
-// Creates or reads v1/cluster, when a process starts; refuses a format that is not known
-// (failed_precondition). With `known` the store must be that cluster's: another one and an empty
-// one, which an unmounted directory is, are not_found, and nothing is created.
+// Reads v1/cluster when a process starts, or creates it. failed_precondition: the store has a
+// format that this program does not know. With `known` the store must be that cluster's, and
+// nothing is created: another cluster's store, or an empty one (a directory that is not mounted),
+// is not_found.
 bool cluster_claim(struct store *s, struct req *r, const id128 *known, id128 *cluster,
                    err *e) MUST_CHECK;

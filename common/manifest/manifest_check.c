@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is a change as it should be, whatever the newest version says?
+// Is a change right in itself, whatever the newest version has? What is wrong here is a mistake of
+// the caller and is never retried.
 #include "manifest/manifest_int.h"
 
 #ifdef FT_FAULTS
@@ -36,8 +37,8 @@ static bool check_ids(struct arena *a, const struct manifest_change *c, err *e)
     return true;
 }
 
-// Leaves by hour: those of different hours share nothing, as sources lie within the hours of their
-// leaf.
+// Leaves by hour: leaves whose hours are apart have no sources in common, as the sources of a leaf
+// lie within its hours. So each is compared with the few that overlap it, not with all.
 static int by_hour(const void *a, const void *b)
 {
     const struct manifest_block *x = *(const struct manifest_block *const *)a;

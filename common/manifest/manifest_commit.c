@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A change, until it is in a version or cannot be:
+// Commits: a change of a tenant's manifest, from new blocks in the store to a version that names
+// them.
 //
-//     newest version -> is what it was made from still there? -> its pages -> root v + 1
+//     1. find the newest version with a LIST
+//     2. check that all blocks which the change replaces or needs are live (check_inputs), that no
+//        other leaf absorbed its segments (check_sources), that the sums of expired leaves stay
+//     3. write the pages that change, under new ids; no version names them yet
+//     4. check that the blocks of the change are in the store: a sweep elsewhere whose clock is
+//     days
+//        ahead may have taken them for orphans
+//     5. create root v + 1: the moment at which every reader sees the whole change
 //
-// What goes wrong: another writer created v + 1 first (again from the beginning; pages that did not
-// change meanwhile are kept), or the creation failed and may have happened (what is there is
-// compared with what was sent, which has our nonce in it). Until v + 1 is known to be another's we
-// send nothing but those bytes, so a change never lands twice.
+// What may go wrong:
 //
-// aborted is our own word: the change was refused, and no version has it or will have it, so that
-// its blocks may be deleted. A store that says aborted says that it failed: unavailable.
+//     v + 1 exists             another writer was first: again from 1, with the pages of windows
+//     that
+//                              did not change meanwhile (make_page)
+//     the creation fails       it may have happened all the same: manifest_root.c compares the
+//     bytes
+//                              there with ours, which have our nonce. Until v + 1 is known to be
+//                              another's, only the same bytes are sent: a change lands once
+//     the caller tries again   after unavailable, though the change had landed: is_there finds it
+//     the process ends         before 5 it leaves orphans, which a sweep deletes
+//     the process stands still between 1 and 5, until v + 1 was made and swept: check_late
 //
-// What the change adds must be there when it is named: a sweep elsewhere whose clock is days ahead
-// may have taken new blocks for orphans. So each is looked at once its pages are written.
+// aborted is our own verdict: no version has the change or ever will, so the caller may delete its
+// blocks. A store's aborted means that a request failed; the caller gets unavailable.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
@@ -22,8 +35,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define ATTEMPTS 64               // races lost in a row
-#define LOOK_NS  (60 * NS_PER_S)  // so long it holds that the change's blocks were there
+#define ATTEMPTS 64  // races lost in a row before the change is given up
+
+// A check of the change's blocks (step 4) holds so long: attempts after a lost race go without.
+#define LOOK_NS (60 * NS_PER_S)
 
 // A page that was written for this change.
 struct written {
@@ -42,17 +57,17 @@ struct work {
     struct mem_budget *memory;                 // of the version that it makes
     id128 nonce;
     struct arena arena;  // of the whole change
-    id128 *gone;         // removed and expired, in order
+    id128 *gone;         // all blocks that leave, removed and expired ones, in order
     size_t gone_count;
-    id128 *removed;  // of those, in order
-    id128 *expired;
-    str *forget;  // of the cleaning, in order
-    struct written *written;
+    id128 *removed;           // the removed ones alone, in order
+    id128 *expired;           // the expired ones alone, in order
+    str *forget;              // names that the cleaning drops from the garbage list, in order
+    struct written *written;  // pages written by this attempt and earlier ones
     size_t made_count;
     size_t made_room;
-    bool refused;               // what failed is the change, by our own word
-    bool looked;                // at its blocks,
-    int64_t inspected_boot_ns;  // and when
+    bool refused;               // by our own verdict, see above: only then the code may be aborted
+    bool looked;                // the change's blocks were found in the store,
+    int64_t inspected_boot_ns;  // at this time since boot
     // of this attempt
     const struct manifest *base;
     int64_t now_ns;
@@ -92,6 +107,7 @@ static bool work_begin(struct work *w, err *e)
     if (c->expire_count)
         memcpy(w->gone + c->remove_count, c->expire, c->expire_count * sizeof *w->gone);
     qsort(w->gone, w->gone_count, sizeof *w->gone, ids_cmp);
+    // A block in both lists would become garbage and count on at the same time.
     for (size_t i = 1; i < w->gone_count; i++)
         if (id128_eq(w->gone[i - 1], w->gone[i]))
             return err_set(e, ERR_INVALID_ARGUMENT, "a block is removed twice");
@@ -107,8 +123,10 @@ static void work_end(struct work *w)
 
 // ---- may it be applied to this version?
 
+// False, with our own verdict: the change is not in any version and never will be.
 static bool refuse(struct work *w, err *e)
 {
+    assert(w->base);
     w->refused = true;
     e->code = ERR_ABORTED;
     return false;
@@ -123,7 +141,7 @@ static bool gone_by_now(struct work *w, const char *what, id128 id, err *e)
     return refuse(w, e);
 }
 
-// Of what is garbage, in order.
+// The ids of blocks and pages in the garbage list, in order.
 static bool garbage_ids(struct work *w, id128 **out, size_t *n, err *e)
 {
     const struct manifest *m = w->base;
@@ -151,6 +169,8 @@ static bool check_inputs(struct work *w, err *e)
     for (size_t i = 0; i < c->need_count; i++)
         if (!manifest_counts(w->base, c->needs[i]))
             return gone_by_now(w, "needed block", c->needs[i], e);
+    // An added block that is live or garbage came with an earlier try of the change, which others
+    // have overtaken since. A second landing would bring a replaced block back.
     if (c->add_count && !garbage_ids(w, &thrown, &thrown_count, e)) return false;
     for (size_t i = 0; i < c->add_count; i++) {
         char text[ULID_TEXT];
@@ -163,7 +183,8 @@ static bool check_inputs(struct work *w, err *e)
     return true;
 }
 
-// A segment is absorbed once: nobody else may name it, but leaves of other packs.
+// A segment is absorbed once: of all leaves, living and past, only two may name it besides b. One
+// is a leaf that the change replaces. The other is a live leaf that has no series in common with b.
 static bool check_source(struct work *w, const struct page *p, const struct manifest_block *b,
                          const struct segment_run *s, err *e)
 {
@@ -175,6 +196,7 @@ static bool check_source(struct work *w, const struct page *p, const struct mani
             continue;
         char text[SEGMENT_TEXT];
         char id[ULID_TEXT];
+        // Runs that meet share the first segment of the one that begins later.
         const struct segment_name shared = segment_run_at(at->run->cut > s->cut ? at->run : s, 0);
         segment_name_print(&shared, text);
         ulid_print(live ? by->id : p->past[at->by - p->block_count].id, id);
@@ -199,7 +221,7 @@ static bool check_sources(struct work *w, err *e)
     return true;
 }
 
-// Is the block in the store, as large as it was written?
+// Is the block in the store, as large as it was written? Only its absence is a verdict.
 static bool check_object(struct work *w, const struct manifest_block *b, err *e)
 {
     err fault = {0};
@@ -236,7 +258,8 @@ static bool check_objects(struct work *w, err *e)
     return true;
 }
 
-// An earlier try of the caller landed, although he was told that it failed.
+// An earlier try of the change landed, though its caller was told that it failed. A change that
+// adds nothing cannot be recognised: made once more it is aborted, as what it takes is not live.
 static bool is_there(const struct work *w)
 {
     const struct manifest_change *c = w->change;
@@ -251,6 +274,7 @@ static bool is_there(const struct work *w)
 
 // ---- pages
 
+// The kind and window of a page that the change makes anew.
 struct touched {
     enum block_kind kind;
     int64_t window;
@@ -276,6 +300,7 @@ static bool touch_all(struct work *w, struct touched **out, size_t *count, err *
             (struct touched){c->add[i].kind, manifest_window(c->add[i].kind, c->add[i].from_hour)};
     for (size_t i = 0; i < w->gone_count; i++) {
         const struct manifest_block *b = manifest_find(w->base, w->gone[i]);
+        assert(b);  // check_inputs saw to it
         v[n++] = (struct touched){b->kind, manifest_window(b->kind, b->from_hour)};
     }
     for (size_t i = 0; i < more; i++) {
@@ -322,12 +347,15 @@ static struct sources kept(struct work *w, struct sources all, int64_t since_ns)
 {
     const struct manifest_cleaning *k = w->cleaning;
     all.v = k->keep_sources(k->arg, &w->arena, all.v, all.n, since_ns, &all.n);
+    assert(all.v || all.n == 0);
     return all;
 }
 
-// A block that leaves: NULL if nothing needs to be remembered of it.
+// What a page must remember of a block that leaves; NULL: nothing. An expired leaf counts on in its
+// parents. Sources of a replaced leaf that no successor names must stay absorbed.
 static const struct past_block *past_of(struct work *w, const struct manifest_block *b)
 {
+    assert(b && ids_have(w->gone, w->gone_count, b->id));
     bool expired = ids_have(w->expired, w->change->expire_count, b->id);
     struct sources left = {b->sources, b->source_count};
     if (b->kind != BLOCK_RAW) return NULL;
@@ -338,10 +366,13 @@ static const struct past_block *past_of(struct work *w, const struct manifest_bl
     return p;
 }
 
+// The block without sources that nobody needs any more; without memory (draft_page asks the arena
+// afterwards) as it is.
 static const struct manifest_block *clean_block(struct work *w, const struct manifest_block *b)
 {
     struct sources left = kept(w, (struct sources){b->sources, b->source_count}, b->made_ns);
     if (left.v == b->sources) return b;
+
     struct manifest_block *copy = ARENA_NEW(&w->arena, struct manifest_block);
     if (!copy) return b;
     *copy = *b;
@@ -350,7 +381,7 @@ static const struct manifest_block *clean_block(struct work *w, const struct man
     return copy;
 }
 
-// NULL: it is needed no more.
+// The past leaf without what nobody needs any more; NULL: it can be forgotten as a whole.
 static const struct past_block *clean_past(struct work *w, const struct past_block *p)
 {
     assert(p);
@@ -370,6 +401,7 @@ static int by_block(const void *a, const void *b)
                               *(const struct manifest_block *const *)b);
 }
 
+// What the new page takes over from the old one.
 static void draft_old(struct work *w, struct page_draft *d, const struct page *p, bool clean)
 {
     size_t n = 0;
@@ -389,6 +421,7 @@ static void draft_old(struct work *w, struct page_draft *d, const struct page *p
     }
 }
 
+// The blocks that the change adds to this page, dated by the version.
 static bool draft_new(struct work *w, struct page_draft *d, err *e)
 {
     for (size_t i = 0; i < w->change->add_count; i++) {
@@ -415,6 +448,7 @@ static bool draft_page(struct work *w, const struct touched *t, const struct pag
     if (!d->blocks || !d->past) return arena_ok(&w->arena, e);
     if (old) draft_old(w, d, old, is_cleaned(w, t));
     if (!arena_ok(&w->arena, e) || !draft_new(w, d, e)) return false;
+    assert(d->block_count <= blocks + w->change->add_count && d->past_count <= blocks + past);
     qsort(d->blocks, d->block_count, sizeof *d->blocks, by_block);
     qsort(d->past, d->past_count, sizeof *d->past, past_cmp);
     return arena_ok(&w->arena, e);
@@ -427,11 +461,13 @@ static id128 new_id(const struct work *w)
     return ulid_make((uint64_t)(MAX(w->now_ns, 0) / NS_PER_MS), random);
 }
 
-// Writes a page. It is read back from its bytes first: nothing is written that could not be read.
+// Writes a page. It is parsed from its own bytes first: a page that could not be read is never
+// written. Its id is new, so it cannot exist.
 static bool write_page(struct work *w, const struct page_draft *d, struct written *m, err *e)
 {
     struct buf bytes;
     bool existed = false;
+    assert(d->block_count + d->past_count > 0);
     buf_init(&bytes, w->ms->memory, MANIFEST_PAGE_MAX);
     page_print(d, &bytes);
     bool ok = buf_ok(&bytes, e);
@@ -457,7 +493,7 @@ static const struct page_ref *ref_of(const struct manifest *m, const struct touc
     return manifest_page_ref(m, t->kind, t->window);
 }
 
-// The page of this change for t: of an earlier attempt if what it replaces is still the same.
+// The page of this change for t: that of an earlier attempt if it replaces the same page.
 static struct written *make_page(struct work *w, const struct touched *t, err *e)
 {
     const struct page_ref *old = ref_of(w->base, t);
@@ -470,7 +506,7 @@ static struct written *make_page(struct work *w, const struct touched *t, err *e
     struct page_draft d = {0};
     struct written m = {.ref = {.kind = t->kind, .window = t->window}, .from = from};
     if (!arena_grow(&w->arena, &w->written, &w->made_room, w->made_count + 1, sizeof m)) {
-        (void)!arena_ok(&w->arena, e);
+        (void)arena_fail(&w->arena, e);
         return NULL;
     }
     if (!draft_page(w, t, manifest_page(w->base, t->kind, t->window), &d, e)) return NULL;
@@ -481,11 +517,6 @@ static struct written *make_page(struct work *w, const struct touched *t, err *e
 }
 
 // ---- the root
-
-struct next {
-    struct manifest root;  // as it will be written; its arrays are the change's arena's
-    struct page **pages;   // borrowed from base and made
-};
 
 static int by_ref(const void *a, const void *b)
 {
@@ -503,7 +534,7 @@ static struct page *page_with(const struct work *w, const struct page_ref *ref)
     for (size_t i = 0; i < w->made_count; i++)
         if (w->written[i].page && id128_eq(w->written[i].ref.id, ref->id))
             return w->written[i].page;
-    abort();
+    abort();  // draft_root names only pages of the base and those that make_page made
 }
 
 static bool is_forgotten(const struct work *w, str name)
@@ -516,18 +547,21 @@ static void throw_away(struct work *w, struct manifest *root, str name, uint64_t
     root->garbage[root->garbage_count++] = (struct garbage){name, bytes, w->now_ns};
 }
 
+// The garbage of the next version: that of the base without what the sweep deleted, the blocks that
+// leave, and the pages that are replaced. All stand there with the time of their removal.
 static bool list_garbage(struct work *w, struct manifest *root, const struct touched *t, size_t n,
                          err *e)
 {
     str prefix = name_of_tenant(&w->arena, w->tenant);
-    root->garbage =
-        ARENA_ARRAY(&w->arena, struct garbage, w->base->garbage_count + w->gone_count + n);
+    size_t room = w->base->garbage_count + w->gone_count + n;
+    root->garbage = ARENA_ARRAY(&w->arena, struct garbage, room);
     if (!root->garbage) return arena_ok(&w->arena, e);
     for (size_t i = 0; i < w->base->garbage_count; i++)
         if (!is_forgotten(w, w->base->garbage[i].name))
             root->garbage[root->garbage_count++] = w->base->garbage[i];
     for (size_t i = 0; i < w->gone_count; i++) {
         const struct manifest_block *b = manifest_find(w->base, w->gone[i]);
+        assert(b);  // check_inputs saw to it
         throw_away(w, root, str_slice(b->name, prefix.n, b->name.n), b->bytes);
     }
     for (size_t i = 0; i < n; i++) {
@@ -537,6 +571,7 @@ static bool list_garbage(struct work *w, struct manifest *root, const struct tou
         ulid_print(old->id, id);
         throw_away(w, root, arena_printf(&w->arena, "page/%s", id), old->bytes);
     }
+    assert(root->garbage_count <= room);
     return arena_ok(&w->arena, e);
 }
 
@@ -546,6 +581,7 @@ static bool is_touched(const struct page_ref *p, const struct touched *t, size_t
     return n && bsearch(&key, t, n, sizeof *t, by_kind_window);
 }
 
+// The root of the next version. Writes the pages that change (step 3).
 static bool draft_root(struct work *w, struct manifest *root, const struct touched *t, size_t n,
                        err *e)
 {
@@ -573,7 +609,7 @@ static bool draft_root(struct work *w, struct manifest *root, const struct touch
     return list_garbage(w, root, t, n, e);
 }
 
-// The version as everybody will read it.
+// The version as everybody will read it: a root that could not be read is never created.
 static struct manifest *read_back(struct work *w, const struct manifest *root, str bytes, err *e)
 {
     struct manifest *m = root_parse(w->memory, w->tenant, root->version, bytes, e);
@@ -588,6 +624,8 @@ static struct manifest *read_back(struct work *w, const struct manifest *root, s
 
 // ---- attempts
 
+// Steps 3 to 5. The version in memory is complete before the root is created: once the change has
+// landed, nothing may fail any more.
 static enum outcome put_version(struct work *w, struct manifest **now, err *e)
 {
     struct touched *t = NULL;
@@ -595,6 +633,7 @@ static enum outcome put_version(struct work *w, struct manifest **now, err *e)
     struct manifest root = {0};
     struct buf bytes;
     if (!touch_all(w, &t, &n, e) || !draft_root(w, &root, t, n, e)) return FAILED;
+    assert(root.version == w->base->version + 1);
     buf_init(&bytes, w->ms->memory, MANIFEST_ROOT_MAX);
     root_print(&root, &bytes);
     str name = name_root(&w->arena, w->tenant, root.version);
@@ -611,7 +650,9 @@ static enum outcome put_version(struct work *w, struct manifest **now, err *e)
     return out;
 }
 
-// By both clocks: the one on the wall may be set back while the job is under way.
+// Did the work on the change begin recently enough, by both clocks (the one on the wall may be set
+// back meanwhile)? A sweep takes older blocks for orphans, and sources are forgotten after some
+// days, so an old job might absorb a segment again. A cleaning has no blocks: its age is no matter.
 static bool is_young(struct work *w, err *e)
 {
     int64_t age = w->now_ns - w->change->begun_ns;
@@ -631,15 +672,17 @@ static bool changes_nothing(const struct work *w)
     return c->add_count + w->gone_count == 0 && (!k || k->forget_count + k->page_count == 0);
 }
 
-// Times of versions ascend, small differences of clocks aside. A clock that was far ahead once is
-// not followed, or all that comes later would seem young until that time.
+// The time of the next version: that of the base if our clock is up to an hour behind it, so that
+// times ascend. A base that is further ahead was made by a wrong clock, which is not followed, or
+// all that comes later would seem young until that time.
 static int64_t time_of(const struct work *w)
 {
     int64_t now_ns = w->ms->wall_ns();
     return w->base->made_ns - now_ns <= JOB_AGE_MAX ? MAX(now_ns, w->base->made_ns) : now_ns;
 }
 
-// One attempt at the version that is newest now; it is in *now.
+// Steps 2 to 5 for the version in *now, which is the newest one known. LANDED: *now is the version
+// that has the change.
 static enum outcome attempt(struct work *w, struct manifest **now, err *e)
 {
     w->base = *now;
@@ -664,10 +707,10 @@ static enum outcome attempt(struct work *w, struct manifest **now, err *e)
     return LANDED;
 }
 
-// A version goes at the earliest ROOT_SIGHT after it became old (manifest_sweep.c). A process that
-// stood still for as long between its LIST and its creation may have created a root anew that was
-// swept meanwhile: below the newest, where nobody reads it. So a late creation counts only if the
-// newest version has the change.
+// A root is deleted ROOT_SIGHT (two hours) after a sweep found it old, at the earliest. If we stood
+// still between LIST and creation, others may have made v + 1 and many more, and v + 1 was deleted:
+// then our root is below the newest version, where nobody reads it. So a creation an hour or more
+// after its LIST counts only if the newest version has the change. LOST: it is applied again.
 static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 {
     struct manifest *newest = manifest_newest(w->ms, w->r, w->tenant, e);
@@ -684,8 +727,9 @@ static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 
 static bool run_change(struct work *w, struct manifest **now, err *e)
 {
+    assert(!*now);
     for (int i = 0; i < ATTEMPTS; i++) {
-        if (i) manifest_pause(i);
+        if (i) manifest_pause(i);  // by chance, or the same writers would meet again
         int64_t listed_ns = w->ms->boot_ns();
         *now = manifest_newest(w->ms, w->r, w->tenant, e);
         if (!*now) return false;
@@ -702,6 +746,8 @@ static bool run_change(struct work *w, struct manifest **now, err *e)
     return refuse(w, e);
 }
 
+// All attempts, with one nonce; the new version is counted against `memory`. This is where aborted
+// of a store becomes unavailable.
 static bool apply(const struct work *what, struct mem_budget *memory, struct manifest **now, err *e)
 {
     struct work w = *what;
@@ -712,7 +758,8 @@ static bool apply(const struct work *what, struct mem_budget *memory, struct man
     return ok;
 }
 
-// The version that comes of it is kept if there is room.
+// The new version is kept for the next use if there is room for it, at the cost of tenants that
+// were used longer ago; else it is counted against the parent budget, for this use alone.
 static bool apply_with_room(const struct work *what, struct manifest **now, err *e)
 {
     struct manifests *ms = what->ms;
@@ -729,6 +776,8 @@ bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
                     const struct manifest_change *c, const struct manifest_cleaning *cleaning,
                     struct manifest **now, err *e)
 {
+    // A cleaning changes no block: is_young does not ask how old it is.
+    assert(!cleaning || c->add_count + c->remove_count + c->expire_count == 0);
     struct manifest *m = NULL;
     struct tenant *t = tenant_ref(ms, tenant, e);
     const struct work what = {

@@ -9,15 +9,16 @@
 //     manifest_commit.c    changes
 //     manifest_sums.c      what no change may take
 //     manifest_peek.c      whether anything was listed since
-//     manifest_pack.c      what is kept while nobody asks
+//     manifest_pack.c      manifests that rest, packed
 //     manifest_snapshot.c  shared LISTs
 //     manifest_sweep.c     cleaning
-//     manifest_tenants.c   who has data, the cluster's id
-//     manifest_verify.c    what is there, for people; whether it is right
+//     manifest_tenants.c   tenants that have data, the cluster's id
+//     manifest_verify.c    a tenant's versions and objects for people, and whether they are right
 //
-// A page is immutable and counted; a version holds the pages that it names, so that versions of a
-// tenant share those that did not change. The table of tenants is under one lock, which is never
-// held while the store is asked.
+// A page is immutable and counts its references; a version holds the pages that it names, so that
+// versions of a tenant share those that did not change. The table of tenants is under one lock,
+// which is never held while the store is asked. A tenant's entry is used outside of the lock only
+// between tenant_ref and tenant_unref, which keep it from being evicted.
 #pragma once
 
 #include "base/map.h"
@@ -31,10 +32,11 @@
 #define ROOT_FORMAT 1
 #define PAGE_FORMAT 2  // 1: sources one by one
 
-// A job that is older names nothing any more; what it made is an orphan.
+// A change whose work began longer ago is aborted, unless its caller allows more (age_max_ns). What
+// it made are orphans then.
 #define JOB_AGE_MAX (3600 * NS_PER_S)
 
-// What is read of one object at most; a page of a busy day is some hundred KB.
+// So much is read of one object at most; a page of a busy day is some hundred KB.
 #define MANIFEST_ROOT_MAX ((uint64_t)64 << 20)
 #define MANIFEST_PAGE_MAX ((uint64_t)256 << 20)
 #define MANIFEST_HOUR_MAX INT64_C(2562046)  // the last one that ends in an int64 of nanoseconds
@@ -53,7 +55,8 @@ static inline void manifest_step(void)
 }
 #endif
 
-// A leaf that is no more but counts on, or whose segments nobody else names.
+// A leaf that was removed and that its page must remember: it expired, so it counts on in parents,
+// or it has sources that no living leaf names.
 struct past_block {
     id128 id;
     bool expired;
@@ -62,10 +65,11 @@ struct past_block {
     size_t source_count;
 };
 
+// An entry of a page's index of absorbed segments.
 struct absorbed {
     const struct segment_run *run;
-    uint64_t reach;  // the last cut of this one and those before it of its hour, stream and part
-    uint32_t by;     // row of the page's blocks; block_count + row of its past
+    uint64_t reach;  // the highest cut of this run and those before it of its hour, stream and part
+    uint32_t by;     // the leaf: row of the page's blocks, or block_count + row of its past
 };
 
 struct page {
@@ -74,20 +78,22 @@ struct page {
     struct manifest_block *blocks;
     size_t block_count;
     // Past leaves that retention removed and whose sources are forgotten, as most leaves of a
-    // tenant are in the end: ids in order, and for each the row of the time when (NULL: there is
-    // one time).
+    // tenant are in the end. So they take little room: ids in order, and for each the row of its
+    // time in removed_ns (NULL: all have the same).
     id128 *expired;
     uint32_t *expired_when;
     size_t expired_count;
     int64_t *removed_ns;
-    struct past_block *past;  // the others
+    struct past_block *past;  // all other past leaves
     size_t past_count;
     struct absorbed *absorbed;  // in order of runs
     size_t absorbed_count;
 };
 
+// When the i-th of the expired leaves was removed.
 static inline int64_t page_expired_ns(const struct page *p, size_t i)
 {
+    assert(i < p->expired_count);
     return p->removed_ns[p->expired_when ? p->expired_when[i] : 0];
 }
 
@@ -134,11 +140,12 @@ struct listed_root {
     uint64_t bytes;
 };
 
-// One round of a shared LIST.
+// One round of a shared LIST (manifest_snapshot.c). The thread that makes it writes the rest;
+// others read that once it is done.
 struct listing {
     unsigned refs;  // under the lock
     bool done;
-    bool lost;  // who made it was called off: others try again
+    bool lost;  // the request of the thread that made it ended: others try again
     bool ok;
     err fault;
     struct manifest *manifest;
@@ -156,13 +163,13 @@ struct tenant {
     struct tenant *next;   // in its chain
     struct tenant *newer;  // in order of use
     struct tenant *older;
-    struct manifest *known;  // or NULL
-    struct packed *packed;   // the same while nobody uses it; or NULL
+    struct manifest *known;  // the newest version that was read, or NULL
+    struct packed *packed;   // in its place while the tenant rests, or NULL
     uint64_t used_mono_ns;
     struct listing *running;  // or NULL
     struct listing *waiting;  // the one that starts next; or NULL
-    unsigned users;           // threads that hold a pointer to it
-    bool noted;
+    unsigned users;           // threads between tenant_ref and tenant_unref
+    bool noted;               // v1/tenants/<tenant> is known to be there
     uint64_t hash;
     size_t name_n;
     char name[];
@@ -172,16 +179,16 @@ struct tenant {
 
 struct manifests {
     struct store *store;
-    struct mem_budget *memory;      // of what is in use only
-    struct mem_budget kept;         // of what stays, below that
-    _Atomic uint64_t told_mono_ns;  // when the log was told last that there was no room
+    struct mem_budget *memory;      // for manifests in use, and scratch memory
+    struct mem_budget kept;         // for manifests that are kept between uses; a child of memory
+    _Atomic uint64_t told_mono_ns;  // when the log was last told that there was no room
     int64_t (*wall_ns)(void);
     int64_t (*boot_ns)(void);
     struct lock lock;
     struct cond change;  // of a listing
     struct cond end;     // of the thread that packs
     pthread_t thread;
-    bool rests;  // it was started
+    bool rests;  // the thread was started
     bool ending;
     uint64_t rest_ns;
     struct tenant *chains[TENANT_CHAINS];
@@ -192,14 +199,14 @@ struct manifests {
 
 // ---- manifest_wire.c, manifest_page.c
 
-// The values of a page's bytes; a reference. data_loss with the page's name and the field; where
-// `what` it is should be known from `ref`.
+// The values of a page's bytes, checked; returns a reference. data_loss, with the page's name and
+// the field, if a value is not as it should be or if kind and window are not those of `ref`.
 struct page *page_parse(struct mem_budget *memory, str tenant, const struct page_ref *ref,
                         str bytes, err *e) MUST_CHECK;
 struct page *page_hold(struct page *p);
 void page_unref(struct page *p);
 
-// What a page is to have; written in the order given.
+// The contents of a page to be written, in this order.
 struct page_draft {
     enum block_kind kind;
     int64_t window;
@@ -220,7 +227,8 @@ struct manifest *root_parse(struct mem_budget *memory, str tenant, uint64_t vers
                             err *e) MUST_CHECK;
 void root_print(const struct manifest *m, struct buf *out);
 
-// Is it what a commit may add? Says what is wrong with it otherwise.
+// May a version name such a block? data_loss with the field that is wrong; a commit makes it
+// invalid_argument.
 bool manifest_block_check(const struct manifest_block *b, err *e) MUST_CHECK;
 int64_t manifest_window(enum block_kind kind, int64_t hour);
 int manifest_block_cmp(const struct manifest_block *a, const struct manifest_block *b);
@@ -253,29 +261,38 @@ static inline bool ids_sort(struct arena *a, const id128 *v, size_t n, id128 **o
 // Makes lookups ready once all pages are there. data_loss if a block is named twice.
 bool manifest_finish(struct manifest *m, err *e) MUST_CHECK;
 
-// The tenant's entry, held until tenant_unref. NULL and *e if there is no memory.
+// The tenant's entry, which stays until tenant_unref. NULL with invalid_argument (no tenant can
+// have that name) or without memory.
 struct tenant *tenant_ref(struct manifests *ms, str name, err *e) MUST_CHECK;
 void tenant_unref(struct manifests *ms, struct tenant *t);
-struct manifest *tenant_known(struct manifests *ms, struct tenant *t);  // a reference, or NULL
-uint64_t tenant_version(struct manifests *ms, struct tenant *t);        // of that; 0: none
+
+// The version that is kept, unpacked if it rested: a reference, or NULL; and its number, 0 if none
+// is kept.
+struct manifest *tenant_known(struct manifests *ms, struct tenant *t);
+uint64_t tenant_version(struct manifests *ms, struct tenant *t);
+
+// Keeps the version, with a reference of its own, unless a newer one is kept or it was counted
+// against another budget.
 void tenant_learn(struct manifests *ms, struct tenant *t, struct manifest *m);
 
-bool tenant_in_use(const struct tenant *t);  // under the lock
+bool tenant_in_use(const struct tenant *t);  // the caller holds the lock
 
-// Gives back what is kept of tenants that nobody uses now, the longest unused ones first; false if
-// there is nothing.
+// Forgets the tenant that has not been used for the longest time, if nobody uses it now, with all
+// that is kept of it. False if there is none.
 bool manifests_shrink(struct manifests *ms);
 
-// Does so while others find little room in the parent of the budget; after each use.
+// Does so while others find little room in the parent of the budget; called after each use.
 void manifests_relieve(struct manifests *ms);
 
-// There is no room for it among what is kept: it is for one use alone. Counts and tells.
+// A manifest found no room in the budget of what is kept, so it serves one use alone: counts that,
+// and tells the log, once a minute at most.
 void manifests_not_kept(struct manifests *ms, const struct req *r, str tenant);
 
 struct manifest *manifest_empty(struct manifests *ms, str tenant, err *e) MUST_CHECK;
 
-// A version as the store has it: root and those pages that `base` (or NULL) has not. not_found if
-// the root, or a page of it, is not there.
+// Reads a version from the store: its root, and the pages that `base` (or NULL) does not have.
+// Returns a reference. not_found if the root or one of its pages is gone, which a sweep may have
+// deleted since it was listed.
 struct manifest *manifest_load(struct manifests *ms, struct req *r, str tenant,
                                const struct listed_root *root, const struct manifest *base,
                                err *e) MUST_CHECK;
@@ -305,13 +322,15 @@ const struct page_ref *manifest_page_ref(const struct manifest *m, enum block_ki
                                          int64_t window);
 const struct page *manifest_page(const struct manifest *m, enum block_kind kind, int64_t window);
 
-// One by one the entries that have a segment of the run; `after` NULL begins, NULL: no more.
+// Goes through the entries that have a segment in common with the run, one a call: the first if
+// `after` is NULL, else the next one after it. NULL: there are no more.
 const struct absorbed *page_absorbed(const struct page *p, const struct segment_run *r,
                                      const struct absorbed *after);
 
 // ---- manifest_pack.c
 
-// A manifest in few bytes, counted against the same budget. NULL without memory.
+// A manifest in few bytes and back, counted against the same budget; `scratch` is for memory while
+// the call lasts. Both return a reference, or NULL and *e.
 struct packed *manifest_pack(const struct manifest *m, struct mem_budget *scratch,
                              err *e) MUST_CHECK;
 struct manifest *manifest_unpack(const struct packed *p, str tenant, struct mem_budget *scratch,
@@ -323,46 +342,52 @@ void manifests_end_rest(struct manifests *ms);
 
 // ---- manifest_check.c
 
-// Asked once, before a commit. invalid_argument. Memory of the arena.
+// Is the change right in itself, whatever the newest version has? invalid_argument. Called once for
+// a commit. Uses memory of the arena.
 bool manifest_change_check(struct arena *a, const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_sums.c
 
-// Whether all expired leaves that parents have the sums of keep them, of each window and class, if
-// the change is made to this version. If not it is aborted, naming one, counted and logged. Memory
-// of the arena.
+// Would each expired leaf keep the sums that parents have of it, of all windows and classes, if the
+// change were applied to this version? If not: false with aborted, naming one; it is counted and
+// logged. Uses memory of the arena.
 bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *base,
                          const struct manifest_change *c, err *e) MUST_CHECK;
 
 // ---- manifest_commit.c
 
-// What a sweep changes besides: drops entries of the garbage list, and what pages need no more.
+// What a sweep changes: it drops entries of the garbage list, and from pages what nobody needs any
+// more. The change that comes with it adds and removes no block.
 struct manifest_cleaning {
-    const str *forget;  // names in the garbage list
+    const str *forget;  // names in the garbage list that are dropped
     size_t forget_count;
-    // The sources that are to be named still, of a leaf that came or went then; the arena's.
+    // Of a leaf that was committed or removed at since_ns, those of its sources that the page must
+    // name still; `v` itself if that is all of them, else the arena's.
     const struct segment_run *(*keep_sources)(void *arg, struct arena *a,
                                               const struct segment_run *v, size_t n,
                                               int64_t since_ns, size_t *kept);
+    // Must an expired leaf's id be remembered still?
     bool (*keep_past)(void *arg, const struct past_block *p);
     void *arg;
-    const struct page_ref *pages;  // those to be cleaned
+    const struct page_ref *pages;  // pages to be cleaned
     size_t page_count;
 };
+
+// Applies a change, and a cleaning if it is not NULL; manifest_commit says the rest.
 bool manifest_apply(struct manifests *ms, struct req *r, str tenant,
                     const struct manifest_change *c, const struct manifest_cleaning *cleaning,
                     struct manifest **now, err *e) MUST_CHECK;
 
-// How the creation of a root, or a whole change, ended.
+// How the creation of a root, or an attempt at a whole change, ended.
 enum outcome {
     LANDED,
-    LOST,   // another's is there
-    FAILED  // e says why; unavailable: it may have landed
+    LOST,   // another writer's root has that version
+    FAILED  // *e says why; unavailable: it may have landed
 };
 
-// Creates the root of that name; tries again while the store does not say how it ended, always with
-// the same bytes.
+// Creates the root of that name. Tries again as long as the store does not say how it ended, always
+// with the same bytes (manifest_root.c).
 enum outcome root_create(struct manifests *ms, struct req *r, str name, str bytes, err *e);
 
-// A moment, by chance, and longer the more attempts there were.
+// Sleeps for a random time below 2^attempt ms, 200 ms at most. attempt > 0.
 void manifest_pause(int attempt);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A manifest that nobody asks for is kept as its root and pages are written, packed as one piece.
-// Parents name the leaves of their children again and again, so it shrinks to a fifth of what
-// lookups need. The next use makes it values again, which takes no request to the store.
+// Resting manifests. A manifest that nobody has used for a while is kept as the bytes of its root
+// and pages, compressed as one piece. Parents name the leaves of their children again and again, so
+// it shrinks to a fifth of what lookups need. The next use makes values of it again, without a
+// request to the store.
 //
-//     known --not used for a minute--> packed --asked for--> known
+//     known --not used for a minute (manifests_rest)--> packed --used (tenant_known)--> known
+//
+// The packed form: 8 bytes, the hash of the root in the store; then the root and the pages in the
+// order of the root, each with its length before it.
 #include "codec/compress.h"
 #include "codec/pb.h"
 #include "manifest/manifest_int.h"
@@ -12,8 +16,8 @@
 
 #include <stdlib.h>
 
-#define LEVEL     3
-#define TICKS     4  // looks in the time after which a tenant rests
+#define LEVEL     3  // of zstd
+#define TICKS     4  // the thread looks so often in the time after which a tenant rests
 #define HASH_SIZE 8
 
 struct packed {
@@ -32,13 +36,17 @@ uint64_t packed_version(const struct packed *p)
 
 struct packed *packed_hold(struct packed *p)
 {
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    assert(before > 0);
     return p;
 }
 
 void packed_unref(struct packed *p)
 {
-    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!p) return;
+    unsigned before = atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1) return;
     mem_free(p->memory, p, sizeof *p + p->n);
 }
 
@@ -63,7 +71,8 @@ static bool print_page(const struct manifest *m, size_t i, struct arena *a, stru
     return !out->failed;
 }
 
-// The hash of the root is that of its bytes in the store, which ours may differ from.
+// The root's hash is taken along: its bytes in the store may be others than ours, because another
+// version of the program wrote them, and the next root names the hash of those.
 static bool print_all(const struct manifest *m, struct mem_budget *memory, struct buf *out)
 {
     struct buf piece;
@@ -74,7 +83,7 @@ static bool print_all(const struct manifest *m, struct mem_budget *memory, struc
     bool ok = !piece.failed;
     for (size_t i = 0; i < m->page_count && ok; i++) {
         struct arena a;
-        arena_init(&a, memory, SIZE_MAX / 4);
+        arena_init(&a, memory, SIZE_MAX / 4);  // for one page, so that the peak stays low
         buf_clear(&piece);
         ok = print_page(m, i, &a, &piece);
         put_piece(out, buf_view(&piece));
@@ -91,6 +100,7 @@ struct packed *manifest_pack(const struct manifest *m, struct mem_budget *scratc
     struct packed *p = NULL;
     buf_init(&raw, scratch, SIZE_MAX / 4);
     buf_init(&small, scratch, SIZE_MAX / 4);
+    assert(m->version > 0);
     bool ok = print_all(m, scratch, &raw) || err_set(e, ERR_RESOURCE_EXHAUSTED, "memory");
     if (ok && compress_zstd(buf_view(&raw), LEVEL, &small, e))
         p = mem_alloc(m->arena.budget, sizeof *p + small.n, e);
@@ -151,7 +161,8 @@ struct manifest *manifest_unpack(const struct packed *p, str tenant, struct mem_
 
 // ---- when
 
-// The longest unused tenant that has values and may rest; held.
+// Of the tenants not used since then, the longest unused one that has values and that nobody uses
+// now; it is held as by tenant_ref, without becoming newer. NULL: there is none.
 static struct tenant *tired(struct manifests *ms, uint64_t before_mono_ns)
 {
     lock_take(&ms->lock);
@@ -164,10 +175,13 @@ static struct tenant *tired(struct manifests *ms, uint64_t before_mono_ns)
     return t;
 }
 
-// Its values for the packed form, unless somebody uses them or there are others by now.
+// Puts the packed form in the place of the values `m`, unless another thread uses them or learned a
+// newer version meanwhile. Takes the caller's references of m and p, and ends the hold of t. The
+// two references of m that are expected are the table's and the caller's.
 static bool swap(struct manifests *ms, struct tenant *t, struct manifest *m, struct packed *p)
 {
     lock_take(&ms->lock);
+    assert(t->users > 0);
     bool ok = p && t->known == m && t->users == 1 && atomic_load(&m->refs) == 2;
     if (ok) {
         t->known = NULL;
@@ -193,6 +207,7 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns)
         err e = {0};
         struct manifest *m = tenant_known(ms, t);
         struct packed *p = m ? manifest_pack(m, ms->memory, &e) : NULL;
+        // Where it did not work, the same tenant would be the next one again: enough for now.
         more = swap(ms, t, m, p);
         n += more;
     }
@@ -219,6 +234,7 @@ static void *run_packer(void *arg)
 
 bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e)
 {
+    assert(!ms->rests && !ms->ending);
     ms->rest_ns = idle_ns;
     ms->rests = thread_start(&ms->thread, "manifests", run_packer, ms, e);
     return ms->rests;

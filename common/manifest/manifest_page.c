@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages: bytes to checked values and back.
+// Pages: bytes to checked values and back. Every rule of docs/formats/manifest.md is checked here:
+// what page_parse returns can be relied upon without further checks.
+//
+// A manifest of a year is kept by each process that serves its tenant, so a page takes exactly the
+// memory of its values: page_room adds up first, and the arena gets one piece of that size.
 #include "base/hash.h"
 #include "manifest/wire_int.h"
 
@@ -18,9 +22,9 @@ struct reading {
     uint32_t format;
     const id128 *streams;
     size_t stream_count;
-    const id128 **shared;  // leaves of those covers that say the same as an earlier one; or NULL
-    const uint32_t *like;  // of each cover the first that has these leaves
-    size_t cover;          // the one that comes next
+    const uint32_t *like;  // for each cover of the page, the first cover with the same leaves
+    const id128 **shared;  // leaves of those first covers, once they were read
+    size_t cover;          // the next cover of the page
 };
 
 struct sources {
@@ -28,7 +32,7 @@ struct sources {
     size_t n;
 };
 
-// Those of format 1: one by one, in order of names.
+// Sources of format 1: one by one, in order of their names.
 static bool read_names(struct arena *a, Flametree__V1__SegmentRef **v, size_t n,
                        struct sources *out, err *e)
 {
@@ -150,12 +154,14 @@ static bool read_blocks(struct page *p, struct reading *r, const Flametree__V1__
     return true;
 }
 
+// Is the id all that the page remembers of this leaf?
 static bool has_expired_only(const Flametree__V1__PastBlock *b)
 {
     return b->expired && b->n_sources == 0 && b->runs.len == 0;
 }
 
-// How many times there are, if equal ones follow each other.
+// How many different times these leaves were removed at, counting runs of equal ones. Retention
+// removes many leaves in one version, so there are few.
 static size_t count_times(const Flametree__V1__Page *m)
 {
     size_t n = 0;
@@ -212,6 +218,7 @@ static bool read_past(struct page *p, const struct reading *r, const Flametree__
         last = b->id;
         if (b == &at) add_expired(p, b->id, b->removed_ns);
     }
+    assert(p->expired_count == expired && p->expired_count + p->past_count == m->n_past);
     return true;
 }
 
@@ -223,6 +230,9 @@ static int by_run(const void *a, const void *b)
     return order ? order : x->by < y->by ? -1 : x->by > y->by;
 }
 
+// The index of absorbed segments: the runs of all leaves, living and past, in order. Runs of one
+// leaf are apart, but those of two may overlap, so each entry notes how far the ones before it
+// reach.
 static bool index_sources(struct page *p, err *e)
 {
     size_t n = 0;
@@ -259,6 +269,8 @@ static size_t room_of_runs(size_t old, ProtobufCBinaryData runs, size_t *absorbe
     return n ? message_room(n * sizeof(struct segment_run)) : 0;
 }
 
+// The bytes that the page's values take in its arena: the same allocations as reading makes, runs
+// counted at the most that their bytes can hold.
 static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
 {
     size_t absorbed = 0;
@@ -287,7 +299,7 @@ static size_t page_room(const struct reading *r, const Flametree__V1__Page *m)
     return MAX(room, 1);
 }
 
-// Which covers have the same leaves.
+// Finds the covers that have the same leaves as an earlier one (r->like).
 static bool compare_covers(struct reading *r, const Flametree__V1__Page *m, err *e)
 {
     struct map lists;
@@ -382,13 +394,17 @@ struct page *page_parse(struct mem_budget *memory, str tenant, const struct page
 
 struct page *page_hold(struct page *p)
 {
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    assert(before > 0);
     return p;
 }
 
 void page_unref(struct page *p)
 {
-    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!p) return;
+    unsigned before = atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1) return;
     struct mem_budget *memory = p->arena.budget;
     arena_release(&p->arena);
     mem_free(memory, p, sizeof *p);
@@ -396,7 +412,8 @@ void page_unref(struct page *p)
 
 // ---- writing
 
-// The streams of a page's runs.
+// The streams of all runs of a page. A run names its stream by the row here: 16 bytes are written
+// once, not with each run.
 struct streams {
     struct arena arena;
     id128 *v;  // in order, each once

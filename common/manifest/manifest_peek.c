@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look at a tenant that is idle: a LIST, and nothing is read or kept. Segments that were absorbed
-// and roots of older versions are seen as well, so what a sweep deletes is news too, once.
+// Checking an idle tenant: one LIST; nothing is read or kept. The print covers absorbed segments as
+// well, which a plan does not need: to leave them out would take the manifest. So a tenant of which
+// a sweep deletes segments looks changed once.
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
 
+// Of the versions only the newest counts, at the end: roots that a sweep deletes change nothing.
 uint64_t listed_print(uint64_t print, str rest, uint64_t *newest)
 {
     uint64_t version = 0;

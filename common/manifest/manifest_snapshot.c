@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared LISTs. Of a tenant there is at most one under way; who asks while it runs waits for the
-// next, which one of the waiting makes when the first is done:
+// Snapshots, by shared LISTs. Of each tenant at most one LIST is under way and at most one listing
+// waits to start. A LIST that runs already is too old for a caller that comes now: it may have
+// passed a name before that was created.
 //
-//     ask --nobody lists--> makes it            ask --somebody does--> waits for the next
-//     the maker was called off (deadline, cancel): the others are as if they asked just now
+//     no LIST runs       the caller makes one
+//     a LIST runs        the caller joins the waiting listing (and enters it, if there is none).
+//                        When the running one is done, one of those who wait makes it for all
+//     the maker's request ended (deadline, canceled)
+//                        the others begin again, as if they had just called
 //
-// A LIST shows segments, then versions, oldest first, and a tenant that changes all the time has
-// thousands of those. Where a page of it ends among versions older than the one that is known, it
-// goes on at that one.
+// A LIST shows segments, then versions, oldest first; a tenant that changes all the time has
+// thousands of versions. Where a page of the LIST ends among versions older than the known one, the
+// LIST goes on at the known one.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "manifest/manifest_int.h"
 
 #include <stdlib.h>
 
-#define LOOKS       4
-#define PAGE_NAMES  1000  // of a LIST
+#define LOOKS      4     // tries, while a sweep deletes versions between LIST and read
+#define PAGE_NAMES 1000  // of a LIST; a wrong number would cost requests, nothing else
+
+// A waiting thread looks so often whether its request was canceled, which wakes nobody here.
 #define CANCEL_TICK ((uint64_t)100 * NS_PER_MS)
 
 // ---- listings: counted under the lock
@@ -40,6 +46,7 @@ static void listing_free(struct manifests *ms, struct listing *l)
 static void listing_unref(struct manifests *ms, struct listing *l)
 {
     lock_take(&ms->lock);
+    assert(l->refs > 0 && l->done);
     bool last = --l->refs == 0;
     lock_give(&ms->lock);
     if (last) listing_free(ms, l);
@@ -66,7 +73,7 @@ static bool see(void *arg, str name, uint64_t size, err *e)
     str what = str_slice(rest, 2, rest.n);
     struct snapshot_segment segment = {.bytes = size};
     uint64_t version = 0;
-    l->print = listed_print(l->print, rest, &s->newest);
+    l->print = listed_print(l->print, rest, &s->newest);  // as snapshot_peek computes it
     if (str_starts(rest, S("a/")) && segment_name_parse(what, &segment.name)) {
         if (!mem_grow(s->ms->memory, &l->segments, &l->segment_room, l->segment_count + 1,
                       sizeof segment, e))
@@ -74,6 +81,7 @@ static bool see(void *arg, str name, uint64_t size, err *e)
         l->segments[l->segment_count++] = segment;
     } else if (str_starts(rest, S("m/")) && name_root_version(what, &version)) {
         if (version > s->root.version) s->root = (struct listed_root){version, size};
+        // False ends the LIST without an error of its own: list() goes on at the known version.
         s->jumps = ++s->names % PAGE_NAMES == 0 && version + 1 < s->known;
         return !s->jumps;
     } else {
@@ -93,7 +101,10 @@ static bool list(struct seeing *s, struct req *r, str tenant, str prefix, err *e
         *e = fault;
         return false;
     }
-    // From the one before: if that is gone, too, all that was known may be.
+    // Names after that of the version before the known one, so the known one is shown too. If
+    // nothing is shown, the known one is gone (the store was put back), and the LIST goes on where
+    // it was left. `known` is cleared, so that it does not jump again.
+    assert(s->known > 1);
     str from = name_root(&r->arena, tenant, s->known - 1);
     uint64_t below = s->root.version;
     s->known = 0;
@@ -112,7 +123,8 @@ static void leave_out_absorbed(struct listing *l)
     l->segment_count = kept;
 }
 
-// Names came in order of their bytes, which is that of segment_name_cmp.
+// One LIST and the newest version that it showed. The names came in order of their bytes, which is
+// the order of segment_name_cmp: the segments need not be sorted.
 static bool make_once(struct manifests *ms, struct req *r, struct tenant *t, str tenant,
                       struct listing *l, err *e)
 {
@@ -157,6 +169,7 @@ static void run_listing(struct manifests *ms, struct req *r, struct tenant *t, s
     bool ok = make(ms, r, t, tenant, l, &fault);
     bool lost = !ok && !req_alive(r, &ignored);
     lock_take(&ms->lock);
+    assert(t->running == l && !l->done);
     l->ok = ok;
     l->lost = lost;
     l->fault = fault;
@@ -166,8 +179,9 @@ static void run_listing(struct manifests *ms, struct req *r, struct tenant *t, s
     lock_give(&ms->lock);
 }
 
-// The listing to be waited for: the one that starts next, which is `spare` if nobody waits yet.
-// *mine: the caller makes it, now.
+// Enters the listing that starts next, which becomes *spare if nobody waits yet. Returns when the
+// caller has to make it (*mine), or when it is done, with a reference of the caller's. NULL and *e:
+// the caller's request ended.
 static struct listing *join(struct manifests *ms, struct req *r, struct tenant *t,
                             struct listing **spare, bool *mine, err *e)
 {
@@ -178,6 +192,7 @@ static struct listing *join(struct manifests *ms, struct req *r, struct tenant *
         *spare = NULL;
     }
     struct listing *l = t->waiting;
+    assert(l && !l->done);
     l->refs++;
     while (ok && t->waiting == l && t->running) {
         uint64_t left = req_left_ns(r);
@@ -186,6 +201,7 @@ static struct listing *join(struct manifests *ms, struct req *r, struct tenant *
     }
     *mine = ok && t->waiting == l;
     if (*mine) {
+        assert(!t->running);
         t->running = l;
         t->waiting = NULL;
     }
@@ -196,6 +212,8 @@ static struct listing *join(struct manifests *ms, struct req *r, struct tenant *
     }
     bool last = false;
     if (!ok) {
+        // The last one that leaves takes the waiting listing with it. Before that one of the others
+        // makes it.
         last = --l->refs == 0;
         if (last && t->waiting == l) t->waiting = NULL;
     }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What retention took is in the sums of parents only. So no change may take the last parent that
-// names such a leaf, nor make it stale by replacing another leaf that it names: nobody could make
-// it anew, and the answers of years would lack an hour. Who plans changes sees to that; this is
-// where it holds whatever was planned, and whatever others changed in between.
+// The sums of an expired leaf (one that retention removed) are in parents only. So no change may
+// remove the last parent that names such a leaf, nor make that parent stale by replacing another
+// leaf that it names: nobody could make the parent anew, and answers of later years would lack an
+// hour. The compactor plans accordingly; this check holds whatever was planned, and whatever other
+// writers changed in between.
 //
-// A parent that goes because its own time is over (change.expire) may: its rows went long before.
+// A parent that retention removes (change.expire) may go: its own time is over.
+//
+//     for each parent that the change removes or makes stale
+//         for each window of it, and each expired leaf named there
+//             other parents, after the change, must name the leaf in the same window, with at least
+//             the same classes, for all packs of the parent
 #include "base/search.h"
 #include "manifest/manifest_int.h"
 #include "sys/log.h"
@@ -15,7 +21,7 @@
 
 struct near {
     const struct manifest_block *block;
-    uint32_t reach;  // the highest pack of this one and those before it
+    uint32_t reach;  // the highest pack of this block and of those before it in the list
 };
 
 struct looking {
@@ -25,11 +31,12 @@ struct looking {
     size_t removed_count;
     id128 *expired;  // in order
     size_t expired_count;
-    int64_t from_hour;  // of what is removed
+    int64_t from_hour;  // of all that is removed
     int64_t to_hour;
     struct near *near;  // parents after the change that reach into these hours, by pack_lo
     size_t near_count;
-    const struct manifest_block **keepers;  // those that have a certain window of a certain block
+    const struct manifest_block *
+        *keepers;  // of these, for the window that is checked: find_keepers
     size_t keeper_count;
 };
 
@@ -38,13 +45,14 @@ static bool is_removed(const struct looking *l, id128 id)
     return ids_have(l->removed, l->removed_count, id);
 }
 
-// Is the leaf in parents only, once the change is made?
+// Are the leaf's rows gone, so that only parents have its sums, once the change is made?
 static bool is_expired(const struct looking *l, id128 leaf)
 {
     if (!manifest_counts(l->base, leaf)) return false;
     return !manifest_find(l->base, leaf) || ids_have(l->expired, l->expired_count, leaf);
 }
 
+// Does the window's node count in the version before the change? If not, nothing is lost with it.
 static bool counts_before(const struct looking *l, const struct manifest_cover *c)
 {
     for (size_t i = 0; i < c->leaf_count; i++)
@@ -68,10 +76,12 @@ static const struct manifest_cover *cover_like(const struct manifest_block *b,
     return found ? &b->covers[from] : NULL;
 }
 
-// Has a block that is there after the change sums of the window as well as this one had them?
+// Has block b, which is there after the change, sums of the window as `was` had them, and will they
+// count? A part of a service serves only for the same part, or for all if it is the whole.
 static bool may_keep(const struct looking *l, const struct manifest_block *b,
                      const struct manifest_block *was, const struct manifest_cover *of)
 {
+    assert(was->cover_count);
     bool is_cut_otherwise = b->parts > 1 && b->part != (was->parts == b->parts ? was->part : 0);
     if (b->kind != was->kind || is_cut_otherwise || (was->classes & ~b->classes)) return false;
     if (b->pack_lo > was->pack_hi || b->pack_hi < was->pack_lo) return false;
@@ -79,6 +89,8 @@ static bool may_keep(const struct looking *l, const struct manifest_block *b,
     return c && counts_before(l, c) && !is_touched(l, c);
 }
 
+// The blocks that may keep the window. Near blocks are in order of their lowest pack; from the last
+// one that begins within `was` downwards, until none of those left reaches up to it.
 static void find_keepers(struct looking *l, const struct manifest_block *was,
                          const struct manifest_cover *of)
 {
@@ -92,7 +104,8 @@ static void find_keepers(struct looking *l, const struct manifest_block *was,
     }
 }
 
-// Goes through the packs of what is lost, range by range.
+// Do the keepers that name the leaf cover all packs of `was`? Goes up from its lowest pack, from
+// the end of one keeper to the next. 64 bits, as the highest pack is UINT32_MAX.
 static bool is_kept(const struct looking *l, const struct manifest_block *was,
                     const struct manifest_cover *of, id128 leaf)
 {
@@ -103,6 +116,7 @@ static bool is_kept(const struct looking *l, const struct manifest_block *was,
             manifest_step();
             if (b->pack_lo > at || b->pack_hi < at) continue;
             const struct manifest_cover *c = cover_like(b, of);
+            assert(c);  // may_keep saw to it
             if (ids_have(c->leaves, c->leaf_count, leaf)) end = (uint64_t)b->pack_hi + 1;
         }
         if (end == 0) return false;
@@ -115,7 +129,7 @@ static bool check_cover(struct looking *l, const struct manifest_block *b,
                         const struct manifest_cover *c, err *e)
 {
     bool goes = is_removed(l, b->id);
-    bool looked = false;
+    bool looked = false;  // keepers are sought once for a window, and for most windows never
     if (!goes && !(is_touched(l, c) && counts_before(l, c))) return true;
     for (size_t i = 0; i < c->leaf_count; i++) {
         if (!is_expired(l, c->leaves[i])) continue;
@@ -135,7 +149,8 @@ static bool check_cover(struct looking *l, const struct manifest_block *b,
     return true;
 }
 
-// Where there can be parents that the change touches.
+// The hours in which there can be parents that the change touches. All others are passed over: a
+// tenant of years has thousands of parents, a change touches those of a day or a window.
 static void find_hours(struct looking *l)
 {
     l->from_hour = INT64_MAX;
@@ -194,7 +209,7 @@ static bool keeps_sums(struct arena *a, const struct manifest *base,
                         .change = c,
                         .removed_count = c->remove_count,
                         .expired_count = c->expire_count};
-    if (c->remove_count == 0) return true;
+    if (c->remove_count == 0) return true;  // nothing becomes stale, and retention may take all
     if (!ids_sort(a, c->remove, c->remove_count, &l.removed) ||
         !ids_sort(a, c->expire, c->expire_count, &l.expired)) {
         return arena_ok(a, e);
@@ -216,6 +231,7 @@ bool manifest_keeps_sums(struct req *r, struct arena *a, const struct manifest *
     char text[LOG_QUOTE_MAX];
     if (keeps_sums(a, base, c, e)) return true;
     if (e->code != ERR_ABORTED) return false;
+    // Plans avoid this, so a person must be able to see that one did not.
     metric_add(&manifest_refused, 1);
     log_warn(&r->log, "manifest.refused",
              "version=%" PRIu64

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cleaning, in this order, each step for itself so that it may be ended anywhere:
+// Cleaning of one tenant. Each step stands alone, so a sweep may end anywhere:
 //
-//     segments   listed, absorbed long enough ago: deleted
-//     garbage    of the newest version, old enough: deleted
-//     commit     entries of garbage that was deleted, sources and expired leaves that nobody needs
-//                to know any more: forgotten in one version
-//     roots      old versions: deleted, oldest first
-//     orphans    blocks and pages that were never named: deleted
+//     1. segments   deletes those that a leaf absorbed long enough ago
+//     2. garbage    deletes the blocks and pages that the newest version lists as garbage for long
+//                   enough
+//     3. commit     drops, in one version, the garbage entries whose objects step 2 deleted, and
+//     the
+//                   sources and expired leaves that nobody needs to know any more
+//     4. roots      deletes old versions, oldest first
+//     5. orphans    deletes blocks and pages that no version names
 //
-// What the newest version names stays, whatever the clock says. What it does not name may be about
-// to be named: by a job whose blocks seem days old, because their writer's clock is behind or ours
-// is ahead. So each object waits in our sight as well (struct sweep_seen): garbage and segments for
-// their grace, which readers of older versions need, roots and orphans for longer than a job may
-// take. Orphans stay where clocks are seen to be apart. A source is forgotten only after a LIST did
-// not show its segment, so a segment that is still there never counts again.
+// What keeps it from deleting something that is needed:
+//
+//     a named object          stays, whatever the clocks say
+//     an object to be named   by a job that runs now: its blocks may seem days old, as the clock of
+//                             their writer is behind or ours is ahead. So each object also waits
+//                             in the sight of this process (struct sweep_seen), by the clock since
+//                             boot: roots and orphans for longer than a job may take
+//     readers of old versions segments and garbage stay for their grace, by both clocks
+//     clocks that differ      while the newest version shows that they do, no orphan is deleted
+//     a segment that is left  would count again if no page named it. So sources are forgotten only
+//                             after a LIST of this sweep did not show their segment
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/search.h"
@@ -22,13 +29,13 @@
 
 #include <stdlib.h>
 
-#define SOURCES_KEPT (7 * SLOT_DAY)
-#define PAST_KEPT    SLOT_DAY
-#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least, and two hours more than half the orphans' age
-#define ROOT_SIGHT   (2 * JOB_AGE_MAX)
-#define APART_MAX    JOB_AGE_MAX
+#define SOURCES_KEPT (7 * SLOT_DAY)     // of a leaf, from its commit or its removal on
+#define PAST_KEPT    SLOT_DAY           // of an expired leaf's id, once no parent names it
+#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least; see orphan_sight
+#define ROOT_SIGHT   (2 * JOB_AGE_MAX)  // a commit relies on it: check_late in manifest_commit.c
+#define APART_MAX    JOB_AGE_MAX        // of clocks, before orphans stay
 
-#define ERASED_AT_ONCE 64
+#define ERASED_AT_ONCE 64  // objects deleted together; the request may end between two batches
 
 struct sweeping {
     struct manifests *ms;
@@ -53,6 +60,7 @@ static int by_id(const void *a, const void *b)
     return memcmp(a, b, sizeof(id128));
 }
 
+// A time in the future is not old: it comes from a clock that is ahead, and tells nothing.
 static bool is_old(int64_t now_ns, int64_t since_ns, int64_t grace_ns)
 {
     return since_ns <= now_ns && now_ns - since_ns >= grace_ns;
@@ -78,8 +86,9 @@ static int by_hash(const void *a, const void *b)
     return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-// Notes that the object may go as far as versions are concerned. *ripe: that was so for `sight`
-// already.
+// Notes that no version needs the object any more. *ripe: that has been so for `sight` since a
+// sweep of this process first noted it. An object that is not noted in some sweep begins anew, as
+// only what this sweep notes is remembered.
 static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
 {
     const struct sweep_seen *seen = w->s->seen;
@@ -94,8 +103,9 @@ static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
     return true;
 }
 
-// How far the clock of who made the newest version is ahead of ours. A version that is older than
-// our last sweep may have been made at any time before; a newer one was made since.
+// How far the clock of the writer of the newest version is ahead of ours (negative: behind); 0 if
+// it is near, or if we cannot know. A version that our last sweep saw already may have been made at
+// any time before, so only one that is new since then can show that its writer is behind.
 static int64_t clocks_apart(const struct sweeping *w)
 {
     const struct sweep_seen *seen = w->s->seen;
@@ -121,21 +131,25 @@ static void remember(struct sweeping *w)
     w->next = (struct sweep_seen){.memory = seen->memory};
 }
 
-// Names of objects that may go, on their way; *count: of those that went.
+// Objects to be deleted, a batch at a time.
 struct erasing {
     struct sweeping *w;
-    const char *what;
-    uint64_t *count;
-    str *forget;  // of those their names behind the prefix, if it is not NULL
+    const char *what;  // kind, a label of the metric
+    uint64_t *count;   // of objects deleted
+    str *forget;       // NULL, or: the names of those deleted, behind the prefix
     size_t forget_count;
     struct store_removal *v;
     size_t n;
 };
 
+// Deletes the batch. One that fails does not keep the others, and only names that are gone for sure
+// come to the list of those to be forgotten: an entry that is dropped too early makes its object an
+// orphan, whose grace is far longer.
 static bool erase_batch(struct erasing *b, err *e)
 {
     struct sweeping *w = b->w;
     bool ok = true;
+    assert(b->n <= ERASED_AT_ONCE);
     if (!arena_ok(&w->arena, e) || !req_alive(w->r, e)) return false;
     for (size_t i = 0; i < b->n; i++)
         FAULT("manifest.sweep.before");
@@ -158,6 +172,7 @@ static bool erase_later(struct erasing *b, str name, err *e)
 {
     if (!b->v) b->v = ARENA_ARRAY(&b->w->arena, struct store_removal, ERASED_AT_ONCE);
     if (!b->v) return arena_ok(&b->w->arena, e);
+    assert(b->n < ERASED_AT_ONCE);
     b->v[b->n++].name = name;
     return b->n < ERASED_AT_ONCE || erase_batch(b, e);
 }
@@ -167,7 +182,8 @@ static bool erase_rest(struct erasing *b, err *e)
     return b->n == 0 || erase_batch(b, e);
 }
 
-// One after the other: what stands in order must go in order.
+// Deletes one object at once. Roots go one after the other, oldest first, so that a sweep that ends
+// early leaves a chain of versions without a gap.
 static bool erase(struct sweeping *w, str name, const char *what, uint64_t *count, err *e)
 {
     if (!arena_ok(&w->arena, e) || !req_alive(w->r, e)) return false;
@@ -181,7 +197,8 @@ static bool erase(struct sweeping *w, str name, const char *what, uint64_t *coun
 
 // ---- segments
 
-// When the last of the leaves that absorbed it was committed; false: nobody did.
+// When the last of the leaves that absorbed the segment came, or went if it is a past one; false:
+// no leaf absorbed it. The last one counts, as readers of the version before it need the segment.
 static bool absorbed_since(const struct manifest *m, const struct segment_name *s, int64_t *since)
 {
     const struct page *p = manifest_page(m, BLOCK_RAW, manifest_window(BLOCK_RAW, s->hour));
@@ -197,6 +214,8 @@ static bool absorbed_since(const struct manifest *m, const struct segment_name *
     return true;
 }
 
+// Collects the absorbed segments that the store still has. They are needed until the end of the
+// sweep, as the sources of leaves are compared with them (keep_sources).
 static bool see_segment(void *arg, str name, uint64_t size, err *e)
 {
     struct sweeping *w = arg;
@@ -223,7 +242,8 @@ static bool sweep_segments(struct sweeping *w, err *e)
     for (size_t i = 0; i < w->listed_count; i++) {
         int64_t since = 0;
         bool ripe = false;
-        if (!absorbed_since(w->m, &w->listed[i], &since)) continue;
+        bool absorbed = absorbed_since(w->m, &w->listed[i], &since);
+        assert(absorbed);  // see_segment saw to it, in the same version
         str name = name_segment(&w->arena, w->tenant, &w->listed[i]);
         if (!see(w, name, w->s->segment_grace_ns, &ripe, e)) return false;
         if (!is_old(w->now_ns, since, w->s->segment_grace_ns)) continue;
@@ -242,7 +262,7 @@ static bool is_named_page(const struct manifest *m, id128 id)
     return false;
 }
 
-// Deletes what may go; its names become `forget`.
+// Deletes the garbage whose grace is over; the names of what was deleted become c->forget.
 static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *e)
 {
     size_t n = w->m->garbage_count;
@@ -253,7 +273,7 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
     pages.forget = ARENA_ARRAY(&w->arena, str, n + 1);
     if (!forget || !pages.forget) return arena_ok(&w->arena, e);
     c->forget = forget;
-    for (size_t i = 0; i < w->m->garbage_count; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct garbage *g = &w->m->garbage[i];
         struct manifest_block b = {0};
         bool page = false;
@@ -264,6 +284,8 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
         if (!ripe) continue;
         bool known = name_garbage_parse(g->name, &b, &page);
         assert(known);  // root_parse saw to it
+        // A version that lists as garbage what it also names is wrong (flametree manifest verify
+        // says so). What it names counts.
         bool live = page ? is_named_page(w->m, b.id) : manifest_find(w->m, b.id) != NULL;
         if (live) continue;
         str name = arena_printf(&w->arena, "%.*s%.*s", STR(w->prefix), STR(g->name));
@@ -271,6 +293,7 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
     }
     if (!erase_rest(&blocks, e) || !erase_rest(&pages, e)) return false;
     c->forget_count = blocks.forget_count + pages.forget_count;
+    assert(c->forget_count <= n);
     if (pages.forget_count)
         memcpy(forget + blocks.forget_count, pages.forget, pages.forget_count * sizeof *forget);
     return true;
@@ -278,7 +301,9 @@ static bool sweep_garbage(struct sweeping *w, struct manifest_cleaning *c, err *
 
 // ---- what pages need no more
 
-// The row of the first segment of the run that is listed, from `from` on; listed_count: none.
+// The row, from `from` on, of the first listed segment that is in the run; listed_count: there is
+// none. Names sort by hour, stream, cut and part, runs by part before cut: segments of other parts
+// lie in between and are passed over.
 static size_t listed_of(const struct sweeping *w, const struct segment_run *r, size_t from)
 {
     const struct segment_name key = {r->hour, r->stream, r->cut, r->part};
@@ -292,6 +317,8 @@ static size_t listed_of(const struct sweeping *w, const struct segment_run *r, s
     return w->listed_count;
 }
 
+// The sources whose segments the LIST of this sweep showed; all of them while the leaf is young,
+// and without memory, as the arena's failure ends the commit anyway.
 static const struct segment_run *keep_sources(void *arg, struct arena *a,
                                               const struct segment_run *v, size_t n,
                                               int64_t since_ns, size_t *kept)
@@ -316,6 +343,8 @@ static const struct segment_run *keep_sources(void *arg, struct arena *a,
     return left;
 }
 
+// Must the page know still that the leaf counts? While a live parent names it: that parent would be
+// stale otherwise.
 static bool keep_past(void *arg, const struct past_block *p)
 {
     const struct sweeping *w = arg;
@@ -323,6 +352,7 @@ static bool keep_past(void *arg, const struct past_block *p)
     return w->named_count && bsearch(&p->id, w->named, w->named_count, sizeof(id128), by_id);
 }
 
+// The leaves that live parents name, in order.
 static bool gather_named(struct sweeping *w, err *e)
 {
     size_t n = 0;
@@ -339,7 +369,8 @@ static bool gather_named(struct sweeping *w, err *e)
             w->named_count += c->leaf_count;
         }
     }
-    qsort(w->named, n, sizeof *w->named, by_id);
+    assert(w->named_count == n);
+    if (n) qsort(w->named, n, sizeof *w->named, by_id);
     return true;
 }
 
@@ -394,7 +425,9 @@ static bool pick_pages(struct sweeping *w, struct manifest_cleaning *c, err *e)
 
 // ---- roots
 
-// Times grow with versions, so few are read. A version that went meanwhile was old enough.
+// How many versions, from the oldest on, are old enough. Times grow with versions, so a binary
+// search reads few roots. A version that another sweep deleted meanwhile was old enough. The newest
+// versions stay, whatever their age.
 static bool count_old(struct sweeping *w, const struct versions *l, size_t *old, err *e)
 {
     size_t from = 0;
@@ -447,6 +480,8 @@ struct orphans {
     size_t room;
 };
 
+// Collects objects that the newest version does not name, neither as live nor as garbage, and that
+// are old by the time in their ULID: its first six bytes, in ms.
 static bool see_object(void *arg, str name, uint64_t size, err *e)
 {
     struct orphans *o = arg;
@@ -469,8 +504,8 @@ static bool see_object(void *arg, str name, uint64_t size, err *e)
     return arena_ok(&o->w->arena, e);
 }
 
-// Longer than any job takes from its first block to its commit: that is an hour, or half the age of
-// orphans where jobs may take longer.
+// How long an orphan waits in our sight: longer than any job may take from its first block to its
+// commit, which is an hour at least, and otherwise half the age of orphans (manifest_change).
 static int64_t orphan_sight(const struct manifest_sweep *s)
 {
     int64_t sight = MAX(ORPHAN_SIGHT, s->orphan_age_ns / 2 + 2 * JOB_AGE_MAX);
@@ -490,7 +525,7 @@ static bool sweep_orphans(struct sweeping *w, err *e)
         bool page = false;
         if (name_garbage_parse(w->m->garbage[i].name, &b, &page)) named[o.named_count++] = b.id;
     }
-    qsort(named, o.named_count, sizeof *named, by_id);
+    if (o.named_count) qsort(named, o.named_count, sizeof *named, by_id);
     for (size_t i = 0; i < COUNT(folders); i++) {
         str prefix = arena_printf(&w->arena, "%.*s%s", STR(w->prefix), folders[i]);
         if (!arena_ok(&w->arena, e)) return false;
@@ -517,6 +552,7 @@ static bool run_sweep(struct sweeping *w, err *e)
     FAULT("manifest.swept");
     if (c.forget_count + c.page_count) {
         struct manifest *now = NULL;
+        // The steps that follow go by the version that has this: roots below it may be deleted now.
         if (!manifest_apply(w->ms, w->r, w->tenant, &none, &c, &now, e)) return false;
         manifest_unref(w->m);
         w->m = now;
@@ -540,7 +576,8 @@ bool manifest_sweep(struct manifests *ms, struct req *r, str tenant, struct mani
     if (s->apart_ns) metric_add(&manifest_held_sweeps, 1);
     w.prefix = name_of_tenant(&w.arena, tenant);
     bool ok = arena_ok(&w.arena, e) && run_sweep(&w, e);
-    if (ok) remember(&w);
+    if (ok)
+        remember(&w);  // a sweep that failed halfway did not see everything: the last one's holds
     sweep_seen_release(&w.next);
     arena_release(&w.arena);
     manifest_unref(w.m);

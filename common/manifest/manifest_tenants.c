@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The tenants that have data, and the cluster that a store belongs to.
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
@@ -11,7 +13,7 @@
 #define CLUSTER_FORMAT 1
 #define CLUSTER_MAX    ((size_t)4096)
 
-// ---- who has data
+// ---- tenants that have data
 
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e)
 {
@@ -20,6 +22,7 @@ bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e)
     lock_take(&ms->lock);
     bool noted = t->noted;
     lock_give(&ms->lock);
+    // Two threads may both create the object: it is empty, and the second creation finds the first.
     bool existed = false;
     str name = name_tenant(&r->arena, tenant);
     if (!noted)
@@ -106,7 +109,8 @@ static bool create_cluster(struct store *s, struct req *r, err *e)
     return ok;
 }
 
-// Whoever creates it first decides; so it is read in any case.
+// Several processes may start at once on an empty store. The first creation decides, so the object
+// is read after it in any case.
 bool cluster_claim(struct store *s, struct req *r, const id128 *known, id128 *cluster, err *e)
 {
     char want[ULID_TEXT];

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A tenant's manifest for people: what a version says of itself, all versions that are listed, and
+// whether roots, pages and objects fit together (flametree manifest verify).
 #include "manifest/manifest_int.h"
 
 #include <inttypes.h>
@@ -140,7 +143,8 @@ static void tell(struct verifying *w, bool is_fault, const char *fmt, ...)
     if (w->v->report) w->v->report(w->v->arg, is_fault, text);
 }
 
-// Faults of the data are told; false for those of store and memory.
+// Reports a fault of the data and goes on. False with *e for a fault of store or memory, which says
+// nothing about the manifest.
 static bool pass_over(struct verifying *w, err *fault, err *e)
 {
     if (fault->code == ERR_DATA_LOSS || fault->code == ERR_NOT_FOUND ||
@@ -152,6 +156,8 @@ static bool pass_over(struct verifying *w, err *fault, err *e)
     return false;
 }
 
+// Each version follows the one before it and names its hash. The oldest ones are deleted by sweeps,
+// so the chain may begin anywhere.
 static bool verify_chain(struct verifying *w, err *e)
 {
     struct versions l;
@@ -178,7 +184,7 @@ static bool verify_chain(struct verifying *w, err *e)
     return true;
 }
 
-// In pages of leaves: two live leaves with the same segment and packs that meet.
+// A segment counts twice if two live leaves of a page name it and may have series in common.
 static void verify_sources(struct verifying *w, const struct page *p)
 {
     for (size_t i = 1; i < p->absorbed_count; i++) {
@@ -190,7 +196,8 @@ static void verify_sources(struct verifying *w, const struct page *p)
             const struct manifest_block *y = &p->blocks[MAX(a->by, b->by)];
             if (!manifest_blocks_meet(x, y)) continue;
             char text[SEGMENT_TEXT];
-            const struct segment_name shared = segment_run_at(b->run, 0);  // it begins no earlier
+            // b comes later in the index, so its run begins no earlier than a's.
+            const struct segment_name shared = segment_run_at(b->run, 0);
             segment_name_print(&shared, text);
             tell(w, true, "segment %s is a source of %.*s and of %.*s", text, STR(x->name),
                  STR(y->name));
@@ -198,6 +205,7 @@ static void verify_sources(struct verifying *w, const struct page *p)
     }
 }
 
+// A parent that names replaced leaves is stale: allowed, and a compactor makes it anew.
 static void verify_covers(struct verifying *w)
 {
     for (size_t i = 0; i < w->m->block_count; i++) {

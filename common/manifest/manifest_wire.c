@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Roots: bytes to checked values and back; names of blocks; the checks that a block must pass
+// whether it comes from the store or from a change.
 #include "base/hash.h"
 #include "manifest/wire_int.h"
 
@@ -11,7 +14,7 @@
 #define HOURS_MAX     (WINDOW_DAYS * DAY_HOURS)
 #define SCRATCH_FLOOR ((size_t)1 << 20)
 
-// ---- what is what
+// ---- kinds, windows and names
 
 static const char *kind_folder(enum block_kind kind)
 {
@@ -45,6 +48,7 @@ int manifest_block_cmp(const struct manifest_block *a, const struct manifest_blo
 str block_name_behind(struct arena *a, str prefix, const struct manifest_block *b)
 {
     char id[ULID_TEXT];
+
     ulid_print(b->id, id);
     return arena_printf(a, "%.*s%s/%016" PRIx64 "-%04" PRIx32 "/%08" PRIx32 "-%s", STR(prefix),
                         kind_folder(b->kind), (uint64_t)b->from_hour, b->hours, b->pack_lo, id);
@@ -203,7 +207,6 @@ bool message_format(uint32_t format, uint32_t newest, err *e)
                    format, newest);
 }
 
-// The message, in scratch memory. What is malformed in the store is damage.
 ProtobufCMessage *message_unpack(struct arena *scratch, const ProtobufCMessageDescriptor *desc,
                                  str bytes, err *e)
 {
@@ -212,14 +215,14 @@ ProtobufCMessage *message_unpack(struct arena *scratch, const ProtobufCMessageDe
     return m;
 }
 
-// Unpacked messages are larger than their bytes, by a bounded factor (a pointer, a struct and a
-// slab for a message of two bytes).
+// Unpacked messages are larger than their bytes by a bounded factor: an empty message of two bytes
+// takes a pointer, a struct and what malloc adds. The bound keeps a damaged object from taking
+// more.
 size_t message_scratch(str bytes)
 {
     return SCRATCH_FLOOR + bytes.n * 512;
 }
 
-// The bytes that values take in an arena: exactly, so that a page of 40 leaves has no slack.
 size_t message_room(size_t n)
 {
     const size_t align = alignof(max_align_t);
@@ -296,10 +299,11 @@ static bool read_tombstones(struct manifest *m, const Flametree__V1__Root *from,
 #define CHECK_FIELD 10
 #define CHECK_BYTES 9  // with its tag
 
-// Every other object is named with its hash by another one; the newest root is named by nobody.
+// A page's hash stands in its root, a root's hash in the next one. No object has the hash of the
+// newest root, so a root ends with a hash of the bytes before it.
 static bool check_root(const Flametree__V1__Root *from, str bytes, err *e)
 {
-    if (from->check == 0) return true;  // of a version that wrote none
+    if (from->check == 0) return true;  // earlier versions of the program wrote none
     uint64_t hash = hash_str(str_slice(bytes, 0, bytes.n - MIN(bytes.n, CHECK_BYTES)));
     if (hash == from->check) return true;
     return err_set(e, ERR_DATA_LOSS, "check is %016" PRIx64 ", its bytes give %016" PRIx64,

@@ -45,6 +45,7 @@ void segment_name_print(const struct segment_name *n, char text[SEGMENT_TEXT])
 
 bool name_hex(str *rest, size_t digits, uint64_t *v)
 {
+    assert(digits >= 1 && digits <= 16);
     if (rest->n < digits) return false;
     uint64_t sum = 0;
     for (size_t i = 0; i < digits; i++) {
@@ -64,7 +65,8 @@ bool name_char(str *rest, char c)
     return true;
 }
 
-// Only as we print them: other spellings of the same number would be other objects.
+// Only in our own spelling: a ULID can be written in lower case too, which would be the name of
+// another object.
 bool name_ulid(str *rest, id128 *id)
 {
     err ignored = {0};
@@ -150,6 +152,7 @@ str name_root(struct arena *a, str tenant, uint64_t version)
 bool name_root_version(str text, uint64_t *version)
 {
     uint64_t v = 0;
+    // 0 stands for a tenant without a manifest; no root has that number.
     if (!name_hex(&text, 16, &v) || text.n || v == 0) return false;
     *version = v;
     return true;
@@ -171,7 +174,7 @@ str name_nodes(void)
     return S("v1/nodes/ingester/");
 }
 
-// The bytes that a tenant may have are good for any part of a name.
+// Can the node's id be a part of a name as it is? The bytes that a tenant may have are safe there.
 static bool is_plain(str node)
 {
     for (size_t i = 0; i < node.n; i++)

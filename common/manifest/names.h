@@ -3,7 +3,7 @@
 // names.h - names of objects in the store (docs/formats/manifest.md).
 //
 //     v1/cluster                                                  cluster id, format
-//     v1/tenants/<tenant>                                         who has data
+//     v1/tenants/<tenant>                                         this tenant has data
 //     v1/nodes/ingester/<node>/<directory>.<number>               data directories (holding.h)
 //     v1/<hh>/<tenant>/live/a/<hour>.<stream>.<cut>.<part>        segments
 //     v1/<hh>/<tenant>/live/m/<version>                           manifest roots
@@ -19,10 +19,10 @@
 #include "base/ulid.h"
 
 #define NAME_MAX_BYTES   512
-#define NAME_BLOCK_BYTES 62  // of a block's name behind the tenant's prefix, and its end
+#define NAME_BLOCK_BYTES 62  // of a block's name behind the tenant's prefix, with a NUL
 
-// May a tenant be called so? 1 to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..", as
-// requests may name them (rpc/auth.h). What a store lists under other names is not ours.
+// May a tenant have this name? 1 to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..": the
+// rule of requests (rpc/auth.h). Objects of a store that have other names there are not ours.
 #define NAME_TENANT_MAX 150
 bool name_tenant_ok(str tenant);
 
@@ -34,7 +34,7 @@ struct segment_name {
 };
 int segment_name_cmp(const struct segment_name *a, const struct segment_name *b);  // as bytes sort
 
-// The part behind live/a/, and back. 26 + 3 numbers.
+// The part of a segment's name behind live/a/, and back. Three numbers, a ULID, dots and a NUL.
 #define SEGMENT_TEXT 80
 void segment_name_print(const struct segment_name *n, char text[SEGMENT_TEXT]);
 bool segment_name_parse(str text, struct segment_name *n) MUST_CHECK;
@@ -58,7 +58,8 @@ str name_nodes(void);                          // prefix
 str name_holdings(struct arena *a, str node);  // prefix
 str name_holding(struct arena *a, str node, id128 directory, uint64_t number);
 
-// Pieces of names: what *rest begins with, which shrinks.
+// Pieces of names: each takes its piece from the front of *rest; false, and *rest unchanged, if
+// that begins otherwise.
 bool name_hex(str *rest, size_t digits, uint64_t *v) MUST_CHECK;
 bool name_char(str *rest, char c) MUST_CHECK;
 bool name_ulid(str *rest, id128 *id) MUST_CHECK;

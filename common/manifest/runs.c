@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Sets of segments as runs. Numbers of cuts have 64 bits and come from other processes; a run that
+// ends beyond 64 bits is refused when it is read (segment_run_ok), so the sums here do not wrap.
 #include "manifest/runs.h"
 
 #include "codec/pb.h"
@@ -37,6 +40,7 @@ bool segment_run_follows(const struct segment_run *a, const struct segment_run *
 {
     int order = segment_run_lane_cmp(a, b);
     if (order) return order < 0;
+    // Runs that touch are one run, unless that would have more cuts than its number can say.
     bool may_grow = a->cuts < UINT32_MAX;
     return b->cut > segment_run_last(a) && (b->cut - segment_run_last(a) > 1 || !may_grow);
 }
@@ -55,6 +59,9 @@ size_t segment_runs_join(struct segment_run *v, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct segment_run next = v[i];
         struct segment_run *last = kept ? &v[kept - 1] : NULL;
+        assert(segment_run_ok(&next));
+        // Meets the last one, or comes right after it: the last one grows as far as it may, and
+        // what is left of this one begins behind it.
         if (last && segment_run_lane_cmp(last, &next) == 0 && next.cut <= last->cut + last->cuts) {
             uint64_t end = MAX(segment_run_last(last), segment_run_last(&next)) + 1;
             last->cuts = (uint32_t)MIN(end - last->cut, UINT32_MAX);
@@ -95,6 +102,7 @@ bool segment_runs_share(const struct segment_run *a, size_t an, const struct seg
 struct segment_run *segment_runs_minus(struct arena *arena, const struct segment_run *a, size_t an,
                                        const struct segment_run *b, size_t bn, size_t *n)
 {
+    // Each run of b splits at most one run of a, so there are no more than both have together.
     struct segment_run *v = ARENA_ARRAY(arena, struct segment_run, an + bn);
     size_t k = 0;
     *n = 0;
@@ -115,6 +123,7 @@ struct segment_run *segment_runs_minus(struct arena *arena, const struct segment
         }
         if (left.cuts) v[(*n)++] = left;
     }
+    assert(*n <= an + bn);
     return v;
 }
 
@@ -139,6 +148,8 @@ void segment_runs_put(struct buf *out, const struct segment_run *v, size_t n, in
     for (size_t i = 0; i < n; i++) {
         size_t row = row_of(streams, stream_count, &v[i].stream);
         if (v[i].hour != hour) last = 0;
+        // A set is in order, so neither difference is negative.
+        assert(v[i].hour >= hour && row >= last && v[i].cuts > 0);
         pb_put_varint(out, (uint64_t)(v[i].hour - hour) << 1 | (v[i].part > 0));
         pb_put_varint(out, row - last);
         if (v[i].part) pb_put_varint(out, v[i].part);
@@ -149,8 +160,9 @@ void segment_runs_put(struct buf *out, const struct segment_run *v, size_t n, in
     }
 }
 
-#define RUN_NUMBERS_MIN 4
+#define RUN_NUMBERS_MIN 4  // a run without a part: hour, stream, cut, cuts
 
+// A number ends with a byte whose top bit is clear.
 size_t segment_runs_most(str bytes)
 {
     size_t numbers = 0;
@@ -159,7 +171,7 @@ size_t segment_runs_most(str bytes)
     return numbers / RUN_NUMBERS_MIN;
 }
 
-// hour and whether a part follows, stream, part, cut, cuts - 1.
+// The numbers of a run: hours later and whether a part follows, stream, part, cut, cuts - 1.
 static bool get_run(const uint8_t **at, const uint8_t *end, uint64_t v[5])
 {
     v[2] = 0;
@@ -168,7 +180,7 @@ static bool get_run(const uint8_t **at, const uint8_t *end, uint64_t v[5])
            varint_get(at, end, &v[4]);
 }
 
-// The run that the numbers tell, after one of that hour and row.
+// The run of these numbers. *hour and *row are those of the run before, and become this run's.
 static bool make_run(const uint64_t x[5], const id128 *streams, size_t stream_count, int64_t *hour,
                      uint64_t *row, struct segment_run *out, err *e)
 {

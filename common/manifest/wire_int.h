@@ -16,12 +16,14 @@ bool message_format(uint32_t format, uint32_t newest, err *e) MUST_CHECK;
 bool sources_check(const struct segment_run *v, size_t n, int64_t from, int64_t to,
                    err *e) MUST_CHECK;
 
-// The message, in scratch memory, which has so much. What is malformed in the store is damage.
+// The message, in an arena whose cap is message_scratch. Malformed bytes are data_loss, since they
+// were right when they were written.
 ProtobufCMessage *message_unpack(struct arena *scratch, const ProtobufCMessageDescriptor *desc,
                                  str bytes, err *e) MUST_CHECK;
 size_t message_scratch(str bytes);
 
-// The bytes that a value takes in an arena: exactly, so that a page of 40 leaves has no slack.
+// The bytes that an allocation of n takes in an arena. Pages and roots add up exactly what they
+// need (arena_spare), so that a page of 40 leaves has no slack.
 size_t message_room(size_t n);
 
 str id_bytes(const id128 *id);
