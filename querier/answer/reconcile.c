@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The rounds of reconcile.h. A round asks the heads, checks keepers (check_keepers) or lists the
+// loose rows that heads name (list_loose), takes a snapshot, checks the cuts that leaves absorbed
+// (check_absorbed), drops the segments that heads answer for (choose_segments), and searches blocks
+// for loose rows (search_blocks). Each of them may ask for another round (again); in the last round
+// they name as missing what they would have repaired.
 #include "querier/answer/reconcile.h"
 
 #include "querier/block/block_read.h"
@@ -9,6 +15,8 @@
 
 #define ROUNDS_MAX 6  // how often heads are asked one question
 
+// Keeper of a loose row that a block counts: no stream has this row of keepers, so heads leave it
+// out (fetch_put_loose).
 #define KEPT_BY_BLOCK UINT32_MAX
 
 struct reconciling {
@@ -17,15 +25,15 @@ struct reconciling {
     str message;
     struct reconciled *out;
     size_t from;             // first partial of this tenant
-    struct loose_set loose;  // keepers are rows of `keepers`, or KEPT_BY_BLOCK
-    id128 *keepers;
+    struct loose_set loose;  // rows that may be in several places, each with its keeper
+    id128 *keepers;          // streams, by the keepers of loose rows that heads count
     size_t keeper_count;
-    bool listed;  // the heads were told of loose rows
+    bool listed;  // the next question to heads has the list of loose rows
     struct fetched_cut *refresh;
     size_t refresh_count;
     size_t refresh_cap;
-    bool last;   // round
-    bool again;  // another one is needed
+    bool last;   // this round is the last one
+    bool again;  // another round is needed
 };
 
 // ---- heads
@@ -45,8 +53,9 @@ static bool encode(struct reconciling *s, str *out, err *e)
     return ok && arena_ok(s->a->arena, e);
 }
 
-// A partial answer must still be sent when an ingester or the store hangs: so where one is allowed,
-// they have seven eighths of the time that is left.
+// Asks all heads. Where a partial answer is allowed, it must still be sent when an ingester or the
+// store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds are
+// dropped, names of what is missing stay.
 static bool ask_heads(struct reconciling *s, str message, err *e)
 {
     struct answer *a = s->a;
@@ -56,6 +65,7 @@ static bool ask_heads(struct reconciling *s, str message, err *e)
     uint64_t began = clock_mono_ns();
     if (a->may_be_partial && deadline) r->deadline_mono_ns = deadline - left / 8;
     struct head_replies replies = {0};
+    assert(a->fetched.partial_count >= s->from && a->fetched.cut_count >= s->out->cut_from);
     a->fetched.partial_count = s->from;
     a->fetched.cut_count = s->out->cut_from;
     bool ok = a->querier->ask(a->querier->transport, r, s->out->tenant, message, &replies, e);
@@ -82,11 +92,13 @@ static void forget_loose(struct reconciling *s)
     s->listed = false;
 }
 
-// What the heads name when they were not told of any.
+// The loose rows that heads named in a round in which they were told of none. Each is kept by the
+// first stream that names it.
 static bool list_loose(struct reconciling *s, err *e)
 {
     struct fetched *f = &s->a->fetched;
     size_t n = f->partial_count - s->from;
+    assert(!s->listed && s->loose.n == 0);
     if (!fetch_loose(f, s->from, &s->loose, e)) return err_wrap(e, "querier.loose_max");
     s->keepers = ARENA_ARRAY(s->a->arena, id128, n + 1);
     if (!s->keepers) return arena_fail(s->a->arena, e);
@@ -98,9 +110,10 @@ static bool list_loose(struct reconciling *s, err *e)
     return true;
 }
 
-// Keepers have to be there still. A stream that is not is another process by now. Where an ingester
-// does not answer the answer is marked anyway, and lacks what that one was to count: to begin anew
-// would cost further rounds, of which there are few.
+// Each stream that is to count rows must have answered. If one has not, its ingester has started
+// anew, and the rows are in another stream or in blocks by now: they are sought anew. If some
+// ingester did not answer at all, the answer is marked anyway and lacks what that one was to count;
+// to begin anew would cost further rounds, of which there are few.
 static bool check_keepers(struct reconciling *s, err *e)
 {
     struct fetched *f = &s->a->fetched;
@@ -132,6 +145,7 @@ static int by_cut(const void *a, const void *b)
     return cut_cmp(a, y->stream, y->cut, y->hour);
 }
 
+// The first part that the head's answer contains. If a leaf absorbed it, both have its rows.
 static struct segment_name absorbable(const struct fetched_cut *c)
 {
     return (struct segment_name){.hour = c->hour,
@@ -148,7 +162,9 @@ static bool is_asked(const struct reconciling *s, const struct fetched_cut *c)
     return false;
 }
 
-// Its head could not make sure that this cut is in a leaf: without its answer nothing counts twice.
+// In the last round: the head's answer still has a cut that a leaf absorbed, perhaps because it
+// cannot reach the store. Its whole answer is dropped and named as missing, so nothing counts
+// twice.
 static bool leave_out(struct reconciling *s, const struct fetched_cut *c, err *e)
 {
     struct fetched *f = &s->a->fetched;
@@ -157,6 +173,7 @@ static bool leave_out(struct reconciling *s, const struct fetched_cut *c, err *e
     size_t partial = c->partial;
     f->partials[partial] = (str){0};
     size_t kept = s->out->cut_from;
+    assert(partial >= s->from && partial < f->partial_count);
     for (size_t i = kept; i < s->out->cut_to; i++) {
         if (f->cuts[i].partial != partial) f->cuts[kept++] = f->cuts[i];
     }
@@ -164,6 +181,7 @@ static bool leave_out(struct reconciling *s, const struct fetched_cut *c, err *e
     return fetch_miss_stream(s->a->arena, f, f->streams[partial], &why, e);
 }
 
+// A cut that a head names and a leaf absorbed would count twice.
 static bool check_absorbed(struct reconciling *s, err *e)
 {
     struct fetched *f = &s->a->fetched;
@@ -172,9 +190,10 @@ static bool check_absorbed(struct reconciling *s, err *e)
         if (!manifest_absorbed(s->out->snapshot.manifest, &name)) continue;
         if (s->last) {
             if (!leave_out(s, &f->cuts[i], e)) return false;
-            i = s->out->cut_from - 1;  // from the start
+            i = s->out->cut_from - 1;  // leave_out moved the cuts: begin at the first again
             continue;
         }
+        // Asked for already: its head could not check coverage, and is asked to do so once more.
         s->again = true;
         if (is_asked(s, &f->cuts[i])) continue;
         if (!arena_grow(s->a->arena, &s->refresh, &s->refresh_cap, s->refresh_count + 1,
@@ -186,7 +205,7 @@ static bool check_absorbed(struct reconciling *s, err *e)
     return true;
 }
 
-// Leaves the segments that no head names.
+// Drops the segments that are contained in answers of heads.
 static void choose_segments(struct answer *a, struct reconciled *s)
 {
     struct fetched_cut *cuts = a->fetched.cuts + s->cut_from;
@@ -207,6 +226,8 @@ static void choose_segments(struct answer *a, struct reconciled *s)
 
 // ---- the snapshot
 
+// Takes the snapshot. If the store does not answer, that is named as missing, and heads alone
+// count.
 static bool take(struct answer *a, struct reconciled *s, err *e)
 {
     struct req *r = &a->x->req;
@@ -230,6 +251,7 @@ static bool take(struct answer *a, struct reconciled *s, err *e)
 
 // ---- loose rows of blocks
 
+// A loose row, and a segment or leaf that has it.
 struct place {
     struct loose_key key;
     const struct level_object *object;
@@ -242,6 +264,8 @@ struct search {
     size_t cap;
 };
 
+// A block has a loose row. From now on a block counts it: if the heads were not told so, they have
+// to be asked again.
 static bool met_row(void *arg, const struct level_object *o, struct loose_key key, err *e)
 {
     struct search *f = arg;
@@ -277,7 +301,7 @@ static int by_hour(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// The hours of which heads or segments have something, each once.
+// The hours of which heads or segments have rows, each once, in order.
 static int64_t *fresh_hours(struct reconciling *s, size_t *n)
 {
     const struct reconciled *o = s->out;
@@ -298,7 +322,8 @@ static int64_t *fresh_hours(struct reconciling *s, size_t *n)
     return v;
 }
 
-// All rows of segments, and of the leaves of those hours, as a plan.
+// A plan of all rows of the segments and of the leaves of fresh hours. Leaves of other hours need
+// no search: no head or segment has rows of these hours, and compaction left one copy of each row.
 static bool plan_search(struct reconciling *s, struct level_plan *out, err *e)
 {
     struct arena *arena = s->a->arena;
@@ -323,7 +348,8 @@ static bool plan_search(struct reconciling *s, struct level_plan *out, err *e)
     return level_plan_given(arena, &given, &ask, out, e);
 }
 
-// Of several places a leaf counts the row, else the first segment; the others skip it.
+// By row, and of each row the place that counts it first: a leaf, else the segment with the first
+// name. The other places skip the row.
 static int by_key(const void *a, const void *b)
 {
     const struct place *x = a;
@@ -341,11 +367,13 @@ static struct reconciled_skip *skips_of(struct reconciling *s, str object)
         if (str_eq(o->skips[i].object, object)) return &o->skips[i];
     }
     struct reconciled_skip *skip = &o->skips[o->skip_count++];
-    skip->object = object;
+    skip->object = object;  // the plan's; note_skips made room for each object of it
     loose_init(&skip->rows, s->a->arena, s->a->querier->memory, (size_t)s->a->config->loose_max);
     return skip;
 }
 
+// Notes for each segment the rows that another place counts. Leaves never skip: two live leaves do
+// not have the same row.
 static bool note_skips(struct reconciling *s, struct search *found, size_t objects, err *e)
 {
     struct place *v = found->v;
@@ -361,9 +389,9 @@ static bool note_skips(struct reconciling *s, struct search *found, size_t objec
     return true;
 }
 
-// Does each row that heads were told to leave to blocks lie in one now? Not if its ingester started
-// anew in between and had not let go of the cut for good: then it has the row again, names the cut,
-// and nobody counts the row.
+// Is each row that heads were told to leave to blocks in a block now? It is not if its ingester
+// started anew in between and had not dropped the cut for good: then the head has the row again and
+// names the cut, so the segment is left out, and nothing would count the row.
 static bool are_kept(const struct reconciling *s, struct search *found)
 {
     uint32_t kept = 0;
@@ -394,7 +422,7 @@ static bool search_blocks(struct reconciling *s, err *e)
     a->work.bytes += reads.bytes;
     for (size_t i = 0; i < reads.fault_count; i++) {
         const struct block_fault *f = &reads.faults[i];
-        // It was absorbed, or replaced: the next snapshot says by what.
+        // The segment was absorbed, or the leaf replaced: the next snapshot names its successor.
         if (f->why.code == ERR_NOT_FOUND && !s->last) {
             s->again = true;
             continue;
@@ -408,7 +436,7 @@ static bool search_blocks(struct reconciling *s, err *e)
     return true;
 }
 
-// Who has no store sees all only where ingesters have none either.
+// A querier without a store has a complete answer only if ingesters do not write to one either.
 static bool check_store(struct answer *a, err *e)
 {
     static const err why = {
@@ -419,6 +447,8 @@ static bool check_store(struct answer *a, err *e)
 
 // ---- rounds
 
+// One round. *ended: something is missing and a partial answer is not allowed, so the rest of the
+// work would be in vain.
 static bool round_of(struct reconciling *s, bool *ended, err *e)
 {
     struct answer *a = s->a;
@@ -433,6 +463,7 @@ static bool round_of(struct reconciling *s, bool *ended, err *e)
         return false;
     }
     if (!a->querier->manifests) return check_store(a, e);
+    // A snapshot now would be dropped: the next round takes one after its answers of heads.
     if (s->again && !s->last) return true;
     if (!take(a, s->out, e)) return false;
     if (!s->out->has_blocks) return true;
@@ -452,6 +483,7 @@ bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
     loose_init(&s.loose, a->arena, a->querier->memory, (size_t)a->config->loose_max);
     bool ok = true;
     bool ended = false;
+    assert(!a->querier->manifests || a->querier->blocks);
     s.again = true;
     for (unsigned i = 1; ok && s.again && !ended && i <= ROUNDS_MAX; i++) {
         s.last = i == ROUNDS_MAX;

@@ -1,32 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reconcile.h - one tenant's heads and objects, such that every row is in exactly one of them.
+// reconcile.h - reconciles one tenant's heads with its objects, so that each row counts exactly
+// once.
 //
-// First the heads are asked, then the snapshot is taken: a row that a head has no more was flushed
-// before, so the snapshot shows it. What counts is
+//     1. ask all heads; each answer names the (stream, cut, hour) that it contains
+//     2. take the snapshot: segments and manifest. The order matters: a row that a head did not
+//     have
+//        any more had been flushed before, so the snapshot shows it
+//     3. count the answers of the heads, the segments that no head names, and all live blocks. Of a
+//        cut that a head names, its answer contains the parts from first_part on; earlier parts are
+//        counted as segments
 //
-//     answers of heads      each names the (stream, cut, hour) that it contains
-//     segments              that no head names (a part from first_part on is in the head's answer)
-//     live blocks           all
+// Rows may still count twice, or not at all. Then another round is made, with more said to the
+// heads and with a new snapshot:
 //
-// That is not reconciled yet when a head names a cut that a leaf has absorbed: it is asked again
-// with `refresh`, checks coverage and leaves that cut out. Nor when rows may be in several places
-// (model/loose.h):
+//     a leaf absorbed a cut that a head names
+//         the head is asked again with the cut in `refresh`: it checks coverage and leaves the cut
+//         out of its answer
+//     a row may be in several places (loose, model/loose.h); heads are told a keeper for each
+//         it is found in heads                the first of these streams counts it
+//         it is found in a segment            the segment counts it, or the leaf that has it as
+//         well it is found in a leaf               the leaf counts it. Only leaves are searched
+//         whose
+//                                             hours occur in heads or segments: the row cannot be
+//                                             elsewhere too for other hours
+//     a stream that was to count a row is gone, or no block has a row that blocks were to count
+//         its ingester started anew: all loose rows are sought anew
+//     a segment or leaf vanished while it was read
+//         the next snapshot names the leaf that took its place
 //
-//     a head names a loose row          all heads are asked again with the list, one counts it
-//     a segment has one                 the same, and the segment counts it, or a leaf that has it
-//     a leaf of an hour of which heads or segments have something has one    the leaf counts it
-//
-// Each time the heads are asked again a new snapshot is taken. If a row that a block should count
-// is in none any more, all begins anew: an ingester may have started again and have it. It ends
-// when nothing was found that the heads were not told of; what stays open after a few rounds is
-// missing.
+// It ends when a round finds nothing that the heads were not told of. After a few rounds the answer
+// names what is left open as missing.
 #pragma once
 
 #include "manifest/manifest.h"
 #include "querier/answer/answer.h"
 
-// Rows of a segment that somebody else counts.
+// Rows of a segment that do not count, because a leaf or another segment counts them.
 struct reconciled_skip {
     str object;
     struct loose_set rows;
@@ -42,7 +52,9 @@ struct reconciled {
     size_t cut_to;
 };
 
-// `message` is the question without refresh and lists. The answers of heads are in a->fetched.
+// `message` is the encoded question, without refresh and lists of loose rows. The answers of heads
+// come to a->fetched, and what is missing is named there. False only if the question cannot go on:
+// its request ended, its memory, querier.loose_max. reconciled_release in any case.
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
                struct reconciled *out, err *e) MUST_CHECK;
 
