@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One question (answer_read):
+//
+//     1. ask the heads and take the snapshot, tenant by tenant, until both fit together
+//     (reconcile.c);
+//        meanwhile prefetch what blocks will be asked for, by the manifest seen last (prefetch.c)
+//     2. plan, and add what blocks contribute to the result (serve.c); if an object is gone, the
+//        snapshot is old: again from 1
+//     3. refuse the answer if something is missing and the request does not allow that
+//     4. add the partial answers of the heads
+//
+// Heads come last because their answers may change until the last round of step 1.
 #include "querier/answer/answer.h"
 
 #include "codec/pb.h"
@@ -16,7 +28,8 @@ static void free_merged(void *arg)
     merged_release(arg);
 }
 
-// How often heads and snapshot are reconciled anew because objects went away in between.
+// How often heads and snapshot are reconciled anew because objects went away in between. In the
+// last round such objects are missing.
 #define SETTLES_MAX 4
 
 static bool encode(struct answer *a, const struct query *q, str *message, err *e)
@@ -53,7 +66,7 @@ static void release_reconciled(void *arg)
         reconciled_release(&list->v[i]);
 }
 
-// One for each tenant.
+// A prefetch for each tenant. NULL without memory, which the question itself will meet.
 static struct prefetch **begin_prefetch(struct answer *a, const struct query *q, size_t n)
 {
     str rest = a->x->req.tenant;
@@ -69,8 +82,7 @@ static void end_prefetch(struct prefetch **v, size_t n)
         prefetch_end(v[i]);
 }
 
-// Heads and blocks: the former's answers are in a->fetched from row `from` on, what the latter
-// contribute is added to *m.
+// Steps 1 and 2: answers of heads come to a->fetched from row `from` on, sums of blocks to *m.
 static bool collect(struct answer *a, const struct query *q, size_t from, struct merged *m, err *e)
 {
     str message;
@@ -88,6 +100,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         release_reconciled(list);
         a->fetched.partial_count = from;
         a->fetched.cut_count = cuts;
+        // The prefetch ends even if reconciling failed: its job uses q and the request's arena.
         struct prefetch **prefetch = i == 1 ? begin_prefetch(a, q, n) : NULL;
         bool reconciled = reconcile_tenants(a, q, message, list->v, n, e);
         end_prefetch(prefetch, n);
@@ -107,6 +120,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     if (!merged_init(m, a->querier->memory, a->config->query_memory, q->tree.full_symbols, e)) {
         return false;
     }
+    // Limits hold before any ingester is asked.
     const struct query_most most = {a->config->max_points, a->config->max_matchers,
                                     a->config->max_labels};
     if (!query_check(q, &most, e)) return false;
@@ -124,6 +138,7 @@ bool answer_read(struct answer *a, const struct query *q, struct merged **out, e
     for (size_t i = from; i < a->fetched.partial_count; i++) {
         if (!req_alive(&a->x->req, e) || !merged_add(m, a->fetched.partials[i], e)) return false;
     }
+    assert(a->fetched.partial_count >= from);
     if (!merged_finish(m, e)) return false;
     a->work.ns[WORK_MERGE] += clock_mono_ns() - began;
     a->profiles += m->profiles;
@@ -137,7 +152,7 @@ static void put_header(struct http_exchange *x, const char *name, str value)
     http_headers_add(&x->answer_headers, &x->req.arena, str_of(name), value);
 }
 
-// Seconds, as whole ones if they are.
+// Seconds as text, rounded up to ms; without a fraction if it is 0.
 static str seconds(struct arena *a, int64_t ns)
 {
     int64_t ms = ns / NS_PER_MS + (ns % NS_PER_MS > 0);
@@ -145,6 +160,8 @@ static str seconds(struct arena *a, int64_t ns)
     return arena_printf(a, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
 }
 
+// The worst that is true of the answer: something is missing, rows are gone, edges moved, frames
+// are left out.
 static str exactness(struct answer *a)
 {
     const struct answer_work *w = &a->work;
@@ -185,6 +202,7 @@ static void put_headers(struct answer *a, uint64_t took_ns)
     if (a->work.explain) put_header(x, "flametree-explain", explain_text(a, took_ns));
 }
 
+// Selectors look at the request between regular expressions, which may take long.
 static bool alive(const void *req, err *e)
 {
     return req_alive(req, e);

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// answer.h - one public request on its way through the querier, and what all requests share.
+// answer.h - one public request on its way through the querier; the parts that all requests share.
 //
 //     answer_run       tenant's limits, clock, metrics, response headers       once a request
-//       a request      discovery, stacktraces, profile, series, diff, stats    its own file each
-//         answer_read  encode, reconcile and serve for each tenant, merge         once a question
-//           reconcile     heads and snapshot, until they fit together (reconcile.h)
-//           serve      plan, read pieces of blocks (serve.h)
+//       a request      discovery, stacktraces, profile, series, diff, stats    a file each
+//         answer_read  encode, then for each tenant reconcile and serve; merge    once a question
+//           reconcile     reconciles heads and snapshot (reconcile.h)
+//           serve      plans, and reads pieces of blocks (serve.h)
 //
-// Response headers: Flametree-Profiles (how many profiles the answer sums); Flametree-Exact: exact,
-// or rounded=<seconds> where edges of the range (or of steps) lie in rows that are no longer kept,
-// or partial=... where such rows cannot be replaced by sums, or where the request said
-// Flametree-Partial: allow and something did not answer, then with Flametree-Missing and the names
-// of what is missing; totals instead of exact if all sums are exact but truncation took frames
-// out; Flametree-Frames and Flametree-Cut (shown.h) of trees; Server-Timing: query;dur=<ms> and its
-// phases; Flametree-Explain (explain.h) where the request has one.
+// Response headers:
+//
+//     Flametree-Profiles   how many profiles the answer sums
+//     Flametree-Exact      exact
+//                          totals: all sums are exact, but truncation took frames out
+//                          rounded=<seconds>: edges of the range, or of steps, lie in rows that are
+//                          no longer kept
+//                          partial=...: such rows cannot be replaced by sums; or the request said
+//                          Flametree-Partial: allow, and something did not answer
+//     Flametree-Missing    names of what is missing
+//     Flametree-Frames, Flametree-Cut   of trees (shown.h)
+//     Server-Timing        query;dur=<ms> and its phases
+//     Flametree-Explain    if the request has that header (explain.h)
 #pragma once
 
 #include "net/server.h"
@@ -35,10 +41,10 @@ struct querier_state {
     struct fetch_transport peers;
     struct manifests *manifests;  // NULL: there is no store, heads have everything
     struct blocks *blocks;
-    struct lane *prefetch;  // of jobs that fetch while heads answer; NULL: nothing is
+    struct lane *prefetch;  // of jobs that prefetch while heads answer; NULL: no prefetch
 };
 
-// What it took, of all questions of a request.
+// The work done for all questions of a request.
 enum answer_phase {
     WORK_HEADS,
     WORK_SNAPSHOT,
@@ -60,9 +66,9 @@ struct answer_work {
     bool gone;  // rows in (from, to] are no longer kept
     int64_t gone_from_ns;
     int64_t gone_to_ns;
-    struct buf *explain;  // plans as JSON; NULL: nobody asked
-    uint64_t explained;   // pieces in there
-    uint64_t left_out;    // and not
+    struct buf *explain;  // plans as JSON; NULL: the request did not ask for them
+    uint64_t explained;   // pieces of plans in `explain`
+    uint64_t left_out;    // pieces that found no room there
 };
 
 // How much of a tree the answer shows, and how much of it was cut before it came here.
@@ -70,7 +76,7 @@ struct answer_shown {
     bool known;     // the answer is a tree
     uint32_t sent;  // frames, without the root and what truncation calls "other"
     uint32_t all;
-    uint32_t share;  // of the total, what lies in frames that are shown: in 1/10,000, rounded down
+    uint32_t share;  // of the total that lies in frames that are shown: in 1/10,000, rounded down
     int64_t cut;     // value of the frames that end a cut stack (model/marks.h)
 };
 
@@ -89,7 +95,7 @@ struct answer {
     struct answer_shown shown;
     struct fetched fetched;  // of all questions so far
     struct answer_work work;
-    struct selector_most selectors;  // what its selectors may ask for
+    struct selector_most selectors;  // limits of its selectors
 };
 
 // A request's own work: the message `in` to the message `out`.
@@ -98,8 +104,9 @@ typedef bool answer_fn(struct answer *a, str in, struct buf *out, err *e);
 bool answer_run(const struct querier_state *q, struct http_exchange *x, str method, answer_fn *fn,
                 str in, struct buf *out, err *e) MUST_CHECK;
 
-// Asks the question of every tenant of the request and merges what came. The result lives as long
-// as the request. Fails with the codes of fetch_verdict and merged_add, or when the request ended.
+// Asks the question for every tenant of the request and merges the answers of heads and blocks. The
+// result lives as long as the request. Fails with the codes of fetch_verdict and merged_add, or
+// when the request ended.
 bool answer_read(struct answer *a, const struct query *q, struct merged **out, err *e) MUST_CHECK;
 
 // Unpacks a request message into the arena; `type` names the generated message in lower case, such

@@ -21,6 +21,7 @@ struct prefetch {
     struct block_reads reads;
 };
 
+// Plans over blocks alone, as the manifest does not list segments.
 static void fetch_known(struct prefetch *h)
 {
     struct snapshot known = {.manifest = h->manifest};
@@ -46,6 +47,7 @@ static void refuse(struct job *j, const err *e)
     call_finish(&h->call, e);
 }
 
+// The question's request ended: the job's request ends too, so that its reads stop.
 static void stop(struct call *c)
 {
     struct prefetch *h = CONTAINER_OF(c, struct prefetch, call);
@@ -62,7 +64,7 @@ struct prefetch *prefetch_begin(struct answer *a, const struct query *q, str ten
     if (!known) return NULL;
     size_t n = 0;
     (void)manifest_blocks(known, &n);
-    if (n > 0) h = ARENA_NEW(a->arena, struct prefetch);
+    if (n > 0) h = ARENA_NEW(a->arena, struct prefetch);  // a tenant without blocks needs none
     if (!h) {
         manifest_unref(known);
         return NULL;
@@ -71,7 +73,8 @@ struct prefetch *prefetch_begin(struct answer *a, const struct query *q, str ten
     req_init(&h->req, RANK_QUERIER, s->memory, ARENA_MAX, 0);
     h->req.asker = &a->x->req;
     h->req.deadline_mono_ns = a->x->req.deadline_mono_ns;
-    // As for heads and snapshot: a partial answer must still be sent when the store hangs.
+    // As for heads and snapshot (reconcile.c): a partial answer must still be sent if the store
+    // hangs.
     if (a->may_be_partial && h->req.deadline_mono_ns) {
         h->req.deadline_mono_ns -= req_left_ns(&a->x->req) / 8;
     }
@@ -79,6 +82,7 @@ struct prefetch *prefetch_begin(struct answer *a, const struct query *q, str ten
     h->job = (struct job){.req = &h->req, .run = run_prefetch, .refuse = refuse};
     call_begin(&h->call, RANK_QUERIER, stop);
     if (lane_submit(s->prefetch, &h->job, &busy)) return h;
+    // The lane is full: a busy querier has better things to do than to prefetch.
     req_release(&h->req);
     manifest_unref(known);
     return NULL;

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The way through a question's plans:
+//
+//     1. split the question: trees and totals have plans of their own; for each tenant with blocks
+//        and each part there is one plan (struct served)
+//     2. make the plan; if projections lack a label that the question needs, plan again by series
+//     3. read all pieces and add them to the result
+//     4. objects that could not be read are noted in `without`, and what was added so far is thrown
+//        away, as something of them may be in it: again from 2, without them
+//     5. report what is missing, gone or rounded
+//
+// Each time round leaves out at least one object more, so it ends; PLANS_MAX bounds it.
 #include "querier/answer/serve.h"
 
 #include "querier/answer/explain.h"
@@ -6,26 +18,26 @@
 #include "querier/metrics.h"
 #include "sys/clock.h"
 
-#define PLANS_MAX 64  // of one question; each leaves out an object more
+#define PLANS_MAX 64  // of one question; each leaves out at least one object more
 
 // Trees are read from other parts of blocks than totals are, so a question for both has two plans.
 #define PARTS_MAX 2
 
-// How a tree with matchers that exclude is read: what they leave, or the sums of all less what they
-// exclude, whichever is fewer bytes.
+// How a tree is read if some matchers exclude (pod!="x"): directly, or as a difference. The one
+// with fewer bytes is chosen.
 enum way {
-    WAY_OPEN,  // not decided
-    WAY_DIRECT,
-    WAY_DIFFERENCE
+    WAY_OPEN,       // not chosen yet
+    WAY_DIRECT,     // the keys that all matchers leave
+    WAY_DIFFERENCE  // the sums of all, minus the keys that the matchers exclude
 };
 
-// One tenant's plan for a part of the question, and what cannot be read.
+// One tenant's plan for a part of the question, and the objects that cannot be read.
 struct served {
     const struct reconciled *of;
     const struct query *q;
     enum way way;
-    struct served
-        *whole;  // the question without its other matchers; NULL: it has none that exclude
+    // The question with the matchers of service and type only; NULL if no other matcher excludes.
+    struct served *whole;
     struct level_ask ask;
     struct level_plan plan;
     str *without;
@@ -41,13 +53,13 @@ struct reading {
     struct merged *m;
     struct served *v;
     size_t n;
-    bool stale;
-    bool again;  // plans changed
+    bool stale;  // an object is gone: the snapshot is old
+    bool again;  // a plan must be made anew, and *m with it
 };
 
 // ---- the question
 
-// The id of a profile has its time in ms: nothing else needs to be read.
+// The id of a profile has its time in ms, so a question for some ids needs no other time.
 static void narrow(const struct query *q, struct level_ask *ask)
 {
     if (!q->tree.wanted || q->tree.profile_count == 0) return;
@@ -87,6 +99,7 @@ static size_t split(const struct query *q, struct query parts[PARTS_MAX])
     return 2;
 }
 
+// Objects with rows that do not count are read row by row: their nodes contain these rows.
 static bool begin(const struct serving *s, struct served *v, err *e)
 {
     const struct reconciled *t = v->of;
@@ -122,7 +135,7 @@ static bool note_faults(struct reading *r, struct served *v, const struct block_
     return true;
 }
 
-// What was read to choose a plan; its objects count when they are used.
+// Counts reads that were made to choose a plan. Its objects are counted when they are used.
 static void count_looking(struct answer_work *w, const struct block_reads *reads)
 {
     w->reads += reads->reads;
@@ -152,7 +165,8 @@ static bool plan_once(struct reading *r, struct served *v, err *e)
     return ok;
 }
 
-// Projections may have lost a label that the question needs; then series have to do.
+// Projections lack the labels that churned, and only their indexes say which. If one is needed, the
+// plan is made again for series.
 static bool make_plan(struct reading *r, struct served *v, err *e)
 {
     struct answer *a = r->s->a;
@@ -183,7 +197,7 @@ static const struct reconciled_skip *skip_of(const struct reconciled *t, str nam
     return NULL;
 }
 
-// The pieces of objects whose rows are skipped by the same list, which may be none.
+// Reads the pieces of the objects that have this list of rows to skip; NULL: those that have none.
 static bool read_with(struct reading *r, struct served *v, const struct reconciled_skip *skip,
                       bool excluded, err *e)
 {
@@ -213,15 +227,16 @@ static bool read_plan(struct reading *r, struct served *v, bool excluded, err *e
     return ok;
 }
 
-// ---- all less what is excluded
+// ---- differences: all, minus the keys that are excluded
 
 static bool is_of_all(const struct matcher *m)
 {
     return str_is(m->name, LABEL_SERVICE) || str_is(m->name, LABEL_PROFILE_TYPE);
 }
 
-// The question with the matchers of service and type only; NULL: it has no matcher that excludes,
-// or is not for a tree of all it means. The arena's.
+// The question with the matchers of service and type only, the arena's. *whole is NULL if no other
+// matcher excludes, or if the question is not for a tree of all rows (spans, profile ids). False
+// without memory.
 static bool question_of_all(struct arena *a, const struct query *q, struct query **whole)
 {
     const struct query_tree *t = &q->tree;
@@ -246,14 +261,14 @@ static bool question_of_all(struct arena *a, const struct query *q, struct query
     return true;
 }
 
-// Whether nothing is left out of what the plan answers.
+// Does the plan answer its whole range?
 static bool is_complete(const struct served *v)
 {
     return !v->plan.gone && v->plan.missing_count == 0 && v->without_count == 0;
 }
 
-// Whether both plans are complete and answer the same range: the one that was asked for, or both
-// the same one that it was rounded to. Then they count the same rows, whatever the classes.
+// Are both plans complete, and do they answer the same range (the one asked for, or the same
+// rounded one)? Then they count the same rows, whatever classes they read, and may be subtracted.
 static bool answer_alike(const struct served *v)
 {
     const struct level_plan *p = &v->plan;
@@ -285,7 +300,7 @@ static bool choose_way(struct reading *r, struct served *v, err *e)
         !weigh(r, v->whole, false, &difference, e)) {
         return false;
     }
-    // What could not be looked at is planned around, directly.
+    // If weighing met objects that cannot be read, the plans are not complete any more.
     v->way = difference < direct && answer_alike(v) ? WAY_DIFFERENCE : WAY_DIRECT;
     return true;
 }
@@ -299,7 +314,8 @@ static bool read_difference(struct reading *r, struct served *v, err *e)
         *e = why;
         return false;
     }
-    // Something cannot be read, or only the sum of all does not fit.
+    // Something cannot be read, or the sum of all does not fit 64 bits, though that of the question
+    // may. What was added is thrown away.
     v->way = WAY_DIRECT;
     r->again = true;
     return true;
@@ -326,7 +342,7 @@ static bool read_all(struct reading *r, err *e)
     return true;
 }
 
-// ---- what became of it
+// ---- what is missing, gone or rounded
 
 static void note_gone(struct answer_work *w, const struct level_plan *p)
 {
@@ -346,7 +362,7 @@ static bool report(const struct reading *r, const struct served *v, err *e)
     for (size_t k = 0; k < p->missing_count; k++) {
         if (!fetch_miss(a->arena, &a->fetched, p->missing[k]->name, &v->why, e)) return false;
     }
-    // What is gone might be in a parent that cannot be read.
+    // Rows that seem gone may have their sums in a parent that cannot be read: it is missing.
     for (size_t k = 0; p->gone && k < v->without_count; k++) {
         if (!fetch_miss(a->arena, &a->fetched, v->without[k], &v->why, e)) return false;
     }
@@ -368,7 +384,8 @@ static bool begin_anew(const struct serving *s, struct merged *m, err *e)
     return merged_init(m, a->querier->memory, a->config->query_memory, s->q->tree.full_symbols, e);
 }
 
-// All plans that are needed, none made yet.
+// Lists the plans that are needed: for each tenant with blocks one for each part. The first part
+// has the tree, so only there a difference may be read. None is made yet.
 static bool list_plans(struct reading *r, struct query parts[PARTS_MAX], size_t part_count, err *e)
 {
     const struct serving *s = r->s;
@@ -405,6 +422,7 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
         if (!req_alive(&a->x->req, e)) return false;
         if (!read_all(&r, e)) return false;
         if (!r.again && !r.stale) break;
+        // Something of an object that failed halfway may be in *m.
         metric_add(&querier_plans_repeated, 1);
         if (!begin_anew(s, m, e)) return false;
         *stale = r.stale;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Many sections by few reads: gets are sorted by object and place, those with small gaps between
+// them become one run, and all runs are read at the same time. A store's round trip costs more than
+// a gap, and it costs the same for all of them together.
 #include "querier/block/block_int.h"
 #include "querier/metrics.h"
 #include "sys/clock.h"
@@ -6,8 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define GAP_MAX ((uint64_t)1 << 20)  // bytes between two sections that are read along
-#define TRIES   3                    // of a read for which the store was not there a moment
+#define GAP_MAX ((uint64_t)1 << 20)           // bytes between two sections that are read with them
+#define TRIES   3                             // of a read while the store is unavailable
 #define WAIT_NS ((uint64_t)10 * 1000 * 1000)  // before the second try; then four times that
 #define RUN_MAX ((uint64_t)32 << 20)          // bytes of one read, unless one section has more
 
@@ -42,6 +46,7 @@ static int by_place(const void *a, const void *b)
     return x->n < y->n ? -1 : x->n > y->n;
 }
 
+// May the get be part of the run, whose gets so far end at `end`?
 static bool goes_on(const struct plan *p, const struct run *run, uint64_t end,
                     const struct block_get *g)
 {
@@ -56,6 +61,7 @@ static bool make_plan(struct arena *a, struct block_get *v, size_t n, struct pla
     p->runs = ARENA_ARRAY(a, struct run, n);
     if (!p->order || !p->runs) return false;
     for (size_t i = 0; i < n; i++) {
+        // Those that the prefetched bytes of the wave have served already need no read.
         if (v[i].n && !v[i].bytes.p) p->order[p->n++] = &v[i];
     }
     if (p->n) qsort(p->order, p->n, sizeof *p->order, by_place);
@@ -69,8 +75,9 @@ static bool make_plan(struct arena *a, struct block_get *v, size_t n, struct pla
             end = 0;
         }
         last->to = i + 1;
-        end = MAX(end, g->at + g->n);
+        end = MAX(end, g->at + g->n);  // gets may overlap, so the last one need not end last
     }
+    assert(p->run_count <= p->n);
     return true;
 }
 
@@ -90,20 +97,22 @@ static bool add_bytes(struct block_walk *w, struct block_io *io, size_t n, char 
     return true;
 }
 
-// An object that is shorter than its manifest and footer say is damaged.
+// The reason that a read's gets have. An object that is shorter than its manifest and footer say is
+// damaged.
 static const err *fault_of(struct block_walk *w, const struct store_read *read)
 {
     err *why = ARENA_NEW(&w->arena, err);
     if (!why) return NULL;
     *why = read->fault;
     if (why->code == ERR_OUT_OF_RANGE) why->code = ERR_DATA_LOSS;
-    // The request is alive: it was a time of the store's own.
+    // The request is alive (read_runs), so this was a time limit of the store itself.
     if (why->code == ERR_CANCELED || why->code == ERR_DEADLINE_EXCEEDED) {
         why->code = ERR_UNAVAILABLE;
     }
     return why;
 }
 
+// Gives each get its bytes out of its run's, or the reason why there are none.
 static bool spread(struct block_walk *w, const struct plan *p, const struct store_read *reads,
                    err *e)
 {
@@ -113,6 +122,7 @@ static bool spread(struct block_walk *w, const struct plan *p, const struct stor
         for (size_t k = p->runs[i].from; k < p->runs[i].to; k++) {
             struct block_get *g = p->order[k];
             g->why = why;
+            assert(g->at >= reads[i].at && g->at - reads[i].at + g->n <= reads[i].n);
             if (!why) g->bytes = str_make(reads[i].to + (g->at - reads[i].at), g->n);
         }
         w->out->reads++;
@@ -141,7 +151,8 @@ static bool failed_for_now(const struct store_read *v)
     return !v->ok && v->fault.code == ERR_UNAVAILABLE;
 }
 
-// All at once; then those for which the store was not there, each run of them by itself.
+// Reads all runs at once; then again those for which the store was unavailable, neighbours of the
+// list together. Other failures would be the same again.
 static void read_many(struct block_walk *w, struct store_read *v, size_t n)
 {
     struct store *s = blocks_store(w->blocks);
@@ -199,6 +210,7 @@ bool block_read_prefetched(struct block_walk *w, const struct level_object *o,
     return true;
 }
 
+// Bytes that were read with an index serve a get for exactly the same extent.
 static void serve_from_ahead(const struct block_prefetch *h, struct block_get *g)
 {
     for (size_t i = 0; i < h->n; i++) {

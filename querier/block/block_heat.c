@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Heat maps count single profiles or spans, so they read rows only; parents have none.
 #include "aggregate/site.h"
 #include "querier/block/block_series.h"
 

@@ -3,17 +3,20 @@
 // block_int.h - the inside of reading blocks, for blocks.c and block_*.c only.
 //
 //     block_read.c    the question: which services of which objects, in waves of bounded size
-//       blocks.c      what is kept between questions: footers, indexes, symbols, vectors of nodes
-//       block_fetch.c reads of many sections as few
-//       block_names.c names of a service's stacks, united once for all blocks that are kept
-//       block_keys.c  which keys and nodes a piece means
+//       blocks.c      the cache: footers, indexes, symbols, names, vectors of nodes
+//       block_fetch.c reads of the store; neighbouring sections become one read
+//       block_names.c names of a service's stacks, united once for all blocks in the cache
+//       block_keys.c  which keys and nodes a question means
+//       block_nodes.c vectors of nodes
 //       block_rows.c  rows: times, ids, spans, vectors
-//     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c what
-//     is wanted; block_series.c parts of these. What adds up is common/aggregate
+//     block_tree.c, block_totals.c, block_heat.c, block_labels.c, block_stats.c, block_loose.c
+//                     one want of a question each; block_series.c is shared by some. They feed rows
+//                     and nodes into common/aggregate
 //
-// A unit is one service of one object. A wave is a few units whose sections are in memory together.
-// What fails for one object is noted and the object left out; false is returned only when the
-// question itself cannot go on.
+// A unit is one service of one object. A wave is a few units whose sections are in memory together;
+// its arena is released after it. If an object fails, that is noted (block_note) and the object
+// left out; functions return false only if the question itself cannot go on. A walk belongs to one
+// thread; the cache is shared.
 #pragma once
 
 #include "block/keys.h"
@@ -22,7 +25,7 @@
 #include "querier/merge/merged_int.h"
 #include "sys/lock.h"
 
-// ---- what is kept (blocks.c)
+// ---- the cache (blocks.c)
 enum block_part {
     BLOCK_PART_FOOTER,
     BLOCK_PART_INDEX,
@@ -31,7 +34,7 @@ enum block_part {
     BLOCK_PART_NAMES  // what flame graphs need of symbols: a tenth of their memory
 };
 
-// A parsed section. Immutable once it is given out; whoever has it holds a reference.
+// A parsed section in the cache. Immutable once blocks_load gave it out with a reference.
 struct block_kept {
     union {
         struct block_footer footer;
@@ -53,28 +56,31 @@ struct block_kept {
     uint64_t hash;
     enum block_part part;
     uint32_t refs;
-    bool ready;
-    bool listed;
+    bool ready;   // parsed; else it is a placeholder while somebody reads the section
+    bool listed;  // in the table; else it serves one question, and goes with its last reference
     struct block_kept *next;   // of its bucket
-    struct block_kept *newer;  // of all that are ready
+    struct block_kept *newer;  // in order of use; ready ones only
     struct block_kept *older;
 };
+
+// A section that is wanted.
 
 struct block_want {
     const struct level_object *object;
     enum block_part part;
-    const struct block_service_ref *service;  // not for footers, as the next
-    const struct block_extent *extent;
-    uint64_t count;           // of vectors
-    struct block_kept *kept;  // out; a reference, or NULL
-    const err *why;           // out; why not
-    bool no_room;             // out; of names: there is no memory for them
-    bool mine;                // private to blocks.c
+    const struct block_service_ref *service;  // NULL for footers
+    const struct block_extent *extent;        // NULL for footers
+    uint64_t count;                           // of vectors in it
+    struct block_kept *kept;                  // out: a reference, or NULL
+    const err *why;                           // out: why kept is NULL
+    bool no_room;                             // out: there is no memory for names
+    bool mine;                                // private to blocks.c
 };
 
 struct block_walk;
 
-// Finds or reads all of them, what has to be read at once. False: the question cannot go on.
+// Finds the sections in the cache, or reads those that are missing, together. Afterwards each want
+// has kept, why or no_room. False: the question cannot go on.
 bool blocks_load(struct block_walk *w, struct block_want *v, size_t n, err *e) MUST_CHECK;
 void blocks_unref(struct blocks *b, struct block_kept *kept);  // NULL is fine
 struct store *blocks_store(const struct blocks *b);
@@ -88,15 +94,16 @@ struct block_get {
     const err *why;  // out; NULL: it was read
 };
 
-// Bytes that were read; zero value to begin with.
+// Bytes that were read, until block_io_release; zero value to begin with.
 struct block_io {
     struct block_bytes *v;
 };
+// Reads all gets. A get that fails has `why`; false only if the question cannot go on.
 bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v, size_t n,
                  err *e) MUST_CHECK;
 
-// What was read along with indexes, because it lies beside them and will be asked for: gets are
-// served from here first, until the wave ends.
+// Sections that are read together with an index, because they lie beside it and will be wanted
+// next. Later gets are served from here first, until the wave ends.
 struct block_prefetch {
     struct block_get *v;
     size_t n;
@@ -105,15 +112,15 @@ struct block_prefetch {
     struct block_io io;
 };
 bool block_read_prefetched(struct block_walk *w, const struct level_object *o,
-                           const struct block_extent *x, err *e) MUST_CHECK;  // notes it
+                           const struct block_extent *x, err *e) MUST_CHECK;  // for the next read
 void block_io_release(struct block_walk *w, struct block_io *io);
 
 // The contents of a section whose bytes were read; borrows them or is the arena's.
 bool block_contents(struct arena *a, const struct block_extent *x, const struct block_get *got,
                     const char *what, str *out, err *e) MUST_CHECK;
 
-// Adds what failed to the faults and leaves the object out from here on. False if it is the
-// question that failed: its memory, its time, a sum that does not fit.
+// Notes a failure: the object becomes faulty and is left out from here on. False, with *e, if the
+// failure is one of the question: its memory, its time, a sum that does not fit.
 struct block_object;
 bool block_note(struct block_walk *w, struct block_object *o, const err *why, err *e) MUST_CHECK;
 
@@ -125,7 +132,7 @@ struct block_object {
     struct block_kept *kept;
     const struct block_footer *footer;
     bool faulty;
-    bool may_skip;  // rows that are skipped may be in it
+    bool may_skip;  // rows that must not count may be in it
 };
 
 struct block_unit {
@@ -139,9 +146,9 @@ struct block_unit {
     struct block_kept *names_kept;  // instead of symbols
     const struct block_index *index;
     const struct symbol_table *symbols;
-    struct block_set keys;  // that the selector means; not for class ALL
-    bool selected;
-    void *of_want;  // what the want keeps of it
+    struct block_set keys;  // keys that the selector means; not for class ALL
+    bool selected;          // keys are set
+    void *of_want;          // belongs to the want that reads the wave
 };
 
 // Sums by the rows of a service's table of names, of all its blocks.
@@ -164,11 +171,11 @@ enum block_sections {
 struct block_question {
     const struct query *q;
     const struct loose_set *skip;  // rows that do not count; NULL: none
-    bool excluded;                 // not what it means, but what its other matchers leave out
+    bool excluded;                 // of its services and types the keys that other matchers exclude
     unsigned sections;             // enum block_sections
-    const str *needed;             // labels that keys must have kept, but service and type
+    const str *needed;             // labels, beside service and type, that keys must still have
     size_t needed_count;
-    bool only_all;     // none is needed
+    bool only_all;     // no such label: keys of class ALL will do
     int64_t *skip_ms;  // times of skip, in order
     size_t skip_count;
 };
@@ -191,7 +198,7 @@ struct block_walk {
     size_t unit_cap;
 };
 
-// Footers, and the units that concern the question. End also after a failure.
+// Loads the footers and lists the units that concern the question. block_walk_end in any case.
 bool block_walk_begin(struct block_walk *w, const struct level_plan *p, err *e) MUST_CHECK;
 void block_walk_end(struct block_walk *w);
 
@@ -264,8 +271,8 @@ struct block_nodes {
 bool block_add_node(struct block_walk *w, struct block_nodes *s, struct block_node_use use,
                     err *e) MUST_CHECK;
 
-// Calls fn for each, unit by unit; frames of ALL are kept for the next question. fn NULL: nothing
-// else is done with them.
+// Calls fn for each node's vector, unit by unit. Frames of class ALL come to the cache, for the
+// next question; with fn NULL that is all.
 typedef bool block_use_fn(void *arg, const struct block_node_use *u, str columns, err *e);
 bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn *fn, void *arg,
                       err *e) MUST_CHECK;
@@ -280,7 +287,7 @@ struct block_scan {
     bool loose_only;  // rows with attempt > 0
 };
 
-// A row that counts. What was not asked for is zero. Borrowed for the call.
+// A row that counts, borrowed for the call. Fields that were not asked for are zero.
 struct block_hit {
     struct block_unit *unit;
     uint32_t key;
@@ -343,7 +350,7 @@ bool block_read_totals(struct block_walk *w, struct block_unit *v, size_t n, err
 bool block_read_heat(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 bool block_read_labels(struct block_walk *w, struct block_unit *v, size_t n, err *e) MUST_CHECK;
 
-// What there is: series that were counted, by fingerprint. Init before, release after the walk.
+// The series that were counted, by fingerprint. Init before, release after the walk.
 struct block_stats {
     struct map series;
     uint64_t *prints;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Which keys of a unit a question means, of which class, and which nodes of a key cover a range.
 #include "querier/block/block_int.h"
 
 bool block_asks_type(const struct query *q, str service, str type)
@@ -47,8 +49,13 @@ bool block_select_keys(struct block_walk *w, struct block_unit *u, err *e)
 bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint32_t key,
                     enum block_class class)
 {
+    assert(key < u->index->key_count);
     const struct block_key_ref *k = &u->index->keys[key];
     if (k->class != class) return false;
+    assert(class == BLOCK_ALL || u->selected);
+    // Postings have keys of series and projections. A key of class ALL has no labels but service
+    // and type, which are compared here. Excluded keys are of the right type and not in the
+    // selection.
     bool of_type = (class == BLOCK_ALL || w->ask.excluded) &&
                    block_asks_type(w->ask.q, u->service->name, u->index->types[k->type]);
     if (class == BLOCK_ALL) return of_type;
@@ -56,7 +63,8 @@ bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint
                            : block_set_has(&u->keys, key);
 }
 
-// A window and its weeks at most; narrower nodes under a chosen one are looked for among these.
+// Chosen nodes that may have narrower ones below them. More than a window's root and its weeks
+// there cannot be in a range; if there were, their children would serve.
 #define WIDER_MAX 8
 
 bool block_nodes_within(const struct block_index *x, const struct block_key_ref *key,
@@ -65,6 +73,9 @@ bool block_nodes_within(const struct block_index *x, const struct block_key_ref 
     const struct block_node_ref *v = x->nodes + key->first_node;
     const struct block_node_ref *wider[WIDER_MAX];
     size_t n = 0;
+    assert(c->fn && c->from_ns <= c->to_ns);
+    // Nodes are in order of width, narrowest first: from the back, the widest come first, and a
+    // narrower one is left out if a chosen one contains its slot.
     int64_t narrowest = key->node_count ? v[0].node.width : 0;
     for (uint32_t i = key->node_count; i-- > 0;) {
         const struct block_node *node = &v[i].node;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Labels: of each key that has a profile in the range. The cheapest proof serves: footers (first
+// and last profile of a type), then times of nodes, then rows.
 #include "querier/block/block_series.h"
 
 struct labels_read {
@@ -34,7 +37,8 @@ static bool show_type(struct block_walk *w, const struct block_unit *u, str type
     return show(w, (labels){of_all, COUNT(of_all)}, e);
 }
 
-// ---- by footers: the first and the last of a type are profiles, and so are there
+// ---- by footers: their first and last times of a type are times of profiles, so if a piece has
+// one of them, it has a profile. A piece between the two may have none
 
 enum found {
     NOTHING,
@@ -68,6 +72,7 @@ bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bo
 
 // ---- by keys
 
+// Parents have rows no more, so a node stands for its profiles: its first and last time are some.
 static bool has_node(const struct block_index *x, const struct block_key_ref *k,
                      const struct level_piece *p)
 {
@@ -78,6 +83,7 @@ static bool has_node(const struct block_index *x, const struct block_key_ref *k,
     return false;
 }
 
+// Are all profiles of the type within the piece? Then every key of it has one there.
 static bool holds_type(const struct level_piece *p, const struct block_unit *u, str type)
 {
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
@@ -89,7 +95,7 @@ static bool holds_type(const struct level_piece *p, const struct block_unit *u, 
     return false;
 }
 
-// Shown if it is clear that it has something in the piece, scanned if that is not clear.
+// Shows the key if it surely has a profile in the piece; if that is not sure, its rows are scanned.
 static bool add_key(struct labels_read *t, struct block_unit *u, uint32_t key,
                     const struct level_piece *p, err *e)
 {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finds the rows of blocks that may be elsewhere as well (model/loose.h): those with attempt > 0,
+// of which footers say whether a service has any, and copies of rows that heads named.
 #include "querier/block/block_int.h"
 
 struct loose_read {
@@ -25,7 +28,7 @@ static bool has_loose(const struct block_walk *w, const struct block_unit *u)
     return false;
 }
 
-// Units in which there is something to look for, at the front.
+// Keeps the units that may have such rows.
 static void keep_suspects(struct block_walk *w)
 {
     size_t kept = 0;
@@ -50,7 +53,9 @@ static bool read_wave(void *arg, struct block_walk *w, struct block_unit *v, siz
             t.scans.v[k].loose_only = !v[i].object->may_skip;
         if (!ok && !block_note(w, v[i].object, &why, e)) return false;
     }
-    w->ask.skip = NULL;  // what is looked for is not to be left out
+    // `skip` gave the rows that are sought to block_walk_begin (may_skip). From here on it would
+    // hide them.
+    w->ask.skip = NULL;
     return block_scan_rows(w, t.scans.v, t.scans.n, &rows, e);
 }
 

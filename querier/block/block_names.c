@@ -3,17 +3,19 @@
 
 #include "sys/lock.h"
 
+// A new table is begun when the current one has so many times the rows of a new block's stacks; but
+// never for a small one.
 #define MANY_TIMES 4u
-#define SMALL      65536u  // rows that are always allowed
+#define SMALL      65536u
 
 struct block_names {
     struct block_names_set *set;
     struct block_names *next;
     char *name;  // service's bytes
     str service;
-    uint32_t refs;  // of the set's lock
-    bool current;   // newcomers are mapped to it
-    uint32_t rows;  // by now, at least; of the set's lock
+    uint32_t refs;  // under the set's lock
+    bool current;   // new blocks are mapped to it; under the set's lock
+    uint32_t rows;  // it has at least so many; under the set's lock
     struct symbols symbols;
     pthread_rwlock_t lock;  // of symbols
 };
@@ -69,13 +71,14 @@ static struct block_names *new_names(struct block_names_set *s, str service, err
 
 static struct block_names *find(struct block_names_set *s, str service)
 {
+    assert(lock_is_mine(&s->lock));
     struct block_names *n = s->v;
     while (n && !(n->current && str_eq(n->service, service)))
         n = n->next;
     return n;
 }
 
-// With a reference; made if there is none, or the one there has become too large.
+// The service's current table, with a reference; a new one if there is none or it is too large.
 static struct block_names *find_or_make(struct block_names_set *s, str service, uint32_t stacks,
                                         err *e)
 {
@@ -107,6 +110,7 @@ static struct block_names *find_or_make(struct block_names_set *s, str service, 
 void block_names_hold(struct block_names *n)
 {
     lock_take(&n->set->lock);
+    assert(n->refs > 0);
     n->refs++;
     lock_give(&n->set->lock);
 }
@@ -116,6 +120,7 @@ void block_names_unref(struct block_names *n)
     if (!n) return;
     struct block_names_set *s = n->set;
     lock_take(&s->lock);
+    assert(n->refs > 0);
     bool last = --n->refs == 0;
     if (last) {
         struct block_names **at = &s->v;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Vectors of the nodes that a want chose in a wave, frame by frame. Frames of class ALL are small
+// in number and wanted by most flame graphs, so they stay in the cache, parsed; frames of other
+// classes are read, used and forgotten.
 #include "querier/block/block_int.h"
 #include "querier/metrics.h"
 
@@ -48,7 +52,7 @@ static bool use(struct reading *r, const struct block_node_use *u, const struct 
     return !r->fn || r->fn(r->arg, u, block_vector_at(v, u->node->place), e);
 }
 
-// Nodes of ALL: frames that are kept.
+// Nodes of class ALL, by frames from the cache.
 static bool use_kept(struct reading *r, const struct block_node_use *v, size_t n, err *e)
 {
     struct block_want *wants = r->wants;
@@ -67,6 +71,7 @@ static bool use_kept(struct reading *r, const struct block_node_use *v, size_t n
         struct block_object *o = v[i].unit->object;
         err why = {0};
         if (i && !same_frame(&v[i - 1], &v[i])) at++;
+        assert(at < count);
         if (o->faulty) continue;
         if (wants[at].why) {
             ok = block_note(r->w, o, wants[at].why, e);
@@ -98,7 +103,7 @@ static bool use_frame(struct reading *r, const struct block_node_use *v, size_t 
     return ok || block_note(r->w, v->unit->object, &why, e);
 }
 
-// Nodes of other keys: frames read and forgotten.
+// Nodes of other classes: their frames are read and forgotten.
 static bool use_read(struct reading *r, const struct block_node_use *v, size_t n, err *e)
 {
     struct block_get gets[CHUNK_GETS];
@@ -146,6 +151,8 @@ bool block_read_nodes(struct block_walk *w, struct block_nodes *s, block_use_fn 
     size_t from = 0;
     size_t count = 0;
     uint64_t bytes = 0;
+    // Nodes are in order of frames. A chunk ends where the next frame would be too much, and at the
+    // end of the list.
     for (size_t i = 0; i <= s->n; i++) {
         bool end = i == s->n;
         if (!end && i > from && same_frame(&s->v[i - 1], &s->v[i])) continue;

@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A question over the pieces of a plan:
+//
+//     1. list the objects of the plan and load their footers (block_walk_begin)
+//     2. list the units: services of these objects that the selector can mean and a piece touches
+//     3. units about which the footer says all that is wanted are done (ask_footers)
+//     4. wave by wave (block_walk_waves): load indexes and symbols, let each want read its part,
+//        release the sections
+//
+// So memory follows the answer and a wave, not the range of the question.
 #include "querier/block/block_read.h"
 
 #include "base/search.h"
@@ -8,7 +18,8 @@
 
 #include <stdlib.h>
 
-// Sections and sums of a wave, as far as they are known before it.
+// A wave has so many bytes of sections, unpacked, unless a single unit has more; and so many units,
+// so that a list of wants stays small.
 #define WAVE_BYTES ((uint64_t)16 << 20)
 #define WAVE_UNITS 256u
 
@@ -24,6 +35,7 @@ static bool is_filtered(const struct query_tree *t)
     return t->span_count || t->trace_count || t->profile_count;
 }
 
+// Keys of class ALL have these two labels and no other.
 static bool comes_with_all(str name)
 {
     return str_is(name, LABEL_SERVICE) || str_is(name, LABEL_PROFILE_TYPE);
@@ -49,7 +61,7 @@ static bool shows_all_labels(const struct query *q)
     return q->labels.wanted && (q->labels.names_only || q->labels.name_count == 0);
 }
 
-// Whether keys without any other labels than service and type will do.
+// Will keys do that have no labels but service and type?
 static bool needs_only_all(const struct query *q)
 {
     struct names lists[3];
@@ -66,14 +78,14 @@ static bool needs_only_all(const struct query *q)
     return true;
 }
 
-// Series that sampling left without stacks have keys of class SERIES only; labels show them, and
-// they count where it is asked what there is.
+// Does the question need sampled series? Sampling left them without stacks, so they are in no sums:
+// they have keys of class SERIES only. Labels show them, and statistics count them.
 static bool needs_sampled(const struct query *q)
 {
     return (q->totals.wanted && q->totals.include_sampled) || q->labels.wanted || q->stats;
 }
 
-// Whether vectors of ALL nodes will be wanted.
+// Will vectors of ALL nodes be wanted?
 static bool reads_all(const struct query *q)
 {
     return q->tree.wanted && !is_filtered(&q->tree) && needs_only_all(q);
@@ -100,6 +112,8 @@ static bool reads_symbols(const struct block_question *ask)
     return ask->sections & (BLOCK_WITH_SYMBOLS | BLOCK_WITH_NAMES);
 }
 
+// The coarsest sums that answer the question exactly. A piece is read in one way for all wants, so
+// a question that mixes wants is answered by rows.
 static enum level_use use_of(const struct query *q)
 {
     bool tree_of_nodes = q->tree.wanted && !is_filtered(&q->tree);
@@ -110,8 +124,9 @@ static enum level_use use_of(const struct query *q)
     return q->totals.call_site_count ? LEVEL_NODES : LEVEL_TOTALS;
 }
 
-// Timelines of old clients have slots that end a nanosecond before a whole second. Of totals those
-// are taken that end with that second.
+// Timelines of /pyroscope/render have slots that end a nanosecond before a whole second
+// (timeline.c), so no slot of totals would end at their borders. Totals that end with that second
+// are taken.
 static int64_t border_of(int64_t first_ns)
 {
     return slot_of(first_ns + 2, SLOT_MINUTE) > slot_of(first_ns + 1, SLOT_MINUTE) ? first_ns + 1
@@ -135,7 +150,7 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
         ask->pack_lo = block_pack(m->value);
         ask->pack_hi = ask->pack_lo;
     }
-    // Of all there is, footers say enough.
+    // Over all time footers say enough about what there is, sampled series included.
     bool of_all = q->stats && q->from_ns == INT64_MIN && q->to_ns == INT64_MAX;
     if (needs_only_all(q) && (of_all || !needs_sampled(q))) {
         ask->classes = 1u << BLOCK_ALL;
@@ -149,6 +164,7 @@ bool block_read_ask(const struct query *q, struct level_ask *ask, err *e)
 
 // ---- faults
 
+// Would the same happen with any other object? Then the question ends.
 static bool ends_question(enum err_code code)
 {
     return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE || code == ERR_CANCELED ||
@@ -162,7 +178,8 @@ bool block_note(struct block_walk *w, struct block_object *o, const err *why, er
         *e = *why;
         return false;
     }
-    if (o->faulty) return true;
+    assert(why->code);
+    if (o->faulty) return true;  // the first reason tells most
     o->faulty = true;
     if (!arena_grow(&w->req->arena, &out->faults, &out->fault_cap, out->fault_count + 1,
                     sizeof *out->faults)) {
@@ -192,6 +209,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+// The times of the rows to skip, from their profile ids, so that objects of other hours need not
+// look at ids (may_skip).
 static bool list_skipped(struct block_walk *w)
 {
     if (!w->ask.skip || w->ask.skip->n == 0) {
@@ -207,6 +226,7 @@ static bool list_skipped(struct block_walk *w)
     return true;
 }
 
+// May the object have rows to skip? Ids have whole ms, so a ms more on both sides.
 static bool has_skipped(const struct block_walk *w, const struct block_about *about)
 {
     int64_t first = slot_start(about->from_hour, SLOT_HOUR) / NS_PER_MS - 1;
@@ -249,6 +269,7 @@ static bool load_footers(struct block_walk *w, err *e)
         o->kept = v[i].kept;
         o->footer = o->kept ? &o->kept->footer : NULL;
         if (ok && v[i].why) ok = block_note(w, o, v[i].why, e);
+        // After a failure too: block_walk_end gives back what was loaded.
         if (o->footer &&
             (o->footer->about.kind == BLOCK_SEGMENT || o->footer->about.kind == BLOCK_RAW)) {
             o->may_skip = has_skipped(w, &o->footer->about);
@@ -294,7 +315,8 @@ static bool add_unit(struct block_walk *w, struct block_object *o,
     return true;
 }
 
-// A selector that names its service finds it; others look at all.
+// The service that the selector names, if it names one with `=`: found in the footer by a binary
+// search. Other selectors look at all services of the object.
 static const struct block_service_ref *only_service(const struct query *q,
                                                     const struct block_footer *f, bool *named)
 {
@@ -387,7 +409,8 @@ void block_walk_end(struct block_walk *w)
 
 // ---- waves
 
-// Stacks of vectors are looked up in both.
+// Index and symbols must have the same number of stacks: vectors were checked against the first,
+// sums are looked up in the second.
 static bool is_damaged(const struct block_unit *u, err *why)
 {
     uint32_t symbols = u->names_kept ? u->names_kept->stack_count
@@ -399,7 +422,7 @@ static bool is_damaged(const struct block_unit *u, err *why)
     return true;
 }
 
-// Where there is no room for names: symbols, which this question unites for itself.
+// If the cache has no room for names, the question loads symbols and unites names for itself.
 static bool load_symbols(struct block_walk *w, struct block_want *v, size_t n, err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -445,6 +468,7 @@ static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err 
     bool ok = blocks_load(w, wants, reads_symbols(&w->ask) ? 2 * n : n, e) &&
               load_symbols(w, wants + n, n, e);
     for (size_t i = 0; i < n; i++) {
+        // After a failure too: the unit takes the references, and release_wave gives them back.
         err ignored = {0};
         ok = use_wants(w, &v[i], &wants[i], &wants[n + i], ok ? e : &ignored) && ok;
     }
@@ -468,7 +492,8 @@ static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
     arena_release(&w->wave);
 }
 
-// Units of faulty objects go to the end and are not looked at.
+// Moves units of faulty objects to the end, where the wants do not look. They stay in the wave, as
+// release_wave has to give back their sections. Returns the number of the others.
 static size_t keep_sound(struct block_unit *v, size_t n)
 {
     size_t kept = 0;
@@ -507,7 +532,8 @@ static uint64_t unit_bytes(const struct block_walk *w, const struct block_unit *
     return n;
 }
 
-// Units about which footers say all that is wanted are done; the others stay.
+// Answers from footers alone, where a question for labels or statistics needs no more; the other
+// units stay in the list.
 static bool ask_footers(struct block_walk *w, err *e)
 {
     const struct query *q = w->ask.q;
@@ -536,6 +562,7 @@ bool block_walk_waves(struct block_walk *w, block_wave_fn *fn, void *arg, err *e
             bytes += more;
             n++;
         }
+        assert(n >= 1 && i + n <= w->unit_count);
         bool ok =
             req_alive(w->req, e) && load_wave(w, v, n, e) && fn(arg, w, v, keep_sound(v, n), e);
         release_wave(w, v, n);
@@ -571,7 +598,7 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
     return ok;
 }
 
-// For what has no answer: memory for its scratch.
+// Walks that add nothing up have a struct merged only for the budget of their scratch memory.
 static void begin_looking(struct block_walk *w, struct merged *m)
 {
     mem_budget_init(&m->memory, "querier.query_memory", w->req->arena.budget, 0);
@@ -602,7 +629,7 @@ bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *
 static bool read_wave_ahead(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     (void)arg;
-    w->unit_count = 0;  // one wave
+    w->unit_count = 0;  // ends the walk after the first wave: the answer has caught up by then
     return !reads_all(w->ask.q) || block_tree_into_cache(w, v, n, e);
 }
 
@@ -616,7 +643,8 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
                            .out = out,
                            .ask = {.q = t->q,
                                    .sections = sections_of(t->q, !t->q->tree.full_symbols)}};
-    // What footers say is added up, though for nobody: it tells which units need more than that.
+    // ask_footers adds to m, which is thrown away: it tells which units need more than their
+    // footer.
     if (!merged_init(&m, r->arena.budget, 0, true, e)) {
         merged_release(&m);
         return false;
@@ -651,7 +679,7 @@ static bool inspect_projections(void *arg, struct block_walk *w, struct block_un
     return true;
 }
 
-// Only parents without keys of series depend on their projections.
+// Keeps the units whose projections matter: parents that have no keys of series to fall back on.
 static void keep_projected(struct block_walk *w)
 {
     size_t kept = 0;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block_read.h - what pieces of blocks contribute to an answer.
+// block_read.h - adds up what pieces of blocks contribute to an answer.
 //
-// Each function reads the pieces of a plan for one tenant and adds what matches the query to *m,
-// as merged_add would for a head's partial answer. Of each object only the services and profile
-// types are read that the selector can mean. Key classes: ALL if only service and type are matched
-// and grouped by, PROJECTION if it keeps every label that is, else SERIES; the plan was made for
-// that (block_read_ask).
+// Each function reads the pieces of a plan for one tenant and adds what matches the query to *m, as
+// merged_add does for a head's partial answer. Of each object only the services and profile types
+// are read that the selector can mean. Key classes: ALL if the query matches and groups by nothing
+// but service and type; else PROJECTION if projections have every label that it uses; else SERIES.
+// The plan was made for that class (block_read_ask).
 //
-// An object that cannot be read or is damaged does not end the question: it is noted in *out, with
-// its name and why, so that the caller can plan again without it, into a new struct merged because
-// something of it may be in this one, or say that it is missing. False is returned only where the
+// An object that cannot be read or is damaged does not end the question: *out notes its name and
+// the reason. The caller plans again without it, into a new struct merged, as something of the
+// object may be in this one; or it names the object as missing. False is returned only if the
 // question cannot go on: its memory, its time, a sum that does not fit.
 #pragma once
 
@@ -36,8 +36,9 @@ struct block_reads {
     uint64_t bytes;
 };
 
-// How fine and of which classes the objects have to be for this question, before a plan is made:
-// fills use, classes, packs, step of *ask. Only from the question.
+// Before a plan: how fine the objects have to be for this question, and which key classes they
+// need. Sets use, classes, packs and steps of *ask from the question alone; the caller sets the
+// range.
 bool block_read_ask(const struct query *q, struct level_ask *ask, err *e) MUST_CHECK;
 
 // Whether the projections in these pieces keep all labels that the question needs. If not, the
@@ -63,24 +64,26 @@ bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
 struct block_task {
     const struct query *q;
     const struct level_plan *plan;
-    const struct loose_set
-        *skip;  // rows that do not count (model/loose.h): somebody else does; or NULL
+    // Rows that do not count here, as a head or another object counts them (model/loose.h), or
+    // NULL.
+    const struct loose_set *skip;
 
-    // Of a tree: what service and type mean and the other matchers leave out, subtracted. A
-    // question without those matchers and this one with it are together the question itself; a
-    // caller takes both only if they answer the same range with nothing missing. Fails with
-    // out_of_range where the sum of all does not fit, though that of the question might.
+    // Trees only: subtracts the rows of its services and types that the other matchers leave out.
+    // Added to a question without those matchers, that gives the question itself; a caller may
+    // combine the two only if both answer the same range with nothing missing. Fails with
+    // out_of_range if the sum of all does not fit, though that of the question might.
     bool excluded;
 };
 bool block_read(struct blocks *b, struct req *r, const struct block_task *t, struct merged *m,
                 struct block_reads *out, err *e) MUST_CHECK;
 
-// Reads what the first wave of the question needs into the cache, and adds nothing up: footers,
-// indexes and, for trees of whole services, names and vectors of nodes. Faults are left to others.
+// Prefetch: reads what the first wave of the question needs into the cache and adds nothing up.
+// Footers, indexes and, for trees of whole services, names and vectors of nodes. Faults are noted
+// in *out and have no other effect.
 bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_task *t,
                            struct block_reads *out, err *e) MUST_CHECK;
 
-// What a tree of these pieces costs, without reading more than indexes: adds the bytes of its
-// vectors, stored and inflated, to *bytes. Rows are counted by their share.
+// The cost of a tree of these pieces: adds the bytes of its vectors, stored and inflated, to
+// *bytes. Reads footers and indexes only; rows are counted by their share of a frame.
 bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *t, uint64_t *bytes,
                       struct block_reads *out, err *e) MUST_CHECK;

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Rows of a wave, for all wants that need them:
+//
+//     scan      rows of a key within a time range, as a want asks
+//     job       a frame of row heads that scans of its unit touch, with the frame of details and of
+//               spans that belong to it. Blooms rule out jobs whose frame cannot have the spans
+//     chunk     some jobs that are read and parsed together: 8 MB and 32,768 rows at most
+//     hit       a row that counts: within a scan, not skipped, with an id that is asked for
+//     pending   a hit whose vector has to be read too; sorted by frame at the end of the chunk, so
+//               that each frame of vectors is read and unpacked once
 #include "base/search.h"
 #include "querier/block/block_int.h"
 #include "querier/metrics.h"
 
 #include <stdlib.h>
 
-// Frames and vectors are read and unpacked so much at a time.
+// So much is read and unpacked at a time: memory of a query does not follow its range.
 #define CHUNK_BYTES ((uint64_t)8 << 20)
 #define CHUNK_GETS  512u
 #define CHUNK_ROWS  ((uint64_t)32768)
@@ -62,7 +72,7 @@ bool block_scan_unit(struct block_walk *w, struct block_unit *u, const struct le
     return true;
 }
 
-// ---- which frames
+// ---- frames that scans touch
 
 static int by_unit_and_key(const void *a, const void *b)
 {
@@ -80,7 +90,7 @@ static bool overlaps(const struct block_frame *f, const struct block_key_ref *k,
            f->first_ns <= s->to_ns && f->last_ns > s->from_ns;
 }
 
-// Rows of a scan, by the frames that overlap it.
+// How many rows a scan has at most: those of its key in the frames that it touches.
 static uint64_t rows_of(const struct block_scan *s)
 {
     const struct block_index *x = s->unit->index;
@@ -110,7 +120,8 @@ uint64_t block_weigh_rows(const struct block_scan *v, size_t n)
     return bytes;
 }
 
-// Whether blooms let any of the asked spans be there.
+// Do blooms allow that the frame has a span and a trace that are asked for? They may be wrong in
+// saying so, never in denying it.
 static bool may_have(const struct query_tree *t, const struct block_blooms *b, uint32_t frame)
 {
     bool span = t->span_count == 0;
@@ -131,6 +142,7 @@ static uint32_t span_frame(const struct block_index *x, const struct block_frame
 static bool add_job(struct reading *r, struct job job, const struct block_blooms *blooms, err *e)
 {
     const struct block_index *x = job.unit->index;
+    assert(job.frame < x->heads.n);
     job.span = r->want->spans ? span_frame(x, &x->heads.v[job.frame]) : MAP_NONE;
     if (r->want->only_spans &&
         (job.span == MAP_NONE || (blooms && !may_have(&r->w->ask.q->tree, blooms, job.span)))) {
@@ -154,7 +166,8 @@ static bool read_blooms(struct reading *r, struct block_unit *u, const struct bl
     *out = NULL;
     if (!r->want->only_spans || x->stored == 0) return true;
     bool ok = block_fetch(r->w, &io, &get, 1, e);
-    // Unpacked bytes are borrowed: the wave gets its own.
+    // Parsed blooms borrow their bytes if the section is not packed, and io goes before them: the
+    // wave gets a copy.
     if (ok && !get.why) {
         get.bytes = arena_str(&r->w->wave, get.bytes);
         if (r->w->wave.exhausted) ok = block_no_room(r->w, e);
@@ -200,7 +213,7 @@ static bool same_frame(const struct pending *a, const struct pending *b)
     return a->hit.unit == b->hit.unit && a->frame == b->frame;
 }
 
-// Those of one frame; its contents are there until the next.
+// Hands the pending rows of one frame of vectors to the want. The unpacked frame goes right after.
 static bool use_frame(struct reading *r, const struct pending *v, size_t n,
                       const struct block_get *got, err *e)
 {
@@ -277,6 +290,7 @@ static uint64_t first_after(const int64_t *times, uint64_t from, uint64_t to, in
     return SEARCH(at, from, to, times[at] <= after);
 }
 
+// Does a head or another object count this row?
 static bool is_skipped(const struct reading *r, const struct block_hit *h)
 {
     if (!r->w->ask.skip || !h->unit->object->may_skip) return false;
@@ -289,6 +303,8 @@ static int by_id(const void *a, const void *b)
     return memcmp(a, b, sizeof(id128));
 }
 
+// A row within a scan: drops it if it is not asked for or must not count, else hands it to the
+// want, or keeps it until its vector is read.
 static bool emit(struct reading *r, const struct block_hit *h, err *e)
 {
     const struct block_index *x = h->unit->index;
@@ -318,6 +334,7 @@ static bool emit_scan(struct reading *r, const struct job *j, const struct frame
     const struct block_frame *f = &x->heads.v[j->frame];
     const struct block_key_ref *k = &x->keys[s->key];
     if (!overlaps(f, k, s)) return true;
+    // Rows of a key lie together, in order of time: the first one in the range by binary search.
     uint64_t lo = MAX(k->first_row, f->first) - f->first;
     uint64_t hi = MIN(k->first_row + k->row_count, f->first + f->count) - f->first;
     const struct block_heads *heads = &rows->heads;
@@ -346,6 +363,7 @@ static bool emit_scan(struct reading *r, const struct job *j, const struct frame
 
 // ---- chunks
 
+// Details have ids: they are read as well if some row of the object may have to be skipped.
 static bool wants_details(const struct reading *r, const struct block_unit *u)
 {
     return r->want->details || r->want->vectors || u->object->may_skip;
@@ -434,6 +452,7 @@ bool block_scan_rows(struct block_walk *w, struct block_scan *v, size_t n,
 {
     struct reading r = {.w = w, .want = want};
     if (n == 0) return true;
+    assert(want->fn && (!want->only_spans || want->spans));
     uint64_t before = w->out->rows;
     qsort(v, n, sizeof *v, by_unit_and_key);
     for (size_t i = 0; i < n;) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What there is, counted as cheaply as blocks allow: by footers where a whole type is meant, else
-// by nodes and the times of rows. Sizes are what lies in the store for what is meant: the frames of
-// vectors by the share of rows that count, symbols and indexes of the services whole. Samples are
-// not counted: that would mean to read all vectors.
+// Statistics: how many profiles and series there are and from when to when, counted as cheaply as
+// blocks allow: by footers where a whole type is meant, else by nodes and the times of rows. Sizes
+// are bytes in the store: frames of vectors by the share of rows that count, symbols and indexes of
+// whole services. Samples are not counted, as that would take all vectors.
 #include "base/hash.h"
 #include "querier/block/block_int.h"
 
@@ -13,7 +13,7 @@ struct stats {
     struct block_scans scans;
 };
 
-// ---- series, each once: an object has some of its rows, the next has more
+// ---- series, each once, though many objects have rows of it
 
 void block_stats_init(struct block_stats *s, struct block_walk *w)
 {
@@ -70,7 +70,7 @@ bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
         bool in = false;
         for (size_t k = 0; k < u->piece_count; k++)
             in = in || block_within(u->pieces[k], d->first_ns);
-        // Of sampled ones it is only known that they are there.
+        // Footers do not count sampled profiles, but the type is listed, so there is at least one.
         if (in && block_asks_type(w->ask.q, u->service->name, d->type)) {
             inventory_count(&w->m->there, MAX(d->profiles, 1), d->first_ns, d->last_ns);
         }

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Totals over time. Parents have totals of slots, apart from vectors, so a series needs no stack:
+// these are read as frames of totals. Under a call site the vectors of nodes are needed, but only
+// of nodes in which no point ends. Leaves and segments give rows: their time and total, vectors for
+// a call site, spans for exemplars.
 #include "aggregate/site.h"
 #include "querier/block/block_series.h"
 
 #include <stdlib.h>
 
+// Frames of totals are read so much at a time.
 #define CHUNK_BYTES ((uint64_t)8 << 20)
 #define CHUNK_GETS  256u
 
@@ -45,7 +51,7 @@ struct totals {
 
 // ---- what to read
 
-// Sampled series are in keys of their own, whatever the class.
+// Sampled series are in keys of class SERIES only, whichever class the others are read from.
 static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_t key,
                      const enum block_class *classes)
 {
@@ -57,13 +63,13 @@ static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_
     return block_is_meant(t->w, u, key, classes[k->type]);
 }
 
-// Nodes within which no border of points lies.
 static bool note_node(void *arg, const struct block_node_ref *node, err *e)
 {
     struct totals *t = arg;
     return block_add_node(t->w, &t->nodes, (struct block_node_use){t->unit, node, t->key}, e);
 }
 
+// Does the whole node belong to one point? Compares the points of its first and its last ns.
 static bool is_of_one_point(const void *arg, const struct block_node *n)
 {
     const struct totals *t = arg;
@@ -148,8 +154,9 @@ static bool add_unit(struct totals *t, struct block_unit *u, err *e)
 
 // ---- totals
 
-// Where rows are gone the last border may lie within a slot; and where a border is a nanosecond
-// before a slot's end, the slot is taken as ending there.
+// The point that a slot counts in: that of its last ns but one, so that a border a nanosecond
+// before the slot's end (border_of in block_read.c) counts as its end. Where rows are gone, the
+// last slot may reach beyond the last point, and counts there.
 static bool point_of_slot(const struct points *p, int64_t slot, int64_t width, int64_t *point)
 {
     if (points_at(p, slot_start(slot + 1, width) - 1, point)) return true;
@@ -296,7 +303,7 @@ static bool offer(struct totals *t, const struct block_hit *h, struct cells_seri
     return true;
 }
 
-// Strings of a row are there until the next chunk is read.
+// The strings of the row go with its chunk, so cells_annotate copies them (false: not borrowed).
 static bool annotate(struct totals *t, uint32_t cell, labels notes, err *e)
 {
     for (size_t i = 0; i < notes.n; i++) {

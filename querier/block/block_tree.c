@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Trees. In each wave:
+//
+//     1. choose what is added: nodes where they fit into the piece, rows elsewhere (choose)
+//     2. add the vectors of both to sums by the unit's own stack ids (add_node, add_row)
+//     3. add these to sums by the rows of the service's table of names, or, without names, to the
+//        answer's stacks (finish_unit)
+//
+// After all waves the sums by names are added to the answer (block_tree_finish): once for a
+// service, not once for a block. A unit whose object failed adds nothing (finish_unit), so a fault
+// of a wave leaves no half sums of it there.
 #include "aggregate/span_filter.h"
 #include "model/vector.h"
 #include "querier/block/block_int.h"
@@ -40,7 +51,9 @@ static bool scan_type(struct tree *t, uint32_t type, int64_t from_ns, int64_t to
     return true;
 }
 
-// Nodes of ALL and rows of the type where there is none: too few for a node.
+// Nodes of class ALL of a leaf, and rows of the type where a node is missing: five minutes with
+// fewer than three profiles have none. If all profiles of the type are in nodes, no row has to be
+// read.
 static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_key_ref *all,
                             const struct level_piece *p, err *e)
 {
@@ -51,7 +64,7 @@ static bool add_all_of_leaf(struct tree *t, uint32_t type, const struct block_ke
         const struct block_key_ref *k = &x->keys[i];
         if (k->class == BLOCK_SERIES && k->type == type && !k->sampled) rows += k->row_count;
     }
-    int64_t done = p->from_ns;
+    int64_t done = p->from_ns;  // up to here nodes and rows are chosen
     for (uint32_t i = 0; all && i < all->node_count; i++) {
         const struct block_node_ref *n = &x->nodes[all->first_node + i];
         in_nodes += n->node.profiles;
@@ -111,6 +124,7 @@ static bool add_piece(struct tree *t, const struct level_piece *p, err *e)
     struct block_unit *u = t->unit;
     const struct query_tree *q = &w->ask.q->tree;
     bool filtered = q->span_count || q->trace_count || q->profile_count;
+    // Leaves have nodes of class ALL only, and nodes contain the rows that must be skipped.
     bool by_rows = p->use == LEVEL_ROWS || filtered || !w->ask.only_all || u->object->may_skip;
     if (by_rows && block_has_rows(u)) return block_scan_unit(w, u, p, false, &t->scans, e);
     for (uint32_t i = 0; i < u->index->type_count; i++) {
@@ -123,6 +137,7 @@ static bool add_unit(struct tree *t, struct block_unit *u, err *e)
 {
     struct tree_unit *own = ARENA_NEW(&t->w->wave, struct tree_unit);
     if (!own) return block_no_room(t->w, e);
+    assert(!u->of_want && u->index);
     u->of_want = own;
     t->unit = u;
     err why = {0};
@@ -176,7 +191,7 @@ static bool add_row(void *arg, const struct block_hit *h, str columns, err *e)
     return true;
 }
 
-// The sums of a service; found or made.
+// The sums of a table of names; found or made, with a reference of the table.
 static struct block_sums *sums_by_name(struct tree *t, struct block_names *names, err *e)
 {
     struct block_sums *s = t->all->sums;
@@ -195,7 +210,7 @@ static struct block_sums *sums_by_name(struct tree *t, struct block_names *names
     return s;
 }
 
-// What is excluded counts the other way.
+// Sums of excluded keys are subtracted. INT64_MIN has no opposite.
 static bool negate(int64_t *sums, size_t n, err *e)
 {
     bool fits = true;
@@ -223,12 +238,14 @@ static bool finish_unit(struct tree *t, struct block_unit *u, bool wanted, err *
 {
     struct merged *m = t->w->m;
     struct tree_unit *own = u->of_want;
-    bool ok = wanted;
+    assert(own && u->index);
+    bool ok = wanted;  // else the sums are only freed
     if (ok && own->sums && !u->object->faulty) {
         ok = req_alive(t->w->req, e) &&
              (!t->w->ask.excluded || negate(own->sums, u->index->stack_count, e)) &&
              (u->names_kept ? add_by_name(t, u, own->sums, e)
                             : merge_add_sums(&m->stacks, u->symbols, own->sums, e));
+        // Unsigned, so that subtracting before or after adding is the same in the end.
         m->profiles += t->w->ask.excluded ? 0 - own->profiles : own->profiles;
     }
     mem_free(&m->memory, own->sums, u->index->stack_count * sizeof *own->sums);

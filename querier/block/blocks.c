@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The cache. A section's entry goes through these states, all changes under the lock:
+//
+//     absent --a query wants it (look)--> placeholder, that query reads the section
+//     placeholder --parsed (publish)--> ready; each query that uses it holds a reference
+//     placeholder --failed, or no room (forget)--> absent
+//     ready --unused, room is needed (make_room)--> absent
+//
+// Queries that meet a placeholder of another one wait until something changes, and look again: then
+// the section is ready, or they read it themselves. So an error, or the end of the reading query,
+// is never passed on to others. No query waits while others wait for it: it reads and publishes all
+// its placeholders before it waits (blocks_load).
+//
+// A section that finds no room in the cache is parsed on the memory of the query, for it alone.
 #include "querier/block/blocks.h"
 
 #include "base/hash.h"
@@ -7,10 +21,10 @@
 #include "service/process.h"
 #include "sys/clock.h"
 
-#define BUCKETS      4096u  // a power of two
-#define TAIL         ((uint64_t)32 << 10)
-#define FOOTER_PLACE UINT64_MAX
-#define WAIT_NS      ((uint64_t)100 * 1000 * 1000)
+#define BUCKETS      4096u                 // a power of two
+#define TAIL         ((uint64_t)32 << 10)  // read of an object's end: most footers are within
+#define FOOTER_PLACE UINT64_MAX            // in place of an extent's offset, for footers
+#define WAIT_NS      ((uint64_t)100 * 1000 * 1000)  // then a waiting query looks whether it ended
 
 struct blocks {
     struct store *store;
@@ -71,6 +85,7 @@ static uint64_t place_of(const struct block_want *w)
 static struct block_kept *find(struct blocks *b, const struct block_want *w, uint64_t hash)
 {
     struct block_kept *k = b->buckets[hash % BUCKETS];
+    assert(lock_is_mine(&b->lock));
     while (k && (k->hash != hash || k->at != place_of(w) || k->part != w->part ||
                  !str_eq(k->object, w->object->name))) {
         k = k->next;
@@ -96,6 +111,7 @@ static void become_newest(struct blocks *b, struct block_kept *k)
 
 static void leave_table(struct blocks *b, struct block_kept *k)
 {
+    assert(lock_is_mine(&b->lock) && k->listed);
     struct block_kept **at = &b->buckets[k->hash % BUCKETS];
     while (*at != k)
         at = &(*at)->next;
@@ -104,7 +120,8 @@ static void leave_table(struct blocks *b, struct block_kept *k)
     k->listed = false;
 }
 
-// Takes what nobody uses out of the table until `bytes` of it are gone; false: nothing was.
+// Takes unused entries out of the table, the longest unused first, until they make up `bytes`.
+// False: there was none.
 static bool make_room(struct blocks *b, size_t bytes)
 {
     struct block_kept *gone = NULL;
@@ -130,6 +147,7 @@ void blocks_unref(struct blocks *b, struct block_kept *k)
 {
     if (!k) return;
     lock_take(&b->lock);
+    assert(k->refs > 0);
     bool last = --k->refs == 0 && !k->listed;
     lock_give(&b->lock);
     if (last) free_entry(k);
@@ -159,7 +177,7 @@ static bool parse_footer(struct block_kept *k, const struct block_want *w, str f
            block_footer_parse(&k->arena, contents, w->object->bytes, &k->footer, e);
 }
 
-// Sections that are not packed borrow what is given, which must then be the entry's.
+// The parsed form of a section that is not packed borrows its bytes, so they must be the entry's.
 static bool own(struct arena *a, bool packed, str *bytes, err *e)
 {
     if (!packed) *bytes = arena_str(a, *bytes);
@@ -188,14 +206,13 @@ static bool parse_section(struct block_kept *k, const struct block_want *w, str 
     }
 }
 
-// What was read for a want: of footers the tail, or all of it where the tail was too short.
+// A want that this query reads.
 struct read_part {
     struct block_want *want;
-    struct block_extent footer;
-    size_t get;
+    struct block_extent footer;  // once the trailer was read
 };
 
-// The table itself is scratch.
+// Names need the symbol table only to be mapped: it is scratch, and the map is kept.
 static bool parse_names(struct block_walk *walk, struct block_kept *k, const struct block_want *w,
                         str stored, err *e)
 {
@@ -233,7 +250,7 @@ static struct block_kept *new_entry(struct mem_budget *memory, const struct bloc
     struct block_kept *k = mem_alloc(memory, sizeof *k, e);
     if (!k) return NULL;
     k->budget = memory;
-    k->object = w->object->name;  // the asker's, until the entry is ready
+    k->object = w->object->name;  // borrowed from the query, until the entry is parsed
     k->at = place_of(w);
     k->part = w->part;
     k->hash = hash;
@@ -243,13 +260,14 @@ static struct block_kept *new_entry(struct mem_budget *memory, const struct bloc
     return k;
 }
 
-// One look at the table: has, has to read, or has to wait. False: no memory.
+// The state of a section that a query wants.
 enum state {
-    SETTLED,
-    MINE,
-    OTHERS
+    SETTLED,  // ready: the want has a reference
+    MINE,     // it was absent: this query made a placeholder and has to read it
+    OTHERS    // another query reads it
 };
 
+// Looks a want up in the table. False: no memory.
 static bool look(struct block_walk *walk, struct block_want *w, enum state *state, err *e)
 {
     struct blocks *b = walk->blocks;
@@ -267,6 +285,7 @@ static bool look(struct block_walk *walk, struct block_want *w, enum state *stat
     if (*state == SETTLED) metric_add(&querier_block_cache_hits, 1);
     if (*state != MINE) return true;
 
+    // The placeholder is allocated without the lock, so another query may have been faster.
     struct block_kept *made = new_entry(&walk->m->memory, w, hash, e);
     if (!made) return false;
     lock_take(&b->lock);
@@ -285,6 +304,7 @@ static bool look(struct block_walk *walk, struct block_want *w, enum state *stat
     return true;
 }
 
+// Wakes the queries that wait for others: something was published or forgotten.
 static void tell(struct blocks *b)
 {
     lock_take(&b->lock);
@@ -292,9 +312,10 @@ static void tell(struct blocks *b)
     lock_give(&b->lock);
 }
 
-// The placeholder goes; others that wait for it read for themselves.
+// Removes the query's placeholder; queries that wait for it read the section themselves.
 static void forget(struct blocks *b, struct block_want *w)
 {
+    assert(w->mine && !w->kept->ready);
     lock_take(&b->lock);
     leave_table(b, w->kept);
     lock_give(&b->lock);
@@ -303,10 +324,11 @@ static void forget(struct blocks *b, struct block_want *w)
     w->mine = false;
 }
 
-// In the place of the placeholder.
+// Puts the parsed section in the place of the placeholder. The query keeps the reference of k.
 static void publish(struct blocks *b, struct block_want *w, struct block_kept *k)
 {
     struct block_kept *holder = w->kept;
+    assert(w->mine && !holder->ready && k->refs == 1);
     lock_take(&b->lock);
     leave_table(b, holder);
     k->listed = true;
@@ -320,7 +342,8 @@ static void publish(struct blocks *b, struct block_want *w, struct block_kept *k
     w->mine = false;
 }
 
-// A new entry with what was read; NULL if it cannot be, and then *had is the memory that it took.
+// Parses what was read into a new entry. NULL with *e; then *had is the memory that the entry took
+// until it failed.
 static struct block_kept *make_entry(struct mem_budget *memory, const struct read_part *p,
                                      struct block_walk *walk, str bytes, size_t *had, err *e)
 {
@@ -331,7 +354,9 @@ static struct block_kept *make_entry(struct mem_budget *memory, const struct rea
     return NULL;
 }
 
-// Parsed for the cache, or, where it has no room, for this question alone.
+// Parses a section that was read: for the cache; if that has no room even after unused entries
+// went, for this question alone. Room for twice the unpacked size is made first: parsed forms are
+// larger than their bytes, and a failed attempt costs the parse.
 static bool settle(struct block_walk *walk, const struct read_part *p, str bytes, err *e)
 {
     struct blocks *b = walk->blocks;
@@ -361,6 +386,7 @@ static bool settle(struct block_walk *walk, const struct read_part *p, str bytes
     return true;
 }
 
+// The section cannot be had. The reason goes to the want; only a lack of memory ends the question.
 static bool fail(struct block_walk *walk, struct block_want *w, const err *why, err *e)
 {
     if (w->mine) forget(walk->blocks, w);
@@ -375,7 +401,8 @@ static bool fail(struct block_walk *walk, struct block_want *w, const err *why, 
     return true;
 }
 
-// A footer's extent from the tail; reads more where it is not in it.
+// Finds the footer's extent in the trailer, and its bytes in the tail that was read. *again: the
+// footer is longer than the tail, and *got becomes a read of all of it.
 static bool find_footer(struct read_part *p, struct block_get *got, bool *again, err *e)
 {
     const struct level_object *o = p->want->object;
@@ -456,7 +483,7 @@ static bool settle_all(struct block_walk *walk, struct load *l, err *e)
     return true;
 }
 
-// What lies beside an index and will be wanted after it.
+// Notes the sections that lie beside an index and will be wanted next: one read then has all.
 static bool note_prefetch(struct block_walk *walk, const struct block_want *w, err *e)
 {
     if (w->part != BLOCK_PART_INDEX) return true;
@@ -478,7 +505,8 @@ static bool note_mine(struct block_walk *walk, struct load *l, struct block_want
     return true;
 }
 
-// With what is to be read ahead, whose bytes stay for the wave.
+// Reads what the query has to read, and the sections noted by note_prefetch, whose bytes stay until
+// the wave ends.
 static bool fetch_all(struct block_walk *walk, struct load *l, struct arena *scratch, err *e)
 {
     struct block_prefetch *h = &walk->prefetch;
@@ -496,7 +524,7 @@ static bool fetch_all(struct block_walk *walk, struct load *l, struct arena *scr
     return true;
 }
 
-// Reads what nobody else reads.
+// Reads and publishes the sections for which this query has placeholders.
 static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, err *e)
 {
     struct arena scratch;
@@ -514,7 +542,7 @@ static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, e
     return ok;
 }
 
-// Until something changed; whoever reads wakes all.
+// Waits until some query published or forgot a section, or for WAIT_NS. False: the request ended.
 static bool wait_for_others(struct block_walk *walk, const struct block_want *w, err *e)
 {
     struct blocks *b = walk->blocks;
@@ -526,7 +554,8 @@ static bool wait_for_others(struct block_walk *walk, const struct block_want *w,
     return req_alive(walk->req, e);
 }
 
-// One look at all that is not settled yet. *others: one that somebody else reads, or NULL.
+// Looks up all wants that have nothing yet. *mine: this query made placeholders. *others: a want
+// that another query reads, or NULL.
 static bool inspect_all(struct block_walk *walk, struct block_want *v, size_t n, bool *mine,
                         const struct block_want **others, err *e)
 {
@@ -542,6 +571,7 @@ static bool inspect_all(struct block_walk *walk, struct block_want *v, size_t n,
     return true;
 }
 
+// No placeholder of this query stays, whatever happened; then the others are woken.
 static void forget_mine(struct block_walk *walk, struct block_want *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -557,6 +587,8 @@ bool blocks_load(struct block_walk *walk, struct block_want *v, size_t n, err *e
         const struct block_want *others = NULL;
         bool ok = inspect_all(walk, v, n, &mine, &others, e);
         if (ok && !mine && !others) return true;
+        // Own placeholders first, then waiting: two queries that wait for each other's placeholders
+        // would wait for ever.
         if (ok && mine) ok = load_mine(walk, v, n, e);
         if (mine || !ok) forget_mine(walk, v, n);
         if (ok && !mine) ok = wait_for_others(walk, others, e);

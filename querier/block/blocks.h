@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// blocks.h - sections of blocks, as queries need them: read together, kept, bounded.
+// blocks.h - the cache of parsed sections of blocks, shared by all queries of a querier.
 //
-// Blocks never change, so what was read and checked once is good for ever. Footers, indexes,
-// symbols and vectors of ALL nodes are kept, parsed, by object and service, the longest unused
-// going first when querier.cache_memory is reached. Reads that are not served from there are
-// collected, neighbours within 1 MB become one, and go out together.
+// Blocks never change, so a section that was read and checked once is good for ever. Footers,
+// indexes, symbols, names and vectors of ALL nodes are kept, parsed; when querier.cache_memory is
+// reached, those that were unused for the longest time go first. A section that several queries
+// want at once is read by one of them (blocks.c).
 #pragma once
 
 #include "block/reader.h"
@@ -13,6 +13,6 @@
 
 struct blocks;
 
-// memory: the cache's limit within parent. Returns owned.
+// memory: bytes of the cache at most, within parent. Returns owned. The store must outlive it.
 struct blocks *blocks_new(struct store *s, struct mem_budget *parent, size_t memory);
-void blocks_free(struct blocks *b);
+void blocks_free(struct blocks *b);  // when no query uses it any more

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A question to all ingesters at once, and the choice among their replies. Messages are read with
+// pb_reader, field by field, so that partial answers of megabytes are borrowed and not copied;
+// field numbers are those of HeadReadRequest and HeadReadResponse in internal.proto.
 #include "querier/head/fetch.h"
 
 #include "base/ulid.h"
@@ -23,12 +27,12 @@ struct peer_set {
     size_t n;
 };
 
-// What the calls of one question are watched with.
+// Gives up calls to ingesters that have been silent for too long, while others are waited for.
 struct patience {
     struct members *known;
     const struct member *members;
     struct peer_call *calls;
-    bool *silent;  // nothing came from the ingester for so long that the call was given up
+    bool *silent;  // the call was given up: neither it nor a probe was answered for limit_ns
     size_t n;
     uint64_t began_mono_ns;
     uint64_t limit_ns;
@@ -72,6 +76,8 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
     if (!arena_ok(&r->arena, e)) return false;
     if (n == 0) return err_set(e, ERR_UNAVAILABLE, "no ingester is known");
 
+    // The arena releases the calls, whichever way this function is left: replies borrow their bytes
+    // until the request ends.
     struct peer_set *set = ARENA_NEW(&r->arena, struct peer_set);
     struct peer_call *calls = ARENA_ARRAY(&r->arena, struct peer_call, n);
     struct call **waits = ARENA_ARRAY(&r->arena, struct call *, n);
@@ -97,7 +103,8 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
         waits[i] = &calls[i].http.call;
     }
     r->tenant = all_tenants;
-    *set = (struct peer_set){calls, n};
+    *set = (struct peer_set){calls, n};  // only now: a call that was not started has no release
+    // Failures are looked at one by one below, so the first is not asked for.
     err first = {0};
     (void)!call_gather_watched(r, waits, n, 0, false, &watch, &first);
 
@@ -122,8 +129,8 @@ bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
 
 struct stream_row {
     id128 stream;
-    str owner;
-    str member;  // who said it
+    str owner;   // id of the node whose stream it is
+    str member;  // whose reply has it
     str partial;
     str bytes;      // of the answer
     bool answered;  // false: only held
@@ -174,7 +181,8 @@ static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
     return pb_done(&r, e);
 }
 
-// Who says that he answered, whom he knows.
+// The node behind a reply: its id, the ingesters that it knows, whether it writes to a store, the
+// data directories that it misses.
 static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -245,6 +253,7 @@ bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, er
     }
     str kept = arena_str(a, name);
     if (!arena_ok(a, e)) return false;
+    assert(f->marks <= f->missing_count);
     if (fetch_lacking(f) == 0) f->why = *why;
     f->missing[f->missing_count++] = kept;
     return true;
@@ -262,6 +271,7 @@ bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e)
 
 size_t fetch_lacking(const struct fetched *f)
 {
+    assert(f->marks <= f->missing_count);
     return f->missing_count - f->marks;
 }
 
@@ -303,6 +313,8 @@ static bool add_cuts(struct arena *a, str answer, struct fetched *f, err *e)
     return pb_done(&r, e);
 }
 
+// Takes the best answer of a stream, even an incomplete one: it is named as missing then, and a
+// partial answer of the request shows what there is.
 static bool choose_stream(struct arena *a, const struct stream_row *best, struct fetched *f, err *e)
 {
     if (best->answered) {
@@ -318,7 +330,7 @@ static bool choose_stream(struct arena *a, const struct stream_row *best, struct
         f->partials[f->partial_count++] = best->partial;
         if (best->complete) return true;
     }
-    if (is_missing(f, best->owner)) return true;  // named already by its owner
+    if (is_missing(f, best->owner)) return true;  // the owner did not answer, and is named already
     err why = {0};
     err_set(&why, ERR_UNAVAILABLE,
             best->answered ? "ingester %.*s has not recovered it yet"
@@ -336,7 +348,8 @@ bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const e
 
 // ---- member lists that differ
 
-// Two members whose replies come from the same node are one ingester; the second was not asked.
+// Two members whose replies have the same open stream are one ingester under two names. So some
+// ingester was not asked: the one that should be behind the second name.
 static bool check_twin(struct arena *a, const struct head_replies *replies,
                        const struct speaker *speakers, size_t i, struct fetched *f, err *e)
 {
@@ -374,6 +387,7 @@ static bool check_known(struct arena *a, const struct head_replies *replies,
     return true;
 }
 
+// The stream that the node has open itself: the first that it answered for as its owner.
 static void find_own(struct speaker *s, const struct stream_rows *rows, size_t from)
 {
     for (size_t i = from; i < rows->n && !s->has_own; i++) {
@@ -398,6 +412,8 @@ static bool take_reply(struct arena *a, const struct head_replies *replies, size
         out->stores |= speakers[i].stores;
         return check_twin(a, replies, speakers, i, out, e);
     }
+    // Half a reply must not count: its streams are dropped, and the member is missing. That is a
+    // fault of the node, not of the client who asked.
     rows->n = before;
     if (!arena_ok(a, e)) return false;
     why.code = ERR_INTERNAL;
@@ -414,6 +430,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     }
     if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
     for (size_t i = 0; i < rows.n; i++) {
+        // The best answer of a stream sorts first, the others do not count.
         bool first = i == 0 || !id128_eq(rows.v[i].stream, rows.v[i - 1].stream);
         if (first && !choose_stream(a, &rows.v[i], out, e)) return false;
     }
@@ -428,7 +445,7 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
     return true;
 }
 
-// ---- rows that several may have
+// ---- rows that may be elsewhere as well
 
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e)
 {
@@ -455,6 +472,7 @@ static void put_keys(id128 stream, const struct loose_set *s, uint32_t keeper, s
 
 void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out)
 {
+    // Rows that no head counts go under the stream of zeros, which no ingester has.
     static const id128 nobody;
     for (size_t i = 0; i < n; i++)
         put_keys(keepers[i], s, (uint32_t)i, out);
@@ -485,7 +503,7 @@ bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream)
     return false;
 }
 
-// Codes that tell the client something to act on; everything else is "did not answer".
+// Codes that tell the client what to change. All others become unavailable.
 static bool is_telling(enum err_code code)
 {
     return code == ERR_RESOURCE_EXHAUSTED || code == ERR_OUT_OF_RANGE ||
@@ -504,6 +522,7 @@ str fetch_missing(struct arena *a, const struct fetched *f)
 
 str fetch_missing_first(struct arena *a, const struct fetched *f)
 {
+    assert(f->missing_count > 0);
     bool objects = false;
     for (size_t i = 0; i < f->missing_count; i++)
         objects = objects || str_starts(f->missing[i], S("v1/"));

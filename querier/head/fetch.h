@@ -2,19 +2,20 @@
 //
 // fetch.h - one question to every known ingester, and which of the replies count.
 //
-// Any ingester may hold any series, so all that are known are asked, those that seem dead too. A
-// reply has an answer per stream that the ingester serves and names the streams that it only holds.
-// Of each stream one answer counts: a complete one of its owner, else a complete one, else what
-// there is. What is then missing is named: ingesters that did not answer, streams that were
-// answered incompletely or that are held but were answered by nobody. Whether that makes an error
-// or a marked partial answer is the caller's choice (fetch_verdict); it is never left out silently.
-// Member lists that differ are said as well: an ingester that another one was told of and this
-// process was not, and two names for one and the same ingester.
+// Any ingester may hold any series, so all known ingesters are asked, those that seem dead too. A
+// reply has an answer for each stream that its ingester serves, and names the streams that it holds
+// without serving them. Of each stream one answer counts: a complete one by its owner, else a
+// complete one by another ingester, else an incomplete one. Then it is named what is missing:
+// ingesters that did not answer, streams answered incompletely, and streams that are held but that
+// no ingester answered for. The caller turns that into an error or a marked partial answer
+// (fetch_verdict); nothing is left out silently. Differences between lists of members are named as
+// well: an ingester that another one was told of and this process was not, and two names for one
+// ingester.
 //
-//     fetch_peers      messages out, replies in              network
-//     fetch_choose     replies -> partials + missing          pure
-//     fetch_loose      partials -> rows that several may have pure
-//     fetch_verdict    missing -> error, or go on             pure
+//     fetch_peers      messages out, replies in                 network
+//     fetch_choose     replies -> partials, names of missing    pure
+//     fetch_loose      partials -> rows that may be elsewhere   pure
+//     fetch_verdict    missing -> an error, or go on            pure
 //
 // An answer names the (stream, cut, hour) that it contains: segments made of these are left out
 // (reconcile.h).
@@ -23,7 +24,7 @@
 #include "loop/req.h"
 #include "model/loose.h"
 
-// What one ingester said. bytes (a HeadReadResponse) live as long as the request's arena.
+// The reply of one ingester. Its bytes (a HeadReadResponse) live as long as the request's arena.
 struct head_reply {
     str member;
     str bytes;
@@ -35,9 +36,9 @@ struct head_replies {
     size_t n;
 };
 
-// Asks every ingester on behalf of one tenant and waits for all. Fails only if nobody can be asked
-// or the request itself ended (canceled, deadline); an ingester's failure is its reply's fault.
-// `transport` is the service's; a test puts a function of its own here.
+// Asks every ingester on behalf of one tenant and waits for all. An ingester's failure is its
+// reply's fault. Fails itself only if no ingester is known, the request ended (canceled, deadline)
+// or there is no memory. `transport` is the service's; tests have a function of their own here.
 typedef bool head_ask(const void *transport, struct req *r, str tenant, str message,
                       struct head_replies *out, err *e);
 
@@ -49,7 +50,7 @@ struct fetch_transport {
 bool fetch_peers(const void *transport, struct req *r, str tenant, str message,
                  struct head_replies *out, err *e) MUST_CHECK;
 
-// What an answer contains of a cut: its rows of that hour that parts before first_part do not have.
+// Rows that an answer contains: those of a cut and hour that are in no part before first_part.
 struct fetched_cut {
     id128 stream;
     uint64_t cut;
@@ -58,7 +59,7 @@ struct fetched_cut {
     size_t partial;  // row of the partial that it is in
 };
 
-// What counts, over all tenants of a query; arrays in the request's arena.
+// The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
     str *partials;  // bytes of Partial messages
     size_t partial_count;
@@ -71,13 +72,15 @@ struct fetched {
     str *missing;  // "ingester-2", "stream 01J..."; each once
     size_t missing_count;
     size_t missing_cap;
-    size_t marks;  // of those, how many only mark the answer; they refuse nothing
-    err why;       // of the first that is missing and no mark
+    size_t marks;  // how many of those only mark the answer and refuse nothing (fetch_mark)
+    err why;       // reason of the first missing name that is no mark
     uint64_t bytes;
     bool stores;      // an ingester gives rows to an object store
-    bool has_blocks;  // something was read of the store as well
+    bool has_blocks;  // a snapshot of the store was taken as well
 };
 
+// Adds the answers that count, and the names of what is missing. A reply that cannot be read makes
+// its ingester missing. Fails for lack of memory only.
 bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fetched *out,
                   err *e) MUST_CHECK;
 
@@ -96,11 +99,12 @@ bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const e
                        err *e) MUST_CHECK;
 bool fetch_miss(struct arena *a, struct fetched *f, str name, const err *why, err *e) MUST_CHECK;
 
-// The same for what may be missing and cannot come back by asking again: the answer says so, and is
-// given although nobody allowed a partial one.
+// Names something that may be missing and that asking again will not bring back (a lost data
+// directory): the answer is marked, and it is given even if the request did not allow a partial
+// one.
 bool fetch_mark(struct arena *a, struct fetched *f, str name, err *e) MUST_CHECK;
 
-// How much is missing that is no mark.
+// How many missing names are no marks.
 size_t fetch_lacking(const struct fetched *f);
 
 // The names of what is missing, comma separated; long lists end in "and N more".

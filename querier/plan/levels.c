@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Lays a range over the blocks of a view, for each elementary interval of packs (within which all
+// blocks have the same services):
+//
+//     1. the rest is the whole range (lay_packs)
+//     2. parents, the best first, take runs of whole slots out of the rest; the live leaves that
+//        they do not name are added there (lay_window)
+//     3. leaves take what is left (add_leaves)
+//     4. if an expired leaf lies in what no parent took, rows of the range are gone
+//
+// If rows at an edge are gone, the edge is moved outward, to wider and wider slots, and everything
+// is laid anew (lay). At the end neighbouring parts of a block become one piece, segments are
+// added, and leaves are read by nodes between edges of rows (put_rows).
+//
+// A failed allocation makes the arena fail; level_plan_given asks it at the end.
 #include "querier/plan/levels.h"
 
 #include "base/search.h"
@@ -6,18 +21,20 @@
 
 #include <stdlib.h>
 
-#define NEAR_NS INT64_C(1000000)  // an edge that is so near to a border lies on it
+// An edge so near to a border lies on it: requests have whole ms and include both ends, so the
+// edges of whole days lie a little outside of their borders.
+#define NEAR_NS INT64_C(1000000)
 
 struct span {
     int64_t from_ns;
     int64_t to_ns;
 };
 
-// A piece before it is known how leaves are read.
+// A range of a block, before leaves are split into nodes and rows.
 struct part {
     const struct manifest_block *block;
     bool row_by_row;
-    bool hollow;  // there is nothing in it; it only keeps its neighbours together
+    bool hollow;  // a window of a parent without leaves: nothing is read, but its neighbours join
     int64_t from_ns;
     int64_t to_ns;
     uint32_t pack_lo;
@@ -40,34 +57,37 @@ struct layout {
     size_t leaf_count;
     const struct level_expired **expired;
     size_t expired_count;
-    struct span *rest;  // what nothing serves yet; ascending, disjoint
+    struct span *rest;  // spans that nothing serves yet; ascending, disjoint
     size_t rest_count;
     size_t rest_cap;
 
     struct part *parts;
     size_t part_count;
     size_t part_cap;
-    const struct manifest_block **lacking;  // that cannot be read, but are needed
+    const struct manifest_block **lacking;  // blocks that cannot be read, but are needed
     size_t lacking_count;
     size_t lacking_cap;
     int64_t slot_ns;
-    bool gone;  // some rows are in nothing that was laid out
+    bool gone;  // nothing that was laid out has some rows of the range
     struct span gone_at;
-    bool gone_first;  // on the day in which the range asked for begins or ends
-    bool gone_last;
+    bool gone_first;  // of the day in which the range that was asked for begins
+    bool gone_last;   // of the day in which it ends
 };
 
 // ---- slots
 
+// The narrowest slot of a kind of parent, for the use of the plan.
 static int64_t grain(const struct layout *l, enum block_kind kind)
 {
     if (l->ask->use == LEVEL_TOTALS) return kind == BLOCK_DAYS ? SLOT_HOUR : SLOT_MINUTE;
     return kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR;
 }
 
-// The first border of a step after t; INT64_MAX if there is none.
+// The first border of a step after t; INT64_MAX if there is none. Times may be anywhere in int64,
+// so differences need more.
 static int64_t border_after(const struct level_ask *k, int64_t t)
 {
+    assert(k->step_ns > 0);
     __int128 prefetch = (__int128)t - k->first_ns;
     __int128 steps = prefetch / k->step_ns;
     if (prefetch % k->step_ns < 0) steps--;
@@ -75,6 +95,7 @@ static int64_t border_after(const struct level_ask *k, int64_t t)
     return border > INT64_MAX ? INT64_MAX : (int64_t)border;
 }
 
+// Can a border of a step lie within a slot? Rows need no slots, and sums of everything no borders.
 static bool has_borders_within(const struct level_ask *k, int64_t width)
 {
     if (k->use == LEVEL_ROWS || (k->use == LEVEL_NODES && k->step_ns <= 0)) return false;
@@ -82,7 +103,8 @@ static bool has_borders_within(const struct level_ask *k, int64_t width)
     return k->step_ns % width != 0 || k->first_ns % width != 0;
 }
 
-// The first run of whole slots within (from, to]; `whole`: that no border cuts.
+// The first run of whole slots within (from, to]. With `whole`, slots that a border cuts are left
+// out, and a run ends at a border.
 static bool first_run(const struct level_ask *k, int64_t width, struct span in, bool whole,
                       struct span *out)
 {
@@ -127,7 +149,8 @@ static void add_lacking(struct layout *l, const struct manifest_block *b)
     l->lacking[l->lacking_count++] = b;
 }
 
-// The leaves in a span that a cover does not name; NULL: all of them.
+// Adds the leaves of a span, without those that the cover names; NULL: all of them. Leaves are in
+// order of their beginning, so the search starts as far back as the longest one may reach.
 static void add_leaves(struct layout *l, struct span at, const struct manifest_cover *but)
 {
     int64_t earliest = level_before(at.from_ns, l->v->longest_leaf);
@@ -152,9 +175,12 @@ static size_t find_rest(const struct layout *l, int64_t t)
     return SEARCH(at, 0, l->rest_count, l->rest[at].to_ns <= t);
 }
 
-// Takes a span out of span i of the rest. What lies behind it is span i or i + 1 then.
+// Takes a span out of span i of the rest. Afterwards the part behind it is span i, or i + 1 if
+// there is a part before it.
 static bool cut_rest(struct layout *l, size_t i, struct span at)
 {
+    assert(i < l->rest_count && at.from_ns < at.to_ns);
+    assert(at.from_ns >= l->rest[i].from_ns && at.to_ns <= l->rest[i].to_ns);
     struct span left = {l->rest[i].from_ns, at.from_ns};
     struct span right = {at.to_ns, l->rest[i].to_ns};
     bool has_left = left.from_ns < left.to_ns;
@@ -172,7 +198,8 @@ static bool cut_rest(struct layout *l, size_t i, struct span at)
 
 // ---- parents
 
-// Whether nothing is lost if a window is served by this parent: it names every expired leaf.
+// May the parent serve the window without losing rows? It must be whole, and name every expired
+// leaf that lay in the window: other parents alone have the rows of the others.
 static bool is_whole(const struct layout *l, const struct level_window *w)
 {
     if (!w->whole) return false;
@@ -186,13 +213,14 @@ static bool is_whole(const struct layout *l, const struct level_window *w)
     return true;
 }
 
-// Slots of which only a few lie between two borders would make many small pieces of what is read
-// as rows anyhow.
+// If few slots fit between two borders, most rows are read anyway, and the slots between would be
+// many small pieces.
 static bool is_worthwhile(const struct layout *l, enum block_kind kind)
 {
     return l->ask->step_ns >= 2 * (kind == BLOCK_DAYS ? SLOT_DAY : SLOT_HOUR);
 }
 
+// Adds a parent; of one that is cut by series all parts.
 static void add_parent(struct layout *l, const struct level_parent *p, bool hollow, struct span at)
 {
     for (uint32_t i = 1; p->parts && i < p->block->parts; i++)
@@ -200,7 +228,7 @@ static void add_parent(struct layout *l, const struct level_parent *p, bool holl
     add_part(l, p->parts ? p->parts[0] : p->block, false, hollow, at);
 }
 
-// Serves what it can of the rest within a window.
+// Lets a parent serve all runs of slots that are left within a window.
 static void lay_window(struct layout *l, const struct level_parent *p, const struct level_window *w,
                        bool any_slot)
 {
@@ -237,7 +265,8 @@ static size_t count_worth(const struct layout *l, const struct level_parent *p)
     return n;
 }
 
-// Coarsest first, then who serves most, then the longest, then the newest.
+// The coarsest first; then the one that serves most windows, the longest, the newest (ULIDs ascend
+// with time).
 static int parents_by_worth(const void *a, const void *b)
 {
     const struct level_parent *x = *(struct level_parent *const *)a;
@@ -263,7 +292,8 @@ static void lay_parents(struct layout *l)
             if (is_whole(l, &p->windows[k])) lay_window(l, p, &p->windows[k], false);
         }
     }
-    // The finest of what is left of expired rows: from the back.
+    // Where rows are gone, steps may have to be rounded to slots: the finest parents first, from
+    // the back, so that they are rounded as little as possible.
     for (size_t i = n; l->any_slot && i > 0; i--) {
         const struct level_parent *p = l->parents[i - 1];
         for (size_t k = 0; k < p->window_count && l->rest_count; k++) {
@@ -323,6 +353,7 @@ static void lay_packs(struct layout *l)
     }
     for (size_t i = 0; i < v->expired_count; i++) {
         const struct level_expired *x = &v->expired[i];
+        // Several parents name it, each with its packs: entries of one id are neighbours.
         size_t n = l->expired_count;
         bool again = n && id128_eq(l->expired[n - 1]->id, x->id);
         if (!again && has_packs(l, x->pack_lo, x->pack_hi)) l->expired[l->expired_count++] = x;
@@ -354,6 +385,8 @@ static void lay_range(struct layout *l)
 static const int64_t edges_of_nodes[] = {1, SLOT_HOUR, SLOT_DAY};
 static const int64_t edges_of_totals[] = {1, SLOT_MINUTE, SLOT_HOUR, SLOT_DAY};
 
+// The range with its edges on borders of slots of these widths: outward, but inward if an edge lies
+// only just outside of a border (NEAR_NS).
 static struct span round_range(const struct level_ask *k, int64_t first, int64_t last)
 {
     struct span outward = {level_down(k->from_ns, first), level_up(k->to_ns, last)};
@@ -365,6 +398,8 @@ static struct span round_range(const struct level_ask *k, int64_t first, int64_t
     return near.from_ns < near.to_ns ? near : outward;
 }
 
+// Tries widths of the two edges until nothing is gone. If even days do not help at an edge, rows
+// are gone for good there, and the edge goes back to its place.
 static void lay(struct layout *l)
 {
     bool totals = l->ask->use == LEVEL_TOTALS;
@@ -381,7 +416,8 @@ static void lay(struct layout *l)
         if (!l->gone || last == 0) return;
         bool more_from = l->gone_first && !from_stays;
         bool more_to = l->gone_last && !to_stays;
-        // (Days have totals of hours: a border may lie within one even if it is a minute's.)
+        // Days have totals of hours, and steps of minutes have borders within these: let them,
+        // before the range is made wider.
         if (totals && !l->any_slot && has_borders_within(l->ask, SLOT_HOUR)) {
             l->any_slot = true;
         } else if ((more_from && from < last) || (more_to && to < last)) {
@@ -419,7 +455,7 @@ static int parts_by_pack(const void *a, const void *b)
     return x->pack_lo < y->pack_lo ? -1 : x->pack_lo > y->pack_lo;
 }
 
-// Neighbours become one.
+// Neighbours in time of one block and packs become one part.
 static void join_times(struct layout *l)
 {
     struct part *v = l->parts;
@@ -438,6 +474,7 @@ static void join_times(struct layout *l)
     l->part_count = n;
 }
 
+// Neighbours in packs of one block and range become one part.
 static void join_packs(struct layout *l)
 {
     struct part *v = l->parts;
@@ -572,7 +609,7 @@ bool level_plan_given(struct arena *a, const struct level_given *g, const struct
         join_packs(&l);
     }
 
-    size_t most = 3 * (l.part_count + g->segment_count);
+    size_t most = 3 * (l.part_count + g->segment_count);  // put_rows makes three of one
     out->pieces = ARENA_ARRAY(a, struct level_piece, most + 1);
     out->missing =
         arena_array(a, sizeof(const struct level_object *), l.lacking_count + g->segment_count + 1);
@@ -582,6 +619,7 @@ bool level_plan_given(struct arena *a, const struct level_given *g, const struct
     for (size_t i = 0; i < l.lacking_count && arena_ok(a, e); i++)
         out->missing[out->missing_count++] = object_of(a, l.lacking[i]);
     if (!arena_ok(a, e)) return false;
+    assert(out->n <= most && out->missing_count <= l.lacking_count + g->segment_count);
     if (out->n) qsort(out->pieces, out->n, sizeof *out->pieces, pieces_by_kind);
     out->from_ns = l.range.from_ns;
     out->to_ns = l.range.to_ns;

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// levels.h - which parts of which objects add up to a range: the planner. Pure.
+// levels.h - the planner: which parts of which objects add up to a range. Pure.
 //
-// In: the segments and live blocks of a snapshot, the range (from, to], which services (packs), and
+// In: the segments and live blocks of a snapshot, the range (from, to], the services (packs), and
 // how fine the answer has to be. Out: pieces, such that every row of the snapshot within the range
 // is in exactly one of them:
 //
-//     window complete and covered?   the parent's nodes          DAYS, then HOURS
-//     a child missing or not named   the leaf itself             RAW
-//     not absorbed yet               the segment
-//     edges                          rows of leaves and segments; where retention has removed them
-//                                    the range is rounded outward to what is left, and said so
+//     whole windows of a parent            the parent's nodes            DAYS, then HOURS
+//     live leaves that it does not name    the leaves, beside the parent
+//     windows without a usable parent      the leaves                    RAW
+//     rows that no leaf absorbed           the segments
+//     edges of the range                   rows of leaves and segments. Where retention removed
+//                                          them, the range is rounded outward to what is left, and
+//                                          the plan says so
 //
 // A parent is used for a child window only if every leaf that its cover names there is live or
-// expired; live leaves that it does not name are pieces of their own. Parents that are parts of a
-// service (by the hashes of its series) are used together or not at all. Of several parents of a
-// window the coarsest is used, of these the one that serves most windows. Rows of an expired leaf
-// are only in parents that name it, so there only those will do.
+// expired. Parents that are parts of a service (by the hashes of its series) are used together or
+// not at all. Of several parents of a window the coarsest is used; of equally coarse ones the one
+// that serves most windows. Rows of an expired leaf are only in parents that name it, so in its
+// window only those may be used.
 //
-// What happens in which file: levels_window.c says what is there (which windows of parents are
-// whole, which leaves are expired, which packs there are), levels.c lays the range over it,
-// levels_print.c shows the result.
+// levels_window.c finds what there is (which windows of parents are whole, which leaves expired,
+// which packs), levels.c lays the range over it, levels_print.c shows the result.
 #pragma once
 
 #include "base/buf.h"
 #include "manifest/manifest.h"
 
-// What is read: a segment or a block. Borrows from the snapshot.
+// An object to read: a segment or a block. Borrows from the snapshot.
 struct level_object {
     enum block_kind kind;
     const struct manifest_block *block;  // NULL: a segment
@@ -61,7 +62,7 @@ struct level_ask {
     int64_t to_ns;    // inclusive
     uint32_t pack_lo;
     uint32_t pack_hi;
-    enum level_use use;  // the coarsest that will do
+    enum level_use use;  // the coarsest use that answers the question
     uint32_t classes;    // a parent is used only if it has all of these (1 << enum block_class)
     int64_t step_ns;     // borders first_ns + k * step_ns must not lie within a slot; 0: no borders
     int64_t first_ns;
@@ -74,12 +75,12 @@ struct level_ask {
 struct level_plan {
     struct level_piece *pieces;  // in order of object kind, coarsest first, then time
     size_t n;
-    bool rounded;  // the range that is answered is another than the one asked for:
+    bool rounded;  // the answered range differs from the one asked for. The answered range is:
     int64_t from_ns;
     int64_t to_ns;
     int64_t slot_ns;  // LEVEL_TOTALS: the widest slot within which borders of steps lie, or 0
 
-    // Objects of ask.without for which nothing else can serve.
+    // Objects of ask.without that are needed: nothing else has their rows.
     const struct level_object **missing;
     size_t missing_count;
 
@@ -92,7 +93,7 @@ struct level_plan {
 bool level_plan(struct arena *a, const struct snapshot *s, const struct level_ask *ask,
                 struct level_plan *out, err *e) MUST_CHECK;
 
-// The same for who has no manifest.
+// The same without a manifest: for tests, and for plans over chosen blocks (reconcile.c).
 enum level_leaf {
     LEVEL_DEAD,  // replaced or deleted, or never heard of
     LEVEL_LIVE,

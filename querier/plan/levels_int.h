@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// levels_int.h - between the files of the planner: what there is in and around the range.
+// levels_int.h - shared by the files of the planner: the blocks in and around the range.
 #pragma once
 
 #include "querier/plan/levels.h"
@@ -28,12 +28,13 @@ struct level_parent {
     const struct level_window *windows;
     size_t window_count;
     bool usable;                          // it has the classes asked for and can be read
-    const struct manifest_block **parts;  // all of a service that is cut by its series; the first
-                                          // part stands for them. NULL: it is not cut
-    size_t worth;                         // windows it can serve, for the packs at hand
+    const struct manifest_block **parts;  // of a service that is cut by its series: all its parts,
+                                          // for which the first stands. NULL: it is not cut
+    size_t worth;                         // how many windows it can serve, for the packs at hand
 };
 
-// A leaf that retention removed: in which window it was, and who names it.
+// A leaf that retention removed: the window that it was in, and the packs of a parent that names
+// it.
 struct level_expired {
     id128 id;
     int64_t from_ns;
@@ -64,6 +65,7 @@ struct level_view {
     size_t pack_count;
 };
 
+// Fills in all but given, ask, arena and the range, which the caller sets.
 bool level_inspect(struct level_view *v, err *e) MUST_CHECK;
 
 static inline int64_t level_before(int64_t t, int64_t ns)

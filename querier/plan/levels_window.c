@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The view of a range: leaves, parents with their windows, expired leaves, and the elementary
+// intervals of packs. Blocks outside of the days of the range and of the packs asked for are left
+// out.
 #include "querier/plan/levels_int.h"
 
 #include <stdlib.h>
@@ -96,6 +100,8 @@ static bool add_parent(struct level_view *v, const struct manifest_block *b)
     return true;
 }
 
+// Are both blocks parts of the same parent? They must agree in all but the part, covers included:
+// else the parts would sum different leaves.
 static bool is_same_cut(const struct level_parent *x, const struct level_parent *y)
 {
     const struct manifest_block *a = x->block;
@@ -117,7 +123,8 @@ static bool is_same_cut(const struct level_parent *x, const struct level_parent 
     return true;
 }
 
-// Sums of a part of a service's series: usable only with those of the others, through the first.
+// Sums of a part of a service's series are used only together with those of all other parts. The
+// first part stands for them.
 static bool join_parts(struct level_view *v)
 {
     for (size_t i = 0; i < v->parent_count; i++) {
@@ -128,6 +135,7 @@ static bool join_parts(struct level_view *v)
         const struct manifest_block **all =
             arena_array(v->arena, sizeof(const struct manifest_block *), parts);
         if (!all) return false;
+        assert(p->block->part < parts);  // manifest_block_check saw to it
         all[p->block->part] = p->block;
         for (size_t k = i + 1; k < v->parent_count; k++) {
             struct level_parent *o = &v->parents[k];
@@ -166,11 +174,11 @@ static int expired_by_time(const void *a, const void *b)
     return x->pack_hi < y->pack_hi ? -1 : x->pack_hi > y->pack_hi;
 }
 
-// Every parent that names an expired leaf tells a bit about where it was: in the narrowest of the
-// windows; but if it is named in several such, it was a leaf of many hours, which lay in all of
-// those that name it. (One hour alone never names a leaf of a day: compactors make, pack and retire
-// the hours of a day together.) Its packs are not known, so it may be in those of everyone who
-// names it.
+// Where was an expired leaf? Its own entry is gone; each parent that names it says that it was in a
+// certain window. It was in the narrowest one. If several windows of that width name it, it was a
+// leaf of many hours, and lay in all windows that name it. (One hour alone never names a leaf of a
+// day: compactors make, pack and retire the hours of a day together.) Its packs are not known
+// either, so it may have been in those of every parent that names it.
 static void narrow_expired(struct level_expired *v, size_t n)
 {
     struct level_expired in = v[0];
@@ -194,6 +202,7 @@ static void narrow_expired(struct level_expired *v, size_t n)
     }
 }
 
+// One entry for each expired leaf and packs, in order of time.
 static void unite_expired(struct level_view *v)
 {
     struct level_expired *x = v->expired;
@@ -227,6 +236,8 @@ static void add_packs(struct level_view *v, const struct manifest_block *b)
     if (b->pack_hi < v->ask->pack_hi) v->packs[v->pack_count++] = (uint64_t)b->pack_hi + 1;
 }
 
+// The borders of packs of all blocks cut the packs asked for into elementary intervals: within one,
+// a block has all services or none.
 static bool split_packs(struct level_view *v)
 {
     v->packs = ARENA_ARRAY(v->arena, uint64_t, 2 * (v->leaf_count + v->parent_count) + 2);
@@ -258,7 +269,7 @@ bool level_inspect(struct level_view *v, err *e)
         if (b->kind == BLOCK_HOURS || b->kind == BLOCK_DAYS) (void)add_parent(v, b);
     }
     if (!arena_ok(v->arena, e) || !split_packs(v) || !join_parts(v)) return arena_ok(v->arena, e);
-    // The array of windows is at its last place only now.
+    // The array of windows grew until now, so pointers into it are set only here.
     size_t first = 0;
     for (size_t i = 0; i < v->parent_count; i++) {
         v->parents[i].windows = v->windows + first;
