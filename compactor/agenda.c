@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// agenda.c - plans that the workers of a process share: one makes it, all take jobs of it.
+// agenda.c - plans that the workers of a process share: one worker makes a plan, all take its jobs.
 //
-// A worker holds the jobs that it has until they are committed or given up. Nobody begins one that
-// has to do with a held one: that would be work for nothing. A plan that is made anew meanwhile
-// lists them again; they go on being held. Nothing has to be right about it, as between processes.
+// A worker holds its jobs until they are committed or given up. Nobody begins a job that has to do
+// with a held one: one of the two would be work for nothing. A plan that is made meanwhile lists
+// held jobs again; they go on being held. All of this only saves work: if it were wrong, the
+// manifest would refuse a commit, as it does between processes.
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "sys/clock.h"
 
 #define LOOK_BYTES ((size_t)1 << 30)           // cap of a snapshot and its plan
 #define LIST_NS    ((uint64_t)600 * NS_PER_S)  // for reading both
-#define RACED_NS   ((uint64_t)600 * NS_PER_S)  // so long others are thought to be at work
-#define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // due for so long: the tenant is behind
+#define RACED_NS   ((uint64_t)600 * NS_PER_S)  // after a lost job others are assumed to be at work
+#define LATE_NS    ((int64_t)SHARE_WAIT_NS)    // a job due for so long: the tenant is behind
 
 // ---- making
 
@@ -70,7 +71,7 @@ static bool make_plan(struct work *w, struct tenant_work *t, struct agenda *a, e
     return arena_ok(&a->arena, e);
 }
 
-// Whether a job waits that should have been done long ago, and does not wait for its next try.
+// Is there a job that should have been done long ago, and that has not failed?
 static bool is_behind(struct tenant_work *t, const struct agenda *a)
 {
     for (size_t i = 0; i < a->plan.n; i++) {
@@ -119,6 +120,7 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     lock_take(&w->lock);
     a->asked = t->asked > 0;
     lock_give(&w->lock);
+    // Before the snapshot: a leaf may go only by a snapshot that is younger than its round.
     a->round = hold_inspect(me, a->asked);
     arena_init(&a->arena, &w->plans, LOOK_BYTES);
     a->begun_ns = clock_wall_ns();
@@ -136,8 +138,8 @@ static struct agenda *make_once(struct worker *me, struct tenant_work *t, err *e
     return NULL;
 }
 
-// A run does not wait for ingesters. But where nobody holds anything, leaves that a plan wants gone
-// may go in the next one, and that is made at once.
+// A run does not wait for ingesters. But if no ingester holds anything, the leaves that a plan
+// wants gone may go by the next plan; for a run that is made at once.
 struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e)
 {
     struct agenda *a = make_once(me, t, e);
@@ -158,7 +160,8 @@ void agenda_free(struct agenda *a)
 
 void agenda_begin(struct work *w, struct tenant_work *t)
 {
-    err ignored = {0};  // without room all that others do meanwhile is in doubt
+    err ignored = {0};  // without memory for the list, all jobs count as done meanwhile: lately_all
+    assert(!t->planning && !t->lately);
     t->planning = true;
     t->lately = mem_alloc(&w->memory, DONE_LATELY_MAX * sizeof *t->lately, &ignored);
     t->lately_count = 0;
@@ -178,11 +181,12 @@ void agenda_end(struct work *w, struct tenant_work *t)
 
 struct agenda *agenda_leave(struct agenda *a)
 {
+    assert(!a || a->users > 0);
     return a && --a->users == 0 ? a : NULL;
 }
 
-// A job of the plan that may be of what was done already; of retirement all, since it is of any
-// time.
+// May the job have been done already? Jobs of the same hours may; of retirement all, as it is of
+// any time.
 static bool is_doubtful(const struct task *j, const struct done_lately *d)
 {
     if (j->kind == JOB_RETIRE || d->kind == JOB_RETIRE) return j->kind == d->kind;
@@ -226,7 +230,7 @@ static bool is_among(id128 id, const id128 *v, size_t n)
     return false;
 }
 
-// Whether one removes what the other one reads, needs or removes.
+// Does x remove a block that y needs or removes?
 static bool takes_from(const struct task *x, const struct task *y)
 {
     for (size_t i = 0; i < x->remove_count; i++) {
@@ -243,6 +247,7 @@ static bool takes_from(const struct task *x, const struct task *y)
     return false;
 }
 
+// Have two jobs to do with each other? Then they are not done at the same time.
 static bool meet(const struct task *x, const struct task *y)
 {
     bool anywhere = x->kind == JOB_RETIRE || y->kind == JOB_RETIRE;
@@ -294,7 +299,7 @@ void agenda_done(struct tenant_work *t, const struct task *j)
         t->lately_all = true;
 }
 
-// What of the plan is still to be done.
+// Counts the jobs of the plan that are not done yet, for the status and metrics.
 void agenda_note_due(struct tenant_work *t)
 {
     const struct agenda *a = t->agenda;

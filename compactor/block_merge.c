@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The steps of a merge:
+//
+//     run_steps       all sources at once; if the memory does not do, half as many at once, in
+//                     groups, and the groups' files again, until one step writes the target
+//     run_by_hours    rows of several hours: each hour's nodes into a file (run_steps), then these
+//                     files into the target; decides whether series, or hours, are worth it
 #include "base/fault.h"
 #include "compactor/merge_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// Sums of series that rows may stand for have to be so many times smaller: nodes of hours than the
-// rows' vectors, by entries, as tables of symbols are there anyway; a day's block of nothing but
-// series, which needs a table of its own and stays for good, than the leaves, by bytes.
+// Sums of series are made, where rows may answer instead, only if they are so many times smaller.
+// Nodes of hours are compared with the rows' vectors by entries, as the tables of symbols are there
+// in any case. A day's block of nothing but series needs a table of its own and stays for good, so
+// it is compared with the leaves by bytes.
 #define HOUR_SAVES_MIN 2
 #define DAY_SAVES_MIN  3
 
-// And hours of a day as a whole have to have so many percent of its leaves' bytes at most, or else
-// rows serve for them too: an edge that cuts a day costs so little more then.
+// All hour nodes of a day may have so many percent of its leaves' bytes at most. If they have more,
+// rows answer for the hours too: a query whose edge cuts the day then costs little more.
 #define HOURS_PERCENT_MAX 50
 
 // ---- services
@@ -22,8 +30,8 @@ static int order_names(const void *a, const void *b)
     return str_cmp(*(const str *)a, *(const str *)b);
 }
 
-// Names of all services of the sources that are within the packs, in order, each once. What masks
-// have alone is no service of the new block.
+// The services of the sources within the packs, in order, each once. A service that only masks have
+// is not one of the new block.
 static bool list_services(const struct block_merge *m, struct arena *a, str **out, size_t *n,
                           err *e)
 {
@@ -211,8 +219,9 @@ static bool write_target(struct block_merge *m, const struct block_about *about,
     return false;
 }
 
-// Each time the memory does not do, half as many sources at once; and what came of groups is
-// merged again, in groups if need be.
+// All sources at once; each time the memory does not do, half as many. Files of groups take the
+// place of their sources and are merged again, in groups if need be. Counts of an attempt that
+// failed are taken back.
 static bool run_steps(struct block_merge *m, const struct block_about *about,
                       const struct block_merge_target *target, struct block_written *written,
                       err *e)
@@ -237,6 +246,7 @@ static bool run_steps(struct block_merge *m, const struct block_about *about,
         } else {
             groups_release(&next);
         }
+        // Two sources at once are the least that can be merged.
         if (ok || fault.code != ERR_RESOURCE_EXHAUSTED || fan <= 2) break;
         now.duplicates = before.duplicates;
         now.sampled_duplicates = before.sampled_duplicates;
@@ -270,7 +280,8 @@ static void leave_file(void *arg)
     (void)arg;  // it is begun anew, or released
 }
 
-// Whether there may be rows in an hour: what has a few hours of a day costs as many passes.
+// May the leaf have rows in an hour? One with rows of a few hours of a day then costs only so many
+// passes.
 static bool may_have(const struct block_footer *f, int64_t hour)
 {
     for (uint32_t i = 0; i < f->service_count; i++) {
@@ -366,7 +377,7 @@ static bool forget(void *arg, str bytes, err *e)
     return true;
 }
 
-// What a block of the sources' series alone would take.
+// The bytes that a block of the sources' series alone would have: it is made, and thrown away.
 static bool weigh_series(const struct block_merge *m, const struct block_about *about,
                          uint64_t *bytes, err *e)
 {
@@ -383,7 +394,7 @@ static bool weigh_series(const struct block_merge *m, const struct block_about *
     return true;
 }
 
-// What the merge's services take of the sources: each lies in one piece.
+// The bytes that the merge's services have in the sources: each lies in one piece.
 static uint64_t weigh_sources(const struct block_merge *m)
 {
     uint64_t bytes = 0;
@@ -402,7 +413,8 @@ static uint64_t weigh_sources(const struct block_merge *m)
     return bytes;
 }
 
-// m as it was asked for, with counts; `hours` is the merge of what came of its hours.
+// Do sums of series save bytes? `m` is the merge as it was asked for, with its counts of entries;
+// `hours` is the merge of the files of its hours.
 static bool save_bytes(const struct block_merge *m, const struct block_merge *hours,
                        const struct block_about *about, bool *do_save, err *e)
 {
@@ -426,7 +438,8 @@ static bool are_leaves_of_days(const struct block_merge *m)
     return are;
 }
 
-// Hours that were written for nothing: a block without anything takes their place.
+// If the hours are too large to be worth it: abandons the block that was written, and writes one
+// without sums in its place.
 static bool spare_hours(struct block_merge *m, const struct block_about *about,
                         const struct block_merge_target *target, struct block_written *written,
                         err *e)

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block_merge.h - blocks into one block, as a stream, within a budget.
+// block_merge.h - merges blocks into one block, as a stream, within a budget.
 //
-// Service by service in byte order: the sources' symbols become one table, source by source, of
-// which only the maps of stacks stay; then keys are sorted, and rows, nodes and totals of equal
-// keys are merged in the order of the new block. Of each source one frame of each kind is held.
-// What is too much for the budget all at once is merged in groups first, into files that have no
-// name.
+// Service by service in byte order:
+//
+//     1. the sources' symbols become one table, source by source; only the maps of stacks stay
+//     2. keys are sorted by type, class and labels
+//     3. rows, nodes and totals of equal keys are merged in the order of the new block; of each
+//        source one frame of each kind is in memory
+//
+// If the budget does not allow all sources at once, they are merged in groups first, into files
+// without names, and these files are merged.
 //
 //     MERGE_ROWS     rows, no nodes                              what such a file holds
 //     MERGE_LEAF     rows, 5-minute nodes of ALL, what churns    a leaf of an hour or of a day
@@ -15,11 +19,11 @@
 //     MERGE_DAY      day nodes, hour totals                      of HOURS or DAYS, or of leaves
 //     MERGE_WINDOW   the same and week nodes, the root, without SERIES      of DAYS
 //
-// What HOUR and DAY make of rows has sums of series only if these are clearly fewer bytes than the
-// rows, where the caller says that rows serve as well (spare).
+// HOUR and DAY, made of rows, get sums of series only if these take clearly fewer bytes than the
+// rows, where the caller allows rows to answer instead (spare).
 //
-// A part of a service sums only what is its own: sources that are cut otherwise give sums of
-// series for those of ALL and projections.
+// A part of a service sums only its own series. A source that is cut otherwise contributes the sums
+// of its series in place of those of ALL and of projections, which cannot be taken apart.
 //
 // Rows of one series with the same id are one row: the first by time, then by attempt.
 #pragma once
@@ -39,12 +43,12 @@ enum merge_what {
 
 struct block_merge_source {
     struct block_source block;
-    const struct plan_span *spans;  // of parents: what of it counts
+    const struct plan_span *spans;  // of parents: the parts that count
     size_t span_count;
     bool mask;  // its rows are not written, only recognised
 };
 
-// Which service has a sum that does not fit 64 bits, if block_merge_run failed with out_of_range.
+// The service with a sum that does not fit 64 bits, if block_merge_run failed with out_of_range.
 struct block_merge_overflow {
     uint32_t pack;
     char service[96];  // as much of its name as fits
@@ -57,16 +61,16 @@ struct block_merge {
     const char *scratch;  // folder for files without names
     const struct block_merge_source *sources;
     size_t source_count;
-    uint32_t pack_lo;  // which services
+    uint32_t pack_lo;  // the services whose packs are within
     uint32_t pack_hi;
-    uint32_t part;   // and of their series those whose block_part() of `parts` this is; parts 0 and
-    uint32_t parts;  // 1: all
-    uint32_t classes;    // of parents: which keys, 1 << enum block_class; out: which it made
-    bool spare;          // HOUR, DAY of leaves: without series if they do not save bytes, and
-                         // hours of leaves of days without anything
-    bool spared;         // out: it is without anything
-    int64_t until_hour;  // MERGE_WINDOW: weeks that end until then, and the window if it does
-    int64_t from_hour;   // rows of these hours only; set by block_merge_run
+    uint32_t part;       // of their series those whose block_part() of `parts` this is;
+    uint32_t parts;      // parts 0 and 1: all series
+    uint32_t classes;    // of parents: classes of keys, 1 << enum block_class; out: those it made
+    bool spare;          // HOUR, DAY of leaves: leave out series if they do not save bytes, and all
+                         // sums of hours of leaves of days
+    bool spared;         // out: it has no sums at all
+    int64_t until_hour;  // MERGE_WINDOW: only weeks and windows that end by then are made
+    int64_t from_hour;   // only rows of these hours; set by block_merge_run
     uint32_t hours;
 
     struct block_merge_overflow *overflow;
@@ -79,7 +83,8 @@ struct block_merge {
     uint64_t node_entries;        // and of the nodes that they became
 };
 
-// Where the block goes: begun anew if it has to be made in smaller steps.
+// Where the block goes. If the memory did not do, it is abandoned, and begun again in smaller
+// steps.
 struct block_merge_target {
     bool (*begin)(void *arg, err *e);
     block_sink *sink;
@@ -87,8 +92,9 @@ struct block_merge_target {
     void *arg;
 };
 
-// The whole block. Fails with data_loss naming the object that is damaged; with resource_exhausted
-// naming the service that does not fit the budget; with what target and store fail with.
+// Makes the whole block. Fails with data_loss, naming the damaged object; with out_of_range and
+// *overflow; with resource_exhausted, naming the service that does not fit the budget; and as
+// target and store fail.
 bool block_merge_run(struct block_merge *m, const struct block_about *about,
                      const struct block_merge_target *target, struct block_written *written,
                      err *e) MUST_CHECK;

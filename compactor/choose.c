@@ -85,8 +85,8 @@ static const struct manifest_cover *cover_of(const struct manifest_block *b, int
     return NULL;
 }
 
-// Sums before gaps; most leaves first; then hours that have series; then who covers more hours, so
-// that one object serves many windows; then the newest.
+// Sums before gaps; then the one with most leaves; then hours that have series; then the one that
+// covers more hours, so that one object serves many windows; then the newest.
 static int order_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a;
@@ -155,6 +155,7 @@ static bool add_candidate(struct arena *a, struct candidates *to, const struct m
         if (!c->parts) return false;
         to->n++;
     }
+    assert(b->part < b->parts);  // manifest_block_check saw to it
     const struct manifest_block **at = &c->parts[b->part];
     c->missing -= !*at;
     if (!*at || id_cmp(b->id, (*at)->id) < 0) *at = b;

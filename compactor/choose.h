@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// choose.h - which parents of the segment tree count for a child window, and what they name. Pure.
+// choose.h - chooses the parents of the segment tree that count for a child window, and the leaves
+// that they name. Pure.
 #pragma once
 
 #include "compactor/plan.h"
@@ -37,9 +38,10 @@ struct chosen {
     bool partial;            // one of them in some packs only
 };
 
-// Of the candidates those that count for hours [hour, hour + hours), such that no leaf is summed
-// twice: those that name most leaves first. Gaps (classes 0) stand for what they name like others,
-// and go on as gaps. Leaves are `live` (in order of id), or expired.
+// Chooses from the candidates those that count for hours [hour, hour + hours), such that no leaf is
+// summed twice; those that name most leaves come first. A gap (classes 0) stands for the leaves
+// that it names, as a block with sums does, and a job's result has a gap there too. Leaves are
+// `live` (in order of id), or expired.
 struct choice {
     const struct plan_state *state;
     const struct manifest_block *const *candidates;

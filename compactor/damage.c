@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// damage.c - segments and blocks that cannot be read: they are left out of jobs, and looked at
+// damage.c - segments and blocks that cannot be read. Jobs leave them out, and they are checked
 // until somebody has put them back, which needs neither a restart nor a job that reads them.
 //
-// A look asks whether the object is there in its size, and then reads all of it: after a minute,
-// two, four ... sixteen minutes, and when somebody has the compactor run. An object that seems
-// whole and is found damaged again by a job (one that no look understands) goes on where it was.
+// A check asks whether the object is there with its size, and then reads all of it: after a minute,
+// two, four ... sixteen minutes, and in a run. If an object passes its check and a job finds it
+// damaged again, it waits on from where it was, so the two do not take turns for ever.
 #include "block/verify.h"
 #include "compactor/work_int.h"
 #include "sys/clock.h"

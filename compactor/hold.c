@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hold.c - looks at what ingesters say of their data directories, while leaves wait for it.
+// hold.c - lists what ingesters hold in their data directories, while leaves wait for it (watch.h).
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
 #include "service/notice.h"
@@ -83,6 +83,7 @@ uint64_t hold_inspect(struct worker *me, bool asked)
     bool inspections =
         !w->watch.listing && w->leaves_wait && (asked || now >= w->next_hold_mono_ns);
     if (inspections) {
+        // Cleared before the LIST: a wish that is noted meanwhile sets it again.
         w->watch.listing = true;
         w->leaves_wait = false;
         w->next_hold_mono_ns = now + MIN(LOOK_NS, (uint64_t)work_settings(w)->interval);

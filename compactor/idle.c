@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// idle.c - tenants without anything to do: when they are looked at next, by this process or others,
-// and how little such a look is.
+// idle.c - when a tenant is looked at next, and how little it takes if there is nothing to do.
 //
-//     busy      there are jobs, segments that no raw block has, or something failed: once in an
-//               interval; by the others than the tenant's first compactor once in ten, as long as
-//               what is due is few and small
-//     idle      nothing of that: once in ten intervals, by all processes together (share.h), and
-//               when something will be due. A look is a LIST: if it shows what it showed before,
+//     busy      it has jobs, segments that no raw block absorbed, or something that failed. Looked
+//               at once in an interval; by processes other than its first compactor once in ten, as
+//               long as few small jobs are due
+//     idle      none of that. Looked at once in ten intervals, by all processes together (share.h),
+//               and when something becomes due. A look is a LIST: if it shows the same as before,
 //               nothing is read, and nothing of the tenant is kept in memory
 //
-// Once in a day, and when settings changed, an idle tenant is planned for as if it were news.
+// Once a day, and when settings changed, an idle tenant is planned for anew.
 #include "compactor/work_int.h"
 #include "service/process.h"
 #include "sys/clock.h"
@@ -28,7 +27,7 @@ static uint64_t interval_of(const struct work *w)
     return (uint64_t)work_settings(w)->interval;
 }
 
-// Ten intervals. (Of longer ones many would not fit 64 bits.)
+// Ten intervals. Very long ones are cut: ten of them would not fit 64 bits.
 static int64_t idle_interval(const struct work *w)
 {
     return MIN(work_settings(w)->interval, INTERVAL_MAX) * IDLE_INTERVALS;
@@ -46,7 +45,7 @@ struct share_place idle_place(const struct work *w, const struct tenant_work *t)
     return at;
 }
 
-// Until a time by the clock on the wall, by the one of time limits.
+// A time of the clock on the wall as one of the monotonic clock; now, if it has passed.
 static uint64_t mono_at(int64_t wall_ns)
 {
     int64_t left = wall_ns - clock_wall_ns();

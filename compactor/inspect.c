@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// inspect.c - a worker's turn of a tenant: jobs of the plan that its workers share, one after the
-// other; a new plan when that has none left and something changed; the sweep.
+// inspect.c - a worker's turn of a tenant. Each step does the first of these that is to be done:
 //
-//     draw -> look whether it is still to do -> make -> commit, alone or with others -> draw ...
+//     1. a sweep that is long overdue
+//     2. the next job of the plan that the tenant's workers share (draw, do_job): is it still to be
+//        done? then make it, and commit it, alone or with the next ones
+//     3. commit the jobs that are made and wait for others
+//     4. a new plan, if the old one has no jobs left and something changed (renew)
+//     5. a run waits for other workers; then the sweep, if it is time; else the turn ends
+//
+// A job fails as a source is damaged (left out until it can be read), as another process was first
+// (a new plan), or otherwise (tried again later and later). Its sources stay.
 #include "base/fault.h"
 #include "compactor/metrics.h"
 #include "compactor/work_int.h"
@@ -15,16 +22,16 @@
 #define JOB_BYTES     ((size_t)1 << 30)  // cap of what a job reads into its request
 #define BATCH_MAX     24  // jobs whose blocks are named by one change, when much is due
 #define BATCH_SHARED  2   // the same where other processes are at work on the tenant
-#define BATCH_NS      ((uint64_t)30 * NS_PER_S)
-#define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then it is made anew
-#define ABORTED_MAX   16                          // in a row; then it is a failure like others
-#define TURN_NS       ((uint64_t)10 * NS_PER_S)   // then it is another tenant's turn,
-#define TURN_JOBS     16                          // or after so many jobs
+#define BATCH_NS      ((uint64_t)30 * NS_PER_S)   // the first made job of a batch waits so long
+#define PLAN_GOOD_NS  ((uint64_t)300 * NS_PER_S)  // then a plan is made anew
+#define ABORTED_MAX   16  // jobs lost to others in a row; then losing one is a failure like others
+#define TURN_NS       ((uint64_t)10 * NS_PER_S)  // then it is another tenant's turn,
+#define TURN_JOBS     16                         // or after so many jobs
 #define TICK_NS       ((uint64_t)100 * NS_PER_MS)
-#define SWEEP_NS      ((uint64_t)3600 * NS_PER_S)
-#define JOB_AGE_LEAST (SLOT_HOUR)
+#define SWEEP_NS      ((uint64_t)3600 * NS_PER_S)  // time limit of a sweep
+#define JOB_AGE_LEAST (SLOT_HOUR)                  // a job may take so long in any case
 #define JOB_AGE_MOST  (4 * SLOT_HOUR)
-#define COMMIT_NS     ((uint64_t)600 * NS_PER_S)
+#define COMMIT_NS     ((uint64_t)600 * NS_PER_S)  // time limit of a commit
 
 // A job that is made and waits for its commit.
 struct made {
@@ -36,9 +43,9 @@ struct made {
 struct turn {
     struct worker *me;
     struct tenant_work *tenant;
-    const struct req *asker;
+    const struct req *asker;  // the run that waits; NULL: a worker's turn
     uint64_t begun_mono_ns;
-    struct agenda *agenda;  // that it has jobs of; NULL: none
+    struct agenda *agenda;  // the plan of which it has jobs; NULL: none
     struct req req;         // of the jobs of a batch
     bool has_req;
     struct held now;               // the job that is being made
@@ -46,8 +53,8 @@ struct turn {
     size_t batch_n;
     uint64_t batch_mono_ns;  // when its first was made
     size_t jobs;
-    bool inspected;    // made a plan
-    bool sweep_found;  // something that it deleted, or has to wait for
+    bool inspected;    // it made a plan
+    bool sweep_found;  // the sweep deleted something, or some objects have to wait
     bool swept;
 };
 
@@ -85,14 +92,13 @@ static struct failure *failure_room(struct work *w, struct tenant_work *t)
     return &t->failures[t->failure_count++];
 }
 
-// In how many nanoseconds it is tried again.
+// Notes a failure of the job; returns in how many nanoseconds it is tried again.
 static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
 {
     struct tenant_work *t = u->tenant;
     struct failure *f = failure_find(t, j);
     if (!f) {
-        // The table is full, or there is no memory for more: the oldest makes room, which only
-        // means that it is tried sooner.
+        // Without room the oldest one goes, and is tried sooner.
         f = failure_room(u->me->work, t);
         if (!f) return 0;
         *f = (struct failure){.kind = j->kind, .from_hour = j->from_hour};
@@ -106,7 +112,7 @@ static uint64_t note_failure(struct turn *u, const struct task *j, const err *e)
     return wait;
 }
 
-// ---- what a worker has
+// ---- held jobs; under the lock
 
 static void link_held(struct tenant_work *t, struct held *h)
 {
@@ -123,28 +129,30 @@ static void unlink_held(struct tenant_work *t, struct held *h)
     h->task = NULL;
 }
 
-// It is over with a job, whatever came of it: others may begin what it was in the way of.
+// A job is over, done or not: others may begin jobs that it was in the way of.
 static void release_job(struct turn *u, struct held *h)
 {
     struct tenant_work *t = u->tenant;
+    assert(lock_is_mine(&u->me->work->lock) && h->task);
     unlink_held(t, h);
     t->open = t->agenda != NULL;
     cond_wake_all(&u->me->work->wake);
 }
 
-// A plan that has jobs of what others did meanwhile is made anew.
+// The plan knows less than we do by now: it is made anew before the tenant is done.
 static void want_plan(struct turn *u)
 {
     if (u->tenant->agenda) u->tenant->agenda->changed = true;
 }
 
+// How long after its snapshot a job may be committed: half the age of orphans, within limits.
 static int64_t job_age(const struct compactor_config *c)
 {
     if (c->orphan_age <= 0) return JOB_AGE_MOST;
     return MAX(MIN(c->orphan_age / 2, JOB_AGE_MOST), JOB_AGE_LEAST);
 }
 
-// Jobs of a batch share a request, which lasts as long as they may.
+// The jobs of a batch share one request, with the time that a job may take.
 static void begin_req(struct turn *u)
 {
     struct worker *me = u->me;
@@ -212,7 +220,7 @@ static void job_done(struct turn *u, const struct task *j, const struct job_repo
     lock_give(&w->lock);
 }
 
-// A source that is not what it should be: it is left out, everything else goes on.
+// A source is damaged: it is left out from now on, and the rest of its hour is merged without it.
 static void job_damaged(struct turn *u, const struct task *j, const struct job_report *report,
                         const err *e)
 {
@@ -250,7 +258,7 @@ static void job_failed(struct turn *u, const struct task *j, const struct job_re
              log_quote(text, str_of(e->msg)), wait / (uint64_t)NS_PER_S, failure_action(e->code));
 }
 
-// Others were first with something: a new plan sees what is left to do.
+// Another process was first: a new plan finds what is left. The time is noted for share.h.
 static void job_lost(struct turn *u, const struct task *j, const char *result)
 {
     struct work *w = u->me->work;
@@ -261,7 +269,7 @@ static void job_lost(struct turn *u, const struct task *j, const char *result)
     lock_give(&w->lock);
 }
 
-// How many were lost in a row, with this one.
+// How many jobs of the tenant were lost in a row, this one included.
 static unsigned count_lost(struct turn *u)
 {
     struct work *w = u->me->work;
@@ -271,8 +279,8 @@ static unsigned count_lost(struct turn *u)
     return n;
 }
 
-// Is a source damaged, or gone though the newest version names it? What others replaced meanwhile,
-// and a sweep deleted, is not.
+// Is a source damaged, or gone although the newest version names it? A block that others replaced
+// and a sweep deleted is not damaged; nor is a segment that is gone.
 static bool is_damaged(struct turn *u, const struct job_report *report, const err *e)
 {
     const struct manifest_block *b = report->damaged_block;
@@ -325,7 +333,7 @@ static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, er
             job_done(u, v[i]->task, &v[i]->report, u->batch[from + i].took_ns);
         return true;
     }
-    if (e->code == ERR_ABORTED && n > 1) return false;  // it may still do for some of them
+    if (e->code == ERR_ABORTED && n > 1) return false;  // the caller tries them one by one
     for (size_t i = 0; i < n; i++) {
         if (e->code == ERR_ABORTED) job_discard(&bench, r, v[i]);
         job_ended(u, v[i]->task, &v[i]->report, e);
@@ -333,8 +341,8 @@ static bool commit_some(struct turn *u, struct req *r, size_t from, size_t n, er
     return false;
 }
 
-// A commit has a short time limit of its own, however long its jobs took: a root that comes days
-// late would be one of a version that was swept.
+// Commits the batch as one change; if that is refused, job by job. The time limit is short, however
+// long the jobs took: a root created much later may be of a version that was swept meanwhile.
 static void commit_all(struct turn *u)
 {
     struct worker *me = u->me;
@@ -366,13 +374,14 @@ static void commit_batch(struct turn *u)
     end_req(u);
 }
 
-// Jobs whose changes have nothing to do with each other.
+// May the job's commit wait for others? Only if it replaces nothing: changes of a batch are apart.
 static bool may_wait(const struct task *j)
 {
     return (j->kind == JOB_LEAF || j->kind == JOB_HOUR || j->kind == JOB_DAY) &&
            j->remove_count == 0;
 }
 
+// Is everything still there that the job is to be made from?
 static bool has_inputs(const struct manifest *m, const struct task *j)
 {
     for (size_t i = 0; i < j->need_count; i++) {
@@ -394,7 +403,7 @@ static enum block_kind level_of(enum job_kind k)
     return k == JOB_HOUR || k == JOB_PACK ? BLOCK_HOURS : BLOCK_DAYS;
 }
 
-// Is there something on the job's level that the plan did not know?
+// Is there a block of the job's level and hours that the plan did not know? Others did it then.
 static bool has_news(const struct manifest *m, const struct manifest *before, const struct task *j)
 {
     size_t n = 0;
@@ -407,7 +416,7 @@ static bool has_news(const struct manifest *m, const struct manifest *before, co
     return false;
 }
 
-// A LIST and perhaps some pages, against a whole job for nothing.
+// Is a shared job still to be done? A LIST and perhaps some pages, against a whole job for nothing.
 static bool is_still_due(struct turn *u, const struct task *j)
 {
     const struct manifest *before = u->agenda->snapshot.manifest;
@@ -444,16 +453,18 @@ static void keep_made(struct turn *u, uint64_t begun)
     lock_give(&w->lock);
 }
 
-// u->now is held.
+// Makes the job in u->now and adds it to the batch, which has jobs of one kind only.
 static void do_job(struct turn *u, const struct share_pick *p)
 {
     const struct task *j = u->now.task;
+    assert(j && u->agenda);
     err e = {0};
     uint64_t begun = clock_mono_ns();
     bool joins = u->batch_n && may_wait(j) && u->batch[0].held.task->kind == j->kind;
     if (!joins) commit_batch(u);
     begin_req(u);
     const struct job_bench bench = bench_of(u);
+    assert(u->batch_n < BATCH_MAX);
     struct job_made *m = &u->batch[u->batch_n].job;
     u->jobs++;
     if (p->shared && !is_still_due(u, j)) {
@@ -475,8 +486,7 @@ static void do_job(struct turn *u, const struct share_pick *p)
 
 // ---- sweep
 
-// Whether a sweep could take what a job of this process has made and not committed yet for
-// garbage: only if orphans are taken for such when they are younger than jobs may be.
+// May a sweep take a running job's blocks for orphans? Only if orphan_age is that short.
 static bool must_be_alone(const struct compactor_config *c)
 {
     return c->orphan_age > 0 && c->orphan_age <= job_age(c);
@@ -492,7 +502,7 @@ static bool wants_sweep(const struct turn *u, bool late)
     if (t->sweeping || held || u->swept || u->batch_n) return false;
     if (late)
         return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
-    // (A run is what may come first after a start.)
+    // (A run sweeps before the first sweep of a process is due.)
     return u->me->sweeps || now >= t->next_sweep_mono_ns || (u->asker && !t->seen.swept);
 }
 
@@ -539,7 +549,7 @@ static bool sweep(struct turn *u, err *e)
     return ok;
 }
 
-// Under the lock, which is given for the while.
+// Under the lock, which is given up while it sweeps.
 static bool sweep_now(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
@@ -558,7 +568,7 @@ static bool sweep_now(struct turn *u, err *e)
     return ok;
 }
 
-// ---- a turn; under the lock, which each step gives while it works
+// ---- a turn; under the lock, which each step gives up while it works
 
 static void free_without_lock(struct work *w, struct agenda *a)
 {
@@ -580,9 +590,11 @@ static bool is_old(const struct agenda *a)
     return clock_mono_ns() - a->made_mono_ns > PLAN_GOOD_NS;
 }
 
+// Takes the next job into u->now; not of a newer plan while the turn has jobs of an older one.
 static bool draw(struct turn *u, struct share_pick *pick)
 {
     struct tenant_work *t = u->tenant;
+    assert(lock_is_mine(&u->me->work->lock) && !u->now.task);
     struct agenda *a = t->agenda;
     if (!a || t->alone || is_old(a) || (u->agenda && u->agenda != a)) return false;
     if (u->asker && !a->asked) return false;
@@ -608,7 +620,7 @@ static bool wants_plan(const struct turn *u)
     return !u->inspected && clock_mono_ns() >= t->next_inspection_mono_ns;
 }
 
-// Plans of tenants that nobody works on make room.
+// Drops the plans of tenants that nobody works on, to make room; they are looked at anew.
 static void drop_idle(struct work *w)
 {
     for (size_t i = 0; i < w->tenant_count; i++) {
@@ -636,7 +648,7 @@ static struct agenda *make_agenda(struct turn *u, err *e)
     return a;
 }
 
-// Whether a LIST shows that the tenant is as idle as before. False also if that failed.
+// Does a LIST show that the tenant is as idle as before? *ok false: it failed.
 static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok, err *e)
 {
     struct work *w = u->me->work;
@@ -646,12 +658,13 @@ static bool is_still_idle(struct turn *u, const struct share_place *at, bool *ok
     lock_give(&w->lock);
     *ok = idle_peek(u->me, t, &print, e);
     lock_take(&w->lock);
-    // (Somebody may wait for a run by now.)
+    // (A run that began to wait meanwhile needs a plan.)
     if (!*ok || print != t->print || t->asked) return false;
     idle_rest(w, t, at);
     return true;
 }
 
+// Looks at the tenant anew: a LIST may do for an idle one; else a new plan replaces the old one.
 static bool renew(struct turn *u, err *e)
 {
     struct work *w = u->me->work;
@@ -694,7 +707,7 @@ static bool goes_on(const struct turn *u)
     return !is_over(u);
 }
 
-// A run waits for what other workers have.
+// A run waits until other workers of the tenant are done: only then nothing is due.
 static bool await_others(struct turn *u)
 {
     struct work *w = u->me->work;
@@ -726,7 +739,7 @@ static bool step(struct turn *u, bool *ok, err *e)
     }
     if (u->agenda && u->agenda != u->tenant->agenda) {
         leave(u);
-        return true;  // there is a newer one
+        return true;  // there is a newer plan: draw from that
     }
     leave(u);
     if (wants_plan(u)) return *ok = renew(u, e);
@@ -746,7 +759,7 @@ static void end_turn(struct turn *u)
     lock_take(&w->lock);
     leave(u);
     t->asked -= u->asker != NULL;
-    // Nothing is left in it.
+    // The plan has no job left, and nobody needs it: its memory goes.
     if (t->agenda && t->agenda->users == 1 && !t->open && !t->agenda->changed && !t->held &&
         !t->asked && !t->planning)
         free_without_lock(w, agenda_publish(t, NULL));
@@ -758,7 +771,7 @@ static void end_turn(struct turn *u)
     t->turn_mono_ns = clock_mono_ns();
 }
 
-// What is told of the last look.
+// Notes for the status whether the last look failed, and why.
 static void note_fault(struct work *w, struct tenant_work *t, bool ok, const err *e)
 {
     err ignored = {0};

@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One job:
+//
+//     1. open the sources, small ones as a whole (open_sources)
+//     2. cut the packs, so that an object has about pack_bytes (choose_cuts)
+//     3. punch gaps for services that the sources have no sums of (find_gaps, punch)
+//     4. merge and create one block for each cut (make_block)
+//     5. if a service's sum overflows: delete these blocks, punch a gap for its pack, again from 4
+//     6. leaves: compare rows in with rows out (check_rows)
+//
+// Any failure deletes the blocks that were created: no version ever named them. The commit is a
+// step of its own, as several jobs may share it.
 #include "compactor/job.h"
 
 #include "base/fault.h"
@@ -10,10 +22,12 @@
 
 #define CUTS_MAX  320  // objects of a job
 #define PARTS_MAX 64   // of one service
-#define GAPS_MAX  32   // of a job; those behind widen the last
+#define GAPS_MAX  32   // of a job; further ones widen the last
 
-#define WHOLE_MAX      ((uint64_t)4 << 20)   // a source of so many bytes is read as a whole,
-#define WHOLE_TOGETHER ((uint64_t)64 << 20)  // those of a job if they have no more together
+// A source of at most WHOLE_MAX bytes is read as a whole, and of a job so many of the smallest that
+// they have WHOLE_TOGETHER at most; if even those of WHOLE_LEAST have more, none is.
+#define WHOLE_MAX      ((uint64_t)4 << 20)
+#define WHOLE_TOGETHER ((uint64_t)64 << 20)
 #define WHOLE_LEAST    ((uint64_t)4 << 10)
 
 struct cut {
@@ -29,15 +43,15 @@ struct doing {
     struct req *r;
     const struct task *job;
     struct job_report *report;
-    struct arena *arena;  // what is made; the sources' are gone with the merge
-    struct arena reading;
+    struct arena *arena;   // for results: it lives until job_release
+    struct arena reading;  // for sources: released when the job is made
     struct block_merge_source *sources;
     struct job_made *made;
     struct cut gaps[GAPS_MAX];
     size_t gap_count;
-    uint32_t classes;  // at most
-    bool of_leaves;    // a parent that is made of rows
-    bool spared;       // a source has no sums, as rows are as small: nor has what is made
+    uint32_t classes;  // classes that the new blocks may have
+    bool of_leaves;    // a parent is made of rows
+    bool spared;       // a source has no sums because rows are as small: then the result has none
 
     // the object that is being written
     str name;
@@ -47,7 +61,7 @@ struct doing {
 
 #define CLASS(c) (1u << BLOCK_##c)
 
-// What comes of each kind of job.
+// The result of each kind of job.
 static const struct {
     enum block_kind kind;
     enum merge_what what;
@@ -81,7 +95,7 @@ static bool is_damage(const err *e)
     return e->code == ERR_DATA_LOSS || e->code == ERR_NOT_FOUND;
 }
 
-// Of a merge that failed so: errors name the object.
+// Finds the source that a merge failed on: errors of damage name the object.
 static void find_damage(struct doing *d, const err *e)
 {
     if (!is_damage(e)) return;
@@ -93,9 +107,10 @@ static void find_damage(struct doing *d, const err *e)
     }
 }
 
-// Small sources are read as a whole, with their footers: then each costs one read, however many
-// services it has. Not more of them together than leaves most of the worker's memory to the merge;
-// of too many those that have no more than the end that is read of each anyway.
+// The size up to which sources are read as a whole, with their footers: then each costs one read,
+// however many services it has. Together they take an eighth of the worker's memory at most, so
+// that the merge has the rest. Of many sources only smaller ones are, down to those that are not
+// larger than the end that is read of each anyway.
 static uint64_t read_whole(const struct doing *d, const struct block_object *v, size_t n)
 {
     uint64_t limit = atomic_load(&d->bench->memory->limit);
@@ -181,7 +196,8 @@ static uint64_t end_of(const struct block_service_ref *s)
                s->index.at + s->index.stored);
 }
 
-// What each service has: it lies in one piece.
+// The bytes of each service of a source. The sections of a service lie together, in the footer's
+// order, so a service ends where its last section does.
 static size_t weigh(const struct block_merge_source *s, struct weight *to)
 {
     const struct block_footer *f = &s->block.footer;
@@ -196,11 +212,12 @@ static size_t weigh(const struct block_merge_source *s, struct weight *to)
     return f->service_count;
 }
 
-// Those of a pack as one: tables are much the same, so the largest stands for all. How many.
+// Adds up the weights of each pack; returns how many packs there are. The sources' tables of
+// symbols of a service are much the same, so the largest stands for their union.
 static size_t join_weights(struct weight *v, size_t count)
 {
     size_t n = 0;
-    qsort(v, count, sizeof *v, order_weights);
+    if (count) qsort(v, count, sizeof *v, order_weights);
     for (size_t i = 0; i < count; i++) {
         double rest = v[i].bytes - v[i].table;
         if (n && v[n - 1].pack == v[i].pack) {
@@ -214,13 +231,14 @@ static size_t join_weights(struct weight *v, size_t count)
     return n;
 }
 
-// Hour nodes of rows are a fraction of them.
+// How much smaller sums are than the rows that they are made of: an estimate.
 static double shrink_of(const struct doing *d)
 {
     return d->of_leaves ? 0.5 : 1;
 }
 
-// In how many parts the series of a pack go: each has the whole table again.
+// How many parts the series of a pack are cut into. Each part has the whole table of symbols again,
+// so a part holds less of the rows.
 static uint32_t parts_of(const struct doing *d, const struct weight *w)
 {
     double limit = (double)d->bench->pack_bytes;
@@ -232,9 +250,11 @@ static uint32_t parts_of(const struct doing *d, const struct weight *w)
     return (uint32_t)MIN(rows / room + 1, (double)PARTS_MAX);
 }
 
-// A further range of packs from this one on; those at v[base] and behind end before it.
+// Begins a further range of packs at this one. The ranges from v[base] on end before it: one, or
+// several that are parts of one service. Returns the new range's row.
 static size_t cut_at(struct cut *v, size_t base, size_t *n, uint32_t pack)
 {
+    assert(*n < CUTS_MAX && pack > v[base].pack_lo);
     for (size_t i = base; i < *n; i++)
         v[i].pack_hi = pack - 1;
     v[*n] = (struct cut){.pack_lo = pack, .pack_hi = UINT32_MAX};
@@ -256,7 +276,7 @@ static void cut_weights(const struct doing *d, const struct weight *v, size_t co
 {
     size_t base = 0;
     double sum = 0;
-    bool alone = false;  // the last has a range of its own
+    bool alone = false;  // the last pack was cut by series: the next one needs a range of its own
     for (size_t i = 0; i < count; i++) {
         bool room = *n + PARTS_MAX < CUTS_MAX;
         uint32_t parts = room ? parts_of(d, &v[i]) : 1;
@@ -270,7 +290,8 @@ static void cut_weights(const struct doing *d, const struct weight *v, size_t co
     }
 }
 
-// What goes into which object; together they are all packs.
+// Which packs go into which object. Together the cuts are all packs, whatever the sources have: a
+// cover must not leave a service out.
 static bool choose_cuts(struct doing *d, struct cut *out, size_t *n, err *e)
 {
     size_t most = 0;
@@ -308,7 +329,7 @@ static void add_gap(struct doing *d, uint32_t pack_lo, uint32_t pack_hi)
     last->pack_hi = MAX(last->pack_hi, pack_hi);
 }
 
-// What the sources have no sums of.
+// Gaps of the sources stay gaps of the result.
 static void find_gaps(struct doing *d)
 {
     for (size_t i = 0; i < d->job->source_count; i++) {
@@ -319,7 +340,8 @@ static void find_gaps(struct doing *d)
     }
 }
 
-// A gap out of what is cut; a service that is cut by its series is one as a whole.
+// Takes a gap out of the cuts; returns how many there are then. A service that is cut by its series
+// becomes a gap as a whole, as its parts count only together: the first part's place is the gap's.
 static size_t punch(const struct cut *v, size_t n, const struct cut *gap, struct cut *to)
 {
     size_t count = 0;
@@ -376,7 +398,8 @@ static int order_texts(const void *a, const void *b)
     return str_cmp(*(const str *)a, *(const str *)b);
 }
 
-// The segments that a leaf stands for, as its footer names them for ever.
+// Names the segments that a leaf absorbed, for ever, in its footer: its own ones and those of the
+// leaves that it replaces, each once.
 static bool name_sources(struct doing *d, struct block_about *about, err *e)
 {
     const struct task *j = d->job;
@@ -407,7 +430,8 @@ static bool name_sources(struct doing *d, struct block_about *about, err *e)
     return arena_ok(d->arena, e);
 }
 
-// The same for the manifest, which names those of the last days.
+// The same as runs, for the manifest. It has forgotten segments that were absorbed long ago, so it
+// names fewer than the footer.
 static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
 {
     const struct task *j = d->job;
@@ -430,8 +454,11 @@ static bool list_sources(struct doing *d, struct manifest_block *b, err *e)
     return true;
 }
 
+// One block: merges the services of the cut and creates the object. The merge begins the upload,
+// and abandons it if it has to begin anew in smaller steps.
 static bool make_block(struct doing *d, const struct cut *cut, err *e)
 {
+    assert(cut->pack_lo <= cut->pack_hi && cut->part < MAX(cut->parts, 1u));
     const struct task *j = d->job;
     struct manifest_block *b = &d->made->blocks[d->made->n];
     uint8_t random[10];
@@ -489,6 +516,7 @@ static bool make_block(struct doing *d, const struct cut *cut, err *e)
     }
     FAULT("compact.create");
     if (!store_commit(d->upload, &existed, e)) return false;
+    // Its ULID is new, so this cannot be; if it is, the object is not ours.
     if (existed) return err_set(e, ERR_ABORTED, "object %.*s is there already", STR(d->name));
     d->made->n++;
     b->name = d->name;
@@ -527,7 +555,8 @@ static void delete_made(const struct job_bench *b, struct req *r, const struct j
     }
 }
 
-// Makes all of it anew, with a gap for each service that has a sum that does not fit.
+// Makes all blocks; and again from the first, with a gap more, for each service with a sum that
+// does not fit 64 bits. A leaf has no sums of long times, so there an overflow is a failure.
 static bool make_blocks(struct doing *d, err *e)
 {
     struct cut cuts[2][CUTS_MAX + 2 * GAPS_MAX];
@@ -538,6 +567,7 @@ static bool make_blocks(struct doing *d, err *e)
     for (size_t punched = 0;;) {
         err fault = {0};
         for (; punched < d->gap_count; punched++) {
+            assert(n + 2 <= COUNT(cuts[0]));  // a gap makes two cuts more at most
             n = punch(cuts[0], n, &d->gaps[punched], cuts[1]);
             memcpy(cuts[0], cuts[1], n * sizeof *cuts[0]);
         }
@@ -569,8 +599,9 @@ static uint64_t profiles_of(const struct block_footer *f)
     return n;
 }
 
-// Rows in = rows out + copies, of all services and packs together. Footers count those that are not
-// sampled; of blocks the manifest knows all. (Of each service merge_rows.c counts.)
+// Rows in = rows out + copies, of all services and packs together. Footers count the rows that are
+// not sampled, of segments and blocks alike. The manifest counts all rows of blocks, so jobs
+// without segments compare these too. (merge_rows.c counts service by service.)
 static bool check_rows(struct doing *d, err *e)
 {
     const struct task *j = d->job;
@@ -608,7 +639,7 @@ bool job_make(const struct job_bench *b, struct req *r, const struct task *j, st
     arena_init(&d.reading, b->memory, SIZE_MAX);
     bool ok = make_blocks(&d, e) && check_rows(&d, e);
     arena_release(&d.reading);
-    if (!ok) delete_made(b, r, out);  // no version was ever to name it
+    if (!ok) delete_made(b, r, out);  // no change of the manifest has been sent for them
     return ok;
 }
 
@@ -641,7 +672,7 @@ static void append(struct list *l, const id128 *v, size_t n)
     l->n += n;
 }
 
-// All changes as one.
+// The changes of all jobs as one.
 static bool join(struct arena *a, struct job_made *const *v, size_t n, struct manifest_change *c,
                  err *e)
 {

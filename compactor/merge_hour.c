@@ -2,9 +2,9 @@
 //
 // merge_hour.c - rows of an hour's leaves in: hour nodes and minute totals out.
 //
-// One pass over the rows makes the nodes of series, which wait in a spool, and the sum of all; the
-// nodes of projections are made of those of their series. So vectors of rows are read once, in the
-// order in which they lie there.
+// One pass over the rows makes the nodes of series, which wait in a spool, and the sum of all.
+// Nodes of projections are made of those of their series, from the spool. So vectors of rows are
+// read once, in the order in which they lie.
 #include "compactor/merge_int.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static bool add_minute(struct minutes *m, int64_t first, const struct block_tota
     return err_set(e, ERR_OUT_OF_RANGE, "the sum of a minute does not fit 64 bits");
 }
 
-// Those that have profiles, closed up; how many.
+// Moves the minutes that have profiles to the front; returns how many there are.
 static size_t close_minutes(struct minutes *m, int64_t first)
 {
     size_t n = 0;

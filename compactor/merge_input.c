@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The sources of a service: their symbols become one table, their keys one sorted list, and their
+// rows one sequence without copies. Blocks come from the store, so everything in them that was not
+// checked by its parse is checked here and is data_loss.
 #include "base/hash.h"
 #include "base/map.h"
 #include "block/order.h"
@@ -6,11 +10,12 @@
 
 #include <stdlib.h>
 
-#define SCRATCH_KEPT ((size_t)1 << 20)
+#define SCRATCH_KEPT ((size_t)1 << 20)  // of scratch memory between two rows or nodes
 
 // ---- symbols
 
-// The maps of one source: its table is gone afterwards.
+// Adds the symbols of one source to the new table. Only the map of its stacks stays: the tables of
+// many sources together would take most of the memory.
 static bool take_symbols(struct service_merge *s, struct input *in,
                          const struct block_service_ref *ref, struct symbols *to,
                          struct symbols_hints *hints, err *e)
@@ -44,6 +49,7 @@ static bool take_symbols(struct service_merge *s, struct input *in,
     return ok;
 }
 
+// Writes the new table in depth-first order; the maps of the sources follow the new numbers.
 static bool write_symbols(struct service_merge *s, str name, const struct symbols *all, err *e)
 {
     struct arena tmp;
@@ -98,7 +104,7 @@ static bool open_vectors(struct service_merge *s, struct input *in, err *e)
     return arena_ok(&s->arena, e);
 }
 
-// Has the source nothing of the part that is made?
+// Is the source another part of the same cut, so that it has nothing of the part that is made?
 static bool is_apart(const struct block_merge *m, const struct block_about *about)
 {
     return m->parts > 1 && about->parts == m->parts && about->part != m->part;
@@ -178,6 +184,7 @@ static bool add_key(struct service_merge *s, struct input *in, const struct bloc
                     enum block_class as, key_labels *fn, void *arg, err *e)
 {
     bool wanted = false;
+    assert(as < BLOCK_CLASSES);
     struct input_key *to = &s->keys[s->key_count];
     *to = (struct input_key){.input = in, .key = k, .class = as};
     s->as = as;
@@ -186,8 +193,8 @@ static bool add_key(struct service_merge *s, struct input *in, const struct bloc
     return true;
 }
 
-// Sums over more series than those of the part cannot be taken apart: those of each series can be
-// added up.
+// Of a source that is cut otherwise: sums over more series than those of the part cannot be taken
+// apart, but the sums of each series of the part can be added up, for all three classes.
 static bool add_series(struct service_merge *s, struct input *in, const struct block_key_ref *k,
                        key_labels *fn, void *arg, err *e)
 {
@@ -223,6 +230,7 @@ bool service_keys(struct service_merge *s, key_labels *fn, void *arg, err *e)
 
 struct key_group service_group(const struct service_merge *s, size_t *at)
 {
+    assert(*at < s->key_count);
     const struct input_key *first = &s->keys[*at];
     size_t n = 1;
     while (*at + n < s->key_count) {
@@ -388,7 +396,8 @@ bool service_columns(struct service_merge *s, const struct vector_entry *v, size
 
 // ---- rows
 
-// Rows that are there already come first among equals, so that they are the ones that stay.
+// Of equal rows those of masks come first, which are in leaves already: the others are copies. Then
+// the one with the lower attempt stays.
 static bool before(const struct row_feed *x, const struct row_feed *y)
 {
     if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns;
@@ -425,7 +434,8 @@ static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
     return true;
 }
 
-// The first row of a key in an hour after this one: rows of a key are in order of time.
+// The first row of a key that is in a later hour than this one. Rows of a key are in order of time,
+// so a binary search over frames finds it.
 static bool seek_hour(struct row_merge *m, struct row_feed *f, uint64_t *row, int64_t hour, err *e)
 {
     uint64_t lo = f->row;
@@ -443,7 +453,7 @@ static bool seek_hour(struct row_merge *m, struct row_feed *f, uint64_t *row, in
     return true;
 }
 
-// Of a leaf of more hours than are merged only rows of these.
+// Leaves out rows of hours that are not merged, of a leaf that covers more hours.
 static bool narrow_feed(struct row_merge *m, struct row_feed *f, err *e)
 {
     const struct block_merge *of = m->service->merge;
@@ -483,7 +493,7 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
     return true;
 }
 
-// So many ids of one millisecond are compared one by one.
+// Up to so many ids of one millisecond are compared one by one; more go into a map.
 #define SEEN_FEW 64
 
 static bool same_id(const void *ctx, uint32_t row)
@@ -497,7 +507,7 @@ static uint64_t hash_id(id128 id)
     return hash_table_bytes(id.b, sizeof id.b);
 }
 
-// The one that stands behind the last.
+// Is the id behind the last one, seen[seen_count], among those before it?
 static bool find_seen(struct row_merge *m)
 {
     if (m->seen_map.count)
@@ -509,7 +519,8 @@ static bool find_seen(struct row_merge *m)
     return false;
 }
 
-// Ids say their millisecond, so equal ones are in the same.
+// Was a row with this id given already? An id contains the time of its profile in ms, so equal ids
+// are in the same ms, and those of earlier ones can be forgotten.
 static bool was_seen(struct row_merge *m, const struct row_feed *f, bool *seen, err *e)
 {
     int64_t ms = slot_of(f->time_ns + 1, 1000000);
@@ -542,6 +553,8 @@ void row_merge_end(struct row_merge *m)
 bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err *e)
 {
     for (;;) {
+        // The feed of the row given last is advanced only now: its frame had to stay for the
+        // caller.
         if (m->has_last) {
             struct row_feed *top = &m->feeds[0];
             m->has_last = false;

@@ -27,7 +27,7 @@ struct totals_frame {
     struct block_total *v;
 };
 
-// A source as far as a service is concerned.
+// A source, with the index of the service that is merged.
 struct input {
     const struct block_merge_source *source;
     struct block_index index;
@@ -44,7 +44,8 @@ struct input {
 struct input_key {
     struct input *input;
     const struct block_key_ref *key;
-    enum block_class class;  // that it gets: the series of a source that is cut otherwise give all
+    enum block_class class;  // the new class: a series of a source that is cut otherwise has all
+                             // three
     labels ls;
 };
 
@@ -91,7 +92,8 @@ struct key_group service_group(const struct service_merge *s, size_t *at);
 // The end of the keys of the type that begins at `at`.
 size_t service_type_end(const struct service_merge *s, size_t at);
 
-// Begins something small: what the scratch arena has may be gone.
+// Before each row or node: releases the scratch arena if it has grown. Its former contents are
+// gone.
 void service_tidy(struct service_merge *s);
 
 // A vector of an input as entries of the new stacks; the scratch arena's.
@@ -162,6 +164,6 @@ bool labels_without(struct service_merge *s, labels ls, const struct block_dropp
 bool dropped_of(struct service_merge *s, str type, struct block_dropped_labels *out,
                 err *e) MUST_CHECK;
 
-// What churns among the series keys v of a type (churn.c).
+// The labels that churn among the series keys v of a type (churn.c).
 bool churn_find(struct arena *a, const struct input_key *v, size_t n,
                 struct block_dropped_labels *out, err *e) MUST_CHECK;

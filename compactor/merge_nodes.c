@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_nodes.c - nodes and totals of parents in, those of a wider or equal width out.
+// merge_nodes.c - nodes and totals of parents in, nodes and totals of the same or a greater width
+// out.
 //
-// Key by key, each on its own: a key of the new block is the sum of the sources' keys with its
-// labels, in those spans of them that count.
+// Key by key: a key of the new block sums the sources' keys with its labels, in the spans of the
+// sources that count. Of projections these are the labels that no source leaves out.
 #include "compactor/merge_int.h"
 
 #include <stdlib.h>
 
-#define CHILDREN_MIN   3
+#define CHILDREN_MIN   3                  // a week or window of fewer children is not written
 #define TOTALS_AT_ONCE ((size_t)1 << 16)  // more than a day has minutes, and a window hours
 
 struct nodes {
@@ -62,7 +63,7 @@ static const struct block_dropped_labels *dropped_for(struct nodes *x, str type,
     struct block_dropped_labels *dropped =
         ARENA_ARRAY(&s->arena, struct block_dropped_labels, x->type_count + 1);
     if (!types || !dropped) {
-        (void)!arena_ok(&s->arena, e);
+        (void)arena_fail(&s->arena, e);
         return NULL;
     }
     if (x->type_count) {
@@ -195,7 +196,7 @@ static bool write_nodes(struct nodes *x, struct child *v, size_t n, int64_t widt
                                     slot_start(v[i].slot + 1, width) <= until);
         err fault = {0};
         if (write && !write_node(x, v + i, end - i, width, &fault)) {
-            // Without it the nodes below do.
+            // A week or window whose sum does not fit is left out: the nodes below it answer.
             if (below == 0 || fault.code != ERR_OUT_OF_RANGE || !forget_sums(x, &fault)) {
                 *e = fault;
                 return false;
@@ -215,7 +216,7 @@ static int order_totals(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-// Those of a slot become one.
+// Totals of the same slot become one.
 static bool join_totals(struct block_total *v, size_t *n, err *e)
 {
     size_t count = *n;
@@ -234,7 +235,8 @@ static bool join_totals(struct block_total *v, size_t *n, err *e)
     return true;
 }
 
-// Of many series, but of few slots: joined as they come.
+// The totals of a key. A projection may have those of many series, but of few slots: they are
+// joined whenever the room is full.
 static bool find_totals(struct nodes *x, const struct key_group *g, struct block_total **out,
                         size_t *n, err *e)
 {

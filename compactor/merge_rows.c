@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_rows.c - rows in: rows with 5-minute nodes out, or nodes of their hour.
+// merge_rows.c - rows in, rows and nodes of class ALL out.
+//
+// Type by type, in two passes over the rows: the first writes their vectors, hour by hour, and adds
+// up the nodes (prepare_type); the second writes the rows, series by series, with the new numbers
+// of their vectors (write_group). At the end rows in are compared with rows out and copies.
 #include "base/fault.h"
 #include "compactor/merge_int.h"
 
@@ -8,12 +12,12 @@
 
 #define FIVES_AN_HOUR (size_t)(SLOT_HOUR / SLOT_FIVE)
 
-// A node with fewer children, or with more than half as many entries as they have, is not worth
-// its bytes: the children are read.
+// A node of fewer rows, or with more than half as many entries as their vectors have, is not worth
+// its bytes: a query reads the rows.
 #define CHILDREN_MIN 3
 #define SAVES_MIN    2
 
-// Leaves of days that have fewer rows of a type in five minutes have nodes of hours.
+// Leaves of days with fewer rows of a type in five minutes, on average, have nodes of hours.
 #define FIVE_ROWS_MIN 32
 
 // ---- labels
@@ -77,7 +81,7 @@ bool series_labels(struct service_merge *s, struct input *in, const struct block
 struct five {
     struct merge_sums sums;
     uint64_t entries;  // of its rows
-    bool spoiled;      // a sum does not fit 64 bits: no node, who asks adds up rows
+    bool spoiled;      // a sum does not fit 64 bits: no node is written, queries add up rows
 };
 
 // The sums of slots [lo, hi) of 5 minutes, counted from the first of the hour; or of the one slot
@@ -122,7 +126,8 @@ static bool prepare_row(struct service_merge *s, const struct merged_row *row, s
     int64_t five = f ? slot_of(row->time_ns, f->width) - f->first_slot : -1;
     bool counts = f && five >= (int64_t)f->lo && five < (int64_t)f->hi &&
                   !f->v[five - (int64_t)f->lo].spoiled;
-    // A row's vector is believed only here: details are parsed without knowing how many there are.
+    // The number of a row's vector was not checked when details were parsed, as their parse does
+    // not know how many vectors there are: input_row_vector refuses one that is too high.
     bool fresh = row->vector >= in->vector_count || in->vectors[row->vector] == 0;
     if (!fresh && !counts) return true;
     struct vector_entry *v = NULL;
@@ -203,7 +208,7 @@ static bool write_row(struct service_merge *s, const struct merged_row *row, err
     return map_spans(s, row, &out, e) && block_row(s->writer, &out, e);
 }
 
-// Only copies of rows that are there already: the series has nothing new.
+// Writes the rows of a series. If all are copies of rows that masks have, its key is not begun.
 static bool write_group(struct service_merge *s, const struct key_group *g, err *e)
 {
     struct row_merge m;
@@ -298,8 +303,8 @@ static bool prepare_hour(struct service_merge *s, size_t from, size_t to, int64_
     return ok;
 }
 
-// Vectors lie hour by hour, though rows lie by series: who asks for the edge of a range needs those
-// of one hour only.
+// The vectors of a day lie hour by hour, though its rows lie by series: a query for the edge of a
+// range then reads the vectors of one hour.
 static bool prepare_type(struct service_merge *s, size_t from, size_t to, err *e)
 {
     struct block_merge *m = s->merge;
@@ -334,7 +339,7 @@ static uint64_t rows_in(const struct service_merge *s)
     return n;
 }
 
-// Whether all rows of the sources are meant, not only those of some of their hours.
+// Are all rows of the sources merged, not only those of some of their hours?
 static bool takes_all(const struct service_merge *s)
 {
     const struct block_merge *m = s->merge;

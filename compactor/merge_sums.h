@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge_sums.h - a vector that others are added to: dense sums, and marks of which rows have one,
-// so that taking the result costs what was added and not what could have been.
+// merge_sums.h - adds up vectors: a dense array of sums, and bits that mark the rows that have one,
+// so that taking the result costs time by the rows that were added, not by all rows.
 #pragma once
 
 #include "model/columns.h"
@@ -23,14 +23,15 @@ bool merge_sums_init(struct merge_sums *s, struct mem_budget *budget, uint32_t n
                      err *e) MUST_CHECK;
 void merge_sums_release(struct merge_sums *s);
 
-// Entries whose stacks are rows of it. Fails with out_of_range if a sum does not fit.
+// Adds entries; stacks must be below n. Fails with out_of_range if a sum does not fit 64 bits; then
+// the sums are undefined.
 bool merge_sums_add(struct merge_sums *s, const struct vector_entry *v, size_t n, int64_t factor,
                     err *e) MUST_CHECK;
 
-// What is said of them besides.
+// Adds to the number of profiles, their total and their range of times.
 bool merge_sums_note(struct merge_sums *s, uint64_t profiles, int64_t total, int64_t first_ns,
                      int64_t last_ns, err *e) MUST_CHECK;
 
-// The entries, ascending, without zeros; the arena's. Then it is empty, and so are its notes.
+// The entries, ascending, without zeros; the arena's. Afterwards all sums and notes are zero again.
 bool merge_sums_take(struct merge_sums *s, struct arena *a, struct vector_entry **v, size_t *n,
                      err *e) MUST_CHECK;

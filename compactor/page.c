@@ -53,7 +53,7 @@ static void put_bytes(struct buf *out, uint64_t bytes)
         buf_printf(out, "%" PRIu64 " MiB", bytes >> 20);
 }
 
-// Whether somebody should look at a tenant.
+// Does the tenant need a person's attention?
 static bool is_ill(const struct tenant_work *t, int64_t now_ns)
 {
     return t->is_ill || t->failure_count || t->damage_count ||

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The plan, from the lowest level up: each level knows which hours are about to change below it
+// (plan_hour.pending, jobs), so that it does not sum what will be replaced at once.
+//
+//     1. sort blocks by kind, damaged ones apart; list the hours that there is anything of
+//     2. first leaves and deltas of hours, leaves of days (plan_leaves.c), folds of hours
+//     3. hour nodes, packs and day nodes of each day, then windows (plan_days.c)
+//     4. retirement (plan_retire.c)
 #include "base/search.h"
 #include "compactor/plan_int.h"
 
@@ -42,7 +50,7 @@ struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int6
     return p->hours + lo;
 }
 
-// (A job is of hours that there is something of, so these say it.)
+// Jobs are noted at the hours that they cover (note_job).
 bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours)
 {
     size_t n = 0;
@@ -63,7 +71,8 @@ static void note_job(const struct planning *p, const struct task *j)
         v[i].jobs |= (uint8_t)(1u << j->kind);
 }
 
-// Bytes count only beside what they are merged with: a little is not worth writing much again.
+// Bytes are compared with those that they are merged with: a few new ones are not worth writing
+// many old ones again.
 static bool is_much(const struct plan_settings *set, const struct plan_amount *m)
 {
     size_t enough = set->much_sources && m->enough ? m->enough : set->much_sources;
@@ -123,6 +132,7 @@ int64_t plan_next_slot(int64_t made_ns, int64_t interval)
 struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour, uint32_t hours)
 {
     struct plan *out = p->out;
+    assert(kind < JOB_KINDS && hours > 0);
     if (!arena_grow(p->a, &out->jobs, &p->job_cap, out->n + 1, sizeof *out->jobs)) return NULL;
     struct task *j = &out->jobs[out->n++];
     *j = (struct task){.kind = kind, .from_hour = from_hour, .hours = hours};
@@ -181,7 +191,7 @@ static uint64_t segment_bytes(const struct planning *p, const struct plan_hour *
 
 static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
 {
-    // What comes later to an hour is collected as well: one leaf in leaf_delay.
+    // Segments that come later to an hour are collected as well: one delta leaf in leaf_delay.
     int64_t due = end_ns(h->hour) + p->settings->leaf_delay;
     if (h->leaf_count == 0) h->pending = true;
     if (!plan_is_due(p, due)) return true;
@@ -242,9 +252,10 @@ static bool blocks_as_sources(struct planning *p, struct task *j,
     return true;
 }
 
-// The largest is what the others came to.
+// The largest leaf is taken for the one that the others came to.
 static void amount_of_leaves(const struct plan_hour *h, struct plan_amount *m)
 {
+    assert(h->leaf_count > 0);
     m->newest_ns = plan_newest_made(h->leaves, h->leaf_count);
     for (size_t i = 0; i < h->leaf_count; i++) {
         m->before = MAX(m->before, h->leaves[i]->bytes);
@@ -347,7 +358,7 @@ static bool find_leaves(struct planning *p, struct plan_hour *h, err *e)
     return true;
 }
 
-// What each hour has.
+// Finds the segments and leaves of each hour; segments are in order of hours.
 static bool fill_hours(struct planning *p, err *e)
 {
     const struct plan_state *s = p->state;

@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan.h - what there is to do for a tenant: from its segments and live blocks and the time to
-// jobs. Pure.
+// plan.h - the jobs that are to be done for a tenant, worked out from its segments, its live blocks
+// and the time. Pure.
 //
-//     LEAF     the segments of an hour -> its first leaf, an hour's end + leaf_delay later; what is
-//              listed after that -> a delta leaf without the rows that the hour has already
-//     FOLD     all leaves of an hour -> one                              once in fold_interval
-//              all leaves of a complete day that are small -> one leaf of the day; from then on
-//              that day is folded as a whole. Parents that are of none but these leaves go with it
-//     HOUR     leaves of a day that no valid parent names -> hour nodes, once one of them has
+//     LEAF     the segments of an hour -> its first leaf, leaf_delay after the hour's end. Segments
+//              that are listed later -> a delta leaf, without the rows that the hour has already
+//     FOLD     all leaves of an hour -> one leaf, once in fold_interval. Small leaves of a complete
+//              day -> one leaf of the day; from then on that day is folded as a whole, and parents
+//              that sum only the replaced leaves are removed with them
+//     HOUR     leaves of a day that no valid parent names -> hour nodes, once one of the leaves has
 //              waited for hour_delay
-//     PACK     all hour nodes of a day so far -> one block               once in pack_interval
-//     DAY      the hour nodes of a complete day -> its day nodes         again once in
-//     fold_interval WINDOW   the day nodes of a window of 28 days -> one block         once in
-//     window_interval RETIRE   blocks whose time is over
+//     PACK     all hour nodes of a day so far -> one block, once in pack_interval
+//     DAY      the hour nodes of a complete day -> its day nodes; again once in fold_interval
+//     WINDOW   the day nodes of a window of 28 days -> one block, once in window_interval
+//     RETIRE   removes blocks whose time is over
 //
 // A parent is valid for a child window (an hour of HOURS, a day of DAYS) if all leaves that its
-// cover names there count. Of the valid ones several may add up, if no leaf is named by two of
-// them: that is how a job reads them, span by span, so that it never matters who made what twice.
+// cover names there count. Several valid parents of a window add up if no leaf is named by two of
+// them. A job reads its sources that way, span by span, so it does no harm if two processes made
+// parents of the same leaves.
 //
-// By amount: what got much since it was merged last (much_bytes, much_sources; a window: two days)
-// does not wait for its interval, only for what is due below it. In a run that somebody asked for
-// nothing waits for an interval but the first leaf of an hour.
+// Much at once does not wait for an interval: a level that got many bytes or sources since it was
+// merged last (much_bytes, much_sources; a window: two days) waits only for jobs that are due below
+// it. In a run that somebody waits for, nothing waits for an interval but the first leaf of an
+// hour.
 //
-// Due jobs come oldest first, of the same hour the lower level first, then small first. Nothing
-// else holds between them: a job whose inputs another one replaced is refused by the manifest and
-// planned again.
+// Jobs come oldest first; of the same hour the lower level first, then the smaller one. There is no
+// other order between them: if another job replaced a job's inputs, the manifest refuses its
+// commit, and it is planned again.
 #pragma once
 
 #include "manifest/manifest.h"
@@ -53,7 +55,7 @@ struct plan_settings {
     uint64_t day_leaf_bytes;  // leaves of a day that have less become one; 0: they do not
     uint64_t much_bytes;      // so many bytes, or
     size_t much_sources;      // so many blocks or segments do not wait for an interval; 0: they do
-    bool asked;               // somebody waits for it: nothing waits for an interval
+    bool asked;               // a run waits for it: jobs do not wait for intervals
     int64_t leaf_stay;        // a leaf stays so long at least, however old its profiles are
     int64_t raw_retention;
     int64_t hours_retention;  // those of a day together, and not before its rows
@@ -65,18 +67,18 @@ struct plan_state {
     const bool *damaged;                      // of each segment: leave it out; NULL: none is
     size_t segment_count;
     const struct manifest_block *blocks;  // live, in order of kind, from_hour
-    const bool *damaged_blocks;  // of each: cannot be read. Parents are made anew; NULL: none
+    const bool *damaged_blocks;           // of each block: it cannot be read; NULL: none
     size_t block_count;
     bool (*counts)(void *arg, id128 leaf);  // live, or expired by retention
     void *arg;
-    // May this leaf go that has expired? Only once all is listed that ingesters held when it was
-    // wanted gone first (watch.h). NULL: nobody holds anything.
+    // May this leaf go, whose time is over? Only once everything is listed that ingesters held when
+    // a plan first wanted it gone (watch.h). NULL: always.
     bool (*may_go)(void *arg, id128 leaf);
     void *go_arg;
     int64_t now_ns;
 };
 
-// A part of a parent that counts: child windows within hours, services within packs.
+// A part of a parent that a job reads: child windows within hours, services within packs.
 struct plan_span {
     int64_t from_hour;
     uint32_t hours;
@@ -87,14 +89,15 @@ struct plan_span {
 struct job_source {
     const struct snapshot_segment *segment;  // or
     const struct manifest_block *block;
-    const struct plan_span *spans;  // of parents: what counts; of leaves none: all
+    const struct plan_span
+        *spans;  // of parents: the parts that count. Leaves have none: all counts
     size_t span_count;
-    bool mask;  // only to recognise rows that are there already
+    bool mask;  // its rows are not merged: they only tell which rows the hour has already
 };
 
 struct task {
     enum job_kind kind;
-    int64_t from_hour;  // what it makes covers
+    int64_t from_hour;  // its result covers these hours
     uint32_t hours;
     int64_t until_hour;  // WINDOW: weeks that end until then are complete
     bool whole;          // HOUR: with sums of series, whether they save bytes or not
@@ -121,8 +124,8 @@ struct plan {
     size_t held_count;
 };
 
-// Blocks, windows, leaves and jobs that plans of this thread have looked at, each time anew: what
-// tests count instead of time. Only in builds with fault points.
+// How many blocks, windows, leaves and jobs plans of this thread have looked at, counted each time
+// anew: tests bound it in place of time. Only in builds with fault points.
 #ifdef FT_FAULTS
 extern _Thread_local uint64_t plan_inspected;
 static inline void plan_stepped(size_t n)

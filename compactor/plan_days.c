@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-// For so long a day waits for hours that cannot be made; then it is made without them.
+// A day waits so long for hours that cannot be made; then it is made without them.
 #define PATIENCE_NS SLOT_DAY
 
-// What was chosen for a run of child windows, on its way to be a job's sources.
+// The blocks chosen for a run of child windows, which become a job's sources.
 struct gathered {
     const struct manifest_block *block;
     struct plan_span *spans;
@@ -76,8 +76,8 @@ static bool gather_cover(struct gathering *g, const struct leaf_set *leaves, int
     return true;
 }
 
-// Child windows from .. to - 1 that have nothing: they are named as well, so that a range that
-// runs over them stays one.
+// Names empty child windows from .. to - 1 too, so that a query over them reads the block as one
+// piece.
 static bool fill_covers(struct gathering *g, int64_t from, int64_t to, uint32_t hours, err *e)
 {
     static const struct leaf_set none;
@@ -119,8 +119,8 @@ bool plan_all_live(const struct plan_state *s, const struct manifest_cover *c)
     return true;
 }
 
-// A damaged block that sums nothing that the job does not sum as well. (Another one stays: who asks
-// for what only it has is told that it is missing.)
+// Does the job sum all that a damaged block sums? Then it replaces it. Another damaged block stays:
+// queries for what only it has say that it is missing.
 static bool is_replaced(const struct planning *p, const struct task *j,
                         const struct manifest_block *bad)
 {
@@ -143,7 +143,7 @@ static bool is_replaced(const struct planning *p, const struct task *j,
     return true;
 }
 
-// What the job replaces: these, and damaged ones.
+// The job replaces these blocks, and damaged ones whose sums it has.
 static bool list_removed(struct planning *p, struct task *j, const struct manifest_block *const *v,
                          size_t n, err *e)
 {
@@ -215,7 +215,7 @@ static int64_t hour_due(const struct planning *p, const struct plan_hour *h, str
     return due;
 }
 
-// Whether everything that a block sums is in the covers of a job as well, or stale.
+// Is everything that a block sums in the covers of the job as well, or stale?
 static bool is_covered(const struct planning *p, const struct gathering *g,
                        const struct manifest_block *b)
 {
@@ -263,7 +263,7 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
     struct plan_hour *hours = plan_hours_of_day(p, day, &n);
     for (size_t i = 0; i < n; i++) {
         has_nodes = has_nodes || hours[i].chosen.n;
-        // What is about to be folded would be stale at once.
+        // Nodes of leaves that are about to be folded would be stale at once.
         if (hours[i].unnamed.n == 0 || hours[i].folds) continue;
         due = MIN(due, hour_due(p, &hours[i], &m));
         if (!add_hour(&g, &hours[i], &until, e)) return false;
@@ -282,7 +282,7 @@ static bool hour_job(struct planning *p, int64_t day, err *e)
 
 // ---- packs
 
-// Whether all leaves are there to be read.
+// Are all leaves live, so that their rows can be read?
 static bool are_live(const struct planning *p, const struct leaf_set *leaves)
 {
     for (size_t i = 0; i < leaves->n; i++) {
@@ -291,8 +291,8 @@ static bool are_live(const struct planning *p, const struct leaf_set *leaves)
     return true;
 }
 
-// Since when have blocks of hours waited that are not of the day's pack? Blocks that one job made
-// are one pack; the time since the others came counts.
+// Since when have blocks of hours waited that are not in the day's pack? The pack is the widest
+// block from the day's first hour, or several of that width that one job made.
 static int64_t unpacked_since(const struct manifest_block *const *v, size_t n, int64_t from,
                               struct plan_amount *m)
 {
@@ -353,7 +353,7 @@ static bool pack_job(struct planning *p, int64_t day, err *e)
     }
     if (g.source_count == 0 || plan_have_last(p, v, n, &g.leaves)) return true;
     if (!series && plan_day_has_expired(p, day)) return true;  // rows that series are in are gone
-    // What is spared is served by rows.
+    // Where sums are spared, rows answer: all of these must be live.
     if (spared && !are_live(p, &g.leaves)) return true;
     struct task *j = plan_add(p, JOB_PACK, from, (uint32_t)(until - from));
     if (!j) return arena_ok(p->a, e);
@@ -395,13 +395,14 @@ bool plan_day_blocks(struct planning *p, int64_t day, const struct manifest_bloc
     return true;
 }
 
-// What there is of a day: by its own blocks, and by that of its window, which has no series.
+// The day nodes that there are of a day: in its own blocks, and in its window's, which have no
+// series.
 struct day_state {
     const struct manifest_block **own;
     size_t n;
     struct chosen have;  // with series, if these are needed
-    bool again;          // it was made before: so,
-    int64_t made;        // and then
+    bool again;          // day nodes were made before,
+    int64_t made;        // the newest of them then
 };
 
 static bool inspect_day(struct planning *p, int64_t day, bool series, struct day_state *d, err *e)
@@ -427,23 +428,25 @@ static bool inspect_day(struct planning *p, int64_t day, bool series, struct day
     return true;
 }
 
-// Hour nodes that have no series give none; rows do, if all of them are there.
+// A day is made of rows instead of hour nodes, if these lack series and all leaves are live.
 static bool take_leaves(struct gathering *g, err *e)
 {
     struct planning *p = g->p;
     g->source_count = 0;
     for (size_t i = 0; i < g->leaves.n; i++) {
-        if (!source_of(g, plan_live_leaf(p, g->leaves.v[i]))) return arena_ok(p->a, e);
+        const struct manifest_block *leaf = plan_live_leaf(p, g->leaves.v[i]);
+        assert(leaf);  // are_live saw to it
+        if (!source_of(g, leaf)) return arena_ok(p->a, e);
     }
     return true;
 }
 
-// The hour nodes of a day, and what is the matter with them.
+// The hour nodes of a day.
 struct day_hours {
-    bool needs;    // series
-    bool pending;  // some are to be made yet
-    bool series;   // all have them
-    bool spared;   // some have nothing
+    bool needs;    // the day needs sums of series
+    bool pending;  // some hour nodes are still to be made
+    bool series;   // all have sums of series
+    bool spared;   // some have no sums, as rows are as small
 };
 
 static bool gather_hours(struct gathering *g, int64_t day, struct day_hours *is, err *e)
@@ -471,7 +474,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     if (g.leaves.n == 0) return true;
     if (!inspect_day(p, day, is.needs, &d, e)) return false;
     bool same = !d.have.partial && leaf_set_within(&g.leaves, &d.have.leaves);
-    // What hour nodes do not have any more must stay where it is.
+    // Leaves that the day has and no hour node names any more would be lost with the old day.
     if (same || !leaf_set_within(&d.have.leaves, &g.leaves)) return true;
     if (plan_have_last(p, d.own, d.n, &g.leaves)) return true;
     if (!is.series && plan_day_has_expired(p, day))
@@ -484,7 +487,7 @@ static bool day_job(struct planning *p, int64_t day, err *e)
     int64_t over = slot_start(day + 1, SLOT_DAY) + (set->asked ? 0 : set->day_delay);
     int64_t due = d.again ? MAX(over, plan_next_slot(d.made, set->fold_interval)) : over;
     if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;
-    // Of a day that lies back patience is counted from when its first leaf came.
+    // If the day ended long ago (late data), patience begins when its first leaf came.
     int64_t since = d.again ? due : MAX(due, MIN(first, p->state->now_ns));
     if (is.pending && !plan_is_due(p, since + PATIENCE_NS)) return true;
     struct task *j = plan_add(p, JOB_DAY, day * HOURS_A_DAY, HOURS_A_DAY);
@@ -598,7 +601,7 @@ static bool window_job(struct planning *p, const struct window *w, err *e)
         if (!gather_day(p, w, day, &d, e)) return false;
     }
     bool complete = plan_is_due(p, end);
-    // Of a single day its own block does as well.
+    // A single day's own block serves as well as a window with nothing else in it.
     if (d.loses || d.n < 2 || (d.missing == 0 && (w->whole || !complete))) return true;
     if (plan_have_last(p, w->packed, w->packed_n, &d.g.leaves)) return true;
     d.amount.sources = d.missing;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_expired.c - what retention took is in parents only: which of them no job may take, which
-// leaves it may not take yet, and what parents must have before it does.
+// plan_expired.c - the sums of expired leaves are in parents only. So: which parents no job may
+// replace, which leaves retention may not remove yet, and which sums parents must have before it
+// does.
 #include "compactor/plan_int.h"
 
 #include <stdlib.h>

@@ -58,7 +58,7 @@ int64_t plan_floor(int64_t hour, int64_t hours);  // floor(hour / hours)
 // Notes that something is due at due_ns: true if that is now.
 bool plan_is_due(struct planning *p, int64_t due_ns);
 
-// What has come since something was merged last, and what it is to be merged with.
+// How much has come since the last merge of a level, and how much it is to be merged with.
 struct plan_amount {
     enum job_kind kind;
     int64_t from_hour;
@@ -70,16 +70,16 @@ struct plan_amount {
     size_t enough;  // so many sources are much; 0: as the settings say
 };
 
-// Whether a job is due: by *due_ns; or earlier, if much waits for it or somebody asked and nothing
-// is due below it. Then *due_ns is when that much had come.
+// Is the job due? It is at *due_ns; or earlier, if much waits for it or a run asks, and nothing is
+// due below it. Then *due_ns becomes the time at which the last of it came.
 bool plan_is_time(struct planning *p, const struct plan_amount *m, int64_t *due_ns);
 
-// What of a day its nodes have and what they lack. *first: when its oldest leaf was made.
+// How much of a day its nodes have (before) and lack. *first: when its oldest leaf was made.
 struct plan_amount plan_amount_of_day(const struct planning *p, int64_t day,
                                       const struct leaf_set *all, const struct leaf_set *have,
                                       int64_t *first);
 
-// Whether no job below this kind is due in these hours.
+// Is no job below this kind due in these hours?
 bool plan_is_quiet(const struct planning *p, enum job_kind kind, int64_t from_hour, int64_t hours);
 
 // When something is due that is done once in an interval and was done last at made_ns.
@@ -94,28 +94,28 @@ struct task *plan_add(struct planning *p, enum job_kind kind, int64_t from_hour,
 const struct manifest_block **plan_blocks(struct planning *p, enum block_kind kind, int64_t from,
                                           int64_t to, size_t *n);
 
-// Whether retention took the leaf: it counts, and only parents have its sums.
+// Did retention remove the leaf? Then it counts, and only parents have its sums.
 bool plan_has_expired(const struct planning *p, id128 leaf);
 
-// Whether a cover, or one of n blocks that a job is to replace, names such a leaf that is not among
-// the others: what the result names. To drop it would be to lose the leaf's sums for good, even
-// where the cover does not count any more.
+// Does a cover, or one of n blocks that a job is to replace, name an expired leaf that is not among
+// `others`, the leaves that the result names? To drop it would lose the leaf's sums for good, even
+// if the cover does not count any more.
 bool plan_has_last(const struct planning *p, const struct manifest_cover *c,
                    const struct leaf_set *others);
 bool plan_have_last(const struct planning *p, const struct manifest_block *const *v, size_t n,
                     const struct leaf_set *others);
 
-// Whether anything names such a leaf of the day. Then none of its leaves may be replaced: parents
-// that name both would be stale, and nobody could make them anew.
+// Does any parent name an expired leaf of the day? Then none of the day's leaves may be replaced:
+// parents that name both would be stale, and could not be made anew.
 bool plan_day_has_expired(struct planning *p, int64_t day);
 
-// Whether a block that is past its time may go, but for what ingesters may hold. plan_is_held
-// notes one that may not.
+// May a block that is past its time go, as far as ingesters are concerned (watch.h)? plan_is_held
+// is the opposite, and notes the block.
 bool plan_may_go(const struct planning *p, const struct manifest_block *b);
 bool plan_is_held(struct planning *p, const struct manifest_block *b);
 
-// Whether parents of a day have to have the sums of its series: its rows go within a day, or some
-// are gone. Until then rows serve where parents have none.
+// Must parents of the day have the sums of its series? They must if its rows go within a day or
+// some are gone. Until then rows answer where parents have no such sums.
 bool plan_needs_series(struct planning *p, int64_t day);
 
 // Has it sums of series, or none of anything because one does not fit?
@@ -126,8 +126,8 @@ static inline bool plan_has_series(const struct manifest_block *b)
 bool plan_chosen_has_series(const struct chosen *c);
 bool plan_chosen_is_spared(const struct chosen *c);  // in some packs
 
-// Of n parents those that a job may be made of. With series: those that have them; and of a damaged
-// leaf those that have any sums, as nothing better can be made. NULL: no memory.
+// The parents, of n, that a job may be made of. With `series`, those that have sums of series; and
+// those that name a damaged leaf and have any sums, as nothing better can be made. NULL: no memory.
 const struct manifest_block **plan_candidates(struct planning *p,
                                               const struct manifest_block *const *v, size_t *n,
                                               bool series);
@@ -135,7 +135,7 @@ const struct manifest_block **plan_candidates(struct planning *p,
 // The live leaf of this id, unless it is damaged; or NULL.
 const struct manifest_block *plan_live_leaf(const struct planning *p, id128 id);
 
-// Whether all leaves that a cover names count.
+// Do all leaves that a cover names count?
 bool plan_all_live(const struct plan_state *s, const struct manifest_cover *c);
 
 // The blocks of just this day; and of n candidates those that count for it.

@@ -78,7 +78,7 @@ static bool has_pending(const struct day *d)
     return false;
 }
 
-// Whether everything that a parent sums is replaced or gone.
+// Is everything that a parent sums replaced or gone? Then it goes with the leaves.
 static bool goes(const struct planning *p, const struct day *d, const struct manifest_block *b)
 {
     const struct plan_state *s = p->state;
@@ -132,7 +132,7 @@ static bool day_leaf_job(struct planning *p, struct day *d, int64_t due, err *e)
     return list_removed(p, d, j, e);
 }
 
-// What came to a day since it is one.
+// How much came to a day since its leaf was made.
 static struct plan_amount amount_of_day(const struct day *d)
 {
     struct plan_amount m = {.kind = JOB_FOLD,

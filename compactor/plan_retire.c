@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_retire.c - what goes: what two compactors made of the same, and blocks whose time is over,
-// once what is left has their sums.
+// plan_retire.c - retirement: of parents that two compactors made of the same leaves all but one
+// go; and blocks whose time is over go, once other blocks have their sums.
 #include "compactor/plan_int.h"
 
 #include <stdlib.h>
 
-// Once rows are gone, a child window is served by one block for each pack or not at all: of two
-// that add up, one with what came late, neither has everything that is gone.
+// Is there one block for each pack? Only then leaves may go: of two blocks that add up (one with
+// late rows) neither has all sums, and a planner of queries uses one block for an expired window.
 static bool is_one(const struct chosen *c)
 {
     for (size_t i = 0; i < c->n; i++) {
@@ -23,7 +23,7 @@ static bool is_one(const struct chosen *c)
     return !c->partial;
 }
 
-// What a retirement needs, on its way to be a set.
+// The blocks that a retirement needs, as they are found; sort_needs makes a set of them.
 struct needs {
     id128 *v;
     size_t n;
@@ -75,8 +75,8 @@ static bool inspect_day(struct planning *p, int64_t day, err *e)
     return true;
 }
 
-// Whether the leaf is in day nodes that count. What they are, and what they name, must still be so
-// when the leaf goes.
+// Do day nodes that count name the leaf? They, and the leaves that they name, must still be there
+// when the leaf goes: the commit needs them.
 static bool in_days(struct planning *p, id128 leaf, int64_t hour, struct needs *needs, bool *is,
                     err *e)
 {
@@ -116,7 +116,7 @@ static bool all_in_days(struct planning *p, size_t row, struct needs *needs, boo
     const struct manifest_block *b = &s->blocks[row];
     *are = true;
     if (b->kind == BLOCK_RAW) {
-        // (Of a damaged leaf hour nodes may never be made.)
+        // A damaged leaf may never get hour nodes, so they are not waited for.
         bool damaged = s->damaged_blocks && s->damaged_blocks[row];
         *are = damaged || in_hours(p, b);
         return !*are || in_days(p, b->id, b->from_hour, needs, are, e);
@@ -131,9 +131,9 @@ static bool all_in_days(struct planning *p, size_t row, struct needs *needs, boo
     return true;
 }
 
-// A second copy of a row (a push that was repeated elsewhere, a creation that landed after all) is
-// recognised by the leaf that has the first one. So a leaf stays while something of its hours waits
-// to be absorbed, and after it was made for a while (leaf_stay), for what ingesters still hold.
+// A second copy of a row (a push that was repeated elsewhere, a segment that was created after all)
+// is recognised by the leaf that has the first one. So a leaf stays while segments of its hours
+// wait to be absorbed, and for leaf_stay after it was made, as ingesters may hold copies.
 static bool is_awaited(struct planning *p, const struct manifest_block *b)
 {
     size_t n = 0;
@@ -184,8 +184,8 @@ static bool is_within(const struct planning *p, const struct manifest_block *b,
     return true;
 }
 
-// Whether o stays and b goes. Of parents that say the same the one with the least id stays:
-// everybody chooses that one.
+// Does o stay and b go? Of parents that have the same, the one with the lowest id stays, so that
+// all compactors choose the same one.
 static bool keeps(const struct planning *p, const struct manifest_block *o,
                   const struct manifest_block *b)
 {
@@ -193,8 +193,8 @@ static bool keeps(const struct planning *p, const struct manifest_block *o,
     return !is_within(p, o, b) || id_cmp(o->id, b->id) < 0;
 }
 
-// One that stays for b, which is v[at]: it begins where b does, or is one of the longer ones before
-// it (in order). NULL: b stays itself.
+// The block that stays in place of b, which is v[at]: one that begins where b does, or one of the
+// longer blocks before it (in order). NULL: b stays.
 static const struct manifest_block *keeper_of(const struct planning *p,
                                               const struct manifest_block *const *v, size_t n,
                                               size_t at, const struct manifest_block *const *longer,
@@ -212,7 +212,8 @@ static const struct manifest_block *keeper_of(const struct planning *p,
     return NULL;
 }
 
-// Blocks of a kind lie within a day, or a window, each: what is within one is of the same.
+// A job for each parent that another one has in it. A block lies within one day (HOURS) or window
+// (DAYS), so only blocks of the same one are compared.
 static bool drop_copies(struct planning *p, enum block_kind kind, err *e)
 {
     const struct manifest_block **v = p->by_kind[kind];
@@ -268,7 +269,7 @@ static bool is_needed(struct planning *p, const struct manifest_block *b)
            (b->kind == BLOCK_HOURS && has_rows(p, plan_floor(b->from_hour, HOURS_A_DAY)));
 }
 
-// Behind which a block has nothing. Hour nodes go by the day, see keep_hours_together.
+// The end of a block, in hours. Of hour nodes the end of their day, see keep_hours_together.
 static int64_t last_hour(const struct manifest_block *b)
 {
     int64_t end = b->from_hour + b->hours;
@@ -296,8 +297,8 @@ static void keep_hours_together(const struct plan_state *s, bool *over)
     }
 }
 
-// What is older than days_retention goes in the order of time, whatever it is: what lies beside a
-// leaf that is held back would only be made anew.
+// Finds the blocks older than days_retention. They go in the order of time, whatever their kind,
+// but not from the first leaf on that is held back: parents beside it would only be made anew.
 static void find_ends(struct planning *p, bool *over, bool *ends)
 {
     const struct plan_state *s = p->state;

@@ -78,7 +78,8 @@ void spool_clear(struct spool *s)
 
 bool spool_put(struct spool *s, str bytes, err *e)
 {
-    // Once something went to the file, all that follows does.
+    // Once a piece went to the file, all later ones do: so each piece lies in one of the two, and
+    // the file begins where the memory ends.
     if (s->n == s->near.n && bytes.n <= NEAR_BYTES - s->near.n) {
         buf_str(&s->near, bytes);
         s->n += bytes.n;
@@ -97,6 +98,7 @@ bool spool_get(const struct spool *s, uint64_t at, size_t n, char *to, err *e)
         memcpy(to, s->near.p + at, n);
         return true;
     }
+    assert(at >= s->near.n);  // a piece that was put is got as a whole
     return read_all(s->fd, at - s->near.n, n, to, e);
 }
 

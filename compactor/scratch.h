@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scratch.h - files without names for what does not fit memory: they are gone with the process.
+// scratch.h - files without names, for intermediate results that do not fit memory. They end with
+// the process, however it ends.
 //
-// A spool keeps bytes to be read back by place, the first megabytes in memory. A scratch file is a
-// store of one object, so that an intermediate block is read like any other.
+// A spool keeps pieces of bytes that are read back by their place; the first megabytes stay in
+// memory. A scratch file is a store of one object, so an intermediate block is read like any other.
 #pragma once
 
 #include "base/buf.h"

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// share.h - which jobs of a plan a process takes, and in which order; and who looks at a tenant
-// that is idle, when. Pure.
+// share.h - which jobs of a plan a process takes and in which order, and when it looks at an idle
+// tenant. Pure.
 //
-// Rendezvous hashing over the live compactors orders them for each job: of an hour, a day or a
-// window. The first is its owner. A plan of few small jobs belongs to the tenant's first compactor
-// as a whole, which is the one that looks at the tenant most often.
+// Rendezvous hashing orders the live compactors for each job (by its hour, day or window). The
+// first one is the job's owner. A plan of few small jobs belongs as a whole to the tenant's first
+// compactor, which looks at the tenant most often.
 //
 //     own jobs      at once, in the order of the plan
-//     others' jobs  after ten minutes for each place, in case those before are gone; at once when
-//                   the tenant is behind. Those come first for which this process is second, of
-//                   each owner the last job first: two that help never begin with the same job, and
-//                   the owner comes the other way
+//     others' jobs  ten minutes later for each place, in case the processes before are gone; at
+//                   once when the tenant is behind. Jobs for which this process is second come
+//                   first, and of each owner the last job: so two helpers do not begin with the
+//                   same job, and the owner comes from the other end
 //
-// A tenant without anything to do is looked at once in ten intervals, by all processes together: at
-// times that the tenant's name says, in turn by its first compactor and by one of the others, so
-// that all learn of a tenant that needs more than one.
+// All processes together look at an idle tenant once in ten intervals, at times derived from its
+// name: in turn its first compactor and one of the others, so that all learn of a tenant that needs
+// more than one.
 //
-// Nothing has to be right about it: what two do all the same only one commits.
+// All of this only saves work. If two processes do the same job, one commit is refused.
 #pragma once
 
 #include "cluster/member.h"
@@ -32,8 +32,8 @@
 
 struct share_pick {
     size_t job;       // of the plan
-    bool shared;      // others may have done it: look before it is begun
-    int64_t from_ns;  // wall clock at which this process may take it
+    bool shared;      // others may have done it: check that before it is begun
+    int64_t from_ns;  // this process may take it from then on; wall clock
 };
 
 struct share {
@@ -41,8 +41,9 @@ struct share {
     size_t member_count;
     str me;
     str tenant;
-    bool raced;   // jobs were lost to compactors that are not known: go a way of our own
-    bool behind;  // all may take everything
+    bool
+        raced;  // jobs were lost to compactors that are not known: take jobs in an order of our own
+    bool behind;  // every process may take every job
 };
 
 // The place of this process among the live compactors for the tenant as a whole (0: its first, or

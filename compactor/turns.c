@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// turns.c - whose turn it is: of ten thousand tenants that are known only those are looked at that
-// there may be something to do for.
+// turns.c - which tenant is next. Of ten thousand known tenants only those are looked at that may
+// have something to do.
 //
-//     resting    a heap in order of the next look: nobody is at work on them
-//     ready      a queue: their time has come, or there is a job in their plan, or workers have a
-//                turn of them
+//     resting    a heap in order of the next look: tenants that nobody works on
+//     ready      a queue: their time has come, their plan has a job, or workers have a turn of them
 //
-// A tenant that workers have is always in the queue, so nobody has to say when something changes
-// there: who looks for a turn goes past those that want nothing, of which there are no more than
-// workers, and puts those to rest that nobody is at work on. All under the lock.
+// A tenant of which workers have a turn is always in the queue, so nothing has to be moved when its
+// state changes. A worker that looks for a turn goes past tenants that want nothing, of which there
+// are no more than workers, and puts those to rest that nobody works on. All under the lock.
 #include "compactor/work_int.h"
 #include "sys/clock.h"
 
@@ -54,6 +53,7 @@ static void sink(struct work *w, size_t place)
 static void take_out(struct work *w, struct tenant_work *t)
 {
     size_t place = t->rests_at;
+    assert(place > 0 && place <= w->resting_count && w->resting[place - 1] == t);
     struct tenant_work *last = w->resting[--w->resting_count];
     t->rests_at = 0;
     if (last == t) return;
@@ -74,6 +74,7 @@ static void unlink_ready(struct work *w, struct tenant_work *t)
 
 static void link_ready(struct work *w, struct tenant_work *t)
 {
+    assert(!t->ready && !t->rests_at);
     t->before = w->ready_last;
     *(w->ready_last ? &w->ready_last->behind : &w->ready_first) = t;
     w->ready_last = t;
@@ -90,6 +91,7 @@ void turns_ended(struct work *w, struct tenant_work *t)
 {
     if (!t->ready || t->workers || t->planning || work_is_wanted(t, clock_mono_ns())) return;
     unlink_ready(w, t);
+    assert(w->resting_count < w->resting_cap);  // turns_room made room for each tenant
     w->resting_count++;
     put(w, w->resting_count, t);
     rise(w, w->resting_count);
@@ -107,6 +109,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
 {
     struct tenant_work *best = NULL;
     uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&w->lock));
     wake_resting(w, now);
     for (struct tenant_work *t = w->ready_first, *next; t && !(best && best->workers == 0);
          t = next) {
@@ -123,7 +126,7 @@ struct tenant_work *turns_next(struct work *w, uint64_t *until)
     }
     if (w->resting_count) *until = MIN(*until, w->resting[0]->next_inspection_mono_ns);
     if (!best) return NULL;
-    unlink_ready(w, best);
+    unlink_ready(w, best);  // to the end of the queue
     link_ready(w, best);
     best->workers++;
     return best;

@@ -28,7 +28,8 @@ static const struct holding_at *find(const struct holding_at *v, size_t n, str d
     return NULL;
 }
 
-// A directory that went did so with an empty log; one that begins anew had gone.
+// Has the directory flushed what it held when the round began? Its object is deleted only with an
+// empty log, so one that is gone has, and one that begins anew with a lower number had gone.
 static bool has_flushed(const struct holding_at *was, const struct holding_at *is)
 {
     return !is || is->number < was->number || is->number - was->number >= 2;
@@ -57,9 +58,10 @@ bool watch_saw(struct watch *w, int64_t wall_ns, const struct holding_at *v, siz
     }
     w->count = kept;
     if (kept) return true;
+    assert(w->over <= w->begun);
     w->over = w->begun;
     if (!begin(w, wall_ns, v, n, e)) return false;
-    if (n == 0) w->over = w->begun;
+    if (n == 0) w->over = w->begun;  // no directory holds anything: the round ends at once
     return true;
 }
 
@@ -92,6 +94,7 @@ bool wish_note(struct wish *s, struct mem_budget *memory, const struct watch *w,
     memcpy(s->v, v, n * sizeof *v);
     s->n = n;
     qsort(s->v, n, sizeof *v, order);
+    // A LIST that is under way began before these were wanted gone: its round is too early.
     s->round = w->begun + 1 + w->listing;
     return true;
 }

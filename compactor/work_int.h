@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// work_int.h - tenants and workers, shared by work.c (threads), turns.c (whose turn it is), idle.c
-// (tenants without anything to do), agenda.c (plans that workers share), inspect.c (a worker's turn
-// of a tenant) and status.c (what is told of them).
+// work_int.h - tenants and workers, shared by
+//
+//     work.c      threads, the list of tenants, runs that somebody waits for
+//     turns.c     which tenant is next
+//     idle.c      tenants without anything to do
+//     agenda.c    plans that the workers of a tenant share
+//     inspect.c      a worker's turn of a tenant
+//     hold.c      data directories of ingesters that leaves wait for
+//     damage.c    sources that cannot be read
+//     status.c    the status
+//
+// All of struct work and struct tenant_work is under one lock, work.lock, except where a function
+// says otherwise. It is given up while the store is asked.
 #pragma once
 
 #include "base/hash.h"
@@ -31,45 +41,45 @@ struct failure {
     char message[MESSAGE_MAX];
 };
 
-// What cannot be read, and when it is looked at again.
+// A source that cannot be read, and when it is checked again.
 struct damage {
     bool is_segment;
     struct segment_name segment;
     id128 block;
-    unsigned inspections;  // that found it no better
-    uint64_t inspection_mono_ns;
+    unsigned inspections;         // checks that found it no better
+    uint64_t inspection_mono_ns;  // the next one
 };
 
 // A plan of a tenant, of which its workers take jobs. Snapshot, plan and order do not change once
-// it is made; what is below the line is under the lock.
+// it is made, and are read without the lock; the fields below the empty line are under the lock.
 struct agenda {
     struct arena arena;
     struct snapshot snapshot;
     struct plan plan;
     struct share_pick *order;
-    uint64_t round;         // of the watch, the last that was over before the snapshot was taken
+    uint64_t round;         // the last round of the watch that had ended before the snapshot
     int64_t begun_ns;       // wall clock before the snapshot was taken
-    int64_t begun_boot_ns;  // the same by the clock that nobody sets
+    int64_t begun_boot_ns;  // the same by the clock since boot
     uint64_t made_mono_ns;
     bool asked;   // made for a run that somebody waits for
-    bool behind;  // something of it should have been done long ago
+    bool behind;  // one of its jobs should have been done long ago
 
-    bool *taken;     // of each job: a worker has it, or it is over
-    bool *ended;     // of each job: done, or to be planned anew
-    size_t first;    // of the order: all before it are taken
+    bool *taken;     // for each job: a worker has it, or it is over
+    bool *ended;     // for each job: it is done
+    size_t first;    // in the order: all jobs before it are taken
     unsigned users;  // the tenant, and turns that have jobs of it
     bool changed;    // something was done since: a new plan may find more
 };
 
-// A job that a worker has, until it is committed or given up: no other may have to do with what it
-// is made from.
+// A job that a worker has, until it is committed or given up. Meanwhile nobody begins a job with
+// the same sources.
 struct held {
     const struct task *task;
     int64_t since_ns;  // wall clock
     struct held *next;
 };
 
-// What was done while a plan was being made, which may not know of it.
+// A job that was done while a plan was being made: the plan's snapshot may not have it.
 struct done_lately {
     enum job_kind kind;
     int64_t from_hour;
@@ -79,8 +89,8 @@ struct done_lately {
 
 #define IDLE_INTERVALS 10  // of compactor.interval: how often an idle tenant is looked at
 
-// A tenant; under the lock. Thousands are known of which a few have something to do: what only
-// those need is made when they do.
+// A tenant; under the lock. Of thousands of tenants a few have something to do, so the memory that
+// only those need is allocated when they do.
 struct tenant_work {
     char *name;
     bool listed;  // has data, as the last list said
@@ -91,22 +101,22 @@ struct tenant_work {
     struct tenant_work *behind;
     size_t rests_at;  // place in the heap, from 1 on; 0: none
 
-    // idle.c: nothing was due when it was looked at last,
-    bool idle;
-    uint64_t print;            // this was listed,
-    unsigned settings;         // these were the settings,
-    int64_t due_ns;            // and this is when something will be; wall clock
-    uint64_t plan_by_mono_ns;  // then it is planned for anew, whatever is listed
+    // idle.c
+    bool idle;                 // nothing was due when it was last looked at. Then:
+    uint64_t print;            // the print of its snapshot (manifest.h)
+    unsigned settings;         // the number of the settings
+    int64_t due_ns;            // when something becomes due; wall clock
+    uint64_t plan_by_mono_ns;  // when it is planned for anew, whatever a LIST shows
     unsigned sweep_rest;       // intervals between sweeps
 
     uint64_t next_inspection_mono_ns;
     uint64_t next_sweep_mono_ns;
     struct agenda *agenda;  // the newest; NULL: none is made yet
-    bool open;              // there may be a job in it for a worker more
-    bool planning;          // a worker makes a new one
+    bool open;              // the plan may have a job for one more worker
+    bool planning;          // a worker makes a new plan
     bool sweeping;
-    struct sweep_seen seen;  // of whoever sweeps
-    bool alone;              // while it is swept no job may begin
+    struct sweep_seen seen;  // belongs to the worker that sweeps
+    bool alone;              // it is swept in a way that no job may begin (must_be_alone)
     unsigned workers;        // that have a turn of it
     uint64_t turn_mono_ns;   // when the last of their turns ended
     unsigned asked;          // runs that wait for it
@@ -115,12 +125,12 @@ struct tenant_work {
     struct held *held;
     struct done_lately *lately;  // while planning; DONE_LATELY_MAX of them, or NULL
     size_t lately_count;
-    bool lately_all;  // and more than could be noted
+    bool lately_all;  // more jobs were done than could be noted
 
-    struct wish wish;    // of whoever plans
-    size_t held_leaves;  // that wait for what ingesters hold
+    struct wish wish;    // belongs to the worker that plans
+    size_t held_leaves;  // leaves past their time that wait for ingesters
 
-    bool inspected;
+    bool inspected;   // a plan was made at least once
     size_t segments;  // in no leaf
     int64_t oldest_hour;
     int64_t newest_hour;
@@ -141,19 +151,19 @@ struct tenant_work {
     size_t damage_cap;
     struct damage tried[TRIED_MAX];  // the last that could be read again, a ring
     size_t tried_count;
-    bool damage_seen;  // since somebody waits for a run all of them were looked at
-    bool is_ill;       // the last look failed,
-    char *fault;       // so; MESSAGE_MAX bytes, NULL if there was no memory
+    bool damage_seen;  // all damages were checked since the run that waits began
+    bool is_ill;       // the last look failed
+    char *fault;       // why; MESSAGE_MAX bytes, or NULL if there was no memory
 };
 
 struct worker {
     struct work *work;
     struct mem_budget memory;
     pthread_t thread;
-    struct req *req;      // under the lock: of the look under way, to be called off
-    bool forced;          // of a run: does what others may do as well
-    bool sweeps;          // whether it is time or not
-    struct worker *next;  // of the runs under way
+    struct req *req;      // under the lock: the request under way, which a drain cancels
+    bool forced;          // of a run: also does jobs that are other processes' turn
+    bool sweeps;          // of a run: sweeps whether it is time or not
+    struct worker *next;  // in the list of runs under way
 };
 
 struct work {
@@ -178,25 +188,25 @@ struct work {
     struct tenant_work **resting;
     size_t resting_count;
     size_t resting_cap;
-    uint64_t turns_inspected;          // tenants that were looked at to find whose turn it is
-    struct compactor_config settings;  // as they were when tenants were listed last
-    unsigned settings_number;          // how often they were others
+    uint64_t turns_inspected;          // tenants looked at to find whose turn it is; tests bound it
+    struct compactor_config settings;  // as they were when tenants were last listed
+    unsigned settings_number;          // how often they have changed
     struct worker *workers;
     size_t worker_count;  // that run
     struct worker *runs;  // work_run under way
     struct watch watch;
     int64_t round_boot_ns;  // when its round began
-    bool leaves_wait;       // for a look at what ingesters hold
+    bool leaves_wait;       // leaves wait until ingesters have flushed what they held
     uint64_t next_hold_mono_ns;
-    char told[256];  // the data directory that a notice is about; of whoever looks
+    char told[256];  // the data directory that the notice names; belongs to the worker that looks
 };
 
 void worker_set_req(struct worker *me, struct req *r);  // what a drain calls off
 const struct compactor_config *work_settings(const struct work *w);
 bool work_is_over(struct work *w);
 
-// A turn of a tenant: a worker's is bounded if other tenants wait, that of a run (asker) ends when
-// nothing is due, with its sweep. False only if the tenant could not be looked at.
+// A turn of a tenant. A worker's turn is bounded if other tenants wait. A run's turn (asker) ends
+// when nothing is due any more, with a sweep. False only if the tenant could not be looked at.
 bool inspect(struct worker *me, struct tenant_work *t, const struct req *asker, err *e) MUST_CHECK;
 bool work_is_wanted(const struct tenant_work *t, uint64_t now_mono_ns);  // under the lock
 size_t tenant_backlog(const struct tenant_work *t);                      // under the lock
@@ -206,19 +216,21 @@ bool turns_room(struct work *w, size_t tenants, err *e) MUST_CHECK;  // for so m
 void turns_ready(struct work *w, struct tenant_work *t);  // it is new, or somebody takes a turn
 void turns_ended(struct work *w, struct tenant_work *t);  // somebody's turn of it did
 
-// Of the tenants that there is something to do for, one that fewest work on and that has waited
-// longest; NULL: there is none. *until: not later than when the next one is due.
+// The next tenant to work on: of those with something to do the one with the fewest workers, and of
+// these the one that has waited longest; NULL: there is none. *until is lowered to the time at
+// which the next one is due.
 struct tenant_work *turns_next(struct work *w, uint64_t *until);
 bool turns_others_wait(const struct work *w, const struct tenant_work *than);  // with fewer workers
 
 // ---- idle.c; under the lock but for idle_place and idle_peek
 struct share_place idle_place(const struct work *w, const struct tenant_work *t);
 
-// A look made this plan, or (NULL) none: when the next one is.
+// After a look that made this plan, or none (NULL): sets the time of the next look.
 void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
                const struct share_place *at);
 
-// Whether a LIST is enough to see that an idle tenant still is; then it goes on resting.
+// Is a LIST enough to see that an idle tenant is still idle? idle_peek makes it, and idle_rest lets
+// the tenant rest again.
 bool idle_may_peek(const struct work *w, const struct tenant_work *t);
 bool idle_peek(struct worker *me, const struct tenant_work *t, uint64_t *print, err *e) MUST_CHECK;
 void idle_rest(struct work *w, struct tenant_work *t, const struct share_place *at);
@@ -233,20 +245,21 @@ void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct 
 struct agenda *agenda_make(struct worker *me, struct tenant_work *t, err *e) MUST_CHECK;
 void agenda_free(struct agenda *a);  // NULL is fine; without the lock
 
-// Around it, as what is done meanwhile the new plan may not know of.
+// Before and after a plan is made: jobs that end in between are noted, as the plan may not know of
+// them.
 void agenda_begin(struct work *w, struct tenant_work *t);
 void agenda_end(struct work *w, struct tenant_work *t);
 
-// Makes it the tenant's newest; NULL: there is none any more. Returns one that the caller must free
-// without the lock, or NULL.
+// Makes `a` the tenant's plan; NULL: it has none any more. Both functions return a plan that has no
+// users any more, which the caller must free without the lock, or NULL.
 struct agenda *agenda_publish(struct tenant_work *t, struct agenda *a) MUST_CHECK;
-struct agenda *agenda_leave(struct agenda *a) MUST_CHECK;  // as above
+struct agenda *agenda_leave(struct agenda *a) MUST_CHECK;
 
-// The next job for a worker: nobody has it or something that has to do with it, and it does not
-// wait for its next try.
+// The next job for a worker: one that no worker has, that has nothing to do with a held job, and
+// that does not wait for its next try. With `forced` also one that is another process's turn.
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out);
 
-// A job was done: what is planned for the same hours waits for a new plan.
+// A job was done: jobs of other plans for the same hours wait for a new plan.
 void agenda_done(struct tenant_work *t, const struct task *j);
 void agenda_note_due(struct tenant_work *t);
 

@@ -14,6 +14,7 @@ uint32_t block_part(labels series, uint32_t parts)
                                    S_INIT("__unit__")};
     uint64_t sum = 0;
     if (parts < 2) return 0;
+    assert(parts <= BLOCK_PARTS_MAX);
     for (size_t i = 0; i < series.n; i++) {
         const labels one = {&series.v[i], 1};
         if (!str_among(series.v[i].name, of_types, COUNT(of_types))) sum += labels_fingerprint(one);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block.h - what a block is: one immutable object of profiles or of sums of them, complete in
-// itself.
+// block.h - a block: one immutable object of profiles, or of sums of profiles, complete in itself.
 //
-// Four kinds, one format (docs/formats/block.md has the bytes); what a kind does not use is empty:
+// Four kinds, one format (docs/formats/block.md has the bytes); parts that a kind does not use are
+// empty:
 //
 //     SEGMENT  one cut of a stream within one hour: rows, the hour's ALL node of each dataset
 //     RAW      an hour of a pack: rows, 5-minute nodes of ALL       a leaf of the segment tree
@@ -13,9 +13,9 @@
 //
 // A block holds services in byte order of their names. Each has
 //
-//     symbols   one table (model/symbols.h) whose stacks are in depth-first order, so what lies
-//               under a stack is a range of rows; ids of vectors are its rows
-//     keys      what nodes, totals and rows are of, in the order of type, class, labels:
+//     symbols   one table (model/symbols.h) whose stacks are in depth-first order, so the stacks
+//               below a stack are a range of rows; ids of vectors are rows of this table
+//     keys      nodes, totals and rows belong to keys, in the order of type, class, labels:
 //                 ALL          a profile type of the service, without series that carry
 //                              __sampled__="true"
 //                 PROJECTION   such series without the labels that churn
@@ -23,15 +23,15 @@
 //     nodes     by key: a slot of the grid (model/slot.h) with vector, profiles, total, first and
 //               last time
 //     totals    by key: slots of the block's fine width (minute, hour) with sum and profiles
-//     (both are of all rows, whatever their attempt: who has to leave one out reads rows)
-//     rows      by SERIES key, by time: profiles with vectors, spans and what else was pushed
+//     (both sum all rows, whatever their attempt: a query that must leave a row out reads rows)
+//     rows      by SERIES key, by time: profiles with vectors, spans and annotations
 //
-// A block is made of sections; each has its own CRC32C, most are packed by zstd (small ones of a
-// SEGMENT by LZ4) where that wins. A reader believes nothing before the section's CRC is right and
-// its contents are checked.
+// A block is made of sections. Each has its own CRC32C; most are compressed by zstd (small ones of
+// a SEGMENT by LZ4) where that saves bytes. A reader uses a section only after its CRC was compared
+// and its contents were checked.
 //
 //     sections of a service: bulk (vectors of rows and series), spans, details, heads | totals,
-//     index, symbols, vectors of ALL       ... then the footer: all services, where what is
+//     index, symbols, vectors of ALL       ... then the footer: all services, and where they are
 //
 // The last four of a service lie together, so that a flame graph without other matchers costs one
 // read after the footer.
@@ -66,9 +66,9 @@ struct block_about {
     uint32_t hours;
     uint32_t pack_lo;  // services whose block_pack() is within [pack_lo, pack_hi]
     uint32_t pack_hi;
-    uint32_t part;       // series whose block_part() of `parts` it is
-    uint32_t parts;      // 0 and 1: all
-    uint32_t classes;    // 1 << enum block_class: what its keys are
+    uint32_t part;       // it has the series whose block_part() of `parts` is this
+    uint32_t parts;      // 0 and 1: it has all series
+    uint32_t classes;    // 1 << enum block_class: the classes of its keys
     const str *sources;  // of a leaf: names of the segments that it holds (the part behind live/a/)
     size_t source_count;
 };
@@ -76,8 +76,8 @@ struct block_about {
 // Where a service belongs among packs: the upper half of XXH64 of its name.
 uint32_t block_pack(str service);
 
-// In which of so many parts a series belongs: by the sum of the fingerprints of its labels but
-// those of its type, so that the sample types of a profile stay together.
+// The part, of so many, that a series belongs to: by the sum of the fingerprints of its labels
+// without those of its type, so that the sample types of a profile stay together.
 #define BLOCK_PARTS_MAX 4096
 uint32_t block_part(labels series, uint32_t parts);
 
@@ -100,7 +100,7 @@ struct block_span {
     uint64_t span_id;
     bool has_trace;
     id128 trace;
-    str vector;  // columns; included in the row's
+    str vector;  // columns; its values are included in the row's vector
 };
 
 struct block_row {
@@ -108,7 +108,7 @@ struct block_row {
     id128 id;
     int64_t total;
     uint64_t vector;  // number of a vector of this service; rows may share one
-    int64_t factor;   // by which it counts
+    int64_t factor;   // the vector counts so many times
     int64_t duration_ns;
     int64_t period;
     uint32_t attempt;

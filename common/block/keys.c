@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reading the labels of keys, and selecting keys. Every number of a column is checked against its
+// values when it is parsed, so that selecting can index without checks.
 #include "block/keys.h"
 
 #include "base/search.h"
 #include "block/keys_int.h"
 #include "codec/varint.h"
 
-// Keys from the end of the run before it to its own end - 1 have one value.
+// The keys from the end of the run before to its own end - 1 have the same value.
 struct run {
     uint32_t end;
     uint32_t number;  // 0: none
@@ -50,7 +53,8 @@ static bool fault(struct parser *p, const char *what)
     return err_set(p->e, ERR_DATA_LOSS, "labels of keys: %s", what);
 }
 
-// A number of things of which each needs `bytes` at least.
+// A number of items, each of which takes `bytes` at least: more than fit into the rest are damage,
+// so nobody allocates for a number that was made up.
 static bool get_count(struct parser *p, uint64_t bytes, const char *what, uint32_t *v)
 {
     uint64_t n = 0;
@@ -120,8 +124,8 @@ static bool get_column(struct parser *p, struct column *c)
     return true;
 }
 
-// Adds its labels to counts by key. Every value must be some key's, or what parses would
-// not encode to the same bytes.
+// Adds the column's labels to the counts of each key. Every value must be some key's: labels have
+// one encoding only, and a value that no key has would break that.
 static bool count_column(struct parser *p, const struct column *c, uint32_t *counts, uint64_t *sum)
 {
     bool *seen = ARENA_ARRAY(p->arena, bool, (size_t)c->value_count + 1);
@@ -190,7 +194,7 @@ bool block_postings_parse(struct arena *a, str bytes, uint32_t n, const struct b
     struct block_postings *q = ARENA_NEW(a, struct block_postings);
     if (!q) return arena_ok(a, e);
     q->keys = n;
-    // A name needs its length, the number of values, a value's length, a form and one run.
+    // A name takes four bytes at least: its length, the number of values, a value's length, a form.
     if (!get_count(&p, 4, "number of names", &q->name_count)) return false;
     if (n == 0 && q->name_count) return fault(&p, "names without keys");
     str *names = ARENA_ARRAY(a, str, q->name_count);
@@ -216,9 +220,10 @@ static const struct column *find_column(const struct block_postings *p, str name
     return i < p->name_count && str_eq(p->names[i], name) ? &p->columns[i] : NULL;
 }
 
-// Takes keys from .. end - 1 out of the set.
+// Takes keys from .. end - 1 out of the set, a word at a time where it can.
 static void drop_run(struct block_set *s, uint32_t from, uint32_t end)
 {
+    assert(from <= end && end <= s->n);
     for (; from < end && from % 64; from++)
         s->words[from / 64] &= ~(UINT64_C(1) << (from % 64));
     for (; end - from >= 64; from += 64)
@@ -227,7 +232,7 @@ static void drop_run(struct block_set *s, uint32_t from, uint32_t end)
         s->words[from / 64] &= ~(UINT64_C(1) << (from % 64));
 }
 
-// Takes the keys out whose number is not among those that hold.
+// Takes out the keys for whose value the matcher does not hold.
 static void keep(const struct column *c, uint32_t keys, const bool *holds, struct block_set *s)
 {
     if (c->width == KEYS_RUNS) {
@@ -259,7 +264,7 @@ static bool apply(const struct block_postings *p, struct arena *a, const struct 
     }
     bool *holds = ARENA_ARRAY(a, bool, (size_t)c->value_count + 1);
     if (!holds) return arena_ok(a, e);
-    holds[0] = without;
+    holds[0] = without;  // keys without the label: their number is 0
     for (uint32_t i = 0; i < c->value_count; i++) {
         if (!matcher_test(sel, m, c->values[i], &holds[i + 1], e)) return false;
     }
@@ -274,6 +279,7 @@ bool block_select(const struct block_postings *p, struct arena *a, const struct 
     *out = (struct block_set){ARENA_ARRAY(a, uint64_t, words), p->keys};
     if (!out->words) return arena_ok(a, e);
     if (words) memset(out->words, 0xff, words * sizeof *out->words);
+    // No bit beyond the last key: words are also read as a whole.
     if (p->keys % 64) out->words[words - 1] = (UINT64_C(1) << (p->keys % 64)) - 1;
     for (size_t i = 0; i < sel->n; i++) {
         if (!apply(p, a, sel, &sel->v[i], out, e)) return false;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// keys.h - the keys of a service's block as label pairs with postings, and which of them a selector
-// means.
+// keys.h - the label sets of the keys of a service's block, and which keys a selector means.
 //
-// Names and values are kept once, sorted; each name has a column that says which value each key
-// has, as runs where keys in order make them (keys_int.h has the bytes, and why there is no set for
-// each value). A regex runs once for each distinct value of its label. The bytes are part of the
-// index section (docs/formats/block.md). Labels are UTF-8; those of a key are in order, names
-// unique.
+// Names and values are stored once, sorted. Each name has a column that says which value each key
+// has, as runs where neighbouring keys have the same (keys_int.h has the bytes, and why there is no
+// set for each value). A regex runs once for each distinct value of its label. The bytes are part
+// of the index section (docs/formats/block.md). Labels are UTF-8; those of a key are in order,
+// names unique.
 #pragma once
 
 #include "block/block.h"
@@ -21,6 +20,7 @@ struct block_set {
 };
 static inline bool block_set_has(const struct block_set *s, uint32_t key)
 {
+    assert(key / 64 < (s->n + 63) / 64);
     return s->words[key / 64] >> (key % 64) & 1;
 }
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Writing the labels of keys: distinct names and values are numbered in byte order, labels are
+// brought into the order of names by a counting sort, and each name's column takes the shorter one
+// of its forms.
 #include "base/hash.h"
 #include "base/map.h"
 #include "block/keys.h"
@@ -54,7 +58,7 @@ static uint32_t word_add(struct encoder *x, struct words *w, str text, uint32_t 
         return MAP_NONE;
     }
     if (!arena_grow(x->arena, &w->v, &w->cap, (size_t)w->n + 1, sizeof *w->v)) {
-        if (arena_ok(x->arena, e)) assert(!"arena_grow");
+        (void)arena_fail(x->arena, e);
         return MAP_NONE;
     }
     if (!map_put(&w->index, hash, w->n, e)) return MAP_NONE;
@@ -70,8 +74,8 @@ static bool is_sorted(labels ls)
     return true;
 }
 
-// Rows of the words of each key, one after the other; a label that the key before has at the same
-// place is the same words.
+// The rows of the words of all labels, key after key. Most labels of a key are those of the key
+// before, at the same place: comparing them is cheaper than a look-up.
 static bool intern_all(struct encoder *x, uint32_t *values, err *e)
 {
     size_t at = 0;
@@ -132,6 +136,8 @@ static bool sort_entries(struct encoder *x, const uint32_t *values, size_t n, er
     if (!x->first || !x->entries) return arena_ok(x->arena, e);
     for (size_t i = 0; i < n; i++)
         x->first[x->names.v[x->values.v[values[i]].name].number + 2]++;
+    // Counts stand two places further, so that placing the entries, which advances first[n + 1],
+    // leaves the beginning of each name at first[n].
     for (uint32_t i = 2; i < x->names.n + 2; i++)
         x->first[i] += x->first[i - 1];
     size_t at = 0;

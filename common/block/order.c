@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/order.h"
 
-// Marks of rows, then their new numbers; 0 is left out, row 0 is always there.
+// For each row first a mark whether it is used, then its new number; 0: it is left out. Row 0, the
+// empty one, is always there.
 struct rows {
     uint32_t *strings;
     uint32_t *functions;
@@ -9,7 +10,7 @@ struct rows {
     uint32_t *frames;
 };
 
-// Marks become numbers. How many rows there are then.
+// Turns marks into numbers; returns how many rows there are.
 static uint32_t number(uint32_t *ids, uint32_t count)
 {
     uint32_t next = 1;

@@ -7,8 +7,8 @@
 #include "codec/compress.h"
 #include "codec/lz4.h"
 
-// ---- the trailer: at, stored, raw (0: not packed), CRC32C of the footer, version, CRC32C of all
-// that, magic
+// ---- the trailer, 32 bytes: at (8), stored, raw (0: not packed), CRC32C of the footer, version,
+// CRC32C of these 24 bytes, magic (4 each)
 static uint64_t fixed(const char *p, int n)
 {
     uint64_t v = 0;
@@ -17,6 +17,8 @@ static uint64_t fixed(const char *p, int n)
     return v;
 }
 
+// The magic is compared before the CRC and the version after it: another kind of file, a damaged
+// block and a block of a newer program are told apart.
 bool block_trailer(str bytes, uint64_t size, struct block_extent *footer, err *e)
 {
     if (bytes.n < BLOCK_TRAILER || size < BLOCK_TRAILER) {

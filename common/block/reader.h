@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reader.h - a block, read in pieces: bytes in, checked structures out.
+// reader.h - reading blocks piece by piece: bytes in, checked structures out.
 //
-// Nothing here does IO. A reader has the footer's bytes, learns from it where the sections of a
-// service are, has their bytes read by whoever can (source.h reads from a store), and gives them
-// back to be opened and parsed:
+// Nothing here does IO. The caller reads the bytes (source.h reads from a store) and hands them in:
+// first the footer, which says where the sections of each service are, then those sections that it
+// needs:
 //
 //     last BLOCK_TRAILER bytes --block_trailer--> extent of the footer
 //     footer --block_footer_parse--> services: extents of index, symbols, ...
 //     index --block_index_parse--> keys, nodes, where vectors, totals, heads, details, spans are
 //     bytes of an extent --block_section--> its contents: CRC right, inflated, of the stated size
 //
-// Everything is checked before it is believed: after a parse succeeded every number in the
-// structures is in range. Damage is data_loss, saying which section; what does not fit the arena
+// Nothing is used unchecked: after a parse succeeded, every number in the structures is in range.
+// Damage is data_loss and names the section; contents that do not fit the arena are
 // resource_exhausted. Structures are the arena's and borrow from the bytes given.
 #pragma once
 
@@ -28,7 +28,7 @@ struct block_extent {
     uint32_t raw;  // when inflated
     uint32_t crc;  // CRC32C of the stored bytes
     bool packed;
-    bool lz4;  // packed so, else as zstd
+    bool lz4;  // packed as LZ4, else as zstd
 };
 
 // The footer's extent from the object's last bytes and its size.
@@ -41,8 +41,8 @@ bool block_section(struct arena *a, const struct block_extent *x, str stored, co
 // ---- footer
 struct block_dataset {
     str type;
-    uint64_t profiles;  // 0 where only series with __sampled__="true" have some
-    uint64_t loose;     // rows with attempt > 0 (model/loose.h): who asks looks for copies of them
+    uint64_t profiles;  // without those of series with __sampled__="true"; may be 0
+    uint64_t loose;     // rows with attempt > 0 (model/loose.h): a query looks for copies of them
     int64_t first_ns;   // times of rows or nodes, sampled ones included
     int64_t last_ns;
 };
@@ -51,10 +51,12 @@ struct block_service_ref {
     str name;
     const struct block_dataset *datasets;  // in order of type
     uint32_t dataset_count;
-    struct block_extent totals;  // if they are one frame; else see the index. These four lie next
-    struct block_extent index;   // to each other, in this order
+    // These four lie next to each other, in this order. totals and all (vectors of ALL nodes) are
+    // set if they are one frame; else the index has their frames.
+    struct block_extent totals;
+    struct block_extent index;
     struct block_extent symbols;
-    struct block_extent all;  // vectors of ALL nodes, if they are one frame; else see the index
+    struct block_extent all;
 };
 
 struct block_footer {
@@ -89,13 +91,13 @@ struct block_node_ref {
     struct block_node node;
     uint32_t frame;  // of index.nodes_at
     uint32_t place;  // in that frame; nodes may share a vector
-    int64_t factor;  // by which it counts, 1 or more
+    int64_t factor;  // the vector counts so many times, 1 or more
 };
 
 // A section that holds a run of vectors, rows or totals of the service.
 struct block_frame {
     struct block_extent extent;
-    uint64_t first;  // number of its first one
+    uint64_t first;  // number of the first of them
     uint64_t count;
     int64_t first_ns;  // heads, details, spans: times of its rows
     int64_t last_ns;
@@ -129,7 +131,7 @@ struct block_index {
     struct block_extent blooms;   // of the span frames; empty: there are no spans
     const struct block_postings *postings;  // keys.h
 };
-// `service` is where its contents were found: extents are kept relative to that.
+// `service` is the footer's entry that named the index: its extents are relative to that.
 bool block_index_parse(struct arena *a, str contents, const struct block_service_ref *service,
                        struct block_index *out, err *e) MUST_CHECK;
 
@@ -162,11 +164,12 @@ struct block_details {
     const int64_t *factors;    // NULL: all 1
     const int64_t *durations;  // NULL: all 0, as for the next
     const int64_t *periods;
-    const id128 *first_streams;  // NULL: nobody has one; zeros: that row has none
-    const labels *annotations;   // NULL: nobody has some
+    const id128 *first_streams;  // NULL: no row has one; zeros: that row has none
+    const labels *annotations;   // NULL: no row has any
     uint64_t n;
 };
-// `heads` are those of the same run: ids are kept as what times do not tell.
+// `heads` are those of the same run of rows: an id is stored without the part that its row's time
+// tells.
 bool block_details_parse(struct arena *a, str contents, const struct block_heads *heads,
                          struct block_details *out, err *e) MUST_CHECK;
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Frames of totals, heads and details: columns of numbers, in parts. Each parse allocates by the
+// count of the index, which is bounded (is_run), not by numbers of the frame.
 #include "block/wire_int.h"
 
-// How many rows the next part of a frame has; the parts make `count`.
+// How many rows the next part of a frame has. Parts have one row at least, so a reader gets on; 0
+// only after a fault.
 static size_t part_of(struct wire *w, uint64_t count, size_t done)
 {
     uint64_t n = wire_u64(w);
@@ -163,8 +167,9 @@ static void read_first_streams(struct details *d)
     d->out->first_streams = v;
 }
 
-// ---- profile ids: the time part is what the row's time does not tell; of the rest, 74 bits, nine
-// bytes stand by row, then two bits of each row. Rows that have a sibling stand by what differs.
+// ---- profile ids: of an id's time only the difference to the row's time is stored. Its other 74
+// bits are stored as nine bytes for each row, then two bits for each row. A row that has a sibling
+// (another sample type of the same profile) is stored as the bits in which the two differ.
 struct ids {
     const struct block_id_bits *bits;
     uint64_t bit_count;
@@ -194,6 +199,7 @@ static void read_runs(struct details *d, struct ids *x)
         uint64_t rows = wire_u64(w);
         uint64_t back = wire_u64(w);
         uint64_t bits = back ? wire_u64(w) : 0;
+        // back <= row: the sibling is an earlier row, whose id is known when this one is read.
         if (rows == 0 || rows > d->n - row || back > row || (back && bits >= x->bit_count)) {
             wire_fail(w, "a run of ids has no rows, or siblings that are none");
             return;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The index of a service, in the order of its bytes: types and numbers of keys, labels of keys,
+// numbers of nodes, totals and rows of each key, nodes, then the frames. Numbers that memory is
+// allocated by are compared with the bytes that are left before.
 #include "base/search.h"
 #include "block/keys.h"
 #include "block/wire_int.h"
@@ -21,7 +25,7 @@ struct parser {
     uint64_t totals;
     uint64_t rows;
     const int64_t *vectors;  // by node
-    uint64_t other_vectors;  // those that are not of ALL; those of ALL are numbered behind them
+    uint64_t other_vectors;  // vectors of other classes than ALL, which is numbered behind them
     uint64_t all_vectors;
     uint32_t first_all_frame;
 };
@@ -199,8 +203,9 @@ static void read_times(struct wire *w, struct block_frame *f)
     }
 }
 
-// Sections one after the other, each as far behind the one before as is told, the first behind
-// `base`. `most`: items of a frame; sum: of all; `timed`: with first and last time.
+// The frames of a kind: sections one after the other, each with its distance to the one before, the
+// first one to `base`. `most`: items that a frame may have; sum: items of all; `timed`: frames have
+// a first and a last time.
 static struct block_frames read_frames(struct parser *p, uint64_t base, uint64_t most, uint64_t sum,
                                        bool timed)
 {
@@ -225,7 +230,8 @@ static struct block_frames read_frames(struct parser *p, uint64_t base, uint64_t
     return f;
 }
 
-// Details and spans have the runs of heads; runs[i] says which.
+// The frames of details (all), or of spans (those heads whose rows have some): each has the rows of
+// one frame of heads.
 static struct block_frames read_beside(struct parser *p, const struct block_frames *heads, bool all)
 {
     struct wire *w = &p->w;
@@ -294,6 +300,7 @@ static void place_nodes(struct parser *p)
             number += first;
             if (!f || number < f->first || number - f->first >= f->count) {
                 f = block_frame_of(at, number);
+                assert(f);  // frames have all numbers below the sum: read_frames saw to it
             }
             p->nodes[node].frame = (uint32_t)(f - at->v);
             p->nodes[node].place = (uint32_t)(number - f->first);

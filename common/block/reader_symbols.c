@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Symbols of a service: counts, lengths of strings, columns of each table, then the text. Strings
+// are front-coded: each begins with a part of the string before it. All is counted and bounded
+// before memory for the text is taken.
 #include "block/wire_int.h"
 
 struct decoder {
@@ -37,7 +41,8 @@ static void read_counts(struct decoder *d, uint64_t *bytes)
     if (!d->a->exhausted) t->strings[0] = S("");
 }
 
-// Lengths are there before the text: prefixes in n of each string, later its size.
+// The lengths, which come before the text: how much each string shares with the one before, and how
+// much it adds.
 static void read_sizes(struct decoder *d, uint32_t *prefixes, uint64_t bytes)
 {
     struct wire *w = &d->w;
@@ -142,8 +147,8 @@ static void read_frames(struct decoder *d, int64_t *last)
     }
 }
 
-// Nobody goes up more often than down, so all walks together take as many steps as there are
-// stacks.
+// A stack's parent is told as steps up from the stack before it. No walk goes up more often than
+// earlier stacks went down, so all walks together take no more steps than there are stacks.
 static void read_stacks(struct decoder *d)
 {
     struct wire *w = &d->w;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame of vectors, put back to columns. Stacks of the frame, numbers of entries and divisors of
-// all vectors; then deltas of ranks among the stacks and values, vector by vector or stack by
-// stack.
+// Turns a frame of vectors back into columns, one of three forms: entries vector by vector, stack
+// by stack, or stack by stack with each number coded by what the numbers before it let expect
+// (model_int.h). A frame has the stacks of all its vectors once; entries name stacks by their rank
+// among these.
+//
+// A frame says how many bytes its columns take; that is compared with the bytes it has before
+// memory is allocated, and each number is put only if it fits.
 #include "block/model_int.h"
 
 struct vectors {
@@ -143,7 +147,7 @@ static void put_vector(struct vectors *x, uint64_t n, uint64_t divisor)
 
 // ---- stack by stack
 
-// What is needed to turn them round; of an arena of its own.
+// Scratch for bringing entries by stack into entries by vector.
 struct turned {
     uint32_t *counts;   // by rank: vectors that have it
     uint32_t *order;    // ranks as they come
@@ -266,7 +270,7 @@ struct modelled {
     uint64_t at;  // entries so far
 };
 
-// Vectors that an earlier one tells; that one has no base itself.
+// Reads which vectors have a base: an earlier vector, which has no base itself.
 static void read_bases(struct modelled *m)
 {
     uint64_t last = 0;
@@ -319,7 +323,8 @@ static bool read_based(struct modelled *m, uint32_t vector, uint64_t base,
     return true;
 }
 
-// The entries of a stack that `have` vectors without a base have. False if they are none.
+// The entries of a stack that `have` of the vectors without a base have, and of the vectors based
+// on these. False: damage.
 static bool read_entries(struct modelled *m, uint64_t have)
 {
     struct model_based of_kind[MODEL_KINDS_OF_BASED] = {0};
@@ -463,6 +468,7 @@ bool block_vectors_parse(struct arena *a, str contents, uint64_t count, struct b
 
 str block_vector_at(const struct block_vectors *v, uint32_t place)
 {
+    assert(place < v->n);
     uint32_t from = place ? v->ends[place - 1] : 0;
     return str_slice(v->bytes, from, v->ends[place]);
 }

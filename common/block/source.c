@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-// Footers of packs with thousands of services are longer; those are read again.
+// So much of an object's end is read at first. Footers of packs with thousands of services are
+// longer; they take a second read.
 #define TAIL ((uint64_t)64 << 10)
 
 static bool named(str name, err *e)
@@ -11,8 +12,8 @@ static bool named(str name, err *e)
     return err_wrap(e, "block %.*s", STR(name));
 }
 
-// A store names its objects itself. An object that ends before its listed size is damaged, not
-// asked too much of.
+// The error of a store names the object already. out_of_range means that the object ends before its
+// listed size: it is damaged.
 static bool store_fault(const err *fault, err *e)
 {
     *e = *fault;
@@ -67,8 +68,8 @@ bool block_source_open(struct arena *a, struct store *s, struct req *r, str name
 
 // ---- many at once
 
-#define BATCH       64
-#define BATCH_BYTES ((uint64_t)8 << 20)
+#define BATCH       64                   // objects that are read together,
+#define BATCH_BYTES ((uint64_t)8 << 20)  // and their bytes, unless a single one has more
 
 struct opening {
     struct arena *a;
@@ -84,7 +85,9 @@ static uint64_t tail_of(const struct opening *o, uint64_t size)
     return size <= o->keep ? size : MIN(size, TAIL);
 }
 
-// Of one whose end was read: its footer, which may begin before.
+// Opens a block whose end was read. The bytes of small objects stay, those of others are the
+// batch's scratch, so the footer is copied out of them. A footer that begins before the end is read
+// anew.
 static bool open_read(struct opening *o, const struct store_read *tail, struct block_source *src,
                       err *e)
 {
@@ -93,6 +96,7 @@ static bool open_read(struct opening *o, const struct store_read *tail, struct b
     str stored = {0};
     str contents = {0};
     if (!tail->ok) return store_fault(&tail->fault, e);
+    assert(end.n >= BLOCK_TRAILER);  // begin_batch saw to it
     str trailer = str_slice(end, end.n - BLOCK_TRAILER, end.n);
     if (!block_trailer(trailer, src->size, x, e)) return named(src->name, e);
     if (end.n == src->size && src->size <= o->keep) src->whole = end;
@@ -111,7 +115,9 @@ static bool open_read(struct opening *o, const struct store_read *tail, struct b
            named(src->name, e);
 }
 
-// So many from v on as are read together; 0: there is no memory, or the first is no block.
+// Prepares the reads of a batch; returns how many objects are in it. 0 and *e: there is no memory,
+// or the first is too short for a block. A later one that is too short begins the next batch, so
+// that its error comes after those before it are open.
 static size_t begin_batch(struct opening *o, const struct block_object *v, size_t n,
                           struct block_source *out, err *e)
 {
@@ -168,7 +174,8 @@ bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
 
 // ---- sections
 
-// Of a source that is in memory as a whole.
+// Sections of an object that is in memory as a whole. Extents come from the object's own footer, so
+// they are checked against its bytes here; a store does that for the others.
 static bool sections_of_whole(struct arena *a, const struct block_source *src,
                               const struct block_extent *x, size_t n, str *contents, err *e)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// source.h - sections of a block in a store.
+// source.h - reads sections of a block from a store.
 //
 // The plain way to read blocks, for compaction, coverage checks and tools; the querier plans its
-// reads over many blocks and keeps what it read (querier/block/blocks.h). Damage, absence and
-// failures are told with the object's name.
+// reads over many blocks and has a cache (querier/block/blocks.h). Calls block on the store.
+// Damage, absence and failures name the object.
 #pragma once
 
 #include "block/reader.h"
@@ -23,8 +23,8 @@ struct block_source {
 bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
                        struct block_source *out, err *e) MUST_CHECK;
 
-// Opens n blocks with reads of many at once. What is not larger than `keep` is read as a whole, and
-// its sections are no reads any more.
+// Opens n blocks, reading many at once. An object of at most `keep` bytes is read as a whole: its
+// sections need no further reads.
 struct block_object {
     str name;
     uint64_t size;

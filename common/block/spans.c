@@ -11,7 +11,8 @@
 #define BLOOM_BLOCK ((size_t)BLOOM_WORDS * 4)  // bytes
 #define BLOOM_BITS  12                         // for each key
 
-// Odd numbers of Parquet's format: any would do, but one list for ever.
+// The odd numbers of Parquet's format. Others would do as well, but blocks of all times must be
+// read with the same ones.
 static const uint32_t salts[BLOOM_WORDS] = {0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d,
                                             0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31};
 
@@ -33,6 +34,7 @@ static uint64_t trace_hash(id128 trace)
 // Offset of the block of a key; blocks are fewer than 2^32.
 static size_t block_at(uint64_t blocks, uint64_t hash)
 {
+    assert(blocks > 0 && blocks <= UINT32_MAX);
     return (((hash >> 32) * blocks) >> 32) * BLOOM_BLOCK;
 }
 
@@ -164,6 +166,7 @@ static bool add_filter(struct block_spans *s, err *e)
     for (size_t i = 0; i < s->key_count; i++) {
         if (i == 0 || s->keys[i] != s->keys[i - 1]) s->keys[distinct++] = s->keys[i];
     }
+    assert(distinct > 0);  // a frame with spans has keys
     uint64_t blocks = (distinct * BLOOM_BITS + BLOOM_BLOCK * 8 - 1) / (BLOOM_BLOCK * 8);
     put_number(&s->blocks, blocks);
     uint8_t *filter = (uint8_t *)buf_reserve(&s->filters, blocks * BLOOM_BLOCK);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// spans.h - the spans of a run of rows as a frame, and the bloom filters of such frames; private to
-// the writer. Reading is in reader.h.
+// spans.h - writes the spans of a run of rows as a frame, and the bloom filters of such frames; for
+// the writer only. reader.h has the functions for reading.
 //
-// Contents of a frame, for `count` rows (how many is told by the index):
+// Contents of a frame, for `count` rows (the index has the number):
 //
 //     spans         LEB128          in all
 //     by row        LEB128          how many are the row's

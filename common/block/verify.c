@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Service by service: sections are read and parsed, then compared with each other. A section that
+// is damaged is a fault; comparisons that would need it are left out (the *_whole flags), so that
+// one damage is not told as many.
 #include "block/verify.h"
 
 #include "block/keys.h"
@@ -48,7 +52,7 @@ const char *verify_slot(char text[VERIFY_SLOT_TEXT], int64_t slot, int64_t width
     return text;
 }
 
-// Damage is a fault that is told and gone on from; anything else ends it.
+// Reports damage as a fault, and the check goes on. False for any other error: it ends the check.
 static bool is_damage(struct verify *v, err *e)
 {
     if (e->code != ERR_DATA_LOSS) return false;
@@ -71,7 +75,7 @@ static bool note_extent(struct verify *v, const struct block_extent *x, err *e)
     return true;
 }
 
-// Contents with *good; not good after damage, which was told.
+// Reads the contents of a section. *good false: it is damaged, and that was reported.
 static bool load(struct verify *v, const struct block_extent *x, const char *what, str *contents,
                  bool *good, err *e)
 {
@@ -94,7 +98,8 @@ static int by_place(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-// Only after all could be read: what is not known to be a section cannot be told from a gap.
+// Do all sections together make up the block? Only if all services could be read: else their
+// sections would look like gaps.
 static void check_extents(struct verify *v)
 {
     uint64_t at = 0;
@@ -165,7 +170,8 @@ static bool load_row_vectors(struct verify *v, err *e)
                         &v->vectors_whole, e);
 }
 
-// Of nodes: number of a frame's first vector is what `first` says; nodes name frame and place.
+// The vector of each node, which names its frame and its place there. Every vector must be some
+// node's.
 static bool load_node_vectors(struct verify *v, err *e)
 {
     const struct block_index *x = &v->index;
@@ -491,7 +497,8 @@ static void check_dataset(struct verify *v, uint32_t type, const struct block_da
     }
 }
 
-// The index may know types of which the block has no profile: what churns is told of them.
+// The types of the footer are those of the index that have profiles. The index may have types
+// without profiles: it says which of their labels churn.
 static void check_datasets(struct verify *v)
 {
     const struct block_service_ref *s = v->service;

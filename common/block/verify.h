@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// verify.h - is a block what it says it is? Reads all of it.
+// verify.h - checks a whole block, by reading all of it.
 //
-// Parsing checks each section for itself (reader.h); this checks what no reader has the time for:
+// Parsing checks each section by itself (reader.h); this checks what takes too long for a query:
 //
 //     sections     all can be read and parsed; they do not overlap, and nothing lies between them
 //     vectors      well-formed, of stacks that the symbols have; each is named by a row
 //     rows         in order of time, then id, within the block's hours; total = vector's x factor;
 //                  spans well-formed and known to their bloom filter
 //     nodes        total = vector's; times within the slot
-//     sums         nodes of ALL = the rows, or the nodes of series or projections, that they are
-//                  of; wider nodes = the narrower ones within; nodes = totals within
+//     sums         nodes of ALL = the rows, or the nodes of series or projections, that they sum;
+//                  wider nodes = the narrower ones within; nodes = totals within
 //     the footer   services, types, profiles, loose rows and times are those of the contents
 //
-// For `flametree block verify` and for tests of whoever writes blocks.
+// For `flametree block verify`, for the compactor's check of damaged sources, and for tests.
 #pragma once
 
 #include "block/source.h"
 
-// Told once for each fault; the service is empty if it is of the whole block.
+// Called once for each fault; the service is empty if the fault is one of the whole block.
 typedef void block_report(void *arg, str service, const char *text);
 
 struct block_verify_options {
@@ -41,8 +41,8 @@ struct block_verified {
     uint64_t spans;
 };
 
-// False and *e only if it could not be looked at to the end (store, memory). What was found goes to
-// report and *out.
+// False and *e only if the check could not be made to the end (store, memory). Faults are counted
+// in *out and go to report.
 bool block_verify(const struct block_source *src, struct req *r,
                   const struct block_verify_options *o, struct block_verified *out,
                   err *e) MUST_CHECK;

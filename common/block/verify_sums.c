@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Compares sums with what they sum: nodes with rows, with nodes of other classes, with narrower
+// nodes, and with totals.
 #include "base/search.h"
 #include "block/verify_int.h"
 
 #include <inttypes.h>
 
-// What a node should be: sums over what it is of.
+// The node that there should be, added up from its parts.
 struct sums {
     int64_t *v;  // by stack
     struct block_node node;
@@ -32,7 +35,7 @@ static void add(struct verify *v, struct sums *s, const struct block_node *n, st
               columns.p && columns_add(columns, factor, s->v, v->symbols.stack_count, &ignored);
 }
 
-// Node i against what `of` (such as "its rows") add up to.
+// Compares node i with what its parts add up to; `of` names them in messages ("its rows").
 static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i, struct sums *s,
                     const char *of)
 {
@@ -60,6 +63,7 @@ static void compare(struct verify *v, const struct block_key_ref *k, uint32_t i,
                      i, STR(type), slot, n->first_ns, n->last_ns, of, s->node.first_ns,
                      s->node.last_ns);
     }
+    // Subtracting the node's vector must leave nothing.
     if (!v->node_vectors[i].p || !columns_add(v->node_vectors[i], -v->index.nodes[i].factor, s->v,
                                               v->symbols.stack_count, &ignored)) {
         return;
@@ -98,8 +102,8 @@ static void add_rows(struct verify *v, struct sums *s, uint32_t type)
     }
 }
 
-// Each node is its rows; in a segment each row is some node's as well (leaves have no nodes of few
-// rows).
+// Each node is the sum of its rows. In a segment each row is in some node as well; leaves have no
+// nodes of few rows.
 static void check_rows(struct verify *v, struct sums *s, const struct block_key_ref *all)
 {
     uint64_t summed = 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reading never goes beyond `end`; after a fault `at` is there, so that everything that is read
+// then is 0.
 #include "base/number.h"
 #include "block/wire_int.h"
 
@@ -80,6 +83,7 @@ id128 wire_id(struct wire *w)
 
 uint64_t wire_count(struct wire *w, size_t size)
 {
+    assert(size > 0);
     uint64_t n = wire_u64(w);
     if (n <= (uint64_t)(w->end - w->at) / size) return n;
     wire_fail(w, "there are fewer bytes than a number asks for");
@@ -117,8 +121,10 @@ void wire_by_count(const uint32_t *counts, uint32_t n, uint32_t most, uint64_t *
                    uint32_t *order)
 {
     memset(places, 0, ((size_t)most + 1) * sizeof *places);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        assert(counts[i] <= most);
         places[counts[i]]++;
+    }
     uint64_t at = 0;
     for (uint32_t c = most + 1; c-- > 0;) {
         uint64_t here = places[c];

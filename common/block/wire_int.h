@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wire_int.h - what the bytes of a block's sections are made of; private to writer*.c and
-// reader*.c. docs/formats/block.md has the bytes.
+// wire_int.h - numbers, texts, extents and columns in the bytes of sections; private to writer*.c
+// and reader*.c. docs/formats/block.md has the bytes.
 //
-// A wire walks contents that somebody else owns. Its first fault sticks: a reader reads straight
-// through, with zeros after the fault, and asks wire_done() once. Whoever allocates by a number
-// that was read asks wire_count() for it, which knows how many bytes are left.
+// A wire walks contents that it borrows. Its first fault sticks: a reader reads straight through,
+// gets zeros after the fault, and asks wire_done() once. A number by which memory is allocated is
+// read with wire_count(), which compares it with the bytes that are left.
 #pragma once
 
 #include "base/buf.h"
@@ -16,14 +16,14 @@
 #define BLOCK_CUT 8u
 
 #define BLOCK_VERSION       4
-#define BLOCK_VERSION_PLAIN 3  // that of a block without sections that are packed as LZ4
-#define BLOCK_VERSION_MIN   2  // the oldest that is read: what is new says so by its form
+#define BLOCK_VERSION_PLAIN 3  // of a block without sections that are packed as LZ4
+#define BLOCK_VERSION_MIN   2  // the oldest that is read: newer parts have form bytes of their own
 #define BLOCK_SECTION_MAX   ((size_t)256 << 20)  // contents of a section
-#define BLOCK_FRAME         ((size_t)256 << 10)  // contents of a frame, where one item is not more
-#define BLOCK_FRAME_APART   ((size_t)32 << 10)   // smaller ones go on: they would pack worse
-#define BLOCK_RUN_MAX       65536                // rows or totals of a frame
+#define BLOCK_FRAME         ((size_t)256 << 10)  // contents of a frame, unless one item has more
+#define BLOCK_FRAME_APART   ((size_t)32 << 10)  // smaller frames are not ended: they compress worse
+#define BLOCK_RUN_MAX       65536               // rows or totals of a frame
 
-// A section is packed only as far as that, so that a few bytes cannot claim much memory.
+// A section is not compressed further than that, so that a few bytes cannot claim much memory.
 #define BLOCK_RAW_ANY   ((size_t)1 << 20)
 #define BLOCK_RAW_TIMES 64
 
@@ -54,7 +54,7 @@ static inline bool block_hours_are_sane(int64_t from, uint64_t hours)
 #define BLOCK_IDS_UUID     1  // as uuid_profile makes them
 #define BLOCK_IDS_SIBLINGS 2  // such, some told by an earlier row's
 
-// The bytes of an id behind its time: what those of two rows differ by.
+// The bits in which the ids of two sibling rows differ; their times are apart (six bytes).
 #define BLOCK_ID_TIME 6
 struct block_id_bits {
     uint8_t b[16 - BLOCK_ID_TIME];
@@ -115,7 +115,8 @@ str wire_str(struct wire *w);   // length, bytes
 str wire_text(struct wire *w);  // such, UTF-8
 id128 wire_id(struct wire *w);
 
-// A number of things that take at least `size` bytes each in what follows.
+// A number of items that take at least `size` bytes each in the rest; more than fit are a fault,
+// and 0 is returned.
 uint64_t wire_count(struct wire *w, size_t size);
 
 // A section at `at`; *end becomes where it ends. `several`: it may be WIRE_SEVERAL; then the extent

@@ -187,11 +187,13 @@ bool manifest_commit(struct manifests *ms, struct req *r, str tenant,
 str manifest_block_name(struct arena *a, str tenant, const struct manifest_block *b);
 bool manifest_block_name_parse(str text, struct manifest_block *b) MUST_CHECK;
 
-// ---- cleaning The objects of a tenant that sweeps of this process found unneeded, and since when.
-// Times in names and versions come from clocks of other machines, which may be days off. So each
-// grace must pass twice: by our clock on the wall, and by our clock since boot from the moment at
-// which this process first found the object unneeded. One sweep of a tenant at a time. A process
-// that starts anew begins to wait anew.
+// ---- cleaning
+
+// The objects of a tenant that sweeps of this process found unneeded, and since when. Times in
+// names and versions come from clocks of other machines, which may be days off. So each grace must
+// pass twice: by our clock on the wall, and by our clock since boot from the moment at which this
+// process first found the object unneeded. One sweep of a tenant at a time. A process that starts
+// anew begins to wait anew.
 struct seen_object {
     uint64_t hash;  // of its name
     int64_t boot_ns;
@@ -286,8 +288,10 @@ struct manifest_verify {
 bool manifest_verify(struct manifests *ms, struct req *r, str tenant, struct manifest_verify *v,
                      err *e) MUST_CHECK;
 
-// ---- tenants and the cluster Notes in the store that a tenant has data. Remembered: a process
-// asks the store once for a tenant, as long as it keeps the tenant's entry.
+// ---- tenants and the cluster
+
+// Notes in the store that a tenant has data. Remembered: a process asks the store once for a
+// tenant, as long as it keeps the tenant's entry.
 bool tenants_note(struct manifests *ms, struct req *r, str tenant, err *e) MUST_CHECK;
 bool tenants_list(struct manifests *ms, struct req *r, struct arena *a, str **tenants, size_t *n,
                   err *e) MUST_CHECK;

@@ -8,19 +8,16 @@
 //        other leaf absorbed its segments (check_sources), that the sums of expired leaves stay
 //     3. write the pages that change, under new ids; no version names them yet
 //     4. check that the blocks of the change are in the store: a sweep elsewhere whose clock is
-//     days
-//        ahead may have taken them for orphans
+//        days ahead may have taken them for orphans
 //     5. create root v + 1: the moment at which every reader sees the whole change
 //
 // What may go wrong:
 //
-//     v + 1 exists             another writer was first: again from 1, with the pages of windows
-//     that
-//                              did not change meanwhile (make_page)
+//     v + 1 exists             another writer was first: again from 1; pages of windows that did
+//                              not change meanwhile are used again (make_page)
 //     the creation fails       it may have happened all the same: manifest_root.c compares the
-//     bytes
-//                              there with ours, which have our nonce. Until v + 1 is known to be
-//                              another's, only the same bytes are sent: a change lands once
+//                              bytes there with ours, which have our nonce. Until v + 1 is known
+//                              to be another's, only the same bytes are sent: it lands once
 //     the caller tries again   after unavailable, though the change had landed: is_there finds it
 //     the process ends         before 5 it leaves orphans, which a sweep deletes
 //     the process stands still between 1 and 5, until v + 1 was made and swept: check_late

@@ -6,8 +6,7 @@
 //     2. else read the name, in a request of its own: our bytes (the nonce in them is this
 //        writer's): landed; other bytes: lost
 //     3. if nothing is there, the creation failed before it took effect: again from 1 after a
-//     pause,
-//        with the same bytes
+//        pause, with the same bytes
 //     4. if the name cannot be read either, nobody knows: failed, and the caller is told that the
 //        root may have been created
 #include "base/fault.h"

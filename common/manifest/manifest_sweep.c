@@ -6,8 +6,7 @@
 //     2. garbage    deletes the blocks and pages that the newest version lists as garbage for long
 //                   enough
 //     3. commit     drops, in one version, the garbage entries whose objects step 2 deleted, and
-//     the
-//                   sources and expired leaves that nobody needs to know any more
+//                   the sources and expired leaves that nobody needs to know any more
 //     4. roots      deletes old versions, oldest first
 //     5. orphans    deletes blocks and pages that no version names
 //

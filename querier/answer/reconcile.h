@@ -5,8 +5,7 @@
 //
 //     1. ask all heads; each answer names the (stream, cut, hour) that it contains
 //     2. take the snapshot: segments and manifest. The order matters: a row that a head did not
-//     have
-//        any more had been flushed before, so the snapshot shows it
+//        have any more had been flushed before, so the snapshot shows it
 //     3. count the answers of the heads, the segments that no head names, and all live blocks. Of a
 //        cut that a head names, its answer contains the parts from first_part on; earlier parts are
 //        counted as segments
@@ -19,11 +18,9 @@
 //         out of its answer
 //     a row may be in several places (loose, model/loose.h); heads are told a keeper for each
 //         it is found in heads                the first of these streams counts it
-//         it is found in a segment            the segment counts it, or the leaf that has it as
-//         well it is found in a leaf               the leaf counts it. Only leaves are searched
-//         whose
-//                                             hours occur in heads or segments: the row cannot be
-//                                             elsewhere too for other hours
+//         it is found in a segment            the segment counts it, or a leaf that has it too
+//         it is found in a leaf               the leaf counts it. Only leaves are searched whose
+//                                             hours occur in heads or segments
 //     a stream that was to count a row is gone, or no block has a row that blocks were to count
 //         its ingester started anew: all loose rows are sought anew
 //     a segment or leaf vanished while it was read
