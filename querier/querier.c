@@ -24,7 +24,7 @@
 #include "types/v1/types.pb-c.h"
 #include "version/v1/version.pb-c.h"
 
-// Jobs that fetch while heads answer; where there is no room, nothing is fetched ahead.
+// Prefetch jobs that run and that wait at most; beyond these there is no prefetch.
 #define AHEAD_WIDTH 16
 #define AHEAD_QUEUE 48
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// explain.h - how an answer came about, for people: the header Flametree-Explain.
+// explain.h - tells people how an answer was made: the header Flametree-Explain.
 //
 // A request with `Flametree-Explain: 1` gets one line of JSON, which `flametree query --explain`
 // prints as text:
@@ -9,7 +9,7 @@
 //      "rounded_ns":0,"missing":["..."],"ms":{"heads":1.2,...,"query":9.7},
 //      "plan":["days    nodes  (...] v1/..."],"more":0}
 //
-// Plans of long ranges are cut to the first pieces; "more" says how many there are besides.
+// Plans of long ranges are cut to the first pieces; "more" is the number of the others.
 #pragma once
 
 #include "querier/answer/answer.h"
@@ -17,8 +17,8 @@
 
 #define EXPLAIN_MAX ((size_t)1 << 16)  // bytes of pieces that are remembered
 
-// Remembers the pieces of a plan if the request wants that; `sign` stands before each ("minus ": it
-// is subtracted).
+// Remembers the pieces of a plan if the request asked for them; `sign` is put before each ("minus "
+// for pieces that are subtracted).
 void explain_plan(struct answer *a, str tenant, const char *sign, const struct level_plan *p);
 
 // The header's value; the arena's.

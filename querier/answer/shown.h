@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shown.h - how much of its tree an answer shows, as headers.
+// shown.h - response headers that say how much of its tree an answer shows.
 //
 //     Flametree-Frames: sent=16384; all=215003; share=0.5436
-//         frames in the answer and in the whole tree, without the root and the frames "other" of
-//         truncation; and the part of the total that does not lie in those, rounded down
+//         frames in the answer and in the whole tree, without the root and the frames "other" that
+//         truncation makes; and the share of the total that is not in "other", rounded down
 //     Flametree-Cut: 1200
 //         value in frames that end a stack which was cut when it was pushed (model/marks.h), of
 //         both sides of a diff; only if there is any
@@ -13,7 +13,7 @@
 #include "model/flamegraph.h"
 #include "querier/answer/answer.h"
 
-// Of an answer that is a tree; of a diff once for both sides.
+// Note how much of a tree the answer shows. Of a diff shown_frames is called once for both sides.
 void shown_frames(struct answer *a, const struct tree_shown *shown);
 void shown_tree(struct answer *a, const struct tree *whole, const struct tree *truncated);
 

@@ -87,13 +87,14 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
 // Adds the loose rows that partials from row `from` on name, with the partial's row as keeper.
 bool fetch_loose(const struct fetched *f, size_t from, struct loose_set *out, err *e) MUST_CHECK;
 
-// Fields of a HeadReadRequest: the list of loose rows, the keepers being rows of `keepers` or, from
-// `n` on, nobody that is asked; and cuts to be checked for coverage.
+// Append fields of a HeadReadRequest: the list of loose rows, where a keeper below n is a stream of
+// `keepers` and others mean that no head counts the row; and cuts whose coverage is to be checked.
 void fetch_put_loose(const id128 *keepers, size_t n, const struct loose_set *s, struct buf *out);
 void fetch_put_refresh(const struct fetched_cut *v, size_t n, struct buf *out);
 
-// Whether a partial from row `from` on is of the stream; and naming one as missing. Names are
-// copied: an object's is its manifest's, which goes before the answer is written.
+// Is there a partial, from row `from` on, of the stream? The others name something as missing,
+// once. They copy names: an object's name is its manifest's, which is released before the answer is
+// written.
 bool fetch_has_stream(const struct fetched *f, size_t from, id128 stream);
 bool fetch_miss_stream(struct arena *a, struct fetched *f, id128 stream, const err *why,
                        err *e) MUST_CHECK;

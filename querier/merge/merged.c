@@ -104,7 +104,7 @@ static bool add_fields(struct merged *m, str partial, err *e)
 bool merged_add(struct merged *m, str partial, err *e)
 {
     if (add_fields(m, partial, e)) return true;
-    // Malformed bytes are the fault of the node that sent them, not of the client who asked.
+    // Malformed bytes are a fault of the node that sent them, not of the client.
     if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_INTERNAL;
     return err_wrap(e, "partial answer");
 }

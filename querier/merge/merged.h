@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merged.h - many partial answers, one result: adding, never choosing.
+// merged.h - adds up partial answers, of heads and of blocks, to one result.
 //
-// Of each Partial (proto/flametree/v1/internal.proto) the stacks are added by model/merge.h, all
-// else by common/aggregate. Sums are checked: what leaves int64 is out_of_range.
+// The stacks of a Partial (proto/flametree/v1/internal.proto) are added by model/merge.h,
+// everything else by common/aggregate. A sum that does not fit int64 is out_of_range.
 //
-// All memory counts against a budget of the query (setting querier.query_memory), whose message a
-// client sees when a query is too large. Strings of labels and names borrow from the added bytes,
-// which must outlive the result. One thread.
+// All memory counts against the query's own budget (setting querier.query_memory); a query that is
+// too large fails with a message that names it. Strings of labels and names borrow from the added
+// bytes, which must outlive the result. One thread at a time.
 #pragma once
 
 #include "aggregate/heat.h"

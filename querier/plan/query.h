@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// query.h - what a request asks of the heads, worked out without any IO.
+// query.h - turns a public request into a question for heads and blocks, without any IO.
 //
-// A request names a time range in ms, a profile type and a selector; the heads understand matchers,
-// a range (from, to] in ns and wants (HeadReadRequest of proto/flametree/v1/internal.proto). This
-// file is the way from one to the other, with Pyroscope's checks and messages. Time is an argument;
-// memory is the given arena's; nothing here blocks.
+// A request has a time range in ms, a profile type and a selector. A question has matchers, a range
+// (from, to] in ns and wants (HeadReadRequest of proto/flametree/v1/internal.proto). This file
+// makes one of the other, with Pyroscope's checks and messages. Time is an argument; memory is the
+// given arena's; nothing here blocks.
 //
 //     request ms         [start, end]                       both inclusive
 //     heads ns           (start * 10^6 - 1, end * 10^6]
 //
-// Products that leave int64 saturate: no profile is there.
+// Products that do not fit int64 saturate: there is no profile at such times.
 //
 // Series: points are at t(k) = start + k * step <= end and cover (t(k) - step, t(k)]; the first one
 // also takes what lies at exactly start - step. The heads count in half-open buckets only, so they
@@ -45,12 +45,12 @@ struct query_tree {
     size_t profile_count;
 };
 
-// A heat map (message WantHeat): without bounds only the extent of its values is asked for.
+// A heat map (message WantHeat). Without bounds only the least and largest value are asked for.
 #define HEAT_BUCKETS 20
 struct query_heat {
     bool wanted;
     bool exemplars;
-    enum exemplar_kind kind;  // of what is counted
+    enum exemplar_kind kind;  // profiles or spans are counted
     int64_t first_ns;
     int64_t step_ns;
     int64_t slots;
@@ -68,7 +68,7 @@ struct query_labels {
     size_t name_count;
 };
 
-// One question to all heads. The zero value with a range is a question that wants nothing.
+// One question for heads and blocks. The zero value with a range wants nothing.
 struct query {
     struct selector selector;
     int64_t from_ns;  // exclusive
@@ -79,7 +79,7 @@ struct query {
     struct query_labels labels;
     bool stats;
     bool stat_sizes;  // with stats
-    bool nothing;     // no profile can match: nobody needs to be asked
+    bool nothing;     // no profile can match: heads and blocks need not be asked
 };
 
 // Checks a range and lays max_query_lookback and max_query_length over it. Fails with
@@ -106,9 +106,9 @@ bool query_max_nodes(const struct limits *l, int64_t asked, int64_t *max_nodes, 
 bool query_pprof_nodes(const struct limits *l, int64_t asked, bool pgo, int64_t *max_nodes,
                        err *e) MUST_CHECK;
 
-// Selectors of single profiles, spans or traces by their texts (16 hex digits, 32 hex digits,
-// UUIDs). Digits are bytes in order: a span id is the little-endian number of its 8 bytes. An id of
-// zeros matches nothing.
+// Add selectors of spans (16 hex digits), traces (32 hex digits) or profiles (UUIDs). Digits are
+// bytes in order, and a span id is the little-endian number of its 8 bytes. An id of zeros matches
+// nothing.
 bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_t n,
                      err *e) MUST_CHECK;
 bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size_t n,
@@ -130,7 +130,7 @@ bool query_add_heat(struct query *q, const struct query_range *range, double ste
 // least) / HEAT_BUCKETS cut to a whole number; values that are all one are taken as 1 apart.
 void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest);
 
-// What a single query may ask for, of the querier's configuration; 0 = any.
+// Limits of a single query, from the querier's configuration; 0 = none.
 struct query_most {
     int64_t points;    // querier.max_points
     int64_t matchers;  // querier.max_matchers

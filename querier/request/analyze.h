@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// analyze.h - AnalyzeQuery: what a query would read.
+// analyze.h - AnalyzeQuery: how much a query would read.
 //
-// One scope, "Short term storage": the streams that hold matching profiles, and of those series,
-// profiles, samples and bytes. Figures are of each ingester on its own: a series that two of them
-// have counts twice. Symbols and indexes are kept for a service, so theirs are of whole services.
-// Nothing to read, or no range, is the empty message.
+// One scope, "Short term storage": the number of streams with matching profiles, and their series,
+// profiles, samples and bytes. Each ingester counts for itself, so a series that two of them have
+// counts twice. Bytes of symbols and indexes are those of whole services. The answer is the empty
+// message if there is nothing to read, or no range.
 #pragma once
 
 #include "querier/answer/answer.h"

@@ -21,7 +21,7 @@ struct side {
     struct tree tree;
 };
 
-// The side whose arena holds what is made of both sides.
+// What is made of both sides lives in the arena of one of them: the first that has an answer.
 static const struct stack_sums *room_of(const struct side sides[2])
 {
     return sides[0].stacks.symbols ? &sides[0].stacks : &sides[1].stacks;
@@ -40,8 +40,8 @@ static bool read_side(struct answer *a, const Querier__V1__SelectMergeStacktrace
         shown_cut(a, &out->tree);
         return true;
     }
-    // Faults of the question have one code here; faults of ours keep theirs, so that nobody
-    // takes a missing ingester for a bad question.
+    // Faults of the question all become invalid_argument. Faults of ours keep their code: a missing
+    // ingester is not a bad question.
     if (err_http_status(e->code) == 400) e->code = ERR_INVALID_ARGUMENT;
     return err_wrap(e, "%s side", name);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// diff.h - Diff: two merges side by side in one graph.
+// diff.h - Diff: two merges in one flame graph, or in one table of functions.
 #pragma once
 
 #include "querier/answer/answer.h"

@@ -8,7 +8,7 @@
 
 #define LAST_HOUR_MS (INT64_C(3600) * 1000)
 
-// What each of these requests says.
+// The fields that all of these requests have.
 struct asked {
     int64_t start_ms;
     int64_t end_ms;
@@ -16,7 +16,7 @@ struct asked {
     size_t matcher_count;
 };
 
-// As a question for labels. range->empty: ask nobody.
+// Makes a question for labels of a request. range->empty: no profile can match, so do not ask.
 static bool labels_query(struct answer *a, struct asked asked, struct query *q,
                          struct query_range *range, err *e)
 {
@@ -124,8 +124,8 @@ bool discovery_label_values(struct answer *a, str in, struct buf *out, err *e)
 
 // ---- series
 
-// Grafana asks for these five of all series and expects four back: pyroscope_app is a name that
-// only an old storage had. Returns the number of names left.
+// Grafana asks for these five labels of all series and expects four back: pyroscope_app is a name
+// that only an old storage had. Returns the number of names left.
 static size_t grafana_names(const Querier__V1__SeriesRequest *m, str *names, size_t n)
 {
     static const str five[] = {S_INIT("pyroscope_app"), S_INIT(LABEL_NAME), S_INIT("__type__"),
@@ -141,7 +141,8 @@ static size_t grafana_names(const Querier__V1__SeriesRequest *m, str *names, siz
     return n - 1;
 }
 
-// Without names to show, sets lose the labels that a client has not declared to understand.
+// Where a request names no labels, label names beyond the old character set are hidden from clients
+// that have not declared to understand them.
 static bool hide_utf8_names(struct merged *found, err *e)
 {
     for (size_t i = 0; i < found->sets.n; i++) {
@@ -179,7 +180,7 @@ bool discovery_series(struct answer *a, str in, struct buf *out, err *e)
     if (q.labels.name_count == 0 && !route_wants_utf8_names(a->x) && !hide_utf8_names(found, e)) {
         return false;
     }
-    // Only the empty set: none of the names exists anywhere, which is no series at all.
+    // Only the empty set: none of the named labels exists anywhere. That is no series, not one.
     if (found->sets.n == 1 && found->sets.v[0].n == 0) return true;
     for (size_t i = 0; i < found->sets.n; i++)
         labels_put_set(found->sets.v[i], out, 2);

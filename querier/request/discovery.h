@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// discovery.h - what is there: profile types, label names, values, and series. All four take a
-// time range and, but for the first, selectors that must all hold; answers are sorted and distinct,
+// discovery.h - lists profile types, label names, label values and series. All four take a time
+// range and, except for the first, selectors that must all hold. Answers are sorted and distinct,
 // and exact to single profiles.
 #pragma once
 

@@ -10,6 +10,6 @@
 // refused with invalid_argument.
 bool exemplar_type(int asked, enum exemplar_kind *out, err *e) MUST_CHECK;
 
-// A profile's has its id, which profile_id_selector takes; a span's has span and trace id, for
-// span_selector and trace_id_selector.
+// Writes an exemplar: of a profile with its id, for profile_id_selector; of a span with span id and
+// trace id, for span_selector and trace_id_selector.
 void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x);

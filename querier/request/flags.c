@@ -5,7 +5,7 @@
 
 bool flags_run(struct answer *a, str in, struct buf *out, err *e)
 {
-    // Sorted by name. utf8LabelNames is what the reference says too, whatever its labels hold.
+    // Sorted by name. utf8LabelNames is what the reference says too, whatever names labels have.
     static const struct {
         str name;
         bool enabled;

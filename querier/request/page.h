@@ -2,10 +2,10 @@
 //
 // page.h - the web page and its files, as they are compiled into the program (assets.h).
 //
-// GET and HEAD. A look-up by exact path in the table of assets; nothing is read from disk. Pages of
-// the application are addresses of one index.html; an unknown path under /assets/ is 404 and never
-// a page. Text leaves as stored gzip for whoever accepts it. index.html has an ETag and is asked
-// for again each time (304 if it is the same); what has a hash in its name is cached for ever.
+// GET and HEAD. The path is looked up in the table of assets; nothing is read from disk. All pages
+// of the application are one index.html; an unknown path under /assets/ is 404, never a page.
+// Clients that accept gzip get text as it is stored. index.html has an ETag and is revalidated each
+// time (304 if it is the same); files with a hash in their names are cached for ever.
 #pragma once
 
 #include "rpc/route.h"

@@ -7,7 +7,8 @@
 
 #define FIELD_READABLE 100
 
-// How many names are read before the request is looked at: 20 ms if all are as slow as they can be.
+// So many names are demangled before the request is checked again: 20 ms if all are as slow as can
+// be.
 #define NAMES_AT_ONCE 200
 
 static str first_field(str row)

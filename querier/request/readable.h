@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// readable.h - what mangled names say, beside them: for requests with Flametree-Names: readable.
+// readable.h - demangled names beside mangled ones, for requests with Flametree-Names: readable.
 //
-// Names stay as they were pushed, for selectors, call sites and exact searches go by them. Each
-// distinct mangled name is read once an answer (model/demangle.h); nothing is kept.
+// The names themselves stay as they were pushed, because selectors, call sites and exact searches
+// use them. Each distinct mangled name is demangled once for an answer (model/demangle.h); nothing
+// is kept between answers.
 #pragma once
 
 #include "querier/answer/answer.h"

@@ -17,7 +17,7 @@
 
 #define DOT_NODES 100  // when none are asked for
 
-// One question and what came of it.
+// One question and its result.
 struct side {
     struct query q;
     struct stack_sums stacks;
@@ -71,7 +71,8 @@ static bool does_not_fit(err *e)
     return err_set(e, ERR_OUT_OF_RANGE, "the sum of a point does not fit 64 bits");
 }
 
-// What is not positive has no place among unsigned numbers.
+// Adds a total to its slot. Samples are unsigned numbers, so totals that are not positive are left
+// out.
 static bool add_total(const struct side *s, struct group *g, const struct cell *t, err *e)
 {
     int64_t v = s->average && t->count ? t->sum / (int64_t)t->count : t->sum;
@@ -211,7 +212,7 @@ static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t st
                                        .points = (int64_t)s->timeline.slots + 1};
     str group = {0};
     if (!url_query(a->arena, in, "groupBy", &group)) return true;
-    str *names = ARENA_NEW(a->arena, str);  // the others would change no key
+    str *names = ARENA_NEW(a->arena, str);  // one: a group's key is its first value
     if (!names) return arena_ok(a->arena, e);
     names[0] = group;
     s->q.totals.group_by = names;

@@ -4,7 +4,7 @@
 // time and in groups, as the JSON that Grafana's apps, Pyroscope's page and scripts read, or as
 // DOT.
 //
-// The "message" of these is the query of the URL. Both times and all selectors are those of one
+// The "message" of these requests is the query of their URL. Flame graph and samples come from one
 // question, so the samples add up to the flame graph. Numbers are JSON numbers; keys come in the
 // documented order.
 #pragma once

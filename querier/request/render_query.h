@@ -15,7 +15,7 @@ str render_parameter(struct answer *a, str url_query, const char *name);
 bool render_selector(struct answer *a, str text, const char *name, struct query *q,
                      struct ptype *type, err *e) MUST_CHECK;
 
-// The same where a profile type is allowed but not needed; the empty text is everything.
+// The same, but a profile type may be missing; the empty text means everything.
 bool render_any_selector(struct answer *a, str text, const char *name, struct query *q,
                          err *e) MUST_CHECK;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stack_sums.h - sums over the stacks of all matching profiles: what flame graphs, pprof and diffs
-// are made of.
+// stack_sums.h - sums over the stacks of all matching profiles: the input of flame graphs, pprof
+// and diffs.
 //
-// The four requests that merge stacks differ in their messages only, so each fills a struct
-// stack_sums_asked, has it read, and shows the result in its own way.
+// The four requests that merge stacks differ only in their messages. Each fills a struct
+// stack_sums_asked, calls stack_sums_read, and shows the result in its own form.
 #pragma once
 
 #include "model/pprof.h"
@@ -28,7 +28,7 @@ struct stack_sums_asked {
     bool for_pprof;  // full symbols, and the stack selector's go_pgo holds
 };
 
-// Of the request that two of them are.
+// From the request of SelectMergeStacktraces, which is also each side of a Diff.
 struct stack_sums_asked stack_sums_asked_of(const Querier__V1__SelectMergeStacktracesRequest *m);
 
 // Rows of a function table: format_options.functions.limit, else max_nodes, 0 = all. `m` may be
@@ -41,7 +41,7 @@ struct stack_sums {
     struct ptype type;
     const struct symbol_table *symbols;  // NULL if range.empty
     const int64_t *sums;
-    struct arena *arena;  // for what is built from them; of the request if range.empty
+    struct arena *arena;  // for results built from them; the request's if range.empty
     const str *call_site;
     size_t call_site_count;
 };
@@ -50,13 +50,13 @@ struct stack_sums {
 bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, struct stack_sums *out,
                      err *e) MUST_CHECK;
 
-// As the tree by function names, not truncated. An empty range gives the empty tree.
+// Builds the tree by function names, not truncated. An empty range gives the empty tree.
 bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e) MUST_CHECK;
 
-// As a google.v1.Profile; nothing if there is nothing. max_nodes <= 0: whole.
+// Appends a google.v1.Profile, or nothing if there are no stacks. max_nodes <= 0: whole.
 bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf *out,
                       err *e) MUST_CHECK;
 
-// For failures while something is built in s->arena: names the setting if its limit was met.
-// Returns false.
+// After a failure while something was built in s->arena: adds the name of the setting if the
+// query's memory was exhausted. Returns false.
 bool stack_sums_failed(const struct stack_sums *s, err *e);

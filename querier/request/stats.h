@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stats.h - GetProfileStats: is there anything, and from when to when.
+// stats.h - GetProfileStats: whether there are profiles, and the times of the first and the last.
 #pragma once
 
 #include "querier/answer/answer.h"

@@ -59,7 +59,7 @@ int64_t timeline_step_ns(const struct timeline *t)
     return t->step_s * NS_PER_S;
 }
 
-// Buckets end at a time that is in them, slots before one that is not: a nanosecond lies between.
+// Buckets include the time at which they end, slots do not: the two are a nanosecond apart.
 int64_t timeline_first_ns(const struct timeline *t)
 {
     return (t->start_s + t->step_s) * NS_PER_S - 1;

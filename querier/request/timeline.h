@@ -23,7 +23,7 @@ struct timeline {
 // Seconds of a slot for a range in ms: about a 1500th of it, at least 15 s.
 int64_t timeline_step(int64_t start_ms, int64_t end_ms);
 
-// Times more than about 146 years from 1970 are taken for that: no profile can tell the difference.
+// Times more than about 146 years from 1970 are cut to that: no profile is there.
 struct timeline timeline_of(int64_t start_ms, int64_t end_ms);
 
 // Where the buckets of a question for totals end: bucket k is slot k, t->slots + 1 of them.
