@@ -92,7 +92,8 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         n += a->x->req.tenant.p[i] == '|';
     if (!list || !arena_defer(a->arena, release_reconciled, list)) return arena_fail(a->arena, e);
     list->v = ARENA_ARRAY(a->arena, struct reconciled, n);
-    if (!list->v || !encode(a, q, &message, e)) return list->v ? false : arena_fail(a->arena, e);
+    if (!list->v) return arena_fail(a->arena, e);
+    if (!encode(a, q, &message, e)) return false;
     list->n = n;
     size_t cuts = a->fetched.cut_count;
     bool stale = true;

@@ -19,6 +19,7 @@ void explain_plan(struct answer *a, str tenant, const char *sign, const struct l
 {
     struct answer_work *w = &a->work;
     if (!w->explain) return;
+    assert(w->explained <= PIECES_SHOWN);
     bool several = str_find(a->x->req.tenant, '|') < a->x->req.tenant.n;
     struct buf line;
     buf_init(&line, a->querier->memory, EXPLAIN_MAX);

@@ -291,6 +291,7 @@ static bool choose_way(struct reading *r, struct served *v, err *e)
 {
     uint64_t direct = 0;
     uint64_t difference = 0;
+    assert(v->whole && v->way == WAY_OPEN);
     if (!make_plan(r, v->whole, e)) return false;
     if (v->plan.n == 0 || !answer_alike(v)) {
         v->way = WAY_DIRECT;
@@ -308,6 +309,7 @@ static bool choose_way(struct reading *r, struct served *v, err *e)
 static bool read_difference(struct reading *r, struct served *v, err *e)
 {
     err why = {0};
+    assert(v->whole && v->way == WAY_DIFFERENCE);
     bool ok = read_plan(r, v->whole, false, &why) && read_plan(r, v, true, &why);
     if (ok && answer_alike(v)) return true;
     if (!ok && why.code != ERR_OUT_OF_RANGE) {

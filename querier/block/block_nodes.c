@@ -59,6 +59,7 @@ static bool use_kept(struct reading *r, const struct block_node_use *v, size_t n
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (i && same_frame(&v[i - 1], &v[i])) continue;
+        assert(count < CHUNK_GETS);
         wants[count++] = (struct block_want){.object = v[i].unit->object->object,
                                              .part = BLOCK_PART_VECTORS,
                                              .service = v[i].unit->service,
@@ -112,6 +113,7 @@ static bool use_read(struct reading *r, const struct block_node_use *v, size_t n
     for (size_t i = 0; i < n; i++) {
         const struct block_extent *x = &frame_of(&v[i])->extent;
         if (i && same_frame(&v[i - 1], &v[i])) continue;
+        assert(count < CHUNK_GETS);
         gets[count++] =
             (struct block_get){.object = v[i].unit->object->object, .at = x->at, .n = x->stored};
     }

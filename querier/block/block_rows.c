@@ -269,6 +269,7 @@ static bool read_vectors(struct reading *r, err *e)
             count = 0;
             bytes = 0;
         }
+        assert(count < CHUNK_GETS);
         gets[count++] = (struct block_get){.object = v[i].hit.unit->object->object,
                                            .at = x->at,
                                            .n = x->stored};

@@ -231,6 +231,7 @@ static bool use_frames(struct totals *t, const struct frame *v, size_t n, err *e
 {
     struct block_get gets[CHUNK_GETS];
     struct block_io io = {0};
+    assert(n <= CHUNK_GETS);
     for (size_t i = 0; i < n; i++) {
         const struct block_extent *x = &v[i].unit->index->totals.v[v[i].frame].extent;
         gets[i] =

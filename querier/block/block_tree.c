@@ -152,6 +152,7 @@ static bool add_unit(struct tree *t, struct block_unit *u, err *e)
 static int64_t *sums_of(struct tree *t, struct block_unit *u, err *e)
 {
     struct tree_unit *own = u->of_want;
+    assert(own && u->index);
     if (!own->sums) {
         own->sums = mem_alloc(&t->w->m->memory, u->index->stack_count * sizeof *own->sums, e);
     }

@@ -95,6 +95,7 @@ static struct block_kept *find(struct blocks *b, const struct block_want *w, uin
 
 static void leave_age(struct blocks *b, struct block_kept *k)
 {
+    assert(lock_is_mine(&b->lock) && k->ready);
     *(k->newer ? &k->newer->older : &b->newest) = k->older;
     *(k->older ? &k->older->newer : &b->oldest) = k->newer;
     k->newer = NULL;
@@ -103,6 +104,7 @@ static void leave_age(struct blocks *b, struct block_kept *k)
 
 static void become_newest(struct blocks *b, struct block_kept *k)
 {
+    assert(lock_is_mine(&b->lock) && k->ready && k != b->newest);
     k->older = b->newest;
     k->newer = NULL;
     *(b->newest ? &b->newest->newer : &b->oldest) = k;

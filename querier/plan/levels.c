@@ -108,6 +108,7 @@ static bool has_borders_within(const struct level_ask *k, int64_t width)
 static bool first_run(const struct level_ask *k, int64_t width, struct span in, bool whole,
                       struct span *out)
 {
+    assert(width > 0);
     int64_t from = level_up(in.from_ns, width);
     int64_t to = level_down(in.to_ns, width);
     if (!whole) {
@@ -411,6 +412,7 @@ static void lay(struct layout *l)
     bool from_stays = false;  // rounding it does not help
     bool to_stays = false;
     for (;;) {
+        assert(from <= last && to <= last);
         l->range = round_range(l->ask, edges[from], edges[to]);
         lay_range(l);
         if (!l->gone || last == 0) return;

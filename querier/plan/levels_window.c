@@ -181,6 +181,7 @@ static int expired_by_time(const void *a, const void *b)
 // either, so it may have been in those of every parent that names it.
 static void narrow_expired(struct level_expired *v, size_t n)
 {
+    assert(n > 0);
     struct level_expired in = v[0];
     struct level_expired all = v[0];
     bool several = false;
@@ -242,6 +243,7 @@ static bool split_packs(struct level_view *v)
 {
     v->packs = ARENA_ARRAY(v->arena, uint64_t, 2 * (v->leaf_count + v->parent_count) + 2);
     if (!v->packs) return false;
+    assert(v->ask->pack_lo <= v->ask->pack_hi);
     v->packs[v->pack_count++] = v->ask->pack_lo;
     v->packs[v->pack_count++] = (uint64_t)v->ask->pack_hi + 1;
     for (size_t i = 0; i < v->leaf_count; i++)
@@ -253,6 +255,7 @@ static bool split_packs(struct level_view *v)
     for (size_t i = 0; i < v->pack_count; i++) {
         if (n == 0 || v->packs[n - 1] != v->packs[i]) v->packs[n++] = v->packs[i];
     }
+    assert(n >= 2);  // one interval at least
     v->pack_count = n;
     return true;
 }

@@ -128,6 +128,7 @@ static void put_slot(const struct heat *h, const struct cells *cells, const stru
                      const struct cell *to, struct buf *out)
 {
     uint64_t counts[HEAT_BUCKETS] = {0};
+    assert(from < to);
     for (const struct cell *c = from; c < to; c++) {
         if (c->bucket < HEAT_BUCKETS) counts[c->bucket] = MIN(c->count, INT32_MAX);
     }

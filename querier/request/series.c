@@ -68,6 +68,7 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
                                      .annotations = sum.annotations};
         row->sum += value;
     }
+    assert(n <= (size_t)(to - from));
     row->points = points;
     row->point_count = n;
     return true;
