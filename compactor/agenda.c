@@ -268,6 +268,7 @@ static bool is_free(struct tenant_work *t, const struct task *j)
 bool agenda_draw(struct tenant_work *t, struct agenda *a, bool forced, struct share_pick *out)
 {
     int64_t now_ns = clock_wall_ns();
+    assert(a == t->agenda && a->users > 0);
     while (a->first < a->plan.n && a->taken[a->order[a->first].job])
         a->first++;
     for (size_t i = a->first; i < a->plan.n; i++) {
@@ -287,6 +288,7 @@ void agenda_done(struct tenant_work *t, const struct task *j)
     struct agenda *a = t->agenda;
     bool here = a && j >= a->plan.jobs && j < a->plan.jobs + a->plan.n;
     if (here) {
+        assert(!a->ended[j - a->plan.jobs]);  // a job is done once
         a->ended[j - a->plan.jobs] = true;
         a->changed = true;
     } else if (a) {

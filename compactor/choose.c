@@ -221,6 +221,7 @@ static bool named_whole(const struct choice *c, const struct chosen *out, id128 
 bool choose(struct arena *a, const struct choice *c, int64_t hour, uint32_t hours,
             struct chosen *out, err *e)
 {
+    assert(hours > 0);
     *out = (struct chosen){0};
     struct candidates candidates = {.v = ARENA_ARRAY(a, struct candidate, c->n + 1)};
     uint64_t *borders = ARENA_ARRAY(a, uint64_t, 2 * c->n + 1);

@@ -62,6 +62,7 @@ void idle_note(struct work *w, struct tenant_work *t, const struct agenda *a,
                const struct share_place *at)
 {
     uint64_t now = clock_mono_ns();
+    assert(lock_is_mine(&w->lock));
     t->idle = a && has_nothing(t, a);
     t->next_inspection_mono_ns = now + interval_of(w);
     if (!t->idle) {
@@ -118,6 +119,7 @@ uint64_t idle_first_sweep(const struct work *w, str tenant)
 void idle_swept(struct work *w, struct tenant_work *t, bool found, const struct share_place *at)
 {
     uint64_t interval = (uint64_t)work_settings(w)->sweep_interval;
+    assert(lock_is_mine(&w->lock));
     if (found || !t->idle)
         t->sweep_rest = 1;
     else

@@ -134,6 +134,7 @@ static bool write_node(struct nodes *x, const struct child *v, size_t n, int64_t
     struct service_merge *s = x->service;
     struct vector_entry *entries = NULL;
     size_t count = 0;
+    assert(n > 0 && x->sums.profiles == 0);
     for (size_t i = 0; i < n; i++) {
         const struct block_node *from = &v[i].node->node;
         service_tidy(s);

@@ -190,6 +190,12 @@ static bool write_row(struct service_merge *s, const struct merged_row *row, err
     const struct block_heads *h = &row->input->rows.heads;
     const struct block_details *d = &row->input->rows.details;
     size_t i = row->place;
+    // Vectors were numbered hour by hour. A row outside of its block's hours, or out of order, was
+    // in none of them, and its number was not even compared with how many there are.
+    if (row->vector >= row->input->vector_count || row->input->vectors[row->vector] == 0) {
+        return err_set(e, ERR_DATA_LOSS, "block %.*s: a row is out of order or of another hour",
+                       STR(row->input->source->block.name));
+    }
     struct block_row out = {.time_ns = row->time_ns,
                             .id = d->ids[i],
                             .total = row->total,

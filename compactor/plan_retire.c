@@ -49,6 +49,7 @@ static int order_ids(const void *a, const void *b)
 static void sort_needs(struct needs *of)
 {
     size_t n = 0;
+    assert(of->n <= of->cap);
     if (of->n) qsort(of->v, of->n, sizeof *of->v, order_ids);
     for (size_t i = 0; i < of->n; i++) {
         if (i == 0 || !id128_eq(of->v[i], of->v[n - 1])) of->v[n++] = of->v[i];

@@ -75,7 +75,7 @@ static size_t my_place(const struct share *s, const struct member *m, const uint
 {
     size_t place = 0;
     while (!str_eq(m[order[place]].id, s->me))
-        place++;
+        place++;  // living() put this process among them
     return place;
 }
 

@@ -83,12 +83,14 @@ static void link_ready(struct work *w, struct tenant_work *t)
 
 void turns_ready(struct work *w, struct tenant_work *t)
 {
+    assert(lock_is_mine(&w->lock));
     if (t->rests_at) take_out(w, t);
     if (!t->ready) link_ready(w, t);
 }
 
 void turns_ended(struct work *w, struct tenant_work *t)
 {
+    assert(lock_is_mine(&w->lock));
     if (!t->ready || t->workers || t->planning || work_is_wanted(t, clock_mono_ns())) return;
     unlink_ready(w, t);
     assert(w->resting_count < w->resting_cap);  // turns_room made room for each tenant

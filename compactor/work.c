@@ -168,6 +168,7 @@ static void take_turn(struct worker *me, struct tenant_work *t, const struct req
     bool ok = inspect(me, t, asker, &e);
     if (!ok) report_fault(t->name, &e);
     lock_take(&w->lock);
+    assert(t->workers > 0);
     t->workers--;
     // What cannot be looked at is tried again in its time.
     if (!ok) t->next_inspection_mono_ns = clock_mono_ns() + (uint64_t)work_settings(w)->interval;
