@@ -11,7 +11,8 @@
 
 #include <stdlib.h>
 
-// One write holds at most so much; the rest is the next leader's. RocksDB copies it once more.
+// Bytes of entries in one write; the rest of the queue is the next leader's. RocksDB copies the
+// batch into its own buffers, so a group is in memory twice.
 #define GROUP_BYTES_MAX ((size_t)16 << 20)
 
 // ---- the lead
@@ -27,10 +28,12 @@ void wal_take_lead(struct wal *w)
     lock_give(&w->lock);
 }
 
-// To whoever waits from outside, else to the first of the queue, which the caller rings once it has
-// given w->lock back.
+// Gives the lead to a thread outside the queue if one waits, else to the first of the queue. That
+// one is returned: the caller rings its bell after it has given w->lock back, so that the woken
+// thread does not run into a lock that is still taken.
 static struct waiter *pass_lead(struct wal *w)
 {
+    assert(w->led);
     w->led = false;
     cond_wake_all(&w->idle);
     if (w->outsiders > 0 || !w->first) return NULL;
@@ -70,12 +73,13 @@ bool wal_admits(const struct wal *w, err *e)
     abort();
 }
 
-// With much more than that free the disk is looked at ten times a second, not for each commit.
+// With so many bytes to spare the disk is asked ten times a second, not for each commit: statvfs
+// would cost a call for each group of small pushes.
 #define ROOM_AMPLE   ((uint64_t)256 << 20)
-#define ROOM_STEP    ((uint64_t)16 << 20)  // bytes of entries until one looks again
+#define ROOM_STEP    ((uint64_t)16 << 20)  // bytes of entries until the disk is asked again
 #define ROOM_TIME_NS ((uint64_t)(100 * NS_PER_MS))
 
-// The gate of docs/design.md: pushes end before the disk does.
+// Pushes are refused before the disk is full: RocksDB needs the reserve to open the log again.
 static bool disk_has_room(struct wal *w, size_t bytes, err *e)
 {
     const struct wal_options *o = &w->options;
@@ -104,7 +108,8 @@ static bool disk_has_room(struct wal *w, size_t bytes, err *e)
                    (unsigned long long)available, (unsigned long long)o->disk_reserve);
 }
 
-// Numbers of runs are of the process: who remembers one may outlive a log.
+// Runs are numbered over the whole process, not for each log: a head that remembers a run's number
+// may be used with a log that was opened later (tests do that).
 void wal_next_run(struct wal *w)
 {
     static _Atomic uint64_t runs;
@@ -123,17 +128,18 @@ static void put_head(struct buf *out, uint64_t seq, const struct cut *c, uint64_
     pb_put_varint(out, n);
 }
 
-// A write on its way.
+// A group that is being put into one batch of RocksDB.
 struct writing {
     rocksdb_writebatch_t *batch;
     uint64_t seq;   // of the next entry
-    uint64_t rows;  // of the cut before it
+    uint64_t rows;  // of the cut before that entry
     struct buf head;
     struct buf news;
     size_t news_bytes;
 };
 
-// Gathered from three places, so that the rows are copied once only.
+// The value of an entry is gathered from three places, so that its rows, nearly all of its bytes,
+// are copied only once. The rows come last: what they refer to is in the news before them.
 static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, err *e)
 {
     for (size_t i = 0; i < from->n; i++) {
@@ -161,7 +167,8 @@ static bool put_entries(struct wal *w, struct writing *x, struct waiter *from, e
     return true;
 }
 
-// The first write into a cut tells when it was opened.
+// The row of the cut in the meta family goes with the first write into the cut: then a cut with
+// entries always has a row, and the row is no sooner there than an entry.
 static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
 {
     char key[META_KEY];
@@ -178,7 +185,7 @@ static bool put_cut_row(struct wal *w, rocksdb_writebatch_t *batch, err *e)
     return ok;
 }
 
-// The faults that tests set here fail as the disk would.
+// Faults that tests set here look like those of a disk: before the write, and after it landed.
 static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
 {
     uint64_t began = clock_mono_ns();
@@ -189,8 +196,9 @@ static bool write_synced(struct wal *w, rocksdb_writebatch_t *batch, err *e)
     return true;
 }
 
-// All entries of a group; what they bring is counted when it is known. The disk may have no room
-// for that: then the run is over, as others behind them count on it.
+// All entries of a group. Their news are known only now, so room on disk for these is asked for
+// here. If anything is refused, the run is over: the news that were gathered are marked as brought,
+// and will not be written.
 static bool put_group(struct wal *w, struct writing *x, struct waiter *group, size_t bytes, err *e)
 {
     bool ok = true;
@@ -201,10 +209,12 @@ static bool put_group(struct wal *w, struct writing *x, struct waiter *group, si
     return ok;
 }
 
-// Writes a group, which the leader took from the queue. A refusal (*broken stays false) wrote
-// nothing.
+// Writes a group. If it fails and *broken is false, nothing was written and the log is as it was;
+// if *broken is true, nobody knows what is on disk.
 static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *broken, err *e)
 {
+    assert(w->led && group);
+    // RocksDB's copy of the rows is reserved from our memory, as its batch knows no budget.
     if (!disk_has_room(w, bytes, e) || !mem_reserve(w->options.memory, bytes, e)) return false;
     struct writing x = {.batch = rocksdb_writebatch_create(), .seq = w->next_seq};
     buf_init(&x.head, NULL, SIZE_MAX);
@@ -225,10 +235,13 @@ static bool commit(struct wal *w, struct waiter *group, size_t bytes, bool *brok
     return ok;
 }
 
-// What a commit changed, for all to see. With w->lock.
+// Counts a commit in the cut and the log. With w->lock. The pins must be taken before the lead is
+// passed on: the next leader may close the cut, and an unpinned closed cut may be flushed before
+// its rows are in the head.
 static void note_commit(struct wal *w, struct waiter *group)
 {
     struct cut *c = w->open;
+    assert(c && !c->closed && w->stream_count > 0);
     uint64_t first = w->next_seq;
     size_t bytes = 0;
     for (struct waiter *x = group; x; x = x->next) {
@@ -239,6 +252,7 @@ static void note_commit(struct wal *w, struct waiter *group)
         x->place.stream = c->stream;
         x->place.cut = c;
         c->pins++;
+        assert(x->place.last_seq >= w->next_seq);
         w->next_seq = x->place.last_seq + 1;
     }
     if (c->first_seq == 0) c->first_seq = first;
@@ -253,7 +267,8 @@ static void note_commit(struct wal *w, struct waiter *group)
     metric_add(&ingester_log_entries, w->next_seq - first);
 }
 
-// Who is rung for it may be gone at once.
+// The waiter is on the stack of its caller, which may return as soon as it is rung: x is not
+// touched after that. The leader finishes itself without a bell.
 static void finish(struct waiter *x, bool ok, const err *fault)
 {
     x->ok = ok;
@@ -262,7 +277,8 @@ static void finish(struct waiter *x, bool ok, const err *fault)
     if (!x->leads) ring(x);
 }
 
-// With w->lock. Those in the queue would only wait for the same fault.
+// With w->lock. Callers in the queue are refused at once: their write would meet the same fault. A
+// log that is being drained stays DRAINED, for nobody would open it again.
 static void set_broken(struct wal *w, const err *fault)
 {
     if (w->open) w->open->in_doubt = true;
@@ -284,16 +300,17 @@ void wal_break(struct wal *w, const err *fault)
     char text[LOG_QUOTE_MAX];
     log_error(NULL, "log.failed", "fault=%s", log_quote(text, str_of(fault->msg)));
     metric_add(&ingester_log_failures, 1);
-    wal_mark(w);  // what was acknowledged until now; nothing is while the log is opened again
+    wal_mark(w);  // now, as a later open knows the cut only as far as this mark and the disk tell
     lock_take(&w->lock);
     set_broken(w, fault);
     lock_give(&w->lock);
 }
 
-// Takes what fits one write from the queue. With w->lock.
+// Takes the waiters that fit one write from the queue, at least one. With w->lock.
 static struct waiter *take_group(struct wal *w, size_t *bytes)
 {
     struct waiter *group = w->first;
+    assert(group && group->leads);
     struct waiter *last = group;
     *bytes = group->bytes;
     while (last->next && *bytes + last->next->bytes <= GROUP_BYTES_MAX) {
@@ -306,7 +323,8 @@ static struct waiter *take_group(struct wal *w, size_t *bytes)
     return group;
 }
 
-// Runs with w->lock and gives it back. The next leader comes first: its write can begin.
+// Runs with w->lock and gives it back. The next leader is woken before the group, so that its write
+// begins while this group's callers are still being woken.
 static void lead(struct wal *w)
 {
     size_t bytes = 0;
@@ -331,7 +349,7 @@ static void lead(struct wal *w)
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e)
 {
-    assert(n > 0);
+    assert(n > 0 && items && place);
     struct waiter me = {.tenant = tenant, .items = items, .n = n, .e = e};
     for (size_t i = 0; i < n; i++)
         me.bytes += tenant.n + ENTRY_OVERHEAD + items[i].rows.n;
@@ -355,7 +373,8 @@ bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t 
         lead(w);
     } else {
         lock_give(&w->lock);
-        (void)bell_await(&me.bell);
+        (void)bell_await(&me.bell);  // rung when done, or when the lead came to this waiter
+        assert(me.done || me.leads);
         if (!me.done) lock_take(&w->lock);
         if (!me.done) lead(w);
     }
@@ -377,6 +396,7 @@ bool wal_position(struct wal *w, struct wal_place *place, err *e)
     lock_take(&w->lock);
     bool ok = wal_admits(w, e);
     if (ok) {
+        assert(w->stream_count > 0);
         const struct wal_stream *own = &w->streams[w->stream_count - 1];
         *place = (struct wal_place){.stream = own->id, .last_seq = own->highest_seq};
     }
@@ -391,8 +411,8 @@ bool wal_is_unread(const struct cut *c)
     return c->read_seq < c->last_seq;
 }
 
-// Cuts that closed before a write failed stay ready meanwhile: a failed write can only have left
-// something in the cut that was open.
+// A cut that closed before a write failed stays whole: the failed write can have left entries only
+// in the cut that was open. That one is in doubt until its log was read again.
 bool wal_is_whole(const struct cut *c)
 {
     return c->closed && !c->in_doubt && c->pins == 0 && c->last_seq > 0 && !wal_is_unread(c);
@@ -438,6 +458,7 @@ size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max)
     return n;
 }
 
+// In steps of 64 hours, because a cut with rows from all over the past has no bound on its hours.
 static bool add_refs(struct cut *c, struct arena *a, int64_t first, int64_t last,
                      struct wal_ref **refs, size_t *cap, size_t *n)
 {

@@ -1,33 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wal.h - the ingester's log: what is in it is acknowledged, whatever happens to the process.
+// wal.h - the ingester's log on its own disk. A push is acknowledged once its entries are in it,
+// and from then on it survives the process.
 //
-// RocksDB in <data>/ingester/log holds entries (message Entry) in a column family per (stream,
-// cut), keyed by seq; docs/formats/log.md has the bytes. Entries are appended in order and dropped
-// with their whole cut.
+// RocksDB in <data>/ingester/log holds entries (message Entry), in one column family for each
+// (stream, cut), keyed by seq; docs/formats/log.md has the bytes. Entries are appended in order. A
+// cut is dropped as a whole, with its family.
 //
 //     RECOVERED --wal_begin--> OPEN --write failed--> BROKEN --wal_recover--> RECOVERED
 //                               |
 //                               +--wal_drain--> DRAINED --wal_close-->
 //
-// Group commit: whoever appends joins a queue. The first becomes the leader; it takes the queue,
-// numbers the entries, writes them with one synced write, wakes all, and hands the lead to the next
-// in the queue, which meanwhile grew by whoever came during the sync.
+// An append (group commit), when all goes well:
 //
-// What an entry has is in two parts. Its rows the owner gives as bytes; they refer to names and
-// such that the cut may have from earlier entries. What the cut lacks of these only shows when the
-// entry's place is known, so the leader asks for it then (wal_news_fn). A *run* is what is written
-// into one cut between two refusals of the leader's: what an entry brought stays for the rest of
-// its run, and in the next one nothing has been brought.
+//     1. The caller joins the queue. If nobody has the lead, it takes the lead.
+//     2. The leader takes a group from the front of the queue, at most 16 MiB of entries.
+//     3. It sees that disk and memory have room, and opens a new cut if the open one is due.
+//     4. It numbers the entries, asks each for its news (see below) and writes the group with one
+//        synced write.
+//     5. It counts the entries in the cut, pins the cut once for each caller, and passes the lead
+//     to
+//        the first caller that has queued meanwhile.
+//     6. It wakes its group. Each caller publishes its rows in the head, then unpins the cut.
 //
-// A failed write leaves open whether the entries are on disk. Their appends fail with unavailable;
-// the database is closed and opened again (its C API has no resume); the stream ends there, as its
-// numbers may be used up, and a new one begins. Entries that turn out to be there may show up,
-// those that were acknowledged must: the owner scans the cuts that are not read to their end.
+// What may fail on the way:
 //
-// Threads: wal_append, wal_unpin, wal_cut_now, wal_drop and all that only looks from any; the rest
-// from one at a time (the ingester's duty thread), wal_scan from several while no append runs. A
-// cut lives until wal_drop.
+//     no room (3, 4)       the whole group is refused with resource_exhausted. Nothing was written;
+//                          the log stays OPEN.
+//     the write (4)        nobody can tell whether the entries are on disk. The appends fail with
+//                          unavailable and the log is BROKEN. The database is closed and opened
+//                          again (its C API has no resume). The stream ends there, because its next
+//                          numbers may be in use, and a new one begins. Entries that turn out to be
+//                          there are read and shown; acknowledged ones must be there.
+//     the process ends     an entry that was synced is read at the next start. It may be one that
+//                          was not acknowledged yet; a retry has the same ids and counts once.
+//
+// An entry has two parts. The owner gives its *rows* as bytes; they refer by number to names,
+// stacks and series that earlier entries of the cut may have brought. Which of these the cut still
+// lacks, the entry's *news*, depends on the entry's place in the log, so the leader asks for it
+// when the place is known (wal_news_fn). A *run* is a stretch of writes into one cut that no
+// refusal interrupts: news that one entry brought are there for all later entries of the run, and a
+// new run begins with nothing.
+//
+// The *lead* is the right to change the database and the open cut; one thread has it at a time.
+//
+// Threads: any may call wal_append, wal_unpin, wal_cut_now, wal_drop and the functions that only
+// look. The duty thread of the ingester calls the others, one at a time; wal_scan may run in
+// several threads while no append runs. A cut lives until wal_drop.
 #pragma once
 
 #include "base/arena.h"
@@ -53,26 +72,27 @@ struct wal_options {
     size_t buffers;            // bytes of RocksDB's write buffers; reserved from memory
     uint64_t cut_bytes;        // a cut closes at this size (CUT_NEWS_TIMES),
     int64_t cut_age_ns;        // or this time after its first entry
-    int64_t keep_ns;           // how long the owner keeps cuts
+    int64_t keep_ns;           // the owner keeps cuts for so long (ingester.head_age)
     uint64_t disk_reserve;     // bytes that stay free on the file system
     uint64_t disk_max;         // bytes of entries that the log holds at most; 0 = no limit
     int64_t (*wall_ns)(void);  // NULL: the clock
     int64_t (*boot_ns)(void);  // the same
 };
 
-// Opens the log, makes it if there is none. Refuses a directory whose format it does not know.
-// Returns owned, in state RECOVERED; the caller now scans the cuts, then calls wal_begin.
+// Opens the log, or makes it. Refuses a directory whose format it does not know. Returns owned, in
+// state RECOVERED; the caller now scans the cuts (wal_scan), then calls wal_begin.
 struct wal *wal_open(const struct wal_options *o, err *e) MUST_CHECK;
 void wal_close(struct wal *w);  // after a drain, or without having begun; frees all cuts
 
-// Starts a stream of its own and admits appends. On failure the log is BROKEN.
+// Begins a new stream and admits appends: RECOVERED becomes OPEN. On failure the log is BROKEN.
 bool wal_begin(struct wal *w, err *e) MUST_CHECK;
 
-// Refuses appends, waits for those inside, closes the open cut. Cuts may be dropped still, if the
-// log was open before.
+// Refuses further appends, waits for those under way, closes the open cut. If the log was OPEN
+// before, cuts may still be dropped.
 void wal_drain(struct wal *w);
 
-// In state BROKEN: closes and opens the database. On failure it stays BROKEN: try again later.
+// In state BROKEN: closes the database and opens it again. On failure the log stays BROKEN; try
+// again later.
 bool wal_recover(struct wal *w, err *e) MUST_CHECK;
 
 // ---- appending
@@ -82,20 +102,22 @@ struct wal_place {
     struct cut *cut;  // pinned: wal_unpin when its rows are published
 };
 
-// Appends to `out` what an entry brings besides its rows. Called by the leader, in the order of
-// entries, one at a time, while no lock of the log is held; `run` is never 0 and never comes again.
-// Fails with resource_exhausted; then nothing of the write is stored, and the run is over.
+// Appends to `out` what an entry brings besides its rows (its news). The leader calls it, in the
+// order of entries, one at a time, without a lock of the log. `run` is never 0, and no other run of
+// the process has the same number. Fails with resource_exhausted; then nothing of the group is
+// written, and the run is over.
 typedef bool wal_news_fn(void *arg, uint64_t run, struct buf *out, err *e);
 
 struct wal_item {
     str rows;           // message LogRows
     uint64_t count;     // how many these are
-    wal_news_fn *news;  // NULL: it brings nothing
+    wal_news_fn *news;  // NULL: the entry brings nothing
     void *arg;
 };
 
-// Writes one entry an item, all or none, and returns when they are synced. Fails with
-// resource_exhausted (disk, naming the row) or unavailable.
+// Writes one entry for each item, all of them or none, and returns when they are synced. Fails with
+// resource_exhausted (disk or memory, naming the setting) or unavailable (the log is not OPEN, or
+// the write failed).
 bool wal_append(struct wal *w, str tenant, const struct wal_item *items, size_t n,
                 struct wal_place *place, err *e) MUST_CHECK;
 void wal_unpin(struct wal *w, struct cut *c);
@@ -113,43 +135,44 @@ struct wal_entry {
 };
 typedef bool wal_entry_fn(void *arg, const struct wal_entry *entry, err *e);
 
-// Has the cut entries that the owner was not given?
+// Whether the cut has entries that the owner was not given yet.
 bool wal_is_unread(const struct cut *c);
 
-// Calls fn for each of them in order, and for those before them that may have brought something;
-// then none are left. What is damaged, or refused by fn with
-// data_loss, invalid_argument or out_of_range, is passed over, counted in the cut (lost_entries,
-// lost_rows) and told; so is what should be there and is not. Fails with unavailable for what
-// cannot be read now, and with what else fn fails with; then all of it comes again.
+// Calls fn for each unread entry in order, and for earlier entries that may have brought news; then
+// the cut is read. An entry that is damaged, is missing, or is refused by fn with data_loss,
+// invalid_argument or out_of_range is passed over, counted in the cut (lost_entries, lost_rows) and
+// logged. Fails with unavailable if an entry cannot be read now, and with every other error of fn;
+// then the next call begins anew.
 bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e) MUST_CHECK;
 
 // ---- cuts
 // Copies at most max pointers to its cuts, oldest stream and cut first; returns how many there are.
 size_t wal_cuts(struct wal *w, struct cut **out, size_t max);
 
-// Closes the open cut if it is due. BROKEN if that write fails.
+// Closes the open cut if it is due. If that write fails, the log is BROKEN.
 void wal_tick(struct wal *w);
 
-// Closes the open cut if it has entries. BROKEN if that write fails. While the log is opened again
-// nobody can tell what the cut has: unavailable.
+// Closes the open cut if it has entries. If that write fails, the log is BROKEN. Fails with
+// unavailable while the log is BROKEN, because nobody knows then what the open cut has.
 bool wal_cut_now(struct wal *w, err *e) MUST_CHECK;
 
-// May it go? Closed, not pinned, newest arrival more than keep_ns ago. Of a cut that was found at a
-// start only the wall clock of then knows; so it goes only if the wall clock still says the same,
-// and not in the first hour (or keep_ns), in which a clock that was wrong at the start is set
-// right.
+// Whether the cut is old enough to go: closed, not pinned, its newest entry arrived more than
+// keep_ns ago. For a cut that was found at a start, only wall times tell when that was. So it goes
+// only if the wall clock of now agrees, and not within the first hour (or keep_ns) after the start:
+// a clock that was wrong at the start has that long to be set right.
 bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns);
 
-// Forgets a cut; its rows are gone already. Frees c.
+// Removes a cut whose rows have left the head. Frees c.
 bool wal_drop(struct wal *w, struct cut *c, err *e) MUST_CHECK;
 
-// What the head contains, for answers: each cut that it has not dropped with each of its hours
-// within [first_hour, last_hour]. While the head is held (head_pin), any thread. The arena's.
+// For answers, which name what the head contains: each cut that the head has not dropped, with each
+// of its hours within [first_hour, last_hour]. The caller holds the head (head_pin); any thread.
+// *refs is the arena's.
 struct wal_ref {
     id128 stream;
     uint64_t cut;
     int64_t hour;
-    uint32_t first_part;  // 0; who answers may know more (flush.h)
+    uint32_t first_part;  // 0 here; flush_names (flush.h) raises it
 };
 bool wal_refs(struct wal *w, struct arena *a, int64_t first_hour, int64_t last_hour,
               struct wal_ref **refs, size_t *n, err *e) MUST_CHECK;
@@ -164,7 +187,7 @@ struct wal_cut {
     int64_t opened_wall_ns;
     int64_t newest_boot_ns;
     bool closed;
-    bool ready;             // closed, all that its log holds is in the head, and becomes no more
+    bool ready;             // closed, and the head has all that its log holds (wal_is_whole)
     bool found;             // of an earlier process
     uint64_t lost_entries;  // acknowledged, and cannot be read
     uint64_t lost_rows;
@@ -172,8 +195,8 @@ struct wal_cut {
 // As wal_cuts.
 size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max);
 
-// Streams of cuts that lack something acknowledged, at most max: for answers to say so. For an hour
-// after a start; who looks after the log knows by then.
+// Streams that lack acknowledged entries, at most max, so that answers can say so. They do for an
+// hour after the start that found the damage; the log line and the notice stay.
 #define WAL_DAMAGE_TOLD_NS (INT64_C(3600) * 1000000000)
 size_t wal_damaged(struct wal *w, id128 *streams, size_t max);
 
@@ -181,7 +204,7 @@ enum wal_state wal_state(struct wal *w);
 
 struct wal_stream {
     id128 id;
-    const char *state;  // a state of docs/design.md, such as "open"
+    const char *state;  // of docs/design.md, such as "open"; static
     uint64_t highest_seq;
 };
 // As wal_cuts; the open stream is the last one.
@@ -193,7 +216,7 @@ struct wal_counts {
     uint64_t closed_cuts;
     uint64_t open_streams;
     uint64_t closed_streams;
-    uint64_t lost_entries;  // acknowledged, and found unreadable by this process
-    uint64_t lost_rows;     // at least
+    uint64_t lost_entries;  // acknowledged entries that this process could not read
+    uint64_t lost_rows;     // of these, a lower bound
 };
 struct wal_counts wal_count(struct wal *w);

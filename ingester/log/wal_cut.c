@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// wal_cut.c - cuts of the log: made with their first entry, closed by size or age, dropped whole.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "sys/clock.h"
@@ -6,19 +8,20 @@
 
 #include <inttypes.h>
 
-// Each cut is a column family, and making one takes RocksDB longer the more there are (5 ms at 100,
-// 50 ms at 500, 400 ms at 2000; the others wait). Beyond this many, age alone closes a cut so late
-// that as many again fill the time for which cuts are kept.
+// Each cut is a column family, and RocksDB takes longer to make one the more there are: 5 ms at
+// 100, 50 ms at 500, 400 ms at 2000, while all appends wait. With more cuts than this, age alone
+// closes a cut only after keep_ns / CUTS_MANY, so that at most as many again come to be before the
+// oldest go.
 #define CUTS_MANY 128
 
-// How long a clock may be wrong after a start (a machine without one of its own boots in 1970 or
-// wherever its firmware thinks it is, until it is told the time).
+// How long a clock may be wrong after a start. A machine without a battery-backed clock boots in
+// 1970, or at the date of its firmware, until it is told the time.
 #define FOUND_STAYS_NS (3600 * NS_PER_S)
 
-// From one look to the next a clock that is only steered moves less.
+// A clock that NTP only steers moves less between two ticks; more than this is a jump.
 #define WALL_SLEW_NS NS_PER_S
 
-// ---- tables; bookkeeping of a few hundred bytes a cut
+// ---- tables. A few hundred bytes for each cut, which count against no budget.
 
 struct cut *cut_new(id128 stream, uint64_t number, err *e)
 {
@@ -62,7 +65,7 @@ void wal_add_stream(struct wal *w, const struct wal_stream *s)
 
 // ---- closing and opening, with the lead
 
-// The row of a cut, in `value` meanwhile.
+// Adds the meta row of a cut to a batch; `value` is scratch.
 static bool put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut *c,
                     struct buf *value, err *e)
 {
@@ -78,7 +81,9 @@ static bool put_row(struct wal *w, rocksdb_writebatch_t *batch, const struct cut
 bool wal_close_cut(struct wal *w, err *e)
 {
     struct cut *c = w->open;
+    assert(w->led);
     if (!c) return true;
+    assert(!c->closed);
     if (FAULT_ERRNO("wal.cut.close")) return err_set(e, ERR_UNAVAILABLE, "log: close cut: %m");
     lock_take(&w->lock);
     c->closed = true;
@@ -87,8 +92,9 @@ bool wal_close_cut(struct wal *w, err *e)
     struct buf value;
     buf_init(&value, NULL, 4096);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    // Not synced: entries tell where a cut ends, and the next synced write carries it along. The
-    // flush lets RocksDB delete its own files of what the cut holds.
+    // The row is not synced. If a crash loses it, the entries tell where the cut ends; else the
+    // next synced write takes it to the disk. The flush moves the cut's entries into a table, which
+    // lets RocksDB delete the write-ahead files that have them.
     bool ok = put_row(w, batch, c, &value, e) && db_write(&w->db, batch, false, e) &&
               db_family_flush(&w->db, c->family, e);
     if (ok && FAULT_ERRNO("wal.cut.close.after")) {
@@ -100,7 +106,8 @@ bool wal_close_cut(struct wal *w, err *e)
 }
 
 // Each cut brings the symbols of its services once. If these counted like rows, a cut of many
-// services would be full as soon as it had named them, and the next one would name them again.
+// services would be full as soon as it had named them, and so would the next one: a log of names.
+// An empty cut is never full, or an entry above the limit would find no cut at all.
 static bool is_full(const struct wal *w, size_t bytes)
 {
     const struct cut *c = w->open;
@@ -116,11 +123,16 @@ static bool is_due(struct wal *w, size_t bytes)
     if (c->last_seq == 0) return false;
     if (w->cut_count > CUTS_MANY) age = MAX(age, w->options.keep_ns / CUTS_MANY);
     if (is_full(w, bytes)) return true;
+    // By the boot clock: a wall clock that is set back must not keep a cut open for years.
     return w->options.boot_ns() - c->opened_boot_ns >= age;
 }
 
+// The order matters. Memory comes first, because without it nothing must be made. The family comes
+// before the cut is in the tables, because a cut without a family cannot be written to. If the
+// process ends in between, a start finds an empty family and drops it (wal_life.c).
 bool wal_need_cut(struct wal *w, size_t bytes, err *e)
 {
+    assert(w->led && w->stream_count > 0);
     if (w->open && is_due(w, bytes) && !wal_close_cut(w, e)) return false;
     if (w->open) return true;
     id128 stream = w->streams[w->stream_count - 1].id;
@@ -157,7 +169,9 @@ int64_t wal_wall_ahead(const struct wal *w)
     return wall - boot;
 }
 
-// The wall clock was set: what this process noted by it is put right, for a later one to read.
+// When the wall clock was set, rewrites the wall times of this process's own cuts from their boot
+// times, so that a later process reads times of the right clock. Cuts that were found keep theirs:
+// their boot times were derived from these.
 static bool follow_wall_clock(struct wal *w, err *e)
 {
     int64_t ahead = wal_wall_ahead(w);
@@ -200,7 +214,7 @@ void wal_tick(struct wal *w)
 bool wal_cut_now(struct wal *w, err *e)
 {
     lock_take(&w->lock);
-    bool broken = w->state == WAL_BROKEN;  // whoever opens it has the lead for long
+    bool broken = w->state == WAL_BROKEN;  // do not wait for the lead: the open has it for long
     if (broken) (void)wal_admits(w, e);
     lock_give(&w->lock);
     if (broken) return false;
@@ -224,7 +238,7 @@ bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
     int64_t boot_ns = w->options.boot_ns();
     lock_take(&w->lock);
     bool recent_ids = c->closed && c->pins == 0 && boot_ns - c->newest_boot_ns > keep_ns;
-    if (recent_ids && c->found_boot_ns) {
+    if (recent_ids && c->found_boot_ns) {  // two clocks have to agree (wal.h)
         recent_ids = wall_ns - MIN(c->newest_wall_ns, c->found_wall_ns) > keep_ns &&
                      boot_ns - c->found_boot_ns > MIN(keep_ns, FOUND_STAYS_NS);
     }
@@ -232,8 +246,8 @@ bool wal_cut_is_past(struct wal *w, const struct cut *c, int64_t keep_ns)
     return recent_ids;
 }
 
-// Takes a cut out of the tables, and its stream if that has ended and this was its last cut. True
-// if the stream went.
+// Takes a cut out of the tables, and its stream too if that has ended and this was its last cut.
+// True if the stream went. The open stream stays without cuts: it is where the next entry goes.
 static bool forget(struct wal *w, const struct cut *c)
 {
     bool others = false;
@@ -259,7 +273,9 @@ static bool forget(struct wal *w, const struct cut *c)
     return gone;
 }
 
-// The family first: a row without family means nothing, a family without row would be found again.
+// The family is dropped before its row. A crash in between leaves a row without a family, which
+// means nothing. The other order would leave a family without a row, whose entries the next start
+// would read back into the head.
 bool wal_drop(struct wal *w, struct cut *c, err *e)
 {
     assert(c->closed && c->pins == 0);
@@ -288,7 +304,8 @@ bool wal_drop(struct wal *w, struct cut *c, err *e)
             rocksdb_writebatch_delete_cf(batch, w->db.meta, key, strlen(key));
         }
         err fault = {0};
-        // The cut is gone whatever this write says; a log that cannot write is found out by it.
+        // If this write fails, the cut is gone all the same and its row is harmless; but the log
+        // cannot be written to, and better this shows now than with the next push.
         if (!db_write(&w->db, batch, false, &fault)) wal_break(w, &fault);
         rocksdb_writebatch_destroy(batch);
         cut_free(c);

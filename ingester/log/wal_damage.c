@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wal_damage.c - what a log should hold, so that what is missing is counted and not overlooked.
+// wal_damage.c - which entries a log should hold, so that missing ones are counted.
 //
-// RocksDB opens a log whose files are damaged with what it can read of them and says nothing. What
-// was acknowledged is known all the same:
+// RocksDB opens a damaged log with the entries that it can read and does not say what it left out.
+// Which entries were acknowledged is known from other sources:
 //
-//     in a cut             seqs have no gaps: an entry is written only after those before it landed
-//     to its end           by its row, once it closed; by the first seq of the next cut; by the
-//     mark
+//     within a cut         seqs have no gaps: an entry is written only after those before it landed
+//     the end of a cut     is in the row of the cut, once it closed; in the first seq of the next
+//                          cut; in the mark
 //
-// The mark is a file beside RocksDB's, <log>/ACKNOWLEDGED, which says every second up to where the
-// newest cut was acknowledged. It says nothing that is not synced, so it needs no sync itself; what
-// a crash leaves of the last second is not in it, and need not be: a torn tail was acknowledged to
-// nobody, unless a disk lies. What is missing behind the mark of a log whose last file is damaged
-// is the part that nobody can tell.
+// The mark is a file beside RocksDB's, <log>/ACKNOWLEDGED. Once a second it says how far the newest
+// cut is acknowledged. It is written after the entries that it counts were synced, so it is never
+// ahead of them and needs no sync of its own. It lacks the entries of the last second before a
+// crash. Nobody misses those of them that were torn: a torn entry was not acknowledged, unless the
+// disk lied about a sync. If the last write-ahead file is damaged behind the mark, nobody can tell
+// what is missing from there on.
 //
 //     8 "FTACKED\n" | 16 stream | 8 cut | 8 last seq | 8 rows of the cut | 4 CRC32C of all before
 //
@@ -32,6 +33,7 @@
 static const char magic[8] = "FTACKED\n";
 
 #define MARK_BYTES 52
+static_assert(MARK_BYTES == sizeof magic + 16 + 3 * 8 + 4, "as drawn above");
 
 // ---- the mark
 
@@ -86,6 +88,7 @@ void wal_mark(struct wal *w)
     put_number(bytes + 40, m.rows, 8);
     put_number(bytes + 48, crc32c(0, bytes, 48), 4);
     mark_path(w, path, sizeof path);
+    // Overwritten in place; the checksum finds a mark of which a crash wrote only a part.
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;  // the next second tries again; without it less can be told
     if (pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes) w->marked = m;
@@ -122,6 +125,7 @@ bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut)
 
 // ---- what cuts should hold
 
+// The mark is believed where it says more than the disk has: entries behind those that can be read.
 static void expect_marked(struct wal *w)
 {
     for (size_t i = 0; i < w->cut_count; i++) {
@@ -133,7 +137,8 @@ static void expect_marked(struct wal *w)
     }
 }
 
-// The cuts are in order of stream and number. What was dropped left no gap between numbers.
+// A cut ends where the next one of its stream begins. The cuts are in order of stream and number;
+// where the one between two was dropped, the numbers are not neighbours and nothing can be said.
 static void expect_neighbours(struct wal *w)
 {
     for (size_t i = 0; i < w->cut_count; i++) {
@@ -156,7 +161,7 @@ void wal_expect(struct wal *w)
     expect_neighbours(w);
     for (size_t i = 0; i < w->cut_count; i++) {
         struct cut *c = w->cuts[i];
-        // Its row is there, so its first entry was as well.
+        // The row of a cut is written with its first entry, so there was at least one.
         if (c->first_seq == 0) c->first_seq = 1;
         if (c->last_seq < c->first_seq) c->last_seq = c->first_seq;
         wal_note_seq(w, c->stream, c->last_seq);
@@ -177,7 +182,7 @@ void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const
               "stream=%s cut=%" PRIu64 " missing_pushes=%" PRIu64 " missing_profiles=%" PRIu64
               " fault=%s do=\"%s\"",
               stream, c->number, entries, rows,
-              log_quote(text, str_of(why->code == ERR_OK ? "they are not there" : why->msg)),
+              log_quote(text, str_of(why->code == ERR_OK ? "the entries are missing" : why->msg)),
               "look at this disk: acknowledged profiles cannot be read from the log any more; the "
               "rest of it is served and flushed");
 }

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// wal_db.c - RocksDB under the log: its options, its column families, its errors as err.
+//
+// An error that another try may get past is unavailable. A wrong checksum or a missing file is
+// data_loss: callers pass over what is lost and count it.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "sys/file.h"
@@ -7,19 +12,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Open tables are counted, as there may be one for each cut and a process has 1024 descriptors.
+// RocksDB keeps so many tables open. There may be one for each cut, and a process has 1024
+// descriptors by default, which sockets need as well.
 #define OPEN_FILES_MAX 256
 
-// A column family's own buffer; all of them together are held by the database's limit.
+// The write buffer of one column family; the database's own limit holds all of them together.
 #define FAMILY_BUFFER ((size_t)16 << 20)
 
-// WAL files are kept until each family with rows in them is flushed; beyond this the oldest is.
+// A write-ahead file is kept until each family with rows in it is flushed. Beyond so many bytes
+// RocksDB flushes the family that holds the oldest file.
 #define WAL_BYTES_MAX ((uint64_t)256 << 20)
 
 #define READAHEAD     ((size_t)2 << 20)
 #define MANIFEST_STEP ((size_t)64 << 10)  // 4 MiB by default, which a small disk may not have
 
-enum {  // of RocksDB's headers, whose C face has only numbers
+enum {  // values from RocksDB's C++ headers; its C interface takes plain numbers
     RECOVER_ALL_READABLE = 3,
     LOG_ONLY_FATAL = 4,
 };
@@ -33,7 +40,8 @@ static bool failed(char *message, const char *what, err *e)
     return true;
 }
 
-// What cannot be read, and will not be the next time: a checksum is wrong, a file is gone.
+// Whether the next try would find the same: a checksum is wrong, or a file is gone. The C interface
+// has no codes, only the text.
 static bool is_lost(const char *message)
 {
     return strncmp(message, "Corruption", strlen("Corruption")) == 0 ||
@@ -55,26 +63,28 @@ static void set_options(struct db *d, size_t buffers)
 {
     rocksdb_options_t *o = d->options;
     rocksdb_options_set_create_if_missing(o, 1);
-    // Every record that can be read: a torn tail is cut, and what lies behind a damaged record is
-    // there. Seqs tell what is missing (wal_damage.c), which RocksDB does not. In its other modes
-    // it drops all that follows, or does not open where a family was flushed behind the damage.
+    // This mode reads every record that can be read: it cuts a torn tail and goes on behind a
+    // damaged record. It does not say what it left out; gaps between seqs do (wal_damage.c). The
+    // other modes drop everything behind the damage, or refuse to open where a family was flushed
+    // behind it.
     rocksdb_options_set_wal_recovery_mode(o, RECOVER_ALL_READABLE);
-    // Debian's build ends the process when its info log meets a full disk.
+    // Debian's build aborts the process when its info log meets a full disk.
     rocksdb_options_set_info_log_level(o, LOG_ONLY_FATAL);
     rocksdb_options_set_keep_log_file_num(o, 1);
     rocksdb_options_set_stats_dump_period_sec(o, 0);
     rocksdb_options_set_stats_persist_period_sec(o, 0);
     rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
     rocksdb_options_set_max_background_jobs(o, 2);
-    // Rows are appended in order and go with their family: there is nothing to compact.
+    // Entries are appended in order and go with their family: there is nothing to compact.
     rocksdb_options_set_disable_auto_compactions(o, 1);
     rocksdb_options_set_write_buffer_size(o, MIN(FAMILY_BUFFER, buffers / 2));
     rocksdb_options_set_db_write_buffer_size(o, buffers);
     rocksdb_options_set_max_total_wal_size(o, WAL_BYTES_MAX);
     rocksdb_options_set_manifest_preallocation_size(o, MANIFEST_STEP);
     rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
-    rocksdb_options_set_compression(o, rocksdb_no_compression);  // vectors and ids, mostly
-    // Read once, at a start.
+    // Entries are mostly vectors and ids, which compress too little to be worth the time.
+    rocksdb_options_set_compression(o, rocksdb_no_compression);
+    // Tables are read once, at a start: a cache would only take memory.
     rocksdb_block_based_options_set_no_block_cache(d->table, 1);
     rocksdb_options_set_block_based_table_factory(o, d->table);
 
@@ -120,7 +130,7 @@ static int by_stream_and_number(const void *a, const void *b)
 
 // ---- open
 
-// Opens all families that are there: RocksDB refuses to open only some.
+// Opens all families that are there, because RocksDB refuses to open only some of them.
 static bool open_families(struct db *d, const char *dir, char **names, size_t count,
                           struct db_family **families, size_t *n, err *e)
 {
@@ -140,7 +150,8 @@ static bool open_families(struct db *d, const char *dir, char **names, size_t co
             rocksdb_open_column_families(d->options, dir, (int)count, (const char *const *)names,
                                          options, handles, &message);
     }
-    // A file that is gone or too short: without it, so that the rest is served.
+    // A file is gone or too short: open without it, so that the rest is served. The gaps between
+    // seqs show what it held.
     if (ok && message && is_lost(message)) {
         char text[LOG_QUOTE_MAX];
         log_error(NULL, "log.files_damaged", "fault=%s then=\"%s\"",
@@ -179,7 +190,8 @@ static bool check_format(struct db *d, err *e)
     buf_init(&value, NULL, 4096);
     err fault = {0};
     bool ok = db_meta_get(d, S("format"), &value, &found, &fault);
-    // It was of this program when it opened last; the families' names are looked at as well.
+    // A damaged row of the format is no reason to refuse: families of another format would have
+    // names that family_parse refuses.
     if (!ok && fault.code == ERR_DATA_LOSS) ok = true;
     if (!ok) *e = fault;
     str is = buf_view(&value);
@@ -188,6 +200,7 @@ static bool check_format(struct db *d, err *e)
         ok = err_set(e, ERR_FAILED_PRECONDITION, "log: format '%.*s' is unknown, this is '%s'",
                      STR(str_slice(is, 0, 64)), WAL_FORMAT);
     }
+    // From here on entries of format 4 are written, which an older program must not misread.
     if (ok && (!found || older)) {
         rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
         meta_put(d, batch, "format", S(WAL_FORMAT));
@@ -221,7 +234,7 @@ bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **f
     if (exists) names = rocksdb_list_column_families(d->options, dir, &count, &message);
     bool ok = !failed(message, "list column families", e) && mended &&
               open_families(d, dir, names, count, families, n, e);
-    if (exists) rocksdb_list_column_families_destroy(names, count);  // it may have none
+    if (exists) rocksdb_list_column_families_destroy(names, count);  // on a failure too: count is 0
     if (ok && !check_format(d, e)) {
         for (size_t i = 0; i < *n; i++)
             db_family_release((*families)[i].handle);
@@ -235,6 +248,7 @@ bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **f
 void db_close(struct db *d)
 {
     if (!d->options) return;
+    // Handles before their database: closing it frees what they point to.
     db_family_release(d->meta);
     if (d->rocks) rocksdb_close(d->rocks);
     rocksdb_flushoptions_destroy(d->flush);
@@ -261,7 +275,8 @@ bool db_family_drop(struct db *d, void *handle, err *e)
 {
     char *message = NULL;
     rocksdb_drop_column_family(d->rocks, handle, &message);
-    if (message && strstr(message, "already dropped")) {  // by a try that was said to have failed
+    // An earlier try dropped it and was reported as a failure: the log was opened again in between.
+    if (message && strstr(message, "already dropped")) {
         rocksdb_free(message);
         message = NULL;
     }
@@ -299,8 +314,8 @@ bool db_meta_get(struct db *d, str key, struct buf *value, bool *found, err *e)
     return buf_ok(value, e);
 }
 
-// Where the entries of a family cannot be read, its files' names and ranges can: they are noted in
-// the database's own list.
+// The bounds of a family whose entries cannot be read: RocksDB's manifest has the first and last
+// key of each table. Entries that are only in write-ahead files do not count.
 static void file_bounds(struct db *d, const struct db_family *f, uint64_t *first, uint64_t *last)
 {
     char name[FAMILY_TEXT];
@@ -364,6 +379,7 @@ bool db_entry(struct db *d, void *handle, uint64_t seq, char **value, size_t *n,
     return !read_failed(message, "read", e);
 }
 
+// Big-endian, so that RocksDB's order of bytes is that of seqs.
 void key_print(uint64_t seq, char key[8])
 {
     for (int i = 0; i < 8; i++)

@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// wal_life.c - the log from its open to its close: what is found on disk, new streams, the drain.
+//
+// An open, the first one and each after a failed write:
+//
+//     1. The database is opened with all its families (wal_db.c).
+//     2. Each family becomes a cut, or is matched with the cut that the process has already.
+//     3. At the first open the seqs that each cut should have are worked out (wal_damage.c).
+//     4. Cuts and streams of which nothing is left are taken out; the meta rows of all others are
+//        written anew.
+//
+// Then the owner scans the cuts and calls wal_begin, which makes a new stream. Every step can be
+// repeated: if one fails, the next open starts from the first.
 #include "base/fault.h"
 #include "ingester/log/wal_int.h"
 #include "sys/clock.h"
@@ -38,8 +51,9 @@ static void tell_row(const struct cut *c, const err *fault)
               c->number, log_quote(text, str_of(fault->msg)), "its entries tell what it has");
 }
 
-// What the meta family says of a cut. One that was open when the process ended is closed now; when
-// its last entry came nobody knows, so it counts as now: it is kept too long rather than too short.
+// Reads the meta row of a cut that an earlier process made. If it was open when that process ended,
+// it is closed now. The time of its last entry is not known then and counts as now: the cut is kept
+// too long rather than too short. A damaged row is logged and does without.
 static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
 {
     char key[META_KEY];
@@ -67,7 +81,8 @@ static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
         if (c->opened_wall_ns == 0) c->opened_wall_ns = now;
         c->newest_wall_ns = MAX(now, MAX(c->opened_wall_ns, c->newest_wall_ns));
     }
-    // Streams follow each other also where the clock was set back (next_stream).
+    // No entry is older than its stream, whose name has the time of its beginning. That time is
+    // believed unless it lies in the future, as it may where the clock was set back (next_stream).
     if (began <= now) c->newest_wall_ns = MAX(c->newest_wall_ns, began);
     c->found_wall_ns = now;
     c->found_boot_ns = w->options.boot_ns();
@@ -75,10 +90,15 @@ static bool read_cut_row(struct wal *w, struct cut *c, bool *found, err *e)
     return true;
 }
 
-// A cut that this process did not know. Damage makes it smaller, not absent: what it should hold is
-// found out when all are there (wal_damage.c). Without entries and row it was made just before the
-// process ended, if it is the last of its stream; with a row that says that it has none, its first
-// write failed. Takes c.
+// Adds a cut that an earlier process made. Takes c.
+//
+// An empty family is dropped only if nothing was ever acknowledged in it:
+//
+//     without a row, the last one of its stream    it was made just before the process ended
+//     with a row that says it has no entries       its first write failed
+//
+// Every other empty family lost its entries. It stays a cut, so that the loss is counted once it is
+// known what each cut should hold (wal_damage.c).
 static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f, bool is_last,
                         err *e)
 {
@@ -108,14 +128,14 @@ static bool adopt_found(struct wal *w, struct cut *c, const struct db_family *f,
     return true;
 }
 
-// One that it has in memory, after its log was closed. If its first write failed there is nothing
-// of it, and tidy takes it out.
+// Matches a family with a cut that this process has in memory, after a failed write. A cut whose
+// first write failed has no entries; its family is dropped and tidy takes it out.
 static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f, err *e)
 {
     uint64_t first = 0;
     uint64_t last = 0;
     if (!db_bounds(&w->db, f, &first, &last, e)) return false;
-    if (last < c->last_seq) {
+    if (last < c->last_seq) {  // on disk only: the head still has these entries
         log_error(NULL, "log.lost", "cut=%" PRIu64 " found_seq=%" PRIu64 " last_seq=%" PRIu64,
                   c->number, last, c->last_seq);
     }
@@ -134,7 +154,7 @@ static bool adopt_known(struct wal *w, struct cut *c, const struct db_family *f,
     return true;
 }
 
-// Takes the family's handle, whatever comes of it.
+// Takes the family's handle, on failure too.
 static bool adopt_family(struct wal *w, const struct db_family *f, bool is_last, err *e)
 {
     struct cut *known = find_cut(w, f->stream, f->number);
@@ -147,9 +167,9 @@ static bool adopt_family(struct wal *w, const struct db_family *f, bool is_last,
     return known ? adopt_known(w, c, f, e) : adopt_found(w, c, f, is_last, e);
 }
 
-// Takes out cuts that never had an acknowledged entry and are not on disk, and streams of which
-// nothing is left. Those that remain are over once their process or log was. A cut whose drop
-// failed half way stays for another one.
+// Takes out cuts that are not on disk and never had an acknowledged entry, and streams without
+// cuts. The streams that remain have ended. A cut that the head has dropped but the log has not
+// stays, even without a family, so that its drop can be repeated.
 static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
 {
     char key[META_KEY];
@@ -183,7 +203,7 @@ static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
     lock_give(&w->lock);
 }
 
-// Rows of the meta family for all that is held.
+// Writes the meta rows of all streams and cuts that are held.
 static bool settle(struct wal *w, err *e)
 {
     char key[META_KEY];
@@ -214,16 +234,17 @@ static bool settle(struct wal *w, err *e)
     return ok;
 }
 
-// Opens the database and makes tables of cuts and streams agree with it.
+// Opens the database and makes the tables of cuts and streams agree with it. On failure the tables
+// may have some of the cuts; they are matched at the next try.
 static bool load(struct wal *w, bool first, err *e)
 {
     struct db_family *families = NULL;
     size_t n = 0;
     if (first) wal_find_mark(w);
     if (!db_open(&w->db, w->options.dir, w->options.buffers, &families, &n, e)) return false;
-    bool ok = w->stream_count > 0 || meta_streams(w, e);
+    bool ok = w->stream_count > 0 || meta_streams(w, e);  // after a failed write memory knows more
     for (size_t i = 0; i < n; i++) {
-        if (ok) {
+        if (ok) {  // families are in order of stream
             bool is_last = i + 1 == n || !id128_eq(families[i + 1].stream, families[i].stream);
             ok = adopt_family(w, &families[i], is_last, e);
         } else {
@@ -248,6 +269,7 @@ static void unload(struct wal *w)
 
 struct wal *wal_open(const struct wal_options *o, err *e)
 {
+    assert(o->dir && o->dir[0]);
     if (!dir_make(o->dir, e)) return NULL;
     struct wal *w = mem_alloc(NULL, sizeof *w, e);
     if (!w) return NULL;
@@ -280,7 +302,8 @@ void wal_close(struct wal *w)
     mem_free(NULL, w, sizeof *w);
 }
 
-// Behind all streams that are held, also where the clock was set back.
+// Streams sort by name in the order in which they were made, so the name of a new one is above
+// those of all that are held, even if the clock was set back since.
 static id128 next_stream(const struct wal *w)
 {
     uint8_t random[10];
@@ -312,10 +335,12 @@ bool wal_begin(struct wal *w, err *e)
         return false;
     }
     lock_take(&w->lock);
-    // Nobody else can have covered anything of the old streams: all that was acknowledged is here.
+    // All that was acknowledged in the old streams is here: nobody but the owner of this directory
+    // writes their segments.
     for (size_t i = 0; i < w->stream_count; i++)
         w->streams[i].state = "sealed-owner";
     wal_add_stream(w, &own);
+    assert(!w->open && !w->first);
     w->next_seq = 1;
     w->next_cut = 1;
     w->state = WAL_OPEN;
@@ -325,6 +350,7 @@ bool wal_begin(struct wal *w, err *e)
 
 bool wal_recover(struct wal *w, err *e)
 {
+    // With the lead no cut is dropped and none is closed while their handles are gone.
     wal_take_lead(w);
     assert(wal_state(w) == WAL_BROKEN);
     unload(w);
@@ -336,7 +362,8 @@ bool wal_recover(struct wal *w, err *e)
     bool ok = load(w, false, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
-    for (size_t i = 0; ok && i < w->cut_count; i++)  // what they have more is unread now
+    // The doubt is over: what a cut has beyond its read_seq counts as unread from now on.
+    for (size_t i = 0; ok && i < w->cut_count; i++)
         w->cuts[i]->in_doubt = false;
     lock_give(&w->lock);
     if (ok) wal_mark(w);  // before a repeated push of what the failed write left is acknowledged
@@ -349,7 +376,7 @@ void wal_drain(struct wal *w)
     err e = {0};
     lock_take(&w->lock);
     bool open = w->state == WAL_OPEN;
-    w->state = WAL_DRAINED;
+    w->state = WAL_DRAINED;  // before the wait, so that the queue can only become shorter
     w->drained_open = open;
     while (w->led || w->first)
         cond_wait(&w->idle, &w->lock);

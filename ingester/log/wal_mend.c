@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wal_mend.c - write-ahead files whose damage RocksDB would never get past.
+// wal_mend.c - mends write-ahead files that RocksDB would read for ever.
 //
-// A record whose type says that its file is a recycled one (ours never are) has the number of the
-// file it belongs to. RocksDB 7.8 looks at that number before the checksum, and where every
-// readable record is wanted it takes another number for an older record, which it passes over
-// without moving on: it reads the same record for ever. One flipped bit of a type is enough. Such a
-// type becomes one that does not exist; then the checksum is wrong, and what is left of the block
-// is passed over.
+// RocksDB can recycle files; we never let it. A record whose type says "recycled" carries the
+// number of the file that it belongs to, and RocksDB 7.8 looks at that number before it looks at
+// the checksum. In the mode that reads every readable record it takes a wrong number for an older
+// record, and passes over it without moving on: it reads the same record for ever. One flipped bit
+// of a type is enough. So before each open such a type is overwritten with one that does not exist.
+// Then RocksDB finds the checksum wrong and passes over the rest of the block.
 //
 // A file is blocks of 32 KiB, which no record crosses; a record is
 //     4 CRC32C of type and payload, rotated and raised | 2 length | 1 type | payload
@@ -52,8 +52,9 @@ static bool is_right(const uint8_t *record)
     return masked == stored;
 }
 
-// Where in a block RocksDB comes upon such a record; n: nowhere. `sure`: only behind records that
-// are right, as it does; without that a quick look says whether there can be one.
+// Where in a block RocksDB would come upon such a record; n: nowhere. RocksDB comes upon a record
+// only behind records whose checksums are right, and `sure` checks these. Without `sure` it is a
+// quick look at lengths and types, which finds every such record and perhaps more.
 static size_t find_in(const uint8_t *block, size_t n, bool sure)
 {
     size_t at = 0;
@@ -75,6 +76,7 @@ static bool mend_file(int fd, const char *path, err *e)
         ssize_t n = pread(fd, block, sizeof block, from);
         if (n < 0) return err_set(e, ERR_UNAVAILABLE, "log: read %s: %m", path);
         if (n == 0) return true;
+        // The quick look comes first: it needs no checksums, and nearly no block has such a record.
         size_t at = find_in(block, (size_t)n, false);
         if (at < (size_t)n) at = find_in(block, (size_t)n, true);
         if (at == (size_t)n) continue;
@@ -92,7 +94,7 @@ bool wal_mend(const char *dir, err *e)
 {
     DIR *d = opendir(dir);
     bool ok = true;
-    if (!d) return true;  // there is none yet, or whoever opens it says why not
+    if (!d) return true;  // there is no log yet, or RocksDB's open will say why it cannot be read
     for (struct dirent *f; ok && (f = readdir(d));) {
         char path[4096];
         if (!str_ends(str_of(f->d_name), S(".log"))) continue;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// wal_meta.c - rows of the log's meta family: keys and messages of streams and cuts
+// (docs/formats/log.md).
 #include "codec/pb.h"
 #include "ingester/log/wal_int.h"
 
@@ -43,7 +46,8 @@ void meta_cut_value(const struct cut *c, struct buf *out)
     if (c->closed && c->rows != ROWS_UNKNOWN) pb_put_u64(out, 7, c->rows);
 }
 
-// Last seq and rows are of a closed cut only.
+// Only the row of a closed cut has a last seq and rows. Fields that are not known are passed over:
+// a later program may have written them.
 bool meta_cut_read(str value, struct cut *c, err *e)
 {
     struct pb_reader r = pb_reader(value);
@@ -95,7 +99,7 @@ static bool stream_read(str key, str value, struct wal_stream *s, err *e)
     return pb_done(&r, e) || err_wrap(e, "log: stream row");
 }
 
-// In the order of their names, which is that of their beginnings.
+// Reads the rows of all streams, in the order of their names, which is that of their beginnings.
 bool meta_streams(struct wal *w, err *e)
 {
     struct db *d = &w->db;
@@ -113,7 +117,7 @@ bool meta_streams(struct wal *w, err *e)
         ok = stream_read(key, value, &s, e) && wal_make_room(w, e);
         if (ok) wal_add_stream(w, &s);
     }
-    // What cuts tell of their streams is enough (wal_note_seq).
+    // A damaged row of a stream is passed over: its cuts name the stream as well (wal_note_seq).
     err fault = {0};
     bool whole = db_iterator_ok(it, &fault);
     rocksdb_iter_destroy(it);

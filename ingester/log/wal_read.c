@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wal_read.c - entries back out of a cut, and a count of those that should be there and are not.
+// wal_read.c - reads the entries of a cut back, and counts those that should be there and are not.
 //
-//     iterator over the family, in order          the rule
-//       +-- a block or file of it is damaged      each remaining seq by itself: what lies in other
-//                                                 blocks and files is found
+//     1. An iterator goes over the family in order. This is all, unless a block or file is damaged.
+//     2. An iterator ends at damage. Then each remaining seq is asked for by itself, which finds
+//     the
+//        entries in other blocks and files.
+//     3. Missing entries are counted. Seqs of a stream have no gaps, and each entry says how many
+//        rows its cut had before it, so the entry behind a gap tells how many rows the gap had.
 //
-// Seqs of a stream have no gaps, and each entry says how many rows came before it in its cut; so a
-// gap tells what is missing from it. What a cut should hold to its end: wal_damage.c.
+// An entry that cannot be decoded, or that the owner refuses as damaged, counts as missing. An
+// error that may pass (memory, the disk) ends the scan, and the next one begins anew. wal_damage.c
+// knows where a cut should end.
 #include "codec/lz4.h"
 #include "codec/pb.h"
 #include "ingester/log/wal_int.h"
 
-// An entry of before format 4 may be packed against an earlier one of its cut, its base; there were
-// so many bases at most.
+// An entry of format 3 may be packed against an earlier entry of its cut, its base. A cut has at
+// most so many different bases, so a slot for each holds them all.
 #define BASES_MAX 64
 
 struct scan {
@@ -22,7 +26,7 @@ struct scan {
     wal_entry_fn *fn;
     void *arg;
     uint64_t bytes;
-    uint64_t seen_seq;  // up to here the entries were met, whatever came of them
+    uint64_t seen_seq;  // of the last entry that was met, readable or not
     uint64_t next_seq;
     uint64_t rows;  // of the cut before next_seq, or ROWS_UNKNOWN
     uint64_t lost_entries;
@@ -37,7 +41,7 @@ struct scan {
 
 // ---- what is missing
 
-// What another try would find the same.
+// Whether another try would find the same.
 static bool is_damage(const err *e)
 {
     return e->code == ERR_DATA_LOSS || e->code == ERR_INVALID_ARGUMENT ||
@@ -49,7 +53,8 @@ static void note_damage(struct scan *s, const err *e)
     if (s->why.code == ERR_OK) s->why = *e;
 }
 
-// Before seq there should be nothing that was not read. rows: of the cut before it.
+// All entries before seq should have been read; those that were not are missing. `rows` is how many
+// rows the cut has before seq, or ROWS_UNKNOWN.
 static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
 {
     if (seq <= s->next_seq) return;
@@ -61,7 +66,7 @@ static void note_gap(struct scan *s, uint64_t seq, uint64_t rows)
 
 // ---- one entry
 
-// Field 4 of both messages, each a record; what is no batch (tests have such) has none.
+// Records are field 4 of both messages. Bytes that are no message (tests write such) have none.
 uint64_t batch_rows(str rows)
 {
     uint64_t n = 0;
@@ -71,11 +76,11 @@ uint64_t batch_rows(str rows)
     return n;
 }
 
-// An entry as it is kept; size 0: its batch is not packed.
+// An entry as it is on disk.
 struct kept {
     struct wal_entry entry;
-    uint64_t size;
-    uint64_t base;
+    uint64_t size;  // of the batch; 0: it is not packed
+    uint64_t base;  // seq; 0: none
     uint64_t rows;  // of its cut before it, or ROWS_UNKNOWN
     str block;
 };
@@ -111,7 +116,8 @@ static bool read_kept(const struct cut *c, str key, str value, struct kept *k, e
                    (unsigned long long)c->number);
 }
 
-// Reads the entry that others name as their base, which has none itself.
+// Reads the entry that others name as their base. A base has no base itself: a chain would make one
+// entry cost as many reads as the chain is long.
 static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
 {
     struct kept k;
@@ -132,7 +138,7 @@ static bool read_base(struct scan *s, uint64_t seq, struct buf *out, err *e)
     return ok;
 }
 
-// The bytes of a base, read when they are first asked for.
+// The bytes of a base, read at its first use.
 static bool find_base(struct scan *s, const struct kept *k, str *bytes, err *e)
 {
     if (k->base >= k->entry.seq) {
@@ -174,7 +180,8 @@ static bool give(struct scan *s, struct kept *k, err *e)
     return ok || err_wrap(e, "log: entry %llu", (unsigned long long)k->entry.seq);
 }
 
-// An entry that cannot be read by anybody is one that is missing; false: try again later.
+// Reads one entry. A damaged one is left to note_gap: it counts as missing when a later entry, or
+// the end of the cut, shows the gap. False only for errors that may pass.
 static bool scan_one(struct scan *s, str key, str value, err *e)
 {
     struct kept k;
@@ -186,7 +193,8 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
             k.entry.rows.n + k.entry.batch.n + k.block.n + k.entry.tenant.n + ENTRY_OVERHEAD;
         k.entry.known = k.entry.seq <= s->cut->read_seq;
     }
-    if (ok && k.entry.known && k.entry.rows.n == 0) return true;  // a batch brings nothing
+    // Known entries are read for the news that they bring; a batch of an old format brings none.
+    if (ok && k.entry.known && k.entry.rows.n == 0) return true;
     ok = ok && give(s, &k, &fault);
     if (!ok && is_damage(&fault)) {
         note_damage(s, &fault);
@@ -249,12 +257,13 @@ static bool scan_by_seq(struct scan *s, err *e)
     return ok;
 }
 
-// What the scan found out. bytes: a cut found open did not know its size.
+// Notes the result in the cut. Its size too: a cut that was found open did not know it.
 static void note_scan(struct scan *s, struct cut *c)
 {
     struct wal *w = s->wal;
     lock_take(&w->lock);
-    w->bytes += s->bytes - c->bytes;
+    assert(w->bytes >= c->bytes);
+    w->bytes += s->bytes - c->bytes;  // may go below; unsigned arithmetic comes out right
     c->bytes = s->bytes;
     c->read_seq = c->last_seq;
     c->lost_entries += s->lost_entries;
@@ -270,6 +279,7 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
 {
     struct scan s = {.wal = w, .cut = c, .fn = fn, .arg = arg};
     bool damaged = false;
+    assert(c->family && !c->in_doubt);
     s.next_seq = MAX(c->read_seq + 1, c->first_seq);
     s.rows = c->read_seq ? c->rows : 0;
     buf_init(&s.unpacked, w->options.memory, BATCH_BYTES_MAX);
@@ -279,6 +289,8 @@ bool wal_scan(struct wal *w, struct cut *c, wal_entry_fn *fn, void *arg, err *e)
     for (size_t i = 0; i < BASES_MAX; i++)
         buf_release(&s.bases[i].bytes);
     if (!ok) return false;
+    // What is missing at the end: up to where the cut should go. Its rows are only known for a cut
+    // that was read as a whole.
     note_gap(&s, c->last_seq + 1, c->read_seq ? ROWS_UNKNOWN : c->rows);
     note_scan(&s, c);
     return true;
