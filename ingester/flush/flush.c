@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// flush.c - the flush thread: which cut is tried when, what becomes of a covered one, and flushes
+// on demand (flush.h has the protocol; flush_cut.c writes one cut, flush_inspect.c compares with
+// the store).
 #include "ingester/flush/flush.h"
 
 #include "base/fault.h"
@@ -15,11 +19,11 @@
 #define BACKOFF_NS  ((uint64_t)NS_PER_S)
 #define BACKOFF_MAX ((uint64_t)(60 * NS_PER_S))
 
-// A drain that waits says for what after the first time, and then again.
+// A drain that waits logs what it waits for after the first of these, then after each second one.
 #define DRAIN_TELL_FIRST_NS ((uint64_t)NS_PER_S)
 #define DRAIN_TELL_NS       ((uint64_t)(10 * NS_PER_S))
 
-// How often a drop gives way to readers, a tick each, before it insists.
+// How often a drop gives way to readers, a tick each time, before it makes them wait.
 #define POLITE_TRIES 60
 
 // ---- life
@@ -86,7 +90,8 @@ void flush_recall(struct flush *f)
              "profiles that are pushed again now may count twice until they are compacted");
 }
 
-// Before the log lets them go. A disk that takes nothing must not keep the log from shrinking.
+// Saves the ids of dropped rows before the log drops the cut; until then a restart learns them from
+// the log. A failure is only logged: a full disk must not keep the log from shrinking.
 static void save_recent_ids(struct flush *f)
 {
     char text[LOG_QUOTE_MAX];
@@ -134,8 +139,8 @@ static bool adopt_one(struct flush *f, const struct wal_cut *w, err *e)
         arena_init(&c->arena, &f->budget, SIZE_MAX);
         f->cuts[f->n++] = c;
     }
-    // Written only if new, which nothing is once somebody works on the cut: he reads without a
-    // lock.
+    // Written only if they differ. Once a worker reads them without the lock the cut is closed and
+    // they differ no more, and a write of an equal value would be a race all the same.
     if (c->bytes != w->bytes) c->bytes = w->bytes;
     if (c->newest_boot_ns != w->newest_boot_ns) c->newest_boot_ns = w->newest_boot_ns;
     c->ready = w->ready;
@@ -160,6 +165,7 @@ bool flush_adopt(struct flush *f, err *e)
 static void forget(struct flush *f, struct closed_cut *c)
 {
     size_t kept = 0;
+    assert(c->covered && c->users == 0 && !c->listing);
     for (size_t i = 0; i < f->n; i++) {
         if (f->cuts[i] != c) f->cuts[kept++] = f->cuts[i];
     }
@@ -170,9 +176,11 @@ static void forget(struct flush *f, struct closed_cut *c)
 
 // ---- trying again
 
-// 1 s, 2 s ... 1 min, a quarter more or less.
+// 1 s, 2 s ... 1 min, a quarter more or less, so that ingesters whose store comes back do not all
+// try in the same second.
 static uint64_t backoff(unsigned failures)
 {
+    assert(failures > 0);
     uint64_t ns = BACKOFF_NS << MIN(failures - 1, 6u);
     uint64_t random = 0;
     rand_bytes(&random, sizeof random);
@@ -194,6 +202,8 @@ static void note_failure(struct flush *f, struct closed_cut *c, const err *e)
     f->failed_try = f->tries;
     f->fault = *e;
     c->try_at = now + backoff(++c->failures);
+    // A store that is away fails every cut, so no other one is tried either; any other error may be
+    // of this cut alone.
     if (is_of_store(e)) f->try_at = now + backoff(++f->failures);
     if (first) f->failing_since = now;
     metric_add(&ingester_flush_failures, 1);
@@ -214,6 +224,7 @@ static void note_success(struct flush *f, struct closed_cut *c)
     lock_take(&f->lock);
     uint64_t since = f->failing_since;
     bool failing = false;
+    assert(!c->covered && !c->dropping);
     c->covered = true;
     c->failures = 0;
     f->failures = 0;
@@ -221,7 +232,7 @@ static void note_success(struct flush *f, struct closed_cut *c)
     f->totals.cuts++;
     for (size_t i = 0; i < f->n; i++)
         failing = failing || f->cuts[i]->failures > 0;
-    // What failed for the store's sake need not wait any longer.
+    // The store works again: cuts that failed because it did not need not wait any longer.
     for (size_t i = 0; since && i < f->n; i++)
         f->cuts[i]->try_at = 0;
     if (!failing) f->failing_since = 0;
@@ -233,14 +244,16 @@ static void note_success(struct flush *f, struct closed_cut *c)
     }
 }
 
-// ---- letting go
+// ---- dropping
 
-// With the lock.
+// With the lock. A cut that is not ready any more had a failed write: it waits for the log.
 static bool may_drop(const struct closed_cut *c)
 {
     return c->covered && c->ready && c->users == 0 && !c->dropping;
 }
 
+// Whether the drop makes readers wait: it gave way often enough, a request or the drain waits for
+// it, or the head is three quarters full and needs the memory.
 static bool insists(struct flush *f, const struct closed_cut *c)
 {
     const struct mem_budget *b = head_budget(f->in->head);
@@ -258,6 +271,7 @@ enum drop_end {
 static void end_drop(struct flush *f, struct closed_cut *c, enum drop_end how)
 {
     lock_take(&f->lock);
+    assert(c->dropping && c->users == 0);
     c->dropping = false;
     c->polite += how == DROP_POLITELY_NOT;
     c->dropped = how != DROP_POLITELY_NOT;
@@ -266,8 +280,9 @@ static void end_drop(struct flush *f, struct closed_cut *c, enum drop_end how)
     lock_give(&f->lock);
 }
 
-// First from the head, then from the log: what is in the log only would come back at a start, to be
-// looked up and dropped again.
+// The head comes first, then the log: rows point to the log's cut, which wal_drop frees. If the
+// process ends in between, the next start reads the cut, finds its rows in the store and drops it
+// again.
 static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insist)
 {
     size_t rows = 0;
@@ -275,6 +290,7 @@ static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insi
     uint64_t number = c->number;
     err e = {0};
     ulid_print(c->stream, stream);
+    assert(c->covered && c->dropping);
     FAULT("flush.covered");
     if (!c->dropped && !duty_drop(f->in, c->cut, insist, &rows)) return DROP_POLITELY_NOT;
     FAULT("flush.dropped");
@@ -291,13 +307,14 @@ static enum drop_end drop(struct flush *f, const struct closed_cut *c, bool insi
     return DROP_DONE;
 }
 
-// True if one went.
+// Drops all covered cuts that may go. True if one went. Drops run without the lock, so the table
+// may grow meanwhile; only this thread removes from it, so i stays the place of the next one.
 static bool drop_covered(struct flush *f)
 {
     bool any = false;
     size_t i = 0;
     enum wal_state log = wal_state(f->in->wal);
-    if (log != WAL_OPEN && log != WAL_DRAINED) return false;  // it drops nothing now
+    if (log != WAL_OPEN && log != WAL_DRAINED) return false;  // wal_drop would only refuse
     for (;;) {
         struct closed_cut *c = NULL;
         bool insist = false;
@@ -324,10 +341,11 @@ static bool drop_covered(struct flush *f)
 static struct closed_cut *pick(struct flush *f)
 {
     struct closed_cut *c = NULL;
-    err none = {0};  // the next tick has memory, perhaps
+    err none = {0};  // without memory the next tick tries again
     lock_take(&f->lock);
     uint64_t now = clock_mono_ns();
     (void)flush_adopt(f, &none);
+    // Oldest first; a cut that backs off lets younger ones pass.
     for (size_t i = 0; !c && i < f->n && now >= f->try_at; i++) {
         if (f->cuts[i]->ready && !f->cuts[i]->covered && now >= f->cuts[i]->try_at) c = f->cuts[i];
     }
@@ -336,7 +354,8 @@ static struct closed_cut *pick(struct flush *f)
     return c;
 }
 
-// True if there may be more to do at once.
+// True if there may be more to do at once. Before the log was read to its end nothing is flushed:
+// an unread cut would lack rows.
 static bool step(struct flush *f)
 {
     err e = {0};
@@ -346,13 +365,14 @@ static bool step(struct flush *f)
     if (!c) return went;
     if (closed_cover(f, c, &e)) {
         note_success(f, c);
-    } else if (!atomic_load(&f->whole.canceled)) {
+    } else if (!atomic_load(&f->whole.canceled)) {  // the end of a drain is no failure of the store
         note_failure(f, c, &e);
     }
     return true;
 }
 
-// With the lock. What the log would not let go or was not read stays for the next start.
+// Whether the thread may end. With the lock. A cut that is not ready, or that the log would not
+// drop, does not keep the process: the next start flushes it.
 static bool is_over(struct flush *f)
 {
     bool left = false;
@@ -387,17 +407,19 @@ static void *flush_main(void *arg)
 
 bool flush_start(struct flush *f, err *e)
 {
+    assert(!f->started && !f->draining);
     f->started = thread_start(&f->thread, "ingester.flush", flush_main, f, e);
     return f->started;
 }
 
-// How much has not gone yet, and why. With the lock.
+// What is not in the store yet, and why.
 struct left {
     size_t cuts;
     uint64_t bytes;
     char fault[LOG_QUOTE_MAX];
 };
 
+// With the lock.
 static struct left left_of(struct flush *f)
 {
     struct left l = {.cuts = f->n};
@@ -430,9 +452,10 @@ void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
 {
     if (!f->started) return;
     err none = {0};
-    // Before the log was read to its end nothing is flushed.
+    // Before the log was read to its end the thread flushes nothing: there is nothing to wait for.
     bool possible = ingester_answers(f->in, &none);
     lock_take(&f->lock);
+    assert(!f->draining);
     (void)flush_adopt(f, &none);
     f->draining = true;
     f->try_at = 0;
@@ -445,7 +468,7 @@ void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
     flush_wake(f);
     thread_join(f->thread);
     f->started = false;
-    struct left l = left_of(f);  // nobody else is there any more
+    struct left l = left_of(f);  // the thread has ended, so the lock is not needed
     if (!l.cuts) return;
     log_warn(NULL, "flush.left",
              "cuts=%zu bytes=%" PRIu64 " in=log until=next_start lost=nothing fault=%s", l.cuts,
@@ -454,7 +477,7 @@ void flush_drain(struct flush *f, uint64_t deadline_mono_ns)
 
 // ---- on demand
 
-// With the lock. Is something left that came up to this ticket?
+// Whether a cut with this ticket or an earlier one is not in the store yet. With the lock.
 static bool is_left(const struct flush *f, uint64_t ticket)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -467,7 +490,7 @@ static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_
 {
     bool ok = true;
     while (ok && is_left(f, ticket)) {
-        if (f->failed_try > tries) {  // it began after the demand
+        if (f->failed_try > tries) {  // a try that began after the request
             *e = f->fault;
             return err_wrap(e, "flush");
         }
@@ -478,8 +501,8 @@ static bool await_flush(struct flush *f, struct req *r, uint64_t ticket, uint64_
     return ok;
 }
 
-// After a failed write the log does not know what its open cut has until it was read again: who
-// waits for a flush waits for that as well.
+// Closes the open cut of the log. After a failed write the log does not know what that cut has
+// until it is read again; a request that waits for the flush waits for that too.
 static bool close_cut(struct flush *f, struct req *r, bool wait_for_it, err *e)
 {
     err over = {0};
@@ -519,6 +542,7 @@ bool flush_now(struct flush *f, struct req *r, bool wait_for_it, struct flush_to
     f->demands += wait_for_it;
     cond_wake_all(&f->wake);
     bool ok = !wait_for_it || await_flush(f, r, ticket, tries, e);
+    assert(f->demands >= wait_for_it);
     f->demands -= wait_for_it;
     *done = (struct flush_totals){.cuts = f->totals.cuts - before.cuts,
                                   .segments = f->totals.segments - before.segments,

@@ -1,27 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flush.h - closed cuts become segments of the object store, then head and log let them go.
+// flush.h - writes closed cuts to the object store, then removes them from head and log.
 //
-// A piece is what a cut has of one tenant and hour of profile time; it becomes one segment,
-// <hour>.<stream>.<cut>.<part> (manifest/names.h). A piece is covered when each of its rows was
-// written into a part by this process, or was found by it in a part or in a leaf block that names
-// one as its source. A creation that said "exists", one that failed, a cut of an earlier process
-// and the `refresh` of a question all lead to a look at what is in the store; what is there leaves
-// the head, the remainder becomes the next part.
+// A *piece* is the rows that a cut has of one tenant and hour of profile time. It becomes one
+// object of the store, the segment <hour>.<stream>.<cut>.<part> (manifest/names.h). A piece is
+// *covered* when this process has written each of its rows into a part, or has found the row in a
+// part, or in a leaf block that names such a part as its source. Only covered rows may leave head
+// and log.
+//
+// When all goes well:
+//
+//     1. The oldest closed cut is picked, and its pieces are found out (closed_list).
+//     2. Each piece is written as part 0; the name must not exist yet (closed_cover).
+//     3. All pieces are covered: the rows leave the head (head_drop), their ids are saved, and the
+//        cut leaves the log (wal_drop).
+//
+// When it does not:
+//
+//     the name exists, or   The store may have some of the rows. The piece is compared with the
+//     a creation failed     store (piece_inspect): rows that are there leave the head, and the
+//     others
+//                           become the next part.
+//     the cut is of an      The same, before anything is written: that process may have written
+//     earlier process       parts. Nothing about a flush is kept on disk.
+//     the store fails       The cut is tried again after 1 s, 2 s ... 1 min. Ingest goes on until
+//                           head or log are full.
+//     a reader is inside    The drop gives way and comes again a tick later, for a minute at most.
+//     the log cannot drop   The rows have left the head already; only wal_drop is repeated.
+//     the process ends      The log still has the cut. The next process compares and goes on.
 //
 //     cut    CLOSED --each piece--> COVERED --head_drop, wal_drop--> gone
 //     piece  WAITS --written, or found whole--> COVERED --refresh--> GONE (from the head, early)
 //              |
 //              +--found in part--> WAITS, with a higher first part and fewer rows
 //
-// One thread does this, oldest cut first, with a few helpers where a cut has several pieces. What
-// fails is tried again after 1 s, 2 s ... 1 min; ingest goes on meanwhile until head or log are
-// full. Nothing of it is kept on disk: after a start all cuts are looked up before they are
-// written.
+// A query whose leaf blocks name parts of a cut that the head still has asks for a `refresh`: the
+// head compares the pieces at once and removes the rows that are in the store.
 //
-// Locks: piece and cut tables are flush.lock's. What answers name (a piece's first part, that it is
-// GONE) changes only while the head is excluded, so whoever holds the head sees rows and names
-// agree.
+// Threads: one thread flushes, with a few helpers where a cut has several pieces. Any thread may
+// call flush_wake, flush_now, flush_print and the functions for answers.
+//
+// Locks: flush.lock guards the tables of cuts and pieces. What answers name (a piece's first part,
+// that it is GONE) changes only while the head is excluded (head_exclude); so a thread that holds
+// the head sees rows and names that agree.
 #pragma once
 
 #include "base/buf.h"
@@ -36,11 +57,11 @@ struct flush *flush_new(struct ingester *in, err *e) MUST_CHECK;
 bool flush_start(struct flush *f, err *e) MUST_CHECK;
 void flush_wake(struct flush *f);  // there may be something to do
 
-// Reads what left for the store before the process ended, so that it counts once if it is pushed
-// again. Before pushes are admitted.
+// Reads the ids of rows that left for the store before the process ended, so that a row that is
+// pushed again counts once. Call it before pushes are admitted. A failure is logged.
 void flush_recall(struct flush *f);
 
-// Goes on until nothing is left or the deadline comes, then ends the thread. The log is drained.
+// Flushes until no cut is left or the deadline comes, then ends the thread. The log is drained.
 void flush_drain(struct flush *f, uint64_t deadline_mono_ns);
 void flush_free(struct flush *f);  // the thread does not run; NULL is fine
 
@@ -52,31 +73,35 @@ struct flush_totals {
     uint64_t bytes;
 };
 
-// Closes the open cut and waits until all that was acknowledged before is in the store; *done is
-// what was written meanwhile. Without `wait` it only begins. Fails if the store does, or at the
-// request's deadline.
+// Closes the open cut and waits until all rows that were acknowledged before are in the store;
+// *done is what was written meanwhile. Without `wait` it only begins. Fails with the store's error
+// if a try that began after the call fails, or at the request's deadline.
 bool flush_now(struct flush *f, struct req *r, bool wait, struct flush_totals *done,
                err *e) MUST_CHECK;
 
 // Streams, cuts and what was and is being flushed, as a JSON object.
 void flush_print(struct flush *f, struct buf *out);
 
-// Where the store takes nothing, puts that before the message of a push that found no room.
+// If e says that a push found no room while the store fails, puts the store's error before e's
+// message. Returns false always, as err_wrap does.
 bool flush_blame(struct flush *f, err *e);
-void flush_gauges(struct flush *f);
+void flush_gauges(struct flush *f);  // sets the metrics of what waits
 
 // ---- answers
 
-// Looks up each (stream, cut, hour) for these tenants and takes out of the head what is in the
-// store. Blocks. Cuts that are open or gone are passed over.
+// Compares each (stream, cut, hour) of these tenants with the store and removes from the head the
+// rows that are there. Blocks on the store. Cuts that are open or gone are passed over.
 bool flush_refresh(struct flush *f, struct req *r, const str *tenants, size_t tenant_count,
                    const struct wal_ref *refs, size_t n, err *e) MUST_CHECK;
 
-// May what is named be counted by a leaf that does not tell so any more? Who has not looked for so
-// long cannot answer: unavailable, until the flush has looked. With the head held.
+// Refuses an answer that might count rows twice. Leaves name their source segments in pages for a
+// week only. If rows of a named cut may be in leaves for longer than that, a querier cannot tell
+// that a leaf has them: the answer is unavailable until the flush has compared the cut with the
+// store. With the head held.
 bool flush_sure(struct flush *f, const str *tenants, size_t tenant_count,
                 const struct wal_ref *refs, size_t n, err *e) MUST_CHECK;
 
-// Leaves out what the head does not have any more and sets first parts. With the head held.
+// Removes from refs the cuts and hours that the head does not have any more, and sets the first
+// parts of the others. With the head held.
 void flush_names(struct flush *f, const str *tenants, size_t tenant_count, struct wal_ref *refs,
                  size_t *n);

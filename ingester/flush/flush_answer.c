@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flush_answer.c - what questions and people learn of cuts on their way.
+// flush_answer.c - cuts on their way to the store, as queries and people see them: the names in an
+// answer, refusals of doubtful answers, refreshes, metrics and the page of cuts.
 #include "codec/json.h"
 #include "ingester/flush/flush_int.h"
 #include "ingester/metrics.h"
@@ -37,8 +38,10 @@ static struct piece *find_piece(const struct closed_cut *c, str tenant, int64_t 
 
 // ---- names
 
-// Has the head something of it? Of a cut of an earlier process another one may have the rows that
-// its part has, where a log has a row twice; named, they count once.
+// Whether an answer names this cut and hour: if the head has rows of it for any of these tenants. A
+// cut of an earlier process is named even where this head has no piece of it. Logs of older
+// programs may have a row twice, in two cuts; the head then keeps it in one of them, while a part
+// of the other may be in the store. Because both are named, the querier counts the row once.
 static bool is_named(const struct closed_cut *c, const str *tenants, size_t n, struct wal_ref *ref)
 {
     bool named = false;
@@ -70,9 +73,10 @@ void flush_names(struct flush *f, const str *tenants, size_t tenant_count, struc
 
 // ---- what cannot be answered yet
 
-// A question finds out that a leaf has what we name by the segments that pages name, which they do
-// for a week. A cut of which the store may have had something for longer, as after a long absence,
-// counts twice if nobody looks into the leaves' footers first.
+// A querier learns from the pages of the manifest which leaves have absorbed our segments, and
+// pages name these for a week only. If the store has had rows of a cut for longer (the ingester was
+// away), the querier would count them in the leaf and in the head. Comparing the piece with the
+// store reads the footers of leaves, which name their segments for ever.
 static bool is_doubtful(const struct closed_cut *c, const struct piece *p, int64_t now)
 {
     int64_t since = p ? p->since_ns : c->found && !c->listed ? c->opened_wall_ns : 0;
@@ -104,7 +108,8 @@ bool flush_sure(struct flush *f, const str *tenants, size_t tenant_count,
 
 // ---- refresh
 
-// The cut, kept from being dropped; NULL: it is gone or was never closed.
+// *out is the cut, which is not dropped until leave_cut; NULL: it is gone, or not closed. A drop
+// that is under way is waited for, because the cut's memory goes with it.
 static bool use_cut(struct flush *f, struct req *r, const struct wal_ref *ref,
                     struct closed_cut **out, err *e)
 {
@@ -126,6 +131,7 @@ static bool use_cut(struct flush *f, struct req *r, const struct wal_ref *ref,
 static void leave_cut(struct flush *f, struct closed_cut *c)
 {
     lock_take(&f->lock);
+    assert(c->users > 0 && !c->dropping);
     c->users--;
     cond_wake_all(&f->wake);
     lock_give(&f->lock);
@@ -135,6 +141,7 @@ static bool refresh_piece(struct flush *f, struct req *r, struct inspection *l,
                           struct closed_cut *c, struct piece *p, err *e)
 {
     if (!piece_take(f, r, p, e)) return false;
+    // A piece that this process wrote is covered without a comparison.
     bool ok = p->state != PIECE_WAITS || piece_inspect(f, r, l, c, p, e);
     if (ok && p->state == PIECE_COVERED) piece_remove(f, c, p);
     piece_give(f, p);

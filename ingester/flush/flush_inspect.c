@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// flush_inspect.c - compares a piece with the store: which of its rows are in parts and leaves
+// already.
+//
+//     1. A snapshot of the tenant is taken (segments listed, then the newest manifest).
+//     2. The keys (series, id) of the piece's rows in the head are collected: `ours`.
+//     3. Rows of listed parts of the piece, of leaves that name such a part, and of parts whose
+//     leaf
+//        retention removed are read; those that are ours are `seen`.
+//     4. All seen: the piece is covered. Some: these rows leave the head, and the next part gets a
+//        number above all parts that were met. None: it is written under the next free number.
+//
+// Reading stops as soon as all of ours are seen.
 #include "base/fault.h"
 #include "block/source.h"
 #include "ingester/flush/flush_int.h"
@@ -55,7 +68,7 @@ struct comparison {
     struct arena arena;
     struct loose_set ours;
     struct loose_set seen;
-    uint32_t next;  // above all parts that are known
+    uint32_t next;  // above all parts that were met
 };
 
 static void note_part(struct comparison *x, uint32_t part)
@@ -63,7 +76,8 @@ static void note_part(struct comparison *x, uint32_t part)
     if (part >= x->next) x->next = part + 1;
 }
 
-// The frame of details that was read last: keys follow each other in the order of their rows.
+// The frame of details that was read last. Keys of a block follow each other in the order of their
+// rows, so one frame at a time is enough.
 struct frame_read {
     struct arena arena;
     const struct block_frame *frame;
@@ -181,7 +195,7 @@ static bool see_leaf(struct comparison *x, const struct manifest_block *b, bool 
     bool here = page_names(x, b);
     *named = *named || here;
     if (here) return see_object(x, b->name, b->bytes, e);
-    // Of older ones the footer is asked.
+    // A page of now may name no segments of an older leaf; the leaf's footer always does.
     if (clock_wall_ns() - b->made_ns < PAGES_NAME_NS) return true;
     struct arena a;
     struct block_source src;
@@ -199,8 +213,8 @@ static bool is_leaf_of(const struct manifest_block *b, int64_t hour)
     return b->kind == BLOCK_RAW && b->from_hour <= hour && hour - b->from_hour < b->hours;
 }
 
-// A leaf that names one of our parts may lack rows that another leaf of the hour had already; so
-// then those count as well.
+// Leaves of the hour that name one of our parts. The compactor leaves out rows that another leaf of
+// the hour had already, so once a part is named all leaves of the hour are read.
 static bool see_leaves(struct comparison *x, const struct inspection *l, err *e)
 {
     size_t n = 0;
@@ -216,9 +230,10 @@ static bool see_leaves(struct comparison *x, const struct inspection *l, err *e)
     return ok;
 }
 
-// Parts that a leaf had which retention removed. Their rows count, in parents only, so they can be
-// compared only as long as the segment is there. Nobody else writes parts of our cuts, and a part
-// has all rows that no earlier one has: so what is left to find was in one of these.
+// Parts that were in a leaf which retention removed. Their rows still count, in nodes of parents,
+// but there they cannot be told apart. As long as the segment is there it is compared. If it is
+// gone, all rows that no other part has must have been in it: only this stream's owner writes parts
+// of its cuts, and a part has all rows that no earlier part has. So they all count as seen.
 static bool see_expired(struct comparison *x, const struct inspection *l, err *e)
 {
     bool ok = true;
@@ -257,7 +272,7 @@ static bool see_parts(struct comparison *x, const struct inspection *l, err *e)
     return ok && see_leaves(x, l, e) && see_expired(x, l, e);
 }
 
-// ---- what follows from it
+// ---- rows that are in the store leave the head
 
 void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
 {
@@ -266,6 +281,9 @@ void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
                                .hour = p->is.hour,
                                .services = p->is.services,
                                .service_count = p->is.service_count};
+    assert(p->busy && p->state == PIECE_COVERED);
+    // Readers are kept out until the state has changed as well: an answer that has the rows names
+    // the piece, and one that has them not does not.
     head_exclude(f->in->head);
     (void)head_remove(f->in->head, &all);
     lock_take(&f->lock);
@@ -275,7 +293,8 @@ void piece_remove(struct flush *f, struct closed_cut *c, struct piece *p)
     head_admit(f->in->head);
 }
 
-// Rows that are in the store leave the head, and answers say so from then on.
+// Removes the rows that were seen. Rows and first_part change while readers are kept out, as in
+// piece_remove.
 static void remove_seen(struct comparison *x, struct piece *p)
 {
     struct flush *f = x->flush;
@@ -288,6 +307,7 @@ static void remove_seen(struct comparison *x, struct piece *p)
     head_exclude(f->in->head);
     size_t gone = x->seen.n ? head_remove(f->in->head, &some) : 0;
     lock_take(&f->lock);
+    assert(gone <= p->is.rows && x->next > p->first_part);
     p->first_part = x->next;
     p->is.rows -= gone;
     lock_give(&f->lock);
@@ -301,11 +321,13 @@ bool piece_inspect(struct flush *f, struct req *r, struct inspection *l, struct 
     arena_init(&x.arena, &f->budget, SIZE_MAX);
     loose_init(&x.ours, &x.arena, &f->budget, SIZE_MAX);
     loose_init(&x.seen, &x.arena, &f->budget, SIZE_MAX);
-    int64_t began = clock_wall_ns();
+    assert(p->busy && p->state == PIECE_WAITS);
+    int64_t began = clock_wall_ns();  // before the snapshot: what comes later is not in it
     FAULT("flush.look");
     bool ok = inspection_take(f, r, l, p->is.tenant, e) &&
               head_piece_keys(f->in->head, c->cut, &p->is, &x.ours, e) && see_parts(&x, l, e);
     if (ok && x.seen.n) FAULT("flush.seen");
+    // Also when no row was seen but a part was met: the next creation must not meet it again.
     if (ok && x.seen.n < x.ours.n && x.next > p->first_part) remove_seen(&x, p);
     if (ok) {
         lock_take(&f->lock);

@@ -1,15 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_drop.c - rows leave.
+// head_drop.c - removes rows from the head: those of a cut that is dropped, or of a piece whose
+// rows are in the store.
 //
-// A cut that is dropped goes in two steps. First it is marked, while no reader is inside: from then
-// on readers pass its rows over and answers do not name it, all at once. Then its rows are taken
-// out, a run of HEAD_RUN rows under a service's lock at a time, so a reader or a push waits for one
-// run at most. The ids of a run become past ones under the same lock: at no time is one not known.
-// Memory is asked for before the lock is taken and freed when it was given up.
+// The drop of a cut, when nothing is in the way:
 //
-// Rows that go before their cut (head_remove) go in the same runs, so that pushes wait for one at
-// most; but no reader is inside from the first to the last.
+//     1. The cut is marked as dropped while no reader is inside (head.drops). From then on readers
+//        pass its rows over and answers do not name it: for them it is gone at once.
+//     2. Service by service its rows are taken out, in runs of HEAD_RUN rows under the service's
+//        lock, so that a reader or a push waits for one run at most. The ids of a run become recent
+//        ids under the same lock: at no moment is an id unknown.
+//     3. A service whose tables are mostly dead by then is copied (head_compact.c).
+//     4. Services without rows leave the table.
+//
+// What may be in the way:
+//
+//     a reader is inside (1)      Without `insist` nothing happens; the caller comes again. With
+//     it,
+//                                 the mark waits, and new readers wait for the mark.
+//     no memory for ids (2)       Ids are forgotten; a push that comes again may count twice until
+//                                 compaction. The drop itself needs no memory and cannot fail.
+//     pushes of the service (2)   They go in between two runs.
+//
+// Memory is asked for before the service's lock is taken, and freed after it was given up: both may
+// take long.
+//
+// Rows of a piece (head_remove) go in the same runs, so pushes wait for one run at most. Readers
+// are excluded from the first run to the last (head_exclude), because such rows have no mark: a
+// reader in between would see some of them.
 #include "ingester/head/head_int.h"
 #include "ingester/head/head_stacks.h"
 #include "model/slot.h"
@@ -28,6 +46,7 @@ struct removal {
     uint64_t fingerprint;  // of the series
 };
 
+// Whether the row is one of those to remove.
 static bool is_meant(const struct removal *x, const struct row *row)
 {
     if (row->cut != x->cut) return false;
@@ -36,6 +55,7 @@ static bool is_meant(const struct removal *x, const struct row *row)
     return !x->keys || loose_find(x->keys, (struct loose_key){x->fingerprint, row->id});
 }
 
+// Called by rows_thin for each row, with the service's lock: true if it goes.
 static bool goes(const void *arg, const struct row *row)
 {
     const struct removal *x = arg;
@@ -70,8 +90,8 @@ void head_note_run(struct head *h, uint64_t steps, uint64_t began)
     raise(&h->longest_hold, clock_thread_ns() - began);
 }
 
-// A writer that waits makes the readers wait that come after it, for as long as those read that
-// came before. So it looks again for a while before it queues.
+// A writer that waits for the lock makes all later readers wait, for as long as the readers inside
+// take. So it only tries for a while (20 ms) before it queues.
 #define POLITE_TRIES 200
 #define POLITE_NS    100000
 
@@ -91,7 +111,8 @@ struct thinning {
     uint32_t series;  // to go on with
 };
 
-// With the service's lock. A series costs as much as a row. False: there is more.
+// One run, with the service's lock. Going to the next series costs as much as a row, so that a
+// service with many small series has bounded runs too. False: there is more.
 static bool thin_run(struct thinning *t, struct service_head *s, struct rows_run *run)
 {
     for (; t->series < s->index.series_count && run->left > 0; t->series++) {
@@ -103,7 +124,9 @@ static bool thin_run(struct thinning *t, struct service_head *s, struct rows_run
     return t->series >= s->index.series_count;
 }
 
-// Ids that go need room, which is not asked for under the lock. Without memory they are forgotten.
+// How many steps the next run has: as many as the table of recent ids has room for. That room is
+// asked for here, without the lock. If there is none, the run has its full length and ids are
+// forgotten.
 static size_t run_length(struct service_head *s)
 {
     struct head *h = s->head;
@@ -127,9 +150,13 @@ static size_t thin(struct service_head *s, struct removal *what)
         service_lock_politely(s);
         uint64_t began = clock_thread_ns();
         done = thin_run(&t, s, &run);
+        assert(run.removed <= s->row_count);
         s->row_count -= run.removed;
         rows += run.removed;
-        if (done && rows) {  // stacks of an hour are fewer now
+        // The sets of distinct stacks by hour (the limit max_stacks_per_service_hour) count stacks
+        // of rows that are gone. They are taken along and freed without the lock, and fill up
+        // again.
+        if (done && rows) {
             memcpy(hours, s->hours, sizeof hours);
             memset(s->hours, 0, sizeof hours);
         }
@@ -144,7 +171,8 @@ static size_t thin(struct service_head *s, struct removal *what)
 
 // ---- services without rows
 
-// Besides those of the cut: a push that was not taken may leave one that no cut names.
+// Each drop also looks at so many other services of the table, round and round: a push that failed
+// after staging may leave a service without rows, which no cut names.
 #define SWEPT_BESIDES 64
 
 static void sweep_others(struct head *h, size_t n)
@@ -158,7 +186,8 @@ static void sweep_others(struct head *h, size_t n)
     }
 }
 
-// All at once, for readers.
+// Marks the cut for all readers at once: while head.drops is held for writing none is inside.
+// `dropping` rises under the same lock, so a reader that sees none dropped need not check rows.
 static bool mark(struct head *h, struct cut *cut, bool insist)
 {
     if (insist) {
@@ -177,11 +206,14 @@ bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows)
     struct cut_walk w;
     struct service_head *s = NULL;
     *rows = 0;
+    assert(cut->pins == 0);
     if (!mark(h, cut, insist)) return false;
     cut_walk_begin(&w, h, cut);
     while ((s = cut_walk_next(&w))) {
         struct removal all = {.cut = cut, .whole = true};
         struct service_head *found = s;
+        // Held for one service at a time, so that a refresh (head_exclude) can come in between. A
+        // copy may have replaced the service while the lock was waited for.
         pthread_rwlock_wrlock(&h->removing);
         s = service_current(found);
         *rows += thin(s, &all);
@@ -210,7 +242,7 @@ size_t head_remove(struct head *h, const struct head_removal *what)
         if (!s) continue;
         size_t gone = thin(s, &x);
         pthread_rwlock_wrlock(&s->lock);
-        s->shape += gone > 0;
+        s->shape += gone > 0;  // a flush that copies the service's rows sees that they changed
         pthread_rwlock_unlock(&s->lock);
         rows += gone;
         head_sweep(h, &s, 1);
