@@ -2,15 +2,15 @@
 //
 // append.c - IngesterService/Append: check, stage, log, publish, answer.
 //
-//     1. every batch is decoded and checked; limits of age, memory and disk are asked
-//     2. head_stage: all memory that the rows need is taken; nothing shows yet
-//     3. wal_append: one synced write for all batches of the request, as they were staged
-//     4. head_publish: cannot fail, so what is in the log is seen
-//     5. the answer
+//     1. Every batch is decoded and checked.
+//     2. head_stage takes all memory that the rows need; no query sees them yet.
+//     3. wal_append writes the staged rows of all batches of the request with one synced write.
+//     4. head_publish cannot fail, so rows that are in the log are seen.
+//     5. The answer, for which room was made before 2.
 //
-// Fails before 3: nothing happened, whole request refused. Fails in 3: unavailable, the entries may
-// or may not be in the log; the distributor tries again with the same ids. Dies after 3: replay
-// shows the entries, a retry is recognised by its ids.
+// A failure before 3: nothing happened, and the whole request is refused. In 3: unavailable; the
+// entries may or may not be in the log, and the distributor tries again with the same ids. If the
+// process ends after 3, a replay shows the rows, and a retry is recognised by its ids.
 #include "base/fault.h"
 #include "codec/pb.h"
 #include "ingester/flush/flush.h"
@@ -22,11 +22,11 @@
 
 #include <inttypes.h>
 
-// What the answer takes: its message, and in the arena headers.
+// Room for the answer: the bytes of its message, and of its headers in the arena.
 #define ANSWER_BYTES  128
 #define ANSWER_MEMORY 2048
 
-// The distributor's clock and its own limit of age come first; this is the net under them.
+// The distributor has a limit of age and a clock of its own; this allows for their difference.
 #define AGE_SLACK (INT64_C(3600) * NS_PER_S)
 
 struct append {
@@ -59,7 +59,8 @@ static bool read_request(struct append *a, str message, err *e)
     return true;
 }
 
-// What the head relies on beyond what batch_decode checks.
+// The head relies on this besides what batch_decode checks: all series of a batch are of its
+// service, so a query that names a service looks at no other.
 static bool check_series(const struct batch *b, err *e)
 {
     if (b->service.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "a batch names no service");
@@ -79,7 +80,8 @@ static bool check_ages(struct append *a, const struct batch *b, err *e)
     int64_t now = clock_wall_ns();
     for (uint32_t i = 0; i < b->record_count; i++) {
         int64_t old = 0;
-        if (a->in->flush && b->records[i].time_ns <= 0) {  // no segment is named for its hour
+        // Names of segments have no negative hours.
+        if (a->in->flush && b->records[i].time_ns <= 0) {
             return err_set(e, ERR_INVALID_ARGUMENT, "a profile is of %" PRId64 " ns since 1970",
                            b->records[i].time_ns);
         }
@@ -137,8 +139,8 @@ static bool stage_once(struct append *a, uint64_t max_stacks, err *e)
     return true;
 }
 
-// Waits while another push is writing the same profile, which is then known, or is not if that push
-// failed. Who waits has staged nothing, so nobody waits for him.
+// Waits while another push writes the same profile: afterwards the profile is known, or it is not
+// because that push failed. A push that waits has nothing staged, so no other push waits for it.
 static bool stage(struct append *a, err *e)
 {
     const struct limits *limits =
@@ -156,7 +158,8 @@ static bool stage(struct append *a, err *e)
     }
 }
 
-// An answer that does not fit after the rows are stored would tell that they are not.
+// Makes room for the answer before anything is stored. If the answer failed afterwards for want of
+// memory, the distributor would take the rows for refused.
 static bool make_room(struct append *a, struct buf *out, err *e)
 {
     a->reason = "memory";
@@ -164,8 +167,8 @@ static bool make_room(struct append *a, struct buf *out, err *e)
     return buf_reserve(out, ANSWER_BYTES) != NULL || buf_ok(out, e);
 }
 
-// Batches of which every record is known are in the log already; of others the log gets what was
-// staged, so each row is in it once, and a start gives it to the cut that it had before.
+// Writes the rows that were staged, which are those that are new; a batch of known rows only is not
+// written. So each row is in the log once, and a restart puts it into the cut that it had before.
 static bool log_new(struct append *a, struct wal_place *place, err *e)
 {
     struct wal_item *items = ARENA_ARRAY(&a->req->arena, struct wal_item, a->n);
@@ -178,7 +181,7 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
         if (!head_log(s, &items[n].rows, e)) return false;
         n++;
     }
-    if (n == 0) return wal_position(a->in->wal, place, e);
+    if (n == 0) return wal_position(a->in->wal, place, e);  // only duplicates: no cut is pinned
     a->reason = "log";
     return wal_append(a->in->wal, a->req->tenant, items, n, place, e);
 }
@@ -218,18 +221,19 @@ static bool run_append(struct append *a, str message, struct buf *out, err *e)
         !stage(a, e)) {
         return false;
     }
-    stuck_enter(&a->in->appends);
+    stuck_enter(&a->in->appends);  // from here to stuck_leave a disk that hangs is noticed
     FAULT("append.log.before");
     bool stored = log_new(a, &place, e);
     stuck_leave(&a->in->appends);
     if (!stored) {
         if (e->code == ERR_RESOURCE_EXHAUSTED) a->reason = "disk";
         abandon(a, a->n);
-        if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);
+        if (e->code == ERR_UNAVAILABLE) duty_wake(a->in);  // opens the log again without delay
         return false;
     }
     FAULT("append.apply.before");
     publish(a, place.cut);
+    // After the rows are in the head: a cut without pins may be flushed and dropped.
     if (place.cut) wal_unpin(a->in->wal, place.cut);
     arena_use_spare(&a->req->arena);
     answer(a, &place, out);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// duty.c - the thread that looks after the log: replay at the start, cuts that close by age, cuts
-// that are too old (where there is no store to take them), and opening the log again after a failed
-// write.
+// duty.c - the thread that looks after the log.
+//
+// At the start it replays the log, reads the ids of flushed rows and begins a stream. Then, once a
+// second: it sets limits that the configuration changed, tells of a full or damaged log, and closes
+// the open cut if it is due. With a store it wakes the flush; without one it drops cuts that are
+// too old. After a failed write it opens the log again and replays what that left.
+//
+// All changes of ingester.phase are made here.
 #include "base/fault.h"
 #include "ingester/flush/flush.h"
 #include "ingester/ingester_int.h"
@@ -16,9 +21,10 @@
 
 #define FULL_TOLD_NS (10 * TICK_NS)
 
-// How often head_drop gives way to readers before it insists.
+// How often head_drop gives way to readers, a tick each time, before it makes them wait.
 #define POLITE_TRIES 60
 
+// The moves that ingester_int.h draws, and no others.
 static void set_phase(struct ingester *in, enum ingester_phase phase, const err *fault)
 {
     static const bool allowed[][4] = {
@@ -58,6 +64,8 @@ void duty_wake(struct ingester *in)
     lock_give(&in->lock);
 }
 
+// Each step may fail and is tried again at the next tick. A log that is RECOVERED already, because
+// the replay failed after the open, is not closed again.
 static void reopen(struct ingester *in)
 {
     err e = {0};
@@ -77,7 +85,7 @@ static size_t held(const struct ingester *in)
     return atomic_load_explicit(&head_budget(in->head)->used, memory_order_relaxed);
 }
 
-// Pushes go on meanwhile: what they took is not told as freed.
+// Pushes go on meanwhile, so `after` may be larger than `before`; then nothing is given back.
 bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows)
 {
     size_t before = held(in);
@@ -87,8 +95,9 @@ bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows)
     return true;
 }
 
-// Drops cuts whose newest profile arrived more than head_age ago. *tries counts how often readers
-// were in the way.
+// Without a store: drops cuts whose newest profile arrived more than head_age ago. *tries counts
+// how often readers were in the way. The head drops first: rows point to the cut, which wal_drop
+// frees.
 static void expire(struct ingester *in, unsigned *tries)
 {
     int64_t keep_ns = ingester_settings(in)->head_age;
@@ -124,14 +133,14 @@ static void expire(struct ingester *in, unsigned *tries)
     mem_free(NULL, (void *)cuts, bytes);
 }
 
-// Nearly: a push that is larger than what is left is refused already.
+// From 15/16 on: a push that is larger than the rest is refused already.
 static bool is_full(uint64_t used, uint64_t limit)
 {
     return limit > 0 && used >= limit - limit / 16;
 }
 
-// A member that is full of cuts which the store does not take refuses every push. Who looks at
-// /ready, at a start too, has to see that it needs its store and not a larger disk.
+// An ingester that is full of cuts which the store does not take refuses every push. A person who
+// looks at /ready has to see that it needs its store, not a larger disk.
 static void tell_full(struct ingester *in)
 {
     const struct ingester_config *c = ingester_settings(in);
@@ -155,8 +164,9 @@ static void tell_full(struct ingester *in)
                  why.msg);
 }
 
-// The rest of a damaged log goes to the store, and answers are exact again as far as it can be
-// known; that something is gone for good stays to be seen until somebody has looked at the disk.
+// The readable rest of a damaged log goes to the store, and after an hour answers do not mention
+// the loss any more. This notice stays until the process ends: acknowledged profiles are gone for
+// good, and a person should look at the disk.
 static void tell_damaged(struct ingester *in)
 {
     struct wal_counts w = wal_count(in->wal);
@@ -184,7 +194,8 @@ static void tick(struct ingester *in, unsigned *tries)
             expire(in, tries);
         }
     } else {
-        err fault = {.code = ERR_UNAVAILABLE, .msg = "a write failed"};
+        // The phase is read without the lock: only this thread writes it.
+        err fault = {.code = ERR_UNAVAILABLE, .msg = "a write to the log failed"};
         if (in->phase == INGESTER_READY) set_phase(in, INGESTER_REOPENING, &fault);
         reopen(in);
     }
@@ -195,8 +206,8 @@ static bool is_passing(const err *e)
     return e->code == ERR_RESOURCE_EXHAUSTED || e->code == ERR_UNAVAILABLE;
 }
 
-// A head that had all memory of the process could not be flushed. The replay went without this: it
-// needs what it needed before.
+// From now on the head leaves memory to the flush: if it took all memory of the process, nothing
+// could empty it. The replay runs before this, because its rows were acknowledged and must fit.
 static void leave_memory(struct ingester *in)
 {
     size_t limit = atomic_load_explicit(&in->process->memory->limit, memory_order_relaxed);
@@ -210,7 +221,8 @@ void *duty_main(void *arg)
     err e = {0};
     char text[LOG_QUOTE_MAX];
     bool read = replay_run(in, &e);
-    // Want of memory passes; what was read twice is recognised by its ids.
+    // Memory may become free and a disk may come back. Entries that were read before the failure
+    // come again, and their ids are known.
     while (!read && is_passing(&e) && !duty_is_over(in)) {
         log_warn(NULL, "log.replay_again", "fault=%s", log_quote(text, str_of(e.msg)));
         wait(in);
@@ -222,6 +234,7 @@ void *duty_main(void *arg)
     }
     if (!read) return NULL;
     leave_memory(in);
+    // Before the first push: a retry of a row that was flushed must find its id.
     if (in->flush) flush_recall(in->flush);
     bool begun = wal_begin(in->wal, &e);
     set_phase(in, begun ? INGESTER_READY : INGESTER_REOPENING, begun ? NULL : &e);

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// holdings.c - one look at the store, every quarter of a minute (holdings.h):
+//
+//     1. The object of this directory is created, unless it is there. Then the directory is marked
+//        on disk, so that the next start need not wait for the store before it takes pushes.
+//     2. All objects of this id are listed. Each other directory is probed at its address and
+//     becomes
+//        a notice.
+//     3. If all cuts of an earlier moment are flushed, the next number is created (roll.h).
+//
+// A look that fails is repeated a second later while this directory has no object.
 #include "ingester/holdings.h"
 
 #include "base/fault.h"
@@ -27,10 +38,10 @@
 #define LOST_TEXT 400
 #define TIME_TEXT 32
 
-// Profiles may be a little ahead of the clock that took them, and clocks of machines differ.
+// Times of profiles may be ahead of this machine's clock by so much: clocks of machines differ.
 #define SLACK_NS (INT64_C(3600) * NS_PER_S)
 
-// A data directory other than this one, which may have rows that nobody answers for.
+// Another data directory of this id, which may have rows that no process answers for.
 struct lost {
     id128 directory;
     int64_t from_ns;
@@ -43,7 +54,7 @@ struct holdings {
     struct ingester *in;
     pthread_t thread;
     int64_t boot_wall_ns;
-    struct roll roll;  // of the thread, as made_ns
+    struct roll roll;  // the thread's, like made_ns
     int64_t made_ns;
     struct lock lock;  // of what follows
     struct cond wake;
@@ -70,14 +81,15 @@ static void time_text(int64_t ns, char text[TIME_TEXT])
     if (gmtime_r(&s, &tm)) (void)!strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-// ---- the mark in the data directory: it is in the store already
+// ---- the mark: a file in the data directory, which says that the store has its object
 
 static void mark_path(const struct holdings *h, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/ingester/noted", h->in->process->data_dir);
 }
 
-// Of which directory and cluster. A copied or moved directory, or another store, is not noted.
+// Names directory and cluster, so that the mark of a copied data directory, or of another store,
+// does not count.
 static bool mark_text(const struct holdings *h, char text[2 * ULID_TEXT + 1])
 {
     id128 cluster;
@@ -114,7 +126,8 @@ static bool mark(const struct holdings *h, err *e)
 
 // ---- the object of this directory
 
-// The oldest profile that the log can have: the oldest cut's, as old as it may be when it arrives.
+// No profile in the log is older: the opening of the oldest cut, less the age that a profile may
+// have when it arrives.
 static int64_t rows_from(const struct holdings *h)
 {
     struct wal *wal = h->in->wal;
@@ -143,7 +156,7 @@ static struct holding own_now(const struct holdings *h)
                             .rows_from_ns = rows_from(h)};
 }
 
-// Takes over what is there already of this directory.
+// Takes over number and time of the object that the store has of this directory. False: none.
 static bool adopt(struct holdings *h, const struct holding *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -176,7 +189,7 @@ static bool note(struct holdings *h, struct req *r, err *e)
 
 // ---- other directories of this id
 
-// Does a process that has the directory answer at the address?
+// Whether a process with this directory answers at the object's address.
 static bool is_alive(struct holdings *h, const struct holding *o, struct node_identity *who,
                      struct arena *a)
 {
@@ -233,8 +246,8 @@ static void judge(struct holdings *h, const struct holding *o, int64_t own_made_
     bool alive = is_alive(h, o, &who, a);
     *l = (struct lost){.directory = o->directory, .from_ns = o->rows_from_ns};
     if (alive || o->made_ns > h->boot_wall_ns)
-        l->until_ns = INT64_MAX;  // it may go on taking profiles
-    else
+        l->until_ns = INT64_MAX;  // it may take more profiles
+    else  // its process ended before this directory was first used, or before this process began
         l->until_ns = (o->made_ns < own_made_ns ? own_made_ns : h->boot_wall_ns) + SLACK_NS;
     describe(h, o, alive, l);
     if (alive) node_tell_twin(h->in->process, &who);
@@ -280,7 +293,7 @@ static bool list(struct holdings *h, struct req *r, err *e)
     replace(h, lost, count);
     if (own) return true;
     lock_take(&h->lock);
-    h->noted = false;  // somebody deleted it: create it again
+    h->noted = false;  // a person deleted the object: pushes wait until it is there again
     lock_give(&h->lock);
     return true;
 }
@@ -294,7 +307,7 @@ static bool roll(struct holdings *h, struct req *r, err *e)
     lock_take(&h->lock);
     bool noted = h->noted;
     lock_give(&h->lock);
-    // (If somebody deleted it, it is noted anew first.)
+    // Without its object the directory is noted anew first, at the next look.
     return !noted || roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e);
 }
 
@@ -306,7 +319,7 @@ static bool ask_store(struct holdings *h, struct req *r, err *e)
     lock_give(&h->lock);
     if (FAULT_ERRNO("manifest.holdings")) return err_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
     if (!process_cluster(h->in->process, &cluster))
-        return err_set(e, ERR_UNAVAILABLE, "the store did not say yet whose it is");
+        return err_set(e, ERR_UNAVAILABLE, "the id of the store's cluster is not known yet");
     return (noted || note(h, r, e)) && list(h, r, e) && roll(h, r, e);
 }
 
@@ -373,7 +386,8 @@ bool holdings_start(struct ingester *in, struct holdings **out, err *e)
     return false;
 }
 
-// The mark first: a directory that is marked has its object, whatever ends the process in between.
+// The mark goes before the object: if the process ends in between, the next start creates the
+// object again. In the other order pushes would be taken without one.
 static void leave(struct holdings *h)
 {
     char path[PATH_MAX];
@@ -478,7 +492,7 @@ bool holdings_print(struct holdings *h, struct req *r, struct buf *out, err *e)
     return buf_ok(out, e);
 }
 
-// Has a running process that directory?
+// Whether a running process has that directory.
 static bool is_used(struct holdings *h, struct req *r, const struct holding *o)
 {
     struct node_identity who;
@@ -517,7 +531,7 @@ bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *d
         ++*n;
     }
     if (*n == 0)
-        return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s that no process runs with",
+        return err_set(e, ERR_NOT_FOUND, "the store knows no %s of %.*s without a running process",
                        directory ? "such data directory" : "data directory", STR(node));
     lock_take(&h->lock);
     h->inspect_now = true;

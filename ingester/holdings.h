@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// holdings.h - is this ingester's data directory the one that its id had before?
+// holdings.h - finds out whether a data directory of this ingester's id is gone, with rows in it.
 //
-// Where there is a store, each data directory that rows are acknowledged in has an object there
-// (manifest/holding.h). A thread creates that of this process, and every quarter of a minute lists
-// those of its id:
+// With a store, each data directory has an object there before rows are acknowledged in it
+// (manifest/holding.h). A thread creates the object of this process's directory, and every quarter
+// of a minute lists all objects of its id:
 //
-//     its own only            all is well
-//     another, alive          two processes have this id: notice node.twin, told by both
-//     another, not alive      a data directory is gone (not mounted, mistyped, lost) with what was
-//                             not flushed: notice node.lost
+//     only its own            all is well
+//     another's, alive        two processes have this id: notice node.twin, raised by both
+//     another's, not alive    a data directory is gone (not mounted, mistyped, lost), with the rows
+//                             that were not flushed: notice node.lost
 //
-// Until a person puts the directory back (its process then deletes the object at a clean end) or
-// accepts the loss (`flametree node forget`), answers about times of which rows may be lost are
-// marked. Nothing is acknowledged before the directory has its object.
+// Answers about times whose rows may be lost say so, until a person puts the directory back (its
+// process deletes the object at a clean end) or accepts the loss (`flametree node forget`).
 #pragma once
 
 #include "base/buf.h"
@@ -23,26 +22,27 @@
 struct holdings;
 struct ingester;
 
-// NULL without a store, or where the data directory has no id (tests): then all that follows does
-// nothing. Starts a thread.
+// Starts the thread. *out is NULL without a store, or if the data directory has no id (tests); the
+// functions below take NULL and do nothing then.
 bool holdings_start(struct ingester *in, struct holdings **out, err *e) MUST_CHECK;
 
-// May rows be acknowledged? Otherwise unavailable, and why.
+// Whether the directory has its object, so that rows may be acknowledged; else unavailable.
 bool holdings_noted(struct holdings *h, err *e) MUST_CHECK;
 
-// Has it looked at the store, or found that it cannot?
+// Whether it has asked the store once, with success or without.
 bool holdings_inspected(struct holdings *h);
 
-// Fields of a HeadReadResponse: what may be missing of the rows in (from, to].
+// Appends the fields of a HeadReadResponse that say which rows in (from, to] may be missing.
 void holdings_put(struct holdings *h, int64_t from_ns, int64_t to_ns, struct buf *out);
 
 // A JSON list of all data directories of all ingesters that the store knows.
 bool holdings_print(struct holdings *h, struct req *r, struct buf *out, err *e) MUST_CHECK;
 
-// Deletes those of a node, or the one; *n says how many. Refuses with failed_precondition what a
-// running process has, and with not_found what is not there.
+// Deletes the objects of a node's directories, or of the one that is given; *n says how many. Fails
+// with failed_precondition if a running process has the given directory, and with not_found if
+// there is none to delete.
 bool holdings_forget(struct holdings *h, struct req *r, str node, const id128 *directory, size_t *n,
                      err *e) MUST_CHECK;
 
-// Ends the thread. empty: nothing is left in the log, so the object goes. NULL is fine.
+// Ends the thread. empty: the log has no rows left, so the object is deleted. NULL is fine.
 void holdings_stop(struct holdings *h, bool empty);

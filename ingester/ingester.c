@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ingester.c - start, readiness, drain and stop of the service, its gauges and its table of routes.
 #include "ingester/ingester.h"
 
 #include "flametree/v1/internal.pb-c.h"
@@ -90,8 +92,9 @@ static void release(struct ingester *in)
     mem_must_free(in);
 }
 
-// A log that grew up to the reserve must open again after a crash. Write buffers may be on their
-// way to the disk when pushes end there, and what they held is written once more at the start.
+// A log that grew up to the reserve must open again after a crash. RocksDB may be writing its
+// buffers to the disk when pushes are refused, and writes them once more when it opens: twice
+// log_memory.
 static bool check(const struct config *config, err *e)
 {
     const struct ingester_config *c = config_section(config, "ingester");
@@ -133,7 +136,7 @@ static bool start(const struct process *process, void **self, err *e)
     ok = ok && holdings_start(in, &in->holdings, e);
     if (!ok || !thread_start(&in->duty, "ingester.duty", duty_main, in, e)) {
         holdings_stop(in->holdings, false);
-        if (in->flush) flush_drain(in->flush, 0);
+        if (in->flush) flush_drain(in->flush, 0);  // ends its thread at once
         release(in);
         return false;
     }
@@ -198,6 +201,9 @@ static void drain(void *self, uint64_t deadline_mono_ns)
     cond_wake_all(&in->wake);
     lock_give(&in->lock);
     if (!first) return;
+    // The duty thread ends before the log drains, as it may be opening the log. The log drains
+    // before the flush, which then sees every cut closed. The object of the directory goes last,
+    // and only if nothing is left in the log.
     thread_join(in->duty);
     wal_drain(in->wal);
     if (in->flush) flush_drain(in->flush, deadline_mono_ns);

@@ -6,8 +6,8 @@
 //         |
 //         +--a cut cannot be read--> FAILED     (answers nothing; /ready and the log say why)
 //
-// The duty thread makes all of these moves. Reads are answered in READY and REOPENING, as memory
-// has all that was acknowledged; appends in READY.
+// The duty thread makes all of these moves (set_phase). Reads are answered in READY and REOPENING,
+// because memory has all that was acknowledged. Appends are taken in READY.
 #pragma once
 
 #include "ingester/config.h"
@@ -29,7 +29,7 @@ struct ingester {
     const struct process *process;
     struct head *head;
     struct wal *wal;
-    struct flush *flush;        // NULL: no store, cuts go by age
+    struct flush *flush;        // NULL: no store; cuts are dropped by age
     struct holdings *holdings;  // NULL: no store
     char *dir;
     pthread_t duty;
@@ -38,7 +38,7 @@ struct ingester {
     enum ingester_phase phase;
     err fault;  // of FAILED and REOPENING
     bool stopping;
-    struct stuck appends;           // that wait for the log
+    struct stuck appends;           // those that wait for the log
     _Atomic uint64_t entries_read;  // by the replay
     _Atomic uint64_t entries_found;
     _Atomic uint64_t cuts_found;
@@ -46,7 +46,7 @@ struct ingester {
 
 const struct ingester_config *ingester_settings(const struct ingester *in);
 
-// Why reads cannot be answered; any thread.
+// Whether reads can be answered; if not, e says why. Any thread.
 bool ingester_answers(struct ingester *in, err *e) MUST_CHECK;
 
 // ---- requests
@@ -58,20 +58,20 @@ http_fn ingester_get_cuts;
 http_fn ingester_get_nodes;  // node_http.c
 http_fn ingester_post_forget;
 
-// The body of an append without its exchange, for tests: bytes of AppendRequest in, of
-// AppendResponse out.
+// An append without its HTTP exchange, for tests: bytes of AppendRequest in, of AppendResponse out.
+// read_run is the same for HeadRead.
 bool append_run(struct ingester *in, struct req *r, str message, struct buf *out,
                 err *e) MUST_CHECK;
 bool read_run(struct ingester *in, struct req *r, str message, struct buf *out, err *e) MUST_CHECK;
 
 // ---- duties
-// Applies the entries of all cuts that are not read to their end. (replay.c)
+// Applies the unread entries of all cuts. (replay.c)
 bool replay_run(struct ingester *in, err *e) MUST_CHECK;
 
 // The duty thread. (duty.c)
 void *duty_main(void *arg);
 void duty_wake(struct ingester *in);
-bool duty_is_over(struct ingester *in);  // asked to end
+bool duty_is_over(struct ingester *in);  // the duty thread is asked to end
 
-// head_drop, after which its memory goes back to the system.
+// head_drop; then the freed memory goes back to the system.
 bool duty_drop(struct ingester *in, struct cut *c, bool insist, size_t *rows);

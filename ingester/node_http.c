@@ -20,7 +20,7 @@ static bool has_store(const struct ingester *in, err *e)
 {
     return in->holdings ||
            err_set(e, ERR_FAILED_PRECONDITION,
-                   "there is no object store: nobody knows of former data directories");
+                   "there is no object store, so former data directories are not known");
 }
 
 bool ingester_get_nodes(void *service, struct http_exchange *x, err *e)
@@ -41,11 +41,11 @@ bool ingester_post_forget(void *service, struct http_exchange *x, err *e)
     bool one = url_query(a, x->query, "directory", &text);
     if (!has_store(in, e)) return false;
     if (!url_query(a, x->query, "node", &node) || node.n == 0)
-        return err_set(e, ERR_INVALID_ARGUMENT, "node=ID is missing: of which ingester?");
+        return err_set(e, ERR_INVALID_ARGUMENT, "node=ID is missing: the id of an ingester");
     if (!url_query(a, x->query, "accept_loss", &accept) || !str_is(accept, "true")) {
         return err_set(e, ERR_INVALID_ARGUMENT,
-                       "accept_loss=true is missing: what the data directory had not given to the "
-                       "store is lost with it");
+                       "accept_loss=true is missing: profiles that the data directory had not "
+                       "flushed to the store are lost with it");
     }
     if (one && !ulid_parse(text, &directory, e)) return err_wrap(e, "directory");
     if (!holdings_forget(in->holdings, &x->req, node, one ? &directory : NULL, &n, e)) return false;

@@ -2,11 +2,18 @@
 //
 // read.c - IngesterService/HeadRead and Streams.
 //
-// All rows that the head has are in the answer for its open stream, also those of streams that
-// ended: this process owned them all and holds every acknowledged row that is in no segment, so the
-// answer is complete. What `refresh` names is looked up in the store first, and what is there is in
-// the answer no more (flush.h). `serve_as` speaks of adoption; without backups there is nothing to
-// serve otherwise. Rows that other ingesters may have as well: model/loose.h.
+//     1. The request is decoded; cuts in its `refresh` are compared with the store, and rows that
+//     are
+//        there leave the head (flush.h).
+//     2. The head is held: no row leaves it until 4.
+//     3. The rows that match are added up, as trees, totals, heat maps, labels or statistics.
+//     4. The cuts and hours that the answer contains are named.
+//     5. The answer says what may be missing, and which members this ingester knows.
+//
+// There is one answer, for the open stream. It contains the rows of streams that ended as well:
+// they were this process's, and it has every acknowledged row of theirs that is in no segment. The
+// request's `serve_as` has no effect, because adoption is not built. Rows that other ingesters may
+// have too: model/loose.h.
 #include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
@@ -20,7 +27,7 @@
 // Bytes of an answer's symbols or vector before they are copied into it.
 #define PART_MAX ((size_t)1 << 30)
 
-#define DAMAGED_MAX 16  // streams of which an answer says that something is missing
+#define DAMAGED_MAX 16  // an answer names so many streams that lack entries
 
 struct read {
     struct ingester *in;
@@ -56,7 +63,8 @@ static bool alive(const void *req, err *e)
     return req_alive(req, e);
 }
 
-// The querier has counted them.
+// Without a limit on their number: the querier has checked that. A deadline is checked, because a
+// regex over many values takes long.
 static bool read_matchers(struct read *r, err *e)
 {
     r->most = (struct selector_most){.alive = alive, .arg = r->req};
@@ -260,8 +268,9 @@ static void put_stream(struct buf *out, uint32_t field, const struct wal_stream 
     pb_end(out, mark);
 }
 
-// What counts of the rows that other ingesters may have: the list of the request, where there is
-// one, else all of them, and then they are named in the answer.
+// Rows that other ingesters may have too. If the request has lists, these say which ones count
+// here. Without lists all of them count, and the answer names them, so that the querier can ask
+// again.
 static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
 {
     struct arena *a = &r->req->arena;
@@ -283,7 +292,7 @@ static bool read_loose(struct read *r, const struct wal_stream *own, err *e)
     return true;
 }
 
-// The stream that answers: the open one, or the last one while the log is being opened again.
+// The stream that the answer is for: the open one, or the last one while the log is being opened.
 static bool put_own_stream(struct read *r, err *e)
 {
     size_t n = wal_streams(r->in->wal, NULL, 0);
@@ -298,7 +307,7 @@ static bool put_cuts(struct read *r, err *e)
 {
     struct wal_ref *refs = NULL;
     size_t n = 0;
-    if (r->query.to_ns <= r->query.from_ns) return true;
+    if (r->query.to_ns <= r->query.from_ns) return true;  // an empty range has no hours
     if (!wal_refs(r->in->wal, &r->req->arena, slot_of(r->query.from_ns + 1, SLOT_HOUR),
                   slot_of(r->query.to_ns, SLOT_HOUR), &refs, &n, e)) {
         return false;
@@ -320,8 +329,7 @@ static bool put_cuts(struct read *r, err *e)
     return true;
 }
 
-// Streams of which something acknowledged cannot be read any more: held, but the answer has not all
-// of them.
+// Names the streams that lack acknowledged entries: this process has them, but not whole.
 static void put_damaged(struct read *r)
 {
     id128 streams[DAMAGED_MAX];
@@ -365,8 +373,9 @@ static bool read_refresh(struct read *r, err *e)
     return flush_refresh(r->in->flush, r->req, r->query.tenants, r->query.tenant_count, refs, n, e);
 }
 
-// Cuts are named after they were read: rows that come meanwhile are in the answer or not, but none
-// is in it that is not named, as the asker takes what is not named from segments as well.
+// Cuts are named after their rows were added up. Rows that come meanwhile may be in the answer or
+// not, but no row is in it whose cut is not named: the querier takes cuts without a name from
+// segments, and would count such a row twice.
 static bool answer(struct read *r, err *e)
 {
     size_t mark = pb_begin(r->out, 1);

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// replay.c - from the log back into memory: cut by cut, several at once.
+// replay.c - reads the log back into the head, at a start and after a failed write.
 //
-// Rows find their place by time and ids drop what is there, so the order of cuts does not matter.
-// The limit of the head is off meanwhile: what was acknowledged is held, pushes wait for room.
+//     1. The cuts with unread entries are listed.
+//     2. The head's limit is lifted: what was acknowledged has to be held. Pushes wait for room.
+//     3. Up to four threads take one cut after the other and scan it (wal_scan).
+//     4. Each entry is staged and published at once, as a push would be (restore_entry).
+//     5. The limit is set again.
+//
+// The order of cuts does not matter: rows find their place by time, and a row whose id is there is
+// dropped. For the same reason the whole replay may be repeated. It fails with the error of one
+// cut; the other threads then stop after their cut. A damaged entry is no failure (wal_read.c).
 #include "base/fault.h"
 #include "ingester/ingester_int.h"
 #include "ingester/metrics.h"
@@ -13,15 +20,15 @@
 
 #define WORKERS_MAX 4
 
-// One entry decodes into an arena of this cap; a push had no larger one.
+// Cap of the arena that one entry is decoded into. The push that brought it had no larger one.
 #define ENTRY_MEMORY ((size_t)1 << 30)
 
 struct replay {
     struct ingester *in;
     struct cut **cuts;
-    size_t bytes;  // of cuts
+    size_t bytes;  // of the array
     size_t n;
-    _Atomic size_t next;
+    _Atomic size_t next;  // of cuts, to be taken by a thread
     uint64_t entries;
     atomic_bool failed;
     struct lock lock;  // of fault
@@ -32,10 +39,10 @@ struct replay_cut {
     struct replay *all;
     struct cut *cut;
     struct restore *restore;
-    uint64_t met;  // entries of the cut
+    uint64_t met;  // entries of the cut so far
 };
 
-// Of a log of before, in which entries are batches as they came.
+// Stages an entry of an old format, in which an entry is the batch that was pushed.
 static bool stage_batch(struct ingester *in, struct arena *a, const struct wal_entry *entry,
                         struct staged **out, err *e)
 {
@@ -55,7 +62,9 @@ static bool apply(void *arg, const struct wal_entry *entry, err *e)
     bool ok = false;
     if (duty_is_over(in)) return err_set(e, ERR_CANCELED, "the ingester is shutting down");
     arena_init(&arena, in->process->memory, ENTRY_MEMORY);
-    for (;;) {  // an older log may have a row twice, and another thread be at it
+    // A log of an older program may have a row twice, in two cuts, and another thread may have
+    // staged it at this moment: then wait until that one has published, and begin anew.
+    for (;;) {
         uint64_t turn = head_turn(in->head);
         ok = entry->rows.n ? restore_entry(r->restore, &arena, entry->tenant, entry->rows,
                                            entry->known, &staged, e)
@@ -85,7 +94,7 @@ static bool read_cut(struct replay *all, struct cut *c, err *e)
     r.restore = restore_new(in->head, in->process->memory, e);
     bool ok = r.restore && wal_scan(in->wal, c, apply, &r, e);
     restore_free(r.restore);
-    // Those that are not there count as read, or the end of it would not show.
+    // Missing entries count as read, or /ready would never reach "N of N".
     if (ok && r.met < entries)
         atomic_fetch_add_explicit(&in->entries_read, entries - r.met, memory_order_relaxed);
     return ok;
@@ -133,9 +142,9 @@ bool replay_run(struct ingester *in, err *e)
     atomic_store(&in->entries_read, 0);
     atomic_store(&in->entries_found, all.entries);
     atomic_store(&in->cuts_found, all.n);
-    head_set_limit(in->head, 0);
+    head_set_limit(in->head, 0);  // none
     size_t wanted = MIN(MIN(thread_cpus(), WORKERS_MAX), all.n);
-    err ignored = {0};  // fewer threads do it as well, this one too
+    err ignored = {0};  // with fewer threads it only takes longer; this one always works
     while (started + 1 < wanted &&
            thread_start(&threads[started], "ingester.replay", work, &all, &ignored)) {
         started++;

@@ -29,7 +29,7 @@ void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns)
 static struct wal_cut *look(struct wal *wal, size_t *n, size_t *room)
 {
     err ignored = {0};
-    *room = wal_list_cuts(wal, NULL, 0) + 8;  // some may come meanwhile
+    *room = wal_list_cuts(wal, NULL, 0) + 8;  // a few cuts may be made between the two calls
     struct wal_cut *v = mem_alloc(NULL, *room * sizeof *v, &ignored);
     if (!v) return NULL;
     *n = wal_list_cuts(wal, v, *room);
@@ -49,7 +49,8 @@ static bool mark(struct roll *l, struct wal *wal)
     l->marked = mem_alloc(NULL, l->marked_bytes, &ignored);
     l->has_marked = l->marked != NULL;
     for (size_t i = 0; l->marked && i < n; i++) {
-        // (Of a cut that was found it may not be known yet what it has.)
+        // An empty open cut has nothing to flush. A found cut is marked even if it seems empty: it
+        // may not have been read yet.
         bool empty = v[i].entries == 0 && !v[i].closed && !v[i].found;
         if (!empty) l->marked[l->marked_count++] = (struct roll_cut){v[i].stream, v[i].number};
     }
@@ -84,7 +85,7 @@ static bool any_is_there(const struct roll *l, struct wal *wal)
 bool roll_is_due(struct roll *l, struct wal *wal, int64_t boot_ns, int64_t interval_ns)
 {
     if (l->number == 0 || boot_ns - l->since_ns < interval_ns) return false;
-    if (wal_state(wal) != WAL_OPEN) return false;  // what it holds may not be known
+    if (wal_state(wal) != WAL_OPEN) return false;  // its cuts may have more than is known
     if (!l->has_marked && !mark(l, wal)) return false;
     return !any_is_there(l, wal);
 }
@@ -96,7 +97,7 @@ bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
     bool existed = false;
     if (!roll_is_due(l, wal, clock_boot_ns(), interval_ns)) return true;
     next.number = l->number + 1;
-    // (If it existed, an attempt before this one landed after all.)
+    // If it existed, an earlier try that was reported as failed had landed.
     if (!holding_create(s, r, &next, &existed, e)) return false;
     roll_noted(l, next.number, clock_boot_ns());
     return holding_delete(s, r, own->node, own->directory, next.number - 1, e);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// roll.h - the sequence of the objects that a data directory has in the store (manifest/holding.h).
+// roll.h - numbered objects in the store that say how far a data directory is flushed
+// (manifest/holding.h).
 //
 //     number n is created        all that was acknowledged by then, and for an interval more,
 //                                lies in cuts that are marked
 //     all marked cuts are gone   number n + 1 is created, those before n are deleted
 //
-// A cut goes from the log once segments have its rows. So number n + 1 says that everything is
-// flushed that was acknowledged before the creation of number n was over. The interval lets a
-// process that stood still take what was sent to it meanwhile, before it says so.
+// A cut leaves the log once segments have its rows. So number n + 1 says: everything is flushed
+// that was acknowledged before the creation of number n had returned. The interval before the
+// marking gives a process that stood still time to store what was sent to it meanwhile.
 //
 // One thread at a time.
 #pragma once
@@ -32,14 +33,14 @@ struct roll {
 
 void roll_release(struct roll *l);
 
-// Number n is in the store, of this process or of one that had the directory before. What such a
-// one left in the log is marked like everything else.
+// Notes that this number is in the store, created by this process or by an earlier one with the
+// same directory. What an earlier process left in the log is marked like everything else.
 void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns);
 
-// Is the next number due? Marks cuts when it is time to.
+// Whether the next number is due. Marks cuts when it is time to.
 bool roll_is_due(struct roll *l, struct wal *wal, int64_t boot_ns, int64_t interval_ns);
 
-// If it is, creates it and deletes those before the last two. own: the rest of what the object
-// says. False: the store failed; the same again later.
+// If the next number is due, creates it and deletes those before the last two. own: the other
+// fields of the object. False: the store failed; try again later.
 bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
                const struct holding *own, int64_t interval_ns, err *e) MUST_CHECK;

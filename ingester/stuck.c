@@ -3,7 +3,7 @@
 
 #include "sys/clock.h"
 
-// The time comes before the count: whoever sees the count sees a time that is not older.
+// The time is set before the count: a thread that sees the count sees this time or a newer one.
 void stuck_enter(struct stuck *s)
 {
     if (atomic_load(&s->inside) == 0) atomic_store(&s->moved_mono_ns, clock_mono_ns());
@@ -12,6 +12,7 @@ void stuck_enter(struct stuck *s)
 
 void stuck_leave(struct stuck *s)
 {
+    assert(atomic_load(&s->inside) > 0);
     atomic_store(&s->moved_mono_ns, clock_mono_ns());
     atomic_fetch_sub(&s->inside, 1);
 }

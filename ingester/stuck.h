@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stuck.h - does the log still store what comes?
+// stuck.h - finds a log whose disk hangs.
 //
-// A disk that hangs lets every append wait, while the process lives, answers probes and serves
-// queries out of memory. So it says that it is not ready, and pushes go to others: appends are
-// inside, and none has come back for a while. Any thread.
+// With a disk that hangs every append waits, while the process lives, answers probes and serves
+// queries from memory. It is *stuck* when appends are inside and none has returned for a while;
+// then /ready says no, and pushes go to other ingesters. Any thread.
 #pragma once
 
 #include "base/base.h"
@@ -15,11 +15,11 @@
 
 struct stuck {
     atomic_uint inside;
-    _Atomic uint64_t moved_mono_ns;  // the last one came back, or the first one went in
+    _Atomic uint64_t moved_mono_ns;  // when the last one returned, or the first one entered
 };
 
 void stuck_enter(struct stuck *s);
 void stuck_leave(struct stuck *s);
 
-// For how long has none come back, although some are inside? 0: nobody waits.
+// For how long none has returned although some are inside; 0: none is inside.
 uint64_t stuck_for_ns(struct stuck *s);

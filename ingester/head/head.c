@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head.c - the head as a whole: its table of services, their references, services that were
+// replaced, and the locks between readers and removals.
 #include "ingester/head/head.h"
 
 #include "base/hash.h"
 #include "ingester/head/head_stacks.h"
 
-// Of the head's memory what one generation of recent ids may take.
+// One generation of recent ids may take 1/32 of the head's memory.
 #define PAST_SHARE 32
 
 // ---- life
@@ -54,14 +57,14 @@ static bool text_copy(struct mem_budget *b, str text, str *out, err *e)
     return true;
 }
 
-// Relaxed: all that counts is that no two are equal.
+// Relaxed, because no two numbers may be equal and their order means nothing.
 void service_renumbered(struct service_head *s)
 {
     marks_release(s);
     s->table = atomic_fetch_add_explicit(&s->head->tables, 1, memory_order_relaxed) + 1;
 }
 
-// All but its names.
+// Frees all but its names, which whoever has a reference may read.
 static void service_empty(struct service_head *s)
 {
     struct mem_budget *b = &s->head->budget;
@@ -119,10 +122,12 @@ void service_discard(struct service_head *s)
     service_free(s);
 }
 
-// The last reference is given back after all changes to the service: release orders them before the
-// free, acquire sees them there. The series of one that was replaced count no more.
+// The memory order: release puts all changes to the service before its last unref, acquire lets the
+// free see them. A loop, not recursion, because a chain of successors may be long. The series of a
+// replaced service do not count any more (succeed).
 void service_unref(struct service_head *s)
 {
+    assert(!s || atomic_load_explicit(&s->refs, memory_order_relaxed) > 0);
     while (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
         struct service_head *next = atomic_load_explicit(&s->successor, memory_order_acquire);
         if (!next) {
@@ -130,7 +135,7 @@ void service_unref(struct service_head *s)
                                       memory_order_relaxed);
         }
         service_free(s);
-        // Before the reference, as head_tidy looks at both.
+        // Before the reference itself: is_read takes refs above `listed` for readers.
         if (next) atomic_fetch_sub_explicit(&next->listed, 1, memory_order_release);
         s = next;
     }
@@ -171,9 +176,14 @@ size_t head_recent_ids_most(const struct head *h)
     return limit ? limit / PAST_SHARE : SIZE_MAX;
 }
 
+// Recent ids have one writer at a time. A refresh may remove rows at this moment (head_remove),
+// which adds ids and may replace their tables; it waits for the file.
 bool head_save_recent_ids(struct head *h, const char *dir, struct mem_budget *memory, err *e)
 {
-    return recent_ids_save(&h->recent_ids, dir, memory, e);
+    pthread_rwlock_wrlock(&h->removing);
+    bool ok = recent_ids_save(&h->recent_ids, dir, memory, e);
+    pthread_rwlock_unlock(&h->removing);
+    return ok;
 }
 
 bool head_load_recent_ids(struct head *h, const char *dir, struct mem_budget *memory, err *e)
@@ -285,6 +295,8 @@ static struct service_head *add(struct head *h, str tenant, str service, err *e)
     return s;
 }
 
+// Nearly all calls find the service, so the lock for writing is taken only if there is none;
+// another thread may have added it in between.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e)
 {
     pthread_rwlock_rdlock(&h->lock);
@@ -306,8 +318,8 @@ struct service_head *head_find(struct head *h, str tenant, str service)
     return s;
 }
 
-// The last one of the table takes its place. False: it is not there yet, as the one that it
-// replaces is.
+// The last service of the table takes its place. False: it is a copy that is not in the table yet,
+// because the service that it replaces still is.
 static bool take_out(struct head *h, struct service_head *s)
 {
     struct service_key key = {h, s->tenant, s->service};
@@ -326,8 +338,9 @@ static bool take_out(struct head *h, struct service_head *s)
     return true;
 }
 
-// Whoever holds the table's lock for writing and sees the table's reference and the caller's knows
-// that there is no other user and that none can come.
+// References are given out under the table's lock. So while it is held for writing, a service with
+// two references (the table's and the caller's) has no other user and gets none; row_count can be
+// read without the service's lock.
 void head_sweep(struct head *h, struct service_head *const *v, size_t n)
 {
     for (size_t i = 0; i < n; i += HEAD_RUN) {
@@ -370,6 +383,7 @@ size_t head_next_services(struct head *h, struct service_head **v, size_t max)
 
 // ---- services that were replaced
 
+// Pushes onto the list without a lock: several threads may retire or tidy at once.
 static void keep_retired(struct head *h, struct service_head *s)
 {
     struct service_head *first = atomic_load_explicit(&h->retired, memory_order_relaxed);
@@ -395,8 +409,10 @@ void head_retire(struct head *h, struct service_head *from)
     keep_retired(h, from);
 }
 
-// Who has a reference that does not only lead to the successor may be reading. No such one comes
-// any more, and one of a list is given back after `listed` was lowered: so `refs` is read first.
+// Whether a retired service may have readers: it has references beyond that of the list of retired
+// services and those of lists of cuts (`listed`), which only lead to its successor. No reader comes
+// any more. A list lowers `listed` before it gives its reference back; so refs is read first, and
+// an error is on the safe side.
 static bool is_read(const struct service_head *s)
 {
     uint32_t refs = atomic_load_explicit(&s->refs, memory_order_acquire);
@@ -420,7 +436,7 @@ void head_tidy(struct head *h)
 
 // ---- readers
 
-// In this order: who waits for another removal keeps no reader out meanwhile.
+// `removing` first: while this waits for another removal, no reader is kept out.
 void head_exclude(struct head *h)
 {
     pthread_rwlock_wrlock(&h->removing);

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head.h - the newest profiles in memory, as queries need them.
+// head.h - the newest profiles in memory, in the form that queries need.
 //
-// For every (tenant, service) there is one table of symbols, one index of series, the rows of each
-// series by time, and the set of profile ids seen; all of it under the service's rwlock. Everything
-// here can be built again from the log, and is, at a start.
+// Every (tenant, service) has one table of symbols, one index of series, the rows of each series by
+// time, and the set of its profile ids, all under the service's rwlock. All of it is rebuilt from
+// the log at a start.
 //
-// A batch comes in two steps around its write to the log, because an answer that was given must not
-// fail afterwards and a batch that is not in the log must not be seen:
+// A batch comes in two steps around its write to the log. A batch that is not in the log must not
+// be seen, and once it is in the log nothing may fail, because its push will be acknowledged:
 //
 //     head_stage     maps symbols and series, encodes the vectors anew, makes room for the rows.
 //                    May fail (resource_exhausted naming the row head_memory); then nothing shows.
-//     head_log       the log's bytes of it
-//     ... the log has it ...
-//     head_publish   lets the rows be seen. Needs no memory, cannot fail.
-//     head_abandon   instead, when the log did not take it.
+//     head_log       writes the bytes that the log gets
+//     ... the log has them ...
+//     head_publish   lets queries see the rows. Needs no memory, cannot fail.
+//     head_abandon   instead of it, when the log did not take them.
 //
-// What a failed stage leaves behind is symbols and series without rows, which no query shows.
+// A stage that failed may leave symbols and series without rows, which no query shows.
 //
 // Readers take the lock service by service and series by series, so that a long query delays no
-// push. A push that was answered before is never missed, and sums hold a batch whole or not at all:
-// what comes while a service is read is left out. Rows leave only by head_drop and head_remove,
-// which readers exclude (head_pin), so an answer holds the piece of a cut whole or not at all. A
-// drop excludes them only for the moment in which the cut is marked as dropped: from then on its
-// rows count no more, and their memory is given back run by run beside readers and pushes. A
-// service whose tables are mostly dead by then is replaced by a copy: who reads the former one goes
-// on.
+// push. A query sees every push that was answered before it began. It counts a batch whole or not
+// at all: rows that come while a service is read are left out.
 //
-// Memory counts against one budget; its name is that of the configuration row.
+// Rows leave only by head_drop and head_remove. A reader holds the head (head_pin), and neither
+// starts while it does; so an answer has the rows that a cut has of an hour, or has none of them. A
+// drop needs the readers out only for the moment in which it marks the cut: from then on the rows
+// do not count, and their memory is freed bit by bit beside readers and pushes. A service whose
+// tables are mostly unused by then is replaced by a copy; readers of the former one go on in it.
+//
+// All memory counts against one budget, named like the setting: ingester.head_memory.
 #pragma once
 
 #include "aggregate/heat.h"
@@ -46,24 +47,26 @@ struct staged;
 
 // Takes from `parent` up to `limit` bytes (0: what parent allows). Returns owned; bookkeeping only.
 struct head *head_new(struct mem_budget *parent, size_t limit);
-void head_free(struct head *h);  // nobody uses it any more
+void head_free(struct head *h);  // no thread uses it any more
 
-// From now on rows that are dropped are elsewhere: their ids stay known for a while (recent_ids.h),
-// so that a push that comes again counts once. Before anything is staged.
+// For a head whose rows go to a store: ids of dropped rows stay known for a while (recent_ids.h),
+// so that a push that comes again counts once. Call it before anything is dropped.
 void head_remember(struct head *h);
 
-// These ids in files below `dir`, for the next process (recent_ids_save, recent_ids_load).
+// Writes and reads these ids in files below `dir`, for the next process (recent_ids_save,
+// recent_ids_load).
 bool head_save_recent_ids(struct head *h, const char *dir, struct mem_budget *memory,
                           err *e) MUST_CHECK;
 bool head_load_recent_ids(struct head *h, const char *dir, struct mem_budget *memory,
                           err *e) MUST_CHECK;
 
-// Replay may go over the limit: what was acknowledged has to be held. 0 = no limit.
+// A replay sets 0, no limit, because what was acknowledged has to be held.
 void head_set_limit(struct head *h, size_t limit);
-// From now on leaves so many bytes free in its parents, for what empties it. While nobody uses it.
+// From now on the head leaves so many bytes of its parents' budgets free, for the flush that
+// empties it. Call it while no other thread uses the head.
 void head_leave(struct head *h, size_t bytes);
-// Memory, of the head's, for what lexicons of distributors are here (translation.h); 0, as it is at
-// first: batches that name one are refused with not_found.
+// How much of the head's memory the translations of distributors' lexicons may take
+// (translation.h). With 0, as at first, batches that name a lexicon are refused with not_found.
 void head_set_lexicons(struct head *h, size_t bytes);
 const struct mem_budget *head_budget(const struct head *h);
 
@@ -73,55 +76,56 @@ struct head_counts {
     uint64_t rows;
     uint64_t duplicates;  // rows dropped because their id was there, since the start
     uint64_t capped;      // values moved to [too many stacks], since the start
-    // Of flushes and drops, since the start: services and rows that they looked at, how often they
-    // held a service's lock (for writing, or to copy what is left), and the most rows or series
-    // that they looked at meanwhile.
+    // Of flushes and drops, since the start: services and rows that they visited, how often they
+    // held a service's lock, and the most rows or series that they visited under one hold.
     uint64_t visited_services;
     uint64_t visited_rows;
     uint64_t runs;
     uint64_t longest_run;
-    uint64_t asked_services;  // that questions looked at, since the start
-    uint64_t longest_hold;    // the most time of the processor, ns, that one of these took
+    uint64_t asked_services;  // visited by queries, since the start
+    uint64_t longest_hold;    // ns of processor time of the longest of these holds
     uint64_t
-        longest_recent_ids;  // the most ids of what left that were moved at once (recent_ids.h)
-    uint64_t lexicons;       // of distributors that are known
+        longest_recent_ids;  // most ids that were moved under one hold of their lock (recent_ids.h)
+    uint64_t lexicons;       // of distributors, that are known
     uint64_t lexicon_bytes;
     uint64_t lexicons_refused;  // batches that had to come with all their symbols, since the start
 };
 struct head_counts head_count(struct head *h);
 
 // ---- writing
-// The batch's memory and the arena may go once it is published or abandoned. max_stacks: limit of
-// distinct stacks per service and hour, 0 = none. *out is the arena's.
+// max_stacks: limit of distinct stacks per service and hour, 0 = none. *out is the arena's. Arena
+// and batch must stay until it is published or abandoned.
 //
-// A row is staged by one request at a time: of two that came with it at once, both would be in the
-// log, perhaps in two cuts, and counted by both once one of them left for the store. The second one
-// fails with aborted; it abandons what it has staged, waits for the turn (head_await_turn) and
-// begins anew. What the same request (arena) has staged is known.
+// A row is staged by one request at a time. If two requests could stage it at once, it would be in
+// the log twice, perhaps in two cuts, and be counted twice once one of these was in the store. So
+// the second request fails with aborted; it abandons what it has staged, waits for the turn
+// (head_await_turn) and begins anew. A row that the same request (the same arena) has staged
+// already is a duplicate.
 bool head_stage(struct head *h, struct arena *a, str tenant, const struct batch *b,
                 uint64_t max_stacks, struct staged **out, err *e) MUST_CHECK;
-uint64_t head_turn(struct head *h);  // asked before head_stage
+uint64_t head_turn(struct head *h);  // to be read before head_stage, for head_await_turn
 bool head_await_turn(struct head *h, struct req *r, uint64_t turn, err *e) MUST_CHECK;
 uint32_t staged_rows(const struct staged *s);  // without those that are known to be duplicates
 void head_publish(struct staged *s, struct cut *cut);
 void head_abandon(struct staged *s);
 
 // ---- the log of what was staged (head_log.h)
-// The rows as an entry of the log has them; theirs until they are published or abandoned.
+// The rows in the form that an entry of the log has. *rows borrows from s until it is published or
+// abandoned. Once only.
 bool head_log(struct staged *s, str *rows, err *e) MUST_CHECK;
 
-// What the entry brings besides: rows of the service's tables that no earlier entry of this run of
-// the log (wal.h) brought. A wal_news_fn.
+// Appends the entry's news: those rows of the service's tables that the entry needs and no earlier
+// entry of this run of the log (wal.h) brought. A wal_news_fn.
 bool head_log_news(void *staged, uint64_t run, struct buf *out, err *e) MUST_CHECK;
 
-// Entries of one cut's log back into the head, in order. What is missing of them is refused with
-// data_loss; nothing of such an entry shows.
+// Reads the entries of one cut back into the head, in order. An entry that refers to a row which
+// the log does not have is refused with data_loss; nothing of it shows.
 struct restore;
 struct restore *restore_new(struct head *h, struct mem_budget *memory, err *e) MUST_CHECK;
 void restore_free(struct restore *r);  // NULL is fine
 
-// With `known` the head has the rows already and only what the entry brings is noted; *out is then
-// NULL. Fails with aborted as head_stage.
+// With `known` the head has the entry's rows already: only its news are noted, and *out is NULL.
+// Fails with aborted as head_stage.
 bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, bool known,
                    struct staged **out, err *e) MUST_CHECK;
 
@@ -129,8 +133,9 @@ bool restore_entry(struct restore *r, struct arena *a, str tenant, str rows, boo
 // with `insist` it waits for them, and new ones for it until the cut is marked.
 bool head_drop(struct head *h, struct cut *cut, bool insist, size_t *rows);
 
-// The same in steps, for rows that go before their cut does. Between the first and the last no
-// reader is inside, so answers and what they name change together.
+// Removes some rows of a cut before the cut goes: head_exclude, head_remove, head_admit. No reader
+// is inside from the first to the last, so the caller can change what answers name along with the
+// rows.
 struct head_removal {
     struct cut *cut;
     str tenant;
@@ -143,12 +148,13 @@ void head_exclude(struct head *h);
 size_t head_remove(struct head *h, const struct head_removal *what);
 void head_admit(struct head *h);
 
-// Frees what was replaced by a copy and is not read any more. From any thread, now and then.
+// Frees services that were replaced by a copy and have no readers any more. Any thread, now and
+// then.
 void head_tidy(struct head *h);
 
-// ---- what a closed cut has
+// ---- the pieces of a closed cut
 
-// Its rows of one tenant and hour of profile time: what becomes a segment.
+// Its rows of one tenant and hour of profile time, which become a segment.
 struct head_piece {
     str tenant;
     int64_t hour;
@@ -179,7 +185,7 @@ struct head_query {
 };
 #define LOOSE_MINE 1u
 
-// While held, no cut is dropped.
+// While a reader holds the head, no row leaves.
 void head_pin(struct head *h);
 void head_unpin(struct head *h);
 
@@ -210,6 +216,6 @@ bool head_labels(struct head *h, struct req *r, const struct head_query *q,
 bool head_label_names(struct head *h, struct req *r, const struct head_query *q,
                       struct label_sets *out, err *e) MUST_CHECK;
 
-// What there is of the matching rows; sizes only with_sizes.
+// How many rows and series match, and with_sizes how large they are.
 bool head_stat(struct head *h, struct req *r, const struct head_query *q, bool with_sizes,
                struct inventory *out, err *e) MUST_CHECK;

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_compact.c - when rows have gone, their symbols and series go as well.
+// head_compact.c - replaces a service whose symbols and series are mostly unused by a compact copy.
 //
-// Tables of a service only grow while rows come. After a drop, a service whose tables may be mostly
-// dead is copied: another one, with only what its rows still name, is made beside it and then takes
-// its place. All the while it is read and written:
+// Tables of a service only grow while rows come. After a drop they may be mostly unused. Then a new
+// service is made beside it, with only the symbols and series that rows still refer to, and takes
+// its place. Queries and pushes go on all the while:
 //
-//     1. Its rows keep their places from now on (service.renewal, rows_add), and each push notes
-//     the
+//     1. From now on rows keep their places (service.renewal, rows_add), and each push notes the
 //        series that it gives rows to.
-//     2. All series are copied, a run of HEAD_RUN rows under the service's lock at a time, which is
-//        shared with readers; then those that got rows meanwhile; and so on.
-//     3. Once a look under the lock for writing finds nothing that is not copied, and nothing
-//        staged, the copy becomes its successor. That is O(1).
+//     2. All series are copied, HEAD_RUN rows at a time under the service's lock for reading; then
+//        the series that got rows meanwhile; and so on.
+//     3. Once a look under the lock for writing finds that everything is copied and nothing is
+//        staged, the copy becomes the service's successor, which takes a few steps.
 //
-// Readers that are in the former one go on in it: no number that they know changes. It is freed
-// when they have left (head_tidy). A service with staged rows, which hold its numbers, is left for
-// another time, and so is one that a log is being read into, or for which there is no memory.
+// Readers that are in the former service go on in it: no number that they know changes. It is freed
+// when they have left (head_tidy).
+//
+// The copy is given up, and tried again after a later drop, if there is no memory for it, if a log
+// is being read into the service, or if each of a hundred looks finds staged rows: these hold
+// numbers of the former tables.
 #include "base/fault.h"
 #include "ingester/head/head_stacks.h"
 #include "model/vector.h"
@@ -27,17 +29,18 @@
 #define STACKS_MIN 256
 #define SERIES_MIN 64
 
-// Bytes of vectors that cost as much as a row.
+// So many bytes of vectors count as a row in the length of a run.
 #define BYTES_A_ROW 64
 
-// Looks for a moment in which nothing is staged; a group commit is a few of them.
+// Looks for a moment in which nothing is staged, a millisecond apart. Rows are staged while their
+// group commit syncs, which takes a few milliseconds.
 #define SWAP_TRIES 100
 #define SWAP_NS    1000000
 
-// Where the copy of a series is.
+// How far a series is copied.
 struct copied {
     size_t n;     // rows of v that are copied
-    size_t late;  // and late ones
+    size_t late;  // late rows that are
     uint32_t to;  // its number in the copy + 1; 0: it had no rows
 };
 
@@ -50,7 +53,7 @@ struct copy {
     struct symbol_counts room;  // of the remap's arrays
     struct copied *series;
     size_t series_cap;
-    struct payload **shared;  // copies of those that several rows have
+    struct payload **shared;  // copies of vectors that several rows share
     size_t shared_n;
     size_t shared_cap;
     struct vector_entry *entries;
@@ -68,8 +71,9 @@ struct copy {
 
 // ---- is it worth while?
 
-// They may be mostly dead when they are twice as many as were live, or when most of the rows that
-// were there then have gone: after a burst the table would stay as large as it was.
+// A cheap guess, before the stacks in use are counted: they may be mostly unused if they are twice
+// as many as were in use at the last count, or if three quarters of the rows of then have gone.
+// Without the second rule the table would stay large after a burst.
 static bool wants_stacks(const struct service_head *s)
 {
     uint32_t count = s->symbols.t.stack_count;
@@ -92,7 +96,7 @@ struct marking {
     size_t left;      // of the run
 };
 
-// What came since the room was made is alive, and few.
+// Stacks that came after the array was made (at >= m->n) are in use, and few; they are not counted.
 static void mark(struct marking *m, const struct symbol_table *t, str vector)
 {
     struct vector_reader r;
@@ -106,7 +110,7 @@ static void mark(struct marking *m, const struct symbol_table *t, str vector)
             m->live++;
         }
     }
-    assert(ok && vector_done(&r, &e));  // we wrote it
+    assert(ok && vector_done(&r, &e));  // staging wrote it
     m->left -= MIN(m->left, vector.n / BYTES_A_ROW);
 }
 
@@ -118,8 +122,8 @@ static void mark_row(struct marking *m, const struct symbol_table *t, const stru
         mark(m, t, row_span_vector(row->spans, i));
 }
 
-// False: there is more. A series costs as much as a row. Rows may move between two runs: what is
-// marked need not be exact.
+// False: there is more. Going to the next series costs as much as a row. Rows may move between two
+// runs and be missed or met twice: the count is an estimate, and nothing is removed because of it.
 static bool mark_run(struct marking *m, const struct service_head *s)
 {
     for (; m->series < s->index.series_count && m->left > 0; m->series++, m->row = 0) {
@@ -163,7 +167,9 @@ static bool is_worth_it(struct service_head *s, uint32_t *stacks_left)
     mark_all(&m, s);
     stacks = m.used && m.live <= m.n / 2;
     pthread_rwlock_rdlock(&s->lock);
-    if (m.used) {  // whatever comes of it: not again before it doubled; only we look
+    // Noted even if it is not worth it, so that the next count comes only after the table doubled.
+    // The lock for reading is enough: head.removing keeps other compactions out.
+    if (m.used) {
         s->live_stacks = m.live;
         s->live_rows = s->row_count;
     }
@@ -176,7 +182,7 @@ static bool is_worth_it(struct service_head *s, uint32_t *stacks_left)
 
 // ---- a row
 
-// Also while the copy is made pushes should find room.
+// Above 15/16 of the tightest limit no copy is made, so that pushes find room meanwhile.
 static bool has_memory(const struct service_head *s)
 {
     const struct mem_budget *b = mem_tightest(&s->head->budget);
@@ -185,7 +191,7 @@ static bool has_memory(const struct service_head *s)
     return atomic_load_explicit(&b->used, memory_order_relaxed) <= limit - limit / 16;
 }
 
-// In c->bytes, with the copy's stacks.
+// Writes the vector with the copy's stacks to c->bytes.
 static bool copy_vector(struct copy *c, str vector)
 {
     struct vector_reader r;
@@ -207,7 +213,8 @@ static bool copy_vector(struct copy *c, str vector)
     return buf_ok(&c->bytes, &c->fault);
 }
 
-// Siblings share one. Nobody else looks at `pass` and `place`.
+// Rows that share a vector share its copy. `pass` and `place` of the former are changed under the
+// lock for reading: only a compaction looks at them, and head.removing admits one.
 static struct payload *copy_payload(struct copy *c, struct payload *p)
 {
     struct mem_budget *b = &c->from->head->budget;
@@ -279,7 +286,7 @@ static bool copy_row(struct copy *c, uint32_t series, const struct row *from)
         row_release(b, &row);
         return false;
     }
-    bool new = ids_put(&to->ids, series, row.id);
+    bool new = ids_put(&to->ids, series, row.id);  // ids of a series are distinct
     assert(new);
     (void)new;
     rows_add(&to->rows[series], row);
@@ -305,7 +312,8 @@ static bool add_series(struct copy *c, uint32_t series)
     return true;
 }
 
-// Room for many rows is not asked for under the lock: false if it is needed first.
+// A large allocation may take long, so it is not made under the lock: false if one is needed first.
+// Then make_room makes it between two runs.
 static bool has_room(struct copy *c, const struct rows *from, const struct copied *at)
 {
     const struct rows *to = &c->to->rows[at->to - 1];
@@ -327,7 +335,7 @@ static bool make_room(struct copy *c)
                                        c->wide_n + HEAD_RUN, c->wide_late + HEAD_RUN, &c->fault);
 }
 
-// As many of its rows as the run may look at that are not copied yet.
+// Copies as many of its rows as the run has left.
 static bool copy_series(struct copy *c, uint32_t series, bool *done)
 {
     const struct rows *r = &c->from->rows[series];
@@ -345,8 +353,8 @@ static bool copy_series(struct copy *c, uint32_t series, bool *done)
 
 // ---- rounds
 
-// Room for what the former service's tables have now. Without its lock they may have grown again by
-// the next look, so there is some to spare.
+// Makes room for the tables of the former service as they are now, and some to spare: without its
+// lock they may have grown by the next look.
 static bool widen(struct copy *c, const struct symbol_counts *have, uint32_t series)
 {
     struct arena *a = &c->arena;
@@ -371,7 +379,7 @@ static bool widen(struct copy *c, const struct symbol_counts *have, uint32_t ser
                     sizeof *c->series, &c->fault);
 }
 
-// Takes the lock, with room for all that is there.
+// Takes the lock for reading, once there is room for all that the tables have.
 static bool enter(struct copy *c, uint64_t *began)
 {
     struct service_head *s = c->from;
@@ -398,14 +406,14 @@ static void leave(struct copy *c, uint64_t began)
     head_note_run(c->from->head, HEAD_RUN - c->left, began);
 }
 
-// What a round copies: series that got rows since, or all.
+// The series of a round: those that got rows since the last one, or all.
 struct round {
     bool all;
     uint32_t n;
     uint32_t series[HEAD_RUN];
 };
 
-// With the lock, which is enough: only those who have it for writing note some.
+// With the lock for reading, which is enough: pushes note series under the lock for writing.
 static void round_begin(struct copy *c, struct round *r)
 {
     struct renewal *noted = &c->renewal;
@@ -416,7 +424,7 @@ static void round_begin(struct copy *c, struct round *r)
     noted->more = false;
 }
 
-// Copies what the round says; one with nothing to do tells so in *nothing.
+// One round; *nothing says that there was nothing to copy.
 static bool copy_round(struct copy *c, bool all, bool *nothing)
 {
     struct round r = {.all = all};
@@ -441,12 +449,14 @@ static bool copy_round(struct copy *c, bool all, bool *nothing)
 
 // ---- the copy takes its place
 
-// With the lock for writing. The reference that the copy was made with is the link's.
+// With the lock for writing. The reference that the copy was made with becomes that of the link
+// `successor`, which counts as listed.
 static void succeed(struct copy *c)
 {
     struct service_head *from = c->from;
     struct service_head *to = c->to;
     assert(from->row_count == to->row_count);
+    assert(!atomic_load_explicit(&from->successor, memory_order_relaxed));
     to->turn = from->turn;
     to->has_loose = from->has_loose;
     to->noted = from->noted;
@@ -488,7 +498,8 @@ static bool copy_all(struct copy *c)
     return false;
 }
 
-// For most of what comes.
+// Asks for most of the memory in advance and touches it, so that later, under the lock, tables do
+// not grow in large steps.
 static bool reserve(struct copy *c, uint32_t stacks)
 {
     struct service_head *s = c->from;

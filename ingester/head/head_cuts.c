@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_cuts.c - of each cut, which services have rows of it, and of which times.
+// head_cuts.c - a list for each cut: which services have rows of it, and of which times.
 //
-// A flush and a drop visit these services only. The list grows by one entry when a service gets its
-// first row of a cut; times are rounded to minutes, so that few pushes change it. A push cannot
-// fail any more when it comes here: without memory the cut's list is not known, and all services
-// are visited.
+// A flush and a drop visit only the services of the list. It grows by an entry when a service gets
+// its first row of the cut. Times are rounded to minutes, so that few pushes change it. A push that
+// comes here is in the log and cannot fail any more: without memory the list becomes *unknown*, and
+// all services of the head are visited instead.
 #include "ingester/head/head_int.h"
 #include "sys/clock.h"
 
@@ -14,7 +14,7 @@
 #define ROUND_NS (INT64_C(60) * NS_PER_S)
 
 struct cut_services {
-    const struct cut *cut;  // these three are the key: memory of a cut may come again
+    const struct cut *cut;  // these three are the key: the address of a freed cut may come again
     id128 stream;
     uint64_t number;
     struct cut_service *v;
@@ -41,7 +41,7 @@ static struct cut_services *add_cut(struct head *h, const struct cut *cut)
 {
     err none = {0};
     struct cut_services *c = NULL;
-    // A few words for each cut, which count nowhere: they are had as long as the machine has any.
+    // A few words for each cut, which count against no budget.
     if (!mem_grow(NULL, &h->cuts, &h->cut_cap, h->cut_count + 1, sizeof(struct cut_services *),
                   &none) ||
         !(c = mem_alloc(NULL, sizeof *c, &none))) {
@@ -97,6 +97,8 @@ void service_note_cut(struct service_head *s, const struct cut *cut, int64_t fir
     struct cut_services *c = find(h, cut);
     if (!c) c = add_cut(h, cut);
     if (c && !same) k->at = add_service(h, c, s);
+    // A copy of the service keeps its entry (`noted` is copied), so the entry may lead to it by way
+    // of its predecessor.
     if (c && k->at < c->n && service_current(c->v[k->at].service) == s) {
         c->v[k->at].first_ns = k->first_ns;
         c->v[k->at].last_ns = k->last_ns;
@@ -130,7 +132,7 @@ static bool take_all(struct head *h, struct arena *a, struct cut_service **out, 
     return *out != NULL;
 }
 
-// False: not known.
+// False: the list is unknown. A cut without a list has no rows.
 static bool take_listed(struct head *h, const struct cut *cut, struct arena *a,
                         struct cut_service **out, size_t *n, bool *room)
 {
@@ -151,7 +153,8 @@ static bool take_listed(struct head *h, const struct cut *cut, struct arena *a,
     return known;
 }
 
-// Pushes that went into an older cut after a newer one began list their service once more.
+// A service may be listed more than once: a push into an older cut, after one into a newer cut,
+// adds an entry. They are next to each other now.
 static size_t unite(struct cut_service *v, size_t n)
 {
     size_t kept = 0;
@@ -187,8 +190,8 @@ void cut_services_unref(struct cut_service *v, size_t n)
         service_unref(v[i].service);
 }
 
-// From the last one to the first: a service that a sweep moves in the table was visited already, or
-// is still to come.
+// From the last one to the first. When a sweep takes a service out of the table, the last one moves
+// to its place; that one was visited already, and no other changes its place.
 void cut_walk_begin(struct cut_walk *w, struct head *h, const struct cut *cut)
 {
     lock_take(&h->noting);
@@ -225,7 +228,7 @@ struct service_head *cut_walk_next(struct cut_walk *w)
 static void release(struct head *h, struct cut_services *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        // In this order: head_tidy looks at both.
+        // `listed` first: is_read (head.c) takes references beyond `listed` for readers.
         atomic_fetch_sub_explicit(&c->v[i].service->listed, 1, memory_order_release);
         service_unref(c->v[i].service);
     }
@@ -233,7 +236,8 @@ static void release(struct head *h, struct cut_services *c)
     mem_free(NULL, c, sizeof *c);
 }
 
-// The list's references are all that those have besides the table's which nobody needs any more.
+// Services that nothing else uses have two references here, the table's and the list's; that is the
+// caller's in the eyes of head_sweep.
 static void sweep_listed(struct head *h, const struct cut_services *c)
 {
     struct service_head *run[HEAD_RUN];

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_heat.c - rows of the head into heat maps (aggregate/heat.h).
 #include "aggregate/site.h"
 #include "ingester/head/head_exemplar.h"
 #include "ingester/head/head_int.h"
@@ -16,7 +18,7 @@ struct heat_series {
     struct heat_read *t;
     struct service_head *service;
     uint32_t series;
-    struct site all;  // everything that a span has counts
+    struct site all;  // without a call site: all entries of a span's vector are added
     struct cells_series cells;
 };
 

@@ -3,14 +3,15 @@
 // head_int.h - the inside of the head, for head*.c only.
 //
 // Locks, outermost first: head.removing, head.drops (readers against removals), head.lock (the
-// table of services), service.lock, head.noting. A service that is in the table has one reference
-// from it; it is freed by who gives back the last one.
+// table of services), service.lock, head.noting. The table has one reference to each of its
+// services; a service is freed with its last reference.
 //
-// Whatever excludes readers or pushes does so for HEAD_RUN rows, or a fixed number of steps: a drop
-// goes run by run (head_drop.c), memory is freed when the locks were given up, and a service whose
-// tables are mostly dead is not made anew in place: a copy of it takes its place (head_compact.c).
-// The former one is *retired*: it has a successor. Readers that are in it read on in it; nobody
-// comes to it any more, as whoever finds one takes the successor (service_current).
+// Nothing keeps readers or pushes out for more than HEAD_RUN rows, or a fixed number of steps. A
+// drop goes run by run (head_drop.c); memory is freed after the locks were given up; and a service
+// whose tables are mostly unused is not compacted in place, but replaced by a copy
+// (head_compact.c). The former service is then *retired*: it has a successor. Readers that are in
+// it go on in it. Nobody else enters it, because every look-up takes the successor
+// (service_current).
 #pragma once
 
 #include "ingester/head/head.h"
@@ -32,10 +33,10 @@ struct stack_hour {
 };
 #define STACK_HOURS 8
 
-// Rows or series that are looked at before a lock is given up, and taken again.
+// Rows or series that are visited under one hold of a lock.
 #define HEAD_RUN 1024
 
-// The cut that a service got rows of last (head_cuts.c).
+// The cut that a service got its newest rows of (head_cuts.c).
 struct noted_cut {
     const struct cut *cut;
     id128 stream;
@@ -65,39 +66,39 @@ struct service_head {
     struct head *head;
     str tenant;  // both owned
     str service;
-    struct service_head *next_of_tenant;  // these two with the lock of the table of services
+    struct service_head *next_of_tenant;  // these two under head.lock
     struct service_head *last_of_tenant;
     _Atomic uint32_t refs;
-    _Atomic uint32_t listed;  // of these, from lists of cuts and from whom it replaced
+    _Atomic uint32_t listed;  // of these, those of lists of cuts and of the service it replaced
     struct service_head *_Atomic successor;  // a reference; set once, with the lock
     struct service_head *next_retired;
     pthread_rwlock_t lock;  // of everything below
     struct symbols symbols;
     struct symbols_hints hints;
-    uint64_t age;  // of symbols: another one when rows change their numbers
+    uint64_t age;  // of symbols (translation.h): changes when rows change their numbers
     struct index index;
     struct rows *rows;  // by series number
     size_t rows_cap;
     struct ids ids;
     struct ids in_flight;    // of rows that are staged
-    struct staged *staging;  // whose they are
+    struct staged *staging;  // the batches that these are of
     uint64_t row_count;
     bool has_loose;        // a row with attempt > 0 has come at some time
     uint32_t turn;         // publications so far
-    uint32_t live_stacks;  // when they were last counted,
-    uint64_t live_rows;    // for so many rows
-    uint32_t pass;         // number of copies that were begun
-    uint32_t shape;        // removals of rows of pieces so far
+    uint32_t live_stacks;  // used stacks, when last counted,
+    uint64_t live_rows;    // and how many rows used them
+    uint32_t pass;         // copies that were begun so far
+    uint32_t shape;        // head_remove calls that removed rows, so far
     struct stack_hour hours[STACK_HOURS];
     uint64_t hour_clock;
-    uint64_t table;      // of the numbers of its rows, in the log: no other service or time has it
-    struct marks marks;  // what the log has of its tables
-    uint32_t readers;    // of a log, which remember numbers of its rows: these do not change
+    uint64_t table;      // id of its tables' numbering in the log; no other numbering has it
+    struct marks marks;  // which rows of its tables the log has
+    uint32_t readers;    // restores, which remember numbers of rows: the tables keep their numbers
     struct noted_cut noted;
     struct renewal *renewal;  // NULL: no copy is under way, and rows may change their places
 };
 
-// A batch whose rows are ready and not seen yet. Its memory is the request's arena.
+// A batch whose rows are ready but not visible yet. Its memory is the request's arena.
 struct staged_row {
     uint32_t series;
     uint32_t first;  // the row that had this vector first: itself, or that of another sample type
@@ -110,7 +111,7 @@ struct staged {
     struct staged_row *rows;
     uint32_t n;
     uint32_t duplicates;
-    // What the log may lack of the tables, as long as it is in this run (head_log.h).
+    // Rows of the tables that the log may lack, if it is still in this run (head_log.h).
     uint64_t run;
     uint32_t *unmarked;  // stacks of the vectors
     size_t unmarked_n;
@@ -160,16 +161,16 @@ struct head {
     struct translations translations;
 };
 
-// The rows of the service's tables have other numbers from now on. With its lock.
+// Tells that the rows of the service's tables have new numbers from now on. With its lock.
 void service_renumbered(struct service_head *s);
 
 bool head_knows(struct service_head *s, uint32_t series, id128 id);  // with the service's lock
 
-// Found or made, with a reference; NULL and *e set on failure.
+// The service, made if it is new, with a reference; NULL and *e set on failure.
 struct service_head *head_service(struct head *h, str tenant, str service, err *e) MUST_CHECK;
 void service_unref(struct service_head *s);
 
-// The one that has its place now.
+// The service that has its place now: itself, or its last successor.
 static inline struct service_head *service_current(struct service_head *s)
 {
     struct service_head *next = NULL;
@@ -178,46 +179,47 @@ static inline struct service_head *service_current(struct service_head *s)
     return s;
 }
 
-// An empty one, of the same names, that is in no table; its series do not count in the head's
-// number yet. service_discard, if it does not come to replace the other.
+// A new empty service with the same names, which is in no table and whose series do not count in
+// the head's number yet. It is to replace the other, or goes to service_discard.
 struct service_head *service_like(const struct service_head *s, err *e) MUST_CHECK;
 void service_discard(struct service_head *s);
 
-// `from`, which is the caller's to use, has a successor: that is in the table from now on.
+// Puts the successor of `from` in its place in the table. The caller has a reference to `from`.
 void head_retire(struct head *h, struct service_head *from);
 
 // Found, with a reference, or NULL.
 struct service_head *head_find(struct head *h, str tenant, str service);
 
-// The i-th of the table, with a reference; NULL behind the last. New ones come behind; the last one
-// takes the place of one that goes.
+// The i-th service of the table, with a reference; NULL behind the last. A new service is the last
+// one; when one leaves, the last one takes its place.
 struct service_head *head_service_at(struct head *h, uint32_t i);
 
-// Takes those out of the table that nobody but table and caller uses and that have no rows.
+// Takes those services out of the table that have no rows and no references but the table's and the
+// caller's.
 void head_sweep(struct head *h, struct service_head *const *v, size_t n);
 
 // The next `max` of the table, with references, round and round.
 size_t head_next_services(struct head *h, struct service_head **v, size_t max);
 
-// What one generation of recent ids may take.
+// Bytes that one generation of recent ids may take.
 size_t head_recent_ids_most(const struct head *h);
 
-// After rows were dropped, with head.removing: puts a copy in the place of a service if symbols or
-// series that no row names any more are a large part of it. (head_compact.c)
+// After rows were dropped, with head.removing: replaces a service by a copy if a large part of its
+// symbols or series has no rows any more. (head_compact.c)
 void service_compact(struct service_head *s);
 
-// Rows or steps that were looked at while the service's lock was held, since `began`
+// Counts a hold of a service's lock: the rows or steps visited under it, and when it began
 // (clock_thread_ns).
 void head_note_run(struct head *h, uint64_t steps, uint64_t began);
 
-// For a run of a removal or copy: readers go first, for a short while.
+// Takes the lock for writing, for a run of a removal or copy; lets readers go first for a while.
 void service_lock_politely(struct service_head *s);
 
-// As head_stage, of records that come from a log: their series and stacks are numbers of that. With
+// As head_stage, for records that come from a log: series and stacks are numbers of the log. With
 // the service's lock for writing. (head_stage.c)
 bool head_stage_logged(struct service_head *s, struct arena *a, const struct batch *b,
                        const struct numbers *numbers, struct staged **out, err *e) MUST_CHECK;
-// A row of a cut that is dropped is not there any more, though a drop may not have come to it yet.
+// Whether a row still counts: rows of a dropped cut do not, even if the drop has not reached them.
 static inline bool row_is_there(const struct row *row)
 {
     return !atomic_load_explicit(&row->cut->dropped, memory_order_relaxed);
@@ -225,7 +227,7 @@ static inline bool row_is_there(const struct row *row)
 
 // ---- the services of a tenant (head_tenants.c), with the lock of the table of services
 
-// One of them, from which next_of_tenant leads around through all; NULL: none.
+// One service of the tenant, from which next_of_tenant leads in a circle through all; NULL: none.
 struct service_head *tenant_services(const struct head *h, str tenant);
 bool tenant_add(struct head *h, struct service_head *s, err *e) MUST_CHECK;
 void tenant_remove(struct head *h, struct service_head *s);
@@ -239,18 +241,19 @@ struct cut_service {
     int64_t last_ns;
 };
 
-// With the service's lock for writing: it got rows of these times. Cannot fail.
+// Notes that the service got rows of the cut with these times. With its lock for writing. Cannot
+// fail.
 void service_note_cut(struct service_head *s, const struct cut *cut, int64_t first_ns,
                       int64_t last_ns);
 
-// Those of a cut that gets no more rows, by tenant and name, each once and with a reference that
-// cut_services_unref gives back. The arena's. Without a list all services.
+// The services with rows of a cut that gets no more rows, by tenant and name, each once and with a
+// reference that cut_services_unref gives back. *out is the arena's. Without a list: all services.
 bool cut_services_ref(struct head *h, const struct cut *cut, struct arena *a,
                       struct cut_service **out, size_t *n, err *e) MUST_CHECK;
 void cut_services_unref(struct cut_service *v, size_t n);
 
-// The same one by one, which needs no memory; some may come twice. Each with a reference, NULL at
-// the end.
+// The same one by one, which needs no memory; a service may come twice. Each with a reference, NULL
+// at the end.
 struct cut_walk {
     struct head *head;
     const struct cut *cut;
@@ -260,11 +263,11 @@ struct cut_walk {
 void cut_walk_begin(struct cut_walk *w, struct head *h, const struct cut *cut);
 struct service_head *cut_walk_next(struct cut_walk *w);
 
-// The cut's rows have gone: so do services that have none left.
+// Forgets the list of a cut whose rows have left, and takes services without rows out of the table.
 void cut_services_forget(struct head *h, const struct cut *cut);
 void cut_services_release(struct head *h);
 
-// ---- walking over what a query means (head_walk.c)
+// ---- walking over the series that a query selects (head_walk.c)
 struct head_walk {
     struct head *head;
     struct req *req;
@@ -282,9 +285,9 @@ typedef bool visit_fn(void *arg, struct service_head *s, uint32_t series, err *e
 bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled, visit_fn *visit,
                  void *arg, err *e) MUST_CHECK;
 
-// Whether a row counts: a visitor that sums asks for each one that it is about to add. Not those
-// that came after the first series was visited, or a sum would have only some series of a profile;
-// and of those that another ingester may have, what model/loose.h says.
+// Whether a row counts; a visitor that sums asks this for each row that it is about to add. A row
+// that was published after the first series was visited does not count, or a sum would have only
+// some series of its profile. For rows that another ingester may have too, model/loose.h decides.
 bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32_t series,
                  const struct row *row);
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_labels.c - label sets and label names of series with rows in a range.
 #include "ingester/head/head_int.h"
 
-// From the newest: while an old cut is taken out, the others are soon found.
+// Whether a row in the range counts. From the newest on: while an old cut is dropped its rows, the
+// oldest, are still there, and a look from the front would go through all of them.
 static bool has_rows(const struct rows *rows, const struct head_query *q)
 {
     struct rows_cursor c = rows_within(rows, q->from_ns, q->to_ns);
@@ -34,8 +37,8 @@ static bool visit_sets(void *arg, struct service_head *s, uint32_t series, err *
            label_sets_add(t->sets, ls, e);
 }
 
-// Runs over what the query means. Strings are copied: the lock is given back before the answer is
-// written.
+// Visits all series that the query selects. Strings are copied, because the service's lock is given
+// up before the answer is written.
 static bool read_sets(struct labels_read *t, struct head *h, struct req *r, visit_fn *visit, err *e)
 {
     struct head_walk w;

@@ -18,7 +18,8 @@ static uint32_t rows_of(const struct service_head *s, enum log_table table)
     return counts[table];
 }
 
-// Tables grow a little with most pushes, so each gets a quarter more than it needs.
+// Tables grow a little with most pushes, so each gets a quarter more than it needs, and this
+// allocates seldom.
 bool marks_room(struct service_head *s, err *e)
 {
     struct marks *m = &s->marks;
@@ -34,7 +35,9 @@ bool marks_room(struct service_head *s, err *e)
     if (fits) return true;
     wider.bits = mem_alloc(&s->head->budget, wider.words * sizeof *wider.bits, e);
     if (!wider.bits) return false;
-    for (int i = 0; i < LOG_TABLES; i++) {  // nobody is between news_begin and news_write
+    // Only `had` is copied. `brings` is empty, because no thread is between news_begin and
+    // news_write: both hold the service's lock, which this has for writing.
+    for (int i = 0; i < LOG_TABLES; i++) {
         if (m->bits)
             memcpy(wider.bits + wider.t[i].at, m->bits + m->t[i].at,
                    m->t[i].words * sizeof *m->bits);
@@ -52,7 +55,7 @@ void marks_release(struct service_head *s)
 
 // ---- gathering what an entry brings
 
-// True: it was not marked, so what it refers to may not be either.
+// True: the row was not marked, so the rows that it refers to may not be marked either.
 static bool bring(struct news *n, enum log_table table, uint32_t row)
 {
     struct marks *m = &n->service->marks;
@@ -95,12 +98,13 @@ void news_begin(struct news *n, struct service_head *s, uint64_t run)
 {
     struct marks *m = &s->marks;
     *n = (struct news){.service = s};
+    assert(run != 0);
     if (m->run == run) return;
     memset(m->bits, 0, m->words * sizeof *m->bits);
     m->run = run;
 }
 
-// The ancestors of a stack that is marked are.
+// Stops at the first marked stack: its ancestors are marked too.
 void news_stack(struct news *n, uint32_t stack)
 {
     const struct symbol_table *t = &n->service->symbols.t;
@@ -200,6 +204,7 @@ static void put_stretches(const struct news *n, enum log_table table, const uint
     uint32_t next = 0;
     for (uint32_t word = n->low[table]; word < high; word++) {
         uint64_t left = brings[word];
+        // The last stretch may have gone on into this word: its bits are done.
         if (next > word * 64) left &= next < word * 64 + 64 ? ~UINT64_C(0) << (next % 64) : 0;
         while (left) {
             uint32_t row = word * 64 + (uint32_t)__builtin_ctzll(left);
@@ -280,7 +285,7 @@ static void put_record(const struct staged *s, uint32_t i, struct buf *out)
     pb_end(out, mark);
 }
 
-// Without the service's lock: what is staged keeps its numbers, and nobody else sees it.
+// Without the service's lock: staged rows keep their numbers, and no other thread sees them.
 bool head_log(struct staged *s, str *rows, err *e)
 {
     struct buf *out = &s->logged;
@@ -301,7 +306,7 @@ static void news_vector(struct news *n, str vector)
     bool ok = vector_open(&r, vector, &e);
     while (ok && vector_next(&r, &v))
         news_stack(n, v.stack);
-    assert(ok && vector_done(&r, &e));  // we wrote it
+    assert(ok && vector_done(&r, &e));  // staging wrote it
 }
 
 static void news_row(struct news *n, const struct staged_row *r)
@@ -311,8 +316,12 @@ static void news_row(struct news *n, const struct staged_row *r)
         news_vector(n, row_span_vector(r->row.spans, i));
 }
 
-// The lock is shared with readers of the head, who know nothing of marks; those who stage have it
-// alone, and the log asks one by one.
+// The service's lock for reading is enough to change the marks. Readers of the head do not look at
+// them; staging, which does, has the lock for writing; and the log calls this for one entry at a
+// time.
+//
+// If the log is still in the run that the batch was staged in, only the rows that staging found
+// unmarked are looked at; in another run all rows are.
 bool head_log_news(void *staged, uint64_t run, struct buf *out, err *e)
 {
     struct staged *s = staged;

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_log.h - between the head and the bytes of the log (message LogRows); private to head*.c.
+// head_log.h - from staged rows to the bytes of the log (message LogRows); private to head*.c.
 //
-// An entry of the log is written from what was staged, not from the batch that came: vectors have
-// the stack ids of the service's own table, series their numbers in its index. What these mean,
-// names, frames, stacks, label sets, is in the log once per service and cut: an entry brings those
-// rows of the tables that its own rows need and that no earlier entry of the cut brought, each
-// under its number.
+// An entry of the log is written from the staged rows, not from the batch that was pushed: vectors
+// have stack ids of the service's own table, and series are numbers in its index. The rows of these
+// tables (strings, functions, mappings, frames, stacks, label sets) are in the log once per service
+// and cut: an entry *brings* those that its own rows need and no earlier entry of the cut brought,
+// each under its number.
 //
 //     entry 1    rows of profile A     brings strings 1-9, frames 1-7, stacks 1-7, series 0 1
 //     entry 2    rows of profile B     brings string 10, frame 8, stack 8
 //     entry 3    rows of profile C     brings nothing
 //
-// Numbers hold as long as the tables: a service that is made anew, or whose tables are compacted,
-// has another table number (service.table), which its entries name.
+// Numbers are valid as long as the tables. A service that is made anew, or replaced by a compacted
+// copy, has a new table number (service.table), which its entries name.
 //
-// Two pushes may reach the log in the other order than they were staged. So what an entry brings is
-// decided when its place in the log is known (head_log_news, called by the log in the order of
-// entries), by two bits for each row of a table: the cut has it; the entry at hand brings it.
-// Staging only notes which rows are not marked yet, so that an entry that brings nothing needs
-// neither lock nor walk. Marks are of one *run* of the log (wal.h); in the next nothing is marked.
+// Two pushes may reach the log in another order than they were staged. So the rows that an entry
+// brings are chosen when its place in the log is known: the log calls head_log_news in the order of
+// entries. Two bits for each row of a table decide: the cut has it (`had`); this entry brings it
+// (`brings`). Staging notes only which rows are not marked yet, so an entry that brings nothing
+// needs no lock and no walk. Marks are valid for one *run* of the log (wal.h); the next run begins
+// with nothing marked.
 //
-// Reading back (head_restore.c) gives every row that an entry brings its number in the service's
-// tables of now. What an entry that cannot be read would have brought has no number, so that
-// whatever refers to it is refused, and never taken for something else.
+// A read-back (head_restore.c) gives each row that an entry brings its number in the new tables. A
+// row of an unreadable entry gets none. Entries that refer to it are refused; nothing is ever taken
+// for something else.
 #pragma once
 
 #include "base/arena.h"
@@ -49,7 +50,7 @@ enum {
 
 struct service_head;
 
-// A bit for each row of a table, twice, in one piece: the cut has it, the entry at hand brings it.
+// Two bits for each row of each table, in one allocation.
 struct marks {
     uint64_t run;  // that they are of
     uint64_t *bits;
@@ -69,8 +70,8 @@ static inline bool marks_have(const struct marks *m, enum log_table table, uint3
     return row / 64 < m->t[table].words && m->bits[m->t[table].at + row / 64] >> (row % 64) & 1;
 }
 
-// What one entry brings: rows are added, then written, after which they are marked as had. Between
-// the two nobody else uses the marks.
+// The news of one entry: rows are added, then written, after which they are marked as had. From
+// news_begin to news_write no other thread uses the marks.
 struct news {
     struct service_head *service;
     uint32_t low[LOG_TABLES];  // words with bits of `brings`: [low, high)
@@ -83,8 +84,8 @@ void news_write(struct news *n, struct buf *out);
 
 // ---- from the log (head_stage.c)
 
-// Which rows of the service's tables an entry means: number + 1 by row of the entry; 0 or behind
-// the end: the log does not have it.
+// Which row of the service's table a number of the log stands for: row + 1; 0, or behind the end:
+// the log does not have it.
 struct numbers {
     uint32_t *v[LOG_TABLES];
     size_t cap[LOG_TABLES];

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_restore.c - entries of a cut's log back into the head (head_log.h, docs/formats/log.md).
+// head_restore.c - reads the entries of a cut back into the head (head_log.h, docs/formats/log.md).
 //
-// For each table number that the entries name there is one list of numbers for each of its tables:
-// what row of the service's table the log's row has become. An entry first brings rows, each of
-// which refers to rows that came before; then its records are staged with these numbers. A row that
-// refers to one which is not there gets no number itself.
+//     1. The entry's table number leads to its service, and to the lists that say which row of the
+//        service's tables each row of the log has become.
+//     2. The rows that the entry brings are added to the service's tables, and to these lists. A
+//     row
+//        refers only to rows before it. If one of these is missing, the row gets no number either.
+//     3. The entry's records are staged with the numbers. A record that refers to a row without a
+//        number makes the whole entry data_loss.
 //
-// While a service is read into, its tables keep their numbers (service.readers).
+// The bytes come from a disk: every number is checked before it is used. While a service is read
+// into, its tables keep their numbers (service.readers).
 #include "base/hash.h"
 #include "codec/pb.h"
 #include "ingester/head/head_int.h"
@@ -32,7 +36,8 @@ struct restore {
 
 // ---- life
 
-// No copy takes the place of a service while a log is read into it; one may just have.
+// From here to service_read no copy replaces the service. One may have done so since the look-up;
+// then it is looked up again.
 static struct service_head *service_to_read(struct head *h, str tenant, str service, err *e)
 {
     for (;;) {
@@ -146,8 +151,8 @@ struct bringer {
     struct numbers *numbers;
     const uint8_t *at;
     const uint8_t *end;
-    bool cut_off;
-    bool lacks;  // the row at hand refers to one that is not there
+    bool cut_off;  // the bytes ended within a row: sticky
+    bool lacks;    // the current row refers to one that the log does not have
 };
 
 static uint64_t number(struct bringer *x)
@@ -167,7 +172,7 @@ static str text(struct bringer *x)
     return t;
 }
 
-// The service's row for one of the log; row 0 is "none" in both.
+// The service's row for a row of the log; row 0 is "none" in both.
 static uint32_t known(struct bringer *x, enum log_table table, uint64_t row)
 {
     if (row == 0) return 0;
@@ -228,6 +233,7 @@ static uint32_t bring_series(struct bringer *x, err *e)
 {
     struct service_head *s = x->service;
     uint64_t n = number(x);
+    // Each pair takes two bytes at least: a damaged count must not ask for gigabytes.
     if (n > (uint64_t)(x->end - x->at)) x->cut_off = true;
     if (x->cut_off) return MAP_NONE;
     label *pairs = ARENA_ARRAY(x->arena, label, n);
@@ -285,6 +291,7 @@ static bool bring_one(struct bringer *x, enum log_table table, uint64_t row, err
 }
 
 // Stretches of rows that follow each other: how many numbers lie between, how many rows, the rows.
+// A damaged end cannot make this loop for long: each row takes at least a byte, or is cut off.
 static bool bring_table(struct bringer *x, enum log_table table, str bytes, err *e)
 {
     uint64_t row = 0;
@@ -418,6 +425,7 @@ static bool read_record(struct arena *a, str bytes, struct batch *b, err *e)
         }
     }
     if (!ok || !pb_done(&r, e)) return false;
+    // A record may share the vector of an earlier one only.
     if (rec->sibling == RECORD_NO_SIBLING || rec->sibling < b->record_count) return true;
     return err_set(e, ERR_DATA_LOSS, "its vector is that of record %u", rec->sibling);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_stacks.c - the sets of an hour's stacks, and the mapping of a batch's stacks. head_stacks.h
+// tells of both.
 #include "ingester/head/head_stacks.h"
 
 #include "model/marks.h"
@@ -36,12 +39,12 @@ void stack_hours_release(struct service_head *s)
     stack_hours_free(&s->head->budget, s->hours);
 }
 
-// A stack and those ancestors that are not in the set yet: the ancestors of one that is, are.
+// Adds a stack and its ancestors, up to one that is in the set: the ancestors of that one are too.
 static void put_path(struct stack_hour *h, const struct symbol_table *t, uint32_t stack,
                      uint32_t end)
 {
     for (; stack != 0 && !has(h, stack); stack = t->stacks[stack].parent) {
-        if (t->stacks[stack].frame == end) continue;  // stands for others and does not count
+        if (t->stacks[stack].frame == end) continue;  // stands for stacks that were cut off
         put(h, stack);
     }
 }
@@ -57,7 +60,7 @@ static bool put_row(struct stack_hour *h, const struct symbol_table *t, const st
     return vector_done(&r, e);
 }
 
-// From the rows of slot (hour, hour + 1].
+// Adds the stacks of all rows in the slot (hour, hour + 1].
 static bool fill(struct stack_mapper *m, struct stack_hour *h, err *e)
 {
     struct service_head *s = m->service;
@@ -71,7 +74,8 @@ static bool fill(struct stack_mapper *m, struct stack_hour *h, err *e)
     return true;
 }
 
-// Room for every stack that the table has and this batch may add.
+// Room for every stack of the table and every one that this batch may add: each of its stacks, and
+// one `[too many stacks]` for each.
 static bool widen(struct stack_mapper *m, struct stack_hour *h, err *e)
 {
     uint64_t stacks =
@@ -146,7 +150,8 @@ bool mapper_hour(struct stack_mapper *m, int64_t hour, err *e)
     return m->hour != NULL;
 }
 
-// The child of `parent` in the service's table, or what stands for it.
+// The child of `parent` in the service's table, or the stack that ends in `[too many stacks]`. A
+// child that the hour has already is not counted again.
 static uint32_t step(struct stack_mapper *m, uint32_t parent, uint32_t from_frame, err *e)
 {
     struct symbols *to = &m->service->symbols;
@@ -188,6 +193,7 @@ static uint32_t map_capped(struct stack_mapper *m, uint32_t stack, err *e)
 
 uint32_t mapper_stack(struct stack_mapper *m, uint32_t stack, err *e)
 {
+    // batch_decode has checked that vectors name stacks that the batch or its lexicon has.
     if (m->stacks) return m->stacks[stack];
     if (m->limit == 0) return symbols_remap_stack(&m->remap, stack, e);
     assert(m->hour);

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// head_stacks.h - from a batch's stacks to the service's; private to head*.c.
+// head_stacks.h - maps the stacks of a batch to those of its service, and limits their number;
+// private to head*.c.
 //
-// The only cut that an ingester makes: a service may have max_stacks distinct stacks (inner nodes
-// count) in an hour of profile time. New ones beyond that end, below their deepest kept ancestor,
-// in the frame `[too many stacks]`, values intact.
+// A service may have max_stacks distinct stacks (inner nodes count) in an hour of profile time. A
+// new stack beyond that ends, below its deepest ancestor that is kept, in the frame `[too many
+// stacks]`, with its value intact. An ingester cuts nothing else off.
 //
-// Which stacks an hour has is known by a bit for each stack of the service's table. Such a set is
-// made (from the rows of that hour) only once the whole table could be above the limit, which a
-// service in good health never is; a few are kept, the one longest unused goes first.
+// A set of bits, one for each stack of the service's table, says which stacks an hour has. It is
+// made from the rows of that hour, and only once the whole table could be above the limit, which
+// that of a healthy service never is. A few sets are kept; the one that was not used for longest
+// goes first.
 #pragma once
 
 #include "ingester/head/head_int.h"
 
 // The stacks of a batch that names a lexicon are looked up in its translation (translation.h). Such
-// a batch is never cut: where the limit could be met, it has to come with all its symbols.
+// a batch is never cut: if the limit could be met, it is refused and comes with all its symbols.
 struct stack_mapper {
     struct service_head *service;
     struct translation *translation;  // a reference, or NULL
     const uint32_t *stacks;           // its
     struct symbols_remap remap;
-    uint64_t limit;   // 0 = none can be too many
+    uint64_t limit;   // 0: the limit cannot be met
     uint64_t capped;  // stacks that were cut off
-    uint32_t end;     // the frame that ends them
-    uint32_t *known;  // in the current hour: row + 1
+    uint32_t end;     // the frame `[too many stacks]`
+    uint32_t *known;  // by stack of the batch, in the current hour: the service's stack + 1
     struct stack_hour *hour;
 };
 

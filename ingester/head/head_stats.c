@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_stats.c - how many rows and series match a query, and how large they are.
 #include "ingester/head/head_int.h"
 #include "model/vector.h"
 
@@ -27,7 +29,8 @@ static bool visit(void *arg, struct service_head *s, uint32_t series, err *e)
     struct stat_read *t = arg;
     struct rows_cursor c = rows_within(&s->rows[series], t->query->from_ns, t->query->to_ns);
     uint64_t before = t->out->profiles;
-    // Row by row only where that makes a difference.
+    // Rows are looked at one by one only if one may not count (loose, or of a dropped cut) or its
+    // size is asked for. Else the number of rows in order is known without that.
     bool one_by_one = t->with_sizes || s->has_loose || t->query->listed ||
                       atomic_load_explicit(&s->head->dropping, memory_order_acquire);
     if (!one_by_one && c.at < c.to) {

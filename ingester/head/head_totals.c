@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_totals.c - rows of the head into totals by time and group (aggregate/totals.h).
 #include "aggregate/site.h"
 #include "ingester/head/head_exemplar.h"
 #include "ingester/head/head_int.h"
@@ -14,7 +16,8 @@ struct totals_read {
     size_t matched_cap;
 };
 
-// The table may have grown since the last series.
+// Finds the stacks of the call site. Between two series the lock was given up and the table may
+// have grown, so new stacks are matched each time.
 static bool know_site(struct totals_read *t, const struct symbol_table *table, err *e)
 {
     uint32_t *matched = t->site.matched;
@@ -116,7 +119,7 @@ bool head_totals(struct head *h, struct req *r, const struct head_query *q,
     cells_init(out, &r->arena, q->memory, want->group_by, want->group_by_count);
     bool ok = totals_check(want, e) && walk_begin(&w, h, r, q, e);
     for (size_t i = 0; ok && i < w.service_count; i++) {
-        t.site.stacks = 0;  // of another table
+        t.site.stacks = 0;  // stack ids of the next service are of another table
         ok = walk_series(&w, w.services[i], want->include_sampled, visit, &t, e);
     }
     ok = ok && cells_finish(out, e);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_tree.c - the sums of all rows that match a query, by stack.
 #include "ingester/head/head_exemplar.h"
 #include "ingester/head/head_int.h"
 #include "model/vector.h"
 
-// Sums of one service by its own stack ids. Dense: an addition is one array access, and the mapping
-// to the query's table is done once a stack instead of once an entry.
+// The sums of one service by its own stack ids, in a dense array: adding an entry is one array
+// access, and a stack is mapped to the query's table once, not once for each entry.
 struct tree_read {
     const struct head_walk *walk;
     const struct head_query *query;

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// head_walk.c - from a query to its services, series and rows.
+//
+// A walk takes references to the services first, so that none is freed under it, and then visits
+// the series one by one, each under the service's lock for reading. Between two series pushes get
+// in; the count `turn` keeps their rows out of the answer (walk_counts).
 #include "ingester/head/head_int.h"
 
 #include <stdlib.h>
 
+// A hook of the request's arena: gives the references back when the request ends.
 static void give_back(void *arg)
 {
     struct head_walk *w = arg;
@@ -19,7 +26,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : str_cmp(x->service, y->service);
 }
 
-// Every series of a service carries its name as service_name (append.c refuses others).
+// Whether the matchers on service_name let a service through. Every series carries the name of its
+// service (append.c refuses others), so no series need be looked at for this.
 static bool asked_service(const struct head_query *q, str service, bool *asked, err *e)
 {
     *asked = true;
@@ -31,7 +39,8 @@ static bool asked_service(const struct head_query *q, str service, bool *asked, 
     return true;
 }
 
-// Adds those of a tenant that are asked for, each with a reference. With the table's lock.
+// Adds the services of a tenant that the query asks for, each with a reference. With the table's
+// lock.
 static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
 {
     struct service_head *first = tenant_services(w->head, tenant);
@@ -58,7 +67,7 @@ static bool add_services(struct head_walk *w, size_t *cap, str tenant, err *e)
     return ok;
 }
 
-// The one service that the query names, if it names one: then no other is looked at.
+// The matcher that names one service, if there is one: then no other service is looked at.
 static const struct matcher *named_service(const struct head_query *q)
 {
     for (size_t i = 0; i < q->selector.n; i++) {
@@ -98,7 +107,7 @@ static bool find_all(struct head_walk *w, err *e)
     return ok;
 }
 
-// The walk itself is the arena's, as its hook runs after the caller's frame is gone.
+// The hook gets a copy of the walk in the arena, because it runs after the caller's frame is gone.
 bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct head_query *q,
                 err *e)
 {
@@ -118,6 +127,7 @@ bool walk_series(struct head_walk *w, struct service_head *s, bool with_sampled,
 {
     struct index_set set;
     pthread_rwlock_rdlock(&s->lock);
+    // Series that are added after this have only rows that do not count.
     uint32_t count = s->index.series_count;
     w->turn = s->turn;
     bool ok = index_select(&s->index, &w->req->arena, &w->query->selector, &set, e);
@@ -137,6 +147,8 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
 {
     const struct head_query *q = w->query;
     if (!row_by(row, w->turn) || !row_is_there(row)) return false;
+    // The first question counts every row and notes the loose ones; the second counts a listed row
+    // only at its keeper.
     if (!q->listed && (row->attempt == 0 || !q->met)) return true;
     struct loose_key key = {s->index.series[series].fingerprint, row->id};
     if (!q->listed) {
@@ -150,6 +162,7 @@ bool walk_counts(const struct head_walk *w, const struct service_head *s, uint32
 bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t series,
                  const str *names, size_t n, labels *out, err *e)
 {
+    assert(series < s->index.series_count);
     if (!arena_grow(room->arena, &room->v, &room->cap, s->index.series[series].n,
                     sizeof *room->v)) {
         return arena_ok(room->arena, e);

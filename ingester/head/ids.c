@@ -69,7 +69,8 @@ bool ids_put(struct ids *s, uint32_t series, id128 id)
     return true;
 }
 
-// Those behind the gap move up that could not be found past it.
+// A free slot ends every search, so the slots behind the gap that a search would reach only across
+// it move up, until a slot is free anyway.
 void ids_remove(struct ids *s, uint32_t series, id128 id)
 {
     if (s->size == 0) return;

@@ -152,7 +152,8 @@ static bool same_series(const void *ctx, uint32_t row)
     return true;
 }
 
-// Numbers of the pairs, and room in their postings for one more series.
+// Finds or adds names and values of the pairs, and makes room in each posting list for one more
+// series, so that nothing can fail once the series is in the map. Names without series do no harm.
 static bool pairs_make(struct index *x, labels ls, struct index_pair *pairs, err *e)
 {
     for (size_t i = 0; i < ls.n; i++) {
@@ -216,8 +217,9 @@ static void set_add(struct index_set *s, const struct index_value *v)
         s->words[v->series[i] / 64] |= UINT64_C(1) << (v->series[i] % 64);
 }
 
-// The series that have the label with a value that matches; *whole says that those without the
-// label match as well, in which case the set holds what does not match.
+// The series whose value of the label matches. If an empty value matches, so do all series without
+// the label; then *whole is true and the set holds the series that do not match. Either way only
+// postings of the label are read.
 static bool match(const struct index *x, const struct selector *sel, const struct matcher *m,
                   struct index_set *s, bool *whole, err *e)
 {
@@ -225,6 +227,7 @@ static bool match(const struct index *x, const struct selector *sel, const struc
     uint32_t row = name_find(x, m->name);
     if (row == MAP_NONE) return true;
     const struct index_name *name = &x->names[row];
+    // For != an empty value matches too, so *whole is true and the set is that of the value itself.
     bool exact = (m->op == MATCH_EQ || m->op == MATCH_NEQ) && m->value.n > 0;
     if (exact) {
         uint32_t value = value_find(name, m->value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// index.h - the series of one service and which of them a selector means.
+// index.h - the series of one service, and which of them a selector matches.
 //
 // Names and values of labels are kept once; a series is a list of (name, value) numbers, and every
 // value lists the series that have it (its postings):

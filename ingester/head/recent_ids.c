@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// recent_ids.c - the two generations of recent ids in memory. recent_ids.h tells of them.
 #include "ingester/head/recent_ids.h"
 
 #include "base/hash.h"
@@ -7,12 +9,13 @@
 
 #define SIZE_MIN ((size_t)256)
 
-// Slots that are moved while others wait: with a key that is added, so that a table has moved long
-// before the next one is full; and when nobody adds.
+// Slots that are moved with each id that is added: the smaller table is done long before the larger
+// one is full. And slots that are moved under one hold of the lock when room is needed at once.
 #define MOVED_A_KEY   4
 #define MOVED_AT_ONCE 1024
 
-// Tenant and series as one number: with the id, which is a hash as well, that is enough.
+// Tenant and series are one hash. The id holds a hash of 74 bits besides, so two rows are not taken
+// for one another.
 struct recent_slot {
     uint64_t series;
     id128 id;
@@ -40,6 +43,7 @@ void recent_ids_release(struct recent_ids *p)
     pthread_rwlock_destroy(&p->lock);
 }
 
+// The slot of a key, or the free one where it belongs. Terminates because a table is never full.
 static struct recent_slot *find(struct recent_slot *slots, size_t size, uint64_t series, id128 id)
 {
     size_t at = (size_t)hash_table_and(hash_table_bytes(id.b, sizeof id.b), series) & (size - 1);
@@ -62,7 +66,8 @@ static bool is_moving(const struct recent_generation *s)
     return s->moved < s->from_size;
 }
 
-// Keys stay in the smaller table as well: a chain of slots must not break.
+// Copies the next slots to the larger table. They stay in the smaller one as well, because a free
+// slot would end the search for keys behind it.
 static size_t move(struct recent_generation *s, size_t most)
 {
     if (!s->from) return 0;
@@ -85,7 +90,7 @@ size_t recent_ids_longest(const struct recent_ids *p)
     return atomic_load_explicit(&p->longest, memory_order_relaxed);
 }
 
-// At most three quarters full.
+// A table is at most three quarters full: beyond that searches become long.
 static size_t most_keys(size_t size)
 {
     return size / 4 * 3;
@@ -101,16 +106,18 @@ static size_t size_for(size_t size, size_t keys, size_t most)
     return size;
 }
 
-// The young generation becomes the old one; *waste gets what that had. With the lock.
+// The young generation becomes the old one; *waste gets the former old one. With the lock.
 static void turn(struct recent_ids *p, struct recent_generation *waste)
 {
+    assert(!waste->slots && !waste->from);
     *waste = p->old;
     p->old = p->young;
     p->young = (struct recent_generation){0};
 }
 
-// One look, with the lock: true if there is nothing left to do but to get a table of *size slots
-// (0: none). What is done with goes to *waste.
+// One step towards room for n ids, with the lock. False: come again. True: there is room, or a
+// table of *size slots is needed (0: none can be had). Memory that is not needed any more goes to
+// *waste, which the caller frees without the lock.
 static bool look(struct recent_ids *p, size_t n, size_t most, size_t *size,
                  struct recent_generation *waste)
 {
@@ -142,7 +149,7 @@ static bool look(struct recent_ids *p, size_t n, size_t most, size_t *size,
     return false;
 }
 
-// False: another thread was faster.
+// Puts a larger table in place. False: the young generation changed since the look.
 static bool install(struct recent_ids *p, struct recent_slot *slots, size_t size)
 {
     struct recent_generation *y = &p->young;
@@ -184,7 +191,8 @@ size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
 
 // ---- keys
 
-// With the lock, for writing.
+// With the lock, for writing. An id without room is forgotten: its row may count twice if it is
+// pushed again, until compaction.
 static void add(struct recent_ids *p, uint64_t series, id128 id, bool saved)
 {
     struct recent_generation *y = &p->young;
@@ -238,7 +246,9 @@ static id128 key_id(const char *key)
     return id;
 }
 
-// What moved is in the larger table.
+// In steps, so that pushes, which ask recent_ids_has, do not wait for a whole table. No other
+// thread adds, so the tables stay where they are. Keys that have moved are written from the larger
+// table.
 static void put_fresh(struct recent_ids *p, const struct recent_slot *slots, size_t from, size_t to,
                       struct buf *out)
 {

@@ -2,26 +2,28 @@
 //
 // recent_ids.h - ids of profiles that went to the object store a short while ago.
 //
-// A client that did not see the answer to its push sends it again. What the head has it knows by
-// its ids; what was flushed meanwhile would count twice until compaction finds it. So ids stay for
-// RECENT_IDS_NS after their rows went, in two generations: new ones go to the young one; when that
-// is RECENT_IDS_NS old, or has its share of the memory, it becomes the old one and what that had is
-// forgotten.
+// A client that did not see the answer to its push sends it again. If the head still has the rows,
+// it knows their ids. Rows that were flushed meanwhile would count twice until compaction finds
+// them. So their ids stay known for RECENT_IDS_NS after they went, in two generations. New ids go
+// to the young one. When that is RECENT_IDS_NS old, or has its share of the memory, it becomes the
+// old one, and the ids of the former old one are forgotten.
 //
-// Rows go under their service's lock, for which readers and pushes wait. So an id is added in a few
-// steps, however many there are: recent_ids_room, which is called before the lock is taken, gets
-// and gives back memory, and a table that grows is not copied at once. Its keys move to the larger
-// one a few with each key that is added; until then a look-up looks into both:
+// Rows are removed under their service's lock, which readers and pushes wait for. So adding an id
+// takes a few steps, however many ids there are. Memory is asked for and freed in recent_ids_room,
+// which is called before that lock is taken. A table that grows is not copied at once: with each id
+// that is added, a few keys move to the larger table, and until all have, a look-up looks into
+// both:
 //
 //     slots  | a |   | c |   |   |   |   |   |    the larger table: what moved, and what is new
 //     from   | a | c | b | d |                    the smaller one: b and d are still to be moved
 //              moved --^
 //
-// Before the log lets a cut go, what left the head since the last time goes into a file of its own
-// (recent_ids_file.c), and the next start reads the files again; docs/formats/log.md has the bytes.
-// So each id is in the log or in a file, whenever the process ends.
+// Before the log drops a cut, the ids that were added since the last time are written to a new file
+// (recent_ids_file.c), and the next start reads the files; docs/formats/log.md has the bytes. So
+// each id is in the log or in a file at every moment.
 //
-// One thread at a time adds, saves and loads; any may ask. A lock of its own, which is taken last.
+// Threads: one at a time may add, save and load (the head does so under head.removing); any may
+// call recent_ids_has. The lock here is taken last of all.
 #pragma once
 
 #include "base/buf.h"
@@ -38,7 +40,7 @@ struct recent_generation {
     uint64_t since_ns;         // monotonic
     struct recent_slot *from;  // a smaller table whose keys are on their way into `slots`, or NULL
     size_t from_size;
-    size_t moved;  // slots of it that were looked at
+    size_t moved;  // of its slots, those that were visited
 };
 
 struct recent_ids {
@@ -46,29 +48,29 @@ struct recent_ids {
     struct mem_budget *budget;
     struct recent_generation young;
     struct recent_generation old;
-    bool fresh;  // some are in no file yet
+    bool fresh;  // some ids are in no file yet
     _Atomic size_t longest;
 };
 
 void recent_ids_init(struct recent_ids *p, struct mem_budget *budget);
 void recent_ids_release(struct recent_ids *p);
 
-// Makes room for up to n rows more and forgets what is due. most: bytes that one generation may
-// take. How many there is room for: at least 1, unless there is no memory.
+// Makes room for up to n more ids and forgets those that are due. most: bytes that one generation
+// may take. Returns for how many there is room: at least 1, unless there is no memory.
 size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most);
 
-// Remembers a row, in a few steps and without asking for memory: without room it is forgotten.
+// Remembers the id of a row, in a few steps and without allocating; without room it is forgotten.
 void recent_ids_add(struct recent_ids *p, str tenant, struct loose_key key);
 bool recent_ids_has(struct recent_ids *p, str tenant, struct loose_key key);
 
-// The most slots that were looked at or moved while the lock was held for writing, since the start.
+// The most slots that were moved under one hold of the lock while no id was added, since the start.
 size_t recent_ids_longest(const struct recent_ids *p);
 
 // ---- over an end of the process
 
-// Writes what is in no file yet into a new one below `dir`, which is made if need be, durably, and
-// removes files whose ids are forgotten. memory: for the file's bytes. On failure the ids are
-// written by the next one.
+// Writes the ids that are in no file yet into a new file below `dir` (made if need be), durably,
+// and removes files that are too old. memory: for the file's bytes. After a failure the next call
+// writes the ids.
 bool recent_ids_save(struct recent_ids *p, const char *dir, struct mem_budget *memory,
                      err *e) MUST_CHECK;
 
@@ -80,5 +82,6 @@ bool recent_ids_load(struct recent_ids *p, const char *dir, size_t most, struct 
 // (16).
 #define RECENT_IDS_KEY 24
 void recent_ids_fresh(struct recent_ids *p, struct buf *out);  // appends those in no file yet
-void recent_ids_note_saved(struct recent_ids *p, str keys, bool saved);  // what became of these
+void recent_ids_note_saved(struct recent_ids *p, str keys,
+                           bool saved);  // whether these were written
 void recent_ids_add_saved(struct recent_ids *p, str keys, size_t most);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recent_ids_file.c - ids that outlast the process: a file for each time that the log let something
-// go.
+// recent_ids_file.c - recent ids on disk, so that they outlast the process: one file for each cut
+// that the log dropped, named by a ULID, removed when its ids are too old to matter.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "ingester/head/recent_ids.h"
@@ -18,7 +18,7 @@ static const char magic[8] = "FTPAST1\n";
 #define CRC_BYTES  4
 #define NAME_BYTES (ULID_TEXT - 1)
 
-// As long as an id may be kept in memory.
+// An id may be kept in memory for so long: a generation young, a generation old.
 #define KEPT_NS (2 * (int64_t)RECENT_IDS_NS)
 
 // ---- bytes
@@ -36,12 +36,12 @@ static bool parse(str bytes, str *keys, err *e)
     size_t around = sizeof magic + CRC_BYTES;
     if (bytes.n < around || (bytes.n - around) % RECENT_IDS_KEY ||
         memcmp(bytes.p, magic, sizeof magic) != 0) {
-        return err_set(e, ERR_DATA_LOSS, "%zu bytes that are no ids", bytes.n);
+        return err_set(e, ERR_DATA_LOSS, "the file's %zu bytes are not a list of ids", bytes.n);
     }
     for (unsigned i = 0; i < CRC_BYTES; i++)
         crc |= (uint32_t)(uint8_t)bytes.p[bytes.n - CRC_BYTES + i] << (8 * i);
     if (crc32c(0, bytes.p, bytes.n - CRC_BYTES) != crc) {
-        return err_set(e, ERR_DATA_LOSS, "its checksum is wrong");
+        return err_set(e, ERR_DATA_LOSS, "the file's checksum is wrong");
     }
     *keys = str_slice(bytes, sizeof magic, bytes.n - CRC_BYTES);
     return true;
@@ -57,8 +57,9 @@ static bool is_old(id128 name)
 
 typedef bool visit(void *arg, const char *path, err *e);
 
-// Removes what is old or was never finished and calls fn for the others; goes on after a failure,
-// the first of which is told. No directory: none are there.
+// Removes files that are old or were never finished, and calls fn for the others. Goes on after a
+// failure; *e is the first one. Without the directory there are no files. Names of other programs
+// are left alone.
 static bool each_file(const char *dir, visit *fn, void *arg, err *e)
 {
     char path[4096];

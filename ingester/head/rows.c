@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+// See rows.h: late rows are merged in once there are LATE_BASE + n / LATE_SHARE.
 #define LATE_BASE  64
 #define LATE_SHARE 8
 
@@ -10,6 +11,8 @@
 
 bool rows_promise(struct rows *r, struct mem_budget *b, size_t n, err *e)
 {
+    // A row may turn out late, so each promise takes a place in both; and merging needs room in v
+    // for all late rows.
     size_t promised = r->promised + n;
     if (!mem_grow(b, &r->late, &r->late_cap, r->late_n + promised, sizeof *r->late, e) ||
         !mem_grow(b, &r->v, &r->cap, r->n + r->late_n + promised, sizeof *r->v, e)) {
@@ -41,10 +44,10 @@ int rows_order(const void *a, const void *b)
     return memcmp(x->id.b, y->id.b, sizeof x->id.b);
 }
 
-// From the back, so that v needs no second place.
+// Merges the late rows into v from the back, so that v needs no second array.
 static void settle(struct rows *r)
 {
-    assert(r->cap >= r->n + r->late_n);
+    assert(!r->gap && r->cap >= r->n + r->late_n);
     qsort(r->late, r->late_n, sizeof *r->late, rows_order);
     size_t to = r->n + r->late_n;
     size_t from = r->n;
@@ -79,7 +82,7 @@ void rows_put(struct rows *r, struct row row)
 
 // ---- finding
 
-// In v[low .. high).
+// The first row in v[low .. high) that is later; high: none.
 static size_t first_after(const struct rows *r, size_t low, size_t high, int64_t time_ns)
 {
     while (low < high) {
@@ -122,7 +125,7 @@ static size_t payload_size(const struct payload *p)
     return sizeof *p + p->n;
 }
 
-// True: that was the last one.
+// True: that was the last reference.
 static bool payload_unref(struct payload *p)
 {
     assert(p->refs > 0);
@@ -177,8 +180,9 @@ static void thin_late(struct rows *r, row_test *goes, const void *arg, struct ro
     }
 }
 
-// Of an array that is mostly empty: all of it, or its end, a piece a run. If there is no memory to
-// do it in, it waits for another time. False: there is more.
+// Gives memory of a mostly empty array back: all of it, or its end, a piece in each run, because a
+// smaller piece may have to be copied to another place. Without memory for that it stays large
+// until another removal. False: there is more.
 static bool shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t need,
                    struct rows_run *run)
 {
@@ -214,7 +218,7 @@ bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_t
             gap->from++;
         }
     }
-    // A gap that reaches the end is none: who puts a row looks at the last one.
+    // A gap that reaches the end is cut off at once: rows_add compares with the last row.
     if (gap->to == r->n) r->n = gap->to = gap->from;
     thin_late(r, goes, arg, run);
     if (gap->to < r->n || gap->late > 0) return false;

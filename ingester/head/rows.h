@@ -2,10 +2,10 @@
 //
 // rows.h - the profile rows of one series, found by time.
 //
-// Profiles arrive almost in the order of their times. Those that do are appended to `v`, which is
-// sorted; a row older than v's last goes to `late`, which is not. Once late has 64 + 1/8 of v's
-// rows it is sorted and merged in. So a row costs a constant on average in any order of arrival,
-// and a reader searches v and looks through all of late.
+// Profiles arrive almost in the order of their times. A row that is not older than the last one of
+// `v` is appended there, so v is sorted; an older row goes to `late`, which is not. Once late has
+// 64 + 1/8 of v's rows it is sorted and merged into v. So a row costs a constant on average in any
+// order of arrival; a reader searches v and looks through all of late.
 //
 //     v     |10|10|20|35|35|60|71|      sorted by time
 //     late  |34|12|                     any order, fewer than 64 + n/8
@@ -13,15 +13,15 @@
 // Rows come in two steps, so that nothing can fail after a batch is in the log: rows_promise makes
 // room, rows_put uses it or rows_forgive gives it back. The owner's lock covers all of it.
 //
-// The rows of a cut go in runs, and the owner's lock may be given up between two of them
-// (rows_thin). What a run has looked at is moved together; between it and the rest of v lies a gap
-// that nobody reads:
+// The rows of a cut are removed in runs, and the owner's lock may be given up between two runs
+// (rows_thin). The rows that a run has visited and kept are moved together. Between them and the
+// rest of v lies a gap that no reader enters:
 //
 //     v     |10|20|35|  gap  |60|61|71|
 //
-// It is closed when the last run is done. What a run takes out is not freed under the owner's lock:
-// the allocator may give a large stretch back to the system just then. It goes to a list (struct
-// rows_waste), which is freed when the lock was given up.
+// The last run closes it. Memory of removed rows is not freed under the owner's lock, because the
+// allocator may give a large stretch back to the system just then, which takes long. It goes to a
+// list (struct rows_waste), which is freed after the lock was given up.
 #pragma once
 
 #include "base/mem.h"
@@ -53,8 +53,8 @@ struct row_spans {
     struct row_span v[];
 };
 
-// What few rows have: where a repeated attempt was first sent, and the distributor's annotations,
-// whose bytes follow the table.
+// Things that only few rows have: where a repeated attempt was first sent, and the distributor's
+// annotations, whose bytes follow the table.
 struct row_note {
     uint32_t at;  // of its key in the bytes; the value follows
     uint32_t key_n;
@@ -153,17 +153,17 @@ static inline const struct row *rows_next(struct rows_cursor *c)
     return NULL;
 }
 
-// Whether a row was there when the service had counted `turn` publications. The count goes round;
-// rows leave in the order they came, so 2^31 of a service would have to be held at once to matter.
+// Whether a row was there when the service had counted `turn` publications. The count wraps around.
+// A row is mistaken only if 2^31 publications of a service come while the row is held.
 static inline bool row_by(const struct row *row, uint32_t turn)
 {
     return turn - row->turn < UINT32_C(1) << 31;
 }
 
-// Removes the rows that `goes` names, in runs: looks at run->left rows at most and takes from it
-// how many those were; an array that becomes mostly empty shrinks by ROWS_SHRINK rows a run. No new
-// row may be one that goes. False as long as there is something left to do; the gap begins as a
-// zero value.
+// Removes the rows for which `goes` is true, in runs. A run visits run->left rows at most and
+// lowers run->left by those that it visited; an array that becomes mostly empty shrinks by
+// ROWS_SHRINK rows a run. False while there is more to do; the caller comes again with the same
+// gap, at first a zero value. Rows that are added meanwhile must not be ones that go.
 typedef bool row_test(const void *arg, const struct row *row);
 struct rows_run {
     size_t left;

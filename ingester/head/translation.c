@@ -41,7 +41,8 @@ static void forget(struct translations *ts, struct translation *t)
     translation_unref(ts, t);
 }
 
-// With the lock. Others may be reading the ones that go; their memory goes when they are done.
+// With the lock. Other threads may be reading the ones that go; these are freed with their last
+// reference.
 static void make_room(struct translations *ts, const struct translation *keep)
 {
     size_t limit = atomic_load_explicit(&ts->limit, memory_order_relaxed);
@@ -124,7 +125,8 @@ static struct translation *translation_new(struct translations *ts, const struct
     return t;
 }
 
-// With a reference; NULL with *e set, or with `fresh` false: it is not here.
+// With a reference. If there is none and `fresh`, it is made. NULL: *e says why, or is untouched if
+// there is none.
 static struct translation *find(struct translations *ts, const struct wanted *w, bool fresh, err *e)
 {
     uint64_t hash = hash_table_bytes(w->lexicon.b, sizeof w->lexicon.b);
@@ -205,7 +207,8 @@ static uint32_t add(const struct extension *x, enum table table, uint32_t i)
     abort();
 }
 
-// Is row i of the batch what this row of the service says? Looks into no index.
+// Whether row i of the batch equals this row of the service. Compares directly, without a look-up:
+// that is what makes repeated rows cheap.
 static bool is(const struct extension *x, enum table table, uint32_t i, uint32_t row)
 {
     const struct symbol_table *t = &x->to->t;
@@ -294,7 +297,7 @@ static void count_bytes(struct translations *ts, struct translation *t, bool kee
         t->bytes = bytes;
         if (!keep) forget(ts, t);
         make_room(ts, t);
-        // Alone above the limit: this batch is its last.
+        // This one alone is above the limit: it serves this batch and is dropped.
         if (ts->bytes > atomic_load_explicit(&ts->limit, memory_order_relaxed)) forget(ts, t);
     }
     lock_give(&ts->lock);

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// translation.h - what the rows of a distributor's lexicon are in a service's own tables.
+// translation.h - which rows of a service's own tables the rows of a distributor's lexicon are.
 //
-// A distributor sends the symbols of a service once and then only those that follow
-// (docs/formats/batch.md). For each lexicon this keeps, by row of its strings, functions, mappings,
-// frames and stacks, the row of the service's tables: 4 bytes, filled when the row comes. So the
-// stack of a vector is one look into an array.
+// A distributor sends the symbols of a service once, and then only new ones
+// (docs/formats/batch.md): its *lexicon*. For each lexicon a translation keeps, for each row of its
+// strings, functions, mappings, frames and stacks, the row of the service's table: 4 bytes, filled
+// when the row comes. So the stack of a vector is found by one look into an array.
 //
-// Nothing can be mistaken: a lexicon's id is drawn at random and its rows never change; a batch
-// says how many rows it takes for granted, and is refused if they are not here; rows that come
-// again are compared with what they became. A translation is for one table of symbols: each has an
-// age that no other one ever has, so when a service leaves the head and comes back, or its rows got
-// other numbers (head_compact.c), what belongs to the former is not found.
+// No row can be mistaken for another. A lexicon's id is random, and its rows never change. A batch
+// says how many rows it relies on, and is refused if they are not here. Rows that come again are
+// compared with the rows that they became. A translation belongs to one table of symbols, by an age
+// that no other table ever has: when a service leaves the head and comes back, or its rows get new
+// numbers (head_compact.c), translations of the former table are not found any more.
 //
-// What is unknown is refused with not_found, and the distributor sends the batch with all its
-// symbols. Nothing is kept on disk. Memory is that of the head, at most the limit set here; the
-// ones longest unused go. 0: this ingester takes none.
+// A batch that relies on unknown rows is refused with not_found, and the distributor sends it again
+// with all its symbols. Nothing is kept on disk. Memory is that of the head, at most the limit set
+// here; translations that were not used for longest are dropped. With limit 0 this ingester takes
+// no lexicons.
 //
-// Any thread. The rows of one are read and written under the lock of its service; it is found and
-// forgotten under the lock of all, which is taken inside of it.
+// Threads: any. The rows of a translation are read and written under the lock of its service; it is
+// found and dropped under the lock of all translations, which is taken inside that one.
 #pragma once
 
 #include "base/shelf.h"
@@ -64,11 +65,12 @@ struct translation_counts {
 };
 struct translation_counts translations_count(struct translations *ts);
 
-// Of a table of symbols that is new, or whose rows were numbered anew.
+// A new age, for a table of symbols that is new or whose rows were numbered anew.
 uint64_t translations_age(struct translations *ts);
 
-// What the rows of the batch's lexicon are in *to, whose age that is; its new rows are added to
-// both. Returns a reference. Fails with not_found (send all of it), or resource_exhausted.
+// The translation of the batch's lexicon into `to`, whose age is given; the batch's new rows are
+// added to both. Returns a reference. Fails with not_found (the batch must come with all its
+// symbols) or resource_exhausted.
 struct translation *translation_take(struct translations *ts, const struct batch *b,
                                      struct symbols *to, uint64_t age, err *e) MUST_CHECK;
 void translation_unref(struct translations *ts, struct translation *t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cut.h - a cut: the part of a stream that is closed, flushed and dropped as a whole.
+// cut.h - a cut: the part of a stream that is closed, flushed and dropped as one unit.
 //
 // A stream is what one ingester process appends from its start (or from the last write error) on; a
 // ULID names it. Its entries are numbered 1, 2, ... (seq) and fall into cuts 1, 2, ... in order. A
@@ -9,12 +9,11 @@
 //     OPEN --size, age, end of its stream--> CLOSED --older than head_age--> dropped
 //
 // Ages are counted by the boot clock (sys/clock.h), which no jump of the wall clock changes. For a
-// cut that was found at a start the log makes of its wall times what the boot clock would have
-// been.
+// cut that was found at a start, the log derives boot times from the wall times that it has noted.
 //
-// The log (wal.h) owns the cuts and changes them; rows of the head point to theirs. A cut goes away
-// only after its rows did. `hours` has a lock of its own, so that who publishes rows needs no
-// other.
+// The log (wal.h) owns the cuts and changes them; rows of the head point to theirs. So a cut is
+// freed only after its rows have left the head. `hours` has a lock of its own: a push that
+// publishes rows then needs no lock of the log.
 #pragma once
 
 #include "base/ulid.h"
@@ -24,8 +23,8 @@
 
 #define CUT_HOURS 24
 
-// Hours of profile time that occur in a cut (model/slot.h). The rule is one or two; beyond
-// CUT_HOURS of them the span from first to last stands for all.
+// Hours of profile time of the rows in a cut (model/slot.h). One or two are the rule. Of a cut with
+// more than CUT_HOURS only the first and the last are kept, and every hour between counts as there.
 struct cut_hours {
     int64_t v[CUT_HOURS];  // ascending while n <= CUT_HOURS
     uint32_t n;            // CUT_HOURS + 1: only first and last are known
@@ -40,23 +39,23 @@ struct cut {
     uint64_t number;
     uint64_t first_seq;  // 0 while it is empty
     uint64_t last_seq;
-    uint64_t read_seq;    // up to here the head was given them
-    uint64_t bytes;       // of its entries
-    uint64_t news_bytes;  // of these, what they bring besides their rows; 0 in one that was found
-    uint64_t rows;        // the same, or ROWS_UNKNOWN: a log that is damaged or of an older program
-    uint64_t lost_entries;   // acknowledged, and not readable any more
-    uint64_t lost_rows;      // at least
+    uint64_t read_seq;      // the head was given the entries up to this one
+    uint64_t bytes;         // of its entries
+    uint64_t news_bytes;    // of these, what they bring besides their rows; 0 in one that was found
+    uint64_t rows;          // of its entries, or ROWS_UNKNOWN (damaged, or of an older program)
+    uint64_t lost_entries;  // acknowledged, and not readable any more
+    uint64_t lost_rows;     // of these, at least
     int64_t opened_wall_ns;  // arrival of its first entry
-    int64_t newest_wall_ns;  // of its last; for a cut found open at a start: not before it
-    int64_t opened_boot_ns;  // these two by the boot clock; of the first only of an own cut
+    int64_t newest_wall_ns;  // of its last; of a cut that was found open, at least that
+    int64_t opened_boot_ns;  // the same two by the boot clock; the first only in an own cut
     int64_t newest_boot_ns;
     int64_t found_wall_ns;  // when a cut of an earlier process was found,
-    int64_t found_boot_ns;  // by both clocks; 0: it is of this one
+    int64_t found_boot_ns;  // by both clocks; 0: this process made it
     bool closed;
-    bool in_doubt;        // a write into it failed: what it holds is known when it was read again
+    bool in_doubt;        // a write into it failed, and its log was not read again yet
     uint32_t pins;        // appends between log and head; keep it from being dropped
     void *family;         // the log's handle
-    atomic_bool dropped;  // the head has let its rows go
+    atomic_bool dropped;  // its rows have left the head, or are leaving: no reader counts them
     struct lock lock;     // of hours
     struct cut_hours hours;
 };
