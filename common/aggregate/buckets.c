@@ -56,6 +56,7 @@ bool buckets_at(const struct buckets *b, int64_t value, uint32_t *bucket)
     size_t low = 0;
     size_t high = b->n;
     if (b->n == 0 || value < b->bounds[0] || value > b->largest) return false;
+    // bounds[low] <= value < bounds[high], or high is n.
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
         if (b->bounds[mid] <= value) {
@@ -64,6 +65,7 @@ bool buckets_at(const struct buckets *b, int64_t value, uint32_t *bucket)
             high = mid;
         }
     }
+    assert(low < b->n && b->bounds[low] <= value);
     *bucket = (uint32_t)low;
     return true;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cells.c - groups, cells, exemplars and annotations by hash; their order; the wire.
 #include "aggregate/cells.h"
 
 #include "base/hash.h"
@@ -24,7 +26,7 @@ void cells_release(struct cells *c)
 
 // ---- groups
 
-// The array is the arena's, and the strings are too unless they last.
+// A copy of the array in the arena; of the strings too unless they last.
 static labels keep(struct arena *a, labels ls, bool lasting)
 {
     if (!lasting) return labels_copy(a, ls);
@@ -33,13 +35,13 @@ static labels keep(struct arena *a, labels ls, bool lasting)
     return (labels){v, v ? ls.n : 0};
 }
 
-// The labels of a series whose names are in group_by, or those whose names are not; in one place,
+// The labels of a series whose names are in group_by, or (grouped false) whose names are not. Valid
 // until the next call.
 static bool project(struct cells *c, const struct cells_series *s, bool grouped, labels *out,
                     err *e)
 {
     if (!arena_grow(c->arena, &c->room, &c->room_cap, s->ls.n, sizeof *c->room)) {
-        return arena_ok(c->arena, e);
+        return arena_fail(c->arena, e);
     }
     size_t n = 0;
     for (size_t i = 0; i < s->ls.n; i++) {
@@ -71,7 +73,7 @@ static bool group_at(struct cells *c, labels ls, bool lasting, uint32_t *group, 
     if (*group != MAP_NONE) return true;
     if (!arena_grow(c->arena, &c->groups, &c->group_cap, (size_t)c->group_count + 1,
                     sizeof *c->groups)) {
-        return arena_ok(c->arena, e);
+        return arena_fail(c->arena, e);
     }
     c->groups[c->group_count] = keep(c->arena, ls, lasting);
     if (!arena_ok(c->arena, e) || !map_put(&c->by_labels, hash, c->group_count, e)) return false;
@@ -108,13 +110,14 @@ bool cells_find(struct cells *c, struct cells_series *s, int64_t point, uint32_t
 {
     assert(!c->finished);
     if (!s->has_group && !find_group(c, s, e)) return false;
+    assert(s->group < c->group_count);
     struct cell_key key = {c, s->group, bucket, point};
     uint64_t hash =
         hash_table_and(hash_table_and(hash_table_word(s->group), (uint64_t)point), bucket);
     *row = map_find(&c->by_place, hash, same_cell, &key);
     if (*row == MAP_NONE) {
         if (!arena_grow(c->arena, &c->v, &c->cap, (size_t)c->n + 1, sizeof *c->v)) {
-            return arena_ok(c->arena, e);
+            return arena_fail(c->arena, e);
         }
         c->v[c->n] = (struct cell){.group = s->group, .bucket = bucket, .point = point};
         if (!map_put(&c->by_place, hash, c->n, e)) return false;
@@ -134,10 +137,11 @@ bool cells_no_sum(const struct cell *cell, err *e)
 
 bool cells_offer_known(struct cells *c, uint32_t row, const struct exemplar *x, err *e)
 {
+    assert(!c->finished && row < c->n);
     struct cell *cell = &c->v[row];
     if (cell->best) return exemplar_merge(c->arena, &c->best[cell->best - 1], x, e);
     if (!arena_grow(c->arena, &c->best, &c->best_cap, (size_t)c->best_count + 1, sizeof *c->best)) {
-        return arena_ok(c->arena, e);
+        return arena_fail(c->arena, e);
     }
     c->best[c->best_count++] = *x;
     cell->best = c->best_count;
@@ -147,9 +151,10 @@ bool cells_offer_known(struct cells *c, uint32_t row, const struct exemplar *x, 
 bool cells_offer(struct cells *c, struct cells_series *s, uint32_t row, const struct exemplar *x,
                  err *e)
 {
+    assert(!c->finished && row < c->n);
     const struct exemplar *best = cells_best(c, &c->v[row]);
     struct exemplar shown = *x;
-    assert(!c->finished);
+    // Most rows lose, so this comes before the work on labels. A tie goes on: it merges labels.
     if (best && exemplar_order(best, x) < 0) return true;
     if (!s->has_shown) {
         labels ls = {0};
@@ -183,11 +188,11 @@ bool cells_annotate(struct cells *c, uint32_t row, label note, bool lasting, err
     struct note_key key = {c, row, note};
     uint64_t hash = hash_table_and(hash_table_and(hash_table_word(row), hash_table_str(note.name)),
                                    hash_table_str(note.value));
-    assert(!c->finished);
+    assert(!c->finished && row < c->n);
     if (map_find(&c->by_note, hash, same_note, &key) != MAP_NONE) return true;
     if (!arena_grow(c->arena, &c->notes, &c->note_cap, (size_t)c->note_count + 1,
                     sizeof *c->notes)) {
-        return arena_ok(c->arena, e);
+        return arena_fail(c->arena, e);
     }
     if (!lasting) note = (label){arena_str(c->arena, note.name), arena_str(c->arena, note.value)};
     c->notes[c->note_count] = (struct cell_note){row, c->v[row].notes, note};
@@ -204,7 +209,7 @@ bool cells_notes(const struct cells *c, const struct cell *cell, labels *out, er
         n++;
     if (n == 0) return true;
     label *v = ARENA_ARRAY(c->arena, label, n);
-    if (!v) return arena_ok(c->arena, e);
+    if (!v) return arena_fail(c->arena, e);
     *out = (labels){v, n};
     n = 0;
     for (uint32_t at = cell->notes; at; at = c->notes[at - 1].next)
@@ -239,7 +244,7 @@ bool cells_finish(struct cells *c, err *e)
     assert(!c->finished);
     struct ranked *order = ARENA_ARRAY(c->arena, struct ranked, c->group_count);
     uint32_t *rank = ARENA_ARRAY(c->arena, uint32_t, c->group_count);
-    if (!order || !rank) return arena_ok(c->arena, e);
+    if (!order || !rank) return arena_fail(c->arena, e);
     for (uint32_t i = 0; i < c->group_count; i++)
         order[i] = (struct ranked){c->groups[i], i};
     if (c->group_count) qsort(order, c->group_count, sizeof *order, by_labels);
@@ -247,6 +252,7 @@ bool cells_finish(struct cells *c, err *e)
         c->groups[i] = order[i].ls;
         rank[order[i].group] = i;
     }
+    // The indexes are stale from here on, which is why nothing may be added after this.
     for (uint32_t i = 0; i < c->n; i++)
         c->v[i].group = rank[c->v[i].group];
     if (c->n) qsort(c->v, c->n, sizeof *c->v, by_place);
@@ -272,9 +278,10 @@ bool cells_encode(const struct cells *c, cell_encode_fn *encode, struct buf *out
     return true;
 }
 
+// Two passes over the message, because the group's labels may come behind its cells.
 bool cells_merge_bytes(struct cells *c, str bytes, cell_merge_fn *merge, err *e)
 {
-    str group = {0};  // the field may come after the cells
+    str group = {0};
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.field == 1 && r.type == PB_BYTES) group = r.bytes;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cells.h - sums by (group, point, bucket), only where there is data: what totals and heat maps are
-// added up in.
+// cells.h - sums by (group, point, bucket), for totals and heat maps. A cell exists only where
+// there is data.
 //
 // Rows are added series by series, from a head or from blocks; cells of another answer are added
-// with their sums. All come to the same cells, found by hash, so memory follows the answer and not
-// what was read. A group is the labels of a series whose names are in group_by; without names all
-// series are one group.
+// with their sums. A cell is found by hash, so memory grows with the answer, not with the rows that
+// were read. The group of a series is its labels with names in group_by; without names all series
+// are one group.
 //
 //     cells_init ... { cells_at, cells_add, cells_offer, cells_annotate } ... cells_finish
 //
-// cells_finish brings groups in the order of their labels and cells in that of group, point and
-// bucket; from then on cells are only read, and added up in views (totals.h).
+// cells_finish sorts groups by their labels, and cells by group, point and bucket. From then on
+// cells are only read.
 //
-// Arrays are the arena's, indexes count against the budget; both are the caller's, as are the
-// names of group_by. One thread. What fails says which limit was met.
+// Arrays are the arena's, indexes count against the budget; both belong to the caller, as do the
+// names of group_by. One thread. Every failure is a limit of memory, named in the message, or a sum
+// that does not fit 64 bits.
 #pragma once
 
 #include "aggregate/exemplar.h"
@@ -64,20 +65,20 @@ void cells_init(struct cells *c, struct arena *a, struct mem_budget *budget, con
                 size_t group_by_count);
 void cells_release(struct cells *c);  // the indexes; idempotent
 
-// A series while its rows are added, and what is known of it by then. The labels are borrowed for
-// that time.
+// A series while its rows are added, with what was found out about it so far. The labels are
+// borrowed until its last row is added.
 struct cells_series {
     labels ls;
-    bool lasting;  // strings of its labels outlive the cells; else those that stay are copied
+    bool lasting;  // the strings of its labels outlive the cells; else strings that stay are copied
     bool has_group;
     bool has_shown;
     uint32_t group;
     uint32_t cell;  // 1 + row of the cell that was found last; 0: none
-    labels shown;   // behind exemplars: its labels without those of the group
+    labels shown;   // for exemplars: its labels without those of the group
 };
 
-// The row of a cell, made if it is new. Rows stay as they are until cells_finish, their array
-// moves.
+// The row of a cell, which is made if it is new. Its number stays until cells_finish; its address
+// may change with each new cell.
 bool cells_find(struct cells *c, struct cells_series *s, int64_t point, uint32_t bucket,
                 uint32_t *row, err *e) MUST_CHECK;
 
@@ -103,19 +104,19 @@ static inline MUST_CHECK bool cells_add(struct cells *c, uint32_t row, int64_t s
     return !__builtin_add_overflow(cell->sum, sum, &cell->sum) || cells_no_sum(cell, e);
 }
 
-// Shows the exemplar for the cell if it comes before the one that is. Its labels are those of the
-// series; x->ls is not looked at.
+// Makes x the cell's exemplar if it comes before the one that the cell has. Its labels are taken
+// from the series, not from x->ls.
 bool cells_offer(struct cells *c, struct cells_series *s, uint32_t row, const struct exemplar *x,
                  err *e) MUST_CHECK;
 
-// The same with x->ls as it is; it outlives the cells.
+// The same with the labels x->ls, which outlive the cells.
 bool cells_offer_known(struct cells *c, uint32_t row, const struct exemplar *x, err *e) MUST_CHECK;
 
-// Notes an annotation of a row, each once a cell. If its strings do not outlive the cells they are
-// copied.
+// Adds an annotation to a cell, unless it has an equal one. Strings that do not outlive the cells
+// (lasting false) are copied.
 bool cells_annotate(struct cells *c, uint32_t row, label note, bool lasting, err *e) MUST_CHECK;
 
-// Once, after what was added last.
+// Sorts. To be called once, after the last row was added.
 bool cells_finish(struct cells *c, err *e) MUST_CHECK;
 
 // ---- reading

@@ -24,11 +24,12 @@ bool exemplar_merge(struct arena *arena, struct exemplar *a, const struct exempl
     size_t common = 0;
     if (order > 0) *a = *b;
     if (order != 0) return true;
+    // A tie: the labels that both have.
     for (size_t i = 0; i < a->ls.n; i++)
         common += has_label(b->ls, &a->ls.v[i]);
     if (common == a->ls.n) return true;
     label *v = ARENA_ARRAY(arena, label, common);
-    if (!v) return arena_ok(arena, e);
+    if (!v) return arena_fail(arena, e);
     size_t n = 0;
     for (size_t i = 0; i < a->ls.n; i++) {
         if (has_label(b->ls, &a->ls.v[i])) v[n++] = a->ls.v[i];

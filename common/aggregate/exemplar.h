@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exemplar.h - a profile, or one span of it, that is shown for a point or a cell.
+// exemplar.h - a profile, or one span of it, that is shown as an example for a point or a cell.
 //
-// Of several the one comes first that message Exemplar (proto/flametree/v1/internal.proto) names:
-// the largest value, then the earliest time, then the least profile, span and trace id. Two that
-// tie in all of these are the same profile in two series, or twice the same: they keep the labels
-// that both have. So the choice is the same in whatever order and from whatever parts it is made.
+// Of several candidates the first in this order is shown (message Exemplar in
+// proto/flametree/v1/internal.proto): the largest value, then the earliest time, then the least
+// profile, span and trace id. Two that tie in all of these are one profile in two series, or the
+// same twice; then the labels that both have are shown. So the choice does not depend on the order
+// of candidates, nor on how they were spread over answers.
 #pragma once
 
 #include "base/ulid.h"
 #include "model/label.h"
 
-// What an exemplar is, and what a heat map counts; numbers of enum ExemplarKind on the wire.
+// What an exemplar stands for, and what a heat map counts; values of enum ExemplarKind on the wire.
 enum exemplar_kind {
     EXEMPLAR_NONE = 0,
     EXEMPLAR_PROFILE = 1,
@@ -28,10 +29,10 @@ struct exemplar {
     id128 trace;
 };
 
-// Below 0: a is shown rather than b; above 0: b is; 0: they tie. Labels do not matter.
+// Below 0: a comes before b; above 0: b before a; 0: they tie. Labels do not matter.
 int exemplar_order(const struct exemplar *a, const struct exemplar *b);
 
-// *a becomes the one that is shown of a and b. Labels that two have in common are the arena's.
+// *a becomes the one of a and b that is shown. If they tie, its array of labels may be the arena's.
 bool exemplar_merge(struct arena *arena, struct exemplar *a, const struct exemplar *b,
                     err *e) MUST_CHECK;
 

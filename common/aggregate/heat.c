@@ -22,12 +22,13 @@ bool heat_add(struct cells *c, struct extent *extent, const struct heat_want *w,
 {
     uint32_t bucket = 0;
     uint32_t row = 0;
-    if (w->buckets.n == 0) {
+    if (w->buckets.n == 0) {  // the first question: only the extent
         extent_add(extent, x->value);
         return true;
     }
     if (!buckets_at(&w->buckets, x->value, &bucket)) return true;
     extent_add(extent, x->value);
+    // A time outside of all slots counts in the nearest one.
     return cells_at(c, s, points_nearest(&w->slots, x->time_ns), bucket, &row, e) &&
            cells_add(c, row, 0, 1, e) && (!w->exemplars || cells_offer(c, s, row, x, e));
 }

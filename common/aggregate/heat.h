@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// heat.h - a heat map: how many profiles or spans there are of which values, over time, in groups.
+// heat.h - a heat map: how many profiles or spans have values in which bucket, over time, in
+// groups.
 //
-// A question comes twice: first without bounds for the extent of the values, then with the buckets
-// that were made of it (message WantHeat). What arrived in between and is outside of the buckets is
-// left out.
+// A heat map takes two questions: the first, without bounds, asks for the extent of the values; the
+// second has the buckets that were made of it (message WantHeat). Values outside the buckets, which
+// can only have arrived in between, are left out.
 #pragma once
 
 #include "aggregate/buckets.h"
@@ -21,14 +22,13 @@ struct heat_want {
     bool exemplars;  // one for each cell
 };
 
-// Fails with invalid_argument: nothing that can be counted, no slots, bounds that descend.
+// Fails with invalid_argument: an unknown kind, no slots, or bounds that descend.
 bool heat_check(const struct heat_want *w, err *e) MUST_CHECK;
 
-// Counts a profile or a span: its value, time and what else an exemplar shows of it. Its labels are
-// those of the series.
+// Counts a profile or a span, given as an exemplar. Its labels are taken from the series.
 bool heat_add(struct cells *c, struct extent *extent, const struct heat_want *w,
               struct cells_series *s, const struct exemplar *x, err *e) MUST_CHECK;
 
-// Messages HeatGroup in `field`, of finished cells; and one of them added.
+// Writes finished cells as messages HeatGroup in `field`; and merges one such message.
 bool heat_encode(const struct cells *c, struct buf *out, uint32_t field, err *e) MUST_CHECK;
 bool heat_merge_bytes(struct cells *c, str bytes, err *e) MUST_CHECK;

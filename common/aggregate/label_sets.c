@@ -27,7 +27,7 @@ static bool same_set(const void *ctx, uint32_t row)
     return labels_eq(k->s->v[row], k->ls);
 }
 
-// With `copy` the set is the caller's, else it is kept as it is.
+// With `copy` the set is copied, else its array and strings outlive the sets.
 static bool add(struct label_sets *s, labels ls, bool copy, err *e)
 {
     struct set_key key = {s, ls};
@@ -35,7 +35,7 @@ static bool add(struct label_sets *s, labels ls, bool copy, err *e)
     assert(!s->finished);
     if (map_find(&s->seen, hash, same_set, &key) != MAP_NONE) return true;
     if (!arena_grow(s->arena, &s->v, &s->cap, (size_t)s->n + 1, sizeof *s->v)) {
-        return arena_ok(s->arena, e);
+        return arena_fail(s->arena, e);
     }
     s->v[s->n] = copy ? labels_copy(s->arena, ls) : ls;
     return arena_ok(s->arena, e) && map_put(&s->seen, hash, s->n++, e);
@@ -61,7 +61,7 @@ bool label_sets_merge_bytes(struct label_sets *s, str bytes, err *e)
 bool label_sets_merge_name(struct label_sets *s, str name, err *e)
 {
     label *one = ARENA_NEW(s->arena, label);
-    if (!one) return arena_ok(s->arena, e);
+    if (!one) return arena_fail(s->arena, e);
     one->name = name;
     return add(s, (labels){one, 1}, false, e);
 }
@@ -74,6 +74,7 @@ static int by_labels(const void *a, const void *b)
 void label_sets_finish(struct label_sets *s)
 {
     uint32_t n = 0;
+    // Equal sets can only be there if the owner changed some; the index keeps others apart.
     if (s->n) qsort(s->v, s->n, sizeof *s->v, by_labels);
     for (uint32_t i = 0; i < s->n; i++) {
         if (n == 0 || !labels_eq(s->v[n - 1], s->v[i])) s->v[n++] = s->v[i];

@@ -2,9 +2,10 @@
 //
 // label_sets.h - distinct label sets, or distinct names, of the series of an answer.
 //
-// Found by hash as they are added, from series one by one and from other answers, so memory follows
-// the answer. A name is a set of one label without value. The array and what is copied is the
-// arena's, the index counts against the budget. One thread.
+// Sets are added series by series and from other answers. A set that is there is found by hash, so
+// memory grows with the answer, not with the series that were read. A name is a set of one label
+// without value. The array and copies are the arena's, the index counts against the budget. One
+// thread.
 #pragma once
 
 #include "base/map.h"
@@ -26,12 +27,12 @@ void label_sets_release(struct label_sets *s);  // the index; idempotent
 bool label_sets_add(struct label_sets *s, labels ls, err *e) MUST_CHECK;
 bool label_sets_add_name(struct label_sets *s, str name, err *e) MUST_CHECK;
 
-// The same from a message Labels, and of a name; strings borrow from the bytes.
+// The same for a message Labels, and for a name; strings borrow from the bytes.
 bool label_sets_merge_bytes(struct label_sets *s, str bytes, err *e) MUST_CHECK;
 bool label_sets_merge_name(struct label_sets *s, str name, err *e) MUST_CHECK;
 
-// After what was added last: sets in order, each once. Again if the owner has changed some of them
-// since.
+// Sorts the sets and removes equal ones. To be called after the last one was added, and again if
+// the owner has changed some of them since.
 void label_sets_finish(struct label_sets *s);
 
 static inline str label_sets_name(const struct label_sets *s, size_t i)

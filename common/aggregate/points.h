@@ -8,7 +8,7 @@
 //     point        0                1                  2
 //     covers  (first-step, first]   (first, first+step]   (first+step, first+2*step]
 //
-// Pure arithmetic; any time and any step that is not below 1 will do.
+// Pure arithmetic. Any time and any step of at least 1 ns is right; overflows are handled.
 #pragma once
 
 #include "base/base.h"
@@ -19,13 +19,15 @@ struct points {
     int64_t count;
 };
 
-// The point that covers a time. False if none of them does.
+// The point that covers a time. False if no point does.
 static inline bool points_at(const struct points *p, int64_t time_ns, int64_t *point)
 {
     int64_t distance = 0;
+    assert(p->step_ns > 0);
     if (__builtin_sub_overflow(time_ns, p->first_ns, &distance)) return false;
     if (distance <= -p->step_ns) return false;
-    // The quotient rounded up; what is not above first is all of point 0.
+    // The quotient rounded up. C rounds a negative one towards 0, so a time up to first is of point
+    // 0.
     *point = distance / p->step_ns + (distance % p->step_ns > 0);
     return *point < p->count;
 }
@@ -34,6 +36,7 @@ static inline bool points_at(const struct points *p, int64_t time_ns, int64_t *p
 static inline int64_t points_nearest(const struct points *p, int64_t time_ns)
 {
     int64_t distance = 0;
+    assert(p->step_ns > 0 && p->count > 0);
     if (time_ns <= p->first_ns) return 0;
     if (__builtin_sub_overflow(time_ns, p->first_ns, &distance)) return p->count - 1;
     return MIN(distance / p->step_ns + (distance % p->step_ns > 0), p->count - 1);

@@ -4,8 +4,8 @@
 #include "model/columns.h"
 #include "model/tree.h"
 
-// Entries of vectors that are kept before their memory is given back: few enough for any query,
-// enough that it is not asked for at each row.
+// Unpacked entries stay in the scratch arena up to this size, so that memory is not asked for and
+// freed with each row.
 #define SCRATCH_BYTES ((size_t)256 << 10)
 
 void site_match(struct site *s, const struct symbol_table *t, uint32_t *matched)
@@ -20,8 +20,8 @@ void site_match(struct site *s, const struct symbol_table *t, uint32_t *matched)
     }
 }
 
-// Entries are below 2^32 in number and their values below 2^63: their sum fits, so it is refused
-// for its value and not for the order of what adds up to it.
+// A vector has less than 2^32 entries with values below 2^63, so a sum of 128 bits cannot overflow.
+// Whether a result is refused then depends on its value, not on the order of the entries.
 struct sum {
     __int128 value;
     bool any;

@@ -27,10 +27,11 @@ bool totals_show(const struct cells *c, const struct cell *cell, struct total *o
 
 static bool unite_exemplars(struct arena *a, struct total *to, const struct total *from, err *e)
 {
+    // Exemplars are shared with the cells that they came from, so a merge works on a copy.
     if (!to->exemplar) to->exemplar = from->exemplar;
     if (!from->exemplar || to->exemplar == from->exemplar) return true;
     struct exemplar *both = ARENA_NEW(a, struct exemplar);
-    if (!both) return arena_ok(a, e);
+    if (!both) return arena_fail(a, e);
     *both = *to->exemplar;
     to->exemplar = both;
     return exemplar_merge(a, both, from->exemplar, e);
@@ -42,7 +43,7 @@ static bool unite_annotations(struct arena *a, struct total *to, const struct to
     size_t all = to->annotations.n + from->annotations.n;
     if (from->annotations.n == 0) return true;
     label *v = ARENA_ARRAY(a, label, all);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     for (size_t i = 0; i < to->annotations.n; i++)
         v[n++] = to->annotations.v[i];
     for (size_t i = 0; i < from->annotations.n; i++)
@@ -86,7 +87,8 @@ bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *
     return cells_encode(c, encode_point, out, field, e);
 }
 
-// The exemplar and the annotations of a point; the cell is known by then.
+// Merges the exemplar and the annotations of a point. They are read after the numbers, because the
+// cell has to be found first.
 static bool merge_beside(struct cells *c, uint32_t row, str bytes, err *e)
 {
     struct pb_reader r = pb_reader(bytes);

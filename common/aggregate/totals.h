@@ -2,8 +2,8 @@
 //
 // totals.h - sums and numbers of profiles over time, in groups, with exemplars and annotations.
 //
-// A source of rows (a head, blocks) asks for the cell of a row, works out what the row counts for,
-// and adds that; what comes from elsewhere as bytes is added by totals_merge_bytes.
+// A source of rows (a head, blocks) asks for the cell of a row, works out the row's value, and adds
+// it. Totals of another answer are merged from their bytes by totals_merge_bytes.
 //
 //     struct cells_series s = {.ls = labels of the series, .lasting = true};
 //     for each row of it:
@@ -14,10 +14,10 @@
 #include "aggregate/cells.h"
 #include "aggregate/points.h"
 
-// What is asked for. With a call site (names from the root) only what lies under it counts; a
-// profile without any of it still counts as a profile, of 0.
+// What is asked for. With a call site (names from the root) only entries under it count; a profile
+// without any such entry still counts as a profile, with value 0.
 struct totals_want {
-    bool wanted;  // false: totals are not asked for, and the rest says nothing
+    bool wanted;  // false: totals are not asked for, and the other fields mean nothing
     int64_t first_ns;
     int64_t step_ns;
     int64_t points;
@@ -26,10 +26,10 @@ struct totals_want {
     const str *call_site;
     size_t call_site_count;
     enum exemplar_kind exemplars;
-    bool include_sampled;  // of series whose stacks sampling dropped (__sampled__="true") as well
+    bool include_sampled;  // also series of which sampling kept only totals (__sampled__="true")
 };
 
-// Fails with invalid_argument: no such step, no such exemplars.
+// Fails with invalid_argument: a step below 1 ns, or an unknown kind of exemplars.
 bool totals_check(const struct totals_want *w, err *e) MUST_CHECK;
 
 static inline struct points totals_points(const struct totals_want *w)
@@ -48,9 +48,9 @@ struct total {
 bool totals_show(const struct cells *c, const struct cell *cell, struct total *out,
                  err *e) MUST_CHECK;
 
-// Adds one total to another, whatever their points. Memory of the arena.
+// Adds one total to another; their points may differ. New memory is the arena's.
 bool totals_unite(struct arena *a, struct total *to, const struct total *from, err *e) MUST_CHECK;
 
-// Messages SeriesTotals in `field`, of finished cells; and one of them added.
+// Writes finished cells as messages SeriesTotals in `field`; and merges one such message.
 bool totals_encode(const struct cells *c, struct buf *out, uint32_t field, err *e) MUST_CHECK;
 bool totals_merge_bytes(struct cells *c, str bytes, err *e) MUST_CHECK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// decode.h - the one interface of all decoders: bytes in, profiles out, or an err.
+// decode.h - the interface of all decoders: bytes in, profiles or an err out.
 //
 // Decoders do no IO, keep no state, and treat their input as hostile: each length and reference is
 // checked before it is used, memory comes from the arena whose cap holds, nothing recurses on
@@ -13,7 +13,7 @@
 struct decode_options {
     size_t inflated_max;  // cap of the size in bytes, after decompression; 0 = no cap of its own
     int64_t sample_rate;  // of text formats, Hz
-    uint32_t symbol_max;  // longest string kept, in bytes: the last ones; 0 = all
+    uint32_t symbol_max;  // longer strings keep their last symbol_max bytes; 0 = all
     bool repair_zero_function_ids;  // pprof: if all function ids are 0 and there are as many
                                     // functions as locations, take the locations' ids
 };
@@ -23,19 +23,18 @@ struct decoded {
     size_t count;
 };
 
-// pprof, gzip or not (sniffed). One profile. `e` carries Pyroscope's words where clients see them.
-// *over_cap (may be NULL) becomes true when the inflated size exceeded inflated_max. Strings are
-// valid UTF-8. Of rows with the same id the last counts. Dropped, as Pyroscope drops them:
-// locations whose line or mapping names a row that does not exist, and samples with such a
-// location. Text formats instead keep the bytes of names as they come; whoever stores them looks at
-// UTF-8.
+// pprof, gzipped or not (sniffed). One profile. Messages are Pyroscope's where clients see them.
+// *over_cap (may be NULL) becomes true if the inflated size exceeds inflated_max. Strings are
+// checked to be UTF-8; text formats, in contrast, keep the bytes of names as they are, and the
+// caller checks them. Of rows with the same id the last counts. As in Pyroscope, locations with a
+// line or mapping that does not exist are dropped, and so are samples with such a location.
 bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   bool *over_cap, err *e) MUST_CHECK;
 
 // Collapsed text: "frame;frame count" per line, root first. One profile with one type,
-// samples/count; names and units of what it means are the caller's business. A line without a space
-// is skipped, a bad count is an error, and reading ends at a line of 64 KiB as Pyroscope's does:
-// *cut (may be NULL) tells that something was left out.
+// samples/count; the caller knows what was measured. A line without a space is skipped, a bad count
+// is an error. Like Pyroscope, it stops reading at a line of 64 KiB; *cut (may be NULL) becomes
+// true then.
 bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                    bool *cut, err *e) MUST_CHECK;
 
@@ -43,6 +42,6 @@ bool decode_folded(struct arena *a, str bytes, const struct decode_options *o, s
 bool decode_lines(struct arena *a, str bytes, const struct decode_options *o, struct decoded *out,
                   err *e) MUST_CHECK;
 
-// The language that a string of a profile betrays by its ending or beginning, such as "go" for
-// ".go"; empty if none. profile.language_hint is the first string of a profile that has one.
+// The language that a string of a profile suggests by its ending or beginning, such as "go" for
+// ".go"; empty if none. profile.language_hint is the first string of a profile that suggests one.
 str decode_language(str symbol);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each distinct frame text is one function with one location of the same row. Samples are as many
-// as lines; equal stacks are added up by whoever normalises the profile.
+// folded.c - collapsed text. Each distinct frame text becomes one function and one location with
+// the same row. Each line becomes a sample; equal stacks stay apart until they become vectors.
 #include "base/hash.h"
 #include "base/map.h"
 #include "decode/decode.h"
 #include "decode/symbol.h"
 
-#define LINE_MAX_BYTES 65535  // without its line end; Go's Scanner refuses what fills 64 KiB
+#define LINE_MAX_BYTES 65535  // without its end; Go's Scanner refuses a line that fills 64 KiB
 
 struct folded {
     struct arena *a;
@@ -69,7 +69,7 @@ static bool function_of(struct folded *f, str name, uint32_t *row, err *e)
     *row = p->function_count;
     if (!arena_grow(f->a, &p->functions, &f->function_cap, (size_t)*row + 1,
                     sizeof *p->functions)) {
-        return arena_ok(f->a, e);
+        return arena_fail(f->a, e);
     }
     p->functions[p->function_count++] =
         (struct profile_function){.name = name, .system_name = name};
@@ -87,8 +87,10 @@ static bool add_sample(struct folded *f, str stack, int64_t value, err *e)
                     sizeof *p->stack_locations) ||
         !arena_grow(f->a, &p->samples, &f->sample_cap, p->sample_count + 1, sizeof *p->samples) ||
         !arena_grow(f->a, &p->values, &f->value_cap, p->sample_count + 1, sizeof *p->values)) {
-        return arena_ok(f->a, e);
+        return arena_fail(f->a, e);
     }
+    // The text begins at the root, stacks of a profile at the leaf: filled from the end.
+    assert(frames <= stack.n + 1);
     uint32_t *leaf = p->stack_locations + p->stack_location_count;
     str rest = stack;
     for (size_t i = frames; i-- > 0;) {
@@ -117,7 +119,7 @@ static bool begin(struct folded *f, struct arena *a, str bytes, const struct dec
     }
     f->p = ARENA_NEW(a, struct profile);
     struct profile_type *type = ARENA_NEW(a, struct profile_type);
-    if (!f->p || !type) return arena_ok(a, e);
+    if (!f->p || !type) return arena_fail(a, e);
     *type = (struct profile_type){S("samples"), S("count")};
     f->p->types = type;
     f->p->type_count = 1;
@@ -131,7 +133,7 @@ static bool finish(struct folded *f, struct decoded *out, err *e)
     uint32_t n = p->function_count;
     p->locations = ARENA_ARRAY(f->a, struct profile_location, n);
     p->lines = ARENA_ARRAY(f->a, struct profile_line, n);
-    if (!p->locations || !p->lines) return arena_ok(f->a, e);
+    if (!p->locations || !p->lines) return arena_fail(f->a, e);
     for (uint32_t i = 0; i < n; i++) {
         p->lines[i] = (struct profile_line){.function = i};
         p->locations[i] =

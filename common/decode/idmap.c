@@ -39,10 +39,12 @@ bool idmap_build(struct idmap *m, struct arena *a, const uint64_t *ids, uint32_t
         }
     }
     m->limit = top + 1;
+    assert(m->limit <= bound);  // so the array is a small multiple of n, whatever the ids are
     m->dense = ARENA_ARRAY(a, uint32_t, m->limit);
     if (!m->dense || (!all_dense && !arena_defer(a, release_index, &m->sparse))) {
         return arena_ok(a, e);
     }
+    // From the last row on, and the first one that is met stays: of equal ids the last row counts.
     for (uint32_t row = n; row-- > 0;) {
         uint64_t id = ids[row];
         if (id < m->limit) {

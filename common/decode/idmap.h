@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// idmap.h - from a sender's ids, which are any 64-bit numbers, to rows.
+// idmap.h - from the ids of a sender, which may be any 64-bit numbers, to rows.
 //
-// Senders number rows 1..n, or use addresses and worse. Ids below a small multiple of n are looked
-// up in an array; the others in a keyed hash index.
+// Most senders number rows 1..n; some use addresses. Ids below a small multiple of n are looked up
+// in an array, the others in a hash index with a secret key, so that no sender can choose
+// collisions.
 #pragma once
 
 #include "base/arena.h"

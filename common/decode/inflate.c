@@ -23,9 +23,11 @@ bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_
         return true;
     }
     struct buf *b = ARENA_NEW(a, struct buf);
-    if (!b || !arena_defer(a, release_buf, b)) return arena_ok(a, e);
+    if (!b || !arena_defer(a, release_buf, b)) return arena_fail(a, e);
     buf_init(b, a->budget, max ? max : SIZE_MAX / 2);
     if (!compress_gunzip(bytes, b, e)) {
+        // A buffer that is full at our own cap is the sender's fault; one that is refused memory by
+        // the budget is not.
         bool full = e->code == ERR_RESOURCE_EXHAUSTED && !b->failed && max && b->room >= max;
         return full ? too_large(max, over_cap, e) : false;
     }

@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 
-// *out = the bytes, decompressed into memory that the arena's release frees if they are gzip (by
-// their first two bytes; names and headers lie). `max` caps the size, also of bytes that come
-// uncompressed; 0 = no cap. Fails with resource_exhausted and *over_cap (may be NULL) true above
-// the cap, invalid_argument if damaged.
+// *out = the bytes; if they are gzip, decompressed into memory that the arena's release frees.
+// Their first two bytes decide, because names and headers are often wrong. `max` caps the size,
+// also that of bytes that come uncompressed; 0 = no cap. Above it fails with resource_exhausted and
+// sets *over_cap (may be NULL); damaged gzip is invalid_argument.
 bool inflate_bytes(struct arena *a, str bytes, size_t max, str *out, bool *over_cap,
                    err *e) MUST_CHECK;

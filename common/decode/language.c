@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// language.c - Pyroscope's list of endings and beginnings that suggest a language; the first wins.
 #include "decode/decode.h"
 
 static const struct {
@@ -21,7 +23,8 @@ static const struct {
     {S_INIT("rust"), S_INIT("core.rs"), true},
 };
 
-// Every string of a profile comes here until one tells: look at two bytes before thirteen marks.
+// Every string of a profile comes here until one suggests a language, so a look at two or three
+// bytes comes before the comparison with thirteen marks.
 static bool may_tell(str s)
 {
     if (s.n < 3) return false;

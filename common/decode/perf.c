@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over the lines. The frames of a sample are kept until the sample ends, because the root
-// comes last; then the stack is printed into one text and looked up among those before it.
+// perf.c - one pass over the lines. The frames of a sample are kept until the sample ends, because
+// the root comes last. Then the stack is printed as one text and looked up among the earlier ones.
 #include "decode/perf.h"
 
 #include "base/hash.h"
@@ -19,7 +19,7 @@
 
 struct event {
     str command;
-    str name;  // empty: the line does not tell
+    str name;  // empty: the line has none
     str rest;  // a frame on the same line, or empty
 };
 
@@ -39,7 +39,7 @@ struct perf {
     struct stack *stacks;
     size_t stack_count;
     size_t stack_cap;
-    // the sample at hand
+    // the current sample
     bool open;
     str command;
     struct frame *frames;  // leaf first
@@ -105,8 +105,8 @@ static bool read_event(str rest, struct event *v, bool *timed)
     return *timed;
 }
 
-// The line that begins a sample. With white space before it (perf prints so where there are no
-// stacks) it must tell the time, for a frame may look alike.
+// Whether a line begins a sample. Perf indents such lines where there are no stacks; then the line
+// must have a time, because a frame may look alike.
 static bool is_event(str line, struct event *v)
 {
     str s = str_trim(line);
@@ -290,7 +290,7 @@ static bool count_stack(struct perf *p, str text, err *e)
         return true;
     }
     if (!arena_grow(p->a, &p->stacks, &p->stack_cap, p->stack_count + 1, sizeof *p->stacks))
-        return arena_ok(p->a, e);
+        return arena_fail(p->a, e);
     str kept = arena_str(p->a, text);
     if (!arena_ok(p->a, e)) return false;
     p->stacks[p->stack_count] = (struct stack){kept, 1};
@@ -320,9 +320,9 @@ static bool end_sample(struct perf *p, err *e)
 
 static bool add_frame(struct perf *p, const struct frame *f, err *e)
 {
-    if (!p->open) return true;  // of an event that is left out, or of none
+    if (!p->open) return true;  // of an event that is left out, or before the first event
     if (!arena_grow(p->a, &p->frames, &p->frame_cap, p->frame_count + 1, sizeof *p->frames))
-        return arena_ok(p->a, e);
+        return arena_fail(p->a, e);
     p->frames[p->frame_count++] = *f;
     return true;
 }
@@ -337,6 +337,7 @@ static bool begin_sample(struct perf *p, const struct event *v, struct perf_fact
         return true;
     }
     facts->samples++;
+    assert(!p->open && p->frame_count == 0);
     p->open = true;
     p->command = v->command;
     return !is_frame(v->rest, &f) || add_frame(p, &f, e);
@@ -351,7 +352,8 @@ static bool read_lines(struct perf *p, str text, struct perf_facts *facts, err *
         struct frame f;
         bool ok = true;
         if (line.n && line.p[0] == '#') continue;
-        // An empty line within a sample is one of perf's oddities; the next event ends the sample.
+        // A sample ends at the next event, not at an empty line: perf may print one within a
+        // sample.
         if (is_event(line, &v))
             ok = begin_sample(p, &v, facts, e);
         else if (is_frame(line, &f))

@@ -8,9 +8,9 @@
 //             address symbol+0xoffset (file)
 //     (empty line)
 //
-// Names are those of stackcollapse-perf.pl --all, which people know from flamegraph.pl: the command
-// is the root; offsets and arguments go; what perf prints as "[unknown]" has the name of its file;
-// "_[k]" stands behind kernel frames, "_[j]" behind those of a JIT, "_[i]" behind inlined ones. A
+// Names are those of stackcollapse-perf.pl --all, which people know from flamegraph.pl. The command
+// is the root. Offsets and arguments are removed. A frame that perf prints as "[unknown]" gets the
+// name of its file. "_[k]" follows kernel frames, "_[j]" those of a JIT, "_[i]" inlined ones. Each
 // sample counts 1, whatever its period. Samples of another event than the first one are left out
 // and counted. A stack of more than 60,000 bytes loses its leaves and ends in "[truncated stack]".
 #pragma once
@@ -24,7 +24,7 @@ struct perf_facts {
     uint64_t samples_of_others;
 };
 
-// Does the text begin as `perf script` begins?
+// Whether the text begins like the output of `perf script`.
 bool perf_is_script(str text);
 
 // Adds a line "stack count" for each stack, in the order in which they come first. Memory is the

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The message is walked at top level once to count, then table by table: strings, types, mappings,
-// functions, locations, samples. Tables may come in any order and be interleaved, so each walk goes
-// from the first to the last field of its number and steps over the others; for real producers,
-// which write tables in one piece, that is one pass over the bytes. Nothing is copied but numbers.
-// Each message is read the quick way first (quick.h); what follows is the careful way.
+// pprof.c - all of a pprof message but its samples.
 //
-// Two kinds of fault. The wire (a cut varint, a group, a wrong type) ends the walk at once. What is
-// well-formed but wrong (an id 0, an index past the string table) is noted and the walk goes on,
-// because the message must be that of the check that comes first in Pyroscope's order, not the
-// first in the bytes.
+//     1. survey: the message is walked at top level, to count the rows of each table.
+//     2. Strings, types, period type, comments.
+//     3. Mappings, functions, locations: rows and, for each table, a map from ids to rows.
+//     4. Samples (pprof_samples.c), which refer to all of these.
+//
+// Tables may come in any order and be interleaved. So each step walks from the first to the last
+// field of its table and steps over other fields. Real senders write a table in one piece, and then
+// each byte is walked once. Only numbers are copied. Each inner message is read the quick way first
+// (quick.h), and the careful way if that gives up.
+//
+// There are two kinds of fault. A fault of the wire (a truncated varint, a group, a wrong type)
+// ends the walk at once. A message that is well-formed but wrong (an id 0, an index past the string
+// table) is noted, and the walk goes on: the error must be that of the check that comes first in
+// Pyroscope's order, not in the bytes.
 #include "decode/inflate.h"
 #include "decode/pprof_int.h"
 #include "decode/symbol.h"
@@ -34,7 +40,7 @@ static const char *const defect_text[] = {
 #undef X
 };
 
-// Messages of one kind in a row.
+// Counts messages of one table in a row, the quick way: a tag and a length of one or two bytes.
 static void survey_run(struct pprof *d, struct cursor *c)
 {
     uint8_t tag = *c->at;
@@ -92,6 +98,7 @@ static bool read_string(struct pprof *d, const struct field *f)
     if (d->p->language_hint.n == 0 && decode_language(s).n) d->p->language_hint = s;
     s = symbol_cut(s, d->o->symbol_max);
     if (d->string_count == 0 && s.n) note(d, DEFECT_STRING_0);
+    assert(d->string_count < d->extents[FIELD_STRING].count);  // each table has the rows of survey
     d->strings[d->string_count++] = s;
     return true;
 }
@@ -100,6 +107,7 @@ static bool read_type(struct pprof *d, const struct field *f)
 {
     uint64_t v[3] = {0};
     if (!numbers(d, inside(f), v, 2)) return false;
+    assert(d->p->type_count < d->extents[FIELD_SAMPLE_TYPE].count);
     d->p->types[d->p->type_count++] = (struct profile_type){
         text(d, v[1], DEFECT_TYPE_INDEX),
         text(d, v[2], DEFECT_NONE),
@@ -120,7 +128,9 @@ static bool read_period_type(struct pprof *d, const struct field *f)
 static bool read_comment(struct pprof *d, const struct field *f)
 {
     struct profile *p = d->p;
+    const size_t most = d->extents[FIELD_COMMENT].bytes;  // each takes a byte at least
     if (f->type == WIRE_VARINT) {
+        assert(p->comment_count < most);
         p->comments[p->comment_count++] = text(d, f->value, DEFECT_NONE);
         return true;
     }
@@ -128,17 +138,19 @@ static bool read_comment(struct pprof *d, const struct field *f)
     while (c.at < c.end) {
         uint64_t idx = 0;
         if (!number_next(&c, &idx)) return broken(d, c.at, "cut or overlong number");
+        assert(p->comment_count < most);
         p->comments[p->comment_count++] = text(d, idx, DEFECT_NONE);
     }
     return true;
 }
 
-// ---- mappings, functions, locations. `ids` are the column that is being filled.
+// ---- mappings, functions, locations. `ids` is the column of ids that is being filled.
 
 static bool read_mapping(struct pprof *d, const struct field *f, uint64_t *ids)
 {
     uint64_t v[11] = {0};
     if (!numbers(d, inside(f), v, 10)) return false;
+    assert(d->p->mapping_count < d->extents[FIELD_MAPPING].count);
     ids[d->p->mapping_count] = v[1];
     d->p->mappings[d->p->mapping_count++] = (struct profile_mapping){
         .start = v[2],
@@ -157,7 +169,7 @@ static bool read_mappings(struct pprof *d, err *e)
     struct extent *x = &d->extents[FIELD_MAPPING];
     uint64_t *ids = ARENA_ARRAY(d->a, uint64_t, x->count);
     d->p->mappings = ARENA_ARRAY(d->a, struct profile_mapping, x->count);
-    if (!ids || !d->p->mappings) return arena_ok(d->a, e);
+    if (!ids || !d->p->mappings) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
     while (field_next(d, &c, &f)) {
@@ -170,6 +182,7 @@ static bool read_function(struct pprof *d, const struct field *f, uint64_t *ids)
 {
     uint64_t v[6] = {0};
     if (!numbers(d, inside(f), v, 5)) return false;
+    assert(d->p->function_count < d->extents[FIELD_FUNCTION].count);
     ids[d->p->function_count] = v[1];
     d->p->functions[d->p->function_count++] = (struct profile_function){
         .name = text(d, v[2], DEFECT_FUNCTION_NAME),
@@ -189,7 +202,8 @@ static bool all_zero(const uint64_t *ids, uint32_t n)
     return any == 0;
 }
 
-// The ids of all locations in order, before their lines can be read.
+// The ids of all locations in order. Their lines cannot be read yet: these name functions, whose
+// ids are what is being repaired.
 static bool read_location_ids(struct pprof *d, uint64_t *ids)
 {
     struct cursor c = {d->extents[FIELD_LOCATION].from, d->extents[FIELD_LOCATION].to};
@@ -211,7 +225,7 @@ static bool read_functions(struct pprof *d, err *e)
     struct extent *x = &d->extents[FIELD_FUNCTION];
     uint64_t *ids = ARENA_ARRAY(d->a, uint64_t, x->count);
     d->p->functions = ARENA_ARRAY(d->a, struct profile_function, x->count);
-    if (!ids || !d->p->functions) return arena_ok(d->a, e);
+    if (!ids || !d->p->functions) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
     while (field_next(d, &c, &f)) {
@@ -239,6 +253,7 @@ INLINE bool put_line(struct pprof *d, uint64_t function_id, uint64_t line, bool 
         *known = false;
         return true;
     }
+    assert(function < p->function_count);
     if (p->line_count == d->line_cap &&
         !arena_grow(d->a, &p->lines, &d->line_cap, p->line_count + 1, sizeof *p->lines)) {
         return false;
@@ -297,7 +312,7 @@ static bool read_location(struct pprof *d, const struct field *f, uint64_t *ids)
     bool known = true;
     struct cursor c = inside(f);
     if (!is_quick(d, c) || !quick_location(d, c, v, &known)) {
-        p->line_count = first_line;
+        p->line_count = first_line;  // the quick way may have appended lines before it gave up
         known = true;
         if (!careful_location(d, c, v, &known)) return false;
     }
@@ -307,6 +322,7 @@ static bool read_location(struct pprof *d, const struct field *f, uint64_t *ids)
         p->line_count = first_line;
         return true;
     }
+    assert(p->location_count < d->extents[FIELD_LOCATION].count);
     ids[p->location_count] = v[1];
     p->locations[p->location_count++] = (struct profile_location){
         .address = v[3],
@@ -324,9 +340,9 @@ static bool read_locations(struct pprof *d, err *e)
     struct extent *x = &d->extents[FIELD_LOCATION];
     uint64_t *ids = ARENA_ARRAY(d->a, uint64_t, x->count);
     p->locations = ARENA_ARRAY(d->a, struct profile_location, x->count);
-    d->line_cap = x->count + x->count / 4;  // one each and some inlined; grows
+    d->line_cap = x->count + x->count / 4;  // a guess, one line each and some inlined: it grows
     p->lines = ARENA_ARRAY(d->a, struct profile_line, d->line_cap);
-    if (!ids || !p->locations || !p->lines) return arena_ok(d->a, e);
+    if (!ids || !p->locations || !p->lines) return arena_fail(d->a, e);
     struct cursor c = {x->from, x->to};
     struct field f = {0};
     while (field_next(d, &c, &f)) {
@@ -345,7 +361,7 @@ static bool read_head(struct pprof *d, err *e)
     d->strings = ARENA_ARRAY(d->a, str, x[FIELD_STRING].count);
     p->types = ARENA_ARRAY(d->a, struct profile_type, x[FIELD_SAMPLE_TYPE].count);
     p->comments = ARENA_ARRAY(d->a, str, x[FIELD_COMMENT].bytes);
-    if (!d->strings || !p->types || !p->comments) return arena_ok(d->a, e);
+    if (!d->strings || !p->types || !p->comments) return arena_fail(d->a, e);
     if (x[FIELD_STRING].count == 0) note(d, DEFECT_STRING_0);
     if (x[FIELD_SAMPLE_TYPE].count == 0) note(d, DEFECT_NO_TYPES);
     if (!walk(d, FIELD_STRING, read_string)) return false;
@@ -384,6 +400,7 @@ static bool decode(struct pprof *d, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "malformed pprof: %s at byte %zu", d->fault,
                        (size_t)(d->fault_at - d->all.at));
     }
+    // Without memory some rows are missing, and defects that follow from that mean nothing.
     if (!arena_ok(d->a, e) || !ok) return false;
     return d->defect == DEFECT_NONE || defective(d, e);
 }
@@ -399,11 +416,13 @@ bool decode_pprof(struct arena *a, str bytes, const struct decode_options *o, st
     }
     struct pprof *d = ARENA_NEW(a, struct pprof);
     struct profile *p = ARENA_NEW(a, struct profile);
-    if (!d || !p) return arena_ok(a, e);
+    if (!d || !p) return arena_fail(a, e);
     p->encoded_bytes = body.n;
     const uint8_t *start = (const uint8_t *)body.p;
     *d = (struct pprof){
         .a = a, .o = o, .p = p, .all = {start, start + body.n}, .defect = DEFECT_NONE};
+    // A number may be read up to QUICK_SLACK bytes beyond a message's end, so messages near the end
+    // of the body are read the careful way.
     d->quick_end = body.n > QUICK_SLACK ? start + body.n - QUICK_SLACK : start;
     if (!decode(d, e)) return false;
     *out = (struct decoded){p, 1};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pprof_int.h - what pprof.c and pprof_samples.c share: the state of one decoding, and the careful
-// way to walk a message.
+// pprof_int.h - shared by pprof.c and pprof_samples.c: the state of one decoding, and the careful
+// way to walk a message, which checks each byte before it reads it.
 #pragma once
 
 #include "codec/varint.h"
@@ -34,7 +34,8 @@ enum profile_field {
     FIELD_COUNT
 };
 
-// In the order in which Pyroscope checks.
+// Faults of well-formed messages, in the order in which Pyroscope checks; the first one is the
+// answer.
 #define DEFECTS(X)                                                       \
     X(NO_TYPES, "empty profile")                                         \
     X(LOCATION_ID, "location id is 0")                                   \
@@ -82,7 +83,7 @@ struct pprof {
     const struct decode_options *o;
     struct profile *p;
     struct cursor all;
-    const uint8_t *quick_end;  // messages that end here or before may be read the quick way
+    const uint8_t *quick_end;  // a message that ends up to here may be read the quick way
     struct extent extents[FIELD_COUNT];
     str *strings;
     uint32_t string_count;
@@ -215,5 +216,5 @@ INLINE str text(struct pprof *d, uint64_t idx, enum defect defect)
     return (str){0};
 }
 
-// The last table, after all that samples refer to. False if the arena is exhausted or at a fault.
+// Reads the samples, the last table. False if the arena is exhausted or at a fault.
 bool pprof_read_samples(struct pprof *d, err *e) MUST_CHECK;

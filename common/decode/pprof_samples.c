@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pprof_samples.c - the samples of a pprof message: stacks, values, labels. Nearly all bytes of a
+// profile are here, so the quick way reads a sample in one go.
 #include "decode/pprof_int.h"
 
 // A packed run of location ids; *missing becomes true if one does not exist.
@@ -70,14 +73,15 @@ static bool read_label(struct pprof *d, const struct field *f)
     return numbers(d, inside(f), v, 4) && put_label(d, v);
 }
 
-// What is told of a sample while it is read.
+// A sample while it is read.
 struct reading {
     int64_t *row;     // of its values
     uint32_t values;  // that it has
     bool missing;     // a location does not exist
 };
 
-// Of a packed run: false if it is odd. There is room for a value per byte.
+// Reads a packed run of location ids the quick way: false if it is odd. Each id takes a byte at
+// least, which bounds the room.
 INLINE bool quick_stack(struct pprof *d, struct cursor c, struct reading *r)
 {
     struct profile *p = d->p;
@@ -176,6 +180,8 @@ static bool read_sample(struct pprof *d, const struct field *f)
     };
     struct reading r = {.row = p->values + (size_t)p->sample_count * p->type_count};
     struct cursor c = inside(f);
+    // The quick way may have appended to both columns before it gave up. Values need no reset: the
+    // careful way writes the same places again.
     if (!is_quick(d, c) || !quick_sample(d, c, &r)) {
         p->stack_location_count = s.first_location;
         p->label_count = s.first_label;
@@ -183,13 +189,14 @@ static bool read_sample(struct pprof *d, const struct field *f)
         if (!careful_sample(d, c, &r)) return false;
     }
     if (r.values != p->type_count) note(d, DEFECT_VALUES);
-    if (r.missing || r.values != p->type_count) {  // as if it were not there
+    if (r.missing || r.values != p->type_count) {  // dropped, as if it were not there
         p->stack_location_count = s.first_location;
         p->label_count = s.first_label;
         return true;
     }
     s.location_count = p->stack_location_count - s.first_location;
     s.label_count = p->label_count - s.first_label;
+    assert(p->sample_count < d->extents[FIELD_SAMPLE].count);
     p->samples[p->sample_count++] = s;
     return true;
 }
@@ -198,7 +205,8 @@ bool pprof_read_samples(struct pprof *d, err *e)
 {
     struct profile *p = d->p;
     struct extent *x = &d->extents[FIELD_SAMPLE];
-    // Every value takes a byte of its sample at least: no room is made for values that cannot be.
+    // Each value takes a byte of its sample at least, which bounds the room: a sender with
+    // thousands of types and empty samples gets no gigabytes.
     size_t values = (size_t)x->count * p->type_count;
     if (values > x->bytes) note(d, DEFECT_VALUES);
     if (d->defect <= DEFECT_VALUES) return true;
@@ -206,6 +214,6 @@ bool pprof_read_samples(struct pprof *d, err *e)
     p->stack_locations = ARENA_ARRAY(d->a, uint32_t, d->stack_cap);
     p->samples = ARENA_ARRAY(d->a, struct profile_sample, x->count);
     p->values = ARENA_ARRAY(d->a, int64_t, values + p->type_count);
-    if (!p->stack_locations || !p->samples || !p->values) return arena_ok(d->a, e);
+    if (!p->stack_locations || !p->samples || !p->values) return arena_fail(d->a, e);
     return walk(d, FIELD_SAMPLE, read_sample);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quick.h - protobuf's numbers without looking for the end at every byte.
+// quick.h - reads protobuf's numbers without a check for the end at every byte.
 //
-// For messages behind which QUICK_SLACK bytes of the body follow, so that a number may be read
-// before it is known that it ends in time. These readers know the plain form only, which is what
-// nearly all messages have: small field numbers, numbers of up to eight bytes, an end where the
+// Only for messages behind which QUICK_SLACK bytes of the body follow, so that reading a number
+// past the message's end stays within the body. These readers know only the plain form, which
+// nearly all messages have: small field numbers, numbers of up to eight bytes, and an end where the
 // last number ends. At anything else they give up, and the caller reads the message again the
-// careful way, which finds the fault or takes the odd form. So they decide nothing but speed.
+// careful way, which finds the fault or accepts the odd form. So they decide nothing but speed.
 #pragma once
 
 #include "base/base.h"
@@ -33,7 +33,7 @@ QUICK_INLINE const uint8_t *quick_long(const uint8_t *p, uint64_t *v)
     return p + __builtin_ctzll(ends) / 8 + 1;
 }
 
-// Behind the number at p.
+// Reads the number at p; returns the place behind it, or NULL.
 QUICK_INLINE const uint8_t *quick_number(const uint8_t *p, uint64_t *v)
 {
     uint64_t first = p[0];
@@ -45,8 +45,8 @@ QUICK_INLINE const uint8_t *quick_number(const uint8_t *p, uint64_t *v)
     return quick_long(p, v);
 }
 
-// A message that has nothing but numbers: v[field] of the fields up to `top`, at most 15. What it
-// wrote before it gave up is what the careful way writes as well.
+// Reads a message of numbers only: v[field] for fields up to `top`, at most 15. If it gives up, the
+// values that it has written are those that the careful way will write too.
 QUICK_INLINE bool quick_numbers(const uint8_t *p, const uint8_t *end, uint64_t *v, uint32_t top)
 {
     while (p < end) {
@@ -59,8 +59,8 @@ QUICK_INLINE bool quick_numbers(const uint8_t *p, const uint8_t *end, uint64_t *
     return p == end;
 }
 
-// The length at *p of what lies before `end`, *p moved behind it; false if it takes more than two
-// bytes or reaches further.
+// Reads the length at *p and moves *p behind it. False if the length takes more than two bytes, or
+// reaches beyond `end`.
 QUICK_INLINE bool quick_length(const uint8_t **p, const uint8_t *end, size_t *n)
 {
     size_t first = (*p)[0];
