@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// batch.c - writes and reads messages Batch and Record. The reader passes over the message twice:
+// once for the tables that records refer to and the number of records, then for the records.
 #include "model/batch.h"
 
 #include "codec/pb.h"
@@ -27,7 +30,7 @@ static uint8_t *put_span(uint8_t *at, const struct span_part *s)
     return pb_raw_bytes_opt(at, 3, s->vector);
 }
 
-// More than a record takes without its annotations.
+// An upper bound of a record's bytes without its annotations: room is made once for each record.
 static size_t record_room(const struct record *r)
 {
     size_t room = (size_t)16 * PB_RAW_MAX + 2 * sizeof r->id + r->vector.n;
@@ -80,6 +83,7 @@ static bool put_lexicon(const struct batch *b, struct buf *out, err *e)
     for (uint32_t i = 0; i < COUNT(had_fields); i++) {
         uint32_t had = 0;
         memcpy(&had, (const char *)&b->had + had_fields[i], sizeof had);
+        assert(had >= 1);  // row 0 is in every table
         pb_put_u64_opt(out, HAD_FIRST + i, had - 1);
     }
     size_t rows = pb_begin(out, LEXICON_ROWS);
@@ -101,7 +105,7 @@ static bool put_symbols(const struct batch *b, struct arena *scratch, struct buf
 bool batch_encode(const struct batch *b, struct arena *scratch, struct buf *out, err *e)
 {
     uint64_t *fingerprints = ARENA_ARRAY(scratch, uint64_t, b->series_count);
-    if (!fingerprints) return arena_ok(scratch, e);
+    if (!fingerprints) return arena_fail(scratch, e);
     pb_put_bytes_opt(out, 1, b->service);
     for (uint32_t i = 0; i < b->series_count; i++) {
         size_t mark = pb_begin(out, 2);
@@ -130,8 +134,8 @@ static unsigned at(const struct pb_reader *r)
     return AT(r->field, r->type);
 }
 
-// How often a field of bytes occurs in a message, up to a fault: the reader that fills what was
-// sized by this gets exactly as far and reports it.
+// How often a field of bytes occurs in a message, up to a fault. The reader that fills an array of
+// this size stops at the same fault, and reports it.
 static uint32_t occurrences(str message, uint32_t field)
 {
     uint32_t n = 0;
@@ -158,7 +162,7 @@ static bool read_series(struct arena *a, str bytes, labels *out, err *e)
 {
     uint32_t n = occurrences(bytes, 1);
     label *v = ARENA_ARRAY(a, label, n);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     *out = (labels){.v = v};
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
@@ -218,7 +222,7 @@ static bool narrow(struct reader *x, uint64_t v, const char *name, uint32_t *out
                    (unsigned long long)v);
 }
 
-// What a record says of itself, before it is compared with the batch around it.
+// Claims of a record that are compared with the batch once the whole record is read.
 struct claims {
     uint64_t fingerprint;
     uint32_t sibling_ref;
@@ -302,12 +306,13 @@ static bool check_values(struct reader *x, struct record *rec, const struct clai
                    (long long)rec->total, (long long)total);
 }
 
-// b->record_count is the number of records read before this one.
+// b->record_count is the number of records that were read before this one.
 static bool read_record(struct reader *x, str bytes, struct record *rec)
 {
     struct batch *b = x->b;
     struct claims c = {0};
     *rec = (struct record){.sibling = RECORD_NO_SIBLING};
+    // Counted first, so that each array is allocated once and a record cannot grow it step by step.
     uint32_t spans = occurrences(bytes, 11);
     uint32_t annotations = occurrences(bytes, 14);
     if (spans) rec->spans = ARENA_ARRAY(x->arena, struct span_part, spans);
@@ -363,7 +368,7 @@ static bool read_lexicon(struct reader *x, str bytes)
     return symbols_decode_rest(x->arena, rows, &b->had, &b->symbols, x->e);
 }
 
-// First what records refer to, in whatever order the fields come; the counts tell the sizes.
+// The first pass: everything that records refer to, in whatever order the fields come.
 static bool read_tables(struct reader *x, str bytes, uint32_t *records)
 {
     struct batch *b = x->b;
@@ -418,7 +423,7 @@ static bool read_records(struct reader *x, str bytes, uint32_t records)
 {
     struct batch *b = x->b;
     b->records = ARENA_ARRAY(x->arena, struct record, records);
-    if (!b->records) return arena_ok(x->arena, x->e);
+    if (!b->records) return arena_fail(x->arena, x->e);
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (at(&r) != AT(4, PB_BYTES)) continue;

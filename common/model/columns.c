@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// columns.c - writes and reads vectors in columns. columns_add has three ways: four entries at a
+// time in a vector register (x86-64 with SSE 4.1), one short entry at a time, and one with every
+// check. Each of the first two stops before an entry that it cannot read, and the next way takes
+// that.
 #include "model/columns.h"
 
 #include "base/number.h"
@@ -34,7 +39,7 @@ static inline void put(struct writer *w, uint64_t v)
     w->used += varint_put(w->block + w->used, v);
 }
 
-// The head; the divisor as vector.h has it: 2^62 where it would be 2^63, which is no int64.
+// Writes the head. The divisor is as in vector.h: 2^62 where it would be 2^63, which is no int64.
 static int64_t begin(struct writer *w, struct buf *out, size_t n, uint64_t divisor)
 {
     if (divisor == 0) divisor = 1;
@@ -92,7 +97,7 @@ bool columns_from_vector(str vector, const uint32_t *map, struct arena *scratch,
     if (!vector_open(&r, vector, e)) return false;
     size_t room = (size_t)r.left;
     struct vector_entry *v = ARENA_ARRAY(scratch, struct vector_entry, room + 1);
-    if (!v) return arena_ok(scratch, e);
+    if (!v) return arena_fail(scratch, e);
     size_t n = 0;
     while (n <= room && vector_next(&r, &v[n])) {
         uint32_t stack = v[n].stack;
@@ -202,7 +207,7 @@ bool columns_check(str columns, uint32_t stack_count, int64_t *total, err *e)
     return done(&r, e);
 }
 
-// What the loops below keep in registers: the reader's state is read and written once.
+// The reader's state in the loops below, which the compiler keeps in registers.
 struct run {
     const uint8_t *deltas;
     uint64_t left;
@@ -240,9 +245,9 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
     return at[2] < 0x80 ? 3 : 0;
 }
 
-// Up to `most` entries, one by one, of numbers of up to three bytes that are not among the last.
-// Deltas are followed by values, so only those need room behind them; the last few are taken if
-// they are one byte.
+// Adds up to `most` entries one by one, of numbers of up to three bytes. Three bytes are read at
+// once: deltas are followed by values, but values need three bytes before the end; the last few
+// entries are added if delta and value are one byte each.
 static inline void add_ones(struct run *at, const uint8_t *end, uint64_t most, int64_t unit,
                             int64_t *sums, size_t n)
 {
@@ -265,7 +270,7 @@ static inline void add_ones(struct run *at, const uint8_t *end, uint64_t most, i
     *at = r;
 }
 
-// Where the next are added.
+// Where the next entries are added.
 struct rest {
     int64_t *to;  // of the last stack
     uint64_t n;   // sums from there on
@@ -350,7 +355,7 @@ BY_LANES INLINE struct four four_of_pairs(const uint8_t *at)
     return (struct four){lanes, used && more_used ? used + more_used : 0};
 }
 
-// Those up to `lane` were added, which wrapped.
+// Subtracts the entries up to `lane` again: the sum of that lane wrapped.
 BY_LANES __attribute__((noinline, cold)) static bool take_back(int64_t *to, __m128i places,
                                                                __m128i values, int64_t unit,
                                                                int lane)
@@ -443,8 +448,8 @@ static bool can_add_fours(int64_t unit)
 }
 #endif
 
-// The entries that are short, without the reader's state in memory: this is where queries spend
-// their time. Stops before whatever it does not understand.
+// Adds short entries, with the reader's state in registers: this is where queries spend their time.
+// Stops before an entry that it cannot read.
 static bool add_quickly(struct reader *r, int64_t unit, int64_t *sums, size_t n)
 {
     struct run at = {r->deltas, r->left, r->values, r->stack, r->left == r->n ? 0 : 1};
@@ -495,7 +500,7 @@ bool columns_entries(struct arena *a, str columns, size_t most, struct vector_en
                        (unsigned long long)r.n, most);
     }
     struct vector_entry *list = ARENA_ARRAY(a, struct vector_entry, r.n + 1);
-    if (!list) return arena_ok(a, e);
+    if (!list) return arena_fail(a, e);
     for (size_t i = 0; i < r.n; i++) {
         if (!next(&r, &list[i], e)) return false;
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// demangle.c - decides which scheme a name has, and calls libiberty within bounds.
 #include "base/utf8.h"
 #include "model/demangle_int.h"
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 
-// A parameter pack is looked for in all of a type, through its substitutions, and without output:
-// each can double the work.
+// libiberty searches a type for parameter packs through all its substitutions and prints nothing
+// meanwhile, so its callback cannot stop it. Each substitution can double that work.
 #define PACK_SUBSTITUTIONS_MAX 12
 
 // "17h", 16 hexadecimal digits, "E"
@@ -17,7 +19,7 @@ struct printing {
     jmp_buf full;
 };
 
-// libiberty allocates nothing while it prints, so nothing is lost by not going back there.
+// libiberty allocates nothing while it prints, so a jump out of it leaks nothing.
 static void on_text(const char *p, size_t n, void *arg)
 {
     struct printing *x = arg;
@@ -43,7 +45,7 @@ static bool is_hash(str s)
     return str_is(str_slice(s, 0, 3), "17h") && s.p[HASH_BYTES - 1] == 'E';
 }
 
-// Where a Rust legacy name ends, its suffix not counted; 0 if it is none.
+// The end of a Rust legacy name, without the compiler's suffix; 0: it is none.
 static size_t legacy_end(str name)
 {
     if (!str_is(str_slice(name, 0, 3), "_ZN")) return 0;
@@ -96,7 +98,7 @@ bool demangle(str name, struct buf *out)
     text.n = 0;
     if (!print(name, &text) || text.n == 0) return false;
     str s = str_make(text.p, text.n);
-    // Lengths within a name can cut a character in two.
+    // A length within the name may end inside of a character.
     if (!str_utf8(s)) return false;
     buf_str(out, s);
     return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// demangle_int.h - what demangle.c and demangle_v0.c share: text of limited length.
+// demangle_int.h - shared by demangle.c and demangle_v0.c: text of limited length.
 #pragma once
 
 #include "model/demangle.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rust v0 names: https://doc.rust-lang.org/rustc/symbol-mangling/v0.html, printed as rustc-demangle
-// prints them without hashes. A recursive descent with a limit of depth and of steps: a back
-// reference may lead to what is long, and to itself never.
+// demangle_v0.c - Rust v0 names (https://doc.rust-lang.org/rustc/symbol-mangling/v0.html), printed
+// as rustc-demangle prints them without hashes. A recursive descent with limits of depth and of
+// steps: a back reference leads only backwards, so never to itself, but may stand for a long text.
 #include "base/utf8.h"
 #include "model/demangle_int.h"
 
@@ -249,7 +249,8 @@ static void put_lifetime(struct v0 *x, uint64_t number)
     put_number(x, depth);
 }
 
-// Only back, so that no reference leads to itself; what is skipped has been read there already.
+// Follows a back reference, only backwards, so that none leads to itself. A skipped one is not
+// followed: the part that it names was checked when it was read there.
 static void follow(struct v0 *x, reader *read)
 {
     size_t here = x->at - 1;

@@ -10,9 +10,10 @@
 
 #define NONE UINT32_MAX
 
-// Three passes: (1) functions of nodes; (2) a walk that adds up functions; the largest are chosen;
-// (3) a walk that adds up edges between those. `open` counts how often a function or an edge lies
-// on the path from the root to where the walk is, so that recursion counts once.
+// dot.c - three passes over the tree: (1) the function of each node; (2) a walk that adds up
+// functions, of which the largest are chosen; (3) a walk that adds up the edges between these.
+// `open` counts how often a function or an edge is on the path from the root to the current node,
+// so that recursion counts once.
 struct function {
     str name;
     int64_t self;
@@ -26,7 +27,7 @@ struct edge {
     uint32_t to;
     int64_t weight;
     uint32_t open;
-    bool direct;  // at least one call with nothing left out between
+    bool direct;  // at least one call has no left-out function in between
 };
 
 struct graph {
@@ -126,6 +127,7 @@ static bool enter_function(struct graph *g, uint32_t node, err *e)
 static bool leave_function(struct graph *g, uint32_t node, err *e)
 {
     (void)e;
+    assert(g->functions[g->function_of[node]].open > 0);
     g->functions[g->function_of[node]].open--;
     return true;
 }
@@ -189,6 +191,7 @@ static bool enter_edge(struct graph *g, uint32_t node, err *e)
 static bool leave_edge(struct graph *g, uint32_t node, err *e)
 {
     (void)e;
+    assert(!g->edge_of[node] || g->edges[g->edge_of[node] - 1].open > 0);
     if (g->edge_of[node]) g->edges[g->edge_of[node] - 1].open--;
     return true;
 }
@@ -210,7 +213,7 @@ static bool connect(struct graph *g, err *e)
     g->near = ARENA_ARRAY(g->arena, uint32_t, count);
     g->edge_of = ARENA_ARRAY(g->arena, uint32_t, count);
     g->edges = ARENA_ARRAY(g->arena, struct edge, count);
-    if (!g->slots || !g->near || !g->edge_of || !g->edges) return arena_ok(g->arena, e);
+    if (!g->slots || !g->near || !g->edge_of || !g->edges) return arena_fail(g->arena, e);
     g->near[0] = NONE;
     if (!walk(g, enter_edge, leave_edge, e)) return false;
     if (g->edge_count) qsort(g->edges, g->edge_count, sizeof *g->edges, heaviest_first);
@@ -219,7 +222,8 @@ static bool connect(struct graph *g, err *e)
 
 // ---- text
 
-// Does s begin with an entity such as &lt; or &#38;, which Graphviz would take for its character?
+// Whether s begins with an entity such as &lt; or &#38;, which Graphviz would print as its
+// character.
 static bool is_entity(str s)
 {
     size_t n = 1;

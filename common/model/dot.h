@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dot.h - a tree as a call graph in Graphviz' language, the way pprof draws one.
+// dot.h - a tree as a call graph in the language of Graphviz, drawn as pprof draws one.
 //
-// A node is a function (all nodes of the tree with its name): self is what it spent itself, total
-// what it and its callees spent, a recursive call counted once. An edge is "called": its weight is
-// what the callee spent below that caller, each stack counted once; a function that calls itself
-// has no edge to itself. Only the max_nodes functions with the largest totals are shown; an edge
-// over functions left out is dotted.
+// A node is a function: all nodes of the tree with its name. Its self is the sum of their selves;
+// its total includes its callees, with recursive calls counted once. An edge means "called"; its
+// weight is the sum of the callee below that caller, with each stack counted once. A function that
+// calls itself has no edge to itself. Only the max_nodes functions with the largest totals are
+// shown; an edge that passes over functions which are not shown is dotted.
 //
 //     digraph "unnamed" {
 //     node [style=filled fillcolor="#f8f8f8"]
@@ -16,8 +16,8 @@
 //     N1 -> N2 [label=" 30ns" weight=75 penwidth=4]
 //     }
 //
-// Names are whatever a client sent: they are quoted, controls become spaces, and more than
-// DOT_NAME_MAX bytes are cut, so that the text is small whatever the names are.
+// Names come from clients: they are quoted, controls become spaces, and names end after
+// DOT_NAME_MAX bytes, so that the text stays small.
 // Source of the language: https://graphviz.org/doc/info/lang.html.
 #pragma once
 

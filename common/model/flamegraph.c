@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// flamegraph.c - numbers of names, levels of bars; for a diff, two trees are first given the same
+// shape, so that one walk serves both.
 #include "model/flamegraph.h"
 
 #include "base/hash.h"
@@ -7,7 +10,7 @@
 #include "model/tree_int.h"
 #include "model/vector.h"
 
-// One side is a flame graph, two are a diff: then both trees have the same shape and names.
+// One side for a flame graph, two for a diff; both trees of a diff have the same shape and names.
 struct layout {
     const struct tree *sides[2];
     size_t side_count;
@@ -93,7 +96,7 @@ static bool put_bar(struct layout *l, const struct bar *b, int64_t ends[2], err 
     return true;
 }
 
-// Puts the bars of a bar's children behind `queued`.
+// Appends the bars of a bar's children to the queue.
 static bool queue_children(const struct layout *l, struct bar *bars, const struct bar *b,
                            uint32_t *queued, err *e)
 {
@@ -104,6 +107,7 @@ static bool queue_children(const struct layout *l, struct bar *bars, const struc
     const struct tree_node *nodes = l->sides[0]->nodes;
     for (uint32_t c = nodes[b->node].first_child; c; c = nodes[c].next_sibling) {
         next.node = c;
+        assert(*queued < l->sides[0]->count);  // a tree has no node twice
         bars[(*queued)++] = next;
         for (size_t s = 0; s < l->side_count; s++) {
             if (!sum_add(&next.x[s], l->sides[s]->nodes[c].total)) return overflow(e);
@@ -115,7 +119,7 @@ static bool queue_children(const struct layout *l, struct bar *bars, const struc
 static bool put_levels(struct layout *l, struct arena *a, err *e)
 {
     struct bar *bars = ARENA_ARRAY(a, struct bar, l->sides[0]->count);
-    if (!bars) return arena_ok(a, e);
+    if (!bars) return arena_fail(a, e);
     uint32_t queued = 1;
     for (uint32_t from = 0; from < queued;) {
         uint32_t to = queued;
@@ -174,6 +178,7 @@ static uint32_t first_child(const struct tree *t, uint32_t united, uint32_t node
 static void add_child(struct unite *u, uint32_t parent, struct pair p, uint32_t *last)
 {
     uint32_t id = u->to[0].count;
+    assert((p.nodes[0] || p.nodes[1]) && id == u->to[1].count);
     u->pairs[id] = p;
     const struct tree_node *named =
         p.nodes[0] ? &u->from[0]->nodes[p.nodes[0]] : &u->from[1]->nodes[p.nodes[1]];
@@ -206,7 +211,7 @@ static void unite_children(struct unite *u, uint32_t node)
     }
 }
 
-// Two trees as two of the same shape: a walk through both in parallel, level by level.
+// Gives two trees the same shape, that of their union, in one walk through both, level by level.
 static bool unite(struct unite *u, struct arena *a)
 {
     size_t most = (size_t)u->from[0]->count + u->from[1]->count;
@@ -228,11 +233,11 @@ static bool truncate_both(struct unite *u, struct arena *a, int64_t max_nodes, e
 {
     uint32_t count = u->to[0].count;
     int64_t *sizes = ARENA_ARRAY(a, int64_t, count);
-    if (!sizes) return arena_ok(a, e);
+    if (!sizes) return arena_fail(a, e);
     for (uint32_t i = 0; i < count; i++)
         sizes[i] = MAX(u->to[0].nodes[i].total, u->to[1].nodes[i].total);
     const bool *keep = tree_keep(a, &u->to[0], sizes, max_nodes);
-    if (!keep) return arena_ok(a, e);
+    if (!keep) return arena_fail(a, e);
     return tree_cut(a, &u->to[0], keep, &u->to[0], e) && tree_cut(a, &u->to[1], keep, &u->to[1], e);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flamegraph.h - trees as levels of bars, the way Pyroscope's clients draw them.
+// flamegraph.h - trees as levels of bars, as Pyroscope's clients draw them.
 //
 // A level is a flat list of bars from left to right; a bar is (gap, total, self, name), where gap
 // is the distance from the end of the bar before it. A node's self is laid out first, its children
@@ -20,12 +20,12 @@ struct tree_shown {
     uint32_t sent;
     uint32_t all;
     double total;   // of both sides
-    double hidden;  // of total, what lies in nodes "other"
+    double hidden;  // the part of total in nodes "other"
 };
 
-// querier.v1.FlameGraphDiff (7-tuples) of two untruncated trees over the union of their nodes; then
-// truncated as tree_truncate does, a node's size being the larger of its two totals. *shown, if not
-// NULL, is how much is left.
+// querier.v1.FlameGraphDiff (7-tuples) of the union of two untruncated trees, truncated as by
+// tree_truncate; the size of a node is the larger of its two totals. *shown, if not NULL, says how
+// much is left.
 bool tree_flamegraph_diff(struct arena *a, const struct tree *left, const struct tree *right,
                           int64_t max_nodes, struct tree_shown *shown, struct buf *out,
                           err *e) MUST_CHECK;

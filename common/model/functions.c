@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// functions.c - one walk over each tree adds nodes to the rows of their names; then rows are
+// sorted.
 #include "model/functions.h"
 
 #include "base/hash.h"
@@ -12,8 +15,8 @@ struct tally {
     struct function_table *table;
     uint32_t *slots;  // open addressing by name: row + 1, 0 = free
     uint32_t size;
-    uint32_t *rows;  // of each node of the tree that is walked
-    uint32_t *open;  // of each row: nodes above the one that is walked
+    uint32_t *rows;  // by node of the current tree
+    uint32_t *open;  // by row: how many nodes above the current one have its name
 };
 
 static bool overflow(err *e)
@@ -30,6 +33,7 @@ static uint32_t row_of(struct tally *x, str name)
         map_stepped();
         if (str_eq(t->rows[x->slots[at] - 1].name, name)) return x->slots[at] - 1;
     }
+    assert(t->count < x->size / 2 + 1);
     t->rows[t->count].name = name;
     x->slots[at] = t->count + 1;
     return t->count++;
@@ -42,6 +46,7 @@ static bool enter(struct tally *x, const struct tree *t, uint32_t node, size_t s
     struct function_row *r = &x->table->rows[row];
     x->rows[node] = row;
     if (!sum_add(&r->self[side], n->self)) return overflow(e);
+    // Below a node of the same name nothing is added: that node's total has it.
     if (x->open[row]++ == 0 && !sum_add(&r->total[side], n->total)) return overflow(e);
     return true;
 }
@@ -89,7 +94,7 @@ static int share_cmp(struct share a, struct share b)
     return (x > y) - (x < y);
 }
 
-// A side that has nothing gives no share.
+// A side with total 0 has no shares.
 static struct share share_of(const struct function_row *r, const int64_t *total, size_t side)
 {
     if (total[side] <= 0) return (struct share){0, 1};
@@ -128,7 +133,7 @@ bool functions_build(struct arena *a, const struct tree *const *trees, size_t si
     x.rows = ARENA_ARRAY(a, uint32_t, widest);
     x.open = ARENA_ARRAY(a, uint32_t, nodes);
     out->rows = ARENA_ARRAY(a, struct function_row, nodes);
-    if (!x.slots || !x.rows || !x.open || !out->rows) return arena_ok(a, e);
+    if (!x.slots || !x.rows || !x.open || !out->rows) return arena_fail(a, e);
     for (size_t s = 0; s < sides; s++) {
         if (!walk(&x, trees[s], s, e)) return false;
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// label.c - label sets: order, look-ups, hashes, copies.
 #include "model/label.h"
 
 #include "base/hash.h"
@@ -30,8 +32,8 @@ static void merge_runs(const label *v, label *out, size_t from, size_t middle, s
 
 void labels_sort(label *v, size_t n)
 {
-    // A label set of hostile size must not cost n^2: runs are merged through a copy. Without memory
-    // for that copy the slow way is still right.
+    // A huge label set from a client must not cost n^2, so runs are merged through a copy. Without
+    // memory for the copy the slow way is right as well.
     label *copy = n > INSERT_MAX ? mem_try(n * sizeof *v) : NULL;
     if (!copy) {
         sort_run(v, n);
@@ -104,7 +106,8 @@ bool labels_eq(labels a, labels b)
 
 #define TEXT_MAX 1024
 
-// Small sets, which nearly all are, are put together first: hashing piece by piece takes longer.
+// The text of a small set in one piece. Nearly all sets are small, and hashing many pieces takes
+// longer. SIZE_MAX: it does not fit.
 static size_t put_text(labels ls, char text[TEXT_MAX])
 {
     size_t n = 0;
@@ -164,6 +167,8 @@ labels labels_copy(struct arena *a, labels ls)
     size_t bytes = 0;
     for (size_t i = 0; i < ls.n; i++)
         bytes += ls.v[i].name.n + ls.v[i].value.n;
+    // One allocation for all strings: sets have some ten labels, and an allocation has its
+    // overhead.
     label *v = ARENA_ARRAY(a, label, ls.n);
     char *at = arena_new(a, bytes);
     if (!v || !at) return (labels){0};

@@ -3,9 +3,9 @@
 // label.h - labels, label sets, and matchers over them.
 //
 // A label set is a sorted array of (name, value), names unique, both UTF-8, values not empty. It is
-// a value: it owns nothing, the arena or table that made it does. A series is a label set that
-// includes __profile_type__. The fingerprint is XXH64 over name 0xff value 0xff of each label in
-// order; equal fingerprints still compare labels.
+// a value that owns nothing; its memory belongs to the arena or table that made it. A series is a
+// label set with __profile_type__. The fingerprint is XXH64 over name 0xff value 0xff of each label
+// in order; sets with equal fingerprints are still compared label by label.
 #pragma once
 
 #include "base/arena.h"
@@ -34,7 +34,7 @@ void labels_sort(label *v, size_t n);
 str labels_get(labels ls, str name);
 bool labels_has(labels ls, str name);
 
-// Where a name is in labels in order, or would be; of equal names the first.
+// The place of a name in sorted labels, or where it would be; of equal names the first.
 size_t labels_place(labels ls, str name);
 
 int label_order(const void *a, const void *b);  // for qsort: by name, then value
@@ -42,30 +42,31 @@ int labels_cmp(labels a, labels b);             // label by label in that order
 bool labels_eq(labels a, labels b);
 uint64_t labels_fingerprint(labels ls);
 
-// For tables: anybody can make sets with equal fingerprints.
+// The hash for tables, with a secret key: fingerprints have none, and clients could make sets with
+// equal ones.
 uint64_t labels_hash(labels ls);
 
 // {a="b", c="d"} with values quoted as Go quotes strings; for messages.
 void labels_print(labels ls, struct buf *out);
 
-// "s" as Go's %q prints it: escapes for quotes, controls, bytes that are not UTF-8, and characters
-// that nobody can see.
+// "s" as Go's %q prints it: with escapes for quotes, controls, bytes that are not UTF-8, and
+// invisible characters.
 void label_quote(str s, struct buf *out);
 
-// On the wire: each label as a message of name and value (LabelPair, Label, Annotation) in `field`;
-// or all of them as one message that has such in field 1 (Labels).
+// The wire form: each label as a message of name and value (LabelPair, Label, Annotation) in
+// `field`; or all labels as one message with these in its field 1 (Labels).
 void labels_put(labels ls, struct buf *out, uint32_t field);
 void labels_put_set(labels ls, struct buf *out, uint32_t field);
 
-// From the bytes of one such message, and of one that has them in field 1: in order, the array is
-// the arena's. Strings borrow from the bytes. Names may come twice, values may be empty.
+// Reads one such message; and a message Labels, sorted, with its array in the arena. Strings borrow
+// from the bytes. Names may come twice, values may be empty.
 bool label_decode(str bytes, label *out, err *e) MUST_CHECK;
 bool labels_decode_set(struct arena *a, str bytes, labels *out, err *e) MUST_CHECK;
 
 // A copy in the arena, strings included.
 labels labels_copy(struct arena *a, labels ls);
 
-// Is it a name in the sense of old Prometheus: [a-zA-Z_][a-zA-Z0-9_]*
+// Whether it is a name as old versions of Prometheus have it: [a-zA-Z_][a-zA-Z0-9_]*
 bool label_name_is_legacy(str name);
 
 // ---- matchers
@@ -84,14 +85,14 @@ struct matcher {
     size_t at;               // of its value in the text that was parsed; for messages
 };
 
-// What a query may ask for. Both numbers are looked at before the first regex is compiled.
+// Limits of a query's matchers. Both numbers are checked before the first regex is compiled.
 struct selector_most {
     int64_t matchers;  // 0: any number
     int64_t regexes;   // matchers with =~ or !~; 0: any number
     const char *matchers_setting;
     const char *regexes_setting;
-    // Whether to go on, asked between regexes and, in proportion to their cost, between values.
-    // NULL: yes.
+    // Whether to go on. Asked before a regex is compiled and, depending on their cost, between
+    // values that are matched. NULL: always.
     bool (*alive)(const void *arg, err *e);
     const void *arg;
 };
@@ -117,8 +118,8 @@ bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str
 bool selector_add_known(struct arena *a, struct selector *sel, const struct matcher *m,
                         err *e) MUST_CHECK;
 
-// Does the value match? Where values are many: asks in between whether to go on. Fails with its
-// code, or with resource_exhausted.
+// Whether the value matches. For many values: asks `alive` now and then, and fails with its error,
+// or with resource_exhausted.
 bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *matches,
                   err *e) MUST_CHECK;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// label_quote.c - strings in quotes as Go prints them, for messages that equal Pyroscope's.
 #include "base/utf8.h"
 #include "model/label.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// label_wire.c - labels as protobuf messages.
 #include "codec/pb.h"
 #include "model/label.h"
 
@@ -49,7 +51,7 @@ bool labels_decode_set(struct arena *arena, str bytes, labels *out, err *e)
     struct pb_reader r = pb_reader(bytes);
     while (pb_next(&r)) {
         if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(arena, &v, &cap, n + 1, sizeof *v)) return arena_ok(arena, e);
+        if (!arena_grow(arena, &v, &cap, n + 1, sizeof *v)) return arena_fail(arena, e);
         if (!label_decode(r.bytes, &v[n++], e)) return false;
     }
     labels_sort(v, n);

@@ -45,13 +45,14 @@ const struct loose_row *loose_find(const struct loose_set *s, struct loose_key k
 
 bool loose_add(struct loose_set *s, struct loose_key key, uint32_t keeper, err *e)
 {
+    assert(s->arena);
     if (row_of(s, key) != MAP_NONE) return true;
     if (s->n >= s->most) {
         return err_set(e, ERR_RESOURCE_EXHAUSTED,
                        "more than %zu rows of the range may be in two ingesters", s->most);
     }
     if (!arena_grow(s->arena, &s->v, &s->cap, (size_t)s->n + 1, sizeof *s->v)) {
-        return arena_ok(s->arena, e);
+        return arena_fail(s->arena, e);
     }
     if (!map_put(&s->index, hash_of(key), s->n, e)) return false;
     s->v[s->n++] = (struct loose_row){key, keeper};

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// loose.h - rows that two ingesters may have, and who counts them.
+// loose.h - rows that two ingesters may have, and at which one each of them counts.
 //
-// A distributor that lost sight of an ingester gives its records to another one with attempt > 0;
-// the first may have stored them all the same. Rows with attempt > 0 are loose: another ingester
-// may have the same row, with attempt 0 or loose as well, now or later (a stopped process goes on
-// with what it had received). A row with attempt 0 is in no other ingester with attempt 0.
+// A distributor that gets no answer from an ingester sends its records to another one with attempt
+// > 0; the first one may have stored them all the same. Rows with attempt > 0 are *loose*: another
+// ingester may have the same row, with attempt 0 or loose, now or later (a process that stood still
+// goes on with what it had received). No two ingesters have a row with attempt 0.
 //
-// A question goes to all heads as if there were none, and each names the loose rows that it
-// summed. If nobody names any, the answers are exact. Else the question goes out again with all
-// names; each row is assigned to one of those that named it, its keeper. A head then counts
+//     1. A query goes to all heads. Each counts all of its rows, and names the loose ones.
+//     2. If no head names any, the answers are exact.
+//     3. Else the query goes out again with all names. Each named row has one keeper, a head that
+//        named it. Now a head counts
 //
-//     a row of the list      if it is the keeper, whatever its attempt
-//     any other row          if its attempt is 0
+//            a named row       if this head is the keeper, whatever the row's attempt
+//            any other row     if its attempt is 0
 //
-// so each row of the list counts once. A loose row that is not on the list came after the head's
-// first answer: its push was not acknowledged when the question was asked, or another ingester has
-// it with attempt 0. Nobody has to wait for anybody, and two rounds are always enough.
+// So each named row counts once. A loose row that is not named came after the head's first answer:
+// its push was not acknowledged when the query was asked, or another ingester has it with attempt
+// 0. No head waits for another, and two rounds are always enough.
 //
 //     bytes of a key    series fingerprint (8, little-endian), profile id (16)
 //
@@ -37,7 +38,7 @@ struct loose_key {
 
 struct loose_row {
     struct loose_key key;
-    uint32_t keeper;  // a number that the owner of the set gives meaning to
+    uint32_t keeper;  // its meaning is up to the owner of the set
 };
 
 struct loose_set {
@@ -58,13 +59,13 @@ void loose_release(struct loose_set *s);
 // Adds a row unless it is there already; the first keeper stays. Fails with resource_exhausted.
 bool loose_add(struct loose_set *s, struct loose_key key, uint32_t keeper, err *e) MUST_CHECK;
 
-// The same for who cannot stop: the first failure is kept in `fault`.
+// The same for callers that cannot fail: the first failure is kept in `fault`.
 void loose_note(struct loose_set *s, struct loose_key key);
 
 // NULL if the row is not in the set.
 const struct loose_row *loose_find(const struct loose_set *s, struct loose_key key);
 
-// All keys of a keeper as bytes, and back: adds them. Fails with invalid_argument if the length is
-// not that of whole keys.
+// Writes all keys of a keeper; and adds keys from such bytes, which fails with invalid_argument if
+// their length is not that of whole keys.
 void loose_encode(const struct loose_set *s, uint32_t keeper, struct buf *out);
 bool loose_decode(struct loose_set *s, str bytes, uint32_t keeper, err *e) MUST_CHECK;

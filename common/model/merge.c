@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// merge.c - maps the stacks of a part to those of the merge, and adds values to dense sums.
 #include "model/merge.h"
 
 #include "model/vector.h"
@@ -20,10 +22,11 @@ void merge_release(struct merge *m)
     symbols_release(&m->symbols);
 }
 
-// Adds to the stack of the merge that `stack` of the source maps to.
+// Adds a value to the merge's stack for `stack` of the source.
 static bool add(struct merge_source *s, uint32_t stack, int64_t value, err *e)
 {
     struct merge *m = s->into;
+    assert(stack < s->remap.from->stack_count);
     uint32_t known = s->remap.stacks[stack];
     uint32_t to = known ? known - 1 : symbols_remap_stack(&s->remap, stack, e);
     if (to == MAP_NONE) return false;
@@ -35,7 +38,7 @@ static bool add(struct merge_source *s, uint32_t stack, int64_t value, err *e)
     return err_set(e, ERR_OUT_OF_RANGE, "the sum of a stack does not fit 64 bits");
 }
 
-// The stacks that a remap added beyond those with a value need their zeros.
+// Extends the sums by zeros for stacks that the remap added and that have no value (ancestors).
 static bool cover(struct merge *m, err *e)
 {
     return mem_grow(m->symbols.budget, &m->sums, &m->room, m->symbols.t.stack_count,
@@ -71,7 +74,8 @@ bool merge_source_add(struct merge_source *source, str vector, int64_t factor, e
     return vector_done(&r, e) && cover(source->into, e);
 }
 
-// A source whose arrays are scratch memory: only the budget limits it, so it is what to name.
+// A source with its arrays in scratch memory. Only the budget limits that, so a failure names the
+// budget, not the arena.
 static bool begin(struct merge *m, struct arena *scratch, const struct symbol_table *t,
                   struct merge_source *source, err *e)
 {
@@ -112,7 +116,7 @@ bool merge_encode(const struct merge *m, struct arena *scratch, struct buf *symb
     const struct symbol_table *t = &m->symbols.t;
     bool *used = ARENA_ARRAY(scratch, bool, t->stack_count);
     uint32_t *ids = ARENA_ARRAY(scratch, uint32_t, t->stack_count);
-    if (!used || !ids) return arena_ok(scratch, e);
+    if (!used || !ids) return arena_fail(scratch, e);
     for (uint32_t i = 0; i < t->stack_count; i++)
         used[i] = m->sums[i] != 0;
     if (!symbols_encode(t, used, scratch, ids, symbols, e)) return false;

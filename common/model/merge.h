@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// merge.h - sums over stacks of different tables, added up under one table of names.
+// merge.h - adds up sums over stacks of different symbol tables.
 //
-// An answer comes in parts, each with ids of its own: partial answers of several ingesters,
-// datasets with different symbols, blocks. A merge owns one hash-consed table and one dense sum for
-// each of its stacks; a part is added by mapping its stacks (only those that its vector names, with
-// their ancestors) into that table. Adding is commutative, so the order of parts matters to nothing
-// but the numbering.
+// An answer comes in parts, each with stack ids of its own: partial answers of several ingesters,
+// services with different symbols, blocks. A merge owns one table of symbols, whose rows are
+// unique, and a dense sum for each of its stacks. A part is added by mapping its stacks into that
+// table; only the stacks that its vector names, and their ancestors, are mapped. The order of parts
+// only changes the numbers of rows, never a sum.
 //
 //     struct merge m;
 //     if (!merge_init(&m, budget, true, e)) return false;

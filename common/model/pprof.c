@@ -7,8 +7,8 @@
 #include "model/tree_int.h"
 #include "model/vector.h"
 
-// Step by step: (1) which stacks have which sums, truncation included; (2) locations: chains of
-// frames, hash-consed; (3) numbers for the rows in use; (4) the message, field by field.
+// pprof.c - in four steps: (1) the sums of stacks, after truncation; (2) locations, as unique
+// chains of frames; (3) numbers for the rows in use; (4) the message, field by field.
 struct exporter {
     struct arena *arena;
     const struct symbol_table *t;
@@ -16,8 +16,8 @@ struct exporter {
     struct buf *out;
 
     int64_t *sums;    // of each stack, as exported
-    int64_t *others;  // the same below it, cut off; NULL without truncation
-    bool *needed;     // stacks with either, and their ancestors
+    int64_t *others;  // by stack: the sums of truncated stacks below it; NULL without truncation
+    bool *needed;     // stacks with either sum, and their ancestors
 
     // A chain is a location's frames from the outermost to one of its inlined ones.
     uint32_t *chain_of;  // of each needed stack: the chain that ends with its frame
@@ -59,11 +59,11 @@ static bool truncate(struct exporter *x, const int64_t *sums, const bool *select
     int64_t *sizes = ARENA_ARRAY(a, int64_t, tree.count);
     uint32_t *kept = ARENA_ARRAY(a, uint32_t, t->stack_count);
     x->others = ARENA_ARRAY(a, int64_t, t->stack_count);
-    if (!sizes || !kept || !x->others) return arena_ok(a, e);
+    if (!sizes || !kept || !x->others) return arena_fail(a, e);
     for (uint32_t i = 0; i < tree.count; i++)
         sizes[i] = tree.nodes[i].total;
     const bool *keep = tree_keep(a, &tree, sizes, x->options->max_nodes);
-    if (!keep) return arena_ok(a, e);
+    if (!keep) return arena_fail(a, e);
     for (uint32_t i = 0; i < t->stack_count; i++) {
         kept[i] = keep[node_of[i]] ? i : kept[t->stacks[i].parent];
         if (!selected[i]) continue;
@@ -81,7 +81,7 @@ static bool choose(struct exporter *x, const int64_t *sums, bool *any, err *e)
     bool *selected = tree_select(x->arena, x->t, sums, o->call_site, o->call_site_count);
     x->sums = ARENA_ARRAY(x->arena, int64_t, count);
     x->needed = ARENA_ARRAY(x->arena, bool, count);
-    if (!selected || !x->sums || !x->needed) return arena_ok(x->arena, e);
+    if (!selected || !x->sums || !x->needed) return arena_fail(x->arena, e);
     if (o->max_nodes > 0) {
         if (!truncate(x, sums, selected, e)) return false;
     } else {
@@ -149,7 +149,7 @@ static bool make_chains(struct exporter *x)
 
 // ---- 3: numbers
 
-// Marks become ids from 1; returns how many.
+// Replaces marks by ids from 1; returns how many there are.
 static uint32_t number(uint32_t *marks, uint32_t count)
 {
     uint32_t last = 0;
@@ -180,7 +180,7 @@ static bool number_rows(struct exporter *x)
     return true;
 }
 
-// A string that may be no row of the table; such strings come first.
+// The id of a string that may not be in the table (header, "other"); such strings come first.
 static uint32_t string(struct exporter *x, str text)
 {
     for (uint32_t i = 0; i < x->string_count; i++) {

@@ -2,9 +2,9 @@
 //
 // pprof.h - sums over stacks as a google.v1.Profile, for export.
 //
-// One sample for each stack that has a sum, in the order of the table's rows. Locations are put
-// together again from frames (symbols.h: all but the first line of a location carry `inlined`);
-// only rows that samples need are written, with ids from 1 in the order of the table.
+// One sample for each stack with a sum, in the order of the table's rows. Locations are rebuilt
+// from frames (symbols.h: all but the first line of a location carry `inlined`). Only rows that
+// samples need are written, with ids from 1 in the order of the table.
 #pragma once
 
 #include "model/symbols.h"
@@ -19,9 +19,9 @@ struct pprof_header {
     int64_t duration_ns;
 };
 
-// max_nodes > 0 makes the tree by function name (tree.h), truncates it, and replaces the part of
-// each stack that was removed by one location of a function "other"; samples that become equal are
-// added up. 0 keeps all. call_site as in tree_build.
+// With max_nodes > 0 the tree by function name (tree.h) is made and truncated; the part of a stack
+// that truncation removed becomes one location of a function "other", and samples that are equal
+// then are added up. 0 keeps all. call_site as in tree_build.
 struct pprof_options {
     struct pprof_header header;
     int64_t max_nodes;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// profile.h - one decoded profile, as every decoder makes it and the distributor works on it.
+// profile.h - one decoded profile: every decoder makes it, and the distributor works on it.
 //
-// Columns with dense row numbers instead of the sender's ids; strings borrow from the decoded bytes
-// or the arena. Names follow pprof, whose model this is: a sample has a stack of locations (leaf
-// first), one value per sample type, and labels. A location has lines, the innermost inlined call
-// first; a location without lines is an address that nobody has symbolised.
+// It has columns with dense row numbers instead of the sender's ids; strings borrow from the
+// decoded bytes or the arena. The model and its names are pprof's: a sample has a stack of
+// locations (leaf first), one value per sample type, and labels. A location has lines, the
+// innermost inlined call first; a location without lines is an address that was not symbolised.
 //
 // A decoder guarantees: every reference is in range (locations of samples, functions of lines,
 // strings); no mapping is mapping == PROFILE_NONE; each sample has exactly type_count values; the
 // stacks of two samples do not overlap in stack_locations.
-// It does not guarantee limits or meaning: that is the distributor's validation.
+// It does not guarantee limits or meaning; the distributor validates these.
 #pragma once
 
 #include "base/arena.h"
@@ -93,7 +93,7 @@ struct profile {
     str default_type;
     str drop_frames;
     str keep_frames;
-    str language_hint;     // first string that tells the language; empty if none
+    str language_hint;     // the first string that suggests a language; empty if none
     size_t encoded_bytes;  // size of the uncompressed input
-    uint32_t cut_count;    // samples whose stacks the distributor cut for their depth
+    uint32_t cut_count;    // samples whose stacks were too deep and were cut by the distributor
 };

@@ -13,7 +13,7 @@ struct ptype {
     str period_unit;
 };
 
-// Five parts, or six with the last ignored (":delta"). Parts may be empty. Borrows from text. Fails
-// with invalid_argument and Pyroscope's wording, which clients show.
+// Five parts, or six, of which the last is ignored (":delta"). Parts may be empty. Borrows from
+// text. Fails with invalid_argument in Pyroscope's words, which clients show.
 bool ptype_parse(str text, struct ptype *t, err *e) MUST_CHECK;
 str ptype_print(struct arena *a, const struct ptype *t);

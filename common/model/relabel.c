@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// relabel.c - runs compiled rules over a label set.
 #include "model/relabel_int.h"
 
 #include <stdio.h>
@@ -7,20 +9,20 @@
 
 #define MD5_BYTES 16
 
-// The set at hand: the caller's until a rule changes it, then a copy of its own, which always has
-// room for one label more.
+// The set that rules work on: the caller's until a rule changes it, then a copy in the arena with
+// room for one more label.
 struct work {
     struct arena *a;
     labels now;
     label *own;
     size_t cap;
     size_t made;    // bytes of text that rules made
-    size_t beyond;  // bytes of a text that was not made, as it is beyond a limit
-    size_t limit;   // that one
+    size_t beyond;  // bytes of a text that exceeded a limit and was not made
+    size_t limit;   // that limit
 };
 
-// May a text of so many bytes be made? A chain of rules that each take a value a few times would
-// else fill a request's memory from one short label.
+// Whether a text of so many bytes may be made. Without this limit a chain of rules, each of which
+// repeats a value a few times, could fill a request's memory from one short label.
 static bool may_make(struct work *w, size_t bytes)
 {
     bool fits = bytes <= RELABEL_TEXT_MAX;
@@ -45,7 +47,7 @@ static bool make_own(struct work *w, size_t room)
     return true;
 }
 
-// The name becomes one label with this value; none if that is empty.
+// Replaces all labels of this name by one with this value, or by none if that is empty.
 static void set(struct work *w, str name, str value)
 {
     size_t at = labels_place(w->now, name);
@@ -56,6 +58,7 @@ static void set(struct work *w, str name, str value)
     size_t wanted = value.n > 0;
     if (end == at && wanted == 0) return;
     if (!make_own(w, w->now.n + 1)) return;
+    assert(end <= w->now.n && w->cap > w->now.n);
     memmove(w->own + at + wanted, w->own + end, (w->now.n - end) * sizeof *w->own);
     if (wanted) w->own[at] = (label){name, value};
     w->now.n = w->now.n - (end - at) + wanted;
@@ -83,7 +86,7 @@ static str joined(struct work *w, const struct relabel_rule *r)
     return (str){text, n};
 }
 
-// Without memory the arena is exhausted, which the run tells at its end.
+// Without memory the arena is marked as exhausted, which the run finds at its end.
 static bool is_match(struct work *w, enum regex_answer answer)
 {
     if (answer == REGEX_NO_MEMORY) w->a->exhausted = w->a->starved = true;
@@ -133,6 +136,7 @@ static void replace(struct work *w, const struct relabel_rule *r, str value)
     str *groups = NULL;
     if (!match_groups(w, r, value, &groups)) return;
     str target = expand(w, &r->target, groups);
+    // As in Prometheus, a target that is no valid name makes the rule do nothing.
     if (target.n == 0 || !str_utf8(target)) return;
     set(w, target, expand(w, &r->replacement, groups));
 }
@@ -164,7 +168,7 @@ static void keep_names(struct work *w, const struct relabel_rule *r, bool wanted
     w->now.n = n;
 }
 
-// Two sorted sets as one; of names that both have, those of `over` count.
+// Merges two sorted sets; of names that both have, those of `over` count.
 static void overlay(struct work *w, labels over)
 {
     labels base = w->now;
@@ -193,7 +197,8 @@ static void change_case(struct work *w, const struct relabel_rule *r, str value)
     set(w, r->target_label, lower ? relabel_lower(w->a, value) : relabel_upper(w->a, value));
 }
 
-// New names are gathered and laid over the set at once, so that many labels cost no square.
+// New labels are gathered and merged into the set at once, so that many labels do not cost their
+// square.
 static void labelmap(struct work *w, const struct relabel_rule *r)
 {
     label *v = ARENA_ARRAY(w->a, label, w->now.n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// relabel.h - relabelling rules as Prometheus has them.
+// relabel.h - relabelling rules, as in Prometheus.
 //
 // A rule joins the values of its source labels with a separator and does what its action says:
 //
@@ -13,15 +13,16 @@
 //     labelmap           a label whose name matches is copied to the name that replacement gives
 //     labeldrop labelkeep  labels whose name matches, or does not, are removed
 //
-// Regexes match whole values (base/regex.h), so a rule takes time linear in the set. A label set is
-// sorted by name; a name that a rule sets is there once, whatever was there before.
+// Regexes match whole values in linear time (base/regex.h), so a rule takes time linear in the set.
+// A label set is sorted by name. A name that a rule sets is there once, even if it was there
+// several times before.
 //
 // Rules are compiled once and then only read: any number of threads may run them.
 #pragma once
 
 #include "model/label.h"
 
-// A rule as somebody wrote it. Strings that are not given have p == NULL.
+// A rule as it is in the configuration. Strings that are not given have p == NULL.
 struct relabel_config {
     str action;  // not given: replace
     const str *source_labels;
@@ -41,7 +42,7 @@ struct relabel_rules {
     size_t n;
 };
 
-// Where a tenant's own rules stand to those that everybody has.
+// Whether the default rules run before or behind a tenant's own, or not at all.
 enum relabel_position {
     RELABEL_DEFAULTS_FIRST,
     RELABEL_DEFAULTS_LAST,
@@ -51,22 +52,23 @@ enum relabel_position {
 // "first" (also empty), "last" or "disabled". Fails with invalid_argument.
 bool relabel_position_parse(str text, enum relabel_position *out, err *e) MUST_CHECK;
 
-// Compiles rules into the arena, which owns all of it, copies of the strings included. Fails with
-// invalid_argument, naming field and value, and then *at is the rule; or resource_exhausted.
+// Compiles rules into the arena, which owns everything, copies of the strings included. Fails with
+// invalid_argument, naming field and value, with *at the rule; or with resource_exhausted.
 bool relabel_compile(struct arena *a, const struct relabel_config *rules, size_t n,
                      struct relabel_rules *out, size_t *at, err *e) MUST_CHECK;
 
 // `rules` with Pyroscope's default rules (names of godeltaprof, wall time that is CPU time) before
-// or behind them, which is what ingestion_relabeling_rules means.
+// or behind them: the rules of the setting ingestion_relabeling_rules.
 bool relabel_with_defaults(struct arena *a, const struct relabel_rules *rules,
                            enum relabel_position where, struct relabel_rules *out,
                            err *e) MUST_CHECK;
 
-// Do they only keep and drop, as rules for sample types must? If not, *at is the first that does
-// something else.
+// Whether they only keep and drop, as rules for sample types must. If not, *at is the first rule
+// that does something else.
 bool relabel_only_filters(const struct relabel_rules *rules, size_t *at);
 
-// Of the texts that rules make, joined source labels included: the longest, and all for one set.
+// Limits of the texts that rules make, joined source labels included: of one text, and of all texts
+// for one set.
 #define RELABEL_TEXT_MAX ((size_t)64 << 10)
 #define RELABEL_ALL_MAX  ((size_t)4 << 20)
 
@@ -76,7 +78,7 @@ bool relabel_only_filters(const struct relabel_rules *rules, size_t *at);
 bool relabel_run(struct arena *a, const struct relabel_rules *rules, labels in, labels *out,
                  bool *keep, err *e) MUST_CHECK;
 
-// Letters in the other case, character by character as Unicode's simple mappings have it; what is
-// not UTF-8 stays. Empty if the arena is exhausted.
+// Letters in the other case, by Unicode's simple mappings of one character to one. Bytes that are
+// not UTF-8 stay. Empty if the arena is exhausted.
 str relabel_lower(struct arena *a, str s);
 str relabel_upper(struct arena *a, str s);

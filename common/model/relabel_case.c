@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Letters in the other case. Unicode's simple mappings (one character to one, UnicodeData.txt) are
+// relabel_case.c - letters in the other case. Unicode's simple mappings (one character to one,
+// UnicodeData.txt) are
 // rows of relabel_case.def, sorted, as ranges: each stride-th character from `first` to `last` maps
 // to itself plus `delta`.
 #include "base/utf8.h"

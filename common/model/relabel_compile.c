@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks are those of Prometheus, so that a file that it takes is taken here; label names may be
-// any UTF-8.
+// relabel_compile.c - from configuration to rules. The checks are those of Prometheus, so that a
+// file which Prometheus takes is taken here; label names may be any UTF-8.
 #include "model/relabel_int.h"
 
 #define DEFAULT_SEPARATOR   ";"
@@ -53,7 +53,8 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// The name behind the '$' at `at`: $name or ${name}. Bytes of the whole reference; 0 if it is none.
+// Reads the name behind the '$' at `at`: $name or ${name}. Returns the bytes of the whole
+// reference; 0: it is none.
 static size_t read_name(str text, size_t at, str *name)
 {
     size_t from = at + 1;
@@ -140,7 +141,7 @@ static bool refuse(enum relabel_action action, const char *field, const char *wh
     return err_set(e, ERR_INVALID_ARGUMENT, "%s: %.*s %s", field, STR(actions[action].name), why);
 }
 
-// What an action does not look at must not be there: somebody meant something by it.
+// Refuses fields that the action does not use: whoever gave them expects an effect.
 static bool check_extra(const struct relabel_config *c, enum relabel_action action, err *e)
 {
     unsigned rules = actions[action].rules;
@@ -213,7 +214,7 @@ static bool compile_one(struct arena *a, const struct relabel_config *c, struct 
     if (!action_of(c->action, &r->action, e) || !check(c, r->action, e)) return false;
     if (!compile_regex(a, c->regex, r, e)) return false;
     str *sources = ARENA_ARRAY(a, str, c->source_count);
-    if (!sources) return arena_ok(a, e);
+    if (!sources) return arena_fail(a, e);
     for (size_t i = 0; i < c->source_count; i++)
         sources[i] = arena_str(a, c->source_labels[i]);
     r->sources = sources;
@@ -232,7 +233,7 @@ bool relabel_compile(struct arena *a, const struct relabel_config *rules, size_t
     *out = (struct relabel_rules){0};
     *at = 0;
     struct relabel_rule *v = ARENA_ARRAY(a, struct relabel_rule, n);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     for (; *at < n; ++*at) {
         if (!compile_one(a, &rules[*at], &v[*at], e)) return false;
     }
@@ -240,7 +241,7 @@ bool relabel_compile(struct arena *a, const struct relabel_config *rules, size_t
     return true;
 }
 
-// ---- the rules that everybody has
+// ---- the default rules
 
 static const str name_of_profile[] = {S_INIT("__name__")};
 static const str name_replaced[] = {S_INIT("__name_replaced__")};
@@ -274,7 +275,7 @@ bool relabel_with_defaults(struct arena *a, const struct relabel_rules *rules,
         parts[1] = own;
     }
     struct relabel_rule *v = ARENA_ARRAY(a, struct relabel_rule, own.n + rules->n);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     for (size_t i = 0; i < COUNT(parts); i++) {
         for (size_t k = 0; k < parts[i].n; k++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// relabel_int.h - a compiled rule; for relabel*.c.
+// relabel_int.h - a compiled relabelling rule; for relabel*.c only.
 #pragma once
 
 #include "model/relabel.h"

@@ -2,7 +2,8 @@
 #include "base/utf8.h"
 #include "model/label.h"
 
-// Prometheus's grammar of a vector selector (promql/parser, "metric selector" entry point):
+// selector.c - parses and matches selectors. Prometheus's grammar of a vector selector
+// (promql/parser, entry point "metric selector") is
 //
 //     selector = name | [name] "{" [matcher {"," matcher} [","]] "}"
 //     matcher  = (name | quoted) op quoted | quoted          the last is a metric name
@@ -122,7 +123,8 @@ static bool escape(struct parser *p, char quote, char *to, size_t *n)
     return true;
 }
 
-// Bytes between a quote at p->at and the one that ends the string; false if nothing does.
+// The number of bytes between the quote at p->at and the one that ends the string; false: none
+// does.
 static bool quoted_length(const struct parser *p, size_t *n)
 {
     char quote = peek(p, 0);
@@ -145,7 +147,7 @@ static bool quoted(struct parser *p, str *out)
         return fault(p, quote == '`' ? "unterminated raw string" : "unterminated quoted string");
     }
     char *to = arena_new(p->arena, length);
-    if (!to) return arena_ok(p->arena, p->e);
+    if (!to) return arena_fail(p->arena, p->e);
     size_t n = 0;
     for (p->at++; p->text.p[p->at] != quote;) {
         char c = p->text.p[p->at++];
@@ -158,6 +160,7 @@ static bool quoted(struct parser *p, str *out)
         }
     }
     p->at++;
+    assert(n <= length);  // an escape is longer than its bytes
     *out = (str){to, n};
     return true;
 }
@@ -308,6 +311,8 @@ bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
     struct parser p = {.arena = a, .text = text, .sel = sel, .e = e};
     size_t from = sel->n;
     bool ok = parse(&p) && check_counts(sel, e);
+    // Only after the counts were checked: compiling a regex is what makes a hostile query
+    // expensive.
     for (size_t i = from; ok && i < sel->n; i++) {
         ok = compile(a, sel, &sel->v[i], e);
         if (ok || e->code != ERR_INVALID_ARGUMENT) continue;
@@ -321,7 +326,7 @@ bool selector_parse(struct arena *a, str text, struct selector *sel, err *e)
 
 bool selector_add_known(struct arena *a, struct selector *sel, const struct matcher *m, err *e)
 {
-    if (!arena_grow(a, &sel->v, &sel->cap, sel->n + 1, sizeof *sel->v)) return arena_ok(a, e);
+    if (!arena_grow(a, &sel->v, &sel->cap, sel->n + 1, sizeof *sel->v)) return arena_fail(a, e);
     sel->v[sel->n++] = *m;
     return true;
 }
@@ -338,7 +343,7 @@ bool selector_add(struct arena *a, struct selector *sel, enum matcher_op op, str
 
 // ---- matching
 
-// Steps of regexes between two questions whether to go on: some hundred microseconds.
+// So many steps of regexes, some hundred microseconds, between two questions whether to go on.
 #define STEPS_UNASKED ((size_t)1 << 16)
 // A step is one byte of a value at one instruction; beginning costs about so many.
 #define STEPS_BEGIN 64
@@ -363,7 +368,7 @@ static enum regex_answer matches(const struct matcher *m, str value)
 
 bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *yes, err *e)
 {
-    // Of a thread, whichever selector it works for: only how often it asks depends on it.
+    // One count for each thread, whatever selectors it works for: it only decides how often to ask.
     static _Thread_local size_t unasked;
     unasked += STEPS_BEGIN + (m->re ? value.n * regex_steps(m->re) : 0);
     if (unasked >= STEPS_UNASKED) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// slot.h - time in slots: hours, days, points of a series, nodes of the segment tree.
+// slot.h - slots of time: hours, days, points of a series, nodes of the segment tree.
 //
-// A slot of a width is (a, b], numbered floor((t - 1 ns) / width), aligned to the epoch: slot k
-// covers (k * width, (k + 1) * width]. So a time on a border belongs to the slot that ends there,
-// as SelectSeries' points do. Times are Unix nanoseconds.
+// Slot k of a width covers (k * width, (k + 1) * width], aligned to the epoch; a time t is in slot
+// floor((t - 1 ns) / width). So a time on a border belongs to the slot that ends there, as in the
+// points of SelectSeries. Times are Unix nanoseconds.
 //
 // The grid of the segment tree (docs/design.md, section 4): every width divides the next, so the
 // slots of one level are whole slots of the level above.
@@ -22,6 +22,7 @@
 // floor((t - 1) / width)
 static inline int64_t slot_of(int64_t time_ns, int64_t width)
 {
+    assert(width > 0);
     if (time_ns > INT64_MIN) time_ns--;
     int64_t slot = time_ns / width;
     return time_ns % width < 0 ? slot - 1 : slot;
@@ -30,6 +31,7 @@ static inline int64_t slot_of(int64_t time_ns, int64_t width)
 // Where a slot begins (exclusive); saturates. It ends, inclusive, where the next begins.
 static inline int64_t slot_start(int64_t slot, int64_t width)
 {
+    assert(width > 0);
     int64_t start = 0;
     if (!__builtin_mul_overflow(slot, width, &start)) return start;
     return slot < 0 ? INT64_MIN : INT64_MAX;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// symbols.c - unique rows: each add looks its value up in a hash index and appends it if it is new.
 #include "model/symbols.h"
 
-// Bytes of strings live in chunks that never move, so that a str stays good while columns grow. A
-// chunk is a quarter of what there are before it, from the first size to the largest: a small table
-// costs little, a big one few calls, and a fifth of it at most is room that nobody uses.
+// Bytes of strings live in chunks that never move, so that a str stays valid while columns grow. A
+// new chunk is a quarter of the bytes of all chunks before it, within these bounds: a small table
+// takes little memory, a large one few allocations, and at most a fifth of it is unused.
 #define CHUNK_FIRST   1024
 #define CHUNK_LARGEST 262144
 
@@ -62,6 +64,7 @@ bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e)
 
 void symbols_seed(struct symbols *s, struct hash_key key)
 {
+    // Rows that were added under another key would not be found any more.
     for (size_t i = 0; i < TABLES; i++)
         assert(s->index->maps[i].count == 0);
     s->index->key = key;
@@ -112,7 +115,7 @@ bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e)
 // ---- adding rows. Each add makes room first and counts the row last, so that a failure in between
 // leaves nothing behind but spare room.
 
-// The end of a table whose column has room for one more row; counts it once the index has it.
+// Ends an add: the row is in its column already, and counts once the index has it.
 static uint32_t finish(struct symbols *s, enum table table, uint64_t hash, uint32_t *count, err *e)
 {
     if (!map_put(&s->index->maps[table], hash, *count, e)) return MAP_NONE;
@@ -141,7 +144,7 @@ static struct chunk *chunk_for(struct symbols *s, size_t n, err *e)
     struct chunk *first = s->index->chunks;
     if (first && first->size - first->used >= n) return first;
     size_t size = MIN(MAX(s->index->chunk_bytes / 4, (size_t)CHUNK_FIRST), (size_t)CHUNK_LARGEST);
-    bool odd = n > size / 4;  // a chunk of its own, behind the first, which is filled on
+    bool odd = n > size / 4;  // a long string gets a chunk of its own; the first is filled on
     if (odd) size = n;
     struct chunk *c = mem_resize_bare(s->budget, NULL, 0, sizeof *c + size, e);
     if (!c) return NULL;
@@ -287,6 +290,7 @@ uint32_t symbols_frame_maybe(const struct symbols *s, uint64_t hash)
 
 bool symbols_is_frame(const struct symbols *s, uint32_t row, const struct symbol_frame *f)
 {
+    assert(row < s->t.frame_count);
     return same_frame(&s->t.frames[row], f);
 }
 

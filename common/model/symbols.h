@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// symbols.h - names and stacks: the tables that vectors point into.
+// symbols.h - names and stacks: the tables whose rows vectors refer to.
 //
 // Five tables, rows referring to earlier tables by number, row 0 always "none":
 //
@@ -16,11 +16,12 @@
 // the first carry `inlined`, so that the location can be rebuilt. A location without lines is one
 // frame without function that keeps address and mapping.
 //
-// struct symbol_table is the bare columns: what a decoder, a batch or a partial answer has. struct
-// symbols owns such columns and makes rows unique (hash-consing). Ids are local to one table.
+// struct symbol_table is the bare columns, as a decoder, a batch or a partial answer has them.
+// struct symbols owns such columns and makes their rows unique (hash-consing). Ids are local to one
+// table.
 //
-// A frame that says nothing is frame 0, and frame 0 under a parent is that parent: no table has a
-// row for it.
+// A frame without any content is frame 0, and a stack with frame 0 under a parent is that parent:
+// no table has a row for either.
 #pragma once
 
 #include "base/arena.h"
@@ -96,18 +97,19 @@ struct symbols {
     struct symbols_index *index;  // private: capacities, hash indexes, string bytes
 };
 
-// Has row 0 of every table after a successful init. Not thread-safe; readers may share it while
-// nobody adds: adding a row may move every column of t (the bytes of strings stay where they are),
-// so whoever reads while others add holds the lock of the owner. Release is idempotent.
+// After a successful init every table has its row 0. Not thread-safe: several threads may read
+// while none adds, because adding a row may move every column of t (the bytes of strings stay where
+// they are). Otherwise readers and writers use a lock of the owner. Release is idempotent.
 bool symbols_init(struct symbols *s, struct mem_budget *budget, err *e) MUST_CHECK;
 void symbols_release(struct symbols *s);
 
-// Random bits for the hashes of fresh tables. Tables that strangers fill need them: names and
-// stacks that collide under a known key make every addition slow. Without, the key is a public one.
+// Sets the hash key of a new table; without this call it is the process's key for tables
+// (base/hash.h). Tables that strangers fill need a secret key: names and stacks that collide under
+// a known one make every addition slow.
 void symbols_seed(struct symbols *s, struct hash_key key);
 
-// Makes room for so many rows more, if the number is known beforehand (from a decoded profile,
-// say): adding a profile's rows to fresh tables then costs half.
+// Makes room for so many more rows, if their number is known beforehand, as from a decoded profile:
+// adding a profile's rows to new tables costs half then.
 struct symbols_room {
     uint32_t strings;
     uint32_t functions;
@@ -117,17 +119,17 @@ struct symbols_room {
 };
 bool symbols_reserve(struct symbols *s, const struct symbols_room *more, err *e) MUST_CHECK;
 
-// The row of a value, added if it is new; the zero value is row 0. Rows named by a value must
-// exist. Strings are copied and should be UTF-8: decoders refuse others. MAP_NONE and *e set on
-// failure (resource_exhausted); then the table is as before.
+// The row of a value, which is added if it is new; the zero value is row 0. Rows that the value
+// refers to must exist. Strings are copied; decoders have checked that they are UTF-8. On failure
+// MAP_NONE, with *e set (resource_exhausted) and the table as before.
 uint32_t symbols_string(struct symbols *s, str text, err *e) MUST_CHECK;
 uint32_t symbols_function_at(struct symbols *s, const struct symbol_function *f, err *e) MUST_CHECK;
 uint32_t symbols_mapping_at(struct symbols *s, const struct symbol_mapping *m, err *e) MUST_CHECK;
 uint32_t symbols_frame_at(struct symbols *s, const struct symbol_frame *f, err *e) MUST_CHECK;
 uint32_t symbols_stack(struct symbols *s, uint32_t parent, uint32_t frame, err *e) MUST_CHECK;
 
-// symbols_stack, with a look at the row behind the parent's first: that is where its first child
-// most often is, and it costs nothing.
+// symbols_stack, with a look first at the row behind the parent's: a first child is mostly there,
+// and the look costs next to nothing.
 static inline MUST_CHECK uint32_t symbols_child(struct symbols *s, uint32_t parent, uint32_t frame,
                                                 err *e)
 {
@@ -157,20 +159,20 @@ static inline MUST_CHECK uint32_t symbols_frame(struct symbols *s, struct symbol
     return symbols_frame_at(s, &f, e);
 }
 
-// Looking up many strings at once, a step for all before the next for one, so that the processor
-// waits for memory once: its hash; the place in the index is fetched; the row that may be it, or
-// MAP_NONE (compare).
+// Looking up many strings at once. Each step is done for all strings before the next step is done
+// for one, so that their waits for memory overlap: (1) the hash, (2) fetch the place in the index,
+// (3) the row that may have this string, or MAP_NONE; the caller compares.
 uint64_t symbols_string_hash(const struct symbols *s, str text);
 void symbols_string_fetch(const struct symbols *s, uint64_t hash);
 uint32_t symbols_string_maybe(const struct symbols *s, uint64_t hash);
 
-// Frames likewise: its hash, whose place is fetched; the row that may be it, which is fetched, or
-// MAP_NONE; whether that is it.
+// The same for frames: (1) the hash, and fetch its place; (2) the row that may be the frame, which
+// is fetched, or MAP_NONE; (3) whether it is.
 uint64_t symbols_frame_fetch(const struct symbols *s, const struct symbol_frame *f);
 uint32_t symbols_frame_maybe(const struct symbols *s, uint64_t hash);
 bool symbols_is_frame(const struct symbols *s, uint32_t row, const struct symbol_frame *f);
 
-// Stacks likewise.
+// The same for stacks.
 uint64_t symbols_stack_fetch(const struct symbols *s, uint32_t parent, uint32_t frame);
 uint32_t symbols_stack_maybe(const struct symbols *s, uint64_t hash);
 static inline bool symbols_is_stack(const struct symbol_table *t, uint32_t row, uint32_t parent,
@@ -183,23 +185,24 @@ static inline bool symbols_is_stack(const struct symbol_table *t, uint32_t row, 
 uint32_t symbols_find_mapping(const struct symbols *s, const struct symbol_mapping *m);
 uint32_t symbols_find_stack(const struct symbols *s, uint32_t parent, uint32_t frame);
 
-// Name of the function of a frame as flame graphs show it; empty if it has none.
+// The function name of a frame, as flame graphs show it; empty if it has none.
 str symbols_frame_name(const struct symbol_table *t, uint32_t frame);
 
 // ---- from one table into another. Rows are copied when they are first asked for.
 
-// Where rows were found lately: the last function of a name. Guesses, which are looked at before
-// the indexes because they save two thirds of the look-ups of strings; never believed. For a table
-// that is remapped into again and again, under its lock.
+// Where rows were found lately: for each name the last function with it. A hint is a guess, which
+// is compared before it is used; it saves two thirds of the look-ups of strings. For a table into
+// which others are remapped again and again; under the table's lock.
 struct symbols_hints {
     struct mem_budget *budget;
     uint32_t *function_of;  // by string
     size_t function_cap;
 };
 void symbols_hints_init(struct symbols_hints *h, struct mem_budget *budget);
-void symbols_hints_release(struct symbols_hints *h);  // when the table's rows change their numbers
+void symbols_hints_release(struct symbols_hints *h);  // to be called when rows get new numbers
 
-// The function that a name named last, 0: none is known; and its note, which may need memory.
+// The function that had this name last, 0: not known. symbols_hint notes one, which may take
+// memory.
 static inline uint32_t symbols_hinted(const struct symbols_hints *h, uint32_t name)
 {
     return name < h->function_cap ? h->function_of[name] : 0;
@@ -214,8 +217,8 @@ struct symbols_remap {
     const struct symbol_table *from;
     struct symbols *to;
     struct symbols_hints *hints;  // symbols_remap_hint, else NULL
-    bool names_only;  // may be set after init: frames keep nothing but the name of their function,
-                      // frames without name vanish
+    bool names_only;    // may be set after init: of frames only the function's name is kept, and
+                        // frames without a name vanish
     uint32_t *strings;  // 0 = not yet mapped, else row + 1
     uint32_t *functions;
     uint32_t *mappings;
@@ -226,14 +229,14 @@ struct symbols_remap {
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
                         struct symbols *to, err *e) MUST_CHECK;
 
-// After init: all rows of `from` will be asked for, and the hints are of *to. Finds those functions
-// and frames that are there, many at once; adds none.
+// To be called after init, if all rows of `from` will be asked for. The hints are those of *to.
+// Finds the functions and frames that *to has, many at once; adds none.
 void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints);
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e) MUST_CHECK;
 uint32_t symbols_remap_frame(struct symbols_remap *m, uint32_t row, err *e) MUST_CHECK;
 
-// Marks the ancestors of every marked stack as well (used: one flag for each stack row). Row 0 is
-// left as it is.
+// Marks the ancestors of every marked stack (used: one flag for each stack row). Row 0 is left as
+// it is.
 void symbols_mark_ancestors(const struct symbol_table *t, bool *used);
 
 // ---- wire form: message Symbols of proto/flametree/v1/internal.proto
@@ -245,9 +248,9 @@ void symbols_mark_ancestors(const struct symbol_table *t, bool *used);
 bool symbols_encode(const struct symbol_table *t, const bool *used, struct arena *a,
                     uint32_t *stack_ids, struct buf *out, err *e) MUST_CHECK;
 
-// Tables that continue others, which have `had` rows: row k of *t, from 1 on, is row had + k - 1,
-// and that is what references to it say. Writes those of *t. symbols_rest makes such tables of the
-// rows behind the first `had` of the whole ones; nobody may look at their row 0.
+// Tables that continue others, which have `had` rows: row k of *t, from 1 on, has the number had +
+// k - 1, also in references. symbols_rest makes such tables of the rows behind the first `had` of a
+// whole table; they have no valid row 0. symbols_encode_rest writes them.
 struct symbol_table symbols_rest(const struct symbol_table *t, const struct symbol_counts *had);
 bool symbols_encode_rest(const struct symbol_table *t, const struct symbol_counts *had,
                          struct buf *out, err *e) MUST_CHECK;
@@ -256,6 +259,7 @@ bool symbols_encode_rest(const struct symbol_table *t, const struct symbol_count
 // first, row 0 none, strings UTF-8. Fails with invalid_argument naming column and row.
 bool symbols_decode(struct arena *a, str bytes, struct symbol_table *t, err *e) MUST_CHECK;
 
-// What symbols_encode_rest wrote, with a row 0. What rows before `had` are, is not known here.
+// Reads what symbols_encode_rest wrote, with a row 0. References to rows before `had` are in range;
+// what these rows contain is not known here.
 bool symbols_decode_rest(struct arena *a, str bytes, const struct symbol_counts *had,
                          struct symbol_table *t, err *e) MUST_CHECK;

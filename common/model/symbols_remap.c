@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// symbols_remap.c - copies rows of one table into another when they are first asked for, and notes
+// their new numbers.
 #include "model/symbols.h"
 
 bool symbols_remap_init(struct symbols_remap *m, struct arena *a, const struct symbol_table *from,
@@ -39,7 +42,8 @@ bool symbols_hint(struct symbols_hints *h, uint32_t name, uint32_t function, err
     return true;
 }
 
-// Is this string that one of the target? Its strings are unique, so equal bytes are equal rows.
+// Whether this string is that row of the target. The target's strings are unique, so equal bytes
+// mean equal rows.
 static bool is_string(struct symbols_remap *m, uint32_t row, uint32_t there)
 {
     uint32_t *known = &m->strings[row];
@@ -47,7 +51,7 @@ static bool is_string(struct symbols_remap *m, uint32_t row, uint32_t there)
     return *known == there + 1;
 }
 
-// The function that the name named last, if it is this one; 0 if not, also for the names of none.
+// The function that had this name last, if it equals f; 0 if not, or if there is none.
 static uint32_t guess_function(struct symbols_remap *m, const struct symbol_function *f,
                                uint32_t name)
 {
@@ -61,10 +65,10 @@ static uint32_t guess_function(struct symbols_remap *m, const struct symbol_func
     return same ? guess : 0;
 }
 
-// A few rows at a time, so that what was fetched is still there when it is needed.
+// So few rows at a time that fetched lines are still in the processor's cache when they are used.
 #define TOGETHER 32u
 
-// Finds functions [from, to) in the target, or at least their names, those that are there.
+// Finds functions [from, to) that the target has, or at least their names.
 static void find_functions(struct symbols_remap *m, uint32_t from, uint32_t to)
 {
     uint64_t hashes[TOGETHER];
@@ -97,7 +101,7 @@ static void find_functions(struct symbols_remap *m, uint32_t from, uint32_t to)
     }
 }
 
-// Is this string in the target?
+// Whether the target has this string; then its row is noted.
 static bool find_string(struct symbols_remap *m, uint32_t row)
 {
     str text = m->from->strings[row];
@@ -116,7 +120,7 @@ static void find_mapping(struct symbols_remap *m, uint32_t row)
     if (there != MAP_NONE) m->mappings[row] = there + 1;
 }
 
-// A frame with the target's numbers; false if the target lacks what it refers to.
+// A frame with the target's numbers; false if the target lacks its function or mapping.
 static bool translate(const struct symbols_remap *m, uint32_t row, struct symbol_frame *out)
 {
     *out = m->from->frames[row];
@@ -128,7 +132,7 @@ static bool translate(const struct symbols_remap *m, uint32_t row, struct symbol
     return true;
 }
 
-// Finds frames [from, to) in the target, those that are there.
+// Finds frames [from, to) that the target has.
 static void find_frames(struct symbols_remap *m, uint32_t from, uint32_t to)
 {
     struct symbol_frame frames[TOGETHER];
@@ -167,6 +171,7 @@ void symbols_remap_hint(struct symbols_remap *m, struct symbols_hints *hints)
 
 static bool string(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
+    assert(row < m->from->string_count);
     uint32_t *known = &m->strings[row];
     if (*known == 0) {
         uint32_t added = symbols_string(m->to, m->from->strings[row], e);
@@ -179,6 +184,7 @@ static bool string(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 
 static bool function(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
+    assert(row < m->from->function_count);
     uint32_t *known = &m->functions[row];
     if (*known == 0) {
         const struct symbol_function *f = &m->from->functions[row];
@@ -209,6 +215,7 @@ static bool function(struct symbols_remap *m, uint32_t row, uint32_t *out, err *
 
 static bool mapping(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
+    assert(row < m->from->mapping_count);
     uint32_t *known = &m->mappings[row];
     if (*known == 0) {
         struct symbol_mapping copy = m->from->mappings[row];
@@ -226,6 +233,7 @@ static bool mapping(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e
 
 static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
 {
+    assert(row < m->from->frame_count);
     uint32_t *known = &m->frames[row];
     if (*known == 0) {
         const struct symbol_frame *f = &m->from->frames[row];
@@ -245,9 +253,9 @@ static bool frame(struct symbols_remap *m, uint32_t row, uint32_t *out, err *e)
     return true;
 }
 
-// A stack may be a million frames deep and nobody may recurse. On the way up to the first row that
-// is known, each row's slot in `stacks` (0, as it is unknown) notes the child that it was reached
-// from; on the way down the notes become results. After a failure the remaining notes are wiped.
+// Without recursion, because a stack may be a million frames deep. On the way up to the first known
+// row, the slot of each unknown row in `stacks` notes the child that the walk came from; on the way
+// down the notes are replaced by results. After a failure the remaining notes are wiped.
 uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e)
 {
     assert(stack < m->from->stack_count);
@@ -256,6 +264,7 @@ uint32_t symbols_remap_stack(struct symbols_remap *m, uint32_t stack, err *e)
     uint32_t at = stack;
     while (at != 0 && m->stacks[at] == 0) {
         uint32_t up = rows[at].parent;
+        assert(up < at);  // parents come first, or this would not end
         m->stacks[at] = child;
         child = at;
         at = up;

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// symbols_wire.c - message Symbols: tables as columns of packed numbers. There are two writers: one
+// leaves rows out and renumbers the others; one writes tables as they are, which is every batch of
+// a distributor, and asks for the kind of a column once, not for each row. The reader counts rows
+// first, so that each table is allocated once and each reference is checked when it is read.
 #include "codec/pb.h"
 #include "model/symbols.h"
 
@@ -62,10 +67,10 @@ struct rows {
     char *at;
     size_t size;
     uint32_t count;  // row 0 included
-    uint32_t first;  // number of row 1: others may go before
+    uint32_t first;  // the number of row 1; above 1 if the table continues another
 };
 
-// A row's number in the table that is continued.
+// The number of a row, counted from the table that this one continues.
 static uint32_t number_of(const struct rows *r, uint32_t row)
 {
     return r->first + row - 1;
@@ -99,7 +104,7 @@ static uint32_t id_of(const struct encoder *x, enum table table, uint32_t row)
     return x->ids[table] ? x->ids[table][row] : row;
 }
 
-// Marks become numbers.
+// Replaces marks by numbers.
 static void give_numbers(uint32_t *ids, uint32_t count)
 {
     uint32_t next = 1;
@@ -115,6 +120,7 @@ static bool renumber(struct encoder *x, const struct symbol_table *t, const bool
         x->ids[i] = ARENA_ARRAY(a, uint32_t, x->rows[i].count);
         if (!x->ids[i]) return false;
     }
+    // From the last row on: parents come before children, so each ancestor is marked in time.
     uint32_t *stacks = x->ids[STACKS];
     for (uint32_t i = t->stack_count; i-- > 1;) {
         if (!used[i] && !stacks[i]) continue;
@@ -195,8 +201,7 @@ static void put_column(const struct encoder *x, uint32_t field, const struct col
     if (begun) pb_end(x->out, mark);
 }
 
-// ---- the same for tables that are written as they are, which is every batch of a distributor:
-// what a column holds is asked once, not once a row
+// ---- writing tables as they are
 
 #define BLOCK 128  // rows that are put together before they are written
 
@@ -225,7 +230,7 @@ static bool all_zero(const struct rows *r, const struct column *c)
     return any == 0;
 }
 
-// n rows from `row` on; where the next goes.
+// Writes n rows from `row` on; returns the place behind them.
 static uint8_t *put_rows(uint8_t *to, const struct rows *r, const struct column *c, uint32_t row,
                          uint32_t n)
 {
@@ -316,8 +321,8 @@ bool symbols_encode_rest(const struct symbol_table *t, const struct symbol_count
     return buf_ok(out, e);
 }
 
-// ---- reading. Row numbers here are those of the message, from 1 on; what it says, and what is
-// told of it, are those of the tables that it continues.
+// ---- reading. Rows are counted within the message, from 1 on. References in the message, and
+// numbers in errors, count from the table that it continues.
 
 struct decoder {
     struct rows rows[TABLES];         // of the message; `first` is the number of its row 1
@@ -355,7 +360,7 @@ static bool is_string(const struct pb_reader *r)
     return r->field == FIELD_STRINGS && r->type == PB_BYTES;
 }
 
-// Counts first, so that every table is allocated once and references are checked as they are read.
+// Counts the rows of each table. All columns of a table have as many values, or none.
 static bool count(struct decoder *x, str bytes, const struct symbol_counts *had)
 {
     const uint32_t before[TABLES] = {had->strings, had->functions, had->mappings, had->frames,
@@ -389,7 +394,7 @@ static bool count(struct decoder *x, str bytes, const struct symbol_counts *had)
     return true;
 }
 
-// The rows that there are then, those before included.
+// The rows of the table once this one is added to the one that it continues.
 static uint32_t count_of(const struct rows *r)
 {
     return r->first + r->count - 1;
@@ -408,7 +413,8 @@ static char *place(struct decoder *x, const struct column *c, uint32_t row)
     return r->at + row * r->size + c->offset;
 }
 
-// Of a stack row: frame 0 under a parent is that parent, no row.
+// The least valid value. A stack has a parent before it and a frame that is not 0: frame 0 under a
+// parent would be that parent.
 static uint64_t least_of(const struct column *c)
 {
     return c->kind == PARENT || c->table == STACKS ? 1 : 0;
@@ -417,6 +423,7 @@ static uint64_t least_of(const struct column *c)
 static bool set(struct decoder *x, const struct column *c, uint64_t value)
 {
     uint32_t row = ++x->filled[c - columns];
+    assert(row < x->rows[c->table].count);  // count() has counted the same values
     char *at = place(x, c, row);
     uint32_t narrow = (uint32_t)value;
     uint32_t at_row = number_of(&x->rows[c->table], row);
@@ -449,8 +456,8 @@ static bool set(struct decoder *x, const struct column *c, uint64_t value)
     return true;
 }
 
-// The references that fill most of a message, without asking for each value what it is. Leaves
-// *from before the first value that needs a closer look.
+// Reads references, which are most of a message, without a switch for each value. Stops with *from
+// before the first value that is invalid or odd, which set() then looks at.
 static void set_refs(struct decoder *x, const struct column *c, const uint8_t **from,
                      const uint8_t *end)
 {
@@ -478,6 +485,7 @@ static void set_refs(struct decoder *x, const struct column *c, const uint8_t **
         *from = at;
     }
     x->filled[c - columns] += at_row - begun;
+    assert(x->filled[c - columns] < x->rows[c->table].count);
 }
 
 static bool set_packed(struct decoder *x, const struct column *c, str packed)
@@ -503,6 +511,7 @@ static bool fill(struct decoder *x, str bytes, str *strings)
     while (pb_next(&r)) {
         const struct column *c = column_of(&r);
         if (is_string(&r)) {
+            assert(row + 1 < x->rows[STRINGS].count);
             strings[++row] = r.bytes;
             if (str_utf8(r.bytes)) continue;
             return err_set(x->e, ERR_INVALID_ARGUMENT, "symbols: string %u is not UTF-8", row);

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// tree.c - tree_build in three steps: which stacks count (tree_select); the names of these in byte
+// order, as ranks (rank); nodes by (parent, rank), with sums (tree_map). Then truncation and the
+// TREE bytes.
 #include "model/tree.h"
 
 #include "base/hash.h"
@@ -37,7 +41,7 @@ bool *tree_select(struct arena *a, const struct symbol_table *t, const int64_t *
     return selected;
 }
 
-// ---- ranks: the number of a name in byte order, so that nothing below compares text
+// ---- ranks: the place of a name in byte order. Names are compared here, and nowhere below.
 
 struct ranks {
     uint32_t *of;  // of each string row; only of rows that are names of needed stacks
@@ -140,6 +144,7 @@ struct builder {
 
 static bool init(struct builder *x, struct arena *a, uint32_t most)
 {
+    // At most half full, so that every search is short and ends.
     x->size = 16;
     while (x->size / 2 < most && x->size < 1u << 31)
         x->size *= 2;
@@ -152,6 +157,7 @@ static bool init(struct builder *x, struct arena *a, uint32_t most)
 
 static uint32_t child(struct builder *x, uint32_t parent, uint32_t name, const struct ranks *r)
 {
+    assert(parent < x->tree.count && name < r->count);
     uint64_t hash = hash_table_word((uint64_t)parent << 32 | name);
     uint32_t mask = x->size - 1;
     uint32_t at = (uint32_t)(hash >> 32) & mask;
@@ -167,7 +173,8 @@ static uint32_t child(struct builder *x, uint32_t parent, uint32_t name, const s
     return node;
 }
 
-// Siblings in byte order: nodes by rank, from the last, each put before what its parent has.
+// Links siblings in byte order: nodes are taken by descending rank, and each is put before the
+// children that its parent has so far.
 static bool link_children(struct builder *x, struct arena *a, uint32_t rank_count)
 {
     uint32_t *starts = ARENA_ARRAY(a, uint32_t, (size_t)rank_count + 1);
@@ -193,6 +200,7 @@ static bool overflow(err *e)
     return err_set(e, ERR_OUT_OF_RANGE, "the total of a flame graph node does not fit 64 bits");
 }
 
+// Totals, in one pass from the last node: children come after their parents.
 static bool add_up(struct tree *t, err *e)
 {
     for (uint32_t i = t->count - 1; i > 0; i--) {
@@ -209,12 +217,13 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
 {
     bool *needed = ARENA_ARRAY(a, bool, t->stack_count);
     uint32_t *nodes = ARENA_ARRAY(a, uint32_t, t->stack_count);
-    if (!needed || !nodes) return arena_ok(a, e);
+    if (!needed || !nodes) return arena_fail(a, e);
     memcpy(needed, selected, t->stack_count * sizeof *needed);
     symbols_mark_ancestors(t, needed);
     struct ranks ranks = {0};
     if (!rank(a, t, needed, &ranks)) return arena_ok(a, e);
     uint32_t most = 0;
+    // Each needed stack makes one node at most.
     for (uint32_t i = 1; i < t->stack_count; i++)
         most += needed[i];
     struct builder x = {0};
@@ -223,6 +232,7 @@ bool tree_map(struct arena *a, const struct symbol_table *t, const int64_t *sums
         if (!needed[i]) continue;
         uint32_t name = name_row(t, i);
         uint32_t parent = nodes[t->stacks[i].parent];
+        // A frame without a name adds no node: its callees are children of its caller.
         nodes[i] = t->strings[name].n > 0 ? child(&x, parent, ranks.of[name], &ranks) : parent;
         if (!selected[i] || nodes[i] == 0) continue;
         if (!sum_add(&x.tree.nodes[nodes[i]].self, sums[i])) return overflow(e);
@@ -238,7 +248,7 @@ bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *su
 {
     uint32_t *node_of = NULL;
     bool *selected = tree_select(a, t, sums, call_site, n);
-    if (!selected) return arena_ok(a, e);
+    if (!selected) return arena_fail(a, e);
     return tree_map(a, t, sums, selected, out, &node_of, e);
 }
 
@@ -248,6 +258,7 @@ bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *su
 // input makes it slow.
 static int64_t kth_largest(const int64_t *v, size_t n, uint64_t k)
 {
+    assert(k >= 1 && k <= n);
     const uint64_t sign = (uint64_t)1 << 63;
     uint64_t known = 0;
     uint64_t mask = 0;
@@ -274,6 +285,7 @@ bool *tree_keep(struct arena *a, const struct tree *t, const int64_t *sizes, int
     bool all = max_nodes <= 0 || (uint64_t)max_nodes >= nodes;
     int64_t least = all ? INT64_MIN : kth_largest(sizes + 1, nodes, (uint64_t)max_nodes);
     keep[0] = true;
+    // Values may be negative, so a child can be larger than its parent, which may be removed.
     for (uint32_t i = 1; i < t->count; i++)
         keep[i] = keep[t->nodes[i].parent] && sizes[i] >= least;
     return keep;
@@ -292,7 +304,7 @@ struct cut {
     const uint32_t *ids;  // of kept nodes in the new tree; 0 = removed
 };
 
-// The children of one kept node; those removed are added up into its last child, "other".
+// Links the kept children of a kept node; removed ones are added up in its last child, "other".
 static bool cut_children(struct cut *x, uint32_t node, err *e)
 {
     const struct tree_node *from = x->in->nodes;
@@ -329,7 +341,7 @@ bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct t
 {
     uint32_t *ids = ARENA_ARRAY(a, uint32_t, in->count);
     bool *loses = ARENA_ARRAY(a, bool, in->count);
-    if (!ids || !loses) return arena_ok(a, e);
+    if (!ids || !loses) return arena_fail(a, e);
     size_t count = 0;
     size_t others = 0;
     for (uint32_t i = 0; i < in->count; i++) {
@@ -343,7 +355,7 @@ bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct t
     }
     struct tree cut = {.nodes = ARENA_ARRAY(a, struct tree_node, count + others),
                        .removed = in->count - (uint32_t)count};
-    if (!cut.nodes) return arena_ok(a, e);
+    if (!cut.nodes) return arena_fail(a, e);
     for (uint32_t i = 0; i < in->count; i++) {
         if (!keep[i]) continue;
         const struct tree_node *n = &in->nodes[i];
@@ -356,6 +368,7 @@ bool tree_cut(struct arena *a, const struct tree *in, const bool *keep, struct t
     for (uint32_t i = 0; i < in->count; i++) {
         if (keep[i] && !cut_children(&x, i, e)) return false;
     }
+    assert(cut.count <= count + others);
     for (uint32_t i = 1; i < cut.count; i++)
         cut.max_self = MAX(cut.max_self, cut.nodes[i].self);
     *out = cut;
@@ -370,11 +383,11 @@ bool tree_truncate(struct arena *a, const struct tree *in, int64_t max_nodes, st
         return true;
     }
     int64_t *sizes = ARENA_ARRAY(a, int64_t, in->count);
-    if (!sizes) return arena_ok(a, e);
+    if (!sizes) return arena_fail(a, e);
     for (uint32_t i = 0; i < in->count; i++)
         sizes[i] = in->nodes[i].total;
     const bool *keep = tree_keep(a, in, sizes, max_nodes);
-    if (!keep) return arena_ok(a, e);
+    if (!keep) return arena_fail(a, e);
     return tree_cut(a, in, keep, out, e);
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tree.h - from a sum over stacks to what people see: a tree by function name, truncated once.
+// tree.h - from sums over stacks to the tree that people see: by function name, truncated once.
 //
-// Input is always (symbol table, dense sums per stack). A tree has one node per distinct path of
-// function names (lines, files and addresses folded together); frames without a name add no node,
-// so stacks without any name, the empty one among them, count in no total. Nodes come after their
-// parents; children are in byte order of their names, and the child "other" that truncation made
-// comes last. Totals come from one reverse pass. Rules:
-// docs/formats/flamegraph.md.
+// The input is always a symbol table and dense sums by stack. A tree has one node for each distinct
+// path of function names; lines, files and addresses do not matter. Frames without a name add no
+// node, so stacks without any name, like the empty stack, count in no total. Nodes come after their
+// parents. Children are in byte order of their names, but the child "other" that truncation made
+// comes last. docs/formats/flamegraph.md has the rules.
 //
 // Nothing recurses: a stack may be a million frames deep. Memory is the arena's, whose cap ends
 // what is too large with resource_exhausted. A total outside int64 is out_of_range.
@@ -37,15 +36,16 @@ struct tree {
 bool tree_build(struct arena *a, const struct symbol_table *t, const int64_t *sums,
                 const str *call_site, size_t n, struct tree *out, err *e) MUST_CHECK;
 
-// How many names of a call site of n a stack has matched, root first, given its frame and that
-// number of its parent (0 for the empty stack): the stack lies under the site if it is n. More than
-// n for ever after the first wrong name.
+// How many of the n names of a call site a stack has matched, from the root. `matched` is that
+// number for its parent (0 for the empty stack). The stack lies under the call site if the result
+// is n. After the first wrong name it stays above n.
 uint32_t tree_match(const struct symbol_table *t, uint32_t frame, uint32_t matched,
                     const str *call_site, size_t n);
 
-// Keeps the max_nodes largest nodes and those that tie with the smallest of them; what is removed
-// below a node becomes its child "other", or is added to the self of a child of that name that is
-// kept. 0 or less: no truncation (*out shares the nodes of *in). Once, at the end of a query.
+// Keeps the max_nodes largest nodes and those that tie with the smallest of them. Nodes that are
+// removed below a node are added up in its child "other"; if it keeps a child of that name, in the
+// self of that child. 0 or less: no truncation (*out shares the nodes of *in). To be called once,
+// at the end of a query: a second truncation could not tell real nodes from "other".
 bool tree_truncate(struct arena *a, const struct tree *in, int64_t max_nodes, struct tree *out,
                    err *e) MUST_CHECK;
 

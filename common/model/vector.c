@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// vector.c - sorts, writes, reads and adds up vectors. Queries spend most of their time in
+// add_quickly, which reads only the common short form and leaves every other one to the careful
+// reader.
 #include "model/vector.h"
 
 #include "base/number.h"
@@ -48,6 +52,7 @@ static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
 {
     struct range waiting[33];
     size_t count = 0;
+    assert(differ != 0);  // the bits above the first difference need no pass
     waiting[count++] = (struct range){0, n, 31 - __builtin_clz(differ)};
     while (count > 0) {
         struct range r = waiting[--count];
@@ -56,6 +61,7 @@ static void radix_sort(struct vector_entry *v, size_t n, uint32_t differ)
             sort_short(v + r.from, r.to - r.from);
             continue;
         }
+        assert(count + 2 <= COUNT(waiting));
         size_t middle = part(v, r.from, r.to, r.bit);
         waiting[count++] = (struct range){middle, r.to, r.bit - 1};
         waiting[count++] = (struct range){r.from, middle, r.bit - 1};
@@ -134,6 +140,7 @@ static void end_block(struct writer *w)
 static inline void put(struct writer *w, uint32_t stack, int64_t value)
 {
     if (w->n == BLOCK - 1) end_block(w);  // the head takes the room of one entry
+    assert(stack >= w->last);             // a delta is not negative
     int64_t quotient = w->divisor == 1 ? value : value / w->divisor;
     w->used += varint_put(w->block + w->used, stack - w->last);
     w->used += varint_put(w->block + w->used, zigzag(quotient));
@@ -285,9 +292,9 @@ static inline size_t quick_get(const uint8_t *at, uint64_t *v)
     return at[2] < 0x80 ? 3 : 0;
 }
 
-// The entries that are short and so far from the end that nobody has to look for it, with the
-// reader's checks but without its state in memory: this is where queries spend their time. Stops
-// before whatever it does not understand.
+// Adds entries that are short and so far from the end that it need not be checked for. Makes the
+// reader's checks, but keeps its state in registers: this is where queries spend their time. Stops
+// before an entry that is long, invalid or near the end.
 static uint64_t add_quickly(struct vector_reader *r, int64_t unit, int64_t *sums, size_t n)
 {
     const uint8_t *at = r->at;
@@ -317,7 +324,8 @@ static uint64_t add_quickly(struct vector_reader *r, int64_t unit, int64_t *sums
     return done;
 }
 
-// One entry with every check; divisor times factor may leave int64 where the value does not.
+// Adds one entry with every check. Divisor times factor may exceed int64 where value times factor
+// does not, so they are multiplied in the other order here.
 static bool add_one(struct vector_reader *r, int64_t factor, int64_t *sums, size_t n, err *e)
 {
     struct vector_entry v;
@@ -335,6 +343,7 @@ bool vector_add(str bytes, int64_t factor, int64_t *sums, size_t n, err *e)
     struct vector_reader r;
     int64_t unit = 0;
     if (!vector_open(&r, bytes, e)) return false;
+    // One multiplication for each entry instead of two, if divisor times factor fits.
     bool quick = n > 0 && !__builtin_mul_overflow(r.divisor, factor, &unit);
     while (r.left > 0 || r.at < r.end) {
         if (quick && add_quickly(&r, unit, sums, n) > 0) continue;

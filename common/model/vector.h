@@ -22,19 +22,19 @@ struct vector_entry {
 // Sorts by stack, adds equal stacks, drops zeros; in place. Fails with out_of_range.
 bool vector_normalise(struct vector_entry *v, size_t *n, err *e) MUST_CHECK;
 
-// Normalised entries -> bytes.
+// Appends normalised entries to `out`.
 void vector_encode(const struct vector_entry *v, size_t n, struct buf *out);
 
-// values[i * stride] of stacks[i], which ascend, for each i below n where it is not 0 -> bytes. How
-// many there are.
+// Appends values[i * stride] of stacks[i], which ascend, for each i below n whose value is not 0.
+// Returns the number of entries.
 size_t vector_encode_column(const uint32_t *stacks, const int64_t *values, size_t stride, size_t n,
                             struct buf *out);
 
-// The non-zero ones of n dense sums -> bytes. stack_ids, if not NULL, gives the id to write for
-// each row (ascending over the rows that are not zero), as symbols_encode makes them.
+// Appends the non-zero ones of n dense sums. stack_ids, if not NULL, has the id to write for each
+// row, as symbols_encode makes them; ids of non-zero rows ascend.
 void vector_encode_sums(const int64_t *sums, size_t n, const uint32_t *stack_ids, struct buf *out);
 
-// ---- reading, entry by entry; trusts nothing
+// ---- reading, entry by entry, with every check
 struct vector_reader {
     const uint8_t *at;
     const uint8_t *end;
@@ -48,7 +48,7 @@ bool vector_open(struct vector_reader *r, str bytes, err *e) MUST_CHECK;
 bool vector_next(struct vector_reader *r, struct vector_entry *v);  // false at the end or a fault
 bool vector_done(const struct vector_reader *r, err *e) MUST_CHECK;
 
-// Walks bytes from outside once: well-formed, ids below stack_count, sum of values in *total
+// Checks bytes from outside: well-formed, ids below stack_count. *total is the sum of the values
 // (out_of_range if it does not fit).
 bool vector_check(str bytes, uint32_t stack_count, int64_t *total, err *e) MUST_CHECK;
 
