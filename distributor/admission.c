@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// admission.c - quotas, rate and sampling of one profile, with Pyroscope's messages and
+// annotations.
 #include "distributor/admission.h"
 
 #include "codec/json.h"
@@ -21,7 +24,7 @@ static void mark_throttled(struct admission *g, struct admission_pass *pass, str
 {
     const struct quota *q = g->limits->quota;
     struct buf b;
-    if (pass->annotation_count > 0) return;  // the tenant's quota said so already
+    if (pass->annotation_count > 0) return;  // one is enough, the tenant's before that of a group
     buf_init(&b, g->a->budget, 1 << 20);
     buf_z(&b, "{\"body\":{\"periodType\":");
     json_put_string(&b, str_of(q->period_type));
@@ -80,7 +83,7 @@ static bool pass_rate(struct admission *g, uint64_t bytes, enum discard_reason *
                    text_ibytes(more, bytes));
 }
 
-// By its resolved name, else as configured.
+// The quota of a group: by its resolved name, else by its configured one.
 static const struct quota_group *quota_of(const struct quota *q, const struct usage_match *m)
 {
     const struct quota_group *found = NULL;
@@ -131,6 +134,7 @@ bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admis
                     enum discard_reason *why, err *e)
 {
     *pass = (struct admission_pass){0};
+    // Received bytes count for the usage groups even if the profile is refused.
     usage_find(g->a, &g->limits->usage_groups, ls, &g->groups);
     if (g->received) g->received(g->arg, bytes);
     if (!pass_quota(g, pass, why, e) || !pass_rate(g, bytes, why, e)) return false;

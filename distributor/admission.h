@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// admission.h - what a tenant pays for and may push, asked of every profile before it is looked at:
+// admission.h - whether a tenant may push a profile now, asked before the profile is checked:
 //
 //     quota reached? -> rate -> quota of a usage group reached? -> sampling
 //
-// A quota that is reached lets a few profiles through, which are marked; so are those that sampling
-// kept. Pure: state, time and chance are behind functions.
+// A quota that is reached lets a few profiles through, with an annotation; profiles that sampling
+// kept have one too. Pure: state, time and chance are behind functions.
 #pragma once
 
 #include "base/arena.h"
@@ -24,14 +24,14 @@ struct admission {
     struct arena *a;
     const struct limits *limits;
     bool (*take_rate)(void *arg, uint64_t bytes);  // NULL: no rate
-    bool (*take_quota)(void *arg, str group);      // may it pass though the quota is reached?
+    bool (*take_quota)(void *arg, str group);      // true: it passes though the quota is reached
     double (*chance)(void *arg);                   // in [0, 1)
-    void (*received)(void *arg, uint64_t bytes);   // by `groups`; NULL: nobody counts
+    void (*received)(void *arg, uint64_t bytes);   // counts bytes for `groups`; or NULL
     void *arg;
     struct usage_matches groups;  // of the last profile
 };
 
-// May a profile pass that costs `bytes`: its encoded bytes and its labels? False with the answer
-// (resource_exhausted) and the reason for its counter.
+// Whether a profile may pass. bytes: its uncompressed bytes and its labels. False with the answer
+// (resource_exhausted) and the reason for the counter of discards.
 bool admission_pass(struct admission *g, labels ls, uint64_t bytes, struct admission_pass *pass,
                     enum discard_reason *why, err *e) MUST_CHECK;

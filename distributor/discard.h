@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// discard.h - what a request lost, by reason; the reasons and their names are Pyroscope's.
+// discard.h - profiles and bytes of a request that were not stored, by reason. The reasons and
+// their names are Pyroscope's.
 #pragma once
 
 #include "base/base.h"
@@ -31,7 +32,7 @@ enum discard_reason {
     DISCARD_REASON_COUNT
 };
 
-// Of one request; the zero value is empty. A profile counts once, whatever it would have become.
+// Counts of one request; the zero value is empty. A profile counts once, not for each series.
 struct discards {
     uint64_t profiles[DISCARD_REASON_COUNT];
     uint64_t bytes[DISCARD_REASON_COUNT];  // uncompressed; also of parts of profiles
@@ -41,6 +42,7 @@ const char *discard_name(enum discard_reason reason);
 
 static inline void discard_add(struct discards *d, enum discard_reason reason, size_t bytes)
 {
+    assert(reason < DISCARD_REASON_COUNT);
     d->profiles[reason]++;
     d->bytes[reason] += bytes;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which status an error gets depends on where it was met: the name and text that was refused later
-// answer with the status of the error's code; whatever is wrong with a body, and all of pprof, is
-// 422 "unknown", unless the tenant is at a limit (429). SDKs only look whether it is 200.
+// ingest.c - one upload: parameters, format, labels, then the pipeline, and the answer that SDKs
+// know.
+//
+// The status of an error depends on where it was met. A bad name, and text that is refused after it
+// was parsed, answer with the status of the error's code. A fault in a body, and every fault of
+// pprof, is 422 "unknown", unless the tenant is at a limit (429). SDKs only check for 200.
 #include "distributor/ingest.h"
 
 #include "codec/attime.h"
@@ -45,7 +48,7 @@ struct upload {
     int64_t from_ns;
     int64_t sample_rate;
     enum format format;
-    err refused;  // what an answer said that was given here
+    err refused;  // the error in an answer that was made here
 };
 
 // ---- answers
@@ -55,7 +58,7 @@ static void count_malformed(struct upload *u, const err *why)
     pipeline_refuse(&u->q.in, DISCARD_MALFORMED_PROFILE, u->x->body.n, why);
 }
 
-// A failure in reading or storing what the body holds.
+// Answers a failure in reading or storing the body. True: the exchange has its answer.
 static bool unprocessable(struct upload *u, const char *where, const err *why)
 {
     err e = *why;
@@ -124,19 +127,19 @@ struct label_list {
     size_t n;
 };
 
-// Unless there is one of this name.
+// Adds a label unless there is one with this name.
 static void put(struct label_list *l, str name, str value)
 {
     if (!labels_has((labels){l->v, l->n}, name)) l->v[l->n++] = (label){name, value};
 }
 
-// `app` becomes service_name, or where the client gave one, even an empty one, app_name if that is
-// wanted.
+// `app` becomes service_name. If the client gave a service_name, even an empty one, `app` becomes
+// app_name if keep_app.
 static bool make_labels(struct upload *u, str profile_name, str app, bool keep_app,
                         struct pipeline_item *item, err *e)
 {
     struct label_list l = {.v = ARENA_ARRAY(u->a, label, u->name.count + LABELS_ADDED)};
-    if (!l.v) return arena_ok(u->a, e);
+    if (!l.v) return arena_fail(u->a, e);
     put(&l, S(LABEL_NAME), profile_name);
     put(&l, S("__delta__"), S("false"));
     put(&l, S("pyroscope_spy"), u->spy);
@@ -148,6 +151,7 @@ static bool make_labels(struct upload *u, str profile_name, str app, bool keep_a
     bool named = labels_has((labels){l.v, l.n}, S(LABEL_SERVICE));
     if (!named) put(&l, S(LABEL_SERVICE), app);
     if (named && keep_app) put(&l, S("app_name"), app);
+    assert(l.n <= u->name.count + LABELS_ADDED);
     item->labels = l.v;
     item->label_count = l.n;
     return true;
@@ -175,7 +179,8 @@ static bool run_text(struct upload *u, err *e)
         count_malformed(u, &why);
         return unprocessable(u, "parsing collapsed text failed", &why);
     }
-    if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);  // once a profile of a span
+    // A name with a profile_id was once the profile of one span: accepted, and not stored.
+    if (ingest_name_get(&u->name, "profile_id").n) return accepted(u);
     struct ingest_type type;
     struct pipeline_item item = {.bytes = buf_view(&u->x->body)};
     struct profile *p = d.profiles;
@@ -205,7 +210,7 @@ static void keep_first(str *kept, str bytes)
     if (!kept->p) *kept = bytes;
 }
 
-// Of a form only parts that are files, so have a file name, are seen; of several the first.
+// Only parts of a form that are files, with a file name, are looked at; of several the first.
 static bool find_parts(struct upload *u, struct parts *out, err *e)
 {
     if (u->format == FORMAT_PPROF) {
@@ -245,7 +250,7 @@ static bool decode_part(struct upload *u, str bytes, bool dotnet, struct decoded
     return false;
 }
 
-// What the agents of some languages mean by their profiles.
+// Adapts profiles of agents that use pprof in ways of their own.
 static bool adapt(struct upload *u, struct profile *p, bool dotnet, err *e)
 {
     if (p->time_ns >= 0 && p->time_ns < NS_OF_1971) p->time_ns = u->from_ns;
@@ -287,7 +292,7 @@ static bool run_pprof(struct upload *u)
         count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
     }
-    if (parts.profile.n == 0) return accepted(u);
+    if (parts.profile.n == 0) return accepted(u);  // a form without a profile: nothing to store
     if (!parse_pprof(u, &parts, &item, &p, &why)) {
         if (!u->q.in.failed) count_malformed(u, &why);
         return unprocessable(u, parsing, &why);
@@ -305,7 +310,7 @@ static bool run_pprof(struct upload *u)
 
 // ---- the request
 
-// Answers what u->refused says; always false.
+// Answers with u->refused; always false.
 static bool too_large(struct upload *u, size_t bytes)
 {
     discard_add(&u->q.in.discards, DISCARD_BODY_SIZE_LIMIT, bytes);
@@ -326,7 +331,8 @@ static bool body_fits(struct upload *u)
     return too_large(u, n);
 }
 
-// Content-Encoding says nothing of pprof, which is gzipped in itself and limited as a profile.
+// A pprof body with Content-Encoding gzip is the gzipped profile itself: the decoder inflates it,
+// up to the limit of a profile.
 static bool inflate(struct upload *u, err *e)
 {
     str how = http_headers_get(&u->x->headers, "content-encoding");

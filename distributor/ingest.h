@@ -2,14 +2,14 @@
 //
 // ingest.h - POST /ingest: the uploads of Pyroscope's SDKs.
 //
-// The format is told by parameter `format`, else by the content type: multipart/form-data is pprof,
-// everything unknown is collapsed text. The name of the application carries labels, and for text
-// also what was measured.
+// The parameter `format` says the format, else the content type does: multipart/form-data is pprof,
+// every unknown type is collapsed text. The name of the application carries labels; for text, its
+// suffix says what was measured.
 #pragma once
 
 #include "rpc/route.h"
 
-// Counts a body that was refused for its size before it came.
+// Counts a body that was refused for its size before it was read.
 void ingest_too_large(void *self, const struct http_exchange *x);
 
 // Logs an upload that was refused before ingest_run.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ingest_name.c - parses the name parameter as Pyroscope's own parser does, odd corners included.
 #include "distributor/ingest_name.h"
 
 #include "distributor/text.h"
 
-// Bytes of the character at p, for a message.
+// Bytes of the UTF-8 character at this place, for a message.
 static int character_size(str s, size_t at)
 {
     size_t end = at + 1;
@@ -74,9 +76,10 @@ bool ingest_name_parse(struct arena *a, str text, struct ingest_name *out, err *
     size_t brace = str_find(text, '{');
     *out = (struct ingest_name){.app = str_trim(str_slice(text, 0, brace)),
                                 .labels = ARENA_ARRAY(a, label, pairs)};
-    if (!out->labels) return arena_ok(a, e);
+    if (!out->labels) return arena_fail(a, e);
     if (!check(out->app, "service", "/-", e)) return false;
-    // put() compares with every earlier key; more pairs than this are nobody's labels.
+    // put() compares with every earlier key, so the number of pairs is bounded; no client has so
+    // many.
     if (pairs > 1000) {
         return err_set(e, ERR_INVALID_ARGUMENT, "name has %zu labels, limit 1000", pairs);
     }

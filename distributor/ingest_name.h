@@ -3,8 +3,8 @@
 // ingest_name.h - the `name` of /ingest: "app.suffix{key=value, ...}".
 //
 // The application's name takes [A-Za-z0-9_./-], keys [A-Za-z0-9_.], values anything but ',' and
-// '}', without quoting. Spaces around all of them are left out; of equal keys the last counts; what
-// follows the brace is ignored, and without a brace the last pair is. Pure.
+// '}', without quoting. Spaces around each are left out. Of equal keys the last one counts. Text
+// behind the closing brace is ignored; without that brace the last pair is ignored. Pure.
 #pragma once
 
 #include "model/label.h"

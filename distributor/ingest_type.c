@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ingest_type.c - the tables of suffixes and default names are Pyroscope's.
 #include "distributor/ingest_type.h"
 
 #include "codec/json.h"
@@ -79,19 +81,19 @@ bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct 
     return true;
 }
 
-// Samples of one stack become one, the first of them.
+// Adds samples with equal stacks to the first of them.
 static bool add_up(struct arena *a, struct profile *p, struct symbols *names, err *e)
 {
     struct stack_rows stacks;
     uint32_t *rows = ARENA_ARRAY(a, uint32_t, p->sample_count);
-    if (!rows) return arena_ok(a, e);
+    if (!rows) return arena_fail(a, e);
     if (!stack_rows_init(&stacks, a, p, names, NULL, e)) return false;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         rows[i] = stack_rows_row(&stacks, i, e);
         if (rows[i] == MAP_NONE) return false;
     }
     uint32_t *sample_of = ARENA_ARRAY(a, uint32_t, names->t.stack_count);  // + 1; 0: none yet
-    if (!sample_of) return arena_ok(a, e);
+    if (!sample_of) return arena_fail(a, e);
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sample_count; i++) {
         uint32_t *known = &sample_of[rows[i]];
@@ -162,7 +164,7 @@ bool ingest_config_parse(struct arena *a, str json, struct ingest_config *out, e
     for (; t == JSON_KEY; t = json_next(&r)) {
         struct ingest_config_entry entry = {.type = r.text};
         if (json_next(&r) != JSON_OBJECT || !read_entry(&r, &entry)) return refuse_config(&r, e);
-        if (!arena_grow(a, &out->v, &cap, out->n + 1, sizeof *out->v)) return arena_ok(a, e);
+        if (!arena_grow(a, &out->v, &cap, out->n + 1, sizeof *out->v)) return arena_fail(a, e);
         out->v[out->n++] = entry;
     }
     if (t != JSON_OBJECT_END || json_next(&r) != JSON_END) return refuse_config(&r, e);

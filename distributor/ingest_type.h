@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ingest_type.h - what an upload to /ingest is called: from the suffix of an application's name for
-// text, from the sample types and their configuration for pprof. Pure.
+// ingest_type.h - the profile type of an upload to /ingest: for text from the suffix of the
+// application's name, for pprof from the sample types and their configuration. Pure.
 #pragma once
 
 #include "model/profile.h"
@@ -17,13 +17,14 @@ struct ingest_type {
 // Fails with invalid_argument: unknown profile type.
 bool ingest_type_of_app(str app, struct ingest_type *out, err *e) MUST_CHECK;
 
-// Gives a profile of one type these names. Of CPU and wall time each value becomes nanoseconds: it
-// counts periods of 1 / sample_rate. Fails with out_of_range.
+// Gives a profile with one sample type these names. Values of CPU and wall time count periods of
+// 1 / sample_rate and become nanoseconds. Fails with out_of_range.
 bool ingest_type_apply(const struct ingest_type *t, int64_t sample_rate, struct profile *p,
                        err *e) MUST_CHECK;
 
-// A stack may be counted up and down again: if any count is negative, lines with the same stack
-// become one sample with their sum. Of one type. Fails with out_of_range or resource_exhausted.
+// If any count is negative, lines with the same stack become one sample with their sum: such a text
+// counts a stack up and down. The profile has one sample type. Fails with out_of_range or
+// resource_exhausted.
 bool ingest_text_sums(struct arena *a, struct profile *p, err *e) MUST_CHECK;
 
 // ---- pprof
@@ -34,7 +35,7 @@ struct ingest_config_entry {
 struct ingest_config {
     struct ingest_config_entry *v;
     size_t n;
-    bool given;  // then the usual names do not apply
+    bool given;  // then the default names do not apply
 };
 
 // sample_type_config: {"type": {"display-name": "...", ...}, ...}. Empty text and null are none.
@@ -45,8 +46,8 @@ bool ingest_config_has(const struct ingest_config *c, const char *type);
 // __name__ of a pprof.
 str ingest_pprof_name(const struct profile *p, const struct ingest_config *c);
 
-// What agents of interpreted languages mean: function names become "file name". For pyspy not where
-// the file is absolute. False if memory is out.
+// For agents of interpreted languages: function names become "file name". With keep_absolute
+// (pyspy) not those with an absolute file. False without memory.
 bool ingest_pprof_scripts(struct arena *a, struct profile *p, bool keep_absolute) MUST_CHECK;
 
 // '-' in names of sample types becomes '_' (.NET). False if memory is out.

@@ -5,19 +5,20 @@
 
 #include <stdlib.h>
 
-// After refusals in a row, 1, 2, 4 ... so many pushes bring their symbols along before another
-// lexicon is tried: an ingester that refuses for good (a service with too many stacks, no memory)
-// costs next to nothing.
+// After refusals in a row 1, 2, 4 ... at most so many pushes bring their symbols along before
+// another lexicon is tried. So an ingester that always refuses (a service with too many stacks, no
+// memory) costs next to nothing.
 #define PAUSE_MOST 1024
 
-// While there is no room one of so many newcomers is let in. Agents push in turns, so if each got
-// the place of the one longest unused, none would be there when it is asked for again.
+// While memory is full, one of so many newcomers is let in. Agents push in turns: if each newcomer
+// got the place of the lexicon that was not used for longest, none would be there when it is needed
+// again.
 #define ADMITTED 16
 
-// Beyond this many members the rest is told all symbols; there are some tens.
+// Members beyond this number get no lexicons. A cluster has some tens; this bounds the table.
 #define MEMBERS_MOST 4096
 
-// The lexicon of a tenant, service and member, or what is known of why there is none.
+// The lexicon of a tenant, service and member, or why there is none.
 struct slot {
     struct shelf_item item;
     struct lexicon *lexicon;  // or NULL
@@ -32,7 +33,7 @@ struct slot {
 void lexicons_init(struct lexicons *ls, struct mem_budget *parent, size_t limit)
 {
     *ls = (struct lexicons){0};
-    // A budget whose limit is 0 would have none.
+    // A budget with limit 0 would have no limit at all.
     mem_budget_init(&ls->memory, "distributor.lexicon_memory", parent, MAX(limit, (size_t)1));
     lock_init(&ls->lock, LOCK_LEXICONS);
     shelf_init(&ls->shelf, &ls->memory);
@@ -50,6 +51,7 @@ static void lexicon_free(struct lexicon *l)
 // The last reference goes after all use: release orders that before the free, acquire sees it.
 void lexicon_unref(struct lexicon *l)
 {
+    assert(atomic_load_explicit(&l->refs, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) lexicon_free(l);
 }
 
@@ -190,14 +192,16 @@ static size_t most_of(const struct lexicons *ls)
     return limit_of(ls) / 4 * 3;
 }
 
-// Below what makes others go, so that one who goes makes no place for two.
+// Newcomers are held back from 5/8 on, below the 3/4 at which lexicons are dropped: one that is
+// dropped must not make place for two.
 static bool is_crowded(const struct lexicons *ls)
 {
     return atomic_load_explicit(&ls->memory.used, memory_order_relaxed) > limit_of(ls) / 8 * 5;
 }
 
-// Those longest unused go until there is room for others to grow. Pushes may still be at work with
-// them; their memory goes later, so the number to go is bounded by what they hold now.
+// Drops lexicons that were not used for longest until there is room for others to grow. Pushes may
+// still use them, and their memory is freed later; so their bytes are subtracted here, or this
+// would drop all of them.
 static void make_room(struct lexicons *ls, const struct slot *keep)
 {
     size_t used = atomic_load_explicit(&ls->memory.used, memory_order_relaxed);
@@ -234,6 +238,7 @@ static struct lexicon *take(struct lexicons *ls, const struct lexicon_key *k)
     make_room(ls, s);
     if (!s) s = slot_add(ls, k, hash);
     if (!s) return NULL;
+    // Pushes that still use an ended one keep it; this push begins another.
     if (s->lexicon && atomic_load_explicit(&s->lexicon->ended, memory_order_relaxed)) let_go(s);
     if (s->pause > 0) {
         s->pause--;
@@ -254,13 +259,14 @@ struct lexicon *lexicons_take(struct lexicons *ls, const struct lexicon_key *k)
 
 // ---- how one ends
 
-// Nobody begins to use it; its slot, if it is still the slot's, goes without for `pause` pushes,
-// more each time until an ingester took one.
+// Takes the lexicon out of its slot, if it is still there, so that no push begins to use it. With
+// `pause` the next pushes go without one: twice as many after each refusal in a row.
 static void end(struct lexicons *ls, const struct lexicon_key *k, struct lexicon *l, bool pause)
 {
     lock_take(&ls->lock);
     struct shelf_item *item = shelf_find(&ls->shelf, hash_of(k), same_slot, k);
     struct slot *s = item ? CONTAINER_OF(item, struct slot, item) : NULL;
+    assert(atomic_load_explicit(&l->ended, memory_order_relaxed));
     if (s && s->lexicon == l) {
         let_go(s);
         if (!pause) s->refusals = 0;
@@ -275,6 +281,7 @@ void lexicons_full(struct lexicons *ls, const struct lexicon_key *k, struct lexi
     lock_take(&l->lock);
     bool useless = l->symbols.t.stack_count > l->asked / 2;
     lock_give(&l->lock);
+    // One that no ingester ever took was useless as well.
     useless |= !atomic_load_explicit(&l->answered, memory_order_relaxed);
     if (atomic_exchange_explicit(&l->ended, true, memory_order_relaxed)) return;
     atomic_fetch_add_explicit(&ls->full, 1, memory_order_relaxed);

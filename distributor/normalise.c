@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// normalise.c - samples and addresses that are not stored, and the source version in build ids.
 #include "distributor/normalise.h"
 
 #include "codec/json.h"
@@ -6,7 +8,7 @@
 
 // ---- samples
 
-// Labels without text, which are numbers or empty, keep nobody apart.
+// Labels without text (numbers, empty ones) do not make series.
 static void keep_text_labels(struct profile *p, struct profile_sample *s)
 {
     if (s->label_count == 0) return;
@@ -18,6 +20,7 @@ static void keep_text_labels(struct profile *p, struct profile_sample *s)
     s->label_count = n;
 }
 
+// Whether a sample is stored: it has a value, and none is negative.
 static bool counts(const struct profile *p, uint32_t row)
 {
     const int64_t *v = p->values + (size_t)row * p->type_count;
@@ -42,6 +45,7 @@ static bool stands(const struct profile *p, const struct profile_sample *s, cons
     return true;
 }
 
+// Where functions are named, addresses only keep equal frames of different runs apart.
 static void clear_addresses(struct profile *p)
 {
     for (uint32_t i = 0; i < p->location_count; i++) {
@@ -107,7 +111,7 @@ static str version_json(struct arena *a, labels ls, str build_id)
     return s;
 }
 
-// A mapping for locations without one, so that they have a build id.
+// Adds a mapping for locations without one, because the build id is a mapping's.
 static bool add_mapping(struct arena *a, struct profile *p)
 {
     uint32_t row = p->mapping_count;

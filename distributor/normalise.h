@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// normalise.h - what Pyroscope does to every profile before it stores it, in place and pure.
+// normalise.h - changes every profile as Pyroscope does before it is stored; in place, pure.
 #pragma once
 
 #include "model/label.h"
 #include "model/profile.h"
 
-// Drops numeric and empty sample labels, samples with a negative value or without any value, frames
-// that are neither named nor addressed together with their samples, and addresses in mappings whose
-// functions are known. Equal stacks are left to be added up when they become vectors. What remains
-// is what every total counts. False if memory is out (ask arena_ok).
+// Removes sample labels that are numeric or empty; samples with a negative value, or with zeros
+// only; samples with a location that has neither line nor address; and addresses in mappings whose
+// functions are named. Samples with equal stacks stay apart until they become vectors. Totals count
+// the samples that remain. False without memory (ask arena_ok).
 bool normalise_profile(struct arena *a, struct profile *p) MUST_CHECK;
 
-// Is it a profile of a Go program: as its spy label says, else as its own strings do?
+// Whether it is a profile of a Go program: by its label pyroscope_spy, else by its strings.
 bool normalise_is_go(const struct profile *p, labels ls);
 
 // Removes [go.shape....] from function names, so that the instances of a generic are one function
 // and their places one location.
 bool normalise_go_names(struct arena *a, struct profile *p) MUST_CHECK;
 
-// Gives stacks that Go's profiler cut at its depth limit their root again, where another stack of
-// the profile tells it (normalise_stacks.c says how). Heap profiles whose deepest stack has 28 to
-// 32 locations and CPU profiles with one of 60 or more.
+// Gives stacks that Go's profiler cut at its depth limit their root back, if another stack of the
+// profile has it (normalise_stacks.c says how). Only heap profiles whose deepest stack has 28 to 32
+// locations, and CPU profiles with a stack of 60 or more.
 bool normalise_go_stacks(struct arena *a, struct profile *p) MUST_CHECK;
 
 // Both, in this order.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// normalise_go.c - names of Go's generic functions. The compiler makes an instance for each shape
+// of type arguments and names it f[go.shape.int_0]. The shapes are removed, and functions and
+// locations that are equal then are put together.
 #include "base/hash.h"
 #include "base/map.h"
 #include "decode/decode.h"
@@ -27,7 +31,7 @@ bool normalise_is_go(const struct profile *p, labels ls)
 
 // ---- names
 
-// Position behind the bracket that closes the one at `open`; 0 if none does.
+// The place behind the bracket that closes the one at `open`; 0: there is none.
 static size_t closing(str s, size_t open)
 {
     size_t depth = 0;
@@ -60,7 +64,7 @@ static str without_shapes(struct arena *a, str name)
     return (str){out, n};
 }
 
-// True in *changed if there was a shape.
+// *changed becomes true if a name had a shape.
 static bool drop_shapes(struct arena *a, struct profile *p, bool *changed)
 {
     for (uint32_t i = 0; i < p->function_count; i++) {
@@ -70,6 +74,7 @@ static bool drop_shapes(struct arena *a, struct profile *p, bool *changed)
         bool same =
             system_name.n == before && (system_name.p == f->name.p || str_eq(system_name, f->name));
         f->name = without_shapes(a, f->name);
+        // The same text again, not a copy: later steps compare addresses first.
         f->system_name = same ? f->name : without_shapes(a, system_name);
         *changed |= f->name.n != before;
     }
@@ -125,7 +130,7 @@ static uint64_t location_hash(const struct profile *p, uint32_t row)
     return h;
 }
 
-// For each row the first that is equal to it.
+// For each row the first row that is equal to it.
 static bool first_of_equal(struct arena *a, const struct profile *p, uint32_t count,
                            uint64_t (*hash)(const struct profile *p, uint32_t row),
                            bool (*same)(const void *ctx, uint32_t row), uint32_t **out)
@@ -146,7 +151,7 @@ static bool first_of_equal(struct arena *a, const struct profile *p, uint32_t co
     return ok;
 }
 
-// Instances of a generic function were functions and locations of their own.
+// Puts equal functions together, then equal locations: those compare by function, so in this order.
 static bool merge_equal(struct arena *a, struct profile *p)
 {
     uint32_t *first = NULL;
@@ -160,6 +165,7 @@ static bool merge_equal(struct arena *a, struct profile *p)
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->location_count; i++) {
+        assert(first[i] <= i);
         bool keep = first[i] == i;
         first[i] = keep ? n : first[first[i]];
         if (keep) p->locations[n++] = p->locations[i];

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks that were cut, and what is known of their missing part. A cut stack has lost its root
-// side, so its last locations stand somewhere inside a longer stack:
+// normalise_stacks.c - gives stacks that Go's profiler cut their missing part back. A cut stack has
+// lost its root side, so its last locations stand somewhere inside a longer stack:
 //
 //     leaf                                              root
 //     A: x x x x [t t t t t t t t t t t t t t t t]                 cut: ends with 16 t
 //     B: y y [t t t t t t t t t t t t t t t t] m m m               has 3 locations below them
 //     A: x x x x [t t t t t t t t t t t t t t t t] m m m           repaired
 //
-// Stacks are grouped by their last 24 locations; each group offers the windows of 16 that end 1 to
-// 8 locations before its root, and a group whose last 16 are such a window of another one (of those
-// that know most, the first) gets that one's root. What it gets may be cut as well: the chain is
-// followed to its end, and all that was passed is missing. The numbers are Pyroscope's, as is
-// giving up at deep recursion, where a stack looks like its own continuation.
+//     1. Stacks are grouped by their last 24 locations.
+//     2. Each group offers windows of 16 locations that end 1 to 8 locations before its root.
+//     3. If the last 16 locations of a group are a window of another group, that one is its source.
+//        Of several the source is the one with most locations below the window; of equal ones, the
+//        first.
+//     4. A source may be cut as well, so the chain of sources is followed to its end; the missing
+//        locations of all its links are appended.
+//
+// The numbers are Pyroscope's. So is giving up at deep recursion, where a stack looks like its own
+// continuation: flame graphs of the same profile must not differ.
 #include "base/hash.h"
 #include "base/map.h"
 #include "distributor/normalise.h"
@@ -23,8 +28,8 @@
 #define OFFSETS    8u   // how far from the root a window may end
 #define SUFFIX     (WINDOW + OFFSETS)
 #define CHAIN_MAX  56
-#define HEAP_DEPTH 32u  // limits of Go's profilers; since Go 1.23 a heap's is 128, and such stacks
-#define CPU_DEPTH  64u  // need no repair
+#define HEAP_DEPTH 32u  // limits of Go's profilers. Since Go 1.23 a heap's is 128, and stacks that
+#define CPU_DEPTH  64u  // deep need no repair.
 #define SLACK      4u   // inlining makes cut stacks shorter than the limit
 
 struct tall {
@@ -35,10 +40,10 @@ struct tall {
 struct group {
     uint32_t first;  // of the tall stacks; they are in order
     uint32_t end;
-    uint32_t source;  // the group that knows more, or MAP_NONE
-    uint32_t more;    // locations that it knows more
-    uint32_t missing;
-    uint32_t from;  // whose root is copied
+    uint32_t source;   // a group that has more of the root side, or MAP_NONE
+    uint32_t more;     // how many locations more
+    uint32_t missing;  // locations to append
+    uint32_t from;     // the sample that they are copied from
 };
 
 struct window {
@@ -86,8 +91,8 @@ static bool may_be_cut(const struct profile *p)
 
 // ---- groups
 
-// Locations as their bytes would compare, lowest byte first: the order in which Pyroscope looks, so
-// that of several equally good sources the same one is taken.
+// Compares locations as little-endian bytes. That is Pyroscope's order, so that of several equally
+// good sources the same one is taken.
 static int by_bytes(uint32_t a, uint32_t b)
 {
     uint32_t x = __builtin_bswap32(a + 1);
@@ -131,8 +136,8 @@ static bool make_groups(struct repair *x)
         if (!same) x->groups[x->group_count++] = (struct group){.first = i, .source = MAP_NONE};
         x->groups[x->group_count - 1].end = i + 1;
     }
-    // Pyroscope ends the last group at the number of groups, so that mostly none of it is repaired;
-    // flame graphs of the same profile must not differ.
+    // Pyroscope ends the last group at the number of groups, so that mostly none of it is repaired.
+    // The same is done here: flame graphs of the same profile must not differ.
     if (x->group_count) {
         struct group *last = &x->groups[x->group_count - 1];
         last->end = MAX(last->first, MIN(last->end, x->group_count));
@@ -164,6 +169,7 @@ static bool offer_windows(struct repair *x, uint32_t group, err *e)
         uint64_t hash = 0;
         uint32_t row = find_window(x, locations, &hash);
         if (row == MAP_NONE) {
+            assert(x->window_count < x->group_count * OFFSETS);
             x->windows[x->window_count] = (struct window){locations, group, offset};
             if (!map_put(&x->index, hash, x->window_count++, e)) return false;
         } else if (offset > x->windows[row].offset) {
@@ -194,17 +200,18 @@ static bool find_sources(struct repair *x, err *e)
 
 // ---- repair
 
-// Follows the chain of a group to the one that nobody knows more than. False at recursion.
+// Follows the chain of sources to the group that has none. False at recursion.
 static bool follow(struct repair *x, struct group *g)
 {
     uint32_t at = g->source;
     uint32_t missing = g->more;
+    assert(at < x->group_count);
     for (int hops = 0; x->groups[at].source != MAP_NONE;) {
         if (++hops == CHAIN_MAX) return false;
         missing += x->groups[at].more;
         at = x->groups[at].source;
     }
-    // Its first stack may be too short to hold all of it.
+    // The first stack of that group may be too short to have all missing locations.
     uint32_t sample = x->tall[x->groups[at].first].sample;
     if (missing >= x->p->samples[sample].location_count) return true;
     g->missing = missing;
@@ -218,7 +225,7 @@ static size_t find_missing(struct repair *x)
     for (uint32_t i = 0; i < x->group_count; i++) {
         struct group *g = &x->groups[i];
         if (g->source == MAP_NONE) continue;
-        if (!follow(x, g)) break;  // those before it keep what was found
+        if (!follow(x, g)) break;  // groups before it are still repaired
         if (g->missing == 0) continue;
         for (uint32_t k = g->first; k < g->end; k++) {
             locations += x->p->samples[x->tall[k].sample].location_count + g->missing;
@@ -250,6 +257,7 @@ static bool append_missing(struct repair *x, size_t more)
             s->location_count += g->missing;
         }
     }
+    assert(n == p->stack_location_count + more);
     p->stack_locations = v;
     p->stack_location_count = n;
     return true;

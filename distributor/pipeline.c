@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// pipeline.c - one profile through all checks and changes, in Pyroscope's order (pipeline.h draws
+// it).
 #include "distributor/pipeline.h"
 
 #include "distributor/normalise.h"
@@ -57,7 +60,7 @@ bool pipeline_body_fits(struct pipeline *in, err *e)
     return false;
 }
 
-// The service that an item names, of several the first.
+// The service that an item names; of several names the first.
 static str service_of(const struct pipeline_item *item)
 {
     for (size_t i = 0; i < item->label_count; i++) {
@@ -84,7 +87,7 @@ static labels with_service(struct arena *a, const struct pipeline_item *item)
     return (labels){v, n};
 }
 
-// What a profile costs the tenant: its labels and its bytes, uncompressed.
+// Asks the admission. A profile costs the tenant its uncompressed bytes and its labels.
 static bool pass(struct pipeline *in, const struct profile *p, labels ls,
                  struct admission_pass *how, enum discard_reason *why, err *e)
 {
@@ -95,13 +98,15 @@ static bool pass(struct pipeline *in, const struct profile *p, labels ls,
     return !in->admission || admission_pass(in->admission, ls, bytes, how, why, e);
 }
 
-// One sample without stack and labels that has all values, and the label that says so.
+// Reduces a profile to one sample without stack and labels that has the sums of all values, and
+// adds the label that says so (keep_stripped_profiles).
 static bool strip(struct arena *scratch, struct profile *p, labels *ls, err *e)
 {
+    assert(p->type_count > 0);
     int64_t *totals = ARENA_ARRAY(scratch, int64_t, p->type_count);
     struct profile_sample *one = ARENA_NEW(scratch, struct profile_sample);
     label *v = ARENA_ARRAY(scratch, label, ls->n + 1);
-    if (!totals || !one || !v) return arena_ok(scratch, e);
+    if (!totals || !one || !v) return arena_fail(scratch, e);
     for (size_t i = 0; i < (size_t)p->sample_count * p->type_count; i++) {
         int64_t *sum = &totals[i % p->type_count];
         if (__builtin_add_overflow(*sum, p->values[i], sum))
@@ -128,6 +133,7 @@ static bool check(struct pipeline *in, struct arena *scratch, struct profile *p,
     return !text || validate_text(p, why, e);
 }
 
+// Runs after the checks, so that limits count what was sent.
 static bool change(struct pipeline *in, struct arena *scratch, struct profile *p, labels *ls,
                    err *e)
 {
@@ -140,7 +146,7 @@ static bool change(struct pipeline *in, struct arena *scratch, struct profile *p
     return arena_ok(scratch, e) && ok;
 }
 
-// Records keep them until they are sent.
+// A copy in the request's arena: records keep the annotations until they are sent.
 static label *annotations(struct pipeline *in, const struct admission_pass *how)
 {
     label *v = ARENA_ARRAY(in->a, label, how->annotation_count);
@@ -153,7 +159,7 @@ struct finishing {
     enum discard_reason *why;
 };
 
-// A group's labels: the tenant's rules, then what a series may be called.
+// Gives a group its final labels: the tenant's relabelling rules run, then the result is validated.
 static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
 {
     const struct finishing *f = arg;
@@ -165,13 +171,14 @@ static bool finish(void *arg, struct arena *a, labels *ls, bool *keep, err *e)
     return !*keep || validate_labels(a, ls, f->limits, f->why, e);
 }
 
-// Bytes of samples that rules dropped: their share of the profile.
+// Counts samples that rules dropped, as their share of the profile's bytes.
 static void count_dropped(struct pipeline *in, const struct profile *p, const struct split *split)
 {
     if (split->dropped == 0) return;
+    assert(split->dropped <= p->sample_count);
     uint64_t share = (uint64_t)p->encoded_bytes * split->dropped / p->sample_count;
     lose(in, DISCARD_DROPPED_BY_RELABEL_RULES, share);
-    // Of a profile that is stored in part only the bytes count.
+    // A profile that is stored in part counts with its bytes only.
     if (split->group_count > 0) in->discards.profiles[DISCARD_DROPPED_BY_RELABEL_RULES]--;
 }
 
@@ -227,11 +234,14 @@ void pipeline_profile(struct pipeline *in, struct arena *scratch, struct profile
         pipeline_refuse(in, why, p->encoded_bytes, &e);
         if (in->exhausted) in->first = e;  // nothing is stored: the answer must be "try again"
     }
-    if (in->admission) in->admission->groups.n = 0;  // were this profile's
+    if (in->admission)
+        in->admission->groups.n = 0;  // later losses are not of this profile's usage groups
 }
 
 void pipeline_pprof(struct pipeline *in, const struct pipeline_item *item)
 {
+    // Scratch for one profile, within what the request's arena has left. It is freed before the
+    // next profile, so that their scratch does not add up.
     struct arena scratch;
     arena_init(&scratch, in->a->budget, in->a->cap - in->a->used);
     scratch.setting = in->a->setting;
@@ -248,6 +258,7 @@ void pipeline_pprof(struct pipeline *in, const struct pipeline_item *item)
     } else {
         enum discard_reason why = DISCARD_MALFORMED_PROFILE;
         size_t bytes = over_cap ? o.inflated_max : item->bytes.n;
+        // The decoder names its cap; the answer names the limit, in Pyroscope's words.
         if (over_cap) (void)!validate_size(o.inflated_max + 1, in->limits, &why, &e);
         in->received++;
         in->received_bytes += bytes;

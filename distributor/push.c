@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The message is read by hand: profiles are large and borrowed as they are.
+// push.c - message PushRequest, read by hand: profiles are large, and are borrowed from the body
+// where protobuf-c would copy them.
 #include "distributor/push.h"
 
 #include "codec/pb.h"
@@ -27,7 +28,7 @@ static bool read_labels(struct arena *a, str series, struct pipeline_item *item,
     struct pb_reader r = pb_reader(series);
     while (pb_next(&r)) {
         if (r.field != 1 || r.type != PB_BYTES) continue;
-        if (!arena_grow(a, &v, &cap, n + 1, sizeof *v)) return arena_ok(a, e);
+        if (!arena_grow(a, &v, &cap, n + 1, sizeof *v)) return arena_fail(a, e);
         v[n] = (label){0};
         if (!read_label(r.bytes, &v[n++], e)) return false;
     }
@@ -64,7 +65,7 @@ static bool take_series(struct request *q, str series, err *e)
     return pb_done(&r, e);
 }
 
-// Before anything is taken: a message that is cut stores nothing.
+// Checked before anything is taken, so that a truncated message stores nothing.
 static bool is_well_formed(str message, err *e)
 {
     struct pb_reader r = pb_reader(message);

@@ -8,6 +8,6 @@
 // Logs a push that was refused before push_run.
 void push_refused(void *self, const struct http_exchange *x, const err *e);
 
-// Profiles that are right are stored also when others of the request are refused; the answer is
-// then the first refusal.
+// Valid profiles are stored even if others of the request are refused; the answer is then the first
+// refusal.
 bool push_run(void *self, struct http_exchange *x, str in, struct buf *out, err *e);

@@ -4,8 +4,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-// As with rates: windows are shared only by equal hashes of 64 bits. Who finds no place takes the
-// oldest of PROBES, whose tenant may then pass a little more than it should.
+// Two keys share a window only if their hashes agree in 64 bits. A key without a place takes the
+// oldest of PROBES windows, whose tenant may then pass a few profiles more than it should.
 #define PROBES 8
 
 struct quota_window {
@@ -43,6 +43,7 @@ static struct quota_window *window_of(struct quota_samplers *s, uint64_t key)
 bool quota_sample(struct quota_samplers *s, str tenant, str group, const struct quota *q,
                   size_t distributors, double chance, uint64_t mono_ns)
 {
+    assert(chance >= 0 && chance < 1);
     if (q->sampled <= 0 || q->sample_period_ns <= 0) return false;
     if (chance >= (double)q->sampled / (double)MAX(distributors, (size_t)1)) return false;
     uint64_t key = hash_table_and(hash_table_str(tenant), hash_table_str(group)) | 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quota.h - the few profiles that pass although a quota is reached, so that there is something to
-// see: at most `sampled` in a period for each tenant or usage group, each with the probability that
-// makes it about as many over all distributors. Thread-safe; time and chance are arguments.
+// quota.h - lets a few profiles pass although a quota is reached, so that people still see
+// something: at most `sampled` in a period for each tenant or usage group. Each distributor lets
+// its share pass, by chance, so that about as many pass in all. Thread-safe; time and chance are
+// arguments.
 #pragma once
 
 #include "base/str.h"
@@ -21,6 +22,6 @@ struct quota_samplers {
 void quota_init(struct quota_samplers *s);
 void quota_release(struct quota_samplers *s);
 
-// May one more pass? chance: uniform in [0, 1).
+// Whether one more passes. chance: uniform in [0, 1).
 bool quota_sample(struct quota_samplers *s, str tenant, str group, const struct quota *q,
                   size_t distributors, double chance, uint64_t mono_ns);

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "sys/clock.h"
 
-// Tenants share a bucket only if their hashes agree in 64 bits; a tenant that finds its place taken
-// by one that has been full for a while takes it over, since a full bucket is a new one.
+// Tenants share a bucket only if their hashes agree in 64 bits. A tenant without a place takes that
+// of a tenant whose bucket is full, which loses nothing, because a new bucket is full too.
 #define PROBES 8
 
 struct rate_bucket {
@@ -51,6 +51,7 @@ static struct rate_bucket *bucket_of(struct rates *r, str tenant, uint64_t mono_
         bool idle = b->tenant == 0 || b->tokens >= b->burst;
         if (!place && idle) place = b;
     }
+    // All neighbours are in use: one loses its bucket, and may push a burst too much.
     if (!place) place = &r->buckets[hash % RATE_TENANTS_MAX];
     *place = (struct rate_bucket){.tenant = hash, .filled_mono_ns = mono_ns};
     return place;

@@ -2,9 +2,9 @@
 //
 // rate.h - how much a tenant may push: a token bucket for each tenant that has a rate.
 //
-// A bucket holds up to `burst` bytes and fills at `rate` bytes a second; a push that finds too
-// little takes nothing and is refused, one that is larger than the burst always. Thread-safe; the
-// time is an argument.
+// A bucket holds up to `burst` bytes and fills at `rate` bytes a second. A push that finds too
+// little takes nothing and is refused; a push that is larger than the burst always is. Thread-safe;
+// the time is an argument.
 #pragma once
 
 #include "base/str.h"
@@ -22,6 +22,7 @@ struct rates {
 void rates_init(struct rates *r);
 void rates_release(struct rates *r);
 
-// May the tenant push n bytes now? rate in bytes per second, 0 = no limit.
+// Whether the tenant may push n bytes now; if so, takes them. rate in bytes per second, 0 = no
+// limit.
 bool rates_take(struct rates *r, str tenant, double rate, double burst, uint64_t n,
                 uint64_t mono_ns);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// refusal.c - the table of tenants and reasons that were logged in the last interval.
 #include "distributor/refusal.h"
 
 #include "base/hash.h"
@@ -20,8 +22,9 @@ void refusals_release(struct refusals *r)
     lock_release(&r->lock);
 }
 
-// The row of a key: its own, or one that is free or whose interval is over and which owes no count,
-// or else the one whose interval has been over for longest; what that owed is then unlisted.
+// The row of a key: its own; or one that is free, or whose interval is over, preferably one without
+// a count that is still to be logged, and the oldest of these. A count that is lost with the row
+// becomes unlisted. NULL: all rows are within their intervals.
 static struct refusal_row *row_of(struct refusals *r, uint64_t key, uint64_t mono_ns)
 {
     struct refusal_row *place = NULL;

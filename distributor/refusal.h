@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refusal.h - log lines of pushes that were refused, so that who runs the server sees what agents
-// are told.
+// refusal.h - log lines of refused pushes, so that the people who run the server see the messages
+// that agents get.
 //
 //     level=warn event=push.refused tenant=a req=01H… reason=rate_limited code=resource_exhausted
 //     protocol=push service=shop why="…"
 //
-// One line per interval for each tenant and reason; further ones are counted and told with the next
-// line of the same tenant and reason, as again=N. Agents choose tenants, so the number of lines is
-// bounded as well: what finds the table full is told as unlisted=N with the next line of anybody.
-// Metrics count all of them. Thread-safe; the time is an argument.
+// There is one line per interval for each tenant and reason. Further refusals are counted, and the
+// next line of that tenant and reason says again=N. Agents choose tenants, so the table is bounded
+// as well: refusals that find it full are counted, and the next line of any tenant says unlisted=N.
+// Metrics count all refusals. Thread-safe; the time is an argument.
 #pragma once
 
 #include "base/err.h"
@@ -41,10 +41,10 @@ struct refusal {
 void refusals_init(struct refusals *r);
 void refusals_release(struct refusals *r);
 
-// Is there to be a line for x->tenant and x->reason? Then x has what was counted meanwhile. The
-// site is one for log_write that no one else uses in this interval; NULL: no line.
+// Whether there is to be a line for x->tenant and x->reason; then sets the two counts of x. Returns
+// a site for log_write that no other call gets in this interval; NULL: no line.
 struct log_site *refusals_admit(struct refusals *r, struct refusal *x, uint64_t mono_ns);
 
-// Writes the line, if there is to be one. Without a reason that is the name of e's code.
+// Writes the line, if there is to be one. An empty reason stands for the name of e's code.
 void refusals_log(struct refusals *r, const struct log_fields *f, str reason, const char *protocol,
                   str service, const err *e);

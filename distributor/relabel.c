@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// relabel.c - sample types that rules drop, and sessions modulo their limit.
 #include "distributor/relabel.h"
 
 #include "base/ulid.h"
@@ -28,7 +30,7 @@ static bool keeps(struct arena *a, const struct relabel_rules *rules, labels ls,
                   const struct profile_type *type, bool *keep, err *e)
 {
     label *v = ARENA_ARRAY(a, label, ls.n + 2);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     if (ls.n) memcpy(v, ls.v, ls.n * sizeof *v);
     size_t n = put_sorted(v, ls.n, S("__type__"), type->type);
     n = put_sorted(v, n, S("__unit__"), type->unit);
@@ -49,6 +51,7 @@ static void keep_columns(struct profile *p, const bool *keep, uint32_t kept)
             if (keep[i]) *to++ = *from;
         }
     }
+    assert(n == kept);
     p->type_count = kept;
 }
 
@@ -57,7 +60,7 @@ bool relabel_sample_types(struct arena *a, const struct relabel_rules *rules, la
 {
     if (!rules || rules->n == 0) return true;
     bool *keep = ARENA_ARRAY(a, bool, p->type_count);
-    if (!keep) return arena_ok(a, e);
+    if (!keep) return arena_fail(a, e);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->type_count; i++) {
         if (!keeps(a, rules, ls, &p->types[i], &keep[i], e)) return false;

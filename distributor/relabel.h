@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// relabel.h - what a tenant's rules (model/relabel.h) and limits change in a profile and its labels
-// besides the rules for series, which split.h runs. Pure.
+// relabel.h - a tenant's rules for sample types (model/relabel.h), and its limit of sessions. The
+// rules for series run in split.h. Pure.
 #pragma once
 
 #include "model/profile.h"
@@ -12,6 +12,6 @@
 bool relabel_sample_types(struct arena *a, const struct relabel_rules *rules, labels ls,
                           struct profile *p, err *e) MUST_CHECK;
 
-// Of __session_id__, 16 hex digits that are a little-endian number, keeps the rest modulo `most`;
-// with 0, or if it is something else, the label goes. False if memory is out.
+// __session_id__ is 16 hex digits, a little-endian number; it becomes that number modulo `most`.
+// With most 0, or if it is no such number, the label is removed. False without memory.
 bool relabel_session(struct arena *a, labels *ls, int64_t most) MUST_CHECK;

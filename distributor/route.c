@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// route.c - rounds of Append calls until no batch waits. A round puts the waiting batches together
+// by owner (pack), calls all owners at once (attempt), and decides for each batch whether it is
+// stored, goes to the same ingester again, goes to the next one, or has failed (decide). It ends
+// because a batch is repeated at one ingester only while it has a lexicon, and attempts are
+// bounded.
 #include "distributor/route.h"
 
 #include "base/fault.h"
@@ -13,7 +19,7 @@
 #define APPEND_PATH       "/flametree.v1.IngesterService/Append"
 #define APPEND_ANSWER_MAX 65536
 
-// Encoded batches of one owner: what one Append carries.
+// One Append call: the encoded batches of one owner.
 struct shipment {
     const struct member *member;
     struct send_batch **batches;
@@ -38,6 +44,7 @@ bool route_init(struct route *r, struct client *client, struct members *known,
     r->order = ARENA_ARRAY(&req->arena, uint32_t, r->member_count);
     r->homes = ARENA_ARRAY(&req->arena, struct member, r->member_count);
     if (!arena_ok(&req->arena, e)) return false;
+    // A home does not depend on who is alive, or a restart of one ingester would move it.
     for (size_t i = 0; i < r->member_count; i++) {
         r->homes[i] = r->members[i];
         r->homes[i].alive = true;
@@ -49,6 +56,7 @@ bool route_init(struct route *r, struct client *client, struct members *known,
 
 // ---- how many, and which
 
+// Whether measured rates can change anything: not with one ingester, nor with numbers that are set.
 static bool measures(const struct route *r)
 {
     const struct distributor_config *c = r->config;
@@ -62,8 +70,8 @@ static uint32_t need_of(struct route *r, str service)
                        clock_mono_ns());
 }
 
-// With a client's id the numbers of the home are those of the settings, or the tenant's limit (0:
-// all) and one: what a distributor measures is not what another one does.
+// The options that decide a home: the numbers of the settings, or else the tenant's limit (0: all)
+// and one. No measured rate is among them, because each distributor measures another one.
 static struct place_options home_of(const struct route *r)
 {
     const struct distributor_config *c = r->config;
@@ -73,7 +81,8 @@ static struct place_options home_of(const struct route *r)
                                       c->service_ingesters ? (size_t)c->service_ingesters : 1};
 }
 
-// Asked once for a request and service: a batch that is passed on is passed on in one order.
+// The options that decide the owner. Rates are asked for once for each request and service, so that
+// a batch that is passed on follows one order.
 static struct place_options wide_of(struct route *r, str service, bool identified)
 {
     struct place_options o = home_of(r);
@@ -99,6 +108,7 @@ static const uint32_t *order_of(struct route *r, const struct member *members,
 uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home)
 {
     struct route *r = arg;
+    assert(r->member_count > 0);
     const struct place_options wide = wide_of(r, service, home != NULL);
     const struct place_options least = home_of(r);
     if (home) *home = order_of(r, r->homes, &least, service, labels_hash)[0];
@@ -125,6 +135,7 @@ void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes)
 
 static struct lexicon_key key_of(const struct route *r, str service, uint32_t owner)
 {
+    assert(owner < r->member_count);
     return (struct lexicon_key){r->req->tenant, service, r->members[owner].id};
 }
 
@@ -163,6 +174,8 @@ static bool encode(struct route *r, struct shipment *s, err *e)
 static void ship(struct route *r, struct shipment *s)
 {
     if (!encode(r, s, &s->fault)) return;
+    // A request of its own, whose deadline is that of one attempt: the push may have time left for
+    // the next ingester.
     uint64_t limit = (uint64_t)r->config->append_timeout;
     uint64_t left = req_left_ns(r->req);
     req_init(&s->req, r->req->rank, r->memory, SIZE_MAX / 2, MAX(MIN(limit, left), UINT64_C(1)));
@@ -175,7 +188,7 @@ static void ship(struct route *r, struct shipment *s)
     s->started = true;
 }
 
-// Lexicons as field 4 of the answer says it.
+// Field 4 of the answer: whether the ingester takes lexicons.
 static bool takes_lexicons(str answer)
 {
     bool takes = false;
@@ -186,6 +199,7 @@ static bool takes_lexicons(str answer)
     return takes;
 }
 
+// Takes the answer of a shipment and frees the call.
 static void settle(struct route *r, struct shipment *s)
 {
     if (s->started) {
@@ -196,9 +210,10 @@ static void settle(struct route *r, struct shipment *s)
             lexicons_note_member(r->lexicons, s->member->id, takes_lexicons(answer));
         if (s->given_up && !s->stored)
             err_set(&s->fault, ERR_UNAVAILABLE,
-                    "it answers no probes, or says that it is not ready, and was waited for");
+                    "the ingester answers no probes or is not ready, and the time to wait is over");
         metric_add(&distributor_append_bytes, s->message.n);
-        // An ingester of another cluster: nothing that who pushes did wrong.
+        // An ingester of another cluster refuses so. The client did nothing wrong and may try
+        // again.
         if (s->fault.code == ERR_FAILED_PRECONDITION) s->fault.code = ERR_UNAVAILABLE;
         peer_release(&s->call);
         req_release(&s->req);
@@ -206,7 +221,7 @@ static void settle(struct route *r, struct shipment *s)
     buf_release(&s->message);
 }
 
-// Another ingester may do better where this one was away, slow or full.
+// Whether another ingester may do better: this one was away, slow or full.
 static bool may_pass_over(const err *fault)
 {
     return fault->code == ERR_UNAVAILABLE || fault->code == ERR_DEADLINE_EXCEEDED ||
@@ -215,7 +230,7 @@ static bool may_pass_over(const err *fault)
 
 // ---- all of them
 
-// Batches that are not stored, put together by the ingester that is to get them now.
+// Puts the waiting batches together by their owners.
 static struct shipment *pack(struct route *r, struct send_buffer *o, size_t *count)
 {
     struct shipment *v = ARENA_ARRAY(&r->req->arena, struct shipment, r->member_count);
@@ -227,6 +242,7 @@ static struct shipment *pack(struct route *r, struct send_buffer *o, size_t *cou
         *s = (struct shipment){.member = &r->members[m], .batches = all};
         for (size_t i = 0; i < o->batch_count; i++) {
             struct send_batch *p = o->batches[i];
+            assert(p->owner < r->member_count);
             if (p->state == SEND_BATCH_WAITING && p->owner == m) all[s->batch_count++] = p;
         }
         all += s->batch_count;
@@ -247,17 +263,20 @@ static void keep_first(err *first, const struct shipment *s, uint32_t asked)
 {
     if (first->code != ERR_OK) return;
     *first = s->fault;
-    (void)!err_wrap(first, "no ingester of %u asked stored them; %.*s", asked, STR(s->member->id));
+    (void)!err_wrap(first, "none of %u ingesters asked stored them; %.*s", asked,
+                    STR(s->member->id));
 }
 
-// Whose records have clients' ids goes on in the order in which it began, mostly: any is right.
+// The next ingester in the batch's order. The order may have changed if members did; that is no
+// harm, because any ingester is right.
 static uint32_t next_of(struct route *r, const struct send_batch *p)
 {
+    assert(p->attempt < r->member_count);
     const struct place_options wide = wide_of(r, p->batch.service, p->identified);
     return order_of(r, r->members, &wide, p->batch.service, p->labels_hash)[p->attempt];
 }
 
-// Does the fault name this batch's lexicon? One that names none means all of them.
+// Whether the fault names this lexicon.
 static bool names(const err *fault, const struct lexicon *l)
 {
     char hex[2 * sizeof l->id.b + 1];
@@ -265,8 +284,9 @@ static bool names(const err *fault, const struct lexicon *l)
     return str_contains(str_of(fault->msg), str_of(hex));
 }
 
-// An ingester that does not have what it was told, or does not know what a lexicon is, stored
-// nothing: it gets the same batches once more, with all their symbols.
+// Whether the same ingester gets the batches once more, with all their symbols. It stored nothing,
+// because it lacks rows of a lexicon (not_found), or because it is of a version without lexicons
+// and refused the message. A fault that names no lexicon is meant for all of them.
 static bool tell_all(struct route *r, struct shipment *s)
 {
     bool any = false;
@@ -280,6 +300,7 @@ static bool tell_all(struct route *r, struct shipment *s)
         any |= l != NULL;
         named |= l && names(&s->fault, l);
     }
+    // An older ingester: it gets no lexicons until one of its answers says that it takes them.
     if (any && !knows) lexicons_note_member(r->lexicons, s->member->id, false);
     for (size_t i = 0; any && i < s->batch_count; i++) {
         struct send_batch *p = s->batches[i];
@@ -299,6 +320,7 @@ enum next {
 
 static void settle_batch(struct route *r, struct send_batch *p, enum next next)
 {
+    assert(p->state == SEND_BATCH_WAITING);
     switch (next) {
     case NEXT_NONE:
         if (p->lexicon) lexicon_stored(p->lexicon, &p->sent);
@@ -316,8 +338,9 @@ static void settle_batch(struct route *r, struct send_batch *p, enum next next)
     }
 }
 
-// What becomes of a shipment's batches: stored, waiting for the next ingester or for another try
-// with the same, or failed.
+// Decides for each batch of a shipment: stored, failed, or waiting for another try with the same
+// ingester or with the next. A batch that is tried again brings all its symbols: other ingesters
+// have other lexicons.
 static void decide(struct route *r, struct shipment *s, err *first)
 {
     const str results[] = {S("stored"), S("told again"), S("passed"), S("failed")};
@@ -341,7 +364,8 @@ static void decide(struct route *r, struct shipment *s, err *first)
     }
 }
 
-// Ingesters that stopped answering are not waited for until append_timeout.
+// While calls are under way, those to ingesters that stopped answering are given up before
+// append_timeout.
 struct patience {
     struct route *route;
     struct shipment *v;
@@ -374,8 +398,10 @@ static bool attempt(struct route *r, struct shipment *v, size_t n, err *first, e
     struct patience p = {r, v, n};
     const struct call_watch watch = {give_up, &p};
     struct call **calls = ARENA_ARRAY(&r->req->arena, struct call *, n);
-    if (!calls) return arena_ok(&r->req->arena, e);
+    if (!calls) return arena_fail(&r->req->arena, e);
+    assert(n > 0 && n <= r->member_count);
     size_t started = 0;
+    // All calls are started before any is waited for: an attempt takes as long as its slowest call.
     for (size_t i = 0; i < n; i++) {
         ship(r, &v[i]);
         if (v[i].started) calls[started++] = &v[i].call.http.call;
@@ -394,10 +420,10 @@ bool route_send(struct route *r, struct send_buffer *o, err *e)
 {
     err first = {0};
     FAULT("route.send");
-    while (!is_over(o)) {  // from the last attempt on nothing can fail
+    while (!is_over(o)) {
         size_t n = 0;
         struct shipment *v = pack(r, o, &n);
-        if (!v) return arena_ok(&r->req->arena, e);
+        if (!v) return arena_fail(&r->req->arena, e);
         if (!attempt(r, v, n, &first, e)) return false;
         if (!is_over(o) && !req_alive(r->req, e)) return false;
     }

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// route.h - batches to ingesters: who should get what, and what to do when he does not answer.
+// route.h - sends batches to ingesters: which one gets a batch, and which one is next if it fails.
 //
-//     owners:   rendezvous order of the label set (cluster/place.h); the first gets the record. A
-//               tenant has two ingesters and a service one of them, and as many more as their rates
-//               need (spread.h), unless the settings say how many
-//     home:     of a record with a client's id: the first in the order that does not depend on what
-//               is measured, as every distributor at every time has to agree on it. The tenant has
-//               all ingesters, or as many as its limit home_ingesters says, and the service one,
-//               unless the settings say how many. Where the rates ask for more of them, what does
-//               not go to its home goes out with attempt > 0
-//     Append:   all batches of an owner in one call, all owners at the same time
-//     failed:   an ingester that does not answer in time or is overloaded is passed over; the next
-//               in order gets the batches
-//     attempt:  0 in what a record's home gets, > 0 in what others get (send_buffer.h)
-//     refused:  an ingester that does not have what a batch's lexicon says it was told gets the
-//     batch
-//               again, with all its symbols (lexicon.h); whoever else gets it, too
+// When all goes well:
 //
-// Blocks until every batch is stored or no further ingester can be asked.
+//     1. A label set has an order of ingesters (rendezvous, cluster/place.h); the first of them is
+//        its owner. A tenant has two ingesters and a service one of these, and as many more as
+//        their measured rates need (spread.h), unless the settings say how many.
+//     2. A record with a client's id has a home besides: the first in an order that does not depend
+//        on measured rates, so that all distributors agree on it at all times. For this order the
+//        tenant has all ingesters, or as many as its limit home_ingesters says, and the service
+//        one, unless the settings say how many.
+//     3. All batches of an owner go in one Append, to all owners at the same time. A record has
+//        attempt 0 at its home, and attempt > 0 elsewhere (send_buffer.h).
+//     4. The ingesters acknowledge.
+//
+// When not:
+//
+//     no answer in time, or overloaded    the ingester is passed over; the next one in the batch's
+//                                         order gets it, with attempt raised
+//     it lacks rows of a lexicon          it gets the batch again, with all its symbols
+//     (lexicon.h);
+//                                         so does every later ingester
+//     any other refusal                   the push fails with that
+//
+// Blocks until every batch is stored or has failed.
 #pragma once
 
 #include "cluster/member.h"
@@ -37,14 +43,14 @@ struct route {
     struct members *known;
     struct lexicons *lexicons;  // NULL: none are used
     struct member *members;     // a snapshot, in the request's arena
-    struct member *homes;       // the same, all of them alive
+    struct member *homes;       // the same members, all marked as alive
     size_t member_count;
-    uint32_t *order;        // scratch, a row for each member
-    struct spread *spread;  // NULL: nothing is measured, one ingester is enough
+    uint32_t *order;        // scratch, one for each member
+    struct spread *spread;  // NULL: rates are not measured, one ingester is enough
     size_t home_ingesters;  // the tenant's limit
-    uint32_t tenant_need;   // of the request's tenant; 0: not asked yet
-    str service;            // the last one that was asked for
-    uint32_t service_need;
+    uint32_t tenant_need;   // ingesters that the tenant's rate needs; 0: not asked yet
+    str service;            // the service that was asked for last
+    uint32_t service_need;  // ingesters that its rate needs
 };
 
 // Takes the snapshot; unavailable if there is no ingester.
@@ -55,8 +61,8 @@ bool route_init(struct route *r, struct client *client, struct members *known,
 // The owner of a label set: the function of send_buffer_init, with a struct route as its argument.
 uint32_t route_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
-// Notes what a sealed send buffer brings: `bytes` of profiles, of its services in proportion to
-// their records.
+// Adds `bytes` of profiles in a sealed send buffer to the measured rates; each service counts in
+// proportion to its records.
 void route_note(struct route *r, const struct send_buffer *o, uint64_t bytes);
 
 // The functions of send buffer.lexicon and send buffer.full, likewise.

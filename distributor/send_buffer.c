@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// send_buffer.c - from one profile to records. send_buffer_add, for each group of a split profile:
+//
+//     1. Its owner and home are asked for, and a batch of that owner is found or made.
+//     2. Its stacks become rows of the batch's symbol table, or of its lexicon.
+//     3. Its samples are added up by stack, for all sample types at once (type_columns.h).
+//     4. Sample types are taken by ascending total; one that is a multiple of an earlier one
+//     becomes
+//        a factor, the others vectors.
+//     5. Each type becomes a record of the batch, with an id.
+//
+// Whether all sums fit is checked before 1, so that a profile is added as a whole or not at all. If
+// memory runs out later, the send buffer is not sent.
 #include "distributor/send_buffer.h"
 
 #include "base/hash.h"
@@ -9,8 +22,8 @@
 #include <endian.h>
 #include <stdlib.h>
 
-// A batch above this is followed by another one for the same service, so that no message between
-// nodes grows with the largest push.
+// A batch that is larger gets no more records; another one of the same service follows. So
+// messages between nodes do not grow with the largest push.
 #define SEND_BATCH_BYTES_MAX  ((size_t)8 << 20)
 #define SEND_BATCH_STACKS_MAX 1000000u
 
@@ -30,7 +43,7 @@ static void release_batch(void *arg)
     map_release(&p->series);
 }
 
-// One that begins with a lexicon, or with a table of its own.
+// A new batch with a lexicon, or with a symbol table of its own. Takes l if it succeeds.
 static struct send_batch *send_batch_new(struct send_buffer *o, str service, uint32_t owner,
                                          uint64_t hash, struct lexicon *l, err *e)
 {
@@ -73,16 +86,16 @@ static bool index_init(struct send_buffer *o, err *e)
 {
     if (o->by_owner) return true;
     struct map *m = ARENA_NEW(o->a, struct map);
-    if (!m) return arena_ok(o->a, e);
+    if (!m) return arena_fail(o->a, e);
     map_init(m, o->a->budget);
-    if (!arena_defer(o->a, release_index, m)) return arena_ok(o->a, e);
+    if (!arena_defer(o->a, release_index, m)) return arena_fail(o->a, e);
     o->by_owner = m;
     return true;
 }
 
-// The newest batch of a service and owner that has room, or a new one. A request may name as many
-// services as it has profiles. The index holds the first batch, which knows the newest. `without`
-// a lexicon if it takes no more rows.
+// The newest batch of a service and owner if it has room, or a new one. Found by an index, because
+// a request may name as many services as it has profiles. The index has the first batch, which
+// knows the newest. `without`: one that has no lexicon, because the lexicon is full.
 static struct send_batch *send_batch_of(struct send_buffer *o, str service, uint32_t owner,
                                         uint64_t sent, bool without, err *e)
 {
@@ -128,7 +141,7 @@ static bool series_row(struct send_buffer *o, struct send_batch *p, labels ls, u
     if (*row != MAP_NONE) return true;
     *row = b->series_count;
     if (!arena_grow(o->a, &b->series, &p->series_cap, (size_t)*row + 1, sizeof *b->series)) {
-        return arena_ok(o->a, e);
+        return arena_fail(o->a, e);
     }
     b->series[b->series_count++] = labels_copy(o->a, ls);
     return arena_ok(o->a, e) && map_put(&p->series, hash, *row, e);
@@ -150,16 +163,16 @@ struct packing {
     struct buf vector;  // scratch
 };
 
-// 74 bits of a hash of the series, the time as sent, the client's id and the body. What the sample
-// types of a profile differ by is put in last and by XOR, so that ids of siblings differ by bits
-// that depend on their types alone, which a block then has to keep once instead of by row.
+// 74 bits of a hash of the series, the time as sent, the client's id and the body. The labels by
+// which the sample types of a profile differ come last and by XOR: then ids of siblings differ by
+// bits that depend only on their types, and a block keeps these bits once, not for each row.
 static bool id_of(const struct packing *x, labels ls, id128 *id, err *e)
 {
     static const str of_types[] = {S_INIT(LABEL_PROFILE_TYPE), S_INIT("__type__"),
                                    S_INIT("__unit__")};
     const struct send_buffer_source *f = x->from;
     label *v = ARENA_ARRAY(x->scratch, label, 2 * ls.n);
-    if (!v) return arena_ok(x->scratch, e);
+    if (!v) return arena_fail(x->scratch, e);
     labels type = {v, 0};
     labels rest = {v + ls.n, 0};
     for (size_t i = 0; i < ls.n; i++) {
@@ -190,6 +203,7 @@ static bool put_vector(struct packing *x, const struct type_columns *c, uint32_t
                        err *e)
 {
     struct buf *b = &x->vector;
+    assert(type < c->type_count);
     buf_clear(b);
     x->o->values += vector_encode_column(c->stacks, c->sums + type, c->type_count, c->count, b);
     if (!buf_ok(b, e)) return false;
@@ -205,7 +219,7 @@ struct span_sample {
     uint32_t row;
 };
 
-// Eight bytes as a number that orders as they do.
+// Eight bytes as a number; numbers are in the order of their bytes.
 static uint64_t trace_word(const struct split_origin *o, size_t at)
 {
     uint64_t word = 0;
@@ -241,14 +255,14 @@ struct spans {
     uint32_t count;
 };
 
-// The samples of a group that name a span or a trace, apart by origin.
+// The samples of a group that name a span or a trace, added up for each origin.
 static bool collect_spans(struct packing *x, const struct split_group *g, struct spans *out, err *e)
 {
     *out = (struct spans){0};
     if (!x->split->origins) return true;
     struct span_sample *v = ARENA_ARRAY(x->scratch, struct span_sample, g->row_count);
     uint32_t *rows = ARENA_ARRAY(x->scratch, uint32_t, g->row_count);
-    if (!v || !rows) return arena_ok(x->scratch, e);
+    if (!v || !rows) return arena_fail(x->scratch, e);
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->row_count; i++) {
         const struct split_origin *o = &x->split->origins[g->rows[i]];
@@ -260,7 +274,7 @@ static bool collect_spans(struct packing *x, const struct split_group *g, struct
     if (!type_columns_room_init(&room, x->scratch, x->p->type_count, n, n, e)) return false;
     out->columns = ARENA_ARRAY(x->scratch, struct type_columns, n);
     out->origins = ARENA_ARRAY(x->scratch, struct split_origin, n);
-    if (!out->columns || !out->origins) return arena_ok(x->scratch, e);
+    if (!out->columns || !out->origins) return arena_fail(x->scratch, e);
     for (uint32_t i = 0; i < n;) {
         uint32_t first = i;
         for (; i < n && same_origin(&v[first], &v[i]); i++) {
@@ -278,9 +292,10 @@ static bool put_spans(struct packing *x, const struct spans *s, uint32_t type, s
 {
     if (s->count == 0) return true;
     r->spans = ARENA_ARRAY(x->o->a, struct span_part, s->count);
-    if (!r->spans) return arena_ok(x->o->a, e);
+    if (!r->spans) return arena_fail(x->o->a, e);
     for (uint32_t i = 0; i < s->count; i++) {
         if (s->columns[i].totals[type] == 0) continue;
+        assert(r->span_count < s->count);
         struct span_part *part = &r->spans[r->span_count++];
         part->span_id = s->origins[i].span_id;
         part->has_trace = s->origins[i].has_trace;
@@ -305,13 +320,13 @@ static int by_total(const void *a, const void *b)
     return x->type < y->type ? -1 : x->type > y->type;
 }
 
-// Types by total, so that a multiple comes after what it is a multiple of. Senders may have any
-// number of types.
+// Types by ascending total, so that a multiple comes after the type that it is a multiple of.
+// Sorted by qsort, because a sender may name any number of types.
 static bool order_types(struct packing *x, const struct type_columns *c, err *e)
 {
     uint32_t n = x->p->type_count;
     struct type_total *v = ARENA_ARRAY(x->scratch, struct type_total, n);
-    if (!v) return arena_ok(x->scratch, e);
+    if (!v) return arena_fail(x->scratch, e);
     for (uint32_t i = 0; i < n; i++)
         v[i] = (struct type_total){c->totals[i], i};
     qsort(v, n, sizeof *v, by_total);
@@ -325,7 +340,8 @@ struct written {
     uint32_t record;
 };
 
-// So many earlier types are looked at: a profile of any runtime has fewer.
+// A type is compared with so many earlier ones; no runtime has more. Without a bound a profile with
+// thousands of types would cost their square.
 #define SIBLINGS_MOST 32
 
 // The record of an earlier type of which this one is a multiple.
@@ -356,13 +372,14 @@ static bool add_record(struct packing *x, const struct split_group *g, const str
     struct batch *b = &x->batch->batch;
     if (!arena_grow(x->o->a, &b->records, &x->batch->record_cap, (size_t)b->record_count + 1,
                     sizeof *b->records)) {
-        return arena_ok(x->o->a, e);
+        return arena_fail(x->o->a, e);
     }
     struct send_batch *p = x->batch;
     if (!arena_grow(x->o->a, &p->homes, &p->home_cap, (size_t)b->record_count + 1,
                     sizeof *p->homes)) {
-        return arena_ok(x->o->a, e);
+        return arena_fail(x->o->a, e);
     }
+    assert(r->sibling == RECORD_NO_SIBLING || r->sibling < b->record_count);
     p->homes[b->record_count] = x->home;
     b->records[b->record_count++] = *r;
     x->o->records++;
@@ -375,7 +392,7 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     struct spans spans;
     struct written *bases = ARENA_ARRAY(x->scratch, struct written, x->p->type_count);
     struct type_columns_room room;
-    if (!bases) return arena_ok(x->scratch, e);
+    if (!bases) return arena_fail(x->scratch, e);
     if (!type_columns_room_init(&room, x->scratch, x->p->type_count, g->row_count, 1, e) ||
         !type_columns_make(&c, &room, x->to, g->rows, g->row_count, e) ||
         !collect_spans(x, g, &spans, e) || !order_types(x, &c, e)) {
@@ -394,13 +411,13 @@ static bool add_group(struct packing *x, const struct split_group *g, err *e)
     return true;
 }
 
-// The table that the batch's stacks are rows of.
+// Prepares the mapping of this profile's stacks to the batch's table, once for each profile.
 static bool begin_stacks(struct packing *x, struct symbols *to, struct symbols_hints *hints, err *e)
 {
     struct send_batch *p = x->batch;
     if (p->stack_rows_of != x->o->profiles) {
         struct stack_rows *s = ARENA_NEW(x->scratch, struct stack_rows);
-        if (!s) return arena_ok(x->scratch, e);
+        if (!s) return arena_fail(x->scratch, e);
         if (!stack_rows_init(s, x->scratch, x->p, to, hints, e)) return false;
         p->stacks = s;
         p->stack_rows_of = x->o->profiles;
@@ -409,8 +426,8 @@ static bool begin_stacks(struct packing *x, struct symbols *to, struct symbols_h
     return true;
 }
 
-// The stacks of a group as rows of the batch's lexicon, all of them, so that it is locked but
-// once. False if it has no room for them: what was added stays, and nobody asks for it.
+// Maps all stacks of a group to rows of the batch's lexicon under one hold of its lock. False if
+// the lexicon has no room for them; the rows that were added stay, unused.
 static bool tell_stacks(struct packing *x, const struct split_group *g)
 {
     err e = {0};
@@ -447,8 +464,8 @@ static bool choose_batch(struct packing *x, const struct split_group *g, err *e)
     return x->batch->lexicon || begin_stacks(x, &x->batch->symbols, NULL, e);
 }
 
-// Before anything is added, so that a profile is in the send buffer as a whole or not at all: if
-// the values of all samples have a sum, so have those of every series and stack.
+// Whether the values of all samples have a sum in 64 bits; they are not negative, so then those of
+// every series and stack have one too.
 static bool sums_fit(const struct profile *p, err *e)
 {
     for (uint32_t t = 0; t < p->type_count; t++) {
@@ -475,7 +492,8 @@ bool send_buffer_add(struct send_buffer *o, struct arena *scratch, const struct 
         .body_hash = hash_str(from->body),
         .types = ARENA_ARRAY(scratch, uint32_t, p->type_count),
     };
-    if (!x.types) return arena_ok(scratch, e);
+    assert(p->type_count > 0);  // validate.c refuses such a profile
+    if (!x.types) return arena_fail(scratch, e);
     o->profiles++;
     if (!sums_fit(p, e)) return false;
     buf_init(&x.vector, scratch->budget, SIZE_MAX / 2);
@@ -503,9 +521,10 @@ void send_batch_address(struct send_batch *p, uint32_t member)
 bool send_batch_encode(struct send_batch *p, struct arena *scratch, struct buf *out, err *e)
 {
     struct lexicon *l = p->lexicon;
+    assert(p->state == SEND_BATCH_WAITING);
     if (!l) return batch_encode(&p->batch, scratch, out, e);
-    // What others have added meanwhile goes along. Columns move when rows are added, so the lock is
-    // held; a table that was told takes no time.
+    // Under the lock, because columns move when rows are added. Rows that other pushes have added
+    // go along; usually the ingester has nearly all rows, and there are few to encode.
     lexicon_lock(l);
     p->batch.has_lexicon = true;
     p->batch.lexicon = l->id;
@@ -514,7 +533,7 @@ bool send_batch_encode(struct send_batch *p, struct arena *scratch, struct buf *
     p->sent = symbols_counts(&l->symbols.t);
     bool ok = batch_encode(&p->batch, scratch, out, e);
     lexicon_unlock(l);
-    p->batch.symbols = (struct symbol_table){0};
+    p->batch.symbols = (struct symbol_table){0};  // it borrowed from the lexicon
     return ok;
 }
 
@@ -573,7 +592,7 @@ bool send_batch_make_whole(struct send_batch *p, struct arena *a, err *e)
               renumber_all(&p->batch, &m, a, e);
     lexicon_unlock(l);
     arena_release(&scratch);
-    if (!ok) return false;  // vectors may be of either: nothing of it is sent
+    if (!ok) return false;  // some vectors are of the old table, some of the new: it is not sent
     lexicon_unref(l);
     p->lexicon = NULL;
     p->batch.has_lexicon = false;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// send_buffer.h - the records of one request on their way to ingesters.
+// send_buffer.h - the records of one request, in batches for ingesters.
 //
-// A batch is one batch (model/batch.h): records of one service for one owner, sharing one symbol
-// table. Records carry vectors over that table; of sample types that are a constant multiple of
-// another one only the factor is kept. Pure: who owns a label set is asked through a function, the
-// random numbers are arguments.
+// A batch is one batch (model/batch.h): records of one service for one owner (an ingester), over
+// one symbol table. A record has a vector over that table, or only a factor, if its sample type is
+// a constant multiple of another type of the profile. Pure: functions say which ingester owns a
+// label set, and random numbers are arguments.
 //
-// All series of a profile have one owner, that of the labels which the client sent for it: an
-// ingester shows what one request brought for a service whole or not at all, so no query sees a
-// part of a profile.
+// All series of a profile have one owner, that of the labels which the client sent for it. An
+// ingester shows the records of one request and service all at once, so no query sees a part of a
+// profile.
 //
-// Each record has a home: the one ingester to which it goes with attempt 0. Whoever else gets it,
-// gets it with attempt > 0, so a row with attempt 0 is in no other ingester with attempt 0, and a
-// query can count rows that are in two of them once (docs/design.md, Exactly once). With a client's
-// id the home is the same for every distributor at every time, alive or not, since an earlier
-// upload may have reached it; without one nobody but this request knows the record's id, and its
-// home is who gets it first.
+// Each record has a *home*: the one ingester that gets it with attempt 0. Every other ingester gets
+// it with attempt > 0. So no two ingesters have a row with attempt 0, and a query can count rows
+// that are in two of them once (docs/design.md, Exactly once). For a record with a client's id the
+// home is the same for every distributor at every time, whether it is alive or not, because an
+// earlier upload may have reached it. Without a client's id only this request knows the record's
+// id, and its home is the ingester that gets it first.
 #pragma once
 
 #include "distributor/lexicon.h"
@@ -24,7 +24,7 @@
 #include "distributor/stack_rows.h"
 #include "model/batch.h"
 
-// What makes the id of a profile, so that a repeated upload is recognised.
+// The parts that a profile's id is made of, so that a repeated upload has the same id.
 struct send_buffer_source {
     str body;            // as sent
     str client_id;       // empty if there is none
@@ -43,17 +43,17 @@ enum send_batch_state {
 
 struct send_batch {
     struct batch batch;    // symbols are set by send_buffer_seal
-    uint32_t owner;        // who gets it, or gets it next
-    uint64_t labels_hash;  // of its first profile as sent: orders those who may get it
-    bool identified;       // that one had a client's id
+    uint32_t owner;        // the ingester that gets it now
+    uint64_t labels_hash;  // of its first profile as sent: decides the order of ingesters
+    bool identified;       // that profile had a client's id
     uint32_t attempt;
     enum send_batch_state state;
     size_t number;              // in the send buffer
     struct send_batch *newest;  // of its service and owner; set in the first
-    struct stack_rows *stacks;  // of the profile at hand, if that is number stack_rows_of
+    struct stack_rows *stacks;  // of the profile with number stack_rows_of
     uint64_t stack_rows_of;
-    struct lexicon *lexicon;    // a reference; whose stacks vectors have; or NULL
-    struct symbol_counts sent;  // rows that its ingester has if it takes the last encoding
+    struct lexicon *lexicon;    // a reference: vectors have its stacks; or NULL
+    struct symbol_counts sent;  // rows that the ingester has once it stored the last encoding
     struct symbols symbols;     // its own, without a lexicon
     struct map series;          // index over batch.series
     size_t series_cap;
@@ -63,11 +63,12 @@ struct send_batch {
     size_t bytes;  // of vectors, roughly
 };
 
-// Who is to get a label set now. *home: who is its home, whoever is alive and whatever is measured;
-// NULL for a record without a client's id, whose home is who gets it.
+// Returns the ingester that is to get a label set now. *home: its home, which depends neither on
+// the ingesters that are alive nor on measured rates. home is NULL for a record without a client's
+// id, whose home is the ingester that gets it.
 typedef uint32_t send_buffer_owner(void *arg, str service, uint64_t labels_hash, uint32_t *home);
 
-// What the owner of a service has been told, a reference, or NULL; and that it took no more rows.
+// The lexicon of a service and owner, a reference, or NULL; and a note that it has no more room.
 typedef struct lexicon *send_buffer_lexicon(void *arg, str service, uint32_t owner);
 typedef void send_buffer_full(void *arg, str service, uint32_t owner, struct lexicon *l);
 
@@ -86,27 +87,28 @@ struct send_buffer {
     uint64_t values;
 };
 
-// owner may be NULL: all belongs to owner 0. What the send buffer holds is released with the arena.
+// owner may be NULL: then owner 0 gets everything. All memory is released with the arena.
 void send_buffer_init(struct send_buffer *o, struct arena *a, send_buffer_owner *owner,
                       void *owner_arg);
 
-// Adds all series of a profile that was validated, normalised and split. `scratch` holds what is
-// needed only meanwhile. Fails with out_of_range (a sum does not fit; nothing was added) or
-// resource_exhausted; then the send buffer is not to be sent.
+// Adds all series of a profile that was validated, normalised and split. `scratch` is for memory of
+// this call. Fails with out_of_range (a sum does not fit 64 bits; nothing was added), or with
+// resource_exhausted; then the send buffer must not be sent.
 bool send_buffer_add(struct send_buffer *o, struct arena *scratch, const struct profile *p,
                      const struct split *split, const struct send_buffer_source *from,
                      err *e) MUST_CHECK;
 
-// After the last profile: batches may be encoded.
+// To be called after the last profile, before batches are encoded.
 void send_buffer_seal(struct send_buffer *o);
 
-// Writes into the records whether `member` is their home. Before each encoding.
+// Sets the records' attempts: 0 where `member` is the home. To be called before each encoding.
 void send_batch_address(struct send_batch *p, uint32_t member);
 
-// The batch, of a lexicon only what its ingester was not told. Fails with resource_exhausted.
+// Appends the batch to `out`; of a lexicon only the rows that the ingester does not have. Fails
+// with resource_exhausted.
 bool send_batch_encode(struct send_batch *p, struct arena *scratch, struct buf *out,
                        err *e) MUST_CHECK;
 
-// From now on the batch brings all its symbols along. Memory of what stays is the send buffer'
+// From now on the batch brings all its symbols along, in a table of its own. a: the send buffer's
 // arena.
 bool send_batch_make_whole(struct send_batch *p, struct arena *a, err *e) MUST_CHECK;

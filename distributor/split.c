@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// split.c - groups the samples of a profile in two steps: first by the samples' own labels, of
+// which a profile has few distinct sets; then by what each of these sets becomes, so that rules and
+// validation run once for each set, not once for each sample.
 #include "distributor/split.h"
 
 #include "base/map.h"
@@ -112,7 +116,7 @@ static bool find_or_add(struct splitter *x, labels wanted, uint32_t *group, err 
     if (!arena_grow(x->a, &x->sets, &x->set_cap, (size_t)*group + 1, sizeof *x->sets) ||
         !arena_grow(x->a, &x->fingerprints, &x->fingerprint_cap, (size_t)*group + 1,
                     sizeof *x->fingerprints)) {
-        return arena_ok(x->a, e);
+        return arena_fail(x->a, e);
     }
     x->sets[*group] = wanted;
     x->fingerprints[*group] = labels_fingerprint(wanted);
@@ -125,7 +129,7 @@ static bool is_origin(str key)
     return str_is(key, "trace_id") || str_is(key, "span_id") || str_is(key, "profile_id");
 }
 
-// The span id as agents write it, 16 hex digits, is the little-endian number of its bytes.
+// Agents write a span id as 16 hex digits: the bytes of a little-endian number.
 static void read_origin(const struct profile_label *l, struct split_origin *o)
 {
     uint8_t bytes[8];
@@ -154,7 +158,8 @@ static void sort(label *v, size_t n)
     }
 }
 
-// The labels of a sample that make series, in order, each name once; they may stay in v.
+// The labels of a sample that make series, in order, each name once, in v. Notes its span and trace
+// on the way; the array of these is made for the first sample that has one.
 static labels own_labels(struct splitter *x, uint32_t row, label *v)
 {
     const struct profile_sample *s = &x->p->samples[row];
@@ -180,7 +185,7 @@ static labels own_labels(struct splitter *x, uint32_t row, label *v)
 
 static bool same_text(str a, str b)
 {
-    return a.n == b.n && (a.p == b.p || str_eq(a, b));  // of one string table, as a rule
+    return a.n == b.n && (a.p == b.p || str_eq(a, b));  // mostly the same string of one table
 }
 
 static bool same_labels(labels a, labels b)
@@ -193,7 +198,7 @@ static bool same_labels(labels a, labels b)
     return true;
 }
 
-// First by the samples' own labels, which most samples share with their neighbour.
+// The first step. Most samples have the labels of the sample before, which is compared first.
 static bool group_by_own_labels(struct splitter *x, err *e)
 {
     uint32_t most = 0;
@@ -201,9 +206,10 @@ static bool group_by_own_labels(struct splitter *x, err *e)
         most = MAX(most, x->p->samples[i].label_count);
     }
     label *v = ARENA_ARRAY(x->a, label, most);
-    if (!v) return arena_ok(x->a, e);
+    if (!v) return arena_fail(x->a, e);
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
         labels own = own_labels(x, i, v);
+        // Compared by address first (same_text), so most samples need neither hash nor look-up.
         if (i > 0 && same_labels(own, x->sets[x->group_of[i - 1]])) {
             x->group_of[i] = x->group_of[i - 1];
             continue;
@@ -212,7 +218,7 @@ static bool group_by_own_labels(struct splitter *x, err *e)
         if (!find_or_add(x, own, &x->group_of[i], e)) return false;
         if (x->set_count == before) continue;
         label *kept = ARENA_ARRAY(x->a, label, own.n);
-        if (!kept) return arena_ok(x->a, e);
+        if (!kept) return arena_fail(x->a, e);
         if (own.n) memcpy(kept, v, own.n * sizeof *v);
         x->sets[before] = (labels){kept, own.n};
     }
@@ -250,13 +256,13 @@ static bool become(struct splitter *x, labels own, uint32_t *group, err *e)
     return !keep || find_or_add(x, set, group, e);
 }
 
-// Then by what they become; groups that became equal are put together.
+// The second step: groups whose sets became equal are put together.
 static bool group_by_final_labels(struct splitter *x, err *e)
 {
     uint32_t own_count = x->set_count;
     labels *own = x->sets;
     uint32_t *becomes = ARENA_ARRAY(x->a, uint32_t, own_count);
-    if (!becomes) return arena_ok(x->a, e);
+    if (!becomes) return arena_fail(x->a, e);
     map_release(&x->index);
     x->sets = NULL;
     x->set_cap = x->set_count = 0;
@@ -264,6 +270,7 @@ static bool group_by_final_labels(struct splitter *x, err *e)
         if (!become(x, own[i], &becomes[i], e)) return false;
     }
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
+        assert(x->group_of[i] < own_count);
         x->group_of[i] = becomes[x->group_of[i]];
         x->out->dropped += x->group_of[i] == MAP_NONE;
     }
@@ -276,7 +283,8 @@ static bool collect(struct splitter *x, err *e)
     uint32_t *rows = ARENA_ARRAY(x->a, uint32_t, x->p->sample_count);
     uint32_t *at = ARENA_ARRAY(x->a, uint32_t, (size_t)x->set_count + 1);
     out->groups = ARENA_ARRAY(x->a, struct split_group, x->set_count);
-    if (!rows || !at || !out->groups) return arena_ok(x->a, e);
+    if (!rows || !at || !out->groups) return arena_fail(x->a, e);
+    // A counting sort: at[g + 1] counts the rows of group g, then at[g] is where its next row goes.
     for (uint32_t i = 0; i < x->p->sample_count; i++) {
         if (x->group_of[i] != MAP_NONE) at[x->group_of[i] + 1]++;
     }

@@ -2,10 +2,11 @@
 //
 // split.h - one profile with labels on its samples becomes several series.
 //
-// Samples are grouped by their labels except span_id and trace_id (profile_id is an old name of
-// span_id), which stay with the sample. A group's label set is the profile's labels and its own,
-// where a label of the profile that is not empty wins; then the caller's function changes or drops
-// it (relabelling rules, validation); groups whose sets became equal are one. Pure.
+// Samples are grouped by their labels, except span_id and trace_id (profile_id is an old name of
+// span_id), which stay with the sample. A group's label set is that of the profile and its own; of
+// two labels with the same name the profile's wins unless it is empty. Then the caller's function
+// changes or drops the set (relabelling rules, validation), and groups whose sets became equal are
+// put together. Pure.
 #pragma once
 
 #include "model/label.h"
@@ -28,7 +29,7 @@ struct split_origin {
 struct split {
     struct split_group *groups;
     uint32_t group_count;
-    uint64_t sent;                 // hash of the labels that the client sent for the profile
+    uint64_t sent;                 // hash of the client's labels; places the profile (route.h)
     struct split_origin *origins;  // a row for each sample; NULL if no sample has one
     uint32_t dropped;              // samples that are in no group
 };
@@ -44,6 +45,6 @@ struct split_finish {
 bool split_profile(struct arena *a, const struct profile *p, labels ls,
                    const struct split_finish *finish, struct split *out, err *e) MUST_CHECK;
 
-// The labels of the series of a sample type: those that storage adds (__profile_type__ and its
-// parts, __service_name__) over `ls`, without those that are not for storage.
+// The labels of the series of a sample type: `ls` with the labels that storage adds
+// (__profile_type__, its parts, __service_name__), without __delta__ and __order__.
 labels split_series(struct arena *a, labels ls, const struct profile *p, uint32_t type);

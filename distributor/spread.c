@@ -37,6 +37,7 @@ void spread_release(struct spread *s)
 
 uint64_t spread_key(str tenant, str service)
 {
+    // | 1: key 0 marks a free entry.
     return hash_table_and(hash_table_str(tenant), service.n ? hash_table_str(service) : 0) | 1;
 }
 
@@ -62,6 +63,7 @@ static uint32_t needed(double rate, uint64_t per)
 
 static void set(struct spread *s, struct spread_entry *x, uint32_t n)
 {
+    assert(n >= 1 && x->n >= 1);
     s->wide += (n > 1) - (x->n > 1);
     s->changes++;
     x->n = n;
@@ -72,6 +74,7 @@ static void set(struct spread *s, struct spread_entry *x, uint32_t n)
 static void weigh(struct spread *s, struct spread_entry *x, uint64_t per, uint64_t mono_ns)
 {
     decay(x, mono_ns);
+    // A steady rate r decays to a sum of r * half-life / ln 2.
     double rate = x->bytes * LN_2 / ((double)HALF_NS / (double)NS_PER_S);
     uint32_t now = needed(rate, per);
     uint32_t calm = needed(rate * 1.5, per);
@@ -80,6 +83,7 @@ static void weigh(struct spread *s, struct spread_entry *x, uint64_t per, uint64
         x->low_mono_ns = 0;
         return;
     }
+    // Fewer would do. That has to last, and the most that was needed meanwhile is what remains.
     x->low = x->low_mono_ns ? MAX(x->low, calm) : calm;
     if (!x->low_mono_ns) x->low_mono_ns = MAX(mono_ns, UINT64_C(1));
     if (mono_ns - x->low_mono_ns < SPREAD_CALM_NS) return;
@@ -101,8 +105,8 @@ static struct spread_entry *find(struct spread *s, uint64_t key)
     return NULL;
 }
 
-// NULL: all its places are taken by keys that need more than one. Those that do so no more, since
-// nothing is pushed under them, are found out here.
+// NULL: keys that need more than one have all its places. These are weighed here, because a key
+// under which nothing is pushed any more would keep its place for ever.
 static struct spread_entry *make(struct spread *s, uint64_t key, uint64_t per, uint64_t mono_ns)
 {
     struct spread_entry *least = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributor/stack_rows.h"
 
-// Frames of all locations; one without lines is a frame as well.
+// Counts the frames of all locations; a location without lines is one frame.
 static uint32_t place_frames(struct stack_rows *s)
 {
     uint32_t n = 0;
@@ -17,7 +17,7 @@ static bool reserve(struct stack_rows *s, uint32_t frames, err *e)
     const struct profile *p = s->p;
     uint64_t named = (uint64_t)p->function_count * 3 + (uint64_t)p->mapping_count * 2;
     uint64_t strings = p->string_count ? p->string_count : p->function_count;
-    // Most profiles have fewer stacks than that; tables grow if they are more.
+    // An estimate: most profiles have fewer stacks, and the table grows if there are more.
     uint64_t stacks = MIN(p->stack_location_count, (uint64_t)frames * 2);
     struct symbols_room room = {
         .strings = (uint32_t)MIN(strings, named),
@@ -35,7 +35,7 @@ static bool string_row(struct symbols *to, str text, uint32_t *row, err *e)
     return *row != MAP_NONE;
 }
 
-// Where a text is remembered that was asked for.
+// The place in which this text would be remembered. Hashed by address: fast, and only a cache.
 static struct stack_rows_text *text_slot(struct stack_rows *s, str text)
 {
     uint64_t where = (uint64_t)(uintptr_t)text.p * 0x9e3779b97f4a7c15u;
@@ -90,8 +90,8 @@ static uint32_t mapping_row(struct stack_rows *s, uint32_t mapping, err *e)
     return id;
 }
 
-// The frames of a location, outermost line first; the first of them is set last, as it tells that
-// all are there.
+// Adds the frames of a location, outermost line first. The first of them is set last, because it
+// says that all are there.
 static bool make_frames(struct stack_rows *s, const struct profile_location *l, uint32_t *frames,
                         err *e)
 {
@@ -138,13 +138,14 @@ static uint32_t shared(const struct stack_rows *s, const uint32_t *leaf, uint32_
 
 uint32_t stack_rows_row(struct stack_rows *s, uint32_t sample, err *e)
 {
+    assert(sample < s->p->sample_count);
     if (s->rows[sample]) return s->rows[sample] - 1;
     const struct profile_sample *x = &s->p->samples[sample];
     const uint32_t *leaf = s->p->stack_locations + x->first_location;
     uint32_t n = x->location_count;
     uint32_t k = shared(s, leaf, n);
     uint32_t row = k ? s->path[k - 1] : 0;
-    s->last_count = 0;  // until the path is whole again
+    s->last_count = 0;  // on a failure below the path is of no stack
     for (; k < n; k++) {
         row = location_row(s, row, leaf[n - 1 - k], e);
         if (row == MAP_NONE) return MAP_NONE;
@@ -156,15 +157,15 @@ uint32_t stack_rows_row(struct stack_rows *s, uint32_t sample, err *e)
     return row;
 }
 
-// ---- finding what is there, some at once
+// ---- looking up several functions and frames at once
 
-// So few that what was fetched is still there when it is needed.
+// So few that fetched lines are still in the processor's cache when they are used.
 #define TOGETHER 32u
 
 // Deeper stacks are rare, and their paths would be more memory than walking side by side saves.
 #define WALK_DEEPEST 1024u
 
-// Is this text that string of the table?
+// Whether this text is that string of the table.
 static bool is_text(struct stack_rows *s, str text, uint32_t there)
 {
     struct stack_rows_text *t = text_slot(s, text);
@@ -217,7 +218,7 @@ static void find_functions(struct stack_rows *s, uint32_t from, uint32_t to)
     }
 }
 
-// A frame whose function and mapping are known, and where its row goes.
+// A frame to look for, whose function and mapping are known, and where its row goes.
 struct sought {
     struct symbol_frame frame;
     uint64_t hash;
@@ -235,7 +236,7 @@ static void find_frames(struct stack_rows *s, struct sought *v, uint32_t n)
     }
 }
 
-// The frames of a location as they are looked for; true if all its functions are known.
+// Whether all functions of a location are known, so that its frames can be looked for.
 static bool lines_known(const struct stack_rows *s, const struct profile_location *l)
 {
     for (uint32_t k = 0; k < l->line_count; k++) {
@@ -244,7 +245,7 @@ static bool lines_known(const struct stack_rows *s, const struct profile_locatio
     return l->line_count > 0;
 }
 
-// The first frame of a location tells that all are there: where one was not found it tells nothing.
+// The first frame of a location says that all are there: cleared where another was not found.
 static void keep_whole(struct stack_rows *s)
 {
     for (uint32_t i = 0; i < s->p->location_count; i++) {
@@ -284,27 +285,27 @@ static bool find_locations(struct stack_rows *s, err *e)
     return true;
 }
 
-// ---- stacks, some at once. Each look-up waits for the one before it, whose stack is its parent's;
-// so several samples go down their stacks side by side, one step each in turn, and while one waits
-// for memory the others go on.
+// ---- looking up several stacks at once. Each step down a stack needs the row of the step before.
+// So several samples walk down their stacks side by side, one step each in turn: while one waits
+// for memory, the others go on.
 
 enum walk {
-    WALK_WAITS,  // the sample before has not come as far as both have in common
-    WALK_ASKS,
-    WALK_FETCHES,  // the place in the index
-    WALK_GUESSES,  // the row that may be it
-    WALK_OVER,
+    WALK_WAITS,    // for the sample before, to come to the end of their common locations
+    WALK_ASKS,     // for the next child
+    WALK_FETCHES,  // its place in the index
+    WALK_GUESSES,  // the row that the index has there
+    WALK_OVER,     // at the leaf, or the table has no such child
 };
 
 struct walker {
     enum walk state;
     const uint32_t *leaf;  // the sample's locations
     uint32_t n;
-    uint32_t from;   // locations from the root in common with the sample before
+    uint32_t from;   // locations, from the root, in common with the sample before
     uint32_t at;     // locations that are done
-    uint32_t line;   // frames of the next one that are
-    uint32_t row;    // their stack
-    uint32_t frame;  // its child that is looked for
+    uint32_t line;   // frames of the next location that are done
+    uint32_t row;    // the stack of what is done
+    uint32_t frame;  // of the child that is looked for
     uint32_t maybe;
     uint64_t hash;
     uint32_t *path;  // stacks of the locations that are done
@@ -319,7 +320,8 @@ static uint32_t common(const struct walker *a, const struct walker *b)
     return k;
 }
 
-// Begins where the sample before has led. Where that found no row, this finds none either.
+// Begins where the common part with the sample before ends. If that sample found no row within the
+// common part, this one finds none either.
 static void walk_begin(struct walker *w, const struct walker *before)
 {
     if (before->at < w->from && before->state != WALK_OVER) return;
@@ -332,7 +334,8 @@ static void walk_begin(struct walker *w, const struct walker *before)
     w->state = led ? WALK_ASKS : WALK_OVER;
 }
 
-// Goes down as long as children are the rows behind their parents.
+// Goes down as long as a child is the row behind its parent, as it is where stacks were added in
+// one go: such a step needs no look into the index.
 static void walk_on(const struct stack_rows *s, struct walker *w)
 {
     const struct symbol_table *t = &s->to->t;

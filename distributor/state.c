@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// state.c - begin, send and end of a request, and the admission's functions on the distributor's
+// state.
 #include "distributor/state.h"
 
 #include "distributor/metrics.h"
@@ -22,6 +25,7 @@ static bool take_rate(void *arg, uint64_t bytes)
     struct request *q = arg;
     double rate = q->limits->ingestion_rate_mb * MIB;
     if (rate <= 0) return true;
+    // Each distributor sees its share of a tenant's pushes, and grants its share of the rate.
     return rates_take(&q->self->rates, q->req->tenant, rate / (double)distributors(q),
                       q->limits->ingestion_burst_size_mb * MIB, bytes, clock_mono_ns());
 }
@@ -29,6 +33,7 @@ static bool take_rate(void *arg, uint64_t bytes)
 static double chance(void *arg)
 {
     (void)arg;
+    // 53 bits, as many as a double holds exactly: never 1.
     return (double)(rand_u64() >> 11) / (double)(UINT64_C(1) << 53);
 }
 
@@ -134,7 +139,7 @@ void request_delay(const struct request *q, struct http_exchange *x)
     x->hold_until_mono_ns = until;
 }
 
-// Faults that are ours are logged by the router.
+// The router logs failures on our side; refusals are logged here.
 static bool is_refusal(const err *fault, bool answered)
 {
     if (fault->code == ERR_CANCELED) return false;
@@ -162,6 +167,7 @@ void request_refused(struct distributor_state *self, const struct http_exchange 
 
 void request_end(struct request *q, const err *fault, bool answered)
 {
+    assert(q->self && q->protocol);
     log_refusal(q, fault, answered);
     str protocol = str_of(q->protocol);
     metric_add_to(&distributor_received_profiles, protocol, q->in.received);

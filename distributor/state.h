@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// state.h - what a running distributor has, and the way that all its requests go.
+// state.h - the state of a running distributor, and the steps that all its requests take.
 //
 //     request_begin -> pipeline_* for each profile -> request_send
 #pragma once
@@ -38,18 +38,19 @@ struct request {
 bool request_begin(struct request *q, struct distributor_state *self, struct req *req,
                    const char *protocol, err *e) MUST_CHECK;
 
-// Sends what the pipeline took, if anything. True if it is stored; what was refused before is in
-// q->in and is still to be told.
+// Sends the records of the pipeline, if there are any. True if they are stored; the caller still
+// has to answer with a refusal in q->in.
 bool request_send(struct request *q, err *e) MUST_CHECK;
 
-// Holds the answer of a push that went well back as ingestion_artificial_delay says, give or take a
-// tenth, counted from its begin; the loop waits, not this thread.
+// Holds the answer of a push that went well back by ingestion_artificial_delay, give or take a
+// tenth, counted from the request's begin. The loop waits, not this thread.
 void request_delay(const struct request *q, struct http_exchange *x);
 
 // Logs a request that was refused before it got here.
 void request_refused(struct distributor_state *self, const struct http_exchange *x,
                      const char *protocol, const err *e);
 
-// Counts what happened, and logs a refusal; once, whatever happened. `fault` is what the answer
-// says, NULL if all went well. `answered`: by the handler itself, so nobody else logs it.
+// Counts the request and logs a refusal. To be called once for each request_begin, failed ones too.
+// `fault` is the error of the answer, NULL if all went well. `answered`: the handler made the
+// answer itself, so the router does not log it.
 void request_end(struct request *q, const err *fault, bool answered);

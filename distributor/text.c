@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// text.c - the formats of Go's libraries (humanize, time) that Pyroscope's messages have.
 #include "distributor/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
-// A message (err) has room for about 1500 bytes; what is wrong comes behind the label set.
+// A message (err) has room for about 1500 bytes, and what is wrong comes behind the label set, so
+// the set must leave room for it.
 #define LABELS_SHOWN 900
 #define VALUE_SHOWN  100
 
@@ -54,6 +57,7 @@ const char *text_time(char text[TEXT_MAX], int64_t unix_ms)
             n--;
         }
     }
+    assert(n < TEXT_MAX);
     snprintf(text + n, TEXT_MAX - n, " +0000 UTC");
     return text;
 }

@@ -20,7 +20,7 @@ const char *text_rfc3339(char text[TEXT_MAX], int64_t unix_s);
 // Unix milliseconds -> "2023-02-17 13:13:14.5 +0000 UTC".
 const char *text_time(char text[TEXT_MAX], int64_t unix_ms);
 
-// A label set with its names and values cut to what a message can hold; a string of the arena.
+// A label set for a message, with long names and values cut; a string of the arena.
 const char *text_labels(struct arena *a, labels ls);
 
 // Bytes of a name or value that a message shows.

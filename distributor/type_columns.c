@@ -5,7 +5,7 @@
 
 #define DIGITS     2048  // of 11 bits: three passes sort 32 bits
 #define DIGIT_BITS 11
-#define INSERT_MAX 32
+#define INSERT_MAX 32  // rows up to which insertion is quicker than three passes
 
 static void insertion_sort(uint64_t *v, uint32_t n)
 {
@@ -28,7 +28,7 @@ static void radix_sort(uint64_t **v, uint64_t **other, uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             starts[(*v)[i] >> shift & (DIGITS - 1)]++;
         }
-        if (starts[(*v)[0] >> shift & (DIGITS - 1)] == n) continue;
+        if (starts[(*v)[0] >> shift & (DIGITS - 1)] == n) continue;  // all have this digit
         uint32_t at = 0;
         for (size_t d = 0; d < DIGITS; d++) {
             uint32_t count = starts[d];
@@ -70,7 +70,8 @@ bool type_columns_room_init(struct type_columns_room *r, struct arena *a, uint32
     return arena_ok(a, e);
 }
 
-// Sample rows by stack: the stack above, the sample below.
+// Sample rows in the order of their stacks. A key has the stack in its upper half, the row in its
+// lower half. Many profiles come in that order already.
 static bool sorted_keys(struct type_columns_room *room, struct stack_rows *to, const uint32_t *rows,
                         uint32_t n, err *e)
 {
@@ -95,6 +96,7 @@ bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
 {
     const struct profile *p = to->p;
     uint32_t types = p->type_count;
+    assert(types > 0 && n > 0);
     if (!sorted_keys(room, to, rows, n, e)) return false;
     *c = (struct type_columns){room->stacks, room->sums, room->totals, 0, types};
     for (uint32_t i = 0; i < n; i++) {
@@ -115,6 +117,8 @@ bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
 bool type_columns_multiple(const struct type_columns *c, uint32_t type, uint32_t base,
                            int64_t *factor)
 {
+    assert(type < c->type_count && base < c->type_count);
+    // The totals decide nearly always; only then are all rows compared.
     if (c->totals[base] <= 0 || c->totals[type] % c->totals[base] != 0) return false;
     int64_t f = c->totals[type] / c->totals[base];
     if (f == 0) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// type_columns.h - sums of some samples per stack, for all sample types at once.
+// type_columns.h - sums of some samples of a profile by stack, for all sample types at once.
 #pragma once
 
 #include "distributor/stack_rows.h"
@@ -13,7 +13,7 @@ struct type_columns {
     uint32_t type_count;
 };
 
-// Memory of several columns of one profile, made at once: `rows` in all of them together.
+// Memory for several columns of one profile, allocated at once; `rows` is for all of them together.
 struct type_columns_room {
     uint64_t *keys;
     uint64_t *other;
@@ -24,8 +24,8 @@ struct type_columns_room {
 bool type_columns_room_init(struct type_columns_room *r, struct arena *a, uint32_t type_count,
                             uint32_t rows, uint32_t columns, err *e) MUST_CHECK;
 
-// `rows` are samples of the profile that `to` translates; their values are not negative. Takes its
-// part of the room. Fails with out_of_range or resource_exhausted.
+// `rows` are samples of the profile that `to` maps; their values are not negative. Takes a part of
+// the room. Fails with out_of_range or resource_exhausted.
 bool type_columns_make(struct type_columns *c, struct type_columns_room *room,
                        struct stack_rows *to, const uint32_t *rows, uint32_t n, err *e) MUST_CHECK;
 
@@ -34,6 +34,7 @@ static inline int64_t type_columns_value(const struct type_columns *c, uint32_t 
     return c->sums[(size_t)i * c->type_count + type];
 }
 
-// Is each sum of `type` the same multiple (not 0) of that of `base`?
+// Whether each sum of `type` is the same multiple, not 0, of that of `base`; *factor is the
+// multiple.
 bool type_columns_multiple(const struct type_columns *c, uint32_t type, uint32_t base,
                            int64_t *factor);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// usage.c - names like app/${labels.service_name}, resolved with a series' labels.
 #include "distributor/usage.h"
 
 #define PLACE "${labels."
@@ -11,7 +13,7 @@ static bool matches(const struct selector *s, labels ls)
     return selector_matches(s, ls);
 }
 
-// False if a label is missing or empty.
+// The name with the values of its placeholders. False if a label is missing or empty.
 static bool resolve(struct arena *a, str name, labels ls, str *out)
 {
     struct buf b;
@@ -43,6 +45,7 @@ void usage_find(struct arena *a, const struct usage_groups *g, labels ls, struct
         struct usage_match m = {u->name, u->name, u->templated};
         if (!matches(u->selector, ls)) continue;
         if (u->templated && !resolve(a, u->name, ls, &m.resolved)) continue;
+        assert(out->n < COUNT(out->v));  // the configuration refuses more groups
         out->v[out->n++] = m;
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage.h - which usage groups a series belongs to, and which part of it is kept. Pure.
+// usage.h - which usage groups a series belongs to, and which part of it sampling keeps. Pure.
 #pragma once
 
 #include "model/label.h"
@@ -17,17 +17,17 @@ struct usage_matches {
     size_t n;
 };
 
-// The groups all of whose matchers hold for labels that the series has. A group whose name asks for
-// a label that the series lacks is none. Resolved names live in the arena; if that is exhausted
-// there are fewer.
+// The groups whose matchers all hold for labels that the series has. A group whose name has a
+// placeholder for a label that the series lacks does not count. Resolved names are the arena's;
+// without memory groups are missing, and the caller finds that out from the arena.
 void usage_find(struct arena *a, const struct usage_groups *g, labels ls,
                 struct usage_matches *out);
 
-// What sampling says of a series.
+// The sampling of a series.
 struct usage_sampling {
     const struct usage_match *match;  // NULL: no rule, all is kept
     double probability;
 };
 
-// The lowest probability of the groups; of equal ones that of a name without placeholders.
+// The group with the lowest probability; of equal ones one whose name has no placeholders.
 struct usage_sampling usage_sampling(const struct sampling *s, const struct usage_matches *groups);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// validate.c - limits and meaning of profiles and labels, in Pyroscope's order and words.
 #include "distributor/validate.h"
 
 #include "base/ulid.h"
@@ -64,7 +66,7 @@ static bool in_window(const struct checks *c, int64_t time_ns, const struct limi
                    bounded_above ? text_time(to, end) : "");
 }
 
-// A location of the frame that ends cut stacks.
+// Adds a location with the frame that ends cut stacks.
 static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
 {
     struct profile_function *functions =
@@ -89,8 +91,9 @@ static bool add_mark(struct arena *a, struct profile *p, uint32_t *location)
     return true;
 }
 
-// A stack that is too deep keeps `depth` locations at the root side and ends in the mark, which
-// takes the place of the last location that was cut: slices of samples do not overlap.
+// A stack that is too deep keeps `depth` locations at the root side and ends in the mark. The mark
+// is written over the last location that was cut, which is safe because stacks of samples do not
+// share memory.
 static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *e)
 {
     uint32_t mark = 0;
@@ -100,6 +103,7 @@ static bool cut_stacks(struct arena *a, struct profile *p, uint32_t depth, err *
         if (p->cut_count++ == 0 && !add_mark(a, p, &mark)) return arena_ok(a, e);
         s->first_location += s->location_count - depth - 1;  // the leaf is first
         s->location_count = depth + 1;
+        assert(s->first_location < p->stack_location_count);
         p->stack_locations[s->first_location] = mark;
     }
     return true;
@@ -225,7 +229,8 @@ static bool label_fits(const struct checks *c, size_t i, const struct limits *l)
 
 // ---- names that are sanitised
 
-// The name with '_' for each dot; one that has none is the same. Empty p: not a name.
+// The name with '_' for each dot; a name without dots is returned as it is. Empty p: it is not
+// valid.
 static str sanitised(struct arena *a, str name)
 {
     str copy = name;
@@ -246,8 +251,8 @@ struct sanitising {
     size_t n;
 };
 
-// Takes a renamed label unless there is an equal one of that name: what was sent under this name,
-// or of several renamed ones the first.
+// Takes a renamed label. If another label has the new name already (one that was sent under it, or
+// the first of several renamed ones), an equal value is left out and a different one refused.
 static bool take_renamed(struct sanitising *x, label sent, label now)
 {
     assert(now.name.p);
@@ -279,13 +284,14 @@ static bool take_label(struct sanitising *x, size_t i, str name, const struct li
     return value_fits(x->c, i);
 }
 
-// Names that become equal are found by order, so that many of them cost no square.
+// Renames labels. Names that become equal are found by binary search, so that many labels do not
+// cost their square.
 static bool sanitise(const struct checks *c, labels *ls, const struct limits *l)
 {
     struct sanitising x = {.c = c, .out = ARENA_ARRAY(c->a, label, ls->n)};
     str *names = ARENA_ARRAY(c->a, str, ls->n);
     label *renamed = ARENA_ARRAY(c->a, label, ls->n);
-    if (!x.out || !names || !renamed) return arena_ok(c->a, c->e);
+    if (!x.out || !names || !renamed) return arena_fail(c->a, c->e);
     for (size_t i = 0; i < ls->n; i++) {
         names[i] = sanitised(c->a, ls->v[i].name);
         bool changed = names[i].p && names[i].p != ls->v[i].name.p;
