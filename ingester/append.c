@@ -173,7 +173,7 @@ static bool log_new(struct append *a, struct wal_place *place, err *e)
 {
     struct wal_item *items = ARENA_ARRAY(&a->req->arena, struct wal_item, a->n);
     size_t n = 0;
-    if (!items) return arena_ok(&a->req->arena, e);
+    if (!items) return arena_fail(&a->req->arena, e);
     for (size_t i = 0; i < a->n; i++) {
         struct staged *s = a->staged[i];
         if (staged_rows(s) == 0) continue;

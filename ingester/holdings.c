@@ -269,6 +269,7 @@ static void replace(struct holdings *h, const struct lost *v, size_t n)
         if (!is_among(v, n, h->lost[i].directory))
             notice_end(h->in->process->notices, "node.lost", str_of(h->lost[i].about));
     }
+    assert(n <= LOST_MAX);
     if (n) memcpy(h->lost, v, n * sizeof *v);
     h->lost_count = n;
     h->listed = true;
@@ -283,7 +284,7 @@ static bool list(struct holdings *h, struct req *r, err *e)
     size_t count = 0;
     if (!holdings_list(h->in->process->store, r, &r->arena, me(h)->node, &v, &n, e)) return false;
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
-    if (!lost) return arena_ok(&r->arena, e);
+    if (!lost) return arena_fail(&r->arena, e);
     bool own = adopt(h, v, n);
     int64_t own_made_ns = own ? h->made_ns : INT64_MAX;
     for (size_t i = 0; i < n && count < LOST_MAX; i++) {

@@ -49,7 +49,7 @@ static bool read_tenants(struct read *r, err *e)
     for (size_t i = 0; i < r->req->tenant.n; i++)
         n += r->req->tenant.p[i] == '|';
     str *tenants = ARENA_ARRAY(&r->req->arena, str, n);
-    if (!tenants) return arena_ok(&r->req->arena, e);
+    if (!tenants) return arena_fail(&r->req->arena, e);
     str rest = r->req->tenant;
     for (size_t i = 0; i < n; i++)
         tenants[i] = str_split(rest, '|', &rest);
@@ -97,7 +97,7 @@ static bool read_ids(struct arena *a, const ProtobufCBinaryData *v, size_t n, co
                      id128 **out, err *e)
 {
     *out = ARENA_ARRAY(a, id128, n);
-    if (!*out) return arena_ok(a, e);
+    if (!*out) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         if (v[i].len != sizeof(id128)) {
             return err_set(e, ERR_INVALID_ARGUMENT, "%s %zu has %zu bytes instead of 16", what, i,
@@ -111,7 +111,7 @@ static bool read_ids(struct arena *a, const ProtobufCBinaryData *v, size_t n, co
 static bool read_names(struct arena *a, char *const *v, size_t n, str **out, err *e)
 {
     *out = ARENA_ARRAY(a, str, n);
-    if (!*out) return arena_ok(a, e);
+    if (!*out) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++)
         (*out)[i] = pb_text(v[i]);
     return true;
@@ -297,7 +297,7 @@ static bool put_own_stream(struct read *r, err *e)
 {
     size_t n = wal_streams(r->in->wal, NULL, 0);
     struct wal_stream *v = ARENA_ARRAY(&r->req->arena, struct wal_stream, n + 1);
-    if (!v) return arena_ok(&r->req->arena, e);
+    if (!v) return arena_fail(&r->req->arena, e);
     n = MIN(n, wal_streams(r->in->wal, v, n));
     if (n) put_stream(r->out, 1, &v[n - 1], r->in->process->id);
     return read_loose(r, n ? &v[n - 1] : NULL, e);
@@ -360,7 +360,7 @@ static bool read_refresh(struct read *r, err *e)
     size_t n = r->ask->n_refresh;
     if (n == 0 || !r->in->flush) return true;
     struct wal_ref *refs = ARENA_ARRAY(&r->req->arena, struct wal_ref, n);
-    if (!refs) return arena_ok(&r->req->arena, e);
+    if (!refs) return arena_fail(&r->req->arena, e);
     for (size_t i = 0; i < n; i++) {
         const Flametree__V1__CutRef *ref = r->ask->refresh[i];
         if (ref->stream.len != sizeof refs[i].stream.b) {
@@ -416,7 +416,7 @@ bool ingester_streams(void *service, struct http_exchange *x, str message, struc
     struct ingester *in = service;
     size_t n = wal_streams(in->wal, NULL, 0);
     struct wal_stream *v = ARENA_ARRAY(&x->req.arena, struct wal_stream, n + 1);
-    if (!v) return arena_ok(&x->req.arena, e);
+    if (!v) return arena_fail(&x->req.arena, e);
     n = MIN(n, wal_streams(in->wal, v, n));
     for (size_t i = 0; i < n; i++)
         put_stream(out, 1, &v[i], in->process->id);

@@ -91,6 +91,7 @@ static bool read_cut(struct replay *all, struct cut *c, err *e)
     struct ingester *in = all->in;
     struct replay_cut r = {.all = all, .cut = c};
     uint64_t entries = entries_of(c);
+    assert(wal_is_unread(c));
     r.restore = restore_new(in->head, in->process->memory, e);
     bool ok = r.restore && wal_scan(in->wal, c, apply, &r, e);
     restore_free(r.restore);

@@ -96,6 +96,7 @@ bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
     struct holding next = *own;
     bool existed = false;
     if (!roll_is_due(l, wal, clock_boot_ns(), interval_ns)) return true;
+    assert(l->has_marked && l->number > 0);
     next.number = l->number + 1;
     // If it existed, an earlier try that was reported as failed had landed.
     if (!holding_create(s, r, &next, &existed, e)) return false;

@@ -168,7 +168,7 @@ bool flush_refresh(struct flush *f, struct req *r, const str *tenants, size_t te
 {
     if (n == 0) return true;
     struct inspection *inspections = ARENA_ARRAY(&r->arena, struct inspection, tenant_count);
-    if (!inspections) return arena_ok(&r->arena, e);
+    if (!inspections) return arena_fail(&r->arena, e);
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++)
         ok = refresh_cut(f, r, tenants, tenant_count, inspections, &refs[i], e) ||

@@ -327,6 +327,7 @@ static bool take_out(struct head *h, struct service_head *s)
     uint32_t place = map_find(&h->by_key, hash, same_service, &key);
     uint32_t last = h->service_count - 1;
     if (place == MAP_NONE || h->services[place] != s) return false;
+    assert(h->service_count > 0 && s->row_count == 0);
     map_remove(&h->by_key, hash, place);
     tenant_remove(h, s);
     if (place != last) {

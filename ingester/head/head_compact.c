@@ -220,6 +220,7 @@ static struct payload *copy_payload(struct copy *c, struct payload *p)
     struct mem_budget *b = &c->from->head->budget;
     bool shared = p->refs > 1;
     if (shared && p->pass == c->from->pass) {
+        assert(p->place < c->shared_n);
         struct payload *known = c->shared[p->place];
         known->refs++;
         return known;
@@ -341,6 +342,7 @@ static bool copy_series(struct copy *c, uint32_t series, bool *done)
     const struct rows *r = &c->from->rows[series];
     struct copied *at = &c->series[series];
     *done = false;
+    assert(!r->gap && at->n <= r->n && at->late <= r->late_n);  // rows keep their places
     bool ok = at->to || rows_count(r) == 0 || add_series(c, series);
     if (ok && at->to && !has_room(c, r, at)) return true;
     for (; ok && at->n < r->n && c->left > 0; at->n += ok)
@@ -372,7 +374,7 @@ static bool widen(struct copy *c, const struct symbol_counts *have, uint32_t ser
         size_t cap = *all[i].cap;
         if (all[i].need <= cap) continue;
         if (!arena_grow(a, all[i].v, &cap, (size_t)all[i].need + HEAD_RUN, sizeof(uint32_t)))
-            return arena_ok(a, &c->fault);
+            return arena_fail(a, &c->fault);
         *all[i].cap = (uint32_t)MIN(cap, UINT32_MAX);
     }
     return mem_grow(&c->from->head->budget, &c->series, &c->series_cap, (size_t)series + HEAD_RUN,

@@ -178,7 +178,7 @@ bool cut_services_ref(struct head *h, const struct cut *cut, struct arena *a,
     *out = NULL;
     *n = 0;
     if (!take_listed(h, cut, a, out, n, &room)) room = take_all(h, a, out, n);
-    if (!room) return arena_ok(a, e);
+    if (!room) return arena_fail(a, e);
     if (*n) qsort(*out, *n, sizeof **out, by_name);
     *n = unite(*out, *n);
     return true;

@@ -265,6 +265,7 @@ static void put_record(const struct staged *s, uint32_t i, struct buf *out)
 {
     const struct row *row = &s->rows[i].row;
     uint32_t first = s->rows[i].first;
+    assert(first <= i);
     size_t mark = pb_begin(out, LOG_RECORD);
     pb_put_u64_opt(out, 1, s->rows[i].series);
     pb_put_fixed64_opt(out, 3, (uint64_t)row->time_ns);

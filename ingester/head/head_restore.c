@@ -55,6 +55,7 @@ static struct service_head *service_to_read(struct head *h, str tenant, str serv
 static void service_read(struct service_head *s)
 {
     pthread_rwlock_wrlock(&s->lock);
+    assert(s->readers > 0);
     s->readers--;
     pthread_rwlock_unlock(&s->lock);
     service_unref(s);
@@ -337,7 +338,7 @@ static bool read_id(str bytes, uint8_t id[16], err *e)
 static bool read_span(struct arena *a, str bytes, struct record *rec, size_t *cap, err *e)
 {
     if (!arena_grow(a, &rec->spans, cap, (size_t)rec->span_count + 1, sizeof *rec->spans))
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     struct span_part *s = &rec->spans[rec->span_count++];
     *s = (struct span_part){0};
     struct pb_reader r = pb_reader(bytes);
@@ -356,7 +357,7 @@ static bool read_note(struct arena *a, str bytes, struct record *rec, size_t *ca
 {
     if (!arena_grow(a, &rec->annotations, cap, (size_t)rec->annotation_count + 1,
                     sizeof *rec->annotations)) {
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     label *l = &rec->annotations[rec->annotation_count++];
     *l = (label){0};
@@ -434,7 +435,7 @@ static bool read_records(struct arena *a, str rows, const struct parts *p, struc
 {
     *b =
         (struct batch){.service = p->service, .records = ARENA_ARRAY(a, struct record, p->records)};
-    if (!b->records) return arena_ok(a, e);
+    if (!b->records) return arena_fail(a, e);
     struct pb_reader r = pb_reader(rows);
     while (pb_next(&r)) {
         if (r.field != LOG_RECORD || r.type != PB_BYTES) continue;

@@ -132,7 +132,7 @@ bool mapper_init(struct stack_mapper *m, struct service_head *s, struct arena *a
     if (limit == 0 || most <= limit) return true;
     m->limit = limit;
     m->known = ARENA_ARRAY(a, uint32_t, from->stack_count);
-    if (!m->known) return arena_ok(a, e);
+    if (!m->known) return arena_fail(a, e);
     struct symbol_function f = {.name = symbols_string(&s->symbols, S(STACK_MANY_NAME), e)};
     if (f.name == MAP_NONE) return false;
     struct symbol_frame frame = {.function = symbols_function(&s->symbols, f, e)};

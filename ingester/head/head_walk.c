@@ -113,7 +113,7 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
 {
     *w = (struct head_walk){.head = h, .req = r, .query = q};
     struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
-    if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_ok(&r->arena, e);
+    if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_fail(&r->arena, e);
     const struct matcher *named = named_service(q);
     bool ok = named ? find_named(w, named->value, e) : find_all(w, e);
     *kept = *w;
@@ -165,7 +165,7 @@ bool walk_labels(struct label_room *room, const struct service_head *s, uint32_t
     assert(series < s->index.series_count);
     if (!arena_grow(room->arena, &room->v, &room->cap, s->index.series[series].n,
                     sizeof *room->v)) {
-        return arena_ok(room->arena, e);
+        return arena_fail(room->arena, e);
     }
     *out = index_labels(&s->index, series, room->v);
     if (!names) return true;

@@ -86,6 +86,7 @@ void ids_remove(struct ids *s, uint32_t series, id128 id)
         free_at = at;
     }
     s->slots[free_at] = (struct id_slot){0};
+    assert(s->n > 0);
     s->n--;
 }
 

@@ -186,8 +186,10 @@ uint32_t index_series(struct index *x, labels ls, uint64_t fingerprint, err *e)
         mem_free(x->budget, pairs, ls.n * sizeof *pairs);
         return MAP_NONE;
     }
+    // From here on nothing can fail: pairs_make has made room.
     for (size_t i = 0; i < ls.n; i++) {
         struct index_value *v = &x->names[pairs[i].name].values[pairs[i].value];
+        assert(v->n < v->cap);
         v->series[v->n++] = x->series_count;
     }
     x->series[x->series_count] =

@@ -199,6 +199,7 @@ static void add(struct recent_ids *p, uint64_t series, id128 id, bool saved)
     if (y->n >= most_keys(y->size) || has(y, series, id)) return;
     *find(y->slots, y->size, series, id) = (struct recent_slot){series, id, true, saved};
     y->n++;
+    assert(y->n < y->size && y->moved <= y->from_size);
     (void)move(y, MOVED_A_KEY);
     p->fresh = p->fresh || !saved;
 }

@@ -207,8 +207,10 @@ static bool shrink(struct mem_budget *b, struct row **v, size_t *cap, size_t nee
 bool rows_thin(struct rows *r, struct mem_budget *b, struct rows_gap *gap, row_test *goes,
                const void *arg, struct rows_run *run)
 {
+    assert(!r->gap || r->gap == gap);  // one removal at a time
     if (!r->gap) *gap = (struct rows_gap){.late = SIZE_MAX};
     r->gap = gap;
+    assert(gap->from <= gap->to && gap->to <= r->n);
     for (; gap->to < r->n && run->left > 0; run->left--) {
         struct row *row = &r->v[gap->to++];
         if (goes(arg, row)) {

@@ -28,6 +28,7 @@ static void translation_free(struct translations *ts, struct translation *t)
 // The last reference goes after all use: release orders that before the free, acquire sees it.
 void translation_unref(struct translations *ts, struct translation *t)
 {
+    assert(atomic_load_explicit(&t->refs, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) translation_free(ts, t);
 }
 
@@ -36,6 +37,7 @@ static void forget(struct translations *ts, struct translation *t)
 {
     if (!t->shelved) return;
     shelf_remove(&ts->shelf, &t->item);
+    assert(ts->bytes >= t->bytes);
     ts->bytes -= t->bytes;
     t->shelved = false;
     translation_unref(ts, t);

@@ -6,6 +6,7 @@
 static void insert(struct cut_hours *h, int64_t hour)
 {
     uint32_t at = 0;
+    assert(h->n <= CUT_HOURS);
     while (at < h->n && h->v[at] < hour)
         at++;
     if (at < h->n && h->v[at] == hour) return;
@@ -33,6 +34,7 @@ size_t cut_hours_within(struct cut *c, int64_t first, int64_t last, int64_t *out
 {
     const struct cut_hours *h = &c->hours;
     size_t n = 0;
+    assert(max > 0);
     lock_take(&c->lock);
     if (h->n > CUT_HOURS) {
         for (int64_t hour = MAX(first, h->first); hour <= MIN(last, h->last) && n < max; hour++)

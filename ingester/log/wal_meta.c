@@ -93,6 +93,7 @@ static bool stream_read(str key, str value, struct wal_stream *s, err *e)
     str name = str_slice(key, sizeof stream_prefix - 1, key.n);
     if (!ulid_parse(name, &s->id, e)) return err_wrap(e, "log: stream row");
     struct pb_reader r = pb_reader(value);
+    // Only the number is read: owner and state are for people who look into the database.
     while (pb_next(&r)) {
         if (AT(r.field, r.type) == AT(5, PB_VARINT)) s->highest_seq = r.number;
     }
