@@ -242,8 +242,13 @@ static uint32_t bring_series(struct bringer *x, err *e)
     for (uint64_t i = 0; i < n; i++) {
         pairs[i].name = text(x);
         pairs[i].value = text(x);
+        if (x->cut_off) return MAP_NONE;
+        // The index has room for a series once in each posting list: a name must not come twice.
+        if (i > 0 && str_cmp(pairs[i - 1].name, pairs[i].name) >= 0) {
+            (void)err_set(e, ERR_DATA_LOSS, "label %" PRIu64 " of a series is out of order", i);
+            return MAP_NONE;
+        }
     }
-    if (x->cut_off) return MAP_NONE;
     labels ls = {pairs, n};
     uint32_t before = s->index.series_count;
     if (!mem_grow(&s->head->budget, &s->rows, &s->rows_cap, (size_t)before + 1, sizeof *s->rows, e))
