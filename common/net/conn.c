@@ -17,6 +17,42 @@
 static const char h2_preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 static_assert(sizeof h2_preface - 1 == H2_PREFACE_BYTES, "RFC 9113 section 3.4");
 
+#define BIT(state)       (1u << (CONN_##state))
+#define INPUT_BIT(input) (1u << (CONN_INPUT_##input))
+
+static const unsigned successors[CONN_STATES] = {
+    [CONN_SNIFF] = BIT(OPEN) | BIT(FINISH) | BIT(CLOSED),
+    [CONN_OPEN] = BIT(FINISH) | BIT(CLOSED),
+    [CONN_FINISH] = BIT(LINGER) | BIT(CLOSED),
+    [CONN_LINGER] = BIT(CLOSED),
+    [CONN_CLOSED] = 0,
+};
+
+static const unsigned input_successors[CONN_INPUTS] = {
+    [CONN_INPUT_MORE] = INPUT_BIT(UNREAD) | INPUT_BIT(HANGUP) | INPUT_BIT(OVER),
+    [CONN_INPUT_UNREAD] = INPUT_BIT(MORE) | INPUT_BIT(HANGUP) | INPUT_BIT(OVER),
+    [CONN_INPUT_HANGUP] = INPUT_BIT(OVER),
+    [CONN_INPUT_OVER] = 0,
+};
+
+static void enter(struct conn *c, enum conn_state to)
+{
+    assert(c->state < CONN_STATES && (successors[c->state] & 1u << to));
+    c->state = to;
+}
+
+static void enter_input(struct conn *c, enum conn_input to)
+{
+    assert(c->input < CONN_INPUTS && (input_successors[c->input] & 1u << to));
+    c->input = to;
+}
+
+// From FINISH on the protocol has said its last word, and input could only start a second one.
+static bool takes_input(const struct conn *c)
+{
+    return c->state == CONN_SNIFF || c->state == CONN_OPEN;
+}
+
 void conn_timed_out(const char *kind)
 {
     metric_add_to(&net_timeouts, str_of(kind), 1);
@@ -56,10 +92,22 @@ static size_t pending_on_wire(const struct conn *c)
 
 void conn_dirty(struct conn *c)
 {
-    if (c->dirty || c->state == CONN_CLOSED) return;
-    c->dirty = true;
-    c->dirty_next = c->shard->dirty;
-    c->shard->dirty = c;
+    if (c->dirty_link || c->state == CONN_CLOSED) return;
+    struct conn **first = &c->shard->dirty;
+    c->dirty_next = *first;
+    if (c->dirty_next) c->dirty_next->dirty_link = &c->dirty_next;
+    c->dirty_link = first;
+    *first = c;
+}
+
+static void undirty(struct conn *c)
+{
+    if (!c->dirty_link) return;
+    assert(*c->dirty_link == c);
+    *c->dirty_link = c->dirty_next;
+    if (c->dirty_next) c->dirty_next->dirty_link = c->dirty_link;
+    c->dirty_link = NULL;
+    c->dirty_next = NULL;
 }
 
 void conn_put(struct conn *c, const void *p, size_t n)
@@ -81,7 +129,7 @@ void conn_lend(struct conn *c, str bytes)
 
 // ---- life
 
-struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
+struct conn *conn_new(struct shard *s, int fd, const char *peer)
 {
     err e = {0};
     struct conn *c = mem_alloc(NULL, sizeof *c, &e);
@@ -93,7 +141,6 @@ struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
     }
     c->shard = s;
     c->fd = fd;
-    c->is_tcp = is_tcp;
     c->mark_ns = s->now_ns;
     // Input is counted: it grows as clients like. So is output, but it must work when the budget is
     // used up, to say so: count_output.
@@ -113,20 +160,10 @@ struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer)
     return c;
 }
 
-static void undirty(struct conn *c)
-{
-    if (!c->dirty) return;
-    struct conn **at = &c->shard->dirty;
-    while (*at != c)
-        at = &(*at)->dirty_next;
-    *at = c->dirty_next;
-    c->dirty = false;
-}
-
 void conn_end(struct conn *c)
 {
     struct shard *s = c->shard;
-    c->state = CONN_CLOSED;
+    if (c->state != CONN_CLOSED) enter(c, CONN_CLOSED);
     undirty(c);
     while (c->exchanges)
         exchange_abandon(c->exchanges);
@@ -162,7 +199,7 @@ void conn_close(struct conn *c)
 {
     if (c->state == CONN_CLOSED) return;
     undirty(c);
-    c->state = CONN_CLOSED;
+    enter(c, CONN_CLOSED);
     for (struct exchange *ex = c->exchanges; ex; ex = ex->next) {
         exchange_silence(ex);
         exchange_cancel(ex);
@@ -172,21 +209,18 @@ void conn_close(struct conn *c)
 
 void conn_finish(struct conn *c)
 {
-    c->finishing = true;
+    if (takes_input(c)) enter(c, CONN_FINISH);
     conn_dirty(c);
 }
 
 static void linger(struct conn *c)
 {
-    if (c->input_over || c->fd < 0) {
+    bool alone = c->input == CONN_INPUT_OVER || c->fd < 0;  // nothing can come any more
+    if (alone || shutdown(c->fd, SHUT_WR) != 0) {
         conn_close(c);
         return;
     }
-    if (shutdown(c->fd, SHUT_WR) != 0) {
-        conn_close(c);
-        return;
-    }
-    c->state = CONN_LINGER;
+    enter(c, CONN_LINGER);
     c->mark_ns = c->shard->now_ns;
 }
 
@@ -194,8 +228,9 @@ static void linger(struct conn *c)
 
 static void open_protocol(struct conn *c, const struct conn_ops *ops)
 {
+    assert(!c->ops);
     c->ops = ops;
-    c->state = CONN_OPEN;
+    enter(c, CONN_OPEN);
     ops->open(c);
     if (conn_is_draining(c) && c->state == CONN_OPEN) ops->drain(c);
 }
@@ -229,11 +264,11 @@ static void sniff(struct conn *c, const char *p, size_t n)
 
 void conn_plain(struct conn *c, const char *p, size_t n)
 {
-    if (c->state == CONN_CLOSED || c->state == CONN_LINGER || n == 0) return;
+    if (!takes_input(c) || n == 0) return;
     if (c->tls && !c->ops && tls_chose_h2(c->tls)) open_protocol(c, &h2_ops);
-    if (!c->ops)
+    if (c->state == CONN_SNIFF)
         sniff(c, p, n);
-    else
+    else if (c->state == CONN_OPEN)
         c->ops->feed(c, p, n);
 }
 
@@ -241,12 +276,11 @@ void conn_plain(struct conn *c, const char *p, size_t n)
 
 void conn_feed(struct conn *c, const char *p, size_t n)
 {
-    if (c->state == CONN_CLOSED || c->state == CONN_LINGER || n == 0) return;
+    if (!takes_input(c) || n == 0) return;
     struct tls_context *context = c->shard->server->tls;
     bool first = c->state == CONN_SNIFF && !c->tls && c->in.n == 0;
     if (first && context && p[0] == TLS_HANDSHAKE_RECORD) {
         c->tls = tls_new(context);
-        c->secure = true;
         if (!c->tls) {
             conn_close(c);
             return;
@@ -270,7 +304,7 @@ void conn_feed(struct conn *c, const char *p, size_t n)
 
 static void input_over(struct conn *c)
 {
-    c->input_over = true;
+    enter_input(c, CONN_INPUT_OVER);
     if (c->state == CONN_OPEN)
         c->ops->input_over(c);
     else
@@ -280,10 +314,10 @@ static void input_over(struct conn *c)
 
 static bool wants_input(const struct conn *c)
 {
-    if (c->input_over || c->state == CONN_CLOSED) return false;
+    if (c->input == CONN_INPUT_OVER) return false;
+    if (c->state == CONN_FINISH || c->state == CONN_CLOSED) return false;
     if (c->state != CONN_OPEN) return true;
-    if (c->finishing || pending_on_wire(c) > CONN_OUT_MANY) return false;
-    return c->ops->wants_input(c);
+    return pending_on_wire(c) <= CONN_OUT_MANY && c->ops->wants_input(c);
 }
 
 static void read_socket(struct conn *c)
@@ -307,6 +341,22 @@ static void read_socket(struct conn *c)
     }
 }
 
+// Notes what the client did while we do not read. Its FIN shows as readable as long as we poll for
+// that, and as a disconnect otherwise (set_interest).
+static void inspect_input(struct conn *c, int events)
+{
+    if (c->input == CONN_INPUT_HANGUP || c->input == CONN_INPUT_OVER) return;
+    bool readable = events & UV_READABLE;
+    bool wanted = wants_input(c);
+    enum conn_input now = readable && !wanted ? CONN_INPUT_UNREAD : CONN_INPUT_MORE;
+    if ((events & UV_DISCONNECT) && !readable && !wanted) {
+        now = CONN_INPUT_HANGUP;
+        for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
+            exchange_cancel(ex);  // it may still read the answers, so the connection stays
+    }
+    if (now != c->input) enter_input(c, now);
+}
+
 static void on_poll(uv_poll_t *h, int status, int events)
 {
     struct conn *c = CONTAINER_OF(h, struct conn, poll);
@@ -316,13 +366,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
         conn_close(c);
         return;
     }
-    // A client that leaves while we do not read is seen by this only.
-    if ((events & UV_DISCONNECT) && !(events & UV_READABLE) && !wants_input(c)) {
-        c->hangup = true;
-        for (struct exchange *ex = c->exchanges; ex; ex = ex->next)
-            exchange_cancel(ex);
-    }
-    c->unread = (events & UV_READABLE) && !wants_input(c);
+    inspect_input(c, events);
     if (events & UV_READABLE) read_socket(c);
     conn_dirty(c);
 }
@@ -410,17 +454,21 @@ static bool flush(struct conn *c)  // true: nothing is left to send
     return c->state != CONN_CLOSED && pending_on_wire(c) == 0;
 }
 
-static void set_interest(struct conn *c)
+// eager: the connection has had its share of this turn and has more to say. A writable socket then
+// wakes us in the next turn, after the other connections.
+static void set_interest(struct conn *c, bool eager)
 {
     if (c->fd < 0) return;
     int interest = 0;
+    bool may_leave = c->input == CONN_INPUT_MORE || c->input == CONN_INPUT_UNREAD;
     if (wants_input(c)) interest |= UV_READABLE;
-    if (pending_on_wire(c) || c->eager) interest |= UV_WRITABLE;
-    if (!c->input_over && !c->hangup && !(interest & UV_READABLE)) interest |= UV_DISCONNECT;
+    if (pending_on_wire(c) || eager) interest |= UV_WRITABLE;
+    if (may_leave && !(interest & UV_READABLE)) interest |= UV_DISCONNECT;
     if (interest == c->interest) return;
     // A client that waits for its answer sends nothing, as a rule. Until it does (or leaves, which
-    // is seen as something to read as well) polling stays as it is: a request then costs no change.
-    if (interest == UV_DISCONNECT && c->interest == UV_READABLE && !c->unread) return;
+    // shows as readable as well) polling stays as it is: so a request costs no epoll_ctl.
+    bool quiet = c->input == CONN_INPUT_MORE;
+    if (interest == UV_DISCONNECT && c->interest == UV_READABLE && quiet) return;
     if ((interest & ~c->interest) & UV_WRITABLE) {  // from now on the client keeps us waiting
         c->write_ns = c->shard->now_ns;
         c->write_bytes = 0;
@@ -434,25 +482,23 @@ void conn_settle(struct conn *c)
 {
     bool empty = flush(c);
     int rounds = 0;
-    c->eager = false;
-    while (empty && c->state == CONN_OPEN && !c->finishing && !c->eager) {
+    while (empty && c->state == CONN_OPEN && rounds < ROUNDS_A_TURN) {
         if (!c->ops->more(c)) break;
         empty = flush(c);
-        c->eager = ++rounds == ROUNDS_A_TURN;
+        rounds++;
     }
-    if (empty && c->finishing && c->state != CONN_LINGER && c->state != CONN_CLOSED) {
+    if (empty && c->state == CONN_FINISH) {
         if (c->tls) tls_say_goodbye(c);
         if (flush(c)) linger(c);
     }
-    if (c->state != CONN_CLOSED) set_interest(c);
+    if (c->state != CONN_CLOSED) set_interest(c, rounds == ROUNDS_A_TURN);
 }
 
 void shard_settle(struct shard *s)
 {
     while (s->dirty) {
         struct conn *c = s->dirty;
-        s->dirty = c->dirty_next;
-        c->dirty = false;
+        undirty(c);
         conn_settle(c);
     }
 }

@@ -8,17 +8,31 @@
 //     socket -> conn_feed -> [tls_feed] -> conn_plain -> ops->feed    (h1.c, h2.c)
 //     exchange_* ... app ... ops->answer -> conn_put, conn_lend -> [tls_seal] -> socket
 //
-// States, and what moves between them:
+// A connection has two states, because its two sides move apart. conn_state says how far we are:
 //
-//     SNIFF   nothing is known yet            first bytes decide            -> OPEN
-//     OPEN    a protocol speaks               conn_finish, when all is sent -> LINGER
-//     LINGER  our side is shut; what still comes is dropped, so that the last answer is not lost
-//             to a reset                      end of input or LINGER_NS     -> CLOSED
-//     CLOSED  handle closes; memory goes in its callback, so pointers hold until the turn ends
+//     SNIFF   the protocol is unknown          the first bytes decide         -> OPEN
+//     OPEN    a protocol reads and answers     conn_finish                    -> FINISH
+//     FINISH  the last output is being sent; input stays in the socket
+//                                              all output is sent             -> LINGER
+//     LINGER  our side is shut; input is dropped, so that a reset by the kernel does not
+//             destroy the last answer          end of input or LINGER_NS      -> CLOSED
+//     CLOSED  the handle closes; its callback frees the memory, so pointers hold until the turn
+//             ends. Any state may go to CLOSED: errors, time limits, cut_shard.
 //
-// Nothing is written or given up in the middle of an event: events mark the connection dirty, and
-// at the end of the loop's turn the shard flushes, asks the protocol for more, sets what to poll
-// for and closes what is done.
+// conn_input says how far the client is. We learn that only as far as we read:
+//
+//     MORE    the client may send more, and we have read all that it sent
+//     UNREAD  bytes (or a FIN) wait in the socket that we do not want yet     -> MORE when read
+//     HANGUP  the client sent FIN; there may be bytes before it that we have not read
+//     OVER    we have read the FIN, and all before it
+//
+// Both have a table of allowed successors in conn.c, which asserts it at each change. h1_phase and
+// enum h2_state are the states of the protocols, and are asserted in the same way.
+//
+// Events neither write nor close by themselves: they mark the connection dirty. At the end of the
+// loop's turn the shard sends output, asks the protocol for more, sets the events to poll for and
+// closes the connections that are done. So one turn costs one sendmsg, however many events it had,
+// and no protocol is called from within itself.
 #pragma once
 
 #include "loop/loop.h"
@@ -92,17 +106,28 @@ struct shard {
 enum conn_state {
     CONN_SNIFF,
     CONN_OPEN,
+    CONN_FINISH,
     CONN_LINGER,
-    CONN_CLOSED
+    CONN_CLOSED,
+    CONN_STATES
+};
+
+enum conn_input {
+    CONN_INPUT_MORE,
+    CONN_INPUT_UNREAD,
+    CONN_INPUT_HANGUP,
+    CONN_INPUT_OVER,
+    CONN_INPUTS
 };
 
 enum h1_phase {
     H1_HEAD,     // waits for or collects a head
-    H1_BODY,     // with Content-Length
-    H1_CHUNKS,   // chunked
-    H1_WAIT,     // the answer is being made
-    H1_WRITE,    // the answer's body is being written
-    H1_DISCARD,  // answered; the rest of a small body is dropped
+    H1_BODY,     // reads a body with Content-Length
+    H1_CHUNKS,   // reads a chunked body
+    H1_WAIT,     // the answer is being made; or it was the last one, and the connection finishes
+    H1_WRITE,    // the answer's body is being written, lent by the exchange
+    H1_DISCARD,  // the request is answered; the rest of its small body is dropped
+    H1_PHASES
 };
 
 struct h1 {
@@ -124,21 +149,15 @@ struct conn {
     struct conn *next;
     struct conn *prev;
     struct conn *dirty_next;
-    bool dirty;
-    bool input_over;  // the client sent FIN, and all before it was read
-    bool hangup;      // the client sent FIN while we did not read
-    bool unread;      // the client sent something that is not read yet
-    bool finishing;   // conn_finish was said
-    bool turned_away;
-    bool eager;  // had its share of a turn, and more to say
-    bool secure;
-    bool is_tcp;
+    struct conn **dirty_link;  // points to the pointer to us in the list of the dirty; NULL: clean
+    bool turned_away;          // over the limit: counted in server.turned_away until it is freed
     enum conn_state state;
+    enum conn_input input;
     int fd;  // -1: no socket; what would be sent stays in `out`, for tests
     int interest;
     uv_poll_t poll;
     const struct conn_ops *ops;
-    struct tls *tls;
+    struct tls *tls;  // NULL: plain bytes
     struct h2 *h2;
     struct h1 h1;
     struct exchange *exchanges;  // that are not done
@@ -183,7 +202,7 @@ extern const struct conn_ops h1_ops;
 extern const struct conn_ops h2_ops;
 
 // A connection over fd, or over nothing (-1). NULL: no memory; fd is still the caller's.
-struct conn *conn_new(struct shard *s, int fd, bool is_tcp, const char *peer);
+struct conn *conn_new(struct shard *s, int fd, const char *peer);
 void conn_feed(struct conn *c, const char *p, size_t n);   // bytes from the socket
 void conn_plain(struct conn *c, const char *p, size_t n);  // bytes after TLS
 
@@ -199,7 +218,7 @@ bool conn_may_say_more(const struct conn *c);
 void conn_take_written(struct conn *c, size_t n);  // n bytes of output have gone (or become TLS')
 
 void conn_dirty(struct conn *c);
-void conn_finish(struct conn *c);  // close once everything is sent
+void conn_finish(struct conn *c);  // take no more input, and close once everything is sent
 void conn_close(struct conn *c);   // now
 void conn_reset(struct conn *c);   // now, and the kernel lets go of what is not read
 void conn_recall(struct conn *c);  // an event: from here on the loop speaks (exchange_recall)

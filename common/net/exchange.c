@@ -85,7 +85,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
     ex->x.req.arena.setting = "server.request_memory";
     ex->x.version = version;
-    ex->x.tls = c->secure;
+    ex->x.tls = c->tls != NULL;
     ex->x.peer = arena_str(&ex->x.req.arena, str_of(c->peer));
     ex->server = s;
     ex->reader = reader_share(c->reader);

@@ -12,6 +12,27 @@
     ((uint64_t)64 << 10)  // so much of an unwanted body is read to keep a connection
 #define CONTINUE_100 "HTTP/1.1 100 Continue\r\n\r\n"
 
+#define BIT(phase) (1u << (H1_##phase))
+
+// What an answer may lead to: AFTER, whether it is copied at once or lent (WRITE) first. A refusal
+// answers a request whose body is still being read.
+#define AFTER (BIT(HEAD) | BIT(DISCARD) | BIT(WAIT))
+
+static const unsigned successors[H1_PHASES] = {
+    [H1_HEAD] = BIT(WAIT),
+    [H1_BODY] = BIT(WRITE) | AFTER,
+    [H1_CHUNKS] = BIT(WRITE) | AFTER,
+    [H1_WAIT] = BIT(BODY) | BIT(CHUNKS) | BIT(WRITE) | AFTER,
+    [H1_WRITE] = AFTER,
+    [H1_DISCARD] = BIT(HEAD),
+};
+
+static void enter(struct h1 *h, enum h1_phase to)
+{
+    assert(h->phase < H1_PHASES && (successors[h->phase] & 1u << to));
+    h->phase = to;
+}
+
 static void h1_open(struct conn *c)
 {
     c->h1 = (struct h1){.keep_alive = true};
@@ -93,25 +114,31 @@ static void next_request(struct conn *c)
     h->exchange = NULL;
     c->mark_ns = c->shard->now_ns;
     if (!h->keep_alive) {
-        h->phase = H1_WAIT;
+        enter(h, H1_WAIT);
         conn_finish(c);
         return;
     }
-    h->phase = rest ? H1_DISCARD : H1_HEAD;
+    enter(h, rest ? H1_DISCARD : H1_HEAD);
     h->scan = (struct h1_scan){0};
+}
+
+// No request follows: the server stops, or the client said all that it will say.
+static bool is_last(const struct conn *c)
+{
+    return conn_is_draining(c) || (c->input == CONN_INPUT_OVER && c->in.n == 0);
 }
 
 static void h1_answer(struct conn *c, struct exchange *ex)
 {
     struct h1 *h = &c->h1;
-    assert(h->exchange == ex);
-    if (conn_is_draining(c) || (c->input_over && c->in.n == 0)) h->keep_alive = false;
+    assert(h->exchange == ex && h->phase != H1_WRITE);
+    if (is_last(c)) h->keep_alive = false;
     decide_rest(c);
     str body = exchange_answer(ex);
     put_head(c, ex, body.n);
     if (ex->body_only_head) body.n = 0;
     if (body.n > COPY_MAX) {
-        h->phase = H1_WRITE;
+        enter(h, H1_WRITE);
         conn_lend(c, body);
         return;
     }
@@ -125,7 +152,7 @@ static void h1_answer(struct conn *c, struct exchange *ex)
 static bool h1_offers(const struct conn *c, const struct exchange *ex)
 {
     const struct h1 *h = &c->h1;
-    bool plain = c->fd >= 0 && !c->tls && c->state == CONN_OPEN && !c->finishing && !c->input_over;
+    bool plain = c->fd >= 0 && !c->tls && c->state == CONN_OPEN && c->input != CONN_INPUT_OVER;
     bool goes_on = h->keep_alive && !h->http10 && h->body_whole && !conn_is_draining(c);
     return plain && goes_on && c->in.n == 0 && conn_pending(c) == 0 &&
            !str_is(ex->x.method, "HEAD");
@@ -147,7 +174,7 @@ static void h1_sent(struct conn *c, struct exchange *ex)
         conn_close(c);
         return;
     }
-    if (conn_is_draining(c) || (c->input_over && c->in.n == 0)) h->keep_alive = false;
+    if (is_last(c)) h->keep_alive = false;
     str rest = buf_view(&ex->x.out);
     if (rest.n) conn_put(c, rest.p, rest.n);
     exchange_end(ex);
@@ -188,7 +215,7 @@ static void prepare_body(struct conn *c, const struct h1_head *head)
 static void body_is_whole(struct conn *c)
 {
     c->h1.body_whole = true;
-    c->h1.phase = H1_WAIT;
+    enter(&c->h1, H1_WAIT);
     exchange_body_end(c->h1.exchange);
 }
 
@@ -200,7 +227,7 @@ static void on_head(struct conn *c, const char *p, size_t n)
         conn_close(c);
         return;
     }
-    h->phase = H1_WAIT;
+    enter(h, H1_WAIT);
     h->exchange = ex;
     struct h1_head head = {0};
     err e = {0};
@@ -230,7 +257,7 @@ static void on_head(struct conn *c, const char *p, size_t n)
     }
     if (h->expects_continue) conn_put(c, CONTINUE_100, sizeof CONTINUE_100 - 1);
     h->expects_continue = false;  // the client was told to send; what comes is the body
-    h->phase = h->chunked ? H1_CHUNKS : H1_BODY;
+    enter(h, h->chunked ? H1_CHUNKS : H1_BODY);
 }
 
 static size_t collect_head(struct conn *c, const char *p, size_t n)
@@ -291,7 +318,7 @@ static size_t discard(struct conn *c, size_t n)
     h->left -= take;
     if (h->left > 0) return take;
     h->body_whole = true;
-    h->phase = H1_HEAD;
+    enter(h, H1_HEAD);
     return take;
 }
 
@@ -300,7 +327,7 @@ static size_t advance(struct conn *c, const char *p, size_t n)
 {
     const struct h1 *h = &c->h1;
     size_t used = 0;
-    while (used < n && c->state == CONN_OPEN && !c->finishing) {
+    while (used < n && c->state == CONN_OPEN) {
         if (!conn_may_say_more(c)) break;  // a pipeline faster than its reader
         size_t before = used;
         if (h->phase == H1_HEAD)
@@ -313,7 +340,7 @@ static size_t advance(struct conn *c, const char *p, size_t n)
             used += discard(c, n - used);
         if (used == before) break;
     }
-    return c->state == CONN_OPEN && !c->finishing ? used : n;
+    return c->state == CONN_OPEN ? used : n;
 }
 
 static void advance_kept(struct conn *c)
@@ -360,13 +387,13 @@ static bool h1_more(struct conn *c)
     if (h->phase == H1_WRITE) {
         exchange_end(h->exchange);
         next_request(c);
-        if (c->finishing) return false;
+        if (c->state != CONN_OPEN) return false;
     }
     if (h->phase == H1_WAIT) return false;
     size_t before = c->in.n;
     if (before) advance_kept(c);
     if (c->in.n != before) return true;
-    if (c->input_over) conn_finish(c);  // what is begun will not be ended
+    if (c->input == CONN_INPUT_OVER) conn_finish(c);  // what is begun will not be ended
     return false;
 }
 

@@ -57,6 +57,26 @@ static const struct {
 #define WINDOW_CREDIT 4  // WINDOW_UPDATEs that each DATA or HEADERS frame of ours may cause
 #define HEAD_BOMB     2
 
+// How the session ends. The graceful way takes two GOAWAY frames (RFC 9113 section 6.8); the other
+// one takes a single frame, written without the session.
+//
+//     SERVING     streams open and end          h2_drain                          -> DRAINING
+//     DRAINING    the first GOAWAY was given to the session, which names no stream
+//                                               name_last, at the next sweep      -> LAST_NAMED
+//     LAST_NAMED  the second GOAWAY was given to it; streams begun before it end as usual, then
+//                 h2_more finishes the connection
+//     BROKEN      the client did what we end a connection for (end_session), from any of the above
+//                                               say_goaway                        -> OVER
+//     OVER        our GOAWAY is in the output, all exchanges are abandoned
+enum h2_state {
+    H2_SERVING,
+    H2_DRAINING,
+    H2_LAST_NAMED,
+    H2_BROKEN,
+    H2_OVER,
+    H2_STATES
+};
+
 struct h2 {
     nghttp2_session *session;
     uint64_t flood_since_ns;
@@ -65,11 +85,31 @@ struct h2 {
     int32_t last_stream;  // highest that had HEADERS
     uint64_t reset_ns;    // when a stream was last reset by us, or is about to be
     unsigned resets_due;  // counted already, but not sent yet
-    bool broken;          // ended by us with end_code: the session must not be called any more
-    uint32_t end_code;
-    bool draining;
-    bool last_named;  // the second GOAWAY was sent
+    enum h2_state state;
+    uint32_t end_code;  // BROKEN: what GOAWAY says
 };
+
+#define BIT(state) (1u << (H2_##state))
+
+static const unsigned successors[H2_STATES] = {
+    [H2_SERVING] = BIT(DRAINING) | BIT(BROKEN),
+    [H2_DRAINING] = BIT(LAST_NAMED) | BIT(BROKEN),
+    [H2_LAST_NAMED] = BIT(BROKEN),
+    [H2_BROKEN] = BIT(OVER),
+    [H2_OVER] = 0,
+};
+
+static void enter(struct h2 *h, enum h2_state to)
+{
+    assert(h->state < H2_STATES && (successors[h->state] & 1u << to));
+    h->state = to;
+}
+
+// We end the connection for a fault of the client: the session must not be called any more.
+static bool is_broken(const struct h2 *h)
+{
+    return h->state == H2_BROKEN || h->state == H2_OVER;
+}
 
 static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
 {
@@ -90,21 +130,22 @@ static void end_stream(struct conn *c, int32_t stream, uint32_t code)
 static void end_session(struct conn *c, uint32_t code, const char *reason)
 {
     struct h2 *h = c->h2;
-    if (h->broken) return;
-    h->broken = true;
+    if (is_broken(h)) return;
+    enter(h, H2_BROKEN);
     h->end_code = code;
     metric_add_to(&net_refused, str_of(reason), 1);
 }
 
 static int verdict(const struct conn *c)
 {
-    return c->h2->broken ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return is_broken(c->h2) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 // What was put before is whole frames.
 static void say_goaway(struct conn *c)
 {
     struct h2 *h = c->h2;
+    enter(h, H2_OVER);
     unsigned last = (unsigned)nghttp2_session_get_last_proc_stream_id(h->session);
     unsigned char frame[17] = {[2] = 8, [3] = NGHTTP2_GOAWAY};
     for (int i = 0; i < 4; i++) {
@@ -141,7 +182,7 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     struct h2 *h = c->h2;
     bool opens = hd->stream_id > h->last_stream;
     if (opens) h->last_stream = hd->stream_id;
-    if (opens || h->draining || hd->stream_id == 0)
+    if (opens || h->state != H2_SERVING || hd->stream_id == 0)
         return;  // streams after GOAWAY are not opened here
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
@@ -450,7 +491,7 @@ static int submit(nghttp2_session *session, struct exchange *ex, nghttp2_nv *nv)
 static void h2_answer(struct conn *c, struct exchange *ex)
 {
     nghttp2_session *session = c->h2->session;
-    if (c->h2->broken) return;  // it goes with the connection
+    if (is_broken(c->h2)) return;  // it goes with the connection
     size_t most = 2 + ex->x.answer_headers.n + ex->x.trailers.n;
     err e = {0};
     nghttp2_nv *nv = mem_alloc(NULL, most * sizeof *nv, &e);
@@ -532,10 +573,10 @@ static bool greet(struct conn *c)
 static bool pump(struct conn *c)
 {
     bool some = false;
-    while (conn_may_say_more(c) && c->state == CONN_OPEN && !c->h2->broken) {
+    while (conn_may_say_more(c) && c->state == CONN_OPEN && !is_broken(c->h2)) {
         const uint8_t *p = NULL;
         ssize_t n = nghttp2_session_mem_send(c->h2->session, &p);
-        if (n < 0 && !c->h2->broken) conn_close(c);
+        if (n < 0 && !is_broken(c->h2)) conn_close(c);
         if (n <= 0) break;
         conn_put(c, p, (size_t)n);
         some = true;
@@ -558,7 +599,7 @@ static void h2_open(struct conn *c)
 static void h2_feed(struct conn *c, const char *p, size_t n)
 {
     conn_dirty(c);
-    if (c->h2->broken) return;
+    if (is_broken(c->h2)) return;
     ssize_t took = nghttp2_session_mem_recv(c->h2->session, (const uint8_t *)p, n);
     if (took >= 0) return;
     if (took == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS)
@@ -574,7 +615,7 @@ static bool h2_more(struct conn *c)
 {
     nghttp2_session *session = c->h2->session;
     bool some = pump(c);
-    if (c->h2->broken) {
+    if (c->h2->state == H2_BROKEN) {
         say_goaway(c);
         return false;
     }
@@ -634,8 +675,8 @@ static void sweep_exchange(struct conn *c, struct exchange *ex)
 // GOAWAY arrived has arrived here by now.
 static void name_last(struct h2 *h)
 {
-    if (!h->draining || h->last_named) return;
-    h->last_named = true;
+    if (h->state != H2_DRAINING) return;
+    enter(h, H2_LAST_NAMED);
     nghttp2_submit_goaway(h->session, 0, nghttp2_session_get_last_proc_stream_id(h->session),
                           NGHTTP2_NO_ERROR, NULL, 0);
 }
@@ -657,9 +698,9 @@ static void sweep_session(struct conn *c)
 static void h2_sweep(struct conn *c)
 {
     const struct h2 *h = c->h2;
-    if (h->broken) return;
+    if (is_broken(h)) return;
     sweep_session(c);
-    if (h->broken)
+    if (is_broken(h))
         say_goaway(c);
     else if (nghttp2_session_want_write(h->session))
         conn_dirty(c);
@@ -668,8 +709,8 @@ static void h2_sweep(struct conn *c)
 static void h2_drain(struct conn *c)
 {
     struct h2 *h = c->h2;
-    if (h->draining || h->broken) return;
-    h->draining = true;
+    if (h->state != H2_SERVING) return;
+    enter(h, H2_DRAINING);
     nghttp2_submit_shutdown_notice(h->session);
     if (!c->exchanges) name_last(h);
 }

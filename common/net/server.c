@@ -148,7 +148,6 @@ struct arrival {
     struct loop_task task;
     struct shard *shard;
     int fd;
-    bool is_tcp;
     bool turned_away;
     char peer[64];
 };
@@ -170,7 +169,7 @@ static void on_arrival(struct loop_task *t)
     struct shard *s = a->shard;
     shard_tick(s);
     bool first = !s->first;
-    struct conn *c = conn_new(s, a->fd, a->is_tcp, a->peer);
+    struct conn *c = conn_new(s, a->fd, a->peer);
     if (!c)
         give_up(a);
     else if (first)
@@ -239,9 +238,8 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
     a->task.run = on_arrival;
     a->turned_away = turned_away;
     a->fd = fd;
-    a->is_tcp = !s->unix_path;
     describe_peer(at, n, a->peer);
-    if (a->is_tcp) {
+    if (!s->unix_path) {
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }

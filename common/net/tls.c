@@ -256,7 +256,7 @@ bool tls_feed(struct conn *c, const char *p, size_t n)
             return !t->broken;  // close_notify: FIN follows, and says the same
         }
         conn_plain(c, plain, (size_t)got);
-        if (c->state == CONN_CLOSED || c->state == CONN_LINGER) return true;
+        if (c->state != CONN_SNIFF && c->state != CONN_OPEN) return true;  // the rest is dropped
     }
 }
 

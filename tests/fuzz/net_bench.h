@@ -87,7 +87,7 @@ static inline struct bench *bench_new(void)
     b->shard.server = &b->server;
     buf_init(&b->out, NULL, BENCH_OUT_MAX);
     atomic_store(&b->server.connections, 1);
-    b->conn = conn_new(&b->shard, -1, true, "bench");
+    b->conn = conn_new(&b->shard, -1, "bench");
     if (!b->conn) abort();
     return b;
 }
