@@ -62,7 +62,7 @@ struct client {
     CURL *spare[SPARE_MAX];
     size_t spare_count;
     size_t running;
-    struct http_call_private *blind;  // calls to be ended, by next
+    struct http_call_private *blind;  // calls that end_blind will end, linked by `next`
     struct lock lock;                 // for `handles`
     struct cond closed;
     size_t handles;  // libuv handles that are not closed
@@ -85,7 +85,7 @@ struct http_call_private {
     atomic_uint refs;
     enum call_state state;
     bool too_large;  // the answer
-    bool blind;      // in the client's list of such: its socket cannot be waited for
+    bool blind;      // in client.blind: the loop cannot poll its socket, so the call must end
     CURL *easy;
     struct curl_slist *headers;
     struct arena arena;  // answer's headers
@@ -110,6 +110,7 @@ static void set_state(struct http_call_private *p, enum call_state to)
 
 static void unref(struct http_call_private *p)
 {
+    assert(atomic_load_explicit(&p->refs, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     arena_release(&p->arena);
     mem_free(NULL, p, sizeof *p);
@@ -137,6 +138,8 @@ static struct host *host_of(struct client *cl, str address, bool tls)
     return h;
 }
 
+// Addresses come and go with the members of the cluster, so an entry stays only as long as it
+// counts or queues a call.
 static void forget_if_idle(struct client *cl, struct host *h)
 {
     if (h->running || h->first) return;
@@ -199,14 +202,18 @@ static void no_longer_blind(struct client *cl, struct http_call_private *p)
     p->blind = false;
 }
 
-// The call is over; fault NULL = answered. Takes it out of wherever it is. The caller looks after
-// the host's queue.
+// Ends the call; fault NULL = it was answered. Takes it out of every list that it is in. The caller
+// must go on with the host's queue (start_waiting), because the call may have left a free place.
 static void finish(struct http_call_private *p, const err *fault)
 {
     struct client *cl = p->client;
     struct http_call *c = p->call;
+    loop_assert(cl->loop);
+    assert(c && p->state != CALL_OVER);
     if (p->blind) no_longer_blind(cl, p);
     if (p->state == CALL_RUNNING) {
+        assert(p->host->running > 0 && cl->running > 0);
+        // Before the handle is given back: libcurl may still use it for this transfer.
         curl_multi_remove_handle(cl->multi, p->easy);
         p->host->running--;
         cl->running--;
@@ -218,7 +225,7 @@ static void finish(struct http_call_private *p, const err *fault)
     p->easy = NULL;
     curl_slist_free_all(p->headers);
     p->headers = NULL;
-    p->call = NULL;
+    p->call = NULL;  // on_stop may still come, and must not touch the job's memory
     metric_add_to(&net_calls, fault ? str_of(err_name(fault->code)) : S("ok"), 1);
     metric_observe_ns(&net_call_seconds, clock_mono_ns() - p->started_ns);
     call_finish(&c->call, fault);  // c is the job's from here
@@ -230,8 +237,11 @@ static void describe(const struct http_call_private *p, CURLcode code, err *e)
     const struct http_call *c = p->call;
     const char *why = p->why[0] ? p->why : curl_easy_strerror(code);
     enum err_code kind = ERR_UNAVAILABLE;
+    // libcurl reports a connect that took too long (CONNECT_TIMEOUT_MS) by the same code: then the
+    // other side is unavailable, and the request still has time to ask another one.
     if (code == CURLE_OPERATION_TIMEDOUT && p->deadline_ns && clock_mono_ns() >= p->deadline_ns)
         kind = ERR_DEADLINE_EXCEEDED;
+    // on_body and on_header have no other way to say that they do not take the bytes.
     if (code == CURLE_WRITE_ERROR) {
         kind = ERR_RESOURCE_EXHAUSTED;
         if (p->arena.exhausted && !p->arena.starved)
@@ -246,7 +256,7 @@ static void describe(const struct http_call_private *p, CURLcode code, err *e)
     err_set(e, kind, "%s %.*s%.*s: %s", c->method, STR(c->address), STR(c->path), why);
 }
 
-// ---- what libcurl tells
+// ---- callbacks of libcurl
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 {
@@ -308,7 +318,7 @@ static bool set_headers(struct http_call_private *p, err *e)
             buf_str(&line, h->v[i].value);
             buf_byte(&line, '\0');
         } else {
-            buf_put(&line, ";", 2);  // how libcurl spells a header without value
+            buf_put(&line, ";", 2);  // libcurl's spelling of a header without a value; ends in NUL
         }
         ok = !line.failed && add_header(p, line.p);
     }
@@ -401,7 +411,8 @@ static CURLcode set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, p);
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROXY, "");  // whatever the environment says
+    // Nodes talk to each other directly: http_proxy in the environment is meant for other programs.
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROXY, "");
     if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     return code;
 }
@@ -421,9 +432,10 @@ static bool prepare(struct http_call_private *p, err *e)
     return false;
 }
 
-// Starts waiting calls while the address has room.
+// Starts waiting calls while the address has room. May free h.
 static void start_waiting(struct client *cl, struct host *h)
 {
+    loop_assert(cl->loop);
     while (h->first && h->running < cl->connections_per_host) {
         struct http_call_private *p = h->first;
         err e = {0};
@@ -459,12 +471,13 @@ static void take_finished(struct client *cl)
         p->call->status = (unsigned)status;
         err e = {0};
         if (code != CURLE_OK) describe(p, code, &e);
-        struct host *h = p->host;
+        struct host *h = p->host;  // finish may free p
         finish(p, code == CURLE_OK ? NULL : &e);
         start_waiting(cl, h);
     }
 }
 
+// Here and not in on_socket, because libcurl forbids removing a handle from within its callbacks.
 static void end_blind(struct client *cl)
 {
     while (cl->blind) {
@@ -537,8 +550,8 @@ static struct socket *watch(struct client *cl, curl_socket_t fd)
     return s;
 }
 
-// Whoever answers libcurl with an error here ends all its transfers, so only the one is noted that
-// cannot go on.
+// If on_socket returned an error, libcurl would end all transfers of the multi handle. So it notes
+// the one transfer that cannot go on, and end_blind ends it.
 static void note_blind(struct client *cl, CURL *easy)
 {
     struct http_call_private *p = NULL;
@@ -631,6 +644,8 @@ struct new_pem {
     struct tls_pem pem;
 };
 
+// On the loop, which reads the contents when it starts a call: so no lock is needed. The old ones
+// come back to be freed.
 static void exchange_pem(void *arg)
 {
     struct new_pem *n = arg;
@@ -682,7 +697,9 @@ void client_free(struct client *c)
     while (c->handles > 0)
         cond_wait(&c->closed, &c->lock);
     lock_give(&c->lock);
-    loop_run(c->loop, nothing, NULL);  // whoever counted down last has left
+    // The loop counted `handles` down under the lock and may still be about to give the lock back.
+    // When it has run one more task, it has left the callback.
+    loop_run(c->loop, nothing, NULL);
     cond_release(&c->closed);
     lock_release(&c->lock);
     tls_pem_release(&c->pem);
@@ -715,6 +732,7 @@ static void on_start(struct loop_task *t)
 static void on_stop(struct loop_task *t)
 {
     struct http_call_private *p = CONTAINER_OF(t, struct http_call_private, stop);
+    loop_assert(p->client->loop);
     if (p->state != CALL_OVER) {
         err e = {0};
         const struct http_call *c = p->call;
@@ -732,7 +750,7 @@ static void stop_call(struct call *call)
     struct http_call *c = CONTAINER_OF(call, struct http_call, call);
     struct http_call_private *p = c->inner;
     if (atomic_exchange(&p->stop_posted, true)) return;
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);  // on_stop gives it back
     loop_post(p->client->loop, &p->stop);
 }
 
@@ -754,6 +772,8 @@ bool client_introduction(const struct client *c, str *node, str *cluster)
 
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)
 {
+    assert(!loop_is_any_here());
+    assert(c->method && c->answer_max > 0);
     if (cl->near && !c->tls && str_eq(c->address, cl->loopback_address))
         return loopback_start(cl->near, cl->memory, r, c, rank);
     err e = {0};
@@ -773,7 +793,7 @@ void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank
     p->stop.run = on_stop;
     p->started_ns = clock_mono_ns();
     p->deadline_ns = r->deadline_mono_ns;
-    atomic_store_explicit(&p->refs, 2, memory_order_relaxed);
+    atomic_store_explicit(&p->refs, 2, memory_order_relaxed);  // the job's and the loop's
     arena_init(&p->arena, cl->memory, HEAD_MAX);
     loop_post(cl->loop, &p->start);
 }

@@ -12,16 +12,16 @@
 
 struct client;
 
-// Answers count against memory. Calls beyond connections_per_host to one address wait for their
-// turn; so does nobody for another address.
+// Answers count against memory. At most connections_per_host calls to one address run at a time;
+// further calls to it wait in order. Calls to different addresses never wait for each other.
 struct client *client_new(struct loop *l, struct mem_budget *memory, unsigned connections_per_host,
                           err *e) MUST_CHECK;
 void client_free(struct client *c);  // all calls must have ended
 
-// For calls with tls: whom to trust (NULL: the system's CAs), and our own certificate and key
-// (NULL: none shown). PEM files, which are read now; before the first call, and again when they
-// changed, for connections to come. Fails naming the file; then what was there stays. Not from the
-// loop.
+// For calls with tls: the authorities to trust (NULL: the system's), and our own certificate and
+// key (NULL: we show none). These are PEM files, and are read now. Call it before the first call,
+// and again after the files changed: new connections then use the new contents. Fails naming the
+// file; the contents read before stay in use. Not from the loop.
 struct client_tls {
     const char *ca_file;
     const char *cert_file;
@@ -35,15 +35,16 @@ bool client_has_certificate(const struct client *c);
 struct server;
 void client_loopback(struct client *c, str address, struct server *s);
 
-// Who asks, for calls to other nodes that say so (rpc/peer.h): the node's name and the cluster that
-// its store is of. Copied; what was told stays in memory as long as the client, as calls borrow it.
-// One thread says it. False, of any thread: nothing was said.
+// Sets the name of our own node and the cluster of its store, which calls to other nodes carry
+// (rpc/peer.h). Both are copied and stay in memory as long as the client, because calls borrow
+// them. Only one thread may call client_introduce; client_introduction may be called from any
+// thread and returns false as long as nothing was set.
 void client_introduce(struct client *c, str node, str cluster);
 bool client_introduction(const struct client *c, str *node, str *cluster);
 
 struct http_call {
     struct call call;
-    // asked; everything borrowed until the call ended
+    // the request; everything is borrowed until the call has ended
     const char *method;
     str address;
     str path;  // with query
@@ -51,17 +52,18 @@ struct http_call {
     str body;
     size_t answer_max;  // bytes
     bool tls;
-    // answered
+    // the answer
     unsigned status;
     struct http_headers answer_headers;  // live until http_call_release
     struct buf answer;                   // owned: http_call_release
-    struct http_call_private *inner;     // private, as what follows
+    // private
+    struct http_call_private *inner;
     struct exchange *near;
     uint64_t near_started_ns;
 };
 
 // Starts it under r's deadline; finish with call_wait/call_gather on &c->call, then release. Fails
-// (through the wait) with unavailable when nobody answers, deadline_exceeded, or resource_exhausted
-// when the answer exceeds answer_max. A status other than 200 is not a fault.
+// (through the wait) with unavailable when no server answers, deadline_exceeded, or
+// resource_exhausted when the answer exceeds answer_max. A status other than 200 is not a fault.
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank);
 void http_call_release(struct http_call *c);

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+// Bounds for one connection in one turn of the loop, so that a fast client does not keep the others
+// of its shard waiting.
 #define READS_A_TURN  4   // of CONN_CHUNK
 #define WRITES_A_TURN 16  // sendmsg calls
 #define ROUNDS_A_TURN 16  // of flush and ops->more
@@ -112,7 +114,7 @@ static void undirty(struct conn *c)
 
 void conn_put(struct conn *c, const void *p, size_t n)
 {
-    assert(c->lent.n == 0);  // what follows a lent piece would overtake it
+    assert(c->lent.n == 0);  // output is `out`, then `lent`: these bytes would overtake it
     if (c->state == CONN_CLOSED) return;
     buf_put(&c->out, p, n);
     if (c->out.failed) conn_close(c);
@@ -172,7 +174,8 @@ void conn_end(struct conn *c)
     if (c->fd >= 0) (void)close(c->fd);
     buf_release(&c->in);
     buf_release(&c->out);
-    count_output(c);
+    count_output(c);  // `out` has no room now, so this gives back all that was counted
+    assert(c->out_counted == 0 && !c->exchanges);
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -184,12 +187,14 @@ void conn_end(struct conn *c)
     reader_drop(c->reader);
     mem_free(NULL, c, sizeof *c);
     if (!s->first && s->loop) uv_timer_stop(&s->sweep);
+    // The count goes down last, after `turned_away`: admit reads them in the opposite order.
     if (atomic_fetch_sub(&server->connections, 1) != 1 || !atomic_load(&server->draining)) return;
     lock_take(&server->lock);
     cond_wake_all(&server->change);
     lock_give(&server->lock);
 }
 
+// Here, and not in conn_close: libuv may still name the handle in this turn.
 static void on_closed(uv_handle_t *h)
 {
     conn_end(CONTAINER_OF((uv_poll_t *)h, struct conn, poll));
@@ -200,6 +205,7 @@ void conn_close(struct conn *c)
     if (c->state == CONN_CLOSED) return;
     undirty(c);
     enter(c, CONN_CLOSED);
+    // Exchanges stay in the list until conn_end: callers up the stack may hold one.
     for (struct exchange *ex = c->exchanges; ex; ex = ex->next) {
         exchange_silence(ex);
         exchange_cancel(ex);
@@ -241,7 +247,8 @@ static void keep_input(struct conn *c, const char *p, size_t n)
     if (c->in.failed) conn_close(c);
 }
 
-// The first bytes decide; as long as they could be the beginning of the HTTP/2 preface, wait.
+// The first bytes decide. As long as they could be the beginning of the HTTP/2 preface, wait: no
+// HTTP/1.1 request is a prefix of it, and sweep limits the time.
 static void sniff(struct conn *c, const char *p, size_t n)
 {
     char seen[H2_PREFACE_BYTES];
@@ -256,7 +263,7 @@ static void sniff(struct conn *c, const char *p, size_t n)
         return;
     }
     open_protocol(c, like_h2 ? &h2_ops : &h1_ops);
-    struct buf before = buf_take(&c->in);
+    struct buf before = buf_take(&c->in);  // the protocol keeps its own bytes in c->in
     if (before.n && c->state == CONN_OPEN) c->ops->feed(c, before.p, before.n);
     buf_release(&before);
     if (c->state == CONN_OPEN) c->ops->feed(c, p, n);
@@ -278,6 +285,7 @@ void conn_feed(struct conn *c, const char *p, size_t n)
 {
     if (!takes_input(c) || n == 0) return;
     struct tls_context *context = c->shard->server->tls;
+    // A port with TLS takes plain HTTP as well, unless tls_required: probes and local tools use it.
     bool first = c->state == CONN_SNIFF && !c->tls && c->in.n == 0;
     if (first && context && p[0] == TLS_HANDSHAKE_RECORD) {
         c->tls = tls_new(context);
@@ -297,7 +305,7 @@ void conn_feed(struct conn *c, const char *p, size_t n)
     if (!c->tls) {
         conn_plain(c, p, n);
     } else if (!tls_feed(c, p, n)) {
-        conn_finish(c);  // what is pending may be the alert that says why
+        conn_finish(c);  // not conn_close: the alert that says why may wait to be sent
     }
     conn_dirty(c);
 }
@@ -312,6 +320,8 @@ static void input_over(struct conn *c)
     conn_dirty(c);
 }
 
+// LINGER reads to drop the bytes: unread bytes would make the kernel answer with a reset. SNIFF and
+// OPEN read to use them, but not while the client leaves much output unread.
 static bool wants_input(const struct conn *c)
 {
     if (c->input == CONN_INPUT_OVER) return false;
@@ -337,7 +347,7 @@ static void read_socket(struct conn *c)
         }
         metric_add(&net_bytes_in, (uint64_t)n);
         conn_feed(c, s->chunk, (size_t)n);
-        if ((size_t)n < sizeof s->chunk) return;
+        if ((size_t)n < sizeof s->chunk) return;  // the socket is empty: saves a call
     }
 }
 
@@ -382,6 +392,7 @@ static void wrote(struct conn *c, size_t n)
 {
     metric_add(&net_bytes_out, n);
     c->write_bytes += n;
+    // Only so many bytes count as progress: a client that reads one byte a second has none.
     if (c->write_bytes < PROGRESS_BYTES) return;
     c->write_bytes = 0;
     c->write_ns = c->shard->now_ns;
@@ -392,6 +403,7 @@ void conn_take_written(struct conn *c, size_t n)
     size_t first = MIN(n, c->out.n - c->out_at);
     c->out_at += first;
     n -= first;
+    assert(n <= c->lent.n);
     if (c->out_at == c->out.n) {
         c->out_at = 0;
         buf_clear(&c->out);
@@ -420,6 +432,7 @@ static bool send_some(struct conn *c)
     }
     if (count == 0 || (count == 1 && iov[0].iov_len == 0)) return false;
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = count};
+    assert(c->fd >= 0);
     ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) {
         if (errno == EINTR) return true;
@@ -488,7 +501,7 @@ void conn_settle(struct conn *c)
         rounds++;
     }
     if (empty && c->state == CONN_FINISH) {
-        if (c->tls) tls_say_goodbye(c);
+        if (c->tls) tls_say_goodbye(c);  // close_notify is output, so it has to be sent as well
         if (flush(c)) linger(c);
     }
     if (c->state != CONN_CLOSED) set_interest(c, rounds == ROUNDS_A_TURN);
@@ -505,6 +518,8 @@ void shard_settle(struct shard *s)
 
 // ---- time
 
+// For clients that do not read: after an ordinary close the kernel would keep the unsent bytes, and
+// try to send them, for minutes.
 void conn_reset(struct conn *c)
 {
     struct linger none = {.l_onoff = 1};
@@ -542,6 +557,7 @@ bool conn_is_draining(const struct conn *c)
 void conn_drain(struct conn *c)
 {
     conn_recall(c);
+    // A client that has sent nothing yet loses nothing.
     if (c->state == CONN_SNIFF && !c->tls && c->in.n == 0) conn_close(c);
     if (c->state == CONN_OPEN) c->ops->drain(c);
     conn_dirty(c);

@@ -2,8 +2,8 @@
 //
 // conn.h - private to net: connections of a server, and the shards they live in.
 //
-// A shard is a server's part on one loop: connections there, one read buffer, one timer. All of
-// this belongs to the loop's thread.
+// A shard is the part of a server that runs on one loop: its connections there, one read buffer,
+// one timer. Only the loop's thread touches it.
 //
 //     socket -> conn_feed -> [tls_feed] -> conn_plain -> ops->feed    (h1.c, h2.c)
 //     exchange_* ... app ... ops->answer -> conn_put, conn_lend -> [tls_seal] -> socket
@@ -42,7 +42,7 @@
 #include "sys/lock.h"
 
 #define CONN_CHUNK       ((size_t)64 << 10)   // bytes read at once
-#define CONN_OUT_MANY    ((size_t)256 << 10)  // produce no more while so many wait to be sent
+#define CONN_OUT_MANY    ((size_t)256 << 10)  // bytes waiting to be sent: produce no more beyond
 #define CONN_OUT_MAX     ((size_t)16 << 20)   // one answer's head and copied frames lie far below
 #define CONN_OUT_KEEP    ((size_t)4 << 10)    // memory that an idle connection may keep
 #define PROGRESS_BYTES   ((size_t)64 << 10)   // so many bytes renew a body or write time limit
@@ -70,12 +70,12 @@ struct server {
     int listener;
     uv_poll_t accepting;  // on the first shard's loop
     bool accepting_open;
-    int spare_fd;       // given up for a moment when there are no file descriptors left
-    size_t next_shard;  // turns
+    int spare_fd;       // closed for a moment when there are no file descriptors left (shed_one)
+    size_t next_shard;  // new connections go to the shards in turn
     unsigned port;
     char *unix_path;
     _Atomic unsigned connections;  // accepted and not yet freed
-    _Atomic unsigned turned_away;  // of these: over the limit, and being told so
+    _Atomic unsigned turned_away;  // of these: over the limit, being sent a 503
     _Atomic unsigned exchanges;
     struct held held;
     atomic_bool draining;
@@ -84,7 +84,7 @@ struct server {
     _Atomic unsigned handles;  // of shards and the listener
 };
 
-// A handle of one of its loops was closed; the loop it belongs to.
+// Counts down `handles`. Called on the loop of the handle that was closed.
 void server_handle_closed(struct server *s);
 
 struct shard {
@@ -95,9 +95,9 @@ struct shard {
     uv_check_t turn_end;
     struct conn *first;
     struct conn *dirty;
-    uint64_t now_ns;    // monotonic, at the last event, less stood_ns
-    uint64_t stood_ns;  // the process, or its machine, stood still so long: no client's fault
-    uint64_t real_ns;   // at the last event, by the clock that tests do not set
+    uint64_t now_ns;    // monotonic time of the last event, less stood_ns
+    uint64_t stood_ns;  // time in which the process or its machine stood still (shard_pass)
+    uint64_t real_ns;   // time of the last event, by the clock that tests do not set
     uint64_t sweep_ns;
     bool sweep_due;
     char chunk[CONN_CHUNK];
@@ -140,7 +140,7 @@ struct h1 {
     bool http10;
     bool expects_continue;
     bool chunked;
-    bool body_whole;  // nothing of this request is to come
+    bool body_whole;  // the whole request has been read
     uint64_t served;  // requests
 };
 
@@ -153,21 +153,21 @@ struct conn {
     bool turned_away;          // over the limit: counted in server.turned_away until it is freed
     enum conn_state state;
     enum conn_input input;
-    int fd;  // -1: no socket; what would be sent stays in `out`, for tests
+    int fd;  // -1: no socket; output stays in `out`, where tests read it
     int interest;
     uv_poll_t poll;
     const struct conn_ops *ops;
     struct tls *tls;  // NULL: plain bytes
     struct h2 *h2;
     struct h1 h1;
-    struct exchange *exchanges;  // that are not done
+    struct exchange *exchanges;  // all that are not DONE
     struct reader *reader;
-    struct buf in;   // not consumed yet; counted
-    struct buf out;  // to be sent, from out_at
+    struct buf in;   // input that the protocol has not consumed; counts against the budget
+    struct buf out;  // output, to be sent from out_at on
     size_t out_at;
-    size_t out_counted;  // bytes of `out` that the budget knows of
-    str lent;            // then these, borrowed from the exchange being written
-    uint64_t mark_ns;    // when what we wait for began: head, idle, linger
+    size_t out_counted;  // bytes of `out` that are counted against the budget
+    str lent;            // output after `out`, borrowed from the exchange being written
+    uint64_t mark_ns;    // when the current wait began: for a head, a request, the end of LINGER
     uint64_t write_ns;   // last progress of writing
     size_t write_bytes;  // since write_ns
     char peer[64];
@@ -177,23 +177,24 @@ struct conn_ops {
     const char *protocol;
     void (*open)(struct conn *c);
 
-    // Takes all bytes; what it cannot use yet it keeps in c->in.
+    // Takes all bytes; those that it cannot use yet it keeps in c->in.
     void (*feed)(struct conn *c, const char *p, size_t n);
 
     // An exchange has its answer.
     void (*answer)(struct conn *c, struct exchange *ex);
 
-    // May a worker send the answer of this exchange, as `render` writes it? Nothing is said by the
-    // connection until it is there. NULL: never.
+    // May a worker send the answer of this exchange, as `render` writes it? Only if the connection
+    // will have no other output until that answer. NULL: never.
     bool (*offers)(const struct conn *c, const struct exchange *ex);
     void (*render)(const struct exchange *ex, struct buf *b);
-    void (*sent)(struct conn *c, struct exchange *ex);  // a worker did
+    void (*sent)(struct conn *c, struct exchange *ex);  // a worker has sent the answer
 
-    // All output was sent: go on with what waited for that. True if there may be more to send.
+    // All output was sent: go on with the work that waited for it. True if there may be more to
+    // send.
     bool (*more)(struct conn *c);
     bool (*wants_input)(const struct conn *c);
     void (*input_over)(struct conn *c);
-    void (*sweep)(struct conn *c);  // are there time limits that passed?
+    void (*sweep)(struct conn *c);  // enforces time limits that have passed
     void (*drain)(struct conn *c);
     void (*release)(struct conn *c);
 };
@@ -201,7 +202,7 @@ struct conn_ops {
 extern const struct conn_ops h1_ops;
 extern const struct conn_ops h2_ops;
 
-// A connection over fd, or over nothing (-1). NULL: no memory; fd is still the caller's.
+// A connection over fd, or without a socket (-1). NULL: no memory; fd is still the caller's.
 struct conn *conn_new(struct shard *s, int fd, const char *peer);
 void conn_feed(struct conn *c, const char *p, size_t n);   // bytes from the socket
 void conn_plain(struct conn *c, const char *p, size_t n);  // bytes after TLS
@@ -212,17 +213,19 @@ void conn_put(struct conn *c, const void *p, size_t n);
 void conn_lend(struct conn *c, str bytes);
 size_t conn_pending(const struct conn *c);  // bytes, without TLS' own
 
-// Is there room for more output, beside what waits for a slow client? Copied output is counted
-// against the budget, and when that is used up one frame at a time has to do.
+// May the protocol produce more output now? Copied output counts against the budget; when that is
+// used up, the connection sends one frame at a time.
 bool conn_may_say_more(const struct conn *c);
-void conn_take_written(struct conn *c, size_t n);  // n bytes of output have gone (or become TLS')
+
+// Removes n bytes of output that the socket took, or that became TLS records.
+void conn_take_written(struct conn *c, size_t n);
 
 void conn_dirty(struct conn *c);
 void conn_finish(struct conn *c);  // take no more input, and close once everything is sent
 void conn_close(struct conn *c);   // now
-void conn_reset(struct conn *c);   // now, and the kernel lets go of what is not read
-void conn_recall(struct conn *c);  // an event: from here on the loop speaks (exchange_recall)
-void conn_settle(struct conn *c);  // what the end of a turn does
+void conn_reset(struct conn *c);   // now, by RST: the kernel drops bytes that are still unsent
+void conn_recall(struct conn *c);  // an event came: workers may not send any more (exchange_recall)
+void conn_settle(struct conn *c);  // at the end of a turn: sends, asks for more, polls
 void conn_sweep(struct conn *c);
 void conn_drain(struct conn *c);
 bool conn_is_draining(const struct conn *c);  // is the server about to close?
@@ -232,5 +235,5 @@ void conn_end(struct conn *c);                // frees it; for connections witho
 void conn_timed_out(const char *kind);
 
 void shard_settle(struct shard *s);  // all dirty connections
-void shard_tick(struct shard *s);    // an event came: what time is it?
-void shard_pass(struct shard *s, uint64_t mono_ns, uint64_t real_ns);  // the same, as told
+void shard_tick(struct shard *s);    // an event came: reads the clocks
+void shard_pass(struct shard *s, uint64_t mono_ns, uint64_t real_ns);  // the same, with these times

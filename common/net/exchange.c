@@ -40,11 +40,12 @@ static enum exchange_state state_of(const struct exchange *ex)
     return atomic_load_explicit(&ex->state, memory_order_relaxed);
 }
 
-// Relaxed: whoever hands the exchange to another thread does so under a lock (lane, inbox).
+// Relaxed is enough: the exchange passes from thread to thread under a lock (of the lane, of the
+// loop's inbox), and that orders the memory.
 static void set_state(struct exchange *ex, enum exchange_state to)
 {
     enum exchange_state from = state_of(ex);
-    assert(successors[from] & 1u << to);
+    assert(from < EXCHANGE_STATES && (successors[from] & 1u << to));
     atomic_store_explicit(&ex->state, to, memory_order_relaxed);
     metric_add_to(&net_exchanges, str_of(state_name(from)), UINT64_MAX);
     if (to != EXCHANGE_DONE) metric_add_to(&net_exchanges, str_of(state_name(to)), 1);
@@ -52,6 +53,7 @@ static void set_state(struct exchange *ex, enum exchange_state to)
 
 static void link_conn(struct exchange *ex, struct conn *c)
 {
+    assert(!ex->conn);
     ex->conn = c;
     ex->next = c->exchanges;
     if (ex->next) ex->next->prev = ex;
@@ -79,7 +81,7 @@ struct exchange *exchange_new(struct conn *c, unsigned version)
     const struct server_options *o = &s->options;
     struct mem_budget *from = o->memory;
     struct exchange *ex = mem_alloc(from, sizeof *ex, &e);
-    if (!ex) ex = mem_alloc(from = o->refusals, sizeof *ex, &e);
+    if (!ex) ex = mem_alloc(from = o->refusals, sizeof *ex, &e);  // to say that memory is used up
     if (!ex) return NULL;
     ex->from = from;
     req_init(&ex->x.req, o->rank, o->memory, o->request_memory_max, o->request_timeout_ns);
@@ -114,7 +116,8 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
     ex->x.req.asker = asker;
     atomic_fetch_add(&s->exchanges, 1);
     metric_add_to(&net_exchanges, S("head"), 1);
-    if (atomic_load(&s->draining)) {  // server_close may not have seen it: see free_now
+    // After counting: either server_close sees this exchange, or we see here that it drains.
+    if (atomic_load(&s->draining)) {
         exchange_end(ex);
         err_set(e, ERR_UNAVAILABLE, "the server is shutting down");
         return NULL;
@@ -144,7 +147,7 @@ static void free_now(struct exchange *ex)
 
 void exchange_spare(struct exchange *ex)
 {
-    assert(!ex->spare);
+    assert(!ex->spare && state_of(ex) == EXCHANGE_HEAD);
     ex->spare = true;
     ex->kept = ex->x.req.arena;
     const struct server_options *o = &ex->server->options;
@@ -166,8 +169,8 @@ static void clear_answer(struct exchange *ex)
     x->trailers = (struct http_headers){0};
 }
 
-// Any thread. The arena is put aside, because it may be what is used up, and because what the app
-// said so far may be half of an answer.
+// Any thread. The arena is put aside, because it may be the one that is used up. What the app has
+// written so far is dropped, because it may be half of an answer.
 static void refuse(struct exchange *ex, unsigned status, const err *e, const char *reason)
 {
     struct http_exchange *x = &ex->x;
@@ -182,6 +185,7 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     clear_answer(ex);
     x->status = status;
     ex->server->app.refuse(ex->server->app.self, x, e);
+    // Not even the refusal had room, or the app made none: the code's name needs no memory.
     if (x->out.failed || x->req.arena.exhausted || x->status == 0) {
         clear_answer(ex);
         x->req.arena.exhausted = false;
@@ -190,7 +194,7 @@ static void refuse(struct exchange *ex, unsigned status, const err *e, const cha
     }
 }
 
-// Whoever is told that there is no room, here or by a node behind, is told when to come again.
+// Each 429, ours or that of a node behind us, tells the client when to come again.
 static void add_retry_after(struct http_exchange *x)
 {
     if (x->status != 429 || http_headers_has(&x->answer_headers, "retry-after")) return;
@@ -218,7 +222,7 @@ static void answer(struct exchange *ex)
     ex->mark_bytes = 0;
     bool head = ex->no_body || str_is(ex->x.method, "HEAD");
     ex->body_only_head = head || status == 204 || status == 304;
-    arena_release(&ex->kept);  // what was put aside, a refusal does not need
+    arena_release(&ex->kept);  // a refusal has its own arena, and needs nothing of this one
     held_send(ex);
     struct conn *c = ex->conn;
     c->ops->answer(c, ex);
@@ -245,11 +249,12 @@ void exchange_reject(struct exchange *ex, unsigned status, const err *e, const c
     answer(ex);
 }
 
-// Worker, or loop for exchanges without a lane. An answer that did not fit is an error, not half an
-// answer; and what was said with an exhausted arena may lack headers.
+// Worker, or loop for exchanges without a lane. If out or the arena failed, the answer may lack
+// bytes or headers, so it is replaced by an error.
 static void run_handler(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
+    assert(state_of(ex) == EXCHANGE_RUNNING);
     err e = {0};
     ex->server->app.run(ex->server->app.self, x);
     if (!arena_ok(&x->req.arena, &e) || !buf_ok(&x->out, &e)) {
@@ -262,22 +267,22 @@ static void run_handler(struct exchange *ex)
 
 // ---- answers that the worker sends
 
-// Under the lock. What the socket does not take stays in x.out, for the loop. False: it takes
-// nothing, or is broken, which the loop will find as well.
+// Under the lock. Bytes that the socket does not take stay in x.out, for the loop. False: the
+// socket takes nothing, or is broken; the loop will find that out as well.
 static bool put_on_wire(struct exchange *ex, str bytes)
 {
     ssize_t n = send(ex->fd, bytes.p, bytes.n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n <= 0) return false;
     metric_add(&net_bytes_out, (uint64_t)n);
-    held_sent(ex);
+    held_sent(ex);  // now: the loop may sleep, and the next request must not find the share used up
     buf_release(&ex->x.out);
     buf_init(&ex->x.out, NULL, SENT_BODY_MAX + SENT_HEAD_MAX);
     buf_str(&ex->x.out, str_slice(bytes, (size_t)n, bytes.n));
     return true;
 }
 
-// True: it is sent, and the exchange is the loop's. What the request held goes at once: the loop
-// may sleep on for a while.
+// True: the answer is sent, and the exchange is the loop's. The request's memory is freed at once,
+// because the loop may not wake for a while.
 static bool send_answer(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
@@ -287,7 +292,7 @@ static bool send_answer(struct exchange *ex)
     struct buf b;
     buf_init(&b, NULL, SENT_BODY_MAX + SENT_HEAD_MAX);
     (void)buf_reserve(&b, body.n + SENT_HEAD_MAX / 4);
-    ex->ops->render(ex, &b);
+    ex->ops->render(ex, &b);  // before the lock is taken: the loop may wait for it
     lock_take(&ex->lock);
     bool sent = !b.failed && ex->may_send && put_on_wire(ex, buf_view(&b));
     if (sent) {
@@ -322,7 +327,9 @@ void exchange_recall(struct exchange *ex)
 
 static void on_sent(struct exchange *ex)
 {
-    lock_take(&ex->lock);  // the worker may be about to let go of it
+    // The worker posted this under the lock and may not have given it back yet. The lock is part of
+    // the exchange, which is freed below.
+    lock_take(&ex->lock);
     lock_give(&ex->lock);
     struct conn *c = ex->conn;
     set_state(ex, EXCHANGE_ANSWER);
@@ -334,9 +341,10 @@ static void on_sent(struct exchange *ex)
     conn_dirty(c);
 }
 
-// Before the job begins: whatever the loop does with the connection from now on withdraws it.
+// Before the job is submitted. From here on each event of the connection withdraws the offer.
 static void offer(struct exchange *ex)
 {
+    assert(!ex->offered && state_of(ex) == EXCHANGE_QUEUED);
     const struct conn *c = ex->conn;
     if (!c || !c->ops->offers || !c->ops->offers(c, ex)) return;
     ex->ops = c->ops;
@@ -373,7 +381,7 @@ static void on_job_refuse(struct job *j, const err *e)
 
 // ---- answers that are held back
 
-// Outlives its exchange until libuv has closed the timer.
+// The timer of a held answer. It outlives the exchange, because libuv closes handles later.
 struct hold {
     uv_timer_t timer;
     struct exchange *ex;
@@ -410,14 +418,14 @@ static bool hold_begin(struct exchange *ex)
     if (!ex->conn || until <= now || atomic_load(&ex->server->draining)) return false;
     err e = {0};
     struct hold *hold = mem_alloc(NULL, sizeof *hold, &e);
-    if (!hold) return false;  // sooner than wanted, but answered
+    if (!hold) return false;  // without memory the answer goes out sooner than wanted
     uv_loop_t *uv = loop_uv(ex->loop);
     hold->ex = ex;
     hold->server = ex->server;
     ex->hold = hold;
     atomic_fetch_add(&ex->server->handles, 1);
     set_state(ex, EXCHANGE_HELD);
-    uv_update_time(uv);
+    uv_update_time(uv);  // libuv counts from its cached time, which may be as old as this turn
     uv_timer_init(uv, &hold->timer);
     uv_timer_start(&hold->timer, on_hold_over, (until - now) / (uint64_t)NS_PER_MS + 1, 0);
     return true;
@@ -443,6 +451,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
 {
     struct http_exchange *x = &ex->x;
     const struct server *s = ex->server;
+    assert(state_of(ex) == EXCHANGE_HEAD);
     ex->vital = exchange_is_vital(ex);
     if (ex->vital) arena_move(&x->req.arena, s->options.reserve);
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
@@ -462,8 +471,8 @@ bool exchange_head(struct exchange *ex, uint64_t length)
         exchange_refuse(ex, 413, &e, "body_too_large");
         return false;
     }
-    // The cap is what was announced, so that doubling wastes nothing at the end; but memory is
-    // taken only as bytes arrive, or a thousand heads could claim everything.
+    // The cap is the announced length, so that the last doubling does not go beyond it. Memory is
+    // taken only as bytes arrive: otherwise a thousand heads could claim all of it.
     buf_init(&x->body, x->req.arena.budget, (size_t)MIN(length, (uint64_t)x->body_max));
     set_state(ex, EXCHANGE_BODY);
     return true;
@@ -523,6 +532,8 @@ void exchange_body_end(struct exchange *ex)
     set_state(ex, EXCHANGE_QUEUED);
     struct http_exchange *x = &ex->x;
     int before = 0;
+    // A call from within the process runs here if its lane has room: its job would only wait for
+    // another thread.
     bool entered = x->lane && ex->done && lane_enter(x->lane, &before);
     if (!x->lane || entered) {
         set_state(ex, EXCHANGE_RUNNING);
@@ -541,6 +552,7 @@ void exchange_body_end(struct exchange *ex)
 
 void exchange_end(struct exchange *ex)
 {
+    assert(!ex->hold);  // its timer would fire into freed memory
     set_state(ex, EXCHANGE_DONE);
     free_now(ex);
 }
@@ -562,6 +574,7 @@ void exchange_abandon(struct exchange *ex)
 {
     enum exchange_state state = state_of(ex);
     if (state == EXCHANGE_QUEUED || state == EXCHANGE_RUNNING) {
+        // The worker has it. Without a connection on_given_back frees it instead of answering.
         exchange_cancel(ex);
         unlink_conn(ex);
         return;

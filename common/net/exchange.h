@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exchange.h - private to net: the life of one request, whatever protocol it came by.
+// exchange.h - private to net: the life of one request, in any protocol.
 //
 //     exchange_new            HEAD
 //     exchange_head           asks the app; BODY, or ANSWER when it is answered or refused at once
@@ -10,17 +10,18 @@
 //     (or it sent the answer) ANSWER: conn_ops.sent is called, whenever the loop is awake next
 //     exchange_end            DONE: freed
 //
-// A call from within the process (loopback.h) is an exchange without connection and loop: whoever
-// makes its answer tells `done`.
+// A call from within the process (loopback.h) is an exchange without connection and loop: the
+// thread that makes its answer calls `done`.
 //
-// While QUEUED or RUNNING the exchange is the worker's; the loop only sets `canceled`. An exchange
-// whose connection went away meanwhile is freed when the worker gives it back.
+// While QUEUED or RUNNING the exchange belongs to the worker; the loop only sets `canceled`. If the
+// connection goes away meanwhile, the exchange is freed when the worker gives it back.
 //
-// A worker that made a small answer may send it itself, so that the loop need not be woken for it:
-// a push that comes alone costs a switch of threads less. That is offered with the job where the
-// connection says nothing else meanwhile (conn_ops.offers), and withdrawn under the exchange's lock
-// before the loop does anything with the connection (exchange_recall): whoever holds the lock
-// speaks. What the socket did not take goes the usual way.
+// A worker that made a small answer may send it itself, so that the loop need not be woken: a push
+// that comes alone then costs one switch of threads less. The loop offers this with the job if the
+// connection will have no other output until then (conn_ops.offers). It withdraws the offer before
+// it does anything with the connection (exchange_recall). Both sides decide under the exchange's
+// lock, so exactly one of them writes to the socket. Bytes that the socket did not take are sent by
+// the loop as usual.
 #pragma once
 
 #include "net/conn.h"
@@ -48,26 +49,27 @@ struct exchange {
     void (*done)(struct exchange *ex);  // of a call from within the process; else NULL
     struct http_call *call;             // the same
     struct hold *hold;                  // HELD
-    bool offered;                       // loop only: to the worker, to send the answer itself
-    const struct conn_ops *ops;         // of its connection, if it was offered; as the socket
-    int fd;
-    struct lock lock;  // of the two that follow, of a request with a connection
-    bool may_send;     // offered, and not withdrawn
-    bool sent;         // the worker did; x.out has what is left of the answer, or has failed
+    bool offered;                       // loop only: the worker was offered to send the answer
+    const struct conn_ops *ops;         // of the connection; NULL unless it was offered
+    int fd;                             // of the connection, if it was offered
+    struct lock lock;                   // of may_send and sent, if there is a connection
+    bool may_send;                      // offered, and not withdrawn
+    bool sent;  // the worker sent it; x.out has the bytes that the socket did not take, or has
+                // failed
     _Atomic enum exchange_state state;
-    struct mem_budget *from;  // what the exchange itself counts against
+    struct mem_budget *from;  // budget that the exchange itself counts against
     struct arena kept;        // the request's arena, put aside by a refusal
     bool refused;             // app.refuse made the answer
     bool spare;               // the arena is not counted
     bool body_only_head;      // HEAD, 204, 304: no body is sent
-    bool no_body;             // it was HEAD, as the method is forgotten
+    bool no_body;             // the method was HEAD (held.c forgets the method)
     bool vital;               // server_app.vital
     struct reader *reader;    // of its connection; NULL: from within the process
     size_t held;              // bytes of the answer that are counted (held.h)
     _Atomic size_t *held_of;  // of its tenant
-    size_t owed;              // bytes that the connection had not read when the answer was made
-    uint64_t sent_ns;         // when that was
-    uint64_t mark_ns;         // last progress of what the client owes us
+    size_t owed;              // bytes that the connection had not read when sending began
+    uint64_t sent_ns;         // when sending began
+    uint64_t mark_ns;         // last progress of the client: sending its body, reading the answer
     size_t mark_bytes;
     struct h2_stream {
         int32_t id;
@@ -81,30 +83,32 @@ struct exchange {
 // A new request of c; NULL when there is no memory.
 struct exchange *exchange_new(struct conn *c, unsigned version);
 
-// A call from within the process, canceled with `asker`. Its answer is told to `done`, once, by
-// whichever thread made it, which does not touch the exchange after that. Fails with
-// resource_exhausted, or unavailable while the server drains.
+// A call from within the process, canceled with `asker`. The thread that makes the answer calls
+// `done` once, and does not touch the exchange after that. Fails with resource_exhausted, or with
+// unavailable while the server drains.
 struct exchange *exchange_inside(struct server *s, const struct req *asker,
                                  void (*done)(struct exchange *ex), struct http_call *call,
                                  err *e) MUST_CHECK;
 
-// From here on its arena is memory that does not count, so that it can be refused when the budget
-// is used up. What was made before stays.
+// Replaces its arena by one of memory for refusals, so that it can be refused when the budget is
+// used up. Earlier allocations stay valid.
 void exchange_spare(struct exchange *ex);
 
-// The head is filled in, but there was no room for it: may it go on with memory that is kept for
-// what must work even then?
+// Must this request be answered even if memory is used up? Its head is filled in. It then goes on
+// with memory that is kept for such requests (server_options.reserve).
 bool exchange_is_vital(const struct exchange *ex);
 
 // The head is filled in. length: of the body, UINT64_MAX if unknown. Returns true if the body is
 // wanted; otherwise the answer was given to conn_ops.answer.
 bool exchange_head(struct exchange *ex, uint64_t length);
 
-// False: refused, answer was given to conn_ops.answer.
+// Appends to the body. False: refused, and the answer was given to conn_ops.answer.
 bool exchange_body(struct exchange *ex, const char *p, size_t n);
 
-// All of it, of an exchange without a connection: borrowed until the exchange ends.
+// Sets the whole body of an exchange without a connection; borrowed until the exchange ends.
 bool exchange_body_lent(struct exchange *ex, str body);
+
+// The body is complete: submits the request to its lane, or runs it here if it has none.
 void exchange_body_end(struct exchange *ex);
 
 // The client announces so many more bytes. False: that is over the limit, and it was refused.
@@ -113,23 +117,26 @@ bool exchange_body_fits(struct exchange *ex, uint64_t more);
 // Lets the app refuse it with this HTTP status and fault, and gives the answer to the connection.
 void exchange_refuse(struct exchange *ex, unsigned status, const err *e, const char *reason);
 
-// Answers without asking the app, in plain text: what came is no request.
+// Answers in plain text without asking the app, because the message is no valid request.
 void exchange_reject(struct exchange *ex, unsigned status, const err *e, const char *reason);
 
-// An event of its connection, or the connection closes; the loop. From here on the worker does not
-// send. If it has sent already, the exchange ends now.
+// The loop, at an event of the connection: withdraws the offer, so the worker does not send any
+// more. If it has sent already, the exchange ends now.
 void exchange_recall(struct exchange *ex);
-void exchange_silence(struct exchange *ex);  // the same, but it ends later
 
-// The answer was written, or nobody wants it.
+// The loop, when the connection closes: withdraws the offer. If the worker has sent already, the
+// exchange ends later, so that callers up the stack may still hold it.
+void exchange_silence(struct exchange *ex);
+
+// Frees it: the answer was written, or it has no client any more.
 void exchange_end(struct exchange *ex);
 
-// Its client is gone.
+// The client is gone. Frees it now, or when the worker gives it back.
 void exchange_abandon(struct exchange *ex);
-void exchange_cancel(struct exchange *ex);  // tells a running handler only
+void exchange_cancel(struct exchange *ex);  // only tells a running handler
 
 // Takes a call from within the process out of its lane if it still waits there: true, and `done` is
-// not told. The job that made it.
+// not called. Called by the job that made the call.
 bool exchange_withdraw(struct exchange *ex);
 
 bool exchange_has_head(const struct exchange *ex);

@@ -2,20 +2,29 @@
 //
 // h1.c - HTTP/1.1 on a connection: requests one after the other, answers in their order.
 //
-// Bytes of the next requests may come while one is being answered; they stay in c->in (and, beyond
-// one chunk, in the socket) until the answer is written.
+//     1. collect_head finds the end of a head, on_head parses it and asks the application
+//     2. read_body or read_chunks collects the body
+//     3. body_is_whole submits the request; the phase is WAIT until the answer is there
+//     4. h1_answer writes the answer: a small one is copied, a large one lent (WRITE)
+//     5. next_request begins again, after the rest of an unread body (DISCARD)
+//
+// A request that is refused goes from any step to 4; bytes that are no request get refuse_plainly.
+// Clients may pipeline: bytes of the next requests that come during 2 to 5 stay in c->in (and,
+// beyond one chunk, in the socket) until their turn.
 #include "net/exchange.h"
 #include "net/metrics.h"
 
 #define COPY_MAX ((size_t)16 << 10)  // answers up to this are copied; larger ones are lent
-#define DISCARD_MAX \
-    ((uint64_t)64 << 10)  // so much of an unwanted body is read to keep a connection
+
+// Up to so many bytes of a body that was refused are read and dropped, to keep the connection. A
+// new connection is cheaper than more.
+#define DISCARD_MAX  ((uint64_t)64 << 10)
 #define CONTINUE_100 "HTTP/1.1 100 Continue\r\n\r\n"
 
 #define BIT(phase) (1u << (H1_##phase))
 
-// What an answer may lead to: AFTER, whether it is copied at once or lent (WRITE) first. A refusal
-// answers a request whose body is still being read.
+// The phases that may follow an answer. A refusal may answer a request whose body is still being
+// read, so BODY and CHUNKS lead there as well.
 #define AFTER (BIT(HEAD) | BIT(DISCARD) | BIT(WAIT))
 
 static const unsigned successors[H1_PHASES] = {
@@ -39,7 +48,8 @@ static void h1_open(struct conn *c)
     c->mark_ns = c->shard->now_ns;
 }
 
-// Answers that need no application: what came is no request.
+// Answers without the application, because the bytes are no request. The connection ends: where the
+// next request begins is unknown.
 static void refuse_plainly(struct conn *c, unsigned status, const err *e, const char *reason)
 {
     metric_add_to(&net_refused, str_of(reason), 1);
@@ -61,7 +71,7 @@ static void refuse_plainly(struct conn *c, unsigned status, const err *e, const 
 
 // ---- answers
 
-// All of a head but its end.
+// The answer's head without the empty line at its end.
 static void render_head(const struct exchange *ex, size_t body_bytes, struct buf *b)
 {
     const struct http_exchange *x = &ex->x;
@@ -72,7 +82,7 @@ static void render_head(const struct exchange *ex, size_t body_bytes, struct buf
     buf_z(b, "\r\n");
     for (size_t i = 0; i < x->answer_headers.n; i++) {
         const struct http_header *h = &x->answer_headers.v[i];
-        // A value with a line end in it would be a second answer.
+        // A value with a line end in it could forge a second answer.
         if (!http_may_answer(h)) continue;
         buf_str(b, h->name);
         buf_z(b, ": ");
@@ -97,7 +107,9 @@ static void put_head(struct conn *c, const struct exchange *ex, size_t body_byte
     conn_put(c, "\r\n", 2);
 }
 
-// What happens to a body that still comes: a little is read over, more ends the connection.
+// Decides about a body that was answered before it was read: a small rest is dropped, a larger one
+// ends the connection. So does a rest whose size is unknown, and one that the client may not send
+// at all, because it waits for 100 Continue.
 static void decide_rest(struct conn *c)
 {
     struct h1 *h = &c->h1;
@@ -109,6 +121,7 @@ static void decide_rest(struct conn *c)
 static void next_request(struct conn *c)
 {
     struct h1 *h = &c->h1;
+    assert(h->exchange);
     bool rest = !h->body_whole;
     h->served++;
     h->exchange = NULL;
@@ -122,7 +135,7 @@ static void next_request(struct conn *c)
     h->scan = (struct h1_scan){0};
 }
 
-// No request follows: the server stops, or the client said all that it will say.
+// No request follows: the server drains, or the client has sent FIN and all its bytes are used.
 static bool is_last(const struct conn *c)
 {
     return conn_is_draining(c) || (c->input == CONN_INPUT_OVER && c->in.n == 0);
@@ -170,7 +183,7 @@ static void h1_sent(struct conn *c, struct exchange *ex)
 {
     struct h1 *h = &c->h1;
     assert(h->exchange == ex);
-    if (ex->x.out.failed) {  // no memory for what the socket did not take
+    if (ex->x.out.failed) {  // no memory to keep the bytes that the socket did not take
         conn_close(c);
         return;
     }
@@ -189,7 +202,7 @@ static unsigned fill_in(struct exchange *ex, const char *p, size_t n, struct h1_
     char *copy = arena_new(&x->req.arena, n);
     if (!arena_ok(&x->req.arena, e)) return 429;
     assert(copy);
-    memcpy(copy, p, n);
+    memcpy(copy, p, n);  // c->in moves, and the head is borrowed from until the exchange ends
     unsigned status =
         h1_head_parse(head, copy, n, ex->server->options.headers_max, &x->req.arena, e);
     x->method = head->method;
@@ -208,6 +221,7 @@ static void prepare_body(struct conn *c, const struct h1_head *head)
     h->expects_continue = head->expects_continue;
     h->chunked = head->chunked;
     h->chunks = (struct h1_chunks){0};
+    assert(!(head->chunked && head->has_length));  // the parser refuses both: smuggling
     h->left = head->has_length ? head->length : 0;
     h->body_whole = !h->chunked && h->left == 0;
 }
@@ -232,6 +246,8 @@ static void on_head(struct conn *c, const char *p, size_t n)
     struct h1_head head = {0};
     err e = {0};
     unsigned status = fill_in(ex, p, n, &head, &e);
+    // Without memory for its head the request is parsed again, into memory kept for refusals: only
+    // its head tells whether it is vital, and by which protocol to refuse it.
     bool spare = status == 429;
     if (spare) {
         exchange_spare(ex);
@@ -256,7 +272,7 @@ static void on_head(struct conn *c, const char *p, size_t n)
         return;
     }
     if (h->expects_continue) conn_put(c, CONTINUE_100, sizeof CONTINUE_100 - 1);
-    h->expects_continue = false;  // the client was told to send; what comes is the body
+    h->expects_continue = false;  // the client may send now, so the next bytes are the body
     enter(h, h->chunked ? H1_CHUNKS : H1_BODY);
 }
 
@@ -265,6 +281,7 @@ static size_t collect_head(struct conn *c, const char *p, size_t n)
     struct h1 *h = &c->h1;
     size_t limit = c->shard->server->options.head_max;
     if (h->scan.at == 0) c->mark_ns = c->shard->now_ns;
+    assert(!h->exchange);
     enum h1_scan_result found = h1_scan(&h->scan, p, MIN(n, limit));
     err e = {0};
     if (found == H1_WHOLE) {
@@ -287,6 +304,7 @@ static size_t read_body(struct conn *c, const char *p, size_t n)
     struct h1 *h = &c->h1;
     size_t take = (size_t)MIN((uint64_t)n, h->left);
     h->left -= take;
+    // Before exchange_body, which may refuse and so begin the next request.
     if (h->left == 0) h->body_whole = true;
     if (exchange_body(h->exchange, p, take) && h->body_whole) body_is_whole(c);
     return take;
@@ -298,6 +316,7 @@ static size_t read_chunks(struct conn *c, const char *p, size_t n)
     str data = {0};
     size_t used = h1_chunks_feed(&h->chunks, p, n, &data);
     if (data.n && !exchange_body(h->exchange, data.p, data.n)) return used;
+    // A chunk that is announced larger than the limit is refused before its bytes come.
     if (h->chunks.state == H1_CHUNK_DATA && !exchange_body_fits(h->exchange, h->chunks.left))
         return used;
     if (h->chunks.state == H1_CHUNKS_DONE) {
@@ -305,7 +324,7 @@ static size_t read_chunks(struct conn *c, const char *p, size_t n)
     } else if (h->chunks.state == H1_CHUNKS_BROKEN) {
         err e = {0};
         err_set(&e, ERR_INVALID_ARGUMENT, "chunked body is malformed");
-        h->keep_alive = false;
+        h->keep_alive = false;  // where the next request begins is unknown
         exchange_refuse(h->exchange, 400, &e, "bad_request");
     }
     return used;
@@ -322,13 +341,13 @@ static size_t discard(struct conn *c, size_t n)
     return take;
 }
 
-// Reads as much as the phase allows; returns how much. The rest is still needed.
+// Consumes as many bytes as the phase allows; returns their number. The caller keeps the rest.
 static size_t advance(struct conn *c, const char *p, size_t n)
 {
     const struct h1 *h = &c->h1;
     size_t used = 0;
     while (used < n && c->state == CONN_OPEN) {
-        if (!conn_may_say_more(c)) break;  // a pipeline faster than its reader
+        if (!conn_may_say_more(c)) break;  // the client pipelines, and does not read the answers
         size_t before = used;
         if (h->phase == H1_HEAD)
             used += collect_head(c, p + used, n - used);
@@ -340,13 +359,14 @@ static size_t advance(struct conn *c, const char *p, size_t n)
             used += discard(c, n - used);
         if (used == before) break;
     }
-    return c->state == CONN_OPEN ? used : n;
+    return c->state == CONN_OPEN ? used : n;  // the connection ends: drop the rest
 }
 
 static void advance_kept(struct conn *c)
 {
     struct buf *in = &c->in;
     size_t used = advance(c, in->p, in->n);
+    assert(used <= in->n);
     in->n -= used;
     if (in->n)
         memmove(in->p, in->p + used, in->n);
@@ -361,7 +381,7 @@ static void no_memory(struct conn *c)
     if (c->h1.phase == H1_HEAD)
         refuse_plainly(c, 429, &e, "memory");
     else
-        conn_close(c);  // one is being answered; nothing may be said now
+        conn_close(c);  // a request is being answered: a refusal would be taken for its answer
 }
 
 static void h1_feed(struct conn *c, const char *p, size_t n)
@@ -378,13 +398,15 @@ static void h1_feed(struct conn *c, const char *p, size_t n)
         no_memory(c);
     else if (had)
         advance_kept(c);
-    conn_recall(c);
+    conn_recall(
+        c);  // bytes are kept, so on_head may have made an offer that does not hold any more
 }
 
 static bool h1_more(struct conn *c)
 {
     struct h1 *h = &c->h1;
-    if (h->phase == H1_WRITE) {
+    if (h->phase == H1_WRITE) {  // the lent body has been sent
+        assert(c->lent.n == 0);
         exchange_end(h->exchange);
         next_request(c);
         if (c->state != CONN_OPEN) return false;
@@ -393,7 +415,7 @@ static bool h1_more(struct conn *c)
     size_t before = c->in.n;
     if (before) advance_kept(c);
     if (c->in.n != before) return true;
-    if (c->input == CONN_INPUT_OVER) conn_finish(c);  // what is begun will not be ended
+    if (c->input == CONN_INPUT_OVER) conn_finish(c);  // the rest of this request never comes
     return false;
 }
 
@@ -401,7 +423,7 @@ static bool h1_wants_input(const struct conn *c)
 {
     const struct h1 *h = &c->h1;
     if (h->phase == H1_HEAD) return c->in.n < c->in.cap - 2 * CONN_CHUNK;
-    // While an answer is made, one chunk is read ahead: that is how a client that left is seen.
+    // While an answer is made, one chunk is read: so we see whether the client has left.
     if (h->phase == H1_WAIT || h->phase == H1_WRITE) return c->in.n == 0;
     return true;
 }
@@ -410,11 +432,12 @@ static void h1_input_over(struct conn *c)
 {
     struct h1 *h = &c->h1;
     if (h->phase == H1_WAIT && h->exchange) {
-        exchange_cancel(h->exchange);  // it may be half-closed only, so the answer is still written
+        exchange_cancel(h->exchange);  // the client may only be half-closed: write the answer
         return;
     }
     if (h->phase == H1_WRITE) return;
-    // It may still read what was said and ask by what it sent before; h1_more comes to the end.
+    // The client may still read earlier answers, and c->in may hold whole requests: h1_more serves
+    // them and then finishes.
     if (conn_pending(c) == 0) conn_close(c);
 }
 
@@ -448,8 +471,9 @@ static void h1_sweep(struct conn *c)
     }
 }
 
-// Nothing is on its way in either direction, so there is no last answer that a reset could hurt;
-// lingering for a client that does not look (libcurl's idle ones) would only hold up the stop.
+// On an idle connection there is no answer under way that a reset could destroy. It is closed at
+// once, without LINGER: a client that does not watch its idle connections (libcurl) would not close
+// its side, and so delay the stop.
 static void h1_drain(struct conn *c)
 {
     bool idle = c->h1.phase == H1_HEAD && c->in.n == 0 && conn_pending(c) == 0;

@@ -3,7 +3,9 @@
 
 #include "base/search.h"
 
-#define EXTRA_MAX 8192  // bytes of extensions and trailers of one body; nobody needs them
+// Bytes of extensions and trailers of one body. Real clients send none; without a limit they would
+// be a body outside the body limit.
+#define EXTRA_MAX 8192
 
 enum h1_scan_result h1_scan(struct h1_scan *s, const char *p, size_t n)
 {
@@ -22,7 +24,7 @@ enum h1_scan_result h1_scan(struct h1_scan *s, const char *p, size_t n)
         bool first = s->line == s->begin;
         s->at = s->line = stop + 1;
         if (empty && !first) return H1_WHOLE;
-        if (empty) s->begin = s->line;  // empty lines before a request are skipped
+        if (empty) s->begin = s->line;  // skips empty lines before a request, RFC 9112 section 2.2
     }
     return H1_MORE;
 }
@@ -113,7 +115,7 @@ struct framing {
     bool keep;
 };
 
-// One header's part in where the message ends.
+// Takes one header into account for where the message ends, and for its host.
 static unsigned look_at(struct h1_head *h, struct framing *f, const struct http_header *at, err *e)
 {
     str name = at->name;
@@ -188,7 +190,7 @@ static unsigned read_headers(struct h1_head *h, char *head, str rest, unsigned h
             err_set(e, ERR_RESOURCE_EXHAUSTED, "more than %u headers", headers_max);
             return 431;
         }
-        if (line.p[0] == ' ' || line.p[0] == '\t') {  // goes on with the one before, some say
+        if (line.p[0] == ' ' || line.p[0] == '\t') {  // to some readers part of the line before it
             err_set(e, ERR_INVALID_ARGUMENT, "a header line begins with a space");
             return 400;
         }
@@ -200,6 +202,7 @@ static unsigned read_headers(struct h1_head *h, char *head, str rest, unsigned h
                     "header %zu has a name or value that no header may have", h->headers.n + 1);
             return 400;
         }
+        assert(name.p >= begin);
         http_lower(head + (name.p - begin), name.n);
         http_headers_add(&h->headers, a, name, str_trim(value));
     }
@@ -247,13 +250,14 @@ static int hex_value(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Text of extensions and trailers is skipped, but only text.
+// Extensions and trailers are skipped, but they must be text.
 static bool is_text(struct h1_chunks *k, unsigned char c)
 {
     return ++k->extra <= EXTRA_MAX && (c >= 0x20 || c == '\t') && c != 0x7f;
 }
 
-// Between a chunk's size and its extensions: some readers take "5 7" for 5, others for 57.
+// Between a chunk's size and its extensions only spaces may stand: some readers take "5 7" for 5,
+// others for 57, and the two would disagree about where the message ends.
 static enum h1_chunk_state space_byte(struct h1_chunks *k, unsigned char c)
 {
     if (++k->extra > EXTRA_MAX) return H1_CHUNKS_BROKEN;
@@ -261,7 +265,8 @@ static enum h1_chunk_state space_byte(struct h1_chunks *k, unsigned char c)
     return c == ' ' || c == '\t' ? H1_CHUNK_SPACE : H1_CHUNKS_BROKEN;
 }
 
-// RFC 9112 section 7.1.1. A line end within quotes is the end to some readers, text to others.
+// RFC 9112 section 7.1.1. A line end within quotes is refused: some readers take it for the end of
+// the line, others for text.
 static enum h1_chunk_state extension_byte(struct h1_chunks *k, unsigned char c)
 {
     if (c == '\r') return k->quoted ? H1_CHUNKS_BROKEN : H1_CHUNK_SIZE_END;
@@ -274,8 +279,8 @@ static enum h1_chunk_state extension_byte(struct h1_chunks *k, unsigned char c)
     return http_is_token(str_make(&byte, 1)) ? H1_CHUNK_EXTENSION : H1_CHUNKS_BROKEN;
 }
 
-// Nobody asks for trailers, so all are dropped; but one that frames or routes messages was meant
-// for a reader that does not drop it.
+// All trailers are dropped, as no handler reads them. But a trailer that frames or routes messages
+// is an attack on a reader that merges trailers into the head, so the message is refused.
 static bool may_trail(str name)
 {
     static const char *const heads[] = {
@@ -293,7 +298,7 @@ static enum h1_chunk_state trailer_byte(struct h1_chunks *k, unsigned char c)
     if (k->in_value) return H1_CHUNK_TRAILER;
     if (c == ':') {
         k->in_value = true;
-        bool whole = k->in_line <= sizeof k->name;  // no name that matters is longer
+        bool whole = k->in_line <= sizeof k->name;  // the forbidden names are all shorter
         bool good = whole ? may_trail(str_make(k->name, k->in_line)) : true;
         return good ? H1_CHUNK_TRAILER : H1_CHUNKS_BROKEN;
     }
@@ -309,7 +314,7 @@ static enum h1_chunk_state size_byte(struct h1_chunks *k, unsigned char c)
     int v = hex_value(c);
     if (v >= 0) {
         k->left = k->left << 4 | (unsigned)v;
-        return ++k->digits > 15 ? H1_CHUNKS_BROKEN : H1_CHUNK_SIZE;
+        return ++k->digits > 15 ? H1_CHUNKS_BROKEN : H1_CHUNK_SIZE;  // so `left` cannot overflow
     }
     if (k->digits == 0) return H1_CHUNKS_BROKEN;
     if (c == '\r') return H1_CHUNK_SIZE_END;
@@ -361,6 +366,7 @@ size_t h1_chunks_feed(struct h1_chunks *k, const char *p, size_t n, str *data)
         }
         size_t take = (size_t)MIN(k->left, (uint64_t)(n - at));
         *data = str_make(p + at, take);
+        assert(take > 0);
         k->left -= take;
         if (k->left == 0) k->state = H1_CHUNK_DATA_CR;
         return at + take;
@@ -368,7 +374,7 @@ size_t h1_chunks_feed(struct h1_chunks *k, const char *p, size_t n, str *data)
     return at;
 }
 
-// RFC 9110 section 15, RFC 6585, and what Connect maps to.
+// RFC 9110 section 15, RFC 6585, and the statuses of Connect errors. Sorted.
 const char *h1_reason(unsigned status)
 {
     static const struct {

@@ -4,17 +4,18 @@
 //
 // A head is first collected whole (h1_scan finds its end), then parsed in place, so that every part
 // of it is a slice of one copy. No library reads it: http-parser has no maintainer, Debian has
-// llhttp only as sources of Node, and everything by which two readers of one message could disagree
-// about where it ends would be checked here anyway. What is left to a parser is to cut lines at
-// CRLF and ":", and a second reader inside the server is one more that can disagree.
+// llhttp only as sources of Node. All by which two readers of one message could disagree about
+// where it ends would have to be checked here anyway; the rest of a parser's work is to cut lines
+// at CRLF and ":". And a library would be a second reader inside the server, one more that can
+// disagree.
 //
 // Refused (RFC 9112 sections 2.2, 3.2, 5, 6): line ends without CR, CR without LF, folded lines,
 // spaces before the colon or in names, request lines with more than one space at a place, with a
 // fragment or without a version, Content-Length together with Transfer-Encoding, repeated or
 // non-decimal Content-Length, Transfer-Encoding other than one "chunked", either with HTTP/1.0,
 // a Host that is missing, repeated, no host, or another one than the target names, control bytes
-// anywhere. In chunked bodies: anything between a chunk's size and its end of line that is no
-// extension, open quotes, trailers that are no headers or by which messages are framed.
+// anywhere. In chunked bodies: bytes between a chunk's size and its end of line that are no
+// extension, open quotes, trailers that are no headers or that frame messages.
 #pragma once
 
 #include "net/http.h"
@@ -25,7 +26,7 @@ enum h1_scan_result {
     H1_BROKEN,  // no continuation can make it a head
 };
 
-// Where the search for the end of a head stands; zero to begin.
+// Position of the search for the end of a head; zero to begin.
 struct h1_scan {
     size_t line;   // offset of the current line
     size_t at;     // bytes looked at
@@ -51,7 +52,7 @@ struct h1_head {
 };
 
 // Parses a whole head in place (names become lower case); slices borrow p, the list is in the
-// arena. Returns 0, or the HTTP status to refuse it with and why in *e.
+// arena. Returns 0, or the HTTP status to refuse it with and the reason in *e.
 unsigned h1_head_parse(struct h1_head *h, char *p, size_t n, unsigned headers_max, struct arena *a,
                        err *e) MUST_CHECK;
 

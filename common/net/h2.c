@@ -2,20 +2,25 @@
 //
 // h2.c - HTTP/2 on a connection (RFC 9113), by an nghttp2 session that knows no sockets.
 //
-// A stream is an exchange from its first HEADERS frame on; the session's user data of the stream
-// points to it until the stream closes. Deleting a session does not close its streams: conn_end
-// abandons the exchanges itself.
+//     1. on_begin_headers makes an exchange for the stream, on_header fills in its head
+//     2. on_frame: the head is whole, head_is_whole checks it and asks the application
+//     3. on_data collects the body; on_frame with END_STREAM submits the request
+//     4. h2_answer gives the answer to the session, pump writes its frames, on_read its body
+//     5. on_stream_close ends the exchange
 //
-// What attackers send too much of is counted per interval, and the connection is ended with
-// ENHANCE_YOUR_CALM beyond the limits below: resets (CVE-2023-44487), faults that make us reset
+// The session's user data of the stream points to the exchange until the stream closes. Deleting a
+// session does not close its streams: conn_end abandons the exchanges itself.
+//
+// Frames that attackers send in floods are counted per interval. Beyond the limits below the
+// connection ends with ENHANCE_YOUR_CALM: resets (CVE-2023-44487), faults that make us reset
 // (CVE-2025-8671), SETTINGS and PING (CVE-2019-9515, -9512), empty DATA (CVE-2019-9518),
-// CONTINUATION (CVE-2024-28182), WINDOW_UPDATE beyond what our DATA gives reason for. A head that
-// is HEAD_BOMB times over its limit ends it at once: a byte on the wire may stand for 4 KiB of
-// header (CVE-2016-1544), all of which would be looked through.
+// CONTINUATION (CVE-2024-28182), more WINDOW_UPDATE than our DATA gives reason for. A head that is
+// HEAD_BOMB times over its limit ends the connection at once: a byte on the wire may stand for
+// 4 KiB of header (CVE-2016-1544), and each of them would have to be read.
 //
 // nghttp2 is lenient towards HEADERS on streams that are over. After a reset of ours they may have
-// been under way; otherwise they are a fault, as RFC 9113 section 5.1 has it. (DATA there is
-// dropped by nghttp2 without a word to us.)
+// been under way; otherwise they are a fault by RFC 9113 section 5.1. (nghttp2 drops DATA there
+// without telling us.)
 #include "net/exchange.h"
 #include "net/metrics.h"
 #include "sys/clock.h"
@@ -116,7 +121,7 @@ static struct exchange *exchange_of(nghttp2_session *session, int32_t stream)
     return nghttp2_session_get_stream_user_data(session, stream);
 }
 
-// Ends a stream, or the connection if not even that can be said.
+// Ends a stream; or the connection, if there is no memory to queue the RST_STREAM.
 static void end_stream(struct conn *c, int32_t stream, uint32_t code)
 {
     if (nghttp2_submit_rst_stream(c->h2->session, 0, stream, code) != 0) conn_close(c);
@@ -124,9 +129,10 @@ static void end_stream(struct conn *c, int32_t stream, uint32_t code)
 
 // ---- floods
 
-// Ends the connection. Within a callback nghttp2_session_terminate_session is no way to do it: what
-// follows in the same bytes is read nevertheless, and some of it meets an assert. So callbacks fail
-// instead (`verdict`), which stops the session where it is, and say_goaway has the last word.
+// Ends the connection. Within a callback this cannot be done by nghttp2_session_terminate_session:
+// the session would read on in the same bytes, and some frames would then fail an assertion of
+// nghttp2. So callbacks fail instead (`verdict`), which stops the session where it is, and
+// say_goaway writes the last frame itself.
 static void end_session(struct conn *c, uint32_t code, const char *reason)
 {
     struct h2 *h = c->h2;
@@ -141,7 +147,7 @@ static int verdict(const struct conn *c)
     return is_broken(c->h2) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-// What was put before is whole frames.
+// The output before it consists of whole frames, so this frame may follow it without the session.
 static void say_goaway(struct conn *c)
 {
     struct h2 *h = c->h2;
@@ -154,6 +160,7 @@ static void say_goaway(struct conn *c)
     }
     conn_put(c, frame, sizeof frame);
     conn_finish(c);
+    // The session sends no answers any more, so their streams would never close.
     while (c->exchanges)
         exchange_abandon(c->exchanges);
 }
@@ -161,6 +168,7 @@ static void say_goaway(struct conn *c)
 static void count_flood(struct conn *c, enum flood kind)
 {
     struct h2 *h = c->h2;
+    assert(kind < FLOODS);
     uint64_t now = c->shard->now_ns;
     if (now - h->flood_since_ns > FLOOD_INTERVAL_NS) {
         h->flood_since_ns = now;
@@ -183,7 +191,8 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     bool opens = hd->stream_id > h->last_stream;
     if (opens) h->last_stream = hd->stream_id;
     if (opens || h->state != H2_SERVING || hd->stream_id == 0)
-        return;  // streams after GOAWAY are not opened here
+        return;  // after our GOAWAY nghttp2 ignores new streams: they are unknown here, and no
+                 // fault
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
         end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");
@@ -284,7 +293,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
     struct conn *c = user;
     const struct server_options *o = &c->shard->server->options;
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
-    if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // the rest is not looked at
+    if (!ex) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // nghttp2 resets the stream
     str n = text_of(name);
     str v = text_of(value);
     ex->h2.head_bytes += n.n + v.n + 32;  // as RFC 9113 section 6.5.2 counts
@@ -292,13 +301,15 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
         end_session(c, NGHTTP2_ENHANCE_YOUR_CALM, "flood_head");
         return verdict(c);
     }
-    if (exchange_has_head(ex)) return 0;  // trailers: nobody asks for them
+    if (exchange_has_head(ex)) return 0;  // trailers: no handler reads them
     if (ex->h2.head_bytes > o->head_max || ex->x.headers.n >= o->headers_max) {
         ex->h2.head_fault = 431;
         return 0;
     }
     keep_header(&ex->x, n, v);
     if (!ex->x.req.arena.exhausted || ex->spare) return 0;
+    // The rest of the head goes to memory for refusals: head_is_whole needs it to tell whether the
+    // request is vital, and to refuse it otherwise.
     exchange_spare(ex);
     ex->h2.head_fault = 429;
     keep_header(&ex->x, n, v);
@@ -318,8 +329,8 @@ static bool has_fragment(str s)
     return str_find(s, '#') < s.n;
 }
 
-// What nghttp2 lets pass and HTTP/1.1 refuses as well (h1_head.h). Returns the status to refuse it
-// with, or 0.
+// Refuses heads that nghttp2 lets pass, but that are refused over HTTP/1.1 (h1_head.h). Returns the
+// status to refuse with, or 0.
 static unsigned check_head(const struct http_exchange *x, err *e)
 {
     const char *fault = NULL;
@@ -342,6 +353,7 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
     err e = {0};
+    assert(!exchange_has_head(ex));
     if (ex->h2.head_fault == 431) {
         count_flood(c, FLOOD_FAULT);
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "request head is more than %zu bytes or %u headers",
@@ -379,6 +391,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct exchange *ex = exchange_of(session, frame->hd.stream_id);
     if (!ex) return 0;
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ex->h2.input_over = true;
+    // on_begin_frame cannot see this: the frame is not empty, but all of it is padding.
     bool padding = frame->hd.type == NGHTTP2_DATA && frame->data.padlen > 0;
     if (padding && frame->hd.length <= frame->data.padlen && !ex->h2.input_over)
         count_flood(c, FLOOD_EMPTY_DATA);
@@ -393,8 +406,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 {
     (void)flags;
     (void)user;
-    // Bytes are taken at once, whatever becomes of them, so both windows open again at once; what
-    // may pile up is limited by the body limit and the memory budget.
+    // Bytes are consumed at once, even those of refused requests, so both windows open again at
+    // once. The body limit and the memory budget limit how much may pile up.
     if (nghttp2_session_consume(session, stream, n) != 0) return NGHTTP2_ERR_CALLBACK_FAILURE;
     struct exchange *ex = exchange_of(session, stream);
     if (ex && exchange_wants_body(ex)) (void)exchange_body(ex, (const char *)p, n);
@@ -448,6 +461,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *to, si
     (void)stream;
     struct conn *c = user;
     struct exchange *ex = source->ptr;
+    assert(exchange_is_answered(ex));
     str rest = str_slice(exchange_answer(ex), ex->h2.sent, SIZE_MAX);
     size_t n = MIN(room, rest.n);
     if (n) memcpy(to, rest.p, n);
@@ -500,12 +514,13 @@ static void h2_answer(struct conn *c, struct exchange *ex)
     if (failed) end_stream(c, ex->h2.id, NGHTTP2_INTERNAL_ERROR);
 }
 
-// Not all that nghttp2 answers by a reset is an invalid frame to it: a body that is not as long as
-// was said is none.
+// Some resets by nghttp2 are not told to on_invalid_frame, such as that for a body whose length is
+// not its content-length. So resets are counted here, except those that on_invalid_frame announced.
 static void reset_sent(struct conn *c, uint32_t code)
 {
     c->h2->reset_ns = c->shard->now_ns;
-    // The others are our own: an answer before the body ended, an answer nobody read, no memory.
+    // These three are our own: an answer before the body ended (NO_ERROR), an answer that the
+    // client does not read (CANCEL), no memory (INTERNAL_ERROR).
     if (code == NGHTTP2_NO_ERROR || code == NGHTTP2_CANCEL || code == NGHTTP2_INTERNAL_ERROR)
         return;
     metric_add_to(&net_refused, S("bad_request"), 1);
@@ -569,7 +584,7 @@ static bool greet(struct conn *c)
            nghttp2_session_set_local_window_size(session, 0, 0, CONNECTION_WINDOW) == 0;
 }
 
-// What the session has to say becomes output. True if there was anything.
+// Turns frames that wait in the session into output. True if there were any.
 static bool pump(struct conn *c)
 {
     bool some = false;
@@ -593,7 +608,7 @@ static void h2_open(struct conn *c)
         conn_close(c);
         return;
     }
-    (void)pump(c);  // SETTINGS come first, whatever the client says
+    (void)pump(c);  // our SETTINGS must be the first frame, even before a GOAWAY
 }
 
 static void h2_feed(struct conn *c, const char *p, size_t n)
@@ -636,7 +651,8 @@ static void h2_input_over(struct conn *c)
 
 // ---- time
 
-// Is it the client that keeps the answer from being sent? Otherwise others only have their turn.
+// Does the client keep the answer from being sent, by a closed window? If not, the answer waits
+// only because those of other streams have their turn.
 static bool is_stalled(nghttp2_session *session, const struct exchange *ex)
 {
     return nghttp2_session_get_remote_window_size(session) <= 0 ||
@@ -671,8 +687,8 @@ static void sweep_exchange(struct conn *c, struct exchange *ex)
     }
 }
 
-// The second half of a graceful end (RFC 9113 section 6.8): what was under way when the first
-// GOAWAY arrived has arrived here by now.
+// The second GOAWAY of a graceful end (RFC 9113 section 6.8). At the sweep after the first one the
+// requests that were under way then have arrived, so the last stream can be named.
 static void name_last(struct h2 *h)
 {
     if (h->state != H2_DRAINING) return;
@@ -691,7 +707,7 @@ static void sweep_session(struct conn *c)
     uint64_t limit = h->requests ? o->idle_timeout_ns : o->head_timeout_ns;
     if (c->exchanges || c->shard->now_ns <= c->mark_ns + limit) return;
     conn_timed_out("idle");
-    c->mark_ns = c->shard->now_ns;
+    c->mark_ns = c->shard->now_ns;  // GOAWAY gets the same time before we try again
     if (nghttp2_session_terminate_session(h->session, NGHTTP2_NO_ERROR) != 0) conn_close(c);
 }
 
@@ -712,6 +728,8 @@ static void h2_drain(struct conn *c)
     if (h->state != H2_SERVING) return;
     enter(h, H2_DRAINING);
     nghttp2_submit_shutdown_notice(h->session);
+    // Without streams there is no need to wait for the sweep. A request that is under way now is
+    // not processed, and the client knows by the GOAWAY that it may send it elsewhere.
     if (!c->exchanges) name_last(h);
 }
 

@@ -4,7 +4,7 @@
 #include "net/exchange.h"
 #include "sys/clock.h"
 
-#define PRESSED_NS ((uint64_t)(10 * NS_PER_S))  // so long after a refusal memory is used up
+#define PRESSED_NS ((uint64_t)(10 * NS_PER_S))  // memory counts as used up so long after a refusal
 
 struct reader *reader_new(void)
 {
@@ -16,7 +16,9 @@ struct reader *reader_new(void)
 
 struct reader *reader_share(struct reader *r)
 {
-    atomic_fetch_add(&r->refs, 1);
+    unsigned before = atomic_fetch_add(&r->refs, 1);
+    assert(before > 0);
+    (void)before;
     return r;
 }
 
@@ -32,7 +34,8 @@ static _Atomic size_t *of_tenant(const struct exchange *ex)
     return &h->tenants[hash_keyed(&h->key, tenant.p, tenant.n) % HELD_TENANTS];
 }
 
-// Requests of nodes and of the process itself are read at once, and what is vital is small.
+// Not counted: listeners without a budget of answers (other nodes read at once), calls from within
+// the process (no reader), and vital requests, which must be answered and have small answers.
 static bool is_counted(const struct exchange *ex)
 {
     return ex->server->options.answers && ex->reader && !ex->vital;
@@ -47,7 +50,8 @@ static bool fail(struct exchange *ex, const char *who, size_t held, const char *
                    limit, setting);
 }
 
-// So near its limit that work for a further answer would be thrown away, as likely as not.
+// Within a sixteenth of the limit. A worker's answer would probably not fit any more, and its work
+// would be thrown away.
 static bool over(size_t held, size_t limit)
 {
     return limit > 0 && held >= limit - limit / 16;
@@ -61,7 +65,7 @@ bool held_may_begin(const struct exchange *ex, err *e)
     size_t ours = atomic_load(of_tenant(ex));
     size_t all = atomic_load(&o->answers->used);
     size_t limit = atomic_load(&o->answers->limit);
-    struct exchange *x = conn_unconst(ex);
+    struct exchange *x = conn_unconst(ex);  // fail notes the time of the refusal in the server
     if (over(mine, o->answers_connection))
         return fail(x, "this connection has", mine, "server.answers_connection",
                     o->answers_connection, e);
@@ -70,7 +74,8 @@ bool held_may_begin(const struct exchange *ex, err *e)
     return !over(all, limit) || fail(x, "all clients have", all, "server.answers_memory", limit, e);
 }
 
-// Adds n where that stays within the share, or where next to nothing was.
+// Adds n if the sum stays within the share, or if almost nothing was unread before: so a client
+// that reads one answer after the other gets even an answer larger than the share.
 static bool take(_Atomic size_t *count, size_t n, size_t limit, size_t *before)
 {
     *before = atomic_fetch_add(count, n);
@@ -79,14 +84,15 @@ static bool take(_Atomic size_t *count, size_t n, size_t limit, size_t *before)
     return false;
 }
 
-// Counts the bytes against the budget of answers instead of what they counted against before. They
-// are there anyway: a small answer that finds no room stays where it was.
+// Counts the answer's bytes against the budget of answers instead of the request's. The bytes are
+// allocated already, so a small answer that finds no room there stays counted where it was.
 static bool move(struct exchange *ex, err *e)
 {
     struct buf *out = &ex->x.out;
     struct mem_budget *before = out->budget;
     struct mem_budget *answers = ex->server->options.answers;
     if (out->room == 0) return true;
+    // Given back first: both budgets may be children of one that has room for the bytes only once.
     mem_unreserve(before, out->room);
     out->budget = NULL;
     if (mem_reserve(answers, out->room, e)) {
@@ -110,8 +116,9 @@ static void copy_headers(struct http_headers *h, struct arena *a)
         http_headers_add(h, a, arena_str(a, from.v[i].name), arena_str(a, from.v[i].value));
 }
 
-// All that the request held goes, but for the answer. Only its headers lie in the arena; where
-// there is no room for a copy of them it stays.
+// Frees all memory of the request except the answer. The answer's headers lie in the request's
+// arena, so they are copied to a small one first; if there is no room for the copy, the arena
+// stays.
 static void slim(struct exchange *ex)
 {
     struct http_exchange *x = &ex->x;
@@ -158,8 +165,10 @@ bool held_begin(struct exchange *ex, err *e)
         atomic_fetch_sub(tenant, n);
         return false;
     }
+    assert(ex->held == 0);
     ex->held = n;
     ex->held_of = tenant;
+    // slim forgets the method, and the loop needs to know whether a body is sent.
     ex->no_body = str_is(x->method, "HEAD");
     if (!x->fixed.n) slim(ex);
     return true;
@@ -168,6 +177,7 @@ bool held_begin(struct exchange *ex, err *e)
 void held_sent(struct exchange *ex)
 {
     if (ex->held == 0) return;
+    assert(atomic_load(&ex->reader->held) >= ex->held && atomic_load(ex->held_of) >= ex->held);
     atomic_fetch_sub(&ex->reader->held, ex->held);
     atomic_fetch_sub(ex->held_of, ex->held);
     ex->held = 0;
@@ -181,7 +191,10 @@ void held_end(struct exchange *ex)
 
 void held_send(struct exchange *ex)
 {
+    assert(ex->conn);
     ex->sent_ns = ex->conn->shard->now_ns;
+    // All that the connection has not read: HTTP/2 sends its answers side by side, so each of them
+    // takes as long as all of them together.
     ex->owed = ex->reader ? MAX(atomic_load(&ex->reader->held), ex->held) : 0;
 }
 

@@ -2,30 +2,35 @@
 //
 // held.h - private to net: answers that are made and wait for their clients to read them.
 //
-// Whoever reads slowly makes us hold what he asked for. That must not become what others need:
+// A client that reads slowly makes us hold its answers in memory. Three limits keep that memory
+// from being taken from others:
 //
-//     memory       An answer of a worker moves to a budget of its own (options.answers), and all
-//                  else that its request held is given back: so readers take nothing from pushes.
-//     shares       A connection, and a tenant, may leave so much of it unread: beyond that what
-//                  they ask is refused before it is worked on, and what workers had begun when it
-//                  is done. One answer at a time is always within the share.
-//     time         An answer has a time for all of it, however steadily it is read, that grows with
-//                  what its connection has not read (options.answer_rate). While memory of answers
-//                  is used up, the time without that growth is options.write_timeout_ns.
+//     memory       The answer of a worker moves to a budget of its own (options.answers), and the
+//                  rest of the request's memory is given back. So slow readers take nothing from
+//                  pushes.
+//     shares       Each connection and each tenant may leave a share of that budget unread. Beyond
+//                  it new requests are refused before a worker begins them, and answers that were
+//                  begun before are refused when they are made. One answer at a time is always
+//                  within the share.
+//     time         The whole answer has a time limit, however steadily the client reads. The limit
+//                  grows with the bytes that the connection has not read (options.answer_rate).
+//                  While the budget is used up, the fixed part of the limit falls to
+//                  options.write_timeout_ns.
 //
-// Small answers (HELD_SMALL) are counted, but neither refused nor hurried, beyond the time without
-// progress that holds for all (conn.c, h2.c).
+// Small answers (HELD_SMALL) are counted, but not refused and not under this time limit. The limit
+// on time without progress holds for all answers (conn.c, h2.c).
 #pragma once
 
 #include "base/hash.h"
 #include "net/server.h"
 
 #define HELD_SMALL   ((size_t)64 << 10)
-#define HELD_TENANTS 4096  // counters; tenants whose names fall on one, by a secret hash, share it
+#define HELD_TENANTS 4096  // counters, chosen by a keyed hash of the name; tenants may share one
 
 struct exchange;
 
-// What a connection's client has not read; lives as long as the connection and its exchanges.
+// Bytes of answers that a connection's client has not read. The connection and each of its
+// exchanges hold a reference.
 struct reader {
     _Atomic size_t held;
     _Atomic unsigned refs;
@@ -41,16 +46,16 @@ struct reader *reader_new(void);  // NULL: no memory
 struct reader *reader_share(struct reader *r);
 void reader_drop(struct reader *r);  // NULL is fine
 
-// Has the asker left too much unread to be asked for more? Any thread. Fails with
-// resource_exhausted naming share, value and setting.
+// Are the connection and the tenant below their shares, so that a worker may begin the request? Any
+// thread. Fails with resource_exhausted naming share, value and setting.
 bool held_may_begin(const struct exchange *ex, err *e) MUST_CHECK;
 
-// The answer is made: it is counted and moved. A worker. Fails as above; then it still is the
-// request's.
+// Counts the answer that a worker has made, and moves it to the budget of answers. Fails as above;
+// then the answer's memory stays the request's.
 bool held_begin(struct exchange *ex, err *e) MUST_CHECK;
-void held_end(struct exchange *ex);   // it is sent, or nobody wants it
-void held_sent(struct exchange *ex);  // the worker sent it; its end is told later
+void held_end(struct exchange *ex);   // the exchange ends: it was sent, or its client is gone
+void held_sent(struct exchange *ex);  // the worker sent it; held_end follows later, on the loop
 
-// The answer begins to be sent; its loop. Is its time over?
+// The loop begins to send the answer.
 void held_send(struct exchange *ex);
-bool held_too_long(const struct exchange *ex);
+bool held_too_long(const struct exchange *ex);  // is the time limit for the whole answer over?

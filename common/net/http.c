@@ -50,8 +50,7 @@ bool http_is_value(str s)
     return true;
 }
 
-// RFC 3986 section 3.2.2: what a registered name consists of, beside letters and digits. Bytes of
-// UTF-8 are no part of it.
+// RFC 3986 section 3.2.2: the bytes of a registered name. Bytes of UTF-8 do not belong to them.
 static bool is_host_byte(unsigned char c, bool in_brackets)
 {
     if (in_brackets && c == ':') return true;

@@ -30,13 +30,13 @@ bool http_is_token(str s);
 bool http_is_value(str s);
 void http_lower(char *p, size_t n);  // ASCII letters
 
-// Is s "host", "host:port", "[v6]" or "[v6]:port" (RFC 3986 section 3.2), without a user? The empty
-// one, which a Host header may have, is as well.
+// Is s "host", "host:port", "[v6]" or "[v6]:port" (RFC 3986 section 3.2), without a user? True for
+// the empty string as well, because a Host header may be empty.
 bool http_is_authority(str s);
 
 // Do two authorities name the same place? Case and a default port do not matter.
 bool http_same_authority(str a, str b);
 
-// May an application's answer carry this header? Not those by which HTTP itself frames messages
-// (content-length, connection, transfer-encoding, ...), nor what would break a line.
+// May an application's answer carry this header? Not one by which HTTP itself frames messages
+// (content-length, connection, transfer-encoding, ...), nor one with a line end in it.
 bool http_may_answer(const struct http_header *h);

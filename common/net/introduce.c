@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 
-#define INTRODUCTIONS_MAX 64  // different ones; further ones change nothing
+#define INTRODUCTIONS_MAX 64  // different ones that are kept; a further one is ignored
 
 struct introduction {
     struct introduction *next;
@@ -36,7 +36,7 @@ void introductions_say(struct introductions *v, str node, str cluster)
         i->next = v->all;
         v->all = i;
     }
-    // Release: who sees the pointer sees the names.
+    // Release: a thread that sees the pointer sees the names.
     atomic_store_explicit(&v->now, i, memory_order_release);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// introduce.h - private to net: what a client says of its own node (client.h, client_introduce).
+// introduce.h - private to net: the node and cluster names that a client sends with its calls
+// (client.h, client_introduce). Old ones are kept, because running calls borrow them.
 #pragma once
 
 #include "base/str.h"
@@ -10,7 +11,7 @@
 struct introduction;
 
 struct introductions {
-    struct introduction *all;  // that ever were in force, as calls borrow them
+    struct introduction *all;  // all that were ever set
     _Atomic(const struct introduction *) now;
 };
 

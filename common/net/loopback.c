@@ -19,11 +19,13 @@ static void fail(struct http_call *c, enum err_code code, const char *why)
     finish(c, &e);
 }
 
-// The job or a worker. What the answer consists of stays with the exchange, and that with the call.
+// Called by the asking job or by a worker. The exchange lives until loopback_release, so the call's
+// answer may borrow headers from it, and takes the body over if it is in x->out.
 static void on_answer(struct exchange *ex)
 {
     struct http_call *c = ex->call;
     struct http_exchange *x = &ex->x;
+    assert(c && c->near == ex);
     bool bare = str_is(x->method, "HEAD") || x->status == 204 || x->status == 304;
     str body = bare ? (str){0} : exchange_answer(ex);
     c->status = x->status;
@@ -44,7 +46,8 @@ static void on_answer(struct exchange *ex)
     finish(c, NULL);
 }
 
-// Only comes to a call that is in a lane: one that the job ran itself is over.
+// Called only for calls that wait or run in a lane: a call that the job ran itself is over when
+// http_start returns. A running one is only told that it is canceled.
 static void stop(struct call *call)
 {
     struct http_call *c = CONTAINER_OF(call, struct http_call, call);
@@ -55,7 +58,7 @@ void loopback_start(struct server *s, struct mem_budget *memory, struct req *r, 
                     enum rank rank)
 {
     assert(!loop_is_any_here());
-    assert((int)rank > lane_rank_here());  // as call_gather has it: this may run the other's job
+    assert((int)rank > lane_rank_here());  // as in call_gather: this may run the job of that lane
     c->near_started_ns = clock_mono_ns();
     c->status = 0;
     c->answer_headers = (struct http_headers){0};

@@ -21,7 +21,7 @@
 
 #define ACCEPTS_A_TURN 64
 #define BACKLOG        1024
-#define TURNED_AWAY    64  // clients over the limit that are told so at once, beside those within it
+#define TURNED_AWAY    64  // clients over the limit that may wait for their 503 at a time
 #define SWEEP_MIN_NS   ((uint64_t)(5 * NS_PER_MS))
 #define SWEEP_MAX_NS   ((uint64_t)NS_PER_S)
 #define STILL_NS       ((uint64_t)NS_PER_S)  // a loop that is so late stood still
@@ -37,7 +37,8 @@ static bool fail_listen(err *e, const char *address, const char *what, int fd)
                    strerror_r(fault, text, sizeof text));
 }
 
-// A socket file that nobody listens on any more is in the way of bind.
+// A process that was killed leaves its socket file behind, and bind would fail. The file is removed
+// only if no process listens on it.
 static void remove_stale(const struct sockaddr_un *un)
 {
     struct stat st;
@@ -61,7 +62,7 @@ static bool listen_unix(struct server *s, const char *path, err *e)
     if (fd < 0) return fail_listen(e, path, "socket", fd);
     if (bind(fd, (struct sockaddr *)&un, sizeof un) != 0) return fail_listen(e, path, "bind", fd);
     s->unix_path = strdup(path);
-    // Only we ourselves talk over it.
+    // Before listen, so that no other user can connect: only our own processes talk over it.
     if (!s->unix_path || chmod(path, 0600) != 0 || listen(fd, BACKLOG) != 0)
         return fail_listen(e, path, "listen", fd);
     s->listener = fd;
@@ -85,6 +86,7 @@ static bool split_address(const char *address, char host[256], char port[16])
     return true;
 }
 
+// IPV6_V6ONLY is set off, because its default is the system's: "[::]:4040" takes IPv4 as well.
 static int bind_one(const struct addrinfo *ai)
 {
     int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -198,8 +200,8 @@ static void describe_peer(const struct sockaddr_storage *at, socklen_t n, char p
     (void)snprintf(peer, 64, v6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-// Says so as far as that is possible without waiting; a client that has sent its request by now
-// may see a reset only.
+// Sends the 503 as far as that is possible without waiting. A client that has sent its request
+// already may only see a reset.
 static void refuse_connection(const struct server *s, int fd)
 {
     if (!s->tls) (void)!send(fd, too_many, sizeof too_many - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -207,17 +209,19 @@ static void refuse_connection(const struct server *s, int fd)
     (void)close(fd);
 }
 
-// Is there room for one more? *turned_away: only for saying that there is none. Called by the
-// accepting loop alone, so that the limit holds to the one.
+// May a connection be taken? *turned_away: only to send it a 503, because it is over the limit.
+// Only the accepting loop calls this, so that the limit is exact.
 static bool admit(struct server *s, bool *turned_away)
 {
-    unsigned all = atomic_load(&s->connections);  // first: it goes down last
+    // In this order: conn_end counts `turned_away` down before `connections`, so `inside` may come
+    // out too high for a moment, but never wraps below 0.
+    unsigned all = atomic_load(&s->connections);
     unsigned away = atomic_load(&s->turned_away);
     unsigned inside = all - away;
     *turned_away = inside >= s->options.connections_max;
     if (*turned_away) {
         metric_add_to(&net_refused, S("connections"), 1);
-        if (s->tls || away >= TURNED_AWAY) return false;
+        if (s->tls || away >= TURNED_AWAY) return false;  // a 503 over TLS would need a handshake
         atomic_fetch_add(&s->turned_away, 1);
     }
     atomic_fetch_add(&s->connections, 1);
@@ -243,6 +247,7 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
+    assert(loop_is_here(s->shards[0].loop));
     a->shard = &s->shards[s->next_shard++ % s->shard_count];
     if (loop_is_here(a->shard->loop))
         on_arrival(&a->task);
@@ -250,8 +255,9 @@ static void welcome(struct server *s, int fd, const struct sockaddr_storage *at,
         loop_post(a->shard->loop, &a->task);
 }
 
-// Out of file descriptors the listener would stay readable for ever: let one waiting client go by
-// means of a descriptor kept for that.
+// Without a free file descriptor accept fails, the listener stays readable, and the loop would
+// spin. So the spare descriptor is closed, one client is accepted and turned away, and the spare
+// opened again.
 static void shed_one(struct server *s)
 {
     metric_add_to(&net_refused, S("descriptors"), 1);
@@ -284,21 +290,24 @@ static void on_acceptable(uv_poll_t *h, int status, int events)
 
 void shard_pass(struct shard *s, uint64_t mono_ns, uint64_t real_ns)
 {
+    assert(real_ns >= s->real_ns);
     uint64_t gap = real_ns - s->real_ns;
+    // With connections the sweep timer wakes the loop every sweep_ns. A much longer gap means that
+    // the process or its machine stood still, and clients are not to blame for that time.
     if (s->first && s->real_ns && gap > s->sweep_ns + STILL_NS) s->stood_ns += gap - s->sweep_ns;
     s->real_ns = real_ns;
     s->now_ns = mono_ns - s->stood_ns;
 }
 
-// Tests set the clock of limits forward (sys/clock.h); that is no standing still, so that is seen
-// by another one.
+// Tests set the monotonic clock forward (sys/clock.h) to let time limits pass. Standing still is
+// therefore seen by libuv's clock, which they cannot set.
 void shard_tick(struct shard *s)
 {
     shard_pass(s, clock_mono_ns(), uv_hrtime());
 }
 
-// libuv has timers run before it looks at sockets, where the bytes may wait that a client is about
-// to be cut off for; so the limits are looked at in the end of the turn.
+// libuv runs timers before it polls sockets, where the very bytes may wait whose absence would end
+// a connection. So the limits are checked at the end of the turn.
 static void on_sweep(uv_timer_t *t)
 {
     CONTAINER_OF(t, struct shard, sweep)->sweep_due = true;
@@ -308,12 +317,12 @@ static void on_turn_end(uv_check_t *h)
 {
     struct shard *s = CONTAINER_OF(h, struct shard, turn_end);
     loop_catch_up(s->loop);
-    shard_settle(s);  // before limits: what can be sent waits for no client
+    shard_settle(s);  // before the limits: output that the socket takes now is no client's delay
     if (!s->sweep_due) return;
     s->sweep_due = false;
     shard_tick(s);
     for (struct conn *c = s->first; c; c = c->next)
-        conn_sweep(c);
+        conn_sweep(c);  // conn_close keeps the memory until a later turn, so c->next holds
     shard_settle(s);
 }
 
@@ -338,6 +347,7 @@ static void start_accepting(void *arg)
 
 void server_handle_closed(struct server *s)
 {
+    // Under the lock, unlike other counts: server_close frees the server when `handles` is 0.
     lock_take(&s->lock);
     if (atomic_fetch_sub(&s->handles, 1) == 1) cond_wake_all(&s->change);
     lock_give(&s->lock);
@@ -402,7 +412,7 @@ static void on_each(struct server *s, void (*fn)(void *shard))
         loop_run(s->shards[i].loop, fn, &s->shards[i]);
 }
 
-// Waits until *count is 0 or the time has come.
+// Waits until *count is 0 or the time has come (UINT64_MAX: never). True: it is 0.
 static bool await_zero(struct server *s, _Atomic unsigned *count, uint64_t until_ns)
 {
     bool in_time = true;
@@ -442,6 +452,7 @@ struct server *server_open(const struct server_options *o, struct server_app app
 {
     assert(loop_count > 0 && o->head_max > 0 && o->connections_max > 0);
     assert(app.head && app.run && app.refuse);
+    assert(!loop_is_any_here());
     metric_register(net_metrics, net_metric_count);
     metric_set_to(&net_connections_limit, str_of(o->name), o->connections_max);
     struct server *s = mem_must(sizeof *s);
@@ -499,7 +510,7 @@ unsigned server_port(const struct server *s)
 void server_drain(struct server *s, uint64_t timeout_ns)
 {
     uint64_t until = clock_mono_ns() + timeout_ns;
-    atomic_store(&s->draining, true);
+    atomic_store(&s->draining, true);  // first: connections accepted from here on drain themselves
     loop_run(s->shards[0].loop, stop_accepting, s);
     on_each(s, drain_shard);
     if (await_zero(s, &s->connections, until)) return;
@@ -507,6 +518,8 @@ void server_drain(struct server *s, uint64_t timeout_ns)
     (void)await_zero(s, &s->connections, UINT64_MAX);
 }
 
+// In this order: exchanges need connections and loops to end, shards may only be closed without
+// exchanges, and the memory may only be freed without handles.
 void server_close(struct server *s)
 {
     if (!s) return;
@@ -514,6 +527,7 @@ void server_close(struct server *s)
     (void)await_zero(s, &s->exchanges, UINT64_MAX);
     on_each(s, close_shard);
     (void)await_zero(s, &s->handles, UINT64_MAX);
-    on_each(s, nothing);  // whoever counted down last has left
+    on_each(s, nothing);  // the loop that counted down last may still hold the lock
+    assert(atomic_load(&s->connections) == 0 && atomic_load(&s->exchanges) == 0);
     free_server(s);
 }

@@ -2,15 +2,16 @@
 //
 // server.h - HTTP/1.1, h2c with prior knowledge and TLS (ALPN h2, http/1.1) on one port.
 //
-// The first bytes of a connection decide: TLS record, HTTP/2 preface, or HTTP/1.1. Whatever came,
-// the application sees a struct http_exchange. Its life:
+// The first bytes of a connection decide: TLS record, HTTP/2 preface, or HTTP/1.1. In each case the
+// application sees a struct http_exchange. Its life:
 //
 //     HEAD     head is parsed            loop    app.head(): choose lane and body limit, or answer
 //     BODY     body arrives              loop    over the limit: app.refuse
 //     QUEUED   body is complete          loop    lane_submit; lane full: app.refuse
 //     RUNNING  app.run()                 worker  plain sequential code, fills the answer
-//     HELD     an answer that the application wants later waits for its time; loop
-//     ANSWER   answer is written         loop    only the loop waits for slow clients; a small one
+//     HELD     answer waits              loop    until hold_until_mono_ns, if the application set
+//     it ANSWER   answer is written         loop    only the loop waits for slow clients; a small
+//     one
 //                                                may be sent by its worker (exchange.h)
 //     DONE     arena released
 //
@@ -18,22 +19,23 @@
 // dropped. An HTTP/1.1 client that only closed its sending half counts as gone but is still
 // answered.
 //
-// app.refuse makes the answer in the manner of the request's protocol. It finds in x->status the
-// HTTP status that fits: 413 (body over its limit), 429 (memory, lane, answer over its cap), 408
-// (body too slow), 400 (malformed chunks), 499, 500, 503, 504 by the fault's code. Its memory
-// counts against a budget of its own, so it works when the other is used up; when that is as well,
-// an answer is a word, and a request without room for itself ends its stream or connection. What is
-// no request at all (bad request line, head too large or too slow) is answered here, in plain text,
-// with Connection: close.
+// app.refuse writes an error in the form of the request's protocol. x->status holds the HTTP status
+// that fits: 413 (body over its limit), 429 (memory, lane, answer over its cap), 408 (body too
+// slow), 400 (malformed chunks), 499, 500, 503, 504 by the fault's code. Its memory counts against
+// the budget `refusals`, so it works when the other one is used up. When both are, the body is only
+// the code's name, and a request without room for itself ends its stream or connection. Messages
+// that are no request (bad request line, head too large or too slow) are answered here, in plain
+// text, with Connection: close.
 //
 // Limits (struct server_options): head bytes, header count, body bytes, streams per connection,
 // connections, and times. Against smuggling: names with spaces, bare LF, both Content-Length and
 // Transfer-Encoding, repeated Content-Length are refused (h1_head.h has the list). Against h2
-// floods: what a client sends too much of is counted per interval (h2.c has the kinds). Memory of
-// requests counts against the budget; answers that wait to be read have one of their own, and each
-// connection and tenant a share of it (held.h); when one is exhausted requests
-// get 429 (Connect: resource_exhausted) with Retry-After: 1. A connection itself does not count:
-// under 1 KiB, with HTTP/2 some 15 KiB; connections_max is their limit.
+// floods: frames that clients send too many of are counted per interval (h2.c lists them). Memory
+// of requests counts against the budget `memory`. Answers that wait to be read count against
+// `answers`, of which each connection and each tenant has a share (held.h). When a budget or share
+// is used up, requests get 429 (Connect: resource_exhausted) with Retry-After: 1. A connection
+// itself is not counted: it takes less than 1 KiB, with HTTP/2 some 15 KiB; connections_max is
+// their limit.
 #pragma once
 
 #include "loop/lane.h"
@@ -55,14 +57,14 @@ struct http_exchange {
     // set by app.head
     struct lane *lane;    // NULL: app.run is called on the loop at once, and must not block
     size_t body_max;      // bytes; 0: no body is taken
-    void *route;          // the application's own
-    bool answers_little;  // whatever is asked: not refused because other answers are not read
+    void *route;          // for the application
+    bool answers_little;  // its answers are small: not refused because others are unread (held.h)
 
-    // the answer, set by run, refuse or head. Fixed bytes (no copy; they may lie in the arena, the
-    // body or static memory) or out, not both. Headers are named in lower case; content-length and
-    // whatever else frames the message is added here. A HEAD request is answered as if it were GET:
-    // its body is not sent. If out failed or the arena is exhausted, app.refuse is called after
-    // all.
+    // the answer, set by run, refuse or head. Its body is either `fixed` (not copied; the bytes may
+    // lie in the arena, the body or static memory) or `out`. Header names are in lower case; net
+    // adds content-length and all others that frame the message. The application answers HEAD as if
+    // it were GET, and net leaves the body out. If `out` failed or the arena is exhausted, net
+    // calls app.refuse instead of sending the answer.
     unsigned status;
     struct http_headers answer_headers;
     struct http_headers trailers;  // HTTP/2 only; without a body they join the head
@@ -82,7 +84,8 @@ struct server_app {
     void (*run)(void *self, struct http_exchange *x);                   // worker
     void (*refuse)(void *self, struct http_exchange *x, const err *e);  // loop or worker
 
-    // Must it be answered when memory is used up? Its head is filled in; loop. NULL: nothing must.
+    // Must this request be answered even if memory is used up? Its head is filled in. Loop. NULL:
+    // no request must.
     bool (*vital)(void *self, const struct http_exchange *x);
 };
 
@@ -128,8 +131,8 @@ struct server *server_open(const struct server_options *o, struct server_app app
 bool server_check_tls(const char *cert_file, const char *key_file, const char *client_ca_file,
                       err *e) MUST_CHECK;
 
-// Reads the TLS files again for connections to come; open ones keep theirs. True without TLS. Fails
-// with invalid_argument naming the file; then what was there stays. Any thread, before
+// Reads the TLS files again, for new connections; open ones keep theirs. True without TLS. Fails
+// with invalid_argument naming the file; the files read before then stay in use. Any thread, before
 // server_close.
 bool server_reload_tls(struct server *s, err *e) MUST_CHECK;
 unsigned server_port(const struct server *s);  // 0 for a Unix socket
@@ -138,6 +141,7 @@ unsigned server_port(const struct server *s);  // 0 for a Unix socket
 // deadline, then cuts: canceled handlers may still run when it returns.
 void server_drain(struct server *s, uint64_t timeout_ns);
 
-// Cuts what was not drained and waits until no handler runs any more; lanes must still be alive.
+// Closes connections that are not drained and waits until no handler runs any more. The lanes must
+// still be alive.
 // NULL is fine.
 void server_close(struct server *s);

@@ -21,9 +21,11 @@ struct tls {
     SSL *ssl;
     BIO *in;   // records that came; owned by ssl, as is `out`
     BIO *out;  // records to send
-    size_t out_at;
-    bool broken;
-    bool goodbye;
+    enum tls_state {
+        TLS_TALKS,
+        TLS_GOODBYE,  // close_notify is in `out`: nothing may be encrypted after it
+        TLS_BROKEN,   // the session failed: OpenSSL must not be called for it any more
+    } state;
 };
 
 static const unsigned char protocols[] = "\x02h2\x08http/1.1";
@@ -64,8 +66,8 @@ static bool fail_key(err *e, const char *key_file, const char *cert_file)
     return fail_other_key(e, key_file, cert_file);
 }
 
-// A key that is locked by a password is refused; OpenSSL would ask for it on the terminal. The
-// signature is OpenSSL's.
+// Without this OpenSSL would ask for the password of a locked key on the terminal. So such a key is
+// refused. The parameters are OpenSSL's.
 // NOLINTNEXTLINE(readability-non-const-parameter)
 static int no_password(char *text, int size, int writing, void *arg)
 {
@@ -73,6 +75,8 @@ static int no_password(char *text, int size, int writing, void *arg)
     return -1;
 }
 
+// Renegotiation and compression are off: the first is a cheap way to make us work, the second tells
+// secrets by sizes (CRIME). The modes let a write be retried with bytes that moved: `out` grows.
 static bool configure(SSL_CTX *x, const char *cert_file, const char *key_file,
                       const char *client_ca_file, err *e)
 {
@@ -214,7 +218,7 @@ struct tls *tls_new(struct tls_context *context)
     err e = {0};
     struct tls *t = mem_alloc(NULL, sizeof *t, &e);
     if (!t) return NULL;
-    lock_take(&context->lock);
+    lock_take(&context->lock);  // another thread may exchange the context (tls_context_reload)
     t->ssl = SSL_new(context->ssl);
     lock_give(&context->lock);
     t->in = BIO_new(BIO_s_mem());
@@ -226,8 +230,8 @@ struct tls *tls_new(struct tls_context *context)
         mem_free(NULL, t, sizeof *t);
         return NULL;
     }
-    BIO_set_mem_eof_return(t->in, -1);
-    SSL_set_bio(t->ssl, t->in, t->out);
+    BIO_set_mem_eof_return(t->in, -1);   // an empty BIO means "wait for more", not end of input
+    SSL_set_bio(t->ssl, t->in, t->out);  // takes both
     SSL_set_accept_state(t->ssl);
     return t;
 }
@@ -242,7 +246,8 @@ void tls_free(struct tls *t)
 bool tls_feed(struct conn *c, const char *p, size_t n)
 {
     struct tls *t = c->tls;
-    if (t->broken) return true;
+    assert(n <= CONN_CHUNK);  // BIO_write and SSL_read count in int
+    if (t->state != TLS_TALKS) return true;
     ERR_clear_error();
     if (BIO_write(t->in, p, (int)n) != (int)n) return false;
     char plain[PIECE];
@@ -251,9 +256,10 @@ bool tls_feed(struct conn *c, const char *p, size_t n)
         if (got <= 0) {
             int why = SSL_get_error(t->ssl, got);
             if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return true;
-            t->broken = why != SSL_ERROR_ZERO_RETURN;
             ERR_clear_error();
-            return !t->broken;  // close_notify: FIN follows, and says the same
+            if (why == SSL_ERROR_ZERO_RETURN) return true;  // close_notify: FIN follows it
+            t->state = TLS_BROKEN;
+            return false;
         }
         conn_plain(c, plain, (size_t)got);
         if (c->state != CONN_SNIFF && c->state != CONN_OPEN) return true;  // the rest is dropped
@@ -278,7 +284,7 @@ static int seal_piece(struct tls *t, const char *p, size_t n)
 bool tls_seal(struct conn *c)
 {
     struct tls *t = c->tls;
-    if (t->broken || t->goodbye || !SSL_is_init_finished(t->ssl)) return true;
+    if (t->state != TLS_TALKS || !SSL_is_init_finished(t->ssl)) return true;
     while (pending(t) < SEAL_MAX && c->out.n > c->out_at) {
         int took = seal_piece(t, c->out.p + c->out_at, c->out.n - c->out_at);
         if (took < 0) return false;
@@ -297,8 +303,8 @@ bool tls_seal(struct conn *c)
 void tls_say_goodbye(struct conn *c)
 {
     struct tls *t = c->tls;
-    if (t->broken || t->goodbye || !SSL_is_init_finished(t->ssl)) return;
-    t->goodbye = true;
+    if (t->state != TLS_TALKS || !SSL_is_init_finished(t->ssl)) return;
+    t->state = TLS_GOODBYE;
     ERR_clear_error();
     (void)SSL_shutdown(t->ssl);
 }

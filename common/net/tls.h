@@ -17,19 +17,21 @@ struct tls_context *tls_context_new(const char *cert_file, const char *key_file,
                                     const char *client_ca_file, err *e) MUST_CHECK;
 void tls_context_free(struct tls_context *t);
 
-// Reads the files again for connections to come. If it fails, what was there stays. Any thread.
+// Reads the files again, for new connections. If it fails, the files read before stay in use. Any
+// thread.
 bool tls_context_reload(struct tls_context *t, const char *cert_file, const char *key_file,
                         const char *client_ca_file, err *e) MUST_CHECK;
 
-// What a client shows and whom it trusts: the bytes of PEM files, empty where none is given.
+// The certificate that a client shows, its key, and the authorities that it trusts: the bytes of
+// PEM files, empty where no file is given.
 struct tls_pem {
     struct buf ca;
     struct buf cert;
     struct buf key;
 };
 
-// Any file may be NULL, but a certificate needs its key. Fails naming the file that cannot be read
-// or used; then nothing is owned. Else tls_pem_release.
+// Any file may be NULL, but a certificate needs its key. Returns owned: tls_pem_release. Fails
+// naming the file that cannot be read or used; then nothing is owned.
 bool tls_pem_read(struct tls_pem *p, const char *ca_file, const char *cert_file,
                   const char *key_file, err *e) MUST_CHECK;
 void tls_pem_release(struct tls_pem *p);
@@ -37,7 +39,8 @@ void tls_pem_release(struct tls_pem *p);
 struct tls *tls_new(struct tls_context *t);  // NULL: no memory
 void tls_free(struct tls *t);
 
-// False when the peer breaks the protocol or refuses us.
+// Takes bytes from the socket; gives plain bytes to conn_plain. False: the peer breaks the protocol
+// or refuses us.
 bool tls_feed(struct conn *c, const char *p, size_t n) MUST_CHECK;
 
 // Encrypts up to a bounded amount of the connection's output. False: it is broken.
