@@ -12,10 +12,10 @@ const char *const member_kind_names[MEMBER_KINDS] = {"distributor", "ingester", 
 struct known {
     struct member member;
     unsigned failures;  // in a row
-    bool probe_failed;  // the last one
+    bool probe_failed;  // since it was last heard
     uint64_t heard_mono_ns;
-    uint64_t dead_mono_ns;  // since when
-    char *text;             // behind the strings of the member
+    uint64_t dead_mono_ns;  // when it fell
+    char *text;             // memory of the member's strings
     size_t bytes;
 };
 
@@ -112,7 +112,7 @@ out:
     return ok;
 }
 
-// kind MEMBER_KINDS: all.
+// Copies, so that readers hold no lock while they call the members. kind MEMBER_KINDS: all.
 static struct member *copy_of(struct members *m, struct arena *a, enum member_kind kind,
                               size_t *count)
 {
@@ -167,12 +167,14 @@ static struct known *find(struct members *m, enum member_kind kind, str id)
     return NULL;
 }
 
-// With the lock, as what follows: lines of one member stand in the log in the order of its changes.
+// rise and fall log under the lock, so that the lines of one member are in the order of its
+// changes.
 static void rise(struct known *k)
 {
     uint64_t now = clock_mono_ns();
     const struct member *x = &k->member;
     char id[LOG_QUOTE_MAX];
+    assert(x->kind < MEMBER_KINDS);
     k->failures = 0;
     k->probe_failed = false;
     k->heard_mono_ns = now;
@@ -246,6 +248,7 @@ bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_
     bool silent = false;
     lock_take(&m->lock);
     struct known *k = find(m, kind, id);
+    // Without a failed probe silence means nothing: maybe no probe was due since the call began.
     if (k && k->heard_mono_ns <= since_mono_ns && (k->probe_failed || !k->member.alive)) {
         uint64_t waited = clock_mono_ns() - since_mono_ns;
         if (!k->member.alive) patience_ns = MIN(patience_ns, MEMBER_RETURN_NS);

@@ -3,19 +3,19 @@
 // member.h - the nodes that are known, and which of them seem alive.
 //
 // A member list is configured (ids and addresses of the internal listeners); liveness is what the
-// last calls and probes (probe.h) said. Nothing that must be right depends on liveness: it only
-// says whom to ask first and for whom not to wait. In the all-in-one the list has one ingester,
-// itself. A new member counts as alive.
+// last calls and probes (probe.h) showed. No answer's correctness depends on liveness: it only
+// decides which members are asked first and which are not waited for. In the all-in-one the list
+// has one ingester, itself. A new member counts as alive.
 //
-//     ALIVE -> DEAD   three failures in a row (nobody listens, the connection broke, a probe was
-//                     not answered in time), or a call that was given up (members_is_silent)
+//     ALIVE -> DEAD   three failures in a row (no process listens, the connection broke, a probe
+//                     was not answered in time), or a call that was given up (members_is_silent)
 //     DEAD -> ALIVE   one answer: to a probe or to a call
 //
-// A call that ends at its own time limit says nothing about the member: the limit may have been a
-// tiny one, or the work a large one. What counts is silence: from the beginning of the call until
-// now nothing came from the member, not even the answers to probes, of which there is one every
-// few seconds. So a slow answer of a member that lives is waited for, and a stopped process, whose
-// kernel still takes connections and bytes, is found out.
+// A call that ends at its own time limit shows nothing about the member: the limit may be short, or
+// the work large. Silence does: since the beginning of the call nothing came from the member, not
+// even answers to probes, which are sent every few seconds. So callers wait for a slow answer of a
+// living member, and detect a stopped process, although its kernel still takes connections and
+// bytes.
 //
 // Each change is a line in the log, "member.dead" and "member.alive", and shows in the metrics
 // flametree_cluster_member_alive and flametree_cluster_members. Readers copy; all functions may be
@@ -27,8 +27,8 @@
 #include "cluster/node.h"
 
 #define MEMBER_FAILURES_MAX 3                           // in a row, until a member is dead
-#define MEMBER_SILENCE_NS   (UINT64_C(3) * 1000000000)  // a call waits for so long
-#define MEMBER_RETURN_NS    (UINT64_C(500) * 1000000)   // and for one that was dead before
+#define MEMBER_SILENCE_NS   (UINT64_C(3) * 1000000000)  // silence until a member is dead
+#define MEMBER_RETURN_NS    (UINT64_C(500) * 1000000)   // a call waits so long for a dead member
 
 enum member_kind {
     MEMBER_DISTRIBUTOR,
@@ -63,10 +63,10 @@ struct member *members_of(struct members *m, struct arena *a, enum member_kind k
 // The same of all kinds, in order of kind, then id.
 struct member *members_all(struct members *m, struct arena *a, size_t *count);
 
-// Whether there is any of a kind, alive or not.
+// Is there any member of a kind, alive or not?
 bool members_has(struct members *m, enum member_kind kind);
 
-// ---- what is learnt of a member; ids that the kind does not have are ignored
+// ---- results of calls and probes; ids that the kind does not have are ignored
 
 // It answered a call, maybe with a refusal.
 void members_heard(struct members *m, enum member_kind kind, str id);
@@ -75,19 +75,19 @@ void members_heard(struct members *m, enum member_kind kind, str id);
 void members_seen(struct members *m, enum member_kind kind, str id,
                   const struct node_answer *answer);
 
-// A call or a probe found nobody, or a probe was not answered in time; `why` goes into the log.
+// No process was reached by a call or a probe, or a probe was not answered in time. `why` goes into
+// the log.
 void members_failed(struct members *m, enum member_kind kind, str id, str why);
 
 // The same for a probe: only after failed probes may a member be called silent.
 void members_probe_failed(struct members *m, enum member_kind kind, str id, str why);
 
-// Is there no use in waiting any longer for a call that began at since_mono_ns? That is so when
-// nothing was heard from the member since then, a probe failed, and the call waited for patience_ns
-// (if the member is dead already, MEMBER_RETURN_NS at most). A member that was silent for
-// MEMBER_SILENCE_NS is dead from then on. The caller gives the call up.
+// Should the caller give up a call that began at since_mono_ns? True if nothing was heard from the
+// member since then, a probe failed, and the call has waited for patience_ns (for a dead member
+// MEMBER_RETURN_NS at most). A member that was silent for MEMBER_SILENCE_NS is dead from then on.
 bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_t since_mono_ns,
                        uint64_t patience_ns);
 
-// Did it say in its last probe that it wants no traffic? A push that it has been storing for long
-// is then better given to another one: its disk may hang.
+// Did its last answer to a probe say that it wants no traffic? Its disk may hang, so a push that it
+// has been storing for long should go to another member.
 bool members_is_unready(struct members *m, enum member_kind kind, str id);

@@ -18,6 +18,7 @@ static void put_id(struct buf *out, uint32_t field, const id128 *id)
 
 static void put_identity(struct buf *out, uint32_t field, const struct node_identity *n)
 {
+    assert(n->service_count <= NODE_SERVICES_MAX);
     size_t mark = pb_begin(out, field);
     put_id(out, 1, &n->cluster);
     pb_put_bytes_opt(out, 2, n->node);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// node.h - who a node is, and the two messages by which nodes ask each other whether they live.
+// node.h - the identity of a node, and the two messages by which nodes probe each other.
 //
-// Every process answers NODE_PROBE on its internal listener, whatever services it runs. A probe
-// carries the identity of the node that asks, the answer that of the node that answers: an address
-// may be another process than a list says, and a process may be another than the one that was
-// there before. Encoding and decoding are pure; what is decoded borrows from the message.
+// Every process answers NODE_PROBE on its internal listener, in any role. A probe carries the
+// identity of the node that asks, the answer that of the node that answers: so both notice when an
+// address belongs to another process than the member list says, or to a restarted one. Encoding and
+// decoding are pure; decoded strings borrow from the message.
 #pragma once
 
 #include "base/buf.h"
@@ -31,7 +31,7 @@ struct node_answer {
     double load;  // 0 idle .. 1: no room for another request
 };
 
-// Is an id known? Those that are not are zeros.
+// Is an id known? An unknown one is all zeros.
 bool node_knows(id128 id);
 
 void node_put_probe(const struct node_identity *from, struct buf *out);

@@ -3,7 +3,8 @@
 
 #include "base/hash.h"
 
-// Weights of so many members are kept for a step; those of others are made for each comparison.
+// The weights of so many members are kept during a step; beyond, each comparison computes them
+// anew.
 #define KEPT 128
 
 // Candidates are kept in an order array that each step sorts by its own weights; a step keeps the
@@ -28,8 +29,8 @@ static uint64_t weight(const struct ranking *r, uint32_t row)
     return row < KEPT ? r->weights[row] : make_weight(r, row);
 }
 
-// Does row a come before row b? Equal weights are settled by id, so that the outcome never depends
-// on the order in which members are listed.
+// Does row a come before row b? Equal weights are decided by id, so that all distributors come to
+// the same order, however their lists are ordered.
 static bool before(const struct ranking *r, uint32_t a, uint32_t b)
 {
     uint64_t wa = weight(r, a);
@@ -67,6 +68,7 @@ static bool is_live(const struct member *m)
 void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
                  str service, uint64_t labels_hash, uint32_t *order)
 {
+    // Both groups in the order of the list: the live from the front, the others from the back.
     size_t live = 0;
     size_t dead = n;
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// place.h - which ingesters a series goes to: rendezvous hashing, a hint that nothing depends on.
+// place.h - which ingesters a series goes to, by rendezvous hashing. Only a hint: queries find the
+// series wherever it went.
 //
 // Three steps (docs/design.md, Placement): the tenant's subset of the live ingesters; of those, `n`
 // for (tenant, service); of those, one order for the label set as sent, so that all sample types of
@@ -15,7 +16,7 @@ struct place_options {
     size_t service_members;  // n
 };
 
-// Orders all members for a label set: the owner first, then those to try when it does not answer;
-// dead members and those that want no traffic last. `order` has room for n rows of `members`.
+// Orders all members for a label set: the owner first, then those to try if it does not answer.
+// Dead members and those that want no traffic come last. `order` has room for n rows of `members`.
 void place_order(const struct member *members, size_t n, const struct place_options *o, str tenant,
                  str service, uint64_t labels_hash, uint32_t *order);

@@ -42,7 +42,7 @@ void members_note_call(struct members *m, enum member_kind kind, str id, const s
 
 // ---- a round
 
-// The members to ask, without the process itself. False if there are none, or no memory to ask.
+// Chooses the members to ask: all but the process itself. False: there are none, or no memory.
 static bool choose(struct prober *p, struct round *r)
 {
     struct arena *a = &r->req.arena;
@@ -64,12 +64,13 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
     struct node_answer answer;
     str message = {0};
     err e = {0};
+    assert(r->calls[i].http.call.done);
     if (peer_answer(&r->calls[i], &message, &e)) {
         metric_add_to(&cluster_probes, S("answered"), 1);
         if (node_read_answer(message, &answer, &e))
             members_seen(m, x->kind, x->id, &answer);
         else
-            members_heard(m, x->kind, x->id);
+            members_heard(m, x->kind, x->id);  // of another version, maybe; but it lives
         return;
     }
     bool answered = r->calls[i].http.call.ok;
@@ -83,7 +84,7 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
         members_probe_failed(m, x->kind, x->id, S("a probe was not answered in time"));
 }
 
-// Is there a member that counts as alive and did not answer? Then it is asked again at once.
+// Is there a member that counts as alive and did not answer? Then the next round begins at once.
 static bool has_suspect(const struct round *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -92,6 +93,9 @@ static bool has_suspect(const struct round *r)
     return false;
 }
 
+// Publishes the round's request, so that prober_stop can cancel it, or takes it back (NULL). Both
+// under one lock with `stopping`: prober_stop finds either the request or a thread that has not
+// begun to wait.
 static bool is_stopping(struct prober *p, struct req *now)
 {
     lock_take(&p->lock);
@@ -110,14 +114,15 @@ static void ask(struct prober *p, struct round *r)
         r->waits[i] = &r->calls[i].http.call;
     }
     (void)!call_gather(&r->req, r->waits, r->n, r->n, false, &e);
-    // A time limit that was seen much too late says that this process stood still, not the others.
+    // If the time limit was noticed much too late, this process stood still, and the others are not
+    // to blame.
     bool stood_still = clock_mono_ns() - r->began_mono_ns > 2 * r->limit_ns;
     bool stopped = is_stopping(p, NULL);
     for (size_t i = 0; i < r->n && !stopped; i++)
         note(p, r, i, stood_still);
 }
 
-// Returns when the next one is due.
+// Returns the time at which the next round is due.
 static uint64_t go_round(struct prober *p)
 {
     struct round r = {.limit_ns = p->options.interval_ns / 2, .began_mono_ns = clock_mono_ns()};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// probe.h - asks every known node, again and again, whether it lives, and says what calls tell.
+// probe.h - probes every known node in rounds, and notes what other calls show about liveness.
 //
 // A round asks all members at once and gives them half an interval. The next one comes an interval
 // after it began, or at once when a member that still counts as alive did not answer: with the
 // default interval of 2 s a stopped process is dead after 3 to 5 s, and one that answers again is
 // alive within 2 s.
 //
-// Probes have a client of their own, because connections to a node that hangs are taken by the
-// calls that wait for it, and those to a busy one may all be. They do not go to the process itself.
+// Probes use a separate client: in the common one all connections to a node that hangs or is busy
+// may be taken by calls that wait for it. The process does not probe itself.
 #pragma once
 
 #include "cluster/member.h"
@@ -18,18 +18,18 @@ struct prober_options {
     struct client *client;  // for probes alone
     struct members *members;
     const struct node_identity *self;
-    uint64_t interval_ns;  // 0: nobody is probed
+    uint64_t interval_ns;  // 0: no probes
 };
 
 struct prober;
 
-// All of the options is borrowed until prober_stop. Returns owned.
+// The options' pointers are borrowed until prober_stop. Returns owned.
 struct prober *prober_start(const struct prober_options *o, err *e) MUST_CHECK;
-void prober_stop(struct prober *p);  // a round under way is given up; NULL is fine
+void prober_stop(struct prober *p);  // cancels a round under way; NULL is fine
 
-// What an ended call says about the member that was asked; after peer_answer, whose fault (or
-// ERR_OK) this is. An answer shows that it lives, but "unavailable" may come from whatever stands
-// in its place, and says nothing. A connection that failed is a failure. A call that ended by its
-// own time limit, or because nobody wanted it any more, says nothing (member.h).
+// Notes what an ended call shows about the member that was asked. Called after peer_answer, with
+// its fault (or ERR_OK). An answer shows that the member lives; but the answer "unavailable" may
+// come from a proxy in its place, and shows nothing. A failed connection counts as a failure. A
+// call that ended by its own time limit or was canceled shows nothing (member.h).
 void members_note_call(struct members *m, enum member_kind kind, str id, const struct peer_call *c,
                        const err *fault);

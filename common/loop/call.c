@@ -6,7 +6,7 @@
 #include "sys/clock.h"
 #include "sys/lock.h"
 
-// How late a waiting job sees that its asker went away: nobody wakes it for that.
+// A job that waits is not woken when its client goes away: it looks this often.
 #define CANCEL_POLL_NS ((uint64_t)(100 * NS_PER_MS))
 
 // Job and loop meet in call.group: NULL at first; the waiting job puts its group there; the loop
@@ -41,10 +41,13 @@ void call_finish(struct call *c, const err *fault)
     c->ok = ok;
     c->done = true;
     if (fault) c->fault = *fault;
+    // From here on the job may free *c, so only g is used.
     struct call_group *g = atomic_exchange_explicit(&c->group, &finished, memory_order_acq_rel);
+    assert(g != &finished);
     if (!g) return;
     // The job cannot leave before pending is counted down under its lock.
     lock_take(&g->lock);
+    assert(g->pending > 0);
     g->pending--;
     if (ok) g->well++;
     cond_wake_one(&g->change);
@@ -93,7 +96,7 @@ static void await_outcome(struct req *r, struct call_group *g, size_t need, bool
         uint64_t left = MIN(req_left_ns(r), CANCEL_POLL_NS);
         cond_wait_until(&g->change, &g->lock, clock_mono_ns() + left);
         if (!watch || clock_mono_ns() < next_look) continue;
-        lock_give(&g->lock);
+        lock_give(&g->lock);  // look may call call_stop, and take locks of its own
         watch->look(watch->arg);
         next_look = clock_mono_ns() + CANCEL_POLL_NS;
         lock_take(&g->lock);
@@ -118,13 +121,14 @@ bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, siz
     lock_init(&g.lock, LOCK_GROUP);
     cond_init(&g.change);
     for (size_t i = 0; i < n; i++) {
-        assert((int)calls[i]->rank > lane_rank_here());  // or the cluster stops for good
+        // Otherwise jobs of two lanes could wait for each other, on all nodes, for ever (req.h).
+        assert((int)calls[i]->rank > lane_rank_here());
         join_group(&g, calls[i]);
     }
     err why = {0};
     await_outcome(r, &g, need, stop_rest, watch, &why);
     stop_rest_of(calls, n);
-    await_all(&g);
+    await_all(&g);  // also of calls that were stopped: the loop may still write into them
     cond_release(&g.change);
     lock_release(&g.lock);
 

@@ -3,10 +3,13 @@
 // call.h - an operation in flight, started by a job, finished by a loop; and the only waits on
 // them.
 //
-// Life: the starter (such as http_start) embeds a struct call and says call_begin; the loop says
-// call_finish once; the job says call_wait or call_gather, after which the result is the job's. A
-// call whose wait ended early (deadline, cancel) is asked to stop by its `stop` function and still
-// finishes on the loop; call_wait returns only after that, so the starter's memory stays valid.
+//     1. the starter (such as http_start) embeds a struct call and calls call_begin
+//     2. the loop calls call_finish, once
+//     3. the job calls call_wait or call_gather; after that the result is the job's
+//
+// 2 and 3 may come in any order. If the wait ends early (deadline, cancel), the call is asked to
+// stop by its `stop` function and still finishes on the loop. call_wait returns only after that, so
+// the loop never writes into memory that the starter has freed.
 #pragma once
 
 #include "loop/req.h"
@@ -16,16 +19,16 @@ struct call_group;
 struct call {
     enum rank rank;                      // rank of the lane that will do the work
     void (*stop)(struct call *c);        // any thread: ask the loop to end it soon; may come twice
-    _Atomic(struct call_group *) group;  // private: who waits, or that it is done
-    bool done;                           // this and what follows may be read after the wait
+    _Atomic(struct call_group *) group;  // private: the waiting job's group, or a mark for "done"
+    bool done;                           // may be read after the wait, as may the fields below
     bool ok;
     err fault;  // if done and not ok
 };
 
 void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c));
 
-// Loop side, once; fault NULL = well. The call is the job's from then on: the loop must not touch
-// it again.
+// Called by the loop, once; fault NULL = it went well. From then on the call is the job's: the loop
+// must not touch it again.
 void call_finish(struct call *c, const err *fault);
 
 // Has it finished? Then a wait returns at once, and the result is only read after that.
@@ -50,5 +53,5 @@ struct call_watch {
 bool call_gather_watched(struct req *r, struct call *const *calls, size_t n, size_t need,
                          bool stop_rest, const struct call_watch *watch, err *e) MUST_CHECK;
 
-// Asks for the end of a call that is not over yet; it is still to be awaited. Any thread.
+// Asks the loop to end a call that is not over yet. The job must still wait for it. Any thread.
 void call_stop(struct call *c);

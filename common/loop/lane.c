@@ -45,7 +45,7 @@ struct lane {
     unsigned waiting;
     unsigned running;     // in the lane's threads and in those that entered; at most `width`
     unsigned idle;        // threads that sleep, or were rung and are not here yet
-    struct worker *pile;  // those that sleep; on top who went last, whose memory is warm
+    struct worker *pile;  // threads that sleep; the one that fell asleep last is on top
     unsigned thread_count;
     bool draining;
     bool ending;
@@ -91,7 +91,7 @@ static struct turn *turn_of(struct lane *l, str tenant)
         if (t->hash == hash && str_eq(t->tenant, tenant)) return t;
     }
     struct turn *t = l->spare;
-    assert(t);
+    assert(t);  // there are as many turns as jobs that the lane admits
     l->spare = t->next;
     *t = (struct turn){.chain = *bucket, .hash = hash, .tenant = tenant};
     *bucket = t;
@@ -101,6 +101,7 @@ static struct turn *turn_of(struct lane *l, str tenant)
 
 static void turn_end(struct lane *l, struct turn *t)
 {
+    assert(!t->first);
     struct turn **at = bucket_of(l, t->hash);
     while (*at != t)
         at = &(*at)->chain;
@@ -123,13 +124,14 @@ static void job_put(struct lane *l, struct job *j)
 
 static struct job *job_take(struct lane *l)
 {
+    assert(l->ring_first && l->waiting > 0);
     struct turn *t = l->ring_first;
     l->ring_first = t->next;
     if (!l->ring_first) l->ring_last = NULL;
     struct job *j = t->first;
     t->first = j->next;
     if (t->first) {
-        t->tenant = t->first->req->tenant;  // j's may end with j
+        t->tenant = t->first->req->tenant;  // it borrowed j's, which may be freed with j
         ring_append(l, t);
     } else {
         turn_end(l, t);
@@ -195,13 +197,14 @@ static void job_do(struct lane *l, struct job *j)
         j->run(j);
         return;
     }
-    // A client that left is no sign of overload.
+    // Not counted for a client that left: it is no sign of overload.
     if (e.code != ERR_CANCELED) metric_add_to(&loop_lane_refused, str_of(l->name), 1);
     j->refuse(j, &e);
 }
 
-// The one that is to come to a job that can begin; NULL: nobody sleeps, or there is no place. With
-// the lane's lock; to be rung without it, for which whoever wakes would wait at once.
+// Takes the sleeping worker off the pile that shall do the next job. NULL: no job can begin, or all
+// threads are awake. Under the lane's lock; the caller rings after giving the lock back, because
+// the woken thread takes it first of all.
 static struct worker *to_ring(struct lane *l)
 {
     struct worker *top = l->ring_first && l->running < l->width ? l->pile : NULL;
@@ -233,10 +236,11 @@ static void *work(void *arg)
             continue;
         }
         struct job *j = job_take(l);
+        assert(l->running < l->width);
         l->running++;
         lock_give(&l->lock);
         job_do(l, j);
-        lock_take(&l->lock);
+        lock_take(&l->lock);  // j may have been freed by now
         l->running--;
         if (--l->inside == 0) cond_wake_all(&l->empty);
     }
@@ -288,10 +292,12 @@ struct lane *lane_new(const struct lane_options *o, err *e)
     return l;
 }
 
-// Starts a thread if all are busy and the width allows. It is fine if the system gives none as long
-// as another one will come to the job.
+// Starts a thread if all are busy and the width allows. If the system gives none, the lane works
+// with the threads that it has; only a lane without any refuses.
 static bool threads_suffice(struct lane *l, err *e)
 {
+    // `idle` counts threads that were rung and are not here yet: each of them will take one of the
+    // jobs that wait, so only idle threads beyond those are free.
     if (l->idle > l->waiting || l->thread_count == l->width) return true;
     err why = {0};
     struct worker *fresh = &l->workers[l->thread_count];
@@ -316,6 +322,7 @@ static bool admit(struct lane *l, err *e)
 bool lane_submit(struct lane *l, struct job *j, err *e)
 {
     assert(j->req && j->run && j->refuse);
+    assert(j->req->rank < RANK_COUNT);
     j->queued_mono_ns = clock_mono_ns();
     lock_take(&l->lock);
     bool ok = admit(l, e);
@@ -357,11 +364,13 @@ bool lane_enter(struct lane *l, int *before)
 
 void lane_leave(struct lane *l, int before)
 {
+    assert(rank_here == (int)l->rank);
     rank_here = before;
     lock_take(&l->lock);
+    assert(l->running > 0 && l->inside > 0);
     l->running--;
     if (--l->inside == 0) cond_wake_all(&l->empty);
-    struct worker *comes = to_ring(l);
+    struct worker *comes = to_ring(l);  // the place that this thread had is free for a waiting job
     lock_give(&l->lock);
     ring(comes);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lane.h - bounded pools of workers, one a rank and service, where handlers run and may block.
+// lane.h - bounded pools of workers, one per rank and service, where handlers run and may block.
 //
-// A full lane refuses at once (resource_exhausted, with the lane's name and limit); a job that
-// waited longer than the lane's age limit, whose deadline passed or whose asker went away meanwhile
-// is refused as well, when its turn comes. Within a lane tenants take turns (round robin over
+// A full lane refuses at once (resource_exhausted, with the lane's name and limit). When a job's
+// turn comes, it is refused if it waited longer than the lane's age limit, if its deadline has
+// passed, or if its client has gone away. Within a lane tenants take turns (round robin over
 // tenants with waiting jobs), and jobs of one tenant run in order. Metrics are
 // flametree_lane_* (metrics.def).
 //
-// Of the threads that are idle the one that went last comes first: as long as one suffices, one
-// does all, with its memory warm.
+// Of the idle threads the one that fell asleep last is woken first. As long as one thread suffices,
+// the same one does all the work, with its memory in the processor's caches.
 #pragma once
 
 #include "loop/req.h"
@@ -27,7 +27,7 @@ struct lane_options {
 struct job {
     struct job *next;            // private
     uint64_t queued_mono_ns;     // private
-    struct req *req;             // whose tenant takes turns; lives at least as long as the job
+    struct req *req;             // its tenant takes turns; lives at least as long as the job
     void (*run)(struct job *j);  // in a worker
     void (*refuse)(struct job *j,
                    const err *e);  // in a worker, instead of run
@@ -47,9 +47,9 @@ void lane_free(struct lane *l);   // after drain, when no thread is in a call of
 
 unsigned lane_sleepers(struct lane *l);  // threads that sleep until there is a job
 
-// Makes the calling thread one of the lane's for a while, if a job would begin at once: nobody
-// waits and a place is free. What it does until lane_leave counts as a job of the lane. *before
-// keeps the rank that the thread had. False: the lane is busy or drains; submit a job instead.
+// Makes the calling thread a worker of the lane until lane_leave, if a job would begin at once: no
+// job waits and a place is free. Its work meanwhile counts as a job of the lane. *before receives
+// the rank that the thread had. False: the lane is busy or drains; submit a job instead.
 bool lane_enter(struct lane *l, int *before);
 void lane_leave(struct lane *l, int before);
 

@@ -16,7 +16,7 @@
 struct loop {
     uv_loop_t uv;
     uv_poll_t wake;
-    int wake_fd;         // an eventfd: readable when the inbox was empty and is not any more
+    int wake_fd;         // an eventfd: written when the inbox becomes non-empty
     atomic_uint waking;  // threads that are about to write to it
     _Atomic uint64_t woken;
     pthread_t thread;
@@ -25,7 +25,7 @@ struct loop {
     struct lock lock;  // of the inboxes
     struct loop_task *first;
     struct loop_task *last;
-    struct loop_task *_Atomic later;  // newest first; it wakes nobody
+    struct loop_task *_Atomic later;  // of loop_post_later, newest first
 };
 
 static _Thread_local const struct loop *here;
@@ -39,13 +39,16 @@ static void run_all(struct loop_task *t)
     }
 }
 
-// Takes the whole inbox at once, so that the lock is held for two lines; tasks posted meanwhile run
-// on the next turn, after sockets had theirs.
+// Takes the whole inbox at once, so that the lock is held only for a moment. Tasks posted meanwhile
+// run in the next turn, after the sockets had theirs.
 static void on_wake(uv_poll_t *p, int status, int events)
 {
     struct loop *l = CONTAINER_OF(p, struct loop, wake);
+    loop_assert(l);
     (void)status;
     (void)events;
+    // Read before the inbox is taken: a task posted right after that writes again, and this read
+    // must not swallow it.
     uint64_t count = 0;
     while (read(l->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
         ;
@@ -91,7 +94,7 @@ struct loop *loop_new(const char *name, err *e)
     if (!failed && thread_start(&l->thread, l->name, loop_main, l, e)) return l;
     if (failed) err_set(e, ERR_RESOURCE_EXHAUSTED, "loop %s: %s", name, uv_strerror(failed));
     uv_close((uv_handle_t *)&l->wake, NULL);
-    uv_run(&l->uv, UV_RUN_DEFAULT);
+    uv_run(&l->uv, UV_RUN_DEFAULT);  // lets libuv forget the handle
 fail_fd:
     (void)close(l->wake_fd);
 fail_loop:
@@ -131,6 +134,7 @@ void loop_free(struct loop *l)
     int left = uv_loop_close(&l->uv);
     if (left) uv_walk(&l->uv, on_leak, l);
     assert(left == 0);
+    // A thread whose task has already run may still be writing to wake_fd (loop_post).
     while (atomic_load_explicit(&l->waking, memory_order_acquire) > 0)
         sched_yield();
     (void)close(l->wake_fd);
@@ -161,9 +165,10 @@ bool loop_is_any_here(void)
 
 void loop_post(struct loop *l, struct loop_task *t)
 {
+    assert(t->run);
     t->next = NULL;
     lock_take(&l->lock);
-    bool wake = !l->first;
+    bool wake = !l->first;  // otherwise the loop is awake, or another thread is waking it
     if (l->last)
         l->last->next = t;
     else
@@ -173,15 +178,16 @@ void loop_post(struct loop *l, struct loop_task *t)
     lock_give(&l->lock);
     if (!wake) return;
     atomic_fetch_add_explicit(&l->woken, 1, memory_order_relaxed);
-    // Not under the lock, for which the loop would wait at once; loop_free waits for who is here.
-    // Not uv_async_send, whose receiver spins until its sender, which the kernel may have put aside
-    // for it, has returned. It fails only if the counter is full, and then the loop is awake.
+    // Not under the lock, because the woken loop takes it at once. loop_free waits for threads that
+    // are here (`waking`). Not by uv_async_send: the loop would spin until the sender has returned
+    // from it, and the kernel may have suspended the sender to run the loop. The write fails only
+    // if the counter is full, and then the loop is awake.
     while (eventfd_write(l->wake_fd, 1) != 0 && errno == EINTR)
         ;
     atomic_fetch_sub_explicit(&l->waking, 1, memory_order_release);
 }
 
-// Release: the loop sees what the task is about.
+// Release: the loop that takes the task sees the memory that the task is about.
 void loop_post_later(struct loop *l, struct loop_task *t)
 {
     t->next = atomic_load_explicit(&l->later, memory_order_relaxed);
@@ -201,7 +207,7 @@ void loop_catch_up(struct loop *l)
     if (!atomic_load_explicit(&l->later, memory_order_relaxed)) return;
     struct loop_task *t = atomic_exchange_explicit(&l->later, NULL, memory_order_acquire);
     struct loop_task *in_order = NULL;
-    while (t) {
+    while (t) {  // the list is newest first
         struct loop_task *next = t->next;
         t->next = in_order;
         in_order = t;

@@ -3,8 +3,8 @@
 // req.h - one request or duty in progress: the first parameter of everything below a handler.
 //
 // It carries the memory, tenant, deadline and cancel flag that all work for it obeys. A job made by
-// another job (a call inside the node) has a req of its own whose deadline is not later. Deadline
-// and cancel are looked at by call_wait, by lanes, and once per merged stream or node.
+// another job (a call inside the node) has a separate req whose deadline is not later. call_wait
+// and lanes check deadline and cancel; long loops of the services call req_alive as they go.
 #pragma once
 
 #include "base/arena.h"
@@ -12,8 +12,9 @@
 
 #include <stdatomic.h>
 
-// Who may wait for whom, on one node or between nodes: a job may wait only for a higher rank, or
-// jobs that wait for jobs stop the cluster for good. call_wait asserts it.
+// The order in which jobs may wait for jobs, on one node or between nodes: only for those of a
+// higher rank. Otherwise all workers of two lanes could wait for each other, and the cluster would
+// stop for good. call_gather asserts it.
 enum rank {
     RANK_DUTY,      // flush, adopt, compact, self profile
     RANK_PUBLIC,    // public requests
@@ -35,7 +36,7 @@ struct req {
 };
 
 // memory: budget that the arena counts against; cap in bytes. timeout_ns 0 = no deadline. The
-// tenant is empty until somebody sets it. A req does not move: its log fields point into it.
+// tenant is empty until the caller sets it. A req must not be moved: its log fields point into it.
 void req_init(struct req *r, enum rank rank, struct mem_budget *memory, size_t cap,
               uint64_t timeout_ns);
 void req_release(struct req *r);
