@@ -33,7 +33,7 @@ bool auth_tenant_check(str id, err *e)
     return true;
 }
 
-// Names of tenants become names of objects: also what another node sends is looked at.
+// Names of tenants become parts of object names. So even those that another node sends are checked.
 static bool check_each(str tenants, err *e)
 {
     if (tenants.n == 0) return true;

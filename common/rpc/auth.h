@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// auth.h - whose request is it? The tenant of a request from its X-Scope-OrgID header.
+// auth.h - the tenant of a request, from its X-Scope-OrgID header.
 //
 // A tenant id is up to 150 bytes of A-Z a-z 0-9 ! - _ . * ' ( ), not "." or "..". Reads may name
-// several, separated by '|'; they are sorted, and each counts once. What follows a ':' in a part is
-// metadata of the asker and is dropped. Without multi-tenancy everybody is "anonymous".
+// several, separated by '|'; they are sorted, and each counts once. A ':' in a part begins metadata
+// of the client, which is dropped. Without multi-tenancy the tenant is always "anonymous".
 #pragma once
 
 #include "rpc/route.h"

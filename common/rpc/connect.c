@@ -71,6 +71,7 @@ bool message_inflate(const struct rpc_call *c, enum encoding how, str message, s
     }
     bool ok = how == GZIP ? compress_gunzip(message, out, e) : compress_unzstd(message, out, e);
     if (ok) return true;
+    // The decompressor stopped at the buffer's cap; if memory was short, the buffer has failed.
     if (e->code == ERR_RESOURCE_EXHAUSTED && !out->failed) {
         return err_set(e, e->code, "message size is larger than configured max %zu",
                        c->message_max);
@@ -101,7 +102,7 @@ static bool to_json(struct http_exchange *x, const struct rpc_call *c, str bytes
 {
     ProtobufCMessage *message = pb_unpack(&x->req.arena, c->row->rpc->out, bytes, e);
     if (!message) {
-        // what our own handler wrote is no fault of the client
+        // Our own handler wrote these bytes, so the fault is not the client's.
         if (e->code != ERR_RESOURCE_EXHAUSTED) e->code = ERR_INTERNAL;
         return err_wrap(e, "marshal message");
     }
@@ -133,13 +134,14 @@ bool method_run(struct http_exchange *x, const struct rpc_call *c, str message, 
                 err *e)
 {
     const struct rpc_method *m = c->row->rpc;
+    assert(c->type);
     if (c->type->json) return run_json(x, c, message, out, e);
     if (m->in && !m->checks_wire && !pb_check(m->in, message, e))
         return err_wrap(e, "unmarshal message");
     return run_handler(x, c, message, out, e);
 }
 
-// Connect compresses whatever the size: a client that asked for gzip gets gzip.
+// Connect compresses answers of any size: a client that asked for gzip gets gzip.
 static bool compress(struct http_exchange *x, err *e)
 {
     struct buf packed;
@@ -162,7 +164,7 @@ static bool run_method(struct http_exchange *x, const struct rpc_call *c, err *e
     struct buf inflated = {0};
     bool ok = message_inflate(c, c->body, message, &inflated, e);
     if (ok) {
-        buf_release(&x->body);
+        buf_release(&x->body);  // the handler needs memory, and the compressed bytes are of no use
         ok = method_run(x, c, buf_view(&inflated), &x->out, e);
     }
     buf_release(&inflated);

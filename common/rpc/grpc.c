@@ -30,6 +30,7 @@ static bool timeout(struct http_exchange *x, err *e)
     for (size_t i = 0; digits.n <= TIMEOUT_MAX && i < COUNT(units); i++) {
         if (text.p[text.n - 1] != units[i].unit || !str_u64(digits, &v)) continue;
         uint64_t ns = 0;
+        // Eight digits of hours overflow: that is no limit.
         if (!__builtin_mul_overflow(v, units[i].ns, &ns)) deadline_within(x, ns);
         return true;
     }
@@ -49,7 +50,7 @@ bool grpc_head(struct http_exchange *x, struct rpc_call *c, err *e)
     return timeout(x, e);
 }
 
-// The one message of a unary body.
+// Takes the one message out of a unary body.
 static bool unwrap(const struct rpc_call *c, str body, uint8_t *flags, str *message, err *e)
 {
     if (body.n == 0) return err_set(e, ERR_UNIMPLEMENTED, "unary request has zero messages");
@@ -76,10 +77,12 @@ static bool unwrap(const struct rpc_call *c, str body, uint8_t *flags, str *mess
     return true;
 }
 
-// Appends an envelope; with gzip the bytes are compressed, whatever their size.
+// Appends an envelope; with gzip the bytes are compressed, however few they are. The head is filled
+// in last, because it has the compressed length.
 static bool wrap(struct buf *out, uint8_t flags, str bytes, bool gzip, err *e)
 {
     size_t at = out->n;
+    assert((flags & COMPRESSED) == 0);
     buf_put(out, (char[HEAD_BYTES]){0}, HEAD_BYTES);
     if (gzip && !out->failed && !compress_gzip(bytes, GZIP_LEVEL, out, e)) return false;
     if (!gzip) buf_str(out, bytes);
@@ -144,7 +147,7 @@ bool grpc_run(struct http_exchange *x, const struct rpc_call *c, err *e)
     return ok;
 }
 
-// RFC 3986 escapes as the gRPC specification wants them: printable ASCII stays, but for '%'.
+// Escapes as the gRPC specification has them: printable ASCII stays, except '%'.
 static str percent(struct arena *a, const char *text)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -170,6 +173,8 @@ void grpc_error(struct http_exchange *x, const struct rpc_call *c, const err *e)
     answer_clear(x);
     heads(x, c);
     struct arena *a = &x->req.arena;
+    // Browsers cannot read HTTP trailers, so gRPC-Web has the status of an empty answer in the
+    // head.
     struct http_headers *to = c->protocol == GRPC_WEB ? &x->answer_headers : &x->trailers;
     http_headers_add(to, a, S("grpc-status"), arena_printf(a, "%d", (int)e->code));
     http_headers_add(to, a, S("grpc-message"), percent(a, e->msg));

@@ -7,7 +7,7 @@
 
 #define SHOWN_MAX 200  // bytes of a value in a message
 
-// Without port, brackets and the dot that a complete name may end with.
+// The host without port, brackets, and the dot that a complete name may end with.
 static str host_of(str authority)
 {
     if (str_starts(authority, S("["))) return str_slice(authority, 1, str_find(authority, ']'));
@@ -15,7 +15,7 @@ static str host_of(str authority)
     return str_ends(host, S(".")) ? str_slice(host, 0, host.n - 1) : host;
 }
 
-// IPv4 in all its spellings (127.1 is one), as browsers take them: none of them can be a name.
+// IPv4 in all spellings that browsers take (127.1 is one): no page can have such a name.
 static bool is_address(str host)
 {
     char z[64];
@@ -77,7 +77,7 @@ static bool looks_like_browser(const struct http_exchange *x)
            str_contains(http_headers_get(&x->headers, "user-agent"), S("Mozilla/"));
 }
 
-// A request without a host is no browser's.
+// A request without a host is not a browser's, so it passes.
 static bool names_us(const struct guard *g, str authority)
 {
     str host = host_of(authority);
@@ -114,7 +114,7 @@ static bool check_origin(const struct guard *g, const struct http_exchange *x, s
                    STR(shown(origin)), STR(shown(x->authority)));
 }
 
-// Somebody follows a link: a new page, which the old one cannot read.
+// The user follows a link: the answer becomes a new page, which the old one cannot read.
 static bool is_navigation(const struct http_exchange *x)
 {
     return (str_is(x->method, "GET") || str_is(x->method, "HEAD")) &&

@@ -79,7 +79,7 @@ bool accept_check(const struct http_exchange *x, struct arena *a, bool *utf8, er
 
 bool route_wants_utf8_names(const struct http_exchange *x)
 {
-    struct arena a;  // only a quoted value with backslashes takes memory
+    struct arena a;  // used only by a quoted value with backslashes
     arena_init(&a, NULL, 4096);
     bool utf8 = false;
     err e = {0};
@@ -125,6 +125,6 @@ bool accepts_gzip(str header)
 void deadline_within(struct http_exchange *x, uint64_t ns)
 {
     uint64_t at = 0;
-    if (__builtin_add_overflow(clock_mono_ns(), ns, &at)) return;
+    if (__builtin_add_overflow(clock_mono_ns(), ns, &at)) return;  // centuries: no limit
     if (x->req.deadline_mono_ns == 0 || at < x->req.deadline_mono_ns) x->req.deadline_mono_ns = at;
 }

@@ -23,7 +23,7 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
     h->tls = client_has_certificate(cl) && !str_starts(address, S("unix:"));
     h->path = str_of(path);
     h->body = message;
-    h->answer_max = MAX(answer_max, (size_t)ERROR_BODY_MAX);
+    h->answer_max = MAX(answer_max, (size_t)ERROR_BODY_MAX);  // an error must fit as well
     http_headers_add(&h->headers, a, S("content-type"), S("application/proto"));
     http_headers_add(&h->headers, a, S("connect-protocol-version"), S("1"));
     http_headers_add(&h->headers, a, S("x-request-id"), str_of(r->request_id));
@@ -42,11 +42,12 @@ void peer_start(struct client *cl, struct req *r, struct peer_call *c, str addre
     }
     err e = {0};
     if (arena_ok(a, &e)) return http_start(cl, r, h, rank);
-    call_begin(&h->call, rank, stop_nothing);  // a call without its tenant must not go out
+    // Headers are missing, the tenant's maybe: the call fails without being sent.
+    call_begin(&h->call, rank, stop_nothing);
     call_finish(&h->call, &e);
 }
 
-// What a status means where its answer is no Connect error: a proxy's, or an overload's.
+// The code for a status whose body is no Connect error: that of a proxy, or of an overloaded node.
 static enum err_code code_of_status(unsigned status)
 {
     switch (status) {
@@ -99,6 +100,7 @@ static bool error_of(str body, err *e)
 bool peer_answer(struct peer_call *c, str *message, err *e)
 {
     struct http_call *h = &c->http;
+    assert(message);
     if (!h->call.done || !h->call.ok) {
         *e = h->call.fault;
         if (!e->code) err_set(e, ERR_CANCELED, "the call did not end");

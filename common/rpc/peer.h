@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// peer.h - asking another node: Connect unary with protobuf bodies over net/client.
+// peer.h - calls to another node: Connect unary with protobuf bodies over net/client.
 //
-// Tenant, request id and what is left of the deadline travel in headers. An error answer becomes
-// the err that the other node's handler returned. A client that has a certificate speaks TLS to
-// other nodes, but not over Unix sockets.
+// Tenant, request id and the rest of the deadline travel in headers. An error answer becomes the
+// err that the other node's handler returned. A client that has a certificate speaks TLS to other
+// nodes, but not over Unix sockets.
 //
 //     peer_start(client, r, &c, address, path, message, RANK_INGESTER, max);
 //     ok = call_wait(r, &c.http.call, e) && peer_answer(&c, &answer, e);
@@ -16,8 +16,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-// Who asks: the cluster of its store, where it is known, and its name. A node of another cluster is
-// refused with failed_precondition (route.h, `admit`).
+// Headers that name the asking node and, if known, the cluster of its store. A node of another
+// cluster is refused with failed_precondition (route.h, `admit`).
 #define PEER_CLUSTER "flametree-cluster"
 #define PEER_NODE    "flametree-node"
 

@@ -3,7 +3,7 @@
 #include "codec/json.h"
 #include "rpc/rpc_int.h"
 
-#define GZIP_MIN   1400  // smaller answers fit a packet anyway
+#define GZIP_MIN   1400  // smaller answers fit in one packet anyway
 #define GZIP_LEVEL 1     // half the time of level 6, within 5 % of its size
 
 void route_header(struct http_exchange *x, const char *name, str value)
@@ -50,7 +50,8 @@ void route_error(struct http_exchange *x, unsigned status, enum err_code code, c
     buf_z(&x->out, "}\n");
 }
 
-// What the reader of a page can do about it, where the fault is the request's own time.
+// For an error that comes from the request's own time limit, the message tells the user how to
+// avoid it.
 void plain_error(struct http_exchange *x, const err *e)
 {
     const char *msg = e->msg;
@@ -87,6 +88,7 @@ bool route_body(struct http_exchange *x, size_t max, err *e)
         buf_release(&x->body);
         x->body = buf_take(&plain);
     }
+    // The decompressor stopped at the cap: the body is too large. Otherwise memory was short.
     if (!ok && e->code == ERR_RESOURCE_EXHAUSTED && !plain.failed) e->code = ERR_OUT_OF_RANGE;
     buf_release(&plain);
     return ok;
@@ -101,6 +103,7 @@ void plain_head(struct http_exchange *x, struct rpc_call *c)
 static void compress(struct http_exchange *x, const struct rpc_call *c)
 {
     str body = x->fixed.n ? x->fixed : buf_view(&x->out);
+    // 206: the range is one of the uncompressed bytes.
     if (body.n < GZIP_MIN || x->status == 206 ||
         http_headers_has(&x->answer_headers, "content-encoding")) {
         return;
@@ -114,7 +117,7 @@ static void compress(struct http_exchange *x, const struct rpc_call *c)
         x->fixed = (str){0};
         route_header(x, "content-encoding", S("gzip"));
     }
-    buf_release(&packed);  // what does not get smaller is sent as it is
+    buf_release(&packed);  // an answer that does not get smaller (the cap) is sent as it is
 }
 
 void plain_run(struct http_exchange *x, const struct rpc_call *c)

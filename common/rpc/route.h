@@ -2,16 +2,16 @@
 //
 // route.h - one table of handlers for every protocol on a listener.
 //
-// An RPC handler takes and gives protobuf bytes; what was on the wire (Connect proto or JSON, gRPC,
-// gRPC-Web, any compression) is this room's business. A plain handler sees the exchange itself.
-// Protocol rules: connect.c and grpc.c name their pages; errors are err codes (Connect's).
+// An RPC handler takes and returns protobuf bytes. This room translates from and to the wire:
+// Connect with protobuf or JSON, gRPC, gRPC-Web, with any compression. A plain handler sees the
+// exchange itself. connect.c and grpc.c name the specifications; errors are err codes (Connect's).
 //
-// A path may have both an RPC row and plain rows (OTLP has): then gRPC content types take the
-// first.
+// A path may have both an RPC row and plain rows (that of OTLP has): then requests with a gRPC
+// content type go to the RPC row.
 //
-// The router is immutable after start; handlers run in the lane that their row names. On the loop
-// only heads are looked at: route, method, content type, encodings, deadline and tenant, so that
-// what will be refused is refused before its body is read.
+// The router is immutable after start. Handlers run in the lane that their row names. On the loop
+// only heads are read: route, method, content type, encodings, deadline and tenant. So a request
+// that cannot be served is refused before its body is read.
 #pragma once
 
 #include "net/server.h"
@@ -19,14 +19,14 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-// Whose is what a route tells and changes? Each row says it.
+// The tenants whose data a route shows or changes. Each row names it.
 enum route_auth {
-    ROUTE_UNMARKED,      // no row may be so
-    ROUTE_OPEN,          // nobody's: no tenant needed, harmless to whoever asks
-    ROUTE_ADMIN,         // all tenants': without a tenant, for operators (admin.listen)
-    ROUTE_TENANT_READ,   // one or several tenants, sorted and joined by '|'
-    ROUTE_TENANT_WRITE,  // exactly one tenant
-    ROUTE_INTERNAL,      // tenant as the asking node says, several joined by '|', may be empty
+    ROUTE_UNMARKED,      // the zero value, which no row may have
+    ROUTE_OPEN,          // no tenant's data: harmless to show to any client
+    ROUTE_ADMIN,         // that of all tenants: for operators, needs no tenant (admin.listen)
+    ROUTE_TENANT_READ,   // that of one or several tenants, sorted and joined by '|'
+    ROUTE_TENANT_WRITE,  // that of exactly one tenant
+    ROUTE_INTERNAL,      // the asking node names the tenants, joined by '|'; may be empty
     ROUTE_NODE,          // as ROUTE_INTERNAL, also for nodes that router_options.admit refuses
 };
 
@@ -39,8 +39,8 @@ static inline bool route_is_guarded(enum route_auth auth)
 // In and out are arena-lived messages' bytes; out.cap is set. A false return answers with *e.
 typedef bool rpc_fn(void *service, struct http_exchange *x, str in, struct buf *out, err *e);
 
-// Told of a request for a row that is refused before run, by what the client did wrong; on the loop
-// or on a worker.
+// Called for a request that is refused before run because of a fault of the client, so that the
+// service can count it. On the loop or on a worker.
 typedef void refused_fn(void *service, const struct http_exchange *x, const err *e);
 
 struct rpc_method {
@@ -71,7 +71,8 @@ struct http_route {
     bool vital;     // has to be answered when memory is used up; its verbs and path say which
     bool raw_body;  // handler calls route_body itself; otherwise it finds an inflated body
 
-    // Told of a body over its limit (x->body_max) that is refused before run; on the loop. Or NULL.
+    // Called for a body over its limit (x->body_max), which is refused before run. On the loop. Or
+    // NULL.
     void (*too_large)(void *service, const struct http_exchange *x);
 
     refused_fn *refused;  // or NULL
@@ -80,7 +81,7 @@ struct http_route {
 struct router;
 
 struct router_options {
-    bool multitenancy;  // off: tenant is "anonymous", whatever the header says
+    bool multitenancy;  // off: the tenant is always "anonymous", and its header is ignored
     size_t body_max;    // bytes of ordinary bodies, on the wire and inflated
     size_t answer_max;  // cap of answers
     struct mem_budget *memory;
@@ -88,12 +89,12 @@ struct router_options {
     // The same for a tenant's request to a method with large_body; NULL: body_max. On the loop.
     size_t (*large_body_max)(void *arg, struct arena *a, str tenant);
     void *arg;
-    // May the node that sends a request to a row of ROUTE_INTERNAL ask here? Otherwise *e is the
-    // answer. NULL: every node may. On the loop.
+    // May the node that sends these headers use rows of ROUTE_INTERNAL? Otherwise it is answered
+    // with *e. NULL: every node may. On the loop.
     bool (*admit)(void *arg, const struct http_headers *h, err *e);
-    struct mem_budget *large_memory;  // what requests to such methods count against; NULL: memory
+    struct mem_budget *large_memory;  // budget of requests with large_body; NULL: `memory`
 
-    // Rows of ROUTE_ADMIN are answered by another listener; here each says only that.
+    // Another listener has the rows of ROUTE_ADMIN: here they are answered by 404 and a hint.
     bool admin_elsewhere;
 
     const struct guard *guard;  // against pages of other sites; borrowed; NULL: none
@@ -108,7 +109,7 @@ void router_add_rpc(struct router *r, const struct rpc_method *rows, size_t n, v
 void router_add_http(struct router *r, const struct http_route *rows, size_t n, void *service,
                      struct lane *const lanes[RANK_COUNT]);
 
-// A line for each row: verbs, path ("*" after a prefix) and whose it is.
+// A line for each row: verbs, path ("*" after a prefix) and the tenants whose data it shows.
 void router_print(const struct router *r, struct buf *out);
 
 // The application side of a server.
@@ -122,7 +123,7 @@ bool route_wants_utf8_names(const struct http_exchange *x);
 // resource_exhausted if memory is short, with invalid_argument if it is damaged.
 bool route_body(struct http_exchange *x, size_t max, err *e) MUST_CHECK;
 
-// Answers of plain routes, in place of a body given before. Headers set before stay.
+// Answers of plain routes. They replace a body that was written before; headers stay.
 void route_text(struct http_exchange *x, unsigned status, str body);  // text/plain; charset=utf-8
 void route_error(struct http_exchange *x, unsigned status, enum err_code code, const char *msg);
 

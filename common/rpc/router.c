@@ -74,14 +74,14 @@ static bool is_grpc(const struct http_exchange *x)
     return str_starts(http_headers_get(&x->headers, "content-type"), S("application/grpc"));
 }
 
-// How well a row fits: exactly, by a prefix (the longer the better), or not at all (0).
+// How well a row fits: SIZE_MAX exactly, by a prefix the more the longer it is, 0 not at all.
 static size_t fit(const struct row *row, str path)
 {
     if (str_eq(row->path, path)) return SIZE_MAX;
     return row->prefix && str_starts(path, row->path) ? row->path.n + 1 : 0;
 }
 
-// The row for path and verb; *path_known: there is one for the path with other verbs.
+// The row for path and verb. *path_known: the path has rows, but none for this verb.
 static const struct row *find_row(const struct router *r, const struct http_exchange *x, str path,
                                   bool *path_known)
 {
@@ -92,7 +92,7 @@ static const struct row *find_row(const struct router *r, const struct http_exch
         const struct row *row = &r->rows[i];
         size_t fits = fit(row, path);
         if (fits == 0 || fits < best) continue;
-        if (row->rpc) {
+        if (row->rpc) {  // fits exactly, as RPC rows have no prefix; does not hide plain rows
             rpc = row;
             continue;
         }
@@ -139,7 +139,7 @@ static void tell_service(const struct http_exchange *x, const err *e)
     if (refused) refused(c->row->service, x, e);
 }
 
-// The one place where errors of requests end: counted, and told if they are ours.
+// All errors of requests end here: they are counted, and logged as a warning if they are ours.
 void error_note(const struct http_exchange *x, const err *e)
 {
     metric_add_to(&rpc_errors, str_of(err_name(e->code)), 1);
@@ -173,7 +173,7 @@ static enum head_verdict bare(struct http_exchange *x, unsigned status, const ch
 
 // ---- the three calls of a server
 
-// Headers that say one thing. Of two of them, somebody before us (a proxy that checks tenants) may
+// Some headers may be there only once. If there are two, a proxy before us that checks tenants may
 // have read the other one.
 static bool has_each_once(const struct http_exchange *x, err *e)
 {
@@ -192,14 +192,14 @@ static bool has_each_once(const struct http_exchange *x, err *e)
     return true;
 }
 
-// May whoever sent this ask this row at all?
+// May this client use this row at all?
 static bool is_welcome(const struct http_exchange *x, struct rpc_call *c, enum route_auth auth,
                        err *e)
 {
     const struct guard *g = c->router->options.guard;
     if (!has_each_once(x, e)) return false;
     if (!g || !route_is_guarded(auth) || guard_check(g, x, e)) return true;
-    c->begun = true;  // a page of somebody else is not told about as a client of the service
+    c->begun = true;  // the service must not count a foreign page as one of its clients
     return false;
 }
 
@@ -212,6 +212,7 @@ static bool tenant(struct http_exchange *x, const struct router *r, enum route_a
     str id = http_headers_get(&x->headers, "x-request-id");
     id128 ulid;
     err ignored = {0};
+    // Only nodes may choose the id: a client could make many requests look like one in the log.
     bool of_node = auth == ROUTE_INTERNAL || auth == ROUTE_NODE;
     if (of_node && ulid_parse(id, &ulid, &ignored)) ulid_print(ulid, q->request_id);
     return true;
@@ -230,7 +231,7 @@ static enum head_verdict rpc_head(struct http_exchange *x, struct rpc_call *c)
     c->type = content_type_find(&x->req.arena, http_headers_get(&x->headers, "content-type"));
     err e = {0};
     if (!c->type) {
-        (void)!tenant(x, c->router, m->auth, &e);
+        (void)!tenant(x, c->router, m->auth, &e);  // so that the service can count it by tenant
         err_set(&e, ERR_INVALID_ARGUMENT, "content type '%.*s' is none of %s",
                 STR(http_headers_get(&x->headers, "content-type")), content_type_list);
         tell_service(x, &e);
@@ -296,8 +297,8 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     return verdict;
 }
 
-// What was said with an exhausted arena may lack headers, so nothing was said then: net refuses a
-// request whose memory is used up, with other memory.
+// An answer that was made with an exhausted arena may lack headers, so it is not given. net refuses
+// a request whose arena is exhausted, with other memory.
 static enum head_verdict on_head(void *self, struct http_exchange *x)
 {
     enum head_verdict verdict = route(self, x);
@@ -309,10 +310,11 @@ static void on_run(void *self, struct http_exchange *x)
     const struct router *r = self;
     const struct rpc_call *c = x->route;
     if (!c) {
-        x->out.failed = true;  // of on_head with an exhausted arena
+        x->out.failed = true;  // on_head had no memory for the call: net refuses the request
         return;
     }
     uint64_t began = clock_mono_ns();
+    assert(!c->begun);
     buf_release(&x->out);
     buf_init(&x->out, r->options.memory, r->options.answer_max);
     err e = {0};
@@ -326,7 +328,7 @@ static void on_run(void *self, struct http_exchange *x)
     metric_observe_ns_to(&rpc_request_seconds, c->row->path, clock_mono_ns() - began);
 }
 
-// What net refuses: x->status is what HTTP would say to it.
+// Writes the answer to a request that net refuses. x->status holds the HTTP status that fits.
 static void on_refuse(void *self, struct http_exchange *x, const err *e)
 {
     (void)self;

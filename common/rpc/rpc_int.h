@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rpc_int.h - private to rpc: what the loop learnt from a head, for the worker to go on with.
+// rpc_int.h - private to rpc: the facts that the loop reads from a head and the worker needs.
 //
 //     router.c    tables, on_head, on_run, on_refuse
 //     head.c      content types, encodings, Accept, deadlines
@@ -54,11 +54,11 @@ struct rpc_call {
     enum encoding body;
     bool gzip_answer;
     size_t message_max;
-    bool begun;  // the handler has it
+    bool begun;  // the handler has seen the request, so it is not reported as refused
 };
 
 // ---- head.c
-// NULL if none of ours; *list is the value of Accept-Post.
+// NULL: no content type of RPC. content_type_list is the value of Accept-Post.
 const struct content_type *content_type_find(struct arena *a, str header);
 extern const char content_type_list[];
 
@@ -68,7 +68,7 @@ bool accept_check(const struct http_exchange *x, struct arena *a, bool *utf8, er
 // Does a list of names, separated by commas or spaces, have exactly this one? (Connect, gRPC)
 bool names_have(str list, const char *name);
 
-// The same with quality values, as HTTP has them.
+// Does an Accept-Encoding header with quality values (RFC 9110) accept gzip?
 bool accepts_gzip(str header);
 
 // Makes the deadline earlier, never later.
@@ -99,7 +99,7 @@ void plain_run(struct http_exchange *x, const struct rpc_call *c);
 void plain_error(struct http_exchange *x, const err *e);
 void plain_too_large(struct http_exchange *x, const char *msg);
 
-// Takes back what was answered so far.
+// Drops the answer that was written so far: body, headers, trailers.
 void answer_clear(struct http_exchange *x);
 
 // ---- router.c

@@ -2,8 +2,8 @@
 //
 // check.h - does a store keep the promises of store.h to two clients?
 //
-// Everything above relies on them: that a name is given once decides which version of a manifest
-// is the newest, and that a list shows what was created before decides that an answer is exact.
+// All code above relies on them. Because a name is given only once, nodes agree on the newest
+// version of a manifest. Because a list shows all objects created before it, answers are exact.
 // File systems that several machines share may break them by default: NFS remembers for seconds
 // that a name is not there, some FUSE mounts let the second link win.
 #pragma once
@@ -14,14 +14,15 @@
 #define STORE_CHECK_PREFIX "v1/check/"
 
 // One client creates, reads, lists and deletes objects below STORE_CHECK_PREFIX; the other one must
-// see each step at once. Fails with failed_precondition naming the promise that is broken, and as
-// the store does. `owner` is the data directory, which one process has at a time: what an earlier
-// check of it left behind goes, and nothing of others, who may be trying the store just now.
+// see each step at once. Fails with failed_precondition naming the promise that is broken, or with
+// an error of the store. `owner` is the data directory, which one process uses at a time: objects
+// that an earlier check of it left behind are deleted. Those of others stay, because other
+// processes may be checking the store at the same time.
 bool store_check(struct store *one, struct store *other, id128 owner, struct req *r,
                  err *e) MUST_CHECK;
 
-// What is known of the file system that a directory is on: NULL, or what is wrong with how it is
-// mounted, and what to do about it. Borrowed from the program text.
+// Is the file system of a directory known to break the promises as it is mounted? NULL: no.
+// Otherwise a text that names the mount option and how to set it. Static.
 const char *store_check_mount(const char *dir);
 
 // The same for a type and its options, as /proc/self/mountinfo has them.

@@ -13,8 +13,8 @@
 
 #define WIDTH     16
 #define WIDTH_MAX 128
-#define RINGS     16  // at once; who finds none free uses threads
-#define HELPERS   15  // threads that help one caller at most
+#define RINGS     16  // in use at once; a caller that finds none free uses threads
+#define HELPERS   15  // at most so many threads help one caller
 #define QUEUE_MAX 256
 
 struct ring {
@@ -54,9 +54,10 @@ static ssize_t once(const struct io_op *o)
     return preadv(o->fd, o->v, o->v_n, at);
 }
 
-// What is left of it.
+// Does the rest of an operation by system calls.
 static void finish(struct io_op *o)
 {
+    assert(o->done <= o->n);
     o->error = 0;
     do {
         ssize_t n = once(o);
@@ -65,6 +66,7 @@ static void finish(struct io_op *o)
         if (n <= 0) break;
         advance(o, (size_t)n);
     } while (o->done < o->n);
+    // write(2) of more than 0 bytes never returns 0 on a file that can be written.
     if (o->what == IO_WRITE && !o->error && o->done < o->n) o->error = EIO;
     o->settled = true;
 }
@@ -74,7 +76,7 @@ static bool follows_failure(const struct io_op *v, size_t i)
     return v[i].after && v[i - 1].error;
 }
 
-// The one at i and those that come after it.
+// Does the operation at i and those that come after it.
 static void do_chain(struct io_op *v, size_t n, size_t i)
 {
     for (size_t at = i; at < n && (at == i || v[at].after); at++) {
@@ -93,7 +95,7 @@ struct crowd {
     void (*fn)(void *arg, size_t i);
     void *arg;
     size_t n;
-    bool ends;  // with the request: what did not begin then does not
+    bool ends;  // when the request ends, calls that have not begun do not begin any more
     struct req *req;
     atomic_size_t next;
     struct lock lock;
@@ -133,7 +135,7 @@ static void help(struct job *j)
 
 static void help_not(struct job *j, const err *e)
 {
-    (void)e;  // the caller sees by himself how his request does
+    (void)e;  // the caller checks its request itself, and does the calls that are left
     leave(CONTAINER_OF(j, struct helper, job)->crowd);
 }
 
@@ -154,6 +156,8 @@ static void run_crowd(struct io *io, struct crowd *c)
         leave(c);
     }
     take_part(c);
+    // Helpers that have not begun are taken back: they would find nothing to do, and waiting for
+    // them would mean waiting for other callers' jobs.
     for (size_t i = 0; i < n; i++) {
         if (helpers[i].sent && lane_withdraw(io->lane, &helpers[i].job)) leave(c);
     }
@@ -202,7 +206,8 @@ void io_each(struct io *io, struct req *r, size_t n, void (*fn)(void *arg, size_
 
 // ---- by io_uring
 
-// Where a ring cannot do what a system call can, and what a broken chain leaves behind.
+// Errors after which a system call may still succeed: the ring cannot do the operation, or it
+// belonged to a chain that broke.
 static bool worth_a_call(int error)
 {
     return error == EINTR || error == EAGAIN || error == ECANCELED || error == EOPNOTSUPP ||
@@ -235,8 +240,8 @@ static void prepare(struct io_uring_sqe *sqe, struct io_op *o, bool more)
     o->began = true;
 }
 
-// Waits until something is done, and takes it; how many. Never gives up: the kernel writes into
-// memory of the caller as long as anything is on its way.
+// Waits until at least one operation is done; returns how many. Never gives up: as long as an
+// operation is under way, the kernel may write into memory of the caller.
 static unsigned reap(struct io_uring *u)
 {
     for (;;) {
@@ -252,12 +257,13 @@ static unsigned reap(struct io_uring *u)
             io_uring_cq_advance(u, n);
             return n;
         }
+        // An error here does not mean that the operations ended. A pause keeps it from spinning.
         int failed = io_uring_wait_cqe(u, &cqe);
         if (failed && failed != -EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
 
-// A chain goes as a whole or not at all: a write and its sync are the longest.
+// At least 2, because a chain is submitted as a whole, and the longest is a write and its sync.
 static unsigned ring_depth(const struct io *io)
 {
     return MAX(io->width, 2u);
@@ -269,7 +275,7 @@ struct flight {
     unsigned flying;
 };
 
-// Fills the ring with whole chains.
+// Fills the ring with whole chains: links do not reach across two submissions.
 static void fill(struct io *io, struct io_uring *u, struct io_op *v, size_t n, struct flight *f)
 {
     while (f->next < n) {
@@ -286,7 +292,8 @@ static void fill(struct io *io, struct io_uring *u, struct io_op *v, size_t n, s
     }
 }
 
-// False: the kernel takes nothing more, and what waits in the ring must not reach it later.
+// Submits what waits in the ring and waits for operations that are done. False: the kernel accepts
+// nothing any more. The ring must then be closed, so that operations in it do not begin later.
 static bool fly(struct io_uring *u, struct flight *f)
 {
     if (f->waiting > 0) {
@@ -297,15 +304,16 @@ static bool fly(struct io_uring *u, struct flight *f)
             f->flying += (unsigned)taken;
         }
     }
-    // A chain of which the kernel took only the beginning is no chain any more: then one part is
-    // over before the next one goes.
+    // If the kernel took only the beginning of a chain, the link to its rest is lost. So the
+    // beginning is waited for before the rest is submitted.
     do {
         if (f->flying > 0) f->flying -= reap(u);
     } while (f->waiting > 0 && f->flying > 0);
     return true;
 }
 
-// False: the ring must not be used again. Operations that began and are not settled remain.
+// False: the ring must not be used again. Operations may be left that began and are not settled:
+// finish_rest does them.
 static bool run_ring(struct io *io, struct io_uring *u, struct req *r, struct io_op *v, size_t n)
 {
     struct flight f = {0};
@@ -317,7 +325,8 @@ static bool run_ring(struct io *io, struct io_uring *u, struct req *r, struct io
     }
 }
 
-// A write that came out short broke its chain, or worse, did not: what comes after it is done anew.
+// Does by system calls what the ring left undone. A short write breaks its chain on some kernels
+// and not on others. So if a write was finished here, the sync after it is done again in any case.
 static void finish_rest(struct io_op *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -329,6 +338,7 @@ static void finish_rest(struct io_op *v, size_t n)
     }
 }
 
+// Prefers a ring that is made already. A new one is made outside the lock, as that takes a while.
 static struct ring *ring_take(struct io *io, unsigned depth)
 {
     struct ring *found = NULL;
@@ -349,6 +359,7 @@ static struct ring *ring_take(struct io *io, unsigned depth)
 
 static void ring_give(struct io *io, struct ring *ring, bool usable)
 {
+    assert(ring->busy);
     if (!usable) io_uring_queue_exit(&ring->uring);
     lock_take(&io->lock);
     ring->made = usable;
@@ -359,7 +370,8 @@ static void ring_give(struct io *io, struct ring *ring, bool usable)
 void io_run(struct io *io, struct req *r, struct io_op *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        assert(!v[i].after || i > 0);
+        assert(v[i].fd >= 0 && (!v[i].after || i > 0));
+        assert(v[i].v_n >= 0 && v[i].v_n <= IOV_MAX);
         v[i].began = v[i].settled = false;
         v[i].done = 0;
         v[i].error = 0;
@@ -389,11 +401,13 @@ static bool try_uring(struct io *io)
 {
     int failed = io_uring_queue_init(ring_depth(io), &io->rings[0].uring, 0);
     if (failed) {
-        // Containers forbid it more often than not; nothing is wrong with that.
+        // Container runtimes forbid it by default, so this is no warning.
         char text[128];
         log_info(NULL, "store.no_uring", "why=\"%s\"", strerror_r(-failed, text, sizeof text));
         return false;
     }
+    // Without NODROP (Linux 5.5) a full completion queue loses results, and reap would wait for
+    // ever.
     if (io->rings[0].uring.features & IORING_FEAT_NODROP) return io->rings[0].made = true;
     io_uring_queue_exit(&io->rings[0].uring);
     log_info(NULL, "store.no_uring", "why=\"the kernel is too old\"");

@@ -12,12 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-// Another process that opens the same directory needs a moment.
+// Another process may be opening the same directory, which takes a moment.
 #define OPEN_WAIT_NS ((uint64_t)(30 * NS_PER_S))
 #define OPEN_LOOK_NS (10 * NS_PER_MS)
 
 void local_path_of(const struct local *l, str name, struct local_path *path)
 {
+    assert(name.n <= STORE_NAME_MAX && (l->tree == 'o' || l->tree == 't'));
     int n = snprintf(path->p, sizeof path->p, "%s/%c/%.*s", l->dir, l->tree, STR(name));
     assert(n > 0 && (size_t)n < sizeof path->p);
     path->n = (size_t)n;
@@ -29,7 +30,7 @@ bool local_fault(err *e, int why, const char *verb, str name)
     enum err_code code = ERR_UNAVAILABLE;
     if (why == ENOENT || why == ENOTDIR || why == EISDIR) code = ERR_NOT_FOUND;
     if (why == ENOMEM) code = ERR_RESOURCE_EXHAUSTED;
-    // A file system that cannot do what we need: no links, no sync of folders.
+    // These come from a file system without links or without fsync of folders.
     if (why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK || why == EINVAL)
         code = ERR_FAILED_PRECONDITION;
     char text[128];
@@ -72,7 +73,7 @@ bool local_may_change(const struct local *l, err *e)
 void local_close_file(int fd)
 {
     int why = errno;
-    if (fd >= 0 && close(fd) != 0) errno = why;  // read, or synced before: nothing is lost
+    if (fd >= 0) (void)close(fd);  // it was only read, or synced before: an error loses nothing
     errno = why;
 }
 
@@ -148,8 +149,8 @@ static bool take_turn(const struct local *l, int *fd, err *e)
     }
 }
 
-// Does the file system keep the promises of store.h? An object in t/ is created, which must not
-// work twice, read and deleted, by the same steps as all others.
+// Does the file system keep the promises of store.h? Creates an object in t/, which must not work
+// twice, reads and deletes it, by the same steps as for all other objects.
 static bool try_out(struct local *l, struct req *r, err *e)
 {
     uint8_t random[10];

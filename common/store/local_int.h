@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// local_int.h - what the files of the local store share; for local*.c.
+// local_int.h - private to the local store: types and functions that local*.c share.
 #pragma once
 
 #include "base/ulid.h"
@@ -10,7 +10,7 @@
 
 #include <limits.h>
 
-// Held in t/ by who opens the store: he tries it out and sweeps.
+// The file in t/ that a process locks while it opens the store.
 #define LOCAL_LOCK "lock"
 
 #define LOCAL_DIR_MAX (PATH_MAX - STORE_NAME_MAX - 8)
@@ -28,9 +28,9 @@ struct local {
     struct io *io;
     struct mem_budget *memory;
     char dir[LOCAL_DIR_MAX];
-    char tree;  // 'o', or 't' while it is tried out
+    char tree;  // 'o'; 't' while open tries the file system out
     bool read_only;
-    uint64_t dev, ino;  // which folder <dir>/o is
+    uint64_t dev, ino;  // of <dir>/o at the start
     struct lock lock;   // of `known`
     struct local_folder known[LOCAL_FOLDERS];
 };
@@ -49,18 +49,17 @@ static inline struct local *local_of(struct store *s)
 // <dir>/o/<name>
 void local_path_of(const struct local *l, str name, struct local_path *path);
 
-// Is <dir>/o still the folder that was opened? Where it is gone, because somebody moved the store
-// or its file system is not mounted any more, nothing would be found, which is not the same as
-// nothing being there. Fails with unavailable.
+// Is <dir>/o still the folder that was opened? If the store was moved or its file system unmounted,
+// a list would find nothing, and that would be taken for an empty store. Fails with unavailable.
 bool local_is_there(const struct local *l, err *e) MUST_CHECK;
 
 // May it be changed? failed_precondition if it was opened for reading only.
 bool local_may_change(const struct local *l, err *e) MUST_CHECK;
 
-// Fails with what errno number `why` means for "verb object name".
+// Fails with the code and text of errno number `why`, for "verb object name".
 bool local_fault(err *e, int why, const char *verb, str name);
 bool local_alive(const struct req *r, err *e) MUST_CHECK;
-void local_close_file(int fd);  // errno stays
+void local_close_file(int fd);  // keeps errno
 
 // ---- local_read.c
 void local_read_many(struct store *s, struct req *r, struct store_read *v, size_t n);

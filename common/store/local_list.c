@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define LOOK_EVERY 256  // entries between looks at the deadline
+#define LOOK_EVERY 256  // entries between two checks of the deadline
 
 // ---- one folder, in order
 
@@ -49,7 +49,8 @@ static str entry_name(const struct level *v, const struct entry *x)
     return str_make(v->names + x->at, x->n);
 }
 
-// As the names of objects sort: a folder's go on with '/'.
+// The order of object names, in which the name of a folder continues with '/'. So "a.b" comes
+// before the folder "a", because '.' is less than '/'.
 static int by_name(const void *a, const void *b, void *level)
 {
     const struct entry *x = a;
@@ -65,7 +66,7 @@ static int by_name(const void *a, const void *b, void *level)
     return s.n < t.n ? -1 : s.n > t.n;
 }
 
-// ---- a walk over all folders that may hold names that are asked for
+// ---- a walk over all folders that may hold wanted names
 
 struct walk {
     struct local *local;
@@ -75,7 +76,7 @@ struct walk {
     struct level *levels;
     size_t n, cap;
     unsigned looks;
-    struct local_path path;  // of what is looked at; what follows `top` is the name
+    struct local_path path;  // of the current entry; from `top` on it is the name
 };
 
 static str walk_name(const struct walk *w)
@@ -86,6 +87,7 @@ static str walk_name(const struct walk *w)
 // Puts a name behind the first n bytes of the path. False: longer than a name can be.
 static bool walk_point(struct walk *w, size_t n, str name, bool folder)
 {
+    assert(n >= w->path.top);
     if (n + name.n + folder - w->path.top > STORE_NAME_MAX) return false;
     memcpy(w->path.p + n, name.p, name.n);
     w->path.n = n + name.n;
@@ -94,10 +96,10 @@ static bool walk_point(struct walk *w, size_t n, str name, bool folder)
     return true;
 }
 
-// May the name, or names that begin with it, be asked for?
+// Is the name wanted? For a folder: may names below it be wanted?
 static bool wanted(const struct walk *w, str name, bool folder)
 {
-    err ignored = {0};  // a name that we never made
+    err ignored = {0};  // an invalid name is a file that no store made
     if (folder ? !store_prefix_check(name, &ignored) : !store_name_check(name, &ignored))
         return false;
     if (!folder) return str_starts(name, w->prefix) && str_cmp(name, w->after) > 0;
@@ -110,8 +112,8 @@ static bool still_alive(struct walk *w, err *e)
     return w->looks++ % LOOK_EVERY != 0 || local_alive(w->req, e);
 }
 
-// Which kind of entry it is, by the system if the folder does not say it. False: none of ours, or
-// gone meanwhile.
+// Finds the kind of an entry; asks the system if the folder does not have it (some file systems).
+// False: neither file nor folder, or gone meanwhile.
 static bool kind_of(const struct walk *w, const struct dirent *d, bool *folder)
 {
     struct stat st;
@@ -132,7 +134,8 @@ static bool read_entry(struct walk *w, struct level *v, const struct dirent *d, 
     return level_add(v, name, folder, e);
 }
 
-// Reads the folder of the path into *v. One that is gone is empty.
+// Reads the folder of the path into *v. A folder that is gone counts as empty: its last object was
+// deleted meanwhile.
 static bool read_folder(struct walk *w, struct level *v, err *e)
 {
     *v = (struct level){.memory = w->local->memory, .path_n = w->path.n};
@@ -164,7 +167,7 @@ static bool walk_down(struct walk *w, err *e)
     return read_folder(w, &w->levels[w->n - 1], e);
 }
 
-// One object: its size now; nothing if it is gone.
+// Visits one object with its current size; skips it if it was deleted meanwhile.
 static bool visit(struct walk *w, store_visit *fn, void *arg, err *e)
 {
     struct stat st;

@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Bytes between two pieces that are rather read than left out. A further read of what is in the
-// page cache costs 0.6 us and 16 kB cost 0.7; if it has to come from the disk, it costs far more.
-// (1 MB, as of buckets, would be 40 us of a processor.)
+// Two pieces with at most so many bytes between them are read as one. A separate read of bytes in
+// the page cache costs 0.6 us, reading 16 kB more costs 0.7; from a disk a separate read costs far
+// more. (1 MB, as is usual for buckets, would cost 40 us of a processor.)
 #define GAP_MAX ((size_t)16 << 10)
 
-// What is under way at once: files open, reads, pieces and gaps in them. On the stack of the
-// caller, so that reading needs no memory but for gaps and for the order of many pieces.
+// Sizes of a batch: open files, reads, and their pieces and gaps. A batch is on the caller's stack,
+// so reading allocates memory only for gaps and for sorting more than SORTED pieces.
 #define FILES  32
 #define READS  64
 #define PARTS  256
@@ -26,12 +26,12 @@ struct batch {
     int fds[FILES];
     size_t files;
     struct io_op ops[READS];
-    struct store_read **first[READS];  // pieces of an operation
+    struct store_read **first[READS];  // first piece of each operation; `counts` pieces follow
     size_t counts[READS];
     size_t n;
     struct iovec parts[PARTS];
     size_t part_n;
-    char *gaps[READS];  // where bytes between pieces go; made when the first ones come
+    char *gaps[READS];  // memory for bytes between pieces, never read; or NULL
 };
 
 static int by_place(const void *a, const void *b)
@@ -74,7 +74,7 @@ static bool fits(struct batch *b, const struct store_read *v)
     const struct io_op *o = &b->ops[b->n - 1];
     uint64_t end = o->at + o->n;
     if (v->at < end || v->at - end > GAP_MAX || b->part_n + 2 > PARTS) return false;
-    err no_room = {0};  // then it is an operation of its own
+    err no_room = {0};  // without memory for the gap the piece becomes a separate operation
     if (v->at == end) return true;
     char **gap = &b->gaps[b->n - 1];
     if (!*gap) *gap = mem_resize_bare(b->local->memory, NULL, 0, GAP_MAX, &no_room);
@@ -83,6 +83,7 @@ static bool fits(struct batch *b, const struct store_read *v)
 
 static void add_part(struct batch *b, char *to, size_t n)  // NOLINT: written into later
 {
+    assert(b->n > 0 && b->part_n < PARTS);
     struct io_op *o = &b->ops[b->n - 1];
     b->parts[b->part_n++] = (struct iovec){to, n};
     o->v_n += 1;
@@ -113,8 +114,8 @@ static bool add_piece(struct batch *b, struct store_read **v, bool same_file)
     return true;
 }
 
-// Fills the batch with pieces of v; how many of them are in it or have failed. Opening a file may
-// take long on a disk that is busy or far away, so a request that has ended opens no further one.
+// Fills the batch with pieces of v; returns how many of them are in it or have failed. Opening a
+// file may take long on a busy or remote disk, so the request is checked before each one.
 static size_t fill(struct batch *b, const struct req *r, struct store_read **v, size_t n)
 {
     size_t i = 0;
@@ -146,7 +147,7 @@ static void settle(const struct io_op *o, const struct req *r, struct store_read
         if (local_alive(r, &why)) err_set(&why, ERR_DEADLINE_EXCEEDED, "too late");
         err_wrap(&why, "read object %.*s", STR(v->name));
         refuse(v, &why);
-    } else if (v->n <= o->done && v->at - o->at <= o->done - v->n) {
+    } else if (v->n <= o->done && v->at - o->at <= o->done - v->n) {  // even if the rest failed
         metric_add_to(&store_bytes, S("read"), v->n);
     } else if (o->error) {
         local_fault(&why, o->error, "read", v->name);
@@ -172,7 +173,7 @@ static void run_reads(struct batch *b, struct req *r)
 static void run_all(struct local *l, struct req *r, struct store_read **v, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        struct batch b;  // 10 kB that need not be 0
+        struct batch b;  // not zeroed: 10 kB
         b.local = l;
         b.files = b.n = b.part_n = 0;
         err why = {0};

@@ -2,16 +2,22 @@
 //
 // A creation, when all goes well:
 //
-//     t/<ulid> made and locked, bytes written           store_begin, store_write
-//     the rest written, the file synced
-//     linked to its name, folders made as needed
-//     its folder synced, and those above it that may be new
-//     t/<ulid> removed                                  store_commit
+//     1. make t/<ulid> and lock it                                store_begin
+//     2. write bytes                                              store_write
+//     3. write the rest, sync the file                            store_commit
+//     4. link it to its name, making folders as needed
+//     5. sync its folder, and those above it that may be new
+//     6. remove t/<ulid>
 //
-// What ends a process before the link leaves a file in t/, which whoever opens the store next
-// removes: the lock went with the process. After the link the object is there; whether it is
-// durable nobody was told. The lock and not the age says that a file is in use, because clocks
-// differ and uploads take as long as they take.
+// When it fails:
+//
+//     crash before 4   a file stays in t/; its lock ended with the process, so the next open of the
+//                      store removes it
+//     crash after 4    the object is there, but no caller was told; the power may fail before 5
+//     name is taken    5 and 6 as above: the object of the other one must be durable as well
+//
+// A file in t/ is in use if it is locked. Its age shows nothing: clocks differ, and uploads may
+// take any time.
 #include "base/fault.h"
 #include "base/hash.h"
 #include "store/local_int.h"
@@ -31,7 +37,7 @@
 #define CHUNK_MAX ((size_t)256 << 10)
 #define CHUNK_MIN ((size_t)4 << 10)
 
-// Attempts to link into a folder that somebody else removes each time.
+// Attempts to link into a folder that another process removes each time.
 #define LINK_TRIES 100
 
 struct upload {
@@ -60,8 +66,8 @@ static bool is_taken(int why)
     return why == EAGAIN || why == EACCES;
 }
 
-// Nobody else has it locked, and it is still there: between its making and its locking somebody who
-// sweeps may have taken it for left over.
+// Is it locked by us and still there? Between its making and its locking a sweep of another process
+// may have taken it for a left-over file.
 static bool is_ours(int fd)
 {
     struct stat st;
@@ -83,7 +89,7 @@ static bool make_temp(struct upload *u, err *e)
         temp_name(u->local, u->temp);
         u->fd = open(u->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
         if (u->fd < 0 && errno == EEXIST) continue;  // forked processes draw the same numbers
-        if (u->fd < 0 && errno == ENOENT) {          // somebody removed t/
+        if (u->fd < 0 && errno == ENOENT) {          // t/ was removed
             char path[PATH_MAX];
             snprintf(path, sizeof path, "%s/t", u->local->dir);
             if (!dir_make(path, e)) return false;
@@ -102,7 +108,7 @@ static bool make_temp(struct upload *u, err *e)
 
 static void upload_free(struct upload *u)
 {
-    // Who sweeps sees a file without a lock, or none.
+    // Removed before it is closed, and so unlocked: a sweep sees a locked file or none.
     if (u->fd >= 0 && unlink(u->temp) != 0 && errno != ENOENT) {
         err why = {0};
         char text[LOG_QUOTE_MAX];
@@ -139,7 +145,7 @@ struct store_upload *local_begin(struct store *s, struct req *r, str name, uint6
 
 // ---- its bytes
 
-// Writes what is in the chunk and then `more`; then syncs if it is the end.
+// Writes the chunk and then `more`, without copying; then syncs if it is the end.
 static bool flush(struct upload *u, str more, bool end, err *e)
 {
     char *rest = (char *)(uintptr_t)more.p;  // NOLINT: only read, which an iovec cannot say
@@ -159,6 +165,7 @@ static bool flush(struct upload *u, str more, bool end, err *e)
     if (!local_alive(u->req, e)) return false;
     if (FAULT_ERRNO("store.write")) return local_fault(e, errno, "write", upload_name(u));
     if (end && FAULT_ERRNO("store.sync")) return local_fault(e, errno, "sync", upload_name(u));
+    assert(n <= COUNT(ops));
     io_run(u->local->io, NULL, first, n);
     for (size_t i = 0; i < n; i++) {
         if (first[i].error)
@@ -182,6 +189,8 @@ bool local_write(struct store_upload *up, str bytes, err *e)
 
 // ---- folders
 
+// An inode number may be reused for a later folder of the same name, so the time of birth counts as
+// well. 0: unknown.
 static uint64_t identity_of(int fd)
 {
     struct statx s;
@@ -206,7 +215,7 @@ static void set_known(struct local *l, uint64_t path, uint64_t identity)
     lock_give(&l->lock);
 }
 
-// Makes the path that of the folder it is in; false at <dir>/o.
+// Shortens the path to that of the folder that it is in; false at <dir>/o.
 static bool path_up(struct local_path *p)
 {
     if (p->n < p->top) return false;
@@ -216,12 +225,12 @@ static bool path_up(struct local_path *p)
     return true;
 }
 
-// Syncs the folder of a path and those above it, up to one whose entry in its own folder is known
-// to be durable: some other process may have made it just now and not have synced it yet. Folders
-// that are gone took what was in them along.
+// Syncs the folder of a path and those above it, up to one whose entry in the folder above it is
+// known to be durable. It is not enough to sync folders that we made: another process may have made
+// one a moment ago and not have synced it yet. A folder that is gone has no entries to sync.
 static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
 {
-    uint64_t below = 0;  // the folder whose entry becomes durable next, and what it is
+    uint64_t below = 0;  // the folder whose entry the next fsync makes durable
     uint64_t below_identity = 0;
     while (path_up(&p)) {
         int fd = open(p.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -238,7 +247,8 @@ static bool sync_folders(struct local *l, struct local_path p, str name, err *e)
     return true;
 }
 
-// Makes those of the path that are not there, unless somebody removes them meanwhile.
+// Makes the missing folders of a path. True as well if another process removes one meanwhile: then
+// the caller's link fails again, and it comes back.
 static bool make_folders(const struct local_path *to, str name, err *e)
 {
     struct local_path p = *to;
@@ -253,7 +263,7 @@ static bool make_folders(const struct local_path *to, str name, err *e)
     return true;
 }
 
-// Removes the folders of a path that are empty.
+// Removes the folders of a path that are empty. One that is not ends it: rmdir fails.
 static void remove_folders(struct local_path p)
 {
     while (path_up(&p) && p.n > p.top && rmdir(p.p) == 0)
@@ -262,7 +272,8 @@ static void remove_folders(struct local_path p)
 
 // ---- the name
 
-// False: it is a folder that is left over empty, and now gone, or one with objects (*e).
+// Is the taken name an object? False: it is a folder, either left over empty and now removed, or
+// with objects below it (*e is set).
 static bool is_object(const struct local_path *to, str name, err *e)
 {
     struct stat st;
@@ -272,15 +283,15 @@ static bool is_object(const struct local_path *to, str name, err *e)
                    STR(name));
 }
 
-// Has the file a name besides the one in t/? A file server that answered too late made the link,
-// and then says that the name is taken.
+// Has the file a name besides the one in t/? When the answer of a file server gets lost, the kernel
+// asks again, and is told that the name is taken: by our own link.
 static bool is_linked(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && st.st_nlink > 1;
 }
 
-// Gives the file its name. *existed: it is taken by another one.
+// Gives the file its name. *existed: another object has it.
 static bool link_to(struct upload *u, const struct local_path *to, bool *existed, err *e)
 {
     str name = upload_name(u);
@@ -318,7 +329,7 @@ static bool finish(struct upload *u, bool *existed, err *e)
         return false;
     }
     FAULT("store.linked");
-    // Who was second syncs as well: what he finds must not be gone after the loss of power.
+    // Also if the name was taken: the caller relies on the other's object, which may not be synced.
     return sync_folders(u->local, to, name, e);
 }
 
@@ -339,7 +350,7 @@ void local_abandon(struct store_upload *up)
 
 // ---- what others left
 
-// Removes it unless somebody is writing it.
+// Removes it unless a process is writing it.
 static bool sweep_file(const struct local *l, str name, err *e)
 {
     char path[PATH_MAX];
@@ -382,7 +393,7 @@ bool local_sweep(struct local *l, err *e)
 // ---- deleting
 
 // The folder is synced: an object that came back after the loss of power would be taken for one
-// that nobody dealt with yet.
+// that has not been dealt with yet.
 static bool remove_file(const struct local_path *path, str name, err *e)
 {
     struct local_path folder = *path;

@@ -8,7 +8,7 @@
 
 // ---- names
 
-// Those of a prefix, whose last part may be empty or unfinished.
+// Checks that hold for prefixes as well, whose last part may be empty or unfinished.
 static bool check_bytes(str name, const char *what, err *e)
 {
     if (name.n > STORE_NAME_MAX) {
@@ -87,8 +87,9 @@ static void count_reads(const struct store_read *v, size_t n, uint64_t began)
 
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
 {
-    size_t from = 0;  // since here all names are good
+    size_t from = 0;  // from here to i all names are good
     uint64_t began = clock_mono_ns();
+    assert(n == 0 || v);
     for (size_t i = 0; i < n; i++) {
         v[i].ok = false;
         if (store_name_check(v[i].name, &v[i].fault)) continue;
@@ -121,7 +122,7 @@ bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e
     if (!store_size(s, r, name, &size, e)) return false;
     if (size == 0) return true;
     char *to = buf_reserve(out, size);
-    if (!to) return buf_ok(out, e);  // which it is not
+    if (!to) return buf_ok(out, e);  // sets *e
     if (!store_read(s, r, name, 0, size, to, e)) return false;
     out->n += size;
     return true;
@@ -153,8 +154,10 @@ bool store_write(struct store_upload *u, str bytes, err *e)
 bool store_commit(struct store_upload *u, bool *existed, err *e)
 {
     *existed = false;
+    assert(u->store);
     uint64_t began = clock_mono_ns();
     bool ok = u->store->kind->commit(u, existed, e);
+    assert(ok || !*existed);
     return counted(*existed ? S("exists") : S("create"), began, ok, e);
 }
 
@@ -194,7 +197,7 @@ static void remove_all(struct store *s, struct req *r, struct store_removal *v, 
 
 void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n)
 {
-    size_t from = 0;  // since here all names are good
+    size_t from = 0;  // from here to i all names are good
     uint64_t began = clock_mono_ns();
     for (size_t i = 0; i < n; i++) {
         v[i].ok = false;

@@ -2,20 +2,21 @@
 //
 // store.h - objects: named bytes that are created once, read by ranges, listed and deleted.
 //
-// What a store promises, whichever it is, and what everything above is built on:
+// Every kind of store makes these promises, and all code above is built on them:
 //
 //     creation is atomic    an object is there whole or not at all, and only one creation of a name
-//                           succeeds; who was second is told so. Never replaced, never appended to.
-//     durable               what was created survives the loss of power
+//                           succeeds; the second one is told that it exists. Objects are never
+//                           replaced and never appended to.
+//     durable               an object survives the loss of power
 //     consistent            a read, a list or a creation that begins after a creation or deletion
 //                           ended sees it
 //
-// A creation that failed may have happened all the same (a time-out, a crash): whoever cares reads
-// what is there and recognises his own bytes. Names are printable ASCII without spaces, '/'
-// separates folders, parts are at most 255 bytes and never empty, "." or ".."; anything else is
-// invalid_argument here and reaches no store. common/manifest/names.h has the names in use.
+// A creation that failed may have happened all the same (a time-out, a crash). A caller to whom it
+// matters reads the object and compares the bytes. Names are printable ASCII without spaces, '/'
+// separates folders, parts are at most 255 bytes and never empty, "." or ".."; other names are
+// invalid_argument here and reach no store. common/manifest/names.h has the names in use.
 //
-// All calls block and come from jobs and duties, never from loops; from any thread, many at once.
+// All calls block. They come from jobs and duties, never from loops; any thread, many at once.
 // Deadlines are those of `r` (loop/req.h); errors say what was done to which object:
 //
 //     not_found             no such object
@@ -33,7 +34,7 @@
 
 struct store;
 
-// Is it a name, or the beginning of names? Otherwise invalid_argument.
+// Is it a valid name, or the beginning of valid names? Otherwise invalid_argument.
 bool store_name_check(str name, err *e) MUST_CHECK;
 bool store_prefix_check(str prefix, err *e) MUST_CHECK;
 
@@ -49,9 +50,8 @@ struct store_read {
     err fault;
 };
 
-// Reads all pieces, many at once; each has its own result. Pieces of one object that lie close
-// together (less than 1 MB, as the kind of store finds it cheaper) may be read as one. Returns when
-// all have one.
+// Reads all pieces, many at once; each has its own result. Returns when all have one. A kind of
+// store may read pieces of one object that lie close together as one piece.
 void store_read_many(struct store *s, struct req *r, struct store_read *v, size_t n);
 
 bool store_read(struct store *s, struct req *r, str name, uint64_t at, size_t n, char *to,
@@ -65,9 +65,9 @@ bool store_get(struct store *s, struct req *r, str name, struct buf *out, err *e
 // ---- listing
 
 // Calls fn for each object whose name begins with `prefix` and comes after `after` (empty: all), in
-// byte order of names. It looks in that order, too: what it shows of a name is no older than what
-// it showed of those before. fn false ends the list, which then fails with *e as fn set it.
-// Borrowed.
+// byte order of names. The store looks in that order, too: its view of a name is no older than its
+// view of the names before. If fn returns false, the list ends and fails with the *e that fn set.
+// The name is borrowed during the call.
 typedef bool store_visit(void *arg, str name, uint64_t size, err *e);
 bool store_list(struct store *s, struct req *r, str prefix, str after, store_visit *fn, void *arg,
                 err *e) MUST_CHECK;
@@ -75,13 +75,13 @@ bool store_list(struct store *s, struct req *r, str prefix, str after, store_vis
 // ---- creating, piece by piece; one thread at a time
 struct store_upload;
 
-// NULL and *e set on failure. `about` bytes will come, as far as is known.
+// NULL and *e set on failure. `about` is the expected number of bytes, a hint.
 struct store_upload *store_begin(struct store *s, struct req *r, str name, uint64_t about,
                                  err *e) MUST_CHECK;
 bool store_write(struct store_upload *u, str bytes, err *e) MUST_CHECK;
 
-// Makes it visible; the upload is freed whatever comes. *existed: the name was taken before, and
-// nothing changed. On failure it may be there or not.
+// Makes it visible; the upload is freed in any case. *existed: the name was taken before, and
+// nothing changed. On failure the object may be there or not.
 bool store_commit(struct store_upload *u, bool *existed, err *e) MUST_CHECK;
 void store_abandon(struct store_upload *u);  // nothing of it stays; NULL is fine
 
@@ -102,10 +102,10 @@ struct store_removal {
 void store_delete_many(struct store *s, struct req *r, struct store_removal *v, size_t n);
 
 // ---- life
-void store_close(struct store *s);  // nobody is inside; NULL is fine
+void store_close(struct store *s);  // when no call is in progress; NULL is fine
 
-// A kind of store is these functions; each begins its own struct with a struct store. Contracts are
-// those above. Where `remove_many` is NULL it is made of remove.
+// A kind of store implements these functions, with the contracts above. Its struct begins with a
+// struct store. If `remove_many` is NULL, `remove` is called for each object.
 struct store_kind {
     const char *name;  // "local"
     void (*read_many)(struct store *s, struct req *r, struct store_read *v, size_t n);
