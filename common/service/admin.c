@@ -7,8 +7,8 @@
 #define READY_MAX_BYTES ((size_t)128 << 10)
 #define PAGE_MAX_BYTES  ((size_t)8 << 20)
 
-// A page is written into the exchange's own buf; what does not fit the memory budget is told as an
-// error by the caller of the route.
+// Begins a page in the exchange's buf. If it does not fit the memory budget, the buf fails, and the
+// caller of the route answers with an error.
 static struct buf *page(struct http_exchange *x, unsigned status, str type)
 {
     x->status = status;
@@ -22,7 +22,7 @@ static void explain(const struct program *p, struct buf *out)
 {
     for (size_t i = 0; i < p->unit_count; i++) {
         const struct unit *u = &p->units[i];
-        if (!atomic_load_explicit(&u->started, memory_order_acquire)) {
+        if (!atomic_load_explicit(&u->started, memory_order_acquire)) {  // `self` is not set yet
             buf_printf(out, "%s not ready: starting\n", u->service->name);
             continue;
         }
@@ -41,7 +41,7 @@ bool admin_is_ready(struct program *p, struct buf *why)
     else
         explain(p, why);
     if (why->n == 0 && atomic_load(&p->state) == PROGRAM_STARTING) buf_z(why, "starting\n");
-    if (why->failed) {  // nothing may have been said for want of memory
+    if (why->failed) {  // without memory *why may be empty, which would mean "ready"
         buf_clear(why);
         buf_z(why, "no memory to say whether it is ready\n");
     }
@@ -56,7 +56,7 @@ void admin_ready(struct program *p, struct http_exchange *x)
     struct buf *out = page(x, ready ? 200 : 503, S("text/plain; charset=utf-8"));
     if (!ready) buf_str(out, buf_view(&why));
     buf_clear(&why);
-    notices_print(p->notices, &why);  // what is too long for it is cut: traffic goes on
+    notices_print(p->notices, &why);  // cut if it is too long: the process is ready all the same
     if (ready) buf_z(out, why.n ? "ready\n" : "ready");
     buf_str(out, buf_view(&why));
     buf_release(&why);
@@ -99,7 +99,7 @@ static bool get_config_default(void *self, struct http_exchange *x, err *e)
     return config_print_defaults(p->config, page(x, 200, S("text/plain; charset=utf-8")), e);
 }
 
-// Fields that a C program has no value for are empty, as the API gives them (1.5).
+// The API has fields for which a C program has no value: they are empty.
 static bool get_buildinfo(void *self, struct http_exchange *x, err *e)
 {
     (void)self;
@@ -125,7 +125,7 @@ static bool get_runtime_config(void *self, struct http_exchange *x, err *e)
     return buf_ok(&x->out, e);
 }
 
-// Pyroscope's page. There is no limit of series here, which 0 says.
+// Pyroscope's page. Its 0 for series means that there is no such limit.
 static bool get_tenant_limits(void *self, struct http_exchange *x, err *e)
 {
     const struct program *p = self;

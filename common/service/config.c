@@ -171,7 +171,7 @@ bool config_variable(const struct config *c, size_t number, char *name, size_t s
     return true;
 }
 
-// Only names of rows are looked up; variables.h says what becomes of others.
+// Looks up the names of all rows. Other variables are checked by variables.h.
 static bool read_environment(struct reading *r, struct arena *a, err *e)
 {
     char name[NAME_MAX_BYTES];
@@ -227,8 +227,8 @@ static struct snapshot *snapshot_read(const struct config *c, err *e)
     return NULL;
 }
 
-// Old snapshots stay: readers hold pointers into them. The release order makes the structs visible
-// to whoever loads the pointer.
+// Old snapshots stay, because readers hold pointers into them. Release: a thread that loads the
+// pointer sees the structs.
 static void publish(struct config *c, struct snapshot *s)
 {
     s->older = atomic_load_explicit(&c->current, memory_order_relaxed);
@@ -322,7 +322,7 @@ static bool take_argument(struct command *k, err *e)
 
 bool config_load(struct config *c, int argc, char **argv, struct config_args *args, err *e)
 {
-    assert(!c->current);
+    assert(!c->current && argc > 0);
     *args = (struct config_args){0};
     struct command k = {.config = c, .args = args, .argc = argc, .argv = argv};
     for (k.at = 1; k.at < argc; k.at++) {
@@ -402,7 +402,7 @@ void config_print(const struct config *c, struct buf *out)
     }
 }
 
-// Sections, of which only those are named that have a line.
+// Prints sections; leaves out those without a line.
 static bool print_by_defaults(const struct config *c, bool diff, struct buf *out, err *e)
 {
     const struct snapshot *s = atomic_load_explicit(&c->current, memory_order_acquire);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config.h - settings as rows: one list of rows a section gives the struct, the parser, --help,
-// /config, docs/config.md and the chart's comments.
+// config.h - settings as rows: one list of rows per section is the source of the struct, the
+// parser,
+// --help, /config, docs/config.md and the chart's comments.
 //
 // A section is a file of rows, such as ingester/config.def:
 //
@@ -17,10 +18,10 @@
 //     };
 //
 // A setting ingester.head_memory is section.key in YAML, --ingester.head_memory on the command
-// line, and FLAMETREE_INGESTER_HEAD_MEMORY in the environment; flag over environment over file over
-// default. Unknown and repeated keys are errors with file and line. Snapshots are immutable; SIGHUP
-// swaps in a new one if it is valid; rows that are not reloadable keep their value and a line in
-// the log says so.
+// line, and FLAMETREE_INGESTER_HEAD_MEMORY in the environment. A flag takes precedence over the
+// environment, that over the file, that over the default. Unknown and repeated keys are errors with
+// file and line. Snapshots are immutable. SIGHUP swaps in a new one if it is valid; rows that are
+// not reloadable keep their value, which is logged.
 #pragma once
 
 #include "service/yaml_node.h"
@@ -66,11 +67,11 @@ struct config_section {
     size_t row_count;
     size_t size;  // of the struct
 
-    // What is made of the rows' values once they are all read, in the same arena; or NULL. Faults
-    // are told with file and line (yaml_node_fail).
+    // Called when all rows are read, to check them together and to derive other fields, in the same
+    // arena; or NULL. Faults name file and line (yaml_node_fail).
     bool (*finish)(void *to, struct arena *a, err *e);
 
-    // Keys that are taken and do nothing, which the log says once a process; NULL at the end.
+    // Keys that are accepted and have no effect, which is logged once per process. Ends with NULL.
     const char *const *without_effect;
 };
 
@@ -100,7 +101,7 @@ struct config_section {
 
 struct config;  // all sections of a process, with the current snapshot
 
-// What the command line said besides settings.
+// The arguments of the command line that are no settings.
 struct config_args {
     const char *file;  // --config FILE, or NULL
     bool check;        // --check-config
@@ -114,48 +115,49 @@ struct config_args {
 struct config *config_new(const struct config_section *const *sections, size_t n);
 void config_free(struct config *c);
 
-// Reads flags, environment and file. Fails with invalid_argument naming the key, where it came from
-// (file and line), the bound and the value. With --help, --version or --print-* nothing else is
-// read. argv is borrowed until config_free.
+// Reads flags, environment and file. Fails with invalid_argument naming the key, its source (file
+// and line), the bound and the value. With --help, --version or --print-* only flags are read. argv
+// is borrowed until config_free.
 bool config_load(struct config *c, int argc, char **argv, struct config_args *args,
                  err *e) MUST_CHECK;
 
 // Reads file and environment again (flags are kept). On failure the old snapshot stays.
 bool config_reload(struct config *c, err *e) MUST_CHECK;
 
-// The current struct of a section, which must be among the process'; valid until config_free (old
-// snapshots are kept: reloads are rare and a snapshot is small, so readers need no reference
-// counts). NULL if the process has no such section. Any thread.
+// The current struct of a section; NULL if the process has no such section. Valid until
+// config_free: old snapshots are kept, because reloads are rare and a snapshot is small, so readers
+// need no reference counts. Any thread.
 const void *config_section(const struct config *c, const char *name);
 
-// The limits of tenants that were made of this config (tenant.h), or NULL. Set before other threads
-// read.
+// The limits of tenants for this config (tenant.h), or NULL. To be set before other threads read.
 struct tenants;
 void config_set_tenants(struct config *c, struct tenants *t);
 struct tenants *config_tenants(const struct config *c);
 
-// Names of the variables of the environment that settings are read from, by number; false and
-// nothing written from config_variable_count on.
+// The name of the environment variable of a setting, by number. False, and nothing is written, from
+// config_variable_count on.
 size_t config_variable_count(const struct config *c);
 bool config_variable(const struct config *c, size_t number, char *name, size_t size);
 
-// How often settings were read; a reader that keeps something made from them compares it.
+// The number of times that settings were read. Code that caches values derived from them compares
+// it.
 uint64_t config_version(const struct config *c);
 
 // Effective settings as YAML that --config reads; secrets (keys ending in _secret, _password, _key)
 // as "<hidden>".
 void config_print(const struct config *c, struct buf *out);
 
-// The same of those that are not the default, and of all with their defaults. Fails with
-// resource_exhausted.
+// The same for settings that differ from their defaults; and all settings with their defaults. Fail
+// with resource_exhausted.
 bool config_print_diff(const struct config *c, struct buf *out, err *e) MUST_CHECK;
 bool config_print_defaults(const struct config *c, struct buf *out, err *e) MUST_CHECK;
 void config_print_help(const struct config *c, struct buf *out);
 void config_print_markdown(const struct config *c, struct buf *out);  // docs/config.md
 
-// Reads a map into a struct by the section's rows, with file, line and path in errors: unknown and
-// repeated keys, bad values, keys without value. Keys that are not given keep what `to` holds; then
-// comes the section's finish. The section need not be one of a config: rules in a list are read so.
+// Reads a map into a struct by the section's rows, then calls the section's finish. Errors name
+// file, line and path: unknown and repeated keys, bad values, keys without value. Fields whose keys
+// are not given stay as they are in `to`. The section need not belong to a config: rules in a list
+// are read in this way.
 bool config_read(const struct config_section *s, const struct yaml_node *map, void *to,
                  struct arena *a, err *e) MUST_CHECK;
 

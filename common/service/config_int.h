@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config_int.h - what the files of config share: texts of settings, before and after parsing. And
-// tenant.c compares values.
+// config_int.h - private to config*.c and tenant.c: texts of settings before and after parsing.
 #pragma once
 
 #include "service/config.h"
 
-// A setting as somebody gave it.
+// The text of a setting and its source.
 struct config_text {
     str text;          // of a scalar, or of a comma-separated list
     const str *items;  // of a YAML sequence of plain values
     size_t item_count;
     bool is_sequence;
-    const struct yaml_node *node;  // all of it, where it comes from a file
+    const struct yaml_node *node;  // the node, if it comes from a file
     const char *where;  // "flametree.yaml:12", "flag --server.listen", "default"; NULL: not given
 };
 
 // ---- config_yaml.c
 
-// Is told every section (key empty) and every setting of a file, in order. False ends the reading.
+// Called for every section (key empty) and every setting of a file, in order. False ends the
+// reading.
 typedef bool config_yaml_fn(void *ctx, str section, str key, const struct config_text *text,
                             err *e);
 
@@ -45,5 +45,5 @@ bool config_row_is_secret(const struct config_row *row);
 
 // ---- config_section.c
 
-// Is the key one that is taken and does nothing? The log is told once.
+// Is the key one that is accepted without effect? Logs that once.
 bool config_without_effect(const struct config_section *s, str key, const char *where);

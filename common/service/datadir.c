@@ -29,7 +29,7 @@ static bool check_format(const struct datadir *d, err *e)
     buf_init(&text, NULL, 4096);
     bool ok = file_read(path, &text, &why);
     if (!ok && why.code == ERR_NOT_FOUND) return file_write(path, FORMAT, e);
-    if (!ok) *e = why;  // it may be another format's
+    if (!ok) *e = why;  // not written anew: the directory may have another format
     str found = str_trim(buf_view(&text));
     if (ok && !str_eq(found, str_trim(FORMAT))) {
         ok = err_set(e, ERR_FAILED_PRECONDITION,
@@ -50,7 +50,7 @@ bool datadir_open(struct datadir *d, const char *path, err *e)
     char name[PATH_MAX];
     if (!join(name, d->path, "lock", e) || !lock_file_open(name, &d->lock, e))
         return err_wrap(e, "data directory");
-    bool ok = check_format(d, e);
+    bool ok = check_format(d, e);  // under the lock: two processes may start in an empty directory
     for (size_t i = 0; ok && i < COUNT(parts); i++)
         ok = join(name, d->path, parts[i], e) && dir_make(name, e);
     FAULT("datadir.made");
@@ -90,6 +90,7 @@ static bool write_id(const struct datadir *d, const char *name, id128 id, err *e
     char path[PATH_MAX];
     char line[ULID_TEXT + 1];
     ulid_print(id, line);
+    assert(strlen(line) == ULID_TEXT - 1);
     line[strlen(line) + 1] = 0;
     line[strlen(line)] = '\n';
     return join(path, d->path, name, e) && file_write(path, str_of(line), e);
@@ -143,7 +144,7 @@ bool datadir_write_ports(const struct datadir *d, unsigned public_port, const ch
 void datadir_remove_ports(const struct datadir *d)
 {
     char path[PATH_MAX];
-    err ignored = {0};  // a stale file only misleads somebody who asks a dead process
+    err ignored = {0};  // a stale file does no harm: its ports do not answer
     if (!join(path, d->path, "run/ports.json", &ignored)) return;
     if (!file_remove(path, &ignored)) return;
 }

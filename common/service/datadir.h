@@ -3,7 +3,7 @@
 // datadir.h - the directory of everything that a process keeps.
 //
 //     format      one line: "flametree 1"
-//     cluster     one line: whose objects were in the store when it was opened first
+//     cluster     one line: the cluster of the store when this directory was used first
 //     directory   one line: the ULID of this directory, made once
 //     lock        held by the process that uses it
 //     ingester/   the ingester's logs
@@ -21,22 +21,23 @@ struct datadir {
     int lock;
 };
 
-// Makes it if need be and takes its lock. Fails with one line for a person: somebody else's lock,
-// a format that this program does not know, no permission.
+// Makes it if it is not there, and takes its lock. Fails with one line for the user: another
+// process has the lock, the format is unknown, no permission.
 bool datadir_open(struct datadir *d, const char *path, err *e) MUST_CHECK;
 void datadir_close(struct datadir *d);
 
-// The directory's own id. It is made anew if it is not there yet, or if `keeps` (below the
-// directory; NULL: nothing) is not: what a service had kept there is gone, so this is not the same
-// any more.
+// The id of the directory. A new one is made if there is none, or if the file `keeps` below the
+// directory (NULL: none) is missing: then the data of a service is gone, and other nodes must not
+// take this directory for the old one.
 bool datadir_identify(const struct datadir *d, const char *keeps, id128 *directory,
                       err *e) MUST_CHECK;
 
-// The cluster of the store that this directory was used with; *known is false if it was with none.
+// The cluster of the store that this directory was used with; *known is false if there was none
+// yet.
 bool datadir_read_cluster(const struct datadir *d, id128 *cluster, bool *known, err *e) MUST_CHECK;
 bool datadir_write_cluster(const struct datadir *d, id128 cluster, err *e) MUST_CHECK;
 
-// Writes run/ports.json, which says where the process listens. admin: "" without such a listener.
+// Writes run/ports.json, which has the ports of the listeners. admin: "" without such a listener.
 bool datadir_write_ports(const struct datadir *d, unsigned public_port, const char *internal,
                          const char *admin, err *e) MUST_CHECK;
 void datadir_remove_ports(const struct datadir *d);

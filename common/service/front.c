@@ -3,7 +3,7 @@
 
 static struct router *router_of(struct front *f)
 {
-    // Acquire: whoever sees the router sees its tables and the services behind it.
+    // Acquire: a thread that sees the router sees its tables and the services behind it.
     return atomic_load_explicit(&f->router, memory_order_acquire);
 }
 

@@ -7,7 +7,8 @@ static const struct config_row rows[] = {
 #undef ROW
 };
 
-// Keys of Pyroscope that mean nothing here: parts that this system does not have, or has otherwise.
+// Keys of Pyroscope without effect here: they belong to parts that this system does not have, or
+// that work differently.
 static const char *const without_effect[] = {
     "push_max_concurrency",
     "enforce_labels_order",

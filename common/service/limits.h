@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// limits.h - the limits of a tenant as a struct: rows of limits.def, and what is made of them.
+// limits.h - the limits of a tenant as a struct: rows of limits.def, and structs made from them.
 //
-// A limit that is more than a value comes as a tree; limits_finish (limits.c) checks it and makes
-// of it what the write path works with, once a snapshot and not once a push. What it makes lives in
-// the snapshot's arena and is immutable; other resources are hooked in with arena_defer.
+// A limit that is more than a value is read as a YAML tree. limits_finish (limits.c) checks it and
+// turns it into the structs that the write path uses: once per snapshot, not once per push. They
+// live in the snapshot's arena and are immutable; other resources are hooked in with arena_defer.
 #pragma once
 
 #include "service/config.h"
@@ -15,7 +15,8 @@ struct relabelling;    // limits_relabel.c
 
 #define LIMITS_GROUPS_MAX 50
 
-// distributor_usage_groups: the pushes that a tenant wants counted, refused or sampled apart.
+// distributor_usage_groups: groups of series that a tenant wants counted, refused or sampled
+// separately.
 struct usage_group {
     str name;        // "app/${labels.service_name}": resolved with the labels of a series
     bool templated;  // has such a part
@@ -27,8 +28,8 @@ struct usage_groups {
     size_t n;
 };
 
-// ingestion_limit: how much a tenant may push in a period, kept by somebody outside who writes the
-// overrides; here only "reached" counts.
+// ingestion_limit: the bytes that a tenant may push in a period. A program outside counts them and
+// writes the overrides; only "reached" has an effect here.
 struct quota_group {
     str name;  // as configured or resolved
     int64_t period_limit_mb;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// limits_int.h - what limits_finish makes of single trees; for limits*.c.
+// limits_int.h - private to limits*.c: the parts of limits_finish.
 #pragma once
 
 #include "service/limits.h"

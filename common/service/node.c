@@ -35,7 +35,7 @@ void node_joins(struct program *p, id128 cluster)
     ulid_print(cluster, text);
     memcpy(p->cluster_text, text, sizeof text);
     p->cluster = cluster;
-    // Release: who sees that it is known sees what it is.
+    // Release: a thread that sees the flag sees the cluster and its text as well.
     atomic_store_explicit(&p->cluster_known, true, memory_order_release);
     client_introduce(p->client, str_of(p->id), str_of(p->cluster_text));
 }
@@ -64,7 +64,8 @@ void node_differs(struct program *p, str node, id128 mine, str theirs)
                  STR(str_slice(theirs, 0, ULID_TEXT)), p->id, text);
 }
 
-// A node that reads or writes another store would answer, or store, without what is in this one.
+// A node with another store would miss our objects in its answers, and store ours where we do not
+// find them. So it is refused.
 bool node_admit(void *arg, const struct http_headers *h, err *e)
 {
     struct program *p = arg;
@@ -113,7 +114,7 @@ void node_tell_twin(const struct process *process, const struct node_identity *o
 
 // ---- probes
 
-// How much of server.memory_limit is taken: near it requests are refused.
+// The used part of server.memory_limit, because requests are refused near the limit.
 static double load_of(const struct program *p)
 {
     const struct mem_budget *b = &p->memory;

@@ -53,6 +53,7 @@ static void set_gauge(const struct notices *n, const char *event)
 // With the lock.
 static void take_out(struct notices *n, size_t i)
 {
+    assert(i < n->n && n->n <= NOTICES_MAX);
     const char *event = n->v[i].event;
     tell_over(&n->v[i]);
     memmove(n->v + i, n->v + i + 1, (n->n - i - 1) * sizeof *n->v);
@@ -126,7 +127,7 @@ void notice_raise(struct notices *n, const char *event, str about, uint64_t for_
     if (t) *t = fresh;
     set_gauge(n, event);
     lock_give(&n->lock);
-    if (!again) tell(&fresh);
+    if (!again) tell(&fresh);  // outside the lock: the log may block
 }
 
 void notice_end(struct notices *n, const char *event, str about)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// notice.h - conditions that a person must hear of although traffic goes on.
+// notice.h - conditions that the operator must know of although traffic goes on.
 //
-// A notice is a line of /ready (which answers 200 all the same), a row of flametree_notices, a line
-// of the log when it begins, every ten minutes while it lasts, and when it is over. Whoever sees a
-// condition raises its notice again and again; it is over when it is ended, or when nobody raised
-// it for as long as was said. Any thread; a process has at most NOTICES_MAX at a time, further ones
-// are only logged.
+// A notice is a line of /ready (which answers 200 all the same), a row of flametree_notices, and a
+// line of the log when it begins, every ten minutes while it lasts, and when it is over. Code that
+// sees a condition raises its notice again and again. It is over when notice_end is called, or when
+// it was not raised for the time given (for_ns). Any thread. A process has at most NOTICES_MAX at a
+// time; further ones are only logged.
 //
 //     notice_raise(n, "node.twin", S("ingester-1"), 60 * NS_PER_S, "%s", why);
 //     /ready:   ready
@@ -23,11 +23,11 @@ struct notices;
 struct notices *notices_new(void);
 void notices_free(struct notices *n);  // NULL is fine
 
-// `event` is a literal, `about` what it is about: together they are the notice; the text may change
-// from one raising to the next. n NULL: nothing happens.
+// `event` (a literal) and `about` (the thing concerned) identify the notice; the text may change
+// each time. n NULL: nothing happens.
 void notice_raise(struct notices *n, const char *event, str about, uint64_t for_ns, const char *fmt,
                   ...) PRINTF(5, 6);
 void notice_end(struct notices *n, const char *event, str about);
 
-// A line for each, ending in a newline; those that are over are told and go.
+// Appends a line for each notice. Notices whose time is over are logged and removed first.
 void notices_print(struct notices *n, struct buf *out);

@@ -45,7 +45,7 @@ static int by_name(const void *a, const void *b)
     return (x->node->line > y->node->line) - (x->node->line < y->node->line);
 }
 
-// Maps of one file must not name a member twice: laying files over each other would hide it.
+// Maps of one file must not name a member twice: the merging of files would hide it.
 static bool check_unique(struct arena *a, const struct yaml_node *map, err *e)
 {
     struct entry *v = ARENA_ARRAY(a, struct entry, map->count);
@@ -61,7 +61,7 @@ static bool check_unique(struct arena *a, const struct yaml_node *map, err *e)
     return arena_ok(a, e);
 }
 
-// The tenants of a file are added to *v.
+// Checks a file and adds its tenants to *v.
 static bool read_file(struct arena *a, const struct yaml_node *root, size_t file, struct entry **v,
                       size_t *cap, size_t *n, err *e)
 {
@@ -87,10 +87,11 @@ static bool read_file(struct arena *a, const struct yaml_node *root, size_t file
     return true;
 }
 
-// What several files say of one tenant, as if one file had said it. Its place in the path, which
-// errors tell, is that of the first one.
+// Merges the nodes that several files have for one tenant, as if one file had them. Errors show the
+// path of the first one.
 static const struct yaml_node *join(struct arena *a, const struct entry *v, size_t n, err *e)
 {
+    assert(n > 0);
     const struct yaml_node *all = v[0].node;
     for (size_t i = 1; i < n; i++) {
         if (v[i].node->kind == YAML_NODE_NULL) continue;

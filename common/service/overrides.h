@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// overrides.h - private to tenant: the files of overrides as a table of limits by tenant.
+// overrides.h - private to tenant.c: reads the files of overrides into a table of limits by tenant.
 #pragma once
 
 #include "service/limits.h"
@@ -12,7 +12,7 @@ struct override {
     const struct limits *limits;
 };
 
-// Immutable; holds everything that its limits point to but the defaults'.
+// Immutable. Its arena holds all memory of its limits, except that of the defaults.
 struct overrides {
     struct arena arena;
     const struct override *v;  // sorted by tenant, each once
@@ -23,8 +23,9 @@ struct overrides {
 bool overrides_load(struct arena *a, CONFIG_LIST files, str **texts, uint64_t *hash,
                     err *e) MUST_CHECK;
 
-// Makes the table of the texts, one a file; names of files are borrowed as long as *o. Fails with
-// invalid_argument "file:line: overrides.tenant.key: ..."; then *o is to be released as well.
+// Makes the table from the texts, one per file; the names of the files are borrowed as long as *o.
+// Fails with invalid_argument "file:line: overrides.tenant.key: ..."; *o must be released then,
+// too.
 bool overrides_read(struct overrides *o, CONFIG_LIST files, const str *texts,
                     const struct limits *defaults, err *e) MUST_CHECK;
 void overrides_release(struct overrides *o);

@@ -42,7 +42,7 @@ void process_freed(size_t bytes)
     static _Atomic size_t freed;
     size_t sum = atomic_fetch_add_explicit(&freed, bytes, memory_order_relaxed) + bytes;
     if (sum < PROCESS_GIVE_BACK) return;
-    // Of several that get here at once one does it.
+    // Of several threads that get here at once only one does it.
     if (atomic_exchange_explicit(&freed, 0, memory_order_relaxed) < PROCESS_GIVE_BACK) return;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     (void)malloc_trim(0);
@@ -121,7 +121,7 @@ static void on_print(void *arg)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         metric_set(&service_max_fds, (int64_t)files.rlim_cur);
-    metric_set(&service_open_fds, count_entries("/proc/self/fd") - 1);  // the one that counts
+    metric_set(&service_open_fds, count_entries("/proc/self/fd") - 1);  // without that of opendir
     metric_set(&service_threads, count_entries("/proc/self/task"));
     metric_set(&service_start_time, started_wall_ns / NS_PER_S);
     metric_set_to(&service_build_info, str_of(service_version), 1);
@@ -156,7 +156,7 @@ void process_watch_budget(struct mem_budget *b)
 void process_unwatch_budget(struct mem_budget *b)
 {
     lock_take(&lock);
-    for (size_t i = 0; i < watched_count; i++) {
+    for (size_t i = 0; i < watched_count; i++) {  // a budget that is not watched is fine
         if (watched[i] != b) continue;
         watched[i] = watched[--watched_count];
         break;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// process.h - what concerns the process as a whole: its allocator, and gauges of memory, CPU and
-// descriptors.
+// process.h - the process as a whole: its allocator, and gauges of memory, CPU and descriptors.
 #pragma once
 
 #include "base/mem.h"
@@ -10,11 +9,11 @@
 // so that resident memory follows what budgets count.
 void process_tune_malloc(void);
 
-// Long-lived state of so many bytes was freed, in small pieces. Once PROCESS_GIVE_BACK of them have
-// come together the pages that are free go back to the system: malloc keeps them where they are, in
-// the arena of the thread that asked for them, and threads of other arenas take new ones instead. A
-// head whose services come and go would grow to several times what its budget counts. Takes
-// milliseconds, in which others may wait for memory. Any thread.
+// To be called when so many bytes of long-lived state were freed in small pieces. Each time their
+// sum reaches PROCESS_GIVE_BACK, free pages go back to the system. malloc would keep them in the
+// arena of the thread that allocated them, and threads of other arenas would take new ones: a head
+// whose services come and go would grow to several times the bytes that its budget counts. Takes
+// milliseconds, in which other threads may wait for memory. Any thread.
 #define PROCESS_GIVE_BACK ((size_t)64 << 20)
 void process_freed(size_t bytes);
 

@@ -14,20 +14,23 @@
 
 #define DUTY_WIDTH 4
 #define DUTY_QUEUE 64
-#define ADMIN_WIDTH \
-    2  // pages of the process have workers of their own, so that they answer under load
+
+// Pages of the process have separate workers, so that they answer under load. So have probes: a
+// busy process must not look dead.
+#define ADMIN_WIDTH       2
 #define ADMIN_QUEUE       64
-#define PROBE_WIDTH       1  // and so do probes: a process that is busy lives
+#define PROBE_WIDTH       1
 #define PROBE_CONNECTIONS 4
 #define REFUSALS_MAX      ((size_t)16 << 20)
 #define RESERVE_MAX       ((size_t)16 << 20)
 
-// Unread answers have this part of the memory, a connection this part of theirs, a tenant that.
+// Unread answers may use one n-th of the memory; a connection and a tenant may each use one n-th of
+// that.
 #define ANSWERS_PART       4
 #define ANSWERS_CONNECTION 4
 #define ANSWERS_TENANT     2
 
-// Pushes leave this part of the memory to others, so that a flood of them ends no query.
+// Pushes leave one n-th of the memory to other requests, so that a flood of them ends no query.
 #define PUSHES_LEAVE 8
 
 #define SOCKET_PATH_MAX \
@@ -67,6 +70,7 @@ static bool open_lane(struct program *p, struct unit *u, enum rank rank, err *e)
                                         [RANK_QUERIER] = "querier",
                                         [RANK_INGESTER] = "ingester",
                                         [RANK_DISK] = "disk"};
+    assert(rank < RANK_COUNT);
     if (u->lanes[rank]) return true;
     char name[64];
     snprintf(name, sizeof name, "%s.%s", u->service->name, ranks[rank]);
@@ -175,7 +179,7 @@ static void name_listener(char *address, size_t size, const char *listen, unsign
     snprintf(address, size, "%.*s:%u", STR(host), port);
 }
 
-// What both listeners have of section "server".
+// The options that all listeners take from section "server".
 static struct server_options common_options(struct program *p)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -203,7 +207,7 @@ static bool open_front(struct program *p, struct front *f, const struct server_o
     return f->server != NULL;
 }
 
-// Nodes read what they ask for; clients may not, or by the byte.
+// Limits on unread answers, for clients: they may read slowly or not at all. Nodes read at once.
 static void limit_readers(struct program *p, struct server_options *o)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -218,7 +222,7 @@ static void limit_readers(struct program *p, struct server_options *o)
     o->answer_rate = s->answer_rate;
 }
 
-// Of a listener for clients, public or admin's.
+// Options of a listener for clients: the public one, or that of admin.listen.
 static struct server_options client_options(struct program *p, const char *name, const char *listen)
 {
     const struct server_settings *s = config_section(p->config, "server");
@@ -244,9 +248,9 @@ static bool open_public(struct program *p, err *e)
     return true;
 }
 
-// Where what tells about all tenants listens; NULL: where everything public does. With tenants that
-// must not know of each other the default is an address of this machine alone, and a port that
-// nobody else has, since several processes may share the machine.
+// The address of the listener for pages about all tenants; NULL: the public listener has them. With
+// multi-tenancy, tenants must not know of each other: then the default is loopback, with a port
+// that the system chooses, because several processes may share the machine.
 static const char *choose_admin(const struct program *p)
 {
     const struct admin_settings *a = config_section(p->config, "admin");
@@ -256,7 +260,7 @@ static const char *choose_admin(const struct program *p)
     return auth->multitenancy_enabled ? "127.0.0.1:0" : NULL;
 }
 
-// Before the public listener: that one must not tell everything meanwhile.
+// Before the public listener, so that it never shows pages that belong here.
 static bool open_admin(struct program *p, err *e)
 {
     const char *listen = choose_admin(p);
@@ -270,8 +274,9 @@ static bool open_admin(struct program *p, err *e)
     return true;
 }
 
-// Where the internal listener listens. A socket's path may have 107 bytes; a data directory with a
-// longer one is reached through its descriptor, which is the same place for this process alone.
+// The address of the internal listener. A socket's path may have 107 bytes. If that of the data
+// directory is longer, the socket is named through a descriptor of the directory, a path that works
+// in this process only.
 static bool choose_internal(struct program *p, const char *configured, char *listen, size_t size,
                             err *e)
 {
@@ -299,8 +304,8 @@ static bool is_of_this_machine(str listen)
     return false;
 }
 
-// Whoever reaches the internal listener reads and writes for every tenant: it believes what nodes
-// say.
+// The internal listener trusts the tenants that nodes name: any client that reaches it can read and
+// write for every tenant.
 static void tell_exposed(const char *listen, bool tls)
 {
     char quoted[LOG_QUOTE_MAX];
@@ -461,6 +466,7 @@ static bool start_units(struct program *p, err *e)
         uint64_t begin = clock_mono_ns();
         if (!u->service->start(&p->process, &u->self, e))
             return err_wrap(e, "%s", u->service->name);
+        // Release: a thread that sees it (/ready) sees *self as well.
         atomic_store_explicit(&u->started, true, memory_order_release);
         log_info(NULL, "service.started", "service=%s took_ms=%llu", u->service->name,
                  ms_since(begin));
@@ -468,7 +474,7 @@ static bool start_units(struct program *p, err *e)
     return true;
 }
 
-// Without a limit of its own a push is bounded by the memory of a request.
+// The body limit of a tenant's pushes. Without one a push is bounded by the memory of a request.
 static size_t push_body_max(void *arg, struct arena *a, str tenant)
 {
     const struct program *p = arg;
@@ -477,7 +483,7 @@ static size_t push_body_max(void *arg, struct arena *a, str tenant)
     return mebibytes > 0 ? (size_t)(mebibytes * 1048576.0) : s->request_memory;
 }
 
-// The listener of admin.listen has the rows that tell about all tenants, and /ready.
+// The listener of admin.listen has the rows about all tenants, and /ready.
 static void publish_admin(struct program *p, struct router_options o)
 {
     o.admin_elsewhere = false;
@@ -565,7 +571,9 @@ static bool start_prober(struct program *p, err *e)
 
 bool program_start(struct program *p, err *e)
 {
-    p->selfprofile = selfprofile_start(&p->process, takes_pushes(p));  // sees the start as well
+    assert(atomic_load(&p->state) == PROGRAM_STARTING);
+    p->selfprofile =
+        selfprofile_start(&p->process, takes_pushes(p));  // first: it profiles the start
     if (!storage_open(p, e) || !start_units(p, e)) return false;
     publish(p);
     if (!start_prober(p, e)) return false;
@@ -584,6 +592,7 @@ void program_drain(struct program *p)
     uint64_t timeout_ns = (uint64_t)s->drain_timeout;
     log_info(NULL, "process.draining", "timeout_ms=%llu",
              (unsigned long long)(timeout_ns / (uint64_t)NS_PER_MS));
+    assert(atomic_load(&p->state) == PROGRAM_READY);
     atomic_store(&p->state, PROGRAM_DRAINING);
     metric_set(&service_ready, 0);
     watch_stop(p->watch);
@@ -594,6 +603,8 @@ void program_drain(struct program *p)
         const struct unit *u = &p->units[i];
         if (u->service->draining) u->service->draining(u->self);
     }
+    // The public listener first: its requests may need the internal one. The admin listener last,
+    // so that /ready and /metrics can be watched meanwhile.
     uint64_t begin = clock_mono_ns();
     uint64_t deadline = begin + timeout_ns;
     server_drain(p->public.server, timeout_ns);
@@ -619,7 +630,8 @@ void program_close(struct program *p)
     p->selfprofile = NULL;
     prober_stop(p->prober);
     p->prober = NULL;
-    // After a failed start the listeners are still open, and answer "starting" until here.
+    // After a failed start the listeners are still open and have answered "starting" until here.
+    // The order below: no new requests, no running jobs, then what the jobs used.
     if (p->public.server) server_drain(p->public.server, 0);
     if (p->internal.server) server_drain(p->internal.server, 0);
     if (p->admin.server) server_drain(p->admin.server, 0);
@@ -656,5 +668,5 @@ void program_close(struct program *p)
     process_unwatch_budget(&p->reserve);
     process_unwatch_budget(&p->answers);
     process_unwatch_budget(&p->memory);
-    assert(atomic_load(&p->memory.used) == 0);  // what was counted was given back
+    assert(atomic_load(&p->memory.used) == 0);  // all that was counted has been given back
 }

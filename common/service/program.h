@@ -2,15 +2,15 @@
 //
 // program.h - private to service: a running process with its services.
 //
-// Two threads matter. The main one waits for signals and does nothing else, so that a second
-// SIGTERM is always heard. The runner brings the process up, waits, and takes it down:
+// Two threads matter. The main thread waits for signals and does nothing else, so that it always
+// receives a second SIGTERM. The runner brings the process up, waits, and takes it down:
 //
 //     STARTING   program_open, services' start      listeners answer: /ready says "starting"
 //     READY      routers are published              traffic; SIGHUP: certificates are read again
 //     DRAINING   program_drain                      /ready says "draining"
 //
-// Listeners open before services start, so that a long recovery is seen and a taken port is told at
-// once. Until the routers are published a front answers in their place.
+// Listeners open before services start. So /ready shows a long recovery, and a port that is in use
+// is reported at once. Until the routers are published a front answers in their place.
 #pragma once
 
 #include "cluster/probe.h"
@@ -40,7 +40,7 @@ struct unit {  // a service in this process
 
 struct program;
 
-// Stands before a router that may not be there yet.
+// The application of a listener: passes requests to a router that may not be there yet.
 struct front {
     struct program *program;
     _Atomic(struct router *) router;
@@ -56,11 +56,11 @@ struct program {
     int run_fd;                  // of the directory of a socket whose path is too long; else -1
     struct mem_budget memory;    // all that is counted
     struct mem_budget requests;  // bodies, arenas and answers
-    struct mem_budget pushes;    // of those, what pushes have
-    struct mem_budget storage;   // what reads and writes of objects hold meanwhile
-    struct mem_budget refusals;  // answers to those that found no room; small, beside `memory`
-    struct mem_budget answers;   // until they are read; the rest is for what is being made
-    struct mem_budget reserve;   // of /ready and /metrics, beside `memory` as well
+    struct mem_budget pushes;    // the part of requests that pushes may use
+    struct mem_budget storage;   // buffers of reads and writes of objects
+    struct mem_budget refusals;  // answers to requests that found no room; not part of `memory`
+    struct mem_budget answers;   // answers until their clients have read them
+    struct mem_budget reserve;   // for /ready and /metrics; not part of `memory` either
     struct loop *loops[LOOPS_MAX];
     size_t loop_count;
     struct loop *client_loop;
@@ -70,7 +70,7 @@ struct program {
     struct prober *prober;  // or NULL
     struct front public;
     struct front internal;
-    struct front admin;  // of the pages that tell about all tenants; no server: they are public's
+    struct front admin;  // of pages about all tenants; without server: `public` has them
     char internal_address[PATH_MAX + 8];
     char public_address[300];
     char admin_address[300];          // empty: there is no such listener
@@ -80,7 +80,7 @@ struct program {
     id128 cluster;                  // of the store, once `cluster_known`
     char cluster_text[ULID_TEXT];
     atomic_bool cluster_known;
-    atomic_bool store_unasked;  // the store has not said yet whose it is
+    atomic_bool store_unasked;  // the store's cluster could not be read yet
     struct notices *notices;
     struct watch *watch;                   // or NULL
     struct lane *admin_lanes[RANK_COUNT];  // of the process' own pages, and of probes
@@ -102,16 +102,17 @@ struct program {
 
 bool program_open(struct program *p, err *e) MUST_CHECK;   // everything but the services
 bool program_start(struct program *p, err *e) MUST_CHECK;  // the services; then it is READY
-void program_reload_tls(struct program *p);                // tells how it went
+void program_reload_tls(struct program *p);                // logs the results
 void program_drain(struct program *p);
-void program_close(struct program *p);  // whatever was opened
+void program_close(struct program *p);  // also after a start that failed half-way
 
 // ---- storage.c: the store of objects, open while services run
 
 bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
 void storage_close(struct program *p);
 
-// Asks a store that could not be asked at the start; one that is not this node's ends the process.
+// Reads the cluster of a store that could not be read at the start. If it is not this node's, the
+// process ends.
 void storage_ask(struct program *p);
 
 // ---- front.c
@@ -127,12 +128,12 @@ extern const size_t admin_route_count;
 extern const struct http_route admin_public_routes[];  // not the internal one
 extern const size_t admin_public_route_count;
 
-// Is the process ready for traffic? Otherwise *why says a line for each reason.
+// Is the process ready for traffic? Otherwise a line for each reason is appended to *why.
 bool admin_is_ready(struct program *p, struct buf *why);
 void admin_ready(struct program *p, struct http_exchange *x);
 void admin_metrics(struct http_exchange *x);
 
-// ---- node.c: who this process is, and what it answers to the probes of others
+// ---- node.c: the identity of this process, and its answers to probes
 
 bool node_identify(struct program *p, err *e) MUST_CHECK;  // once its listeners are open
 
@@ -148,7 +149,7 @@ void node_differs(struct program *p, str node, id128 mine, str theirs);  // rais
 extern const struct rpc_method node_rpc[];  // the internal listener
 extern const size_t node_rpc_count;
 
-// ---- watch.c: a thread that asks other nodes who they are, and the store whose it is
+// ---- watch.c: a thread that compares identities of other nodes, and that of the store
 
 struct watch *watch_start(struct program *p, err *e) MUST_CHECK;
 void watch_stop(struct watch *w);  // NULL is fine

@@ -2,15 +2,16 @@
 //
 // The collector's round, ten times a second:
 //
-//     take samples -> put hidden callers back -> look names up -> add to the sums
-//     a push is on its way?  over: say how it went
-//     interval over?         encode the sums, begin a push, start anew
+//     1. take samples, put hidden callers back, look names up, add to the sums
+//     2. if a push under way has ended: log the result
+//     3. if the interval is over: encode the sums, begin a push, start anew
 //
-// A push is never waited for, and names are looked up as samples come, so that the queue of samples
-// is emptied in time whatever else happens.
+// No step waits for a push, and names are looked up as samples come. So the queue of samples is
+// always emptied in time.
 //
-// Until the first push samples are taken START_TIMES as often, and it comes as soon as there are
-// any: a start takes some tens of ms of CPU time, and who looks then wants to see something.
+// Until the first push samples are taken START_TIMES as often, and that push is sent as soon as
+// there are any: a start takes some tens of ms of CPU time, and a user who looks at a fresh process
+// should see a profile.
 #include "service/selfprofile.h"
 
 #include "codec/compress.h"
@@ -89,7 +90,7 @@ static void on_sample(void *ctx, const struct sample *s)
     row.end = end_of(end);
     for (uint32_t i = 0; i < row.depth; i++) {
         struct sampler_place place;
-        // What fails now is tried again when it is encoded.
+        // A failure is ignored: the encoder looks the name up again.
         if (pcs[i] != SAMPLE_GAP && !sampler_names_find(p->names, pcs[i], &place, &ignored)) break;
     }
     if (stack_sums_add(&p->sums, &row, pcs, &ignored)) {
@@ -147,7 +148,7 @@ static bool encode(struct selfprofile *p, const struct selfprofile_span *span, e
 {
     bool ok = encode_once(p, span, e);
     if (!ok && e->code == ERR_RESOURCE_EXHAUSTED) {
-        sampler_names_trim(p->names, true);  // remembered names may be what takes the room
+        sampler_names_trim(p->names, true);  // remembered names share the budget
         ok = encode_once(p, span, e);
     }
     sampler_names_trim(p->names, false);
@@ -172,6 +173,7 @@ static void begin_push(struct selfprofile *p)
 {
     struct push *u = &p->push;
     struct http_call *c = &u->call;
+    assert(!p->pushing);
     req_init(&u->req, RANK_DUTY, &p->memory, REQUEST_MAX, PUSH_TIMEOUT_NS);
     *c = (struct http_call){.method = "POST",
                             .address = str_of(p->address),
@@ -188,7 +190,7 @@ static void begin_push(struct selfprofile *p)
     p->pushing = true;
 }
 
-// Waits for the push, which is over or will be stopped, and tells how it went.
+// Waits for a push that is over or is being given up, and logs its result.
 static void end_push(struct selfprofile *p, bool give_up)
 {
     struct push *u = &p->push;
@@ -245,7 +247,8 @@ static bool wait_round(struct selfprofile *p)
     return !stopping;
 }
 
-// The start is over: what waits still has its weight, then the rate of the settings holds.
+// The start is over: samples that wait are counted at the old rate, then the rate of the settings
+// holds.
 static void slow_down(struct selfprofile *p)
 {
     err e = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// selfprofile_int.h - what the files of the own profile share: sums of samples by stack, and their
-// encoding as pprof.
+// selfprofile_int.h - private to selfprofile*.c: sums of samples by stack, and their encoding as
+// pprof.
 #pragma once
 
 #include "base/map.h"
@@ -17,7 +17,7 @@
 // Distinct stacks of one push; the push path takes 16,000 by default.
 #define STACKS_MAX 8000
 
-enum stack_end {  // what stands at the root of a stack
+enum stack_end {  // how a stack ends at its root
     STACK_WHOLE,
     STACK_LOST,
     STACK_DEEP,
@@ -59,6 +59,6 @@ struct selfprofile_span {
 };
 
 // google.v1.Profile: samples/count and cpu/nanoseconds, label component. Names are looked up here.
-// Fails with resource_exhausted; names are then best trimmed before another try.
+// Fails with resource_exhausted; the caller should trim the names before another try.
 bool selfprofile_encode(const struct stack_sums *s, struct sampler_names *names,
                         const struct selfprofile_span *span, struct buf *out, err *e) MUST_CHECK;

@@ -32,7 +32,7 @@ enum {
     TEXT_OVERFLOW
 };
 
-// Ids of locations and functions: the marks first, then in the order in which they are met.
+// Ids of locations and functions: the marks first, then in the order of first use.
 enum {
     ID_LOST = 1,
     ID_DEEP,
@@ -50,7 +50,7 @@ struct encoder {
     uint64_t *location_rows;
     size_t location_count;
     size_t location_cap;
-    uint32_t *function_ids;  // by the number of names; 0: not met
+    uint32_t *function_ids;  // by the function's number in `names`; 0: not used yet
     uint32_t *function_rows;
     uint32_t function_count;
     struct sampler_names *names;
@@ -168,7 +168,8 @@ static bool put_sample(struct encoder *x, const struct stack_row *row, const uin
 
 // ---- locations, functions and mappings
 
-// Looks all pcs up once, so that afterwards the tables of names do not change any more.
+// Looks all program counters up once. Afterwards the tables of names do not change any more, so the
+// arrays below can be sized.
 static bool find_all(struct encoder *x, err *e)
 {
     struct sampler_place place;
@@ -183,6 +184,7 @@ static bool find_all(struct encoder *x, err *e)
 
 static uint32_t function_id(struct encoder *x, uint32_t function)
 {
+    assert(function < sampler_names_function_count(x->names));
     if (x->function_ids[function] == 0) {
         x->function_rows[x->function_count] = function;
         x->function_ids[function] = ID_FIRST + x->function_count++;

@@ -19,7 +19,7 @@
 
 // ---- the runner
 
-// Waits until something is to be done: true, certificates are read again; false, it ends.
+// Waits for work. True: read the certificates again. False: the process ends.
 static bool await_reload(struct program *p)
 {
     lock_take(&p->lock);
@@ -79,10 +79,10 @@ static void reload(struct program *p)
 {
     err e = {0};
     reload_settings(p);
-    (void)!tenants_reload(p->tenants, &e);  // tells itself
+    (void)!tenants_reload(p->tenants, &e);  // logs a fault itself
 }
 
-// The runner does it: listeners are the runner's.
+// The runner reads the certificates, because the listeners are the runner's.
 static void want_tls_reload(struct program *p)
 {
     lock_take(&p->lock);
@@ -99,6 +99,7 @@ static void want_stop(struct program *p)
     cond_wake_all(&p->change);
     lock_give(&p->lock);
     if (!again) return;
+    // The second signal: the user does not want to wait. The log keeps all that was acknowledged.
     log_warn(NULL, "process.cut", "%s", "reason=\"second signal to stop\"");
     _exit(EXIT_FAILED);
 }
@@ -240,8 +241,8 @@ static bool check_settings(const struct program *p, err *e)
     return ok;
 }
 
-// A variable that nobody reads is as wrong as a key that nobody knows, but comes from wherever the
-// process is started: that fails a check, and a start only says so.
+// An unknown variable is as wrong as an unknown key. But the environment may not be the user's to
+// change: so --check-config fails, and a start only warns.
 static bool check_variables(const struct program *p, bool refuse, err *e)
 {
     const char *const *all = (const char *const *)environ;
@@ -292,7 +293,7 @@ int service_main(const struct service *const *services, size_t n, int argc, char
 {
     hash_seed(rand_key());
     assert(n > 0 && n <= SERVICES_MAX);
-    signal_begin();  // first of all: a signal that comes from here on waits until it is taken
+    signal_begin();  // before any thread: signals are blocked in all, and wait for signal_next
     process_tune_malloc();
     process_raise_files();
     process_metrics_begin();

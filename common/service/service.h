@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// service.h - what a service is, and the program around one or several of them.
+// service.h - the description of a service, and the program around one or several of them.
 //
-// A service is rows: its settings, metrics, routes on the public and on the internal listener, and
-// four functions. service_main runs any set of them in one process: it reads the configuration,
-// opens the data directory, makes loops, lanes, client and listeners, starts the services, serves,
-// and on SIGTERM or SIGINT drains: stop accepting, finish what runs, drain the services, stop. A
-// second such signal ends the process at once with code 1.
+// A service is described by rows (its settings, metrics, routes on the public and on the internal
+// listener) and by a few functions. service_main runs any set of them in one process: it reads the
+// configuration, opens the data directory, makes loops, lanes, client and listeners, starts the
+// services, serves, and on SIGTERM or SIGINT drains: stop accepting, finish what runs, drain the
+// services, stop. A second such signal ends the process at once with code 1.
 //
 //     start:  settings -> data directory -> loops, lanes, client -> listeners (they answer
 //             "starting") -> services' start, in order -> routes -> ready
@@ -26,17 +26,16 @@
 #include "store/store.h"
 #include "sys/metric.h"
 
-// What a process gives its services. Borrowed for their whole life.
+// The parts of a process that its services use. Borrowed for their whole life.
 struct process {
     const struct config *config;
     struct mem_budget *memory;  // the whole process
     struct client *client;      // to other nodes
     struct members *members;
     const char *data_dir;  // absolute; subdirectories are the services' own
-    struct store *store;   // objects; NULL: none is set, heads keep everything
+    struct store *store;   // objects; NULL: none is configured, and heads keep everything
     const char *id;        // this process' member id
-    const struct node_identity
-        *identity;  // as other nodes are told; the store's part comes with it
+    const struct node_identity *identity;  // cluster: only if the store was read at the start
     bool all_in_one;
     unsigned public_port;          // the real one
     const char *public_address;    // by which this process reaches its own public listener
@@ -48,7 +47,7 @@ struct process {
 // The cluster of the process' store; false, and zeros, as long as it is not known.
 bool process_cluster(const struct process *process, id128 *cluster);
 
-// Is `other` a process with the id of `me`, and not me? And telling so (node.twin).
+// Is `other` a second process with the id of `me`? node_tell_twin raises the notice node.twin.
 bool node_is_twin(const struct node_identity *me, const struct node_identity *other);
 void node_tell_twin(const struct process *process, const struct node_identity *other);
 
@@ -64,21 +63,21 @@ struct service {
     const struct rpc_method *internal_rpc;
     size_t internal_rpc_count;
 
-    // A file below the data directory that is there once the service has kept something; NULL: it
-    // keeps nothing. A directory without it is not the one that it was (datadir.h).
+    // A file below the data directory that exists once the service has stored data there; NULL: it
+    // stores none. If it is gone, the directory was replaced (datadir.h).
     const char *keeps;
 
-    // What bounds of single rows cannot say about the service's settings; NULL: nothing.
+    // Checks of the service's settings that bounds of single rows cannot express; NULL: none.
     bool (*check)(const struct config *c, err *e);
 
     // Returns owned state in *self. May block (recovery); /ready says "starting" meanwhile.
     bool (*start)(const struct process *process, void **self, err *e);
 
-    // Is it ready for traffic? Otherwise one line why. Cheap; any thread.
+    // Is it ready for traffic? Otherwise one line with the reason. Cheap; any thread.
     bool (*ready)(void *self, struct buf *why);
 
-    // The process is about to drain: requests that wait for something long may end at once. Short;
-    // NULL: there are none.
+    // The process is about to drain: requests that wait for a long event should end now. Must be
+    // short; NULL: there are none.
     void (*draining)(void *self);
 
     // No new work comes any more; finish what must be finished before `deadline_mono_ns`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// settings.h - the sections that every process has, whatever services it runs.
+// settings.h - the sections of settings that every process has.
 #pragma once
 
 #include "service/selfprofile.h"

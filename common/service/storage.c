@@ -26,10 +26,14 @@ bool storage_check(const struct storage_settings *s, err *e)
     return true;
 }
 
-// Whose objects these are, and whether this program knows their format. An empty directory where
-// objects were the last time is one that is not mounted: to begin anew in it would answer as if
-// nothing had ever been stored. A store that cannot be asked now is no reason not to start: heads
-// and logs do without it.
+// Reads the cluster that the store belongs to, and checks that this program knows its format.
+//
+//     the store is empty, but was not the last time    fails: it is probably not mounted, and to
+//                                                      begin anew would answer as if nothing had
+//                                                      ever been stored
+//     another cluster, an unknown format, damage       fails
+//     the store cannot be read now                     goes on: heads and logs work without it, and
+//                                                      storage_ask tries again
 static bool claim(struct program *p, uint64_t limit_ns, err *e)
 {
     struct req r;
@@ -68,8 +72,8 @@ static bool claim(struct program *p, uint64_t limit_ns, err *e)
     return true;
 }
 
-// What a start would have refused ends the process when it shows later. What is in logs is there
-// for the next start; a drain would give it to the wrong store.
+// A fault for which a start would fail ends the process even if it shows later. Without a drain:
+// that would write the heads to the wrong store. Their data stays in the logs for the next start.
 void storage_ask(struct program *p)
 {
     err e = {0};
@@ -80,9 +84,9 @@ void storage_ask(struct program *p)
     _exit(EXIT_FAILURE);
 }
 
-// Does what this directory is on keep the promises that all above relies on? What breaks one is
-// refused; a mount that is known to break them between machines, which nobody can see from here, is
-// told.
+// Does the file system keep the promises of store.h? If a test shows that it does not, the start
+// fails. If it is only known of its kind that it breaks them between machines, which no test here
+// can see, a notice is raised.
 static bool check_store(struct program *p, struct store_local_options o, err *e)
 {
     struct req r;
@@ -90,7 +94,7 @@ static bool check_store(struct program *p, struct store_local_options o, err *e)
     char quoted[LOG_QUOTE_MAX];
     const char *why = store_check_mount(o.dir);
     if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
-    o.again = true;
+    o.again = true;  // a second client, as cheap as possible
     o.no_uring = true;
     o.width = 1;
     struct store *other = store_open_local(&o, e);

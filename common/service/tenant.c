@@ -29,7 +29,7 @@ struct tenants {
     bool stopping;
     bool started;
     pthread_t thread;
-    struct lock reading;                   // one reload at a time; holds what follows
+    struct lock reading;                   // one reload at a time; of the fields below
     char fault[sizeof((err *)NULL)->msg];  // the last one that was logged
     bool faulty;
 };
@@ -39,15 +39,19 @@ struct tenants {
 static void unref(void *arg)
 {
     struct snapshot *s = arg;
-    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
+    unsigned before = atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1) return;
     overrides_release(&s->overrides);
     mem_free(NULL, s, sizeof *s);
 }
 
+// Under the lock: between reading the pointer and counting, the last reference might go.
 static struct snapshot *take(struct tenants *t)
 {
     lock_take(&t->lock);
     struct snapshot *s = t->current;
+    assert(s);
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     lock_give(&t->lock);
     return s;
@@ -64,6 +68,7 @@ static void publish(struct tenants *t, struct snapshot *s)
 
 // ---- the limits of one request
 
+// 0 means "no limit" in all numeric limits, so it is larger than any number.
 static void shrink(const struct config_row *row, void *to, const void *by)
 {
     switch (row->type) {
@@ -207,7 +212,7 @@ static void tell(struct tenants *t, const err *fault)
     log_error(NULL, "overrides.refused", "why=%s", log_quote(quoted, str_of(fault->msg)));
 }
 
-// Under `reading`, which is held while files are read: nobody else waits for it but a reload.
+// Under `reading`, which is held while files are read: only other reloads wait for it.
 static bool reload(struct tenants *t, err *e)
 {
     const struct runtime_config_settings *set = config_section(t->config, "runtime_config");
@@ -216,6 +221,7 @@ static bool reload(struct tenants *t, err *e)
     struct snapshot *s = NULL;
     str *files = NULL;
     uint64_t hash = 0;
+    // Before reading: a config that changes meanwhile makes the next reload build again.
     uint64_t version = config_version(t->config);
     bool ok = overrides_load(&texts, set->file, &files, &hash, e);
     struct snapshot *old = t->current;  // only a reload replaces it

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tenant.h - what a tenant may do: the section "limits", and overrides of single tenants over it.
+// tenant.h - the limits of tenants: the section "limits", and overrides for single tenants.
 //
 //     overrides:                     a file of runtime_config.file; later files go over earlier
 //       acme:                        ones, key by key and, in maps, member by member
 //         ingestion_rate_mb: 8
 //         reject_older_than: 2h
 //
-// The files are read at the start, where a fault ends the process, then every reload_period and on
-// SIGHUP, where a fault keeps what was in force before and is logged once, with file, line, key and
-// value. What they make is an immutable snapshot under a reference count: whoever asked for limits
-// keeps its snapshot until its arena is released; old ones go with their last user.
+// The files are read at the start, where a fault ends the process. They are read again every
+// reload_period and on SIGHUP; a fault then keeps the old limits and is logged once, with file,
+// line, key and value. The result is an immutable snapshot with a reference count. A caller of
+// tenant_limits holds a reference until its arena is released; the last one frees the snapshot.
 //
 //     tenants_open  ->  tenants_start (a thread that reads again)  ->  tenants_close
 //
-// Threads: all functions but open, start and close may be called by any.
+// Threads: all functions except open, start and close may be called by any thread.
 #pragma once
 
 #include "service/limits.h"
@@ -27,20 +27,20 @@ struct runtime_config_settings {
 
 struct tenants;
 
-// Reads the files and makes the result that of the config (config_tenants); both sections must be
-// in it. Returns owned, or NULL with the fault.
+// Reads the files and sets the result in the config (config_tenants), which must have both
+// sections. Returns owned, or NULL with the fault.
 struct tenants *tenants_open(struct config *c, err *e) MUST_CHECK;
 bool tenants_start(struct tenants *t, err *e) MUST_CHECK;
 void tenants_close(struct tenants *t);  // NULL is fine
 
-// Reads settings and files again. Does nothing if they are as they were; on a fault the old limits
+// Reads settings and files again. Does nothing if they have not changed; on a fault the old limits
 // stay.
 bool tenants_reload(struct tenants *t, err *e) MUST_CHECK;
 
-// The limits of a tenant, until the arena is released. Of several ("a|b"), which only reads have,
-// the smallest positive value of each numeric limit; switches are on if they are for all; of other
-// values the first tenant's. Without overrides (or memory for them: the arena is then exhausted)
-// those of the section "limits".
+// The limits of a tenant; valid until the arena is released. For several tenants ("a|b", reads
+// only): the smallest positive value of each numeric limit; a switch is on if it is on for all;
+// other values are the first tenant's. Without overrides, or without memory (the arena is then
+// exhausted), the limits of the section "limits".
 const struct limits *tenant_limits(const struct config *c, struct arena *a, str tenant);
 
 // Are there any files?

@@ -24,7 +24,7 @@ static bool is_ip(int family, str text)
     return inet_pton(family, z, bytes) == 1;
 }
 
-// A name, or an IPv4 address; digits and dots alone are an address or nothing.
+// A name, or an IPv4 address. Digits and dots alone must be an address, never a name.
 static bool is_host(str host)
 {
     bool digits = host.n > 0;

@@ -62,7 +62,7 @@ static bool is_link(str name, str value)
 
 // ---- names
 
-// Of one of the program's settings, by number; false at the end.
+// The name of the i-th known variable; false at the end.
 static bool name_of(const struct config *c, size_t i, char name[VARIABLE_NAME_MAX])
 {
     if (config_variable(c, i, name, VARIABLE_NAME_MAX)) return true;
@@ -107,7 +107,7 @@ static void find_nearest(const struct config *c, str name, char nearest[VARIABLE
     nearest[0] = '\0';
     if (name.n >= VARIABLE_NAME_MAX) return;
     str rest = str_slice(name, sizeof PREFIX - 1, name.n);
-    size_t best = rest.n / 2 + 2;  // what shares less than half is not meant
+    size_t best = rest.n / 2 + 2;  // a name that shares less than half is not the one meant
     char known[VARIABLE_NAME_MAX];
     for (size_t i = 0; name_of(c, i, known); i++) {
         str other = str_of(known);

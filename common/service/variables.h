@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// variables.h - is every FLAMETREE_* variable of the environment one that somebody reads?
+// variables.h - finds FLAMETREE_* variables of the environment that no code reads.
 //
-// Known are the settings of this process, all that begins with the name of another service (one
-// environment may be that of a whole cluster), what the client, the program and its tests read, and
-// the links that Kubernetes gives every pod when a service is called flametree or flametree-*:
-// FLAMETREE_SERVICE_HOST, FLAMETREE_PORT_4040_TCP_ADDR and the like. Pure.
+// Known are: the settings of this process; names that begin with that of another service (a cluster
+// may share one environment); the variables of the client, the program and its tests; and the links
+// that Kubernetes sets in every pod when a service is called flametree or flametree-*, such as
+// FLAMETREE_SERVICE_HOST and FLAMETREE_PORT_4040_TCP_ADDR. Pure.
 #pragma once
 
 #include "service/config.h"
@@ -17,6 +17,6 @@ struct variable_fault {
     char nearest[VARIABLE_NAME_MAX];  // a known one, or empty if none is near
 };
 
-// The next unknown variable of an environment from *at on, which moves behind it; false at the end.
+// Finds the next unknown variable from *at on, and moves *at behind it. False at the end.
 bool variables_next_unknown(const struct config *c, const char *const *environment, size_t *at,
                             struct variable_fault *fault);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// watch.c - who are the other nodes? Every few seconds each listed one is probed, and what its
-// answer says is compared with what this node knows:
+// watch.c - compares the identities of other nodes with what this node knows. Every few seconds
+// each listed node is probed:
 //
 //     its cluster is another one           notice cluster.differs
-//     clusters of two ingesters differ     notice cluster.differs, where this node has no store; as
+//     clusters of two ingesters differ     notice cluster.differs, if this node has no store; as
 //                                          long as they agree, calls carry that cluster
-//     it has this process' id              notice node.twin; who is probed sees the same
-//     it has another data directory than   notice node.replaced, where there is no store: there is
-//     when it was seen first               nobody else who would know (ingester/holdings.h)
+//     it has this process' id              notice node.twin; the probed node raises the same
+//     it has another data directory than   notice node.replaced, without a store only: with one the
+//     when it was seen first               ingester's holdings show it (ingester/holdings.h)
 //
-// Nothing that must be right depends on it.
+// Only notices depend on it, no answer.
 #include "rpc/peer.h"
 #include "service/metrics.h"
 #include "service/program.h"
@@ -37,7 +37,7 @@ struct watch {
     bool stopping;
     id128 cluster;  // of the ingesters that answered in this round
     bool clusters_differ;
-    struct remembered *known;  // REMEMBER_MAX; of ingesters, the thread's own
+    struct remembered *known;  // REMEMBER_MAX; ingesters; only the thread touches it
     size_t known_count;
 };
 
@@ -72,7 +72,7 @@ static void check_directory(struct watch *w, const struct node_identity *n)
                  is, was);
 }
 
-// A node without a store, such as a distributor, is of its ingesters' cluster.
+// A node without a store, such as a distributor, belongs to the cluster of its ingesters.
 static void check_cluster(struct watch *w, const struct member *m, const struct node_identity *n)
 {
     struct program *p = w->program;
@@ -101,7 +101,7 @@ static void join(struct watch *w)
 static void check(struct watch *w, const struct member *m, const struct node_identity *n)
 {
     struct program *p = w->program;
-    if (id128_eq(n->boot, p->identity.boot)) return;
+    if (id128_eq(n->boot, p->identity.boot)) return;  // an address by which we reach ourselves
     check_cluster(w, m, n);
     if (node_is_twin(&p->identity, n)) node_tell_twin(&p->process, n);
     if (m->kind == MEMBER_INGESTER) check_directory(w, n);
@@ -130,7 +130,7 @@ static bool probe_kind(struct watch *w, struct req *r, enum member_kind kind, st
     if (asked) (void)!call_gather(r, waits, asked, 0, false, &first);
     for (size_t i = 0; i < asked; i++) {
         str bytes = {0};
-        err ignored = {0};  // who does not answer is told by others
+        err ignored = {0};  // a node that does not answer is the prober's business (probe.h)
         struct node_answer answer;
         if (peer_answer(&calls[i], &bytes, &ignored) && node_read_answer(bytes, &answer, &ignored))
             check(w, of[i], &answer.node);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// yaml_node.h - a YAML document as nodes that know where they stood, for settings that are more
+// yaml_node.h - a YAML document as nodes that know their file and line, for settings that are more
 // than a value or a list of values.
 //
 //     ingestion_relabeling_rules:               LIST  key "ingestion_relabeling_rules"
@@ -8,9 +8,9 @@
 //                                                       SCALAR  key "action"  text "drop"
 //                                                       SCALAR  key "regex"   text "x.*"
 //
-// Every fault that a reader finds is told by yaml_node_fail, which puts file, line and path before
-// it. A map whose keys are rows is read into a struct by config_read (service/config.h). Nodes and
-// texts live in the arena that they were parsed into; depth and therefore every path is bounded.
+// Readers report every fault by yaml_node_fail, which adds file, line and path. config_read
+// (service/config.h) reads a map whose keys are rows into a struct. Nodes and texts live in the
+// arena that they were parsed into. The depth is bounded, and so is every path.
 #pragma once
 
 #include "base/arena.h"
@@ -27,9 +27,9 @@ enum yaml_node_kind {
 
 struct yaml_node {
     enum yaml_node_kind kind;
-    bool quoted;       // scalar in quotes or as a block: a text also where it looks like a number
-    unsigned line;     // of a map's member: its key's
-    const char *file;  // or whatever the text came from
+    bool quoted;       // scalar in quotes or as a block: a text even if it looks like a number
+    unsigned line;     // for a map's member that of its key
+    const char *file;  // or the name of another source of the text
     str key;           // of a map's member; empty for items and the root
     str text;          // of a scalar; NUL-terminated, may hold NULs
     size_t count;      // children
@@ -45,23 +45,23 @@ struct yaml_node {
 bool yaml_node_parse(str yaml, const char *file, struct arena *a, struct yaml_node **root,
                      err *e) MUST_CHECK;
 
-// Refuses a file without a byte but blanks, which a truncated write leaves behind and which would
-// pass for a file that sets nothing.
+// Refuses a file of blanks only. A truncated write leaves one behind, and it would be taken for a
+// file that sets nothing.
 bool yaml_node_has_text(str yaml, const char *file, err *e) MUST_CHECK;
 
 // Fails with "file:line: path: message"; path: "overrides.acme.rules[2].regex".
 bool yaml_node_fail(const struct yaml_node *t, err *e, const char *fmt, ...) PRINTF(3, 4);
 
 // The node after t in the order of the text (a node before its children), within root; NULL at the
-// end. *levels (may be NULL): how much deeper it stands, 1 to -YAML_NODE_DEPTH_MAX.
+// end. *levels (may be NULL): by how many levels it is deeper, 1 to -YAML_NODE_DEPTH_MAX.
 const struct yaml_node *yaml_node_after(const struct yaml_node *root, const struct yaml_node *t,
                                         int *levels);
 
 // Same kinds, keys and texts? NULL equals only NULL.
 bool yaml_node_eq(const struct yaml_node *a, const struct yaml_node *b);
 
-// `over` laid over `base`, either may be NULL: maps are joined member by member at every level,
-// everything else is replaced. Shares nodes with neither.
+// Merges `over` into `base`; either may be NULL. Maps are merged member by member at every level,
+// all else of `base` is replaced. The result shares nodes with neither.
 struct yaml_node *yaml_node_merge(struct arena *a, const struct yaml_node *base,
                                   const struct yaml_node *over);
 
