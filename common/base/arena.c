@@ -8,8 +8,8 @@
 #define CHUNK_MIN 4000
 #define CHUNK_MAX 262144
 
-// Under ASan every allocation is a chunk of its own, so that overruns and use after release are
-// seen. gcc and clang tell it in different ways.
+// Under ASan every allocation is a separate chunk, so that ASan finds overruns and use after
+// release. gcc and clang announce ASan in different ways.
 #if defined(__SANITIZE_ADDRESS__)
 #define CHUNK_EACH 1
 #elif defined(__has_feature)
@@ -39,7 +39,7 @@ void arena_init(struct arena *a, struct mem_budget *budget, size_t cap)
     *a = (struct arena){.cap = cap, .budget = budget};
 }
 
-// With at least `room` bytes. NULL: the budget or the system has none.
+// A chunk with at least `room` bytes. NULL: the budget or the system has none.
 static struct arena_chunk *piece_new(const struct arena *a, size_t room)
 {
     err ignored = {0};
@@ -61,7 +61,7 @@ static void piece_free(const struct arena *a, struct arena_chunk *c)
 
 void arena_release(struct arena *a)
 {
-    for (struct arena_hook *h = a->hooks; h; h = h->next)
+    for (struct arena_hook *h = a->hooks; h; h = h->next)  // first: they may point into the chunks
         h->fn(h->arg);
     for (struct arena_chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;
@@ -105,7 +105,7 @@ void arena_use_spare(struct arena *a)
     c->next = a->chunks;
     a->chunks = c;
     a->reserved += c->size;
-    a->cap += c->size;  // which may be what is used up
+    a->cap += c->size;  // the cap may be the limit that was hit
     a->exhausted = false;
     a->starved = false;
 }
@@ -152,6 +152,7 @@ void *arena_new(struct arena *a, size_t size)
     void *p = c->bytes + c->used;
     c->used += size;
     a->used += size;
+    assert(c->used <= c->size && a->used <= a->cap);
     return p;
 }
 
@@ -203,6 +204,7 @@ str arena_printf(struct arena *a, const char *fmt, ...)
 
 bool arena_defer(struct arena *a, void (*fn)(void *arg), void *arg)
 {
+    assert(fn);
     struct arena_hook *h = ARENA_NEW(a, struct arena_hook);
     if (!h) return false;
     *h = (struct arena_hook){.next = a->hooks, .fn = fn, .arg = arg};

@@ -18,7 +18,8 @@ void buf_release(struct buf *b)
 void buf_lend(struct buf *b, str bytes)
 {
     buf_init(b, NULL, bytes.n);
-    memcpy(&b->p, &bytes.p, sizeof b->p);  // nobody writes there: there is no room
+    memcpy(&b->p, &bytes.p,
+           sizeof b->p);  // casts const away: without room nothing is written there
     b->n = bytes.n;
 }
 
@@ -43,6 +44,7 @@ void buf_starve(struct buf *b)
 
 char *buf_reserve(struct buf *b, size_t n)
 {
+    assert(b->n <= b->cap);
     if (b->failed || n > b->cap - b->n) return refuse(b);
     if (n <= b->room - b->n) return b->p ? b->p + b->n : NULL;  // nothing fits into no memory
     size_t room = MAX(b->room * 2, (size_t)64);

@@ -14,17 +14,17 @@
 struct buf {
     char *p;
     size_t n;     // bytes in use
-    size_t room;  // bytes allocated; 0 and bytes in use: they are lent (buf_lend)
+    size_t room;  // bytes allocated; 0 while n > 0: the bytes are lent (buf_lend)
     size_t cap;   // n never exceeds this
     struct mem_budget *budget;
     bool failed;
-    bool starved;  // failed for want of memory, not at its cap
+    bool starved;  // failed because memory was short, not because of the cap
 };
 
 void buf_init(struct buf *b, struct mem_budget *budget, size_t cap);
 void buf_release(struct buf *b);
 
-// An uncounted buf that has these bytes, and stays at that: it borrows them until it is released.
+// An uncounted buf with these bytes, to which nothing can be added. Borrows them until released.
 void buf_lend(struct buf *b, str bytes);
 void buf_clear(struct buf *b);  // empty, not failed, memory kept
 
@@ -40,13 +40,13 @@ void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
 void buf_u64(struct buf *b, uint64_t v);  // decimal
 void buf_i64(struct buf *b, int64_t v);
 
-// What was written; borrows until the next change.
+// The written bytes; borrows until the next change.
 str buf_view(const struct buf *b);
 
 // True unless a put failed; otherwise resource_exhausted with the cap.
 bool buf_ok(const struct buf *b, err *e) MUST_CHECK;
 
-// Fails it for want of memory: for who could not make what belongs into it.
+// Marks it as failed because memory was short: for a caller that could not make the content.
 void buf_starve(struct buf *b);
 
 // Moves the bytes out; the source becomes empty.

@@ -27,6 +27,7 @@ static void trim_split_character(err *e)
 
 bool err_set(err *e, enum err_code code, const char *fmt, ...)
 {
+    assert(e);
     va_list ap;
     va_start(ap, fmt);
     e->code = code;
@@ -38,7 +39,8 @@ bool err_set(err *e, enum err_code code, const char *fmt, ...)
 
 bool err_wrap(err *e, const char *fmt, ...)
 {
-    char cause[sizeof e->msg];
+    assert(e);
+    char cause[sizeof e->msg];  // fmt's arguments and the old message share the buffer
     memcpy(cause, e->msg, sizeof cause);
 
     va_list ap;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// err.h - how a function says that it failed, and why.
+// err.h - errors: how a function reports that it failed, and why.
 //
-// A function that can fail returns bool and takes `err *e` last. On failure it fills *e where the
-// fault is known and returns false; callers add where they were and pass it up:
+// A function that can fail returns bool and takes `err *e` last. On failure it fills *e and returns
+// false; callers add the place or the object and pass it up:
 //
 //     if (!file_read(path, &b, e)) return err_wrap(e, "certificate");
 //
-// An err lives on the caller's stack, owns nothing and needs no release, so it works when memory
-// is what ran out. On success *e is untouched. `e` is never NULL.
+// An err lives on the caller's stack, owns nothing and needs no release, so it works when memory is
+// short. On success *e is untouched. `e` is never NULL.
 #pragma once
 
 #include "base/base.h"

@@ -28,6 +28,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void arm(str row)
 {
+    assert(point_count < POINTS_MAX);
     struct point *p = &points[point_count];
     str action;
     p->name = str_split(row, '=', &action);
@@ -55,7 +56,7 @@ static bool act(str action)
 
     if (str_is(action, "die")) {
         kill(getpid(), SIGKILL);
-        for (;;)
+        for (;;)  // the signal may need a moment, in which no further step may happen
             pause();
     }
     uint64_t ms = 0;

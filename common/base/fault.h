@@ -28,7 +28,8 @@
 // True with errno set if the point's action is an errno; does not return if it is die.
 bool fault_at(const char *name);
 
-// For tests that decide while they run: asked at each point first, on the thread that came by; true
-// with errno set fails there. Set while no other thread runs.
+// For tests that decide while they run: fn is called at each point first, on the thread that
+// reached it; if it returns true, with errno set, the point fails. To be set while no other thread
+// runs.
 typedef bool fault_fn(const char *name);
-void fault_on(fault_fn *fn);  // NULL: nobody is asked
+void fault_on(fault_fn *fn);  // NULL: none

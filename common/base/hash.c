@@ -66,7 +66,7 @@ uint64_t hash_keyed(const struct hash_key *key, const void *p, size_t n)
     size_t left = n;
     for (; left > 16; left -= 16, at += 16)
         h = hash_fold(word_at(at) ^ key->k[0], word_at(at + 8) ^ h);
-    if (n > 16) {  // the last words overlap what was read before
+    if (n > 16) {  // the last two words overlap words that the loop has read
         a = word_at(at + left - 16);
         b = word_at(at + left - 8);
     } else if (n >= 8) {

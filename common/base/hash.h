@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hash.h - XXH64 (seed 0), the one hash of wire and placement formats, a keyed hash for tables that
-// strangers fill, and CRC32C of storage.
+// hash.h - XXH64 (seed 0) for formats and placement, a keyed hash for tables that clients fill, and
+// CRC32C for storage.
 //
-// Tables use hash_table_*, which the process keys at its start. XXH64 and hash_mix are for what is
-// stored, sent or decides a place: for those everybody must come to the same number, so anybody can
+// Tables use hash_table_*, which the process keys at its start. XXH64 and hash_mix are for hashes
+// that are stored, sent or decide a place: all nodes must come to the same number, so anyone can
 // make texts that collide. Files that use them are listed with the reason in common/HASHES, which
 // tests/lint checks.
 //
@@ -22,24 +22,23 @@ uint64_t hash_str(str s);
 //
 // Why that protects a table: for keys chosen without knowledge of the secret, two of them collide
 // with about the probability of chance (multiplication by a random factor is near-universal), so
-// whatever a sender prepares makes chains no longer than ordinary names do. To do better he would
-// have to learn of collisions, but hashes leave the process in no form: no row number, no order and
-// no message depends on them, keys are drawn anew by each process (sys/rand.h), and a chain that is
-// one step longer is nanoseconds within a request of a millisecond. Unlike the hashes that this is
-// akin to, no operand is a public constant, so no input makes a factor 0 and cancels what came
-// before. XXH64 and hash_mix protect nothing, seeded or not.
+// the keys of an attacker make chains no longer than ordinary names do. To do better he would have
+// to learn of collisions. But hashes leave the process in no form: no row number, no order and no
+// message depends on them, keys are drawn anew by each process (sys/rand.h), and a chain that is
+// one step longer costs nanoseconds within a request of a millisecond. Unlike in similar hashes no
+// operand is a public constant, so no input can make a factor 0 and cancel the words before it.
+// XXH64 and hash_mix protect nothing, seeded or not.
 //
-// Why not SipHash-1-3: it is made for tables whose hashes an attacker sees, or whose order shows
-// them, and withstands that, which this hash is not known to do. Here nobody sees them, and pushes
-// would pay for it. Measured in instructions (callgrind, the same code with either hash): a string
-// of 24 bytes takes 159 instead of 51, a row of two words 121 instead of 30, one word 84 instead of
-// 12; all that the distributor does with a push (bench.decode) takes 9 % to 19 % more, and 8 % to
-// 14 % more with a lexicon that knows its stacks. A table whose hashes or order leave the process
-// must have SipHash.
+// Why not SipHash-1-3: it also protects tables whose hashes or order an attacker can see, which
+// this hash is not known to do. Here they are not visible, and pushes would pay for it. Measured in
+// instructions (callgrind, the same code with either hash): a string of 24 bytes takes 159 instead
+// of 51, a row of two words 121 instead of 30, one word 84 instead of 12; all that the distributor
+// does with a push (bench.decode) takes 9 % to 19 % more, and 8 % to 14 % more with a lexicon that
+// knows its stacks. A table whose hashes or order leave the process must have SipHash.
 struct hash_key {
     uint64_t k[4];
 };
-// What everybody knows: for processes that nobody seeds.
+// A public key, for processes that do not call hash_seed.
 #define HASH_KEY_PUBLIC_INIT                                                                   \
     {                                                                                          \
         {                                                                                      \
@@ -56,7 +55,7 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-// One word, or an even number of them, of which there are always as many in a table.
+// The hash of one word; and of an even number of words, the same number for all rows of a table.
 static inline uint64_t hash_word(const struct hash_key *key, uint64_t word)
 {
     return hash_fold(hash_fold(word ^ key->k[0], key->k[1]) ^ key->k[2], key->k[3]);
@@ -72,8 +71,7 @@ static inline uint64_t hash_words(const struct hash_key *key, const uint64_t *wo
 // ---- tables
 
 // The key of the process: HASH_KEY_PUBLIC until hash_seed, which a program calls first thing,
-// before it has a table or a second thread. Tests and fuzz targets leave it as it is or set one of
-// their own.
+// before it has a table or a second thread. Tests and fuzz targets may leave it or set another one.
 extern struct hash_key hash_table_key;
 void hash_seed(struct hash_key key);
 
@@ -90,7 +88,7 @@ static inline uint64_t hash_table_word(uint64_t word)
     return hash_word(&hash_table_key, word);
 }
 
-// The hash of what has hash h and a further part, itself a hash or any word.
+// Extends hash h by a further part, which is a hash or any other word.
 static inline uint64_t hash_table_and(uint64_t h, uint64_t part)
 {
     const struct hash_key *key = &hash_table_key;

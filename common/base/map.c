@@ -69,6 +69,7 @@ bool map_put(struct map *m, uint64_t hash, uint32_t row, err *e)
 {
     assert(row != MAP_NONE);
     if (m->count >= m->size / 4 * 3 && !map_reserve(m, m->count + 1, e)) return false;
+    assert(m->count < m->size);  // otherwise `place` and look-ups would not end
     place(m->slots, m->size, (struct map_slot){tag_of(hash), row + 1});
     m->count++;
     return true;
@@ -84,9 +85,11 @@ static uint32_t slot_of(const struct map *m, uint64_t hash, uint32_t row)
     return at;
 }
 
-// Those behind the gap move up that could not be found past it.
+// A look-up ends at a free slot. So rows behind the gap move into it, if a look-up of them would
+// pass the gap and end there.
 void map_remove(struct map *m, uint64_t hash, uint32_t row)
 {
+    assert(m->count > 0);
     const uint32_t mask = m->size - 1;
     uint32_t gap = slot_of(m, hash, row);
     for (uint32_t at = (gap + 1) & mask; m->slots[at].next; at = (at + 1) & mask) {

@@ -69,7 +69,7 @@ bool mem_no_room(const struct mem_budget *b, const char *what, size_t held, err 
                    atomic_load_explicit(&t->limit, memory_order_relaxed));
 }
 
-// `leave` of b's limit are for others.
+// Takes n bytes of b alone; `leave` bytes of its limit are not for the caller.
 static bool reserve_one(struct mem_budget *b, size_t n, size_t leave, err *e)
 {
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
@@ -166,7 +166,8 @@ void mem_touch(void *p, size_t n)
 
 // ---- pieces that are kept
 
-// Freed with its thread. The oldest come first: a size that nobody wants any more goes in time.
+// The pieces of a thread, oldest first; freed when it ends. The oldest make room for new ones, so
+// pieces of sizes that are not used any more go in time.
 struct kept {
     size_t bytes;
     unsigned n;
@@ -214,7 +215,7 @@ static struct kept *kept_of_thread(void)
     return kept_here;
 }
 
-// The smallest that has n bytes, and not twice as many; k->n: none has.
+// The smallest piece with at least n bytes and less than twice as many; k->n: there is none.
 static unsigned kept_find(const struct kept *k, size_t n)
 {
     unsigned best = k->n;
@@ -225,7 +226,8 @@ static unsigned kept_find(const struct kept *k, size_t n)
     return best;
 }
 
-// A piece that is too large for what is left is no reason to refuse.
+// Has the budget room for n bytes? A kept piece may be larger than asked for: if only that does not
+// fit, a fresh one of the right size is taken instead.
 static bool has_room(const struct mem_budget *b, size_t n)
 {
     const struct mem_budget *t = mem_tightest(b);
@@ -239,6 +241,7 @@ void *mem_take(struct mem_budget *b, size_t *n, err *e)
     unsigned i = k ? kept_find(k, *n) : 0;
     bool again = k && i < k->n && (k->v[i].n == *n || has_room(b, k->v[i].n));
     size_t size = again ? k->v[i].n : *n;
+    assert(size >= *n);
     if (!mem_reserve(b, size, e)) return NULL;
     void *p = NULL;
     if (!fault(MEM_MAY_FAIL)) p = again ? kept_out(k, i) : calloc(1, size);
@@ -287,13 +290,14 @@ void mem_must_free(void *p)
     free(p);
 }
 
-// Up to so many elements an array doubles, then it grows by half: of thousands of tables that stay,
-// symbols of services mostly, a quarter would be room that nobody uses.
+// Up to so many elements an array doubles, then it grows by half: with doubling, a quarter of the
+// memory of thousands of long-lived tables (mostly symbols of services) would be unused.
 #define DOUBLES 512
 
 static bool grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size, err *e,
                  void *(*resize)(struct mem_budget *, void *, size_t, size_t, err *))
 {
+    assert(size > 0 && need > *cap);
     size_t more = *cap ? *cap : 8;
     while (more < need) {
         size_t step = more < DOUBLES ? more : more / 2;

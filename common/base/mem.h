@@ -4,15 +4,15 @@
 //
 // 1. Request memory: an arena (arena.h) with a cap, released as a whole.
 // 2. Long-lived state whose size depends on input: mem_alloc() from a named budget; may fail with
-//    resource_exhausted, which names the budget, its limit and what is in use.
+//    resource_exhausted, which names the budget, its limit and the bytes in use.
 // 3. Fixed-size bookkeeping and start-up: mem_must(), which ends the process with a message.
 //
-// Budgets form a tree: what a child takes counts against its parents as well, so that a limit for
-// the whole process holds whichever part grows. A child may have to leave some room in its parents
-// to others (`leaves`, set after init), so that a flood of one kind of work does not end the rest.
-// Sizes are given back by the caller (sized free), so that counting needs no header per allocation.
-// Budgets are thread-safe (relaxed atomics: a limit may be overrun by what racing threads take at
-// the same instant, never by more).
+// Budgets form a tree: bytes of a child count against its parents as well, so that a limit for the
+// whole process holds whichever part grows. A child may have to leave some room in its parents to
+// others (`leaves`, set after init), so that a flood of one kind of work does not stop the rest.
+// Callers give sizes back (sized free), so that counting needs no header per allocation. Budgets
+// are thread-safe. Relaxed atomics: a limit may be exceeded by the bytes that racing threads take
+// at the same instant, never by more.
 //
 // In builds with fault points (FT_FAULTS) tests may make allocations fail: see mem_fault.
 #pragma once
@@ -24,8 +24,8 @@
 struct mem_budget {
     const char *name;           // such as "head"; in messages and metrics
     struct mem_budget *parent;  // or NULL
-    _Atomic size_t limit;       // bytes; 0 = no limit of its own
-    size_t leaves;              // bytes that what it takes leaves free in its parents
+    _Atomic size_t limit;       // bytes; 0 = only the parents' limits
+    size_t leaves;              // bytes of its parents' limits that it may not take
     _Atomic size_t used;
     _Atomic size_t peak;
     _Atomic uint64_t refused;  // requests that did not fit
@@ -50,7 +50,7 @@ void *mem_alloc(struct mem_budget *b, size_t n, err *e) MUST_CHECK;
 // Grows or shrinks p of old bytes to n; the new part is zeroed. On failure p stays valid.
 void *mem_resize(struct mem_budget *b, void *p, size_t old, size_t n, err *e) MUST_CHECK;
 
-// The same, but what is new has any content. For bytes that are written before they are read.
+// The same, but new bytes are not zeroed. For bytes that are written before they are read.
 void *mem_resize_bare(struct mem_budget *b, void *p, size_t old, size_t n, err *e) MUST_CHECK;
 void mem_free(struct mem_budget *b, void *p, size_t n);  // NULL is fine
 
@@ -64,7 +64,7 @@ void mem_must_free(void *p);
 bool mem_grow(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
               err *e) MUST_CHECK;
 
-// The same, but what is new has any content.
+// The same, but new elements are not zeroed.
 bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, size_t size,
                    err *e) MUST_CHECK;
 
@@ -72,10 +72,10 @@ bool mem_grow_bare(struct mem_budget *b, void *items, size_t *cap, size_t need, 
 // is first written to: this is for memory that is filled under a lock, before that is taken.
 void mem_touch(void *p, size_t n);
 
-// Zeroed memory as mem_alloc gives it, for pieces that come and go with each request: a thread
-// keeps those that it gave back last (MEM_KEPT_MAX bytes, uncounted). It may be more than *n, less
-// than twice as much, and then *n says so. Whoever gives a piece back says how many bytes of it,
-// from its beginning, may not be zero.
+// Zeroed memory as from mem_alloc, for pieces that come and go with each request: each thread keeps
+// the pieces that it gave back last (MEM_KEPT_MAX bytes, uncounted). A piece may be larger than
+// asked for, less than twice as large; *n becomes its size. mem_give is told how many bytes, from
+// the beginning, may not be zero.
 #define MEM_KEPT_MAX ((size_t)384 << 10)
 void *mem_take(struct mem_budget *b, size_t *n, err *e) MUST_CHECK;
 void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty);

@@ -19,10 +19,11 @@ struct regex {
     bool in_group;  // (a|b): the whole value is group 1
 };
 
-// Most programs fit the lesser size, so that many of them fit a request; the memory that RE2 takes
-// while it reads and compiles a pattern was measured: it is more than the limit of the program by
-// less than half, about 350 bytes for each byte of the worst pattern ([^a][^a]...), and 26 KiB for
-// each Unicode class. Of a parsed pattern it keeps 45 bytes for each byte, and the classes packed.
+// Most programs fit the smaller size, so that a request may have many of them. The memory that RE2
+// takes while it parses and compiles a pattern was measured: the limit of the program and less than
+// half of it in addition, about 350 bytes for each byte of the worst pattern ([^a][^a]...), and 26
+// KiB for each Unicode class. Of a parsed pattern it keeps 45 bytes for each byte, and packed
+// classes.
 #define SMALL_PROGRAM  ((size_t)128 << 10)
 #define SMALL_PATTERN  ((size_t)4 << 10)
 #define WORK_PER_BYTE  ((size_t)384)
@@ -32,7 +33,7 @@ struct regex {
 
 // ---- lists of plain values
 
-// Bytes of one plain character at p, 0 if it means something; *c is the byte that it stands for.
+// Bytes of one plain character at p, 0 if it is an operator; *c is the byte that it stands for.
 static size_t plain(const char *p, const char *end, char *c)
 {
     static const char special[] = "\\.+*?()|[]{}^$";
@@ -54,7 +55,7 @@ static str without_group(str pattern, bool *captures)
     return grouped ? str_slice(pattern, silent ? 3 : 1, pattern.n - 1) : pattern;
 }
 
-// Whether the pattern is a list, and of how many values.
+// Is the pattern a list of plain values? *count is their number.
 static bool is_list(str list, size_t *count)
 {
     *count = 1;
@@ -147,6 +148,7 @@ static bool compile_within(struct regex *r, str pattern, size_t size, bool *too_
     *too_large = false;
     if (!mem_reserve(r->memory, work, e)) return false;
     r->re2 = program_new(pattern, size, too_large, e);
+    assert(kept <= work);
     r->taken = r->re2 ? kept : 0;
     mem_unreserve(r->memory, work - r->taken);
     return r->re2 != NULL;

@@ -5,17 +5,18 @@
 // Selectors and relabelling rules match whole values: ^(?s:pattern)$, dot matches newline, as in
 // Prometheus. A compiled regex is immutable and may be shared by threads.
 //
-// Patterns come from strangers, so each has bounds that no pattern of a person meets:
+// Patterns come from clients, so each has bounds, which are far above those of patterns in real
+// use:
 //
-// - A list of plain values, a|b|c with or without brackets around it, which is what dashboards send
-//   for a variable of many values, is a sorted table. It may be as long as memory allows, and a
+// - A list of plain values, a|b|c with or without brackets around it, becomes a sorted table:
+//   dashboards send one for a variable with many values. It may be as long as memory allows, and a
 //   look-up costs the logarithm of its length.
 // - Any other pattern has at most REGEX_PATTERN_MAX bytes and REGEX_CLASSES_MAX Unicode classes
-//   (\pL: hundreds of ranges in three bytes), and its program and what it keeps while it matches
-//   fit REGEX_PROGRAM_MAX bytes. Compiling it takes milliseconds at most.
+//   (\pL: hundreds of ranges in three bytes). Its program, with the memory that matching adds to
+//   it, fits REGEX_PROGRAM_MAX bytes. Compiling it takes milliseconds at most.
 //
-// What compiling needs is taken from the budget before it begins; what the program may come to hold
-// stays taken until regex_free.
+// Memory for compiling is taken from the budget before it begins. The most that the program may
+// grow to stays taken until regex_free.
 #pragma once
 
 #include "base/err.h"
@@ -28,15 +29,15 @@
 struct regex;
 struct mem_budget;
 
-// memory: what it counts against (NULL: nothing). Fails with invalid_argument and RE2's reason, or
-// with resource_exhausted. Returns owned.
+// memory: the budget that it counts against, or NULL. Fails with invalid_argument and RE2's reason,
+// or with resource_exhausted. Returns owned.
 struct regex *regex_new(str pattern, struct mem_budget *memory, err *e) MUST_CHECK;
 void regex_free(struct regex *r);
 
 enum regex_answer {
     REGEX_NO,
     REGEX_YES,
-    REGEX_NO_MEMORY  // nobody knows
+    REGEX_NO_MEMORY  // undecided: RE2 ran out of memory while matching
 };
 
 // Does the whole of s match?
@@ -45,7 +46,7 @@ enum regex_answer regex_match(const struct regex *r, str s);
 // As regex_match, and the capture groups 1..n of the match; a group that took no part is empty.
 enum regex_answer regex_groups(const struct regex *r, str s, str *groups, size_t n);
 
-// Steps that one byte of a value takes at most.
+// The number of steps that one byte of a value takes at most.
 size_t regex_steps(const struct regex *r);
 
 // Number of capture groups, and the number of the group with a name (-1: none).

@@ -82,6 +82,7 @@ bool shelf_put(struct shelf *s, struct shelf_item *item, uint64_t hash, err *e)
 
 void shelf_remove(struct shelf *s, struct shelf_item *item)
 {
+    assert(s->count > 0);
     struct shelf_item **at = bucket_of(s, item->hash);
     while (*at != item)
         at = &(*at)->chain;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// shelf.h - things that are kept by key and forgotten in the order in which they were last used.
+// shelf.h - an index of items by key, with a list of them in order of last use (LRU).
 //
-// A hash index and a list in one; both are threaded through the things themselves (embed a struct
-// shelf_item, get back by CONTAINER_OF), so that taking one out costs nothing and cannot fail.
-// Hashes are those of hash_table_*. Not thread-safe; the owner frees what it takes out.
+// Both are threaded through the items themselves (embed a struct shelf_item, get back by
+// CONTAINER_OF), so that removing one costs nothing and cannot fail. Hashes are those of
+// hash_table_*. Not thread-safe; the owner frees the items that it removes.
 #pragma once
 
 #include "base/mem.h"
@@ -26,9 +26,10 @@ struct shelf {
 };
 
 void shelf_init(struct shelf *s, struct mem_budget *budget);
-void shelf_release(struct shelf *s);  // nothing is on it any more
+void shelf_release(struct shelf *s);  // the shelf must be empty
 
-// The item with this hash for which same(ctx, item) holds, which becomes the newest; NULL: none.
+// Finds the item with this hash for which same(ctx, item) holds, and makes it the newest. NULL:
+// none.
 struct shelf_item *shelf_find(struct shelf *s, uint64_t hash,
                               bool (*same)(const void *ctx, struct shelf_item *item),
                               const void *ctx);

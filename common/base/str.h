@@ -2,7 +2,7 @@
 //
 // str.h - bytes somewhere else: a pointer and a length.
 //
-// A str always borrows; whoever made the bytes says how long they live. No NUL is expected or
+// A str always borrows; the owner of the bytes decides how long they live. No NUL is expected or
 // promised. An empty str may have p == NULL. Printed as printf("%.*s", STR(s)).
 #pragma once
 

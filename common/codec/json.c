@@ -47,6 +47,7 @@ void json_reader_init(struct json_reader *r, struct arena *a, str text)
 
 static bool in_object(const struct json_reader *r)
 {
+    assert(r->depth > 0 && r->depth <= JSON_DEPTH);
     unsigned level = r->depth - 1;
     return r->is_object[level / 8] >> level % 8 & 1;
 }
@@ -122,7 +123,8 @@ static bool unescape(struct json_reader *r, str raw)
             out[n++] = raw.p[i++];
             continue;
         }
-        char c = raw.p[i + 1];  // the scan saw to it that there is one
+        assert(i + 1 < raw.n);  // `string` skips the byte after a backslash
+        char c = raw.p[i + 1];
         if (c == 'u') {
             uint32_t code = 0;
             size_t used = unicode(str_slice(raw, i, raw.n), &code);
@@ -238,7 +240,7 @@ static enum json_token value(struct json_reader *r, char c)
     }
 }
 
-// The next byte that is no white space; 0, which no valid text holds there, at the end.
+// The next byte that is no white space; 0 at the end, a byte that no valid text has there.
 static char peek(struct json_reader *r)
 {
     while (r->at < r->all.n) {
@@ -355,6 +357,7 @@ void json_put_double(struct buf *b, double v)
         snprintf(text, sizeof text, "%.0f", v);
         return buf_z(b, text);
     }
+    // 15 digits are always exact in decimal, 17 always read back equal; most values need 15.
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(text, sizeof text, "%.*g", precision, v);
         if (strtod(text, NULL) == v) break;

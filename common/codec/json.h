@@ -3,9 +3,9 @@
 // json.h - a pull reader and a writer for JSON (RFC 8259), strict: UTF-8, no trailing commas, one
 // value.
 //
-// The reader neither recurses nor builds a tree: it hands out tokens and keeps the nesting in a bit
-// set, so depth is limited to JSON_DEPTH whatever the input. Strings are unescaped into the arena
-// only when they hold escapes; otherwise they borrow from the text.
+// The reader neither recurses nor builds a tree: it returns tokens and keeps the nesting in a bit
+// set of JSON_DEPTH levels, so no input can exhaust the stack. Strings with escapes are unescaped
+// into the arena; others borrow from the text.
 #pragma once
 
 #include "base/arena.h"
@@ -25,7 +25,7 @@ enum json_token {
     JSON_FALSE,
     JSON_NULL,
     JSON_END,    // the text is complete
-    JSON_FAULT,  // `fault` tells
+    JSON_FAULT,  // `fault` has the reason
 };
 
 struct json_reader {
@@ -34,7 +34,7 @@ struct json_reader {
     size_t at;
     unsigned depth;
     uint8_t is_object[JSON_DEPTH / 8];
-    uint8_t expect;  // private: what may come next
+    uint8_t expect;  // private: the tokens that may come next
     str text;        // of the last KEY, STRING or NUMBER
     err fault;
 };

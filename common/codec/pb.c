@@ -5,7 +5,7 @@
 #define HEAD_MAX   5  // bytes of a tag or a length; protobuf-c gives up there too
 #define DEPTH_MAX  100
 #define SLAB_FIRST 16   // field records that protobuf-c keeps on its stack, per message
-#define SLAB_BYTES 32   // and what each further one takes from the heap
+#define SLAB_BYTES 32   // bytes that each further one takes from the heap
 #define FIELDS_MAX 256  // of one message type
 
 struct pb_reader pb_reader(str message)
@@ -78,7 +78,8 @@ bool pb_done(const struct pb_reader *r, err *e)
     return err_set(e, ERR_INVALID_ARGUMENT, "protobuf: %s", r->fault);
 }
 
-// The walk over a packed field; a lone value counts as a pack of one, after which *at is r->at.
+// The end of a packed field. A single value (not packed) counts as a pack of one, after which *at
+// is r->at.
 static const uint8_t *pack_end(struct pb_reader *r, const uint8_t **at)
 {
     const uint8_t *begin = (const uint8_t *)r->bytes.p;
@@ -206,6 +207,7 @@ static bool scan_fault(const struct scan *s, err *e, const char *what)
 
 static bool take(struct scan *s, size_t bytes, err *e)
 {
+    assert(s->memory <= s->limit);
     if (bytes <= s->limit - s->memory) {
         s->memory += bytes;
         return true;
@@ -214,11 +216,13 @@ static bool take(struct scan *s, size_t bytes, err *e)
                    "message needs more than the %zu bytes that are left to unpack it", s->limit);
 }
 
-// A singular message may come in pieces that are to be merged. Nobody sends that, and protobuf-c
-// 1.4.1 reads outside its tables when it merges messages with an unset oneof: so once only.
+// By the format a singular message may come in several pieces, to be merged. No encoder writes
+// that, and protobuf-c 1.4.1 reads outside its tables when it merges messages with an unset oneof.
+// So a second piece is refused.
 static bool first_time(struct frame *f, const ProtobufCFieldDescriptor *field)
 {
     size_t index = (size_t)(field - f->desc->fields);
+    assert(index < FIELDS_MAX);
     uint64_t bit = 1ull << index % 64;
     bool first = !(f->seen[index / 64] & bit);
     f->seen[index / 64] |= bit;
@@ -341,6 +345,7 @@ ProtobufCMessage *pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d
                             err *e)
 {
     if (!scan(desc, bytes, a->cap - a->used, e)) return NULL;
+    // An exhausted arena shows as a failure of protobuf-c; frees do nothing until the arena goes.
     ProtobufCAllocator allocator = {arena_alloc, arena_forget, a};
     ProtobufCMessage *m = protobuf_c_message_unpack(desc, &allocator, bytes.n,
                                                     (const uint8_t *)(bytes.n ? bytes.p : ""));
@@ -359,7 +364,7 @@ void pb_pack(const ProtobufCMessage *m, struct buf *out)
 
 char *pb_z(struct arena *a, str s)
 {
-    static char nothing[1];  // nobody writes to a string field's bytes
+    static char nothing[1];  // never written to: string fields are only read
     str copy = arena_str(a, s);
     if (!copy.p) return nothing;
     union {

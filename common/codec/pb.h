@@ -3,9 +3,9 @@
 // pb.h - the protobuf wire format by hand: a pull reader, a writer, and the guarded way to
 // protobuf-c.
 //
-// The reader walks one message over bytes that somebody else owns, without allocating. It accepts
-// what the format accepts (fields in any order, packed or not) and fails with invalid_argument on
-// what can never be right: a length past the end, field number 0, groups, a cut varint. Source:
+// The reader walks one message over borrowed bytes, without allocating. It accepts all that the
+// format allows (fields in any order, packed or not) and fails with invalid_argument on bytes that
+// can never be right: a length past the end, field number 0, groups, a cut varint. Source:
 // https://protobuf.dev/programming-guides/encoding/.
 //
 //     struct pb_reader r = pb_reader(bytes);
@@ -38,7 +38,7 @@ struct pb_reader {
 
 struct pb_reader pb_reader(str message);
 bool pb_next(struct pb_reader *r);                           // false at the end or at a fault
-bool pb_done(const struct pb_reader *r, err *e) MUST_CHECK;  // was it the end?
+bool pb_done(const struct pb_reader *r, err *e) MUST_CHECK;  // false if it was a fault
 
 // Calls for a repeated varint field, packed or not: the values of the current field one by one.
 // Start with *at = NULL; false when there are no more (or a fault, which pb_done then reports).
@@ -54,13 +54,13 @@ void pb_put_fixed64_opt(struct buf *b, uint32_t field, uint64_t v);
 void pb_put_bytes(struct buf *b, uint32_t field, str s);
 void pb_put_bytes_opt(struct buf *b, uint32_t field, str s);
 
-// A nested message or packed field of unknown length: write between begin and end; end inserts the
-// length (moves the bytes by its size, cheap for what is small, correct for all).
+// A nested message or packed field of unknown length: write its content between begin and end. end
+// inserts the length, for which it moves the content: cheap if it is small.
 size_t pb_begin(struct buf *b, uint32_t field);
 void pb_end(struct buf *b, size_t mark);
 
-// The same into room that was made before, at most PB_RAW_MAX bytes each and the string's; fields
-// below 16. They return where the next one goes.
+// The same into memory that the caller has reserved: at most PB_RAW_MAX bytes for each, and those
+// of the string. Only for fields below 16. They return the place for the next one.
 #define PB_RAW_MAX (1 + VARINT_MAX)
 
 static inline uint8_t *pb_raw_varint(uint8_t *at, uint64_t v)
@@ -101,7 +101,7 @@ static inline uint8_t *pb_raw_bytes_opt(uint8_t *at, uint32_t field, str s)
     return s.n ? pb_raw_bytes(at, field, s) : at;
 }
 
-// ---- protobuf-c, only behind this
+// ---- protobuf-c: no other code may call its unpack
 //
 // protobuf_c_message_unpack recurses without limit and amplifies (8 MB of "12 00" became 379 MB),
 // so a message from outside is scanned against its descriptor first: depth <= 100, well-formed

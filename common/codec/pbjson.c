@@ -80,7 +80,7 @@ static size_t size_of(field *f)
 struct frame {
     ProtobufCMessage *m;
     uint64_t seen[FIELDS_MAX / 64];  // fields that had their value, by index
-    field *array;                    // whose items are being read, or NULL
+    field *array;                    // the array whose items are being read, or NULL
     size_t room;                     // of that array
 };
 
@@ -96,7 +96,7 @@ static bool refuse(field *f, const char *want, err *e)
     return err_set(e, ERR_INVALID_ARGUMENT, "invalid value for field %s: not %s", f->name, want);
 }
 
-// The integer that a JSON number denotes: "1.5e1" is 15. Digits beyond what 64 bits hold fail.
+// The integer that a JSON number denotes: "1.5e1" is 15. Fails beyond 64 bits, and for fractions.
 static bool whole_number(str text, bool *negative, uint64_t *v)
 {
     if (text.n == 0 || json_number_size(text) != text.n) return false;
@@ -234,7 +234,7 @@ static bool set_bytes(struct parser *p, void *slot, field *f, str text, err *e)
     if (!base64_decode(text, out, &data.len, e)) {
         return err_wrap(e, "invalid value for field %s", f->name);
     }
-    if (data.len == 0) data.data = NULL;  // what protobuf-c takes for "not set"
+    if (data.len == 0) data.data = NULL;  // as protobuf-c has it for an empty field
     memcpy(slot, &data, sizeof data);
     return true;
 }
@@ -289,7 +289,7 @@ static bool push(struct parser *p, const ProtobufCMessageDescriptor *desc, Proto
     return true;
 }
 
-// A value whose first token is t, into a field's slot.
+// Reads a value whose first token is t into a field's slot.
 static bool set_value(struct parser *p, void *slot, field *f, enum json_token t, err *e)
 {
     if (f->type != PROTOBUF_C_TYPE_MESSAGE) return set_scalar(p, slot, f, t, e);
@@ -361,9 +361,10 @@ static field *find_field(const ProtobufCMessageDescriptor *desc, str name)
     return NULL;
 }
 
-// One token; the message at the top of the stack is where it belongs.
+// Handles one token, which belongs to the message at the top of the stack.
 static bool step(struct parser *p, enum json_token t, err *e)
 {
+    assert(p->depth > 0 && p->depth <= DEPTH_MAX);
     struct frame *top = &p->stack[p->depth - 1];
     if (top->array) {
         if (t != JSON_ARRAY_END) return add_item(p, top, t, e);

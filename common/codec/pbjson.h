@@ -5,8 +5,8 @@
 // Rules as Connect and Pyroscope need them: lowerCamelCase names out (fields whose proto name
 // already holds capitals, such as profile_typeID and ID, by protoc's rule), both spellings in;
 // int64 as decimal strings out, strings or numbers in; bytes base64; enums as names; default values
-// left out; null and unknown fields ignored; a field or oneof given twice refused; enum values that
-// nobody knows mean the default; NaN and infinities as strings; no maps (a repeated entry). Source:
+// left out; null and unknown fields ignored; a field or oneof given twice refused; unknown enum
+// values mean the default; NaN and infinities as strings; no maps (a repeated entry). Source:
 // https://protobuf.dev/programming-guides/json/.
 #pragma once
 

@@ -4,11 +4,12 @@
 #define SLOTS     (1u << RANS_BITS)
 #define STATE_MIN (1u << 16)
 
-// Bits of a table beside its frequencies, and of each frequency: the writer chooses by them.
+// The size of a table as the writer estimates it when it joins contexts: bits of the table, and
+// bits of each frequency.
 #define TABLE_BITS     10
 #define FREQUENCY_BITS 8
 
-// Of a table: none, that of the context before, its own.
+// The table of a context: none (it does not occur), that of the context before, a separate one.
 enum table {
     NONE,
     SHARED,
@@ -79,16 +80,17 @@ struct counts {
     uint32_t distinct;
 };
 
-// 256 times the logarithm, straight between powers of two: enough to choose by.
+// 256 times the logarithm, linear between powers of two: exact enough to choose by.
 static uint64_t log2_256(uint32_t v)
 {
     unsigned e = 31 - (unsigned)__builtin_clz(v);
     return (uint64_t)e * 256 + (((uint64_t)v << 8) >> e) - 256;
 }
 
-// Bits times 256 of all tokens and of the table.
+// 256 times the bits of all tokens and of the table.
 static uint64_t cost(const struct counts *c)
 {
+    assert(c->sum > 0);
     uint64_t bits = (TABLE_BITS + (uint64_t)FREQUENCY_BITS * c->distinct) * 256;
     for (unsigned t = 0; t < RANS_TOKENS; t++) {
         if (c->v[t]) bits += c->v[t] * (log2_256(c->sum) - log2_256(c->v[t]));
@@ -130,7 +132,7 @@ static void normalise(const struct counts *c, uint16_t *slots)
 
 struct tables {
     enum table kind[RANS_CONTEXTS_MAX];
-    uint8_t of[RANS_CONTEXTS_MAX];  // the context whose own table it is
+    uint8_t of[RANS_CONTEXTS_MAX];  // the context whose table it uses
     uint16_t (*slots)[RANS_TOKENS];
 };
 

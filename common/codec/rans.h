@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rans.h - numbers packed to nearly their entropy, given what is known when each is read.
+// rans.h - packs numbers to nearly their entropy, using facts that the reader knows before each.
 //
-// Writer and reader know the same before each number: its *context*, say, how large the last ones
-// were. Numbers of a context have a table of how frequent each is, so that a number
-// costs -log2 of its frequency, also a fraction of a bit, which Huffman codes (zstd's literals)
-// cannot. Contexts that are alike share a table: the writer joins neighbours of one kind where that
-// costs less.
+// Such a fact is the number's *context*: for example, how large the last numbers were. Each context
+// has a table with the frequencies of its numbers. A number costs -log2 of its frequency, even a
+// fraction of a bit, which Huffman codes (zstd's literals) cannot reach. Similar contexts share a
+// table: the writer joins neighbours of one kind if that costs less.
 //
 //     number  -> token and bits   below 8: the number; else power of two and the bit below it, and
 //                                 the lower bits as they are
 //     tokens  -> words            range asymmetric numeral systems (J. Duda, arXiv:1311.2540), two
 //                                 states that take turns, frequencies of 10 bits
 //
-// docs/formats/block.md has the bytes. A reader checks everything: damaged bytes give numbers, and
-// `bad`, at the latest rans_done. The caller limits how many it asks for: a number may cost
-// nothing.
+// docs/formats/block.md has the bytes. Damaged bytes never do harm: the reader returns some numbers
+// and sets `bad`, at the latest in rans_done. The caller must limit how many numbers it asks for,
+// because a number may cost no bytes.
 #pragma once
 
 #include "base/arena.h"
@@ -46,7 +45,7 @@ bool rans_end(struct rans_writer *x, struct arena *a, const uint8_t *kinds, unsi
 void rans_release(struct rans_writer *x);
 
 struct rans_reader {
-    const uint32_t *tables[RANS_CONTEXTS_MAX];  // by slot: token, frequency, what to add
+    const uint32_t *tables[RANS_CONTEXTS_MAX];  // by slot: token, frequency, addend
     uint32_t states[2];
     const uint8_t *words;  // may pass the end, which is bad
     const uint8_t *words_last;
@@ -57,17 +56,17 @@ struct rans_reader {
     bool bad;
 };
 
-// More words were asked for than there are, or bits, or the tables were no tables.
+// Were more words or bits asked for than there are, or were the tables damaged?
 static inline bool rans_is_bad(const struct rans_reader *r)
 {
     return r->bad || r->words > r->words_last + 2;
 }
 
-// The tables are the arena's: 4 KiB each, one for a context at most. False if they do not fit;
-// what is wrong with the bytes is `bad`.
+// The tables are the arena's: 4 KiB each, one for a context at most. False only if they do not fit;
+// damaged bytes set `bad`.
 bool rans_open(struct rans_reader *r, struct arena *a, str bytes, unsigned contexts) MUST_CHECK;
-uint64_t rans_bits_slow(struct rans_reader *r, unsigned n);  // of which too few are held
-bool rans_done(const struct rans_reader *r) MUST_CHECK;      // all is read, nothing was bad
+uint64_t rans_bits_slow(struct rans_reader *r, unsigned n);  // when fewer than n are held
+bool rans_done(const struct rans_reader *r) MUST_CHECK;      // all was read, and nothing was bad
 
 // The next n bits, at most 32.
 static inline uint64_t rans_bits(struct rans_reader *r, unsigned n)
@@ -84,8 +83,8 @@ static inline uint64_t rans_get(struct rans_reader *r, unsigned context)
     uint32_t x = r->states[0];
     uint32_t slot = r->tables[context][x & ((1u << RANS_BITS) - 1)];
     x = (slot >> 8 & 0x7ff) * (x >> RANS_BITS) + (slot >> 19);
-    // Whether a word is needed is as good as random, so no branch depends on it; what is read
-    // beyond the last word is that one again, and bad.
+    // Whether a word is needed is unpredictable, so no branch depends on it. Beyond the end the
+    // last word is read again, and rans_is_bad.
     uint32_t needs = x < 1u << 16;
     const uint8_t *w = r->words < r->words_last ? r->words : r->words_last;
     uint32_t more = x << 16 | (uint32_t)w[0] | (uint32_t)w[1] << 8;

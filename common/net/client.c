@@ -94,7 +94,6 @@ struct http_call_private {
     char why[CURL_ERROR_SIZE];
 };
 
-// Which states may follow.
 static const unsigned successors[] = {
     [CALL_POSTED] = 1u << CALL_WAITING | 1u << CALL_OVER,
     [CALL_WAITING] = 1u << CALL_RUNNING | 1u << CALL_OVER,
@@ -138,8 +137,7 @@ static struct host *host_of(struct client *cl, str address, bool tls)
     return h;
 }
 
-// Addresses come and go with the members of the cluster, so an entry stays only as long as it
-// counts or queues a call.
+// An entry stays only as long as it counts or queues a call: addresses come and go.
 static void forget_if_idle(struct client *cl, struct host *h)
 {
     if (h->running || h->first) return;
@@ -203,7 +201,7 @@ static void no_longer_blind(struct client *cl, struct http_call_private *p)
 }
 
 // Ends the call; fault NULL = it was answered. Takes it out of every list that it is in. The caller
-// must go on with the host's queue (start_waiting), because the call may have left a free place.
+// must go on with the host's queue (start_waiting): there may be a free place now.
 static void finish(struct http_call_private *p, const err *fault)
 {
     struct client *cl = p->client;
@@ -212,8 +210,7 @@ static void finish(struct http_call_private *p, const err *fault)
     assert(c && p->state != CALL_OVER);
     if (p->blind) no_longer_blind(cl, p);
     if (p->state == CALL_RUNNING) {
-        assert(p->host->running > 0 && cl->running > 0);
-        // Before the handle is given back: libcurl may still use it for this transfer.
+        assert(p->host->running > 0);
         curl_multi_remove_handle(cl->multi, p->easy);
         p->host->running--;
         cl->running--;
@@ -237,11 +234,9 @@ static void describe(const struct http_call_private *p, CURLcode code, err *e)
     const struct http_call *c = p->call;
     const char *why = p->why[0] ? p->why : curl_easy_strerror(code);
     enum err_code kind = ERR_UNAVAILABLE;
-    // libcurl reports a connect that took too long (CONNECT_TIMEOUT_MS) by the same code: then the
-    // other side is unavailable, and the request still has time to ask another one.
+    // The same code may mean CONNECT_TIMEOUT_MS: then the request has time to ask another node.
     if (code == CURLE_OPERATION_TIMEDOUT && p->deadline_ns && clock_mono_ns() >= p->deadline_ns)
         kind = ERR_DEADLINE_EXCEEDED;
-    // on_body and on_header have no other way to say that they do not take the bytes.
     if (code == CURLE_WRITE_ERROR) {
         kind = ERR_RESOURCE_EXHAUSTED;
         if (p->arena.exhausted && !p->arena.starved)
@@ -411,7 +406,7 @@ static CURLcode set_options(struct http_call_private *p)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, p);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, p);
-    // Nodes talk to each other directly: http_proxy in the environment is meant for other programs.
+    // Nodes talk to each other directly: a proxy in the environment is meant for other programs.
     CURLcode code = curl_easy_setopt(easy, CURLOPT_PROXY, "");
     if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     return code;
@@ -550,8 +545,7 @@ static struct socket *watch(struct client *cl, curl_socket_t fd)
     return s;
 }
 
-// If on_socket returned an error, libcurl would end all transfers of the multi handle. So it notes
-// the one transfer that cannot go on, and end_blind ends it.
+// An error from on_socket would end all transfers. So it notes the one that cannot go on.
 static void note_blind(struct client *cl, CURL *easy)
 {
     struct http_call_private *p = NULL;
@@ -644,8 +638,7 @@ struct new_pem {
     struct tls_pem pem;
 };
 
-// On the loop, which reads the contents when it starts a call: so no lock is needed. The old ones
-// come back to be freed.
+// On the loop, which alone reads the contents: no lock is needed. The old ones come back.
 static void exchange_pem(void *arg)
 {
     struct new_pem *n = arg;
@@ -697,8 +690,7 @@ void client_free(struct client *c)
     while (c->handles > 0)
         cond_wait(&c->closed, &c->lock);
     lock_give(&c->lock);
-    // The loop counted `handles` down under the lock and may still be about to give the lock back.
-    // When it has run one more task, it has left the callback.
+    // The loop may still be about to give the lock back: after one more task it has.
     loop_run(c->loop, nothing, NULL);
     cond_release(&c->closed);
     lock_release(&c->lock);
@@ -772,8 +764,7 @@ bool client_introduction(const struct client *c, str *node, str *cluster)
 
 void http_start(struct client *cl, struct req *r, struct http_call *c, enum rank rank)
 {
-    assert(!loop_is_any_here());
-    assert(c->method && c->answer_max > 0);
+    assert(!loop_is_any_here() && c->method && c->answer_max > 0);
     if (cl->near && !c->tls && str_eq(c->address, cl->loopback_address))
         return loopback_start(cl->near, cl->memory, r, c, rank);
     err e = {0};

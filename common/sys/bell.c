@@ -11,8 +11,9 @@ enum {
     AWAITED
 };
 
-// Release here, acquire in bell_await. The word may be gone when the kernel is asked: it only takes
-// the address, and somebody else who sleeps there now looks again, as all sleepers on futexes do.
+// Release here, acquire in bell_await. The bell's memory may be freed before the system call: the
+// kernel uses only the address. If another thread sleeps on a futex there by now, it wakes and
+// checks its own word again, as all sleepers on futexes must.
 bool bell_ring(struct bell *b)
 {
     if (atomic_exchange_explicit(&b->state, RUNG, memory_order_release) != AWAITED) return false;

@@ -25,7 +25,7 @@ static _Atomic int64_t no_shifts[SHIFTS];
 static _Atomic int64_t *shifts = no_shifts;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// The file stays mapped, so that looking costs nothing. A shorter one ends in zeros.
+// The file stays mapped, so that reading it costs nothing. Bytes behind its end read as zeros.
 static void map_shifts(void)
 {
     const char *path = getenv("FLAMETREE_CLOCK");

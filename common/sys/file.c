@@ -95,7 +95,8 @@ bool file_write(const char *path, str bytes, err *e)
     if (ok && rename(temp, path) != 0) ok = fail(e, "rename to", path);
     FAULT("file.rename.after");
     if (ok) return dir_sync(parent, e);
-    if (unlink(temp) != 0) return false;  // it is in nobody's way; the next write replaces it
+    if (unlink(temp) != 0)
+        return false;  // a file left there does no harm: the next write truncates
     return false;
 }
 
@@ -163,7 +164,7 @@ bool lock_file_open(const char *path, int *fd, err *e)
     int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (f < 0) return fail(e, "open", path);
     if (!lock_file_take(f)) {
-        if (errno != EAGAIN && errno != EACCES) {
+        if (errno != EAGAIN && errno != EACCES) {  // a file system without locks, for example
             bool ok = fail(e, "lock", path);
             close_quietly(f);
             return ok;

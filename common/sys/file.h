@@ -11,12 +11,12 @@
 // Appends the whole file to `out`; fails with resource_exhausted if it does not fit out's cap.
 bool file_read(const char *path, struct buf *out, err *e) MUST_CHECK;
 
-// Replaces path by these bytes, durably and at once: after a crash it holds the old or the new
-// ones. Writes path.tmp beside it.
+// Replaces the file's content by these bytes, durably and atomically: after a crash it holds the
+// old or the new ones. Uses path.tmp.
 bool file_write(const char *path, str bytes, err *e) MUST_CHECK;
 
 bool file_exists(const char *path);
-bool file_remove(const char *path, err *e) MUST_CHECK;  // well if there is none
+bool file_remove(const char *path, err *e) MUST_CHECK;  // true if there is none
 
 // Makes a directory and its parents, mode 0750.
 bool dir_make(const char *path, err *e) MUST_CHECK;
@@ -27,11 +27,11 @@ bool dir_sync(const char *path, err *e) MUST_CHECK;
 // Bytes that an ordinary user may still write to the file system of path.
 bool dir_free_bytes(const char *path, uint64_t *bytes, err *e) MUST_CHECK;
 
-// An exclusive lock on a file, which is created if need be and then holds our process id. It ends
-// with the process, whatever happens to it. Fails with failed_precondition naming the holder.
+// An exclusive lock on a file, which is created if necessary and then holds our process id. The
+// lock ends with the process in any case. Fails with failed_precondition naming the holder.
 bool lock_file_open(const char *path, int *fd, err *e) MUST_CHECK;
 void lock_file_close(int fd);
 
 // The same lock on a file that is open for writing, until fd is closed. False and errno: EAGAIN or
-// EACCES if somebody else has it.
+// EACCES if it is locked already.
 bool lock_file_take(int fd) MUST_CHECK;

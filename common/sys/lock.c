@@ -14,7 +14,7 @@ static const char *const names[] = {
 #undef LOCK
 };
 
-static _Thread_local uint64_t held;  // bit per rank
+static _Thread_local uint64_t held;  // a bit for each rank of which the thread holds a lock
 static_assert(LOCK_RANKS <= 64, "held has a bit per rank");
 
 static void must(int failed, const char *what)
@@ -51,7 +51,8 @@ static void rank_check(const struct lock *l)
 
 void lock_take(struct lock *l)
 {
-    rank_check(l);
+    assert(l->rank < LOCK_RANKS);
+    rank_check(l);  // before the mutex: afterwards the thread may hang, and report nothing
     must(pthread_mutex_lock(&l->mutex), "pthread_mutex_lock");
     held |= UINT64_C(1) << l->rank;
 }

@@ -3,9 +3,8 @@
 // lock.h - mutexes with names and ranks.
 //
 // The ranks are the lines of sys/locks.def. A thread that holds a lock may take only locks of a
-// higher rank; anything else is a deadlock waiting for its day, so it ends the process at once, in
-// every build (the check is two loads). Locks are held for a few lines and never across something
-// that blocks.
+// higher rank. Any other order may deadlock one day, so it ends the process at once, in every build
+// (the check is two loads). Locks are held for a few lines and never across a call that blocks.
 #pragma once
 
 #include "base/base.h"

@@ -100,12 +100,13 @@ void log_write(struct log_site *site, const struct log_fields *f, enum log_level
     line_vprintf(&l, fmt, ap);
     va_end(ap);
     for (size_t i = 0; i < l.n; i++) {
-        if ((unsigned char)l.text[i] < 0x20) l.text[i] = ' ';  // an event is one line, whatever
+        if ((unsigned char)l.text[i] < 0x20) l.text[i] = ' ';  // one event must be one line
     }
     while (l.text[l.n - 1] == ' ')  // an event without values
         l.n--;
     l.text[l.n++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, l.text, l.n);  // nobody is left to tell
+    assert(l.n <= sizeof l.text);
+    ssize_t ignored = write(STDERR_FILENO, l.text, l.n);  // a failure cannot be logged
     (void)ignored;
 }
 
@@ -157,13 +158,15 @@ const char *log_quote(char text[LOG_QUOTE_MAX], str s)
     for (; i < s.n && n + 4 + sizeof "...\"" <= LOG_QUOTE_MAX; i++)
         n += escape(text + n, (unsigned char)s.p[i], utf8);
     if (i < s.n) {
-        while (n > 1 && ((unsigned char)text[n - 1] & 0x80)) {  // no half character at the cut
+        while (n > 1 &&
+               ((unsigned char)text[n - 1] & 0x80)) {  // removes a half character at the cut
             if ((unsigned char)text[--n] >= 0xc0) break;
         }
         memcpy(text + n, "...", 3);
         n += 3;
     }
     text[n++] = '"';
+    assert(n < LOG_QUOTE_MAX);
     text[n] = '\0';
     return text;
 }

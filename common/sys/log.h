@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// log.h - logfmt lines on stderr, one event a line, event name first.
+// log.h - logfmt lines on stderr, one event per line.
 //
 //     log_info(&r->log, "cut.closed", "bytes=%zu rows=%zu", bytes, rows);
 //     ts=2026-11-21T09:30:00.123Z level=info event=cut.closed tenant=a req=01H… bytes=12 rows=3
 //
-// error = somebody must act; warn = we coped; info = state changed; debug. Values that may hold
+// error = the operator must act; warn = we coped; info = state changed; debug. Values that may hold
 // spaces or quotes go through log_quote. A repeated event (same call site) is printed at most 10
-// times in ten seconds, then counted and told once per interval as suppressed=N. Never secrets,
-// never payloads. Thread-safe; one write(2) per line.
+// times in ten seconds; further lines are only counted, and the next line has suppressed=N. Never
+// secrets, never payloads. Thread-safe; one write(2) per line.
 #pragma once
 
 #include "base/str.h"

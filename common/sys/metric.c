@@ -72,7 +72,8 @@ static struct metric_cell *cell_add(struct metric *m, str value)
     struct metric_cell *c = cell_find(m, value, 0);
     uint32_t n = atomic_load_explicit(&m->cell_count, memory_order_relaxed);
     if (!c) {
-        if (n == METRIC_CELLS - 1) value = S("other");
+        assert(value.n < sizeof c->value);
+        if (n == METRIC_CELLS - 1) value = S("other");  // the last cell is for all further values
         if (n == METRIC_CELLS) {
             c = &m->cells[METRIC_CELLS - 1];
         } else {
@@ -90,7 +91,8 @@ static struct metric_cell *cell_add(struct metric *m, str value)
 static struct metric_cell *cell_of(struct metric *m, str value)
 {
     assert(m->label[0] && !metric_has_sets(m));
-    // Read before the search: others may add this value, and the last ones, after it.
+    // Read before the search: after it another thread may add this very value and then fill the
+    // table, and the value would be counted as "other".
     bool full = atomic_load_explicit(&m->cell_count, memory_order_acquire) == METRIC_CELLS;
     struct metric_cell *c = cell_find(m, value, 0);
     if (c) return c;
@@ -246,7 +248,7 @@ static void print_histogram(struct buf *out, const struct metric *m, struct metr
         buf_u64(out, below);
         buf_byte(out, '\n');
     }
-    // The count is that of the buckets just printed, so that the two agree under load.
+    // The sum of the buckets just printed, not `count`: they must agree even under load.
     print_name(out, m, "_sum", c, NULL);
     print_seconds(out, (uint64_t)atomic_load_explicit(&c->sum, memory_order_relaxed));
     buf_byte(out, '\n');

@@ -13,12 +13,12 @@
 //     COUNTER(refused, "flametree_x_refused_total", "reason,tenant", "...")      several labels
 //     REAL(limits, "flametree_limits_overrides", "limit_name,tenant", "...")     a gauge of doubles
 //
-// and the build makes its metrics.h and metrics.c of that (metric_rows.{h,c}.in). Names follow
-// flametree_<service>_<thing>_<unit>; a label's values are bounded (METRIC_CELLS), further ones
-// count as "other". Of several labels every combination of values is a cell of its own, made at
-// first use; when there are METRIC_SETS of them, further ones keep their first value and have
-// "other" for the rest (so the first label should be the one with few values), and when that was
-// not enough either, all are "other". Adding is wait-free except for the first use of a value.
+// and the build makes its metrics.h and metrics.c from them (metric_rows.{h,c}.in). Names follow
+// flametree_<service>_<thing>_<unit>. A label has at most METRIC_CELLS values; further ones count
+// as "other". With several labels each combination of values is a cell, made at first use. When
+// there are METRIC_SETS combinations, further ones keep only their first value and have "other" for
+// the rest (so the first label should be the one with few values); when those are used up as well,
+// all values are "other". Adding is wait-free except for the first use of a value.
 #pragma once
 
 #include "base/buf.h"
@@ -62,22 +62,22 @@ void metric_add_to(struct metric *m, str label_value, uint64_t n);
 void metric_set(struct metric *m, int64_t v);
 void metric_set_to(struct metric *m, str label_value, int64_t v);
 
-// Rows with several labels: counters and gauges. `values` in the order of the labels. When there is
-// no memory for a new combination, it is not counted.
+// Rows with several labels: counters and gauges. `values` in the order of the labels. Without
+// memory for a new combination it is not counted.
 void metric_add_set(struct metric *m, const str *values, uint64_t n);
 void metric_set_real(struct metric *m, const str *values, double v);  // also with one label or none
 
 // No combination of values is printed any more until it is set or added to again.
 void metric_forget_sets(struct metric *m);
 
-// Overwrites a counter whose true value is kept by somebody else (the kernel, a library).
+// Overwrites a counter whose true value is kept elsewhere (by the kernel, a library).
 void metric_mirror(struct metric *m, uint64_t total);
 void metric_mirror_to(struct metric *m, str label_value, uint64_t total);
 void metric_observe_ns(struct metric *m, uint64_t ns);  // buckets from 100 us to 100 s, in seconds
 void metric_observe_ns_to(struct metric *m, str label_value, uint64_t ns);
 
-// Values computed when asked: fn sets gauges; called before each metric_print. Take it off only
-// when nobody can be printing (after the listeners drained).
+// For values that are computed when needed: fn sets gauges before each metric_print. Take it off
+// only when no thread can be printing (after the listeners have drained).
 void metric_on_print(void (*fn)(void *arg), void *arg);
 void metric_off_print(void (*fn)(void *arg), void *arg);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metric_int.h - what the files of metric share.
+// metric_int.h - private to metric*.c.
 #pragma once
 
 #include "sys/lock.h"
@@ -8,7 +8,7 @@
 
 extern struct lock metric_lock;
 
-// With quotes: also what must not stand in a label's value.
+// Escapes for HELP texts; with `quotes` for label values, where '"' is escaped as well.
 void metric_print_escaped(struct buf *out, const char *z, bool quotes);
 
 // ---- metric_set.c

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics with several labels: a hash table of the combinations that were met, which only grows.
+// Metrics with several labels: a hash table of combinations of values, which only grows.
 #include "base/hash.h"
 #include "base/mem.h"
 #include "sys/metric_int.h"
@@ -16,7 +16,7 @@
 
 static_assert(FULL + 1 < SLOTS * 3 / 4, "a look-up ends at a free slot");
 
-// One combination; never freed, and but for sum and shown it never changes.
+// One combination. Never freed; only sum and shown change.
 struct metric_set {
     uint64_t hash;
     const char *values[METRIC_LABELS];  // in text
@@ -25,7 +25,7 @@ struct metric_set {
     char text[METRIC_LABELS * (VALUE_MAX + 1)];
 };
 
-// A slot is published with release under the lock; who loads it (acquire) sees the set.
+// A slot is stored (release) under the lock; a thread that loads it (acquire) sees the whole set.
 struct metric_sets {
     _Atomic(struct metric_set *) slots[SLOTS];
     uint32_t count;  // under the lock
@@ -82,7 +82,7 @@ static bool is(const struct metric_set *s, uint64_t hash, const str *values, siz
     return true;
 }
 
-// The set, or NULL with the free slot where it belongs.
+// The set; or NULL, and *slot is the free slot for it. Ends, as there is always a free slot.
 static struct metric_set *find(struct metric_sets *sets, uint64_t hash, const str *values, size_t n,
                                size_t *slot)
 {

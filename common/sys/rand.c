@@ -23,8 +23,8 @@ static void kernel_bytes(void *p, size_t n)
     }
 }
 
-// Small pieces come from what the thread has in store, so that ids and keys cost no system call
-// each. What was given out is wiped.
+// Small pieces come from a store of the thread, so that ids and keys do not cost a system call
+// each. Bytes that were given out are wiped: a leak of the store must not reveal keys.
 void rand_bytes(void *p, size_t n)
 {
     static _Thread_local unsigned char store[512];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rand.h - random bytes from the kernel, fetched by each thread in larger pieces. Not for a process
-// that forks and goes on: both would have the same ones.
+// that forks and runs on: parent and child would get the same bytes.
 #pragma once
 
 #include "base/hash.h"

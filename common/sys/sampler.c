@@ -30,8 +30,8 @@
 #define QUEUE_MAX     2048
 #define READS_PER_S   5  // the queue holds what all processors make in this part of a second
 
-// A thread. What the handler reads without a lock changes only while tid is 0; but a library may
-// name its thread late.
+// A thread. The fields that the handler reads without a lock change only while tid is 0; except
+// component, because a library may name its thread late.
 struct slot {
     _Atomic pid_t tid;  // 0: free
     _Atomic uint32_t component;
@@ -78,9 +78,9 @@ static void take(const siginfo_t *info, const void *context)
         return;
     }
     struct walk w = {.high = s->high, .outermost = s->outermost, .process = process};
-    (void)sampler_registers(context, &w);  // sampler_start saw that it can
+    (void)sampler_registers(context, &w);  // cannot fail: sampler_start has tried it
     bool elsewhere = w.sp < s->low || w.sp >= s->high;
-    if (s->high && elsewhere) w.high = w.sp;  // on some other stack: nothing is readable
+    if (s->high && elsewhere) w.high = w.sp;  // on an alternate stack: reads nothing
     sampler_walk(&w, &c->trace);
     c->component = atomic_load_explicit(&s->component, memory_order_relaxed);
     c->weight = 1 + (uint32_t)MAX(info->si_overrun, 0);
@@ -128,6 +128,7 @@ static void end_timer(struct slot *s)
 
 static void give_slot(uint32_t i)
 {
+    assert(i < slot_end);
     struct slot *s = &slots[i];
     end_timer(s);
     atomic_store_explicit(&s->tid, 0, memory_order_relaxed);
@@ -145,6 +146,7 @@ static clockid_t clock_of(pid_t tid)
 static void begin_timer(uint32_t i)
 {
     struct slot *s = &slots[i];
+    assert(rate > 0 && !s->timed);
     pid_t tid = atomic_load_explicit(&s->tid, memory_order_relaxed);
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
     event.sigev_value.sival_int = (int)i;
@@ -195,12 +197,12 @@ static void add_thread(pid_t tid, const char *name, const struct stack *known)
     bool library = known == NULL;
     uint32_t component = component_of(name);
     uint32_t i = find_slot(tid);
-    if (i != NO_SLOT && library) {  // a name that is new, or it made itself known meanwhile
+    if (i != NO_SLOT && library) {  // its name may have changed, or it is a thread of ours by now
         if (slots[i].library)
             atomic_store_explicit(&slots[i].component, component, memory_order_relaxed);
         return;
     }
-    if (i != NO_SLOT) give_slot(i);  // a scan was faster
+    if (i != NO_SLOT) give_slot(i);  // a scan has taken it for a library's thread
     i = take_slot();
     if (i == NO_SLOT) {
         atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
@@ -243,7 +245,7 @@ void sampler_thread_end(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGPROF);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);  // a signal under way must not find the slot given away
     lock_take(&lock);
     uint32_t i = find_slot(gettid());
     if (i != NO_SLOT) give_slot(i);
@@ -257,7 +259,7 @@ struct scan {
     pid_t tids[SLOTS];
 };
 
-// False if not all could be listed: then nothing is known of those that are missing.
+// False if not all could be listed: then a missing thread may still live.
 static bool list_threads(struct scan *s)
 {
     DIR *d = opendir("/proc/self/task");
@@ -274,8 +276,8 @@ static bool list_threads(struct scan *s)
     return whole;
 }
 
-// Drops our own threads from the list, and the slots of libraries' threads that are not in it: such
-// a thread is gone, and nobody will run its handler.
+// Drops our own threads from the list. Gives back the slots of libraries' threads that are not in
+// it: such a thread has ended, so its handler cannot run any more.
 static void compare_threads(struct scan *s)
 {
     size_t kept = 0;
@@ -393,7 +395,7 @@ size_t sampler_read(void (*fn)(void *ctx, const struct sample *s), void *ctx)
 {
     size_t n = 0;
     if (!queue.cells) return 0;
-    // At most one round, so that a reader slower than the threads comes back nevertheless.
+    // At most one round of the queue, so that even a reader slower than the threads returns.
     for (; n < queue.size; n++) {
         const struct cell *c = queue_peek(&queue);
         if (!c) break;

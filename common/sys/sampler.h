@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sampler.h - where this process spends its CPU time: stacks of its threads, taken by themselves.
+// sampler.h - profiles this process: each thread takes samples of its own stack.
 //
 // Each thread has a timer on its own CPU clock, which sends it SIGPROF every 1/hz seconds of CPU
 // time that it uses; an idle thread is never interrupted. The handler walks frame pointers and puts
@@ -12,16 +12,16 @@
 //
 // The handler allocates nothing, takes no lock and reads only its own thread's stack between the
 // interrupted stack pointer and the stack's upper end, upward and aligned, at most
-// SAMPLER_DEPTH_MAX frames, so whatever a library left in the frame pointer cannot hurt. Threads
-// of thread.h are known from birth, with name and stack. sampler_scan finds those that libraries
-// started; their bounds are unknown, so their stacks are read through the kernel
+// SAMPLER_DEPTH_MAX frames. So any value that a library left in the frame pointer is harmless.
+// Threads of thread.h are known from birth, with name and stack. sampler_scan finds those that
+// libraries started; their bounds are unknown, so their stacks are read through the kernel
 // (process_vm_readv), which refuses bad addresses.
 //
-// Code without frame pointers (libc, most libraries) breaks the chain or hides callers, and only
-// its unwind tables, which no handler can read, tell the truth. So a sample brings along what is
-// needed to repair it outside the handler (sampler_names.h): the top of the stack, and, if the
-// chain broke, a second one, found by looking for saved frame pointers that lead to the thread's
-// first function. What cannot be known ends as SAMPLE_LOST.
+// Code without frame pointers (libc, most libraries) breaks the chain or hides callers. Only its
+// unwind tables have the truth, and no handler can read them. So a sample carries the data to
+// repair it outside the handler (sampler_names.h): the top of the stack, and, if the chain broke, a
+// second chain, found by searching for saved frame pointers that lead to the thread's first
+// function. Stacks that cannot be repaired end as SAMPLE_LOST.
 //
 // Life of a process: sampler_start and sampler_stop may alternate; the handler and the queue stay
 // for good once they exist, because a signal may still be on its way. SIGPROF belongs to this file.
@@ -75,8 +75,8 @@ bool sampler_start(unsigned hz, err *e) MUST_CHECK;
 // Ends all timers; afterwards no sample is added. Harmless when not running.
 void sampler_stop(void);
 
-// Gives every sample that waits to fn, oldest first; what it points at is valid during the call.
-// Returns their number. One thread at a time.
+// Calls fn for every waiting sample, oldest first; its pointers are valid during the call. Returns
+// the number of samples. One thread at a time.
 size_t sampler_read(void (*fn)(void *ctx, const struct sample *s), void *ctx);
 
 // Looks for threads that libraries started or that ended. Reads /proc/self/task; call it every few

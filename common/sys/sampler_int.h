@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sampler_int.h - what the files of the sampler share: the walk and the queue, both for use in a
-// signal handler.
+// sampler_int.h - private to sampler*.c: the walk and the queue, both for use in a signal handler.
 #pragma once
 
 #include "sys/sampler.h"
@@ -19,7 +18,7 @@ struct walk {
     pid_t process;
 };
 
-// What a sample is made of; the fields are those of struct sample.
+// The memory of a sample in the queue; the fields are those of struct sample.
 struct trace {
     uint64_t sp;
     uint64_t fp;
@@ -35,7 +34,7 @@ struct trace {
 
 void sampler_walk(const struct walk *w, struct trace *t);
 
-// Takes pc, fp and sp out of what a signal handler is given. False on an unknown processor.
+// Takes pc, fp and sp out of the context of a signal handler. False on an unknown processor.
 bool sampler_registers(const void *context, struct walk *w);
 
 // ---- the queue: any number of handlers put, one reader takes; a full queue refuses

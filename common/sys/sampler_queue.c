@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sys/sampler_int.h"
 
-// Handlers that meet at one cell: all but one try the next. More of them than this at one instant
-// do not happen; a handler must end in any case.
+// When handlers of several threads want the same cell, one gets it and the others try the next. The
+// limit is never reached in practice; but a signal handler must end in any case.
 #define TRIES 64
 
 struct cell *queue_claim(struct queue *q, uint64_t *at)
@@ -11,7 +11,7 @@ struct cell *queue_claim(struct queue *q, uint64_t *at)
     for (int i = 0; i < TRIES; i++) {
         struct cell *c = &q->cells[tail & (q->size - 1)];
         uint64_t free = 2 * (tail / q->size);
-        // Acquire: what the reader still read in this cell was before its release in queue_pop.
+        // Acquire: the reader's last reads of this cell came before its release in queue_pop.
         uint64_t turn = atomic_load_explicit(&c->turn, memory_order_acquire);
         if (turn < free) return NULL;  // filled a round ago and not yet read
         if (turn > free) {

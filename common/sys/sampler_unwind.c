@@ -25,8 +25,8 @@ static bool base_and_offset(const Dwarf_Op *op, int *base, int64_t *offset)
     return true;
 }
 
-// Where the caller's frame pointer is: the register (0), or words below the caller's frame. False
-// for anything else.
+// Finds the caller's frame pointer: still in the register (0), or saved so many words below the
+// caller's frame. False: in another place.
 static bool read_saved(Dwarf_Frame *frame, uint32_t *saved)
 {
     Dwarf_Op mem[3];
@@ -99,9 +99,11 @@ struct repair {
     uint64_t fp;  // frame pointer of the outermost frame so far
 };
 
-// One frame outward by the stack pointer. False: the caller cannot be seen.
+// Steps one frame outward by the stack pointer. False: the caller is beyond the copied words, or
+// the word there is no return address.
 static bool step(struct repair *r, const struct unwind_rule *rule)
 {
+    assert(rule->kind == RULE_STACK && rule->distance > 0);
     const struct sample *s = r->sample;
     uint32_t at = r->at + rule->distance;
     if (at > s->top_words || rule->saved > at) return false;
@@ -113,8 +115,8 @@ static bool step(struct repair *r, const struct unwind_rule *rule)
     return true;
 }
 
-// Adds frames that no chain shows, from the innermost outward, until one of them has a frame
-// pointer. False: that is not to be reached.
+// Adds frames that are in no chain, from the innermost outward, until one of them has a frame
+// pointer. False: no such frame can be reached.
 static bool put_hidden(struct repair *r)
 {
     while (r->count < SAMPLER_DEPTH_MAX) {
@@ -128,7 +130,7 @@ static bool put_hidden(struct repair *r)
     return false;
 }
 
-// Where the chain of the frame that has this frame pointer goes on; depth: nowhere.
+// The index at which the second chain goes on from the frame with this frame pointer; depth: none.
 static uint32_t find_frame(const struct sample *s, uint64_t fp)
 {
     uint32_t i = s->second;

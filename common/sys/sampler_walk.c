@@ -8,8 +8,8 @@
 // return address.
 #define RECORD_WORDS 2
 
-// How far from the stack pointer a second chain is looked for, and how much is read for it: some
-// microseconds.
+// Bounds of the search for a second chain: distance from the stack pointer, and words read. It
+// takes some microseconds at most.
 #define SEARCH_BYTES 16384
 #define SEARCH_LOADS 6000
 
@@ -33,9 +33,9 @@ bool sampler_registers(const void *context, struct walk *w)
 #endif
 }
 
-// Copies words of the stack from `at`; returns how many could be read. Sanitizers have no say here:
-// red zones and words that another handler left behind are read as they are. Volatile: the loop
-// must not become a call of memcpy, which sanitizers replace by one of theirs.
+// Copies words of the stack from `at`; returns how many could be read. Sanitizers are off: red
+// zones and words that another handler left behind are read as they are. Volatile, because the
+// compiler must not turn the loop into a call of memcpy, which sanitizers replace by one of theirs.
 __attribute__((no_sanitize("address"))) __attribute__((no_sanitize("thread"))) static uint32_t load(
     const struct walk *w, uint64_t at, uint64_t *words, uint32_t n)
 {
@@ -57,6 +57,7 @@ __attribute__((no_sanitize("address"))) __attribute__((no_sanitize("thread"))) s
 
 static void put(struct trace *t, uint64_t fp, uint64_t return_address)
 {
+    assert(t->depth < SAMPLER_DEPTH_MAX);
     t->pcs[t->depth] = return_address - 1;
     t->frames[t->depth] = (uint32_t)(fp - t->sp);
     t->depth++;
@@ -77,7 +78,7 @@ static enum sample_end follow(const struct walk *w, uint64_t fp, struct trace *t
     }
 }
 
-// Does the chain from fp reach the outermost frame? Takes what it reads from *budget.
+// Does the chain from fp reach the outermost frame? Counts the words that it reads down in *budget.
 static bool leads_out(const struct walk *w, uint64_t fp, uint32_t *budget)
 {
     while (fp != w->outermost) {

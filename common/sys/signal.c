@@ -37,7 +37,7 @@ void signal_begin(void)
     must(wake >= 0, "eventfd");
 }
 
-// True with *event set if something had come.
+// Takes an event without waiting. False: there is none.
 static bool take(enum signal_event *event)
 {
     struct signalfd_siginfo info;
@@ -54,7 +54,7 @@ enum signal_event signal_next(void)
 {
     assert(signals >= 0);
     enum signal_event event = SIGNAL_WAKE;
-    while (!take(&event)) {
+    while (!take(&event)) {  // another signal may have ended the poll
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
         must(poll(fds, COUNT(fds), -1) >= 0 || errno == EINTR, "poll");
     }

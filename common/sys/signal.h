@@ -4,14 +4,14 @@
 //
 // signal_begin blocks SIGTERM, SIGINT and SIGHUP in the calling thread, and so in every thread
 // started after it, and ignores SIGPIPE. signal_next takes them one by one; one thread at a time.
-// Before main the dynamic loader works for some ms, in which they have their default effect, unless
-// who starts the process blocks them: then they wait, too.
+// Before main the dynamic loader works for some ms. A signal then has its default effect, unless
+// the parent process has blocked it: then it waits, too.
 #pragma once
 
 #include "base/base.h"
 
 enum signal_event {
-    SIGNAL_WAKE,    // somebody called signal_wake
+    SIGNAL_WAKE,    // signal_wake was called
     SIGNAL_STOP,    // SIGTERM or SIGINT
     SIGNAL_RELOAD,  // SIGHUP
 };

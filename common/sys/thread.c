@@ -23,6 +23,7 @@ struct start {
 
 static void *begin(void *arg)
 {
+    assert(arg);
     struct start s = *(struct start *)arg;
     mem_free(NULL, arg, sizeof s);
     char shown[16];  // all that the kernel keeps

@@ -2,8 +2,8 @@
 //
 // thread.h - threads with a name and a stack of known size.
 //
-// All signals that the main thread waits for (signal.h) are blocked in it before the first thread
-// starts and stay blocked in threads started here.
+// The main thread blocks the signals that it waits for (signal.h) before it starts the first
+// thread, and threads inherit that.
 #pragma once
 
 #include "base/err.h"
@@ -19,8 +19,8 @@ bool thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg), void *
                   err *e) MUST_CHECK;
 void thread_join(pthread_t t);
 
-// Calls fn(arg) in a thread of its own with so much stack, and waits for it: for code that is not
-// ours and recurses deeper than a worker's stack allows. Fails as thread_start().
+// Calls fn(arg) in a new thread with a stack of that size, and waits for it: for library code that
+// recurses deeper than a worker's stack allows. Fails as thread_start().
 bool thread_call(const char *name, size_t stack_bytes, void (*fn)(void *arg), void *arg,
                  err *e) MUST_CHECK;
 
