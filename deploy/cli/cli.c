@@ -18,15 +18,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define ARENA_MAX   ((size_t)8 << 30)  // what answers take is bounded by --max-answer
+#define ARENA_MAX   ((size_t)8 << 30)  // --max-answer limits the memory of answers
 #define TEXT_MAX    ((size_t)1 << 20)
 #define MESSAGE_MAX ((size_t)8 << 10)
 #define WIDTH_PLAIN 80u
 #define WIDTH_LEAST 20u
 #define WIDTH_MOST  1000u
-#define STATUS_PIPE (128 + SIGPIPE)  // as if the signal had ended us, which nobody reports
+#define STATUS_PIPE (128 + SIGPIPE)  // as if the signal had ended us: shells do not report that
 
-// ---- what others use
+// ---- functions for all commands
 
 bool cli_wrong(int *status)
 {
@@ -138,7 +138,7 @@ bool cli_wants_json(const struct cli *c)
     return format && strcmp(format, "json") == 0;
 }
 
-// ---- commands that ask nobody
+// ---- commands that need no server
 
 static bool run_help(struct cli *c, struct buf *b, err *e)
 {
@@ -243,8 +243,8 @@ static void print_fault(const struct cli *c, const err *e, bool named)
 int cli_main(int argc, char **argv)
 {
     hash_seed(rand_key());
-    // libcurl over TLS writes to sockets without a say about SIGPIPE; and a reader of ours that has
-    // seen enough is no fault.
+    // libcurl over TLS writes to sockets without MSG_NOSIGNAL. And if the reader of our output ends
+    // early (`head`), that is no error.
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
     setlocale(LC_CTYPE, "C.UTF-8");

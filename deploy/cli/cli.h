@@ -3,9 +3,9 @@
 // cli.h - the command line client: one command, from its arguments to its exit status.
 //
 // main.c hands over the command lines that are the client's (cli_args.h). A command is a function
-// that reads its arguments, asks the server (cli_ask.h), writes data to standard output and says
-// what went wrong on standard error. It runs in the main thread; only transfers have a loop of
-// their own, opened with the first request.
+// that reads its arguments, asks the server (cli_ask.h), writes data to standard output and errors
+// to standard error. It runs in the main thread; transfers run on a loop thread, which starts with
+// the first request.
 #pragma once
 
 #include "deploy/cli/cli_args.h"
@@ -37,13 +37,13 @@ struct cli {
     uint64_t answer_max;
     struct loop *loop;
     struct client *client;
-    char hint[CLI_HINT_MAX];  // what to do about the error, or empty
+    char hint[CLI_HINT_MAX];  // advice on the error, or empty
 };
 
 // argv[0] is the program. Returns the exit status.
 int cli_main(int argc, char **argv);
 
-// The commands of the client. An error is in *e, and *status says which kind.
+// The commands of the client. On failure *e has the error, and *status its kind.
 typedef bool cli_run(struct cli *c, int *status, err *e);
 cli_run cli_push;
 cli_run cli_formats;
@@ -62,18 +62,19 @@ cli_run cli_manifest_verify;
 cli_run cli_node_ls;
 cli_run cli_node_forget;
 
-// Options that several of them have. Fail with *status CLI_WRONG.
+// Options that several commands have. Fail with *status CLI_WRONG.
 bool cli_wrong(int *status);  // false
 bool cli_range(struct cli *c, int64_t *from_ns, int64_t *until_ns, err *e) MUST_CHECK;
 bool cli_duration(struct cli *c, enum cli_option o, int64_t *ns, err *e) MUST_CHECK;
 bool cli_width(struct cli *c, err *e) MUST_CHECK;  // --width and --color, into c->look
 bool cli_wants_json(const struct cli *c);          // --format json
 
-// What to do about an error; shown below it.
+// Sets the advice that is shown below the error.
 void cli_hint(struct cli *c, const char *fmt, ...) PRINTF(2, 3);
 
-// Writes b to the output and empties it. A reader that went away ends the program quietly.
+// Writes b to the output and empties it. If the reader has closed the pipe, the program ends
+// quietly.
 bool cli_write(struct cli *c, struct buf *b, err *e) MUST_CHECK;
 
-// "flametree: message" on standard error, for warnings that end nothing.
+// Prints the warning "flametree: message" to standard error.
 void cli_say(struct cli *c, const char *fmt, ...) PRINTF(2, 3);

@@ -11,7 +11,7 @@
 
 #define WORDS_MAX ((size_t)200)  // of messages
 
-// What getopt_long is told of the rows of cli.def that may stand in one part of a command line.
+// The options of getopt_long for one part of a command line, made from rows of cli.def.
 #define LONG    256   // + the row: the code of a long option; that of a short one is its letter
 #define OPERAND '\1'  // the code of a word that is no option, in order
 struct grammar {
@@ -38,7 +38,7 @@ static bool find_command(int argc, char **argv, int at, enum cli_command *c, int
     return false;
 }
 
-// Whether a word like "--url=x" names the option of a row.
+// Does a word like "--url=x" name the option of a row?
 static bool names(str word, const struct cli_option_row *row)
 {
     return str_is(str_slice(word, 2, str_find(word, '=')), row->name);
@@ -49,7 +49,8 @@ static bool is_option(str word)
     return word.n > 1 && word.p[0] == '-';
 }
 
-// Before the command only options of a server may stand, which several commands have.
+// May the option come before the command? Only options of a server may, which several commands
+// have.
 static bool may_come_first(enum cli_option o)
 {
     return o != OPT_COMMAND_HELP && cli_option_is_common(o);
@@ -95,7 +96,7 @@ static str optional_value(const struct cli_option_row *row)
 }
 
 // "-" at its beginning: operands are reported in order, and argv stays as it is. "+": the first one
-// ends the options. ":": a missing value has a code of its own.
+// ends the options. ":": a missing value is reported by a separate code.
 static void grammar_begin(struct grammar *g, const char *mode)
 {
     *g = (struct grammar){0};
@@ -117,7 +118,7 @@ static void grammar_add(struct grammar *g, enum cli_option o)
                                 : "");
 }
 
-// The row of a code.
+// Finds the row of an option by getopt_long's code.
 static bool grammar_find(const struct grammar *g, int code, enum cli_option *o)
 {
     for (size_t i = 0; i < g->n; i++) {
@@ -163,13 +164,13 @@ static bool take_value(struct cli_args *a, enum cli_option o, bool is_long, err 
     return true;
 }
 
-// One answer of getopt_long, about `word`.
+// Handles one result of getopt_long, for the argument `word`.
 static bool take_option(struct cli_args *a, const struct grammar *g, int code, str word, err *e)
 {
     bool is_long = str_starts(word, S("--"));
     enum cli_option o = OPT_URL;
-    // getopt_long takes every beginning of a name that only one option has: a script that uses one
-    // would fail with the next version that has another option of that beginning.
+    // getopt_long accepts each abbreviation of a name that is unique. They are refused: a script
+    // that uses one would fail with a later version that has another option with that beginning.
     bool known = grammar_find(g, code == '?' || code == ':' ? optopt : code, &o);
     if (!known || (is_long && !names(word, &cli_options[o]))) return unknown_option(a, g, word, e);
     const struct cli_option_row *row = &cli_options[o];
@@ -179,7 +180,7 @@ static bool take_option(struct cli_args *a, const struct grammar *g, int code, s
     return take_value(a, o, is_long, e);
 }
 
-// Reads words from argv[1] on; *end is the first that was not read.
+// Reads words from argv[1] on; *end is the index of the first that was not read.
 static bool take_words(struct cli_args *a, const struct grammar *g, int argc, char **argv, int *end,
                        err *e)
 {
@@ -198,7 +199,7 @@ static bool take_words(struct cli_args *a, const struct grammar *g, int argc, ch
     return true;
 }
 
-// ---- operands: "A [B] C..." says how many there must be
+// ---- operands: "A [B] C..." gives their number
 
 static bool check_operands(const struct cli_args *a, err *e)
 {
@@ -256,7 +257,7 @@ static bool take_common(struct cli_args *a, int argc, char **argv, int *end, err
     return take_words(a, &g, argc, argv, end, e);
 }
 
-// argv[0] is the last word of the command. Behind "--" are operands.
+// Reads all after the command, whose last word is argv[0]. Words after "--" are operands.
 static bool take_rest(struct cli_args *a, int argc, char **argv, err *e)
 {
     struct grammar g;

@@ -3,10 +3,10 @@
 // cli_args.h - a command line read by the rows of cli.def.
 //
 // getopt_long reads the words. Options may stand anywhere after the command (and those of a server
-// before it), as --name value, --name=value, -n value or -nvalue, and letters of flags in one word;
-// what follows "--" are operands, and "-" is one. Long names are whole: getopt_long's abbreviations
-// are refused. An option given twice: the last counts, unless its argument is repeated. Borrows
-// argv. Main thread only, as getopt_long is.
+// before it), as --name value, --name=value, -n value or -nvalue; letters of flags may be joined in
+// one word. All words after "--" are operands, and so is "-". getopt_long's abbreviations of long
+// names are refused. If an option is given twice, the last one counts, unless its argument may be
+// repeated. Borrows argv. Main thread only, because getopt_long has global state.
 #pragma once
 
 #include "base/err.h"
@@ -25,13 +25,13 @@ struct cli_args {
     size_t operand_count;
 };
 
-// Is this command line for the client (a command, or an option of it), not for the server? Without
-// arguments, and with the server's settings only, it is not.
+// Is this command line for the client (a command, or an option of it)? Without arguments, or with
+// settings only, it is for the server.
 bool cli_args_are_ours(int argc, char **argv);
 
 // Fails with invalid_argument: unknown command or option (with the nearest one), missing or
-// needless value, a value that is none of the choices, too few or too many operands. Release either
-// way.
+// superfluous value, a value that is none of the choices, too few or too many operands. Must be
+// released in any case.
 bool cli_args_parse(struct cli_args *a, int argc, char **argv, err *e) MUST_CHECK;
 void cli_args_release(struct cli_args *a);
 
@@ -45,6 +45,6 @@ const char *cli_args_next(const struct cli_args *a, enum cli_option o, size_t *a
 // A whole number within bounds; *v stays as it is if there is no value. Fails naming the option.
 bool cli_args_number(const struct cli_args *a, enum cli_option o, uint64_t low, uint64_t high,
                      uint64_t *v, err *e) MUST_CHECK;
-// A decimal fraction likewise.
+// The same for a decimal fraction.
 bool cli_args_fraction(const struct cli_args *a, enum cli_option o, double low, double high,
                        double *v, err *e) MUST_CHECK;

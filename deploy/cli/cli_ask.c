@@ -19,7 +19,7 @@
 
 // ---- options
 
-// The value of an option, or of "@FILE" the first line of the file. Neither is ever shown.
+// The value of an option, or for "@FILE" the first line of the file. It is never shown.
 static bool secret(struct cli *c, enum cli_option o, str *value, err *e)
 {
     const char *text = cli_args_get(&c->args, o);
@@ -118,7 +118,7 @@ static void stop_nothing(struct call *c)
     (void)c;
 }
 
-// NOLINTNEXTLINE(readability-function-size): six parameters, all of them the question's
+// NOLINTNEXTLINE(readability-function-size): six parameters, all of them parts of the request
 void cli_call_start(struct cli *c, struct cli_call *call, const char *method, const char *path,
                     const char *content_type, str body)
 {
@@ -169,9 +169,9 @@ static str name_of(const char *path)
     return str_find(p, '.') < p.n ? str_slice(p, slash + 1, p.n) : p;
 }
 
-// ---- what came back
+// ---- answers
 
-// {"code":"...","message":"..."}; false if it is something else. Strings are the arena's.
+// Reads {"code":"...","message":"..."}; false if it is other JSON. Strings live in the arena.
 static bool error_of(struct arena *a, str body, str *code, str *message)
 {
     struct json_reader r;
@@ -191,7 +191,7 @@ static bool error_of(struct arena *a, str body, str *code, str *message)
     return t == JSON_OBJECT_END && (code->n || message->n);
 }
 
-// Text of a page: what stands outside of tags, its white space made single.
+// The text of a page: without tags, and with single spaces.
 static str piece_of(struct arena *a, str body, bool is_html)
 {
     char *out = arena_new(a, PIECE_MAX + 4);
@@ -248,7 +248,7 @@ static bool refuse(struct cli *c, struct cli_call *call, str body, err *e)
     return false;
 }
 
-// Does the server at the address speak TLS? Whether we would trust it does not matter.
+// Does the server at the address speak TLS? Even one with a certificate that we do not trust does.
 static bool speaks_tls(struct cli *c)
 {
     struct cli_call call = {0};
@@ -262,7 +262,7 @@ static bool speaks_tls(struct cli *c)
     return answers || strstr(e.msg, "certificate");
 }
 
-// An address of http that is asked for https, or the other way round. libcurl says that in riddles.
+// Was http used for an https address, or the other way round? libcurl has only indirect messages.
 static bool is_other_scheme(struct cli *c, const struct http_call *h, const char *why)
 {
     if (h->tls) return strstr(why, "wrong version number") || strstr(why, "packet length too long");
@@ -274,7 +274,7 @@ static bool is_other_scheme(struct cli *c, const struct http_call *h, const char
     return false;
 }
 
-// libcurl's reason, without the address that we say ourselves.
+// Fails with libcurl's reason, without the address, which our message has already.
 static bool broken(struct cli *c, struct cli_call *call, err *e)
 {
     struct http_call *h = &call->http;
@@ -351,7 +351,7 @@ static bool check_type(struct cli *c, struct cli_call *call, const char *method,
                    piece.n ? ": " : "", STR(piece));
 }
 
-// The body of an answer; the call is released by the caller either way.
+// Makes a call and waits for its body; the caller must release the call in any case.
 static bool call_unary(struct cli *c, struct cli_call *call, const char *method,
                        struct buf *question, const ProtobufCMessage *message, str *body, err *e)
 {

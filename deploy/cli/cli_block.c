@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block ls and block verify, and what they share with block show: a file as a block.
+// block ls and block verify, and functions for block show as well: a file as a block.
 #include "deploy/cli/cli_block.h"
 
 #include "block/verify.h"
@@ -51,7 +51,7 @@ static void read_many(struct store *s, struct req *r, struct store_read *v, size
 
 static const struct store_kind file_kind = {.name = "file", .read_many = read_many};
 
-// The last part of the path as far as names of objects may be so.
+// The last part of the path, without bytes that names of objects cannot have.
 static str object_name(struct arena *a, const char *path)
 {
     str all = str_of(path);
@@ -188,8 +188,8 @@ bool cli_block_all_facts(struct cli_block *f, struct block_facts *facts, err *e)
 
 // ---- files
 
-// In the directory of a store there are other objects beside the blocks: those that the manifest
-// consists of, and files that are not the store's. A name behind "v1/" tells.
+// The directory of a store also has objects that are not blocks: those of the manifest, and foreign
+// files. The name after "v1/" tells them apart.
 static bool is_other_object(str name)
 {
     static const str folders[] = {S_INIT("raw/"), S_INIT("h/"), S_INIT("d/")};
@@ -230,8 +230,8 @@ static const char *objects_in(struct cli *c, const char *dir)
     return dir;
 }
 
-// The blocks below a directory. "." and links show only in the real path whether it lies in a
-// store.
+// Finds the blocks below a directory. The real path is used, because "." or a link does not show
+// whether it is inside a store.
 static bool find_blocks(struct cli *c, const char *given, struct cli_files *out, err *e)
 {
     struct cli_files all = {0};
@@ -404,7 +404,7 @@ struct check {
     struct cli *c;
     size_t files;
     bool json;
-    uint64_t told;  // of the file at hand
+    uint64_t told;  // faults printed for the current file
     struct buf b;
 };
 

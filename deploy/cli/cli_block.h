@@ -2,8 +2,8 @@
 //
 // cli_block.h - files that are blocks, for the commands `block ls`, `show` and `verify`.
 //
-// A block is an object of a store; a file is a store of one object, its name being the last part of
-// the path. So what reads blocks everywhere (block/source.h) reads files as well.
+// A block is an object of a store. A file is treated as a store with one object, whose name is the
+// last part of the path. So the readers of blocks (block/source.h) can read files as well.
 #pragma once
 
 #include "block/keys.h"
@@ -18,7 +18,7 @@ struct cli_block {
     struct block_source source;
 };
 
-// Opens the file and reads its footer. Close either way; errors name the path.
+// Opens the file and reads its footer. Must be closed in any case; errors name the path.
 bool cli_block_open(struct cli_block *f, const char *path, err *e) MUST_CHECK;
 void cli_block_close(struct cli_block *f);
 
@@ -26,7 +26,7 @@ const char *cli_block_kind(enum block_kind kind);
 const char *cli_block_class(enum block_class class);
 const char *cli_block_width(int64_t width);  // "5m", "1h"
 
-// ---- what is inside, by numbers
+// ---- facts of a block, as numbers
 
 enum block_part {
     PART_SYMBOLS,
@@ -72,11 +72,11 @@ bool cli_block_all_facts(struct cli_block *f, struct block_facts *facts, err *e)
 
 // ---- running over files
 
-// False without *e: what is wrong was told.
+// False with *e untouched: the fault was printed already.
 typedef bool cli_block_fn(struct cli *c, struct cli_block *f, void *arg, err *e);
 
-// Each file that the operands name, in brackets with --format json. A file that fails does not stop
-// the others, but the command has failed then.
+// Calls fn for each file that the operands name; with --format json the output is an array. A file
+// that fails does not stop the others, but the command fails in the end.
 bool cli_block_array(struct cli *c, cli_block_fn *fn, void *arg, int *status, err *e) MUST_CHECK;
 
 // Writes b and empties it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block show: keys, nodes, and the stacks that have most in a node or a row of a service.
+// block show: keys, nodes, and the stacks with the largest values in a node or a row of a service.
 #include "codec/json.h"
 #include "deploy/cli/cli_block.h"
 #include "deploy/cli/cli_merge.h"

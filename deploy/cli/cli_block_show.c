@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// block show: what a block says of itself, its services, and what its sections take.
+// block show: the footer of a block, its services, and the sizes of its sections.
 #include "codec/json.h"
 #include "deploy/cli/cli_block.h"
 #include "deploy/cli/cli_time.h"

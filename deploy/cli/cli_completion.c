@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scripts that complete commands, options and choices; where a file is wanted, names of files;
-// where a service, a profile type or a label is wanted, those of the server, which `flametree`
-// itself is asked for. Names of the server are strangers' words, so no shell may expand them.
+// Scripts that complete commands, options, choices and names of files. Services, profile types and
+// labels are those of the server: the script runs `flametree` to list them. They may be any text,
+// so no shell may expand them.
 #include "deploy/cli/cli_help.h"
 
 static bool wants_file(const char *argument)
@@ -48,7 +48,7 @@ static void put_choices(struct buf *b, const char *argument)
     }
 }
 
-// What a command does; of several with one first word, which they are.
+// The summary of a command; for a first word of several commands the list of second words.
 static void put_summary(struct buf *b, enum cli_command c, void (*put)(struct buf *b, const char *))
 {
     bool alone = c + 1 == CLI_COMMAND_COUNT || cli_command_words((enum cli_command)(c + 1)).is_head;
@@ -340,7 +340,7 @@ static void fish_text(struct buf *b, const char *text)
     buf_byte(b, '\'');
 }
 
-// The condition that this command was given.
+// The condition that this command has been typed.
 static void fish_given(struct buf *b, struct cli_words w)
 {
     buf_printf(b, "__fish_seen_subcommand_from %.*s", STR(w.first));

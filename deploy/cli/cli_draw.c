@@ -26,7 +26,8 @@ str draw_readable(struct arena *a, str name)
 
 str draw_short_name(str name)
 {
-    // "/" separates packages of Go and paths; what is in brackets or after a space may hold others.
+    // "/" separates packages of Go and parts of paths; text in brackets or after a space may hold
+    // "/" with another meaning.
     size_t stop = 0;
     while (stop < name.n && !strchr("([{<$ ", name.p[stop]))
         stop++;
@@ -34,7 +35,7 @@ str draw_short_name(str name)
     return slash < stop && slash + 1 < name.n ? str_slice(name, slash + 1, name.n) : name;
 }
 
-// The part of a name that says whose code it is; the name itself where nothing does.
+// The part of a name that names its package or module; the name itself if there is none.
 static str package_of(str name)
 {
     size_t stop = 0;
@@ -93,7 +94,7 @@ static unsigned column_of(const struct row *r, int64_t edge)
     return (unsigned)((unsigned __int128)edge * r->width / (unsigned __int128)r->f->total);
 }
 
-// What a cell says: " name            34.1 %  4.20 s ", as much of it as fits.
+// The text of a cell, " name            34.1 %  4.20 s ", as much of it as fits.
 static void put_label(struct row *r, const struct flame_node *n, unsigned columns)
 {
     struct buf *b = r->b;
@@ -171,7 +172,7 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
             put_cell(&r, &f->nodes[i]);
         if (r.at == 0) {
             b->n = MIN(begin, b->n);
-            return;  // what is below is narrower still
+            return;  // its children are narrower still
         }
         if (plain) buf_z(b, "│");
         buf_byte(b, '\n');

@@ -8,11 +8,11 @@
 
 struct draw_unit {
     enum text_unit unit;
-    double factor;  // what a value is multiplied by to be in that unit
+    double factor;  // multiplies a value to give it in that unit
 };
 
 // Bars under each other, the root on top: as wide as its share, with name, share and value where
-// they fit. At most `depth` levels (0: all); what is narrower than a column is left out.
+// they fit. At most `depth` levels (0: all); bars narrower than a column are left out.
 void draw_flame(struct buf *b, const struct flame *f, const struct text_look *look,
                 struct draw_unit unit, uint32_t depth);
 
@@ -28,11 +28,11 @@ void draw_functions(struct buf *b, const struct flame_function *v, size_t n, int
 void draw_spark(struct buf *b, const double *v, size_t n, double greatest,
                 const struct text_look *look);
 
-// A name as people read it: demangled, if a compiler of C++ or Rust mangled it. The arena's, or the
-// name itself. Other programs get names as they were pushed.
+// A readable name: demangled, if a compiler of C++ or Rust mangled it. In the arena, or the name
+// itself. Only for people: output for other programs keeps names as they were pushed.
 str draw_readable(struct arena *a, str name);
 
-// Where a function's code comes from, as a hue of text_ground.
+// The origin of a function's code (its package) as a hue of text_ground.
 unsigned draw_hue(str name);
 
 // "github.com/x/y.f" as "y.f".

@@ -125,7 +125,7 @@ static void put_bytes(struct buf *out, str number)
     buf_printf(out, "%.1f %s", v, units[unit]);
 }
 
-// The header Flametree-Exact as a person would say it.
+// The header Flametree-Exact in plain words.
 static void put_exactness(struct buf *out, str exact)
 {
     str rest = exact;
@@ -146,7 +146,7 @@ static void put_exactness(struct buf *out, str exact)
     }
 }
 
-// One line: how exact, how much, how long, and what took longest.
+// One line: exactness, amounts, duration, and the slowest phase.
 static void put_summary(struct buf *out, str exact, const struct told *t)
 {
     put_exactness(out, exact);
@@ -178,7 +178,7 @@ static void put_reads(struct buf *out, const struct told *t)
     buf_byte(out, '\n');
 }
 
-// All that is missing, of which the summary names the first.
+// The list of all that is missing in the answer; the summary names only the first.
 static void put_missing(struct buf *out, const struct told *t)
 {
     buf_str(out, buf_view(&t->missing));

@@ -24,7 +24,7 @@ static bool fail(const char *path, err *e)
     return err_set(e, code, "%s: %s", path, strerror(errno));
 }
 
-// Adds what is in a directory: files to `files`, directories to `dirs`.
+// Adds the entries of a directory: files to `files`, directories to `dirs`.
 static bool list(struct arena *a, const char *dir, struct cli_files *files, struct cli_files *dirs,
                  err *e)
 {

@@ -12,11 +12,11 @@ struct cli_files {
     size_t cap;
 };
 
-// Directories become the files below them, in order of their names; what begins with a dot is left
-// out, and so are links to directories. Memory is the arena's. Fails naming the path.
+// A directory is replaced by the files below it, in order of their names. Names that begin with a
+// dot are left out, and so are links to directories. Memory is the arena's. Fails naming the path.
 bool cli_files_find(struct arena *a, const char *const *operands, size_t n, struct cli_files *out,
                     err *e) MUST_CHECK;
-// Adds those below one directory, of which there may be none.
+// Adds the files below one directory; it may have none.
 bool cli_files_below(struct arena *a, const char *dir, struct cli_files *out, err *e) MUST_CHECK;
 
 // The bytes of a file, or of standard input.

@@ -157,7 +157,8 @@ static int by_distance(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-// The names that are most like a word come first. A part of a name counts as a small mistake.
+// Sorts names by similarity to a word. A word that is a part of a name counts as a small
+// difference.
 static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
 {
     struct near *near = ARENA_ARRAY(&c->arena, struct near, n + 1);
@@ -173,7 +174,7 @@ static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
     return true;
 }
 
-// The service that a selector asks for; empty if it leaves the choice.
+// The service that a selector names; empty if it names none.
 static str service_of(struct cli *c, str selector)
 {
     struct selector parsed = {0};
@@ -187,7 +188,7 @@ static str service_of(struct cli *c, str selector)
     return str_of(cli_args_get(&c->args, OPT_SERVICE));
 }
 
-// Services in a range; those like the one that was asked for come first. True if that one is not
+// Lists the services in a range, those similar to the wanted one first. True if that one is not
 // among them.
 static bool list_services(struct cli *c, const struct cli_found_in *where, str wanted, str **v,
                           size_t *n, err *e)
@@ -219,8 +220,9 @@ static size_t colons(str s)
     return n;
 }
 
-// How well a word means a type: its sample type beats the name that it shares with others (wall is
-// wall:wall, not wall:samples), and one of its parts beats a piece of one. 0: not at all.
+// How well a word matches a type: a match with the sample type beats one with the name that it
+// shares with others (wall is wall:wall, not wall:samples), and a whole part beats a piece of one.
+// 0: none.
 static int likeness(str type, str word)
 {
     str rest = type;
@@ -232,7 +234,7 @@ static int likeness(str type, str word)
     return str_contains(type, word) ? 1 : 0;
 }
 
-// Those of `types` that the word means best, moved to the front.
+// Moves the types that match the word best to the front; returns their number.
 static size_t keep_alike(str *types, size_t n, str word)
 {
     int best = 1;

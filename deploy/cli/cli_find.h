@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cli_find.h - what a query means: its selector and its profile type, and what there is instead
-// where there are no data.
+// cli_find.h - resolves a query to a selector and a profile type, and lists the existing ones if
+// the query has no data.
 #pragma once
 
 #include "deploy/cli/cli.h"
@@ -21,23 +21,24 @@ struct cli_query {
     int64_t until_ns;
 };
 
-// Checks a selector ("" is everything) and adds --service. In the arena, as the API takes it.
+// Checks a selector ("" selects all) and adds --service. The result, in the arena, is in the API's
+// form.
 bool cli_selector(struct cli *c, str text, str *selector, err *e) MUST_CHECK;
 
 // The profile types of series; sorted, each once.
 bool cli_find_types(struct cli *c, const struct cli_found_in *where, str **types, size_t *n,
                     err *e) MUST_CHECK;
 
-// "TYPE{SELECTOR}", "TYPE", "{SELECTOR}" or NULL, within a range that is already in q. A type that
-// is not whole is looked for among those that exist.
+// Reads "TYPE{SELECTOR}", "TYPE", "{SELECTOR}" or NULL; q has the range already. An abbreviated
+// type is looked up among the existing ones.
 bool cli_query_read(struct cli *c, const char *text, struct cli_query *q, int *status,
                     err *e) MUST_CHECK;
 
-// False with exit status 3: no data for q, which types and services there are.
+// Fails with exit status 3: there are no data for q. The message lists existing types and services.
 bool cli_query_is_empty(struct cli *c, const struct cli_query *q, int *status, err *e);
 
-// Where no series of the service that --service or a selector names exists: a hint which are like
-// it. `selector` may be empty.
+// If the service that --service or the selector names has no series: a hint with similar names.
+// `selector` may be empty.
 void cli_hint_service(struct cli *c, const struct cli_found_in *where, str selector);
 
 // "from ... until ..." of the range of the command line, for messages.

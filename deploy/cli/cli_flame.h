@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cli_flame.h - a flame graph as a server answers it (docs/formats/flamegraph.md), made a tree
-// again, and what is told of it: collapsed text, functions. Pure.
+// cli_flame.h - turns the flame graph of an answer (docs/formats/flamegraph.md) into a tree again,
+// and that into collapsed text or a list of functions. Pure.
 //
-// The answer is believed in nothing: bars of other sizes than four numbers, names that do not
-// exist, negative values, bars that lie below no bar are invalid_argument. Nothing recurses.
+// The answer is not trusted: bars that are not four numbers each, names that do not exist, negative
+// values, and bars without a bar above them are invalid_argument. No function recurses.
 #pragma once
 
 #include "base/arena.h"
@@ -34,12 +34,12 @@ struct flame {
     int64_t total;
 };
 
-// Memory is the arena's, names borrow from g.
+// Reads the graph; memory is the arena's, names borrow from g.
 bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame *out,
                 err *e) MUST_CHECK;
 
 // "a;b 12\n" for each node with a self, without the root; control characters of names become '?'.
-// put is called when the buffer is well filled, and at the end: it empties b.
+// put is called when the buffer is nearly full, and at the end; it must empty b.
 struct flame_sink {
     bool (*put)(void *arg, struct buf *b, err *e);
     void *arg;
@@ -56,7 +56,8 @@ struct flame_walk {
 struct flame_walk flame_walk_begin(const struct flame *f);  // entering the root
 bool flame_walk_next(const struct flame *f, struct flame_walk *w);
 
-// Every name but the root's: self of all its nodes, total of those that no node of the name calls.
+// A name (not the root's): self is the sum over all its nodes, total the sum over those nodes that
+// have no node of the same name above them.
 struct flame_function {
     str name;
     int64_t self;

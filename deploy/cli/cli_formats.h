@@ -24,7 +24,7 @@ struct agent_row {
     const char *name;
     const char *language;
     bool works;
-    const char *how;  // where the server's address goes; empty if it does not work
+    const char *how;  // the agent's setting for the server's address; empty if it does not work
     const char *note;
 };
 
@@ -35,7 +35,7 @@ extern const size_t agent_row_count;
 // The row of a name, or NULL.
 const struct format_row *format_named(str name);
 
-// False: why a format cannot be sent, and what to do instead.
+// Fails with the reason why a format cannot be sent, and an alternative. Returns false.
 bool format_refuse(const struct format_row *f, err *e);
 
 void formats_put_text(struct buf *b);

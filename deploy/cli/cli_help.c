@@ -12,7 +12,7 @@ static const char about[] =
 
 // ---- plain text
 
-// Words wrapped at COLUMNS; `at` is the column now, `indent` that of further lines.
+// Wraps words at COLUMNS; `at` is the current column, `indent` that of further lines.
 static void put_wrapped(struct buf *b, const char *text, unsigned at, unsigned indent)
 {
     str rest = str_of(text);
@@ -47,7 +47,7 @@ static void put_usage(struct buf *b, enum cli_command c)
     if (has_options(c)) buf_z(b, " [OPTION...]");
 }
 
-// Between the name of an option and its argument.
+// The text between the name of an option and its argument.
 static const char *gap(const struct cli_option_row *o)
 {
     return o->argument[0] && !cli_is_optional(o->argument) ? " " : "";
@@ -92,7 +92,7 @@ static void put_option(struct buf *b, const struct cli_option_row *o)
     buf_release(&sentence);
 }
 
-// Options of a command: its own, or those of a server that many share.
+// The options of a command: those of the command alone, or (common) those of a server.
 static void put_options(struct buf *b, enum cli_command c, bool common, const char *title)
 {
     bool any = false;

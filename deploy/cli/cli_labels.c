@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// labels and types: lists of what there is.
+// labels and types: lists of label names, label values and profile types.
 #include "codec/json.h"
 #include "codec/pb.h"
 #include "deploy/cli/cli_ask.h"

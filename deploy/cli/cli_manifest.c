@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// manifest show and manifest verify: the tenants of a store in a directory, what their manifests
-// name, and whether it is there.
+// manifest show and manifest verify: the tenants of a store in a directory, the objects that their
+// manifests name, and whether these exist.
 #include "codec/json.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/cli_time.h"
@@ -70,7 +70,7 @@ static void shown_close(struct shown *s)
     req_release(&s->req);
 }
 
-// --tenant, or all that the store knows.
+// The tenant of --tenant, or all tenants of the store.
 static bool shown_tenants(struct shown *s, str **v, size_t *n, int *status, err *e)
 {
     const char *one = cli_args_get(&s->c->args, OPT_STORE_TENANT);
@@ -89,7 +89,7 @@ static bool shown_tenants(struct shown *s, str **v, size_t *n, int *status, err 
     return err_set(e, ERR_NOT_FOUND, "no tenant has data in %s", s->c->args.operands[0]);
 }
 
-// Of a tenant that somebody named, who may have misspelt it.
+// Fails if the tenant of --tenant has no data: its name may be misspelt.
 static bool has_data(struct shown *s, bool any, err *e)
 {
     const char *one = cli_args_get(&s->c->args, OPT_STORE_TENANT);

@@ -3,8 +3,8 @@
 // push: files as requests, several under way at once, answered in the order in which they were
 // sent.
 //
-//     read a file -> make the request -> start it        while a slot is free
-//     wait for the oldest -> say what went wrong         then its slot is free
+//     1. while a slot is free: read a file, make the request, start it
+//     2. wait for the oldest request, print its error; its slot is free then
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_files.h"
 #include "deploy/cli/cli_upload.h"
@@ -93,7 +93,7 @@ static void draw(struct push *p, const char *file)
     p->drawn_ns = now;
 }
 
-// Waits without blocking, so that the line of progress moves.
+// Waits by polling, so that the progress line is updated meanwhile.
 static void watch(struct push *p, struct slot *s)
 {
     int64_t pause = NS_PER_MS / 2;
@@ -149,7 +149,8 @@ static void start(struct push *p, struct slot *s, const char *file)
     s->started = true;
 }
 
-// What passes: an overload or a restart. Not what is too large for ever, which is 429 as well.
+// May a later attempt succeed? After an overload or a restart, yes. A request that is too large
+// gets 429 as well, and never succeeds.
 static bool may_pass(const struct cli_call *call, const err *e)
 {
     unsigned status = call->status;
@@ -196,8 +197,8 @@ static void finish(struct push *p, struct slot *s)
 
 // ---- the command
 
-// Labels that a server would rename, drop or keep to itself are refused here, so that what is
-// stored is what was asked for.
+// Labels that a server would rename, drop or keep to itself are refused here, so that the stored
+// labels are the given ones.
 static bool check_label(const struct push *p, size_t n, str name, err *e)
 {
     if (str_starts(name, S("__"))) {

@@ -43,7 +43,7 @@ struct draw_unit cli_merge_unit(str type)
 
 struct how {
     Querier__V1__ProfileFormat format;
-    uint64_t nodes;  // 0: the server's default; --max-nodes goes over both
+    uint64_t nodes;  // 0: the server's default; --max-nodes takes precedence
 };
 
 // The answer is c->arena's.
@@ -181,7 +181,7 @@ static bool show_flame(struct cli *c, const struct cli_query *q, const struct qu
 
 // ---- for programs
 
-// Text of a server that may reach a terminal.
+// Writes text of the server, filtered if it goes to a terminal.
 static bool write_text(struct cli *c, str text, err *e)
 {
     struct buf b;
@@ -296,7 +296,7 @@ static bool show(struct cli *c, const struct cli_query *q, const struct query_vi
     return show_flame(c, q, view, status, e);
 }
 
-// What was in the file stays if the question fails.
+// The old content of the file stays if the query fails.
 static bool show_in_file(struct cli *c, const struct cli_query *q, const struct query_view *view,
                          int *status, err *e)
 {

@@ -7,7 +7,7 @@
 #define READY_MAX ((size_t)1 << 20)
 #define PAUSE_NS  (INT64_C(100) * NS_PER_MS)
 
-// *more: the lines behind the first one, of what must be seen although it is ready.
+// *more: the lines after the first one. They have notices, which a ready server may have as well.
 static bool ask_once(struct cli *c, str *more, err *e)
 {
     struct cli_call call;

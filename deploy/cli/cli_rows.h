@@ -64,7 +64,8 @@ static inline bool cli_option_is_for(const struct cli_option_row *o, enum cli_co
     return (o->commands >> c & 1) != 0;
 }
 
-// Commands of two words that share the first stand together, as `block ls` and `block show` do.
+// Commands of two words with the same first word are neighbours in the table, as `block ls` and
+// `block show`.
 struct cli_words {
     str first;
     str second;    // empty of a command of one word
@@ -72,20 +73,20 @@ struct cli_words {
 };
 struct cli_words cli_command_words(enum cli_command c);
 
-// "ls|show|verify" of a first word, with something else between them; empty if it has none.
+// The second words of a first word, as "ls|show|verify" with `between` for '|'; empty if it has
+// none.
 void cli_put_seconds(struct buf *b, str first, const char *between);
 
-// Of the options that every request to a server has, which help shows apart.
+// Is it an option of all requests to a server? Help shows those separately.
 bool cli_option_is_common(enum cli_option o);
 
-// The one of "a|b|c" that begins *rest, which shrinks; false at the end or where `argument` is no
-// list of choices.
+// Takes the first choice of "a|b|c" off *rest. False at the end, or if it is no list of choices.
 bool cli_choice_next(str *rest, str *choice);
 static inline bool cli_has_choices(const char *argument)
 {
     return strchr(argument, '|') != NULL;
 }
-// A flag that may have a value behind "=".
+// May the flag have a value after "="?
 static inline bool cli_is_optional(const char *argument)
 {
     return argument[0] == '[';
@@ -95,7 +96,7 @@ static inline bool cli_is_repeated(const char *argument)
     return str_ends(str_of(argument), S("..."));
 }
 
-// The command or option of a command whose name is like `text`; NULL if none is. For "did you
-// mean".
+// The command, or the option of a command, whose name is most similar to `text`; NULL if none is.
+// For "did you mean".
 const char *cli_nearest_command(str text);
 const char *cli_nearest_option(enum cli_command c, str text);

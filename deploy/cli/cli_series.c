@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define POINTS        60  // about so many, where no step is given
+#define POINTS        60  // the approximate number of points without --step
 #define POINTS_MAX    11000
 #define VALUE_COLUMNS 11u
 #define CHART_LEAST   10u
@@ -39,7 +39,7 @@ struct series_view {
     struct series_unit unit;
 };
 
-// The first of the usual distances that makes no more than about POINTS points.
+// The smallest of the usual steps with no more than about POINTS points.
 static double choose_step(int64_t range_ns)
 {
     static const double steps[] = {1,   2,   5,    10,   15,   30,    60,    120,   300,
@@ -57,8 +57,8 @@ static bool read_step(struct cli *c, struct series_view *v, err *e)
     int64_t range = v->q.until_ns - v->q.from_ns;
     if (!cli_duration(c, OPT_STEP, &ns, e)) return false;
     v->step_s = ns ? (double)ns / (double)NS_PER_S : choose_step(range);
-    // A point is of the step before it. The last one is at the end of the range, so that the newest
-    // profiles are in it, and the first one a step behind the begin or less.
+    // A point has the profiles of the step before it. The last one is at the end of the range, so
+    // that it has the newest profiles, and the first one is a step or less after the beginning.
     int64_t step = (int64_t)(v->step_s * (double)NS_PER_S);
     v->first_ns = v->q.until_ns - (range > 0 ? (range - 1) / step * step : 0);
     if ((double)range / (double)NS_PER_S / v->step_s <= POINTS_MAX) return true;
@@ -115,7 +115,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     unsigned counts[CHART_MOST] = {0};
     double from_ms = (double)v->q.from_ns / (double)NS_PER_MS;
     double width_ms = (double)(v->q.until_ns - v->q.from_ns) / (double)NS_PER_MS;
-    width_ms = MAX(width_ms, v->step_s * 1000);  // a point stands for its step
+    width_ms = MAX(width_ms, v->step_s * 1000);  // a column is not narrower than a point's step
     for (size_t i = 0; i < s->n_points; i++) {
         double at = ((double)s->points[i]->timestamp - from_ms) / width_ms * v->chart_columns;
         if (!(at >= 0)) at = 0;
@@ -125,7 +125,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     }
     for (unsigned i = 0; i < v->chart_columns; i++)
         out[i] = counts[i] ? sums[i] / counts[i] : (double)NAN;
-    // Points that are further apart than columns: each reaches to the next.
+    // If points are further apart than columns, each fills the columns up to the next.
     double per_step = v->step_s * 1000 / width_ms * v->chart_columns;
     unsigned reach = per_step > 1 ? (unsigned)ceil(per_step) : 0;
     for (unsigned i = 1, since = reach; i < v->chart_columns; i++) {
@@ -135,7 +135,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
     }
 }
 
-// Values like heap in use are states: a sum over time means nothing.
+// Is it a state, such as heap in use? Its sum over time has no meaning.
 static bool is_gauge(str sample_type)
 {
     return str_starts(sample_type, S("inuse_")) || str_is(sample_type, "goroutine") ||

@@ -12,7 +12,8 @@
 
 // ---- characters
 
-// Characters that act instead of being seen: controls, marks of direction, invisible joiners.
+// Characters that have an effect instead of a shape: controls, marks of direction, invisible
+// joiners.
 static bool acts(uint32_t c)
 {
     static const struct {
@@ -111,8 +112,8 @@ struct spelling {
     double factor;
 };
 
-// Other spellings that are in the wild, in small letters without a plural's s: those that `go tool
-// pprof` understands, and microseconds with the Greek letter as well as the sign.
+// Other spellings in use, in small letters without a plural's s: those that `go tool pprof`
+// understands, and microseconds with the Greek letter as well as with the micro sign.
 static enum text_unit other_spelling(str unit, double *factor)
 {
     static const struct spelling known[] = {
@@ -246,7 +247,7 @@ void text_bar(struct buf *b, double share, unsigned columns)
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     double clamped = share > 1 ? 1 : share > 0 ? share : 0;
     unsigned n = (unsigned)lround(clamped * columns * 8);
-    if (n == 0 && clamped > 0) n = 1;  // what is there is seen
+    if (n == 0 && clamped > 0) n = 1;  // a value above 0 must be visible
     for (unsigned i = 0; i < n / 8; i++)
         buf_z(b, "█");
     buf_z(b, eighths[n % 8]);
@@ -277,8 +278,8 @@ static void put_color(struct buf *b, enum text_colors colors, unsigned layer, ui
 
 void text_ink(struct buf *b, enum text_colors colors, enum text_ink ink)
 {
-    // What the terminal calls dim and bold fits its own theme; colours that are read on light and
-    // dark grounds alike are the page's of a diff.
+    // Dim and bold follow the theme of the terminal. The colours of a diff are those of the page,
+    // which can be read on light and dark grounds.
     static const struct {
         const char *plain16;
         uint32_t rgb;

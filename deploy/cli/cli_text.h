@@ -2,9 +2,9 @@
 //
 // cli_text.h - text for terminals: widths, cuts, numbers with units, colours. Pure.
 //
-// Names come from profiles, so from anybody: what a terminal would obey (control characters, escape
-// sequences, marks that turn the direction of writing) and bytes that are not UTF-8 are shown as
-// U+FFFD. Nothing of a server reaches a terminal but through here.
+// Names come from profiles, and so from any client. Characters that control a terminal (control
+// characters, escape sequences, marks that turn the direction of writing) and bytes that are not
+// UTF-8 are shown as U+FFFD. All text of a server must pass through here on its way to a terminal.
 #pragma once
 
 #include "base/buf.h"
@@ -23,8 +23,8 @@ struct text_look {
 
 // ---- characters
 
-// The next character of s, which shrinks: its bytes, its width in columns (0 to 2), and whether it
-// may be shown as it is. False at the end.
+// Takes the next character off s: its bytes, its width in columns (0 to 2), and whether it may be
+// shown as it is. False at the end.
 struct text_char {
     str bytes;
     unsigned columns;
@@ -32,7 +32,7 @@ struct text_char {
 };
 bool text_next(str *s, struct text_char *c);
 
-// The whole of s, or so much of it as fits into `columns` with "…" at the cut. Returns the columns.
+// Puts s; or as much of it as fits `columns`, with "…" at the cut. Returns the columns used.
 unsigned text_put(struct buf *b, str s);
 unsigned text_put_cut(struct buf *b, str s, unsigned columns);
 unsigned text_columns(str s);
@@ -49,14 +49,15 @@ enum text_unit {
     TEXT_BYTES,
     TEXT_RATIO  // a number with prefixes for small ones too: 5.60 µ
 };
-// The unit of a sample unit such as "nanoseconds", "ms" or "bytes", and what to multiply by.
+// The unit for a sample unit such as "nanoseconds", "ms" or "bytes", and the factor to convert
+// values.
 enum text_unit text_unit_of(str sample_unit, double *factor);
 
 #define TEXT_NUMBER_MAX 32
 const char *text_value(char out[TEXT_NUMBER_MAX], double v, enum text_unit unit);
 const char *text_percent(char out[TEXT_NUMBER_MAX], double share);  // "34.1 %"
 
-// s at the right or left end of so many columns.
+// Puts s right-aligned or left-aligned in so many columns.
 void text_right(struct buf *b, const char *s, unsigned columns);
 void text_left(struct buf *b, str s, unsigned columns);
 

@@ -63,7 +63,8 @@ static bool rfc3339(str s, int64_t *ns)
     int month = 0;
     int64_t fraction = 0;
     int64_t zone = 0;
-    if (!take_number(&s, 4, 1678, 2261, &year) || !take(&s, "-")) return false;  // what int64 holds
+    // Years whose nanoseconds fit int64.
+    if (!take_number(&s, 4, 1678, 2261, &year) || !take(&s, "-")) return false;
     if (!take_number(&s, 2, 1, 12, &month) || !take(&s, "-")) return false;
     if (!take_number(&s, 2, 1, 31, &tm.tm_mday)) return false;
     if (s.n) {
@@ -83,7 +84,7 @@ static bool rfc3339(str s, int64_t *ns)
     return true;
 }
 
-// ---- attime: only what it gives a meaning to
+// ---- attime, strictly: texts that it ignores are errors here
 
 static bool is_offset(str s)
 {

@@ -5,9 +5,9 @@
 
 #include "base/buf.h"
 
-// The grammar of /ingest (codec/attime.h), but what means nothing there is an error here:
-// "now", "now-1h30m", digits, "20240131". And RFC 3339: "2026-01-31T09:30:00Z", with a space
-// instead of the T, without seconds, with a fraction, with an offset; without any zone it is UTC.
+// Reads the grammar of /ingest (codec/attime.h): "now", "now-1h30m", digits, "20240131"; texts that
+// /ingest ignores are errors here. Also RFC 3339: "2026-01-31T09:30:00Z", with a space instead of
+// the T, without seconds, with a fraction, with an offset; without a zone it is UTC.
 bool cli_time_parse(str text, int64_t now_ns, int64_t *ns, err *e) MUST_CHECK;
 
 // "2026-01-31 09:30:00", UTC.

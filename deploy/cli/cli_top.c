@@ -3,8 +3,8 @@
 // top: the functions with the most self time of the last minutes, drawn again and again on a
 // terminal until q or Ctrl-C; elsewhere once.
 //
-// While it draws, the terminal shows its second screen and gives keys at once. What ends the
-// program puts that back: leave(), also out of the handler of signals.
+// While it draws, the terminal shows its second screen and passes keys on at once. leave() restores
+// it on every way out of the program, also in the signal handler.
 #include "deploy/cli/cli_ask.h"
 #include "deploy/cli/cli_draw.h"
 #include "deploy/cli/cli_merge.h"
@@ -143,7 +143,7 @@ static bool put_page(struct top *t, struct buf *b, int *status, err *e)
     return true;
 }
 
-// The lines over those of the last page, each cleared behind its end.
+// Draws the lines over those of the last page, and clears the rest of each line.
 static void put_screen(struct buf *out, str page, bool first)
 {
     if (first) buf_z(out, ENTER);
@@ -155,7 +155,8 @@ static void put_screen(struct buf *out, str page, bool first)
     buf_z(out, "\x1b[J");
 }
 
-// A page, with memory of its own. An error of a later page is shown in its place: servers restart.
+// Shows one page, in separate memory. An error of a later page is shown in its place, and the next
+// page is tried again: the server may be restarting.
 static bool show(struct top *t, bool first, int *status, err *e)
 {
     struct cli *c = t->c;

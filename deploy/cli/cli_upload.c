@@ -36,7 +36,7 @@ enum upload_format upload_format_of(str name)
     return UPLOAD_AUTO;
 }
 
-// ---- what it is
+// ---- detecting the format
 
 // Is the first line "stack count"?
 static bool is_folded(str bytes)
@@ -186,7 +186,8 @@ static bool has(str s, const char *any)
     return false;
 }
 
-// Text has its labels in the name of /ingest, where some cannot be said and some are lost.
+// Labels of text travel in the name parameter of /ingest, which cannot express some and loses
+// others.
 static bool check_for_ingest(str key, str value, err *e)
 {
     static const str lost[] = {S_INIT("profile_id"), S_INIT("pyroscope_spy")};
@@ -205,7 +206,7 @@ static bool check_for_ingest(str key, str value, err *e)
                    STR(key));
 }
 
-// The suffix of the service's name says the profile type.
+// /ingest takes the profile type from the suffix of the service's name.
 static bool check_suffix(struct arena *a, const struct upload_options *o, err *e)
 {
     struct ingest_type type;
@@ -278,7 +279,8 @@ static bool make_ingest(struct arena *a, const struct upload_options *o, str ser
 
 // ---- the whole
 
-// Servers leave out lines without a count, and all that follows a line of 64 KiB, and answer 200.
+// Servers skip lines without a count, and all lines after one of 64 KiB, and still answer 200. So
+// this text is refused here.
 static bool check_folded(str text, err *e)
 {
     str rest = text;

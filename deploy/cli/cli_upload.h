@@ -34,7 +34,7 @@ struct upload {
     const char *path;   // of the request, with its query
     const char *content_type;
     struct buf body;  // owned, empty if the bytes go as they are
-    str bytes;        // what to send; borrows from body or from the file
+    str bytes;        // the request's body; borrows from body or from the file
 };
 
 // The format of the bytes (of a file, not compressed). Fails with invalid_argument if they are of
@@ -42,7 +42,7 @@ struct upload {
 bool upload_detect(str bytes, enum upload_format *format, err *e) MUST_CHECK;
 
 // file is its name, for the service. Strings are the arena's; the upload borrows `bytes`. Fails
-// with invalid_argument: not what it should be, or a label that the request cannot carry.
+// with invalid_argument: not the expected format, or a label that the request cannot carry.
 bool upload_make(struct arena *a, const struct upload_options *o, str file, str bytes,
                  struct upload *out, err *e) MUST_CHECK;
 void upload_release(struct upload *u);
@@ -50,5 +50,5 @@ void upload_release(struct upload *u);
 // A pprof message, not compressed, with another time.
 bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e) MUST_CHECK;
 
-// "checkout.cpu.pb.gz" in whatever directory is of service checkout.
+// The service that a file name means: checkout for "checkout.cpu.pb.gz" in any directory.
 str upload_service(str file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All four services in one process, and the command line client. A command goes to the client;
-// without one, or with settings only, the process serves. Services that others ask start first and
+// without one, or with settings only, the process serves. Services that others call start first and
 // drain last.
 #include "compactor/compactor.h"
 #include "deploy/cli/cli.h"
