@@ -47,7 +47,7 @@ char *buf_reserve(struct buf *b, size_t n)
     assert(b->n <= b->cap);
     if (b->failed || n > b->cap - b->n) return refuse(b);
     if (n <= b->room - b->n) return b->p ? b->p + b->n : NULL;  // nothing fits into no memory
-    size_t room = MAX(b->room * 2, (size_t)64);
+    size_t room = MAX(b->room * 2, (size_t)64);  // doubles, so that n puts copy O(n) bytes in all
     if (room < b->n + n) room = b->n + n;
     if (room > b->cap) room = b->cap;
     err e = {0};
@@ -89,7 +89,8 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    char *at = n >= 0 ? buf_reserve(b, (size_t)n + 1) : refuse(b);
+    char *at =
+        n >= 0 ? buf_reserve(b, (size_t)n + 1) : refuse(b);  // vsnprintf needs room for a NUL
     if (!at) return;
     va_start(ap, fmt);
     vsnprintf(at, (size_t)n + 1, fmt, ap);
@@ -111,7 +112,7 @@ void buf_u64(struct buf *b, uint64_t v)
 void buf_i64(struct buf *b, int64_t v)
 {
     if (v < 0) buf_byte(b, '-');
-    buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+    buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);  // unsigned: -INT64_MIN would overflow
 }
 
 str buf_view(const struct buf *b)

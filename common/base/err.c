@@ -61,7 +61,7 @@ const char *err_name(enum err_code code)
 
 enum err_code err_code_of(const char *name, size_t n)
 {
-    for (size_t i = 1; i < COUNT(codes); i++) {
+    for (size_t i = 1; i < COUNT(codes); i++) {  // without "ok": an error may not have that code
         if (strlen(codes[i].name) == n && memcmp(codes[i].name, name, n) == 0) {
             return (enum err_code)i;
         }

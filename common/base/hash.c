@@ -11,7 +11,7 @@ static_assert(sizeof(struct hash_state) >= sizeof(XXH64_state_t), "xxhash grew i
 
 uint64_t hash_bytes(const void *p, size_t n)
 {
-    return XXH64(n ? p : "", n, 0);
+    return XXH64(n ? p : "", n, 0);  // p may be NULL then, which XXH64 does not promise to take
 }
 
 uint64_t hash_str(str s)
@@ -97,6 +97,7 @@ static void table_fill(void)
     }
 }
 
+// For processors without the CRC32 instruction of SSE 4.2.
 static uint32_t crc_by_table(uint32_t c, const unsigned char *p, size_t n)
 {
     pthread_once(&table_once, table_fill);

@@ -39,8 +39,10 @@ static void place(struct map_slot *slots, uint32_t size, struct map_slot s)
     slots[i] = s;
 }
 
+// The tags are kept in the slots, so the rows need not be hashed again.
 static bool rebuild(struct map *m, uint32_t size, err *e)
 {
+    assert(size > m->count && (size & (size - 1)) == 0);
     struct map_slot *slots = mem_alloc(m->budget, size * sizeof *slots, e);
     if (!slots) return false;
     for (uint32_t i = 0; i < m->size; i++) {

@@ -74,6 +74,8 @@ static bool reserve_one(struct mem_budget *b, size_t n, size_t leave, err *e)
 {
     size_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
     size_t most = limit > leave ? limit - leave : 0;
+    // Added first and taken back if it was too much: two threads that only looked before adding
+    // could both find the last room.
     size_t before = atomic_fetch_add_explicit(&b->used, n, memory_order_relaxed);
     size_t after = before + n;
     if (limit && (after > most || after < before)) {
@@ -98,6 +100,7 @@ bool mem_reserve(struct mem_budget *b, size_t n, err *e)
     size_t leave = 0;
     for (struct mem_budget *at = b; at; leave = MAX(leave, at->leaves), at = at->parent) {
         if (reserve_one(at, n, leave, e)) continue;
+        // All or nothing: the budgets below the one that refused have counted the bytes already.
         for (struct mem_budget *back = b; back != at; back = back->parent) {
             atomic_fetch_sub_explicit(&back->used, n, memory_order_relaxed);
         }
@@ -146,7 +149,8 @@ void *mem_resize_bare(struct mem_budget *b, void *p, size_t old, size_t n, err *
         out_of_memory(e, n);
         return NULL;
     }
-    if (n < old) mem_unreserve(b, old - n);
+    if (n < old)
+        mem_unreserve(b, old - n);  // after realloc: if it fails, the old bytes stay in use
     return q;
 }
 
@@ -184,6 +188,7 @@ static bool kept_works;
 
 static void *kept_out(struct kept *k, unsigned i)
 {
+    assert(i < k->n && k->bytes >= k->v[i].n);
     void *p = k->v[i].p;
     k->bytes -= k->v[i].n;
     k->n--;
@@ -265,7 +270,7 @@ void mem_give(struct mem_budget *b, void *p, size_t n, size_t dirty)
     }
     while (k->n == COUNT(k->v) || k->bytes + n > MEM_KEPT_MAX)
         free(kept_out(k, 0));
-    memset(p, 0, dirty);
+    memset(p, 0, dirty);  // mem_take promises zeros; only the dirty part needs them
     k->v[k->n].p = p;
     k->v[k->n++].n = n;
     k->bytes += n;

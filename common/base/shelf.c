@@ -60,6 +60,7 @@ static bool grow(struct shelf *s, err *e)
     mem_free(s->budget, (void *)s->buckets, s->bucket_count * sizeof(struct shelf_item *));
     s->buckets = buckets;
     s->bucket_count = count;
+    // Oldest first, each put at the head of its chain: recently used items are found sooner.
     for (struct shelf_item *item = s->oldest; item; item = item->newer) {
         struct shelf_item **at = bucket_of(s, item->hash);
         item->chain = *at;
@@ -71,6 +72,7 @@ static bool grow(struct shelf *s, err *e)
 bool shelf_put(struct shelf *s, struct shelf_item *item, uint64_t hash, err *e)
 {
     if (s->count == s->bucket_count && !grow(s, e)) return false;
+    assert(s->bucket_count > 0);
     item->hash = hash;
     struct shelf_item **at = bucket_of(s, hash);
     item->chain = *at;

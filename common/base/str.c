@@ -26,6 +26,7 @@ bool str_contains(str s, str part)
     return part.n == 0 || (s.n >= part.n && memmem(s.p, s.n, part.p, part.n) != NULL);
 }
 
+// Three rows of the table are enough: a swap of two neighbours looks back by two.
 unsigned str_distance(str a, str b)
 {
     unsigned rows[3][DISTANCE_MAX + 1];

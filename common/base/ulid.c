@@ -46,7 +46,7 @@ bool ulid_parse(str text, id128 *id, err *e)
     id128 out = {0};
     for (int i = 0; i < 26; i++) {
         int v = digit_of(text.p[i]);
-        if (v < 0 || (i == 0 && v > 7)) {
+        if (v < 0 || (i == 0 && v > 7)) {  // 26 digits have 130 bits: a larger first one overflows
             return err_set(e, ERR_INVALID_ARGUMENT, "ULID %.*s: bad character at %d", STR(text), i);
         }
         for (int k = 0; k < 5; k++) {
@@ -62,6 +62,7 @@ id128 uuid_profile(uint64_t unix_ms, uint64_t h1, uint64_t h2)
 {
     id128 id = {0};
     put_ms(&id, unix_ms);
+    // Version 8 (free use) in the upper half of byte 6, variant 10 in the top bits of byte 8.
     id.b[6] = (uint8_t)(0x80 | h2 >> 60);
     id.b[7] = (uint8_t)(h2 >> 52);
     for (int i = 0; i < 8; i++)
@@ -127,7 +128,7 @@ bool uuid_parse(str text, id128 *id, err *e)
         bool hyphen = text.n == 36 && (i == 8 || i == 13 || i == 18 || i == 23);
         if (hyphen && text.p[i] == '-') continue;
         if (n < sizeof hex) hex[n] = text.p[i];
-        n++;
+        n++;  // counts one too many, so that longer texts are refused
     }
     id128 out = {0};
     if (n != sizeof hex || !hex_parse(str_make(hex, n), out.b, 16)) {

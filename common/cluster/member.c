@@ -80,7 +80,7 @@ bool members_add(struct members *m, enum member_kind kind, str entry, err *e)
     str id = str_trim(str_split(entry, '=', &address));
     address = str_trim(address);
     bool bare = str_find(entry, '=') == entry.n;
-    if (bare) address = id;
+    if (bare) address = id;  // "=" without an address is not bare, and refused below
     if (!id.n || !address.n)
         return err_set(e, ERR_INVALID_ARGUMENT, "member '%.*s' is not id=address", STR(entry));
 
@@ -132,7 +132,7 @@ static struct member *copy_of(struct members *m, struct arena *a, enum member_ki
         at++;
     }
     lock_give(&m->lock);
-    if (!copy || a->exhausted) return NULL;
+    if (!copy || a->exhausted) return NULL;  // a copy may have lost strings
     *count = n;
     return copy;
 }

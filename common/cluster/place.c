@@ -85,16 +85,18 @@ void place_order(const struct member *members, size_t n, const struct place_opti
     hash_begin(&r.key);
     hash_add(&r.key, tenant.p, tenant.n);
     rank(&r, 0, live);
-    rank(&r, live, n);
+    rank(&r, live,
+         n);  // the others in a stable order, too: they are tried when no live one answers
     size_t subset = keep(o->tenant_members, live);
 
+    // 0xff occurs in no UTF-8 text, so it separates the parts: ("a", "bc") is not ("ab", "c").
     hash_add(&r.key, "\xff", 1);
     hash_add(&r.key, service.p, service.n);
     rank(&r, 0, subset);
     size_t owners = keep(o->service_members, subset);
 
     hash_add(&r.key, "\xff", 1);
-    uint8_t le[8];
+    uint8_t le[8];  // the byte order must not depend on the machine: all nodes compute the same
     for (size_t i = 0; i < sizeof le; i++)
         le[i] = (uint8_t)(labels_hash >> (8 * i));
     hash_add(&r.key, le, sizeof le);

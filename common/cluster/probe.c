@@ -52,6 +52,7 @@ static bool choose(struct prober *p, struct round *r)
         if (!str_eq(r->members[i].address, p->options.self->address))
             r->members[r->n++] = r->members[i];
     }
+    assert(r->n <= n);
     r->calls = ARENA_ARRAY(a, struct peer_call, r->n);
     r->waits = ARENA_ARRAY(a, struct call *, r->n);
     return r->n > 0 && r->calls && r->waits;
@@ -169,7 +170,7 @@ struct prober *prober_start(const struct prober_options *o, err *e)
     lock_init(&p->lock, LOCK_PROBER);
     cond_init(&p->wake);
     buf_init(&p->message, NULL, NODE_MESSAGE_MAX);
-    node_put_probe(o->self, &p->message);
+    node_put_probe(o->self, &p->message);  // encoded once: all probes are alike
     bool ok = buf_ok(&p->message, e);
     if (ok && o->interval_ns > 0) {
         ok = thread_start(&p->thread, "prober", probe_main, p, e);

@@ -40,6 +40,7 @@ static enum json_token unexpected(struct json_reader *r)
 void json_reader_init(struct json_reader *r, struct arena *a, str text)
 {
     *r = (struct json_reader){.arena = a, .all = text, .expect = VALUE};
+    // Checked once for the whole text, so that strings may borrow from it as they are.
     if (!str_utf8(text)) {
         err_set(&r->fault, ERR_INVALID_ARGUMENT, "syntax error: the text is not valid UTF-8");
     }
@@ -113,7 +114,7 @@ static size_t unicode(str s, uint32_t *c)
 static bool unescape(struct json_reader *r, str raw)
 {
     char *out = arena_new(r->arena, raw.n);
-    if (!out) return arena_ok(r->arena, &r->fault);
+    if (!out) return arena_ok(r->arena, &r->fault);  // false, with the reason
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     size_t n = 0;
@@ -129,7 +130,7 @@ static bool unescape(struct json_reader *r, str raw)
             uint32_t code = 0;
             size_t used = unicode(str_slice(raw, i, raw.n), &code);
             if (used == 0) return false;
-            n += utf8_put(out + n, code);
+            n += utf8_put(out + n, code);  // at most 3 bytes for 6, or 4 for 12
             i += used;
             continue;
         }

@@ -175,6 +175,7 @@ void pb_end(struct buf *b, size_t mark)
     uint8_t head[VARINT_MAX];
     size_t head_n = varint_put(head, n);
     if (!buf_reserve(b, head_n)) return;
+    // The length is known only now, and its size depends on it.
     memmove(b->p + mark + head_n, b->p + mark, n);
     memcpy(b->p + mark, head, head_n);
     b->n += head_n;
@@ -287,6 +288,7 @@ static bool scan_string(struct scan *s, str text, err *e)
 static bool scan_field(struct scan *s, err *e)
 {
     struct frame *f = &s->stack[s->depth - 1];
+    // protobuf-c keeps a record of each field that it meets, known or not.
     if (++f->fields > SLAB_FIRST && !take(s, SLAB_BYTES, e)) return false;
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(f->desc, f->r.field);
@@ -308,7 +310,7 @@ static bool scan_field(struct scan *s, err *e)
 
 static bool scan(const ProtobufCMessageDescriptor *desc, str bytes, size_t limit, err *e)
 {
-    struct scan s;
+    struct scan s;  // not zeroed: DEPTH_MAX frames are several KB
     s.depth = 0;
     s.memory = 0;
     s.limit = limit;

@@ -110,7 +110,7 @@ static bool whole_number(str text, bool *negative, uint64_t *v)
     if (e_at < text.n && !str_i64(str_slice(text, e_at + 1, text.n), &exponent)) return false;
     size_t dot = str_find(mantissa, '.');
     size_t fraction = dot < mantissa.n ? mantissa.n - dot - 1 : 0;
-    if (exponent < -1000 || exponent > 1000) return false;
+    if (exponent < -1000 || exponent > 1000) return false;  // the loops below run |exponent| times
     char digits[64];
     size_t n = 0;
     for (size_t i = 0; i < mantissa.n; i++) {
@@ -119,7 +119,7 @@ static bool whole_number(str text, bool *negative, uint64_t *v)
         digits[n++] = mantissa.p[i];
     }
     int64_t shift = exponent - (int64_t)fraction;
-    for (; shift < 0 && n > 0 && digits[n - 1] == '0'; shift++)
+    for (; shift < 0 && n > 0 && digits[n - 1] == '0'; shift++)  // zeros at the end of a fraction
         n--;
     if (n == 0) {
         *v = 0;
@@ -335,7 +335,8 @@ static bool set_field(struct parser *p, struct frame *top, field *f, err *e)
     }
     top->seen[index / 64] |= bit;
     enum json_token t = json_next(&p->json);
-    if (t == JSON_NULL || t == JSON_FAULT) return true;
+    if (t == JSON_NULL || t == JSON_FAULT)
+        return true;  // the caller sees a fault at the next token
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
         if (t != JSON_ARRAY) return refuse(f, "an array", e);
         top->array = f;

@@ -120,6 +120,8 @@ static void normalise(const struct counts *c, uint16_t *slots)
         sum += slots[t];
         if (c->v[t] > c->v[most]) most = t;
     }
+    // Rounding, and the least share of 1, may give too many: the largest share loses least by one
+    // less. If they are too few, the most frequent token gets the rest.
     for (; sum > SLOTS; sum--) {
         unsigned largest = 0;
         for (unsigned t = 1; t < RANS_TOKENS; t++) {
@@ -127,6 +129,7 @@ static void normalise(const struct counts *c, uint16_t *slots)
         }
         slots[largest]--;
     }
+    assert(sum <= SLOTS);
     slots[most] = (uint16_t)(slots[most] + SLOTS - sum);
 }
 
@@ -191,6 +194,7 @@ static void put_words(const struct rans_writer *x, const struct tables *t,
         unsigned k = t->of[x->tokens[i] >> 8];
         unsigned token = x->tokens[i] & 0xff;
         uint32_t f = t->slots[k][token];
+        assert(f > 0);  // a token that occurs has a slot: see normalise
         uint32_t *s = &states[i & 1];
         if (*s >= (uint64_t)f << (32 - RANS_BITS)) {
             words[n++] = (uint16_t)*s;
@@ -261,7 +265,7 @@ static void read_table(struct rans_reader *r, uint32_t *table)
         unsigned size = (unsigned)rans_bits(r, 4);
         unsigned f = size ? 1u << (size - 1) : 0;
         if (size > 1) f |= (unsigned)rans_bits(r, size - 1);
-        if (f > SLOTS - at) {
+        if (f > SLOTS - at) {  // before the loop below, which would write past the table
             r->bad = true;
             return;
         }
@@ -271,12 +275,13 @@ static void read_table(struct rans_reader *r, uint32_t *table)
     if (at != SLOTS) r->bad = true;
 }
 
-// Where nothing is to be read: 1024 times token 0.
+// A table for contexts that do not occur: 1024 times token 0. So damaged bytes that use one give a
+// number instead of a read through NULL.
 static uint32_t *no_table(struct arena *a)
 {
     uint32_t *table = ARENA_ARRAY(a, uint32_t, SLOTS);
     for (uint32_t i = 0; table && i < SLOTS; i++)
-        table[i] = SLOTS << 8 | i << 19;
+        table[i] = SLOTS << 8 | i << 19;  // frequency SLOTS: the state does not change
     return table;
 }
 

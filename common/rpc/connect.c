@@ -39,6 +39,7 @@ static bool timeout(struct http_exchange *x, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "parse timeout: \"%.*s\" is not a number",
                        STR(text));
     }
+    // Ten digits of milliseconds fit 64 bits of nanoseconds. A negative time has passed already.
     deadline_within(x, ms > 0 ? (uint64_t)ms * (uint64_t)NS_PER_MS : 0);
     return true;
 }
@@ -183,7 +184,7 @@ bool connect_run(struct http_exchange *x, const struct rpc_call *c, err *e)
 void connect_error(struct http_exchange *x, const err *e)
 {
     error_note(x, e);
-    answer_clear(x);
+    answer_clear(x);  // the handler may have written a part of an answer
     x->status = err_http_status(e->code);
     route_header(x, "content-type", S("application/json"));
     buf_printf(&x->out, "{\"code\":\"%s\"", err_name(e->code));

@@ -32,6 +32,7 @@ const struct content_type *content_type_find(struct arena *a, str header)
     str value = {0};
     err e = {0};
     bool utf8 = false;
+    assert(a);
     if (!media_type(header, &type, &rest, &e)) return NULL;
     enum media_step step = media_next(a, &rest, &name, &value, &e);
     if (step == MEDIA_PARAM) {
@@ -43,6 +44,7 @@ const struct content_type *content_type_find(struct arena *a, str header)
     for (size_t i = 0; i < COUNT(types); i++) {
         str rest_of = {0};
         str bare = str_split(str_of(types[i].text), ';', &rest_of);
+        // For JSON charset=utf-8 has a separate row; for protobuf it is no valid type.
         if (str_ieq(type, bare) && utf8 == (rest_of.p != NULL)) return &types[i];
     }
     return NULL;

@@ -291,6 +291,8 @@ static enum head_verdict route(const struct router *r, struct http_exchange *x)
     *c = (struct rpc_call){.router = r, .row = row, .message_max = x->body_max};
     x->route = c;
     enum head_verdict verdict = row->rpc ? rpc_head(x, c) : http_head(x, c);
+    // Pushes count against a budget that leaves room to others. The body limit depends on the
+    // tenant, which is known only now.
     if (large && r->options.large_memory) arena_move(a, r->options.large_memory);
     if (large && r->options.large_body_max && verdict == HEAD_READ_BODY)
         c->message_max = x->body_max = r->options.large_body_max(r->options.arg, a, x->req.tenant);

@@ -184,6 +184,7 @@ static bool read_environment(struct reading *r, struct arena *a, err *e)
     return arena_ok(a, e);
 }
 
+// Last, so that flags replace the texts of the environment and of the file.
 static void read_flags(struct reading *r)
 {
     const struct config *c = r->config;
@@ -346,6 +347,7 @@ static void keep_fixed_rows(const struct config *c, const struct snapshot *old, 
         const char *was = (const char *)old->structs[at] + row->offset;
         char *is = (char *)s->structs[at] + row->offset;
         if (row->reload || config_value_eq(row, was, is)) continue;
+        // Strings and lists may be copied by pointer, because old snapshots stay.
         memcpy(is, was, config_value_size(row->type));
         log_warn(NULL, "config.needs_restart", "key=%s.%s", c->sections[at]->name, row->key);
     }

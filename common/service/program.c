@@ -428,6 +428,7 @@ bool program_open(struct program *p, err *e)
     mem_budget_init(&p->reserve, "reserve", NULL, RESERVE_MAX);
     process_watch_budget(&p->reserve);
     if (!datadir_open(&p->datadir, s->data_dir, e) || !tenants_start(p->tenants, e)) return false;
+    // Loops and lanes before listeners, which need both; members last, as they name a listener.
     if (!open_loops(p, e) || !open_lanes(p, e)) return false;
     if (!open_admin(p, e) || !open_public(p, e) || !open_internal(p, e) || !open_members(p, e))
         return false;
@@ -656,7 +657,7 @@ void program_close(struct program *p)
     client_free(p->probe_client);
     for (size_t i = 0; i < p->loop_count; i++)
         loop_free(p->loops[i]);
-    loop_free(p->client_loop);
+    loop_free(p->client_loop);  // after the clients: it asserts that no handle is left
     members_free(p->members);
     notices_free(p->notices);
     if (p->datadir.lock >= 0) datadir_remove_ports(&p->datadir);

@@ -46,6 +46,7 @@ bool stack_sums_add(struct stack_sums *s, const struct stack_row *key, const uin
     rest.depth = 0;
     rest.end = STACK_OVERFLOW;
     uint64_t hash = 0;
+    assert(key->depth <= SAMPLER_DEPTH_MAX);
     uint32_t i = find_stack(s, key, pcs, &hash);
     if (i == MAP_NONE && s->row_count >= STACKS_MAX) {
         key = &rest;

@@ -276,8 +276,8 @@ static void *run_reloader(void *arg)
         const struct runtime_config_settings *s = config_section(t->config, "runtime_config");
         (void)cond_wait_until(&t->change, &t->lock, clock_mono_ns() + (uint64_t)s->reload_period);
         if (t->stopping) break;
-        lock_give(&t->lock);
-        err ignored = {0};  // tenants_reload told it
+        lock_give(&t->lock);  // reading files may block
+        err ignored = {0};    // tenants_reload has logged it
         s = config_section(t->config, "runtime_config");
         if (s->file.n > 0) (void)!tenants_reload(t, &ignored);
         lock_take(&t->lock);

@@ -82,7 +82,7 @@ static bool holds(struct check *c, struct store *s, const char *want, err *e)
     return ok;
 }
 
-// Both begin before either ends: one of them must be told that it was second.
+// Both uploads begin before either ends. The second commit must be told that the name is taken.
 static bool race(struct check *c, err *e)
 {
     bool second[2] = {false, false};
@@ -112,6 +112,8 @@ static bool clean(struct check *c, err *e)
 
 static bool run_check(struct check *c, err *e)
 {
+    // Each client looks before the other one acts: so a cache of "not there" or of a list, which
+    // would hide the change, is filled first.
     return lists(c, c->one, 0, "it lists an object that nobody created", e) && clean(c, e) &&
            sees(c, c->one, false, "it has an object that nobody created", e) &&
            creates(c, c->other, "1", true, e) &&
@@ -141,7 +143,7 @@ bool store_check(struct store *one, struct store *other, id128 owner, struct req
     if (!arena_ok(&r->arena, e)) return false;
     if (run_check(&c, e)) return true;
     err ignored = {0};
-    (void)!store_delete(one, r, c.name, &ignored);  // what stays goes with a later check
+    (void)!store_delete(one, r, c.name, &ignored);  // if that fails, a later check removes it
     return false;
 }
 
@@ -218,7 +220,7 @@ const char *store_check_mount(const char *dir)
         str options;
         if (!read_mount(str_split(rest, '\n', &rest), &at, &type, &options)) continue;
         if (!is_below(str_of(real), at) || at.n < best) continue;
-        best = at.n;  // of equal ones the later lies over the earlier
+        best = at.n;  // of equal mount points the later one covers the earlier
         why = store_check_options(type, options);
     }
     free(real);

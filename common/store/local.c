@@ -178,9 +178,11 @@ static bool prepare(struct local *l, bool again, err *e)
     struct req r;
     l->tree = 'o';
     if (l->read_only || again) return know_objects(l, e);
+    // One process at a time sweeps and tries the store out, so that none takes the files of
+    // another's try for left-over ones.
     if (!make_dirs(l, e) || !know_objects(l, e) || !take_turn(l, &turn, e)) return false;
     req_init(&r, RANK_DUTY, NULL, 1 << 16, 0);
-    l->tree = 't';
+    l->tree = 't';  // no reader of o/ must ever see the object of the try
     bool ok = local_sweep(l, e) && try_out(l, &r, e);
     l->tree = 'o';
     req_release(&r);

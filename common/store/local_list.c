@@ -33,8 +33,10 @@ static void level_release(struct level *v)
     *v = (struct level){0};
 }
 
+// Names are put into one array, and entries hold offsets: the array moves as it grows.
 static bool level_add(struct level *v, str name, bool folder, err *e)
 {
+    assert(name.n > 0 && name.n <= UINT32_MAX);
     if (!mem_grow_bare(v->memory, &v->v, &v->cap, v->n + 1, sizeof *v->v, e) ||
         !mem_grow_bare(v->memory, &v->names, &v->names_cap, v->names_n + name.n, 1, e))
         return false;
@@ -198,6 +200,7 @@ static void walk_init(struct walk *w, struct store *s, struct req *r, str prefix
 {
     *w = (struct walk){.local = local_of(s), .req = r, .prefix = prefix, .after = after};
     str folder = prefix;
+    // Begins in the folder that the prefix is in: names outside of it cannot match.
     while (folder.n > 0 && folder.p[folder.n - 1] != '/')
         folder.n -= 1;
     local_path_of(w->local, folder, &w->path);

@@ -36,6 +36,7 @@ bool cli_wrong(int *status)
 
 void cli_hint(struct cli *c, const char *fmt, ...)
 {
+    assert(c && fmt);
     va_list args;
     va_start(args, fmt);
     vsnprintf(c->hint, sizeof c->hint, fmt, args);
@@ -78,7 +79,7 @@ bool cli_write(struct cli *c, struct buf *b, err *e)
             continue;
         }
         if (errno == EINTR) continue;
-        if (errno == EPIPE) _exit(STATUS_PIPE);
+        if (errno == EPIPE) _exit(STATUS_PIPE);  // without cleaning up: transfers may be under way
         return err_set(e, ERR_UNAVAILABLE, "write: %s", strerror(errno));
     }
     buf_clear(b);
@@ -122,7 +123,7 @@ bool cli_width(struct cli *c, err *e)
     bool always = strcmp(when, "always") == 0;
     bool automatic = strcmp(when, "auto") == 0 && c->out_is_tty && !(no_color && no_color[0]);
     c->look.colors = always || automatic ? terminal_colors() : TEXT_PLAIN;
-    if (always && c->look.colors == TEXT_PLAIN) c->look.colors = TEXT_16;
+    if (always && c->look.colors == TEXT_PLAIN) c->look.colors = TEXT_16;  // also without TERM
     struct winsize size = {0};
     uint64_t width = WIDTH_PLAIN;
     if (c->out_is_tty && ioctl(c->out_fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST)

@@ -99,13 +99,13 @@ bool cli_ask_open(struct cli *c, err *e)
     if (!cli_duration(c, OPT_TIMEOUT, &c->timeout_ns, e)) return false;
     const char *max = cli_args_get(&c->args, OPT_MAX_ANSWER);
     if (!config_bytes(str_of(max), &c->answer_max, e)) return err_wrap(e, "--max-answer");
-    c->answer_max = MIN(MAX(c->answer_max, ERROR_BODY_MAX), (uint64_t)1 << 40);
+    c->answer_max = MIN(MAX(c->answer_max, ERROR_BODY_MAX), (uint64_t)1 << 40);  // errors must fit
     return arena_ok(&c->arena, e) && open_client(c, e);
 }
 
 void cli_ask_close(struct cli *c)
 {
-    client_free(c->client);
+    client_free(c->client);  // in this order: the client's handles are on the loop
     loop_free(c->loop);
     c->client = NULL;
     c->loop = NULL;
@@ -122,6 +122,7 @@ static void stop_nothing(struct call *c)
 void cli_call_start(struct cli *c, struct cli_call *call, const char *method, const char *path,
                     const char *content_type, str body)
 {
+    assert(c->client);  // cli_ask_open was called
     *call = (struct cli_call){.path = path};
     req_init(&call->req, RANK_PUBLIC, NULL, CALL_ARENA_MAX, (uint64_t)c->timeout_ns);
     struct arena *a = &call->req.arena;
@@ -149,6 +150,7 @@ void cli_call_start(struct cli *c, struct cli_call *call, const char *method, co
         http_start(c->client, &call->req, h, RANK_INGESTER);
         return;
     }
+    // Headers may be missing, such as the tenant's: the call fails without being sent.
     call_begin(&h->call, RANK_INGESTER, stop_nothing);
     call_finish(&h->call, &e);
 }
@@ -254,7 +256,7 @@ static bool speaks_tls(struct cli *c)
     struct cli_call call = {0};
     err e = {0};
     bool tls = c->url.tls;
-    c->url.tls = true;
+    c->url.tls = true;  // for this call only
     cli_call_start(c, &call, "GET", "/ready", NULL, (str){0});
     bool answers = call_wait(&call.req, &call.http.call, &e);
     c->url.tls = tls;
@@ -316,7 +318,7 @@ static bool inflate(struct cli *c, struct cli_call *call, str *body, err *e)
                            cli_args_get(&c->args, OPT_MAX_ANSWER));
         return err_wrap(e, "the answer");
     }
-    *body = buf_view(&call->inflated);
+    *body = buf_view(&call->inflated);  // lives until cli_call_release
     return true;
 }
 

@@ -24,7 +24,7 @@ static bool refuse(err *e, size_t level, const char *what)
 
 static int64_t right_of(const struct flame_node *n)
 {
-    return n->left + n->total;  // was checked
+    return n->left + n->total;  // cannot overflow: read_level has checked it
 }
 
 // Finds the bar above. Bars of both levels go from left to right, so one pass does.
@@ -32,6 +32,7 @@ static bool hang(struct reading *r, uint32_t at)
 {
     struct flame_node *nodes = r->out->nodes;
     struct flame_node *n = &nodes[at];
+    assert(r->parent <= r->parent_end && r->parent_end <= at);
     while (r->parent < r->parent_end) {
         const struct flame_node *p = &nodes[r->parent];
         if (n->left >= p->left && right_of(n) <= right_of(p)) break;
@@ -101,12 +102,13 @@ bool flame_read(struct arena *a, const Querier__V1__FlameGraph *g, struct flame 
         r.parent_end = out->count;
         r.last = FLAME_NONE;
         if (!read_level(&r, g->levels[i], i, e)) return false;
-        if (out->count == r.parent_end) break;  // an empty level is the end
+        if (out->count == r.parent_end)
+            break;  // an empty level: bars below it could have no parent
         out->level_ends[out->level_count++] = out->count;
     }
     if (out->count == 0) return true;
     out->total = out->nodes[0].total;
-    if (out->total == 0) out->count = 0;
+    if (out->total == 0) out->count = 0;  // no data: shares of 0 have no meaning
     return true;
 }
 
@@ -163,7 +165,8 @@ bool flame_folded(const struct flame *f, struct arena *a, struct buf *b,
     while (ok && flame_walk_next(f, &w)) {
         if (w.leaving || w.depth == 0) continue;
         const struct flame_node *n = &f->nodes[w.node];
-        path.n = ends[w.depth - 1];
+        assert(w.depth < f->level_count);
+        path.n = ends[w.depth - 1];  // cuts the path back to the parent's
         if (w.depth > 1) buf_byte(&path, ';');
         put_name(&path, f->names[n->name]);
         ends[w.depth] = path.n;
@@ -195,10 +198,12 @@ bool flame_functions(const struct flame *f, struct arena *a, struct flame_functi
         if (node->parent == FLAME_NONE) continue;
         struct flame_function *fn = &all[node->name];
         if (w.leaving) {
+            assert(inside[node->name] > 0);
             inside[node->name]--;
             continue;
         }
-        // Both sums stay below the root's total: bars that are beside each other within it.
+        // No overflow: the bars that are added lie side by side below the root, so both sums are at
+        // most its total.
         fn->name = f->names[node->name];
         fn->self += node->self;
         if (inside[node->name]++ == 0) fn->total += node->total;

@@ -124,6 +124,7 @@ static void pace(struct push *p)
     if (p->rate <= 0) return;
     double due = (double)p->started_bytes / p->rate * (double)NS_PER_S;
     double past = (double)(clock_mono_ns() - p->begin_ns);
+    // From the beginning, not from file to file: so the mean is right even if some files take long.
     if (due > past) sleep_ns((int64_t)(due - past));
 }
 
@@ -171,14 +172,14 @@ static void finish(struct push *p, struct slot *s)
     struct cli *c = p->c;
     err e = s->fault;
     bool ok = false;
-    for (uint64_t attempt = 0; s->started; attempt++) {
+    for (uint64_t attempt = 0; s->started; attempt++) {  // not started: `fault` has the reason
         str body = {0};
         e = (err){0};
         watch(p, s);
         ok = cli_call_wait(c, &s->call, &body, &e);
         bool again = !ok && attempt < p->retries && may_pass(&s->call, &e);
         int64_t pause = again ? pause_of(&s->call, attempt) : 0;
-        cli_call_release(&s->call);
+        cli_call_release(&s->call);  // after may_pass and pause_of, which read the answer
         if (!again) break;
         c->hint[0] = '\0';
         sleep_ns(pause);

@@ -82,7 +82,7 @@ static bool wait_for_key(const struct top *t)
         int ms = (int)((end - now) / NS_PER_MS) + 1;
         if (poll(&in, 1, ms) <= 0) continue;
         char key = 0;
-        if (read(STDIN_FILENO, &key, 1) <= 0) return false;  // the terminal is gone
+        if (read(STDIN_FILENO, &key, 1) <= 0) return false;  // the terminal has been closed
         if (key == 'q' || key == 'Q') return false;
         if (key == ' ' || key == '\n') return true;
     }
@@ -160,6 +160,7 @@ static void put_screen(struct buf *out, str page, bool first)
 static bool show(struct top *t, bool first, int *status, err *e)
 {
     struct cli *c = t->c;
+    // Functions of other commands allocate in c->arena, which would grow with each page.
     struct arena kept = c->arena;
     struct buf page;
     struct buf out;
@@ -175,7 +176,7 @@ static bool show(struct top *t, bool first, int *status, err *e)
         ok = true;
     }
     if (ok && t->live) {
-        if (first) enter(c);
+        if (first) enter(c);  // only now: an error of the first page goes to the ordinary screen
         put_screen(&out, buf_view(&page), first);
     } else if (ok) {
         buf_str(&out, buf_view(&page));

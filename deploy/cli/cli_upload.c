@@ -68,6 +68,7 @@ bool upload_detect(str bytes, enum upload_format *format, err *e)
     if (bytes.n == 0) return err_set(e, ERR_INVALID_ARGUMENT, "it is empty");
     if (str_starts(bytes, jfr)) return format_refuse(&format_rows[FORMAT_ID_JFR], e);
     if (str_starts(trimmed, S("{"))) return format_refuse(&format_rows[FORMAT_ID_SPEEDSCOPE], e);
+    // Text before pprof: protobuf has no signature, so a text may happen to parse as pprof.
     if (perf_is_script(str_slice(bytes, 0, SNIFF_BYTES))) {
         *format = UPLOAD_PERF;
     } else if (is_folded(bytes)) {
@@ -98,6 +99,7 @@ bool upload_set_time(str pprof, int64_t time_ns, struct buf *out, err *e)
     struct pb_reader r = pb_reader(pprof);
     const uint8_t *from = r.at;
     while (pb_next(&r)) {
+        // Copied as bytes: unknown fields and the order of the others stay.
         if (r.field != PPROF_TIME) buf_put(out, from, (size_t)(r.at - from));
         from = r.at;
     }
