@@ -87,9 +87,12 @@ static void count_output(struct conn *c)
     }
 }
 
+// Output that can never become records does not count: the connection would wait for a writable
+// socket, be woken at once, and have nothing to write, again and again until the write time limit.
 static size_t pending_on_wire(const struct conn *c)
 {
-    return conn_pending(c) + (c->tls ? tls_pending(c->tls).n : 0);
+    if (!c->tls) return conn_pending(c);
+    return tls_pending(c->tls).n + (tls_may_seal(c->tls) ? conn_pending(c) : 0);
 }
 
 void conn_dirty(struct conn *c)

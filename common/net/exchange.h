@@ -54,8 +54,7 @@ struct exchange {
     int fd;                             // of the connection, if it was offered
     struct lock lock;                   // of may_send and sent, if there is a connection
     bool may_send;                      // offered, and not withdrawn
-    bool sent;  // the worker sent it; x.out has the bytes that the socket did not take, or has
-                // failed
+    bool sent;                          // by the worker; x.out has the unsent bytes, or has failed
     _Atomic enum exchange_state state;
     struct mem_budget *from;  // budget that the exchange itself counts against
     struct arena kept;        // the request's arena, put aside by a refusal

@@ -191,8 +191,7 @@ static void check_stream(struct conn *c, const nghttp2_frame_hd *hd)
     bool opens = hd->stream_id > h->last_stream;
     if (opens) h->last_stream = hd->stream_id;
     if (opens || h->state != H2_SERVING || hd->stream_id == 0)
-        return;  // after our GOAWAY nghttp2 ignores new streams: they are unknown here, and no
-                 // fault
+        return;  // after our GOAWAY nghttp2 ignores new streams, so they are unknown here
     if (nghttp2_session_get_stream_local_close(h->session, hd->stream_id) >= 0) return;
     if (h->reset_ns == 0 || c->shard->now_ns - h->reset_ns > FLOOD_INTERVAL_NS)
         end_session(c, NGHTTP2_STREAM_CLOSED, "bad_frames");

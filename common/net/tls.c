@@ -309,6 +309,11 @@ void tls_say_goodbye(struct conn *c)
     (void)SSL_shutdown(t->ssl);
 }
 
+bool tls_may_seal(const struct tls *t)
+{
+    return t->state == TLS_TALKS;
+}
+
 str tls_pending(const struct tls *t)
 {
     char *p = NULL;

@@ -47,6 +47,8 @@ bool tls_feed(struct conn *c, const char *p, size_t n) MUST_CHECK;
 bool tls_seal(struct conn *c) MUST_CHECK;
 void tls_say_goodbye(struct conn *c);  // close_notify, once
 
+// May output still become records? Not after a failure or close_notify: then it is never sent.
+bool tls_may_seal(const struct tls *t);
 str tls_pending(const struct tls *t);  // records to send
 void tls_sent(struct tls *t, size_t n);
 
