@@ -15,8 +15,9 @@
 
 #define LOCAL_DIR_MAX (PATH_MAX - STORE_NAME_MAX - 8)
 
-// Folders whose entries in those above them are known to be durable: path and identity. A flush
-// writes to three of each tenant; those that a table of fewer forgot it would sync again each time.
+// A folder whose entry in the folder above it is known to be durable: hash of its path, and its
+// identity (the same path may be another folder later). A flush writes to three folders of each
+// tenant, and syncs a folder again that the table forgot.
 #define LOCAL_FOLDERS 8192
 struct local_folder {
     uint64_t path;
