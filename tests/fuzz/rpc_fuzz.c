@@ -54,7 +54,7 @@ static size_t envelopes(str body, bool *trailers)
 
 static void check_answer(const struct http_exchange *x, bool rpc, bool grpc)
 {
-    str body = exchange_body(x);
+    str body = exchange_reply(x);
     if (x->status < 200 || x->status > 599 || x->out.failed) abort();
     if (x->status != 200 || !rpc) {
         bool plain_text = str_starts(header(x, "content-type"), S("text/plain"));
@@ -98,20 +98,20 @@ static void transcode(str text)
         struct http_exchange *proto =
             go(paths[1], "content-type: application/proto\nx-scope-orgid: t\n", buf_view(&wire));
         if (json->status != 200 || proto->status != 200) abort();
-        m = pb_unpack(&a, &types__v1__label_names_response__descriptor, exchange_body(proto), &e);
+        m = pb_unpack(&a, &types__v1__label_names_response__descriptor, exchange_reply(proto), &e);
         struct buf want;
         buf_init(&want, NULL, 1 << 20);
         if (!m) abort();
         pbjson_print(m, &want);
-        if (!str_eq(buf_view(&want), exchange_body(json))) abort();
+        if (!str_eq(buf_view(&want), exchange_reply(json))) abort();
         buf_release(&want);
         char envelope[1000] = {0, 0, 0, (char)(wire.n >> 8), (char)wire.n};
         if (wire.n) memcpy(envelope + 5, wire.p, wire.n);
         struct http_exchange *grpc =
             go(paths[1], "content-type: application/grpc\nx-scope-orgid: t\n",
                str_make(envelope, 5 + wire.n));
-        str body = exchange_body(grpc);
-        if (!str_eq(str_slice(body, 5, body.n), exchange_body(proto))) abort();
+        str body = exchange_reply(grpc);
+        if (!str_eq(str_slice(body, 5, body.n), exchange_reply(proto))) abort();
         exchange_free(grpc);
         exchange_free(proto);
         exchange_free(json);

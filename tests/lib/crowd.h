@@ -18,7 +18,4 @@
 // Steps for `rows` rows, each found a few times, in tables that are not crowded.
 #define CROWD_MOST(rows) ((uint64_t)(rows)*24)
 
-static inline bool crowd_has(uint64_t hash)
-{
-    return (hash >> 32 & (CROWD_SLOTS - 1)) < CROWD_WINDOW;
-}
+bool crowd_has(uint64_t hash);

@@ -21,16 +21,16 @@ static bool show(struct torture_bench *b, const char *path, void *arg, err *e)
     const struct server_app *app = arg;
     struct ask ask = {.method = "GET", .path = path, .budget = &b->budget};
     torture_spare(true);
-    struct http_exchange *x = exchange_new(&ask);
+    struct http_exchange *x = exchange_ask(&ask);
     torture_spare(false);
     exchange_go(app, x, (str){0});
     torture_spare(true);
     bool ok = x->status == 200;
     if (ok)
-        buf_str(&b->out, exchange_body(x));
+        buf_str(&b->out, exchange_reply(x));
     else
         err_set(e, x->status == 429 ? ERR_RESOURCE_EXHAUSTED : ERR_INTERNAL, "%.*s",
-                STR(exchange_body(x)));
+                STR(exchange_reply(x)));
     exchange_free(x);
     torture_spare(false);
     return ok;

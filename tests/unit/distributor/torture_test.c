@@ -106,13 +106,13 @@ static bool run(void *arg, err *e)
     begin(u);
     torture_spare(true);
     u->ask.budget = &u->place->near.memory;
-    struct http_exchange *x = exchange_new(&u->ask);
+    struct http_exchange *x = exchange_ask(&u->ask);
     x->req.tenant = S("anonymous");
     torture_spare(false);
     exchange_go(&u->place->near.app, x, u->ask.body);
     torture_spare(true);
     bool ok = x->status == 200;
-    str body = exchange_body(x);
+    str body = exchange_reply(x);
     if (!ok) {
         enum err_code code = x->status == 429   ? ERR_RESOURCE_EXHAUSTED
                              : x->status == 503 ? ERR_UNAVAILABLE

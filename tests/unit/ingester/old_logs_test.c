@@ -49,7 +49,7 @@ static void put_log(const char *dir)
     rocksdb_t *db = rocksdb_open(o, dir, &message);
     assert_null(message);
     rocksdb_column_family_handle_t *cut = NULL;
-    for (size_t i = 0; i < COUNT(log_format_3); i++) {
+    for (size_t i = 0; i < log_format_3_rows; i++) {
         const struct old_row *r = &log_format_3[i];
         str key = unhex(&a, r->key);
         str value = unhex(&a, r->value);

@@ -82,12 +82,12 @@ static bool ask(struct torture_bench *b, void *arg, err *e)
                       .headers = "content-type: application/json\naccept: */*; "
                                  "allow-utf8-labelnames=true\n",
                       .budget = &b->budget};
-    struct http_exchange *x = exchange_new(&ask);
+    struct http_exchange *x = exchange_ask(&ask);
     torture_spare(false);
     exchange_go(&k->near->app, x, str_of(q->body ? q->body : ""));
     torture_spare(true);
     bool ok = x->status == 200;
-    str body = exchange_body(x);
+    str body = exchange_reply(x);
     if (ok) {
         buf_str(&b->out, body);
     } else {

@@ -11,7 +11,7 @@ static const char *const hosts[] = {"flame.example.com", "*.inside.example"};
 static bool answers(const struct guard *g, const char *host, const char *headers, err *e)
 {
     struct ask a = {.method = "GET", .path = "/x", .headers = headers};
-    struct http_exchange *x = exchange_new(&a);
+    struct http_exchange *x = exchange_ask(&a);
     x->authority = str_of(host);
     bool ok = guard_check(g, x, e);
     exchange_free(x);

@@ -27,7 +27,7 @@ static int end(void **state)
 static struct http_exchange *get(const char *path, const char *query, const char *headers)
 {
     struct ask a = {.method = "GET", .path = path, .headers = headers};
-    struct http_exchange *x = exchange_new(&a);
+    struct http_exchange *x = exchange_ask(&a);
     x->query = str_of(query);
     if (app.head(app.self, x) == HEAD_READ_BODY) app.run(app.self, x);
     return x;
@@ -41,8 +41,8 @@ static struct http_exchange *post(const char *path, const char *headers, str bod
 
 static void expect(struct http_exchange *x, unsigned status, const char *body)
 {
-    if (x->status != status || !str_is(exchange_body(x), body)) {
-        fail_msg("%u %.*s, want %u %s", x->status, STR(exchange_body(x)), status, body);
+    if (x->status != status || !str_is(exchange_reply(x), body)) {
+        fail_msg("%u %.*s, want %u %s", x->status, STR(exchange_reply(x)), status, body);
     }
 }
 
@@ -74,9 +74,9 @@ static void paths_and_verbs_find_their_row(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct ask a = {.method = cases[i].verb, .path = cases[i].path};
         struct http_exchange *x = exchange_run(&app, &a);
-        if (x->status != cases[i].status || !str_is(exchange_body(x), cases[i].body)) {
+        if (x->status != cases[i].status || !str_is(exchange_reply(x), cases[i].body)) {
             fail_msg("%s %s: %u %.*s", cases[i].verb, cases[i].path, x->status,
-                     STR(exchange_body(x)));
+                     STR(exchange_reply(x)));
         }
         exchange_free(x);
     }
@@ -138,7 +138,7 @@ static void fixed_bytes_are_compressed_too(void **state)
         post("/upload", "x-scope-orgid: a\naccept-encoding: gzip\n", str_make(body, sizeof body));
     struct buf b;
     buf_init(&b, NULL, 1 << 20);
-    assert_ok(compress_gunzip(exchange_body(x), &b, e));
+    assert_ok(compress_gunzip(exchange_reply(x), &b, e));
     assert_true(str_eq(buf_view(&b), str_make(body, sizeof body)));
     buf_release(&b);
     exchange_free(x);
@@ -171,7 +171,7 @@ static void bodies_are_inflated(void **state)
                  cases[i].encoding);
         struct http_exchange *x = post(cases[i].path, headers, cases[i].body);
         assert_int_equal(x->status, 200);
-        if (!str_eq(exchange_body(x), cases[i].want)) fail_msg("%s", cases[i].name);
+        if (!str_eq(exchange_reply(x), cases[i].want)) fail_msg("%s", cases[i].name);
         exchange_free(x);
     }
     gz.p[gz.n - 5] ^= 1;
@@ -207,7 +207,7 @@ static void bodies_over_the_limit_are_413(void **state)
     struct ask a = {.path = "/upload",
                     .headers = "x-scope-orgid: a\ncontent-encoding: gzip\n",
                     .memory = 2000};
-    x = exchange_new(&a);
+    x = exchange_ask(&a);
     assert_int_equal(app.head(app.self, x), HEAD_READ_BODY);
     buf_init(&x->body, &little, 5000);
     buf_str(&x->body, buf_view(&gz));
@@ -286,7 +286,7 @@ static void accept_headers_are_read_and_checked(void **state)
         if (x->status != cases[i].status) fail_msg("%s: %u", cases[i].headers, x->status);
         if (route_wants_utf8_names(x) != cases[i].utf8) fail_msg("%s", cases[i].headers);
         if (x->status == 400) {
-            assert_true(str_starts(exchange_body(x), S("Invalid header format: mime: ")));
+            assert_true(str_starts(exchange_reply(x), S("Invalid header format: mime: ")));
         }
         exchange_free(x);
     }

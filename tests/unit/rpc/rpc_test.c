@@ -45,8 +45,8 @@ static struct http_exchange *ask_h2(const char *path, const char *headers, str b
 
 static void expect_body(struct http_exchange *x, unsigned status, const char *body)
 {
-    if (x->status != status || !str_is(exchange_body(x), body)) {
-        fail_msg("%u %.*s, want %u %s", x->status, STR(exchange_body(x)), status, body);
+    if (x->status != status || !str_is(exchange_reply(x), body)) {
+        fail_msg("%u %.*s, want %u %s", x->status, STR(exchange_reply(x)), status, body);
     }
 }
 
@@ -100,7 +100,7 @@ static void content_types_choose_the_protocol_and_are_echoed(void **state)
         struct http_exchange *x = ask("/t.v1.Echo/Version", headers, cases[i].body);
         assert_int_equal(x->status, 200);
         expect_header(x, "content-type", cases[i].answered);
-        assert_true(str_starts(exchange_body(x), str_of(cases[i].body_begins)));
+        assert_true(str_starts(exchange_reply(x), str_of(cases[i].body_begins)));
         exchange_free(x);
     }
 }
@@ -122,7 +122,7 @@ static void other_content_types_are_told_what_is_accepted(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct http_exchange *x = ask("/t.v1.Echo/Version", cases[i], S("{}"));
         if (x->status != 415) fail_msg("%s: %u", cases[i], x->status);
-        assert_int_equal(exchange_body(x).n, 0);
+        assert_int_equal(exchange_reply(x).n, 0);
         str list = http_headers_get(&x->answer_headers, "accept-post");
         str before = {0};
         int n = 0;
@@ -205,7 +205,7 @@ static void timeouts_only_make_deadlines_earlier(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct ask a = {.path = "/t.v1.Echo/Version", .headers = cases[i].headers};
-        struct http_exchange *x = exchange_new(&a);
+        struct http_exchange *x = exchange_ask(&a);
         uint64_t before = clock_mono_ns();
         assert_int_equal(app.head(app.self, x), HEAD_READ_BODY);
         uint64_t after = clock_mono_ns();
@@ -267,12 +267,12 @@ static void connect_speaks_gzip_both_ways_and_reads_zstd(void **state)
         exchange_free(x);
         x = ask("/t.v1.Echo/Version", headers, (str){0});
         expect_header(x, "content-encoding", "gzip");
-        assert_true(str_is(gunzip(x, exchange_body(x)), "\x08\x01"));
+        assert_true(str_is(gunzip(x, exchange_reply(x)), "\x08\x01"));
         exchange_free(x);
     }
     x = ask("/t.v1.Echo/Push", BIN "accept-encoding: gzip\nx-scope-orgid: a\n", (str){0});
     expect_header(x, "content-encoding", "gzip");  // even an empty message
-    assert_int_equal(gunzip(x, exchange_body(x)).n, 0);
+    assert_int_equal(gunzip(x, exchange_reply(x)).n, 0);
     exchange_free(x);
     x = ask("/t.v1.Echo/Version", BIN "accept-encoding: gzip;q=1.0, br\n", (str){0});
     expect_header(x, "content-encoding", "");
@@ -401,7 +401,7 @@ static void every_code_has_its_status(void **state)
         struct http_exchange *x = ask("/t.v1.Echo/Fail", JSON, str_of(body));
         assert_int_equal(x->status, err_http_status((enum err_code)code));
         snprintf(body, sizeof body, "{\"code\":\"%s\"", err_name((enum err_code)code));
-        assert_true(str_starts(exchange_body(x), str_of(body)));
+        assert_true(str_starts(exchange_reply(x), str_of(body)));
         exchange_free(x);
     }
 }
@@ -411,7 +411,7 @@ static void grpc_answers_an_envelope_and_trailers(void **state)
     (void)state;
     struct http_exchange *x = ask_h2("/t.v1.Echo/Version", GRPC, S("\0\0\0\0\0"));
     assert_int_equal(x->status, 200);
-    assert_true(str_eq(exchange_body(x), S("\0\0\0\0\x02\x08\x01")));
+    assert_true(str_eq(exchange_reply(x), S("\0\0\0\0\x02\x08\x01")));
     expect_header(x, "content-type", "application/grpc");
     expect_header(x, "grpc-accept-encoding", "gzip");
     expect_header(x, "grpc-encoding", "");
@@ -421,7 +421,7 @@ static void grpc_answers_an_envelope_and_trailers(void **state)
 
     x = ask_h2("/t.v1.Echo/Version", GRPC "grpc-accept-encoding: identity,gzip\n", S("\0\0\0\0\0"));
     expect_header(x, "grpc-encoding", "gzip");
-    str out = exchange_body(x);
+    str out = exchange_reply(x);
     assert_int_equal(out.p[0], 1);
     assert_int_equal((unsigned char)out.p[4], out.n - 5);
     assert_true(str_is(gunzip(x, str_slice(out, 5, out.n)), "\x08\x01"));
@@ -437,12 +437,12 @@ static void grpc_web_puts_trailers_into_the_body(void **state)
     (void)state;
     struct http_exchange *x = ask("/t.v1.Echo/Version", WEB, S("\0\0\0\0\0"));
     assert_true(
-        str_eq(exchange_body(x), S("\0\0\0\0\x02\x08\x01\x80\0\0\0\x10grpc-status: 0\r\n")));
+        str_eq(exchange_reply(x), S("\0\0\0\0\x02\x08\x01\x80\0\0\0\x10grpc-status: 0\r\n")));
     assert_int_equal(x->trailers.n, 0);
     exchange_free(x);
 
     x = ask("/t.v1.Echo/Version", WEB "grpc-accept-encoding: gzip\n", S("\0\0\0\0\0"));
-    str out = exchange_body(x);
+    str out = exchange_reply(x);
     assert_int_equal(out.p[0], 1);
     size_t n = (size_t)out.p[4];
     assert_true(str_is(gunzip(x, str_slice(out, 5, 5 + n)), "\x08\x01"));
@@ -512,7 +512,7 @@ static void tenants_are_asked_for_before_the_body_is_read(void **state)
         snprintf(body, sizeof body, "{\"code\":\"unauthenticated\",\"message\":\"%s\"}",
                  cases[i].message);
         struct ask a = {.path = cases[i].path, .headers = headers};
-        struct http_exchange *x = exchange_new(&a);
+        struct http_exchange *x = exchange_ask(&a);
         assert_int_equal(app.head(app.self, x), HEAD_ANSWERED);
         expect_body(x, 401, body);
         exchange_free(x);
@@ -557,20 +557,20 @@ static void overload_is_told_in_every_protocol(void **state)
     err e = {0};
     err_set(&e, ERR_RESOURCE_EXHAUSTED, "lane public is full");
     struct ask a = {.path = "/t.v1.Echo/Version", .headers = JSON};
-    struct http_exchange *x = exchange_new(&a);
+    struct http_exchange *x = exchange_ask(&a);
     assert_int_equal(app.head(app.self, x), HEAD_READ_BODY);
     exchange_refused(&app, x, 429, &e);
     expect_body(x, 429, "{\"code\":\"resource_exhausted\",\"message\":\"lane public is full\"}");
     exchange_free(x);
 
     a.headers = WEB;
-    x = exchange_new(&a);
+    x = exchange_ask(&a);
     assert_int_equal(app.head(app.self, x), HEAD_READ_BODY);
     exchange_refused(&app, x, 429, &e);
     expect_header(x, "grpc-status", "8");
     exchange_free(x);
 
-    x = exchange_new(&a);  // refused before its head was looked at
+    x = exchange_ask(&a);  // refused before its head was looked at
     exchange_refused(&app, x, 408, &e);
     expect_body(x, 408, "{\"code\":\"resource_exhausted\",\"message\":\"lane public is full\"}\n");
     exchange_free(x);
@@ -579,15 +579,15 @@ static void overload_is_told_in_every_protocol(void **state)
 // The n-th allocation after the head was read fails. False if there were fewer.
 static bool request_survives(const struct ask *a, int n)
 {
-    struct http_exchange *x = exchange_new(a);
+    struct http_exchange *x = exchange_ask(a);
     mem_fail_at(n);
     exchange_go(&app, x, a->body);
     str grpc = http_headers_get(&x->answer_headers, "grpc-status");
     bool fired = mem_fault_fired();
     bool ok = x->status == 200 && grpc.n == 0;
     if (!ok && !str_is(grpc, "8")) {
-        bool told = str_starts(exchange_body(x), S("{\"code\":\"resource_exhausted\""));
-        if (x->status != 429 || !told) fail_msg("%u %.*s", x->status, STR(exchange_body(x)));
+        bool told = str_starts(exchange_reply(x), S("{\"code\":\"resource_exhausted\""));
+        if (x->status != 429 || !told) fail_msg("%u %.*s", x->status, STR(exchange_reply(x)));
     }
     exchange_free(x);
     mem_fail_at(0);

@@ -22,7 +22,7 @@ struct wish {
 
 static str kept_body(const struct http_exchange *x)
 {
-    return exchange_body(x);
+    return exchange_reply(x);
 }
 
 // What the client is told: the body goes to `out`, an error to *e, with the code of its protocol.
@@ -51,7 +51,7 @@ static bool request(struct torture_bench *b, void *arg, err *e)
     struct ask ask = w->ask;
     ask.budget = &b->budget;
     torture_spare(true);  // of the test itself
-    struct http_exchange *x = exchange_new(&ask);
+    struct http_exchange *x = exchange_ask(&ask);
     buf_reserve(&b->out, 4096);
     torture_spare(false);
     exchange_go(&w->app, x, ask.body);

@@ -329,11 +329,11 @@ static bool ask_page(struct torture_bench *b, void *arg, err *e)
     const struct page *p = arg;
     struct ask ask = {.method = "GET", .path = p->path, .budget = &b->budget};
     torture_spare(true);
-    struct http_exchange *x = exchange_new(&ask);
+    struct http_exchange *x = exchange_ask(&ask);
     torture_spare(false);
     exchange_go(&p->app, x, (str){0});
     torture_spare(true);
-    str body = exchange_body(x);
+    str body = exchange_reply(x);
     bool ok = x->status == 200;
     if (!ok)
         err_set(e, x->status == 429 ? ERR_RESOURCE_EXHAUSTED : ERR_UNAVAILABLE, "%u %.*s",

@@ -16,50 +16,10 @@ struct bench {
     bool no_uring;
 };
 
-static inline struct store *bench_open(struct bench *b)
-{
-    struct store_local_options o = {.dir = b->dir,
-                                    .memory = &b->memory,
-                                    .no_uring = b->no_uring,
-                                    .width = 4};
-    struct store *s = NULL;
-    assert_ok((s = store_open_local(&o, e)) != NULL);
-    return s;
-}
-
-static inline void bench_init(struct bench *b, bool no_uring)
-{
-    *b = (struct bench){.no_uring = no_uring};
-    dir_new(b->dir);
-    mem_budget_init(&b->memory, "store", NULL, (size_t)64 << 20);
-    req_init(&b->req, RANK_DUTY, NULL, 1 << 20, 0);
-    b->store = bench_open(b);
-}
-
-static inline void bench_release(struct bench *b)
-{
-    store_close(b->store);
-    req_release(&b->req);
-    assert_int_equal(atomic_load(&b->memory.used), 0);
-    dir_remove(b->dir);
-}
-
-static inline void bench_put(struct bench *b, const char *name, str bytes)
-{
-    bool existed = true;
-    assert_ok(store_put(b->store, &b->req, str_of(name), bytes, &existed, e));
-    assert_false(existed);
-}
+struct store *bench_open(struct bench *b);
+void bench_init(struct bench *b, bool no_uring);
+void bench_release(struct bench *b);
+void bench_put(struct bench *b, const char *name, str bytes);
 
 // Entries of a folder in the directory, but for "." and ".."; -1: there is none.
-static inline int bench_entries(const struct bench *b, const char *folder)
-{
-    char path[DIR_PATH_MAX];
-    int n = 0;
-    DIR *d = opendir(dir_path(path, b->dir, folder));
-    if (!d) return -1;
-    while (readdir(d))
-        n += 1;
-    closedir(d);
-    return n - 2;
-}
+int bench_entries(const struct bench *b, const char *folder);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/compactor/world.h"
+
+_Atomic int64_t now_ns;
+
+int64_t virtual_now(void)
+{
+    return now_ns;
+}
+
+static const struct plan_settings at_once = {0};
+
+void world_init(struct world *w, uint64_t seed)
+{
+    *w = (struct world){.settings = at_once, .store = memstore_open()};
+    fleet_init(&w->fleet, seed);
+    snprintf(w->scratch, sizeof w->scratch, "/tmp/flametree-levels-%d", (int)getpid());
+    err fault = {0};
+    w->manifests = manifests_open(w->store, &w->fleet.memory, virtual_now, &fault);
+    assert_non_null(w->manifests);
+}
+
+void world_release(struct world *w)
+{
+    manifests_close(w->manifests);
+    store_close(w->store);
+    fleet_release(&w->fleet);
+    rmdir(w->scratch);
+}
+
+static bool leaf_counts(void *arg, id128 leaf)
+{
+    return manifest_counts(arg, leaf);
+}
+
+size_t work_once(struct world *w)
+{
+    struct req r;
+    struct snapshot snap;
+    struct plan plan;
+    struct mem_budget memory;
+    size_t done = 0;
+    mem_budget_init(&memory, "compactor", NULL, w->memory);
+    req_init(&r, RANK_DUTY, NULL, 256 << 20, 0);
+    err none = {0};
+    if (!snapshot_take(w->manifests, &r, &r.arena, S(FLEET_TENANT), &snap, &none)) {
+        if (!w->may_fail) fail_msg("%s", none.msg);
+        req_release(&r);
+        w->failed++;
+        w->fault = none;
+        return 0;
+    }
+    struct plan_state state = {.segments = snap.segments,
+                               .segment_count = snap.segment_count,
+                               .counts = leaf_counts,
+                               .arg = snap.manifest,
+                               .now_ns = now_ns};
+    state.blocks = manifest_blocks(snap.manifest, &state.block_count);
+    if (!plan_make(&r.arena, &state, &w->settings, &plan, &none)) {
+        if (!w->may_fail) fail_msg("%s", none.msg);
+        snapshot_release(&snap);
+        req_release(&r);
+        w->failed++;
+        w->fault = none;
+        return 0;
+    }
+    const struct job_bench bench = {.manifests = w->manifests,
+                                    .store = w->store,
+                                    .memory = &memory,
+                                    .scratch = w->scratch,
+                                    .tenant = S(FLEET_TENANT),
+                                    .pack_bytes = w->pack_bytes,
+                                    .begun_ns = now_ns,
+                                    .wall_ns = virtual_now};
+    for (size_t i = 0; i < plan.n; i++) {
+        struct job_report report;
+        err fault = {0};
+        now_ns += 1000000;
+        if (!job_run(&bench, &r, &plan.jobs[i], &report, &fault)) {
+            if (fault.code != ERR_ABORTED) {
+                if (!w->may_fail) fail_msg("%s", fault.msg);
+                w->fault = fault;
+            }
+            w->failed++;
+            continue;
+        }
+        w->jobs[plan.jobs[i].kind]++;
+        w->duplicates += report.duplicates;
+        w->files += report.files;
+        done++;
+    }
+    snapshot_release(&snap);
+    req_release(&r);
+    assert_int_equal(memory.used, 0);
+    return done;
+}
+
+void settle(struct world *w)
+{
+    for (int i = 0; work_once(w); i++)
+        assert_true(i < 50);
+}
+
+size_t check_all(struct world *w, enum block_kind kind)
+{
+    struct req r;
+    err fault = {0};
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    size_t n = 0;
+    size_t count = 0;
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].kind != kind || (v[i].classes == 0 && !v[i].spared)) continue;
+        count++;
+        if (v[i].spared) continue;
+        bool *within = calloc(w->fleet.n + 1, 1);
+        for (size_t k = 0; k < w->fleet.n; k++) {
+            const struct fact *x = &w->fleet.facts[k];
+            int64_t hour = slot_of(x->time_ns, SLOT_HOUR);
+            uint32_t pack = block_pack(str_of(fleet_service(x->service)));
+            within[k] = hour >= v[i].from_hour && hour < v[i].from_hour + v[i].hours &&
+                        pack >= v[i].pack_lo && pack <= v[i].pack_hi &&
+                        fact_part(x, v[i].parts) == v[i].part;
+        }
+        check_block(&w->fleet, w->store, v[i].name, v[i].bytes, within);
+        free(within);
+    }
+    manifest_unref(m);
+    req_release(&r);
+    return count;
+}
+
+// How many live blocks of a kind have keys of series; or, of hours, nothing, as rows are as small.
+static size_t count_which(struct world *w, enum block_kind kind, bool spared)
+{
+    struct req r;
+    err fault = {0};
+    size_t n = 0;
+    size_t count = 0;
+    req_init(&r, RANK_DUTY, NULL, 1 << 20, 0);
+    struct manifest *m = manifest_newest(w->manifests, &r, S(FLEET_TENANT), &fault);
+    assert_non_null(m);
+    const struct manifest_block *v = manifest_blocks(m, &n);
+    for (size_t i = 0; i < n; i++)
+        count += v[i].kind == kind && (spared ? v[i].spared : v[i].classes >> BLOCK_SERIES & 1);
+    manifest_unref(m);
+    req_release(&r);
+    return count;
+}
+
+size_t count_with_series(struct world *w, enum block_kind kind)
+{
+    return count_which(w, kind, false);
+}
+
+size_t count_spared(struct world *w)
+{
+    return count_which(w, BLOCK_HOURS, true);
+}
