@@ -13,6 +13,17 @@
 // NULL before the first test and outside of all tests.
 static const char *test_name;
 
+// The file that runs, whatever name it was started by.
+static const char *program(void)
+{
+    static char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return "?";
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 // Whether the file FLAMETREE_THREADS lists this test of this program. "*" stands for all tests.
 static bool threads_listed(const char *path, const char *test)
 {
@@ -26,7 +37,7 @@ static bool threads_listed(const char *path, const char *test)
     while (!found && fgets(line, sizeof line, f)) {
         char *rest = NULL;
         char *word = strtok_r(line, ": \n", &rest);
-        if (!word || strcmp(word, program_invocation_short_name) != 0) continue;
+        if (!word || strcmp(word, program()) != 0) continue;
         while (!found && (word = strtok_r(NULL, " \n", &rest)))
             found = strcmp(word, "*") == 0 || strcmp(word, test) == 0;
     }
@@ -54,7 +65,7 @@ static void met_threads(const char *test)
     if (!test) test = "*";
     if (!path || threads_listed(path, test)) return;
     FILE *f = getenv("FLAMETREE_THREADS_ADD") ? fopen(path, "ae") : NULL;
-    fprintf(f ? f : stderr, "%s: %s\n", program_invocation_short_name, test);
+    fprintf(f ? f : stderr, "%s: %s\n", program(), test);
     if (f) {
         (void)fclose(f);
         return;

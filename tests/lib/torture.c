@@ -410,9 +410,15 @@ static uint64_t position(unsigned i, unsigned n, uint64_t total, uint64_t *state
 static void disturb(const struct torture_work *w, enum kind kind, uint64_t total,
                     struct torture_count *count)
 {
-    const char *all = getenv("FLAMETREE_TORTURE");
+    const char *given = getenv("FLAMETREE_TORTURE");
+    bool all = given && strcmp(given, "all") == 0;
     uint64_t most = w->most ? w->most : MOST;
-    uint64_t n = all && strcmp(all, "all") == 0 ? total : MIN(total, most);
+    if (given && !all) {
+        uint64_t limit = strtoull(given, NULL, 10);
+        demand(limit > 0, "FLAMETREE_TORTURE is a number of positions, or all");
+        most = MIN(most, limit);
+    }
+    uint64_t n = all ? total : MIN(total, most);
     for (int onward = 0; onward < 2; onward++) {
         uint64_t state = seed();
         now.kind = kind;

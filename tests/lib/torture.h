@@ -18,9 +18,10 @@
 // mem_must is not called, because it would end the process, unless the work is a start.
 //
 // Failures meet all threads, since what a server does is done on many. Positions: all of them up to
-// a few hundred, then a dense prefix and a seeded spread; FLAMETREE_TORTURE=all takes every one and
-// FLAMETREE_TORTURE_SEED=n another spread. A run that dies says at which position;
-// FLAMETREE_TORTURE_AT="work:allocation:17:once" does just that one.
+// a few hundred, then a dense prefix and a seeded spread. FLAMETREE_TORTURE=n takes at most n of
+// each kind, FLAMETREE_TORTURE=all takes every one, and FLAMETREE_TORTURE_SEED=n another spread. A
+// run that dies says at which position; FLAMETREE_TORTURE_AT="work:allocation:17:once" does just
+// that one.
 //
 // Only builds with fault points (FT_FAULTS: debug and sanitizers) can do this; others skip.
 #pragma once
