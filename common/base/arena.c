@@ -105,7 +105,8 @@ void arena_use_spare(struct arena *a)
     c->next = a->chunks;
     a->chunks = c;
     a->reserved += c->size;
-    a->cap += c->size;  // the cap may be the limit that was hit
+    // The cap may be the limit that was hit. SIZE_MAX, no cap, stays.
+    if (__builtin_add_overflow(a->cap, c->size, &a->cap)) a->cap = SIZE_MAX;
     a->exhausted = false;
     a->starved = false;
 }

@@ -107,6 +107,11 @@ static void an_arena_keeps_what_was_put_aside(void **state)
     assert_false(arena_spare(&a, 30000));
     assert_false(arena_ok(&a, &(err){0}));
     arena_release(&a);
+    arena_init(&a, &b, SIZE_MAX);
+    assert_true(arena_spare(&a, 1000));
+    arena_use_spare(&a);
+    assert_non_null(arena_new(&a, 5000));  // without a cap there is none afterwards either
+    arena_release(&a);
 }
 
 static void mem_resize_counts_the_difference_and_zeroes(void **state)
