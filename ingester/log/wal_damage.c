@@ -33,7 +33,7 @@
 static const char magic[8] = "FTACKED\n";
 
 #define MARK_BYTES 52
-static_assert(MARK_BYTES == sizeof magic + 16 + 3 * 8 + 4, "as drawn above");
+static_assert(MARK_BYTES == sizeof magic + 16 + 8 + 8 + 8 + 4, "as drawn above");
 
 // ---- the mark
 
