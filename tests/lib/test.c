@@ -36,10 +36,12 @@ static bool threads_listed(const char *path, const char *test)
     }
     while (!found && fgets(line, sizeof line, f)) {
         char *rest = NULL;
-        char *word = strtok_r(line, ": \n", &rest);
+        const char *word = strtok_r(line, ":", &rest);
         if (!word || strcmp(word, program()) != 0) continue;
-        while (!found && (word = strtok_r(NULL, " \n", &rest)))
-            found = strcmp(word, "*") == 0 || strcmp(word, test) == 0;
+        const char *name = strtok_r(NULL, "\n", &rest);  // names of variants have a space
+        if (!name) continue;
+        name += strspn(name, " ");
+        found = strcmp(name, "*") == 0 || strcmp(name, test) == 0;
     }
     (void)fclose(f);
     return found;

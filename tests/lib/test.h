@@ -13,7 +13,7 @@
 // own message are told.
 //
 // ThreadSanitizer finds races of threads, so its part runs only tests that have threads. They are
-// the rows of tests/unit/THREADS: "program: test test ...", or "program: *" for all of a program's.
+// the rows of tests/unit/THREADS: "program: test", or "program: *" for all of a program's.
 // With FLAMETREE_THREADS set to that file, a build with AddressSanitizer fails a test that starts a
 // thread, or begins beside one, and has no row; a build with ThreadSanitizer leaves out all tests
 // without a row. FLAMETREE_THREADS_ADD=1 adds the row instead of failing.
