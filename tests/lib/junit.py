@@ -1,15 +1,20 @@
-"""Prints "passed failed skipped" of a JUnit file; names the tests that were skipped, with their reason, on stderr."""
+"""Prints "passed failed skipped" of a JUnit file. On stderr: the names of the tests that failed, with the end of their output if
+the file has it, and the number of skipped ones for each reason."""
 import collections
 import re
 import sys
 import xml.etree.ElementTree as ET
 
+LINES_MOST = 60  # of a test's output
 passed = failed = skipped = 0
 reasons = collections.Counter()
 for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
     states = {child.tag for child in case}
     if states & {"failure", "error"}:
         failed += 1
+        print("FAILED: %s.%s" % (case.get("classname", ""), case.get("name", "")), file=sys.stderr)
+        for line in (case.findtext("system-out") or "").splitlines()[-LINES_MOST:]:
+            print("    " + line[:300], file=sys.stderr)
     elif "skipped" in states or case.get("status") in ("disabled", "notrun"):
         skipped += 1
         node = case.find("skipped")
