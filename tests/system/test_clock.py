@@ -10,7 +10,7 @@ from ledger import Ledger
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
-FLAGS = ("--ingester.cut_bytes", "8KiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0", "--limits.reject_newer_than", "0", "--limits.max_query_length", "0")
+FLAGS = ("--ingester.cut_bytes", "4KiB", "--ingester.head_age", "24h", "--limits.reject_older_than", "0", "--limits.reject_newer_than", "0", "--limits.max_query_length", "0")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_nothing_is_lost_by_a_jump_and_back(clock, where, jump):
     with Flametree(*FLAGS, *where, env=clock.env) as f:
         book = Ledger(f, now_ns=clock.now_ns)
         number = iter(range(1000))
-        push = lambda n: [book.push("p%d" % next(number), weight=1200) for _ in range(n)]
+        push = lambda n: [book.push("p%d" % next(number), weight=2400) for _ in range(n)]
         assert push(15) == [200] * 15
         jumps = 0
         for shift in (jump, {}, jump):
@@ -73,12 +73,12 @@ def test_what_is_old_goes_when_time_goes_by_and_not_when_the_clock_is_set(clock)
     with Flametree(*FLAGS, *KEPT, env=clock.env) as f:
         book = Ledger(f, now_ns=clock.now_ns)
         for i in range(20):
-            assert book.push("old%d" % i, weight=1200) == 200
+            assert book.push("old%d" % i, weight=2400) == 200
         clock.set(days=3)
         await_("the jump to be noticed", lambda: "event=clock.jumped" in f.tail(10000))
         clock.set()
         clock.pass_(25 * HOUR)
-        assert book.push("new", weight=1200) == 200
+        assert book.push("new", weight=2400) == 200
         await_("old cuts to go", lambda: "old0" not in found(book))
         assert found(book)["new"] == 1
 
