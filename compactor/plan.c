@@ -5,7 +5,8 @@
 //
 //     1. sort blocks by kind, damaged ones apart; list the hours that there is anything of
 //     2. first leaves and deltas of hours, leaves of days (plan_leaves.c), folds of hours
-//     3. hour nodes, packs and day nodes of each day, then windows (plan_days.c)
+//     3. hour nodes, packs and day nodes of each day, then windows (plan_hours.c, plan_packs.c,
+//        plan_days.c, plan_windows.c)
 //     4. retirement (plan_retire.c)
 #include "base/search.h"
 #include "compactor/plan_int.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_int.h - a plan in the making, shared by plan.c (hours), plan_days.c (the levels above),
-// plan_retire.c (what goes) and others.
+// plan_int.h - a plan in the making, shared by plan.c (hours), plan_leaves.c, plan_hours.c,
+// plan_packs.c, plan_days.c and plan_windows.c (a level each), and plan_retire.c (what goes).
 #pragma once
 
 #include "compactor/choose.h"
@@ -9,6 +9,9 @@
 #define HOURS_A_DAY    INT64_C(24)
 #define DAYS_A_WINDOW  INT64_C(28)
 #define HOURS_A_WINDOW (HOURS_A_DAY * DAYS_A_WINDOW)
+
+// What waits for hours that cannot be made waits so long; then it is made without them.
+#define PLAN_PATIENCE_NS SLOT_DAY
 
 // An hour that has segments, leaves or hour nodes.
 struct plan_hour {
@@ -148,7 +151,14 @@ bool plan_choose_days(struct planning *p, const struct manifest_block *const *v,
 struct plan_hour *plan_hours_within(const struct planning *p, int64_t from, int64_t to, size_t *n);
 struct plan_hour *plan_hours_of_day(const struct planning *p, int64_t day, size_t *n);
 
-bool plan_day_leaves(struct planning *p, err *e) MUST_CHECK;  // plan_leaves.c
-bool plan_days(struct planning *p, err *e) MUST_CHECK;
-bool plan_windows(struct planning *p, err *e) MUST_CHECK;
+// Is it a block of this day alone?
+bool plan_is_day(const struct manifest_block *b, int64_t day);
+
+// ---- the planners, from the leaves upward; each adds the jobs that are due
+
+bool plan_day_leaves(struct planning *p, err *e) MUST_CHECK;               // plan_leaves.c
+bool plan_hour_nodes(struct planning *p, int64_t day, err *e) MUST_CHECK;  // plan_hours.c
+bool plan_pack(struct planning *p, int64_t day, err *e) MUST_CHECK;        // plan_packs.c
+bool plan_days(struct planning *p, err *e) MUST_CHECK;     // plan_days.c; with the two above
+bool plan_windows(struct planning *p, err *e) MUST_CHECK;  // plan_windows.c
 bool plan_retire(struct planning *p, err *e) MUST_CHECK;

@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-// For so long a day waits for leaves that cannot be made.
-#define PATIENCE_NS SLOT_DAY
-
 struct day {
     int64_t from;  // its first hour
     struct plan_hour *hours;
@@ -172,7 +169,7 @@ static bool plan_day_leaf(struct planning *p, int64_t day, err *e)
     if (!plan_is_due(p, over) || !plan_is_time(p, &m, &due)) return true;
     // Of a day that lies back it is counted from when its first leaf came.
     int64_t since = d.wide ? due : MAX(due, MIN(d.first, now_ns));
-    waits = waits && !plan_is_due(p, since + PATIENCE_NS);
+    waits = waits && !plan_is_due(p, since + PLAN_PATIENCE_NS);
     if (!waits && !can_be_less(&d)) return true;
     for (size_t i = 0; i < d.hour_count; i++)
         d.hours[i].pending = d.hours[i].folds = true;
