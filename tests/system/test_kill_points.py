@@ -58,7 +58,7 @@ def grown(tmp_path_factory):
 
 def grown_kept(data):
     """A full cut, and one that was made and never written."""
-    f = Flametree(*FLAGS, *KIND["kept"], "--ingester.cut_bytes", "64KiB", data=str(data), env={"FLAMETREE_FAULTS": "wal.cut.open.after=die@2"})
+    f = Flametree(*FLAGS, *KIND["kept"], "--ingester.cut_bytes", "16KiB", data=str(data), env={"FLAMETREE_FAULTS": "wal.cut.open.after=die@2"})
     f.start()
     book = Ledger(f)
     for i, name in enumerate(OLD):
