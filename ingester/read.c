@@ -27,8 +27,6 @@
 // Bytes of an answer's symbols or vector before they are copied into it.
 #define PART_MAX ((size_t)1 << 30)
 
-#define DAMAGED_MAX 16  // an answer names so many streams that lack entries
-
 struct read {
     struct ingester *in;
     struct req *req;
@@ -329,11 +327,12 @@ static bool put_cuts(struct read *r, err *e)
     return true;
 }
 
-// Names the streams that lack acknowledged entries: this process has them, but not whole.
+// Names the streams that lack acknowledged entries. The rest of their entries is in the answer, or
+// in the store.
 static void put_damaged(struct read *r)
 {
-    id128 streams[DAMAGED_MAX];
-    size_t n = wal_damaged(r->in->wal, streams, COUNT(streams));
+    id128 streams[WAL_DAMAGED_MAX];
+    size_t n = wal_damaged(r->in->wal, streams);
     for (size_t i = 0; i < n; i++) {
         struct wal_stream s = {.id = streams[i], .state = "unchecked"};
         put_stream(r->out, 2, &s, r->in->process->id);

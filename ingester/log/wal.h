@@ -195,10 +195,12 @@ struct wal_cut {
 // As wal_cuts.
 size_t wal_list_cuts(struct wal *w, struct wal_cut *out, size_t max);
 
-// Streams that lack acknowledged entries, at most max, so that answers can say so. They do for an
-// hour after the start that found the damage; the log line and the notice stay.
+// Streams that lack acknowledged entries, so that answers can say so: for an hour after the damage
+// was found, whether or not the log still holds their cuts. The log line and the notice stay until
+// the process ends. Of more streams than WAL_DAMAGED_MAX the last ones that were found are named.
 #define WAL_DAMAGE_TOLD_NS (INT64_C(3600) * 1000000000)
-size_t wal_damaged(struct wal *w, id128 *streams, size_t max);
+#define WAL_DAMAGED_MAX    16
+size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX]);
 
 enum wal_state wal_state(struct wal *w);
 

@@ -187,16 +187,30 @@ void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const
               "rest of it is served and flushed");
 }
 
-size_t wal_damaged(struct wal *w, id128 *streams, size_t max)
+// Losses are kept apart from cuts. With a store a cut leaves the log as soon as its readable rows
+// are flushed, and the others are missing all the same.
+void wal_note_loss(struct wal *w, id128 stream)
+{
+    size_t at = 0;
+    while (at < w->loss_count && !id128_eq(w->losses[at].stream, stream))
+        at++;
+    if (at == WAL_DAMAGED_MAX) at = 0;  // the one that is told for the shortest time from now on
+    if (at < w->loss_count) {
+        memmove(&w->losses[at], &w->losses[at + 1], (w->loss_count - at - 1) * sizeof w->losses[0]);
+        w->loss_count--;
+    }
+    assert(w->loss_count < WAL_DAMAGED_MAX);
+    w->losses[w->loss_count++] = (struct wal_loss){stream, w->options.boot_ns()};
+}
+
+size_t wal_damaged(struct wal *w, id128 streams[WAL_DAMAGED_MAX])
 {
     size_t n = 0;
+    int64_t now = w->options.boot_ns();
     lock_take(&w->lock);
-    for (size_t i = 0; i < w->cut_count; i++) {
-        const struct cut *c = w->cuts[i];
-        if (!c->lost_entries || (n && id128_eq(streams[n - 1], c->stream))) continue;
-        if (w->options.boot_ns() - c->found_boot_ns > WAL_DAMAGE_TOLD_NS) continue;
-        if (n == max) break;
-        streams[n++] = c->stream;
+    for (size_t i = 0; i < w->loss_count; i++) {
+        if (now - w->losses[i].found_boot_ns > WAL_DAMAGE_TOLD_NS) continue;
+        streams[n++] = w->losses[i].stream;
     }
     lock_give(&w->lock);
     return n;

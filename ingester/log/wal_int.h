@@ -103,6 +103,12 @@ struct wal_mark {
     uint64_t rows;  // of the cut
 };
 
+// A stream that lacks acknowledged entries (wal_damage.c).
+struct wal_loss {
+    id128 stream;
+    int64_t found_boot_ns;  // when the last of its damage was found
+};
+
 struct wal {
     struct wal_options options;
     struct lock lock;  // of what follows up to `turn`
@@ -123,6 +129,8 @@ struct wal {
     uint64_t bytes;
     uint64_t lost_entries;  // of all cuts, those that were dropped too
     uint64_t lost_rows;
+    struct wal_loss losses[WAL_DAMAGED_MAX];  // in the order in which they were found
+    size_t loss_count;
     // Only the thread that has the lead changes these.
     struct db db;
     struct cut *open;  // NULL: the next append makes one
@@ -164,6 +172,7 @@ void wal_find_mark(struct wal *w);  // reads the mark, before the first open of 
 bool wal_is_marked(const struct wal *w, id128 stream, uint64_t cut);
 void wal_mark(struct wal *w);    // writes how far the newest cut is acknowledged; with the lead
 void wal_expect(struct wal *w);  // after the first open: which seqs the cuts should have
+void wal_note_loss(struct wal *w, id128 stream);  // entries of it are lost; with w->lock
 void wal_tell_damage(const struct cut *c, uint64_t entries, uint64_t rows, const err *why);
 
 // (wal_cut.c)

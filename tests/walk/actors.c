@@ -603,7 +603,7 @@ void walk_settle(struct world *w)
         for (unsigned i = 0; i < w->node_count; i++)
             flush(w, &w->nodes[i], &r, must);
         for (unsigned i = 0; i < w->node_count; i++)
-            walk_log_await(&w->nodes[i]);
+            walk_log_wait(&w->nodes[i]);
         walk_ask(w, &w->dice, true);
         world_advance(3 * SLOT_HOUR);
         for (int i = 0; i < 20; i++) {

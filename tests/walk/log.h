@@ -29,5 +29,5 @@ bool walk_log_spares(struct world *w, unsigned number);
 // what had been flushed, so that a push which is repeated is not recognised.
 bool walk_log_may_double(struct world *w, unsigned number);
 
-// Until no cut of the node is held that lacks something: answers say so as long.
-void walk_log_await(struct node *n);
+// Until the node's answers no longer say that its log lacks something: for an hour.
+void walk_log_wait(struct node *n);

@@ -3,8 +3,11 @@
 // Logs whose files are damaged: what can be read is read, what was acknowledged and cannot be read
 // is counted, and both together are all that was acknowledged. On real directories of RocksDB.
 #include "base/fault.h"
+#include "ingester/flush/flush.h"
 #include "ingester/log/wal_int.h"
 #include "ingester/metrics.h"
+#include "lib/clock.h"
+#include "lib/memstore.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 #include "whole.h"
@@ -487,22 +490,14 @@ static size_t streams_held(struct whole *w)
     return n;
 }
 
-static void an_ingester_serves_the_rest_and_says_what_it_lacks(void **state)
+// An ingester without a store leaves these facts in tables, in many cuts.
+static void leave_tables(const char *dir, struct fact *facts, size_t n, struct dice *d)
 {
-    (void)state;
-    static struct fact facts[60];
-    char dir[DIR_MAX];
-    char log[DIR_PATH_MAX];
-    struct files tables;
     struct whole w;
-    struct dice d = {77};
-    uint64_t held = 0;
-    dir_new(dir);
-    dir_path(log, dir, "ingester/log");
     whole_start(&w, dir, "--ingester.cut_bytes=4KiB");
     whole_await(&w);
-    for (size_t i = 0; i < COUNT(facts); i++) {
-        facts[i] = fact_roll(&d, clock_wall_ns() - 60 * NS_PER_S, NS_PER_S);
+    for (size_t i = 0; i < n; i++) {
+        facts[i] = fact_roll(d, clock_wall_ns() - 60 * NS_PER_S, NS_PER_S);
         facts[i].sampled = false;
         assert_ok(whole_push(&w, &facts[i], 1, e));
     }
@@ -511,11 +506,31 @@ static void an_ingester_serves_the_rest_and_says_what_it_lacks(void **state)
     whole_await(&w);
     assert_int_equal(streams_held(&w), 0);
     whole_stop(&w);
+}
+
+static void damage_two_tables(const char *dir)
+{
+    char log[DIR_PATH_MAX];
+    struct files tables;
+    dir_path(log, dir, "ingester/log");
     find_files(log, ".sst", &tables);
     assert_true(tables.n > 2);
-    uint64_t told = (uint64_t)atomic_load(&ingester_log_lost_profiles.cells[0].sum);
     damage_file(log, tables.names[0], FLIPPED, 300);
     damage_file(log, tables.names[1], GONE, 0);
+}
+
+static void an_ingester_serves_the_rest_and_says_what_it_lacks(void **state)
+{
+    (void)state;
+    static struct fact facts[60];
+    char dir[DIR_MAX];
+    struct whole w;
+    struct dice d = {77};
+    uint64_t held = 0;
+    dir_new(dir);
+    leave_tables(dir, facts, COUNT(facts), &d);
+    uint64_t told = (uint64_t)atomic_load(&ingester_log_lost_profiles.cells[0].sum);
+    damage_two_tables(dir);
     whole_start(&w, dir, "");
     whole_await(&w);
     told = (uint64_t)atomic_load(&ingester_log_lost_profiles.cells[0].sum) - told;
@@ -530,10 +545,43 @@ static void an_ingester_serves_the_rest_and_says_what_it_lacks(void **state)
     dir_remove(dir);
 }
 
+// With a store the readable rest is flushed at once, and the log drops the cuts. The rows that
+// cannot be read are missing all the same.
+static void a_loss_is_named_for_an_hour_also_when_its_cut_is_in_the_store(void **state)
+{
+    (void)state;
+    static struct fact facts[60];
+    char dir[DIR_MAX];
+    struct whole w;
+    struct req r;
+    struct flush_totals done = {0};
+    struct dice d = {78};
+    struct store *store = memstore_open();
+    dir_new(dir);
+    leave_tables(dir, facts, COUNT(facts), &d);
+    damage_two_tables(dir);
+    whole_start_with(&w, dir, "", store);
+    whole_await(&w);
+    req_init(&r, RANK_PUBLIC, &w.memory, SIZE_MAX, (uint64_t)(60 * NS_PER_S));
+    assert_ok(flush_now(w.in->flush, &r, true, &done, e));
+    req_release(&r);
+    AWAIT(wal_count(w.in->wal).closed_cuts == 0);
+    assert_int_equal(streams_held(&w), 1);
+    clock_pass(3500 * NS_PER_S);
+    assert_int_equal(streams_held(&w), 1);
+    clock_pass(101 * NS_PER_S);
+    assert_int_equal(streams_held(&w), 0);
+    assert_true(wal_count(w.in->wal).lost_entries > 0);  // of /ready, until the process ends
+    whole_stop(&w);
+    store_close(store);
+    dir_remove(dir);
+}
+
 int main(void)
 {
     // Nobody loses power here: logs on a disk would only make it wait.
     if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+    clock_take_over();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_damaged_write_ahead_file_is_counted_and_the_rest_is_read),
         cmocka_unit_test(a_damaged_table_is_counted_and_the_rest_is_read),
@@ -543,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_torn_tail_is_no_damage),
         cmocka_unit_test(a_list_that_is_damaged_is_refused_by_name),
         cmocka_unit_test(an_ingester_serves_the_rest_and_says_what_it_lacks),
+        cmocka_unit_test(a_loss_is_named_for_an_hour_also_when_its_cut_is_in_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
