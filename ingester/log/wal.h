@@ -92,7 +92,8 @@ bool wal_begin(struct wal *w, err *e) MUST_CHECK;
 void wal_drain(struct wal *w);
 
 // In state BROKEN: closes the database and opens it again. On failure the log stays BROKEN; try
-// again later.
+// again later. It fails as long as the directory lacks what this process wrote there (removed,
+// unmounted, another one mounted).
 bool wal_recover(struct wal *w, err *e) MUST_CHECK;
 
 // ---- appending

@@ -59,10 +59,10 @@ static bool read_failed(char *message, const char *what, err *e)
 
 // ---- options
 
-static void set_options(struct db *d, size_t buffers)
+static void set_options(struct db *d, size_t buffers, bool may_make)
 {
     rocksdb_options_t *o = d->options;
-    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_create_if_missing(o, may_make);
     // This mode reads every record that can be read: it cuts a torn tail and goes on behind a
     // damaged record. It does not say what it left out; gaps between seqs do (wal_damage.c). The
     // other modes drop everything behind the damage, or refuse to open where a family was flushed
@@ -211,25 +211,34 @@ static bool check_format(struct db *d, err *e)
     return ok;
 }
 
-bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **families, size_t *n,
-             err *e)
+bool db_open(struct db *d, const char *dir, size_t buffers, bool may_make,
+             struct db_family **families, size_t *n, err *e)
 {
+    char current[4096];
+    snprintf(current, sizeof current, "%s/CURRENT", dir);
+    bool exists = file_exists(current);
     if (FAULT_ERRNO("wal.open")) return err_set(e, ERR_UNAVAILABLE, "log: open: %m");
+    // Nothing is made below a mount point whose disk went away: a later start would take it for the
+    // log.
+    if (!exists && !may_make) {
+        return err_set(
+            e, ERR_UNAVAILABLE,
+            "log: what this process wrote to %s is not there any more; was it removed or "
+            "unmounted? Put it back",
+            dir);
+    }
     *d = (struct db){.options = rocksdb_options_create(),
                      .table = rocksdb_block_based_options_create(),
                      .synced = rocksdb_writeoptions_create(),
                      .unsynced = rocksdb_writeoptions_create(),
                      .scan = rocksdb_readoptions_create(),
                      .flush = rocksdb_flushoptions_create()};
-    set_options(d, buffers);
-    char current[4096];
+    set_options(d, buffers, may_make);
     char fresh[] = "default";
     char *only_default[] = {fresh};
     char **names = only_default;
     size_t count = 1;
     char *message = NULL;
-    snprintf(current, sizeof current, "%s/CURRENT", dir);
-    bool exists = file_exists(current);
     bool mended = wal_mend(dir, e);
     if (exists) names = rocksdb_list_column_families(d->options, dir, &count, &message);
     bool ok = !failed(message, "list column families", e) && mended &&

@@ -39,10 +39,11 @@ struct db_family {
 
 #define FAMILY_TEXT (26 + 1 + 16 + 1)
 
-// Opens or makes the database. *families are those of cuts, in order of stream and number; the
-// caller frees them with mem_free (no budget) and releases their handles.
-bool db_open(struct db *d, const char *dir, size_t buffers, struct db_family **families, size_t *n,
-             err *e) MUST_CHECK;
+// Opens the database. If there is none it is made, or, without `may_make`, that is unavailable.
+// *families are those of cuts, in order of stream and number; the caller frees them with mem_free
+// (no budget) and releases their handles.
+bool db_open(struct db *d, const char *dir, size_t buffers, bool may_make,
+             struct db_family **families, size_t *n, err *e) MUST_CHECK;
 void db_close(struct db *d);  // idempotent; families' handles first
 
 bool db_family_make(struct db *d, id128 stream, uint64_t number, void **handle, err *e) MUST_CHECK;
@@ -114,7 +115,7 @@ struct wal {
     struct lock lock;  // of what follows up to `turn`
     enum wal_state state;
     bool drained_open;  // in DRAINED: the database works, so cuts may be dropped
-    err fault;          // in BROKEN: of the write that failed
+    err fault;          // in BROKEN: of the write that failed, or of the last try to open
     struct waiter *first;
     struct waiter *last;
     bool led;            // a thread has the lead

@@ -234,6 +234,33 @@ static bool settle(struct wal *w, err *e)
     return ok;
 }
 
+static bool has_family(const struct cut *c, const struct db_family *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].number == c->number && id128_eq(v[i].stream, c->stream)) return true;
+    }
+    return false;
+}
+
+// Whether the database has a family for every cut in memory that must have one. If not, another
+// directory is in the place of this log's, and nothing of it must come into the tables.
+static bool has_all_cuts(struct wal *w, const struct db_family *v, size_t n, err *e)
+{
+    const struct cut *lacking = NULL;
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->cut_count && !lacking; i++) {
+        struct cut *c = w->cuts[i];
+        bool dropped = atomic_load_explicit(&c->dropped, memory_order_relaxed);
+        if (c->last_seq > 0 && !dropped && !has_family(c, v, n)) lacking = c;
+    }
+    lock_give(&w->lock);
+    return !lacking || err_set(e, ERR_UNAVAILABLE,
+                               "log: the database in %s is not the one that this process wrote: it "
+                               "lacks cut %" PRIu64 "; was another directory mounted? Put the "
+                               "right one back",
+                               w->options.dir, lacking->number);
+}
+
 // Opens the database and makes the tables of cuts and streams agree with it. On failure the tables
 // may have some of the cuts; they are matched at the next try.
 static bool load(struct wal *w, bool first, err *e)
@@ -241,8 +268,10 @@ static bool load(struct wal *w, bool first, err *e)
     struct db_family *families = NULL;
     size_t n = 0;
     if (first) wal_find_mark(w);
-    if (!db_open(&w->db, w->options.dir, w->options.buffers, &families, &n, e)) return false;
-    bool ok = w->stream_count > 0 || meta_streams(w, e);  // after a failed write memory knows more
+    if (!db_open(&w->db, w->options.dir, w->options.buffers, first, &families, &n, e)) return false;
+    bool ok = has_all_cuts(w, families, n, e);
+    // After a failed write memory knows more of the streams.
+    ok = ok && (w->stream_count > 0 || meta_streams(w, e));
     for (size_t i = 0; i < n; i++) {
         if (ok) {  // families are in order of stream
             bool is_last = i + 1 == n || !id128_eq(families[i + 1].stream, families[i].stream);
@@ -362,6 +391,7 @@ bool wal_recover(struct wal *w, err *e)
     bool ok = load(w, false, e);
     lock_take(&w->lock);
     if (ok && w->state == WAL_BROKEN) w->state = WAL_RECOVERED;
+    if (!ok) w->fault = *e;  // of more use to those who push than the write that failed first
     // The doubt is over: what a cut has beyond its read_seq counts as unread from now on.
     for (size_t i = 0; ok && i < w->cut_count; i++)
         w->cuts[i]->in_doubt = false;

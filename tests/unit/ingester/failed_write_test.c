@@ -245,6 +245,96 @@ static void what_is_in_doubt_at_the_end_stays_in_the_log(void **state)
     world_end(&x);
 }
 
+// ---- the directory of the log is gone when it is opened again
+
+enum gone {
+    REMOVED,    // there is no directory
+    UNMOUNTED,  // an empty one is in its place
+    REPLACED,   // another log is in its place
+    GONES
+};
+
+static void make_other_log(const char *dir)
+{
+    struct wal_options o = {.dir = dir,
+                            .owner = "ingester-1",
+                            .buffers = 4 << 20,
+                            .cut_bytes = 1 << 20,
+                            .cut_age_ns = HOUR,
+                            .keep_ns = HOUR};
+    struct wal_place place;
+    struct wal_item item = {.rows = S("x"), .count = 1};
+    struct wal *other = wal_open(&o, &(err){0});
+    assert_non_null(other);
+    assert_ok(wal_begin(other, e));
+    assert_ok(wal_append(other, S("t"), &item, 1, &place, e));
+    wal_unpin(other, place.cut);
+    wal_drain(other);
+    wal_close(other);
+}
+
+static bool says_not_ready(struct world *x, const char *words)
+{
+    struct buf why;
+    buf_init(&why, NULL, 4096);
+    bool says = !ingester.ready(x->w.in, &why) && str_contains(buf_view(&why), str_of(words));
+    buf_release(&why);
+    return says;
+}
+
+static void a_log_that_vanished_is_waited_for_and_memory_answers(void **state)
+{
+    (void)state;
+    for (unsigned how = 0; how < GONES; how++) {
+        struct world x;
+        struct repeatable third;
+        struct flush_totals done = {0};
+        char other[DIR_MAX];
+        char log[DIR_PATH_MAX];
+        char aside[DIR_PATH_MAX];
+        char file[DIR_PATH_MAX + 20];
+        err fault = {0};
+        dir_new(other);
+        if (how == REPLACED) make_other_log(other);
+        faulty_start(&x, 51 + how, false);
+        dir_path(log, x.dir, "ingester/log");
+        dir_path(aside, x.dir, "ingester/aside");
+        two_pushes(&x);
+        assert_int_equal(rename(log, aside), 0);
+        if (how != REMOVED) assert_int_equal(rename(other, log), 0);
+        repeatable_make(&third, &x);
+        assert_false(push_bytes(&x, third.tenant, third.bytes, &fault));
+        AWAIT(atomic_load(&faulty.recoveries) > 1);
+        AWAIT(says_not_ready(&x, "this process wrote"));
+        check(&x);
+        assert_false(push_bytes(&x, third.tenant, third.bytes, &fault));
+        assert_int_equal(fault.code, ERR_UNAVAILABLE);
+        assert_non_null(strstr(fault.msg, "this process wrote"));
+        snprintf(file, sizeof file, "%s/CURRENT", log);
+        assert_int_equal(access(file, F_OK) == 0, how == REPLACED);  // nothing was made there
+        // Between two tries: no disk changes while a database on it is being opened.
+        unsigned tries = atomic_load(&faulty.recoveries);
+        atomic_store(&recovery_waits, true);
+        AWAIT(atomic_load(&faulty.recoveries) > tries);
+        if (how == UNMOUNTED) dir_remove(log);
+        if (how == REPLACED) assert_int_equal(rename(log, other), 0);
+        assert_int_equal(rename(aside, log), 0);
+        atomic_store(&recovery_waits, false);
+        whole_await(&x.w);
+        repeatable_until_taken(&third, &x);
+        check(&x);
+        assert_ok(flush(&x, &done, e));
+        AWAIT(rows_held(&x) == 0);
+        check(&x);
+        restart(&x);
+        check(&x);
+        arena_release(&third.arena);
+        fault_on(NULL);
+        world_end(&x);
+        if (how != UNMOUNTED) dir_remove(other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_flush_says_that_the_log_is_opened_again),
         cmocka_unit_test(a_flush_under_way_when_the_write_fails_ends_well),
         cmocka_unit_test(what_is_in_doubt_at_the_end_stays_in_the_log),
+        cmocka_unit_test(a_log_that_vanished_is_waited_for_and_memory_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
