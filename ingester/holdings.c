@@ -20,6 +20,7 @@
 #include "ingester/roll.h"
 #include "manifest/holding.h"
 #include "rpc/peer.h"
+#include "service/tenant.h"
 #include "sys/clock.h"
 #include "sys/file.h"
 
@@ -38,14 +39,15 @@
 #define LOST_TEXT 400
 #define TIME_TEXT 32
 
-// Times of profiles may be ahead of this machine's clock by so much: clocks of machines differ.
+// Times of profiles may be ahead of this machine's clock by so much at least: clocks of machines
+// differ.
 #define SLACK_NS (INT64_C(3600) * NS_PER_S)
 
 // Another data directory of this id, which may have rows that no process answers for.
 struct lost {
     id128 directory;
     int64_t from_ns;
-    int64_t until_ns;
+    int64_t until_ns;      // wall clock when it took the last profiles; INT64_MAX: it may take more
     char about[300];       // of its notice
     char text[LOST_TEXT];  // in answers
 };
@@ -54,9 +56,12 @@ struct holdings {
     struct ingester *in;
     pthread_t thread;
     int64_t boot_wall_ns;
-    struct roll roll;  // the thread's, like made_ns
+    struct roll roll;  // the thread's, like the next four
     int64_t made_ns;
-    struct lock lock;  // of what follows
+    int64_t seen_ns;       // of the newest object that this process created; 0: it has created none
+    int64_t age_ns;        // the largest head_age so far
+    int64_t noted_age_ns;  // that of the newest object
+    struct lock lock;      // of what follows
     struct cond wake;
     bool stopping;
     bool inspect_now;
@@ -141,26 +146,33 @@ static int64_t rows_from(const struct holdings *h)
     for (size_t i = 0; i < n; i++)
         oldest = MIN(oldest, v[i].opened_wall_ns);
     mem_free(NULL, v, bytes);
-    int64_t age = ingester_settings(h->in)->head_age;
-    return oldest > age + SLACK_NS ? oldest - age - SLACK_NS : 0;
+    return oldest > h->age_ns + SLACK_NS ? oldest - h->age_ns - SLACK_NS : 0;
 }
 
-static struct holding own_now(const struct holdings *h)
+static struct holding own_now(struct holdings *h)
 {
+    h->age_ns = MAX(h->age_ns, ingester_settings(h->in)->head_age);
     return (struct holding){.node = me(h)->node,
                             .directory = me(h)->directory,
                             .number = h->roll.number + 1,
                             .boot = me(h)->boot,
                             .address = me(h)->address,
                             .made_ns = h->made_ns ? h->made_ns : clock_wall_ns(),
-                            .rows_from_ns = rows_from(h)};
+                            .rows_from_ns = rows_from(h),
+                            .seen_ns = clock_wall_ns()};
 }
 
-// Takes over number and time of the object that the store has of this directory. False: none.
+static void note_own(struct holdings *h, const struct holding *own)
+{
+    h->seen_ns = own->seen_ns;
+    h->noted_age_ns = h->age_ns;
+}
+
+// Takes over number and time of the objects that the store has of this directory. False: none.
 static bool adopt(struct holdings *h, const struct holding *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!id128_eq(v[i].directory, me(h)->directory)) continue;
+        if (!id128_eq(v[i].directory, me(h)->directory) || v[i].number == 0) continue;
         h->made_ns = v[i].made_ns;
         roll_noted(&h->roll, v[i].number, clock_boot_ns());
         return true;
@@ -179,6 +191,7 @@ static bool note(struct holdings *h, struct req *r, err *e)
         const struct holding own = own_now(h);
         if (!holding_create(s, r, &own, &existed, e)) return false;
         roll_noted(&h->roll, own.number, clock_boot_ns());
+        if (!existed) note_own(h, &own);
     }
     if (!mark(h, e)) return e->code == ERR_OK && err_set(e, ERR_UNAVAILABLE, "no cluster is known");
     lock_take(&h->lock);
@@ -239,16 +252,25 @@ static void tell(const struct holdings *h, const struct holding *o, const struct
                  made, l->about);
 }
 
+// Until when another directory took profiles (holdings.h). own_made_ns is 0 if the store has no
+// object of this one. A process that sees a directory which is newer than its own notes its use
+// again (needs_note), so the times in the store tell which of the two was used last.
+static int64_t took_until(const struct holdings *h, const struct holding *o, bool alive,
+                          int64_t own_made_ns)
+{
+    if (alive || MAX(o->made_ns, o->seen_ns) > h->boot_wall_ns) return INT64_MAX;
+    bool is_over = o->seen_ns > 0 && MAX(o->made_ns, o->seen_ns) < own_made_ns;
+    return is_over ? own_made_ns : h->boot_wall_ns;
+}
+
 static void judge(struct holdings *h, const struct holding *o, int64_t own_made_ns, struct arena *a,
                   struct lost *l)
 {
     struct node_identity who;
     bool alive = is_alive(h, o, &who, a);
-    *l = (struct lost){.directory = o->directory, .from_ns = o->rows_from_ns};
-    if (alive || o->made_ns > h->boot_wall_ns)
-        l->until_ns = INT64_MAX;  // it may take more profiles
-    else  // its process ended before this directory was first used, or before this process began
-        l->until_ns = (o->made_ns < own_made_ns ? own_made_ns : h->boot_wall_ns) + SLACK_NS;
+    *l = (struct lost){.directory = o->directory,
+                       .from_ns = o->rows_from_ns,
+                       .until_ns = took_until(h, o, alive, own_made_ns)};
     describe(h, o, alive, l);
     if (alive) node_tell_twin(h->in->process, &who);
     tell(h, o, l);
@@ -277,6 +299,28 @@ static void replace(struct holdings *h, const struct lost *v, size_t n)
     metric_set(&ingester_lost_directories, (int64_t)n);
 }
 
+// Whether the use of this directory is to be noted in the store, beside its number: at the start,
+// or it would seem unused since an earlier process; when another directory was made since; and when
+// older profiles are taken than the newest object says.
+static bool needs_note(const struct holdings *h, const struct holding *v, size_t n)
+{
+    bool needs = h->seen_ns == 0 || ingester_settings(h->in)->head_age > h->noted_age_ns;
+    for (size_t i = 0; i < n && !needs; i++)
+        needs = !id128_eq(v[i].directory, me(h)->directory) && v[i].made_ns > h->seen_ns;
+    return needs;
+}
+
+static bool note_use(struct holdings *h, struct req *r, const struct holding *v, size_t n, err *e)
+{
+    struct holding own = own_now(h);
+    // Not before any other directory was made, also where that was by a clock that is ahead.
+    for (size_t i = 0; i < n; i++)
+        own.seen_ns = MAX(own.seen_ns, v[i].made_ns);
+    if (!holding_renew(h->in->process->store, r, &own, e)) return false;
+    note_own(h, &own);
+    return true;
+}
+
 static bool list(struct holdings *h, struct req *r, err *e)
 {
     struct holding *v = NULL;
@@ -286,7 +330,8 @@ static bool list(struct holdings *h, struct req *r, err *e)
     struct lost *lost = ARENA_ARRAY(&r->arena, struct lost, LOST_MAX);
     if (!lost) return arena_fail(&r->arena, e);
     bool own = adopt(h, v, n);
-    int64_t own_made_ns = own ? h->made_ns : INT64_MAX;
+    int64_t own_made_ns = own ? h->made_ns : 0;
+    if (own && needs_note(h, v, n) && !note_use(h, r, v, n, e)) return false;
     for (size_t i = 0; i < n && count < LOST_MAX; i++) {
         if (id128_eq(v[i].directory, me(h)->directory)) continue;
         judge(h, &v[i], own_made_ns, &r->arena, &lost[count++]);
@@ -309,7 +354,11 @@ static bool roll(struct holdings *h, struct req *r, err *e)
     bool noted = h->noted;
     lock_give(&h->lock);
     // Without its object the directory is noted anew first, at the next look.
-    return !noted || roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e);
+    if (!noted) return true;
+    uint64_t before = h->roll.number;
+    if (!roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e)) return false;
+    if (h->roll.number != before) note_own(h, &own);
+    return true;
 }
 
 static bool ask_store(struct holdings *h, struct req *r, err *e)
@@ -445,13 +494,26 @@ bool holdings_inspected(struct holdings *h)
     return looked;
 }
 
-void holdings_put(struct holdings *h, int64_t from_ns, int64_t to_ns, struct buf *out)
+// How far profiles of a query's tenants may be ahead of the clock; INT64_MAX: no limit.
+static int64_t ahead_most(const struct holdings *h, struct arena *a, const struct head_query *q)
+{
+    int64_t most = SLACK_NS;
+    for (size_t i = 0; i < q->tenant_count; i++) {
+        int64_t limit = tenant_limits(h->in->process->config, a, q->tenants[i])->reject_newer_than;
+        most = MAX(most, limit > 0 ? limit : INT64_MAX);
+    }
+    return most;
+}
+
+void holdings_put(struct holdings *h, struct arena *a, const struct head_query *q, struct buf *out)
 {
     if (!h) return;
+    int64_t ahead = ahead_most(h, a, q);
     lock_take(&h->lock);
     for (size_t i = 0; i < h->lost_count; i++) {
         const struct lost *l = &h->lost[i];
-        if (to_ns > l->from_ns && from_ns < l->until_ns) pb_put_bytes(out, 17, str_of(l->text));
+        int64_t until = l->until_ns > INT64_MAX - ahead ? INT64_MAX : l->until_ns + ahead;
+        if (q->to_ns > l->from_ns && q->from_ns < until) pb_put_bytes(out, 17, str_of(l->text));
     }
     if (!h->listed) {
         struct buf text;

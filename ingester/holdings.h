@@ -12,13 +12,21 @@
 //                             that were not flushed: notice node.lost
 //
 // Answers about times whose rows may be lost say so, until a person puts the directory back (its
-// process deletes the object at a clean end) or accepts the loss (`flametree node forget`).
+// process deletes the object at a clean end) or accepts the loss (`flametree node forget`). Which
+// times these are:
+//
+//     from    the oldest profile that the log in the lost directory may have had
+//     until   its process had ended. That was when this directory was first used, if the other one
+//             was not in use after that; else when this process began; never, if the other one was
+//             in use after that. Profiles may be ahead of the clock: an hour is added, or more
+//             where limits.reject_newer_than allows more
 #pragma once
 
 #include "base/buf.h"
 #include "base/ulid.h"
 #include "loop/req.h"
 
+struct head_query;
 struct holdings;
 struct ingester;
 
@@ -32,8 +40,8 @@ bool holdings_noted(struct holdings *h, err *e) MUST_CHECK;
 // Whether it has asked the store once, with success or without.
 bool holdings_inspected(struct holdings *h);
 
-// Appends the fields of a HeadReadResponse that say which rows in (from, to] may be missing.
-void holdings_put(struct holdings *h, int64_t from_ns, int64_t to_ns, struct buf *out);
+// Appends the fields of a HeadReadResponse that say which of a query's rows may be missing.
+void holdings_put(struct holdings *h, struct arena *a, const struct head_query *q, struct buf *out);
 
 // A JSON list of all data directories of all ingesters that the store knows.
 bool holdings_print(struct holdings *h, struct req *r, struct buf *out, err *e) MUST_CHECK;

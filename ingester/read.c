@@ -350,7 +350,7 @@ static bool put_members(struct read *r, err *e)
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);
     pb_put_u64_opt(r->out, 16, process->store != NULL);
-    holdings_put(r->in->holdings, r->query.from_ns, r->query.to_ns, r->out);
+    holdings_put(r->in->holdings, a, &r->query, r->out);
     return arena_ok(a, e);
 }
 

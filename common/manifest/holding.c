@@ -22,6 +22,7 @@ static void encode(const struct holding *h, struct buf *out)
     pb_put_bytes_opt(out, 5, h->address);
     pb_put_fixed64_opt(out, 6, (uint64_t)h->made_ns);
     pb_put_fixed64_opt(out, 7, (uint64_t)h->rows_from_ns);
+    pb_put_fixed64_opt(out, 8, (uint64_t)h->seen_ns);
 }
 
 bool holding_create(struct store *s, struct req *r, const struct holding *h, bool *existed, err *e)
@@ -34,6 +35,18 @@ bool holding_create(struct store *s, struct req *r, const struct holding *h, boo
               store_put(s, r, name, buf_view(&bytes), existed, e);
     buf_release(&bytes);
     return ok;
+}
+
+// An end between the two leaves the numbers, which say less and nothing wrong. That the object
+// existed may only be this creation's own earlier try.
+bool holding_renew(struct store *s, struct req *r, const struct holding *h, err *e)
+{
+    struct holding first = *h;
+    bool existed = false;
+    first.number = 0;
+    str name = name_holding(&r->arena, h->node, h->directory, 0);
+    return arena_ok(&r->arena, e) && store_delete(s, r, name, e) &&
+           holding_create(s, r, &first, &existed, e);
 }
 
 // ---- listing
@@ -67,6 +80,7 @@ static bool decode(struct arena *a, str bytes, struct holding *h)
     h->address = arena_str(a, pb_text(m->address));
     h->made_ns = m->made_ns;
     h->rows_from_ns = m->rows_from_ns;
+    h->seen_ns = m->seen_ns;
     return !a->exhausted;
 }
 
@@ -100,21 +114,27 @@ static bool read_one(struct store *s, struct req *r, struct arena *a, str name, 
     buf_release(&bytes);
     if (damaged) {
         h->made_ns = (int64_t)uuid_ms(h->directory) * NS_PER_MS;
+        if (h->number == 0) h->seen_ns = INT64_MAX;  // the directory may be in use still
         ok = true;
     }
+    if (h->number == 0) h->renewed_ns = h->seen_ns;
     if (!ok && why.code != ERR_NOT_FOUND) *e = why;
     return ok;
 }
 
 // Adds what is known by a further object of the same directory, which has the higher number. The
-// earlier times count: the rows of which the lower number tells may be there still.
+// earlier times of rows count: the rows of which the lower number tells may be there still. The
+// newest object says when the directory was in use last, and where: number 0 if there is one.
 static void join(struct holding *to, const struct holding *h)
 {
-    struct holding both = *h;
+    struct holding both = to->seen_ns > h->seen_ns ? *to : *h;
+    both.number = h->number;
+    both.renewed_ns = to->renewed_ns;
+    both.seen_ns = MAX(h->seen_ns, to->renewed_ns);
     both.made_ns = MIN(to->made_ns, h->made_ns);
     both.rows_from_ns = MIN(to->rows_from_ns, h->rows_from_ns);
-    if (both.node.n == 0) both.node = to->node;
-    if (both.address.n == 0) both.address = to->address;
+    if (both.node.n == 0) both.node = to->node.n ? to->node : h->node;
+    if (both.address.n == 0) both.address = to->address.n ? to->address : h->address;
     *to = both;
 }
 

@@ -15,7 +15,12 @@
 // below n are deleted. So if a process saw k as the highest number, and later k + 2 or more, a
 // lower one, or none, all rows are flushed that were acknowledged there before it first looked
 // (compactor/watch.h). The last two numbers stay, so that a LIST that runs while they change shows
-// at least one. docs/formats/manifest.md has the bytes.
+// at least one.
+//
+// Number 0 is apart from this sequence. It says that the directory was in use at a later time than
+// the numbers tell: a process that finds the numbers of an earlier one makes it anew at its start.
+// Another directory's process needs that time, to know from when on this one took no profiles any
+// more. Creation of a higher number deletes it. docs/formats/manifest.md has the bytes.
 #pragma once
 
 #include "manifest/names.h"
@@ -25,15 +30,20 @@ struct holding {
     str node;  // member id
     id128 directory;
     uint64_t number;       // the highest, when listed
-    id128 boot;            // of the process that created the object
+    id128 boot;            // of the process that created the newest object
     str address;           // of its internal listener
     int64_t made_ns;       // wall clock of the creation of the directory's first
     int64_t rows_from_ns;  // no profile in the directory is older
+    int64_t seen_ns;       // wall clock of the creation of the newest; 0: not known
+    int64_t renewed_ns;    // the same of number 0; 0: there is none
 };
 
 // *existed: the object was there before, maybe with other values; it stays as it was.
 bool holding_create(struct store *s, struct req *r, const struct holding *h, bool *existed,
                     err *e) MUST_CHECK;
+
+// Creates number 0 of the directory, in the place of one that may be there.
+bool holding_renew(struct store *s, struct req *r, const struct holding *h, err *e) MUST_CHECK;
 
 // Deletes the directory's objects whose numbers are less than `below`, lowest first; UINT64_MAX:
 // all.

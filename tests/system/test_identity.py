@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 from client import CPU, Pprof, now_ms, select, unique
+from faultclock import FaultClock
 from flametree import BIN, Cluster, Flametree, await_, own_host
 
 ULID = "[0-9A-HJKMNP-TV-Z]{26}"
@@ -247,6 +248,92 @@ def that_waits(f):
     finally:
         f.kill()
         shutil.rmtree(f.data, ignore_errors=True)
+
+
+HOUR = 3600 * 10**9
+
+
+@pytest.fixture
+def clock(tmp_path):
+    return FaultClock(tmp_path / "clock")
+
+
+def said_of_now(f, clock, ahead_ns=0):
+    """What an answer about the last minutes says of itself. What it is asked about is in no process: a mark depends on the range alone."""
+    now = clock.now_ns() // 10**6
+    reply = f.server().query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select("nobody"), start=now - 300_000 + ahead_ns // 10**6,
+                             end=now + ahead_ns // 10**6)
+    return reply.expect(200).headers["Flametree-Exact"]
+
+
+def push_unflushed(f, clock):
+    at = clock.now_ns() - 10**9
+    f.server().push({"__name__": "process_cpu", "service_name": "shop"}, Pprof(("main;work", 1), time_ns=at)).expect(200)
+
+
+def swap(f, clock, other, away_ns=60 * 10**9):
+    """The data directory goes, and `other` (None: an empty one) comes in its place. Returns where the first one is."""
+    f.kill()
+    aside = "%s.%s" % (f.data, directory(f))
+    os.rename(f.data, aside)
+    if other:
+        os.rename(other, f.data)
+    else:
+        os.mkdir(f.data)
+    clock.pass_(away_ns)
+    f.start()
+    return aside
+
+
+def test_a_directory_that_was_back_for_a_while_marks_what_it_took_then(tmp_path, clock):
+    """Disk A is gone for an hour, back, and gone again: what it took when it was back is missing, long after the other directory was made."""
+    (tmp_path / "data").mkdir()
+    with Flametree("--storage.dir", str(tmp_path / "store"), data=str(tmp_path / "data"), env=clock.env) as f:
+        a = directory(f)
+        push_unflushed(f, clock)
+        first = swap(f, clock, None)
+        assert a in said_of_now(f, clock)
+        push_unflushed(f, clock)
+        b = directory(f)
+        second = swap(f, clock, first, 3 * HOUR)
+        assert directory(f) == a and b in said_of_now(f, clock)
+        push_unflushed(f, clock)
+        swap(f, clock, second)
+        assert directory(f) == b and a in said_of_now(f, clock)
+        assert said_of_now(f, clock, 3 * HOUR) == "exact"  # nobody can have taken profiles of then
+        # It is not used again, so what may be missing stays the same however often this process starts.
+        f.kill()
+        clock.pass_(5 * HOUR)
+        f.start()
+        assert a in said_of_now(f, clock, -5 * HOUR)
+
+
+def test_where_profiles_may_be_of_any_future_time_any_may_be_missing(tmp_path, clock):
+    (tmp_path / "data").mkdir()
+    with Flametree("--storage.dir", str(tmp_path / "store"), "--limits.reject_newer_than", "0", data=str(tmp_path / "data"), env=clock.env) as f:
+        a = directory(f)
+        push_unflushed(f, clock)
+        swap(f, clock, None)
+        assert a in said_of_now(f, clock, 300 * HOUR)
+
+
+def test_the_older_of_two_twins_marks_answers_after_it_ended(tmp_path, clock):
+    """It took profiles for hours beside the newer one, and they are gone with it."""
+    store = str(tmp_path / "store")
+    flags = ("--internal.listen", own_host() + ":0", "--server.id", "a", "--storage.dir", store, "--ingester.holding_interval", "100ms", "--ingester.cut_age", "24h")
+    with Flametree(*flags, env=clock.env) as first:
+        push_unflushed(first, clock)
+        with Flametree(*flags, env=clock.env) as second:
+            await_("the older one to see the newer one", lambda: directory(second) in said_of_now(first, clock))
+            clock.pass_(2 * HOUR)
+            push_unflushed(first, clock)
+            assert said_of_now(second, clock).endswith("is of another process")
+            first.kill()
+            await_("the newer one to see that the older one ended", lambda: said_of_now(second, clock, -2 * HOUR).endswith("is gone"))
+            assert said_of_now(second, clock).endswith("is gone")
+            second.kill()
+            second.start()
+            assert said_of_now(second, clock).endswith("is gone")
 
 
 # ---- two processes with one id

@@ -100,6 +100,40 @@ static void numbers_of_a_directory_are_one_directory(void **state)
     assert_int_equal(at[1].number, 1);
 }
 
+static void the_newest_object_says_when_and_where_a_directory_was_used(void **state)
+{
+    (void)state;
+    struct holding *v = NULL;
+    struct holding_at *at = NULL;
+    size_t n = 0;
+    bool existed = false;
+    struct holding a = of("a", 1);
+    a.number = 4;
+    a.seen_ns = 2000;
+    assert_ok(holding_create(store, &r, &a, &existed, e));
+    for (int64_t i = 1; i <= 2; i++) {  // the second start finds what the first one left
+        struct holding again = a;
+        again.address = i == 1 ? S("10.0.0.2:4041") : S("10.0.0.3:4041");
+        again.seen_ns = 2000 + i;
+        again.rows_from_ns = 5;
+        assert_ok(holding_renew(store, &r, &again, e));
+    }
+    assert_int_equal(count(S("a"), &v), 1);
+    assert_int_equal(v[0].number, 4);
+    assert_int_equal(v[0].seen_ns, 2002);
+    assert_true(str_is(v[0].address, "10.0.0.3:4041"));
+    assert_int_equal(v[0].rows_from_ns, 5);
+    assert_ok(holdings_inspect(store, &r, &r.arena, &at, &n, e));
+    assert_true(n == 1 && at[0].number == 4);
+    // One of a program that notes no times: nobody knows when it was created.
+    assert_ok(holding_delete(store, &r, a.node, a.directory, 4, e));
+    a.number = 5;
+    a.seen_ns = 0;
+    assert_ok(holding_create(store, &r, &a, &existed, e));
+    assert_int_equal(count(S("a"), &v), 1);
+    assert_int_equal(v[0].seen_ns, 0);
+}
+
 static void any_id_of_a_node_has_a_name(void **state)
 {
     (void)state;
@@ -157,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(what_is_created_is_listed_until_it_is_deleted),
         CASE(numbers_of_a_directory_are_one_directory),
+        CASE(the_newest_object_says_when_and_where_a_directory_was_used),
         CASE(any_id_of_a_node_has_a_name),
         CASE(what_cannot_be_decoded_counts_and_foreign_names_do_not),
         CASE(a_store_that_fails_is_told),
