@@ -350,6 +350,10 @@ static bool put_members(struct read *r, err *e)
     for (size_t i = 0; i < n; i++)
         pb_put_bytes(r->out, 15, v[i].id);
     pb_put_u64_opt(r->out, 16, process->store != NULL);
+    if (process->identity && node_knows(process->identity->directory)) {
+        const id128 *directory = &process->identity->directory;
+        pb_put_bytes(r->out, 18, str_make(directory->b, sizeof directory->b));
+    }
     holdings_put(r->in->holdings, a, &r->query, r->out);
     return arena_ok(a, e);
 }

@@ -183,6 +183,7 @@ static bool start(const struct process *process, void **self, err *e)
         .config = process->config,
         .memory = process->memory,
         .ask = fetch_peers,
+        .directories = process->directories,
         .peers = {.client = process->client,
                   .members = process->members,
                   .config = process->config},

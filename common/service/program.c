@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/program.h"
 
+#include "service/directories.h"
 #include "service/metrics.h"
 #include "service/process.h"
 #include "sys/clock.h"
@@ -575,7 +576,9 @@ bool program_start(struct program *p, err *e)
     assert(atomic_load(&p->state) == PROGRAM_STARTING);
     p->selfprofile =
         selfprofile_start(&p->process, takes_pushes(p));  // first: it profiles the start
-    if (!storage_open(p, e) || !start_units(p, e)) return false;
+    if (!storage_open(p, e)) return false;
+    if (!p->process.store) p->process.directories = directories_new(p->notices);
+    if (!start_units(p, e)) return false;
     publish(p);
     if (!start_prober(p, e)) return false;
     p->watch = watch_start(p, e);
@@ -659,6 +662,7 @@ void program_close(struct program *p)
         loop_free(p->loops[i]);
     loop_free(p->client_loop);  // after the clients: it asserts that no handle is left
     members_free(p->members);
+    directories_free(p->process.directories);
     notices_free(p->notices);
     if (p->datadir.lock >= 0) datadir_remove_ports(&p->datadir);
     datadir_close(&p->datadir);

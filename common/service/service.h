@@ -37,11 +37,12 @@ struct process {
     const char *id;        // this process' member id
     const struct node_identity *identity;  // cluster: only if the store was read at the start
     bool all_in_one;
-    unsigned public_port;          // the real one
-    const char *public_address;    // by which this process reaches its own public listener
-    const char *internal_address;  // by which this process reaches its own internal listener
-    struct notices *notices;       // or NULL (notice.h)
-    struct program *program;       // private to this room; NULL: none, in tests
+    unsigned public_port;             // the real one
+    const char *public_address;       // by which this process reaches its own public listener
+    const char *internal_address;     // by which this process reaches its own internal listener
+    struct notices *notices;          // or NULL (notice.h)
+    struct directories *directories;  // of ingesters; NULL: there is a store (directories.h)
+    struct program *program;          // private to this room; NULL: none, in tests
 };
 
 // The cluster of the process' store; false, and zeros, as long as it is not known.

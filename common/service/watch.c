@@ -7,28 +7,16 @@
 //     clusters of two ingesters differ     notice cluster.differs, if this node has no store; as
 //                                          long as they agree, calls carry that cluster
 //     it has this process' id              notice node.twin; the probed node raises the same
-//     it has another data directory than   notice node.replaced, without a store only: with one the
-//     when it was seen first               ingester's holdings show it (ingester/holdings.h)
-//
-// Only notices depend on it, no answer.
+//     an ingester, without a store         its data directory is noted (directories.h)
 #include "rpc/peer.h"
-#include "service/metrics.h"
+#include "service/directories.h"
 #include "service/program.h"
 #include "sys/thread.h"
 
-#include <stdio.h>
-
-#define TICK_NS      ((uint64_t)NS_PER_S)
-#define PROBE_EVERY  10  // ticks
-#define PROBE_NS     ((uint64_t)NS_PER_S)
-#define CALL_BYTES   ((size_t)1 << 20)
-#define REMEMBER_MAX 256
-
-struct remembered {
-    char node[256];
-    id128 directory;
-};
-
+#define TICK_NS     ((uint64_t)NS_PER_S)
+#define PROBE_EVERY 10  // ticks
+#define PROBE_NS    ((uint64_t)NS_PER_S)
+#define CALL_BYTES  ((size_t)1 << 20)
 struct watch {
     struct program *program;
     pthread_t thread;
@@ -37,40 +25,9 @@ struct watch {
     bool stopping;
     id128 cluster;  // of the ingesters that answered in this round
     bool clusters_differ;
-    struct remembered *known;  // REMEMBER_MAX; ingesters; only the thread touches it
-    size_t known_count;
 };
 
 // ---- what an answer says
-
-static void check_directory(struct watch *w, const struct node_identity *n)
-{
-    struct program *p = w->program;
-    if (p->process.store || !node_knows(n->directory)) return;
-    size_t i = 0;
-    while (i < w->known_count && !str_is(n->node, w->known[i].node))
-        i++;
-    if (i == REMEMBER_MAX) return;
-    struct remembered *r = &w->known[i];
-    if (i == w->known_count) {
-        w->known_count++;
-        snprintf(r->node, sizeof r->node, "%.*s", STR(n->node));
-        r->directory = n->directory;
-        metric_set(&service_nodes_remembered, (int64_t)w->known_count);
-    }
-    if (id128_eq(r->directory, n->directory)) {
-        notice_end(p->notices, "node.replaced", n->node);
-        return;
-    }
-    char was[ULID_TEXT];
-    char is[ULID_TEXT];
-    ulid_print(r->directory, was);
-    ulid_print(n->directory, is);
-    notice_raise(p->notices, "node.replaced", n->node, NOTICE_FOREVER,
-                 "it has data directory %s now and had %s: what is in that one is missing in "
-                 "answers; is it mounted?",
-                 is, was);
-}
 
 // A node without a store, such as a distributor, belongs to the cluster of its ingesters.
 static void check_cluster(struct watch *w, const struct member *m, const struct node_identity *n)
@@ -104,7 +61,7 @@ static void check(struct watch *w, const struct member *m, const struct node_ide
     if (id128_eq(n->boot, p->identity.boot)) return;  // an address by which we reach ourselves
     check_cluster(w, m, n);
     if (node_is_twin(&p->identity, n)) node_tell_twin(&p->process, n);
-    if (m->kind == MEMBER_INGESTER) check_directory(w, n);
+    if (m->kind == MEMBER_INGESTER) directories_saw(p->process.directories, n->node, n->directory);
 }
 
 // ---- probing
@@ -184,13 +141,11 @@ struct watch *watch_start(struct program *p, err *e)
 {
     struct watch *w = mem_must(sizeof *w);
     w->program = p;
-    w->known = mem_must(REMEMBER_MAX * sizeof *w->known);
     lock_init(&w->lock, LOCK_PROCESS);
     cond_init(&w->wake);
     if (thread_start(&w->thread, "watch", run_watch, w, e)) return w;
     cond_release(&w->wake);
     lock_release(&w->lock);
-    mem_must_free(w->known);
     mem_must_free(w);
     return NULL;
 }
@@ -205,6 +160,5 @@ void watch_stop(struct watch *w)
     thread_join(w->thread);
     cond_release(&w->wake);
     lock_release(&w->lock);
-    mem_must_free(w->known);
     mem_must_free(w);
 }

@@ -39,7 +39,8 @@ struct querier_state {
     head_ask *ask;
     const struct fetch_transport *transport;
     struct fetch_transport peers;
-    struct manifests *manifests;  // NULL: there is no store, heads have everything
+    struct directories *directories;  // service/directories.h; or NULL
+    struct manifests *manifests;      // NULL: there is no store, heads have everything
     struct blocks *blocks;
     struct lane *prefetch;  // of jobs that prefetch while heads answer; NULL: no prefetch
 };

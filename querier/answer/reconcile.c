@@ -9,6 +9,8 @@
 
 #include "querier/block/block_read.h"
 #include "querier/metrics.h"
+#include "service/directories.h"
+#include "service/tenant.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
@@ -53,6 +55,28 @@ static bool encode(struct reconciling *s, str *out, err *e)
     return ok && arena_ok(s->a->arena, e);
 }
 
+// Without a store: marks the answer if an ingester has another data directory than it had before
+// (service/directories.h), and profiles of the range may be in the former one.
+static bool mark_replaced(struct reconciling *s, err *e)
+{
+    struct answer *a = s->a;
+    struct directories *known = a->querier->directories;
+    const struct fetched *f = &a->fetched;
+    if (!known) return true;
+    int64_t ahead = tenant_limits(a->querier->config, a->arena, s->out->tenant)->reject_newer_than;
+    bool bounded = ahead > 0 && s->q->from_ns > INT64_MIN + ahead;
+    for (size_t i = 0; i < f->node_count; i++) {
+        const struct fetched_node *n = &f->nodes[i];
+        char text[DIRECTORIES_TEXT];
+        directories_saw(known, n->node, n->directory);
+        if (!directories_lack(known, n->node, n->directory,
+                              bounded ? s->q->from_ns - ahead : INT64_MIN, text))
+            continue;
+        if (!fetch_mark(a->arena, &a->fetched, str_of(text), e)) return false;
+    }
+    return true;
+}
+
 // Asks all heads. Where a partial answer is allowed, it must still be sent when an ingester or the
 // store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds are
 // dropped, names of what is missing stay.
@@ -70,7 +94,7 @@ static bool ask_heads(struct reconciling *s, str message, err *e)
     a->fetched.cut_count = s->out->cut_from;
     bool ok = a->querier->ask(a->querier->transport, r, s->out->tenant, message, &replies, e);
     r->deadline_mono_ns = deadline;
-    ok = ok && fetch_choose(a->arena, &replies, &a->fetched, e);
+    ok = ok && fetch_choose(a->arena, &replies, &a->fetched, e) && mark_replaced(s, e);
     s->out->cut_to = a->fetched.cut_count;
     a->work.ns[WORK_HEADS] += clock_mono_ns() - began;
     a->work.rounds++;

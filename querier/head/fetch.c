@@ -151,6 +151,7 @@ struct speaker {
     str *known;  // ids of ingesters that it was told of
     size_t known_count;
     size_t known_cap;
+    id128 directory;
     bool stores;
     str *lost;  // data directories that it says are gone
     size_t lost_count;
@@ -181,8 +182,8 @@ static bool read_stream_answer(str bytes, struct stream_row *row, err *e)
     return pb_done(&r, e);
 }
 
-// The node behind a reply: its id, the ingesters that it knows, whether it writes to a store, the
-// data directories that it misses.
+// The node behind a reply: its id and data directory, the ingesters that it knows, whether it
+// writes to a store, the data directories that it misses.
 static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
 {
     struct pb_reader r = pb_reader(bytes);
@@ -190,6 +191,8 @@ static bool read_node(struct arena *a, str bytes, struct speaker *out, err *e)
         if (r.field == 16 && r.type == PB_VARINT) out->stores = r.number != 0;
         if (r.type != PB_BYTES) continue;
         if (r.field == 14) out->node = r.bytes;
+        if (r.field == 18 && r.bytes.n == sizeof out->directory.b)
+            memcpy(out->directory.b, r.bytes.p, r.bytes.n);
         if (r.field == 17) {
             if (!arena_grow(a, &out->lost, &out->lost_cap, out->lost_count + 1,
                             sizeof *out->lost)) {
@@ -424,9 +427,13 @@ bool fetch_choose(struct arena *a, const struct head_replies *replies, struct fe
 {
     struct stream_rows rows = {0};
     struct speaker *speakers = ARENA_ARRAY(a, struct speaker, replies->n);
-    if (!speakers) return arena_ok(a, e);
+    out->nodes = ARENA_ARRAY(a, struct fetched_node, replies->n);
+    out->node_count = 0;
+    if (!speakers || !out->nodes) return arena_ok(a, e);
     for (size_t i = 0; i < replies->n; i++) {
+        const struct speaker *s = &speakers[i];
         if (!take_reply(a, replies, i, speakers, &rows, out, e)) return false;
+        if (s->node.n) out->nodes[out->node_count++] = (struct fetched_node){s->node, s->directory};
     }
     if (rows.n) qsort(rows.v, rows.n, sizeof *rows.v, by_stream_and_worth);
     for (size_t i = 0; i < rows.n; i++) {

@@ -59,6 +59,12 @@ struct fetched_cut {
     size_t partial;  // row of the partial that it is in
 };
 
+// A node that replied to the last question, with its data directory; zeros: it names none.
+struct fetched_node {
+    str node;
+    id128 directory;
+};
+
 // The answers that count, over all tenants of a query; arrays in the request's arena.
 struct fetched {
     str *partials;  // bytes of Partial messages
@@ -74,6 +80,8 @@ struct fetched {
     size_t missing_cap;
     size_t marks;  // how many of those only mark the answer and refuse nothing (fetch_mark)
     err why;       // reason of the first missing name that is no mark
+    struct fetched_node *nodes;
+    size_t node_count;
     uint64_t bytes;
     bool stores;      // an ingester gives rows to an object store
     bool has_blocks;  // a snapshot of the store was taken as well

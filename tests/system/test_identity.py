@@ -375,11 +375,17 @@ def test_without_a_store_those_who_ask_tell_that_a_data_directory_is_another_one
             f.kill()
             aside = empty(f)
             f.start()
+            said = lambda ahead_ms=0: querier.server().query("SelectMergeStacktraces", {}, profileTypeID=CPU, labelSelector=select("nobody"), start=now_ms() - 300_000 + ahead_ms,
+                                                             end=now_ms() + ahead_ms).expect(200).headers["Flametree-Exact"]
+            assert said() == "partial=a: data directory %s is gone" % old  # the first answer already, whether or not a probe came before it
             await_notice(querier, "node.replaced", "a: ", old, directory(f))
+            assert said(7_200_000) == "exact"  # nothing of then can be there
+            new = directory(f)
             f.kill()
             restore(f, aside)
             f.start()
             await_("the notice to end", lambda: notices(querier, "node.replaced") == [], 60)
+            assert said() == "partial=a: data directory %s is gone" % new  # which may have taken profiles meanwhile
 
 
 # ---- a damaged log
