@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// holdings.c - one look at the store, every quarter of a minute (holdings.h):
+// holdings.c - one inspection of the store, every quarter of a minute (holdings.h):
 //
 //     1. The object of this directory is created, unless it is there. Then the directory is marked
 //        on disk, so that the next start need not wait for the store before it takes pushes.
@@ -9,7 +9,7 @@
 //        a notice.
 //     3. If all cuts of an earlier moment are flushed, the next number is created (roll.h).
 //
-// A look that fails is repeated a second later while this directory has no object.
+// An inspection that fails is repeated a second later while this directory has no object.
 #include "ingester/holdings.h"
 
 #include "base/fault.h"
@@ -29,15 +29,15 @@
 #include <stdio.h>
 #include <time.h>
 
-#define TICK_NS   ((uint64_t)NS_PER_S)
-#define LOOK_NS   ((uint64_t)(15 * NS_PER_S))
-#define LIMIT_NS  ((uint64_t)(5 * NS_PER_S))  // of one look
-#define PROBE_NS  ((uint64_t)NS_PER_S)
-#define END_NS    ((uint64_t)(5 * NS_PER_S))
-#define WORK_MAX  ((size_t)16 << 20)
-#define LOST_MAX  256
-#define LOST_TEXT 400
-#define TIME_TEXT 32
+#define TICK_NS    ((uint64_t)NS_PER_S)
+#define INSPECT_NS ((uint64_t)(15 * NS_PER_S))
+#define LIMIT_NS   ((uint64_t)(5 * NS_PER_S))  // of one inspection
+#define PROBE_NS   ((uint64_t)NS_PER_S)
+#define END_NS     ((uint64_t)(5 * NS_PER_S))
+#define WORK_MAX   ((size_t)16 << 20)
+#define LOST_MAX   256
+#define LOST_TEXT  400
+#define TIME_TEXT  32
 
 // Times of profiles may be ahead of this machine's clock by so much at least: clocks of machines
 // differ.
@@ -66,9 +66,9 @@ struct holdings {
     bool stopping;
     bool inspect_now;
     bool noted;
-    bool tried;         // a look ended, well or not
-    bool listed;        // a look ended well
-    err fault;          // of the last look
+    bool tried;         // an inspection ended, well or not
+    bool listed;        // an inspection ended well
+    err fault;          // of the last inspection
     struct lost *lost;  // LOST_MAX
     size_t lost_count;
 };
@@ -353,7 +353,7 @@ static bool roll(struct holdings *h, struct req *r, err *e)
     lock_take(&h->lock);
     bool noted = h->noted;
     lock_give(&h->lock);
-    // Without its object the directory is noted anew first, at the next look.
+    // Without its object the directory is noted anew first, at the next inspection.
     if (!noted) return true;
     uint64_t before = h->roll.number;
     if (!roll_step(&h->roll, h->in->wal, h->in->process->store, r, &own, interval, e)) return false;
@@ -373,7 +373,7 @@ static bool ask_store(struct holdings *h, struct req *r, err *e)
     return (noted || note(h, r, e)) && list(h, r, e) && roll(h, r, e);
 }
 
-static void look(struct holdings *h)
+static void inspect(struct holdings *h)
 {
     struct req r;
     err e = {0};
@@ -389,7 +389,7 @@ static void look(struct holdings *h)
     if (ok && !waits) {
         notice_end(h->in->process->notices, event, me(h)->node);
     } else {
-        notice_raise(h->in->process->notices, event, me(h)->node, LOOK_NS * 3,
+        notice_raise(h->in->process->notices, event, me(h)->node, INSPECT_NS * 3,
                      "the store could not be asked for data directories of this id%s: %s",
                      waits ? ", and pushes wait until this one is noted there" : "", e.msg);
     }
@@ -402,9 +402,9 @@ static void *run_holdings(void *arg)
     while (!h->stopping) {
         h->inspect_now = false;
         lock_give(&h->lock);
-        look(h);
+        inspect(h);
         lock_take(&h->lock);
-        uint64_t pause = MIN(LOOK_NS, (uint64_t)ingester_settings(h->in)->holding_interval);
+        uint64_t pause = MIN(INSPECT_NS, (uint64_t)ingester_settings(h->in)->holding_interval);
         uint64_t next = clock_mono_ns() + (h->noted && h->listed ? pause : TICK_NS);
         while (!h->stopping && !h->inspect_now && cond_wait_until(&h->wake, &h->lock, next))
             ;
@@ -489,9 +489,9 @@ bool holdings_inspected(struct holdings *h)
 {
     if (!h) return true;
     lock_take(&h->lock);
-    bool looked = h->tried;
+    bool inspected = h->tried;
     lock_give(&h->lock);
-    return looked;
+    return inspected;
 }
 
 // How far profiles of a query's tenants may be ahead of the clock; INT64_MAX: no limit.

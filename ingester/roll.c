@@ -26,7 +26,7 @@ void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns)
 }
 
 // The cuts of the log; NULL: no memory. *room of them were made room for.
-static struct wal_cut *look(struct wal *wal, size_t *n, size_t *room)
+static struct wal_cut *list_cuts(struct wal *wal, size_t *n, size_t *room)
 {
     err ignored = {0};
     *room = wal_list_cuts(wal, NULL, 0) + 8;  // a few cuts may be made between the two calls
@@ -43,7 +43,7 @@ static bool mark(struct roll *l, struct wal *wal)
     err ignored = {0};
     size_t n = 0;
     size_t room = 0;
-    struct wal_cut *v = look(wal, &n, &room);
+    struct wal_cut *v = list_cuts(wal, &n, &room);
     if (!v) return false;
     l->marked_bytes = (n + 1) * sizeof *l->marked;
     l->marked = mem_alloc(NULL, l->marked_bytes, &ignored);
@@ -74,7 +74,7 @@ static bool any_is_there(const struct roll *l, struct wal *wal)
     size_t room = 0;
     bool any = false;
     if (l->marked_count == 0) return false;
-    struct wal_cut *v = look(wal, &n, &room);
+    struct wal_cut *v = list_cuts(wal, &n, &room);
     if (!v) return true;
     for (size_t i = 0; !any && i < n; i++)
         any = is_marked(l, &v[i]);

@@ -40,7 +40,7 @@ void roll_noted(struct roll *l, uint64_t number, int64_t boot_ns);
 // Whether the next number is due. Marks cuts when it is time to.
 bool roll_is_due(struct roll *l, struct wal *wal, int64_t boot_ns, int64_t interval_ns);
 
-// If the next number is due, creates it and deletes those before the last two, number 0 as well. own: the other
-// fields of the object. False: the store failed; try again later.
+// If the next number is due, creates it and deletes those before the last two, number 0 as well.
+// own: the other fields of the object. False: the store failed; try again later.
 bool roll_step(struct roll *l, struct wal *wal, struct store *s, struct req *r,
                const struct holding *own, int64_t interval_ns, err *e) MUST_CHECK;

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-// A hook of the request's arena: gives the references back when the request ends.
-static void give_back(void *arg)
+// A hook of the request's arena: releases the references when the request ends.
+static void unref_services(void *arg)
 {
     struct head_walk *w = arg;
     for (size_t i = 0; i < w->service_count; i++)
@@ -113,7 +113,7 @@ bool walk_begin(struct head_walk *w, struct head *h, struct req *r, const struct
 {
     *w = (struct head_walk){.head = h, .req = r, .query = q};
     struct head_walk *kept = ARENA_NEW(&r->arena, struct head_walk);
-    if (!kept || !arena_defer(&r->arena, give_back, kept)) return arena_fail(&r->arena, e);
+    if (!kept || !arena_defer(&r->arena, unref_services, kept)) return arena_fail(&r->arena, e);
     const struct matcher *named = named_service(q);
     bool ok = named ? find_named(w, named->value, e) : find_all(w, e);
     *kept = *w;

@@ -118,8 +118,8 @@ static void turn(struct recent_ids *p, struct recent_generation *waste)
 // One step towards room for n ids, with the lock. False: come again. True: there is room, or a
 // table of *size slots is needed (0: none can be had). Memory that is not needed any more goes to
 // *waste, which the caller frees without the lock.
-static bool look(struct recent_ids *p, size_t n, size_t most, size_t *size,
-                 struct recent_generation *waste)
+static bool step_to_room(struct recent_ids *p, size_t n, size_t most, size_t *size,
+                         struct recent_generation *waste)
 {
     struct recent_generation *y = &p->young;
     uint64_t now = clock_mono_ns();
@@ -149,7 +149,7 @@ static bool look(struct recent_ids *p, size_t n, size_t most, size_t *size,
     return false;
 }
 
-// Puts a larger table in place. False: the young generation changed since the look.
+// Puts a larger table in place. False: the young generation changed since step_to_room.
 static bool install(struct recent_ids *p, struct recent_slot *slots, size_t size)
 {
     struct recent_generation *y = &p->young;
@@ -172,7 +172,7 @@ size_t recent_ids_room(struct recent_ids *p, size_t n, size_t most)
         size_t size = 0;
         err none = {0};
         pthread_rwlock_wrlock(&p->lock);
-        done = look(p, n, most, &size, &waste);
+        done = step_to_room(p, n, most, &size, &waste);
         size_t full = most_keys(p->young.size);
         room = full > p->young.n ? full - p->young.n : 0;
         pthread_rwlock_unlock(&p->lock);

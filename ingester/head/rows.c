@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingester/head/rows.h"
 
+#include "base/search.h"
+
 #include <stdlib.h>
 
 // See rows.h: late rows are merged in once there are LATE_BASE + n / LATE_SHARE.
@@ -45,7 +47,7 @@ int rows_order(const void *a, const void *b)
 }
 
 // Merges the late rows into v from the back, so that v needs no second array.
-static void settle(struct rows *r)
+static void merge_late(struct rows *r)
 {
     assert(!r->gap && r->cap >= r->n + r->late_n);
     qsort(r->late, r->late_n, sizeof *r->late, rows_order);
@@ -77,7 +79,7 @@ void rows_put(struct rows *r, struct row row)
 {
     size_t late = r->late_n;
     rows_add(r, row);
-    if (!r->gap && r->late_n > late && r->late_n >= LATE_BASE + r->n / LATE_SHARE) settle(r);
+    if (!r->gap && r->late_n > late && r->late_n >= LATE_BASE + r->n / LATE_SHARE) merge_late(r);
 }
 
 // ---- finding
@@ -85,15 +87,7 @@ void rows_put(struct rows *r, struct row row)
 // The first row in v[low .. high) that is later; high: none.
 static size_t first_after(const struct rows *r, size_t low, size_t high, int64_t time_ns)
 {
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->v[mid].time_ns > time_ns) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
-    }
-    return low;
+    return SEARCH(at, low, high, r->v[at].time_ns <= time_ns);
 }
 
 struct rows_cursor rows_within(const struct rows *r, int64_t after, int64_t until)

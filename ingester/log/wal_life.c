@@ -204,7 +204,7 @@ static void tidy(struct wal *w, rocksdb_writebatch_t *batch)
 }
 
 // Writes the meta rows of all streams and cuts that are held.
-static bool settle(struct wal *w, err *e)
+static bool write_meta(struct wal *w, err *e)
 {
     char key[META_KEY];
     struct buf value;
@@ -226,9 +226,9 @@ static bool settle(struct wal *w, err *e)
         ok = buf_ok(&value, e);
         if (ok) meta_put(&w->db, batch, key, buf_view(&value));
     }
-    if (ok && FAULT_ERRNO("wal.settle")) ok = err_set(e, ERR_UNAVAILABLE, "log: settle: %m");
+    if (ok && FAULT_ERRNO("wal.meta")) ok = err_set(e, ERR_UNAVAILABLE, "log: meta rows: %m");
     ok = ok && db_write(&w->db, batch, true, e);
-    FAULT("wal.settle.after");
+    FAULT("wal.meta.after");
     rocksdb_writebatch_destroy(batch);
     buf_release(&value);
     return ok;
@@ -282,7 +282,7 @@ static bool load(struct wal *w, bool first, err *e)
     }
     mem_free(NULL, families, n * sizeof *families);
     if (ok && first) wal_expect(w);
-    return ok && settle(w, e);
+    return ok && write_meta(w, e);
 }
 
 static void unload(struct wal *w)

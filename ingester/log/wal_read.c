@@ -169,8 +169,8 @@ static bool unpack(struct scan *s, const struct kept *k, struct buf *out, err *e
     return lz4_unpack_against(base, k->block, k->size, out, e);
 }
 
-// Hands an entry to the owner.
-static bool give(struct scan *s, struct kept *k, err *e)
+// Calls the owner with an entry.
+static bool deliver(struct scan *s, struct kept *k, err *e)
 {
     buf_clear(&s->unpacked);
     bool ok = k->size == 0 || unpack(s, k, &s->unpacked, e);
@@ -195,7 +195,7 @@ static bool scan_one(struct scan *s, str key, str value, err *e)
     }
     // Known entries are read for the news that they bring; a batch of an old format brings none.
     if (ok && k.entry.known && k.entry.rows.n == 0) return true;
-    ok = ok && give(s, &k, &fault);
+    ok = ok && deliver(s, &k, &fault);
     if (!ok && is_damage(&fault)) {
         note_damage(s, &fault);
         return true;

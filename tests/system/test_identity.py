@@ -181,17 +181,17 @@ def test_a_loss_that_is_accepted_marks_no_more(cluster):
     gone.start()
     assert exactness(s, service)[0].startswith("partial=ingester-2")
     client = [os.path.join(BIN, "flametree"), "node"]
-    def run(*args):
+    def node(*args):
         return subprocess.run([*client, *args, "--url", cluster["ingester-1"].url], capture_output=True, text=True, timeout=120)
-    table = run("ls").stdout
+    table = node("ls").stdout
     assert old in table and directory(gone) in table and table.count("ingester-") >= 4, table
-    refused = run("forget", "ingester-2")
+    refused = node("forget", "ingester-2")
     assert refused.returncode == 2 and "--accept-loss" in refused.stderr, refused
-    running = run("forget", "--accept-loss", "ingester-3/" + directory(cluster["ingester-3"]))
+    running = node("forget", "--accept-loss", "ingester-3/" + directory(cluster["ingester-3"]))
     assert running.returncode == 1 and "runs with that data directory" in running.stderr, running
-    wrong = run("forget", "--accept-loss", "ingester-2/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    wrong = node("forget", "--accept-loss", "ingester-2/01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert wrong.returncode == 1 and "knows no such data directory" in wrong.stderr, wrong
-    done = run("forget", "--accept-loss", "ingester-2")
+    done = node("forget", "--accept-loss", "ingester-2")
     assert done.returncode == 0 and "1 data directory" in done.stdout, done
     assert noted(cluster, "ingester-2") == [directory(gone)]
     await_("answers to be exact again", lambda: exactness(s, service)[0] == "exact", 90)
