@@ -18,6 +18,9 @@
 //     the creation fails       it may have happened all the same: manifest_root.c compares the
 //                              bytes there with ours, which have our nonce. Until v + 1 is known
 //                              to be another's, only the same bytes are sent: it lands once
+//     nobody saw how it ended  the change is over, with unavailable (work.unknown). A further try
+//                              might be refused before the late root shows, and its caller would
+//                              delete blocks that this root names
 //     the caller tries again   after unavailable, though the change had landed: is_there finds it
 //     the process ends         before 5 it leaves orphans, which a sweep deletes
 //     the process stands still between 1 and 5, until v + 1 was made and swept: check_late
@@ -63,6 +66,7 @@ struct work {
     size_t made_count;
     size_t made_room;
     bool refused;               // by our own verdict, see above: only then the code may be aborted
+    bool unknown;               // a root was sent, and nobody knows whether it landed
     bool looked;                // the change's blocks were found in the store,
     int64_t inspected_boot_ns;  // at this time since boot
     // of this attempt
@@ -637,7 +641,10 @@ static enum outcome put_version(struct work *w, struct manifest **now, err *e)
     struct manifest *m = NULL;
     if (buf_ok(&bytes, e) && arena_ok(&w->arena, e)) m = read_back(w, &root, buf_view(&bytes), e);
     enum outcome out = FAILED;
-    if (m && check_objects(w, e)) out = root_create(w->ms, w->r, name, buf_view(&bytes), e);
+    if (m && check_objects(w, e)) {
+        out = root_create(w->ms, w->r, name, buf_view(&bytes), e);
+        w->unknown = out == FAILED;
+    }
     buf_release(&bytes);
     if (out == LANDED) {
         *now = m;
@@ -712,6 +719,7 @@ static enum outcome check_late(struct work *w, struct manifest **now, err *e)
 {
     struct manifest *newest = manifest_newest(w->ms, w->r, w->tenant, e);
     if (!newest) {
+        w->unknown = true;
         err_wrap(e, "manifest root, which was created late");
         return FAILED;
     }
@@ -744,13 +752,16 @@ static bool run_change(struct work *w, struct manifest **now, err *e)
 }
 
 // All attempts, with one nonce; the new version is counted against `memory`. This is where aborted
-// of a store becomes unavailable.
+// of a store becomes unavailable, and so does a lack of memory after a root was sent: the caller of
+// this function takes resource_exhausted as leave to begin anew with more room.
 static bool apply(const struct work *what, struct mem_budget *memory, struct manifest **now, err *e)
 {
     struct work w = *what;
     w.memory = memory;
     bool ok = work_begin(&w, e) && run_change(&w, now, e);
-    if (!ok && e->code == ERR_ABORTED && !w.refused) e->code = ERR_UNAVAILABLE;
+    assert(!w.unknown || !w.refused);
+    bool untold = !ok && !w.refused && e->code == ERR_ABORTED;
+    if (untold || (w.unknown && e->code == ERR_RESOURCE_EXHAUSTED)) e->code = ERR_UNAVAILABLE;
     work_end(&w);
     return ok;
 }

@@ -191,6 +191,7 @@ static bool fails(const struct memstore_event *ev, enum memstore_fault what, err
     static const char *const words[] = {"create", "read", "list", "delete"};
     enum err_code code = what == MEMSTORE_ABORTS    ? ERR_ABORTED
                          : what == MEMSTORE_EXPIRES ? ERR_DEADLINE_EXCEEDED
+                         : what == MEMSTORE_STARVES ? ERR_RESOURCE_EXHAUSTED
                                                     : ERR_UNAVAILABLE;
     return err_set(e, code, "%s object %.*s: %s", words[ev->op], STR(ev->name),
                    what == MEMSTORE_LANDS ? "timed out" : "the test wants it to fail");
@@ -199,7 +200,8 @@ static bool fails(const struct memstore_event *ev, enum memstore_fault what, err
 // It happens, and is reported as a failure all the same.
 static bool lands(enum memstore_fault what)
 {
-    return what == MEMSTORE_LANDS || what == MEMSTORE_ABORTS || what == MEMSTORE_EXPIRES;
+    return what == MEMSTORE_LANDS || what == MEMSTORE_ABORTS || what == MEMSTORE_EXPIRES ||
+           what == MEMSTORE_STARVES;
 }
 
 static bool alive(struct req *r, err *e)

@@ -36,6 +36,7 @@ enum memstore_fault {
     MEMSTORE_FLIPS,    // reads: a bit of what arrives is wrong; others: as FINE
     MEMSTORE_ABORTS,   // as LANDS, but aborted is reported: the store's word for a conflict
     MEMSTORE_EXPIRES,  // as LANDS, but deadline_exceeded is reported
+    MEMSTORE_STARVES,  // as LANDS, but resource_exhausted is reported: no memory for the answer
 };
 
 struct memstore_event {

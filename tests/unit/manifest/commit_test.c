@@ -300,6 +300,57 @@ static void a_change_that_is_tried_again_lands_once(void **state)
     bench_end(&b);
 }
 
+// The answer to the creation of a root finds no memory, nor does that to the read that would tell;
+// and the root appears later than that.
+struct late_root {
+    struct bench *b;
+    char name[128];
+    char bytes[4096];
+    size_t n;
+};
+
+static enum memstore_fault starve_roots(void *arg, const struct memstore_event *ev)
+{
+    struct late_root *l = arg;
+    if (l->n || !str_contains(ev->name, S("/live/m/"))) return MEMSTORE_FINE;
+    return ev->op == MEMSTORE_CREATE || ev->op == MEMSTORE_READ ? MEMSTORE_STARVES : MEMSTORE_FINE;
+}
+
+static enum memstore_fault hide_root(void *arg, const struct memstore_event *ev)
+{
+    struct late_root *l = arg;
+    if (l->n || ev->op != MEMSTORE_READ || !str_contains(ev->name, S("/live/m/")))
+        return MEMSTORE_FINE;
+    snprintf(l->name, sizeof l->name, "%.*s", STR(ev->name));
+    str bytes = memstore_bytes(l->b->store, l->name);
+    assert_in_range(bytes.n, 1, sizeof l->bytes);
+    memcpy(l->bytes, bytes.p, bytes.n);
+    l->n = bytes.n;
+    memstore_drop(l->b->store, l->name);
+    atomic_fetch_add(&bench_now, 2 * BENCH_HOURS);  // too late for another try
+    return MEMSTORE_FINE;
+}
+
+static void a_root_of_unknown_outcome_is_never_called_refused(void **state)
+{
+    struct bench b;
+    err e = {0};
+    (void)state;
+    bench_begin(&b);
+    struct late_root l = {.b = &b};
+    struct manifest_block leaf = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    memstore_set_hooks(b.store, starve_roots, hide_root, &l);
+    assert_false(bench_add(&b, &leaf, 1, &e));
+    assert_true(l.n > 0);
+    assert_int_equal(e.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(e.msg, "may have been created"));
+    memstore_set(b.store, l.name, str_make(l.bytes, l.n));
+    struct manifest *m = bench_newest(&b);
+    assert_non_null(manifest_find(m, leaf.id));
+    manifest_unref(m);
+    bench_end(&b);
+}
+
 static void a_store_that_stays_away_is_told(void **state)
 {
     struct bench b;
@@ -531,6 +582,7 @@ int main(void)
         cmocka_unit_test(wrong_blocks_are_refused),
         cmocka_unit_test(a_root_that_landed_is_known_as_ours),
         cmocka_unit_test(a_change_that_is_tried_again_lands_once),
+        cmocka_unit_test(a_root_of_unknown_outcome_is_never_called_refused),
         cmocka_unit_test(a_store_that_stays_away_is_told),
         cmocka_unit_test(a_lost_race_is_run_again),
         cmocka_unit_test(a_root_in_the_place_of_a_swept_one_does_not_count),
