@@ -42,6 +42,25 @@ struct window_days {
     struct plan_amount amount;
 };
 
+// How many bytes of a day's own blocks packed ones lack: of a day that grew the share of its leaves
+// that they do not name, as they have the rest already.
+static uint64_t lacking_bytes(const struct chosen *best, const struct chosen *have)
+{
+    uint64_t bytes = 0;
+    size_t lacking = 0;
+    assert(best->leaves.n > 0);
+    for (size_t i = 0; i < best->n; i++) {
+        const struct manifest_block *b = best->parts[i].block;
+        // (A block that counts in several ranges of packs is there once for each.)
+        bool again = i && best->parts[i - 1].block == b;
+        if (!again && b->hours == HOURS_A_DAY) bytes += b->bytes;
+    }
+    for (size_t i = 0; i < best->leaves.n; i++)
+        lacking += have->partial || !leaf_set_has(&have->leaves, best->leaves.v[i]);
+    plan_stepped(best->leaves.n);
+    return bytes / best->leaves.n * lacking;
+}
+
 static bool gather_day(struct planning *p, const struct window *w, int64_t day,
                        struct window_days *d, err *e)
 {
@@ -54,7 +73,10 @@ static bool gather_day(struct planning *p, const struct window *w, int64_t day,
     }
     if (best.n == 0 || best.partial) return true;
     d->loses = d->loses || !leaf_set_within(&have.leaves, &best.leaves);
-    d->missing += have.partial || !leaf_set_within(&best.leaves, &have.leaves);
+    if (have.partial || !leaf_set_within(&best.leaves, &have.leaves)) {
+        d->missing++;
+        d->amount.bytes += lacking_bytes(&best, &have);
+    }
     d->n++;
     if (!gather_empty(&d->g, d->until, hour, HOURS_A_DAY, e) ||
         !gather_sources(&d->g, &best, hour, HOURS_A_DAY, e) ||
@@ -65,7 +87,8 @@ static bool gather_day(struct planning *p, const struct window *w, int64_t day,
     return true;
 }
 
-// Two days that packed blocks lack are much: of one its own block does as well.
+// Two days that packed blocks lack are much: of one its own block does as well, unless it is large
+// beside them (amount.bytes; gather_day counts).
 static struct plan_amount amount_of_window(const struct window *w, int64_t from)
 {
     struct plan_amount m = {.kind = JOB_WINDOW,

@@ -34,6 +34,7 @@ struct made {
     int made;
     const char *covers;  // "0:ab 5:c": at hour 0 the leaves a, b ...
     bool damaged;
+    unsigned bytes;  // 0: 100
 };
 
 struct plan_case {
@@ -45,6 +46,7 @@ struct plan_case {
     const char *expired;        // leaves that are gone but count
     bool asked;                 // somebody waits for it
     size_t much;                // so many sources are much
+    unsigned much_bytes;        // so many bytes are
     const char *want;           // "leaf@1 hour@0+3 retire@5"
     const char *later;          // kinds of jobs that wait for their interval; NULL: not looked at
 };
@@ -114,7 +116,7 @@ static size_t make_blocks(struct arena *a, const struct made *m, struct manifest
                                                   : bare         ? 3
                                                                  : 7,
                                        .spared = m->kind == 's',
-                                       .bytes = 100,
+                                       .bytes = m->bytes ? m->bytes : 100,
                                        .made_ns = hours(m->made)};
         damaged[n] = m->damaged;
         make_covers(a, m, &v[n]);
@@ -180,6 +182,7 @@ static void check(const struct plan_case *c)
     settings.day_leaf_bytes = c->day_leaf;
     settings.asked = c->asked;
     settings.much_sources = c->much;
+    settings.much_bytes = c->much_bytes;
     assert_ok(plan_make(&a, &s, &settings, &plan, e));
     print(&plan, got, sizeof got);
     if (strcmp(got, c->want) != 0) fail_msg("%s: got \"%s\", want \"%s\"", c->name, got, c->want);
@@ -602,6 +605,16 @@ static void series_are_needed_once_rows_go(void **state)
            PARENT('d', 'i', 120, 24, 241, "120:c"), PARENT('d', 'j', 144, 24, 241, "144:c"), \
            PARENT('d', 'k', 168, 24, 241, "168:c"), PARENT('d', 'l', 192, 24, 241, "192:c"))
 
+#define SIZED(kind_, id_, from_, hours_, made_, covers_, bytes_)                           \
+    {                                                                                      \
+        .kind = (kind_), .id = (id_), .from = (from_), .hours = (hours_), .made = (made_), \
+        .covers = (covers_), .bytes = (bytes_)                                             \
+    }
+// A window's block of two days, and the third day.
+#define ONE_DAY_LATE(day_bytes, window_bytes)                    \
+    BLOCKS(SIZED('w', 'd', 0, 48, 74, "0:a 24:b", window_bytes), \
+           SIZED('d', 'e', 48, 24, 75, "48:c", day_bytes))
+
 static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(void **state)
 {
     (void)state;
@@ -625,6 +638,38 @@ static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(voi
          .blocks = NINE_DAYS_LATE,
          .expired = "abc",
          .want = "window@0+216<8-1"},
+        {.name = "a day outside the window's block waits for the night",
+         .now = 76,
+         .much = 8,
+         .much_bytes = 1000,
+         .blocks = ONE_DAY_LATE(900, 200),
+         .expired = "abc",
+         .want = "",
+         .later = "window:1"},
+        {.name = "not if it has many bytes",
+         .now = 76,
+         .much = 8,
+         .much_bytes = 1000,
+         .blocks = ONE_DAY_LATE(1000, 200),
+         .expired = "abc",
+         .want = "window@0+72<2-1"},
+        {.name = "but few beside those of the window's block",
+         .now = 76,
+         .much = 8,
+         .much_bytes = 1000,
+         .blocks = ONE_DAY_LATE(1000, 5000),
+         .expired = "abc",
+         .want = "",
+         .later = "window:1"},
+        {.name = "of a day that grew only what the window's block lacks counts",
+         .now = 76,
+         .much = 8,
+         .much_bytes = 1000,
+         .blocks = BLOCKS(PARENT('w', 'd', 0, 48, 74, "0:a 24:b"),
+                          SIZED('d', 'e', 24, 24, 75, "24:bc", 1900)),
+         .expired = "abc",
+         .want = "",
+         .later = "window:1"},
         {.name = "a window waits for what is due below it",
          .now = 242,
          .asked = true,
