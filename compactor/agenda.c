@@ -105,6 +105,8 @@ static void tell(struct tenant_work *t, const struct agenda *a)
         t->gaps += v[i].classes == 0 && !v[i].spared;
     t->segments = s->segment_count;
     t->oldest_hour = s->segment_count ? s->segments[0].name.hour : 0;
+    t->open_segments = a->plan.open_segments;
+    t->open_until_ns = a->plan.open_until_ns;
     t->newest_hour = s->segment_count ? s->segments[s->segment_count - 1].name.hour : 0;
     t->blocks = n;
     t->version = manifest_version(s->manifest);

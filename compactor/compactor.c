@@ -143,9 +143,7 @@ static bool post_run(void *self, struct http_exchange *x, err *e)
     bool ok = work_run(s->work, &x->req, sweep, &done, e);
     x->req.deadline_mono_ns = before;
     if (!ok) return false;
-    buf_printf(page(x, S("application/json")),
-               "{\"settled\":%s,\"jobs\":%" PRIu64 ",\"backlog\":%" PRIu64 "}\n",
-               done.settled ? "true" : "false", done.jobs, done.backlog);
+    work_print_done(&done, page(x, S("application/json")));
     return buf_ok(&x->out, e);
 }
 

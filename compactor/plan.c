@@ -190,12 +190,32 @@ static uint64_t segment_bytes(const struct planning *p, const struct plan_hour *
     return bytes;
 }
 
+// May a leaf be made of the hour's segments? leaf_delay after its end; for a run once the hour is
+// over, as rows that come later become a delta leaf. Never of the hour under way: each run would
+// make one leaf more of it. Segments that wait are counted.
+static bool may_have_leaf(struct planning *p, const struct plan_hour *h, int64_t *due_ns)
+{
+    const struct plan_settings *set = p->settings;
+    struct plan *out = p->out;
+    const int64_t end = end_ns(h->hour);
+    *due_ns = end + set->leaf_delay;
+    if (end > p->state->now_ns) {
+        out->open_until_ns = out->open_segments ? MIN(out->open_until_ns, end) : end;
+        out->open_segments += h->segment_count;
+    } else if (set->asked) {
+        *due_ns = MIN(*due_ns, p->state->now_ns);
+    } else {
+        out->later[JOB_LEAF] += *due_ns > p->state->now_ns;
+    }
+    return plan_is_due(p, *due_ns);
+}
+
 static bool leaf_job(struct planning *p, struct plan_hour *h, err *e)
 {
     // Segments that come later to an hour are collected as well: one delta leaf in leaf_delay.
-    int64_t due = end_ns(h->hour) + p->settings->leaf_delay;
+    int64_t due = 0;
     if (h->leaf_count == 0) h->pending = true;
-    if (!plan_is_due(p, due)) return true;
+    if (!may_have_leaf(p, h, &due)) return true;
     if (h->leaf_count) {
         struct plan_amount m = {.kind = JOB_LEAF, .from_hour = h->hour, .hours = 1};
         m.newest_ns = plan_newest_made(h->leaves, h->leaf_count);

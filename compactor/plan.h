@@ -22,8 +22,8 @@
 //
 // Much at once does not wait for an interval: a level that got many bytes or sources since it was
 // merged last (much_bytes, much_sources; a window: two days) waits only for jobs that are due below
-// it. In a run that somebody waits for, nothing waits for an interval but the first leaf of an
-// hour.
+// it. In a run that somebody waits for, nothing waits for an interval or a delay. Only segments of
+// hours that are not over stay (open_segments): a leaf of an hour under way would be one of many.
 //
 // Jobs come oldest first; of the same hour the lower level first, then the smaller one. There is no
 // other order between them: if another job replaced a job's inputs, the manifest refuses its
@@ -120,6 +120,8 @@ struct plan {
     size_t n;
     int64_t next_due_ns;      // of the first that is not due yet; INT64_MAX: there is none
     size_t later[JOB_KINDS];  // jobs that could be done, and wait for their interval
+    size_t open_segments;     // segments of hours that are not over: no job takes them yet
+    int64_t open_until_ns;    // when the first of these hours ends
     id128 *held;              // leaves that only wait for may_go
     size_t held_count;
 };

@@ -121,6 +121,10 @@ static void put_tenant(struct buf *out, const struct tenant_work *t)
         put_time(out, "oldest_segment", status_hour(text, t->oldest_hour));
         put_time(out, "newest_segment", status_hour(text, t->newest_hour));
     }
+    if (t->open_segments) {
+        buf_printf(out, ",\"open_segments\":%zu", t->open_segments);
+        put_time(out, "open_until", status_time(text, t->open_until_ns));
+    }
     buf_printf(out, ",\"jobs_done\":%" PRIu64 ",\"backlog\":%zu,\"due\":{", t->jobs_done,
                tenant_backlog(t));
     for (size_t k = 0; k < JOB_KINDS; k++)
@@ -174,6 +178,17 @@ static void put_waits(struct buf *out, const struct work *w)
         buf_byte(out, '}');
     }
     buf_z(out, "],");
+}
+
+void work_print_done(const struct work_done *d, struct buf *out)
+{
+    char text[STATUS_TEXT];
+    buf_printf(out,
+               "{\"settled\":%s,\"jobs\":%" PRIu64 ",\"backlog\":%" PRIu64
+               ",\"open_segments\":%" PRIu64,
+               d->settled ? "true" : "false", d->jobs, d->backlog, d->open_segments);
+    if (d->open_segments) put_time(out, "open_until", status_time(text, d->open_until_ns));
+    buf_z(out, "}\n");
 }
 
 void work_print_json(struct work *w, struct buf *out)

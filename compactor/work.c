@@ -248,6 +248,19 @@ static uint64_t backlog_of_all(struct work *w, bool *inspected)
     return n;
 }
 
+static void note_open(struct work *w, struct work_done *out)
+{
+    lock_take(&w->lock);
+    for (size_t i = 0; i < w->tenant_count; i++) {
+        const struct tenant_work *t = w->tenants[i];
+        if (t->open_segments == 0) continue;
+        out->open_until_ns =
+            out->open_segments ? MIN(out->open_until_ns, t->open_until_ns) : t->open_until_ns;
+        out->open_segments += t->open_segments;
+    }
+    lock_give(&w->lock);
+}
+
 static void add_run(struct work *w, struct worker *me)
 {
     lock_take(&w->lock);
@@ -294,6 +307,7 @@ bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, 
     }
     end_run(w, &me);
     out->backlog = backlog_of_all(w, &inspected);
+    note_open(w, out);
     out->settled = out->backlog == 0 && inspected && req_left_ns(r) > 0;
     return out->settled || !work_is_over(w) || called_off(e);
 }

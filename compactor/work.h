@@ -28,16 +28,21 @@ bool work_is_on(const struct work *w);  // is there a store, and are there worke
 
 // Works on all tenants on the calling thread, and the workers with it, until nothing is left that
 // makes queries cheaper, whatever the intervals, or the request's deadline; whatever other
-// compactors may do. Sweeps if asked to. Fails with failed_precondition without
-// a store, with unavailable once it is called off.
+// compactors may do. Sweeps if asked to. Fails with failed_precondition without a store, with
+// unavailable once it is called off.
 struct work_done {
     uint64_t jobs;
-    uint64_t backlog;  // due jobs that are left: they fail, or time was short
-    bool settled;
+    uint64_t backlog;        // due jobs that are left: they fail, or time was short
+    uint64_t open_segments;  // whose hour is not over: no job takes them before it is
+    int64_t open_until_ns;   // when the first of these hours ends
+    bool settled;            // nothing is left that a run could do now
 };
 bool work_run(struct work *w, struct req *r, bool sweep, struct work_done *out, err *e) MUST_CHECK;
 
 void work_gauges(struct work *w);
+
+// How a run ended, as JSON.
+void work_print_done(const struct work_done *d, struct buf *out);
 
 // State of all tenants: as JSON, as a page.
 void work_print_json(struct work *w, struct buf *out);

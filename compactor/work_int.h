@@ -130,8 +130,10 @@ struct tenant_work {
     struct wish wish;    // belongs to the worker that plans
     size_t held_leaves;  // leaves past their time that wait for ingesters
 
-    bool inspected;   // a plan was made at least once
-    size_t segments;  // in no leaf
+    bool inspected;         // a plan was made at least once
+    size_t segments;        // in no leaf
+    size_t open_segments;   // of them those whose hour is not over; the first of these ends
+    int64_t open_until_ns;  // at this time
     int64_t oldest_hour;
     int64_t newest_hour;
     size_t blocks;

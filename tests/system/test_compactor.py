@@ -105,6 +105,22 @@ def kinds(found):
     return count
 
 
+def test_a_run_makes_the_hour_that_is_just_over_and_tells_of_the_one_that_is_not(tmp_path):
+    # All delays are the default ones; the second profile is of an hour that is under way or about to come.
+    with Flametree("--limits.reject_newer_than", "0", *ASKED, data=str(tmp_path)) as f:
+        s = f.server()
+        over = time.time_ns() // HOUR * HOUR
+        push(s, over - 1000, 1)
+        push(s, over + 2 * HOUR - 1000, 2)
+        flush(s)
+        got = settle(s)
+        assert got["jobs"] >= 1 and got["open_segments"] == 1, got
+        assert got["open_until"] == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(over // 10**9 + 7200)), got
+        tenant = s.call("GET", "/compactor/status").expect(200).json()["tenants"][0]
+        assert tenant["segments_waiting"] == tenant["open_segments"] == 1 and sum(tenant["later"].values()) == 0, tenant
+        assert kinds(objects(f)).get("raw") == 1, kinds(objects(f))
+
+
 def test_levels_answer_what_heads_did(tmp_path):
     with Flametree(*AT_ONCE, *ASKED, data=str(tmp_path)) as f:
         s = f.server()

@@ -690,12 +690,23 @@ static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(voi
          .blocks = BLOCKS(PARENT('d', 'd', 0, 24, 59, "0:a"), PARENT('d', 'e', 24, 24, 59, "24:b")),
          .expired = "ab",
          .want = "window@0+48<2 leaf@30+1<1"},
-        {.name = "an hour that is just over waits all the same",
+        {.name = "an hour that is just over waits for what still comes, however much it got",
          .now = 3,
-         .asked = true,
          .much = 1,
          .segments = "1",
          .want = "",
+         .later = "leaf:1"},
+        {.name = "not if somebody asks",
+         .now = 3,
+         .asked = true,
+         .segments = "1",
+         .want = "leaf@1+1<1",
+         .later = ""},
+        {.name = "the hour under way is never made",
+         .now = 3.5,
+         .asked = true,
+         .segments = "2 3",
+         .want = "leaf@2+1<1",
          .later = ""},
         {.name = "what is late to an hour does not wait if somebody asks",
          .now = 5,
@@ -803,12 +814,41 @@ static void what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval(voi
         check(&cases[i]);
 }
 
+// "open" of a plan: segments that become a block only once their hour is over, asked for or not.
+static void a_plan_tells_of_segments_whose_hour_is_not_over(void **state)
+{
+    (void)state;
+    const struct snapshot_segment segments[] = {{.name = {.hour = H0 + 1}},
+                                                {.name = {.hour = H0 + 3}},
+                                                {.name = {.hour = H0 + 3, .cut = 1}},
+                                                {.name = {.hour = H0 + 5}}};
+    for (int asked = 0; asked < 2; asked++) {
+        struct arena a;
+        struct plan plan;
+        struct ids ids = {0};
+        struct plan_state s = {.segments = segments,
+                               .segment_count = COUNT(segments),
+                               .counts = counts,
+                               .arg = &ids,
+                               .now_ns = hours(3.5)};
+        struct plan_settings settings = usual;
+        settings.asked = asked;
+        arena_init(&a, NULL, 16 << 20);
+        assert_ok(plan_make(&a, &s, &settings, &plan, e));
+        assert_int_equal(plan.n, 1);
+        assert_int_equal(plan.open_segments, 3);
+        assert_int_equal(plan.open_until_ns, hours(4));
+        arena_release(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_says_what_is_due),
         cmocka_unit_test(series_are_needed_once_rows_go),
         cmocka_unit_test(what_came_to_much_or_is_asked_for_does_not_wait_for_its_interval),
+        cmocka_unit_test(a_plan_tells_of_segments_whose_hour_is_not_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
