@@ -486,20 +486,13 @@ static void do_job(struct turn *u, const struct share_pick *p)
 
 // ---- sweep
 
-// May a sweep take a running job's blocks for orphans? Only if orphan_age is that short.
-static bool must_be_alone(const struct compactor_config *c)
-{
-    return c->orphan_age > 0 && c->orphan_age <= job_age(c);
-}
-
 // Under the lock. late: only if it is long overdue.
 static bool wants_sweep(const struct turn *u, bool late)
 {
     const struct tenant_work *t = u->tenant;
     const struct compactor_config *c = work_settings(u->me->work);
     uint64_t now = clock_mono_ns();
-    bool held = t->held && must_be_alone(c);
-    if (t->sweeping || held || u->swept || u->batch_n) return false;
+    if (t->sweeping || u->swept || u->batch_n) return false;
     if (late)
         return t->next_sweep_mono_ns && now >= t->next_sweep_mono_ns + (uint64_t)c->sweep_interval;
     // (A run sweeps before the first sweep of a process is due.)
@@ -555,12 +548,11 @@ static bool sweep_now(struct turn *u, err *e)
     struct work *w = u->me->work;
     struct tenant_work *t = u->tenant;
     t->sweeping = true;
-    t->alone = must_be_alone(work_settings(w));
     lock_give(&w->lock);
     const struct share_place at = idle_place(w, t);
     bool ok = sweep(u, e);
     lock_take(&w->lock);
-    t->sweeping = t->alone = false;
+    t->sweeping = false;
     t->open = t->agenda != NULL;
     idle_swept(w, t, u->sweep_found, &at);
     u->swept = true;
@@ -596,7 +588,7 @@ static bool draw(struct turn *u, struct share_pick *pick)
     struct tenant_work *t = u->tenant;
     assert(lock_is_mine(&u->me->work->lock) && !u->now.task);
     struct agenda *a = t->agenda;
-    if (!a || t->alone || is_old(a) || (u->agenda && u->agenda != a)) return false;
+    if (!a || is_old(a) || (u->agenda && u->agenda != a)) return false;
     if (u->asker && !a->asked) return false;
     if (!agenda_draw(t, a, u->me->forced, pick)) {
         if (!u->me->forced) t->open = false;

@@ -116,7 +116,6 @@ struct tenant_work {
     bool planning;          // a worker makes a new plan
     bool sweeping;
     struct sweep_seen seen;  // belongs to the worker that sweeps
-    bool alone;              // it is swept in a way that no job may begin (must_be_alone)
     unsigned workers;        // that have a turn of it
     uint64_t turn_mono_ns;   // when the last of their turns ended
     unsigned asked;          // runs that wait for it

@@ -30,7 +30,7 @@
 
 #define SOURCES_KEPT (7 * SLOT_DAY)     // of a leaf, from its commit or its removal on
 #define PAST_KEPT    SLOT_DAY           // of an expired leaf's id, once no parent names it
-#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least; see orphan_sight
+#define ORPHAN_SIGHT (6 * JOB_AGE_MAX)  // at least, whatever the age; see orphan_sight
 #define ROOT_SIGHT   (2 * JOB_AGE_MAX)  // a commit relies on it: check_late in manifest_commit.c
 #define APART_MAX    JOB_AGE_MAX        // of clocks, before orphans stay
 
@@ -105,6 +105,12 @@ static bool see(struct sweeping *w, str name, int64_t sight, bool *ripe, err *e)
 // How far the clock of the writer of the newest version is ahead of ours (negative: behind); 0 if
 // it is near, or if we cannot know. A version that our last sweep saw already may have been made at
 // any time before, so only one that is new since then can show that its writer is behind.
+//
+// So at its first sweep a process cannot tell a clock of its own that is days ahead from a tenant
+// that nobody wrote to for days, and to hold orphans then would hold them for ever. It need not
+// tell: nothing that it sees for the first time is deleted. Until orphan_sight has passed, either
+// another version appears, which shows how far clocks are apart, or nobody commits for longer than
+// a job may take, and then no job will name the orphan, whatever the clocks say.
 static int64_t clocks_apart(const struct sweeping *w)
 {
     const struct sweep_seen *seen = w->s->seen;
@@ -504,11 +510,11 @@ static bool see_object(void *arg, str name, uint64_t size, err *e)
 }
 
 // How long an orphan waits in our sight: longer than any job may take from its first block to its
-// commit, which is an hour at least, and otherwise half the age of orphans (manifest_change).
+// commit, which is four hours at most. A short age of orphans does not shorten it, because a job of
+// another process may go by another setting.
 static int64_t orphan_sight(const struct manifest_sweep *s)
 {
-    int64_t sight = MAX(ORPHAN_SIGHT, s->orphan_age_ns / 2 + 2 * JOB_AGE_MAX);
-    return MIN(s->orphan_age_ns, sight);
+    return MAX(ORPHAN_SIGHT, s->orphan_age_ns / 2 + 2 * JOB_AGE_MAX);
 }
 
 static bool sweep_orphans(struct sweeping *w, err *e)

@@ -169,7 +169,7 @@ static bool sweep_world(struct world *w, err *e)
                                .orphan_age_ns = SLOT_HOUR};
     req_init(&r, RANK_DUTY, NULL, 64 << 20, 0);
     bool ok = manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e);
-    now_ns += 2 * SLOT_HOUR;  // now what may go was seen for long enough
+    now_ns += 6 * SLOT_HOUR;  // now what may go was seen for long enough
     ok = ok && manifest_sweep(w->manifests, &r, S(FLEET_TENANT), &s, e);
     sweep_seen_release(&seen);
     req_release(&r);

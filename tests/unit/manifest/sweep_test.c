@@ -213,6 +213,46 @@ static void new_blocks_of_a_clock_that_is_days_behind_stay(void **state)
     bench_end(&b);
 }
 
+// From its first sweep on our clock is days ahead, no version is new enough to show that, and a
+// block is old as soon as it is there: only our sight keeps it until its job may commit no more.
+static void a_block_of_a_running_job_stays_however_short_the_age_of_orphans_is(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    struct manifest_block first = bench_leaf(BENCH_HOUR, bench_id(1), NULL, 0);
+    assert_ok(bench_add(&b, &first, 1, e));
+    struct manifest_block made = bench_leaf(BENCH_HOUR, bench_id(2), NULL, 0);
+    struct manifest_block left = bench_leaf(BENCH_HOUR, bench_id(3), NULL, 0);
+    bench_write_block(&b, &made);
+    bench_write_block(&b, &left);
+    int64_t begun = bench_boot();
+    advance(3 * DAYS);
+    for (int hour = 0; hour <= 4; hour++) {
+        struct manifest_sweep s = usual();
+        s.seen = &b.seen;
+        s.orphan_age_ns = NS_PER_MS;
+        assert_ok(manifest_sweep(b.ms, &b.r, TENANT, &s, e));
+        assert_int_equal(s.orphans_deleted, 0);
+        assert_int_equal(s.waiting, 2);
+        if (hour < 4) atomic_fetch_add(&bench_slept, BENCH_HOURS);
+    }
+    struct manifest_change c = {.add = &made,
+                                .add_count = 1,
+                                .begun_ns = bench_wall(),
+                                .begun_boot_ns = begun + 3 * DAYS,
+                                .age_max_ns = 4 * BENCH_HOURS};
+    assert_ok(manifest_commit(b.ms, &b.r, TENANT, &c, NULL, e));
+    atomic_fetch_add(&bench_slept, 2 * BENCH_HOURS);
+    struct manifest_sweep s = usual();
+    s.seen = &b.seen;
+    s.orphan_age_ns = NS_PER_MS;
+    assert_ok(manifest_sweep(b.ms, &b.r, TENANT, &s, e));
+    assert_int_equal(s.orphans_deleted, 1);
+    assert_true(has_block(&b, &made) && !has_block(&b, &left));
+    bench_end(&b);
+}
+
 static void what_readers_need_stays_for_its_grace_whatever_clocks_say(void **state)
 {
     struct bench b;
@@ -579,6 +619,7 @@ int main(void)
         cmocka_unit_test(what_nobody_named_goes_after_two_days),
         cmocka_unit_test(a_tenant_without_versions_keeps_what_is_young),
         cmocka_unit_test(new_blocks_of_a_clock_that_is_days_behind_stay),
+        cmocka_unit_test(a_block_of_a_running_job_stays_however_short_the_age_of_orphans_is),
         cmocka_unit_test(what_readers_need_stays_for_its_grace_whatever_clocks_say),
         cmocka_unit_test(orphans_stay_while_clocks_are_apart),
         cmocka_unit_test(sources_are_forgotten_once_their_segments_are_gone),
