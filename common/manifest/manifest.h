@@ -101,7 +101,8 @@ struct mem_budget *manifests_budget(struct manifests *ms);
 
 // A manifest that nobody has used for idle_ns is packed to a fraction of its size; the next use
 // unpacks it. manifests_rest_after starts a thread that does so until manifests_close (once at
-// most); manifests_rest does it now and returns how many it packed.
+// most), and that gives up manifests nobody uses while others find little memory. manifests_rest
+// packs now and returns how many it packed.
 #define MANIFESTS_REST ((uint64_t)60 * NS_PER_S)
 bool manifests_rest_after(struct manifests *ms, uint64_t idle_ns, err *e) MUST_CHECK;
 size_t manifests_rest(struct manifests *ms, uint64_t idle_ns);

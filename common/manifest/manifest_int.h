@@ -281,7 +281,8 @@ bool tenant_in_use(const struct tenant *t);  // the caller holds the lock
 // that is kept of it. False if there is none.
 bool manifests_shrink(struct manifests *ms);
 
-// Does so while others find little room in the parent of the budget; called after each use.
+// Does so while others find little room in the parent of the budget; called after each use, and
+// once a second by the thread that packs.
 void manifests_relieve(struct manifests *ms);
 
 // A manifest found no room in the budget of what is kept, so it serves one use alone: counts that,

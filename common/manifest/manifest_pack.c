@@ -16,9 +16,10 @@
 
 #include <stdlib.h>
 
-#define LEVEL     3  // of zstd
-#define TICKS     4  // the thread looks so often in the time after which a tenant rests
-#define HASH_SIZE 8
+#define LEVEL      3  // of zstd
+#define TICKS      4  // the thread looks so often in the time after which a tenant rests,
+#define RELIEVE_NS ((uint64_t)NS_PER_S)  // and so often whether others need the memory
+#define HASH_SIZE  8
 
 struct packed {
     atomic_uint refs;
@@ -215,17 +216,25 @@ size_t manifests_rest(struct manifests *ms, uint64_t idle_ns)
     return n;
 }
 
+// Packs four times in the time after which a tenant rests. In between it looks once a second
+// whether others find too little memory: a process that refuses pushes for lack of memory uses no
+// manifest, and nobody else would give those up that lie idle.
 static void *run_packer(void *arg)
 {
     struct manifests *ms = arg;
+    uint64_t pack_at = clock_mono_ns() + ms->rest_ns / TICKS;
     lock_take(&ms->lock);
     while (!ms->ending) {
-        uint64_t next = clock_mono_ns() + ms->rest_ns / TICKS;
+        uint64_t next = MIN(pack_at, clock_mono_ns() + RELIEVE_NS);
         while (!ms->ending && cond_wait_until(&ms->end, &ms->lock, next)) {
         }
         if (ms->ending) break;
         lock_give(&ms->lock);
-        (void)manifests_rest(ms, ms->rest_ns);
+        manifests_relieve(ms);
+        if (clock_mono_ns() >= pack_at) {
+            (void)manifests_rest(ms, ms->rest_ns);
+            pack_at = clock_mono_ns() + ms->rest_ns / TICKS;
+        }
         lock_take(&ms->lock);
     }
     lock_give(&ms->lock);

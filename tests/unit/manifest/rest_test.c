@@ -84,6 +84,34 @@ static void the_thread_that_packs_packs(void **state)
     bench_end(&b);
 }
 
+static size_t kept_bytes(struct bench *b)
+{
+    return atomic_load(&manifests_budget(b->ms)->used);
+}
+
+// Nobody asks for a manifest any more, and what is kept is all that others could still have.
+static void idle_manifests_give_way_to_others_without_being_used(void **state)
+{
+    struct bench b;
+    (void)state;
+    bench_begin(&b);
+    atomic_store(&b.budget.limit, (size_t)64 << 20);
+    manifests_limit(b.ms, "cache", 0);
+    for (uint32_t i = 0; i < 50; i++) {
+        struct manifest_block leaf = bench_leaf(BENCH_HOUR - i, bench_id(i + 1), NULL, 0);
+        assert_ok(bench_add(&b, &leaf, 1, e));
+    }
+    size_t kept = kept_bytes(&b);
+    size_t others = ((size_t)64 << 20) - atomic_load(&b.budget.used);
+    assert_true(kept > 0);
+    assert_ok(manifests_rest_after(b.ms, 3600 * (uint64_t)NS_PER_S, e));
+    assert_ok(mem_reserve(&b.budget, others, e));
+    AWAIT(kept_bytes(&b) == 0);
+    assert_ok(mem_reserve(&b.budget, kept, e));
+    mem_unreserve(&b.budget, others + kept);
+    bench_end(&b);
+}
+
 // Where memory ends while it is packed or taken apart, nothing is lost: it is read from the store.
 static void without_memory_it_is_read_anew(void **state)
 {
@@ -150,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(manifests_are_packed_while_others_ask),
         cmocka_unit_test(the_thread_that_packs_packs),
+        cmocka_unit_test(idle_manifests_give_way_to_others_without_being_used),
         cmocka_unit_test(each_leaf_expired_when_it_did),
         cmocka_unit_test(without_memory_it_is_read_anew),
     };
