@@ -14,6 +14,7 @@
 // they were this process's, and it has every acknowledged row of theirs that is in no segment. The
 // request's `serve_as` has no effect, because adoption is not built. Rows that other ingesters may
 // have too: model/loose.h.
+#include "base/fault.h"
 #include "cluster/member.h"
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
@@ -396,6 +397,7 @@ bool read_run(struct ingester *in, struct req *req, str message, struct buf *out
 {
     struct read r = {.in = in, .req = req, .out = out};
     uint64_t began = clock_mono_ns();
+    FAULT("read.before");
     mem_budget_init(&r.budget, "ingester.query_memory", in->process->memory,
                     ingester_settings(in)->query_memory);
     r.query.memory = &r.budget;

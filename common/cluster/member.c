@@ -248,9 +248,9 @@ bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_
     bool silent = false;
     lock_take(&m->lock);
     struct known *k = find(m, kind, id);
-    // Without a failed probe silence means nothing: maybe no probe was due since the call began.
-    if (k && k->heard_mono_ns <= since_mono_ns && (k->probe_failed || !k->member.alive)) {
-        uint64_t waited = clock_mono_ns() - since_mono_ns;
+    // Without a failed probe silence means nothing: maybe no probe was due since the last answer.
+    if (k && (k->probe_failed || !k->member.alive)) {
+        uint64_t waited = clock_mono_ns() - MAX(since_mono_ns, k->heard_mono_ns);
         if (!k->member.alive) patience_ns = MIN(patience_ns, MEMBER_RETURN_NS);
         silent = waited >= patience_ns;
         if (waited >= MEMBER_SILENCE_NS)

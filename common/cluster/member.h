@@ -12,10 +12,10 @@
 //     DEAD -> ALIVE   one answer: to a probe or to a call
 //
 // A call that ends at its own time limit shows nothing about the member: the limit may be short, or
-// the work large. Silence does: since the beginning of the call nothing came from the member, not
-// even answers to probes, which are sent every few seconds. So callers wait for a slow answer of a
-// living member, and detect a stopped process, although its kernel still takes connections and
-// bytes.
+// the work large. Silence does: while a call is under way nothing has come from the member for
+// long, not even answers to probes, which are sent every few seconds. So callers wait for a slow
+// answer of a living member, and detect a process that stops, before their call or during it,
+// although its kernel still takes connections and bytes.
 //
 // Each change is a line in the log, "member.dead" and "member.alive", and shows in the metrics
 // flametree_cluster_member_alive and flametree_cluster_members. Readers copy; all functions may be
@@ -82,8 +82,8 @@ void members_failed(struct members *m, enum member_kind kind, str id, str why);
 // The same for a probe: only after failed probes may a member be called silent.
 void members_probe_failed(struct members *m, enum member_kind kind, str id, str why);
 
-// Should the caller give up a call that began at since_mono_ns? True if nothing was heard from the
-// member since then, a probe failed, and the call has waited for patience_ns (for a dead member
+// Should the caller give up a call that began at since_mono_ns? True if a probe failed since the
+// member was last heard, and since then the call has waited for patience_ns (for a dead member
 // MEMBER_RETURN_NS at most). A member that was silent for MEMBER_SILENCE_NS is dead from then on.
 bool members_is_silent(struct members *m, enum member_kind kind, str id, uint64_t since_mono_ns,
                        uint64_t patience_ns);

@@ -1,5 +1,7 @@
 """Six processes of which one dies or stops answering for a while: the others know it soon, go on without it, say so, and take it back when it answers."""
+import contextlib
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,15 +19,18 @@ def cluster():
         yield c
 
 
+def push_pod(s, at, i):
+    """A profile of pod i, of millisecond `at`, with an id of the client."""
+    profile = Pprof(("main;work", 1 + i), time_ns=at * 10**6).encode()
+    labels = [("__name__", "process_cpu"), ("service_name", SERVICE), ("pod", "p%d" % i)]
+    series = pb((1, [pb((1, k), (2, v)) for k, v in labels]), (2, pb((1, profile), (2, "%d-%d" % (at, i)))))
+    return s.call("POST", PUSH, pb((1, series)), {"Content-Type": "application/proto"}, push=True)
+
+
 def push_all(s, at):
-    """A profile of each pod, of millisecond `at`, with an id of the client: what was not taken is sent again, and counts once."""
+    """A profile of each pod: what was not taken is sent again, and counts once."""
     def push(i):
-        profile = Pprof(("main;work", 1 + i), time_ns=at * 10**6).encode()
-        labels = [("__name__", "process_cpu"), ("service_name", SERVICE), ("pod", "p%d" % i)]
-        series = pb((1, [pb((1, k), (2, v)) for k, v in labels]), (2, pb((1, profile), (2, "%d-%d" % (at, i)))))
-        def taken():
-            return s.call("POST", PUSH, pb((1, series)), {"Content-Type": "application/proto"}, push=True).expect((200, 503, 504)).status == 200
-        await_("a push to be taken", taken, 120)
+        await_("a push to be taken", lambda: push_pod(s, at, i).expect((200, 503, 504)).status == 200, 120)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(push, range(PODS)))
 
@@ -132,6 +137,67 @@ def test_a_frozen_ingester_is_passed_over_named_and_taken_back(cluster):
     push_all(s, at + 3)
     assert rows(frozen) - held >= share
     assert count_of(s) == (4 * VALUE, 4 * PODS)
+
+
+@contextlib.contextmanager
+def holding(point, *args):
+    """A cluster in which ingester-1 keeps the first call that reaches the fault point for an hour; it answers probes and other calls. It ends by a kill."""
+    hour = "3600000"
+    with Cluster("--server.request_timeout=1h", *args, env_of={"ingester-1": {"FLAMETREE_FAULTS": "%s=delay:%s@1" % (point, hour)}}) as c:
+        try:
+            yield c
+        finally:
+            c["ingester-1"].kill()
+
+
+def await_probes(m):
+    """Every member has answered a probe of m since the call, or is dead."""
+    def answered():
+        return m.metric('flametree_cluster_probes_total{result="answered"}') or 0
+    before = answered()
+    await_("probes to be answered", lambda: answered() >= before + 2 * len(Cluster.NAMES))
+
+
+def test_pushes_in_flight_at_a_freeze_are_stored_elsewhere_while_it_lasts():
+    """The one that is under way has seen the ingester answer probes and other pushes, and only the silence can end it: its own time limit is an hour."""
+    with holding("append.ack.before", "--distributor.append_timeout=1h") as c, ThreadPoolExecutor(PODS) as pool:
+        s, at, distributor, frozen = c.server(), now_ms() - 300_000, c["distributor"], c["ingester-1"]
+        first = [pool.submit(push_pod, s, at, i) for i in range(PODS)]
+        await_("one push to be under way", lambda: sum(not f.done() for f in first) == 1, 60)
+        await_probes(distributor)
+        held = next(f for f in first if not f.done())
+        taken, over = [0] * PODS, threading.Event()
+
+        def push_on(i):
+            while not over.is_set():
+                push_pod(s, at + 1 + taken[i], i).expect(200)
+                taken[i] += 1
+        crowd = [pool.submit(push_on, i) for i in range(PODS) if first[i] is not held]
+        try:
+            await_("every pod to push", lambda: all(taken[i] for i in range(PODS) if first[i] is not held))
+            frozen.signal(signal.SIGSTOP)
+            held.result(120).expect(200)
+            await_("the ingester to be dead", lambda: members(distributor, "dead") == 1)
+            before = list(taken)
+            await_("every pod to push on", lambda: all(taken[i] > before[i] + 1 for i in range(PODS) if first[i] is not held))
+        finally:
+            over.set()
+        for f in crowd:
+            f.result(120)
+        assert [f.result().status for f in first] == [200] * PODS
+        assert "event=member.dead kind=ingester id=ingester-1" in distributor.tail(1000)
+
+
+def test_a_query_in_flight_at_a_freeze_is_answered_and_marked_while_it_lasts():
+    with holding("read.before") as c, ThreadPoolExecutor(1) as pool:
+        s = c.server()
+        push_all(s, now_ms() - 300_000)
+        asked = pool.submit(ask, s, **{"Flametree-Partial": "allow"})
+        await_("the query to be under way", lambda: c["ingester-2"].metric('flametree_ingester_read_seconds_count'))
+        await_probes(c["querier"])
+        assert not asked.done()
+        c["ingester-1"].signal(signal.SIGSTOP)
+        assert asked.result(120).expect(200).headers["Flametree-Missing"] == "ingester-1"
 
 
 def test_a_slow_ingester_that_answers_probes_is_waited_for():

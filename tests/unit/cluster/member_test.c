@@ -85,10 +85,15 @@ static void only_a_silent_member_is_given_up(void **state)
     assert_false(members_is_silent(m, kind, id, call, patience));  // too early
     members_heard(m, kind, id);
     members_probe_failed(m, kind, id, S("late"));
-    clock_pass_mono(4 * NS_PER_S);
+    clock_pass_mono(2 * NS_PER_S);
     assert_false(members_is_silent(m, kind, id, call, patience));  // it answered meanwhile
     assert_true(alive(m));
+    clock_pass_mono(NS_PER_S);
+    assert_true(members_is_silent(m, kind, id, call, patience));  // and then no more
+    assert_false(alive(m));
 
+    members_heard(m, kind, id);
+    members_probe_failed(m, kind, id, S("late"));
     call = clock_mono_ns();
     clock_pass_mono(2 * NS_PER_S);
     assert_true(members_is_silent(m, kind, id, call, patience / 2));
