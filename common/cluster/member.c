@@ -14,7 +14,8 @@ struct known {
     unsigned failures;  // in a row
     bool probe_failed;  // since it was last heard
     uint64_t heard_mono_ns;
-    uint64_t dead_mono_ns;  // when it fell
+    uint64_t failed_mono_ns;  // the last failure
+    uint64_t dead_mono_ns;    // when it fell
     char *text;             // memory of the member's strings
     size_t bytes;
 };
@@ -169,15 +170,17 @@ static struct known *find(struct members *m, enum member_kind kind, str id)
 
 // rise and fall log under the lock, so that the lines of one member are in the order of its
 // changes.
-static void rise(struct known *k)
+static void rise(struct known *k, uint64_t at)
 {
     uint64_t now = clock_mono_ns();
     const struct member *x = &k->member;
     char id[LOG_QUOTE_MAX];
     assert(x->kind < MEMBER_KINDS);
+    assert(at <= now);
+    k->heard_mono_ns = MAX(k->heard_mono_ns, at);
+    if (at < k->failed_mono_ns) return;
     k->failures = 0;
     k->probe_failed = false;
-    k->heard_mono_ns = now;
     if (x->alive) return;
     k->member.alive = true;
     log_info(NULL, "member.alive", "kind=%s id=%s address=%.*s dead_ms=%llu",
@@ -200,20 +203,20 @@ static void fall(struct known *k, str why)
              log_quote(quoted, why));
 }
 
-void members_heard(struct members *m, enum member_kind kind, str id)
+void members_heard(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns)
 {
     lock_take(&m->lock);
     struct known *k = find(m, kind, id);
-    if (k) rise(k);
+    if (k) rise(k, at_mono_ns);
     lock_give(&m->lock);
 }
 
-void members_seen(struct members *m, enum member_kind kind, str id,
+void members_seen(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns,
                   const struct node_answer *answer)
 {
     lock_take(&m->lock);
     struct known *k = find(m, kind, id);
-    if (k) rise(k);
+    if (k) rise(k, at_mono_ns);
     if (k) k->member.unready = !answer->ready;
     lock_give(&m->lock);
 }
@@ -226,6 +229,7 @@ static void fail(struct members *m, enum member_kind kind, str id, str why, bool
     if (k) {
         metric_add_set(&cluster_calls_failed, labels, 1);
         k->failures++;
+        k->failed_mono_ns = clock_mono_ns();
         if (probe) k->probe_failed = true;
         if (k->failures >= MEMBER_FAILURES_MAX) fall(k, why);
     }

@@ -68,11 +68,13 @@ bool members_has(struct members *m, enum member_kind kind);
 
 // ---- results of calls and probes; ids that the kind does not have are ignored
 
-// It answered a call, maybe with a refusal.
-void members_heard(struct members *m, enum member_kind kind, str id);
+// It answered a call, maybe with a refusal. at_mono_ns: when the answer came. Callers may tell it
+// later, because they waited for other members too; an answer that is older than a failure does not
+// make a member alive.
+void members_heard(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns);
 
 // It answered a probe.
-void members_seen(struct members *m, enum member_kind kind, str id,
+void members_seen(struct members *m, enum member_kind kind, str id, uint64_t at_mono_ns,
                   const struct node_answer *answer);
 
 // No process was reached by a call or a probe, or a probe was not answered in time. `why` goes into

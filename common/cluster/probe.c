@@ -35,7 +35,7 @@ void members_note_call(struct members *m, enum member_kind kind, str id, const s
                        const err *fault)
 {
     if (c->http.call.ok && fault->code != ERR_UNAVAILABLE)
-        members_heard(m, kind, id);
+        members_heard(m, kind, id, c->http.call.ended_mono_ns);
     else if (!c->http.call.ok && fault->code == ERR_UNAVAILABLE)
         members_failed(m, kind, id, str_of(fault->msg));
 }
@@ -65,20 +65,21 @@ static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
     struct node_answer answer;
     str message = {0};
     err e = {0};
-    assert(r->calls[i].http.call.done);
+    const struct call *c = &r->calls[i].http.call;
+    assert(c->done);
     if (peer_answer(&r->calls[i], &message, &e)) {
         metric_add_to(&cluster_probes, S("answered"), 1);
         if (node_read_answer(message, &answer, &e))
-            members_seen(m, x->kind, x->id, &answer);
-        else
-            members_heard(m, x->kind, x->id);  // of another version, maybe; but it lives
+            members_seen(m, x->kind, x->id, c->ended_mono_ns, &answer);
+        else  // of another version, maybe; but it lives
+            members_heard(m, x->kind, x->id, c->ended_mono_ns);
         return;
     }
-    bool answered = r->calls[i].http.call.ok;
+    bool answered = c->ok;
     bool nobody = e.code == ERR_UNAVAILABLE;
     metric_add_to(&cluster_probes, answered ? S("refused") : S("failed"), 1);
     if (answered && !nobody)
-        members_heard(m, x->kind, x->id);
+        members_heard(m, x->kind, x->id, c->ended_mono_ns);
     else if (nobody)
         members_probe_failed(m, x->kind, x->id, str_of(e.msg));
     else if (!stood_still && (e.code == ERR_DEADLINE_EXCEEDED || e.code == ERR_CANCELED))

@@ -40,6 +40,7 @@ void call_finish(struct call *c, const err *fault)
     bool ok = !fault;
     c->ok = ok;
     c->done = true;
+    c->ended_mono_ns = clock_mono_ns();
     if (fault) c->fault = *fault;
     // From here on the job may free *c, so only g is used.
     struct call_group *g = atomic_exchange_explicit(&c->group, &finished, memory_order_acq_rel);

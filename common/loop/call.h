@@ -22,7 +22,8 @@ struct call {
     _Atomic(struct call_group *) group;  // private: the waiting job's group, or a mark for "done"
     bool done;                           // may be read after the wait, as may the fields below
     bool ok;
-    err fault;  // if done and not ok
+    uint64_t ended_mono_ns;  // the wait may end much later, with other calls
+    err fault;               // if done and not ok
 };
 
 void call_begin(struct call *c, enum rank rank, void (*stop)(struct call *c));

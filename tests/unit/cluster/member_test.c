@@ -55,7 +55,7 @@ static void three_failures_in_a_row_make_a_member_seem_dead(void **state)
                  {false, false}, {false, false}, {true, true}, {false, true}};
     for (size_t i = 0; i < COUNT(steps); i++) {
         if (steps[i].answered)
-            members_heard(m, MEMBER_INGESTER, S("a"));
+            members_heard(m, MEMBER_INGESTER, S("a"), clock_mono_ns());
         else
             members_failed(m, MEMBER_INGESTER, S("a"), S("refused"));
         members_failed(m, MEMBER_INGESTER, S("nobody"), S("refused"));
@@ -83,7 +83,7 @@ static void only_a_silent_member_is_given_up(void **state)
     members_probe_failed(m, kind, id, S("late"));
     clock_pass_mono(NS_PER_S);
     assert_false(members_is_silent(m, kind, id, call, patience));  // too early
-    members_heard(m, kind, id);
+    members_heard(m, kind, id, clock_mono_ns());
     members_probe_failed(m, kind, id, S("late"));
     clock_pass_mono(2 * NS_PER_S);
     assert_false(members_is_silent(m, kind, id, call, patience));  // it answered meanwhile
@@ -92,7 +92,7 @@ static void only_a_silent_member_is_given_up(void **state)
     assert_true(members_is_silent(m, kind, id, call, patience));  // and then no more
     assert_false(alive(m));
 
-    members_heard(m, kind, id);
+    members_heard(m, kind, id, clock_mono_ns());
     members_probe_failed(m, kind, id, S("late"));
     call = clock_mono_ns();
     clock_pass_mono(2 * NS_PER_S);
@@ -107,9 +107,34 @@ static void only_a_silent_member_is_given_up(void **state)
     clock_pass_mono(NS_PER_S);
     assert_true(members_is_silent(m, kind, id, call, patience));
     struct node_answer answer = {.ready = true};
-    members_seen(m, kind, id, &answer);
+    members_seen(m, kind, id, clock_mono_ns(), &answer);
     assert_true(alive(m));
     assert_false(members_is_silent(m, kind, id, call, patience));
+    members_free(m);
+}
+
+// A push waits for all its ingesters before it tells who answered: one may have frozen meanwhile.
+static void an_answer_that_is_told_late_does_not_hide_the_silence_after_it(void **state)
+{
+    (void)state;
+    const enum member_kind kind = MEMBER_INGESTER;
+    const str id = S("a");
+    const uint64_t patience = MEMBER_SILENCE_NS;
+    struct members *m = NULL;
+    assert_ok((m = members_new(e)) != NULL);
+    assert_ok(members_add(m, kind, S("a=x:1"), e));
+    uint64_t call = clock_mono_ns();
+    uint64_t answered = call;
+    clock_pass_mono(2 * NS_PER_S);
+    members_probe_failed(m, kind, id, S("late"));
+    members_heard(m, kind, id, answered);
+    clock_pass_mono(NS_PER_S);
+    assert_true(members_is_silent(m, kind, id, call, patience));
+    assert_false(alive(m));
+    members_heard(m, kind, id, answered);
+    assert_false(alive(m));
+    members_heard(m, kind, id, clock_mono_ns());
+    assert_true(alive(m));
     members_free(m);
 }
 
@@ -179,6 +204,7 @@ int main(void)
         cmocka_unit_test(members_are_listed_by_kind_in_order_of_id),
         cmocka_unit_test(three_failures_in_a_row_make_a_member_seem_dead),
         cmocka_unit_test(only_a_silent_member_is_given_up),
+        cmocka_unit_test(an_answer_that_is_told_late_does_not_hide_the_silence_after_it),
         cmocka_unit_test(each_member_shows_in_the_metrics),
         cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(nothing_is_returned_from_an_exhausted_arena),
