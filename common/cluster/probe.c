@@ -4,6 +4,7 @@
 #include "cluster/metrics.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
+#include "sys/log.h"
 #include "sys/thread.h"
 
 #include <stdatomic.h>
@@ -14,7 +15,7 @@ struct prober {
     struct prober_options options;
     struct buf message;
     pthread_t thread;
-    bool started;
+    bool skips;  // the last round was left out for lack of memory
     struct lock lock;
     struct cond wake;
     bool stopping;    // under the lock
@@ -42,8 +43,8 @@ void members_note_call(struct members *m, enum member_kind kind, str id, const s
 
 // ---- a round
 
-// Chooses the members to ask: all but the process itself. False: there are none, or no memory.
-static bool choose(struct prober *p, struct round *r)
+// Chooses the members to ask: all but the process itself. Fails for lack of memory.
+static bool choose(struct prober *p, struct round *r, err *e)
 {
     struct arena *a = &r->req.arena;
     size_t n = 0;
@@ -55,7 +56,18 @@ static bool choose(struct prober *p, struct round *r)
     assert(r->n <= n);
     r->calls = ARENA_ARRAY(a, struct peer_call, r->n);
     r->waits = ARENA_ARRAY(a, struct call *, r->n);
-    return r->n > 0 && r->calls && r->waits;
+    return arena_ok(a, e);
+}
+
+// Without probes a frozen node is waited for, and a dead one is not asked again: that is told, but
+// each stretch of such rounds only once.
+static void note_skip(struct prober *p, const err *fault)
+{
+    char quoted[LOG_QUOTE_MAX];
+    if (fault->code) metric_add(&cluster_rounds_skipped, 1);
+    if (fault->code && !p->skips)
+        log_warn(NULL, "member.probes_skipped", "why=%s", log_quote(quoted, str_of(fault->msg)));
+    p->skips = fault->code != ERR_OK;
 }
 
 static void note(struct prober *p, struct round *r, size_t i, bool stood_still)
@@ -129,8 +141,11 @@ static uint64_t go_round(struct prober *p)
 {
     struct round r = {.limit_ns = p->options.interval_ns / 2, .began_mono_ns = clock_mono_ns()};
     uint64_t next = r.began_mono_ns + p->options.interval_ns;
+    err fault = {0};
     req_init(&r.req, RANK_DUTY, NULL, ROUND_MEMORY, r.limit_ns);
-    if (choose(p, &r) && !is_stopping(p, &r.req)) {
+    bool chosen = choose(p, &r, &fault);
+    note_skip(p, &fault);
+    if (chosen && r.n > 0 && !is_stopping(p, &r.req)) {
         ask(p, &r);
         if (has_suspect(&r)) next = r.began_mono_ns + r.limit_ns;
         for (size_t i = 0; i < r.n; i++)
@@ -166,18 +181,14 @@ static void release(struct prober *p)
 struct prober *prober_start(const struct prober_options *o, err *e)
 {
     struct prober *p = mem_alloc(NULL, sizeof *p, e);
+    assert(o->interval_ns > 0);
     if (!p) return NULL;
     p->options = *o;
     lock_init(&p->lock, LOCK_PROBER);
     cond_init(&p->wake);
     buf_init(&p->message, NULL, NODE_MESSAGE_MAX);
     node_put_probe(o->self, &p->message);  // encoded once: all probes are alike
-    bool ok = buf_ok(&p->message, e);
-    if (ok && o->interval_ns > 0) {
-        ok = thread_start(&p->thread, "prober", probe_main, p, e);
-        p->started = ok;
-    }
-    if (ok) return p;
+    if (buf_ok(&p->message, e) && thread_start(&p->thread, "prober", probe_main, p, e)) return p;
     release(p);
     return NULL;
 }
@@ -190,6 +201,6 @@ void prober_stop(struct prober *p)
     if (p->now) atomic_store(&p->now->canceled, true);
     cond_wake_all(&p->wake);
     lock_give(&p->lock);
-    if (p->started) thread_join(p->thread);
+    thread_join(p->thread);
     release(p);
 }

@@ -9,6 +9,9 @@
 //
 // Probes use a separate client: in the common one all connections to a node that hangs or is busy
 // may be taken by calls that wait for it. The process does not probe itself.
+//
+// There is no way to switch probes off: without them a dead member would never be asked again. A
+// round for which there is no memory is left out, counted and logged.
 #pragma once
 
 #include "cluster/member.h"
@@ -18,7 +21,7 @@ struct prober_options {
     struct client *client;  // for probes alone
     struct members *members;
     const struct node_identity *self;
-    uint64_t interval_ns;  // 0: no probes
+    uint64_t interval_ns;  // not 0
 };
 
 struct prober;

@@ -213,17 +213,22 @@ static void one_that_hangs_does_not_hide_another(void **state)
     assert_int_equal(close(mute), 0);
 }
 
-static unsigned failed_probes(void)
+static unsigned metric_of(const char *name)
 {
     struct buf out;
     unsigned n = 0;
-    buf_init(&out, NULL, 1 << 20);
+    buf_init(&out, NULL, (size_t)64 << 20);
     metric_print(&out);
     buf_byte(&out, 0);
-    const char *row = strstr(out.p, "flametree_cluster_probes_total{result=\"failed\"} ");
-    if (row) assert_int_equal(sscanf(strchr(row, ' '), " %u", &n), 1);
+    const char *row = strstr(out.p, name);
+    if (row) assert_int_equal(sscanf(row + strlen(name), " %u", &n), 1);
     buf_release(&out);
     return n;
+}
+
+static unsigned failed_probes(void)
+{
+    return metric_of("\nflametree_cluster_probes_total{result=\"failed\"}");
 }
 
 // It sees its own time limits pass all at once: that says nothing about the others.
@@ -259,6 +264,19 @@ static void a_process_does_not_probe_itself(void **state)
     assert_int_equal(close(mute), 0);
 }
 
+static void a_round_without_memory_is_counted(void **state)
+{
+    struct rig *r = *state;
+    static char entry[(size_t)1 << 20];
+    memset(entry, 'x', sizeof entry);
+    for (char id = 'a'; id < 'g'; id++) {  // more than a round may hold
+        entry[0] = id;
+        assert_ok(members_add(r->members, MEMBER_INGESTER, str_make(entry, sizeof entry), e));
+    }
+    start(r);
+    AWAIT(metric_of("\nflametree_cluster_skipped_rounds_total") >= 2);
+}
+
 int main(void)
 {
     clock_take_over();
@@ -275,6 +293,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_that_stood_still_takes_nobody_for_dead, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(a_process_does_not_probe_itself, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_round_without_memory_is_counted, open_rig, close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,9 @@ static void what_does_not_fit_together_is_refused(void **state)
          "self_profile.url: 'http:///push' is not http://host:port"},
         {"--server.listen=banana",
          "server.listen: 'banana' is not host:port or unix:/path: the port is missing"},
+        {"--cluster.probe_interval=0",
+         "flag --cluster.probe_interval: cluster.probe_interval: 0 is below the lowest value, "
+         "200ms"},
         {"--cluster.ingesters=a=h:1,b=h:0",
          "cluster.ingesters: 'h:0' is not host:port or unix:/path: port 0 is no port to connect "
          "to"},
