@@ -16,7 +16,7 @@ struct known {
     uint64_t heard_mono_ns;
     uint64_t failed_mono_ns;  // the last failure
     uint64_t dead_mono_ns;    // when it fell
-    char *text;             // memory of the member's strings
+    char *text;               // memory of the member's strings
     size_t bytes;
 };
 
