@@ -441,10 +441,10 @@ static void on_given_back(struct loop_task *t)
     answer(ex);
 }
 
-bool exchange_is_vital(const struct exchange *ex)
+bool exchange_is_vital(const struct exchange *ex, uint64_t length)
 {
     const struct server_app *app = &ex->server->app;
-    return app->vital && app->vital(app->self, &ex->x);
+    return length == 0 && app->vital && app->vital(app->self, &ex->x);
 }
 
 bool exchange_head(struct exchange *ex, uint64_t length)
@@ -452,7 +452,7 @@ bool exchange_head(struct exchange *ex, uint64_t length)
     struct http_exchange *x = &ex->x;
     const struct server *s = ex->server;
     assert(state_of(ex) == EXCHANGE_HEAD);
-    ex->vital = exchange_is_vital(ex);
+    ex->vital = exchange_is_vital(ex, length);
     if (ex->vital) arena_move(&x->req.arena, s->options.reserve);
     buf_init(&x->out, s->options.memory, s->options.request_memory_max);
     enum head_verdict verdict = s->app.head(s->app.self, x);
@@ -462,7 +462,11 @@ bool exchange_head(struct exchange *ex, uint64_t length)
         return false;
     }
     if (verdict == HEAD_ANSWERED) {
-        answer(ex);
+        bool held = !ex->vital || (held_may_begin(ex, &e) && held_begin(ex, &e));
+        if (!buf_ok(&x->out, &e) || !held)
+            exchange_refuse(ex, 429, &e, "answers_unread");
+        else
+            answer(ex);
         return false;
     }
     if (length != UINT64_MAX && length > x->body_max) {

@@ -65,7 +65,8 @@ struct exchange {
     bool vital;               // server_app.vital
     struct reader *reader;    // of its connection; NULL: from within the process
     size_t held;              // bytes of the answer that are counted (held.h)
-    _Atomic size_t *held_of;  // of its tenant
+    _Atomic size_t *held_by;  // the count of its connection
+    _Atomic size_t *held_of;  // that of its tenant; NULL: none
     size_t owed;              // bytes that the connection had not read when sending began
     uint64_t sent_ns;         // when sending began
     uint64_t mark_ns;         // last progress of the client: sending its body, reading the answer
@@ -94,8 +95,10 @@ struct exchange *exchange_inside(struct server *s, const struct req *asker,
 void exchange_spare(struct exchange *ex);
 
 // Must this request be answered even if memory is used up? Its head is filled in. It then goes on
-// with memory that is kept for such requests (server_options.reserve).
-bool exchange_is_vital(const struct exchange *ex);
+// with memory that is kept for such requests (server_options.reserve). length: as below; a request
+// with a body is not vital, because the body would come into that memory, as slowly as its client
+// likes.
+bool exchange_is_vital(const struct exchange *ex, uint64_t length);
 
 // The head is filled in. length: of the body, UINT64_MAX if unknown. Returns true if the body is
 // wanted; otherwise the answer was given to conn_ops.answer.

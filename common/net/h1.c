@@ -262,11 +262,12 @@ static void on_head(struct conn *c, const char *p, size_t n)
         return;
     }
     prepare_body(c, &head);
-    if (spare && !exchange_is_vital(ex)) {
+    uint64_t length = h->chunked ? UINT64_MAX : h->left;
+    if (spare && !exchange_is_vital(ex, length)) {
         exchange_refuse(ex, 429, &e, "memory");
         return;
     }
-    if (!exchange_head(ex, h->chunked ? UINT64_MAX : h->left)) return;
+    if (!exchange_head(ex, length)) return;
     if (h->body_whole) {
         body_is_whole(c);
         return;

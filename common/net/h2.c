@@ -360,7 +360,8 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
         exchange_reject(ex, 431, &e, "head_too_large");
         return;
     }
-    if (ex->h2.head_fault == 429 && !exchange_is_vital(ex)) {
+    uint64_t length = ex->h2.input_over ? 0 : UINT64_MAX;
+    if (ex->h2.head_fault == 429 && !exchange_is_vital(ex, length)) {
         err_set(&e, ERR_RESOURCE_EXHAUSTED, "no memory for the request's head");
         exchange_refuse(ex, 429, &e, "memory");
         return;
@@ -375,9 +376,10 @@ static void head_is_whole(struct conn *c, struct exchange *ex)
         exchange_reject(ex, status, &e, "bad_request");
         return;
     }
-    uint64_t length = ex->h2.input_over ? 0 : UINT64_MAX;
-    str given = http_headers_get(&x->headers, "content-length");
-    if (given.n && !str_u64(given, &length)) length = UINT64_MAX;
+    uint64_t announced = 0;
+    bool given = str_u64(http_headers_get(&x->headers, "content-length"), &announced);
+    // Until the stream ends a request is one with a body, even if it announces that it is empty.
+    if (!ex->h2.input_over && given && announced > 0) length = announced;
     if (!exchange_head(ex, length)) return;
     if (!ex->h2.input_over && str_ieq(http_headers_get(&x->headers, "expect"), S("100-continue")))
         say_continue(c, ex);

@@ -4,6 +4,10 @@
 #include "net/exchange.h"
 #include "sys/clock.h"
 
+// Parts of the reserve: one n-th for a connection, one n-th for all that is not little.
+#define VITAL_CONNECTION 16
+#define VITAL_ALL        2
+
 #define PRESSED_NS ((uint64_t)(10 * NS_PER_S))  // memory counts as used up so long after a refusal
 
 struct reader *reader_new(void)
@@ -34,17 +38,27 @@ static _Atomic size_t *of_tenant(const struct exchange *ex)
     return &h->tenants[hash_keyed(&h->key, tenant.p, tenant.n) % HELD_TENANTS];
 }
 
-// Not counted: listeners without a budget of answers (other nodes read at once), calls from within
-// the process (no reader), and vital requests, which must be answered and have small answers.
+// Not counted: listeners without a budget of answers (other nodes read at once), and calls from
+// within the process (no reader). Vital requests are counted apart.
 static bool is_counted(const struct exchange *ex)
 {
     return ex->server->options.answers && ex->reader && !ex->vital;
 }
 
+static bool is_vital_counted(const struct exchange *ex)
+{
+    return ex->vital && ex->reader && ex->server->options.reserve;
+}
+
+static _Atomic uint64_t *refused_ns(struct server *s, bool vital)
+{
+    return vital ? &s->held.vital_refused_ns : &s->held.refused_ns;
+}
+
 static bool fail(struct exchange *ex, const char *who, size_t held, const char *setting,
                  size_t limit, err *e)
 {
-    atomic_store_explicit(&ex->server->held.refused_ns, clock_mono_ns(), memory_order_relaxed);
+    atomic_store_explicit(refused_ns(ex->server, ex->vital), clock_mono_ns(), memory_order_relaxed);
     return err_set(e, ERR_RESOURCE_EXHAUSTED,
                    "%s %zu bytes of answers that are not read yet, limit %zu (%s)", who, held,
                    limit, setting);
@@ -57,8 +71,22 @@ static bool over(size_t held, size_t limit)
     return limit > 0 && held >= limit - limit / 16;
 }
 
+static size_t reserve_of(const struct exchange *ex)
+{
+    return atomic_load(&ex->server->options.reserve->limit);
+}
+
+static bool vital_may_begin(struct exchange *ex, err *e)
+{
+    size_t limit = reserve_of(ex) / VITAL_CONNECTION;
+    size_t mine = atomic_load(&ex->reader->vital);
+    return !over(mine, limit) ||
+           fail(ex, "this connection has", mine, "part of the reserve", limit, e);
+}
+
 bool held_may_begin(const struct exchange *ex, err *e)
 {
+    if (is_vital_counted(ex)) return vital_may_begin(conn_unconst(ex), e);
     if (!is_counted(ex) || ex->x.answers_little) return true;
     const struct server_options *o = &ex->server->options;
     size_t mine = atomic_load(&ex->reader->held);
@@ -117,9 +145,9 @@ static void copy_headers(struct http_headers *h, struct arena *a)
 }
 
 // Frees all memory of the request except the answer. The answer's headers lie in the request's
-// arena, so they are copied to a small one first; if there is no room for the copy, the arena
-// stays.
-static void slim(struct exchange *ex)
+// arena, so they are copied to a small one of `budget` first; if there is no room for the copy, the
+// arena stays.
+static void slim(struct exchange *ex, struct mem_budget *budget)
 {
     struct http_exchange *x = &ex->x;
     const struct server_options *o = &ex->server->options;
@@ -127,7 +155,9 @@ static void slim(struct exchange *ex)
     err e = {0};
     struct http_headers headers = x->answer_headers;
     struct http_headers trailers = x->trailers;
-    arena_init(&small, o->answers, o->head_max + HELD_SMALL);
+    // slim forgets the method, and the loop needs to know whether a body is sent.
+    ex->no_body = str_is(x->method, "HEAD");
+    arena_init(&small, budget, o->head_max + HELD_SMALL);
     copy_headers(&x->answer_headers, &small);
     copy_headers(&x->trailers, &small);
     if (!arena_ok(&small, &e)) {
@@ -145,10 +175,32 @@ static void slim(struct exchange *ex)
     buf_release(&x->body);
 }
 
+// The answer counts against the reserve already, as all of a vital request does.
+static bool vital_begin(struct exchange *ex, err *e)
+{
+    struct mem_budget *reserve = ex->server->options.reserve;
+    size_t limit = reserve_of(ex);
+    size_t all = atomic_load(&reserve->used);
+    const struct http_exchange *x = &ex->x;
+    size_t n = x->fixed.n ? x->fixed.n : x->out.room;
+    size_t before = 0;
+    if (n > HELD_LITTLE && all > limit / VITAL_ALL)
+        return fail(ex, "all clients have", all, "part of the reserve", limit / VITAL_ALL, e);
+    if (!take(&ex->reader->vital, n, limit / VITAL_CONNECTION, &before))
+        return fail(ex, "this connection has", before, "part of the reserve",
+                    limit / VITAL_CONNECTION, e);
+    assert(ex->held == 0);
+    ex->held = n;
+    ex->held_by = &ex->reader->vital;
+    if (!x->fixed.n) slim(ex, reserve);
+    return true;
+}
+
 bool held_begin(struct exchange *ex, err *e)
 {
     const struct server_options *o = &ex->server->options;
     struct http_exchange *x = &ex->x;
+    if (is_vital_counted(ex)) return vital_begin(ex, e);
     if (!is_counted(ex)) return true;
     size_t n = x->fixed.n ? x->fixed.n : x->out.room;
     _Atomic size_t *tenant = of_tenant(ex);
@@ -167,19 +219,18 @@ bool held_begin(struct exchange *ex, err *e)
     }
     assert(ex->held == 0);
     ex->held = n;
+    ex->held_by = &ex->reader->held;
     ex->held_of = tenant;
-    // slim forgets the method, and the loop needs to know whether a body is sent.
-    ex->no_body = str_is(x->method, "HEAD");
-    if (!x->fixed.n) slim(ex);
+    if (!x->fixed.n) slim(ex, o->answers);
     return true;
 }
 
 void held_sent(struct exchange *ex)
 {
     if (ex->held == 0) return;
-    assert(atomic_load(&ex->reader->held) >= ex->held && atomic_load(ex->held_of) >= ex->held);
-    atomic_fetch_sub(&ex->reader->held, ex->held);
-    atomic_fetch_sub(ex->held_of, ex->held);
+    size_t mine = atomic_fetch_sub(ex->held_by, ex->held);
+    size_t ours = ex->held_of ? atomic_fetch_sub(ex->held_of, ex->held) : mine;
+    assert(mine >= ex->held && ours >= ex->held);
     ex->held = 0;
 }
 
@@ -198,9 +249,9 @@ void held_send(struct exchange *ex)
     ex->owed = ex->reader ? MAX(atomic_load(&ex->reader->held), ex->held) : 0;
 }
 
-static bool is_pressed(const struct server *s)
+static bool is_pressed(const struct exchange *ex)
 {
-    uint64_t at = atomic_load_explicit(&s->held.refused_ns, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(refused_ns(ex->server, ex->vital), memory_order_relaxed);
     return at > 0 && clock_mono_ns() - at < PRESSED_NS;
 }
 
@@ -209,7 +260,7 @@ bool held_too_long(const struct exchange *ex)
     const struct server_options *o = &ex->server->options;
     if (o->answer_timeout_ns == 0 || exchange_answer(ex).n <= HELD_SMALL) return false;
     uint64_t limit = o->answer_timeout_ns;
-    if (is_pressed(ex->server)) limit = MIN(limit, o->write_timeout_ns);
+    if (is_pressed(ex)) limit = MIN(limit, o->write_timeout_ns);
     limit += (uint64_t)ex->owed * (uint64_t)NS_PER_S / MAX(o->answer_rate, (size_t)1);
     return ex->conn->shard->now_ns > ex->sent_ns + limit;
 }

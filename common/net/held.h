@@ -12,6 +12,9 @@
 //                  it new requests are refused before a worker begins them, and answers that were
 //                  begun before are refused when they are made. One answer at a time is always
 //                  within the share.
+//     reserve      Answers to vital requests count against options.reserve, with shares of their
+//                  own: a sixteenth for each connection, and half for all answers that are not
+//                  small (HELD_LITTLE). So the answer whether the server is ready finds room.
 //     time         The whole answer has a time limit, however steadily the client reads. The limit
 //                  grows with the bytes that the connection has not read (options.answer_rate).
 //                  While the budget is used up, the fixed part of the limit falls to
@@ -25,6 +28,7 @@
 #include "net/server.h"
 
 #define HELD_SMALL   ((size_t)64 << 10)
+#define HELD_LITTLE  ((size_t)4 << 10)  // what counts as small among answers to vital requests
 #define HELD_TENANTS 4096  // counters, chosen by a keyed hash of the name; tenants may share one
 
 struct exchange;
@@ -33,12 +37,14 @@ struct exchange;
 // exchanges hold a reference.
 struct reader {
     _Atomic size_t held;
+    _Atomic size_t vital;  // of answers to vital requests, which `held` does not contain
     _Atomic unsigned refs;
 };
 
 struct held {  // a server's
     struct hash_key key;
     _Atomic uint64_t refused_ns;  // monotonic, when there was last no room; 0: never
+    _Atomic uint64_t vital_refused_ns;
     _Atomic size_t tenants[HELD_TENANTS];
 };
 
