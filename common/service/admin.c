@@ -48,15 +48,29 @@ bool admin_is_ready(struct program *p, struct buf *why)
     return why->n == 0 && !why->failed;
 }
 
-void admin_ready(struct program *p, struct http_exchange *x)
+void admin_ready_bare(struct program *p, struct http_exchange *x)
 {
     struct buf why;
     buf_init(&why, NULL, READY_MAX_BYTES);
     bool ready = admin_is_ready(p, &why);
+    buf_release(&why);
+    x->status = ready ? 200 : 503;
+    x->fixed = ready ? S("ready") : S("not ready");
+}
+
+void admin_ready(struct front *f, struct http_exchange *x)
+{
+    struct program *p = f->program;
+    struct buf why;
+    err e = {0};
+    bool tells = guard_check(&f->guard, x, &e);
+    buf_init(&why, NULL, READY_MAX_BYTES);
+    bool ready = admin_is_ready(p, &why);
     struct buf *out = page(x, ready ? 200 : 503, S("text/plain; charset=utf-8"));
-    if (!ready) buf_str(out, buf_view(&why));
+    if (!ready) buf_str(out, tells ? buf_view(&why) : S("not ready"));
     buf_clear(&why);
-    notices_print(p->notices, &why);  // cut if it is too long: the process is ready all the same
+    // The lines are cut if they are too long: the process is ready all the same.
+    if (tells) notices_print(p->notices, &why);
     if (ready) buf_z(out, why.n ? "ready\n" : "ready");
     buf_str(out, buf_view(&why));
     buf_release(&why);

@@ -25,7 +25,7 @@ static enum head_verdict head(void *self, struct http_exchange *x)
     }
     err e = {0};
     if (str_is(x->path, "/ready"))
-        admin_ready(f->program, x);
+        admin_ready(f, x);
     else if (str_is(x->path, "/metrics") && f->tells_all && guard_check(&f->guard, x, &e))
         admin_metrics(x);
     else
@@ -41,23 +41,35 @@ static void run_route(void *self, struct http_exchange *x)
     app.run(app.self, x);
 }
 
-static void refuse(void *self, struct http_exchange *x, const err *e)
-{
-    struct router *r = router_of(self);
-    if (!r) {
-        answer_starting(x, err_http_status(e->code), e->code, e->msg);
-        return;
-    }
-    struct server_app app = router_app(r);
-    app.refuse(app.self, x, e);
-}
-
 static bool vital(void *self, const struct http_exchange *x)
 {
     struct router *r = router_of(self);
     if (!r) return str_is(x->path, "/ready") || str_is(x->path, "/metrics");
     struct server_app app = router_app(r);
     return app.vital(app.self, x);
+}
+
+// A supervisor takes a refused /ready for a sick process and restarts it, just when there is much
+// to do. So it is never refused for lack of memory or of a place in the lane.
+static bool must_tell(struct front *f, const struct http_exchange *x)
+{
+    return x->status == 429 && str_is(x->path, "/ready") && vital(f, x);
+}
+
+static void refuse(void *self, struct http_exchange *x, const err *e)
+{
+    struct front *f = self;
+    struct router *r = router_of(f);
+    if (must_tell(f, x)) {
+        admin_ready_bare(f->program, x);
+        return;
+    }
+    if (!r) {
+        answer_starting(x, err_http_status(e->code), e->code, e->msg);
+        return;
+    }
+    struct server_app app = router_app(r);
+    app.refuse(app.self, x, e);
 }
 
 struct server_app front_app(struct front *f)

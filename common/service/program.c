@@ -491,7 +491,7 @@ static void publish_admin(struct program *p, struct router_options o)
     o.admin_elsewhere = false;
     o.guard = &p->admin.guard;
     struct router *r = router_new(&o);
-    router_add_http(r, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_http(r, admin_routes, admin_route_count, &p->admin, p->admin_lanes);
     router_add_http(r, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
     for (size_t k = 0; k < p->unit_count; k++) {
         struct unit *u = &p->units[k];
@@ -532,9 +532,9 @@ static void publish(struct program *p)
     };
     struct router *outer = router_new(&public);
     struct router *inner = router_new(&internal);
-    router_add_http(outer, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_http(outer, admin_routes, admin_route_count, &p->public, p->admin_lanes);
     router_add_http(outer, admin_public_routes, admin_public_route_count, p, p->admin_lanes);
-    router_add_http(inner, admin_routes, admin_route_count, p, p->admin_lanes);
+    router_add_http(inner, admin_routes, admin_route_count, &p->internal, p->admin_lanes);
     router_add_rpc(inner, node_rpc, node_rpc_count, p, p->admin_lanes);
     for (size_t k = 0; k < p->unit_count; k++) {
         struct unit *u = &p->units[k];

@@ -123,14 +123,20 @@ void front_print_routes(struct front *f, struct buf *out);
 
 // ---- admin.c: pages of the process itself
 
-extern const struct http_route admin_routes[];  // all listeners
+extern const struct http_route admin_routes[];  // all listeners; of a struct front
 extern const size_t admin_route_count;
 extern const struct http_route admin_public_routes[];  // not the internal one
 extern const size_t admin_public_route_count;
 
 // Is the process ready for traffic? Otherwise a line for each reason is appended to *why.
 bool admin_is_ready(struct program *p, struct buf *why);
-void admin_ready(struct program *p, struct http_exchange *x);
+
+// The answer to /ready. Reasons and notices name nodes, addresses and directories: a page of
+// another site gets the bare status.
+void admin_ready(struct front *f, struct http_exchange *x);
+
+// The bare status: one word, for which no memory is needed.
+void admin_ready_bare(struct program *p, struct http_exchange *x);
 void admin_metrics(struct http_exchange *x);
 
 // ---- node.c: the identity of this process, and its answers to probes

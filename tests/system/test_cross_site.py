@@ -1,10 +1,12 @@
 """Pages of other sites in somebody's browser: they neither push, flush and compact nor read, by a name made to point here (DNS rebinding) or by a request
 across sites. The own page works by every address that leads here, and agents and Grafana's server come by names of which nobody told us."""
+import contextlib
 import json
+import os
 
 import pytest
 from client import CPU, Pprof, now_ms, pb, table, unique
-from flametree import Flametree
+from flametree import Flametree, await_
 from wire import H2, Wire
 
 EVIL = "evil.example:4040"
@@ -75,6 +77,35 @@ def test_nothing_of_a_foreign_page_is_stored(f):
 @pytest.mark.parametrize("path", HARMLESS)
 def test_what_is_everybodys_is_shown_to_everybody(f, path):
     f.server().call("GET", path, headers={"Host": EVIL, "Origin": "http://" + EVIL, "Sec-Fetch-Site": "cross-site"}).expect(200)
+
+
+def test_readiness_is_told_to_everybody_and_its_reasons_are_not(tmp_path):
+    """They name directories, nodes and addresses. A supervisor learns the same from the status."""
+    silent = {"FLAMETREE_FAULTS": "manifest.claim=eio"}  # the store does not say whose it is
+    with Flametree("--internal.listen", "127.0.0.1:0", "--storage.dir", str(tmp_path), program="flametree-compactor", env=silent) as f:
+        check_readiness(f, 200, "ready", "storage.unasked")
+    f = Flametree(env=silent, data=str(tmp_path / "waits"))
+    os.mkdir(f.data)
+    f.start(wait=False)
+    try:
+        def refused():
+            with contextlib.suppress(OSError, ValueError, AssertionError):
+                f.ports = json.loads(open(os.path.join(f.data, "run", "ports.json")).read())
+                f.url = "http://" + own(f)
+                return "ingester not ready: " in f.server().call("GET", "/ready").text
+        await_("a process that waits for its store", refused, 60)
+        check_readiness(f, 503, "not ready", "ingester not ready: ")
+    finally:
+        f.kill()
+
+
+def check_readiness(f, status, word, reason):
+    supervisor = {"Host": own(f), "User-Agent": "kube-probe/1.27"}
+    page = {**BROWSER, "Host": own(f)}
+    for ours in (supervisor, {**page, "Sec-Fetch-Site": "same-origin"}, {"Host": "10.1.2.3:4040"}):
+        assert reason in f.server().call("GET", "/ready", headers=ours).expect(status).text
+    for foreign in ({"Host": EVIL}, {**page, "Origin": "https://evil.example"}, {**page, "Sec-Fetch-Site": "cross-site"}):
+        assert f.server().call("GET", "/ready", headers=foreign).expect(status).text == word
 
 
 OWN = [

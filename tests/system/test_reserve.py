@@ -59,6 +59,83 @@ def test_readiness_and_metrics_have_a_reserve(taken, path):
         w.send(b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " % path.encode() + b"y" * 20000 + b"\r\n\r\n")
         assert w.answers()[0].status == 200
 
+    with Wire(taken) as w:  # with a body there is no room in the reserve, but for the bare answer
+        w.send(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 3\r\n\r\nxyz")
+        assert [(a.status, a.body) for a in w.answers()] == [(200, b"ready")]
+
+
+# ---- clients that do not read what they asked for
+
+HELD = ["--server.%s_timeout=10h" % kind for kind in ("write", "answer", "idle", "request", "body")]
+RESERVE = 16 * MIB
+
+
+@pytest.fixture
+def patient():
+    """It cuts nobody off."""
+    with Flametree(*HELD) as f:
+        yield f
+
+
+def unread(f, path, streams=100):
+    """A connection that asks so often and reads nothing but heads; the statuses of its answers."""
+    h = H2(f, INITIAL_WINDOW_SIZE=0)
+    h.grant = False
+    for i in range(streams):
+        h.request(1 + 2 * i, path=path)
+    h.await_("the heads of all answers", lambda: len(h.streams) == streams and all(s.status for s in h.streams.values()))
+    return h, [s.status for _, s in sorted(h.streams.items())]
+
+
+def check_ready(f):
+    """On new connections, by both protocols."""
+    for _ in range(10):
+        f.server().call("GET", "/ready").expect(200, "ready")
+        with H2(f) as h:
+            h.request(1, path="/ready")
+            assert h.await_end(1).status == 200, h.streams
+
+
+def reserved(f):
+    return f.metric('flametree_memory_bytes{budget="reserve"}')
+
+
+def test_metrics_that_are_not_read_leave_room_for_readiness(patient):
+    """A connection has its share of the reserve. Others still get metrics, and anybody learns whether the server is ready."""
+    readers = []
+    try:
+        for _ in range(6):
+            h, got = unread(patient, "/metrics")
+            readers.append(h)
+            assert got[0] == 200 and 429 in got, got
+            check_ready(patient)
+        assert reserved(patient) < RESERVE / 2
+        for _ in range(16):
+            h, got = unread(patient, "/metrics")
+            readers.append(h)
+            assert set(got) <= {200, 429}, got
+            check_ready(patient)
+        for h in readers:  # on their own connections too
+            h.request(1001, path="/ready")
+            assert h.await_("an answer", lambda: h.streams.get(1001) and h.streams[1001].status) == 200
+    finally:
+        for h in readers:
+            h.close()
+    await_("the reserve to be given back", lambda: reserved(patient) < MIB)
+
+
+def test_bodies_do_not_come_into_the_reserve(patient):
+    wires = []
+    try:
+        for _ in range(4):
+            wires.append(Wire(patient))
+            wires[-1].send(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (6 * MIB) + b"x" * (5 * MIB))
+        await_("most of the bodies to be read", lambda: patient.metric('flametree_memory_bytes{budget="requests"}') + reserved(patient) > RESERVE - 2 * MIB)
+        check_ready(patient)
+    finally:
+        for wire in wires:
+            wire.close()
+
 
 # ---- a server that stood still
 

@@ -350,13 +350,14 @@ static void pages_are_shown_or_refused(void **state)
 {
     (void)state;
     static struct program p;
+    static struct front front = {.program = &p};
     p = (struct program){.unit_count = 1, .units = {{.service = &unit, .started = true}}};
     p.state = PROGRAM_READY;
     assert_ok(load(&p.config, e));
     assert_ok((p.tenants = tenants_open(p.config, e)));
     struct router_options o = {.body_max = 1000, .answer_max = 1 << 20};
     struct router *r = router_new(&o);
-    router_add_http(r, admin_routes, admin_route_count, &p, p.admin_lanes);
+    router_add_http(r, admin_routes, admin_route_count, &front, p.admin_lanes);
     router_add_http(r, admin_public_routes, admin_public_route_count, &p, p.admin_lanes);
     static const char *const paths[] = {"/ready", "/metrics", "/config", "/runtime_config"};
     static const char *const names[] = {"service.ready", "service.metrics", "service.page_config",
