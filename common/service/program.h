@@ -81,6 +81,7 @@ struct program {
     char cluster_text[ULID_TEXT];
     atomic_bool cluster_known;
     atomic_bool store_unasked;  // the store's cluster could not be read yet
+    atomic_bool store_untried;  // whether the store keeps its promises could not be tried yet
     struct notices *notices;
     struct watch *watch;                   // or NULL
     struct lane *admin_lanes[RANK_COUNT];  // of the process' own pages, and of probes
@@ -111,8 +112,8 @@ void program_close(struct program *p);  // also after a start that failed half-w
 bool storage_open(struct program *p, err *e) MUST_CHECK;  // sets process.store, or leaves it NULL
 void storage_close(struct program *p);
 
-// Reads the cluster of a store that could not be read at the start. If it is not this node's, the
-// process ends.
+// Does what the store did not let be done at the start: tries it out, reads its cluster. If it
+// breaks its promises or is not this node's, the process ends.
 void storage_ask(struct program *p);
 
 // ---- front.c

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// storage.c - opens the store of a process: tries out whether it keeps its promises, then claims it
+// for the cluster. What cannot be done at the start, because the store is away or slow, is done by
+// storage_ask as soon as it answers; until then a notice says so. A store that is found wrong,
+// sooner or later, ends the process.
 #include "base/ulid.h"
 #include "manifest/manifest.h"
 #include "service/process.h"
@@ -12,6 +17,8 @@
 #include <unistd.h>
 
 #define UNASKED        "storage.unasked"
+#define UNTRIED        "storage.untried"
+#define STORE_PATH_MAX (PATH_MAX + sizeof "/store")
 #define CLAIM_BYTES    ((size_t)1 << 20)
 #define CLAIM_LIMIT_NS ((uint64_t)60 * NS_PER_S)
 #define ASK_LIMIT_NS   ((uint64_t)5 * NS_PER_S)  // a process that ends waits for it
@@ -72,69 +79,102 @@ static bool claim(struct program *p, uint64_t limit_ns, err *e)
     return true;
 }
 
+// The store of the settings; path is memory for the default. False: this process has none.
+static bool choose(struct program *p, struct store_local_options *o, char path[STORE_PATH_MAX])
+{
+    const struct storage_settings *s = config_section(p->config, "storage");
+    snprintf(path, STORE_PATH_MAX, "%s/store", p->datadir.path);
+    *o = (struct store_local_options){
+        .dir = s->dir[0] ? s->dir : path,
+        .memory = &p->storage,
+        .width = (unsigned)s->width,
+        .no_uring = strcmp(s->io, "threads") == 0,
+    };
+    return strcmp(s->kind, "none") != 0 && (s->dir[0] || p->process.all_in_one);
+}
+
+static bool try_clients(struct program *p, struct store_local_options o, uint64_t limit_ns, err *e)
+{
+    struct req r;
+    o.again = true;  // a second client, as cheap as possible
+    o.no_uring = true;
+    o.width = 1;
+    struct store *other = store_open_local(&o, e);
+    if (!other) return false;
+    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, limit_ns);
+    bool ok = store_check(p->process.store, other, p->identity.directory, &r, e);
+    req_release(&r);
+    store_close(other);
+    return ok;
+}
+
+// Does the file system keep the promises of store.h?
+//
+//     a trial shows that it does not           fails
+//     it breaks them between machines, which   goes on with the notice storage.caches
+//     only its kind and options tell
+//     it cannot be tried now                   goes on with the notice storage.untried, and
+//                                              storage_ask tries again
+static bool try_store(struct program *p, uint64_t limit_ns, err *e)
+{
+    struct store_local_options o;
+    char path[STORE_PATH_MAX];
+    char dir[LOG_QUOTE_MAX];
+    err fault = {0};
+    bool has_one = choose(p, &o, path);
+    assert(has_one && p->process.store);
+    (void)has_one;
+    const char *why = store_check_mount(o.dir);
+    if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
+    bool ok = try_clients(p, o, limit_ns, &fault);
+    if (!ok && fault.code == ERR_FAILED_PRECONDITION) {
+        *e = fault;
+        return err_wrap(e, "storage %s", o.dir);
+    }
+    atomic_store(&p->store_untried, !ok);
+    if (ok) {
+        notice_end(p->notices, UNTRIED, str_of(p->id));
+        log_info(NULL, "storage.tried", "dir=%s promises=\"%s\"", log_quote(dir, str_of(o.dir)),
+                 "two clients: new objects are seen and listed at once, a name is created only "
+                 "once, bytes are read as they were written, deletions are seen");
+        return true;
+    }
+    notice_raise(p->notices, UNTRIED, str_of(p->id), NOTICE_FOREVER,
+                 "whether two clients see each other's changes could not be tried: %s; look at the "
+                 "store, it is tried again",
+                 fault.msg);
+    return true;
+}
+
 // A fault for which a start would fail ends the process even if it shows later. Without a drain:
 // that would write the heads to the wrong store. Their data stays in the logs for the next start.
 void storage_ask(struct program *p)
 {
     err e = {0};
     char quoted[LOG_QUOTE_MAX];
-    if (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e)) return;
+    bool ok = !atomic_load(&p->store_untried) || try_store(p, ASK_LIMIT_NS, &e);
+    if (ok && (!atomic_load(&p->store_unasked) || claim(p, ASK_LIMIT_NS, &e))) return;
     log_error(NULL, "storage.refused", "why=%s", log_quote(quoted, str_of(e.msg)));
     fprintf(stderr, "flametree: %s\n", e.msg);
     _exit(EXIT_FAILURE);
 }
 
-// Does the file system keep the promises of store.h? If a test shows that it does not, the start
-// fails. If it is only known of its kind that it breaks them between machines, which no test here
-// can see, a notice is raised.
-static bool check_store(struct program *p, struct store_local_options o, err *e)
-{
-    struct req r;
-    err fault = {0};
-    char quoted[LOG_QUOTE_MAX];
-    const char *why = store_check_mount(o.dir);
-    if (why) notice_raise(p->notices, "storage.caches", str_of(o.dir), NOTICE_FOREVER, "%s", why);
-    o.again = true;  // a second client, as cheap as possible
-    o.no_uring = true;
-    o.width = 1;
-    struct store *other = store_open_local(&o, e);
-    if (!other) return false;
-    req_init(&r, RANK_DUTY, &p->storage, CLAIM_BYTES, CLAIM_LIMIT_NS);
-    bool ok = store_check(p->process.store, other, p->identity.directory, &r, &fault);
-    req_release(&r);
-    store_close(other);
-    if (ok) return true;
-    if (fault.code == ERR_FAILED_PRECONDITION) {
-        *e = fault;
-        return err_wrap(e, "storage %s", o.dir);
-    }
-    log_warn(NULL, "storage.unchecked", "fault=%s action=\"%s\"",
-             log_quote(quoted, str_of(fault.msg)),
-             "look at the store; whether two clients see each other's changes was not tried");
-    return true;
-}
-
 bool storage_open(struct program *p, err *e)
 {
     const struct storage_settings *s = config_section(p->config, "storage");
-    char path[PATH_MAX + sizeof "/store"];
-    snprintf(path, sizeof path, "%s/store", p->datadir.path);
+    struct store_local_options o;
+    char path[STORE_PATH_MAX];
     mem_budget_init(&p->storage, "storage", &p->memory, 0);
     process_watch_budget(&p->storage);
-    bool none = strcmp(s->kind, "none") == 0;
-    if (none || (!s->dir[0] && !p->process.all_in_one)) {
+    if (!choose(p, &o, path)) {
+        bool none = strcmp(s->kind, "none") == 0;
         log_info(NULL, "storage.none", "why=\"%s: this process keeps no objects and reads none\"",
                  none ? "storage.kind is none" : "storage.dir is not set");
         return true;
     }
-    struct store_local_options o = {
-        .dir = s->dir[0] ? s->dir : path,
-        .memory = &p->storage,
-        .width = (unsigned)s->width,
-        .no_uring = strcmp(s->io, "threads") == 0,
-    };
     p->process.store = store_open_local(&o, e);
-    bool ok = p->process.store && check_store(p, o, e) && claim(p, CLAIM_LIMIT_NS, e);
+    // Tried first: a claim in a store that breaks its promises could be one of two.
+    bool ok = p->process.store && try_store(p, CLAIM_LIMIT_NS, e) && claim(p, CLAIM_LIMIT_NS, e);
     (void)node_cluster(p, &p->identity.cluster);
     return ok;
 }

@@ -1,4 +1,5 @@
 """Section storage: where objects are kept, how, and what is said when they cannot be."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -195,3 +196,56 @@ def test_a_store_that_was_moved_away_is_no_empty_store(tmp_path):
         book.check()
         assert call(f, "/ingester/flush")[0] == 200
         book.check()
+
+
+# ---- what the store must guarantee
+
+def test_a_store_is_tried_out_at_the_start(tmp_path):
+    with Flametree(data=str(tmp_path)) as f:
+        line = next(line for line in f.tail().splitlines() if "event=storage.tried" in line)
+        assert "dir=%s/store" % tmp_path in line and "seen and listed at once" in line and "created only once" in line and "deletions" in line, line
+        assert "storage.untried" not in f.server().call("GET", "/ready").expect(200).text
+
+
+def test_a_store_that_is_away_at_the_start_is_tried_out_when_it_is_there(tmp_path):
+    f = alone(tmp_path, "data", "flametree-compactor", "--storage.dir", str(tmp_path / "store"))
+    f.env["FLAMETREE_FAULTS"] = "store.link=eio@3"
+    with f:
+        await_("the store to be tried out", lambda: "event=storage.tried" in f.tail(500))
+        log = f.tail(500)
+        assert "event=storage.untried" in log and "Input/output error" in log, log
+        assert log.index("event=storage.untried") < log.index("event=storage.tried") and "event=notice.over of=storage.untried" in log, log
+        assert f.server().call("GET", "/ready").expect(200).text == "ready"
+
+
+def test_a_store_that_cannot_be_tried_out_is_told(tmp_path):
+    with Flametree("--storage.dir", str(tmp_path / "store")) as f:  # so that it is a cluster's
+        pass
+    f = alone(tmp_path, "data", "flametree-compactor", "--storage.dir", str(tmp_path / "store"))
+    f.env["FLAMETREE_FAULTS"] = "store.link=eio@3+"
+    with f:
+        assert "storage.untried" in f.server().call("GET", "/ready").expect(200, "Input/output error").text
+
+
+def test_a_store_that_breaks_a_promise_when_it_is_tried_out_late_is_refused(tmp_path):
+    """What one client created the other one does not find, because the test takes it away between the two."""
+    f = alone(tmp_path, "data", "flametree-compactor", "--storage.dir", str(tmp_path / "store"))
+    f.env["FLAMETREE_FAULTS"] = "store.link=eio@3;store.created=delay:2000"
+    folder = tmp_path / "store/o/v1/check"
+    try:
+        f.start(wait=False)
+
+        def lost():
+            if folder.is_dir():
+                folder.chmod(0o700)
+                for name in os.listdir(folder):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(folder / name)
+            return f.process.poll() is not None
+        await_("the process to end", lost, 60)
+        assert f.process.returncode == 1 and "event=process.ready" in f.tail(500), f.tail(500)
+        assert "event=storage.refused" in f.tail(500) and "flametree: storage %s/store: " % tmp_path in f.tail(500), f.tail(500)
+    finally:
+        if f.process.poll() is None:
+            f.kill()
+        f.process = None
