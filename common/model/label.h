@@ -123,6 +123,6 @@ bool selector_add_known(struct arena *a, struct selector *sel, const struct matc
 bool matcher_test(const struct selector *sel, const struct matcher *m, str value, bool *matches,
                   err *e) MUST_CHECK;
 
-// The same for few values. Without memory a regex matches nothing.
-bool matcher_matches(const struct matcher *m, str value);
+// Whether all matchers hold. Without memory a regex matches nothing, so this is for labels of which
+// nothing is lost if they do not match, and never for a query.
 bool selector_matches(const struct selector *sel, labels ls);

@@ -382,15 +382,10 @@ bool matcher_test(const struct selector *sel, const struct matcher *m, str value
     return true;
 }
 
-bool matcher_matches(const struct matcher *m, str value)
-{
-    return matches(m, value) == REGEX_YES;
-}
-
 bool selector_matches(const struct selector *sel, labels ls)
 {
     for (size_t i = 0; i < sel->n; i++) {
-        if (!matcher_matches(&sel->v[i], labels_get(ls, sel->v[i].name))) return false;
+        if (matches(&sel->v[i], labels_get(ls, sel->v[i].name)) != REGEX_YES) return false;
     }
     return true;
 }

@@ -145,6 +145,7 @@ struct block_unit {
     struct block_kept *symbols_kept;
     struct block_kept *names_kept;  // instead of symbols
     const struct block_index *index;
+    bool *asked;  // by type of the index: whether matchers of service and type hold
     const struct symbol_table *symbols;
     struct block_set keys;  // keys that the selector means; not for class ALL
     bool selected;          // keys are set
@@ -228,8 +229,10 @@ static inline bool block_within(const struct level_piece *p, int64_t time_ns)
 bool block_no_room(const struct block_walk *w, err *e);
 
 // ---- keys (block_keys.c)
-// Whether matchers of service and type hold; the others are the keys'.
-bool block_asks_type(const struct query *q, str service, str type);
+// Whether matchers of service and type hold; the others are the keys'. False: the question cannot
+// go on. For the types of a unit's index the wave has the answers in u->asked (block_ask_types).
+bool block_asks_type(const struct query *q, str service, str type, bool *asked, err *e) MUST_CHECK;
+bool block_ask_types(const struct block_walk *w, struct block_unit *u, err *e) MUST_CHECK;
 
 // Whether keys without these labels still have all that the question needs.
 bool block_projection_keeps(const struct block_walk *w, const struct block_dropped_labels *dropped);
@@ -366,4 +369,5 @@ bool block_read_stats(struct block_stats *s, struct block_walk *w, struct block_
 // not read.
 bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bool *done,
                             err *e) MUST_CHECK;
-bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u);
+bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u, bool *done,
+                           err *e) MUST_CHECK;

@@ -3,12 +3,24 @@
 // Which keys of a unit a question means, of which class, and which nodes of a key cover a range.
 #include "querier/block/block_int.h"
 
-bool block_asks_type(const struct query *q, str service, str type)
+bool block_asks_type(const struct query *q, str service, str type, bool *asked, err *e)
 {
-    for (size_t i = 0; i < q->selector.n; i++) {
+    *asked = true;
+    for (size_t i = 0; i < q->selector.n && *asked; i++) {
         const struct matcher *m = &q->selector.v[i];
-        if (str_is(m->name, LABEL_SERVICE) && !matcher_matches(m, service)) return false;
-        if (str_is(m->name, LABEL_PROFILE_TYPE) && !matcher_matches(m, type)) return false;
+        bool of_service = str_is(m->name, LABEL_SERVICE);
+        if (!of_service && !str_is(m->name, LABEL_PROFILE_TYPE)) continue;
+        if (!matcher_test(&q->selector, m, of_service ? service : type, asked, e)) return false;
+    }
+    return true;
+}
+
+bool block_ask_types(const struct block_walk *w, struct block_unit *u, err *e)
+{
+    const struct block_index *x = u->index;
+    const struct query *q = w->ask.q;
+    for (uint32_t i = 0; i < x->type_count; i++) {
+        if (!block_asks_type(q, u->service->name, x->types[i], &u->asked[i], e)) return false;
     }
     return true;
 }
@@ -56,10 +68,8 @@ bool block_is_meant(const struct block_walk *w, const struct block_unit *u, uint
     // Postings have keys of series and projections. A key of class ALL has no labels but service
     // and type, which are compared here. Excluded keys are of the right type and not in the
     // selection.
-    bool of_type = (class == BLOCK_ALL || w->ask.excluded) &&
-                   block_asks_type(w->ask.q, u->service->name, u->index->types[k->type]);
-    if (class == BLOCK_ALL) return of_type;
-    return w->ask.excluded ? of_type && !block_set_has(&u->keys, key)
+    if (class == BLOCK_ALL) return u->asked[k->type];
+    return w->ask.excluded ? u->asked[k->type] && !block_set_has(&u->keys, key)
                            : block_set_has(&u->keys, key);
 }
 

@@ -62,7 +62,9 @@ bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bo
     *done = true;
     for (uint32_t i = 0; i < u->service->dataset_count; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
-        if (!block_asks_type(w->ask.q, u->service->name, d->type)) continue;
+        bool asked = false;
+        if (!block_asks_type(w->ask.q, u->service->name, d->type, &asked, e)) return false;
+        if (!asked) continue;
         enum found found = look(u, d);
         if (found == PERHAPS) *done = false;
         if (found == THERE && !show_type(w, u, d->type, e)) return false;

@@ -19,24 +19,30 @@ static bool tell(void *arg, const struct block_hit *h, str columns, err *e)
     return want->fn(want->arg, h->unit->object->object, key, e);
 }
 
-static bool has_loose(const struct block_walk *w, const struct block_unit *u)
+static bool has_loose(const struct block_walk *w, const struct block_unit *u, bool *has, err *e)
 {
-    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
+    *has = false;
+    for (uint32_t i = 0; i < u->service->dataset_count && !*has; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
-        if (d->loose > 0 && block_asks_type(w->ask.q, u->service->name, d->type)) return true;
+        if (d->loose == 0) continue;
+        if (!block_asks_type(w->ask.q, u->service->name, d->type, has, e)) return false;
     }
-    return false;
+    return true;
 }
 
 // Keeps the units that may have such rows.
-static void keep_suspects(struct block_walk *w)
+static bool keep_suspects(struct block_walk *w, err *e)
 {
     size_t kept = 0;
     for (size_t i = 0; i < w->unit_count; i++) {
         struct block_unit *u = &w->units[i];
-        if (block_has_rows(u) && (u->object->may_skip || has_loose(w, u))) w->units[kept++] = *u;
+        bool suspect = u->object->may_skip;
+        if (!block_has_rows(u)) continue;
+        if (!suspect && !has_loose(w, u, &suspect, e)) return false;
+        if (suspect) w->units[kept++] = *u;
     }
     w->unit_count = kept;
+    return true;
 }
 
 static bool read_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
@@ -68,9 +74,8 @@ bool block_read_loose(struct blocks *b, struct req *r, const struct query *q,
     struct block_loose looked_for = *want;
     struct block_walk w = {
         .blocks = b, .req = r, .m = &m, .out = out, .ask = {.q = q, .skip = want->wanted}};
-    bool ok = block_walk_begin(&w, p, e);
-    keep_suspects(&w);
-    ok = ok && block_walk_waves(&w, read_wave, &looked_for, e);
+    bool ok = block_walk_begin(&w, p, e) && keep_suspects(&w, e) &&
+              block_walk_waves(&w, read_wave, &looked_for, e);
     block_walk_end(&w);
     return ok;
 }

@@ -280,35 +280,35 @@ static bool load_footers(struct block_walk *w, err *e)
 
 // Whether a piece can have something of the service that the question means.
 static bool concerns(const struct block_walk *w, const struct block_service_ref *s,
-                     const struct level_piece *p)
+                     const struct level_piece *p, bool *does, err *e)
 {
     uint32_t pack = block_pack(s->name);
-    if (pack < p->pack_lo || pack > p->pack_hi) return false;
-    for (uint32_t i = 0; i < s->dataset_count; i++) {
+    *does = false;
+    if (pack < p->pack_lo || pack > p->pack_hi) return true;
+    for (uint32_t i = 0; i < s->dataset_count && !*does; i++) {
         const struct block_dataset *d = &s->datasets[i];
-        if (block_touches(p, d->first_ns, d->last_ns) &&
-            block_asks_type(w->ask.q, s->name, d->type)) {
-            return true;
-        }
+        if (!block_touches(p, d->first_ns, d->last_ns)) continue;
+        if (!block_asks_type(w->ask.q, s->name, d->type, does, e)) return false;
     }
-    return false;
+    return true;
 }
 
 static bool add_unit(struct block_walk *w, struct block_object *o,
                      const struct block_service_ref *s, err *e)
 {
+    const struct level_piece **pieces = NULL;
     size_t n = 0;
-    for (size_t i = 0; i < o->piece_count; i++)
-        n += concerns(w, s, o->pieces[i]);
-    if (n == 0) return true;
-    const struct level_piece **pieces = ARENA_ARRAY(&w->arena, const struct level_piece *, n);
-    if (!pieces ||
-        !arena_grow(&w->arena, &w->units, &w->unit_cap, w->unit_count + 1, sizeof *w->units)) {
-        return block_no_room(w, e);
-    }
-    n = 0;
     for (size_t i = 0; i < o->piece_count; i++) {
-        if (concerns(w, s, o->pieces[i])) pieces[n++] = o->pieces[i];
+        bool does = false;
+        if (!concerns(w, s, o->pieces[i], &does, e)) return false;
+        if (!does) continue;
+        if (!pieces) pieces = ARENA_ARRAY(&w->arena, const struct level_piece *, o->piece_count);
+        if (!pieces) return block_no_room(w, e);
+        pieces[n++] = o->pieces[i];
+    }
+    if (n == 0) return true;
+    if (!arena_grow(&w->arena, &w->units, &w->unit_cap, w->unit_count + 1, sizeof *w->units)) {
+        return block_no_room(w, e);
     }
     w->units[w->unit_count++] =
         (struct block_unit){.object = o, .service = s, .pieces = pieces, .piece_count = n};
@@ -448,7 +448,10 @@ static bool use_wants(struct block_walk *w, struct block_unit *u, const struct b
         u->symbols = NULL;
         why = &damage;
     }
-    return !why || block_note(w, u->object, why, e);
+    if (why) return block_note(w, u->object, why, e);
+    if (!u->index) return true;  // loading failed, and the question ends
+    u->asked = ARENA_ARRAY(&w->wave, bool, u->index->type_count);
+    return u->asked ? block_ask_types(w, u, e) : block_no_room(w, e);
 }
 
 static bool load_wave(struct block_walk *w, struct block_unit *v, size_t n, err *e)
@@ -485,6 +488,7 @@ static void release_wave(struct block_walk *w, struct block_unit *v, size_t n)
         v[i].symbols_kept = NULL;
         v[i].names_kept = NULL;
         v[i].index = NULL;
+        v[i].asked = NULL;
         v[i].symbols = NULL;
     }
     block_io_release(w, &w->prefetch.io);
@@ -543,7 +547,7 @@ static bool ask_footers(struct block_walk *w, err *e)
     for (size_t i = 0; i < w->unit_count; i++) {
         bool done = false;
         if (q->labels.wanted && !block_labels_by_footer(w, &w->units[i], &done, e)) return false;
-        if (q->stats) done = block_stats_by_footer(w, &w->units[i]);
+        if (q->stats && !block_stats_by_footer(w, &w->units[i], &done, e)) return false;
         if (!done) w->units[kept++] = w->units[i];
     }
     w->unit_count = kept;
@@ -661,10 +665,7 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
 static bool survives_in(const struct block_walk *w, const struct block_unit *u)
 {
     for (uint32_t t = 0; t < u->index->type_count; t++) {
-        if (block_asks_type(w->ask.q, u->service->name, u->index->types[t]) &&
-            !block_projection_keeps(w, &u->index->dropped[t])) {
-            return false;
-        }
+        if (u->asked[t] && !block_projection_keeps(w, &u->index->dropped[t])) return false;
     }
     return true;
 }

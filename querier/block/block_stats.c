@@ -53,27 +53,36 @@ static bool count_series(struct stats *t, labels ls, err *e)
 
 // ---- counting
 
-bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u)
+// Are all profiles of the type within the unit's pieces, or none?
+static bool is_whole(const struct block_unit *u, const struct block_dataset *d)
 {
-    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
-        const struct block_dataset *d = &u->service->datasets[i];
-        if (!block_asks_type(w->ask.q, u->service->name, d->type)) continue;
-        for (size_t k = 0; k < u->piece_count; k++) {
-            const struct level_piece *p = u->pieces[k];
-            bool first = block_within(p, d->first_ns);
-            if (first != block_within(p, d->last_ns)) return false;
-            if (!first && block_touches(p, d->first_ns, d->last_ns)) return false;
-        }
+    for (size_t k = 0; k < u->piece_count; k++) {
+        const struct level_piece *p = u->pieces[k];
+        bool first = block_within(p, d->first_ns);
+        if (first != block_within(p, d->last_ns)) return false;
+        if (!first && block_touches(p, d->first_ns, d->last_ns)) return false;
     }
-    for (uint32_t i = 0; i < u->service->dataset_count; i++) {
+    return true;
+}
+
+bool block_stats_by_footer(struct block_walk *w, const struct block_unit *u, bool *done, err *e)
+{
+    *done = true;
+    for (uint32_t i = 0; i < u->service->dataset_count && *done; i++) {
+        const struct block_dataset *d = &u->service->datasets[i];
+        bool asked = false;
+        if (!block_asks_type(w->ask.q, u->service->name, d->type, &asked, e)) return false;
+        *done = !asked || is_whole(u, d);
+    }
+    for (uint32_t i = 0; i < u->service->dataset_count && *done; i++) {
         const struct block_dataset *d = &u->service->datasets[i];
         bool in = false;
+        bool asked = false;
         for (size_t k = 0; k < u->piece_count; k++)
             in = in || block_within(u->pieces[k], d->first_ns);
+        if (in && !block_asks_type(w->ask.q, u->service->name, d->type, &asked, e)) return false;
         // Footers do not count sampled profiles, but the type is listed, so there is at least one.
-        if (in && block_asks_type(w->ask.q, u->service->name, d->type)) {
-            inventory_count(&w->m->there, MAX(d->profiles, 1), d->first_ns, d->last_ns);
-        }
+        if (asked) inventory_count(&w->m->there, MAX(d->profiles, 1), d->first_ns, d->last_ns);
     }
     return true;
 }

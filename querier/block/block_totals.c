@@ -56,7 +56,7 @@ static bool is_taken(const struct totals *t, const struct block_unit *u, uint32_
                      const enum block_class *classes)
 {
     const struct block_key_ref *k = &u->index->keys[key];
-    if (!block_asks_type(t->w->ask.q, u->service->name, u->index->types[k->type])) return false;
+    if (!u->asked[k->type]) return false;
     if (k->sampled) {
         return t->q->include_sampled && block_is_meant(t->w, u, key, BLOCK_SERIES);
     }
@@ -112,10 +112,7 @@ static bool take_totals(struct totals *t, struct block_unit *u, const struct lev
     enum block_class *classes = ARENA_ARRAY(&w->wave, enum block_class, x->type_count);
     if (!classes) return block_no_room(w, e);
     for (uint32_t i = 0; i < x->type_count; i++) {
-        if (block_asks_type(w->ask.q, u->service->name, x->types[i]) &&
-            !block_class_for(w, u, i, &classes[i], e)) {
-            return false;
-        }
+        if (u->asked[i] && !block_class_for(w, u, i, &classes[i], e)) return false;
     }
     if (!block_select_keys(w, u, e)) return false;
     for (uint32_t i = 0; i < x->key_count; i++) {

@@ -109,7 +109,7 @@ static bool add_type(struct tree *t, uint32_t type, const struct level_piece *p,
 {
     struct block_unit *u = t->unit;
     enum block_class class = BLOCK_ALL;
-    if (!block_asks_type(t->w->ask.q, u->service->name, u->index->types[type])) return true;
+    if (!u->asked[type]) return true;
     if (block_has_rows(u)) {
         return add_all_of_leaf(t, type, key_of_all(u->index, type), p, e);
     }

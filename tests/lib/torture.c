@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/torture.h"
 
+#include "base/regex_int.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -377,8 +377,10 @@ static void a_list_of_hundreds_of_pods_selects_them(void **state)
     assert_true(b.n > 10000);
     struct selector sel = {0};
     assert_ok(selector_parse(&a, buf_view(&b), &sel, e));
-    assert_true(matcher_matches(&sel.v[0], S("checkout-api-00000000-00000")));
-    assert_false(matcher_matches(&sel.v[0], S("checkout-api-00000000-00001")));
+    static const label pods[] = {{S_INIT("pod"), S_INIT("checkout-api-00000000-00000")},
+                                 {S_INIT("pod"), S_INIT("checkout-api-00000000-00001")}};
+    assert_true(selector_matches(&sel, (labels){&pods[0], 1}));
+    assert_false(selector_matches(&sel, (labels){&pods[1], 1}));
     buf_release(&b);
     arena_release(&a);
 }
