@@ -13,7 +13,7 @@
 
 static bool add(struct arena *a, struct cli_files *f, const char *path, err *e)
 {
-    if (!arena_grow(a, &f->v, &f->cap, f->n + 1, sizeof *f->v)) return arena_ok(a, e);
+    if (!arena_grow(a, &f->v, &f->cap, f->n + 1, sizeof *f->v)) return arena_fail(a, e);
     f->v[f->n++] = path;
     return true;
 }

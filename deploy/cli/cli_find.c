@@ -162,7 +162,7 @@ static int by_distance(const void *a, const void *b)
 static bool sort_by_likeness(struct cli *c, str *v, size_t n, str word, err *e)
 {
     struct near *near = ARENA_ARRAY(&c->arena, struct near, n + 1);
-    if (!near) return arena_ok(&c->arena, e);
+    if (!near) return arena_fail(&c->arena, e);
     for (size_t i = 0; i < n; i++) {
         unsigned distance = i < COMPARE_MAX ? str_distance(v[i], word) : UINT_MAX;
         bool part = word.n >= 3 && (str_contains(v[i], word) || str_contains(word, v[i]));

@@ -64,7 +64,7 @@ static bool read_matchers(struct cli *c, char ***matchers, size_t *n, err *e)
         str selector = {0};
         if (!cli_selector(c, str_of(text ? text : "{}"), &selector, e)) return false;
         if (!arena_grow(&c->arena, matchers, &cap, *n + 1, sizeof **matchers))
-            return arena_ok(&c->arena, e);
+            return arena_fail(&c->arena, e);
         (*matchers)[(*n)++] = pb_z(&c->arena, selector);
         text = cli_args_next(&c->args, OPT_MATCH, &at);
     } while (text);

@@ -76,7 +76,7 @@ static bool shown_tenants(struct shown *s, str **v, size_t *n, int *status, err 
     const char *one = cli_args_get(&s->c->args, OPT_STORE_TENANT);
     if (one) {
         *v = ARENA_NEW(&s->c->arena, str);
-        if (!*v) return arena_ok(&s->c->arena, e);
+        if (!*v) return arena_fail(&s->c->arena, e);
         **v = str_of(one);
         *n = 1;
         return name_tenant_ok(**v) || cli_wrong(status) ||

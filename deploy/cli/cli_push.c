@@ -286,7 +286,7 @@ static void summarize(struct push *p)
 bool cli_push(struct cli *c, int *status, err *e)
 {
     struct push *p = ARENA_NEW(&c->arena, struct push);
-    if (!p) return arena_ok(&c->arena, e);
+    if (!p) return arena_fail(&c->arena, e);
     if (!read_options(c, p, e)) return cli_wrong(status);
     if (!cli_files_find(&c->arena, c->args.operands, c->args.operand_count, &p->files, e))
         return false;

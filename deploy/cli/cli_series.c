@@ -79,7 +79,7 @@ static bool read_groups(struct cli *c, char ***names, size_t *n, err *e)
             str one = str_trim(str_split(rest, ',', &rest));
             if (one.n == 0) continue;
             if (!arena_grow(&c->arena, names, &cap, *n + 1, sizeof **names))
-                return arena_ok(&c->arena, e);
+                return arena_fail(&c->arena, e);
             (*names)[(*n)++] = pb_z(&c->arena, one);
         }
     }

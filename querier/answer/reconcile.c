@@ -222,7 +222,7 @@ static bool check_absorbed(struct reconciling *s, err *e)
         if (is_asked(s, &f->cuts[i])) continue;
         if (!arena_grow(s->a->arena, &s->refresh, &s->refresh_cap, s->refresh_count + 1,
                         sizeof *s->refresh)) {
-            return arena_ok(s->a->arena, e);
+            return arena_fail(s->a->arena, e);
         }
         s->refresh[s->refresh_count++] = f->cuts[i];
     }
@@ -295,7 +295,7 @@ static bool met_row(void *arg, const struct level_object *o, struct loose_key ke
     struct search *f = arg;
     struct reconciling *s = f->s;
     if (!arena_grow(s->a->arena, &f->v, &f->cap, f->n + 1, sizeof *f->v)) {
-        return arena_ok(s->a->arena, e);
+        return arena_fail(s->a->arena, e);
     }
     f->v[f->n++] = (struct place){key, o};
     const struct loose_row *row = loose_find(&s->loose, key);

@@ -125,7 +125,7 @@ static bool note_faults(struct reading *r, struct served *v, const struct block_
         if (str_among(f->object->name, v->without, v->without_count)) continue;
         if (!arena_grow(arena, &v->without, &v->without_cap, v->without_count + 1,
                         sizeof *v->without)) {
-            return arena_ok(arena, e);
+            return arena_fail(arena, e);
         }
         if (v->without_count == 0) v->why = f->why;
         v->without[v->without_count++] = f->object->name;

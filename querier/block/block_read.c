@@ -183,7 +183,7 @@ bool block_note(struct block_walk *w, struct block_object *o, const err *why, er
     o->faulty = true;
     if (!arena_grow(&w->req->arena, &out->faults, &out->fault_cap, out->fault_count + 1,
                     sizeof *out->faults)) {
-        return arena_ok(&w->req->arena, e);
+        return arena_fail(&w->req->arena, e);
     }
     struct block_fault *f = &out->faults[out->fault_count++];
     *f = (struct block_fault){.object = o->object, .why = *why};

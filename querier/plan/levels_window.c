@@ -271,7 +271,7 @@ bool level_inspect(struct level_view *v, err *e)
         if (b->kind == BLOCK_RAW) add_leaf(v, b);
         if (b->kind == BLOCK_HOURS || b->kind == BLOCK_DAYS) (void)add_parent(v, b);
     }
-    if (!arena_ok(v->arena, e) || !split_packs(v) || !join_parts(v)) return arena_ok(v->arena, e);
+    if (!arena_ok(v->arena, e) || !split_packs(v) || !join_parts(v)) return arena_fail(v->arena, e);
     // The array of windows grew until now, so pointers into it are set only here.
     size_t first = 0;
     for (size_t i = 0; i < v->parent_count; i++) {

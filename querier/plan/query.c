@@ -168,7 +168,7 @@ bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_
 {
     struct query_tree *t = &q->tree;
     t->spans = ARENA_ARRAY(a, uint64_t, n);
-    if (!t->spans) return arena_ok(a, e);
+    if (!t->spans) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         uint8_t bytes[8] = {0};
         if (!hex_id(texts[i], "span", bytes, sizeof bytes, e)) return false;
@@ -186,7 +186,7 @@ bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size
     static const id128 zero;
     struct query_tree *t = &q->tree;
     t->traces = ARENA_ARRAY(a, id128, n);
-    if (!t->traces) return arena_ok(a, e);
+    if (!t->traces) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         id128 id = {{0}};
         if (!hex_id(texts[i], "trace", id.b, sizeof id.b, e)) return false;
@@ -200,7 +200,7 @@ bool query_add_profiles(struct arena *a, struct query *q, char *const *texts, si
 {
     struct query_tree *t = &q->tree;
     t->profiles = ARENA_ARRAY(a, id128, n);
-    if (!t->profiles) return arena_ok(a, e);
+    if (!t->profiles) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
         if (!uuid_parse(str_of(texts[i]), &t->profiles[i], e)) {
             return err_wrap(e, "profile_id_selector");
@@ -336,7 +336,7 @@ bool query_names(struct arena *a, char *const *texts, size_t n, int64_t most, co
 {
     if (!at_most(n, most, "labels", "querier.max_labels", e)) return false;
     str *v = ARENA_ARRAY(a, str, n);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     *count = 0;
     for (size_t i = 0; i < n; i++) {
         bool known = false;

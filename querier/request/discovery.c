@@ -148,7 +148,7 @@ static bool hide_utf8_names(struct merged *found, err *e)
     for (size_t i = 0; i < found->sets.n; i++) {
         labels *set = &found->sets.v[i];
         label *kept = ARENA_ARRAY(&found->arena, label, set->n);
-        if (!kept) return arena_ok(&found->arena, e);
+        if (!kept) return arena_fail(&found->arena, e);
         size_t n = 0;
         for (size_t k = 0; k < set->n; k++) {
             if (label_name_is_legacy(set->v[k].name)) kept[n++] = set->v[k];
@@ -170,7 +170,7 @@ bool discovery_series(struct answer *a, str in, struct buf *out, err *e)
     if (!labels_query(a, asked, &q, &range, e)) return false;
     if (range.empty) return true;
     str *names = ARENA_ARRAY(a->arena, str, m->n_label_names);
-    if (!names) return arena_ok(a->arena, e);
+    if (!names) return arena_fail(a->arena, e);
     for (size_t i = 0; i < m->n_label_names; i++)
         names[i] = str_of(m->label_names[i]);
     q.labels.names = names;

@@ -94,7 +94,7 @@ static bool make_rows(const struct heat *h, const struct cells *c, struct heat_r
                       size_t *count, err *e)
 {
     struct heat_row *v = ARENA_ARRAY(h->arena, struct heat_row, c->group_count);
-    if (!v) return arena_ok(h->arena, e);
+    if (!v) return arena_fail(h->arena, e);
     size_t n = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct cell *cell = &c->v[i];

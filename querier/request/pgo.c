@@ -27,7 +27,7 @@ static bool add(struct trimmed *to, struct arena *a, uint32_t stack, int64_t val
 {
     size_t old = to->cap;
     if (!arena_grow(a, &to->sums, &to->cap, (size_t)stack + 1, sizeof *to->sums)) {
-        return arena_ok(a, e);
+        return arena_fail(a, e);
     }
     memset(to->sums + old, 0, (to->cap - old) * sizeof *to->sums);
     if (sum_add(&to->sums[stack], value)) return true;
@@ -45,7 +45,7 @@ bool pgo_trim(struct merge *m, struct arena *a, const struct pgo_options *o, con
         if (m->sums[i] == 0) continue;
         size_t n = 0;
         if (!collect(&m->symbols.t, i, o->keep_locations, a, &frames, &cap, &n)) {
-            return arena_ok(a, e);
+            return arena_fail(a, e);
         }
         if (n && o->aggregate_callees) {
             struct symbol_frame leaf = m->symbols.t.frames[frames[0]];

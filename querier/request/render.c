@@ -62,7 +62,7 @@ static int by_key(const void *a, const void *b)
 static uint64_t *no_samples(const struct side *s, err *e)
 {
     uint64_t *v = ARENA_ARRAY(s->stacks.arena, uint64_t, s->timeline.slots + 1);
-    if (!v && arena_ok(s->stacks.arena, e)) return NULL;
+    if (!v) (void)arena_fail(s->stacks.arena, e);
     return v;
 }
 
@@ -89,7 +89,7 @@ static bool make_groups(const struct side *s, struct group **groups, size_t *cou
     struct arena *arena = s->stacks.arena;
     *count = 0;
     *groups = ARENA_ARRAY(arena, struct group, c ? c->group_count : 0);
-    if (!*groups) return arena_ok(arena, e);
+    if (!*groups) return arena_fail(arena, e);
     for (size_t i = 0; c && i < c->n; i++) {
         const struct cell *t = &c->v[i];
         if (i == 0 || t->group != t[-1].group) {
@@ -213,7 +213,7 @@ static bool ask_for_samples(struct answer *a, str in, struct side *s, int64_t st
     str group = {0};
     if (!url_query(a->arena, in, "groupBy", &group)) return true;
     str *names = ARENA_NEW(a->arena, str);  // one: a group's key is its first value
-    if (!names) return arena_ok(a->arena, e);
+    if (!names) return arena_fail(a->arena, e);
     names[0] = group;
     s->q.totals.group_by = names;
     s->q.totals.group_by_count = 1;

@@ -34,7 +34,7 @@ struct options {
 static bool order_group(struct arena *a, labels group, const struct options *o, labels *out, err *e)
 {
     label *v = ARENA_ARRAY(a, label, o->group_by_count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     for (size_t i = 0; i < o->group_by_count; i++) {
         if (!labels_has(group, o->group_by[i])) continue;
@@ -49,7 +49,7 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
                         const struct cell *to, const struct options *o, struct row *row, err *e)
 {
     struct point *points = ARENA_ARRAY(a, struct point, (size_t)(to - from));
-    if (!points) return arena_ok(a, e);
+    if (!points) return arena_fail(a, e);
     size_t n = 0;
     for (const struct cell *t = from; t < to; t++) {
         int64_t k = t->point > 0 ? t->point - 1 : 0;
@@ -88,7 +88,7 @@ static bool make_rows(struct arena *a, const struct cells *c, const struct optio
                       struct row **rows, size_t *count, err *e)
 {
     struct row *v = ARENA_ARRAY(a, struct row, c->group_count);
-    if (!v) return arena_ok(a, e);
+    if (!v) return arena_fail(a, e);
     size_t n = 0;
     for (size_t i = 0, end = 0; i < c->n; i = end) {
         uint32_t group = c->v[i].group;
@@ -131,7 +131,7 @@ static bool call_site(struct answer *a, const Types__V1__StackTraceSelector *s,
 {
     if (!s || s->n_call_site == 0) return true;
     str *names = ARENA_ARRAY(a->arena, str, s->n_call_site);
-    if (!names) return arena_ok(a->arena, e);
+    if (!names) return arena_fail(a->arena, e);
     for (size_t i = 0; i < s->n_call_site; i++)
         names[i] = str_of(s->call_site[i]->name);
     t->call_site = names;

@@ -50,7 +50,7 @@ static bool call_site(struct answer *a, const Types__V1__StackTraceSelector *in,
                       struct stack_sums *out, err *e)
 {
     str *names = ARENA_ARRAY(a->arena, str, in->n_call_site);
-    if (!names) return arena_ok(a->arena, e);
+    if (!names) return arena_fail(a->arena, e);
     for (size_t i = 0; i < in->n_call_site; i++)
         names[i] = str_of(in->call_site[i]->name);
     out->call_site = names;
@@ -101,7 +101,7 @@ bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e)
                stack_sums_failed(s, e);
     }
     struct tree_node *root = ARENA_NEW(s->arena, struct tree_node);
-    if (!root) return arena_ok(s->arena, e);
+    if (!root) return arena_fail(s->arena, e);
     *out = (struct tree){.nodes = root, .count = 1};
     return true;
 }
