@@ -404,23 +404,23 @@ struct check {
     struct cli *c;
     size_t files;
     bool json;
-    uint64_t told;  // faults printed for the current file
+    uint64_t faults;  // of the current file
     struct buf b;
 };
 
-static void told(void *arg, str service, const char *text)
+static void put_fault(void *arg, str service, const char *text)
 {
     struct check *k = arg;
-    k->told++;
+    k->faults++;
     if (k->json) {
-        buf_z(&k->b, k->told > 1 ? ",\n  {\"service\":" : "\n  {\"service\":");
+        buf_z(&k->b, k->faults > 1 ? ",\n  {\"service\":" : "\n  {\"service\":");
         json_put_string(&k->b, service);
         buf_z(&k->b, ",\"fault\":");
         json_put_string(&k->b, str_of(text));
         buf_byte(&k->b, '}');
         return;
     }
-    if (k->told > FAULTS_SHOWN) return;
+    if (k->faults > FAULTS_SHOWN) return;
     buf_z(&k->b, "  ");
     text_ink(&k->b, k->c->look.colors, INK_STRONG);
     text_put(&k->b, service);
@@ -455,8 +455,8 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
 {
     struct check *k = arg;
     struct block_verified v;
-    const struct block_verify_options o = {.report = told, .arg = k, .cap = SERVICE_MEMORY};
-    k->told = 0;
+    const struct block_verify_options o = {.report = put_fault, .arg = k, .cap = SERVICE_MEMORY};
+    k->faults = 0;
     if (k->json) {
         buf_z(&k->b, k->files ? ",\n{\"file\":" : "\n{\"file\":");
         json_put_string(&k->b, str_of(f->path));
@@ -471,8 +471,8 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
                    ",\"vectors\":%" PRIu64 ",\"spans\":%" PRIu64 "}",
                    v.sections, v.services, v.keys, v.nodes, v.totals, v.rows, v.vectors, v.spans);
     } else {
-        if (k->told > FAULTS_SHOWN)
-            buf_printf(&k->b, "  and %" PRIu64 " more\n", k->told - FAULTS_SHOWN);
+        if (k->faults > FAULTS_SHOWN)
+            buf_printf(&k->b, "  and %" PRIu64 " more\n", k->faults - FAULTS_SHOWN);
         if (ok) put_verdict(c, &k->b, f, &v);
     }
     err fault = {0};

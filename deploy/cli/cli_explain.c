@@ -8,7 +8,7 @@
 
 #define TEXT_MAX ((size_t)1 << 20)
 
-struct told {
+struct explained {
     str profiles, streams, rounds, plans, objects, nodes, rows, reads, bytes, more, missing_more;
     struct buf phases;
     struct buf pieces;
@@ -19,7 +19,7 @@ struct told {
     double most;
 };
 
-static str *number_of(struct told *t, str name)
+static str *number_of(struct explained *t, str name)
 {
     static const char *const names[] = {"profiles", "streams", "rounds",      "plans",
                                         "objects",  "nodes",   "rows",        "reads",
@@ -41,7 +41,7 @@ static double number(str text)
 }
 
 // {"heads":1.2,...,"query":9.7}
-static bool read_phases(struct json_reader *r, struct told *t)
+static bool read_phases(struct json_reader *r, struct explained *t)
 {
     if (json_next(r) != JSON_OBJECT) return false;
     enum json_token token = JSON_FAULT;
@@ -77,7 +77,7 @@ static bool read_lines(struct json_reader *r, const char *before, struct buf *li
     return token == JSON_ARRAY_END;
 }
 
-static bool read_told(struct json_reader *r, struct told *t)
+static bool read_explained(struct json_reader *r, struct explained *t)
 {
     if (json_next(r) != JSON_OBJECT) return false;
     enum json_token token = JSON_FAULT;
@@ -147,7 +147,7 @@ static void put_exactness(struct buf *out, str exact)
 }
 
 // One line: exactness, amounts, duration, and the slowest phase.
-static void put_summary(struct buf *out, str exact, const struct told *t)
+static void put_summary(struct buf *out, str exact, const struct explained *t)
 {
     put_exactness(out, exact);
     buf_z(out, ": ");
@@ -161,7 +161,7 @@ static void put_summary(struct buf *out, str exact, const struct told *t)
     buf_byte(out, '\n');
 }
 
-static void put_reads(struct buf *out, const struct told *t)
+static void put_reads(struct buf *out, const struct explained *t)
 {
     buf_z(out, "store: ");
     put_bytes(out, t->bytes);
@@ -179,7 +179,7 @@ static void put_reads(struct buf *out, const struct told *t)
 }
 
 // The list of all that is missing in the answer; the summary names only the first.
-static void put_missing(struct buf *out, const struct told *t)
+static void put_missing(struct buf *out, const struct explained *t)
 {
     buf_str(out, buf_view(&t->missing));
     if (t->missing_more.n == 0 || str_is(t->missing_more, "0")) return;
@@ -188,7 +188,7 @@ static void put_missing(struct buf *out, const struct told *t)
     buf_z(out, " more\n");
 }
 
-static void put_all(struct buf *out, const struct told *t)
+static void put_all(struct buf *out, const struct explained *t)
 {
     buf_printf(out, "ms: %.*s; ", STR(buf_view(&t->phases)));
     put_count(out, t->plans, "plan");
@@ -204,13 +204,13 @@ static void put_all(struct buf *out, const struct told *t)
 
 bool cli_explain_put(struct arena *a, str json, str exact, bool full, struct buf *out)
 {
-    struct told t = {0};
+    struct explained t = {0};
     struct json_reader r;
     buf_init(&t.phases, NULL, TEXT_MAX);
     buf_init(&t.pieces, NULL, TEXT_MAX);
     buf_init(&t.missing, NULL, TEXT_MAX);
     json_reader_init(&r, a, json);
-    bool ok = read_told(&r, &t);
+    bool ok = read_explained(&r, &t);
     if (ok) {
         put_summary(out, exact, &t);
         put_missing(out, &t);

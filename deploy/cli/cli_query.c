@@ -30,58 +30,6 @@ struct query_view {
     const char *output;
 };
 
-// ---- asking
-
-struct draw_unit cli_merge_unit(str type)
-{
-    struct ptype t = {0};
-    err ignored = {0};
-    struct draw_unit u = {TEXT_COUNT, 1};
-    if (ptype_parse(type, &t, &ignored)) u.unit = text_unit_of(t.sample_unit, &u.factor);
-    return u;
-}
-
-struct how {
-    Querier__V1__ProfileFormat format;
-    uint64_t nodes;  // 0: the server's default; --max-nodes takes precedence
-};
-
-// The answer is c->arena's.
-static bool ask(struct cli *c, const struct cli_query *q, struct how how,
-                Querier__V1__SelectMergeStacktracesResponse **answer, err *e)
-{
-    Querier__V1__SelectMergeStacktracesRequest m =
-        QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__INIT;
-    m.profile_typeid = pb_z(&c->arena, q->type);
-    m.label_selector = pb_z(&c->arena, q->selector);
-    m.start = q->from_ns / NS_PER_MS;
-    m.end = q->until_ns / NS_PER_MS;
-    m.format = how.format;
-    uint64_t nodes = how.nodes;
-    if (!cli_args_number(&c->args, OPT_MAX_NODES, 1, INT64_MAX, &nodes, e)) return false;
-    if (nodes > 0) {
-        m._max_nodes_case = QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST___MAX_NODES_MAX_NODES;
-        m.max_nodes = (int64_t)nodes;
-    }
-    ProtobufCMessage *got = NULL;
-    bool ok = cli_ask(c, "SelectMergeStacktraces", &m.base,
-                      &querier__v1__select_merge_stacktraces_response__descriptor, &got, e);
-    *answer = (Querier__V1__SelectMergeStacktracesResponse *)got;
-    if (!ok && e->code == ERR_INVALID_ARGUMENT && strstr(e->msg, "nodes limit"))
-        cli_hint(c, "use a smaller --max-nodes");
-    return ok;
-}
-
-bool cli_merge_flame(struct cli *c, const struct cli_query *q, uint64_t nodes, struct flame *f,
-                     err *e)
-{
-    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, nodes};
-    Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!ask(c, q, how, &answer, e)) return false;
-    return flame_read(&c->arena, answer->flamegraph, f, e) ||
-           err_wrap(e, "SelectMergeStacktraces at %.*s", STR(c->url.shown));
-}
-
 // ---- for people
 
 static void put_heading(struct cli *c, struct buf *b, const struct cli_query *q, int64_t total)
@@ -197,9 +145,9 @@ static bool write_text(struct cli *c, str text, err *e)
 
 static bool show_json(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
-    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, 0};
+    const struct cli_merge how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH, 0};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!ask(c, q, how, &answer, e)) return false;
+    if (!cli_merge_ask(c, q, &how, &answer, e)) return false;
     if (!answer->flamegraph || answer->flamegraph->total == 0)
         return cli_query_is_empty(c, q, status, e);
     struct buf b;
@@ -213,9 +161,9 @@ static bool show_json(struct cli *c, const struct cli_query *q, int *status, err
 
 static bool show_dot(struct cli *c, const struct cli_query *q, int *status, err *e)
 {
-    struct how how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT, 0};
+    const struct cli_merge how = {QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT, 0};
     Querier__V1__SelectMergeStacktracesResponse *answer = NULL;
-    if (!ask(c, q, how, &answer, e)) return false;
+    if (!cli_merge_ask(c, q, &how, &answer, e)) return false;
     str dot = pb_text(answer->dot);
     if (dot.n > 0) return write_text(c, dot, e);
     if (!answer->flamegraph || answer->flamegraph->total == 0)

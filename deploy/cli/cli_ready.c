@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ready: asks a server whether it is ready, once, or until it is.
 #include "deploy/cli/cli_ask.h"
 #include "sys/clock.h"
 
