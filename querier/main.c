@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The querier as a program of its own.
 #include "querier/querier.h"
 
 int main(int argc, char **argv)

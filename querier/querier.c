@@ -12,8 +12,8 @@
 #include "querier/request/flags.h"
 #include "querier/request/heatmap.h"
 #include "querier/request/label_values.h"
+#include "querier/request/merge_profile.h"
 #include "querier/request/page.h"
-#include "querier/request/profile.h"
 #include "querier/request/render.h"
 #include "querier/request/series.h"
 #include "querier/request/stacktraces.h"
@@ -25,8 +25,8 @@
 #include "version/v1/version.pb-c.h"
 
 // Prefetch jobs that run and that wait at most; beyond these there is no prefetch.
-#define AHEAD_WIDTH 16
-#define AHEAD_QUEUE 48
+#define PREFETCH_WIDTH 16
+#define PREFETCH_QUEUE 48
 
 static const struct config_row config_rows[] = {
 #define ROW(...) CONFIG_ROW(struct querier_config, __VA_ARGS__)
@@ -37,7 +37,7 @@ static const struct config_row config_rows[] = {
 static const struct config_section section =
     CONFIG_SECTION("querier", config_rows, struct querier_config);
 
-// ---- routes: service, method, who may call, messages, what answers
+// ---- routes: service, method, access, messages, handler
 #define METHODS(X)                                                                                \
     X("querier.v1.QuerierService", ProfileTypes, TENANT_READ, querier__v1__profile_types_request, \
       querier__v1__profile_types_response, discovery_profile_types)                               \
@@ -54,7 +54,7 @@ static const struct config_section section =
       querier__v1__select_merge_span_profile_request,                                             \
       querier__v1__select_merge_span_profile_response, stacktraces_merge_spans)                   \
     X("querier.v1.QuerierService", SelectMergeProfile, TENANT_READ,                               \
-      querier__v1__select_merge_profile_request, google__v1__profile, profile_merge)              \
+      querier__v1__select_merge_profile_request, google__v1__profile, merge_profile)              \
     X("querier.v1.QuerierService", SelectSeries, TENANT_READ, querier__v1__select_series_request, \
       querier__v1__select_series_response, series_select)                                         \
     X("querier.v1.QuerierService", SelectHeatmap, TENANT_READ,                                    \
@@ -71,7 +71,7 @@ static const struct config_section section =
     X("version.v1.Version", Version, OPEN, version__v1__version_request,                          \
       version__v1__version_response, version_run)
 
-#define X(service, method, who, in_type, out_type, fn)                                             \
+#define X(service, method, access, in_type, out_type, fn)                                          \
     static bool run_##method(void *self, struct http_exchange *x, str in, struct buf *out, err *e) \
     {                                                                                              \
         return answer_run(self, x, S(#method), fn, in, out, e);                                    \
@@ -80,18 +80,18 @@ METHODS(X)
 #undef X
 
 static const struct rpc_method methods[] = {
-#define X(service, method, who, in_type, out_type, fn) \
-    {.path = "/" service "/" #method,                  \
-     .in = &in_type##__descriptor,                     \
-     .out = &out_type##__descriptor,                   \
-     .run = run_##method,                              \
-     .auth = ROUTE_##who,                              \
+#define X(service, method, access, in_type, out_type, fn) \
+    {.path = "/" service "/" #method,                     \
+     .in = &in_type##__descriptor,                        \
+     .out = &out_type##__descriptor,                      \
+     .run = run_##method,                                 \
+     .auth = ROUTE_##access,                              \
      .rank = RANK_PUBLIC},
     METHODS(X)
 #undef X
 };
 
-// ---- the older routes: method's name in metrics, path, what answers
+// ---- the older routes: method's name in metrics, path, handler
 #define GETS(X)                                          \
     X(Render, "/pyroscope/render", render_run)           \
     X(RenderDiff, "/pyroscope/render-diff", render_diff) \
@@ -197,10 +197,10 @@ static bool start(const struct process *process, void **self, err *e)
                             (size_t)config->manifest_memory);
             process_watch_budget(manifests_budget(q->manifests));
         }
-        const struct lane_options o = {.name = "querier.ahead",
+        const struct lane_options o = {.name = "querier.prefetch",
                                        .rank = RANK_QUERIER,
-                                       .width = AHEAD_WIDTH,
-                                       .queue_max = AHEAD_QUEUE};
+                                       .width = PREFETCH_WIDTH,
+                                       .queue_max = PREFETCH_QUEUE};
         if (q->manifests && manifests_rest_after(q->manifests, MANIFESTS_REST, e))
             q->prefetch = lane_new(&o, e);
         if (!q->prefetch) {

@@ -3,8 +3,8 @@
 // One question (answer_read):
 //
 //     1. ask the heads and take the snapshot, tenant by tenant, until both fit together
-//     (reconcile.c);
-//        meanwhile prefetch what blocks will be asked for, by the manifest seen last (prefetch.c)
+//        (reconcile.c); meanwhile prefetch sections of blocks that the answer will probably need
+//        (prefetch.c)
 //     2. plan, and add what blocks contribute to the result (serve.c); if an object is gone, the
 //        snapshot is old: again from 1
 //     3. refuse the answer if something is missing and the request does not allow that
@@ -30,7 +30,7 @@ static void free_merged(void *arg)
 
 // How often heads and snapshot are reconciled anew because objects went away in between. In the
 // last round such objects are missing.
-#define SETTLES_MAX 4
+#define RECONCILES_MAX 4
 
 static bool encode(struct answer *a, const struct query *q, str *message, err *e)
 {
@@ -97,7 +97,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
     list->n = n;
     size_t cuts = a->fetched.cut_count;
     bool stale = true;
-    for (unsigned i = 1; stale && i <= SETTLES_MAX; i++) {
+    for (unsigned i = 1; stale && i <= RECONCILES_MAX; i++) {
         release_reconciled(list);
         a->fetched.partial_count = from;
         a->fetched.cut_count = cuts;
@@ -107,7 +107,7 @@ static bool collect(struct answer *a, const struct query *q, size_t from, struct
         end_prefetch(prefetch, n);
         if (!reconciled) return false;
         if (fetch_lacking(&a->fetched) && !a->may_be_partial) return true;
-        const struct serving s = {a, q, list->v, n, i == SETTLES_MAX};
+        const struct serving s = {a, q, list->v, n, i == RECONCILES_MAX};
         if (!serve(&s, m, &stale, e)) return false;
     }
     release_reconciled(list);
@@ -161,8 +161,8 @@ static str seconds(struct arena *a, int64_t ns)
     return arena_printf(a, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
 }
 
-// The worst that is true of the answer: something is missing, rows are gone, edges moved, frames
-// are left out.
+// The worst that has to be said of the answer: something is missing, rows are gone, edges moved,
+// frames are left out.
 static str exactness(struct answer *a)
 {
     const struct answer_work *w = &a->work;

@@ -3,7 +3,7 @@
 // answer.h - one public request on its way through the querier; the parts that all requests share.
 //
 //     answer_run       tenant's limits, clock, metrics, response headers       once a request
-//       a request      discovery, stacktraces, profile, series, diff, stats    a file each
+//       a request      discovery, stacktraces, series, diff, stats …          a file each
 //         answer_read  encode, then for each tenant reconcile and serve; merge    once a question
 //           reconcile     reconciles heads and snapshot (reconcile.h)
 //           serve      plans, and reads pieces of blocks (serve.h)
@@ -17,7 +17,7 @@
 //                          no longer kept
 //                          partial=...: such rows cannot be replaced by sums; or the request said
 //                          Flametree-Partial: allow, and something did not answer
-//     Flametree-Missing    names of what is missing
+//     Flametree-Missing    names of missing objects and ingesters
 //     Flametree-Frames, Flametree-Cut   of trees (shown.h)
 //     Server-Timing        query;dur=<ms> and its phases
 //     Flametree-Explain    if the request has that header (explain.h)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #define PIECES_SHOWN 40                  // a header has to stay small: clients take 64 KB
-#define MISSING_MAX  ((size_t)40 << 10)  // bytes of names of what is missing
+#define MISSING_MAX  ((size_t)40 << 10)  // bytes of the names of missing objects
 
 static const char *const phases[] = {[WORK_HEADS] = "heads",
                                      [WORK_SNAPSHOT] = "snapshot",

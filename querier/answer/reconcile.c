@@ -79,7 +79,7 @@ static bool mark_replaced(struct reconciling *s, err *e)
 
 // Asks all heads. Where a partial answer is allowed, it must still be sent when an ingester or the
 // store hangs; so these have seven eighths of the time that is left. Answers of earlier rounds are
-// dropped, names of what is missing stay.
+// dropped; names that were noted as missing stay.
 static bool ask_heads(struct reconciling *s, str message, err *e)
 {
     struct answer *a = s->a;

@@ -27,7 +27,7 @@
 //         the next snapshot names the leaf that took its place
 //
 // It ends when a round finds nothing that the heads were not told of. After a few rounds the answer
-// names what is left open as missing.
+// names as missing whatever is still open.
 #pragma once
 
 #include "manifest/manifest.h"
@@ -50,7 +50,7 @@ struct reconciled {
 };
 
 // `message` is the encoded question, without refresh and lists of loose rows. The answers of heads
-// come to a->fetched, and what is missing is named there. False only if the question cannot go on:
+// come to a->fetched, and missing objects are named there. False only if the question cannot go on:
 // its request ended, its memory, querier.loose_max. reconciled_release in any case.
 bool reconcile(struct answer *a, const struct query *q, str tenant, str message,
                struct reconciled *out, err *e) MUST_CHECK;

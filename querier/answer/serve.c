@@ -136,7 +136,7 @@ static bool note_faults(struct reading *r, struct served *v, const struct block_
 }
 
 // Counts reads that were made to choose a plan. Its objects are counted when they are used.
-static void count_looking(struct answer_work *w, const struct block_reads *reads)
+static void count_inspecting(struct answer_work *w, const struct block_reads *reads)
 {
     w->reads += reads->reads;
     w->bytes += reads->bytes;
@@ -180,7 +180,7 @@ static bool make_plan(struct reading *r, struct served *v, err *e)
                              e)) {
         return false;
     }
-    count_looking(&a->work, &reads);
+    count_inspecting(&a->work, &reads);
     if (!note_faults(r, v, &reads, e)) return false;
     if (survives) return true;
     v->ask.classes = 1U << BLOCK_SERIES;
@@ -283,7 +283,7 @@ static bool weigh(struct reading *r, struct served *v, bool excluded, uint64_t *
     struct block_reads reads = {0};
     const struct block_task task = {v->q, &v->plan, NULL, excluded};
     bool ok = block_read_weigh(a->querier->blocks, &a->x->req, &task, bytes, &reads, e);
-    count_looking(&a->work, &reads);
+    count_inspecting(&a->work, &reads);
     return ok && note_faults(r, v, &reads, e);
 }
 
@@ -344,7 +344,7 @@ static bool read_all(struct reading *r, err *e)
     return true;
 }
 
-// ---- what is missing, gone or rounded
+// ---- reporting missing, gone and rounded parts
 
 static void note_gone(struct answer_work *w, const struct level_plan *p)
 {

@@ -198,7 +198,7 @@ static bool read_runs(struct block_walk *w, struct block_io *io, const struct pl
     return ok;
 }
 
-// ---- read ahead
+// ---- prefetched sections
 
 bool block_read_prefetched(struct block_walk *w, const struct level_object *o,
                            const struct block_extent *x, err *e)
@@ -211,7 +211,7 @@ bool block_read_prefetched(struct block_walk *w, const struct level_object *o,
 }
 
 // Bytes that were read with an index serve a get for exactly the same extent.
-static void serve_from_ahead(const struct block_prefetch *h, struct block_get *g)
+static void serve_prefetched(const struct block_prefetch *h, struct block_get *g)
 {
     for (size_t i = 0; i < h->n; i++) {
         const struct block_get *had = &h->v[i];
@@ -233,7 +233,7 @@ bool block_fetch(struct block_walk *w, struct block_io *io, struct block_get *v,
 {
     bool all = true;
     for (size_t i = 0; i < n; i++) {
-        if (w->prefetch.n) serve_from_ahead(&w->prefetch, &v[i]);
+        if (w->prefetch.n) serve_prefetched(&w->prefetch, &v[i]);
         all = all && v[i].bytes.p;
     }
     return all || fetch(w, io, v, n, e);

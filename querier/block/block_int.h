@@ -186,7 +186,7 @@ struct block_question {
 struct block_walk {
     struct blocks *blocks;  // the cache
     struct req *req;
-    struct merged *m;  // what is added up, and the memory of all of it
+    struct merged *m;  // the sums so far, and the memory of the query
     struct block_reads *out;
     struct block_question ask;
     struct arena arena;  // until the end

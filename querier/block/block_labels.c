@@ -10,7 +10,7 @@ struct labels_read {
     struct block_scans scans;
 };
 
-// ---- what is shown
+// ---- showing labels
 
 static bool show(struct block_walk *w, labels ls, err *e)
 {
@@ -46,7 +46,7 @@ enum found {
     PERHAPS
 };
 
-static enum found look(const struct block_unit *u, const struct block_dataset *d)
+static enum found find_in_footer(const struct block_unit *u, const struct block_dataset *d)
 {
     enum found found = NOTHING;
     for (size_t i = 0; i < u->piece_count; i++) {
@@ -65,7 +65,7 @@ bool block_labels_by_footer(struct block_walk *w, const struct block_unit *u, bo
         bool asked = false;
         if (!block_asks_type(w->ask.q, u->service->name, d->type, &asked, e)) return false;
         if (!asked) continue;
-        enum found found = look(u, d);
+        enum found found = find_in_footer(u, d);
         if (found == PERHAPS) *done = false;
         if (found == THERE && !show_type(w, u, d->type, e)) return false;
     }

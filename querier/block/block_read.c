@@ -603,7 +603,7 @@ bool block_read(struct blocks *b, struct req *r, const struct block_task *t, str
 }
 
 // Walks that add nothing up have a struct merged only for the budget of their scratch memory.
-static void begin_looking(struct block_walk *w, struct merged *m)
+static void begin_inspecting(struct block_walk *w, struct merged *m)
 {
     mem_budget_init(&m->memory, "querier.query_memory", w->req->arena.budget, 0);
     w->m = m;
@@ -622,15 +622,15 @@ bool block_read_weigh(struct blocks *b, struct req *r, const struct block_task *
                            .req = r,
                            .out = out,
                            .ask = {.q = t->q, .skip = t->skip, .excluded = t->excluded}};
-    begin_looking(&w, &m);
+    begin_inspecting(&w, &m);
     bool ok = block_walk_begin(&w, t->plan, e) && block_walk_waves(&w, weigh_wave, bytes, e);
     block_walk_end(&w);
     return ok;
 }
 
-// ---- reading ahead
+// ---- prefetch
 
-static bool read_wave_ahead(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
+static bool prefetch_wave(void *arg, struct block_walk *w, struct block_unit *v, size_t n, err *e)
 {
     (void)arg;
     w->unit_count = 0;  // ends the walk after the first wave: the answer has caught up by then
@@ -654,7 +654,7 @@ bool block_read_into_cache(struct blocks *b, struct req *r, const struct block_t
         return false;
     }
     bool ok = block_walk_begin(&w, t->plan, e) && ask_footers(&w, e) &&
-              block_walk_waves(&w, read_wave_ahead, NULL, e);
+              block_walk_waves(&w, prefetch_wave, NULL, e);
     block_walk_end(&w);
     merged_release(&m);
     return ok;
@@ -700,7 +700,7 @@ bool block_read_survives(struct blocks *b, struct req *r, const struct query *q,
 {
     struct merged m = {0};
     struct block_walk w = {.blocks = b, .req = r, .out = out, .ask.q = q};
-    begin_looking(&w, &m);
+    begin_inspecting(&w, &m);
     *survives = true;
     bool ok = block_walk_begin(&w, p, e);
     keep_projected(&w);

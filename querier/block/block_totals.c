@@ -22,7 +22,7 @@ struct take {
     int64_t to_ns;
 };
 
-// A frame of totals and what is taken of it.
+// A frame of totals, and which of them are added.
 struct frame {
     struct block_unit *unit;
     uint32_t frame;

@@ -264,13 +264,13 @@ static struct block_kept *new_entry(struct mem_budget *memory, const struct bloc
 
 // The state of a section that a query wants.
 enum state {
-    SETTLED,  // ready: the want has a reference
-    MINE,     // it was absent: this query made a placeholder and has to read it
-    OTHERS    // another query reads it
+    READY,  // ready: the want has a reference
+    MINE,   // it was absent: this query made a placeholder and has to read it
+    OTHERS  // another query reads it
 };
 
 // Looks a want up in the table. False: no memory.
-static bool look(struct block_walk *walk, struct block_want *w, enum state *state, err *e)
+static bool inspect(struct block_walk *walk, struct block_want *w, enum state *state, err *e)
 {
     struct blocks *b = walk->blocks;
     uint64_t hash = hash_of(w->object->name, place_of(w), w->part);
@@ -282,9 +282,9 @@ static bool look(struct block_walk *walk, struct block_want *w, enum state *stat
         become_newest(b, k);
         w->kept = k;
     }
-    *state = !k ? MINE : k->ready ? SETTLED : OTHERS;
+    *state = !k ? MINE : k->ready ? READY : OTHERS;
     lock_give(&b->lock);
-    if (*state == SETTLED) metric_add(&querier_block_cache_hits, 1);
+    if (*state == READY) metric_add(&querier_block_cache_hits, 1);
     if (*state != MINE) return true;
 
     // The placeholder is allocated without the lock, so another query may have been faster.
@@ -307,7 +307,7 @@ static bool look(struct block_walk *walk, struct block_want *w, enum state *stat
 }
 
 // Wakes the queries that wait for others: something was published or forgotten.
-static void tell(struct blocks *b)
+static void wake_others(struct blocks *b)
 {
     lock_take(&b->lock);
     cond_wake_all(&b->ready);
@@ -359,7 +359,7 @@ static struct block_kept *make_entry(struct mem_budget *memory, const struct rea
 // Parses a section that was read: for the cache; if that has no room even after unused entries
 // went, for this question alone. Room for twice the unpacked size is made first: parsed forms are
 // larger than their bytes, and a failed attempt costs the parse.
-static bool settle(struct block_walk *walk, const struct read_part *p, str bytes, err *e)
+static bool keep(struct block_walk *walk, const struct read_part *p, str bytes, err *e)
 {
     struct blocks *b = walk->blocks;
     struct block_want *w = p->want;
@@ -468,7 +468,7 @@ static bool read_footers(struct block_walk *walk, struct load *l, err *e)
     return true;
 }
 
-static bool settle_all(struct block_walk *walk, struct load *l, err *e)
+static bool keep_all(struct block_walk *walk, struct load *l, err *e)
 {
     for (size_t i = 0; i < l->n; i++) {
         const struct read_part *p = &l->parts[i];
@@ -479,7 +479,7 @@ static bool settle_all(struct block_walk *walk, struct load *l, err *e)
             why = *l->gets[i].why;
             ok = false;
         }
-        ok = ok && settle(walk, p, l->gets[i].bytes, &why);
+        ok = ok && keep(walk, p, l->gets[i].bytes, &why);
         if (!ok && !fail(walk, p->want, &why, e)) return false;
     }
     return true;
@@ -538,7 +538,7 @@ static bool load_mine(struct block_walk *walk, struct block_want *v, size_t n, e
     l.more_of = ARENA_ARRAY(&scratch, size_t, n);
     bool ok = !scratch.exhausted || block_no_room(walk, e);
     ok = ok && note_mine(walk, &l, v, n, e) && fetch_all(walk, &l, &scratch, e) &&
-         read_footers(walk, &l, e) && settle_all(walk, &l, e);
+         read_footers(walk, &l, e) && keep_all(walk, &l, e);
     block_io_release(walk, &l.io);
     arena_release(&scratch);
     return ok;
@@ -564,9 +564,9 @@ static bool inspect_all(struct block_walk *walk, struct block_want *v, size_t n,
     *mine = false;
     *others = NULL;
     for (size_t i = 0; i < n; i++) {
-        enum state state = SETTLED;
+        enum state state = READY;
         if (v[i].kept || v[i].why || v[i].no_room) continue;
-        if (!look(walk, &v[i], &state, e)) return false;
+        if (!inspect(walk, &v[i], &state, e)) return false;
         *mine = *mine || state == MINE;
         if (state == OTHERS) *others = &v[i];
     }
@@ -579,7 +579,7 @@ static void forget_mine(struct block_walk *walk, struct block_want *v, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (v[i].mine) forget(walk->blocks, &v[i]);
     }
-    tell(walk->blocks);
+    wake_others(walk->blocks);
 }
 
 bool blocks_load(struct block_walk *walk, struct block_want *v, size_t n, err *e)

@@ -18,7 +18,7 @@
 
 struct merged {
     struct mem_budget memory;
-    struct arena arena;  // also for what is built from the result: trees, pprof
+    struct arena arena;  // also of trees and pprof made from the result
     struct merge stacks;
     uint64_t profiles;  // in stacks
 

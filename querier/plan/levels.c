@@ -6,7 +6,7 @@
 //     1. the rest is the whole range (lay_packs)
 //     2. parents, the best first, take runs of whole slots out of the rest; the live leaves that
 //        they do not name are added there (lay_window)
-//     3. leaves take what is left (add_leaves)
+//     3. leaves take the remaining rest (add_leaves)
 //     4. if an expired leaf lies in what no parent took, rows of the range are gone
 //
 // If rows at an edge are gone, the edge is moved outward, to wider and wider slots, and everything
@@ -48,7 +48,7 @@ struct layout {
     struct span range;  // answered
     bool any_slot;      // borders of steps may lie within slots where rows are gone
 
-    // the packs at hand
+    // the interval of packs that is being laid
     uint32_t pack_lo;
     uint32_t pack_hi;
     struct level_parent **parents;
@@ -88,9 +88,9 @@ static int64_t grain(const struct layout *l, enum block_kind kind)
 static int64_t border_after(const struct level_ask *k, int64_t t)
 {
     assert(k->step_ns > 0);
-    __int128 prefetch = (__int128)t - k->first_ns;
-    __int128 steps = prefetch / k->step_ns;
-    if (prefetch % k->step_ns < 0) steps--;
+    __int128 past = (__int128)t - k->first_ns;
+    __int128 steps = past / k->step_ns;
+    if (past % k->step_ns < 0) steps--;
     __int128 border = (__int128)k->first_ns + (steps + 1) * k->step_ns;
     return border > INT64_MAX ? INT64_MAX : (int64_t)border;
 }
@@ -128,7 +128,7 @@ static bool first_run(const struct level_ask *k, int64_t width, struct span in, 
     return false;
 }
 
-// ---- what is laid out
+// ---- parts
 
 static void add_part(struct layout *l, const struct manifest_block *b, bool row_by_row, bool hollow,
                      struct span at)
@@ -168,7 +168,7 @@ static void add_leaves(struct layout *l, struct span at, const struct manifest_c
     }
 }
 
-// ---- what is left
+// ---- the rest
 
 // The first span of the rest that ends after t.
 static size_t find_rest(const struct layout *l, int64_t t)

@@ -11,7 +11,7 @@
 //     windows without a usable parent      the leaves                    RAW
 //     rows that no leaf absorbed           the segments
 //     edges of the range                   rows of leaves and segments. Where retention removed
-//                                          them, the range is rounded outward to what is left, and
+//                                          them, the range is rounded outward to sums, and
 //                                          the plan says so
 //
 // A parent is used for a child window only if every leaf that its cover names there is live or

@@ -30,7 +30,7 @@ struct level_parent {
     bool usable;                          // it has the classes asked for and can be read
     const struct manifest_block **parts;  // of a service that is cut by its series: all its parts,
                                           // for which the first stands. NULL: it is not cut
-    size_t worth;                         // how many windows it can serve, for the packs at hand
+    size_t worth;                         // how many windows it can serve, of the packs being laid
 };
 
 // A leaf that retention removed: the window that it was in, and the packs of a parent that names

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A plan for people: how far its range was rounded, and its pieces as lines of text.
 #include "querier/plan/levels_int.h"
 
 #include <stdio.h>
@@ -24,7 +26,7 @@ static const char *const kinds[] = {[BLOCK_SEGMENT] = "segment",
 static const char *const uses[] = {
     [LEVEL_NODES] = "nodes", [LEVEL_TOTALS] = "totals", [LEVEL_ROWS] = "rows"};
 
-// UTC to the second, with what is left of it if anything is.
+// UTC to the second, with the nanoseconds if there are any.
 static void put_time(struct buf *out, int64_t ns)
 {
     int64_t rest = ns % 1000000000;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Plans over a snapshot. The planner itself needs no manifest: it gets live blocks, segments and a
+// function that says what became of a leaf.
 #include "querier/plan/levels.h"
 
 static enum level_leaf leaf_state(const void *arg, id128 id)

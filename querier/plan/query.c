@@ -272,7 +272,7 @@ void query_set_axis(struct query_heat *heat, int64_t least, int64_t largest)
     heat->largest = largest;
 }
 
-// ---- what may be asked
+// ---- limits of a query
 
 static bool at_most(uint64_t asked, int64_t most, const char *what, const char *setting, err *e)
 {

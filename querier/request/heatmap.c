@@ -2,7 +2,7 @@
 #include "querier/request/heatmap.h"
 
 #include "codec/pb.h"
-#include "querier/request/exemplar.h"
+#include "querier/request/exemplar_wire.h"
 #include "querier/v1/querier.pb-c.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static bool check_kinds(struct heat *h, err *e)
     default:
         return err_set(e, ERR_INVALID_ARGUMENT, "valid heatmap query type must be specified");
     }
-    if (!exemplar_type((int)h->m->exemplar_type, &asked, e)) return false;
+    if (!exemplar_wire_type((int)h->m->exemplar_type, &asked, e)) return false;
     h->q.heat.exemplars = asked != EXEMPLAR_NONE;
     if (!h->q.heat.exemplars || asked == h->q.heat.kind) return true;
     const char *kind = asked == EXEMPLAR_PROFILE ? "individual" : "span";
@@ -144,7 +144,7 @@ static void put_slot(const struct heat *h, const struct cells *cells, const stru
     pb_end(out, packed);
     for (const struct cell *c = from; c < to; c++) {
         const struct exemplar *best = cells_best(cells, c);
-        if (best) exemplar_put(out, 4, best);
+        if (best) exemplar_wire_put(out, 4, best);
     }
     pb_end(out, mark);
 }

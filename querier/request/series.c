@@ -2,7 +2,7 @@
 #include "querier/request/series.h"
 
 #include "codec/pb.h"
-#include "querier/request/exemplar.h"
+#include "querier/request/exemplar_wire.h"
 #include "querier/v1/querier.pb-c.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static void put_point(struct buf *out, const struct point *p)
     pb_put_double_opt(out, 1, p->value);
     pb_put_i64_opt(out, 2, p->time_ms);
     labels_put(p->annotations, out, 3);
-    if (p->exemplar) exemplar_put(out, 4, p->exemplar);
+    if (p->exemplar) exemplar_wire_put(out, 4, p->exemplar);
     pb_end(out, mark);
 }
 
@@ -159,7 +159,7 @@ bool series_select(struct answer *a, str in, struct buf *out, err *e)
         !query_add_selector(a->arena, &q, str_of(m->label_selector), e) ||
         !query_names(a->arena, m->group_by, m->n_group_by, a->config->max_labels,
                      &q.totals.group_by, &q.totals.group_by_count, e) ||
-        !exemplar_type((int)m->exemplar_type, &q.totals.exemplars, e) ||
+        !exemplar_wire_type((int)m->exemplar_type, &q.totals.exemplars, e) ||
         !call_site(a, m->stack_trace_selector, &q.totals, e)) {
         return false;
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Tables of names: the stacks of many blocks by the names of their frames.
 #include "lib/arena.h"
 #include "querier/block/block_names.h"
 #include "unit/model/stacks.h"

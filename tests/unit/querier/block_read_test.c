@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Questions over blocks of all kinds, at random, against the rows that were written.
 #include "querier/merge/merged_int.h"
 #include "unit/querier/fleet.h"
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The cache of sections of blocks: how often something is read, by many at once too, and that
+// memory that is missing, a slow store and a request that ended do no harm.
 #include "sys/clock.h"
 #include "unit/querier/fleet.h"
 
@@ -80,7 +83,7 @@ static bool ask(struct crowd *c, const struct asked *k)
     return ok;
 }
 
-static void *run(void *arg)
+static void *ask_all(void *arg)
 {
     struct crowd *c = arg;
     pthread_barrier_wait(&c->start);
@@ -113,7 +116,7 @@ static void crowd_run(struct crowd *c)
     pthread_t threads[THREADS];
     pthread_barrier_init(&c->start, NULL, THREADS);
     for (size_t i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run, c), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_all, c), 0);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&c->start);
@@ -251,10 +254,10 @@ static void slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else(vo
     rig_drop(&g);
 }
 
-// ---- what is read ahead
+// ---- prefetch
 
-static bool read_ahead(struct rig *g, const struct query *q, const struct level_plan *p,
-                       struct block_reads *reads, err *e)
+static bool prefetch_all(struct rig *g, const struct query *q, const struct level_plan *p,
+                         struct block_reads *reads, err *e)
 {
     struct req r;
     req_init(&r, RANK_PUBLIC, &g->memory, SIZE_MAX, 0);
@@ -277,7 +280,7 @@ static uint64_t read_now(struct rig *g, const struct query *q, const struct leve
     return found;
 }
 
-static void what_is_read_ahead_is_not_read_again(void **state)
+static void prefetched_sections_are_not_read_again(void **state)
 {
     static const str service[] = {S_INIT(LABEL_SERVICE)};
     static const struct {
@@ -309,7 +312,7 @@ static void what_is_read_ahead_is_not_read_again(void **state)
         q.to_ns = FLEET_FROM + SLOT_WINDOW;
         struct fleet_plan p = plan_of(g.fleet->days, q.totals.wanted ? LEVEL_TOTALS : LEVEL_NODES,
                                       q.from_ns, q.to_ns);
-        assert_ok(read_ahead(&g, &q, &p.p, &before, e));
+        assert_ok(prefetch_all(&g, &q, &p.p, &before, e));
         uint64_t found = read_now(&g, &q, &p.p, &after);
         rig_drop(&g);
         rig_make(&g, 51, 300, 8 << 20);
@@ -317,7 +320,7 @@ static void what_is_read_ahead_is_not_read_again(void **state)
                     q.to_ns);
         if (read_now(&g, &q, &p.p, &cold) != found || found == 0) fail_msg("%s", cases[i].name);
         if (before.reads == 0 || after.reads >= cold.reads || (cases[i].all && after.reads > 0)) {
-            fail_msg("%s: %llu reads, %llu ahead, then %llu", cases[i].name,
+            fail_msg("%s: %llu reads, %llu prefetched, then %llu", cases[i].name,
                      (unsigned long long)cold.reads, (unsigned long long)before.reads,
                      (unsigned long long)after.reads);
         }
@@ -400,7 +403,7 @@ int main(void)
         ARENA_TEST(a_query_that_does_not_fit_says_so_and_leaves_nothing),
         ARENA_TEST(a_request_that_is_over_reads_nothing_more),
         ARENA_TEST(slow_reads_end_with_the_time_of_the_request_and_cost_nothing_else),
-        ARENA_TEST(what_is_read_ahead_is_not_read_again),
+        ARENA_TEST(prefetched_sections_are_not_read_again),
         ARENA_TEST(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static request make_request(int64_t start_ms, int64_t end_ms, double step)
     return m;
 }
 
-static const response *run(struct ask *k, const request *m)
+static const response *ask_heatmap(struct ask *k, const request *m)
 {
     ask_again(k);
     return ask_ok(k, heatmap_select, &m->base, &querier__v1__select_heatmap_response__descriptor);
@@ -119,7 +119,7 @@ static void values_count_where_the_api_says(void **state)
             m.query_type = QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN;
         }
         char text[512];
-        print_cells(run(&k, &m), text, sizeof text);
+        print_cells(ask_heatmap(&k, &m), text, sizeof text);
         if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
     }
     ask_close(&k);
@@ -146,7 +146,7 @@ static void slots_are_named_by_their_right_edge(void **state)
         struct ask k;
         ask_open(&k, &h, 1);
         request m = make_request(rows[i].start, rows[i].end, (double)rows[i].step / 1000);
-        const response *got = run(&k, &m);
+        const response *got = ask_heatmap(&k, &m);
         assert_int_equal(got->n_series, 1);
         assert_int_equal(got->series[0]->n_slots, 1);
         assert_int_equal(got->series[0]->slots[0]->timestamp - T, rows[i].slot);
@@ -196,7 +196,7 @@ static void exemplars_are_the_largest_of_their_cells(void **state)
     char *by = ask_text("pod");
     m.group_by = &by;
     m.n_group_by = 1;
-    const response *got = run(&k, &m);
+    const response *got = ask_heatmap(&k, &m);
     const Types__V1__HeatmapSlot *slot = got->series[1]->slots[0];
     assert_int_equal(slot->n_exemplars, 1);
     assert_true(slot->exemplars[0]->value == 100 && slot->exemplars[0]->timestamp == T);
@@ -208,7 +208,7 @@ static void exemplars_are_the_largest_of_their_cells(void **state)
     assert_true(slot->exemplars[0]->value == 199 && slot->exemplars[1]->value == 2015);
     m.query_type = QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN;
     m.exemplar_type = TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
-    got = run(&k, &m);
+    got = ask_heatmap(&k, &m);
     slot = got->series[1]->slots[0];
     assert_int_equal(slot->n_exemplars, 3);
     assert_string_equal(slot->exemplars[0]->span_id, "0102030405060708");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The planner: at random against levels_naive.h, and tables of plans as they must be.
 #include "lib/arena.h"
 #include "unit/querier/levels_naive.h"
 

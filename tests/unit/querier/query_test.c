@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Requests as questions: ranges, limits, steps, ids, and the message to the ingesters.
 #include "codec/pb.h"
 #include "flametree/v1/internal.pb-c.h"
 #include "lib/arena.h"

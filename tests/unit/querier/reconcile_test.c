@@ -303,7 +303,7 @@ static void what_is_known_is_read_while_heads_answer(void **state)
     (void)state;
     struct world w;
     stand(&w, 1);
-    const struct lane_options o = {.name = "ahead",
+    const struct lane_options o = {.name = "prefetch",
                                    .rank = RANK_QUERIER,
                                    .width = 1,
                                    .queue_max = 8};

@@ -51,7 +51,7 @@ struct world {
     struct mem_budget memory;
     struct req req;
     head_ask *ask;          // NULL: ask_world
-    struct lane *prefetch;  // NULL: nothing is fetched ahead
+    struct lane *prefetch;  // NULL: no prefetch
     uint64_t awaited_reads;
     uint64_t dice;
     uint32_t moment;

@@ -2,7 +2,7 @@
 #include "flametree/v1/internal.pb-c.h"
 #include "querier/request/diff.h"
 #include "querier/request/discovery.h"
-#include "querier/request/profile.h"
+#include "querier/request/merge_profile.h"
 #include "querier/request/stacktraces.h"
 #include "querier/request/stats.h"
 #include "querier/request/version.h"
@@ -323,7 +323,7 @@ static void profiles_are_exported_whole(void **state)
     m.label_selector = ask_text("{}");
     m.start = T - 1000;
     m.end = T + 2000;
-    check_pprof(ask_ok(k, profile_merge, &m.base, &google__v1__profile__descriptor), m.end);
+    check_pprof(ask_ok(k, merge_profile, &m.base, &google__v1__profile__descriptor), m.end);
     merge_request f = merge_of("{}");
     f.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF;
     ask_again(k);
@@ -332,7 +332,7 @@ static void profiles_are_exported_whole(void **state)
     check_pprof(r->pprof->profile, f.end);
     m.label_selector = ask_text("{env=\"nope\"}");
     ask_again(k);
-    assert_true(ask_run(k, profile_merge, &m.base));
+    assert_true(ask_run(k, merge_profile, &m.base));
     assert_int_equal(k->out.n, 0);
 }
 
@@ -364,7 +364,7 @@ static void pgo_keeps_the_leaves(void **state)
         m.stack_trace_selector = &selector;
         ask_again(k);
         const Google__V1__Profile *p =
-            ask_ok(k, profile_merge, &m.base, &google__v1__profile__descriptor);
+            ask_ok(k, merge_profile, &m.base, &google__v1__profile__descriptor);
         assert_int_equal(p->n_sample, rows[i].samples);
         int64_t sum = 0;
         for (size_t s = 0; s < p->n_sample; s++) {

@@ -20,7 +20,7 @@ static request make_request(int64_t start_ms, int64_t end_ms, double step)
     return m;
 }
 
-static const response *run(struct ask *k, const request *m)
+static const response *ask_series(struct ask *k, const request *m)
 {
     return ask_ok(k, series_select, &m->base, &querier__v1__select_series_response__descriptor);
 }
@@ -85,7 +85,7 @@ static void points_lie_where_the_api_says(void **state)
         ask_again(&k);
         request m = make_request(T + rows[i].start_ms, T + rows[i].end_ms, rows[i].step);
         char text[256];
-        print_rows(run(&k, &m), T, text, sizeof text);
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
         if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
     }
     ask_close(&k);
@@ -138,7 +138,7 @@ static void groups_come_largest_first(void **state)
         m.aggregation = rows[i].average ? 1 : 0;
         m._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
         char text[256];
-        print_rows(run(&k, &m), T, text, sizeof text);
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
         if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
         assert_string_equal(ask_said(&k, "flametree-profiles"), "4");
         assert_string_equal(ask_said(&k, "flametree-exact"), "exact");
@@ -220,7 +220,7 @@ static void a_call_site_restricts_totals(void **state)
         m.aggregation = rows[i].average ? 1 : 0;
         m._aggregation_case = QUERIER__V1__SELECT_SERIES_REQUEST___AGGREGATION_AGGREGATION;
         char text[256];
-        print_rows(run(&k, &m), T, text, sizeof text);
+        print_rows(ask_series(&k, &m), T, text, sizeof text);
         if (strcmp(text, rows[i].wanted) != 0) fail_msg("%s: %s", rows[i].name, text);
     }
     ask_close(&k);
@@ -279,7 +279,7 @@ static void an_exemplar_is_the_largest_of_its_point(void **state)
         m.group_by = &by;
         m.n_group_by = rows[i].by != NULL;
         m.exemplar_type = (Types__V1__ExemplarType)rows[i].kind;
-        const response *got = run(&k, &m);
+        const response *got = ask_series(&k, &m);
         char text[512] = "";
         for (size_t s = 0; s < got->n_series; s++) {
             for (size_t p = 0; p < got->series[s]->n_points; p++) {
@@ -318,7 +318,7 @@ static void annotations_of_a_point_come_once_and_in_order(void **state)
     struct ask k;
     ask_open(&k, h, 2);
     request m = make_request(T, T + 15000, 15);
-    const response *got = run(&k, &m);
+    const response *got = ask_series(&k, &m);
     assert_int_equal(got->n_series, 1);
     assert_int_equal(got->series[0]->n_points, 2);
     const Types__V1__Point *p = got->series[0]->points[0];
@@ -429,7 +429,7 @@ static void points_equal_the_model_at_every_border(void **state)
         }
         ask_again(&k);
         request m = make_request(start, end, (double)step_ms / 1000);
-        compare(run(&k, &m), rows, &m, step_ms, from);
+        compare(ask_series(&k, &m), rows, &m, step_ms, from);
     }
     ask_close(&k);
 }

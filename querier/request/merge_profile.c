@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/request/profile.h"
+#include "querier/request/merge_profile.h"
 
 #include "codec/pb.h"
 #include "querier/request/stack_sums.h"
 #include "querier/v1/querier.pb-c.h"
 
-bool profile_merge(struct answer *a, str in, struct buf *out, err *e)
+bool merge_profile(struct answer *a, str in, struct buf *out, err *e)
 {
     const Querier__V1__SelectMergeProfileRequest *m =
         ANSWER_UNPACK(a, Querier__V1__SelectMergeProfileRequest,

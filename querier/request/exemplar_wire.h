@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exemplar.h - exemplars as clients see them: types.v1.Exemplar.
+// exemplar_wire.h - exemplars as clients see them: types.v1.Exemplar.
 #pragma once
 
 #include "querier/merge/merged.h"
@@ -8,8 +8,8 @@
 
 // The exemplars that a request's exemplar_type asks for; numbers that it does not define are
 // refused with invalid_argument.
-bool exemplar_type(int asked, enum exemplar_kind *out, err *e) MUST_CHECK;
+bool exemplar_wire_type(int asked, enum exemplar_kind *out, err *e) MUST_CHECK;
 
 // Writes an exemplar: of a profile with its id, for profile_id_selector; of a span with span id and
 // trace id, for span_selector and trace_id_selector.
-void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x);
+void exemplar_wire_put(struct buf *out, uint32_t field, const struct exemplar *x);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "querier/request/exemplar.h"
+#include "querier/request/exemplar_wire.h"
 
 #include "codec/pb.h"
 #include "sys/clock.h"
 #include "types/v1/types.pb-c.h"
 
-bool exemplar_type(int asked, enum exemplar_kind *out, err *e)
+bool exemplar_wire_type(int asked, enum exemplar_kind *out, err *e)
 {
     switch (asked) {
     case TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_UNSPECIFIED:
@@ -30,7 +30,7 @@ static void put_hex(struct buf *out, uint32_t field, const uint8_t *bytes, size_
     pb_put_bytes(out, field, str_of(text));
 }
 
-void exemplar_put(struct buf *out, uint32_t field, const struct exemplar *x)
+void exemplar_wire_put(struct buf *out, uint32_t field, const struct exemplar *x)
 {
     char uuid[UUID_TEXT];
     size_t mark = pb_begin(out, field);
