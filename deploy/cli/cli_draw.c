@@ -192,6 +192,8 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
                struct draw_unit unit, double min, uint32_t depth)
 {
     if (f->count == 0) return;
+    unsigned used = VALUE_COLUMNS + PERCENT_COLUMNS + 2;
+    unsigned room = look->width > used + NAME_LEAST ? look->width - used : NAME_LEAST;
     struct flame_walk w = flame_walk_begin(f);
     bool more = true;
     while (more) {
@@ -202,8 +204,7 @@ void draw_tree(struct buf *b, const struct flame *f, const struct text_look *loo
             w.leaving = true;  // and so are those below
         } else if (!w.leaving) {
             put_facts(b, n->total, f->total, unit);
-            unsigned room = look->width - VALUE_COLUMNS - PERCENT_COLUMNS - 2;
-            unsigned indent = MIN(2 * w.depth, room > NAME_LEAST ? room - NAME_LEAST : 0);
+            unsigned indent = MIN(2 * w.depth, room - NAME_LEAST);
             text_pad(b, 2);
             text_ink(b, look->colors, INK_DIM);
             for (unsigned i = 0; i < indent; i++)

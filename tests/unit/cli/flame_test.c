@@ -189,6 +189,35 @@ static void picture_is_as_wide_as_the_terminal(void **state)
     arena_release(&a);
 }
 
+// Numbers have 19 columns and two behind them, names at least 12.
+static void names_of_a_tree_are_cut_on_narrow_terminals_too(void **state)
+{
+    (void)state;
+    static char long_name[] = "a_function_whose_name_is_far_longer_than_any_narrow_terminal";
+    char *old = names[2];
+    struct graph x;
+    struct flame f;
+    struct arena a;
+    struct buf b;
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    arena_init(&a, NULL, 1 << 20);
+    buf_init(&b, NULL, 1 << 20);
+    names[2] = long_name;
+    example(&x);
+    assert_ok(flame_read(&a, &x.g, &f, e));
+    for (unsigned width = 20; width < 60; width++) {
+        const struct text_look look = {.width = width, .colors = TEXT_PLAIN};
+        buf_clear(&b);
+        draw_tree(&b, &f, &look, (struct draw_unit){TEXT_COUNT, 1}, 0, 0);
+        str rest = buf_view(&b);
+        while (rest.n)
+            assert_in_range(text_columns(str_split(rest, '\n', &rest)), 21, MAX(width, 33));
+    }
+    names[2] = old;
+    buf_release(&b);
+    arena_release(&a);
+}
+
 static void names_have_short_forms(void **state)
 {
     (void)state;
@@ -212,6 +241,7 @@ int main(void)
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(nothing_is_nothing),
         cmocka_unit_test(picture_is_as_wide_as_the_terminal),
+        cmocka_unit_test(names_of_a_tree_are_cut_on_narrow_terminals_too),
         cmocka_unit_test(names_have_short_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
