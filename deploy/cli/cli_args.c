@@ -92,6 +92,7 @@ static bool check_choice(const struct cli_option_row *row, str value, err *e)
 static str optional_value(const struct cli_option_row *row)
 {
     str argument = str_of(row->argument);
+    assert(argument.n > 3);
     return str_slice(argument, 2, argument.n - 1);
 }
 
@@ -106,6 +107,7 @@ static void grammar_begin(struct grammar *g, const char *mode)
 static void grammar_add(struct grammar *g, enum cli_option o)
 {
     const struct cli_option_row *row = &cli_options[o];
+    assert(g->n < CLI_OPTION_COUNT);
     bool optional = cli_is_optional(row->argument);
     int has_arg = optional ? optional_argument : row->argument[0] ? required_argument : no_argument;
     g->longs[g->n] = (struct option){row->name, has_arg, NULL, LONG + (int)o};

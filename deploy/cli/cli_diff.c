@@ -106,6 +106,7 @@ static bool join(struct arena *a, struct diff *d, struct flame_function *v[2], c
             r->self[1] = v[1][k].self;
             r->total[1] = v[1][k++].total;
         }
+        assert(d->count <= n[0] + n[1]);
         r->change = share(r->self[1], d->total[1]) - share(r->self[0], d->total[0]);
     }
     qsort(d->rows, d->count, sizeof *d->rows, by_change);
@@ -252,6 +253,7 @@ bool cli_diff(struct cli *c, int *status, err *e)
         !cli_args_number(&c->args, OPT_TOP, 1, ROWS_MAX, &n, e) ||
         !cli_args_number(&c->args, OPT_MAX_NODES, 1, INT64_MAX, &nodes, e))
         return cli_wrong(status);
+    assert(c->args.operand_count > 0);  // the row of the command demands one
     for (size_t i = 0; i < 2; i++) {
         size_t at = MIN(i, c->args.operand_count - 1);
         if (!cli_query_read(c, c->args.operands[at], &d.q[i], status, e))

@@ -91,6 +91,7 @@ struct row {
 
 static unsigned column_of(const struct row *r, int64_t edge)
 {
+    assert(r->f->total > 0 && edge >= 0 && edge <= r->f->total);  // flame_read saw to it
     return (unsigned)((unsigned __int128)edge * r->width / (unsigned __int128)r->f->total);
 }
 
@@ -184,6 +185,7 @@ void draw_flame(struct buf *b, const struct flame *f, const struct text_look *lo
 static void put_facts(struct buf *b, int64_t value, int64_t total, struct draw_unit unit)
 {
     char text[TEXT_NUMBER_MAX];
+    assert(total > 0);
     text_right(b, text_value(text, (double)value * unit.factor, unit.unit), VALUE_COLUMNS);
     text_right(b, text_percent(text, (double)value / (double)total), PERCENT_COLUMNS);
 }

@@ -122,6 +122,7 @@ struct flame_walk flame_walk_begin(const struct flame *f)
 
 bool flame_walk_next(const struct flame *f, struct flame_walk *w)
 {
+    assert(w->node < f->count);
     const struct flame_node *n = &f->nodes[w->node];
     if (!w->leaving) {
         if (n->first_child == FLAME_NONE) {
@@ -138,6 +139,7 @@ bool flame_walk_next(const struct flame *f, struct flame_walk *w)
         return true;
     }
     if (n->parent == FLAME_NONE) return false;
+    assert(w->depth > 0 && n->parent < w->node);
     w->node = n->parent;
     w->depth--;
     return true;

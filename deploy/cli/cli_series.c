@@ -113,6 +113,7 @@ static void resample(const struct series_view *v, const Types__V1__Series *s, do
 {
     double sums[CHART_MOST] = {0};
     unsigned counts[CHART_MOST] = {0};
+    assert(v->chart_columns > 0 && v->chart_columns <= CHART_MOST);
     double from_ms = (double)v->q.from_ns / (double)NS_PER_MS;
     double width_ms = (double)(v->q.until_ns - v->q.from_ns) / (double)NS_PER_MS;
     width_ms = MAX(width_ms, v->step_s * 1000);  // a column is not narrower than a point's step

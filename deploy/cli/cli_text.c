@@ -239,6 +239,7 @@ void text_right(struct buf *b, const char *s, unsigned columns)
 void text_left(struct buf *b, str s, unsigned columns)
 {
     unsigned n = text_put_cut(b, s, columns);
+    assert(n <= columns);
     text_pad(b, columns - n);
 }
 
@@ -288,6 +289,7 @@ void text_ink(struct buf *b, enum text_colors colors, enum text_ink ink)
         [INK_BAR] = {"\x1b[33m", 0xdfa068},  [INK_LESS] = {"\x1b[34m", 0x4eb1ff},
         [INK_MORE] = {"\x1b[33m", 0xf68b43}, [INK_FAULT] = {"\x1b[31m", 0},
     };
+    assert(ink < INK_COUNT);
     if (colors == TEXT_PLAIN) return;
     if (colors == TEXT_16 || !inks[ink].rgb)
         buf_z(b, inks[ink].plain16);

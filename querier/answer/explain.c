@@ -84,6 +84,7 @@ str explain_text(struct answer *a, uint64_t took_ns)
 {
     const struct answer_work *w = &a->work;
     struct buf b;
+    assert(w->explain && w->rounded_ns >= 0);
     buf_init(&b, a->querier->memory, 2 * EXPLAIN_MAX);
     buf_byte(&b, '{');
     put_number(&b, "profiles", a->profiles);

@@ -171,6 +171,7 @@ static bool make_plan(struct reading *r, struct served *v, err *e)
 {
     struct answer *a = r->s->a;
     if (v->planned) return true;
+    assert(v->ask.from_ns <= v->ask.to_ns || v->q->tree.profile_count);
     v->planned = true;
     if (!plan_once(r, v, e)) return false;
     if (v->ask.classes != 1U << BLOCK_PROJECTION || v->plan.n == 0) return true;
@@ -415,6 +416,8 @@ bool serve(const struct serving *s, struct merged *m, bool *stale, err *e)
 {
     struct answer *a = s->a;
     struct reading r = {.s = s, .m = m};
+    // What is in *m may be thrown away (begin_anew).
+    assert(s->n > 0 && m->profiles == 0 && m->totals.n == 0 && m->heat.n == 0 && m->sets.n == 0);
     *stale = false;
     struct query parts[PARTS_MAX];
     size_t part_count = split(s->q, parts);

@@ -18,6 +18,7 @@ static uint32_t share_of(const struct tree_shown *s)
 
 void shown_frames(struct answer *a, const struct tree_shown *shown)
 {
+    assert(shown->sent <= shown->all);
     a->shown.known = true;
     a->shown.sent = shown->sent;
     a->shown.all = shown->all;
@@ -26,6 +27,7 @@ void shown_frames(struct answer *a, const struct tree_shown *shown)
 
 void shown_tree(struct answer *a, const struct tree *whole, const struct tree *truncated)
 {
+    assert(whole->count > 0 && truncated->removed < whole->count);
     uint32_t frames = whole->count - 1;
     const struct tree_shown shown = {.sent = frames - truncated->removed,
                                      .all = frames,

@@ -124,8 +124,10 @@ void block_names_unref(struct block_names *n)
     bool last = --n->refs == 0;
     if (last) {
         struct block_names **at = &s->v;
-        while (*at != n)
+        while (*at != n) {
+            assert(*at);
             at = &(*at)->next;
+        }
         *at = n->next;
     }
     lock_give(&s->lock);

@@ -42,6 +42,7 @@ bool merged_no_room(const struct merged *m, err *e)
 static bool add_stacks(struct merged *m, str symbols, str vector, err *e)
 {
     struct arena scratch;
+    assert(vector.n > 0);
     arena_init(&scratch, &m->memory, m->arena.cap);
     struct symbol_table from;
     bool ok =
@@ -103,6 +104,7 @@ static bool add_fields(struct merged *m, str partial, err *e)
 
 bool merged_add(struct merged *m, str partial, err *e)
 {
+    assert(!m->totals.finished && !m->heat.finished);  // their order would be lost
     if (add_fields(m, partial, e)) return true;
     // Malformed bytes are a fault of the node that sent them, not of the client.
     if (e->code == ERR_INVALID_ARGUMENT) e->code = ERR_INTERNAL;
@@ -111,6 +113,7 @@ bool merged_add(struct merged *m, str partial, err *e)
 
 bool merged_finish(struct merged *m, err *e)
 {
+    assert(!m->totals.finished && !m->heat.finished);
     label_sets_finish(&m->sets);
     label_sets_finish(&m->names);
     return cells_finish(&m->totals, e) && cells_finish(&m->heat, e);

@@ -109,6 +109,7 @@ bool query_range(const struct limits *l, int64_t now_wall_ns, int64_t start_ms, 
 
 void query_set_range(struct query *q, const struct query_range *range)
 {
+    assert(range->start_ms <= range->end_ms);  // query_range saw to it
     q->from_ns = ms_to_ns(range->start_ms);
     if (q->from_ns > INT64_MIN) q->from_ns--;
     q->to_ns = ms_to_ns(range->end_ms);
@@ -167,6 +168,7 @@ static bool hex_id(const char *text, const char *what, uint8_t *bytes, size_t n,
 bool query_add_spans(struct arena *a, struct query *q, char *const *texts, size_t n, err *e)
 {
     struct query_tree *t = &q->tree;
+    assert(t->span_count == 0);
     t->spans = ARENA_ARRAY(a, uint64_t, n);
     if (!t->spans) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
@@ -185,6 +187,7 @@ bool query_add_traces(struct arena *a, struct query *q, char *const *texts, size
 {
     static const id128 zero;
     struct query_tree *t = &q->tree;
+    assert(t->trace_count == 0);
     t->traces = ARENA_ARRAY(a, id128, n);
     if (!t->traces) return arena_fail(a, e);
     for (size_t i = 0; i < n; i++) {
@@ -238,6 +241,7 @@ bool query_add_totals(struct query *q, const struct query_range *range, double s
     q->totals.points = (int64_t)steps + 2;
     q->from_ns = start - step_ns - 1;
     q->to_ns = (int64_t)((uint64_t)start + steps * (uint64_t)step_ns);
+    assert(q->from_ns < q->to_ns && q->to_ns <= end && q->totals.points >= 2);
     return true;
 }
 
@@ -258,6 +262,7 @@ bool query_add_heat(struct query *q, const struct query_range *range, double ste
     q->heat.slots = (int64_t)(((uint64_t)end - (uint64_t)start) / (uint64_t)step_ns) + 1;
     q->from_ns = start - step_ns - 1;
     q->to_ns = end;
+    assert(q->from_ns < q->to_ns && q->heat.slots >= 1);
     return true;
 }
 
@@ -389,6 +394,7 @@ static void put_totals(const struct totals_want *t, struct buf *out)
 static void put_heat(const struct query_heat *h, struct buf *out)
 {
     if (!h->wanted) return;
+    assert(h->bound_count <= HEAT_BUCKETS && h->step_ns > 0);
     size_t mark = pb_begin(out, 10);
     pb_put_i64_opt(out, 1, h->first_ns);
     pb_put_i64_opt(out, 2, h->step_ns);

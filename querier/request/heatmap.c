@@ -98,12 +98,14 @@ static bool make_rows(const struct heat *h, const struct cells *c, struct heat_r
     size_t n = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct cell *cell = &c->v[i];
+        assert(cell->group < c->group_count);
         if (i == 0 || cell->group != cell[-1].group) {
             v[n++] = (struct heat_row){.group = c->groups[cell->group], .cells = cell};
         }
         v[n - 1].n++;
         v[n - 1].count += cell->count;
     }
+    assert(n <= c->group_count);  // cells of a group lie together
     int64_t limit = h->m->limit;
     if (n) qsort(v, n, sizeof *v, limit > 0 ? most_first : by_labels);
     *rows = v;
@@ -128,7 +130,7 @@ static void put_slot(const struct heat *h, const struct cells *cells, const stru
                      const struct cell *to, struct buf *out)
 {
     uint64_t counts[HEAT_BUCKETS] = {0};
-    assert(from < to);
+    assert(from < to && h->step_ms > 0 && h->q.heat.bound_count == HEAT_BUCKETS);
     for (const struct cell *c = from; c < to; c++) {
         if (c->bucket < HEAT_BUCKETS) counts[c->bucket] = MIN(c->count, INT32_MAX);
     }
@@ -154,6 +156,7 @@ static void put_row(const struct heat *h, const struct cells *cells, const struc
 {
     size_t mark = pb_begin(out, 1);
     const struct cell *end = row->cells + row->n;
+    assert(row->n > 0);
     for (size_t i = 0; i < h->q.heat.group_by_count; i++) {
         str name = h->q.heat.group_by[i];
         label pair = {name, labels_get(row->group, name)};

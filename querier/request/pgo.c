@@ -15,6 +15,7 @@ static bool collect(const struct symbol_table *t, uint32_t stack, uint32_t keep,
     size_t n = 0;
     uint32_t locations = 0;
     for (uint32_t at = stack; at && (keep == 0 || locations < keep); at = t->stacks[at].parent) {
+        assert(t->stacks[at].parent < at);  // parents come first, so the way up ends
         if (!arena_grow(a, frames, cap, n + 1, sizeof **frames)) return false;
         (*frames)[n++] = t->stacks[at].frame;
         if (!t->frames[t->stacks[at].frame].inlined) locations++;
@@ -62,6 +63,7 @@ bool pgo_trim(struct merge *m, struct arena *a, const struct pgo_options *o, con
     }
     // Readers expect a sum for every row of the table, which has grown.
     if (!add(&to, a, m->symbols.t.stack_count - 1, 0, e)) return false;
+    assert(to.cap >= m->symbols.t.stack_count);
     *sums = to.sums;
     return true;
 }

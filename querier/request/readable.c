@@ -66,6 +66,7 @@ static bool any_mangled(enum readable_place place, str message)
 bool readable_put(struct answer *a, enum readable_place place, size_t mark, struct buf *out, err *e)
 {
     if (!a->names_readable || out->failed) return true;
+    assert(mark <= out->n);
     struct reading r = {.a = a, .place = place, .message = str_make(out->p + mark, out->n - mark)};
     if (!any_mangled(place, r.message)) return true;
     buf_init(&r.text, a->querier->memory, DEMANGLE_TEXT_MAX);

@@ -93,6 +93,7 @@ static bool make_groups(const struct side *s, struct group **groups, size_t *cou
     for (size_t i = 0; c && i < c->n; i++) {
         const struct cell *t = &c->v[i];
         if (i == 0 || t->group != t[-1].group) {
+            assert(t->group < c->group_count && *count < c->group_count);
             labels ls = c->groups[t->group];
             struct group *g = &(*groups)[(*count)++];
             *g = (struct group){ls.n ? ls.v[0].value : S("*"), no_samples(s, e)};

@@ -51,7 +51,9 @@ static bool make_points(struct arena *a, const struct cells *c, const struct cel
     struct point *points = ARENA_ARRAY(a, struct point, (size_t)(to - from));
     if (!points) return arena_fail(a, e);
     size_t n = 0;
+    assert(o->step_ms > 0 && from < to);
     for (const struct cell *t = from; t < to; t++) {
+        assert(t == from || t[-1].point < t->point);
         int64_t k = t->point > 0 ? t->point - 1 : 0;
         struct total sum;
         if (!totals_show(c, t, &sum, e)) return false;
@@ -94,6 +96,7 @@ static bool make_rows(struct arena *a, const struct cells *c, const struct optio
         uint32_t group = c->v[i].group;
         while (end < c->n && c->v[end].group == group)
             end++;
+        assert(group < c->group_count && n < c->group_count);
         struct row *row = &v[n++];
         if (!order_group(a, c->groups[group], o, &row->group, e) ||
             !make_points(a, c, c->v + i, c->v + end, o, row, e)) {

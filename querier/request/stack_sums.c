@@ -76,6 +76,7 @@ bool stack_sums_read(struct answer *a, const struct stack_sums_asked *asked, str
 
     struct merged *m;
     if (!answer_read(a, &q, &m, e)) return false;
+    assert(m->stacks.symbols.t.stack_count > 0);  // the empty stack at least
     out->symbols = &m->stacks.symbols.t;
     out->sums = m->stacks.sums;
     out->arena = &m->arena;
@@ -95,6 +96,7 @@ bool stack_sums_failed(const struct stack_sums *s, err *e)
 
 bool stack_sums_tree(const struct stack_sums *s, struct tree *out, err *e)
 {
+    assert(s->arena && (s->symbols == NULL) == s->range.empty);
     if (s->symbols) {
         return tree_build(s->arena, s->symbols, s->sums, s->call_site, s->call_site_count, out,
                           e) ||
@@ -116,6 +118,7 @@ static int64_t period_of(str name)
 
 bool stack_sums_pprof(const struct stack_sums *s, int64_t max_nodes, struct buf *out, err *e)
 {
+    assert(s->arena && (s->symbols == NULL) == s->range.empty);
     if (!s->symbols) return true;
     int64_t time_ns = 0;
     if (__builtin_mul_overflow(s->range.end_ms, NS_PER_MS, &time_ns)) time_ns = INT64_MAX;

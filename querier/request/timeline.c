@@ -49,8 +49,10 @@ struct timeline timeline_of(int64_t start_ms, int64_t end_ms)
     end_ms = MAX(MIN(end_ms, EDGE_MS), start_ms);
     struct timeline t = {.step_s = timeline_step(start_ms, end_ms)};
     int64_t first = slot_of(start_ms, t.step_s);
+    int64_t end = slot_of(end_ms, t.step_s);
+    assert(t.step_s > 0 && end >= first);
     t.start_s = first * t.step_s;
-    t.slots = (size_t)(slot_of(end_ms, t.step_s) - first);
+    t.slots = (size_t)(end - first);
     return t;
 }
 
