@@ -8,6 +8,7 @@
 //                     files into the target; decides whether series, or hours, are worth it
 #include "base/fault.h"
 #include "compactor/merge_int.h"
+#include "store/origin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,8 +172,8 @@ static bool merge_group(struct block_merge *m, const struct block_about *about, 
     m->sampled_duplicates += part.sampled_duplicates;
     struct block_merge_source *made = &to->sources[to->n];
     *made = (struct block_merge_source){0};
-    if (!block_source_open(&to->arena, &file->store, m->req, S("(intermediate)"), file->size,
-                           &made->block, e)) {
+    if (!block_source_open(&to->arena, store_origin(&file->store, m->req), S("(intermediate)"),
+                           file->size, &made->block, e)) {
         return false;
     }
     to->n++;
@@ -343,8 +344,8 @@ static bool merge_one_hour(struct block_merge *m, const struct block_about *abou
     struct block_merge_source *made = &to->sources[to->n];
     *made = (struct block_merge_source){0};
     to->n++;
-    return block_source_open(&to->arena, &file->store, m->req, S("(intermediate)"), file->size,
-                             &made->block, e);
+    return block_source_open(&to->arena, store_origin(&file->store, m->req), S("(intermediate)"),
+                             file->size, &made->block, e);
 }
 
 static bool merge_hours(struct block_merge *m, const struct block_about *about, struct groups *to,

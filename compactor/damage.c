@@ -8,6 +8,7 @@
 // damaged again, it waits on from where it was, so the two do not take turns for ever.
 #include "block/verify.h"
 #include "compactor/work_int.h"
+#include "store/origin.h"
 #include "sys/clock.h"
 
 #define LOOK_FIRST_NS ((uint64_t)60 * NS_PER_S)
@@ -102,8 +103,8 @@ static bool is_whole(struct worker *me, struct req *r, str name, uint64_t bytes)
                                            .cap = atomic_load(&me->memory.limit) / 2};
     if (!store_size(store, r, name, &size, &e) || size != bytes) return false;
     arena_init(&a, &me->memory, SIZE_MAX / 4);
-    bool ok = block_source_open(&a, store, r, name, bytes, &source, &e) &&
-              block_verify(&source, r, &o, &found, &e) && found.faults == 0;
+    bool ok = block_source_open(&a, store_origin(store, r), name, bytes, &source, &e) &&
+              block_verify(&source, &o, &found, &e) && found.faults == 0;
     arena_release(&a);
     return ok;
 }

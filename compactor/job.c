@@ -14,6 +14,7 @@
 #include "compactor/job.h"
 
 #include "base/fault.h"
+#include "store/origin.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
 
@@ -158,7 +159,7 @@ static bool open_sources(struct doing *d, err *e)
                                      .n = n,
                                      .keep = read_whole(d, names, n),
                                      .out = opened};
-        ok = block_source_open_many(&d->reading, d->bench->store, d->r, &many, e);
+        ok = block_source_open_many(&d->reading, store_origin(d->bench->store, d->r), &many, e);
         if (!ok && many.failed < n && is_damage(e)) note_damage(d, &j->sources[many.failed]);
     }
     for (size_t i = 0; ok && i < n; i++) {

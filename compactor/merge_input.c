@@ -27,7 +27,7 @@ static bool take_symbols(struct service_merge *s, struct input *in,
     const struct block_source *src = &in->source->block;
     arena_init(&tmp, s->merge->memory, SIZE_MAX);
     bool ok =
-        block_source_sections(&tmp, src, s->merge->req, &ref->symbols, 1, &contents, e) &&
+        block_source_sections(&tmp, src, &ref->symbols, 1, &contents, e) &&
         (block_symbols_parse(&tmp, contents, &t, e) || err_wrap(e, "block %.*s", STR(src->name)));
     if (ok && t.stack_count != in->index.stack_count) {
         ok = err_set(e, ERR_DATA_LOSS, "block %.*s: index of %u stacks, symbols of %u",
@@ -80,7 +80,7 @@ static bool open_input(struct service_merge *s, struct input *in,
     arena_init(&in->row_vectors.arena, memory, SIZE_MAX);
     arena_init(&in->node_vectors.arena, memory, SIZE_MAX);
     arena_init(&in->totals.arena, memory, SIZE_MAX);
-    return block_source_sections(&s->arena, src, s->merge->req, &ref->index, 1, &contents, e) &&
+    return block_source_sections(&s->arena, src, &ref->index, 1, &contents, e) &&
            (block_index_parse(&s->arena, contents, ref, &in->index, e) ||
             err_wrap(e, "block %.*s", STR(src->name)));
 }
@@ -265,7 +265,7 @@ static bool wrap(const struct input *in, err *e)
     return err_wrap(e, "block %.*s", STR(in->source->block.name));
 }
 
-static bool load_rows(struct service_merge *s, struct input *in, uint64_t row, err *e)
+static bool load_rows(struct input *in, uint64_t row, err *e)
 {
     struct rows_frame *f = &in->rows;
     const struct block_index *x = &in->index;
@@ -281,8 +281,8 @@ static bool load_rows(struct service_merge *s, struct input *in, uint64_t row, e
                                            spans ? spans->extent : (struct block_extent){0}};
     str contents[COUNT(extents)];
     struct block_row_spans *by_row = NULL;
-    if (!block_source_sections(&f->arena, &in->source->block, s->merge->req, extents,
-                               COUNT(extents), contents, e)) {
+    if (!block_source_sections(&f->arena, &in->source->block, extents, COUNT(extents), contents,
+                               e)) {
         return false;
     }
     if (!block_heads_parse(&f->arena, contents[0], heads->count, &f->heads, e) ||
@@ -297,15 +297,14 @@ static bool load_rows(struct service_merge *s, struct input *in, uint64_t row, e
     return true;
 }
 
-static bool load_vectors(struct service_merge *s, struct input *in, struct vectors_frame *f,
-                         const struct block_frame *frame, err *e)
+static bool load_vectors(struct input *in, struct vectors_frame *f, const struct block_frame *frame,
+                         err *e)
 {
     str contents = {0};
     if (f->frame == frame) return true;
     arena_release(&f->arena);
     f->frame = NULL;
-    if (!block_source_sections(&f->arena, &in->source->block, s->merge->req, &frame->extent, 1,
-                               &contents, e)) {
+    if (!block_source_sections(&f->arena, &in->source->block, &frame->extent, 1, &contents, e)) {
         return false;
     }
     if (!block_vectors_parse(&f->arena, contents, frame->count, &f->v, e)) return wrap(in, e);
@@ -340,7 +339,7 @@ bool input_row_vector(struct service_merge *s, struct input *in, uint64_t number
 {
     const struct block_frame *f = block_frame_of(&in->index.vectors, number);
     if (!f) return damaged(in, "a row whose vector is not there", e);
-    return load_vectors(s, in, &in->row_vectors, f, e) &&
+    return load_vectors(in, &in->row_vectors, f, e) &&
            input_map(s, in, block_vector_at(&in->row_vectors.v, (uint32_t)(number - f->first)), v,
                      n, e);
 }
@@ -359,13 +358,12 @@ static bool multiply(const struct input *in, struct vector_entry *v, size_t n, i
 bool input_node_vector(struct service_merge *s, struct input *in, const struct block_node_ref *node,
                        struct vector_entry **v, size_t *n, err *e)
 {
-    return load_vectors(s, in, &in->node_vectors, &in->index.nodes_at.v[node->frame], e) &&
+    return load_vectors(in, &in->node_vectors, &in->index.nodes_at.v[node->frame], e) &&
            input_map(s, in, block_vector_at(&in->node_vectors.v, node->place), v, n, e) &&
            multiply(in, *v, *n, node->factor, e);
 }
 
-bool input_total(struct service_merge *s, struct input *in, uint64_t number,
-                 struct block_total *out, err *e)
+bool input_total(struct input *in, uint64_t number, struct block_total *out, err *e)
 {
     struct totals_frame *t = &in->totals;
     str contents = {0};
@@ -374,8 +372,7 @@ bool input_total(struct service_merge *s, struct input *in, uint64_t number,
     if (t->frame != f) {
         arena_release(&t->arena);
         t->frame = NULL;
-        if (!block_source_sections(&t->arena, &in->source->block, s->merge->req, &f->extent, 1,
-                                   &contents, e)) {
+        if (!block_source_sections(&t->arena, &in->source->block, &f->extent, 1, &contents, e)) {
             return false;
         }
         if (!block_totals_parse(&t->arena, contents, f->count, &t->v, e)) return wrap(in, e);
@@ -422,9 +419,9 @@ static void sift(struct row_merge *m, size_t at)
     m->feeds[at] = f;
 }
 
-static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
+static bool load_feed(struct row_feed *f, err *e)
 {
-    if (!load_rows(m->service, f->input, f->row, e)) return false;
+    if (!load_rows(f->input, f->row, e)) return false;
     const struct rows_frame *rows = &f->input->rows;
     assert(rows->frame);
     size_t place = (size_t)(f->row - rows->frame->first);
@@ -436,14 +433,14 @@ static bool load_feed(struct row_merge *m, struct row_feed *f, err *e)
 
 // The first row of a key that is in a later hour than this one. Rows of a key are in order of time,
 // so a binary search over frames finds it.
-static bool seek_hour(struct row_merge *m, struct row_feed *f, uint64_t *row, int64_t hour, err *e)
+static bool seek_hour(struct row_feed *f, uint64_t *row, int64_t hour, err *e)
 {
     uint64_t lo = f->row;
     uint64_t hi = f->end;
     struct row_feed at = *f;
     while (lo < hi) {
         at.row = lo + (hi - lo) / 2;
-        if (!load_feed(m, &at, e)) return false;
+        if (!load_feed(&at, e)) return false;
         if (slot_of(at.time_ns, SLOT_HOUR) <= hour)
             lo = at.row + 1;
         else
@@ -465,7 +462,7 @@ static bool narrow_feed(struct row_merge *m, struct row_feed *f, err *e)
         f->end = f->row;
         return true;
     }
-    return seek_hour(m, f, &f->row, of->from_hour - 1, e) && seek_hour(m, f, &f->end, end - 1, e);
+    return seek_hour(f, &f->row, of->from_hour - 1, e) && seek_hour(f, &f->end, end - 1, e);
 }
 
 bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct key_group *g,
@@ -485,7 +482,7 @@ bool row_merge_begin(struct row_merge *m, struct service_merge *s, const struct 
                                .mask = g->v[i].input->source->mask};
         if (!narrow_feed(m, f, e)) return false;
         if (f->row == f->end) continue;
-        if (!load_feed(m, f, e)) return false;
+        if (!load_feed(f, e)) return false;
         m->n++;
     }
     for (size_t i = m->n / 2; i-- > 0;)
@@ -560,7 +557,7 @@ bool row_merge_next(struct row_merge *m, struct merged_row *row, bool *more, err
             m->has_last = false;
             if (++top->row == top->end)
                 m->feeds[0] = m->feeds[--m->n];
-            else if (!load_feed(m, top, e))
+            else if (!load_feed(top, e))
                 return false;
             if (m->n) sift(m, 0);
         }

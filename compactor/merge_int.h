@@ -103,8 +103,7 @@ bool input_node_vector(struct service_merge *s, struct input *in, const struct b
                        struct vector_entry **v, size_t *n, err *e) MUST_CHECK;
 bool input_map(struct service_merge *s, const struct input *in, str columns,
                struct vector_entry **v, size_t *n, err *e) MUST_CHECK;
-bool input_total(struct service_merge *s, struct input *in, uint64_t number,
-                 struct block_total *out, err *e) MUST_CHECK;
+bool input_total(struct input *in, uint64_t number, struct block_total *out, err *e) MUST_CHECK;
 
 // Entries -> columns in s->columns.
 bool service_columns(struct service_merge *s, const struct vector_entry *v, size_t n, str *out,

@@ -253,7 +253,7 @@ static bool find_totals(struct nodes *x, const struct key_group *g, struct block
         int64_t width = width_of_totals(in);
         for (uint32_t k = 0; k < g->v[i].key->total_count; k++) {
             struct block_total *t = &(*out)[*n];
-            if (!input_total(x->service, in, g->v[i].key->first_total + k, t, e)) return false;
+            if (!input_total(in, g->v[i].key->first_total + k, t, e)) return false;
             if (!counts(x->service, in, t->slot, width)) continue;
             t->slot = slot_of(slot_start(t->slot, width) + 1, x->total_width);
             if (++*n <= most) continue;

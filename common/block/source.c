@@ -12,25 +12,24 @@ static bool named(str name, err *e)
     return err_wrap(e, "block %.*s", STR(name));
 }
 
-// The error of a store names the object already. out_of_range means that the object ends before its
-// listed size: it is damaged.
-static bool store_fault(const err *fault, err *e)
+// The error of an origin names the object already. out_of_range means that the object ends before
+// its listed size: it is damaged.
+static bool origin_fault(err *e)
 {
-    *e = *fault;
     if (e->code == ERR_OUT_OF_RANGE) e->code = ERR_DATA_LOSS;
     return false;
 }
 
-static bool read_at(struct block_source *src, struct req *r, uint64_t at, size_t n, char *to,
-                    err *e)
+static bool read_at(const struct block_source *src, uint64_t at, size_t n, char *to, err *e)
 {
-    err fault = {0};
-    return store_read(src->store, r, src->name, at, n, to, &fault) || store_fault(&fault, e);
+    size_t failed = 0;
+    const struct block_piece one = {.name = src->name, .at = at, .n = n, .to = to};
+    return src->from.kind->read(&src->from, &one, 1, &failed, e) || origin_fault(e);
 }
 
 // The stored bytes of the footer; *x becomes its extent.
-static bool read_footer(struct arena *a, struct block_source *src, struct req *r,
-                        struct block_extent *x, str *stored, err *e)
+static bool read_footer(struct arena *a, const struct block_source *src, struct block_extent *x,
+                        str *stored, err *e)
 {
     size_t n = (size_t)MIN(src->size, TAIL);
     if (n < BLOCK_TRAILER) {
@@ -40,7 +39,7 @@ static bool read_footer(struct arena *a, struct block_source *src, struct req *r
     char *tail = arena_new(a, n);
     if (!tail) return arena_ok(a, e);
     uint64_t from = src->size - n;
-    if (!read_at(src, r, from, n, tail, e)) return false;
+    if (!read_at(src, from, n, tail, e)) return false;
     str trailer = str_make(tail + n - BLOCK_TRAILER, BLOCK_TRAILER);
     if (!block_trailer(trailer, src->size, x, e)) return named(src->name, e);
     if (x->at >= from) {
@@ -50,17 +49,17 @@ static bool read_footer(struct arena *a, struct block_source *src, struct req *r
     char *all = arena_new(a, x->stored);
     if (!all) return arena_ok(a, e);
     *stored = str_make(all, x->stored);
-    return read_at(src, r, x->at, x->stored, all, e);
+    return read_at(src, x->at, x->stored, all, e);
 }
 
-bool block_source_open(struct arena *a, struct store *s, struct req *r, str name, uint64_t size,
+bool block_source_open(struct arena *a, struct block_origin from, str name, uint64_t size,
                        struct block_source *out, err *e)
 {
     struct block_extent *x = &out->footer_at;
     str stored = {0};
     str contents = {0};
-    *out = (struct block_source){.store = s, .name = arena_str(a, name), .size = size};
-    if (!arena_ok(a, e) || !read_footer(a, out, r, x, &stored, e)) return false;
+    *out = (struct block_source){.from = from, .name = arena_str(a, name), .size = size};
+    if (!arena_ok(a, e) || !read_footer(a, out, x, &stored, e)) return false;
     return (block_section(a, x, stored, "footer", &contents, e) &&
             block_footer_parse(a, contents, size, &out->footer, e)) ||
            named(name, e);
@@ -68,16 +67,15 @@ bool block_source_open(struct arena *a, struct store *s, struct req *r, str name
 
 // ---- many at once
 
-#define BATCH       64                   // objects that are read together,
+#define BATCH       BLOCK_PIECES_MAX     // objects that are read together,
 #define BATCH_BYTES ((uint64_t)8 << 20)  // and their bytes, unless a single one has more
 
 struct opening {
     struct arena *a;
     struct arena tails;  // of a batch
-    struct store *store;
-    struct req *req;
+    struct block_origin from;
     uint64_t keep;
-    struct store_read *reads;
+    struct block_piece *pieces;
 };
 
 static uint64_t tail_of(const struct opening *o, uint64_t size)
@@ -88,14 +86,13 @@ static uint64_t tail_of(const struct opening *o, uint64_t size)
 // Opens a block whose end was read. The bytes of small objects stay, those of others are the
 // batch's scratch, so the footer is copied out of them. A footer that begins before the end is read
 // anew.
-static bool open_read(struct opening *o, const struct store_read *tail, struct block_source *src,
+static bool open_read(struct opening *o, const struct block_piece *tail, struct block_source *src,
                       err *e)
 {
     struct block_extent *x = &src->footer_at;
     str end = str_make(tail->to, tail->n);
     str stored = {0};
     str contents = {0};
-    if (!tail->ok) return store_fault(&tail->fault, e);
     assert(end.n >= BLOCK_TRAILER);  // begin_batch saw to it
     str trailer = str_slice(end, end.n - BLOCK_TRAILER, end.n);
     if (!block_trailer(trailer, src->size, x, e)) return named(src->name, e);
@@ -107,7 +104,7 @@ static bool open_read(struct opening *o, const struct store_read *tail, struct b
         char *all = arena_new(o->a, x->stored);
         if (!all) return arena_ok(o->a, e);
         stored = str_make(all, x->stored);
-        if (!read_at(src, o->req, x->at, x->stored, all, e)) return false;
+        if (!read_at(src, x->at, x->stored, all, e)) return false;
     }
     if (!arena_ok(o->a, e)) return false;
     return (block_section(o->a, x, stored, "footer", &contents, e) &&
@@ -132,7 +129,7 @@ static size_t begin_batch(struct opening *o, const struct block_object *v, size_
             (void)named(b->name, e);
             return 0;
         }
-        out[count] = (struct block_source){.store = o->store,
+        out[count] = (struct block_source){.from = o->from,
                                            .name = arena_str(o->a, b->name),
                                            .size = b->size};
         char *to = arena_new(b->size <= o->keep ? o->a : &o->tails, tail);
@@ -140,31 +137,44 @@ static size_t begin_batch(struct opening *o, const struct block_object *v, size_
             (void)(arena_ok(o->a, e) && arena_ok(&o->tails, e));
             return 0;
         }
-        o->reads[count++] =
-            (struct store_read){.name = b->name, .at = b->size - tail, .n = tail, .to = to};
+        o->pieces[count++] =
+            (struct block_piece){.name = b->name, .at = b->size - tail, .n = tail, .to = to};
         bytes += tail;
     }
     return count;
 }
 
-bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
-                            struct block_objects *many, err *e)
+// Opens the blocks of a batch, in their order, up to the first that fails; *done counts those that
+// are open.
+static bool open_batch(struct opening *o, size_t count, struct block_source *out, size_t *done,
+                       err *e)
 {
-    struct opening o = {.a = a, .store = s, .req = r, .keep = many->keep};
+    err fault = {0};
+    size_t readable = count;
+    bool ok = o->from.kind->read(&o->from, o->pieces, count, &readable, &fault);
+    assert(ok || readable < count);
+    for (size_t i = 0; i < (ok ? count : readable); i++) {
+        if (!open_read(o, &o->pieces[i], &out[i], e)) return false;
+        ++*done;
+    }
+    if (ok) return true;
+    *e = fault;
+    return origin_fault(e);
+}
+
+bool block_source_open_many(struct arena *a, struct block_origin from, struct block_objects *many,
+                            err *e)
+{
+    struct opening o = {.a = a, .from = from, .keep = many->keep};
     size_t done = 0;
     struct arena kept;
     arena_init(&kept, a->budget, SIZE_MAX);
     arena_init(&o.tails, a->budget, SIZE_MAX);
-    o.reads = ARENA_ARRAY(&kept, struct store_read, BATCH);
-    bool ok = o.reads || arena_ok(&kept, e);
+    o.pieces = ARENA_ARRAY(&kept, struct block_piece, BATCH);
+    bool ok = o.pieces || arena_ok(&kept, e);
     while (ok && done < many->n) {
         size_t count = begin_batch(&o, many->v + done, many->n - done, many->out + done, e);
-        ok = count > 0;
-        if (ok) store_read_many(s, r, o.reads, count);
-        for (size_t i = 0; ok && i < count; i++) {
-            ok = open_read(&o, &o.reads[i], &many->out[done], e);
-            done += ok;
-        }
+        ok = count > 0 && open_batch(&o, count, many->out + done, &done, e);
         arena_release(&o.tails);
     }
     arena_release(&kept);
@@ -175,7 +185,7 @@ bool block_source_open_many(struct arena *a, struct store *s, struct req *r,
 // ---- sections
 
 // Sections of an object that is in memory as a whole. Extents come from the object's own footer, so
-// they are checked against its bytes here; a store does that for the others.
+// they are checked against its bytes here; an origin does that for the others.
 static bool sections_of_whole(struct arena *a, const struct block_source *src,
                               const struct block_extent *x, size_t n, str *contents, err *e)
 {
@@ -194,41 +204,46 @@ static bool sections_of_whole(struct arena *a, const struct block_source *src,
     return true;
 }
 
-bool block_source_sections(struct arena *a, const struct block_source *src, struct req *r,
+bool block_source_sections(struct arena *a, const struct block_source *src,
                            const struct block_extent *x, size_t n, str *contents, err *e)
 {
-    if (src->whole.n) return sections_of_whole(a, src, x, n, contents, e);
-    struct store_read *reads = ARENA_ARRAY(a, struct store_read, n);
+    struct block_piece pieces[BLOCK_PIECES_MAX];
+    err fault = {0};
     size_t count = 0;
-    if (!reads) return arena_ok(a, e);
+    size_t readable = 0;
+    assert(n <= BLOCK_PIECES_MAX);
+    if (src->whole.n) return sections_of_whole(a, src, x, n, contents, e);
     for (size_t i = 0; i < n; i++) {
         contents[i] = (str){0};
         if (x[i].stored == 0) continue;
         char *to = arena_new(a, x[i].stored);
         if (!to) return arena_ok(a, e);
-        reads[count++] =
-            (struct store_read){.name = src->name, .at = x[i].at, .n = x[i].stored, .to = to};
+        pieces[count++] =
+            (struct block_piece){.name = src->name, .at = x[i].at, .n = x[i].stored, .to = to};
     }
-    if (count) store_read_many(src->store, r, reads, count);
+    bool ok = count == 0 || src->from.kind->read(&src->from, pieces, count, &readable, &fault);
+    if (ok) readable = count;
     count = 0;
     for (size_t i = 0; i < n; i++) {
         if (x[i].stored == 0) continue;
-        const struct store_read *got = &reads[count++];
-        if (!got->ok) return store_fault(&got->fault, e);
+        if (count == readable) break;
+        const struct block_piece *got = &pieces[count++];
         if (!block_section(a, &x[i], str_make(got->to, got->n), "section", &contents[i], e)) {
             return named(src->name, e);
         }
     }
-    return true;
+    if (ok) return true;
+    *e = fault;
+    return origin_fault(e);
 }
 
-bool block_source_service(struct arena *a, const struct block_source *src, struct req *r,
+bool block_source_service(struct arena *a, const struct block_source *src,
                           const struct block_service_ref *service, struct symbol_table *symbols,
                           struct block_index *index, err *e)
 {
     const struct block_extent x[] = {service->index, service->symbols};
     str contents[COUNT(x)] = {{0}};
-    if (!block_source_sections(a, src, r, x, COUNT(x), contents, e)) return false;
+    if (!block_source_sections(a, src, x, COUNT(x), contents, e)) return false;
     bool ok = block_index_parse(a, contents[0], service, index, e) &&
               block_symbols_parse(a, contents[1], symbols, e);
     if (ok && index->stack_count != symbols->stack_count) {
@@ -238,4 +253,9 @@ bool block_source_service(struct arena *a, const struct block_source *src, struc
     if (ok) return true;
     err_wrap(e, "service %.*s", STR(service->name));
     return named(src->name, e);
+}
+
+bool block_source_alive(const struct block_source *src, err *e)
+{
+    return src->from.kind->alive(&src->from, e);
 }

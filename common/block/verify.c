@@ -12,7 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <time.h>  // lint: allow, for gmtime_r, which reads no clock
 
 #define FAULT_TEXT 2048
 #define WHOLE_MAX  ((size_t)1 << 30)
@@ -81,9 +81,9 @@ static bool load(struct verify *v, const struct block_extent *x, const char *wha
 {
     *good = false;
     *contents = (str){0};
-    if (!req_alive(v->req, e)) return false;
+    if (!block_source_alive(v->src, e)) return false;
     if (x->stored && !note_extent(v, x, e)) return false;
-    if (!block_source_sections(&v->arena, v->src, v->req, x, 1, contents, e)) {
+    if (!block_source_sections(&v->arena, v->src, x, 1, contents, e)) {
         err_wrap(e, "%s", what);
         return is_damage(v, e);
     }
@@ -617,10 +617,10 @@ static bool check_block(struct verify *v, err *e)
     return true;
 }
 
-bool block_verify(const struct block_source *src, struct req *r,
-                  const struct block_verify_options *o, struct block_verified *out, err *e)
+bool block_verify(const struct block_source *src, const struct block_verify_options *o,
+                  struct block_verified *out, err *e)
 {
-    struct verify v = {.src = src, .req = r, .o = o, .out = out};
+    struct verify v = {.src = src, .o = o, .out = out};
     *out = (struct block_verified){0};
     arena_init(&v.whole, o->memory, WHOLE_MAX);
     arena_init(&v.arena, o->memory, o->cap);

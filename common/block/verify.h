@@ -41,8 +41,7 @@ struct block_verified {
     uint64_t spans;
 };
 
-// False and *e only if the check could not be made to the end (store, memory). Faults are counted
-// in *out and go to report.
-bool block_verify(const struct block_source *src, struct req *r,
-                  const struct block_verify_options *o, struct block_verified *out,
-                  err *e) MUST_CHECK;
+// False and *e only if the check could not be made to the end (reads, memory, time). Faults are
+// counted in *out and go to report.
+bool block_verify(const struct block_source *src, const struct block_verify_options *o,
+                  struct block_verified *out, err *e) MUST_CHECK;

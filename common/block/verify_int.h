@@ -7,7 +7,6 @@
 
 struct verify {
     const struct block_source *src;
-    struct req *req;
     const struct block_verify_options *o;
     struct block_verified *out;
     struct block_extent *extents;  // of all sections, the footer included

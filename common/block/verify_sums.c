@@ -225,7 +225,7 @@ bool verify_sums(struct verify *v, err *e)
     if (!s.v) return arena_ok(&v->arena, e);
     for (uint32_t i = 0; i < x->key_count; i++) {
         const struct block_key_ref *k = &x->keys[i];
-        if (!req_alive(v->req, e)) return false;
+        if (!block_source_alive(v->src, e)) return false;
         if (v->totals_whole && k->total_count > 0) check_totals(v, k, i);
         if (!v->nodes_whole) continue;
         check_widths(v, &s, k);

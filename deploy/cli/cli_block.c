@@ -75,8 +75,9 @@ bool cli_block_open(struct cli_block *f, const char *path, err *e)
                        strerror(errno));
     }
     if (!S_ISREG(st.st_mode)) return err_set(e, ERR_INVALID_ARGUMENT, "%s: not a file", path);
-    return block_source_open(&f->req.arena, &f->store, &f->req, object_name(&f->req.arena, path),
-                             (uint64_t)st.st_size, &f->source, e) ||
+    return block_source_open(&f->req.arena, store_origin(&f->store, &f->req),
+                             object_name(&f->req.arena, path), (uint64_t)st.st_size, &f->source,
+                             e) ||
            err_wrap(e, "%s", path);
 }
 
@@ -141,7 +142,7 @@ bool cli_block_facts(struct cli_block *f, struct arena *a, const struct block_se
                      struct block_index *index, struct block_facts *facts, err *e)
 {
     str contents = {0};
-    if (!block_source_sections(a, &f->source, &f->req, &s->index, 1, &contents, e) ||
+    if (!block_source_sections(a, &f->source, &s->index, 1, &contents, e) ||
         !block_index_parse(a, contents, s, index, e)) {
         return err_wrap(e, "%s: service %.*s", f->path, STR(s->name));
     }
@@ -463,7 +464,7 @@ static bool verify_one(struct cli *c, struct cli_block *f, void *arg, err *e)
         buf_z(&k->b, ",\"faults\":[");
     }
     k->files++;
-    bool ok = block_verify(&f->source, &f->req, &o, &v, e) || err_wrap(e, "%s", f->path);
+    bool ok = block_verify(&f->source, &o, &v, e) || err_wrap(e, "%s", f->path);
     if (k->json) {
         buf_printf(&k->b,
                    "],\"sections\":%" PRIu64 ",\"services\":%u,\"keys\":%" PRIu64

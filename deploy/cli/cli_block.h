@@ -7,8 +7,8 @@
 #pragma once
 
 #include "block/keys.h"
-#include "block/source.h"
 #include "deploy/cli/cli.h"
+#include "store/origin.h"
 
 struct cli_block {
     struct store store;

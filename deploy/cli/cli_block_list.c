@@ -193,7 +193,7 @@ static bool put_vector(const struct block_shown *w, struct buf *b, const struct 
     double all = 0;
     bool json = cli_wants_json(w->c);
     if (!cli_args_number(&w->c->args, OPT_BLOCK_TOP, 1, STACKS_MAX, &most, e)) return false;
-    if (!block_source_sections(w->a, &w->f->source, &w->f->req, &w->s->symbols, 1, &contents, e) ||
+    if (!block_source_sections(w->a, &w->f->source, &w->s->symbols, 1, &contents, e) ||
         !block_symbols_parse(w->a, contents, &t, e)) {
         return false;
     }
@@ -233,7 +233,7 @@ static bool get_vector(const struct block_shown *w, const struct block_frame *f,
 {
     struct block_vectors v;
     str contents = {0};
-    if (!block_source_sections(w->a, &w->f->source, &w->f->req, &f->extent, 1, &contents, e) ||
+    if (!block_source_sections(w->a, &w->f->source, &f->extent, 1, &contents, e) ||
         !block_vectors_parse(w->a, contents, f->count, &v, e)) {
         return false;
     }
@@ -289,7 +289,7 @@ static bool get_row(const struct block_shown *w, uint64_t n, struct row *row, er
                        STR(w->s->name));
     }
     const struct block_extent x[2] = {head->extent, rest->extent};
-    if (!block_source_sections(w->a, &w->f->source, &w->f->req, x, 2, contents, e) ||
+    if (!block_source_sections(w->a, &w->f->source, x, 2, contents, e) ||
         !block_heads_parse(w->a, contents[0], head->count, &h, e) ||
         !block_details_parse(w->a, contents[1], &h, &d, e)) {
         return false;

@@ -13,9 +13,9 @@
 //
 // Reading stops as soon as all of ours are seen.
 #include "base/fault.h"
-#include "block/source.h"
 #include "ingester/flush/flush_int.h"
 #include "model/slot.h"
+#include "store/origin.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -85,8 +85,8 @@ struct frame_read {
     struct block_details details;
 };
 
-static bool read_frame(struct comparison *x, const struct block_source *src,
-                       const struct block_index *index, struct frame_read *f, uint64_t row, err *e)
+static bool read_frame(const struct block_source *src, const struct block_index *index,
+                       struct frame_read *f, uint64_t row, err *e)
 {
     const struct block_frame *heads = block_frame_of(&index->heads, row);
     const struct block_frame *details = block_frame_of(&index->details, row);
@@ -96,7 +96,7 @@ static bool read_frame(struct comparison *x, const struct block_source *src,
     arena_release(&f->arena);
     const struct block_extent extents[] = {heads->extent, details->extent};
     str contents[COUNT(extents)];
-    if (!block_source_sections(&f->arena, src, x->req, extents, COUNT(extents), contents, e) ||
+    if (!block_source_sections(&f->arena, src, extents, COUNT(extents), contents, e) ||
         !block_heads_parse(&f->arena, contents[0], heads->count, &f->heads, e) ||
         !block_details_parse(&f->arena, contents[1], &f->heads, &f->details, e)) {
         return false;
@@ -111,7 +111,7 @@ static bool see_key(struct comparison *x, const struct block_source *src,
 {
     uint64_t series = labels_fingerprint(key->ls);
     for (uint64_t row = key->first_row; row < key->first_row + key->row_count; row++) {
-        if (!read_frame(x, src, index, f, row, e)) return false;
+        if (!read_frame(src, index, f, row, e)) return false;
         struct loose_key at = {series, f->details.ids[row - f->frame->first]};
         if (loose_find(&x->ours, at) && !loose_add(&x->seen, at, 0, e)) return false;
     }
@@ -127,7 +127,7 @@ static bool see_service(struct comparison *x, const struct block_source *src,
     struct block_index index;
     arena_init(&a, &x->flush->budget, SIZE_MAX);
     arena_init(&f.arena, &x->flush->budget, SIZE_MAX);
-    bool ok = block_source_service(&a, src, x->req, service, &symbols, &index, e);
+    bool ok = block_source_service(&a, src, service, &symbols, &index, e);
     for (uint32_t i = 0; ok && i < index.key_count && x->seen.n < x->ours.n; i++) {
         if (index.keys[i].class == BLOCK_SERIES)
             ok = see_key(x, src, &index, &f, &index.keys[i], e);
@@ -154,7 +154,7 @@ static bool see_object(struct comparison *x, str name, uint64_t bytes, err *e)
     struct block_source src;
     if (x->seen.n == x->ours.n) return true;
     arena_init(&a, &x->flush->budget, SIZE_MAX);
-    bool ok = block_source_open(&a, x->flush->store, x->req, name, bytes, &src, e) &&
+    bool ok = block_source_open(&a, store_origin(x->flush->store, x->req), name, bytes, &src, e) &&
               see_source(x, &src, e);
     arena_release(&a);
     return ok;
@@ -200,7 +200,8 @@ static bool see_leaf(struct comparison *x, const struct manifest_block *b, bool 
     struct arena a;
     struct block_source src;
     arena_init(&a, &x->flush->budget, SIZE_MAX);
-    bool ok = block_source_open(&a, x->flush->store, x->req, b->name, b->bytes, &src, e);
+    bool ok =
+        block_source_open(&a, store_origin(x->flush->store, x->req), b->name, b->bytes, &src, e);
     here = ok && footer_names(x, &src);
     *named = *named || here;
     if (here) ok = see_source(x, &src, e);

@@ -22,28 +22,33 @@ static void must(bool ok)
     if (!ok) abort();
 }
 
-// ---- a store of one object
+// ---- a block in memory
 
 struct object {
-    struct store store;
     uint8_t *bytes;
     size_t n;
 };
 
-static void read_many(struct store *s, struct req *r, struct store_read *v, size_t n)
+static bool read_memory(const struct block_origin *from, const struct block_piece *v, size_t n,
+                        size_t *failed, err *e)
 {
-    const struct object *o = CONTAINER_OF(s, struct object, store);
-    (void)r;
+    const struct object *o = from->store;
     for (size_t i = 0; i < n; i++) {
-        v[i].ok = v[i].at <= o->n && v[i].n <= o->n - v[i].at;
-        if (v[i].ok)
-            memcpy(v[i].to, o->bytes + v[i].at, v[i].n);
-        else
-            err_set(&v[i].fault, ERR_OUT_OF_RANGE, "short");
+        *failed = i;
+        if (v[i].at > o->n || v[i].n > o->n - v[i].at) return err_set(e, ERR_OUT_OF_RANGE, "short");
+        memcpy(v[i].to, o->bytes + v[i].at, v[i].n);
     }
+    return true;
 }
 
-static const struct store_kind kind = {.name = "fuzz", .read_many = read_many};
+static bool is_alive(const struct block_origin *from, err *e)
+{
+    (void)from;
+    (void)e;
+    return true;
+}
+
+static const struct block_origin_kind memory_kind = {read_memory, is_alive};
 
 // ---- checksums put right
 
@@ -140,14 +145,15 @@ static void count(void *arg, str service, const char *text)
 }
 
 // False: it could not be looked at. Then too much memory was asked for, or it is no block at all.
-static bool verify(struct object *o, struct req *r, struct block_source *src, uint64_t *faults)
+static bool verify(struct object *o, struct arena *a, struct block_source *src, uint64_t *faults)
 {
     struct block_verified got;
+    const struct block_origin from = {.kind = &memory_kind, .store = o};
     const struct block_verify_options options = {.report = count, .arg = faults, .cap = MEMORY};
     err e = {0};
     *faults = 0;
-    if (block_source_open(&r->arena, &o->store, r, S("block"), o->n, src, &e) &&
-        block_verify(src, r, &options, &got, &e)) {
+    if (block_source_open(a, from, S("block"), o->n, src, &e) &&
+        block_verify(src, &options, &got, &e)) {
         must(got.faults == *faults);
         return true;
     }
@@ -213,10 +219,10 @@ static void merge(struct req *r, const struct block_source *src, bool is_right)
     must(ok || !is_right || e.code == ERR_RESOURCE_EXHAUSTED);
     must(memory.used == 0);
     if (ok && is_right) {
-        struct object o = {{&kind}, (uint8_t *)out.p, out.n};
+        struct object o = {(uint8_t *)out.p, out.n};
         struct block_source made;
         uint64_t faults = 0;
-        must(verify(&o, r, &made, &faults) && faults == 0);
+        must(verify(&o, &r->arena, &made, &faults) && faults == 0);
     }
     buf_release(&out);
 }
@@ -227,12 +233,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct block_source src;
     uint64_t faults = 0;
     if (size < BLOCK_TRAILER) return 0;
-    struct object o = {{&kind}, malloc(size), size};
+    struct object o = {malloc(size), size};
     must(o.bytes != NULL);
     memcpy(o.bytes, data, size);
     repair_all(&o);
     req_init(&r, RANK_DUTY, NULL, MEMORY, 0);
-    if (verify(&o, &r, &src, &faults)) merge(&r, &src, faults == 0);
+    if (verify(&o, &r.arena, &src, &faults)) merge(&r, &src, faults == 0);
     req_release(&r);
     free(o.bytes);
     return 0;

@@ -3,6 +3,7 @@
 // Blocks of older versions of the format are read as those of this one.
 #include "block/verify.h"
 #include "lib/memstore.h"
+#include "store/origin.h"
 #include "unit/block/fleet.h"
 #include "unit/block/model_read.h"
 #include "unit/block/old.h"
@@ -23,8 +24,8 @@ static void verify(str bytes, struct block_verified *got)
     struct block_verify_options o = {.report = report, .cap = (size_t)1 << 30};
     memstore_set(s, "block", bytes);
     req_init(&r, RANK_DUTY, NULL, (size_t)1 << 30, 0);
-    assert_ok(block_source_open(&r.arena, s, &r, S("block"), bytes.n, &src, e));
-    assert_ok(block_verify(&src, &r, &o, got, e));
+    assert_ok(block_source_open(&r.arena, store_origin(s, &r), S("block"), bytes.n, &src, e));
+    assert_ok(block_verify(&src, &o, got, e));
     assert_int_equal(got->faults, 0);
     req_release(&r);
     store_close(s);

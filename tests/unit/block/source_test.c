@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/source.h"
 #include "lib/memstore.h"
+#include "store/origin.h"
 #include "unit/block/fleet.h"
 
 static struct store *store;
@@ -32,7 +33,7 @@ static void write_block(enum block_kind kind, uint32_t services)
 
 static bool open_block(uint64_t size, struct block_source *src, err *e)
 {
-    return block_source_open(&arena, store, &req, S("live/a/block"), size, src, e);
+    return block_source_open(&arena, store_origin(store, &req), S("live/a/block"), size, src, e);
 }
 
 static void a_footer_near_the_end_costs_one_read(void **state)
@@ -83,7 +84,7 @@ static void a_service_is_read_at_once(void **state)
     const struct block_service_ref *s = block_find_service(&src.footer, S("service00002"));
     assert_non_null(s);
     memstore_reset_totals(store);
-    assert_ok(block_source_service(&arena, &src, &req, s, &symbols, &index, e));
+    assert_ok(block_source_service(&arena, &src, s, &symbols, &index, e));
     assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], 2);
     assert_int_equal(symbols.stack_count, index.stack_count);
     assert_int_equal(index.type_count, FLEET_TYPES);
@@ -99,11 +100,11 @@ static void sections_come_in_their_order(void **state)
     const struct block_service_ref *s = &src.footer.services[0];
     const struct block_extent x[] = {s->all, {0}, s->index, s->symbols, s->index};
     str contents[COUNT(x)];
-    assert_ok(block_source_sections(&arena, &src, &req, x, COUNT(x), contents, e));
+    assert_ok(block_source_sections(&arena, &src, x, COUNT(x), contents, e));
     for (size_t i = 0; i < COUNT(x); i++)
         assert_int_equal(contents[i].n, x[i].raw);
     assert_true(str_eq(contents[2], contents[4]));
-    assert_ok(block_source_sections(&arena, &src, &req, x, 0, contents, e));
+    assert_ok(block_source_sections(&arena, &src, x, 0, contents, e));
 }
 
 #define MANY 150
@@ -125,21 +126,22 @@ static void many_are_opened_together(void **state)
         size_t whole = 0;
         memstore_reset_totals(store);
         many.keep = keeps[k];
-        assert_ok(block_source_open_many(&arena, store, &req, &many, e));
+        assert_ok(block_source_open_many(&arena, store_origin(store, &req), &many, e));
         assert_int_equal(many.failed, MANY);
         assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], MANY);
         assert_in_range(memstore_totals(store).turns, 1, MANY / 16 + 3);
         for (size_t i = 0; i < MANY; i++) {
             str there = {0};
             str same = {0};
-            assert_ok(block_source_open(&arena, store, &req, v[i].name, v[i].size, &alone, e));
+            assert_ok(block_source_open(&arena, store_origin(store, &req), v[i].name, v[i].size,
+                                        &alone, e));
             assert_int_equal(src[i].footer.service_count, 1 + i % 4);
             whole += src[i].whole.n > 0;
             const struct block_service_ref *ref = &src[i].footer.services[i % 4];
             memstore_reset_totals(store);
-            assert_ok(block_source_sections(&arena, &src[i], &req, &ref->index, 1, &there, e));
+            assert_ok(block_source_sections(&arena, &src[i], &ref->index, 1, &there, e));
             assert_int_equal(memstore_totals(store).ops[MEMSTORE_READ], src[i].whole.n == 0);
-            assert_ok(block_source_sections(&arena, &alone, &req, &ref->index, 1, &same, e));
+            assert_ok(block_source_sections(&arena, &alone, &ref->index, 1, &same, e));
             assert_true(str_eq(there, same));
         }
         assert_int_equal(whole, k == 0 ? 0 : k == 2 ? MANY : whole);
@@ -149,16 +151,16 @@ static void many_are_opened_together(void **state)
     err e = {0};
     many.keep = 0;
     memstore_flip(store, "live/a/block77", v[77].size - 30, 1);
-    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_false(block_source_open_many(&arena, store_origin(store, &req), &many, &e));
     assert_int_equal(many.failed, 77);
     assert_int_equal(e.code, ERR_DATA_LOSS);
     assert_non_null(strstr(e.msg, "live/a/block77"));
     memstore_drop(store, "live/a/block64");
-    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_false(block_source_open_many(&arena, store_origin(store, &req), &many, &e));
     assert_int_equal(many.failed, 64);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     v[3].size = 2;
-    assert_false(block_source_open_many(&arena, store, &req, &many, &e));
+    assert_false(block_source_open_many(&arena, store_origin(store, &req), &many, &e));
     assert_int_equal(many.failed, 3);
     assert_int_equal(e.code, ERR_DATA_LOSS);
 }
@@ -193,7 +195,7 @@ static bool read_service(struct arena *a, const struct block_source *src, err *e
 {
     struct symbol_table symbols;
     struct block_index index;
-    return block_source_service(a, src, &req, &src->footer.services[1], &symbols, &index, e);
+    return block_source_service(a, src, &src->footer.services[1], &symbols, &index, e);
 }
 
 static void a_store_that_fails_is_told(void **state)
@@ -232,7 +234,8 @@ static void memory_ends_at_the_cap(void **state)
         struct block_source src;
         err e = {0};
         arena_init(&small, NULL, cap);
-        bool ok = block_source_open(&small, store, &req, S("live/a/block"), bytes.n, &src, &e) &&
+        bool ok = block_source_open(&small, store_origin(store, &req), S("live/a/block"), bytes.n,
+                                    &src, &e) &&
                   read_service(&small, &src, &e);
         arena_release(&small);
         if (ok) break;

@@ -5,6 +5,7 @@
 #include "block/verify.h"
 #include "lib/memstore.h"
 #include "lib/torture.h"
+#include "store/origin.h"
 #include "unit/block/model_read.h"
 #include "unit/block/read_all.h"
 
@@ -122,15 +123,16 @@ static bool open_and_verify(struct torture_bench *b, struct req *r, str bytes, e
                                      .arg = &faults,
                                      .memory = &b->budget,
                                      .cap = SIZE_MAX};
-    if (!block_source_open(&r->arena, store, r, S("block"), bytes.n, &src, e)) return false;
+    if (!block_source_open(&r->arena, store_origin(store, r), S("block"), bytes.n, &src, e))
+        return false;
     for (uint32_t i = 0; i < src.footer.service_count; i++) {
         struct symbol_table symbols;
         struct block_index index;
-        if (!block_source_service(&b->arena, &src, r, &src.footer.services[i], &symbols, &index, e))
+        if (!block_source_service(&b->arena, &src, &src.footer.services[i], &symbols, &index, e))
             return false;
         buf_printf(&b->out, "%u %u ", symbols.stack_count, index.key_count);
     }
-    if (!block_verify(&src, r, &o, &got, e)) return false;
+    if (!block_verify(&src, &o, &got, e)) return false;
     buf_printf(&b->out, "%llu %llu", (unsigned long long)got.rows, (unsigned long long)faults);
     return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block/verify.h"
 #include "lib/memstore.h"
+#include "store/origin.h"
 #include "unit/block/fleet.h"
 
 #include <stdio.h>
@@ -23,10 +24,10 @@ static void verify(struct store *s, const char *name, struct found *found,
     struct block_source src;
     req_init(&r, RANK_DUTY, NULL, (size_t)1 << 30, 0);
     uint64_t size = memstore_bytes(s, name).n;
-    assert_ok(block_source_open(&r.arena, s, &r, str_of(name), size, &src, e));
+    assert_ok(block_source_open(&r.arena, store_origin(s, &r), str_of(name), size, &src, e));
     struct block_verify_options o = {.report = report, .arg = found, .cap = (size_t)1 << 30};
     *found = (struct found){0};
-    assert_ok(block_verify(&src, &r, &o, got, e));
+    assert_ok(block_verify(&src, &o, got, e));
     assert_int_equal(got->faults, found->n);
     req_release(&r);
 }
@@ -133,8 +134,8 @@ static void every_flipped_byte_is_found(void **state)
         err e = {0};
         req_init(&r, RANK_DUTY, NULL, (size_t)1 << 30, 0);
         memstore_flip(s, "block", at, (unsigned)at % 8);
-        bool open = block_source_open(&r.arena, s, &r, S("block"), bytes.n, &src, &e);
-        if (open && !block_verify(&src, &r, &o, &got, &e)) fail_msg("%s", e.msg);
+        bool open = block_source_open(&r.arena, store_origin(s, &r), S("block"), bytes.n, &src, &e);
+        if (open && !block_verify(&src, &o, &got, &e)) fail_msg("%s", e.msg);
         if (open && found.n == 0) fail_msg("byte %d", (int)at);
         if (!open && e.code != ERR_DATA_LOSS) fail_msg("%s: %s", err_name(e.code), e.msg);
         memstore_flip(s, "block", at, (unsigned)at % 8);

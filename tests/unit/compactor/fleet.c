@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/compactor/fleet.h"
 
+#include "store/origin.h"
+
 #define FLEET_SERVICES 3
 #define FLEET_STACKS   40
 #define FLEET_SERIES   14
@@ -313,7 +315,7 @@ static void open_block(struct opened *o, struct fleet *f, struct store *s, str n
 {
     arena_init(&o->arena, &f->memory, 256 << 20);
     req_init(&o->req, RANK_DUTY, &f->memory, 1 << 20, 0);
-    assert_ok(block_source_open(&o->arena, s, &o->req, name, bytes, &o->source, e));
+    assert_ok(block_source_open(&o->arena, store_origin(s, &o->req), name, bytes, &o->source, e));
 }
 
 static void close_block(struct opened *o)
@@ -429,8 +431,8 @@ static void check_nodes(struct block_check *c, const struct block_key_ref *k)
         const struct block_node *n = &ref->node;
         str contents = {0};
         struct block_vectors v;
-        assert_ok(block_source_sections(a, &c->o->source, &c->o->req,
-                                        &c->index.nodes_at.v[ref->frame].extent, 1, &contents, e));
+        assert_ok(block_source_sections(a, &c->o->source, &c->index.nodes_at.v[ref->frame].extent,
+                                        1, &contents, e));
         assert_ok(block_vectors_parse(a, contents, c->index.nodes_at.v[ref->frame].count, &v, e));
         struct expected x = expect(c->fleet, c->of, n->slot, n->width);
         assert_int_equal(n->profiles, x.profiles);
@@ -456,7 +458,7 @@ static void check_totals(struct block_check *c, const struct block_key_ref *k)
         const struct block_frame *f = block_frame_of(&c->index.totals, k->first_total + i);
         struct block_total *v = NULL;
         str contents = {0};
-        assert_ok(block_source_sections(a, &c->o->source, &c->o->req, &f->extent, 1, &contents, e));
+        assert_ok(block_source_sections(a, &c->o->source, &f->extent, 1, &contents, e));
         assert_ok(block_totals_parse(a, contents, f->count, &v, e));
         const struct block_total *t = &v[k->first_total + i - f->first];
         struct expected x = expect(c->fleet, c->of, t->slot, c->total_width);
@@ -481,7 +483,7 @@ static void check_rows(struct block_check *c, const struct block_key_ref *k)
         struct block_heads heads;
         struct block_details details;
         const struct block_extent x[] = {h->extent, d->extent};
-        assert_ok(block_source_sections(a, &c->o->source, &c->o->req, x, 2, contents, e));
+        assert_ok(block_source_sections(a, &c->o->source, x, 2, contents, e));
         assert_ok(block_heads_parse(a, contents[0], h->count, &heads, e));
         assert_ok(block_details_parse(a, contents[1], &heads, &details, e));
         size_t at = (size_t)(row - h->first);
@@ -498,7 +500,7 @@ static void check_rows(struct block_check *c, const struct block_key_ref *k)
         assert_int_equal(details.durations[at], 15);
         const struct block_frame *vf = block_frame_of(&c->index.vectors, details.vectors[at]);
         struct block_vectors v;
-        assert_ok(block_source_sections(a, &c->o->source, &c->o->req, &vf->extent, 1, contents, e));
+        assert_ok(block_source_sections(a, &c->o->source, &vf->extent, 1, contents, e));
         assert_ok(block_vectors_parse(a, contents[0], vf->count, &v, e));
         int64_t sums[FLEET_STACKS] = {0};
         for (uint32_t i = 0; i < fact->n; i++)
@@ -511,7 +513,7 @@ static void check_rows(struct block_check *c, const struct block_key_ref *k)
             continue;
         }
         struct block_row_spans *by_row = NULL;
-        assert_ok(block_source_sections(a, &c->o->source, &c->o->req, &s->extent, 1, contents, e));
+        assert_ok(block_source_sections(a, &c->o->source, &s->extent, 1, contents, e));
         assert_ok(block_spans_parse(a, contents[0], s->count, &by_row, e));
         assert_int_equal(by_row[row - s->first].n, spans);
         if (!spans) continue;
@@ -543,8 +545,7 @@ void check_block(struct fleet *f, struct store *s, str name, uint64_t bytes, con
         arena_init(&a, NULL, 256 << 20);
         c.number = fleet_service_of(c.service->name);
         c.of = calloc(f->n + 1, 1);
-        assert_ok(
-            block_source_service(&o.arena, &o.source, &o.req, c.service, &c.symbols, &c.index, e));
+        assert_ok(block_source_service(&o.arena, &o.source, c.service, &c.symbols, &c.index, e));
         size_t by_class[BLOCK_CLASSES] = {0};
         for (uint32_t k = 0; k < c.index.key_count; k++) {
             const struct block_key_ref *key = &c.index.keys[k];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Segments become levels: every node, total and row of every block is what the profiles add up to.
+#include "store/origin.h"
 #include "unit/compactor/world.h"
 
 static void segments_of_an_hour_become_a_leaf_with_each_row_once(void **state)
@@ -287,21 +288,20 @@ static void leaves_of_a_complete_day_become_one(void **state)
 }
 
 // Of each frame of a service's vectors in which hours the rows are that have them: at most one.
-static void check_frames(const struct block_source *b, struct req *r,
-                         const struct block_service_ref *service)
+static void check_frames(const struct block_source *b, const struct block_service_ref *service)
 {
     struct arena a;
     struct symbol_table symbols;
     struct block_index x;
     arena_init(&a, NULL, SIZE_MAX);
-    assert_ok(block_source_service(&a, b, r, service, &symbols, &x, e));
+    assert_ok(block_source_service(&a, b, service, &symbols, &x, e));
     int64_t *hours = calloc(x.vectors.n, sizeof *hours);
     for (uint32_t i = 0; i < x.heads.n; i++) {
         const struct block_extent at[] = {x.heads.v[i].extent, x.details.v[i].extent};
         str contents[COUNT(at)];
         struct block_heads heads;
         struct block_details details;
-        assert_ok(block_source_sections(&a, b, r, at, COUNT(at), contents, e));
+        assert_ok(block_source_sections(&a, b, at, COUNT(at), contents, e));
         assert_ok(block_heads_parse(&a, contents[0], x.heads.v[i].count, &heads, e));
         assert_ok(block_details_parse(&a, contents[1], &heads, &details, e));
         for (uint64_t row = 0; row < heads.n; row++) {
@@ -344,9 +344,9 @@ static void an_hour_of_a_day_is_read_without_the_vectors_of_others(void **state)
         if (v[i].kind != BLOCK_RAW) continue;
         leaves++;
         assert_int_equal(v[i].hours, 24);
-        assert_ok(block_source_open(&a, w.store, &r, v[i].name, v[i].bytes, &b, e));
+        assert_ok(block_source_open(&a, store_origin(w.store, &r), v[i].name, v[i].bytes, &b, e));
         for (uint32_t k = 0; k < b.footer.service_count; k++)
-            check_frames(&b, &r, &b.footer.services[k]);
+            check_frames(&b, &b.footer.services[k]);
     }
     assert_int_equal(leaves, 1);
     manifest_unref(m);

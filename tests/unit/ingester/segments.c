@@ -211,7 +211,7 @@ struct segment_read {
 static str segment_section(struct segment_read *x, const struct block_extent *extent)
 {
     str contents = {0};
-    assert_ok(block_source_sections(&x->req.arena, &x->src, &x->req, extent, 1, &contents, e));
+    assert_ok(block_source_sections(&x->req.arena, &x->src, extent, 1, &contents, e));
     return contents;
 }
 
@@ -280,13 +280,13 @@ static void lines_of_object(struct lines *l, struct store *s, const char *name)
                                      .arg = (void *)(uintptr_t)name,
                                      .cap = SIZE_MAX};
     req_init(&x.req, RANK_DUTY, NULL, SIZE_MAX, 0);
-    assert_ok(block_source_open(&x.req.arena, s, &x.req, str_of(name), memstore_bytes(s, name).n,
-                                &x.src, e));
-    assert_ok(block_verify(&x.src, &x.req, &o, &verified, e));
+    assert_ok(block_source_open(&x.req.arena, store_origin(s, &x.req), str_of(name),
+                                memstore_bytes(s, name).n, &x.src, e));
+    assert_ok(block_verify(&x.src, &o, &verified, e));
     assert_int_equal(verified.faults, 0);
     for (uint32_t i = 0; i < x.src.footer.service_count; i++) {
         const struct block_service_ref *service = &x.src.footer.services[i];
-        assert_ok(block_source_service(&x.req.arena, &x.src, &x.req, service, &x.t, &x.index, e));
+        assert_ok(block_source_service(&x.req.arena, &x.src, service, &x.t, &x.index, e));
         for (uint32_t k = 0; k < x.index.key_count; k++) {
             if (x.index.keys[k].class == BLOCK_SERIES)
                 lines_of_key(&x, service->name, &x.index.keys[k]);

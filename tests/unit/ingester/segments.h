@@ -4,12 +4,12 @@
 // in objects of a store. Equal rows have equal lines; what a query would add up is a sorted list.
 #pragma once
 
-#include "block/source.h"
 #include "block/verify.h"
 #include "ingester/flush/flush_int.h"
 #include "ingester/head/head_int.h"
 #include "lib/memstore.h"
 #include "model/slot.h"
+#include "store/origin.h"
 #include "whole.h"
 
 #include <stdlib.h>
